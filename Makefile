@@ -1,0 +1,31 @@
+# devtrace: `make` builds, `make demo` shows the main job, `make test` proves it. Each folder's part is in its module.mk.
+BUILD ?= build
+PYTHON := .venv/bin/python
+
+CXX ?= g++
+WARNINGS := -Wall -Wextra
+CXXFLAGS ?= -O2 -g
+ALL_CXXFLAGS := -std=c++20 -fPIC -fvisibility=hidden -fno-omit-frame-pointer $(WARNINGS) $(CXXFLAGS) -I. -MMD -MP
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.PHONY: all demo test test-gpu conformance bench install format format-check clean setup
+
+include scripts/module.mk
+include tracker/module.mk
+include report/module.mk
+include interpose/module.mk
+include simulate/module.mk
+include tests/module.mk
+
+all: $(BUILD)/libdevtrace.so $(BUILD)/devtrace simulate
+
+# Every object lies under $(BUILD)/obj with the path of its source, so that a folder can be renamed without touching rules.
+$(BUILD)/obj/%.o: %.cpp | setup-native
+	@mkdir -p $(@D)
+	$(CXX) $(ALL_CXXFLAGS) $(EXTRA_CXXFLAGS) -c $< -o $@
+
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
