@@ -1,0 +1,59 @@
+// A lock for hooks: four bytes, no constructor to run, no malloc, nothing of pthread. Spins briefly, then sleeps in the
+// kernel, so that a holder that lost its processor is not spun against.
+#pragma once
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+
+namespace devtrace {
+
+// Meets BasicLockable: use it with std::lock_guard. Not recursive: never call anything that may come back while holding
+// it. fork(): lock it in the prepare handler and unlock it in both the parent and the child handler (the child's only
+// thread is the one that took it).
+class SpinLock {
+ public:
+  constexpr SpinLock() = default;
+  SpinLock(const SpinLock&) = delete;
+  SpinLock& operator=(const SpinLock&) = delete;
+
+  bool try_lock() noexcept {
+    uint32_t expected = kFree;
+    return state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+
+  void lock() noexcept {
+    for (int i = 0; i < kSpins; ++i) {
+      if (try_lock()) return;
+      __builtin_ia32_pause();
+    }
+    const int saved = errno;  // a hook must not change errno
+    while (state_.exchange(kContended, std::memory_order_acquire) != kFree) {
+      syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, kContended, nullptr, nullptr, 0);
+    }
+    errno = saved;
+  }
+
+  void unlock() noexcept {
+    if (state_.exchange(kFree, std::memory_order_release) == kContended) {
+      const int saved = errno;
+      syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+      errno = saved;
+    }
+  }
+
+ private:
+  static constexpr uint32_t kFree = 0;
+  static constexpr uint32_t kHeld = 1;
+  static constexpr uint32_t kContended = 2;  // held, and somebody may sleep
+  static constexpr int kSpins = 100;
+
+  std::atomic<uint32_t> state_{kFree};
+  static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "the kernel waits on the atomic itself");
+};
+
+}  // namespace devtrace
