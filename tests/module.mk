@@ -1,1 +1,34 @@
-# tests
+# A folder adds its GoogleTest programs in its own module.mk:
+#   UNIT_TEST_BINARIES += $(BUILD)/report-tests
+# and `make test` builds and runs them. Whole programs are tests/e2e/test_*.py, run by pytest.
+# pytest comes last, so that its summary closes the output.
+.PHONY: unit-test e2e
+PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
+# Which tests of tests/e2e to run: make e2e TESTS="tests/e2e/test_fork.py -k loader"
+TESTS ?= tests/e2e tests/conformance
+
+test: all $(UNIT_TEST_BINARIES)
+	@$(MAKE) --no-print-directory unit-test
+	@$(MAKE) --no-print-directory e2e
+
+# Every program runs, even after one has failed: a run tells all that is wrong.
+unit-test: $(UNIT_TEST_BINARIES)
+	@failed=; for program in $(UNIT_TEST_BINARIES); do \
+	  echo "== $$program"; $$program --gtest_brief=1 || failed="$$failed $$program"; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
+e2e: all
+	$(PYTEST) $(TESTS)
+
+# Recall and precision on PyTorch's whole operator database; minutes, so `make test` runs a sample of it.
+conformance: all
+	$(PYTHON) tests/conformance/run.py --build $(BUILD) --json $(BUILD)/conformance.json --markdown docs/conformance.md
+
+demo: all
+	scripts/demo $(BUILD)
+
+FORMATTED = $$(git ls-files '*.cpp' '*.h')
+format: | setup-native
+	clang-format -i $(FORMATTED)
+format-check: | setup-native
+	clang-format --dry-run -Werror $(FORMATTED)
