@@ -1,0 +1,119 @@
+"""Sets what PyTorch raised against what devtrace found. Knows nothing of processes: takes the driver's records."""
+
+import re
+from dataclasses import dataclass, field
+
+HOME = "cuda:0"
+
+
+@dataclass
+class Verdicts:
+    """Lists of human-readable lines, one a call; empty lists where devtrace is right."""
+
+    operators: int = 0
+    calls: int = 0
+    refused: int = 0
+    refused_operators: set = field(default_factory=set)
+    explained: int = 0
+    accepted: int = 0  # mixed calls that PyTorch carried out
+    in_python: dict = field(default_factory=dict)  # operator → first message; never reaches C++, so is not counted as refused
+    missed: list = field(default_factory=list)
+    duplicate: list = field(default_factory=list)
+    wrong_operation: list = field(default_factory=list)
+    wrong_devices: list = field(default_factory=list)
+    false: list = field(default_factory=list)  # a refused-op finding where nothing was refused
+    changed: list = field(default_factory=list)  # PyTorch's exception is another one without devtrace
+    not_judged: dict = field(default_factory=dict)  # operator → why its call on one device fails in simulation
+    names_no_device: dict = field(default_factory=dict)  # operator → refusal whose message names no device
+    crashed: list = field(default_factory=list)
+
+    def faults(self) -> list:
+        return self.missed + self.duplicate + self.wrong_operation + self.wrong_devices + self.false + self.changed
+
+
+def key(record):
+    return record["op"], record["sample"], record["operand"], record["device"]
+
+
+def base(operation: str) -> str:
+    """`aten::add.Tensor` → `add`; trailing and leading underscores tell in-place and internal forms of the same operator."""
+    return operation.split("::")[-1].split(".")[0]
+
+
+def message(record) -> str:
+    """The exception's first line without the addresses and hexadecimal numbers that differ between processes."""
+    return re.sub(r"0x[0-9a-f]+", "0x…", record["error"] or "")
+
+
+def where(record) -> str:
+    moved = "all operands on cuda:0" if record["operand"] is None else f"operand {record['operand']} on {record['device']}"
+    return f"{record['op']} sample {record['sample']}, {moved}"
+
+
+def judge(traced: list[dict], reference: list[dict]) -> Verdicts:
+    """`traced`: records under devtrace. `reference`: records of the same calls without it, with PyTorch's C++ stack traces."""
+    v = Verdicts()
+    plain = {key(r): r for r in reference if r["event"] == "call"}
+    finished = {r["op"] for r in reference if r["event"] == "end"}
+    ended = [r for r in traced if r["event"] == "end"]
+    v.operators = len(ended)
+    v.calls = sum(r["calls"] for r in ended)
+    failing = {(r["op"], r["sample"]): r for r in traced if r["event"] == "call" and r["operand"] is None and r["error"]}
+    for r in traced:
+        if r["event"] == "stray":
+            v.false.append(f"{r['op']}, between calls: {r['findings']}")
+        if r["event"] != "call":
+            continue
+        findings = [f for f in r["findings"] if f["kind"] == "refused-op"]
+        twin = plain.get(key(r))
+        if r["op"] in finished and r["error"] and (twin is None or message(twin) != message(r)):
+            v.changed.append(f"{where(r)}: {message(r)!r}, without devtrace {message(twin) if twin else 'no error'!r}")
+        if r["operand"] is None or not r["error"]:
+            if findings:
+                v.false.append(f"{where(r)}: {findings[0].get('message')}")
+            if r["operand"] is None and r["error"]:
+                v.not_judged.setdefault(r["op"], r["error"])
+            continue
+        same = failing.get((r["op"], r["sample"]))
+        if same is not None:
+            # The simulation cannot run this call on one device either: only a message that is new and names two devices is a refusal.
+            named = set(re.findall(r"cuda:\d+|\bcpu\b", r["error"]))
+            if message(same) == message(r) or len(named) < 2:
+                if findings:
+                    v.false.append(f"{where(r)}: {findings[0].get('message')}")
+                continue
+        if r["python"]:
+            v.in_python.setdefault(r["op"], r["error"])
+            if findings:
+                v.false.append(f"{where(r)}, raised in Python: {findings[0].get('message')}")
+            continue
+        judge_refusal(v, r, findings, twin)
+    v.accepted = v.calls - sum(1 for r in traced if r["event"] == "call" and r["operand"] is not None and r["error"])
+    return v
+
+
+def judge_refusal(v: Verdicts, r: dict, findings: list[dict], twin: dict | None) -> None:
+    """One call that C++ refused: exactly one finding, with the operation and both devices."""
+    v.refused += 1
+    v.refused_operators.add(r["op"])
+    if not re.search(r"cuda:\d+|\bcpu\b|device", r["error"], re.IGNORECASE):
+        v.names_no_device.setdefault(r["op"], r["error"])
+    if not findings:
+        v.missed.append(f"{where(r)}: {r['error']}")
+        return
+    if len(findings) > 1:
+        v.duplicate.append(f"{where(r)}: {len(findings)} findings: {r['error']}")
+        return
+    finding = findings[0]
+    right = True
+    # What ran is read from PyTorch's own stack trace of the same call in another process, not from anything that devtrace says.
+    ran = (twin or {}).get("ran")
+    if ran is None:
+        ran = r["op"]
+    if base(finding.get("operation", "")) != base(ran):
+        v.wrong_operation.append(f"{where(r)}: devtrace says {finding.get('operation')}, PyTorch ran {ran}: {r['error']}")
+        right = False
+    if not {HOME, r["device"]} <= set(finding.get("devices", [])):
+        v.wrong_devices.append(f"{where(r)}: devtrace says {finding.get('devices')}: {r['error']}")
+        right = False
+    v.explained += right

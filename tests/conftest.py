@@ -1,0 +1,130 @@
+"""Whole programs on the real PyTorch over simulated devices: how to start them and how to read what devtrace left."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parent.parent
+BUILD = TOP / os.environ.get("DEVTRACE_BUILD", "build")
+LIBRARY = BUILD / "libdevtrace.so"
+DEVTRACE = BUILD / "devtrace"
+
+
+@dataclass
+class Outcome:
+    """A program's end, and the logs and reports in its folder."""
+
+    code: int
+    out: str
+    err: str
+    folder: Path
+
+    @property
+    def logs(self) -> list[Path]:
+        return sorted(self.folder.glob("devtrace-*.jsonl"))
+
+    @property
+    def records(self) -> list[dict]:
+        """All complete lines of all logs; a killed process may leave a torn last one."""
+        found = []
+        for log in self.logs:
+            text = log.read_text(encoding="utf-8")
+            found += [json.loads(line) for line in text.split("\n")[:-1]]
+        return found
+
+    @property
+    def findings(self) -> list[dict]:
+        return [record for record in self.records if record["record"] == "finding"]
+
+    @property
+    def finding(self) -> dict:
+        assert len(self.findings) == 1, f"{len(self.findings)} findings\n{self.err}"
+        return self.findings[0]
+
+    @property
+    def pages(self) -> list[Path]:
+        return sorted(self.folder.glob("devtrace-*.html"))
+
+    @property
+    def files(self) -> list[str]:
+        """What lies in the folder besides the program itself."""
+        return sorted(path.name for path in self.folder.iterdir() if path.name not in ("program.py", "__pycache__"))
+
+
+def environment(options: str | None, extra: dict | None = None) -> dict:
+    env = {key: value for key, value in os.environ.items() if key not in ("DEVTRACE_OPTIONS", "LD_PRELOAD")}
+    if options is not None:
+        env["DEVTRACE_OPTIONS"] = options
+    # A shell's history of warnings about a missing NVIDIA driver is no part of what is compared.
+    return {**env, "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1", **(extra or {})}
+
+
+def execute(command: list, folder: Path, env: dict, timeout: float = 150) -> Outcome:
+    """A program that outlives `timeout` seconds fails the test and is killed with all its children."""
+    process = subprocess.Popen(
+        [str(part) for part in command], cwd=folder, env=env, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        pytest.fail(f"still running after {timeout} s\n{out[-2000:]}\n{err[-4000:]}")
+    return Outcome(process.returncode, out, err, folder)
+
+
+@pytest.fixture
+def rehearse(tmp_path):
+    """rehearse(source, options=…): runs Python source (or a list of arguments to Python) on two simulated devices."""
+
+    def run(program, options=None, gpus=2, trace=True, env=None, folder=tmp_path, timeout=150) -> Outcome:
+        return start(program, folder, options, gpus, trace, env, timeout)
+
+    return run
+
+
+def start(program, folder: Path, options=None, gpus=2, trace=True, env=None, timeout=150) -> Outcome:
+    if isinstance(program, str):
+        path = folder / "program.py"
+        path.write_text(textwrap.dedent(program))
+        program = [path]
+    flags = [] if trace else ["--no-trace"]
+    command = [DEVTRACE, "rehearse", "--gpus", gpus, *flags, "--", sys.executable, *program]
+    return execute(command, folder, environment(options, env), timeout)
+
+
+@pytest.fixture
+def preload(tmp_path):
+    """preload(command, options=…): runs any command with libdevtrace.so preloaded; `library=None` runs it bare."""
+
+    def run(command, options=None, library=LIBRARY, folder=tmp_path) -> Outcome:
+        return execute(command, folder, environment(options, {"LD_PRELOAD": str(library)} if library else {}), 60)
+
+    return run
+
+
+def line_of(outcome: Outcome, text: str) -> int:
+    """1-based number of the program's only line that holds `text`."""
+    lines = (outcome.folder / "program.py").read_text().splitlines()
+    numbers = [number for number, line in enumerate(lines, 1) if text in line]
+    assert len(numbers) == 1, f"{text!r} is on lines {numbers}"
+    return numbers[0]
+
+
+def operand(finding: dict, device: str) -> dict:
+    """The finding's only operand on that device."""
+    found = [one for one in finding["operands"] if one.get("device") == device]
+    assert len(found) == 1, finding["operands"]
+    return found[0]
+
+
+def all_names(one: dict) -> list[str]:
+    return [one.get("name"), *[name["name"] for name in one.get("names", [])]]

@@ -1,0 +1,348 @@
+"""Where programs are when they are refused: every kind of frame, and every place in which they keep tensors."""
+
+import pytest
+from conftest import all_names, line_of, operand
+
+START = """
+import torch
+left, right = torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
+"""
+
+
+def refused(rehearse, source, options=None):
+    import textwrap
+
+    outcome = rehearse(START + textwrap.dedent(source), options)
+    assert "RuntimeError: " in outcome.err and outcome.code == 1, outcome.err
+    return outcome
+
+
+PLACES = {  # what the program is; the function of the innermost frame
+    "module level": ("left + right  # HERE", "<module>"),
+    "lambda": ("(lambda a, b: a + b)(left, right)  # HERE", "<lambda>"),
+    "generator": (
+        """
+        def rows():
+            yield left + right  # HERE
+        list(rows())
+        """,
+        "rows",
+    ),
+    "list comprehension": ("[a + right for a in [left]]  # HERE", "<listcomp>"),
+    "method": (
+        """
+        class Adder:
+            def add(self, a):
+                return a + right  # HERE
+        Adder().add(left)
+        """,
+        "Adder.add",
+    ),
+    "coroutine": (
+        """
+        import asyncio
+        async def step():
+            await asyncio.sleep(0)
+            return left + right  # HERE
+        asyncio.run(step())
+        """,
+        "step",
+    ),
+    "decorated": (
+        """
+        import functools
+        def twice(f):
+            @functools.wraps(f)
+            def wrapper(*args):
+                return f(*args)
+            return wrapper
+        @twice
+        @torch.no_grad()
+        def body(a):
+            return a + right  # HERE
+        body(left)
+        """,
+        "body",
+    ),
+    "called back from C": ("list(map(lambda a: a + right, [left]))  # HERE", "<lambda>"),
+    "sort key": ("sorted([1, 2], key=lambda n: left + right)  # HERE", "<lambda>"),
+    "exec": ("exec(compile('left + right', 'made-up.py', 'exec'))  # HERE", "<module>"),
+    "statement over several lines": (
+        """
+        torch.add(  # HERE
+            left,
+            right,
+        )
+        """,
+        "<module>",
+    ),
+    "forward hook": (
+        """
+        layer = torch.nn.Linear(3, 3, device="cuda:0")
+        def hook(module, args, out):
+            return out + right  # HERE
+        layer.register_forward_hook(hook)
+        layer(left)
+        """,
+        "hook",
+    ),
+    "destructor": (
+        """
+        class Late:
+            def __enter__(self): return self
+            def __exit__(self, *_):
+                left + right  # HERE
+        with Late():
+            pass
+        """,
+        "Late.__exit__",
+    ),
+    "name beyond ASCII": (
+        """
+        def größe(wert):
+            return wert + right  # HERE
+        größe(left)
+        """,
+        "größe",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_the_innermost_frame(rehearse, name):
+    source, function = PLACES[name]
+    outcome = refused(rehearse, source)
+    frame = outcome.finding["python"][0]
+    assert frame["function"] == function
+    if name == "exec":
+        assert frame["file"] == "made-up.py" and frame["line"] == 1
+        frame = outcome.finding["python"][1]
+    assert frame["file"].endswith("program.py")
+    assert frame["line"] == line_of(outcome, "# HERE")
+    assert "# HERE" in frame["source"] and frame["project"] is True
+    assert outcome.finding["operation"] == "aten::add"
+
+
+NAMES = {  # source; expected name of the tensor on cuda:0, of the one on cuda:1
+    "arguments": ("def f(query, key):\n    return query + key\nf(left, right)", "query", "key"),
+    "dictionary": ('def f(batch):\n    return batch["ids"] + batch["mask"]\nf({"ids": left, "mask": right})', 'batch["ids"]', 'batch["mask"]'),
+    "list": ("def f(pair):\n    return torch.cat(pair)\nf([left, right])", "pair[0]", "pair[1]"),
+    "nested": ('def f(state):\n    return state["kv"][0] + state["kv"][1]\nf({"kv": (left, right)})', 'state["kv"][0]', 'state["kv"][1]'),
+    "attributes": (
+        "class State: pass\ndef f(state):\n    return state.ids + state.cache\ns = State(); s.ids, s.cache = left, right\nf(s)",
+        "state.ids",
+        "state.cache",
+    ),
+    "dataclass": (
+        "import dataclasses\n@dataclasses.dataclass\nclass Batch:\n    ids: object\n    mask: object\ndef f(batch):\n    return batch.ids + batch.mask\nf(Batch(left, right))",
+        "batch.ids",
+        "batch.mask",
+    ),
+    "slots": (
+        "class Slim:\n    __slots__ = ('ids', 'mask')\ndef f(slim):\n    return slim.ids + slim.mask\ns = Slim(); s.ids, s.mask = left, right\nf(s)",
+        "slim.ids",
+        "slim.mask",
+    ),
+    "named tuple": (
+        "import collections\nPair = collections.namedtuple('Pair', 'ids mask')\ndef f(pair):\n    return pair.ids + pair.mask\nf(Pair(left, right))",
+        "pair",
+        "pair",
+    ),
+    "closure": ("def outer(bias):\n    def inner(x):\n        return x + bias\n    return inner\nouter(right)(left)", "x", "bias"),
+    "globals": ("def f():\n    return left + right\nf()", "left", "right"),
+    "variable arguments": ("def f(*tensors, **more):\n    return tensors[0] + more['other']\nf(left, other=right)", "tensors[0]", 'more["other"]'),
+    "buffer": (
+        "class Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.register_buffer('mean', right)\n"
+        "    def forward(self, x):\n        return x - self.mean\nNet()(left)",
+        "x",
+        "mean",
+    ),
+    "attribute that is no buffer": (
+        "class Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.inv_freq = right\n"
+        "    def forward(self, x):\n        return x * self.inv_freq\nNet()(left)",
+        "x",
+        "self.inv_freq",
+    ),
+    "parameter of a nested module": (
+        "net = torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(3, 3, device='cuda:1', bias=False)))\ndef f(x):\n    return net(x)\nf(left)",
+        "x",
+        "0.0.weight",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_operands_have_their_names(rehearse, name):
+    source, first, second = NAMES[name]
+    finding = refused(rehearse, "\n" + source).finding
+    names = {device: all_names(operand(finding, device)) for device in ("cuda:0", "cuda:1")}
+    assert any(one == first or (first == "pair" and str(one).startswith("pair")) for one in names["cuda:0"]), names
+    assert any(one == second or (second == "pair" and str(one).startswith("pair")) for one in names["cuda:1"]), names
+    assert operand(finding, "cuda:0")["shape"] == [3] and operand(finding, "cuda:0")["dtype"] == "float32"
+
+
+def test_temporaries_have_no_invented_names(rehearse):
+    finding = refused(rehearse, "def f(a):\n    return a * 2 + right.neg()\nf(left)").finding
+    for one in finding.get("operands", []):
+        assert one["name"] not in ("left", "right", "a"), one
+
+
+def test_an_object_that_hangs_from_itself(rehearse):
+    finding = refused(
+        rehearse,
+        """
+        class Node: pass
+        def f(node):
+            return node.next.value + right
+        node = Node(); node.next = node; node.value = left; node.all = [node] * 100000; node.map = {number: node for number in range(100000)}
+        f(node)
+        """,
+    ).finding
+    assert "node.value" in all_names(operand(finding, "cuda:0"))
+
+
+def test_origins_of_both_operands(rehearse):
+    outcome = refused(
+        rehearse,
+        """
+        def make():
+            return torch.zeros(5, device="cuda:0")  # CREATED
+        def bring(tensor):
+            return tensor.to("cuda:1")  # MOVED
+        here = make()
+        there = bring(torch.arange(5.0))  # FROM CPU
+        here + there
+        """,
+    )
+    here, there = operand(outcome.finding, "cuda:0"), operand(outcome.finding, "cuda:1")
+    assert here["created"]["python"][0]["line"] == line_of(outcome, "# CREATED")
+    assert "moved" not in here
+    assert there["moved"]["python"][0]["line"] == line_of(outcome, "# MOVED")
+    assert (there["moved"]["from"], there["moved"]["to"]) == ("cpu", "cuda:1")
+    assert there["created"]["python"][0]["line"] == line_of(outcome, "# FROM CPU")
+    assert there["created"]["device"] == "cpu"
+
+
+def test_memory_that_the_allocator_gives_out_again_has_its_new_origin(rehearse):
+    outcome = refused(
+        rehearse,
+        """
+        old = torch.zeros(1000, device="cuda:0")
+        address = old.data_ptr()
+        del old
+        new = torch.zeros(1000, device="cuda:0")  # NEW
+        assert new.data_ptr() == address
+        new + torch.zeros(1000, device="cuda:1")
+        """,
+    )
+    assert operand(outcome.finding, "cuda:0")["created"]["python"][0]["line"] == line_of(outcome, "# NEW")
+
+
+def test_a_view_has_the_origin_of_its_memory(rehearse):
+    outcome = refused(
+        rehearse,
+        """
+        whole = torch.zeros(100, 10, device="cuda:0")  # WHOLE
+        part = whole[50:, 3]
+        part + torch.zeros(50, device="cuda:1")
+        """,
+    )
+    part = operand(outcome.finding, "cuda:0")
+    assert part["shape"] == [50] and "part" in all_names(part)
+    assert part["created"]["python"][0]["line"] == line_of(outcome, "# WHOLE")
+
+
+def test_backward_of_a_custom_function(rehearse):
+    """The autograd engine runs it in a thread of its own."""
+    outcome = refused(
+        rehearse,
+        """
+        class Scale(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+            @staticmethod
+            def backward(ctx, gradient):
+                return gradient * right  # HERE
+        weight = torch.ones(3, device="cuda:0", requires_grad=True)
+        Scale.apply(weight).sum().backward()
+        """,
+    )
+    assert outcome.finding["operation"] == "aten::mul"
+    assert outcome.finding["python"][0]["line"] == line_of(outcome, "# HERE")
+    assert "gradient" in all_names(operand(outcome.finding, "cuda:0"))
+
+
+def test_gradient_hook(rehearse):
+    outcome = refused(
+        rehearse,
+        """
+        weight = torch.ones(3, device="cuda:0", requires_grad=True)
+        weight.register_hook(lambda gradient: gradient + right)  # HERE
+        (weight * 2).sum().backward()
+        """,
+    )
+    assert outcome.finding["python"][0]["line"] == line_of(outcome, "# HERE")
+
+
+def test_a_thread_of_the_programs_own(rehearse):
+    outcome = rehearse(
+        START
+        + "import threading\ndef work():\n    left + right  # HERE\nthread = threading.Thread(target=work, name='loader')\nthread.start(); thread.join()\n"
+    )
+    assert outcome.code == 0
+    assert outcome.finding["python"][0]["line"] == line_of(outcome, "# HERE")
+    assert outcome.finding["thread"] != outcome.records[0]["pid"]
+
+
+def test_inside_a_scripted_function(rehearse):
+    outcome = refused(
+        rehearse,
+        """
+        @torch.jit.script
+        def add(a: torch.Tensor, b: torch.Tensor):
+            return a + b
+        add(left, right)  # HERE
+        """,
+    )
+    assert outcome.findings[0]["operation"] == "aten::add"
+    mine = [frame for frame in outcome.finding["python"] if frame.get("project")]
+    assert mine[0]["line"] == line_of(outcome, "add(left, right)  # HERE")
+
+
+def test_optimizer_step(rehearse):
+    outcome = refused(
+        rehearse,
+        """
+        layer = torch.nn.Linear(3, 3, device="cuda:0")
+        optimizer = torch.optim.Adam(layer.parameters(), foreach=False, fused=False)
+        layer(left).sum().backward()
+        optimizer.step()
+        for state in optimizer.state.values():
+            state["exp_avg"] = state["exp_avg"].to("cuda:1")
+        optimizer.step()  # HERE
+        """,
+    )
+    mine = [frame for frame in outcome.finding["python"] if frame.get("project")]
+    assert mine[0]["line"] == line_of(outcome, "# HERE")
+    assert any("exp_avg" in str(name) for name in all_names(operand(outcome.finding, "cuda:1")))
+
+
+def test_deep_recursion(rehearse):
+    outcome = refused(
+        rehearse,
+        """
+        def down(depth, a):
+            return a + right if depth == 0 else down(depth - 1, a)  # HERE
+        down(900, left)
+        """,
+    )
+    assert outcome.finding["python"][0]["line"] == line_of(outcome, "# HERE")
+    assert len(outcome.finding["python"]) >= 60
+
+
+@pytest.mark.parametrize("inputs", ["left + right", "torch.cat([left, right])", "torch.nn.functional.linear(torch.ones(3, 3, device='cuda:0'), torch.ones(3, 3, device='cuda:1'))"])
+def test_message_is_pytorchs_own_first_line(rehearse, inputs):
+    outcome = refused(rehearse, inputs)
+    raised = [line for line in outcome.err.splitlines() if line.startswith("RuntimeError: ")]
+    assert raised == ["RuntimeError: " + outcome.finding["message"]]

@@ -1,0 +1,92 @@
+"""DEVTRACE_OPTIONS that are wrong: one clear line for each, and the program runs on untouched."""
+
+import pytest
+
+SOURCE = """
+    import sys
+    import torch
+    try:
+        torch.ones(3, device="cuda:0") + torch.ones(3, device="cuda:1")
+    except RuntimeError:
+        print("refused")
+    sys.exit(9)
+"""
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ("no_such_option=1", ["no_such_option"]),
+        ("html=perhaps", ["html"]),
+        ("max_findings=-3", ["max_findings"]),
+        ("max_findings=99999999999999999999999", ["max_findings"]),
+        ("dedupe", ["dedupe"]),
+        ("=1", ["=1"]),
+        ("first_wrong=1:html=perhaps:text=1", ["first_wrong", "html"]),
+        ("x" * 5000 + "=1", ["xxxx"]),
+        ("caf\u00e9=1", ["caf"]),
+    ],
+)
+def test_wrong_options_are_told_in_one_line_each(rehearse, options, named):
+    outcome = rehearse(SOURCE, options)
+    assert (outcome.code, outcome.out) == (9, "refused\n"), outcome.err
+    told = [line for line in outcome.err.splitlines() if "DEVTRACE_OPTIONS" in line]
+    assert len(told) == len(named), outcome.err
+    for line, name in zip(told, named):
+        assert name in line and line.startswith("devtrace:")
+    assert outcome.finding["operation"] == "aten::add"  # the defaults stand
+
+
+@pytest.mark.parametrize("options", ["", ":", ":::html=1::"])
+def test_empty_options_are_no_mistake(rehearse, options):
+    outcome = rehearse(SOURCE, options)
+    assert (outcome.code, outcome.out) == (9, "refused\n")
+    assert "DEVTRACE_OPTIONS" not in outcome.err
+    assert len(outcome.pages) == 1
+
+
+def test_help_prints_the_table(rehearse):
+    outcome = rehearse(SOURCE, "help=1")
+    assert (outcome.code, outcome.out) == (9, "refused\n")
+    for option in ("log_path", "html", "text", "error_exitcode", "max_findings", "dedupe"):
+        assert any(line.split()[:1] and line.split()[0].startswith(option) for line in outcome.err.splitlines()), option
+
+
+def test_outputs_can_be_turned_off(rehearse):
+    outcome = rehearse(SOURCE, "text=0:html=0")
+    assert (outcome.code, outcome.out, outcome.err) == (9, "refused\n", "")
+    assert outcome.pages == [] and len(outcome.findings) == 1
+
+
+def test_log_path_with_placeholders(rehearse, tmp_path):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    outcome = rehearse(SOURCE, f"log_path={logs}/%q{{RANK}}-%h-%p.jsonl", env={"RANK": "5"})
+    assert outcome.code == 9
+    names = sorted(path.name for path in logs.iterdir())
+    assert len(names) == 2 and names[0].startswith("5-") and [name.rsplit(".", 1)[1] for name in names] == ["html", "jsonl"]
+    assert outcome.logs == []
+
+
+def test_max_findings_counts_what_it_drops(rehearse):
+    outcome = rehearse(
+        """
+        import torch
+        a, b = torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
+        for function in (torch.add, torch.sub, torch.mul, torch.div, torch.atan2):
+            try:
+                function(a, b)
+            except RuntimeError:
+                pass
+        """,
+        "max_findings=2",
+    )
+    assert [finding["operation"] for finding in outcome.findings] == ["aten::add", "aten::sub"]
+    assert [record["dropped"] for record in outcome.records if record["record"] == "end"] == [3]
+
+
+def test_error_exitcode(rehearse):
+    refused = rehearse(SOURCE.replace("sys.exit(9)", "pass"), "error_exitcode=42")
+    assert (refused.code, refused.out) == (42, "refused\n")
+    fine = rehearse("import torch; torch.ones(3, device='cuda:0'); print('fine')", "error_exitcode=42")
+    assert (fine.code, fine.out) == (0, "fine\n")

@@ -1,0 +1,70 @@
+"""Errors that are not about devices, and mixed devices that PyTorch allows, make no finding."""
+
+import pytest
+
+ERRORS = {
+    "shapes of matmul": "torch.ones(2, 3, device=d) @ torch.ones(2, 3, device=d)",
+    "shapes of add": "torch.ones(2, device=d) + torch.ones(3, device=d)",
+    "shapes of cat": "torch.cat([torch.ones(2, 2, device=d), torch.ones(3, 3, 3, device=d)])",
+    "convolution's channels": "torch.nn.Conv1d(3, 4, 1, device=d)(torch.ones(1, 2, 5, device=d))",
+    "index out of range": "torch.ones(3, device=d)[5]",
+    "dimension out of range": "torch.ones(3, device=d).sum(dim=4)",
+    "too many indices": "torch.ones(3, device=d)[0, 0]",
+    "out of memory": "torch.empty(1 << 46, dtype=torch.uint8, device=d)",
+    "wrong type": "torch.add('one', torch.ones(3, device=d))",
+    "wrong dtype": "torch.nn.functional.embedding(torch.ones(3, device=d), torch.ones(3, 3, device=d))",
+    "dtypes of matmul": "torch.ones(2, 2, device=d) @ torch.ones(2, 2, device=d, dtype=torch.float64)",
+    "no gradient": "torch.ones(3, device=d).sum().backward()",
+    "in-place on a leaf": "torch.ones(3, device=d, requires_grad=True).add_(1)",
+    "view of wrong size": "torch.ones(4, device=d).view(3)",
+    "no such device": "torch.ones(3, device='cuda:7')",
+    "numpy of a device tensor": "torch.ones(3, device=d).numpy()",
+    "no such operator": "torch.ops.aten.no_such_operator(torch.ones(3, device=d))",
+    "state dict": "torch.nn.Linear(2, 2, device=d).load_state_dict({'weight': torch.ones(3, 3)})",
+    "on the CPU": "torch.ones(2) @ torch.ones(3)",
+    "python's own": "{}['cuda:0 and cuda:1']",
+    "message that sounds like it": "torch._check(False, lambda: 'Expected all tensors to be on the same device, but found cuda:0 and cuda:1')",
+}
+
+ALLOWED = {
+    "scalar on the CPU": "torch.ones(3, device='cuda:0') + torch.tensor(2.0)",
+    "scalar on the CPU in place": "torch.ones(3, device='cuda:1').mul_(torch.tensor(2.0))",
+    "index on the CPU": "torch.ones(3, device='cuda:0')[torch.tensor([0, 1])]",
+    "index assignment": "torch.ones(3, device='cuda:1').__setitem__(torch.tensor([0, 1]), 1.0)",
+    "copy between devices": "torch.ones(3, device='cuda:0').copy_(torch.ones(3, device='cuda:1'))",
+    "to": "torch.ones(3, device='cuda:0').to('cuda:1').cpu()",
+    "where with scalars": "torch.where(torch.ones(3, device='cuda:0') > 0, torch.tensor(1.0), torch.tensor(0.0))",
+}
+
+
+def test_errors_make_no_finding(rehearse):
+    source = "import torch\nd = 'cuda:1'\n"
+    for name, code in ERRORS.items():
+        source += f"try:\n    {code}\n    print('nothing raised:', {name!r})\nexcept Exception:\n    pass\n"
+    outcome = rehearse(source)
+    assert (outcome.code, outcome.out) == (0, ""), outcome.err
+    assert [finding["message"] for finding in outcome.findings] == []
+    assert "devtrace" not in outcome.err
+
+
+def test_allowed_mixtures_make_no_finding(rehearse):
+    source = "import torch\n" + "\n".join(ALLOWED.values()) + "\nprint('ran')\n"
+    outcome = rehearse(source)
+    assert (outcome.code, outcome.out) == (0, "ran\n"), outcome.err
+    assert [finding["message"] for finding in outcome.findings if finding["kind"] == "refused-op"] == []
+
+
+@pytest.mark.parametrize(
+    "code, operation",
+    [
+        ("torch.ones(3, device='cuda:0') + torch.ones(3, device='cuda:1')", "aten::add"),
+        ("torch.ones(3, device='cuda:0').mul_(torch.ones(3))", "aten::mul_"),
+        ("torch.cat([torch.ones(3, device='cuda:0'), torch.ones(3)])", "aten::cat"),
+        ("torch.nn.Conv1d(3, 4, 1, device='cuda:0')(torch.ones(1, 3, 5))", "aten::cudnn_convolution|aten::_convolution|aten::convolution|aten::conv1d"),
+        ("torch.ones(3, device='cuda:0')[torch.tensor([0], device='cuda:1')]", "aten::index"),
+    ],
+)
+def test_the_same_program_with_a_refusal_makes_one(rehearse, code, operation):
+    outcome = rehearse(f"import torch\ntry:\n    {code}\nexcept RuntimeError: print('refused')")
+    assert outcome.out == "refused\n"
+    assert outcome.finding["operation"] in operation.split("|")
