@@ -1,1 +1,24 @@
-# report
+# report: REPORT_OBJS goes into libdevtrace.so and into the command; the command adds what only runs offline.
+REPORT_OBJS := $(patsubst %,$(BUILD)/obj/report/%.o, \
+  fields characters wording fingerprint text markdown html/html html/assets \
+  verdict/verdict verdict/evidence verdict/cause verdict/source_line $(patsubst report/%.cpp,%,$(wildcard report/verdict/rules/*.cpp)))
+
+REPORT_COMMAND_OBJS := $(patsubst report/%.cpp,$(BUILD)/obj/report/%.o, report/log_reader.cpp $(wildcard report/command/*.cpp))
+
+$(REPORT_OBJS) $(REPORT_COMMAND_OBJS): EXTRA_CXXFLAGS += -DFMT_HEADER_ONLY
+
+$(BUILD)/obj/report/html/assets.o: report/html/assets.S $(wildcard report/html/report.*)
+	@mkdir -p $(@D)
+	$(CXX) -fPIC -c $< -o $@
+
+$(BUILD)/devtrace: $(REPORT_COMMAND_OBJS) $(REPORT_OBJS)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) $^ -o $@
+
+# Everything but main, under GoogleTest.
+REPORT_TEST_SRCS := $(wildcard tests/unit/report/*.cpp)
+REPORT_TEST_OBJS := $(REPORT_TEST_SRCS:%.cpp=$(BUILD)/obj/%.o)
+$(REPORT_TEST_OBJS): EXTRA_CXXFLAGS += -DFMT_HEADER_ONLY
+
+$(BUILD)/report-tests: $(REPORT_TEST_OBJS) $(REPORT_OBJS) $(filter-out %/command/main.o,$(REPORT_COMMAND_OBJS))
+	$(CXX) $(LDFLAGS) $^ -lgmock -lgtest -lgtest_main -pthread -o $@

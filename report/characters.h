@@ -1,0 +1,31 @@
+// Text from a user's program, made safe for where it is shown. Names, messages and source lines may hold anything.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace devtrace::report {
+
+// The same text with every byte that is not part of well-formed UTF-8 replaced by U+FFFD.
+std::string valid_utf8(std::string_view bytes);
+
+// For a terminal or a text file: control characters (a title change, a cleared screen) and the marks that reorder
+// bidirectional text are written as \x1b or \u202e; a tab becomes a space, a line feed stays only if `lines`.
+std::string printable(std::string_view text, bool lines = false);
+
+// For HTML text and quoted attributes.
+std::string html_escaped(std::string_view text);
+
+// For JSON inside <script>: `<`, `>`, `&` and the line separators U+2028 and U+2029 as \u escapes, so that nothing in
+// it ends the element or opens a comment.
+std::string script_escaped(std::string_view json);
+
+// At most `limit` characters (not bytes), the middle left out for "…" when there are more: both ends of a path or a
+// name tell more.
+std::string shortened(std::string_view text, size_t limit);
+
+// Number of characters: bytes that begin one.
+size_t length(std::string_view text);
+
+}  // namespace devtrace::report

@@ -1,0 +1,84 @@
+// The HTML report: report.html, report.css and report.js made one page, and records as inert script elements after it.
+// The page needs no closing tags and no server; report.js reads whatever records are there when the browser has come to
+// the end of the file.
+#include <array>
+
+#include "report/characters.h"
+#include "report/in_process.h"
+#include "report/markdown.h"
+#include "report/wording.h"
+
+#define DEVTRACE_ASSET(name)                                                     \
+  extern "C" __attribute__((visibility("hidden"))) const char devtrace_##name[]; \
+  extern "C" __attribute__((visibility("hidden"))) const uint64_t devtrace_##name##_size
+DEVTRACE_ASSET(page);
+DEVTRACE_ASSET(style);
+DEVTRACE_ASSET(script);
+#undef DEVTRACE_ASSET
+
+namespace devtrace::report {
+namespace {
+
+std::string element(std::string_view json) {
+  while (!json.empty() && (json.back() == '\n' || json.back() == '\r')) json.remove_suffix(1);
+  return "<script type=\"application/json\" class=\"record\">" + script_escaped(json) + "</script>\n";
+}
+
+// report.html holds {{title}}, {{style}} and {{script}}, once each.
+std::string filled_page(std::string_view title) {
+  struct Part {
+    std::string_view mark, text;
+  };
+  const std::array<Part, 3> parts = {{{"{{title}}", title},
+                                      {"{{style}}", {devtrace_style, devtrace_style_size}},
+                                      {"{{script}}", {devtrace_script, devtrace_script_size}}}};
+  std::string_view page(devtrace_page, devtrace_page_size);
+  std::string out;
+  out.reserve(page.size() + title.size() + devtrace_style_size + devtrace_script_size);
+  for (const Part& part : parts) {
+    const size_t at = page.find(part.mark);
+    if (at == page.npos) continue;
+    out.append(page.substr(0, at)).append(part.text);
+    page.remove_prefix(at + part.mark.size());
+  }
+  return out.append(page);
+}
+
+std::string title_of(const Json& process) {
+  std::string program;
+  for (const Json& word : array(process, "command")) {
+    if (!word.is_string()) continue;
+    if (!program.empty()) program += ' ';
+    program += word.get_ref<const std::string&>();
+    if (program.size() > 200) break;
+  }
+  return html_escaped(printable("devtrace: " + (program.empty() ? "report" : shortened(valid_utf8(program), 80))));
+}
+
+}  // namespace
+
+std::string html_head(const Json& process) noexcept try {
+  return filled_page(title_of(process)) + element(json_line(process));
+} catch (...) {
+  return {};
+}
+
+std::string html_record(std::string_view json_line) noexcept try {
+  return element(valid_utf8(json_line));
+} catch (...) {
+  return {};
+}
+
+// The record carries its words with it, so that page, text and Markdown say the same.
+std::string html_finding(const Json& process, const Json& finding) noexcept try {
+  Json record = finding;
+  record["shown"] = {{"headline", headline(finding)},
+                     {"summary", summary(process, finding)},
+                     {"markdown", markdown(process, finding)}};
+  return element(json_line(record)) + "<noscript><pre>" + html_escaped(text(process, finding, false, {})) +
+         "</pre></noscript>\n";
+} catch (...) {
+  return {};
+}
+
+}  // namespace devtrace::report

@@ -1,0 +1,127 @@
+#include "report/markdown.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/characters.h"
+#include "report/wording.h"
+
+namespace devtrace::report {
+namespace {
+
+size_t longest_run(std::string_view text, char c) {
+  size_t longest = 0, run = 0;
+  for (const char each : text) {
+    run = each == c ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  return longest;
+}
+
+std::string code(std::string_view raw) {
+  const std::string text = printable(raw);
+  if (text.empty()) return {};
+  const std::string fence(longest_run(text, '`') + 1, '`');
+  const char* pad = text.front() == '`' || text.back() == '`' ? " " : "";
+  return fence + pad + text + pad + fence;
+}
+
+// In a table a bar ends the cell, even in a code span.
+std::string cell(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != text.npos; at += 2) text.insert(at, 1, '\\');
+  return text;
+}
+
+std::string block(std::string_view language, std::string_view raw) {
+  std::string text = printable(raw, true);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  const std::string fence(std::max<size_t>(3, longest_run(text, '`') + 1), '`');
+  return fmt::format("{}{}\n{}\n{}\n", fence, language, text, fence);
+}
+
+// Text outside of code: nothing in it may become a heading, a link, a tag or a mention.
+std::string prose(std::string_view raw) {
+  std::string out;
+  for (const char c : printable(raw)) {
+    if (std::string_view("\\`*_[]<>#~@&").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+void stack(std::string& out, std::string_view title, const Json& frames, std::string_view cwd) {
+  if (frames.empty()) return;
+  std::string text;
+  for (const Json& frame : frames) {
+    text += fmt::format("{} {}\n", flag(frame, "project") ? ">" : " ", place(frame, cwd));
+    if (const auto source = string(frame, "source"); !source.empty() && flag(frame, "project")) {
+      text += fmt::format("      {}\n", source.substr(0, source.find('\n')));
+    }
+  }
+  out += fmt::format("<details><summary>{}</summary>\n\n{}\n</details>\n\n", title, block("text", text));
+}
+
+std::string versions(const Json& process) {
+  std::string out;
+  for (const char* key : {"python", "torch", "cuda_runtime", "devtrace"}) {
+    if (const auto version = string(process, key); !version.empty()) {
+      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", key, prose(version));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string markdown(const Json& process, const Json& finding) {
+  const std::string_view cwd = string(process, "cwd");
+  const Json& frame = user_frame(array(finding, "python"));
+  const Json& cause = object(finding, "cause");
+
+  std::string out = fmt::format("### {}\n\n", prose(headline(finding)));
+  if (flag(process, "rehearsal")) out += "*Seen in a rehearsal: the devices were simulated.*\n\n";
+  if (!frame.empty()) {
+    out += fmt::format("At {}:\n\n", code(place(frame, cwd)));
+    if (const auto source = string(frame, "source"); !source.empty()) out += block("python", source) + '\n';
+  }
+  if (const auto message = string(finding, "message"); !message.empty()) out += block("text", message) + '\n';
+
+  if (const Json& operands = array(finding, "operands"); !operands.empty()) {
+    out += "| operand | device | what | created | last moved |\n|---|---|---|---|---|\n";
+    for (const Json& operand : operands) {
+      const auto origin = [&](const char* event) {
+        const Json& at = user_frame(array(object(operand, event), "python"));
+        return at.empty() ? std::string() : code(place(at, cwd));
+      };
+      out += fmt::format("| {} | {} | {} | {} | {} |\n", cell(code(name_of(operand))),
+                         cell(code(string(operand, "device"))),
+                         cell(prose(extent_of(operand) + (role_of(operand).empty() ? "" : ", " + role_of(operand)))),
+                         cell(origin("created")), cell(origin("moved")));
+    }
+    out += '\n';
+  }
+
+  if (const auto because = string(cause, "because"); !because.empty()) {
+    out += fmt::format("**Why** ({}, {} confidence): {}\n\n", prose(string(cause, "category")),
+                       prose(string(cause, "confidence")), prose(because));
+  }
+  if (const auto fix = string(cause, "fix"); !fix.empty()) {
+    const auto line = integer(cause, "line");
+    out += fmt::format("**Fix** at {}:\n\n{}\n",
+                       code(shown_file(string(cause, "file"), cwd) + (line ? fmt::format(":{}", *line) : "")),
+                       block("python", fix));
+  }
+
+  stack(out, "Failing call", array(finding, "python"), cwd);
+  for (const Json& operand : array(finding, "operands")) {
+    const std::string name = html_escaped(printable(name_of(operand)));
+    stack(out, fmt::format("Creation of {}", name), array(object(operand, "created"), "python"), cwd);
+    stack(out, fmt::format("Last move of {}", name), array(object(operand, "moved"), "python"), cwd);
+  }
+  out += fmt::format("<sub>devtrace fingerprint {}{}{}</sub>\n", code(string(finding, "fingerprint")),
+                     versions(process).empty() ? "" : "; ", versions(process));
+  return out;
+}
+
+}  // namespace devtrace::report

@@ -1,0 +1,175 @@
+// The short report on stderr, in the sanitizers' manner. It is read over somebody's shoulder, in a terminal of 80 to
+// 120 columns: it says what, where, whence and what to change, and leaves the rest to the HTML.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "report/characters.h"
+#include "report/wording.h"
+
+namespace devtrace::report {
+namespace {
+
+constexpr size_t kNameColumns = 44;  // a module path is longer; its ends tell which it is
+constexpr size_t kSourceColumns = 110;
+constexpr size_t kOperands = 4;
+constexpr int kSourceLines = 3;
+
+// Escape codes, or nothing.
+struct Palette {
+  const char *error, *device, *quiet, *strong, *fix, *off;
+};
+constexpr Palette kColours = {"\033[1;31m", "\033[36m", "\033[2m", "\033[1m", "\033[32m", "\033[0m"};
+constexpr Palette kPlain = {"", "", "", "", "", ""};
+
+class Report {
+ public:
+  Report(const Json& process, const Json& finding, bool colour)
+      : finding_(finding), cwd_(string(process, "cwd")), process_(process), ink_(colour ? kColours : kPlain) {}
+
+  std::string write(std::string_view html_path) {
+    header();
+    operands();
+    failing_call();
+    origins();
+    verdict();
+    if (!html_path.empty()) line("\n  {}report: {}{}", ink_.quiet, printable(html_path), ink_.off);
+    line("SUMMARY: devtrace: {}", shortened(printable(summary(process_, finding_)), 240));
+    return std::move(out_);
+  }
+
+ private:
+  template <typename... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+    out_ += '\n';
+  }
+
+  void header() {
+    const auto pid = integer(process_, "pid");
+    line("=={}==devtrace: {}{}:{} {}{}{}{}", pid ? std::to_string(*pid) : "?", ink_.error,
+         printable(string(finding_, "kind")), ink_.off, ink_.strong, shortened(printable(headline(finding_)), 200),
+         ink_.off, flag(process_, "rehearsal") ? " (rehearsal: simulated devices)" : "");
+  }
+
+  std::string shown_name(const Json& operand) { return shortened(printable(name_of(operand)), kNameColumns); }
+
+  // Columns as wide as the widest of what is in them.
+  void operands() {
+    const Json& all = array(finding_, "operands");
+    size_t widest = 0;
+    for (const Json& operand : all) widest = std::max(widest, length(shown_name(operand)));
+    size_t shown = 0;
+    for (const Json& operand : all) {
+      if (++shown > kOperands) {
+        line("    {}and {} more{}", ink_.quiet, all.size() - kOperands, ink_.off);
+        break;
+      }
+      const std::string name = shown_name(operand);
+      const std::string role = shortened(printable(role_of(operand)), 60);
+      line("    {}{}  {}{:<8}{}  {:<22}  {}{}{}", name, std::string(widest - length(name), ' '), ink_.device,
+           printable(string(operand, "device")), ink_.off, shortened(printable(extent_of(operand)), 40), ink_.quiet,
+           role, ink_.off);
+    }
+    if (all.empty()) {
+      if (const auto message = string(finding_, "message"); !message.empty()) {
+        line("    {}", shortened(printable(message), 300));
+      }
+    }
+  }
+
+  void source(const Json& frame, std::string_view indent) {
+    std::string_view rest = string(frame, "source");
+    for (int shown = 0; !rest.empty(); ++shown) {
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      std::string_view text = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      while (!text.empty() && (text.back() == ' ' || text.back() == '\r')) text.remove_suffix(1);
+      if (shown == kSourceLines) {
+        line("{}…", indent);
+        break;
+      }
+      line("{}{}", indent, shortened(printable(text), kSourceColumns));
+    }
+  }
+
+  void failing_call() {
+    const Json& frames = array(finding_, "python");
+    if (frames.empty()) {
+      line("\n  {}at{} an unknown place: no Python frame could be read", ink_.strong, ink_.off);
+      return;
+    }
+    const Json& frame = user_frame(frames);
+    line("\n  {}at{} {}", ink_.strong, ink_.off, printable(place(frame, cwd_)));
+    source(frame, "        ");
+    if (&frame != &frames.front()) {
+      const auto depth = static_cast<size_t>(&frame - &frames.front());
+      line("     {}{} library frame{} further in: {}{}", ink_.quiet, depth, depth == 1 ? "" : "s",
+           printable(place(frames.front(), cwd_)), ink_.off);
+    }
+  }
+
+  void origin(const std::string& name, std::string_view did, const Json& event) {
+    const Json& frame = user_frame(array(event, "python"));
+    line("  {}{}{} {} {}", ink_.strong, name, ink_.off, did,
+         frame.empty() ? std::string("at an unknown place") : "in " + printable(place(frame, cwd_)));
+    source(frame, "        ");
+  }
+
+  void origins() {
+    const Json& all = array(finding_, "operands");
+    bool first = true;
+    for (size_t index = 0; index < std::min(all.size(), kOperands); ++index) {
+      const Json& operand = all[index];
+      const Json& created = object(operand, "created");
+      const Json& moved = object(operand, "moved");
+      if (created.empty() && moved.empty()) continue;
+      if (first) out_ += '\n';
+      first = false;
+      // Where it was last moved says why it is where it is; where it was made only matters when it never moved.
+      if (!moved.empty()) {
+        origin(shown_name(operand),
+               fmt::format("moved {} → {}", printable(string(moved, "from")), printable(string(moved, "to"))), moved);
+      } else {
+        const std::string device = printable(string(created, "device"));
+        origin(shown_name(operand), device.empty() ? "created" : fmt::format("created on {}", device), created);
+      }
+    }
+  }
+
+  void verdict() {
+    const Json& cause = object(finding_, "cause");
+    const auto because = string(cause, "because");
+    if (because.empty()) return;
+    line("\n  {}why{} {} ({}, {} confidence)", ink_.strong, ink_.off, printable(because),
+         printable(string(cause, "category")), printable(string(cause, "confidence")));
+    const auto fix = string(cause, "fix");
+    if (fix.empty()) return;
+    const auto at = integer(cause, "line");
+    const std::string file = printable(shown_file(string(cause, "file"), cwd_));
+    line("  {}fix{} {}{}", ink_.strong, ink_.off, file, at ? fmt::format(":{}", *at) : "");
+    std::string_view rest = fix;
+    while (!rest.empty()) {
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      line("        {}{}{}", ink_.fix, printable(rest.substr(0, end)), ink_.off);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+
+  const Json& finding_;
+  std::string_view cwd_;
+  const Json& process_;
+  const Palette& ink_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string text(const Json& process, const Json& finding, bool colour, std::string_view html_path) noexcept try {
+  return Report(process, finding, colour).write(html_path);
+} catch (...) {
+  return "devtrace: a finding was made, and its report could not be written: out of memory\n";
+}
+
+}  // namespace devtrace::report

@@ -1,0 +1,121 @@
+#include "report/verdict/cause.h"
+
+#include <fmt/format.h>
+
+#include "report/verdict/source_line.h"
+
+namespace devtrace::report::causes {
+namespace {
+
+std::string quoted(std::string_view device) {
+  return fmt::format("\"{}\"", device);
+}
+
+// A model of transformers has `.device`; a plain nn.Module has not. The first frame inside the call that is the model's
+// own tells.
+bool calls_transformers_model(const Evidence& evidence, size_t caller) {
+  for (size_t index = caller; index-- > 0;) {
+    const Frame& frame = evidence.stack[index];
+    if (frame.file.find("/torch/nn/modules/module.py") != frame.file.npos ||
+        frame.file.find("/accelerate/") != frame.file.npos ||
+        frame.file.find("/transformers/utils/") != frame.file.npos) {
+      continue;
+    }
+    return frame.file.find("/transformers/models/") != frame.file.npos && frame.function.ends_with("forward");
+  }
+  return false;
+}
+
+// The container in `encoded["input_ids"]`, `batch[0]`: what is before the first bracket.
+std::string_view container_of(std::string_view name) {
+  const size_t bracket = name.find('[');
+  return bracket == name.npos ? std::string_view() : name.substr(0, bracket);
+}
+
+bool is_batch_encoding(const Operand& operand) {
+  for (const Frame& frame : operand.created.stack) {
+    for (const std::string_view maker : {"/transformers/tokenization_", "/transformers/feature_extraction_",
+                                         "/transformers/image_processing_", "/transformers/processing_"}) {
+      if (frame.file.find(maker) != frame.file.npos) return true;
+    }
+  }
+  return false;
+}
+
+Fix at_frame(const Frame& frame, std::string code) {
+  return {std::move(code), std::string(frame.file), frame.line};
+}
+
+// The container, whole, on the device: a dict and a list have no .to(), what a tokenizer returns has, unless a
+// comprehension made it anew.
+std::string moved_container(const Operand& operand, std::string_view container, std::string_view subscript,
+                            const std::string& device) {
+  const bool rebuilt = operand.moved.known && operand.moved.line() &&
+                       operand.moved.line()->source.find(" for ") != std::string_view::npos;
+  if (is_batch_encoding(operand) && !rebuilt && !operand.moved.known)
+    return fmt::format("{}.to({})", container, device);
+  const bool mapping = subscript.starts_with("[\"") || subscript.starts_with("['");
+  if (mapping) return fmt::format("{{key: value.to({}) for key, value in {}.items()}}", device, container);
+  return fmt::format("[value.to({}) for value in {}]", device, container);
+}
+
+}  // namespace
+
+std::string at(const Frame* frame) {
+  if (!frame || frame->file.empty()) return {};
+  const std::string_view file = frame->file.substr(frame->file.rfind('/') + 1);
+  return frame->line > 0 ? fmt::format("{}:{}", file, frame->line) : std::string(file);
+}
+
+std::string with_place(const Operand& operand) {
+  const Event* placed = operand.placed();
+  const std::string where = placed ? at(placed->line()) : std::string();
+  if (where.empty()) return fmt::format("{} ({})", operand.name, operand.device);
+  return fmt::format("{} ({}, {} {})", operand.name, operand.device,
+                     placed == &operand.moved ? "moved there at" : "created there at", where);
+}
+
+std::string device_expression(const Evidence& evidence, size_t frame, const Operand& target) {
+  if (const auto name = target.name_in(frame); is_reference(name)) return fmt::format("{}.device", name);
+  // Inside model(…): the callee, when the line shows it. A model that hooks spread over devices has no device of its
+  // own.
+  const auto caller = evidence.caller_of_model();
+  if (target.is_state() && target.hook.empty() && caller == frame) {
+    for (const Operand& operand : evidence.operands) {
+      if (&operand == &target) continue;
+      const auto name = operand.name_in(frame);
+      auto callee = callee_of(evidence.stack[frame].source, name);
+      if (!callee) callee = callee_of(evidence.stack[frame].source, container_of(name));
+      if (!callee) continue;
+      return calls_transformers_model(evidence, frame) ? *callee + ".device"
+                                                       : fmt::format("next({}.parameters()).device", *callee);
+    }
+  }
+  return quoted(target.device);
+}
+
+std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand& operand, const std::string& device) {
+  const Frame& here = evidence.stack[frame];
+  const std::string_view name = operand.name_in(frame);
+  if (!is_reference(name) || here.source.empty()) return std::nullopt;
+  if (auto line = replace_read(here.source, name, fmt::format("{}.to({})", name, device)))
+    return at_frame(here, std::move(*line));
+  if (reads(here.source, name) > 0 && here.source.find('\n') == here.source.npos) {
+    return at_frame(here, fmt::format("{0} = {0}.to({1})\n{2}", name, device, dedented(here.source)));
+  }
+  const std::string_view container = container_of(name);
+  if (container.empty()) return std::nullopt;
+  const std::string moved = moved_container(operand, container, name.substr(container.size()), device);
+  if (auto line = replace_read(here.source, container, moved)) return at_frame(here, std::move(*line));
+  return std::nullopt;
+}
+
+std::optional<Fix> move_where_named(const Evidence& evidence, const Operand& operand, const Operand& target) {
+  for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
+    if (!evidence.stack[frame].project) continue;
+    if (auto fix = move_at(evidence, frame, operand, device_expression(evidence, frame, target))) return fix;
+  }
+  return std::nullopt;
+}
+
+}  // namespace devtrace::report::causes

@@ -1,0 +1,46 @@
+// What a rule answers, and what all rules say the same way.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "report/verdict/evidence.h"
+
+namespace devtrace::report::causes {
+
+// Which confidence: high when nothing else could have left this evidence; medium when it is the usual reason; low never
+// names a line.
+enum class Confidence { low, medium, high };
+
+struct Fix {
+  std::string code;  // the new line, or the lines that replace it
+  std::string file;
+  int64_t line = 0;
+};
+
+struct Cause {
+  std::string_view category;
+  Confidence confidence = Confidence::low;
+  std::string because;  // one sentence
+  std::optional<Fix> fix;
+};
+
+// "x (cuda:0, moved there at main.py:31)".
+std::string with_place(const Operand& operand);
+// "main.py:31"; empty for no frame.
+std::string at(const Frame* frame);
+
+// An expression for the device of `target` that works in that frame of the failing call: `kv_cache.device`,
+// `model.device`, `self.weight.device`, else the device's name in quotes.
+std::string device_expression(const Evidence& evidence, size_t frame, const Operand& target);
+
+// The code that brings `operand` to `device` in that frame's line: the line rewritten, or a line put before it. Nothing
+// when the line does not show the operand.
+std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand& operand, const std::string& device);
+
+// The frames of the user's code that name the operand, innermost first, then: the first for which move_at has an
+// answer.
+std::optional<Fix> move_where_named(const Evidence& evidence, const Operand& operand, const Operand& target);
+
+}  // namespace devtrace::report::causes

@@ -1,0 +1,101 @@
+// A finding as the verdict's rules look at it: operands with their origins, and the questions that several rules ask.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/fields.h"
+
+namespace devtrace::report::causes {
+
+struct Frame {
+  std::string_view file, function, source;
+  int64_t line = 0;
+  bool project = false;
+
+  bool known() const { return !file.empty() || !function.empty(); }
+  // The same place in the same function, as far as two stacks can tell.
+  bool same_function(const Frame& other) const { return file == other.file && function == other.function; }
+  bool same_line(const Frame& other) const { return same_function(other) && line == other.line; }
+};
+using Stack = std::vector<Frame>;  // innermost first
+
+// Index of the innermost frame of the user's own code; nothing when there is none.
+std::optional<size_t> innermost_project(const Stack& stack);
+
+struct Event {
+  bool known = false;
+  std::optional<double> time;
+  std::string_view from, to;  // `moved` only
+  Stack stack;
+  // The line that a person would point at: the innermost frame of the user's code, else the innermost frame. Null for
+  // none.
+  const Frame* line() const;
+};
+
+struct Operand {
+  std::string name;  // best name; "a tensor" when there is none
+  std::string_view role, device, dtype, module_path, module_class, root_class, hook;
+  bool odd = false;
+  bool is_parameter = false;
+  struct Name {
+    size_t frame;  // index into the failing stack
+    std::string_view name;
+  };
+  std::vector<Name> names;
+  Event created, moved;
+
+  bool on_cpu() const { return device == "cpu"; }
+  // Registered state of a module: what model.to() moves.
+  bool is_state() const { return is_parameter || role == "parameter" || role == "buffer"; }
+  // The event that put it on its device: its last move, else its creation. Null when neither is known.
+  const Event* placed() const;
+  // What it is called in that frame; empty when it has no name there.
+  std::string_view name_in(size_t frame) const;
+};
+
+struct Evidence {
+  explicit Evidence(const Json& finding);
+
+  std::string_view kind, operation, argument, message, current_device;
+  std::vector<Operand> operands;
+  Stack stack;  // of the failing call
+
+  // Two operands on different devices that a rule can speak about: the first one that satisfies `wanted` and any that
+  // lies elsewhere and satisfies `met`.
+  struct Pair {
+    const Operand* it = nullptr;
+    const Operand* other = nullptr;
+    explicit operator bool() const { return it != nullptr; }
+  };
+  template <typename Wanted, typename Met>
+  Pair pair(Wanted wanted, Met met) const {
+    for (const Operand& it : operands) {
+      if (it.device.empty() || !wanted(it)) continue;
+      for (const Operand& other : operands) {
+        if (&other != &it && !other.device.empty() && other.device != it.device && met(other)) return {&it, &other};
+      }
+    }
+    return {};
+  }
+
+  // Any frame of the failing call in a file whose path contains `part`.
+  bool passes_through(std::string_view part) const;
+
+  // Index of the frame that called the outermost module: what is below it runs inside model(…). Nothing when no module
+  // was called.
+  std::optional<size_t> caller_of_model() const;
+
+  // Was the tensor made after that call began, by the model itself? Both stacks must show it; "no" when either is
+  // unknown.
+  bool made_inside_model(const Operand& operand) const;
+  // … and by this very frame's function, while it was running.
+  std::optional<size_t> frame_that_made(const Operand& operand) const;
+};
+
+// A name that belongs to a cache of keys and values or another state that outlives a call.
+bool names_a_cache(std::string_view name);
+
+}  // namespace devtrace::report::causes

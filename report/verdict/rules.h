@@ -1,0 +1,20 @@
+// The rules: one small file each under rules/, one row each in the table of verdict.cpp. A rule looks at the evidence
+// and answers with a cause, or with nothing when the evidence does not show what its category is about.
+#pragma once
+
+#include "report/verdict/cause.h"
+
+namespace devtrace::report::causes::rules {
+
+std::optional<Cause> generator(const Evidence&);
+std::optional<Cause> unguarded_kernel(const Evidence&);
+std::optional<Cause> optimizer_state(const Evidence&);
+std::optional<Cause> data_parallel(const Evidence&);
+std::optional<Cause> cached_state_elsewhere(const Evidence&);
+std::optional<Cause> state_not_registered(const Evidence&);
+std::optional<Cause> created_without_device(const Evidence&);
+std::optional<Cause> module_split(const Evidence&);
+std::optional<Cause> input_not_moved(const Evidence&);
+std::optional<Cause> default_device(const Evidence&);
+
+}  // namespace devtrace::report::causes::rules

@@ -1,0 +1,46 @@
+// Keys and values of earlier steps, kept on the device of the layer (or of the server) that filled them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/verdict/rules.h"
+
+namespace devtrace::report::causes::rules {
+namespace {
+
+bool is_cache(const Operand& operand) {
+  return names_a_cache(operand.name) || std::any_of(operand.names.begin(), operand.names.end(),
+                                                    [](const Operand::Name& each) { return names_a_cache(each.name); });
+}
+
+bool older(const Operand& it, const Operand& other) {
+  return it.created.time && other.created.time && *it.created.time < *other.created.time;
+}
+
+}  // namespace
+
+std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
+  const auto not_state = [](const Operand& operand) { return !operand.is_state(); };
+  auto pair = evidence.pair([](const Operand& it) { return is_cache(it) && !it.is_state(); }, not_state);
+  if (!pair) return std::nullopt;
+
+  // With a cache on both sides the older one is what was kept. What stays on the CPU is moved to the GPU, never the
+  // other way.
+  const bool both = is_cache(*pair.other);
+  if (both && (older(*pair.other, *pair.it) || (pair.other->on_cpu() && !pair.it->on_cpu())))
+    std::swap(pair.it, pair.other);
+  const Operand& kept = *pair.it;
+  const Operand& fresh = *pair.other;
+
+  // A name alone is a hint; that it is the older one, or lies off the GPU, says that it was kept from before.
+  const bool seen = older(kept, fresh) || (kept.on_cpu() && !fresh.on_cpu());
+  Cause cause{"cached-state-elsewhere", seen ? Confidence::high : Confidence::medium,
+              fmt::format("{} was kept from before and meets {}, which was computed on another device.",
+                          with_place(kept), with_place(fresh)),
+              std::nullopt};
+  const bool to_cpu = fresh.on_cpu();
+  cause.fix = to_cpu ? move_where_named(evidence, fresh, kept) : move_where_named(evidence, kept, fresh);
+  return cause;
+}
+
+}  // namespace devtrace::report::causes::rules

@@ -1,0 +1,32 @@
+// "Expected a 'cuda' device type for generator but found 'cpu'": random numbers are made where their generator lives.
+#include <fmt/format.h>
+
+#include "report/verdict/rules.h"
+
+namespace devtrace::report::causes::rules {
+
+std::optional<Cause> generator(const Evidence& evidence) {
+  constexpr std::string_view kExpected = "Expected a '", kFor = "' device type for generator but found '";
+  const size_t begin = evidence.message.find(kExpected);
+  const size_t middle = evidence.message.find(kFor);
+  if (begin == evidence.message.npos || middle == evidence.message.npos || middle < begin) return std::nullopt;
+  const auto wanted = evidence.message.substr(begin + kExpected.size(), middle - begin - kExpected.size());
+  const auto rest = evidence.message.substr(middle + kFor.size());
+  const auto found = rest.substr(0, rest.find('\''));
+
+  Cause cause{"generator", Confidence::high,
+              fmt::format("The random generator lives on {}, and the numbers are asked for on {}: a generator only "
+                          "serves its own device.",
+                          found, wanted),
+              std::nullopt};
+  const bool specific = wanted == "cuda" && evidence.current_device.starts_with("cuda:");
+  if (const auto frame = innermost_project(evidence.stack)) {
+    const Frame& here = evidence.stack[*frame];
+    cause.fix =
+        Fix{fmt::format("generator = torch.Generator(device=\"{}\")", specific ? evidence.current_device : wanted),
+            std::string(here.file), here.line};
+  }
+  return cause;
+}
+
+}  // namespace devtrace::report::causes::rules

@@ -1,0 +1,90 @@
+// What the caller gives to a model, or to a loss beside the model's answer, on another device than the parameters it
+// meets.
+#include <fmt/format.h>
+
+#include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
+
+namespace devtrace::report::causes::rules {
+namespace {
+
+constexpr std::string_view kCategory = "input-not-moved";
+
+// The line that put the input on its device, going to the model's instead. Only where `device` can be said there too:
+// in the same function, further up, in words that stand for the same thing on both lines.
+std::optional<Fix> move_elsewhere(const Evidence& evidence, size_t frame, const Operand& input,
+                                  const std::string& device) {
+  const Frame* moved = input.moved.line();
+  const Frame& here = evidence.stack[frame];
+  if (!moved || !moved->project || moved->file != here.file || moved->line >= here.line) return std::nullopt;
+  const bool same_function =
+      moved->function == here.function || (moved->function.starts_with(here.function) &&
+                                           moved->function.substr(here.function.size()).starts_with(".<locals>.<"));
+  const bool anonymous =
+      moved->function.starts_with("<") && moved->function != "<module>";  // <dictcomp> before 3.11 tells no owner
+  if (!same_function && !anonymous) return std::nullopt;
+  if (!device.starts_with("self.") && !device.starts_with("next(self.") && !device.starts_with("\""))
+    return std::nullopt;
+  auto line = redirect_move(moved->source, device);
+  if (!line) return std::nullopt;
+  return Fix{std::move(*line), std::string(moved->file), moved->line};
+}
+
+std::optional<Fix> fix_at_call(const Evidence& evidence, size_t caller, const Operand& input, const Operand& state) {
+  const std::string device = device_expression(evidence, caller, state);
+  if (auto fix = move_elsewhere(evidence, caller, input, device)) return fix;
+  return move_at(evidence, caller, input, device);
+}
+
+std::optional<Cause> model_input(const Evidence& evidence) {
+  const auto pair = evidence.pair(
+      [&](const Operand& it) { return !it.is_state() && it.role != "attribute" && !evidence.made_inside_model(it); },
+      [](const Operand& other) { return other.is_state() && !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  const auto caller = evidence.caller_of_model();
+  const bool given = caller && !pair.it->name_in(*caller).empty();
+  bool made_before = false;  // by a stack that shows it was not the model's own doing
+  if (caller && !pair.it->created.stack.empty()) made_before = true;
+
+  Cause cause{kCategory, given || made_before ? Confidence::high : Confidence::medium,
+              fmt::format("{} is given to {}, whose {} is on {}.", with_place(*pair.it),
+                          pair.other->root_class.empty() ? "a model" : std::string(pair.other->root_class),
+                          pair.other->name, pair.other->device),
+              std::nullopt};
+  // The caller may be a library; the user's frame outside of it, or the user's own module inside, can still be changed.
+  if (caller && evidence.stack[*caller].project) cause.fix = fix_at_call(evidence, *caller, *pair.it, *pair.other);
+  if (!cause.fix) cause.fix = move_where_named(evidence, *pair.it, *pair.other);
+  return cause;
+}
+
+bool names_a_label(const Operand& operand) {
+  for (const std::string_view word : {"label", "target"}) {
+    if (operand.name.find(word) != operand.name.npos) return true;
+    for (const Operand::Name& each : operand.names) {
+      if (each.name.find(word) != each.name.npos) return true;
+    }
+  }
+  return false;
+}
+
+std::optional<Cause> label(const Evidence& evidence) {
+  const bool loss = evidence.operation.find("loss") != evidence.operation.npos ||
+                    evidence.operation.find("cross_entropy") != evidence.operation.npos;
+  if (!loss) return std::nullopt;
+  const auto pair = evidence.pair([](const Operand& it) { return !it.is_state() && names_a_label(it); },
+                                  [](const Operand& other) { return !other.is_state() && !names_a_label(other); });
+  if (!pair) return std::nullopt;
+  return Cause{kCategory, Confidence::high,
+               fmt::format("The label {} is compared with the model's answer {}.", with_place(*pair.it),
+                           with_place(*pair.other)),
+               move_where_named(evidence, *pair.it, *pair.other)};
+}
+
+}  // namespace
+
+std::optional<Cause> input_not_moved(const Evidence& evidence) {
+  if (auto cause = label(evidence)) return cause;
+  return model_input(evidence);
+}
+
+}  // namespace devtrace::report::causes::rules

@@ -1,0 +1,74 @@
+// Parameters of one model on several devices: a device map without hooks, a part left behind by .to(), or a model that
+// was never moved.
+#include <fmt/format.h>
+
+#include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
+
+namespace devtrace::report::causes::rules {
+namespace {
+
+constexpr std::string_view kCategory = "module-split-or-hook-missing";
+
+std::string of_model(const Operand& state) {
+  return state.root_class.empty() ? "the model" : std::string(state.root_class);
+}
+
+std::optional<Cause> two_parts(const Evidence& evidence) {
+  const auto state = [](const Operand& operand) { return operand.is_state(); };
+  const auto pair = evidence.pair(state, state);
+  if (!pair) return std::nullopt;
+  return Cause{kCategory, Confidence::high,
+               fmt::format("Two parts of {} that work together are on different devices: {} and {}.",
+                           of_model(*pair.it), with_place(*pair.it), with_place(*pair.other)),
+               std::nullopt};
+}
+
+std::optional<Cause> passed_between_parts(const Evidence& evidence) {
+  const auto pair = evidence.pair([&](const Operand& it) { return !it.is_state() && evidence.made_inside_model(it); },
+                                  [](const Operand& other) { return other.is_state(); });
+  if (!pair) return std::nullopt;
+  if (pair.other->on_cpu()) {
+    return Cause{kCategory, Confidence::high,
+                 fmt::format("{} was computed by {} on {}, and {} of the same model was left on the CPU.",
+                             pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other)),
+                 std::nullopt};
+  }
+  const std::string hook = pair.other->hook.empty() ? "and nothing moves what passes between its parts"
+                                                    : fmt::format("and {} did not move it", pair.other->hook);
+  return Cause{kCategory, Confidence::high,
+               fmt::format("{} was computed inside {} on {} and meets {}: the model is spread over devices, {}.",
+                           pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other), hook),
+               move_where_named(evidence, *pair.it, *pair.other)};
+}
+
+// The input is on a GPU and what it meets first is on the CPU: the model was not moved, or this part of it.
+std::optional<Cause> left_on_cpu(const Evidence& evidence) {
+  const auto pair = evidence.pair([](const Operand& it) { return !it.is_state() && !it.on_cpu(); },
+                                  [](const Operand& other) { return other.is_state() && other.on_cpu(); });
+  const auto caller = evidence.caller_of_model();
+  if (!pair || !caller) return std::nullopt;
+  Cause cause{kCategory, Confidence::medium,
+              fmt::format("{} came in on {}, and {} is on the CPU: {} or this part of it was never moved.",
+                          with_place(*pair.it), pair.it->device, pair.other->name, of_model(*pair.other)),
+              std::nullopt};
+  const Frame& here = evidence.stack[*caller];
+  const std::string_view name = pair.it->name_in(*caller);
+  auto callee = callee_of(here.source, name);
+  if (!callee) callee = callee_of(here.source, name.substr(0, name.find('[')));
+  if (callee && here.project && here.source.find('\n') == here.source.npos) {
+    cause.fix = Fix{fmt::format("{}.to(\"{}\")\n{}", *callee, pair.it->device, dedented(here.source)),
+                    std::string(here.file), here.line};
+  }
+  return cause;
+}
+
+}  // namespace
+
+std::optional<Cause> module_split(const Evidence& evidence) {
+  if (auto cause = two_parts(evidence)) return cause;
+  if (auto cause = passed_between_parts(evidence)) return cause;
+  return left_on_cpu(evidence);
+}
+
+}  // namespace devtrace::report::causes::rules

@@ -1,0 +1,49 @@
+// Small edits of one Python statement, for fixes that can be pasted. Every function answers nothing rather than guess:
+// a fix that does not compile, or moves another thing than it says, is worse than a sentence.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace devtrace::report::causes {
+
+// `name` is an expression that can stand before ".to(…)" and be assigned to: `x`, `self.cache`, `batch["ids"]`,
+// `past[0][1]`.
+bool is_reference(std::string_view name);
+// … and a plain variable.
+bool is_identifier(std::string_view name);
+
+// How often the expression is read in the statement: as a whole word, outside of strings and comments, not as an
+// assignment's target, a keyword argument's name or another object's attribute. Quotes in subscripts may be of either
+// kind.
+int reads(std::string_view source, std::string_view name);
+
+// The statement with its only read of `name` replaced. Nothing when it is read never or more than once.
+std::optional<std::string> replace_read(std::string_view source, std::string_view name, std::string_view by);
+
+// `**name` or `*name` or plain among the arguments of a call: what is before the only read of `name`.
+std::string_view stars_before(std::string_view source, std::string_view name);
+
+// The expression that is called with `name` among its arguments: `model` for `out = model(**encoded)`; only names and
+// attributes.
+std::optional<std::string> callee_of(std::string_view source, std::string_view name);
+
+// The statement with device=`device` given to its only call of a function that makes tensors (torch.zeros,
+// torch.arange, …) or, when it has one already that names no number ("cuda"), that replaced. Nothing when there is no
+// such call, several, or one that says a device.
+std::optional<std::string> give_device(std::string_view source, std::string_view device);
+
+// Does the statement call a function that makes a tensor from nothing and takes device=? And does it say one?
+bool makes_tensor(std::string_view source);
+bool says_device(std::string_view source);
+
+// The statement with its only `.to(…)` or `.cuda(…)` going to `device`. Nothing when there is none, or several.
+std::optional<std::string> redirect_move(std::string_view source, std::string_view device);
+// … when that place is "the current device": `.cuda()`, `.to("cuda")`, or device="cuda" in a factory call.
+bool says_current_device(std::string_view source);
+
+// The statement without its indentation and trailing blanks; lines after the first keep theirs relative to it.
+std::string dedented(std::string_view source);
+
+}  // namespace devtrace::report::causes
