@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -101,6 +102,39 @@ def start(program, folder: Path, options=None, gpus=2, trace=True, env=None, tim
     return execute(command, folder, environment(options, env), timeout)
 
 
+RUN_SNIPPETS = """
+import runpy, sys, traceback
+for path in sys.argv[1:]:
+    print("==", path, flush=True)
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except RuntimeError:
+        traceback.print_exc(file=sys.stdout)
+"""
+
+
+def start_snippets(snippets: dict[str, str], folder: Path, options=None, trace=True) -> tuple[Outcome, dict[str, str]]:
+    """Many small programs in one process, each in a file `<name>.py` of its own (importing PyTorch takes seconds); a RuntimeError ends
+    one and is printed. Returns the outcome and what each one printed."""
+    names = {name: re.sub(r"\W+", "-", name) + ".py" for name in snippets}
+    for name, source in snippets.items():
+        (folder / names[name]).write_text(source, encoding="utf-8")
+    (folder / "program.py").write_text(RUN_SNIPPETS)
+    outcome = start(["program.py", *names.values()], folder, options, trace=trace)
+    parts = re.split(r"^== (.+)\n", outcome.out, flags=re.MULTILINE)[1:]
+    printed = dict(zip(parts[::2], parts[1::2]))
+    return outcome, {name: printed.get(file, "") for name, file in names.items()}
+
+
+def findings_of(outcome: Outcome, name: str) -> list[dict]:
+    """The findings whose innermost frame with a file of the test's folder lies in that snippet."""
+    file = re.sub(r"\W+", "-", name) + ".py"
+    return [
+        finding for finding in outcome.findings
+        if next((Path(frame["file"]).name for frame in finding["python"] if (outcome.folder / Path(frame["file"]).name).exists()), None) == file
+    ]
+
+
 @pytest.fixture
 def preload(tmp_path):
     """preload(command, options=…): runs any command with libdevtrace.so preloaded; `library=None` runs it bare."""
@@ -111,9 +145,9 @@ def preload(tmp_path):
     return run
 
 
-def line_of(outcome: Outcome, text: str) -> int:
-    """1-based number of the program's only line that holds `text`."""
-    lines = (outcome.folder / "program.py").read_text().splitlines()
+def line_of(outcome: Outcome, text: str, file: str = "program.py") -> int:
+    """1-based number of the file's only line that holds `text`."""
+    lines = (outcome.folder / file).read_text().splitlines()
     numbers = [number for number, line in enumerate(lines, 1) if text in line]
     assert len(numbers) == 1, f"{text!r} is on lines {numbers}"
     return numbers[0]

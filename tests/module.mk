@@ -17,8 +17,9 @@ unit-test: $(UNIT_TEST_BINARIES)
 	  echo "== $$program"; $$program --gtest_brief=1 || failed="$$failed $$program"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
+# A file stays with one worker: its tests share programs that ran once.
 e2e: all
-	$(PYTEST) $(TESTS)
+	$(PYTEST) -n 2 --dist loadfile $(TESTS)
 
 # Recall and precision on PyTorch's whole operator database; minutes, so `make test` runs a sample of it.
 conformance: all

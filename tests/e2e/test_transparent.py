@@ -1,8 +1,10 @@
 """devtrace looks at tensors, frames and modules; nothing in the program may see it look, and nothing is left changed."""
 
 import re
+import textwrap
 
 import pytest
+from conftest import findings_of, start_snippets
 
 # Each defines `left` and `right` (or what refuse() uses) and prints all that it observed.
 OBSERVERS = {
@@ -83,6 +85,7 @@ OBSERVERS = {
         torch.set_default_device("cuda:1")
         refuse(lambda: left + torch.ones(3))
         print(torch.empty(1).device, torch.get_default_device())
+        torch.set_default_device(None)
     """,
     "attributes with side effects": """
         class Loud:
@@ -238,19 +241,21 @@ def refuse(function, *arguments):
 """
 
 
-@pytest.mark.parametrize("name", OBSERVERS)
-def test_seen_from_inside_nothing_differs(rehearse, tmp_path, name):
-    import textwrap
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Traced or not → (outcome, what each observer printed)."""
+    snippets = {name: START + textwrap.dedent(source) for name, source in OBSERVERS.items()}
+    return {trace: start_snippets(snippets, tmp_path_factory.mktemp(f"trace-{trace}"), trace=trace) for trace in (True, False)}
 
-    source = START + textwrap.dedent(OBSERVERS[name])
-    outcomes = {}
-    for trace in (True, False):
-        folder = tmp_path / str(trace)
-        folder.mkdir()
-        outcomes[trace] = rehearse(source, trace=trace, folder=folder)
-    out = {trace: re.sub(r"0x[0-9a-f]+", "0x", outcome.out) for trace, outcome in outcomes.items()}
-    assert outcomes[False].code == 0, outcomes[False].err
-    assert (outcomes[True].code, out[True]) == (outcomes[False].code, out[False])
-    assert out[False] != ""
-    assert len(outcomes[True].findings) >= 1
-    assert outcomes[False].files == []
+
+@pytest.mark.parametrize("name", OBSERVERS)
+def test_seen_from_inside_nothing_differs(runs, name):
+    traced, plain = (re.sub(r"0x[0-9a-f]+", "0x", printed[name]) for _, printed in (runs[True], runs[False]))
+    assert "refused: " in plain or plain.strip()
+    assert traced == plain
+    assert len(findings_of(runs[True][0], name)) >= 1
+
+
+def test_the_programs_end_alike(runs):
+    assert runs[True][0].code == runs[False][0].code == 0
+    assert not [name for name in runs[False][0].files if name.startswith("devtrace")]

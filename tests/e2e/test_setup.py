@@ -1,0 +1,40 @@
+"""scripts/setup: quick when nothing is missing, and one command to run for whoever is not root."""
+
+import os
+import subprocess
+import time
+
+import pytest
+from conftest import TOP
+
+
+def setup(path: str = "") -> subprocess.CompletedProcess:
+    env = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"}
+    return subprocess.run([TOP / "scripts/setup"], env=env, capture_output=True, text=True, timeout=120)
+
+
+def test_nothing_to_do():
+    setup()
+    began = time.monotonic()
+    done = setup()
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert time.monotonic() - began < 10  # installing anything takes longer
+
+
+@pytest.fixture
+def bare_machine(tmp_path):
+    """A PATH on which no Debian package is installed and the user is not root."""
+    for name, body in {"dpkg-query": "exit 1", "id": "echo 1000", "apt-get": "echo apt-get was run >&2; exit 9"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    return str(tmp_path)
+
+
+def test_without_root_it_prints_the_one_command(bare_machine):
+    done = setup(bare_machine)
+    assert done.returncode == 1
+    command = done.stderr.splitlines()[-1]
+    assert command.startswith("apt-get update && apt-get install -y --no-install-recommends ")
+    listed = [line for line in (TOP / "scripts/debian-packages.txt").read_text().splitlines() if line and not line.startswith("#")]
+    assert command.split("--no-install-recommends ")[1].split() == listed
+    assert "apt-get was run" not in done.stderr
