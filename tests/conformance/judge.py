@@ -88,6 +88,11 @@ def judge(traced: list[dict], reference: list[dict]) -> Verdicts:
                 v.false.append(f"{where(r)}, raised in Python: {findings[0].get('message')}")
             continue
         judge_refusal(v, r, findings, twin)
+    seen = {key(r) for r in traced if r["event"] == "call"}
+    done = {r["op"] for r in ended}
+    for k, r in plain.items():
+        if r["op"] in done and k not in seen:
+            v.changed.append(f"{where(r)}: no error, without devtrace {message(r)!r}")
     v.accepted = v.calls - sum(1 for r in traced if r["event"] == "call" and r["operand"] is not None and r["error"])
     return v
 

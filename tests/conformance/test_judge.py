@@ -1,0 +1,76 @@
+"""The judge itself: each kind of fault, made up, is seen as what it is."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from judge import judge  # noqa: E402
+
+MESSAGE = "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cuda:1!"
+FINDING = {"kind": "refused-op", "operation": "aten::add", "devices": ["cuda:0", "cuda:1"]}
+
+
+def call(**changes):
+    record = {
+        "event": "call", "op": "add", "sample": 0, "operand": 1, "device": "cuda:1", "error": MESSAGE, "python": False, "ran": "aten::add", "findings": [FINDING],
+    }
+    return {**record, **changes}
+
+
+def verdicts(*traced, reference=None):
+    end = {"event": "end", "op": "add", "samples": 1, "unusable": 0, "calls": 4}
+    return judge([*traced, end], [*([call(findings=[])] if reference is None else reference), end])
+
+
+def test_right():
+    v = verdicts(call())
+    assert (v.refused, v.explained, v.accepted, v.faults()) == (1, 1, 3, [])
+
+
+@pytest.mark.parametrize(
+    "fault, changes",
+    [
+        ("missed", {"findings": []}),
+        ("missed", {"findings": [{**FINDING, "kind": "remote-access"}]}),
+        ("duplicate", {"findings": [FINDING, FINDING]}),
+        ("wrong_operation", {"findings": [{**FINDING, "operation": "aten::mul"}]}),
+        ("wrong_operation", {"findings": [{"kind": "refused-op", "devices": ["cuda:0", "cuda:1"]}]}),
+        ("wrong_devices", {"findings": [{**FINDING, "devices": ["cuda:0", "cpu"]}]}),
+        ("wrong_devices", {"findings": [{"kind": "refused-op", "operation": "aten::add"}]}),
+        ("false", {"error": None}),
+        ("false", {"python": True}),
+        ("changed", {"error": MESSAGE.replace("two", "three")}),
+    ],
+)
+def test_wrong(fault, changes):
+    v = verdicts(call(**changes))
+    assert len(getattr(v, fault)) == 1 and len(v.faults()) == 1
+
+
+def test_a_finding_on_one_device_is_false():
+    v = verdicts(call(operand=None, device=None, error=None), reference=[])
+    assert len(v.false) == 1 and v.refused == 0
+
+
+def test_an_exception_that_only_devtrace_brings_about():
+    assert len(verdicts(call(), reference=[]).changed) == 1
+
+
+def test_an_exception_that_devtrace_takes_away():
+    assert len(verdicts(call(operand=0)).changed) == 2  # operand 0 raises only with it, operand 1 only without
+
+
+def test_what_fails_on_one_device_is_refused_only_by_a_new_message_with_both_devices():
+    same = call(operand=None, device=None, error="RuntimeError: no such kernel", findings=[])
+    other = call(error="RuntimeError: no such kernel", findings=[])
+    v = verdicts(same, other, reference=[same, other])
+    assert (v.refused, v.faults(), list(v.not_judged)) == (0, [], ["add"])
+    v = verdicts(same, call(), reference=[same, call(findings=[])])
+    assert (v.refused, v.explained) == (1, 1)
+
+
+def test_a_refusal_raised_in_python_is_kept_apart():
+    v = verdicts(call(python=True, findings=[]))
+    assert (v.refused, list(v.in_python), v.faults()) == (0, ["add"], [])
