@@ -1,0 +1,69 @@
+// The stacks' seam as a C API for ctypes: loaded into real interpreters by test_stacks.py. Called through ctypes.PyDLL
+// it runs with the GIL held, through ctypes.CDLL with it released.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "tracker/stacks.h"
+
+using namespace devtrace;
+
+namespace {
+
+// Copies with a final zero, cut at `capacity`; the length that it would have.
+size_t give(const std::string& text, char* out, size_t capacity) {
+  if (capacity != 0) {
+    const size_t size = std::min(text.size(), capacity - 1);
+    std::memcpy(out, text.data(), size);
+    out[size] = 0;
+  }
+  return text.size();
+}
+
+}  // namespace
+
+extern "C" {
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT uint32_t probe_capture() {
+  return stacks::capture_python();
+}
+
+// Frames, innermost first, each "file\0function\0line\0".
+EXPORT size_t probe_resolve(uint32_t id, char* out, size_t capacity) {
+  std::string text;
+  for (const stacks::PythonFrame& frame : stacks::resolve(id)) {
+    text += frame.file + '\0' + frame.function + '\0' + std::to_string(frame.line) + '\0';
+  }
+  return give(text, out, capacity);
+}
+
+EXPORT size_t probe_status(char* out, size_t capacity) {
+  return give(stacks::python_status(), out, capacity);
+}
+
+EXPORT size_t probe_stacks() {
+  return stacks::usage().stacks;
+}
+EXPORT size_t probe_bytes() {
+  return stacks::usage().bytes;
+}
+
+// Mean nanoseconds of `rounds` captures of this stack.
+EXPORT double probe_time(int rounds) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < rounds; ++i) stacks::capture_python();
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / rounds;
+}
+
+EXPORT void probe_before_fork() {
+  stacks::before_fork();
+}
+EXPORT void probe_after_fork() {
+  stacks::after_fork();
+}
+
+}  // extern "C"

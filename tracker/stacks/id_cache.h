@@ -1,0 +1,93 @@
+// From a 64-bit key to a small id: found without a lock in one cache line. A cache: an entry may be lost, never wrong.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "tracker/arena.h"
+
+namespace devtrace::stacks {
+
+// Keys must be well mixed: their low bits choose the place, the upper 40 are compared. (Two of a million keys that meet
+// in one line of eight agree in those by chance once in 10^5 processes.)
+class IdCache {
+ public:
+  static constexpr uint32_t kMaxId = (uint32_t{1} << 24) - 1;
+
+  constexpr explicit IdCache(size_t largest = size_t{1} << 22) : largest_(largest) {}
+
+  // The id kept for `key`, or 0. From any thread, at any time.
+  uint32_t find(uint64_t key) const {
+    const Table* table = table_.load(std::memory_order_acquire);
+    if (table == nullptr) return 0;
+    const std::atomic<uint64_t>* line = table->slots + (key & table->mask & ~uint64_t{kLine - 1});
+    for (size_t i = 0; i < kLine; ++i) {
+      const uint64_t slot = line[i].load(std::memory_order_acquire);
+      if (slot == 0) return 0;
+      if ((slot ^ key) >> kIdBits == 0) return slot & kMaxId;
+    }
+    return 0;
+  }
+
+  // Keeps `id` (1 to kMaxId) for `key`. One thread at a time. Over `largest` slots, a full line loses one of its
+  // entries.
+  void keep(uint64_t key, uint32_t id, Arena& arena) {
+    const Table* table = table_.load(std::memory_order_relaxed);
+    if (table == nullptr) table = publish(kSmallest, arena);
+    while (table != nullptr) {
+      if (put(*table, key, id)) return;
+      const size_t slots = table->mask + 1;
+      if (slots >= largest_) break;
+      const Table* larger = publish(2 * slots, arena);
+      if (larger == nullptr) break;
+      table = larger;
+    }
+    if (table != nullptr) {
+      const size_t victim = (key >> kIdBits) % kLine;
+      table->slots[(key & table->mask & ~uint64_t{kLine - 1}) + victim].store(pack(key, id), std::memory_order_release);
+    }
+  }
+
+ private:
+  static constexpr unsigned kIdBits = 24;
+  static constexpr size_t kLine = 8;  // slots in a cache line
+  static constexpr size_t kSmallest = 8192;
+
+  struct Table {
+    size_t mask;
+    std::atomic<uint64_t>* slots;  // key's upper 40 bits, id; 0: free
+  };
+
+  static uint64_t pack(uint64_t key, uint32_t id) { return (key & ~uint64_t{kMaxId}) | id; }
+
+  static bool put(const Table& table, uint64_t key, uint32_t id) {
+    std::atomic<uint64_t>* line = table.slots + (key & table.mask & ~uint64_t{kLine - 1});
+    for (size_t i = 0; i < kLine; ++i) {
+      const uint64_t slot = line[i].load(std::memory_order_relaxed);
+      if (slot == 0 || (slot ^ key) >> kIdBits == 0) {
+        line[i].store(pack(key, id), std::memory_order_release);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Publishes a larger, empty table: the places of the old entries are not known from what is kept of their keys. They
+  // come back as they are asked for. Readers may still be in the old table, so it stays: all old ones together are no
+  // larger than the new one.
+  const Table* publish(size_t slots, Arena& arena) {
+    auto* table = arena.make<Table>();
+    auto* places = static_cast<std::atomic<uint64_t>*>(arena.allocate(slots * sizeof(uint64_t), 64));
+    if (table == nullptr || places == nullptr) return nullptr;
+    table->mask = slots - 1;
+    table->slots = places;
+    table_.store(table, std::memory_order_release);
+    return table;
+  }
+
+  std::atomic<const Table*> table_{nullptr};
+  size_t largest_;
+};
+
+}  // namespace devtrace::stacks

@@ -1,0 +1,64 @@
+// Where CPython keeps its frames, as data: one row a version.
+#pragma once
+
+#include <cstdint>
+
+namespace devtrace::stacks {
+
+enum class Instruction : uint8_t {
+  kByteIndex,  // f_lasti, an int that counts bytes
+  kUnitIndex,  // f_lasti, an int that counts two-byte code units
+  kPointer,    // a pointer into the code object's own instructions
+};
+
+enum class LineTable : uint8_t {
+  kLnotab,   // bytes: (instruction bytes, signed lines), as co_lnotab up to 3.9
+  kPairs,    // PEP 626 pairs of 3.10: (instruction bytes, signed lines or -128 for "no line")
+  kVarints,  // location table of 3.11 on
+};
+
+constexpr int16_t kAbsent = -1;
+
+// Offsets in bytes. A frame is a frame object up to 3.10, an interpreter frame from 3.11 on.
+struct Layout {
+  int minor;                // CPython 3.minor
+  uint16_t thread_top;      // in the thread state: the top frame, or the structure that holds it
+  int16_t holder_top;       // in that structure: the top frame; kAbsent: thread_top is the frame
+  uint16_t frame_previous;  // towards the caller
+  uint16_t frame_code;
+  uint16_t frame_instruction;
+  int16_t frame_owner;  // one byte; kAbsent: every frame is a Python frame
+  int16_t shim_owner;   // owner of a frame that only marks an entry from C; kAbsent: there are none
+  Instruction instruction;
+  LineTable lines;
+  uint16_t code_filename;
+  uint16_t code_name;  // the qualified name, from 3.11 on
+  uint16_t code_first_line;
+  uint16_t code_line_table;
+  uint16_t code_first_traceable;  // int: code units before it belong to the frame's set-up (kPointer only)
+  uint16_t code_instructions;     // the instructions themselves (kPointer only)
+  uint16_t ascii_payload;         // characters of a compact ASCII str
+  uint16_t compact_payload;       // characters of any other compact str
+};
+
+// An interpreter frame's owner that may be suspended before its first traceable instruction and is a frame all the
+// same.
+constexpr uint8_t kOwnedByGenerator = 1;
+
+// The same in every supported version.
+constexpr uint16_t kObjectType = 8;     // PyObject.ob_type
+constexpr uint16_t kVarSize = 16;       // PyVarObject.ob_size
+constexpr uint16_t kTypeDealloc = 48;   // PyTypeObject.tp_dealloc
+constexpr uint16_t kBytesPayload = 32;  // PyBytesObject.ob_sval
+constexpr uint16_t kStrLength = 16;     // PyASCIIObject.length, in characters
+constexpr uint16_t kStrState = 32;      // PyASCIIObject.state
+
+// The row of CPython 3.minor; nullptr when there is none.
+const Layout* layout_of(int minor);
+
+// From 3.13 on CPython describes itself (`_Py_DebugOffsets`, the start of `_PyRuntime`): takes its values into
+// `layout`. False, with `why` pointing to a constant text, when what is at `runtime` is not a description of a
+// plain 3.minor.
+bool apply_debug_offsets(const void* runtime, Layout& layout, const char** why);
+
+}  // namespace devtrace::stacks

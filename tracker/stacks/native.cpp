@@ -1,0 +1,55 @@
+// Native return addresses, by libunwind: its per-thread cache makes a frame known from before cost some nanoseconds.
+#include "tracker/stacks/native.h"
+
+#define UNW_LOCAL_ONLY
+#include <libunwind.h>
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+
+#include "tracker/stacks.h"
+
+namespace devtrace::stacks {
+namespace {
+
+// libunwind has locks of its own, out of our reach: a fork while another thread holds one would leave it locked in the
+// child for ever. So a fork waits until nobody is inside, and while it happens nobody enters.
+constinit std::atomic<int> inside{0};
+constinit std::atomic<bool> forking{false};
+
+}  // namespace
+
+size_t capture_native(void** addresses, size_t capacity, size_t skip) {
+  constexpr size_t kLargest = 256;
+  const int saved = errno;
+  size_t count = 0;
+  inside.fetch_add(1);
+  if (!forking.load()) {
+    void* all[kLargest];
+    // The first address lies in this function, and is left out as well.
+    const size_t wanted = std::min(capacity + skip + 1, kLargest);
+    const int found = unw_backtrace(all, static_cast<int>(wanted));
+    for (size_t i = skip + 1; found > 0 && i < static_cast<size_t>(found); ++i) addresses[count++] = all[i];
+  }
+  inside.fetch_sub(1);
+  errno = saved;
+  return count;
+}
+
+void before_fork_native() {
+  constexpr int kPatience = 1000;  // a thread may be suspended inside for good (a debugger): then fork all the same
+  forking.store(true);
+  for (int i = 0; inside.load() != 0 && i < kPatience; ++i) {
+    const timespec pause{0, 100'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+void after_fork_native() {
+  forking.store(false);
+}
+
+}  // namespace devtrace::stacks

@@ -1,0 +1,134 @@
+// capture_python() and what it leads to.
+#include <algorithm>
+#include <mutex>
+#include <string_view>
+
+#include "tracker/arena.h"
+#include "tracker/spinlock.h"
+#include "tracker/stacks.h"
+#include "tracker/stacks/code_lives.h"
+#include "tracker/stacks/decode.h"
+#include "tracker/stacks/hash.h"
+#include "tracker/stacks/id_cache.h"
+#include "tracker/stacks/native.h"
+#include "tracker/stacks/python_reader.h"
+#include "tracker/stacks/stack_table.h"
+
+namespace devtrace::stacks {
+namespace {
+
+constinit Arena arena;
+constinit CodeLives code_lives;
+constinit IdCache stack_ids;  // by the key of a whole raw stack
+constinit StackTable table;
+
+constinit SpinLock lock;                       // what is below, and adding to what is above
+constinit IdCache frame_ids(size_t{1} << 20);  // by the key of a raw frame
+constinit RawFrame raw_stack[kMaxDepth] = {};  // too large for the stacks of strangers' threads
+constexpr size_t kMaxText = 4096;
+constinit char file_text[kMaxText] = {};
+constinit char function_text[kMaxText] = {};
+
+// Stands in for the frames beyond kMaxDepth, as the outermost one.
+constexpr std::string_view kDeeper = "[deeper frames left out]";
+
+class StackKey {
+ public:
+  void add(const RawFrame& frame) {
+    // The product with a non-zero second factor keeps every frame in; the generation tells a code object from its
+    // successor.
+    hash_ = fold(hash_ ^ (frame.code + code_lives.generation(frame.code) * kOdd),
+                 kOdd + static_cast<uint64_t>(frame.offset));
+    ++depth_;
+  }
+  size_t depth() const { return depth_; }
+  uint64_t value(WalkEnd end) const { return fold(hash_ ^ (end == WalkEnd::kTooDeep), kOther); }
+
+ private:
+  static constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
+  static constexpr uint64_t kOther = 0xff51afd7ed558ccd;
+  uint64_t hash_ = 0xc2b2ae3d27d4eb4f;
+  size_t depth_ = 0;
+};
+
+uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
+  StackKey key;
+  key.add(raw);
+  const uint64_t value = key.value(WalkEnd::kOutermost);
+  if (const uint32_t known = frame_ids.find(value)) return known;
+  const std::string_view file(file_text, file_of(layout, raw, file_text, kMaxText));
+  const std::string_view function(function_text, function_of(layout, raw, function_text, kMaxText));
+  const uint32_t id = table.add_frame(file, function, line_of(layout, raw), arena);
+  if (id != 0) frame_ids.keep(value, id, arena);
+  return id;
+}
+
+// The slow way: this raw stack was not seen before, or is no longer in the cache.
+[[gnu::noinline]] StackId add_stack(const PythonReader& reader, uintptr_t thread) {
+  std::lock_guard hold(lock);
+  StackKey key;
+  const WalkEnd end = walk(reader.layout, PlainMemory(), reader.code_type, thread, [&](const RawFrame& frame) {
+    raw_stack[key.depth()] = frame;
+    key.add(frame);
+  });
+  if (end == WalkEnd::kBroken) return 0;
+  StackId stack = 0;
+  if (end == WalkEnd::kTooDeep) {
+    const uint32_t frame = table.add_frame("", kDeeper, 0, arena);
+    if (frame == 0 || (stack = table.add_call(0, frame, arena)) == 0) return 0;
+  }
+  for (size_t i = key.depth(); i-- > 0;) {
+    const uint32_t frame = frame_id(reader.layout, raw_stack[i]);
+    if (frame == 0 || (stack = table.add_call(stack, frame, arena)) == 0) return 0;
+  }
+  table.count_stack(stack);
+  stack_ids.keep(key.value(end), stack, arena);
+  for (size_t i = 0; i < key.depth(); ++i) code_lives.mark(raw_stack[i].code);  // after every key was kept
+  return stack;
+}
+
+}  // namespace
+
+StackId capture_python() {
+  const PythonReader* reader = python_reader();
+  // While Python ends it frees the thread states of daemon threads that still run: those must not be looked at.
+  if (reader == nullptr || reader->api.is_finalizing()) return 0;
+  const auto thread = reinterpret_cast<uintptr_t>(reader->api.this_thread_state());
+  if (thread == 0) return 0;
+  StackKey key;
+  const WalkEnd end =
+      walk(reader->layout, PlainMemory(), reader->code_type, thread, [&](const RawFrame& frame) { key.add(frame); });
+  if (key.depth() == 0) return 0;
+  const StackId known = stack_ids.find(key.value(end));
+  return known != 0 ? known : add_stack(*reader, thread);
+}
+
+std::vector<PythonFrame> resolve(StackId id) {
+  std::vector<PythonFrame> frames;
+  table.for_each_frame(id, [&](const StackTable::Frame& frame) {
+    frames.push_back({std::string(frame.file), std::string(frame.function), frame.line});
+  });
+  return frames;
+}
+
+Usage usage() {
+  return {table.stacks(), arena.bytes_held()};
+}
+
+void before_fork() {
+  before_fork_reader();
+  lock.lock();
+  before_fork_native();
+}
+
+void after_fork() {
+  after_fork_native();
+  lock.unlock();
+  after_fork_reader();
+}
+
+void code_died(uintptr_t code) {
+  code_lives.died(code);
+}
+
+}  // namespace devtrace::stacks
