@@ -1,1 +1,11 @@
-# tracker
+# tracker: what is known, and evidence when a finding is made.
+-include tracker/stacks/module.mk
+TRACKER_OBJS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tracker/*.cpp tracker/evidence/*.cpp))
+$(TRACKER_OBJS): EXTRA_CXXFLAGS += -DFMT_HEADER_ONLY -ftls-model=initial-exec
+
+# stacks_*.cpp are tracker/stacks' own.
+TRACKER_TEST_OBJS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(filter-out tests/unit/tracker/stacks_%,$(wildcard tests/unit/tracker/*.cpp)))
+$(TRACKER_TEST_OBJS): EXTRA_CXXFLAGS += -DFMT_HEADER_ONLY
+UNIT_TEST_BINARIES += $(BUILD)/tracker-tests
+$(BUILD)/tracker-tests: $(TRACKER_TEST_OBJS) $(TRACKER_OBJS) $(STACKS_OBJS) $(REPORT_OBJS)
+	$(CXX) $(LDFLAGS) $(filter %.o,$^) -lgmock -lgtest -lgtest_main -lgcc_eh $(STACKS_LIBS) -pthread -ldl -o $@

@@ -1,0 +1,73 @@
+#include "interpose/cuda_facts.h"
+
+#include <cuda.h>
+
+#include <cstdio>
+
+#include "interpose/original.h"
+#include "tracker/current_thread.h"
+#include "tracker/runtime.h"
+
+namespace devtrace {
+namespace {
+
+template <class Function>
+Function driver(const char* symbol, Function) {
+  return reinterpret_cast<Function>(interpose::find_in_library("libcuda.so", symbol));
+}
+
+// The driver answers only once somebody has initialised it, and none of these questions does.
+int current_device() {
+  const int known = current_thread::device();
+  if (known >= 0) return known;
+  const auto get_current = driver("cuCtxGetDevice", &::cuCtxGetDevice);
+  CUdevice device = -1;
+  return get_current && get_current(&device) == CUDA_SUCCESS ? device : -1;
+}
+
+std::string cuda_version() {
+  const auto get_version = reinterpret_cast<int (*)(int*)>(interpose::find_in_library("libcudart.so", "cudaRuntimeGetVersion"));
+  int version = 0;
+  if (!get_version || get_version(&version) != 0 || version == 0) return {};
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+std::string uuid_text(const CUuuid& uuid) {
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    char byte[3];
+    std::snprintf(byte, sizeof byte, "%02x", static_cast<unsigned char>(uuid.bytes[i]));
+    text += byte;
+    if (i == 3 || i == 5 || i == 7 || i == 9) text += '-';
+  }
+  return text;
+}
+
+std::vector<DeviceFacts> devices() {
+  std::vector<DeviceFacts> found;
+  const auto count_devices = driver("cuDeviceGetCount", &::cuDeviceGetCount);
+  const auto get_name = driver("cuDeviceGetName", &::cuDeviceGetName);
+  const auto get_uuid = reinterpret_cast<CUresult (*)(CUuuid*, CUdevice)>(interpose::find_in_library("libcuda.so", "cuDeviceGetUuid_v2"));
+  int count = 0;
+  if (!count_devices || count_devices(&count) != CUDA_SUCCESS) return found;
+  for (int i = 0; i < count; ++i) {
+    DeviceFacts device;
+    device.index = i;
+    char name[256] = {};
+    if (get_name && get_name(name, sizeof name - 1, i) == CUDA_SUCCESS) device.name = name;
+    CUuuid uuid{};
+    if (get_uuid && get_uuid(&uuid, i) == CUDA_SUCCESS) device.uuid = uuid_text(uuid);
+    found.push_back(std::move(device));
+  }
+  return found;
+}
+
+bool simulated() { return interpose::find_in_library("libcuda.so", "devtrace_simulation") != nullptr; }
+
+}  // namespace
+
+namespace interpose {
+void answer_runtime_questions() { set_runtime({current_device, cuda_version, devices, simulated}); }
+}  // namespace interpose
+
+}  // namespace devtrace

@@ -1,0 +1,92 @@
+// Start, fork and end of the process.
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+#include "interpose/cuda_facts.h"
+#include "interpose/original.h"
+#include "tracker/current_thread.h"
+#include "tracker/findings.h"
+#include "tracker/log.h"
+#include "tracker/options.h"
+#include "tracker/process_start.h"
+#include "tracker/provenance.h"
+#include "tracker/stacks.h"
+
+namespace {
+
+using namespace devtrace;
+
+// A vfork's child runs in its parent's memory until it calls exec or _exit: it is told apart by its pid, and must write nothing.
+std::atomic<pid_t> own_pid{0};
+
+// The order of locks: findings, log, provenance, stacks. Released in the opposite one.
+void before_fork() {
+  findings::before_fork();
+  log::before_fork();
+  provenance::before_fork();
+  stacks::before_fork();
+}
+
+void after_fork(bool child) {
+  if (child) {
+    own_pid.store(::getpid());
+    process_start::note();
+    current_thread::forget_after_fork();
+  }
+  stacks::after_fork();
+  provenance::after_fork();
+  log::after_fork(child);
+  findings::after_fork(child);
+}
+
+void finish(int status) noexcept {
+  if (own_pid.load() != ::getpid()) return;
+  const current_thread::Inside inside;
+  try {
+    findings::finish(status);
+  } catch (...) {
+  }
+}
+
+// Runs after the program's own exit handlers: it was registered before any of them.
+void at_exit(int status, void*) {
+  finish(status);
+  if (status == 0 && findings::count() > 0 && options().error_exitcode > 0 && own_pid.load() == ::getpid()) {
+    std::fflush(nullptr);  // what a normal exit would still have written
+    ORIGINAL_AS(_exit, ::_exit)(options().error_exitcode);
+  }
+}
+
+// Every process on the machine may run this: it must stay a handful of system calls.
+[[gnu::constructor]] void start() {
+  own_pid.store(::getpid());
+  process_start::note();
+  interpose::answer_runtime_questions();
+  ::pthread_atfork(before_fork, [] { after_fork(false); }, [] { after_fork(true); });
+  ::on_exit(at_exit, nullptr);
+  const char* text = ::getenv("DEVTRACE_OPTIONS");
+  if (text && std::strstr(text, "help=1")) options();
+}
+
+}  // namespace
+
+extern "C" {
+
+DEVTRACE_EXPORT void _exit(int status) {
+  finish(status);
+  ORIGINAL(_exit)(status);
+  __builtin_unreachable();
+}
+
+DEVTRACE_EXPORT void _Exit(int status) {
+  finish(status);
+  ORIGINAL(_Exit)(status);
+  __builtin_unreachable();
+}
+}

@@ -1,0 +1,69 @@
+#include "tracker/events.h"
+
+#include <atomic>
+
+#include "tracker/current_thread.h"
+#include "tracker/findings.h"
+#include "tracker/log.h"
+#include "tracker/options.h"
+#include "tracker/provenance.h"
+
+namespace devtrace::events {
+namespace {
+
+using current_thread::Inside;
+
+uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
+
+// A process that uses CUDA leaves a log even if it has no finding: the gate must be able to tell "nothing found" from "never ran".
+void begin_log() {
+  static std::atomic<bool> begun{false};
+  if (log::is_open() || begun.exchange(true, std::memory_order_relaxed)) return;
+  try {
+    log::open();
+  } catch (...) {  // out of memory: the program's own problem comes first
+  }
+  begun.store(false, std::memory_order_relaxed);  // a fork's child begins its own
+}
+
+}  // namespace
+
+bool wants_blocks() { return options().provenance; }
+
+void block_given(const void* address, size_t bytes, Device device) {
+  if (!address || current_thread::inside() || !options().provenance) return;
+  provenance::given(number(address), bytes, device);
+}
+
+void block_taken(const void* address) {
+  if (address) provenance::taken(number(address));
+}
+
+void allocated(const void* address, size_t bytes, Device device) {
+  if (!address || current_thread::inside()) return;
+  const Inside inside;
+  if (options().provenance) provenance::allocated(number(address), bytes, device);
+  begin_log();
+}
+
+void freed(const void* address) {
+  if (address && options().provenance) provenance::freed(number(address));
+}
+
+void copied(const void* to, const void* from, size_t bytes) {
+  if (bytes == 0 || current_thread::inside() || !options().provenance) return;
+  provenance::copied(number(to), number(from));
+}
+
+void device_changed(int ordinal) { current_thread::set_device(ordinal); }
+
+void refused(const Refused& refusal) {
+  if (current_thread::inside()) return;
+  const Inside inside;
+  try {
+    findings::report(refusal);
+  } catch (...) {  // nothing of ours may reach PyTorch; what is lost is one report when memory has run out
+  }
+}
+
+}  // namespace devtrace::events

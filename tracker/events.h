@@ -1,0 +1,44 @@
+// The narrow waist: everything that interpose/ and cupti_tracer/ tell the tracker. Nothing here names a CUDA or PyTorch symbol.
+//
+// All of these may be called in hooks, from any thread, re-entrantly (a call from inside the tracker's own work is ignored), and
+// none throws. Those marked "hot" take no lock while calling out, no GIL and no memory from malloc; the allocator's locks may be held.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tracker/device.h"
+
+namespace devtrace::events {
+
+// Hot. PyTorch's allocator gave out a block of memory (which may be part of an allocation), or took it back.
+void block_given(const void* address, size_t bytes, Device device);
+void block_taken(const void* address);
+bool wants_blocks();  // should the allocators report at all?
+
+// Hot. The CUDA runtime or driver gave out device memory, or took it back.
+void allocated(const void* address, size_t bytes, Device device);
+void freed(const void* address);
+
+// Hot. Bytes are about to be copied between two addresses whose devices the caller need not know.
+void copied(const void* to, const void* from, size_t bytes);
+
+// Hot. The calling thread's current device was set.
+void device_changed(int ordinal);
+
+// PyTorch is about to refuse an operation. Called with no lock held, before the exception exists.
+struct Refused {
+  std::string_view message;
+  std::string_view function;  // C++ function and file that raise, as PyTorch states them
+  std::string_view file;
+  // From common_device_check_failure only; empty or unknown elsewhere.
+  std::string_view method;
+  std::string_view argument;
+  Device common;                  // the device of the operands checked before
+  Device odd;                     // the device of the one that differs
+  const void* odd_data = nullptr;
+};
+void refused(const Refused& refusal);
+
+}  // namespace devtrace::events

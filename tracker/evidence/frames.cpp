@@ -1,0 +1,100 @@
+#include "tracker/evidence/frames.h"
+
+namespace devtrace::evidence {
+namespace {
+
+using python::Api;
+using python::Ref;
+
+// The region of the instruction that a frame is executing, from code.co_positions() (3.11 and later).
+Region position_of(const Api& api, PyObject* frame, PyObject* code) {
+  Region region;
+  const long long instruction = python::integer(api, python::attribute(api, frame, "f_lasti").get(), -1);
+  if (instruction < 0) return region;
+  const Ref positions = python::call_method(api, code, "co_positions");
+  if (!positions) return region;
+  Ref position;
+  for (long long i = 0; i <= instruction / 2; ++i) {
+    position = Ref(api, api.PyIter_Next(positions.get()));
+    if (!position) return region;
+  }
+  const auto at = [&](ssize_t i) { return static_cast<int>(python::integer(api, api.PyTuple_GetItem(position.get(), i), -1)); };
+  if (at(0) < 1) return region;
+  return {at(0), at(1), at(2), at(3)};
+}
+
+Frame describe(const Api& api, Ref frame) {
+  Frame out;
+  const Ref code(api, api.PyFrame_GetCode(frame.get()));
+  out.file = python::text(api, python::attribute(api, code.get(), "co_filename").get());
+  out.function = python::text(api, python::attribute(api, code.get(), "co_qualname").get());
+  if (out.function.empty()) out.function = python::text(api, python::attribute(api, code.get(), "co_name").get());
+  out.region = position_of(api, frame.get(), code.get());
+  if (out.region.line < 1) out.region = Region{api.PyFrame_GetLineNumber(frame.get()), 0, -1, -1};
+  out.frame = std::move(frame);
+  return out;
+}
+
+bool is_dict_or_proxy(const Api& api, PyObject* mapping) {
+  if (python::shape_of(api, mapping) == python::Shape::dict) return true;
+  return python::type_name(api, python::type_of(api, mapping).get()) == "FrameLocalsProxy";  // 3.13
+}
+
+}  // namespace
+
+Ref Frame::locals(const Api& api) const {
+  Ref mapping = python::attribute(api, frame.get(), "f_locals");
+  // exec() may give a frame a mapping of the user's own class: reading it would run the user's code.
+  return mapping && is_dict_or_proxy(api, mapping.get()) ? std::move(mapping) : Ref();
+}
+
+Ref Frame::globals(const Api& api) const { return python::attribute(api, frame.get(), "f_globals"); }
+
+bool Frame::is_parameter(const Api& api, const std::string& name) const {
+  const Ref code(api, api.PyFrame_GetCode(frame.get()));
+  const Ref names = python::attribute(api, code.get(), "co_varnames");
+  constexpr long long kVarArguments = 0x04, kVarKeywords = 0x08;
+  const long long flags = python::integer(api, python::attribute(api, code.get(), "co_flags").get(), 0);
+  const long long count = python::integer(api, python::attribute(api, code.get(), "co_argcount").get(), 0) +
+                          python::integer(api, python::attribute(api, code.get(), "co_kwonlyargcount").get(), 0) +
+                          ((flags & kVarArguments) != 0) + ((flags & kVarKeywords) != 0);
+  if (!names) return false;
+  for (ssize_t i = 0, n = api.PyTuple_Size(names.get()); i < n && i < count; ++i)
+    if (python::text(api, api.PyTuple_GetItem(names.get(), i)) == name) return true;
+  return false;
+}
+
+std::vector<Frame> frames(const Api& api, size_t most, const SourceReader& sources) {
+  std::vector<Frame> found;
+  const std::string library = standard_library(api);
+  Ref next = Ref::borrowed(api, api.PyEval_GetFrame());
+  while (next && found.size() < most) {
+    Ref outer(api, api.PyFrame_GetBack(next.get()));
+    Frame frame = describe(api, std::move(next));
+    frame.project = is_project_file(frame.file, library);
+    frame.torch = frame.file.find("/torch/") != std::string::npos && !frame.project;
+    const Source& source = sources.file(frame.file);
+    frame.region = source.closed(frame.region);
+    frame.source = source.lines(frame.region);
+    frame.expression = source.text(frame.region);
+    found.push_back(std::move(frame));
+    next = std::move(outer);
+  }
+  return found;
+}
+
+bool is_project_file(const std::string& file, const std::string& standard_library) {
+  if (file.find("/site-packages/") != std::string::npos || file.find("/dist-packages/") != std::string::npos) return false;
+  if (file.starts_with("<frozen ") || file.starts_with("<__array_function__") || file.starts_with("<eval_with_key>")) return false;
+  return standard_library.empty() || !file.starts_with(standard_library + "/");
+}
+
+std::string standard_library(const Api& api) {
+  PyObject* modules = api.PyImport_GetModuleDict();
+  PyObject* os = modules ? api.PyDict_GetItemString(modules, "os") : nullptr;
+  const std::string file = python::text(api, python::attribute(api, os, "__file__").get());
+  const size_t slash = file.rfind('/');
+  return slash == std::string::npos ? std::string() : file.substr(0, slash);
+}
+
+}  // namespace devtrace::evidence

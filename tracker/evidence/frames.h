@@ -1,0 +1,37 @@
+// The calling thread's Python frames as objects, under the GIL.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tracker/evidence/python_api.h"
+#include "tracker/evidence/source.h"
+
+namespace devtrace::evidence {
+
+struct Frame {
+  python::Ref frame;
+  std::string file;
+  std::string function;
+  Region region;           // of the call that is under way; line 0 when unknown
+  std::string source;      // its whole lines
+  std::string expression;  // its own text
+  bool project = false;    // the user's own code: neither the standard library nor an installed package
+  bool torch = false;      // a file of the torch package
+
+  // Only asked for frames that are looked at: makes CPython copy the frame's variables into a dict.
+  python::Ref locals(const python::Api& api) const;
+  python::Ref globals(const python::Api& api) const;
+  // Is `name` one of the parameters of the frame's function?
+  bool is_parameter(const python::Api& api, const std::string& name) const;
+};
+
+// Innermost first, at most `most`.
+std::vector<Frame> frames(const python::Api& api, size_t most, const SourceReader& sources);
+
+// Does a file belong to the user's own code? `standard_library`: the folder of the interpreter's library, "" when unknown.
+bool is_project_file(const std::string& file, const std::string& standard_library);
+std::string standard_library(const python::Api& api);
+
+}  // namespace devtrace::evidence

@@ -1,0 +1,48 @@
+// Source text of Python frames.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tracker/evidence/python_api.h"
+
+namespace devtrace::evidence {
+
+// A region of a source file, lines from 1, columns from 0 in bytes; end_column is past the end. Columns are -1 when unknown.
+struct Region {
+  int line = 0;
+  int end_line = 0;
+  int column = -1;
+  int end_column = -1;
+};
+
+// Lines of one file, from Python's linecache where it has them (notebooks, python -c), else from disk.
+class Source {
+ public:
+  Source(const python::Api& api, const std::string& file);
+  bool known() const { return !lines_.empty(); }
+  // The region's whole lines, at most ten; indentation common to all is removed.
+  std::string lines(const Region& region) const;
+  // The region's own text; whole lines where its columns are unknown. Without an end line, as many lines as close its brackets.
+  std::string text(const Region& region) const;
+  // The region with an end line found by counting brackets, for interpreters without column tables.
+  Region closed(Region region) const;
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+// Sources of several files, each read once. Under the GIL.
+class SourceReader {
+ public:
+  explicit SourceReader(const python::Api& api) : api_(api) {}
+  const Source& file(const std::string& name) const { return files_.try_emplace(name, api_, name).first->second; }
+  std::string lines(const std::string& name, int line) const { return file(name).lines(Region{line, 0, -1, -1}); }
+
+ private:
+  const python::Api& api_;
+  mutable std::map<std::string, Source> files_;
+};
+
+}  // namespace devtrace::evidence

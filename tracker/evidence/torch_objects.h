@@ -1,0 +1,59 @@
+// Tensors and modules as evidence reads them: metadata only, never values, unseen by torch-function and dispatch modes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tracker/evidence/python_api.h"
+
+namespace devtrace::python {
+
+struct TensorFacts {
+  PyObject* object = nullptr;  // borrowed: alive as long as the frames are
+  std::string device;          // "cpu", "cuda:1", "meta"
+  std::string dtype;           // "float32"
+  std::vector<int64_t> shape;
+  int64_t bytes = 0;           // elements times their size
+  uintptr_t address = 0;       // of its first element; 0 when it has no memory of its own (meta, sparse, wrapper subclasses)
+  uintptr_t storage = 0;       // where its storage begins
+  bool requires_grad = false;
+  bool is_parameter = false;
+};
+
+// torch as the process has imported it. Lives under one Gil; while it lives, __torch_function__ is off for this thread.
+class Torch {
+ public:
+  explicit Torch(const Api& api);
+  ~Torch();
+  Torch(const Torch&) = delete;
+  Torch& operator=(const Torch&) = delete;
+
+  bool imported() const { return static_cast<bool>(tensor_base_); }
+  bool is_tensor(PyObject* object) const;
+  bool is_module(PyObject* object) const;
+  // A tensor whose class handles dispatch itself (FakeTensor, DTensor): reading it could run Python code, so it is left alone.
+  bool is_opaque(PyObject* tensor) const;
+  TensorFacts facts(PyObject* tensor) const;
+  std::string version() const;
+
+ private:
+  // An attribute or method of a tensor through the base class's own descriptor, whatever a subclass overrides.
+  Ref get(PyObject* tensor, const char* name) const;
+  Ref invoke(PyObject* tensor, const char* method) const;
+  bool is_instance(PyObject* object, const Ref& type) const;
+
+  const Api& api_;
+  Ref torch_;
+  Ref tensor_base_;
+  Ref parameter_;
+  Ref module_;
+  Ref plain_dispatch_;  // Tensor.__torch_dispatch__
+  Ref data_address_;    // reads an address without materializing a lazily copied tensor
+  Ref guard_;
+};
+
+// module.__dict__["_parameters"] and the like, without nn.Module.__getattr__. `name`: _parameters, _buffers, _modules.
+Ref module_table(const Api& api, PyObject* module, const char* name);
+
+}  // namespace devtrace::python

@@ -1,0 +1,224 @@
+#include "tracker/finding_record.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tracker/current_thread.h"
+#include "tracker/evidence/operands.h"
+#include "tracker/evidence/operation.h"
+#include "tracker/options.h"
+#include "tracker/process_start.h"
+#include "tracker/provenance.h"
+#include "tracker/runtime.h"
+#include "tracker/stacks.h"
+
+namespace devtrace {
+namespace {
+
+using evidence::Frame;
+using report::Json;
+
+constexpr size_t kMostFrames = 128;
+constexpr size_t kMostNativeFrames = 128;
+
+std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+
+void add(Json& record, const char* key, std::string value) {
+  if (!value.empty()) record[key] = std::move(value);
+}
+
+Json python_json(const std::vector<Frame>& frames) {
+  Json list = Json::array();
+  for (const Frame& frame : frames) {
+    Json entry{{"file", frame.file}, {"line", frame.region.line}, {"function", frame.function}};
+    if (options().source) add(entry, "source", frame.source);
+    if (frame.project) entry["project"] = true;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+Json native_json(const std::vector<stacks::NativeFrame>& frames) {
+  Json list = Json::array();
+  for (const stacks::NativeFrame& frame : frames) {
+    Json entry = Json::object();
+    add(entry, "module", frame.module);
+    add(entry, "function", frame.function);
+    entry["offset"] = fmt::format("{:#x}", frame.offset);
+    add(entry, "file", frame.file);
+    if (frame.line > 0) entry["line"] = frame.line;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+// Frames of an earlier place: which of them are the user's own is told by the same rule; sources are read while they are at hand.
+Json origin_json(const provenance::Origin& origin, const std::string& library, const evidence::SourceReader& sources) {
+  Json record;
+  record["time"] = static_cast<double>(origin.time) * 1e-9;
+  record["thread"] = origin.thread;
+  Json list = Json::array();
+  for (const stacks::PythonFrame& frame : stacks::resolve(origin.stack)) {
+    Json entry{{"file", frame.file}, {"line", frame.line}, {"function", frame.function}};
+    if (options().source) add(entry, "source", sources.lines(frame.file, frame.line));
+    if (evidence::is_project_file(frame.file, library)) entry["project"] = true;
+    list.push_back(std::move(entry));
+  }
+  record["python"] = std::move(list);
+  return record;
+}
+
+void add_provenance(Json& operand, uintptr_t storage, const std::string& library, const evidence::SourceReader& sources) {
+  const auto block = storage ? provenance::find(storage) : std::nullopt;
+  if (!block) return;
+  if (!block->moved_from.known()) {
+    operand["created"] = origin_json(block->allocated, library, sources);
+    operand["created"]["device"] = block->allocated.device.name();
+    return;
+  }
+  if (block->created.time != 0) {
+    operand["created"] = origin_json(block->created, library, sources);
+    operand["created"]["device"] = block->created.device.name();
+  }
+  operand["moved"] = origin_json(block->allocated, library, sources);
+  operand["moved"]["from"] = block->moved_from.name();
+  operand["moved"]["to"] = block->allocated.device.name();
+}
+
+Json operand_json(const evidence::Operand& operand, const std::string& library, const evidence::SourceReader& sources) {
+  Json record;
+  add(record, "name", operand.name);
+  Json names = Json::array();
+  for (const evidence::Name& name : operand.names) names.push_back({{"frame", name.frame}, {"name", name.name}});
+  if (!names.empty()) record["names"] = std::move(names);
+  add(record, "role", operand.role);
+  if (operand.odd) record["odd"] = true;
+  record["device"] = operand.tensor.device;
+  record["dtype"] = operand.tensor.dtype;
+  record["shape"] = operand.tensor.shape;
+  record["bytes"] = operand.tensor.bytes;
+  if (operand.tensor.address) record["address"] = fmt::format("{:#x}", operand.tensor.address);
+  add(record, "module_path", operand.module_path);
+  add(record, "module_class", operand.module_class);
+  add(record, "root_class", operand.root_class);
+  add(record, "hook", operand.hook);
+  if (operand.tensor.requires_grad) record["requires_grad"] = true;
+  if (operand.tensor.is_parameter) record["is_parameter"] = true;
+  add_provenance(record, operand.tensor.storage, library, sources);
+  return record;
+}
+
+// The tensor that the check stumbled over when no Python name leads to it: an intermediate result.
+Json unnamed_operand(const events::Refused& refusal, const std::string& library, const evidence::SourceReader& sources) {
+  Json record{{"role", "temporary"}, {"odd", true}, {"device", refusal.odd.name()}};
+  record["address"] = fmt::format("{:#x}", reinterpret_cast<uintptr_t>(refusal.odd_data));
+  add_provenance(record, reinterpret_cast<uintptr_t>(refusal.odd_data), library, sources);
+  return record;
+}
+
+void add_device(Json& devices, const std::string& name) {
+  if (name == "cuda" || name.empty() || name == "unknown") return;
+  if (std::find(devices.begin(), devices.end(), Json(name)) == devices.end()) devices.push_back(name);
+}
+
+struct Native {
+  std::vector<stacks::NativeFrame> frames;
+  std::string operation;  // `at::_ops::index_select` gives index_select
+  bool autograd = false;  // the engine runs it: no Python expression asked for this operation
+};
+
+Native native_stack() {
+  Native native;
+  void* addresses[kMostNativeFrames];
+  const size_t count = stacks::capture_native(addresses, kMostNativeFrames, 2);
+  native.frames = stacks::symbolize(addresses, count, true);
+  for (const stacks::NativeFrame& frame : native.frames) {
+    if (native.operation.empty()) native.operation = evidence::operation_of(frame.function);
+    if (frame.function.starts_with("torch::autograd::Engine::")) native.autograd = true;
+  }
+  return native;
+}
+
+struct Gathered {
+  Json python = Json::array();
+  Json operands = Json::array();
+  std::vector<std::string> operand_devices;  // in order
+  std::string operation;
+  std::string overload;
+};
+
+void gather_python(const events::Refused& refusal, const Native& native, const std::vector<std::string>& named, Gathered& out) {
+  const python::Api* api = python::api();
+  if (!api) return;
+  const python::Gil gil(*api);
+  const python::Torch torch(*api);
+  const evidence::SourceReader sources(*api);
+  const std::vector<Frame> frames = evidence::frames(*api, kMostFrames, sources);
+  const std::string library = evidence::standard_library(*api);
+  out.python = python_json(frames);
+  if (!torch.imported()) return;
+  evidence::Wanted wanted;
+  wanted.odd_data = reinterpret_cast<uintptr_t>(refusal.odd_data);
+  wanted.devices_named = named;
+  wanted.direct = !native.autograd;
+  bool odd_named = wanted.odd_data == 0;
+  for (const evidence::Operand& operand : evidence::operands(*api, torch, frames, wanted)) {
+    out.operands.push_back(operand_json(operand, library, sources));
+    out.operand_devices.push_back(operand.tensor.device);
+    odd_named = odd_named || operand.odd;
+  }
+  if (!odd_named) {
+    out.operands.push_back(unnamed_operand(refusal, library, sources));
+    out.operand_devices.push_back(refusal.odd.name());
+  }
+  std::tie(out.operation, out.overload) = evidence::schema_name(*api, native.operation);
+}
+
+std::string thread_name() {
+  char name[17] = {};
+  return ::prctl(PR_GET_NAME, name, 0, 0, 0) == 0 ? name : "";
+}
+
+}  // namespace
+
+std::optional<Json> finding_record(const events::Refused& refusal, refusals::Likelihood likelihood) {
+  const std::vector<std::string> named = refusals::devices_named(refusal.message);
+  const refusals::Checked checked = refusals::checked_argument(refusal.message);
+  const Native native = native_stack();
+  Gathered gathered;
+  gathered.operation = native.operation;
+  gather_python(refusal, native, named, gathered);
+
+  if (likelihood == refusals::Likelihood::possible) {
+    const std::set<std::string> devices(gathered.operand_devices.begin(), gathered.operand_devices.end());
+    if (gathered.operands.empty() ? named.size() < 2 : devices.size() < 2) return std::nullopt;
+  }
+
+  Json record;
+  record["record"] = "finding";
+  record["kind"] = "refused-op";
+  record["time"] = process_start::now();
+  record["thread"] = current_thread::id();
+  add(record, "thread_name", thread_name());
+  record["message"] = first_line(refusal.message);
+  if (!gathered.operation.empty()) record["operation"] = "aten::" + gathered.operation;
+  add(record, "overload", gathered.overload);
+  add(record, "method", refusal.method.empty() ? checked.method : std::string(refusal.method));
+  add(record, "argument", refusal.argument.empty() ? checked.argument : std::string(refusal.argument));
+  if (const int device = runtime().current_device(); device >= 0) record["current_device"] = Device::cuda(device).name();
+  Json devices = Json::array();
+  for (const std::string& device : gathered.operand_devices) add_device(devices, device);
+  for (const std::string& device : named) add_device(devices, device);
+  add_device(devices, refusal.common.name());
+  add_device(devices, refusal.odd.name());
+  record["devices"] = std::move(devices);
+  if (!gathered.operands.empty()) record["operands"] = std::move(gathered.operands);
+  record["python"] = std::move(gathered.python);
+  if (options().native) record["native"] = native_json(native.frames);
+  return record;
+}
+
+}  // namespace devtrace

@@ -1,0 +1,15 @@
+// Everything that is known about a refusal, as the log's `finding` record without id, fingerprint, cause and count.
+#pragma once
+
+#include <optional>
+
+#include "report/in_process.h"
+#include "tracker/events.h"
+#include "tracker/refusals.h"
+
+namespace devtrace {
+
+// Nothing when the evidence says that this was no refusal of mixed devices (likelihood `possible`). Takes the GIL; holds no lock.
+std::optional<report::Json> finding_record(const events::Refused& refusal, refusals::Likelihood likelihood);
+
+}  // namespace devtrace

@@ -1,0 +1,190 @@
+#include "tracker/findings.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "tracker/current_thread.h"
+#include "tracker/files.h"
+#include "tracker/finding_record.h"
+#include "tracker/log.h"
+#include "tracker/options.h"
+#include "tracker/process_start.h"
+#include "tracker/refusals.h"
+#include "tracker/say.h"
+#include "tracker/spinlock.h"
+#include "tracker/stacks.h"
+
+namespace devtrace::findings {
+namespace {
+
+using report::Json;
+
+struct Known {
+  int id = 0;
+  std::string fingerprint;
+  uint64_t count = 1;
+  uint64_t written = 1;  // the count that the log already states
+};
+
+// Everything under one lock: a finding is rare. Leaked: hooks run after static destructors.
+struct State {
+  std::unordered_map<std::string, Known> by_fingerprint;
+  // Call site and refusal, before any evidence is gathered; an empty fingerprint: it came after max_findings.
+  std::unordered_map<uint64_t, std::string> by_call;
+  int written = 0;
+  uint64_t dropped = 0;
+  bool finished = false;
+};
+SpinLock lock;
+State* state = nullptr;  // under lock
+std::atomic<uint64_t> occurrences{0};
+
+State& current() {
+  if (!state) state = new State;
+  return *state;
+}
+
+// What tells refusals apart without looking at a single tensor: who called, which check, which devices. 0: cannot be told.
+uint64_t call_key(const events::Refused& refusal) {
+  const stacks::StackId stack = stacks::capture_python();
+  if (stack == 0) return 0;
+  std::string text = std::to_string(stack);
+  for (std::string_view part : {refusal.message.substr(0, 2048), refusal.function, refusal.file}) (text += '\0') += part;
+  const uint64_t key = std::hash<std::string>{}(text);
+  return key == 0 ? 1 : key;
+}
+
+void write_count(Known& known) {
+  Json record{{"record", "count"}, {"id", known.id}, {"fingerprint", known.fingerprint}, {"count", known.count}};
+  log::write(record);
+  if (log::has_html()) log::write_html(report::html_record(report::json_line(record)));
+  known.written = known.count;
+}
+
+// Counts a repetition; the log hears of it as the count doubles, so that a killed process loses little.
+void count_again(Known& known) {
+  ++known.count;
+  if (known.count >= known.written * 2) write_count(known);
+}
+
+bool counted_by_call(uint64_t key) {
+  if (key == 0 || !options().dedupe) return false;
+  const std::lock_guard hold(lock);
+  State& now = current();
+  const auto call = now.by_call.find(key);
+  if (call == now.by_call.end()) return false;
+  if (call->second.empty()) ++now.dropped;
+  else count_again(now.by_fingerprint.at(call->second));
+  return true;
+}
+
+bool colour_wanted() {
+  const char* term = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) && !std::getenv("NO_COLOR") && term && std::strcmp(term, "dumb") != 0;
+}
+
+// One byte a finding, for `devtrace run`, which waits for the whole process tree.
+void tally() {
+  if (const char* path = std::getenv("DEVTRACE_TALLY"); path && *path) files::append(path, "f");
+}
+
+void tell(Json& record) {
+  log::write(record);
+  if (options().html) log::write_html(report::html_finding(log::process(), record));
+  if (options().text) files::write_all(STDERR_FILENO, report::text(log::process(), record, colour_wanted(), log::has_html() ? log::html_path() : ""));
+  tally();
+}
+
+// Under the lock, so that reports of several threads do not mix and ids follow the log's order. Calls nothing that takes the GIL.
+void keep(Json record, uint64_t key) {
+  log::open();
+  const std::string fingerprint = report::fingerprint(log::process(), record);
+  Json cause = report::verdict(record);
+  const std::lock_guard hold(lock);
+  State& now = current();
+  if (options().dedupe) {
+    if (const auto known = now.by_fingerprint.find(fingerprint); known != now.by_fingerprint.end()) {
+      if (key) now.by_call.emplace(key, fingerprint);
+      count_again(known->second);
+      return;
+    }
+  }
+  if (options().max_findings > 0 && now.written >= options().max_findings) {
+    if (now.dropped++ == 0) say("max_findings=" + std::to_string(options().max_findings) + " reached; further findings are only counted");
+    if (key) now.by_call.emplace(key, "");
+    return;
+  }
+  const int id = ++now.written;
+  if (options().dedupe) {
+    now.by_fingerprint.emplace(fingerprint, Known{id, fingerprint, 1, 1});
+    if (key) now.by_call.emplace(key, fingerprint);
+  }
+  // The contract's order of fields: who reads the line with his eyes sees the name first.
+  Json line;
+  line["record"] = "finding";
+  line["id"] = id;
+  line["kind"] = record["kind"];
+  line["fingerprint"] = fingerprint;
+  line.update(record);
+  if (!cause.is_null()) line["cause"] = std::move(cause);
+  line["count"] = 1;
+  tell(line);
+}
+
+[[noreturn]] void halt() {
+  const int code = options().error_exitcode ? options().error_exitcode : 1;
+  finish(code);
+  ::_exit(code);
+}
+
+}  // namespace
+
+void report(const events::Refused& refusal) {
+  const refusals::Likelihood likelihood = refusal.method.empty() ? refusals::judge(refusal.message) : refusals::Likelihood::certain;
+  if (likelihood == refusals::Likelihood::none) return;
+  const uint64_t key = call_key(refusal);
+  if (counted_by_call(key)) {
+    occurrences.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  std::optional<Json> record = finding_record(refusal, likelihood);
+  if (!record) return;
+  occurrences.fetch_add(1, std::memory_order_relaxed);
+  keep(std::move(*record), key);
+  if (options().halt_on_error) halt();
+}
+
+uint64_t count() { return occurrences.load(std::memory_order_relaxed); }
+
+void finish(int exit_code) {
+  if (!log::is_open()) return;
+  const std::lock_guard hold(lock);
+  State& now = current();
+  if (now.finished) return;
+  now.finished = true;
+  for (auto& [fingerprint, known] : now.by_fingerprint)
+    if (known.count != known.written) write_count(known);
+  Json record{{"record", "end"}, {"time", process_start::now()}, {"findings", count()}, {"dropped", now.dropped}};
+  if (exit_code >= 0) record["exit"] = exit_code;
+  log::write(record);
+  if (log::has_html()) log::write_html(report::html_record(report::json_line(record)));
+}
+
+void before_fork() { lock.lock(); }
+
+void after_fork(bool child) {
+  if (child) {
+    state = nullptr;  // the parent's findings are the parent's
+    occurrences.store(0, std::memory_order_relaxed);
+  }
+  lock.unlock();
+}
+
+}  // namespace devtrace::findings

@@ -1,0 +1,22 @@
+// From an event worth telling to a line in the log, a text on stderr and a page on disk.
+#pragma once
+
+#include <cstdint>
+
+#include "tracker/events.h"
+
+namespace devtrace::findings {
+
+// Gathers evidence, unless the same call made the same finding before, and reports. Returns when everything is on disk.
+void report(const events::Refused& refusal);
+
+// Occurrences so far in this process, dropped ones included.
+uint64_t count();
+
+// Writes the counts and the end record; the process ends with `exit_code` (-1: unknown). Once only.
+void finish(int exit_code);
+
+void before_fork();
+void after_fork(bool child);
+
+}  // namespace devtrace::findings

@@ -1,0 +1,154 @@
+#include "tracker/log.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <mutex>
+
+#include "tracker/files.h"
+#include "tracker/options.h"
+#include "tracker/process_record.h"
+#include "tracker/say.h"
+#include "tracker/spinlock.h"
+
+namespace devtrace::log {
+namespace {
+
+using report::Json;
+
+// Leaked on purpose: hooks run after static destructors. The lock is for what is made once; writes are ordered by O_APPEND.
+struct State {
+  Json process;
+  std::string log;
+  std::string html;
+  bool log_failed = false;
+  bool html_failed = false;
+  bool html_begun = false;
+};
+SpinLock lock;
+std::atomic<State*> state{nullptr};
+
+std::string absolute(const std::string& path) {
+  if (path.empty() || path[0] == '/') return path;
+  char* directory = ::getcwd(nullptr, 0);  // now: the program may change its directory
+  const std::string result = directory ? std::string(directory) + "/" + path : path;
+  std::free(directory);
+  return result;
+}
+
+std::string with_html_ending(const std::string& log) {
+  const size_t slash = log.rfind('/');
+  const size_t dot = log.rfind('.');
+  const bool has_ending = dot != std::string::npos && (slash == std::string::npos || dot > slash + 1);
+  return (has_ending ? log.substr(0, dot) : log) + ".html";
+}
+
+// Appends to the log, and complains once when it cannot be done.
+void append_or_complain(const std::string& path, const std::string& data, bool& failed, const char* what) {
+  if (failed) return;
+  const int fault = files::append(path, data);
+  if (fault == 0) return;
+  failed = true;
+  say(std::string("cannot write the ") + what + " " + path + ": " + std::strerror(fault) +
+      "; the program runs on, findings are only told here (DEVTRACE_OPTIONS=log_path=... names another place)");
+}
+
+// A file named after the pid that an earlier process with the same number left is not this process's log. One that this process left before
+// it called exec is: it is appended to.
+void drop_stale(const std::string& path, const std::string& pattern, const Json& process) {
+  if (pattern.find("%p") == std::string::npos) return;
+  std::ifstream stream(path);
+  std::string line;
+  if (!std::getline(stream, line)) return;
+  const Json earlier = Json::parse(line, nullptr, false);
+  if (!earlier.is_object() || earlier.value("record", "") != "process") return;  // not a log: never destroyed
+  if (earlier.value("start_ticks", uint64_t{0}) == process.value("start_ticks", uint64_t{1})) return;
+  ::unlink(path.c_str());
+  ::unlink(with_html_ending(path).c_str());
+}
+
+State& made() {
+  if (State* existing = state.load(std::memory_order_acquire)) return *existing;
+  auto fresh = std::make_unique<State>();
+  fresh->process = process_record();
+  fresh->log = absolute(expand(options().log_path));
+  if (options().html) fresh->html = with_html_ending(fresh->log);
+  const std::lock_guard hold(lock);
+  if (State* existing = state.load(std::memory_order_acquire)) return *existing;
+  drop_stale(fresh->log, options().log_path, fresh->process);
+  append_or_complain(fresh->log, report::json_line(fresh->process), fresh->log_failed, "log");
+  state.store(fresh.get(), std::memory_order_release);
+  return *fresh.release();
+}
+
+}  // namespace
+
+const Json& process() { return made().process; }
+void open() { made(); }
+bool is_open() { return state.load(std::memory_order_acquire) != nullptr; }
+
+void write(Json record) {
+  State& current = made();
+  record["pid"] = ::getpid();
+  append_or_complain(current.log, report::json_line(record), current.log_failed, "log");
+}
+
+void write_html(const std::string& html) {
+  State& current = made();
+  if (current.html.empty() || current.log_failed) return;  // one complaint a directory is enough
+  std::string text;
+  if (!current.html_begun) text = report::html_head(current.process);
+  current.html_begun = true;
+  append_or_complain(current.html, text + html, current.html_failed, "HTML report");
+}
+
+bool has_html() { return is_open() && made().html_begun && !made().html_failed; }
+
+std::string path() {
+  const State& current = made();
+  return current.log_failed ? std::string() : current.log;
+}
+
+std::string html_path() {
+  const State& current = made();
+  return current.log_failed || current.html_failed ? std::string() : current.html;
+}
+
+std::string expand(const std::string& pattern) {
+  std::string path;
+  for (size_t at = 0; at < pattern.size(); ++at) {
+    const std::string_view rest = std::string_view(pattern).substr(at);
+    if (rest.starts_with("%p")) {
+      path += std::to_string(::getpid());
+      ++at;
+    } else if (rest.starts_with("%h")) {
+      char host[HOST_NAME_MAX + 1] = {};
+      if (::gethostname(host, HOST_NAME_MAX) == 0) path += host;
+      ++at;
+    } else if (rest.starts_with("%%")) {
+      path += '%';
+      ++at;
+    } else if (const size_t end = rest.find('}'); rest.starts_with("%q{") && end != std::string_view::npos) {
+      const char* value = std::getenv(std::string(rest.substr(3, end - 3)).c_str());
+      path += value ? value : "";
+      at += end;
+    } else {
+      path += pattern[at];
+    }
+  }
+  return path;
+}
+
+void before_fork() { lock.lock(); }
+
+void after_fork(bool child) {
+  if (child) state.store(nullptr, std::memory_order_release);  // leaked: the parent's paths are no use here
+  lock.unlock();
+}
+
+}  // namespace devtrace::log
