@@ -1,5 +1,6 @@
 #include "report/characters.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace devtrace::report {
@@ -157,6 +158,22 @@ std::string shortened(std::string_view text, size_t limit) {
   size_t tail_begin = text.size();
   for (size_t seen = 0; tail_begin > head_end && seen < tail;) seen += starts(--tail_begin);
   return std::string(text.substr(0, head_end)) + "…" + std::string(text.substr(tail_begin));
+}
+
+std::string dedented(std::string_view source) {
+  const size_t indent = source.find_first_not_of(" \t");
+  if (indent == source.npos) return {};
+  std::string out;
+  while (!source.empty()) {
+    const size_t end = std::min(source.find('\n'), source.size());
+    std::string_view line = source.substr(0, end);
+    line.remove_prefix(std::min({indent, line.find_first_not_of(" \t"), line.size()}));
+    while (!line.empty() && (line.back() == ' ' || line.back() == '\r')) line.remove_suffix(1);
+    if (!out.empty()) out += '\n';
+    out += line;
+    source.remove_prefix(std::min(end + 1, source.size()));
+  }
+  return out;
 }
 
 }  // namespace devtrace::report

@@ -28,4 +28,8 @@ std::string shortened(std::string_view text, size_t limit);
 // Number of characters: bytes that begin one.
 size_t length(std::string_view text);
 
+// Source code without the indentation of its first line and without trailing blanks; further lines keep theirs relative
+// to it.
+std::string dedented(std::string_view source);
+
 }  // namespace devtrace::report

@@ -11,7 +11,10 @@ $(BUILD)/obj/report/html/assets.o: report/html/assets.S $(wildcard report/html/r
 	@mkdir -p $(@D)
 	$(CXX) -fPIC -c $< -o $@
 
-$(BUILD)/devtrace: $(REPORT_COMMAND_OBJS) $(REPORT_OBJS)
+# The names of the parts that a rehearsal can pretend come from the simulation itself.
+REPORT_COMMAND_USES := $(BUILD)/obj/simulate/model/parts.o
+
+$(BUILD)/devtrace: $(REPORT_COMMAND_OBJS) $(REPORT_OBJS) $(REPORT_COMMAND_USES)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $^ -o $@
 
@@ -20,5 +23,6 @@ REPORT_TEST_SRCS := $(wildcard tests/unit/report/*.cpp)
 REPORT_TEST_OBJS := $(REPORT_TEST_SRCS:%.cpp=$(BUILD)/obj/%.o)
 $(REPORT_TEST_OBJS): EXTRA_CXXFLAGS += -DFMT_HEADER_ONLY
 
-$(BUILD)/report-tests: $(REPORT_TEST_OBJS) $(REPORT_OBJS) $(filter-out %/command/main.o,$(REPORT_COMMAND_OBJS))
+$(BUILD)/report-tests: $(REPORT_TEST_OBJS) $(REPORT_OBJS) $(filter-out %/command/main.o,$(REPORT_COMMAND_OBJS)) $(REPORT_COMMAND_USES)
 	$(CXX) $(LDFLAGS) $^ -lgmock -lgtest -lgtest_main -pthread -o $@
+UNIT_TEST_BINARIES += $(BUILD)/report-tests

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <vector>
 
 #include "report/characters.h"
 #include "report/wording.h"
@@ -14,7 +15,29 @@ namespace {
 constexpr size_t kNameColumns = 44;  // a module path is longer; its ends tell which it is
 constexpr size_t kSourceColumns = 110;
 constexpr size_t kOperands = 4;
+constexpr size_t kProseColumns = 100;
 constexpr int kSourceLines = 3;
+
+// Broken at blanks, so that no line but that of a longer word has more than `columns`.
+std::string wrapped(std::string_view text, size_t columns, std::string_view indent) {
+  std::string out;
+  size_t used = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (used > 0 && used + 1 + length(word) > columns) {
+      out.append("\n").append(indent);
+      used = 0;
+    } else if (used > 0) {
+      out += ' ';
+      ++used;
+    }
+    out += word;
+    used += length(word);
+  }
+  return out;
+}
 
 // Escape codes, or nothing.
 struct Palette {
@@ -49,15 +72,18 @@ class Report {
   void header() {
     const auto pid = integer(process_, "pid");
     line("=={}==devtrace: {}{}:{} {}{}{}{}", pid ? std::to_string(*pid) : "?", ink_.error,
-         printable(string(finding_, "kind")), ink_.off, ink_.strong, shortened(printable(headline(finding_)), 200),
-         ink_.off, flag(process_, "rehearsal") ? " (rehearsal: simulated devices)" : "");
+         printable(kind_name(finding_)), ink_.off, ink_.strong, shortened(printable(headline(finding_)), 200), ink_.off,
+         flag(process_, "rehearsal") ? " (rehearsal: simulated devices)" : "");
   }
 
   std::string shown_name(const Json& operand) { return shortened(printable(name_of(operand)), kNameColumns); }
 
   // Columns as wide as the widest of what is in them.
   void operands() {
-    const Json& all = array(finding_, "operands");
+    std::vector<Json> all;
+    for (const Json& operand : array(finding_, "operands")) {
+      if (operand.is_object()) all.push_back(operand);
+    }
     size_t widest = 0;
     for (const Json& operand : all) widest = std::max(widest, length(shown_name(operand)));
     size_t shown = 0;
@@ -80,12 +106,13 @@ class Report {
   }
 
   void source(const Json& frame, std::string_view indent) {
-    std::string_view rest = string(frame, "source");
+    const std::string code = dedented(string(frame, "source"));
+    std::string_view rest = code;
     for (int shown = 0; !rest.empty(); ++shown) {
       const size_t end = std::min(rest.find('\n'), rest.size());
-      std::string_view text = rest.substr(0, end);
+      const std::string_view text = rest.substr(0, end);
       rest.remove_prefix(std::min(end + 1, rest.size()));
-      while (!text.empty() && (text.back() == ' ' || text.back() == '\r')) text.remove_suffix(1);
+      if (text.empty()) continue;
       if (shown == kSourceLines) {
         line("{}…", indent);
         break;
@@ -142,8 +169,10 @@ class Report {
     const Json& cause = object(finding_, "cause");
     const auto because = string(cause, "because");
     if (because.empty()) return;
-    line("\n  {}why{} {} ({}, {} confidence)", ink_.strong, ink_.off, printable(because),
-         printable(string(cause, "category")), printable(string(cause, "confidence")));
+    line("\n  {}why{} {}", ink_.strong, ink_.off,
+         wrapped(fmt::format("{} ({}, {} confidence)", printable(because), printable(string(cause, "category")),
+                             printable(string(cause, "confidence"))),
+                 kProseColumns, "      "));
     const auto fix = string(cause, "fix");
     if (fix.empty()) return;
     const auto at = integer(cause, "line");

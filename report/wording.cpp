@@ -38,6 +38,11 @@ std::string operation_of(const Json& finding) {
   return std::string(kind_of(finding).nameless_operation);
 }
 
+std::string kind_name(const Json& finding) {
+  const auto kind = string(finding, "kind");
+  return kind.empty() ? "finding" : std::string(kind);
+}
+
 std::vector<std::string> devices_of(const Json& finding) {
   std::vector<std::string> devices;
   const auto add = [&](std::string_view device) {
@@ -76,6 +81,7 @@ std::string name_of(const Json& operand) {
 std::string who_is_where(const Json& finding) {
   std::string out;
   for (const Json& operand : array(finding, "operands")) {
+    if (!operand.is_object()) continue;
     if (!out.empty()) out += ", ";
     out += name_of(operand);
     if (const auto device = string(operand, "device"); !device.empty()) out += fmt::format(" on {}", device);
@@ -130,7 +136,12 @@ std::string shown_file(std::string_view file, std::string_view cwd) {
 }
 
 std::string place(const Json& frame, std::string_view cwd) {
-  const auto function = string(frame, "function");
+  auto function = string(frame, "function");
+  // Before Python 3.12 a comprehension is a function of its own; its reader knows it by the function around it.
+  for (const std::string_view anonymous :
+       {".<locals>.<dictcomp>", ".<locals>.<listcomp>", ".<locals>.<setcomp>", ".<locals>.<genexpr>"}) {
+    if (function.ends_with(anonymous)) function.remove_suffix(anonymous.size());
+  }
   std::string where = shown_file(string(frame, "file"), cwd);
   if (const auto line = integer(frame, "line"); line && *line > 0) where += fmt::format(":{}", *line);
   if (function.empty()) return where;
@@ -148,7 +159,7 @@ const Json& user_frame(const Json& frames) {
 
 std::string summary(const Json& process, const Json& finding) {
   const Json& frame = user_frame(array(finding, "python"));
-  std::string out(string(finding, "kind"));
+  std::string out = kind_name(finding);
   if (const auto file = string(frame, "file"); !file.empty()) {
     out += ' ' + shown_file(file, string(process, "cwd"));
     if (const auto line = integer(frame, "line"); line && *line > 0) out += fmt::format(":{}", *line);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "report/characters.h"
 #include "report/verdict/source_line.h"
 
 namespace devtrace::report::causes {
@@ -76,21 +77,20 @@ std::string with_place(const Operand& operand) {
 }
 
 std::string device_expression(const Evidence& evidence, size_t frame, const Operand& target) {
-  if (const auto name = target.name_in(frame); is_reference(name)) return fmt::format("{}.device", name);
-  // Inside model(…): the callee, when the line shows it. A model that hooks spread over devices has no device of its
-  // own.
-  const auto caller = evidence.caller_of_model();
-  if (target.is_state() && target.hook.empty() && caller == frame) {
+  const std::string_view own_name = target.name_in(frame);
+  // A call of a model: the model, as the line calls it. One that hooks spread over devices has no device of its own.
+  if (target.is_state() && target.hook.empty() && evidence.caller_of_model() == frame) {
     for (const Operand& operand : evidence.operands) {
       if (&operand == &target) continue;
       const auto name = operand.name_in(frame);
       auto callee = callee_of(evidence.stack[frame].source, name);
       if (!callee) callee = callee_of(evidence.stack[frame].source, container_of(name));
-      if (!callee) continue;
+      if (!callee || (!own_name.empty() && !own_name.starts_with(*callee + "."))) continue;
       return calls_transformers_model(evidence, frame) ? *callee + ".device"
                                                        : fmt::format("next({}.parameters()).device", *callee);
     }
   }
+  if (is_reference(own_name)) return fmt::format("{}.device", own_name);
   return quoted(target.device);
 }
 

@@ -87,7 +87,9 @@ Evidence::Evidence(const Json& finding)
       message(string(finding, "message")),
       current_device(string(finding, "current_device")),
       stack(read_stack(array(finding, "python"))) {
-  for (const Json& operand : array(finding, "operands")) operands.push_back(read_operand(operand));
+  for (const Json& operand : array(finding, "operands")) {
+    if (operand.is_object()) operands.push_back(read_operand(operand));
+  }
 }
 
 bool Evidence::passes_through(std::string_view part) const {

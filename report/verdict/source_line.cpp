@@ -4,6 +4,8 @@
 #include <cctype>
 #include <vector>
 
+#include "report/characters.h"
+
 namespace devtrace::report::causes {
 namespace {
 
@@ -335,22 +337,6 @@ bool says_current_device(std::string_view source) {
     if (value && current_device_literal(source.substr(value->begin, value->end - value->begin))) return true;
   }
   return false;
-}
-
-std::string dedented(std::string_view source) {
-  const size_t indent = source.find_first_not_of(" \t");
-  if (indent == source.npos) return {};
-  std::string out;
-  while (!source.empty()) {
-    const size_t end = std::min(source.find('\n'), source.size());
-    std::string_view line = source.substr(0, end);
-    line.remove_prefix(std::min({indent, line.find_first_not_of(" \t"), line.size()}));
-    while (!line.empty() && (line.back() == ' ' || line.back() == '\r')) line.remove_suffix(1);
-    if (!out.empty()) out += '\n';
-    out += line;
-    source.remove_prefix(std::min(end + 1, source.size()));
-  }
-  return out;
 }
 
 }  // namespace devtrace::report::causes

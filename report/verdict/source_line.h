@@ -43,7 +43,4 @@ std::optional<std::string> redirect_move(std::string_view source, std::string_vi
 // … when that place is "the current device": `.cuda()`, `.to("cuda")`, or device="cuda" in a factory call.
 bool says_current_device(std::string_view source);
 
-// The statement without its indentation and trailing blanks; lines after the first keep theirs relative to it.
-std::string dedented(std::string_view source);
-
 }  // namespace devtrace::report::causes

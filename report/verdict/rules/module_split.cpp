@@ -2,6 +2,7 @@
 // was never moved.
 #include <fmt/format.h>
 
+#include "report/characters.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

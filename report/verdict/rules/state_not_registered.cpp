@@ -2,6 +2,7 @@
 // buffers only.
 #include <fmt/format.h>
 
+#include "report/characters.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

@@ -1,0 +1,73 @@
+#include "report/command/installation.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "report/command/subcommand.h"
+
+namespace devtrace::command {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLibrary = "libdevtrace.so";
+
+fs::path own_folder() {
+  std::error_code error;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
+  if (error)
+    throw Failure(kBadUsage,
+                  fmt::format("cannot find out where this command lies: /proc/self/exe: {}", error.message()));
+  return executable.parent_path();
+}
+
+fs::path find_beside(std::string_view what, const std::vector<fs::path>& candidates, std::string_view advice) {
+  std::string looked;
+  for (const fs::path& candidate : candidates) {
+    std::error_code error;
+    if (fs::exists(candidate, error)) return fs::weakly_canonical(candidate);
+    looked += fmt::format("{}{}", looked.empty() ? "" : ", ", candidate.lexically_normal().string());
+  }
+  throw Failure(kBadUsage, fmt::format("{} was not found (looked for {}); {}", what, looked, advice));
+}
+
+}  // namespace
+
+fs::path find_library() {
+  if (const char* given = std::getenv("DEVTRACE_LIBRARY"); given && *given) {
+    std::error_code error;
+    if (!fs::is_regular_file(given, error))
+      throw Failure(kBadUsage, fmt::format("DEVTRACE_LIBRARY={}: no such file", given));
+    return fs::absolute(given);
+  }
+  const fs::path here = own_folder();
+  return find_beside(kLibrary, {here / kLibrary, here / "../lib/devtrace" / kLibrary, here / "../lib" / kLibrary},
+                     "build it with make, or say where it is in DEVTRACE_LIBRARY");
+}
+
+SimulatedLibraries find_simulated_libraries() {
+  const fs::path here = own_folder();
+  const fs::path list = find_beside("simulate/preload.list",
+                                    {here / "simulate/preload.list", here / "../lib/devtrace/simulate/preload.list"},
+                                    "build the simulated libraries with make");
+  SimulatedLibraries found;
+  found.folder = list.parent_path();
+  std::ifstream in(list);
+  for (std::string name; std::getline(in, name);) {
+    const size_t begin = name.find_first_not_of(" \t\r");
+    if (begin == name.npos || name[begin] == '#') continue;
+    const fs::path library = found.folder / name.substr(begin, name.find_last_not_of(" \t\r") + 1 - begin);
+    std::error_code error;
+    if (!fs::exists(library, error))
+      throw Failure(kBadUsage, fmt::format("{} names {}, which does not exist; build again with make", list.string(),
+                                           library.string()));
+    found.preload.push_back(library);
+  }
+  if (found.preload.empty())
+    throw Failure(kBadUsage, fmt::format("{} names no library; build again with make", list.string()));
+  return found;
+}
+
+}  // namespace devtrace::command

@@ -1,0 +1,21 @@
+// Where the parts that the command preloads lie: beside it in a build folder, or in lib/devtrace of an installation.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace devtrace::command {
+
+// libdevtrace.so: $DEVTRACE_LIBRARY when set, else found relative to this executable. Throws Failure when there is
+// none.
+std::filesystem::path find_library();
+
+struct SimulatedLibraries {
+  std::filesystem::path folder;
+  std::vector<std::filesystem::path> preload;  // in the order of LD_PRELOAD
+};
+// The stand-ins of simulate/, from their preload.list. Throws Failure when it or one of its files is missing.
+SimulatedLibraries find_simulated_libraries();
+
+}  // namespace devtrace::command

@@ -1,0 +1,80 @@
+// devtrace: the command.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "report/command/subcommand.h"
+#include "tracker/version.h"
+
+namespace {
+
+using namespace devtrace::command;
+
+constexpr Subcommand kSubcommands[] = {
+    {"run", "run a program and explain every operation that mixes devices", declare_run},
+    {"rehearse", "the same on a machine without GPUs: run it on simulated devices", declare_rehearse},
+    {"report", "turn logs into text, HTML, Markdown or JSON", declare_report},
+};
+
+constexpr const char* kAbout =
+    "devtrace: which tensor was on which device, who put it there, and what to change.\n"
+    "\n"
+    "AddressSanitizer for device placement: finds operations that mix GPUs (or a GPU and the CPU) in Python and C++ "
+    "programs.";
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  devtrace run -- python train.py               report to stderr, log and HTML in the current directory\n"
+    "  devtrace rehearse --gpus 2 -- python train.py the same without a GPU\n"
+    "  devtrace report devtrace-4242.jsonl           read a log again\n"
+    "\n"
+    "Without the command: LD_PRELOAD=/path/to/libdevtrace.so python train.py\n"
+    "Options of the library: DEVTRACE_OPTIONS=help=1 devtrace run -- true";
+
+int fail(const char* subcommand, int code, const std::string& what) {
+  fmt::print(stderr, "devtrace{}{}: {}\n", subcommand ? " " : "", subcommand ? subcommand : "", what);
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(kAbout, "devtrace");
+  app.footer(kExamples);
+  app.set_version_flag("--version", std::string("devtrace ") + devtrace::kVersion, "print the version and exit");
+  app.set_help_flag("-h,--help", "print this help and exit");
+  app.require_subcommand(1);
+
+  std::vector<std::pair<CLI::App*, std::function<int()>>> actions;
+  for (const Subcommand& each : kSubcommands) {
+    CLI::App* sub = app.add_subcommand(each.name, each.summary);
+    sub->set_help_flag("-h,--help", "print this help and exit");
+    actions.emplace_back(sub, each.declare(*sub));
+  }
+
+  const char* chosen = nullptr;
+  try {
+    app.parse(argc, argv);
+    for (const auto& [sub, action] : actions) {
+      if (!sub->parsed()) continue;
+      chosen = sub->get_name().c_str();
+      return action();
+    }
+    return kBadUsage;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    for (const auto& [sub, action] : actions) {
+      if (sub->parsed()) chosen = sub->get_name().c_str();
+    }
+    const bool no_such = !chosen && argc > 1 && argv[1][0] != '-';
+    fail(chosen, kBadUsage, no_such ? fmt::format("there is no subcommand {}", argv[1]) : error.what());
+    fmt::print(stderr, "Try 'devtrace {}{}--help'.\n", chosen ? chosen : "", chosen ? " " : "");
+    return kBadUsage;
+  } catch (const Failure& failure) {
+    return fail(chosen, failure.code, failure.what());
+  } catch (const std::exception& error) {
+    return fail(chosen, kBadUsage, error.what());
+  }
+}

@@ -1,0 +1,86 @@
+#include "report/command/program_options.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "report/command/subcommand.h"
+#include "report/command/usage.h"
+
+namespace devtrace::command {
+namespace {
+
+// One key=value as DEVTRACE_OPTIONS reads it: a ':' ends the item unless quoted, and a quote cannot be escaped.
+std::string item(std::string_view key, std::string_view value) {
+  if (value.find('"') != value.npos)
+    throw Failure(kBadUsage, fmt::format("option {}: the value {} must not hold a quotation mark", key, value));
+  const bool quote = value.find(':') != value.npos;
+  return fmt::format("{}={}{}{}", key, quote ? "\"" : "", value, quote ? "\"" : "");
+}
+
+// The program and its arguments: what CLI11 left, with or without the "--" before it.
+std::vector<std::string> program_of(const CLI::App& app) {
+  std::vector<std::string> words = app.remaining();
+  if (!words.empty() && words[0] == "--") {
+    words.erase(words.begin());
+  } else if (!words.empty() && words[0].size() > 1 && words[0][0] == '-') {
+    throw Failure(kBadUsage, fmt::format("there is no option {}\nTry 'devtrace {} --help'.", words[0], app.get_name()));
+  }
+  if (words.empty() || words[0].empty()) {
+    throw Failure(
+        kBadUsage,
+        fmt::format(
+            "no program is given\nUsage: devtrace {0} [options] -- program [arguments]\nTry 'devtrace {0} --help'.",
+            app.get_name()));
+  }
+  return words;
+}
+
+}  // namespace
+
+void ProgramOptions::declare(CLI::App& app) {
+  app.prefix_command();
+  set_usage(app, "[options] -- program [arguments]");
+  app.add_option(
+         "--log-path", log_path,
+         "the log's file; %p is the process id, %h the host, %q{VAR} an environment variable [devtrace-%p.jsonl]")
+      ->type_name("FILE");
+  app.add_option("--option", options,
+                 "an option of the library, as in DEVTRACE_OPTIONS; may be repeated (--option help=1 lists them)")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  app.add_flag("--no-html", no_html, "write no HTML report");
+  app.add_flag("--no-text", no_text, "write nothing to stderr when there is a finding");
+  app.add_option("--error-exitcode", error_exitcode,
+                 "exit with this code when any process of the program's tree had a finding [0: the program's own code]")
+      ->type_name("N")
+      ->check(CLI::Range(0, 255));
+}
+
+std::string ProgramOptions::library_options() const {
+  std::string all;
+  const auto add = [&](const std::string& next) { all += fmt::format("{}{}", all.empty() ? "" : ":", next); };
+  if (const char* given = std::getenv("DEVTRACE_OPTIONS"); given && *given) add(given);
+  if (!log_path.empty()) add(item("log_path", log_path));
+  if (no_html) add("html=0");
+  if (no_text) add("text=0");
+  for (const std::string& each : options) {
+    const size_t equals = each.find('=');
+    if (equals == each.npos || equals == 0)
+      throw Failure(kBadUsage, fmt::format("--option {}: not of the form KEY=VALUE", each));
+    add(item(each.substr(0, equals), each.substr(equals + 1)));
+  }
+  return all;
+}
+
+Launch ProgramOptions::launch(const CLI::App& app) const {
+  Launch launch;
+  launch.program = program_of(app);
+  launch.error_exitcode = error_exitcode;
+  if (const std::string text = library_options(); !text.empty())
+    launch.environment.emplace_back("DEVTRACE_OPTIONS", text);
+  return launch;
+}
+
+}  // namespace devtrace::command

@@ -1,0 +1,102 @@
+// devtrace rehearse: the program with simulated CUDA libraries under it, and libdevtrace.so in front.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "report/command/installation.h"
+#include "report/command/program_options.h"
+#include "report/command/subcommand.h"
+#include "simulate/model/parts.h"
+
+namespace devtrace::command {
+namespace {
+
+struct RehearseOptions : ProgramOptions {
+  int gpus = 2;
+  std::string part, memory, peer;
+  bool no_values = false, no_trace = false;
+};
+
+std::string known_part(std::string& part) {
+  part = CLI::detail::to_lower(part);
+  if (sim::find_part(part.c_str())) return {};
+  return fmt::format("'{}' is no part devtrace knows; it knows {}", part, sim::part_keys());
+}
+
+// A number and a unit of bytes; the simulation checks the range.
+std::string size_of_memory(std::string& text) {
+  const size_t digits = text.find_first_not_of("0123456789.");
+  const std::string unit = CLI::detail::to_lower(digits == text.npos ? "" : text.substr(digits));
+  for (const char* known : {"", "b", "k", "m", "g", "kb", "mb", "gb", "kib", "mib", "gib"}) {
+    if (digits != 0 && !text.empty() && unit == known) return {};
+  }
+  return fmt::format("'{}' is no size; write 24GiB, 800MiB or a number of bytes", text);
+}
+
+std::string pairs_of_peers(std::string& text) {
+  if (text == "all" || text == "none") return {};
+  bool number = false, dash = false;
+  for (const char c : text + ",") {
+    if (c >= '0' && c <= '9') {
+      number = true;
+    } else if (c == '-' && number && !dash) {
+      dash = true;
+      number = false;
+    } else if (c == ',' && number && dash) {
+      number = dash = false;
+    } else {
+      return fmt::format("'{}' is neither all, none nor pairs like 0-1,2-3", text);
+    }
+  }
+  return {};
+}
+
+Launch plan(const CLI::App& app, const RehearseOptions& options) {
+  Launch what = options.launch(app);
+  const SimulatedLibraries simulated = find_simulated_libraries();
+  if (!options.no_trace) what.preload.push_back(find_library());
+  what.preload.insert(what.preload.end(), simulated.preload.begin(), simulated.preload.end());
+  what.libraries = {simulated.folder};
+  const auto set = [&](const char* key, const std::string& value) {
+    if (!value.empty()) what.environment.emplace_back(key, value);
+  };
+  set("DEVTRACE_SIM_GPUS", std::to_string(options.gpus));
+  set("DEVTRACE_SIM_PART", options.part);
+  set("DEVTRACE_SIM_MEMORY", options.memory);
+  set("DEVTRACE_SIM_PEER", options.peer);
+  if (options.no_values) set("DEVTRACE_SIM_VALUES", "0");
+  return what;
+}
+
+}  // namespace
+
+std::function<int()> declare_rehearse(CLI::App& app) {
+  auto options = std::make_shared<RehearseOptions>();
+  app.add_option("--gpus", options->gpus, "number of simulated devices, 1 to 16 [2]")
+      ->type_name("N")
+      ->check(CLI::Range(1, 16));
+  app.add_option("--part", options->part, fmt::format("what they pretend to be: {} [h100]", sim::part_keys()))
+      ->type_name("NAME")
+      ->check(CLI::Validator(known_part, ""));
+  app.add_option("--memory", options->memory, "memory of each, like 24GiB [the part's own]")
+      ->type_name("SIZE")
+      ->check(CLI::Validator(size_of_memory, ""));
+  app.add_option("--peer", options->peer,
+                 "which devices can reach each other's memory: all, none, or pairs like 0-1,2-3 [all]")
+      ->type_name("PAIRS")
+      ->check(CLI::Validator(pairs_of_peers, ""));
+  app.add_flag("--no-values", options->no_values,
+               "only record kernels; results are left as they are (so far no build computes values: this says it for "
+               "later ones)");
+  app.add_flag("--no-trace", options->no_trace, "simulated devices without libdevtrace.so: no finding is made");
+  options->declare(app);
+  app.footer(
+      "Simulated CUDA libraries stand under the installed PyTorch, so PyTorch's own device checks run, on a machine "
+      "without a GPU. Devices, memory,\n"
+      "copies and checks are real; kernels are recorded and not run. A GPU that the machine has is not used.\n"
+      "\n"
+      "Exit status and environment: as for 'devtrace run'.");
+  return [options, &app] { return launch(plan(app, *options)); };
+}
+
+}  // namespace devtrace::command

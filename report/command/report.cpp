@@ -1,0 +1,222 @@
+// devtrace report: logs, read again.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+
+#include "report/characters.h"
+#include "report/command/subcommand.h"
+#include "report/command/usage.h"
+#include "report/fields.h"
+#include "report/log_reader.h"
+#include "report/markdown.h"
+
+namespace devtrace::command {
+namespace {
+
+namespace fs = std::filesystem;
+using report::Json;
+
+struct ReportOptions {
+  std::vector<std::string> logs;
+  std::string format, output;
+};
+
+// A finding as this devtrace would write it now: logs of other programs may lack what it derives.
+Json completed(const Json& process, Json finding) {
+  if (report::string(finding, "fingerprint").empty()) finding["fingerprint"] = report::fingerprint(process, finding);
+  if (report::object(finding, "cause").empty()) finding["cause"] = report::verdict(finding);
+  return finding;
+}
+
+// Where the output goes: standard output, or a file that appears when it is whole.
+class Output {
+ public:
+  explicit Output(const std::string& file) : file_(file == "-" ? "" : file) {
+    if (file_.empty()) return;
+    part_ = file_ + ".part";
+    out_.open(part_, std::ios::binary | std::ios::trunc);
+    if (!out_) throw Failure(kBadUsage, fmt::format("{}: cannot be written: {}", file_, std::strerror(errno)));
+  }
+  ~Output() {
+    if (part_.empty()) return;
+    out_.close();
+    std::error_code ignored;
+    fs::remove(part_, ignored);
+  }
+  void write(std::string_view text) {
+    if (file_.empty()) {
+      if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) failed("standard output");
+    } else {
+      out_.write(text.data(), static_cast<std::streamsize>(text.size()));
+    }
+  }
+  void finish() {
+    if (file_.empty()) {
+      if (std::fflush(stdout) != 0) failed("standard output");
+      return;
+    }
+    out_.close();
+    std::error_code error;
+    if (out_) fs::rename(part_, file_, error);
+    if (!out_ || error) failed(file_);
+    part_.clear();
+  }
+
+ private:
+  [[noreturn]] static void failed(const std::string& file) {
+    throw Failure(kBadUsage, fmt::format("{}: writing failed: {}", file, std::strerror(errno)));
+  }
+  std::string file_, part_;
+  std::ofstream out_;
+};
+
+// One row a format: how a process, a finding and any other record are written.
+struct Format {
+  const char* name;
+  std::string (*process)(const Json& process);
+  std::string (*finding)(const Json& process, const Json& finding);
+  std::string (*other)(const Json& record);
+};
+
+std::string nothing(const Json&) {
+  return {};
+}
+bool to_terminal() {
+  const char* no_colour = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
+}
+
+const Format kFormats[] = {
+    {"text", nothing,
+     [](const Json& process, const Json& finding) { return report::text(process, finding, to_terminal(), {}) + '\n'; },
+     nothing},
+    {"html", report::html_head, report::html_finding,
+     [](const Json& record) { return report::html_record(report::json_line(record)); }},
+    {"json", report::json_line, [](const Json&, const Json& finding) { return report::json_line(finding); },
+     report::json_line},
+    {"markdown", nothing,
+     [](const Json& process, const Json& finding) { return report::markdown(process, finding) + '\n'; }, nothing},
+};
+
+const Format& format_named(const std::string& name) {
+  return *std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format& each) { return name == each.name; });
+}
+
+struct Sink {
+  const Format& format;
+  Output& output;
+};
+
+// One pass over the log for all outputs. A finding's repetitions come after it, so they are said at the end.
+uint64_t write_log(const fs::path& log, const std::vector<Sink>& sinks, bool& trouble) {
+  Json process;
+  uint64_t findings = 0;
+  const auto reading = report::read_log(log, [&](Json&& record) {
+    const auto kind = std::string(report::string(record, "record"));
+    if (kind == "finding") {
+      ++findings;
+      const Json finding = completed(process, std::move(record));
+      for (const Sink& sink : sinks) sink.output.write(sink.format.finding(process, finding));
+    } else if (process.is_null()) {
+      process = std::move(record);
+      for (const Sink& sink : sinks) sink.output.write(sink.format.process(process));
+    } else {
+      if (kind == "process") process.update(record);
+      for (const Sink& sink : sinks) sink.output.write(sink.format.other(record));
+    }
+  });
+  for (const std::string& warning : reading.warnings)
+    fmt::print(stderr, "devtrace report: {}\n", report::printable(warning));
+  trouble |= !reading.warnings.empty();
+  if (!reading.ended) {
+    fmt::print(stderr, "devtrace report: {}: has no end record: the process was killed, or is still running\n",
+               report::printable(log.string()));
+  }
+  return findings;
+}
+
+fs::path html_beside(const fs::path& log) {
+  return fs::path(log).replace_extension(".html");
+}
+
+int write_reports(const ReportOptions& options) {
+  std::vector<fs::path> logs;
+  bool unreadable = false, trouble = false;
+  const auto complain = [&](const std::exception& error) {
+    fmt::print(stderr, "devtrace report: {}\n", report::printable(error.what()));
+    unreadable = true;
+  };
+  for (const std::string& argument : options.logs) {
+    try {
+      const auto found = report::logs_at(argument);
+      logs.insert(logs.end(), found.begin(), found.end());
+    } catch (const report::LogError& error) {
+      complain(error);
+    }
+  }
+  const bool by_default = options.format.empty();
+  const Format& format = format_named(by_default ? "text" : options.format);
+  // A page shows one process: without a file named, each log has its page beside it.
+  const bool pages = format.name == std::string("html") && options.output.empty();
+  if (format.name == std::string("html") && !options.output.empty() && logs.size() > 1) {
+    throw Failure(kBadUsage,
+                  fmt::format("one page shows one log, and there are {}: leave out -o, and each has its page beside it",
+                              logs.size()));
+  }
+
+  Output main(pages ? "" : options.output);
+  for (const fs::path& log : logs) {
+    try {
+      uint64_t findings = 0;
+      fs::path page;
+      if (pages || by_default) {
+        page = html_beside(log);
+        Output html(page.string());
+        std::vector<Sink> sinks = {{format_named("html"), html}};
+        if (!pages) sinks.push_back({format, main});
+        findings = write_log(log, sinks, trouble);
+        html.finish();
+      } else {
+        findings = write_log(log, {{format, main}}, trouble);
+      }
+      if (findings == 0 && (by_default || pages || options.format == "text"))
+        fmt::print(stderr, "devtrace report: {}: no findings\n", report::printable(log.string()));
+      if (!page.empty()) fmt::print(stderr, "devtrace report: HTML in {}\n", report::printable(page.string()));
+    } catch (const report::LogError& error) {
+      complain(error);
+    }
+  }
+  main.finish();
+  return unreadable ? kBadUsage : 0;
+}
+
+}  // namespace
+
+std::function<int()> declare_report(CLI::App& app) {
+  auto options = std::make_shared<ReportOptions>();
+  set_usage(app, "[options] LOG|FOLDER...");
+  std::vector<std::string> names;
+  for (const Format& each : kFormats) names.push_back(each.name);
+  app.add_option("logs", options->logs, "logs (devtrace-*.jsonl), or folders of them")
+      ->type_name("LOG|FOLDER")
+      ->required();
+  app.add_option("--format", options->format,
+                 "text, html, json (the records, completed) or markdown [text, and the HTML beside each log]")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(names));
+  app.add_option("-o,--output", options->output,
+                 "write to this file; - is standard output [html: beside each log; else standard output]")
+      ->type_name("FILE");
+  app.footer(
+      "A log that was cut off, because its process was killed, is read as far as it goes, and that is said.\n"
+      "\n"
+      "Exit status: 0 when every log was read, whatever it holds; 2 when one could not be read, or for bad usage.");
+  return [options] { return write_reports(*options); };
+}
+
+}  // namespace devtrace::command
