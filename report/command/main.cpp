@@ -1,7 +1,10 @@
 // devtrace: the command.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,8 +16,8 @@ namespace {
 using namespace devtrace::command;
 
 constexpr Subcommand kSubcommands[] = {
-    {"run", "run a program and explain every operation that mixes devices", declare_run},
-    {"rehearse", "the same on a machine without GPUs: run it on simulated devices", declare_rehearse},
+    {"run", "run a program and explain every operation that mixes devices", declare_run, true},
+    {"rehearse", "the same on a machine without GPUs: run it on simulated devices", declare_rehearse, true},
     {"report", "turn logs into text, HTML, Markdown or JSON", declare_report},
 };
 
@@ -33,6 +36,20 @@ constexpr const char* kExamples =
     "Without the command: LD_PRELOAD=/path/to/libdevtrace.so python train.py\n"
     "Options of the library: DEVTRACE_OPTIONS=help=1 devtrace run -- true";
 
+// Number of words before the "--" of a subcommand that takes a program; the words after it go to `after`.
+int split_program(int argc, char** argv, AfterDashes& after) {
+  const auto takes_program = [&](const Subcommand& each) {
+    return each.takes_program && argc > 1 && each.name == std::string_view(argv[1]);
+  };
+  if (std::none_of(std::begin(kSubcommands), std::end(kSubcommands), takes_program)) return argc;
+  for (int word = 2; word < argc; ++word) {
+    if (argv[word] != std::string_view("--")) continue;
+    after.emplace(argv + word + 1, argv + argc);
+    return word;
+  }
+  return argc;
+}
+
 int fail(const char* subcommand, int code, const std::string& what) {
   fmt::print(stderr, "devtrace{}{}: {}\n", subcommand ? " " : "", subcommand ? subcommand : "", what);
   return code;
@@ -47,7 +64,7 @@ int main(int argc, char** argv) {
   app.set_help_flag("-h,--help", "print this help and exit");
   app.require_subcommand(1);
 
-  std::vector<std::pair<CLI::App*, std::function<int()>>> actions;
+  std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Subcommand& each : kSubcommands) {
     CLI::App* sub = app.add_subcommand(each.name, each.summary);
     sub->set_help_flag("-h,--help", "print this help and exit");
@@ -55,12 +72,14 @@ int main(int argc, char** argv) {
   }
 
   const char* chosen = nullptr;
+  AfterDashes after_dashes;
+  const int own_words = split_program(argc, argv, after_dashes);
   try {
-    app.parse(argc, argv);
+    app.parse(own_words, argv);
     for (const auto& [sub, action] : actions) {
       if (!sub->parsed()) continue;
       chosen = sub->get_name().c_str();
-      return action();
+      return action(after_dashes);
     }
     return kBadUsage;
   } catch (const CLI::ParseError& error) {

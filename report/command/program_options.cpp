@@ -18,13 +18,16 @@ std::string item(std::string_view key, std::string_view value) {
   return fmt::format("{}={}{}{}", key, quote ? "\"" : "", value, quote ? "\"" : "");
 }
 
-// The program and its arguments: what CLI11 left, with or without the "--" before it.
-std::vector<std::string> program_of(const CLI::App& app) {
+// The program and its arguments. Without "--" they begin at the first word that is no option; a "--" after that is the
+// program's own.
+std::vector<std::string> program_of(const CLI::App& app, const AfterDashes& after_dashes) {
   std::vector<std::string> words = app.remaining();
-  if (!words.empty() && words[0] == "--") {
-    words.erase(words.begin());
-  } else if (!words.empty() && words[0].size() > 1 && words[0][0] == '-') {
+  if (!words.empty() && words[0].size() > 1 && words[0][0] == '-') {
     throw Failure(kBadUsage, fmt::format("there is no option {}\nTry 'devtrace {} --help'.", words[0], app.get_name()));
+  }
+  if (after_dashes) {
+    if (!words.empty()) words.push_back("--");
+    words.insert(words.end(), after_dashes->begin(), after_dashes->end());
   }
   if (words.empty() || words[0].empty()) {
     throw Failure(
@@ -74,9 +77,9 @@ std::string ProgramOptions::library_options() const {
   return all;
 }
 
-Launch ProgramOptions::launch(const CLI::App& app) const {
+Launch ProgramOptions::launch(const CLI::App& app, const AfterDashes& after_dashes) const {
   Launch launch;
-  launch.program = program_of(app);
+  launch.program = program_of(app, after_dashes);
   launch.error_exitcode = error_exitcode;
   if (const std::string text = library_options(); !text.empty())
     launch.environment.emplace_back("DEVTRACE_OPTIONS", text);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/command/launch.h"
+#include "report/command/subcommand.h"
 
 namespace devtrace::command {
 
@@ -17,7 +18,7 @@ struct ProgramOptions {
 
   void declare(CLI::App& app);
   // The launch that they mean, without any preloaded library. Throws Failure for a program or an option that is none.
-  Launch launch(const CLI::App& app) const;
+  Launch launch(const CLI::App& app, const AfterDashes& after_dashes) const;
 
  private:
   std::string library_options() const;

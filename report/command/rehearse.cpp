@@ -51,8 +51,8 @@ std::string pairs_of_peers(std::string& text) {
   return {};
 }
 
-Launch plan(const CLI::App& app, const RehearseOptions& options) {
-  Launch what = options.launch(app);
+Launch plan(const CLI::App& app, const AfterDashes& after_dashes, const RehearseOptions& options) {
+  Launch what = options.launch(app, after_dashes);
   const SimulatedLibraries simulated = find_simulated_libraries();
   if (!options.no_trace) what.preload.push_back(find_library());
   what.preload.insert(what.preload.end(), simulated.preload.begin(), simulated.preload.end());
@@ -70,7 +70,7 @@ Launch plan(const CLI::App& app, const RehearseOptions& options) {
 
 }  // namespace
 
-std::function<int()> declare_rehearse(CLI::App& app) {
+Action declare_rehearse(CLI::App& app) {
   auto options = std::make_shared<RehearseOptions>();
   app.add_option("--gpus", options->gpus, "number of simulated devices, 1 to 16 [2]")
       ->type_name("N")
@@ -96,7 +96,7 @@ std::function<int()> declare_rehearse(CLI::App& app) {
       "copies and checks are real; kernels are recorded and not run. A GPU that the machine has is not used.\n"
       "\n"
       "Exit status and environment: as for 'devtrace run'.");
-  return [options, &app] { return launch(plan(app, *options)); };
+  return [options, &app](const AfterDashes& after_dashes) { return launch(plan(app, after_dashes, *options)); };
 }
 
 }  // namespace devtrace::command

@@ -197,7 +197,7 @@ int write_reports(const ReportOptions& options) {
 
 }  // namespace
 
-std::function<int()> declare_report(CLI::App& app) {
+Action declare_report(CLI::App& app) {
   auto options = std::make_shared<ReportOptions>();
   set_usage(app, "[options] LOG|FOLDER...");
   std::vector<std::string> names;
@@ -216,7 +216,7 @@ std::function<int()> declare_report(CLI::App& app) {
       "A log that was cut off, because its process was killed, is read as far as it goes, and that is said.\n"
       "\n"
       "Exit status: 0 when every log was read, whatever it holds; 2 when one could not be read, or for bad usage.");
-  return [options] { return write_reports(*options); };
+  return [options](const AfterDashes&) { return write_reports(*options); };
 }
 
 }  // namespace devtrace::command

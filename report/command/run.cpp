@@ -7,7 +7,7 @@
 
 namespace devtrace::command {
 
-std::function<int()> declare_run(CLI::App& app) {
+Action declare_run(CLI::App& app) {
   auto options = std::make_shared<ProgramOptions>();
   options->declare(app);
   app.footer(
@@ -21,8 +21,8 @@ std::function<int()> declare_run(CLI::App& app) {
       "\n"
       "Environment: DEVTRACE_OPTIONS is kept and comes before the options given here; DEVTRACE_LIBRARY names another "
       "libdevtrace.so.");
-  return [options, &app] {
-    Launch what = options->launch(app);
+  return [options, &app](const AfterDashes& after_dashes) {
+    Launch what = options->launch(app, after_dashes);
     what.preload = {find_library()};
     return launch(what);
   };

@@ -3,8 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace devtrace::command {
 
@@ -16,15 +18,21 @@ struct Failure : std::runtime_error {
   int code;
 };
 
+// What stood after the first "--", when there was one: CLI11 would take a program's arguments for ours.
+using AfterDashes = std::optional<std::vector<std::string>>;
+
+// What to do once the options are parsed; returns the exit code.
+using Action = std::function<int(const AfterDashes&)>;
+
 struct Subcommand {
   const char* name;
   const char* summary;
-  // Adds the options to `app` and returns what to do once they are parsed; that returns the exit code.
-  std::function<int()> (*declare)(CLI::App& app);
+  Action (*declare)(CLI::App& app);  // adds the options to `app`
+  bool takes_program = false;
 };
 
-std::function<int()> declare_run(CLI::App& app);
-std::function<int()> declare_rehearse(CLI::App& app);
-std::function<int()> declare_report(CLI::App& app);
+Action declare_run(CLI::App& app);
+Action declare_rehearse(CLI::App& app);
+Action declare_report(CLI::App& app);
 
 }  // namespace devtrace::command
