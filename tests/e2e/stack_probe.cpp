@@ -59,6 +59,20 @@ EXPORT double probe_time(int rounds) {
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / rounds;
 }
 
+EXPORT size_t probe_native(void** addresses, size_t capacity, size_t skip) {
+  return stacks::capture_native(addresses, capacity, skip);
+}
+
+// Frames, each "module\0offset\0function\0file\0line\0".
+EXPORT size_t probe_symbolize(void** addresses, size_t count, int with_lines, char* out, size_t capacity) {
+  std::string text;
+  for (const stacks::NativeFrame& frame : stacks::symbolize(addresses, count, with_lines != 0)) {
+    text += frame.module + '\0' + std::to_string(frame.offset) + '\0' + frame.function + '\0' + frame.file + '\0' +
+            std::to_string(frame.line) + '\0';
+  }
+  return give(text, out, capacity);
+}
+
 EXPORT void probe_before_fork() {
   stacks::before_fork();
 }

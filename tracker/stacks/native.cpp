@@ -3,7 +3,6 @@
 
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
-#include <sched.h>
 #include <time.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <cerrno>
 
 #include "tracker/stacks.h"
+#include "tracker/stacks/lines.h"
 
 namespace devtrace::stacks {
 namespace {
@@ -40,6 +40,7 @@ size_t capture_native(void** addresses, size_t capacity, size_t skip) {
 }
 
 void before_fork_native() {
+  before_fork_lines();
   constexpr int kPatience = 1000;  // a thread may be suspended inside for good (a debugger): then fork all the same
   forking.store(true);
   for (int i = 0; inside.load() != 0 && i < kPatience; ++i) {
@@ -50,6 +51,7 @@ void before_fork_native() {
 
 void after_fork_native() {
   forking.store(false);
+  after_fork_lines();
 }
 
 }  // namespace devtrace::stacks

@@ -1,8 +1,127 @@
+// Names of native addresses. Not dladdr: it looks at every symbol of an object for each address; this looks at each
+// object once for all addresses. And dladdr knows exported names only.
+#include <cxxabi.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <memory>
+
 #include "tracker/stacks.h"
+#include "tracker/stacks/dynamic_symbols.h"
+#include "tracker/stacks/elf_file.h"
+#include "tracker/stacks/lines.h"
+
 namespace devtrace::stacks {
-std::vector<NativeFrame> symbolize(void* const* addresses, size_t count, bool) {
+namespace {
+
+// Looks for the symbols that a module's frames lie in.
+class Matcher {
+ public:
+  void add(NativeFrame& frame) { wanted_.push_back({frame.offset, 0, &frame}); }
+
+  void start() {
+    std::sort(wanted_.begin(), wanted_.end(), [](const Wanted& a, const Wanted& b) { return a.offset < b.offset; });
+  }
+
+  void look_at(const Elf64_Sym& symbol, const char* name) {
+    const uintptr_t begin = symbol.st_value, end = begin + symbol.st_size;
+    if (end <= wanted_.front().offset || begin > wanted_.back().offset) return;
+    const unsigned type = ELF64_ST_TYPE(symbol.st_info);
+    if (type != STT_FUNC && type != STT_GNU_IFUNC) return;
+    auto at = std::lower_bound(wanted_.begin(), wanted_.end(), begin,
+                               [](const Wanted& wanted, uintptr_t value) { return wanted.offset < value; });
+    for (; at != wanted_.end() && at->offset < end; ++at) {
+      if (!at->frame->mangled.empty() && begin <= at->symbol) continue;
+      at->symbol = begin;
+      at->frame->mangled = name;
+    }
+  }
+
+  bool complete() const {
+    return std::none_of(wanted_.begin(), wanted_.end(), [](const Wanted& w) { return w.frame->mangled.empty(); });
+  }
+  bool empty() const { return wanted_.empty(); }
+
+ private:
+  struct Wanted {
+    uintptr_t offset;
+    uintptr_t symbol;  // where the one found begins
+    NativeFrame* frame;
+  };
+  std::vector<Wanted> wanted_;
+};
+
+struct Module {
+  std::string path;
+  Matcher matcher;
+};
+
+struct Search {
+  std::vector<NativeFrame>& frames;
+  std::vector<Module> incomplete;  // some name is not among the exported ones
+};
+
+std::string path_of(const dl_phdr_info& object) {
+  if (object.dlpi_name != nullptr && object.dlpi_name[0] != 0) return object.dlpi_name;
+  char path[PATH_MAX];  // the program itself
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
+  return size > 0 ? std::string(path, size) : std::string();
+}
+
+bool lies_in(const dl_phdr_info& object, uintptr_t address) {
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    const Elf64_Phdr& segment = object.dlpi_phdr[i];
+    if (segment.p_type == PT_LOAD && address - object.dlpi_addr - segment.p_vaddr < segment.p_memsz) return true;
+  }
+  return false;
+}
+
+// Inside dl_iterate_phdr, so that the object stays.
+int match_exported(dl_phdr_info* object, size_t, void* argument) {
+  auto& search = *static_cast<Search*>(argument);
+  Module module;
+  for (NativeFrame& frame : search.frames) {
+    if (!frame.module.empty() || !lies_in(*object, frame.address)) continue;
+    if (module.path.empty()) module.path = path_of(*object);
+    frame.module = module.path;
+    frame.offset = frame.address - object->dlpi_addr;
+    module.matcher.add(frame);
+  }
+  if (module.matcher.empty()) return 0;
+  module.matcher.start();
+  DynamicSymbols(*object).for_each(
+      [&](const Elf64_Sym& symbol, const char* name) { module.matcher.look_at(symbol, name); });
+  if (!module.matcher.complete()) search.incomplete.push_back(std::move(module));
+  return 0;
+}
+
+std::string demangled(const std::string& name) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
+                                                    std::free);
+  return text == nullptr ? name : text.get();
+}
+
+}  // namespace
+
+std::vector<NativeFrame> symbolize(void* const* addresses, size_t count, bool with_lines) {
   std::vector<NativeFrame> frames(count);
   for (size_t i = 0; i < count; ++i) frames[i].address = reinterpret_cast<uintptr_t>(addresses[i]) - 1;
+  Search search{frames, {}};
+  dl_iterate_phdr(match_exported, &search);
+  for (Module& module : search.incomplete) {
+    ElfFile(module.path).for_each_symbol([&](const Elf64_Sym& symbol, const char* name) {
+      module.matcher.look_at(symbol, name);
+    });
+  }
+  for (NativeFrame& frame : frames) {
+    if (!frame.mangled.empty()) frame.function = demangled(frame.mangled);
+  }
+  if (with_lines) add_lines(frames);
   return frames;
 }
+
 }  // namespace devtrace::stacks
