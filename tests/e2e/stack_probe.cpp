@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tracker/stacks.h"
+#include "tracker/stacks/line_table.h"
 
 using namespace devtrace;
 
@@ -71,6 +72,13 @@ EXPORT size_t probe_symbolize(void** addresses, size_t count, int with_lines, ch
             std::to_string(frame.line) + '\0';
   }
   return give(text, out, capacity);
+}
+
+// The line of each code unit, by CPython 3.minor's format; 0: none.
+EXPORT void probe_lines(int minor, const uint8_t* table, size_t size, int first_line, int* lines, size_t units) {
+  for (size_t i = 0; i < units; ++i) {
+    lines[i] = stacks::line_at(stacks::layout_of(minor)->lines, table, size, first_line, 2 * static_cast<int64_t>(i));
+  }
 }
 
 EXPORT void probe_before_fork() {
