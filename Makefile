@@ -12,8 +12,9 @@ ALL_CXXFLAGS := -std=c++20 -fPIC -fvisibility=hidden -fno-omit-frame-pointer $(W
 .PHONY: all demo test test-gpu conformance bench install format format-check clean setup
 
 include scripts/module.mk
-include tracker/module.mk
+# In this order: a rule's prerequisites may name objects of the folders before it.
 include report/module.mk
+include tracker/module.mk
 include interpose/module.mk
 include simulate/module.mk
 include tests/module.mk
