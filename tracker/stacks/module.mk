@@ -13,4 +13,12 @@ STACKS_SHARED := -shared -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL
 $(BUILD)/tests/stack_probe.so: $(BUILD)/obj/tests/e2e/stack_probe.o $(STACKS_OBJS) .cache/libunwind/lib/libunwind.a
 	@mkdir -p $(@D)
 	$(CXX) $(STACKS_SHARED) -o $@ $(filter %.o,$^) $(STACKS_LIBS)
+e2e: $(BUILD)/tests/stack_probe.so
+
+STACKS_TEST_OBJS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/unit/tracker/stacks_*.cpp))
+$(STACKS_TEST_OBJS): EXTRA_CXXFLAGS += -isystem .cache/libunwind/include
+UNIT_TEST_BINARIES += $(BUILD)/stacks-tests
+# -rdynamic: tests look up names of their own functions.
+$(BUILD)/stacks-tests: $(STACKS_TEST_OBJS) $(STACKS_OBJS)
+	$(CXX) $(LDFLAGS) -rdynamic $(filter %.o,$^) -lgmock -lgtest -lgtest_main $(STACKS_LIBS) -pthread -ldl -o $@
 endif

@@ -13,19 +13,24 @@ bool take(const DynamicSymbols& symbols, T& target, const char* name) {
   return target != nullptr;
 }
 
-bool take_all(const DynamicSymbols& symbols, PythonApi& api) {
-  if (!take(symbols, api.this_thread_state, "PyGILState_GetThisThreadState")) return false;
+// False when the object holds no Python.
+bool take_functions(const DynamicSymbols& symbols, PythonApi& api) {
+  if (!take(symbols, api.this_thread_state, "PyGILState_GetThisThreadState") ||
+      !take(symbols, api.get_version, "Py_GetVersion") || !take(symbols, api.is_initialized, "Py_IsInitialized")) {
+    return false;
+  }
   take(symbols, api.disable_gc, "PyGC_Disable");
   take(symbols, api.enable_gc, "PyGC_Enable");
-  return (take(symbols, api.is_finalizing, "_Py_IsFinalizing") ||  // up to 3.12
-          take(symbols, api.is_finalizing, "Py_IsFinalizing")) &&
-         take(symbols, api.get_version, "Py_GetVersion") && take(symbols, api.is_initialized, "Py_IsInitialized") &&
-         take(symbols, api.add_pending_call, "Py_AddPendingCall") &&
-         take(symbols, api.current_frame, "PyEval_GetFrame") && take(symbols, api.frame_back, "PyFrame_GetBack") &&
-         take(symbols, api.frame_code, "PyFrame_GetCode") && take(symbols, api.frame_line, "PyFrame_GetLineNumber") &&
-         take(symbols, api.attribute, "PyObject_GetAttrString") && take(symbols, api.utf8, "PyUnicode_AsUTF8AndSize") &&
-         take(symbols, api.increment, "Py_IncRef") && take(symbols, api.decrement, "Py_DecRef") &&
-         take(symbols, api.clear_error, "PyErr_Clear");
+  api.complete = (take(symbols, api.is_finalizing, "_Py_IsFinalizing") ||  // up to 3.12
+                  take(symbols, api.is_finalizing, "Py_IsFinalizing")) &&
+                 take(symbols, api.add_pending_call, "Py_AddPendingCall") &&
+                 take(symbols, api.current_frame, "PyEval_GetFrame") &&
+                 take(symbols, api.frame_back, "PyFrame_GetBack") && take(symbols, api.frame_code, "PyFrame_GetCode") &&
+                 take(symbols, api.frame_line, "PyFrame_GetLineNumber") &&
+                 take(symbols, api.attribute, "PyObject_GetAttrString") &&
+                 take(symbols, api.utf8, "PyUnicode_AsUTF8AndSize") && take(symbols, api.increment, "Py_IncRef") &&
+                 take(symbols, api.decrement, "Py_DecRef") && take(symbols, api.clear_error, "PyErr_Clear");
+  return true;
 }
 
 // Variables are in the first object that defines them, which need not be Python's: a program that mentions PyCode_Type
@@ -52,7 +57,7 @@ int look_into(dl_phdr_info* object, size_t, void* argument) {
   const DynamicSymbols symbols(*object);
   take_variables(symbols, search.variables);
   PythonApi functions = {};
-  if (search.initialized || !take_all(symbols, functions)) return 0;
+  if (search.initialized || !take_functions(symbols, functions)) return 0;
   search.initialized = functions.is_initialized() != 0;
   if (!search.any || search.initialized) search.functions = functions;
   search.any = true;
@@ -80,7 +85,8 @@ bool find_python(PythonApi& api) {
   api.str_type = search.variables.str_type;
   api.bytes_type = search.variables.bytes_type;
   api.runtime = search.variables.runtime;
-  return search.any && api.code_type != nullptr && api.str_type != nullptr && api.bytes_type != nullptr;
+  api.complete = api.complete && api.code_type != nullptr && api.str_type != nullptr && api.bytes_type != nullptr;
+  return search.any;
 }
 
 }  // namespace devtrace::stacks

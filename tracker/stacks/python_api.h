@@ -10,8 +10,8 @@ namespace devtrace::stacks {
 struct PythonApi {
   const char* (*get_version)();                    // no GIL
   int (*is_initialized)();                         // no GIL
-  int (*is_finalizing)();                          // no GIL
   void* (*this_thread_state)();                    // no GIL; also right while the GIL is released
+  int (*is_finalizing)();                          // no GIL
   int (*add_pending_call)(int (*)(void*), void*);  // no GIL: runs on the main thread, soon, with it
 
   void* (*current_frame)();  // borrowed
@@ -25,6 +25,8 @@ struct PythonApi {
   void (*clear_error)();
   int (*disable_gc)();  // nullptr before 3.10, where looking at frames allocates nothing
   int (*enable_gc)();
+
+  bool complete;  // else only the first three are certain to be there
 
   const char* code_type;  // PyCode_Type
   const char* str_type;   // PyUnicode_Type

@@ -206,6 +206,7 @@ void look_for_python() {
   if (full.find("free-threading") != std::string_view::npos) {
     return refuse("%s", "free-threaded builds are not supported");
   }
+  if (!reader.api.complete) return refuse("%s", "it does not export all that is needed");
   if (!apply_debug_offsets(reader.api.runtime, reader.layout, &why)) return refuse("%s", why);
   reader.code_type = reinterpret_cast<uintptr_t>(reader.api.code_type);
   stage.store(Stage::kCandidate, std::memory_order_release);

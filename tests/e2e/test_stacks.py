@@ -1,0 +1,151 @@
+"""Python stacks as the tracker reads them, against what every CPython on this machine says itself.
+
+To try another version, put its interpreter on PATH as python3.N or into pyenv."""
+
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import BUILD
+
+PROBE = BUILD / "tests" / "stack_probe.so"
+CASES = Path(__file__).with_name("stack_cases.py")
+SUPPORTED = range(9, 14)  # CPython 3.9 to 3.13: a row each in tracker/stacks/layout.cpp
+
+ASK = (
+    "import os, platform, sys, sysconfig;"
+    "print(platform.python_implementation(), sys.version_info[0], sys.version_info[1],"
+    " int(bool(sysconfig.get_config_var('Py_GIL_DISABLED'))), os.path.realpath(sys.executable))"
+)
+
+
+def pyenv_root() -> str:
+    if "PYENV_ROOT" in os.environ:
+        return os.environ["PYENV_ROOT"]
+    if shutil.which("pyenv"):
+        return subprocess.run(["pyenv", "root"], capture_output=True, text=True).stdout.strip()
+    return os.path.expanduser("~/.pyenv")
+
+
+def interpreters() -> dict[str, tuple[int, bool]]:
+    """Each different CPython 3 found: its path, and its minor version and whether it is free-threaded."""
+    names = ["python3", *(f"python3.{minor}" for minor in range(6, 20)), "python3.13t", "python3.14t"]
+    candidates = [os.path.join(folder, name) for folder in os.get_exec_path() for name in names]
+    candidates += glob.glob(os.path.join(pyenv_root(), "versions", "*", "bin", "python"))
+    candidates.append(sys.executable)
+    found = {}
+    for candidate in candidates:
+        if not os.access(candidate, os.X_OK) or "shims" in candidate:
+            continue
+        answer = subprocess.run([candidate, "-I", "-c", ASK], capture_output=True, text=True).stdout.split(None, 4)
+        if len(answer) == 5 and answer[:2] == ["CPython", "3"]:
+            found[answer[4].strip()] = int(answer[2]), answer[3] == "1"
+    return found
+
+
+FOUND = interpreters()
+# One interpreter a minor version and place: a patch release is a layout of its own to be wrong about.
+READABLE = sorted((minor, path) for path, (minor, free) in FOUND.items() if minor in SUPPORTED and not free)
+OTHERS = sorted((minor, path) for path, (minor, free) in FOUND.items() if minor not in SUPPORTED or free)
+MISSING = [minor for minor in SUPPORTED if minor not in [m for m, _ in READABLE]]
+PARAMETERS = [pytest.param(path, id=f"3.{minor}-{index}") for index, (minor, path) in enumerate(READABLE)]
+PARAMETERS += [
+    pytest.param(
+        None, id=f"3.{minor}", marks=pytest.mark.skip(reason=f"no CPython 3.{minor} on PATH or in pyenv ({pyenv_root()})")
+    )
+    for minor in MISSING
+]
+
+
+@pytest.fixture(scope="module", params=PARAMETERS)
+def said(request, tmp_path_factory) -> dict:
+    """What stack_cases.py found out in one interpreter."""
+    output = tmp_path_factory.mktemp("stacks") / "said.json"
+    done = subprocess.run(
+        [request.param, "-I", "-W", "ignore", CASES, PROBE, output], capture_output=True, text=True, timeout=200
+    )
+    # Daemon threads were capturing while the interpreter ended: a crash there shows here.
+    assert done.returncode == 0, f"{done.returncode}\n{done.stderr}"
+    assert done.stderr == ""
+    return json.loads(output.read_text())
+
+
+def test_frames_files_and_lines_are_pythons_own(said):
+    assert len({result["case"] for result in said["results"]}) > 60
+    assert {result["mode"] for result in said["results"]} == {"held", "released"}
+    wrong = [result for result in said["results"] if result["got"] != result["want"]]
+    assert wrong == []
+
+
+def test_the_first_capture_is_kept(said):
+    """Before Python's own word could be asked for, with the GIL released."""
+    assert [frame[:2] for frame in said["first"]] == [frame[:2] for frame in said["first_want"]]
+    assert said["first"][0][2] == said["first_want"][0][2] - 1
+
+
+def test_status_says_that_python_agreed(said):
+    assert said["status"].endswith("frames are read without the GIL, and agree with Python's own")
+
+
+def test_code_objects_that_reuse_memory_are_told_apart(said):
+    wrong = [r for r in said["results"] if r["case"].startswith("reused") and r["got"] != r["want"]]
+    assert wrong == []
+    assert said["repeats"] > 0, "no code object got the address of an earlier one: nothing was tested"
+
+
+def test_threads_see_their_own_stacks_while_code_comes_and_goes(said):
+    assert said["hammer"]["wrong"] == []
+    assert said["hammer"]["taken"] > 100
+
+
+def test_a_stack_has_one_id(said):
+    assert said["stable"] == {"same": 1, "remade": 1, "none": False, "depths": 10, "grown": False}
+
+
+def test_children_of_a_fork_go_on(said):
+    assert said["forked"] == [0] * 20
+
+
+def test_lines_of_the_standard_library(said):
+    assert said["lines"]["codes"] > 3000
+    assert said["lines"]["different"] == []
+
+
+def test_at_exit(said):
+    got, want = said["at exit"]
+    assert got == want
+
+
+QUESTION = """
+import ctypes, sys
+probe = ctypes.CDLL(sys.argv[1])
+out = ctypes.create_string_buffer(1000)
+print([probe.probe_capture() for _ in range(100)] == [0] * 100)
+probe.probe_status(out, 1000)
+print(out.value.decode())
+"""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=f"3.{minor}-{index}") for index, (minor, path) in enumerate(OTHERS)]
+    or [pytest.param(None, marks=pytest.mark.skip(reason="every CPython found here is supported"))],
+)
+def test_other_versions_are_left_alone_and_said(path):
+    done = subprocess.run([path, "-I", "-c", QUESTION, PROBE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    captured_nothing, status = done.stdout.splitlines()
+    assert captured_nothing == "True"
+    assert status.startswith("CPython 3.") and status.endswith("; native frames only")
+
+
+def test_the_library_needs_nothing_of_python():
+    needed = subprocess.run(["readelf", "-dW", PROBE], capture_output=True, text=True, check=True).stdout
+    names = [line.split("[")[1].rstrip("]") for line in needed.splitlines() if "(NEEDED)" in line]
+    assert set(names) <= {"libc.so.6", "ld-linux-x86-64.so.2"}
