@@ -9,9 +9,13 @@
 
 extern "C" {
 
-DEVTRACE_EXPORT const char* devtrace_version(void) { return devtrace::kVersion; }
+DEVTRACE_EXPORT const char* devtrace_version(void) {
+  return devtrace::kVersion;
+}
 
-DEVTRACE_EXPORT uint64_t devtrace_finding_count(void) { return devtrace::findings::count(); }
+DEVTRACE_EXPORT uint64_t devtrace_finding_count(void) {
+  return devtrace::findings::count();
+}
 
 DEVTRACE_EXPORT const char* devtrace_log_path(void) {
   static thread_local std::string path;

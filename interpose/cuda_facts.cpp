@@ -26,7 +26,8 @@ int current_device() {
 }
 
 std::string cuda_version() {
-  const auto get_version = reinterpret_cast<int (*)(int*)>(interpose::find_in_library("libcudart.so", "cudaRuntimeGetVersion"));
+  const auto get_version =
+      reinterpret_cast<int (*)(int*)>(interpose::find_in_library("libcudart.so", "cudaRuntimeGetVersion"));
   int version = 0;
   if (!get_version || get_version(&version) != 0 || version == 0) return {};
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
@@ -47,7 +48,8 @@ std::vector<DeviceFacts> devices() {
   std::vector<DeviceFacts> found;
   const auto count_devices = driver("cuDeviceGetCount", &::cuDeviceGetCount);
   const auto get_name = driver("cuDeviceGetName", &::cuDeviceGetName);
-  const auto get_uuid = reinterpret_cast<CUresult (*)(CUuuid*, CUdevice)>(interpose::find_in_library("libcuda.so", "cuDeviceGetUuid_v2"));
+  const auto get_uuid =
+      reinterpret_cast<CUresult (*)(CUuuid*, CUdevice)>(interpose::find_in_library("libcuda.so", "cuDeviceGetUuid_v2"));
   int count = 0;
   if (!count_devices || count_devices(&count) != CUDA_SUCCESS) return found;
   for (int i = 0; i < count; ++i) {
@@ -62,12 +64,16 @@ std::vector<DeviceFacts> devices() {
   return found;
 }
 
-bool simulated() { return interpose::find_in_library("libcuda.so", "devtrace_simulation") != nullptr; }
+bool simulated() {
+  return interpose::find_in_library("libcuda.so", "devtrace_simulation") != nullptr;
+}
 
 }  // namespace
 
 namespace interpose {
-void answer_runtime_questions() { set_runtime({current_device, cuda_version, devices, simulated}); }
+void answer_runtime_questions() {
+  set_runtime({current_device, cuda_version, devices, simulated});
+}
 }  // namespace interpose
 
 }  // namespace devtrace

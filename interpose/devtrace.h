@@ -1,4 +1,5 @@
-/* The C interface that libdevtrace.so offers to the program it runs in (dlsym, ctypes): every function may be called at any time. */
+/* The C interface that libdevtrace.so offers to the program it runs in (dlsym, ctypes): every function may be called at
+ * any time. */
 #pragma once
 
 #include <stdint.h>

@@ -22,7 +22,8 @@ namespace {
 
 using namespace devtrace;
 
-// A vfork's child runs in its parent's memory until it calls exec or _exit: it is told apart by its pid, and must write nothing.
+// A vfork's child runs in its parent's memory until it calls exec or _exit: it is told apart by its pid, and must write
+// nothing.
 std::atomic<pid_t> own_pid{0};
 
 // The order of locks: findings, log, provenance, stacks. Released in the opposite one.
@@ -68,7 +69,8 @@ void at_exit(int status, void*) {
   own_pid.store(::getpid());
   process_start::note();
   interpose::answer_runtime_questions();
-  ::pthread_atfork(before_fork, [] { after_fork(false); }, [] { after_fork(true); });
+  ::pthread_atfork(
+      before_fork, [] { after_fork(false); }, [] { after_fork(true); });
   ::on_exit(at_exit, nullptr);
   const char* text = ::getenv("DEVTRACE_OPTIONS");
   if (text && std::strstr(text, "help=1")) options();

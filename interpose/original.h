@@ -23,7 +23,8 @@ void* find_in_library(const char* library, const char* symbol);
 #define DEVTRACE_EXPORT __attribute__((visibility("default")))
 
 // ORIGINAL(cudaMalloc): the real cudaMalloc, typed like the hook of that name. nullptr when there is none.
-#define ORIGINAL(symbol) reinterpret_cast<decltype(&::symbol)>(::devtrace::interpose::original_address(::devtrace::interpose::Symbol::symbol))
+#define ORIGINAL(symbol) \
+  reinterpret_cast<decltype(&::symbol)>(::devtrace::interpose::original_address(::devtrace::interpose::Symbol::symbol))
 // The same for a hook whose C++ name is not its symbol.
 #define ORIGINAL_AS(symbol, function) \
   reinterpret_cast<decltype(&function)>(::devtrace::interpose::original_address(::devtrace::interpose::Symbol::symbol))

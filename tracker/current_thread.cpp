@@ -21,13 +21,25 @@ uint32_t id() {
   return state.id;
 }
 
-void forget_after_fork() { state.id = 0; }
+void forget_after_fork() {
+  state.id = 0;
+}
 
-int device() { return state.device; }
-void set_device(int ordinal) { state.device = ordinal; }
+int device() {
+  return state.device;
+}
+void set_device(int ordinal) {
+  state.device = ordinal;
+}
 
-bool inside() { return state.depth != 0; }
-Inside::Inside() { ++state.depth; }
-Inside::~Inside() { --state.depth; }
+bool inside() {
+  return state.depth != 0;
+}
+Inside::Inside() {
+  ++state.depth;
+}
+Inside::~Inside() {
+  --state.depth;
+}
 
 }  // namespace devtrace::current_thread

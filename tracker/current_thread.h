@@ -13,7 +13,8 @@ void forget_after_fork();
 int device();
 void set_device(int ordinal);
 
-// True while the tracker itself is at work on this thread: what it calls may come back through hooks and must not be recorded.
+// True while the tracker itself is at work on this thread: what it calls may come back through hooks and must not be
+// recorded.
 bool inside();
 
 class Inside {

@@ -10,7 +10,8 @@ struct Device {
   static constexpr int8_t kCpu = -1;
   static constexpr int8_t kUnknown = -2;
 
-  int8_t index = kUnknown;  // kCpu, kUnknown or the CUDA ordinal as this process numbers it (after CUDA_VISIBLE_DEVICES)
+  int8_t index =
+      kUnknown;  // kCpu, kUnknown or the CUDA ordinal as this process numbers it (after CUDA_VISIBLE_DEVICES)
 
   static constexpr Device cpu() { return {kCpu}; }
   static constexpr Device cuda(int ordinal) { return {static_cast<int8_t>(ordinal)}; }

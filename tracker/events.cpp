@@ -13,9 +13,12 @@ namespace {
 
 using current_thread::Inside;
 
-uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
+uintptr_t number(const void* address) {
+  return reinterpret_cast<uintptr_t>(address);
+}
 
-// A process that uses CUDA leaves a log even if it has no finding: the gate must be able to tell "nothing found" from "never ran".
+// A process that uses CUDA leaves a log even if it has no finding: the gate must be able to tell "nothing found" from
+// "never ran".
 void begin_log() {
   static std::atomic<bool> begun{false};
   if (log::is_open() || begun.exchange(true, std::memory_order_relaxed)) return;
@@ -28,7 +31,9 @@ void begin_log() {
 
 }  // namespace
 
-bool wants_blocks() { return options().provenance; }
+bool wants_blocks() {
+  return options().provenance;
+}
 
 void block_given(const void* address, size_t bytes, Device device) {
   if (!address || current_thread::inside() || !options().provenance) return;
@@ -55,7 +60,9 @@ void copied(const void* to, const void* from, size_t bytes) {
   provenance::copied(number(to), number(from));
 }
 
-void device_changed(int ordinal) { current_thread::set_device(ordinal); }
+void device_changed(int ordinal) {
+  current_thread::set_device(ordinal);
+}
 
 void refused(const Refused& refusal) {
   if (current_thread::inside()) return;

@@ -1,7 +1,9 @@
-// The narrow waist: everything that interpose/ and cupti_tracer/ tell the tracker. Nothing here names a CUDA or PyTorch symbol.
+// The narrow waist: everything that interpose/ and cupti_tracer/ tell the tracker. Nothing here names a CUDA or PyTorch
+// symbol.
 //
-// All of these may be called in hooks, from any thread, re-entrantly (a call from inside the tracker's own work is ignored), and
-// none throws. Those marked "hot" take no lock while calling out, no GIL and no memory from malloc; the allocator's locks may be held.
+// All of these may be called in hooks, from any thread, re-entrantly (a call from inside the tracker's own work is
+// ignored), and none throws. Those marked "hot" take no lock while calling out, no GIL and no memory from malloc; the
+// allocator's locks may be held.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +37,8 @@ struct Refused {
   // From common_device_check_failure only; empty or unknown elsewhere.
   std::string_view method;
   std::string_view argument;
-  Device common;                  // the device of the operands checked before
-  Device odd;                     // the device of the one that differs
+  Device common;  // the device of the operands checked before
+  Device odd;     // the device of the one that differs
   const void* odd_data = nullptr;
 };
 void refused(const Refused& refusal);

@@ -14,8 +14,8 @@
 namespace devtrace::files {
 namespace {
 
-// Blocks a signal that this thread's own write may raise, and takes it away again if it came: the program never sees it.
-// A signal that was already pending before is left for the program.
+// Blocks a signal that this thread's own write may raise, and takes it away again if it came: the program never sees
+// it. A signal that was already pending before is left for the program.
 class SwallowSignal {
  public:
   explicit SwallowSignal(int signal) {
@@ -68,7 +68,8 @@ int append(const std::string& path, std::string_view data) {
   SwallowSignal too_large(SIGXFSZ);
   SwallowSignal pipe(SIGPIPE);
   const int fault = write_plain(descriptor, data);
-  if (fault && regular && ::ftruncate(descriptor, before.st_size) != 0) errno = 0;  // the first fault is the one to tell
+  if (fault && regular && ::ftruncate(descriptor, before.st_size) != 0)
+    errno = 0;  // the first fault is the one to tell
   ::close(descriptor);
   return fault;
 }

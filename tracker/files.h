@@ -1,4 +1,5 @@
-// Writing from inside somebody else's process: no stdio, no descriptor kept open, no signal that would kill the program.
+// Writing from inside somebody else's process: no stdio, no descriptor kept open, no signal that would kill the
+// program.
 #pragma once
 
 #include <string>
@@ -6,9 +7,10 @@
 
 namespace devtrace::files {
 
-// Appends `data` to `path` with as few write(2) calls as the kernel allows, creating the file (mode 0666 less umask). On a short write
-// the file is cut back to what it was, so that a full disk leaves whole lines. Returns 0 or an errno. A SIGXFSZ that the write
-// raises is swallowed. No descriptor stays open: the program may close or reuse any descriptor at any time.
+// Appends `data` to `path` with as few write(2) calls as the kernel allows, creating the file (mode 0666 less umask).
+// On a short write the file is cut back to what it was, so that a full disk leaves whole lines. Returns 0 or an errno.
+// A SIGXFSZ that the write raises is swallowed. No descriptor stays open: the program may close or reuse any descriptor
+// at any time.
 int append(const std::string& path, std::string_view data);
 
 // write(2) of all of `data`, with SIGPIPE swallowed. Returns 0 or an errno.

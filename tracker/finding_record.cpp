@@ -24,7 +24,9 @@ using report::Json;
 constexpr size_t kMostFrames = 128;
 constexpr size_t kMostNativeFrames = 128;
 
-std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
+}
 
 void add(Json& record, const char* key, std::string value) {
   if (!value.empty()) record[key] = std::move(value);
@@ -55,7 +57,8 @@ Json native_json(const std::vector<stacks::NativeFrame>& frames) {
   return list;
 }
 
-// Frames of an earlier place: which of them are the user's own is told by the same rule; sources are read while they are at hand.
+// Frames of an earlier place: which of them are the user's own is told by the same rule; sources are read while they
+// are at hand.
 Json origin_json(const provenance::Origin& origin, const std::string& library, const evidence::SourceReader& sources) {
   Json record;
   record["time"] = static_cast<double>(origin.time) * 1e-9;
@@ -71,7 +74,8 @@ Json origin_json(const provenance::Origin& origin, const std::string& library, c
   return record;
 }
 
-void add_provenance(Json& operand, uintptr_t storage, const std::string& library, const evidence::SourceReader& sources) {
+void add_provenance(Json& operand, uintptr_t storage, const std::string& library,
+                    const evidence::SourceReader& sources) {
   const auto block = storage ? provenance::find(storage) : std::nullopt;
   if (!block) return;
   if (!block->moved_from.known()) {
@@ -112,7 +116,8 @@ Json operand_json(const evidence::Operand& operand, const std::string& library, 
 }
 
 // The tensor that the check stumbled over when no Python name leads to it: an intermediate result.
-Json unnamed_operand(const events::Refused& refusal, const std::string& library, const evidence::SourceReader& sources) {
+Json unnamed_operand(const events::Refused& refusal, const std::string& library,
+                     const evidence::SourceReader& sources) {
   Json record{{"role", "temporary"}, {"odd", true}, {"device", refusal.odd.name()}};
   record["address"] = fmt::format("{:#x}", reinterpret_cast<uintptr_t>(refusal.odd_data));
   add_provenance(record, reinterpret_cast<uintptr_t>(refusal.odd_data), library, sources);
@@ -150,7 +155,8 @@ struct Gathered {
   std::string overload;
 };
 
-void gather_python(const events::Refused& refusal, const Native& native, const std::vector<std::string>& named, Gathered& out) {
+void gather_python(const events::Refused& refusal, const Native& native, const std::vector<std::string>& named,
+                   Gathered& out) {
   const python::Api* api = python::api();
   if (!api) return;
   const python::Gil gil(*api);
@@ -208,7 +214,8 @@ std::optional<Json> finding_record(const events::Refused& refusal, refusals::Lik
   add(record, "overload", gathered.overload);
   add(record, "method", refusal.method.empty() ? checked.method : std::string(refusal.method));
   add(record, "argument", refusal.argument.empty() ? checked.argument : std::string(refusal.argument));
-  if (const int device = runtime().current_device(); device >= 0) record["current_device"] = Device::cuda(device).name();
+  if (const int device = runtime().current_device(); device >= 0)
+    record["current_device"] = Device::cuda(device).name();
   Json devices = Json::array();
   for (const std::string& device : gathered.operand_devices) add_device(devices, device);
   for (const std::string& device : named) add_device(devices, device);

@@ -9,7 +9,8 @@
 
 namespace devtrace {
 
-// Nothing when the evidence says that this was no refusal of mixed devices (likelihood `possible`). Takes the GIL; holds no lock.
+// Nothing when the evidence says that this was no refusal of mixed devices (likelihood `possible`). Takes the GIL;
+// holds no lock.
 std::optional<report::Json> finding_record(const events::Refused& refusal, refusals::Likelihood likelihood);
 
 }  // namespace devtrace

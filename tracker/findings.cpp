@@ -51,12 +51,14 @@ State& current() {
   return *state;
 }
 
-// What tells refusals apart without looking at a single tensor: who called, which check, which devices. 0: cannot be told.
+// What tells refusals apart without looking at a single tensor: who called, which check, which devices. 0: cannot be
+// told.
 uint64_t call_key(const events::Refused& refusal) {
   const stacks::StackId stack = stacks::capture_python();
   if (stack == 0) return 0;
   std::string text = std::to_string(stack);
-  for (std::string_view part : {refusal.message.substr(0, 2048), refusal.function, refusal.file}) (text += '\0') += part;
+  for (std::string_view part : {refusal.message.substr(0, 2048), refusal.function, refusal.file})
+    (text += '\0') += part;
   const uint64_t key = std::hash<std::string>{}(text);
   return key == 0 ? 1 : key;
 }
@@ -80,8 +82,10 @@ bool counted_by_call(uint64_t key) {
   State& now = current();
   const auto call = now.by_call.find(key);
   if (call == now.by_call.end()) return false;
-  if (call->second.empty()) ++now.dropped;
-  else count_again(now.by_fingerprint.at(call->second));
+  if (call->second.empty())
+    ++now.dropped;
+  else
+    count_again(now.by_fingerprint.at(call->second));
   return true;
 }
 
@@ -98,11 +102,14 @@ void tally() {
 void tell(Json& record) {
   log::write(record);
   if (options().html) log::write_html(report::html_finding(log::process(), record));
-  if (options().text) files::write_all(STDERR_FILENO, report::text(log::process(), record, colour_wanted(), log::has_html() ? log::html_path() : ""));
+  if (options().text)
+    files::write_all(STDERR_FILENO,
+                     report::text(log::process(), record, colour_wanted(), log::has_html() ? log::html_path() : ""));
   tally();
 }
 
-// Under the lock, so that reports of several threads do not mix and ids follow the log's order. Calls nothing that takes the GIL.
+// Under the lock, so that reports of several threads do not mix and ids follow the log's order. Calls nothing that
+// takes the GIL.
 void keep(Json record, uint64_t key) {
   log::open();
   const std::string fingerprint = report::fingerprint(log::process(), record);
@@ -117,7 +124,8 @@ void keep(Json record, uint64_t key) {
     }
   }
   if (options().max_findings > 0 && now.written >= options().max_findings) {
-    if (now.dropped++ == 0) say("max_findings=" + std::to_string(options().max_findings) + " reached; further findings are only counted");
+    if (now.dropped++ == 0)
+      say("max_findings=" + std::to_string(options().max_findings) + " reached; further findings are only counted");
     if (key) now.by_call.emplace(key, "");
     return;
   }
@@ -147,7 +155,8 @@ void keep(Json record, uint64_t key) {
 }  // namespace
 
 void report(const events::Refused& refusal) {
-  const refusals::Likelihood likelihood = refusal.method.empty() ? refusals::judge(refusal.message) : refusals::Likelihood::certain;
+  const refusals::Likelihood likelihood =
+      refusal.method.empty() ? refusals::judge(refusal.message) : refusals::Likelihood::certain;
   if (likelihood == refusals::Likelihood::none) return;
   const uint64_t key = call_key(refusal);
   if (counted_by_call(key)) {
@@ -161,7 +170,9 @@ void report(const events::Refused& refusal) {
   if (options().halt_on_error) halt();
 }
 
-uint64_t count() { return occurrences.load(std::memory_order_relaxed); }
+uint64_t count() {
+  return occurrences.load(std::memory_order_relaxed);
+}
 
 void finish(int exit_code) {
   if (!log::is_open()) return;
@@ -177,7 +188,9 @@ void finish(int exit_code) {
   if (log::has_html()) log::write_html(report::html_record(report::json_line(record)));
 }
 
-void before_fork() { lock.lock(); }
+void before_fork() {
+  lock.lock();
+}
 
 void after_fork(bool child) {
   if (child) {

@@ -21,7 +21,8 @@ namespace {
 
 using report::Json;
 
-// Leaked on purpose: hooks run after static destructors. The lock is for what is made once; writes are ordered by O_APPEND.
+// Leaked on purpose: hooks run after static destructors. The lock is for what is made once; writes are ordered by
+// O_APPEND.
 struct State {
   Json process;
   std::string log;
@@ -58,8 +59,8 @@ void append_or_complain(const std::string& path, const std::string& data, bool& 
       "; the program runs on, findings are only told here (DEVTRACE_OPTIONS=log_path=... names another place)");
 }
 
-// A file named after the pid that an earlier process with the same number left is not this process's log. One that this process left before
-// it called exec is: it is appended to.
+// A file named after the pid that an earlier process with the same number left is not this process's log. One that this
+// process left before it called exec is: it is appended to.
 void drop_stale(const std::string& path, const std::string& pattern, const Json& process) {
   if (pattern.find("%p") == std::string::npos) return;
   std::ifstream stream(path);
@@ -88,9 +89,15 @@ State& made() {
 
 }  // namespace
 
-const Json& process() { return made().process; }
-void open() { made(); }
-bool is_open() { return state.load(std::memory_order_acquire) != nullptr; }
+const Json& process() {
+  return made().process;
+}
+void open() {
+  made();
+}
+bool is_open() {
+  return state.load(std::memory_order_acquire) != nullptr;
+}
 
 void write(Json record) {
   State& current = made();
@@ -107,7 +114,9 @@ void write_html(const std::string& html) {
   append_or_complain(current.html, text + html, current.html_failed, "HTML report");
 }
 
-bool has_html() { return is_open() && made().html_begun && !made().html_failed; }
+bool has_html() {
+  return is_open() && made().html_begun && !made().html_failed;
+}
 
 std::string path() {
   const State& current = made();
@@ -144,7 +153,9 @@ std::string expand(const std::string& pattern) {
   return path;
 }
 
-void before_fork() { lock.lock(); }
+void before_fork() {
+  lock.lock();
+}
 
 void after_fork(bool child) {
   if (child) state.store(nullptr, std::memory_order_release);  // leaked: the parent's paths are no use here

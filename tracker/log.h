@@ -10,8 +10,8 @@ namespace devtrace::log {
 // The process record, made on first use and kept.
 const report::Json& process();
 
-// Writes the process record if that has not been done; the log exists from then on (or has been complained about, once).
-// Takes no GIL. Slow the first time, a load afterwards.
+// Writes the process record if that has not been done; the log exists from then on (or has been complained about,
+// once). Takes no GIL. Slow the first time, a load afterwards.
 void open();
 bool is_open();
 

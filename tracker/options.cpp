@@ -11,9 +11,12 @@ namespace {
 
 // Each parser returns what was wrong with the value, or nullptr.
 const char* parse_value(std::string_view value, bool& out) {
-  if (value == "1" || value == "true" || value == "yes" || value == "on") out = true;
-  else if (value == "0" || value == "false" || value == "no" || value == "off") out = false;
-  else return "must be 0 or 1";
+  if (value == "1" || value == "true" || value == "yes" || value == "on")
+    out = true;
+  else if (value == "0" || value == "false" || value == "no" || value == "off")
+    out = false;
+  else
+    return "must be 0 or 1";
   return nullptr;
 }
 
@@ -22,7 +25,8 @@ const char* parse_value(std::string_view value, int& out) {
   char* end = nullptr;
   errno = 0;
   const long number = std::strtol(text.c_str(), &end, 10);
-  if (text.empty() || *end != '\0' || errno == ERANGE || number < 0 || number > INT_MAX) return "must be a whole number, 0 or more";
+  if (text.empty() || *end != '\0' || errno == ERANGE || number < 0 || number > INT_MAX)
+    return "must be a whole number, 0 or more";
   out = static_cast<int>(number);
   return nullptr;
 }
@@ -33,9 +37,15 @@ const char* parse_value(std::string_view value, std::string& out) {
   return nullptr;
 }
 
-std::string default_text(bool value) { return value ? "1" : "0"; }
-std::string default_text(int value) { return std::to_string(value); }
-std::string default_text(const char* value) { return value; }
+std::string default_text(bool value) {
+  return value ? "1" : "0";
+}
+std::string default_text(int value) {
+  return std::to_string(value);
+}
+std::string default_text(const char* value) {
+  return value;
+}
 
 void set(ParsedOptions& parsed, std::string_view key, std::string_view value) {
   const char* fault = nullptr;
@@ -49,11 +59,13 @@ void set(ParsedOptions& parsed, std::string_view key, std::string_view value) {
 #include "tracker/options.inc"
 #undef OPTION
   else {
-    parsed.complaints.push_back("DEVTRACE_OPTIONS: there is no option '" + std::string(key) + "' (DEVTRACE_OPTIONS=help=1 lists them)");
+    parsed.complaints.push_back("DEVTRACE_OPTIONS: there is no option '" + std::string(key) +
+                                "' (DEVTRACE_OPTIONS=help=1 lists them)");
     return;
   }
   if (fault)
-    parsed.complaints.push_back("DEVTRACE_OPTIONS: " + std::string(key) + "=" + std::string(value) + ": " + fault + "; the default stands");
+    parsed.complaints.push_back("DEVTRACE_OPTIONS: " + std::string(key) + "=" + std::string(value) + ": " + fault +
+                                "; the default stands");
 }
 
 // The next key=value of `text`, up to an unquoted ':'; removes it from `text`.
@@ -62,8 +74,10 @@ std::string next_item(std::string_view& text) {
   bool quoted = false;
   size_t at = 0;
   for (; at < text.size() && (quoted || text[at] != ':'); ++at) {
-    if (text[at] == '"') quoted = !quoted;
-    else item += text[at];
+    if (text[at] == '"')
+      quoted = !quoted;
+    else
+      item += text[at];
   }
   text.remove_prefix(at < text.size() ? at + 1 : at);
   return item;
@@ -87,7 +101,8 @@ ParsedOptions parse_options(std::string_view text) {
 
 std::string options_help() {
   std::string help = "DEVTRACE_OPTIONS=key=value:key=value, with these keys (and their defaults):\n";
-#define OPTION(type, name, default_value, description) help += "  " #name "=" + default_text(default_value) + "\n      " description "\n";
+#define OPTION(type, name, default_value, description) \
+  help += "  " #name "=" + default_text(default_value) + "\n      " description "\n";
 #include "tracker/options.inc"
 #undef OPTION
   return help;

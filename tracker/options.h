@@ -21,7 +21,8 @@ struct Options {
 
 struct ParsedOptions {
   Options values;
-  std::vector<std::string> complaints;  // one sentence for each key or value that was not understood; its default stands
+  std::vector<std::string>
+      complaints;  // one sentence for each key or value that was not understood; its default stands
   bool help = false;
 };
 

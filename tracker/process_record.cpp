@@ -21,17 +21,27 @@ namespace {
 using report::Json;
 
 // Says which job, rank or run a process belonged to.
-constexpr const char* kEnvironment[] = {"RANK",          "LOCAL_RANK",   "WORLD_SIZE",    "GROUP_RANK",    "MASTER_ADDR",
-                                        "SLURM_JOB_ID",  "SLURM_PROCID", "SLURM_NODEID",  "OMPI_COMM_WORLD_RANK",
-                                        "GITHUB_RUN_ID", "CI_JOB_ID",    "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
+constexpr const char* kEnvironment[] = {"RANK",
+                                        "LOCAL_RANK",
+                                        "WORLD_SIZE",
+                                        "GROUP_RANK",
+                                        "MASTER_ADDR",
+                                        "SLURM_JOB_ID",
+                                        "SLURM_PROCID",
+                                        "SLURM_NODEID",
+                                        "OMPI_COMM_WORLD_RANK",
+                                        "GITHUB_RUN_ID",
+                                        "CI_JOB_ID",
+                                        "PYTORCH_CUDA_ALLOC_CONF",
+                                        "PYTORCH_ALLOC_CONF"};
 
 std::string file_text(const char* path) {
   std::ifstream stream(path, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(stream), {});
 }
 
-// When the kernel started the process, in ticks since boot: stays the same through exec. Field 22 of /proc/self/stat; the second field, the
-// command's name, may hold blanks and brackets.
+// When the kernel started the process, in ticks since boot: stays the same through exec. Field 22 of /proc/self/stat;
+// the second field, the command's name, may hold blanks and brackets.
 uint64_t start_ticks() {
   const std::string text = file_text("/proc/self/stat");
   size_t at = text.rfind(')');

@@ -13,7 +13,11 @@ double now() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec / 1000) * 1e-6;
 }
 
-void note() { started = now(); }
-double time() { return started; }
+void note() {
+  started = now();
+}
+double time() {
+  return started;
+}
 
 }  // namespace devtrace::process_start

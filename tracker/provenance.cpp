@@ -21,9 +21,12 @@ uint64_t now() {
 }
 
 // Blocks are at least 16 bytes apart, and the caching allocator's 512: the low bits say nothing.
-size_t hash(uintptr_t address) { return (address >> 4) * 0x9E3779B97F4A7C15u; }
+size_t hash(uintptr_t address) {
+  return (address >> 4) * 0x9E3779B97F4A7C15u;
+}
 
-// Open addressing with linear probing and backward-shift deletion: no tombstones, so a table that churns for days stays as fast as new.
+// Open addressing with linear probing and backward-shift deletion: no tombstones, so a table that churns for days stays
+// as fast as new.
 class Shard {
  public:
   void insert(const Block& block) {
@@ -95,7 +98,8 @@ class Shard {
 
   bool grow() {
     const size_t capacity = capacity_ ? capacity_ * 2 : 256;
-    void* memory = ::mmap(nullptr, capacity * sizeof(Block), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        ::mmap(nullptr, capacity * sizeof(Block), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     // Out of memory: what is known stays, new blocks go unrecorded as long as the table would be too full to probe.
     if (memory == MAP_FAILED) return used_ + 1 < capacity_;
     Block* const old = slots_;
@@ -144,20 +148,27 @@ std::optional<Block> find_in(Table& table, uintptr_t address, bool search) {
 
 }  // namespace
 
-void given(uintptr_t address, size_t bytes, Device device) { blocks.at(address).insert(described(address, bytes, device)); }
-void taken(uintptr_t address) { blocks.at(address).erase(address); }
+void given(uintptr_t address, size_t bytes, Device device) {
+  blocks.at(address).insert(described(address, bytes, device));
+}
+void taken(uintptr_t address) {
+  blocks.at(address).erase(address);
+}
 
 void allocated(uintptr_t address, size_t bytes, Device device) {
   allocations.at(address).insert(described(address, bytes, device));
 }
-void freed(uintptr_t address) { allocations.at(address).erase(address); }
+void freed(uintptr_t address) {
+  allocations.at(address).erase(address);
+}
 
 void copied(uintptr_t to, uintptr_t from) {
   Block target;
   if (!blocks.at(to).read(to, target) || target.moved_from.known()) return;
   Block source;
   const bool source_known = blocks.at(from).read(from, source);
-  const Device source_device = source_known ? source.allocated.device : Device::cpu();  // CUDA memory always comes in known blocks
+  const Device source_device =
+      source_known ? source.allocated.device : Device::cpu();  // CUDA memory always comes in known blocks
   if (source_device == target.allocated.device) return;
   if (target.allocated.thread != current_thread::id() || target.allocated.stack != stacks::capture_python()) return;
   Origin created;

@@ -16,11 +16,12 @@ enum class Likelihood {
 };
 Likelihood judge(std::string_view message);
 
-// The devices that a message names, in order of appearance and once each: `cuda:1`, `cpu`, `torch.cuda.FloatTensor` (cuda, its index
-// unknown: left out), `torch.FloatTensor` (cpu).
+// The devices that a message names, in order of appearance and once each: `cuda:1`, `cpu`, `torch.cuda.FloatTensor`
+// (cuda, its index unknown: left out), `torch.FloatTensor` (cpu).
 std::vector<std::string> devices_named(std::string_view message);
 
-// "argument index" out of "...when checking argument for argument index in method wrapper_CUDA__index_select": {"index", the method}.
+// "argument index" out of "...when checking argument for argument index in method wrapper_CUDA__index_select":
+// {"index", the method}.
 struct Checked {
   std::string argument;
   std::string method;

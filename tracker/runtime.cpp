@@ -5,7 +5,11 @@ namespace {
 constinit Runtime answers{};
 }
 
-void set_runtime(const Runtime& runtime) { answers = runtime; }
-const Runtime& runtime() { return answers; }
+void set_runtime(const Runtime& runtime) {
+  answers = runtime;
+}
+const Runtime& runtime() {
+  return answers;
+}
 
 }  // namespace devtrace

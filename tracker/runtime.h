@@ -1,4 +1,5 @@
-// What the tracker may ask of the process it lives in, answered by interpose/ (which knows the symbols). Slow path only.
+// What the tracker may ask of the process it lives in, answered by interpose/ (which knows the symbols). Slow path
+// only.
 #pragma once
 
 #include <string>
@@ -13,8 +14,8 @@ struct DeviceFacts {
 };
 
 struct Runtime {
-  int (*current_device)();                // of the calling thread; -1 when CUDA is not in use. Must not initialise CUDA.
-  std::string (*cuda_version)();          // "13.0"; empty when unknown
+  int (*current_device)();        // of the calling thread; -1 when CUDA is not in use. Must not initialise CUDA.
+  std::string (*cuda_version)();  // "13.0"; empty when unknown
   std::vector<DeviceFacts> (*devices)();  // empty when CUDA is not in use
   bool (*simulated)();                    // the devices are devtrace's own stand-ins
 };

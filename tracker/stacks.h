@@ -8,7 +8,8 @@
 
 namespace devtrace::stacks {
 
-// A distinct Python stack, hash-consed for the life of the process. 0: no stack (no Python, or none that could be read).
+// A distinct Python stack, hash-consed for the life of the process. 0: no stack (no Python, or none that could be
+// read).
 using StackId = uint32_t;
 
 struct PythonFrame {
@@ -18,30 +19,34 @@ struct PythonFrame {
 };
 
 struct NativeFrame {
-  uintptr_t address = 0;   // the return address less one, so that it lies inside the call
-  std::string module;      // path of the object file; empty when the address lies in none (JIT)
-  uintptr_t offset = 0;    // address less the module's load base: what addr2line takes
-  std::string function;    // demangled; empty when the module exports no name there
-  std::string mangled;     // as the symbol table has it
-  std::string file;        // empty without line information
+  uintptr_t address = 0;  // the return address less one, so that it lies inside the call
+  std::string module;     // path of the object file; empty when the address lies in none (JIT)
+  uintptr_t offset = 0;   // address less the module's load base: what addr2line takes
+  std::string function;   // demangled; empty when the module exports no name there
+  std::string mangled;    // as the symbol table has it
+  std::string file;       // empty without line information
   int line = 0;
 };
 
-// Why Python stacks are or are not read in this process, as one line for the log and stderr. Empty before the first try.
+// Why Python stacks are or are not read in this process, as one line for the log and stderr. Empty before the first
+// try.
 std::string python_status();
 
-// The calling thread's Python stack, innermost frame first. Safe in any hook: with or without the GIL, under PyTorch's allocator
-// locks. Never calls malloc; a new stack takes memory from the table's own arena. Returns 0 in threads without a Python frame.
+// The calling thread's Python stack, innermost frame first. Safe in any hook: with or without the GIL, under PyTorch's
+// allocator locks. Never calls malloc; a new stack takes memory from the table's own arena. Returns 0 in threads
+// without a Python frame.
 StackId capture_python();
 
 // Frames of a stack, innermost first. Takes a lock and allocates: for findings only, never in a hot hook.
 std::vector<PythonFrame> resolve(StackId id);
 
-// The calling thread's native return addresses, innermost first, at most `capacity`; `skip` of the nearest are left out.
+// The calling thread's native return addresses, innermost first, at most `capacity`; `skip` of the nearest are left
+// out.
 size_t capture_native(void** addresses, size_t capacity, size_t skip = 0);
 
-// Names of native addresses as capture_native gave them. `with_lines`: also look for files and lines (Boost.Stacktrace), which
-// may read debug information from disk. Slow (up to milliseconds an address): for findings only.
+// Names of native addresses as capture_native gave them. `with_lines`: also look for files and lines
+// (Boost.Stacktrace), which may read debug information from disk. Slow (up to milliseconds an address): for findings
+// only.
 std::vector<NativeFrame> symbolize(void* const* addresses, size_t count, bool with_lines);
 
 // Around fork(): the parent's and the child's tables stay usable whatever other threads were doing.

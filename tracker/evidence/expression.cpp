@@ -7,12 +7,18 @@
 namespace devtrace::evidence {
 namespace {
 
-constexpr std::string_view kKeywords[] = {"False", "None",  "True", "and",    "as",  "assert", "async", "await", "break", "class",    "continue", "def",
-                                          "del",   "elif",  "else", "except", "for", "from",   "global", "if",   "import", "in",     "is",       "lambda",
-                                          "not",   "or",    "pass", "raise",  "return", "try", "while", "with",  "yield",  "nonlocal", "finally"};
+constexpr std::string_view kKeywords[] = {"False",  "None",   "True",   "and",      "as",     "assert",   "async",
+                                          "await",  "break",  "class",  "continue", "def",    "del",      "elif",
+                                          "else",   "except", "for",    "from",     "global", "if",       "import",
+                                          "in",     "is",     "lambda", "not",      "or",     "pass",     "raise",
+                                          "return", "try",    "while",  "with",     "yield",  "nonlocal", "finally"};
 
-bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_' || (c & 0x80); }
-bool continues_name(char c) { return begins_name(c) || std::isdigit(static_cast<unsigned char>(c)); }
+bool begins_name(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) || c == '_' || (c & 0x80);
+}
+bool continues_name(char c) {
+  return begins_name(c) || std::isdigit(static_cast<unsigned char>(c));
+}
 
 class Scanner {
  public:
@@ -45,7 +51,8 @@ class Scanner {
  private:
   static void add(std::vector<Path>& paths, Path path) {
     const std::string written = to_string(path);
-    const bool known = std::any_of(paths.begin(), paths.end(), [&](const Path& other) { return to_string(other) == written; });
+    const bool known =
+        std::any_of(paths.begin(), paths.end(), [&](const Path& other) { return to_string(other) == written; });
     if (!known) paths.push_back(std::move(path));
   }
 
@@ -120,8 +127,10 @@ class Scanner {
       if (peek() == '-') ++at_;
       while (std::isdigit(static_cast<unsigned char>(peek()))) ++at_;
       found.kind = Step::index;
-      if (digits != at_) found.position = std::strtol(std::string(text_.substr(digits, at_ - digits)).c_str(), nullptr, 10);
-      else found.position = -1;
+      if (digits != at_)
+        found.position = std::strtol(std::string(text_.substr(digits, at_ - digits)).c_str(), nullptr, 10);
+      else
+        found.position = -1;
     }
     skip_space();
     if (peek() != ']' || (found.kind == Step::index && text_[before + 1] == ']')) {
@@ -139,14 +148,19 @@ class Scanner {
 
 }  // namespace
 
-std::vector<Path> paths_in(std::string_view source) { return Scanner(source).run(); }
+std::vector<Path> paths_in(std::string_view source) {
+  return Scanner(source).run();
+}
 
 std::string to_string(const Path& path) {
   std::string text = path.variable;
   for (const Step& step : path.steps) {
-    if (step.kind == Step::attribute) text += "." + step.name;
-    else if (step.kind == Step::key) text += "[\"" + step.name + "\"]";
-    else text += "[" + std::to_string(step.position) + "]";
+    if (step.kind == Step::attribute)
+      text += "." + step.name;
+    else if (step.kind == Step::key)
+      text += "[\"" + step.name + "\"]";
+    else
+      text += "[" + std::to_string(step.position) + "]";
   }
   return text;
 }

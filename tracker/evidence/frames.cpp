@@ -18,7 +18,9 @@ Region position_of(const Api& api, PyObject* frame, PyObject* code) {
     position = Ref(api, api.PyIter_Next(positions.get()));
     if (!position) return region;
   }
-  const auto at = [&](ssize_t i) { return static_cast<int>(python::integer(api, api.PyTuple_GetItem(position.get(), i), -1)); };
+  const auto at = [&](ssize_t i) {
+    return static_cast<int>(python::integer(api, api.PyTuple_GetItem(position.get(), i), -1));
+  };
   if (at(0) < 1) return region;
   return {at(0), at(1), at(2), at(3)};
 }
@@ -48,7 +50,9 @@ Ref Frame::locals(const Api& api) const {
   return mapping && is_dict_or_proxy(api, mapping.get()) ? std::move(mapping) : Ref();
 }
 
-Ref Frame::globals(const Api& api) const { return python::attribute(api, frame.get(), "f_globals"); }
+Ref Frame::globals(const Api& api) const {
+  return python::attribute(api, frame.get(), "f_globals");
+}
 
 bool Frame::is_parameter(const Api& api, const std::string& name) const {
   const Ref code(api, api.PyFrame_GetCode(frame.get()));
@@ -84,8 +88,10 @@ std::vector<Frame> frames(const Api& api, size_t most, const SourceReader& sourc
 }
 
 bool is_project_file(const std::string& file, const std::string& standard_library) {
-  if (file.find("/site-packages/") != std::string::npos || file.find("/dist-packages/") != std::string::npos) return false;
-  if (file.starts_with("<frozen ") || file.starts_with("<__array_function__") || file.starts_with("<eval_with_key>")) return false;
+  if (file.find("/site-packages/") != std::string::npos || file.find("/dist-packages/") != std::string::npos)
+    return false;
+  if (file.starts_with("<frozen ") || file.starts_with("<__array_function__") || file.starts_with("<eval_with_key>"))
+    return false;
   return standard_library.empty() || !file.starts_with(standard_library + "/");
 }
 

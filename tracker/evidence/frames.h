@@ -30,7 +30,8 @@ struct Frame {
 // Innermost first, at most `most`.
 std::vector<Frame> frames(const python::Api& api, size_t most, const SourceReader& sources);
 
-// Does a file belong to the user's own code? `standard_library`: the folder of the interpreter's library, "" when unknown.
+// Does a file belong to the user's own code? `standard_library`: the folder of the interpreter's library, "" when
+// unknown.
 bool is_project_file(const std::string& file, const std::string& standard_library);
 std::string standard_library(const python::Api& api);
 

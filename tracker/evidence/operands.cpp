@@ -15,7 +15,9 @@ using python::TensorFacts;
 constexpr size_t kMostNamesAFrame = 4;
 constexpr size_t kMostComparisons = 2000;  // of tensors that may be aliases of an operand
 
-bool scalar_on_cpu(const Operand& operand) { return operand.tensor.device == "cpu" && operand.tensor.shape.empty(); }
+bool scalar_on_cpu(const Operand& operand) {
+  return operand.tensor.device == "cpu" && operand.tensor.shape.empty();
+}
 
 size_t distinct_devices(const std::vector<Operand>& operands) {
   std::set<std::string> devices;
@@ -90,7 +92,8 @@ class Collector {
     }
   }
 
-  // Where the expression is unknown or says too little: every tensor of the innermost frame on one of the devices in question.
+  // Where the expression is unknown or says too little: every tensor of the innermost frame on one of the devices in
+  // question.
   void from_all_locals() {
     for_each_local(0, [&](const std::string& name, PyObject* value) {
       const std::string role = frames_[0].is_parameter(api_, name) ? "argument" : "variable";
@@ -150,14 +153,16 @@ class Collector {
     }
   }
 
-  // The same memory seen as the same shape is the same tensor to a reader: `.data`, `.detach()`, a parameter re-wrapped.
+  // The same memory seen as the same shape is the same tensor to a reader: `.data`, `.detach()`, a parameter
+  // re-wrapped.
   Operand* alias_of(PyObject* tensor) {
     if (Operand* operand = known(tensor)) return operand;
     if (comparisons_ == 0 || torch_.is_opaque(tensor)) return nullptr;
     --comparisons_;
     const TensorFacts facts = torch_.facts(tensor);
     for (Operand& operand : operands_)
-      if (facts.address != 0 && facts.address == operand.tensor.address && facts.shape == operand.tensor.shape) return &operand;
+      if (facts.address != 0 && facts.address == operand.tensor.address && facts.shape == operand.tensor.shape)
+        return &operand;
     return nullptr;
   }
 
@@ -174,14 +179,17 @@ class Collector {
     for (size_t frame = 0; frame < frames_.size(); ++frame) {
       for_each_local(frame, [&](const std::string& name, PyObject* value) {
         reach_.walk(value, name, 3, name == "self" || frames_[frame].project, [&](const Reached& reached) {
-          if (torch_.is_module(reached.object)) name_state(frame, reached.object, reached.name);
-          else if (Operand* operand = alias_of(reached.object)) add_name(*operand, frame, reached.name);
+          if (torch_.is_module(reached.object))
+            name_state(frame, reached.object, reached.name);
+          else if (Operand* operand = alias_of(reached.object))
+            add_name(*operand, frame, reached.name);
         });
       });
     }
   }
 
-  // Names the operands that are state of `module`. The outermost module wins: frames come innermost first, so the last call decides.
+  // Names the operands that are state of `module`. The outermost module wins: frames come innermost first, so the last
+  // call decides.
   void name_state(size_t frame, PyObject* module, const std::string& name) {
     if (!seen_modules_.insert({frame, module}).second) return;
     size_t missing = operands_.size();
@@ -211,14 +219,17 @@ class Collector {
     PyObject* device = state ? api_.PyDict_GetItemString(state.get(), "execution_device") : nullptr;
     if (device) {
       const std::string kind = class_of(device);
-      if (kind == "int" || kind == "str" || kind == "device") text += "(execution_device=" + python::as_text(api_, device) + ")";
+      if (kind == "int" || kind == "str" || kind == "device")
+        text += "(execution_device=" + python::as_text(api_, device) + ")";
     }
     return text;
   }
 
-  // The name by which the code that asked for the operation calls it: the innermost frame outside torch's own Python files.
+  // The name by which the code that asked for the operation calls it: the innermost frame outside torch's own Python
+  // files.
   void settle_name(Operand& operand) const {
-    std::stable_sort(operand.names.begin(), operand.names.end(), [](const Name& a, const Name& b) { return a.frame < b.frame; });
+    std::stable_sort(operand.names.begin(), operand.names.end(),
+                     [](const Name& a, const Name& b) { return a.frame < b.frame; });
     operand.name = operand.module_path;
     for (const Name& name : operand.names) {
       if (!operand.name.empty()) break;
@@ -240,7 +251,8 @@ class Collector {
 
 }  // namespace
 
-std::vector<Operand> operands(const Api& api, const python::Torch& torch, const std::vector<Frame>& frames, const Wanted& wanted) {
+std::vector<Operand> operands(const Api& api, const python::Torch& torch, const std::vector<Frame>& frames,
+                              const Wanted& wanted) {
   return Collector(api, torch, frames, wanted).run();
 }
 

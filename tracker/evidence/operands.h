@@ -35,6 +35,7 @@ struct Wanted {
 
 // At most kMostOperands, in the order in which the failing expression mentions them. Empty when Python cannot say.
 inline constexpr size_t kMostOperands = 32;
-std::vector<Operand> operands(const python::Api& api, const python::Torch& torch, const std::vector<Frame>& frames, const Wanted& wanted);
+std::vector<Operand> operands(const python::Api& api, const python::Torch& torch, const std::vector<Frame>& frames,
+                              const Wanted& wanted);
 
 }  // namespace devtrace::evidence

@@ -10,7 +10,8 @@ constexpr std::string_view kOps = "at::_ops::";
 bool has_overload(const python::Api& api, PyObject* schemas, const std::string& overload) {
   if (!schemas || python::shape_of(api, schemas) != python::Shape::list) return false;
   for (ssize_t i = 0, n = api.PyList_Size(schemas); i < n; ++i)
-    if (python::text(api, python::attribute(api, api.PyList_GetItem(schemas, i), "overload_name").get()) == overload) return true;
+    if (python::text(api, python::attribute(api, api.PyList_GetItem(schemas, i), "overload_name").get()) == overload)
+      return true;
   return false;
 }
 
@@ -22,7 +23,8 @@ std::string operation_of(std::string_view function) {
   const size_t end = function.find("::");
   if (end == std::string_view::npos) return {};
   const std::string_view rest = function.substr(end + 2);
-  return rest.starts_with("call") || rest.starts_with("redispatch") ? std::string(function.substr(0, end)) : std::string();
+  return rest.starts_with("call") || rest.starts_with("redispatch") ? std::string(function.substr(0, end))
+                                                                    : std::string();
 }
 
 std::pair<std::string, std::string> schema_name(const python::Api& api, const std::string& structure) {

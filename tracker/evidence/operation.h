@@ -9,12 +9,12 @@
 
 namespace devtrace::evidence {
 
-// `index_select` for a frame of at::_ops::index_select::call or ::redispatch (PyTorch exports one such structure for every operator and
-// overload); empty for every other function.
+// `index_select` for a frame of at::_ops::index_select::call or ::redispatch (PyTorch exports one such structure for
+// every operator and overload); empty for every other function.
 std::string operation_of(std::string_view function);
 
-// {`sum`, `dim_IntList`} for the structure's name `sum_dim_IntList`: PyTorch's registry says where the overload's name begins.
-// {name, ""} when it does not know the operator.
+// {`sum`, `dim_IntList`} for the structure's name `sum_dim_IntList`: PyTorch's registry says where the overload's name
+// begins. {name, ""} when it does not know the operator.
 std::pair<std::string, std::string> schema_name(const python::Api& api, const std::string& structure);
 
 }  // namespace devtrace::evidence

@@ -8,7 +8,8 @@
 namespace devtrace::python {
 namespace {
 
-// A libpython that an embedding program opened RTLD_LOCAL is not in the global scope: then every loaded object is asked.
+// A libpython that an embedding program opened RTLD_LOCAL is not in the global scope: then every loaded object is
+// asked.
 void* library_with_python() {
   if (::dlsym(RTLD_DEFAULT, "PyGILState_Ensure")) return RTLD_DEFAULT;
   void* found = nullptr;
@@ -85,9 +86,13 @@ Ref attribute(const Api& api, PyObject* object, const char* name) {
   return object ? Ref(api, api.PyObject_GetAttrString(object, name)) : Ref();
 }
 
-Ref call(const Api& api, PyObject* callable) { return callable ? Ref(api, api.PyObject_CallObject(callable, nullptr)) : Ref(); }
+Ref call(const Api& api, PyObject* callable) {
+  return callable ? Ref(api, api.PyObject_CallObject(callable, nullptr)) : Ref();
+}
 
-Ref call_method(const Api& api, PyObject* object, const char* name) { return call(api, attribute(api, object, name).get()); }
+Ref call_method(const Api& api, PyObject* object, const char* name) {
+  return call(api, attribute(api, object, name).get());
+}
 
 Ref call_with(const Api& api, PyObject* callable, PyObject* argument) {
   if (!callable) return {};
@@ -98,7 +103,9 @@ Ref call_with(const Api& api, PyObject* callable, PyObject* argument) {
   return Ref(api, api.PyObject_CallObject(callable, arguments.get()));
 }
 
-Ref type_of(const Api& api, PyObject* object) { return Ref(api, api.PyObject_Type(object)); }
+Ref type_of(const Api& api, PyObject* object) {
+  return Ref(api, api.PyObject_Type(object));
+}
 
 std::string text(const Api& api, PyObject* unicode) {
   if (!unicode || shape_of(api, unicode) != Shape::unicode) return {};
@@ -111,9 +118,13 @@ std::string text(const Api& api, PyObject* unicode) {
   return std::string(data, static_cast<size_t>(size));
 }
 
-std::string as_text(const Api& api, PyObject* object) { return object ? text(api, Ref(api, api.PyObject_Str(object)).get()) : std::string(); }
+std::string as_text(const Api& api, PyObject* object) {
+  return object ? text(api, Ref(api, api.PyObject_Str(object)).get()) : std::string();
+}
 
-std::string type_name(const Api& api, PyObject* type) { return text(api, attribute(api, type, "__qualname__").get()); }
+std::string type_name(const Api& api, PyObject* type) {
+  return text(api, attribute(api, type, "__qualname__").get());
+}
 
 long long integer(const Api& api, PyObject* object, long long otherwise) {
   if (!object) return otherwise;
@@ -131,6 +142,8 @@ Shape shape_of(const Api& api, PyObject* object) {
   return Shape::other;
 }
 
-Ref instance_dict(const Api& api, PyObject* object) { return Ref(api, api.PyObject_GenericGetDict(object, nullptr)); }
+Ref instance_dict(const Api& api, PyObject* object) {
+  return Ref(api, api.PyObject_GenericGetDict(object, nullptr));
+}
 
 }  // namespace devtrace::python

@@ -23,7 +23,8 @@ struct Api {
 // nullptr when the process has no usable Python (none, not initialised, or finalizing).
 const Api* api();
 
-// Holds the GIL, keeps the pending exception, and keeps the garbage collector from running finalizers of the user's in our frames.
+// Holds the GIL, keeps the pending exception, and keeps the garbage collector from running finalizers of the user's in
+// our frames.
 class Gil {
  public:
   explicit Gil(const Api& api);
@@ -68,13 +69,13 @@ class Ref {
 
 // What follows runs no Python code of the user's: only C slots of built-in types are reached.
 Ref attribute(const Api& api, PyObject* object, const char* name);
-Ref call(const Api& api, PyObject* callable);                       // no arguments
+Ref call(const Api& api, PyObject* callable);  // no arguments
 Ref call_method(const Api& api, PyObject* object, const char* name);
 Ref call_with(const Api& api, PyObject* callable, PyObject* argument);
 Ref type_of(const Api& api, PyObject* object);
-std::string text(const Api& api, PyObject* unicode);                // "" when it is no str
-std::string as_text(const Api& api, PyObject* object);              // str(object); for objects of built-in and torch types only
-std::string type_name(const Api& api, PyObject* type);              // __qualname__
+std::string text(const Api& api, PyObject* unicode);    // "" when it is no str
+std::string as_text(const Api& api, PyObject* object);  // str(object); for objects of built-in and torch types only
+std::string type_name(const Api& api, PyObject* type);  // __qualname__
 long long integer(const Api& api, PyObject* object, long long otherwise);
 
 enum class Shape { other, tuple, list, dict, unicode };

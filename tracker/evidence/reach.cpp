@@ -27,7 +27,8 @@ bool worth_entering(const Api& api, PyObject* object) {
   return name != "module" && name != "function" && name != "builtin_function_or_method" && name != "method";
 }
 
-// A field behind a built-in descriptor: __slots__, named tuples. A property would run the user's code and is left alone.
+// A field behind a built-in descriptor: __slots__, named tuples. A property would run the user's code and is left
+// alone.
 Ref slot(const Api& api, PyObject* object, const std::string& name) {
   const Ref descriptor = python::attribute(api, python::type_of(api, object).get(), name.c_str());
   if (!descriptor) return {};
@@ -44,20 +45,25 @@ std::string quoted_key(const Api& api, const std::string& name, PyObject* key) {
 
 }  // namespace
 
-void Reach::walk(PyObject* object, const std::string& name, int depth, bool attributes, const std::function<void(const Reached&)>& visit) {
+void Reach::walk(PyObject* object, const std::string& name, int depth, bool attributes,
+                 const std::function<void(const Reached&)>& visit) {
   const auto enter = [&](PyObject* value, const std::string& inner_name, const char* role, int inner_depth) {
     if (budget == 0) return;
     --budget;
-    if (torch.is_tensor(value) || torch.is_module(value)) visit({value, inner_name, role});
-    else if (inner_depth > 0) walk(value, inner_name, inner_depth, false, visit);
+    if (torch.is_tensor(value) || torch.is_module(value))
+      visit({value, inner_name, role});
+    else if (inner_depth > 0)
+      walk(value, inner_name, inner_depth, false, visit);
   };
   const auto enter_dict = [&](PyObject* dict, bool as_attributes) {
     ssize_t position = 0;
     PyObject* key = nullptr;
     PyObject* value = nullptr;
     while (api.PyDict_Next(dict, &position, &key, &value)) {
-      if (as_attributes) enter(value, name + "." + python::text(api, key), "attribute", depth - 1);
-      else enter(value, quoted_key(api, name, key), "element", depth - 1);
+      if (as_attributes)
+        enter(value, name + "." + python::text(api, key), "attribute", depth - 1);
+      else
+        enter(value, quoted_key(api, name, key), "element", depth - 1);
     }
   };
   if (torch.is_tensor(object) || torch.is_module(object)) {
@@ -80,8 +86,10 @@ void Reach::walk(PyObject* object, const std::string& name, int depth, bool attr
       break;
     case Shape::other:
       if (!worth_entering(api, object)) break;
-      if (const Ref items = items_behind(api, object)) enter_dict(items.get(), false);
-      else if (const Ref dict = attributes ? python::instance_dict(api, object) : Ref()) enter_dict(dict.get(), true);
+      if (const Ref items = items_behind(api, object))
+        enter_dict(items.get(), false);
+      else if (const Ref dict = attributes ? python::instance_dict(api, object) : Ref())
+        enter_dict(dict.get(), true);
       break;
   }
 }
@@ -103,7 +111,8 @@ bool Reach::module_state(PyObject* module, const std::string& prefix, const Visi
   }
   const Ref children = python::module_table(api, module, "_modules");
   for (position = 0; children && api.PyDict_Next(children.get(), &position, &key, &value);)
-    if (torch.is_module(value) && !module_state(value, prefix + python::text(api, key) + ".", visit, depth + 1)) return false;
+    if (torch.is_module(value) && !module_state(value, prefix + python::text(api, key) + ".", visit, depth + 1))
+      return false;
   return true;
 }
 
@@ -111,10 +120,12 @@ std::pair<Ref, std::string> Reach::step(PyObject* object, const Step& step) {
   if (step.kind == Step::attribute) {
     if (torch.is_tensor(object)) return {};  // x.mT, x.data: another tensor, made by running code
     if (torch.is_module(object)) {
-      constexpr std::pair<const char*, const char*> kTables[] = {{"_parameters", "parameter"}, {"_buffers", "buffer"}, {"_modules", "attribute"}};
+      constexpr std::pair<const char*, const char*> kTables[] = {
+          {"_parameters", "parameter"}, {"_buffers", "buffer"}, {"_modules", "attribute"}};
       for (const auto& [table, role] : kTables)
         if (const Ref dict = python::module_table(api, object, table))
-          if (PyObject* value = api.PyDict_GetItemString(dict.get(), step.name.c_str())) return {Ref::borrowed(api, value), role};
+          if (PyObject* value = api.PyDict_GetItemString(dict.get(), step.name.c_str()))
+            return {Ref::borrowed(api, value), role};
     }
     const Ref dict = python::instance_dict(api, object);
     PyObject* value = dict ? api.PyDict_GetItemString(dict.get(), step.name.c_str()) : nullptr;
@@ -122,7 +133,8 @@ std::pair<Ref, std::string> Reach::step(PyObject* object, const Step& step) {
     return {slot(api, object, step.name), "attribute"};
   }
   if (step.kind == Step::key) {
-    const Ref items = python::shape_of(api, object) == Shape::dict ? Ref::borrowed(api, object) : items_behind(api, object);
+    const Ref items =
+        python::shape_of(api, object) == Shape::dict ? Ref::borrowed(api, object) : items_behind(api, object);
     PyObject* value = items ? api.PyDict_GetItemString(items.get(), step.name.c_str()) : nullptr;
     if (value) return {Ref::borrowed(api, value), "element"};
     return {};
@@ -132,7 +144,8 @@ std::pair<Ref, std::string> Reach::step(PyObject* object, const Step& step) {
   const ssize_t size = shape == Shape::tuple ? api.PyTuple_Size(object) : api.PyList_Size(object);
   const ssize_t at = step.position < 0 ? step.position + size : step.position;
   if (at < 0 || at >= size) return {};
-  return {Ref::borrowed(api, shape == Shape::tuple ? api.PyTuple_GetItem(object, at) : api.PyList_GetItem(object, at)), "element"};
+  return {Ref::borrowed(api, shape == Shape::tuple ? api.PyTuple_GetItem(object, at) : api.PyList_GetItem(object, at)),
+          "element"};
 }
 
 }  // namespace devtrace::evidence

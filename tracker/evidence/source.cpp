@@ -22,7 +22,8 @@ std::vector<std::string> cached_lines(const python::Api& api, const std::string&
   if (!entry || python::shape_of(api, entry) != python::Shape::tuple || api.PyTuple_Size(entry) < 3) return lines;
   PyObject* list = api.PyTuple_GetItem(entry, 2);
   if (python::shape_of(api, list) != python::Shape::list) return lines;
-  for (ssize_t i = 0, n = api.PyList_Size(list); i < n; ++i) lines.push_back(python::text(api, api.PyList_GetItem(list, i)));
+  for (ssize_t i = 0, n = api.PyList_Size(list); i < n; ++i)
+    lines.push_back(python::text(api, api.PyList_GetItem(list, i)));
   return lines;
 }
 
@@ -42,8 +43,10 @@ int bracket_balance(const std::string& line) {
   for (size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     if (quote) {
-      if (c == '\\') ++i;
-      else if (c == quote) quote = '\0';
+      if (c == '\\')
+        ++i;
+      else if (c == quote)
+        quote = '\0';
     } else if (c == '"' || c == '\'') {
       quote = c;
     } else if (c == '#') {
@@ -105,7 +108,9 @@ std::string Source::text(const Region& given) const {
   for (int line = region.line; line <= last; ++line) {
     const std::string& whole = lines_[line - 1];
     const size_t begin = line == region.line && region.column >= 0 ? std::min<size_t>(region.column, whole.size()) : 0;
-    const size_t end = line == region.end_line && region.end_column >= 0 ? std::min<size_t>(region.end_column, whole.size()) : whole.size();
+    const size_t end = line == region.end_line && region.end_column >= 0
+                           ? std::min<size_t>(region.end_column, whole.size())
+                           : whole.size();
     text += whole.substr(begin, end > begin ? end - begin : 0) + '\n';
   }
   return text;

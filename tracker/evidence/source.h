@@ -9,7 +9,8 @@
 
 namespace devtrace::evidence {
 
-// A region of a source file, lines from 1, columns from 0 in bytes; end_column is past the end. Columns are -1 when unknown.
+// A region of a source file, lines from 1, columns from 0 in bytes; end_column is past the end. Columns are -1 when
+// unknown.
 struct Region {
   int line = 0;
   int end_line = 0;
@@ -24,7 +25,8 @@ class Source {
   bool known() const { return !lines_.empty(); }
   // The region's whole lines, at most ten; indentation common to all is removed.
   std::string lines(const Region& region) const;
-  // The region's own text; whole lines where its columns are unknown. Without an end line, as many lines as close its brackets.
+  // The region's own text; whole lines where its columns are unknown. Without an end line, as many lines as close its
+  // brackets.
   std::string text(const Region& region) const;
   // The region with an end line found by counting brackets, for interpreters without column tables.
   Region closed(Region region) const;

@@ -32,8 +32,12 @@ Torch::~Torch() {
 bool Torch::is_instance(PyObject* object, const Ref& type) const {
   return type && api_.PyType_IsSubtype(type_of(api_, object).get(), type.get());
 }
-bool Torch::is_tensor(PyObject* object) const { return is_instance(object, tensor_base_); }
-bool Torch::is_module(PyObject* object) const { return is_instance(object, module_); }
+bool Torch::is_tensor(PyObject* object) const {
+  return is_instance(object, tensor_base_);
+}
+bool Torch::is_module(PyObject* object) const {
+  return is_instance(object, module_);
+}
 
 bool Torch::is_opaque(PyObject* tensor) const {
   const Ref dispatch = attribute(api_, type_of(api_, tensor).get(), "__torch_dispatch__");
@@ -66,14 +70,17 @@ TensorFacts Torch::facts(PyObject* tensor) const {
   const Ref address = data_address_ ? call_with(api_, data_address_.get(), tensor) : invoke(tensor, "data_ptr");
   facts.address = static_cast<uintptr_t>(integer(api_, address.get(), 0));
   if (facts.address != 0)
-    facts.storage = facts.address - static_cast<uintptr_t>(integer(api_, invoke(tensor, "storage_offset").get(), 0) * item);
+    facts.storage =
+        facts.address - static_cast<uintptr_t>(integer(api_, invoke(tensor, "storage_offset").get(), 0) * item);
   const Ref grad = get(tensor, "requires_grad");
   facts.requires_grad = grad && api_.PyObject_IsTrue(grad.get()) == 1;
   facts.is_parameter = is_instance(tensor, parameter_);
   return facts;
 }
 
-std::string Torch::version() const { return as_text(api_, attribute(api_, torch_.get(), "__version__").get()); }
+std::string Torch::version() const {
+  return as_text(api_, attribute(api_, torch_.get(), "__version__").get());
+}
 
 Ref module_table(const Api& api, PyObject* module, const char* name) {
   const Ref dict = instance_dict(api, module);

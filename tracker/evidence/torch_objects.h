@@ -14,9 +14,9 @@ struct TensorFacts {
   std::string device;          // "cpu", "cuda:1", "meta"
   std::string dtype;           // "float32"
   std::vector<int64_t> shape;
-  int64_t bytes = 0;           // elements times their size
-  uintptr_t address = 0;       // of its first element; 0 when it has no memory of its own (meta, sparse, wrapper subclasses)
-  uintptr_t storage = 0;       // where its storage begins
+  int64_t bytes = 0;      // elements times their size
+  uintptr_t address = 0;  // of its first element; 0 when it has no memory of its own (meta, sparse, wrapper subclasses)
+  uintptr_t storage = 0;  // where its storage begins
   bool requires_grad = false;
   bool is_parameter = false;
 };
@@ -32,7 +32,8 @@ class Torch {
   bool imported() const { return static_cast<bool>(tensor_base_); }
   bool is_tensor(PyObject* object) const;
   bool is_module(PyObject* object) const;
-  // A tensor whose class handles dispatch itself (FakeTensor, DTensor): reading it could run Python code, so it is left alone.
+  // A tensor whose class handles dispatch itself (FakeTensor, DTensor): reading it could run Python code, so it is left
+  // alone.
   bool is_opaque(PyObject* tensor) const;
   TensorFacts facts(PyObject* tensor) const;
   std::string version() const;

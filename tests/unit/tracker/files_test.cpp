@@ -44,7 +44,9 @@ TEST_F(Files, AppendsAndCreates) {
   EXPECT_EQ(read(path), "one\ntwo\n");
 }
 
-TEST_F(Files, AMissingDirectoryIsAnErrorNumber) { EXPECT_EQ(files::append(directory + "/none/log", "x"), ENOENT); }
+TEST_F(Files, AMissingDirectoryIsAnErrorNumber) {
+  EXPECT_EQ(files::append(directory + "/none/log", "x"), ENOENT);
+}
 
 TEST_F(Files, AFullDiskLeavesWholeLinesAndNoSignal) {
   const int code = in_child([&] {

@@ -25,9 +25,13 @@ TEST(Options, EveryTypeIsParsed) {
   EXPECT_EQ(parsed.values.log_path, "/tmp/x");
 }
 
-TEST(Options, AQuotedValueMayHoldAColon) { EXPECT_EQ(parse_options("log_path=\"a:b\":html=0").values.log_path, "a:b"); }
+TEST(Options, AQuotedValueMayHoldAColon) {
+  EXPECT_EQ(parse_options("log_path=\"a:b\":html=0").values.log_path, "a:b");
+}
 
-TEST(Options, TheLastOfTwoHolds) { EXPECT_EQ(parse_options("max_findings=1:max_findings=2").values.max_findings, 2); }
+TEST(Options, TheLastOfTwoHolds) {
+  EXPECT_EQ(parse_options("max_findings=1:max_findings=2").values.max_findings, 2);
+}
 
 struct Bad {
   const char* text;
@@ -45,8 +49,9 @@ TEST_P(BadOptions, AreOneComplaintAndTheDefaultStands) {
 INSTANTIATE_TEST_SUITE_P(All, BadOptions,
                          testing::Values(Bad{"htlm=0", "no option 'htlm'"}, Bad{"html", "not of the form key=value"},
                                          Bad{"html=maybe", "must be 0 or 1"}, Bad{"max_findings=-1", "whole number"},
-                                         Bad{"max_findings=99999999999999999999", "whole number"}, Bad{"max_findings=1x", "whole number"},
-                                         Bad{"log_path=", "must not be empty"}, Bad{"=1", "no option ''"}));
+                                         Bad{"max_findings=99999999999999999999", "whole number"},
+                                         Bad{"max_findings=1x", "whole number"}, Bad{"log_path=", "must not be empty"},
+                                         Bad{"=1", "no option ''"}));
 
 TEST(Options, HelpNamesEveryOption) {
 #define OPTION(type, name, default_value, description) EXPECT_THAT(devtrace::options_help(), HasSubstr("  " #name "="));

@@ -69,7 +69,8 @@ TEST(Provenance, ACopyOnTheSameDeviceOrByAnotherThreadIsNone) {
   for (uintptr_t address : {kBase, kBase + 4096, kBase + 8192}) provenance::taken(address);
 }
 
-// Deletion shifts entries back; a mistake there loses or resurrects blocks. Held against a map from the standard library.
+// Deletion shifts entries back; a mistake there loses or resurrects blocks. Held against a map from the standard
+// library.
 TEST(Provenance, AgreesWithAMapUnderChurn) {
   std::mt19937 random(7);
   std::unordered_map<uintptr_t, size_t> expected;
@@ -99,7 +100,8 @@ TEST(Provenance, ThreadsDoNotLoseEachOthersBlocks) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t)
     threads.emplace_back([t] {
-      for (int i = 0; i < kBlocks; ++i) provenance::given(kBase + (static_cast<uintptr_t>(i) * kThreads + t) * 512, 512, Device::cuda(t));
+      for (int i = 0; i < kBlocks; ++i)
+        provenance::given(kBase + (static_cast<uintptr_t>(i) * kThreads + t) * 512, 512, Device::cuda(t));
     });
   for (std::thread& thread : threads) thread.join();
   for (int i = 0; i < kBlocks * kThreads; ++i) {

@@ -14,7 +14,8 @@ constexpr const char* kNew =
 constexpr const char* kOld =
     "Expected all tensors to be on the same device, but found at least two devices, cuda:1 and cuda:0! "
     "(when checking argument for argument index in method wrapper_CUDA__index_select)";
-constexpr const char* kTypes = "Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same";
+constexpr const char* kTypes =
+    "Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same";
 }  // namespace
 
 TEST(Refusals, BothSpellingsOfTheDispatchersCheck) {
@@ -33,18 +34,25 @@ TEST(Refusals, TensorTypesNameDevices) {
 }
 
 TEST(Refusals, ElementwiseWithoutArgument) {
-  const char* message = "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!";
+  const char* message =
+      "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!";
   EXPECT_EQ(judge(message), Likelihood::certain);
   EXPECT_THAT(devices_named(message), ElementsAre("cuda:0", "cpu"));
   EXPECT_EQ(checked_argument(message).argument, "");
 }
 
 TEST(Refusals, OrdinaryErrorsAreNotLookedAt) {
-  for (const char* message : {"mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)", "index 5 is out of bounds for dimension 0 with size 3",
-                              "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.00 GiB",
-                              "CUDA error: an illegal memory access was encountered", "expected scalar type Float but found Half"})
+  for (const char* message :
+       {"mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)",
+        "index 5 is out of bounds for dimension 0 with size 3",
+        "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.00 GiB",
+        "CUDA error: an illegal memory access was encountered", "expected scalar type Float but found Half"})
     EXPECT_EQ(judge(message), Likelihood::none) << message;
 }
 
-TEST(Refusals, PartsOfWordsAreNoDevices) { EXPECT_THAT(devices_named("cpuinfo, mycuda:1, torch.device, cuda:x, xcpu"), ElementsAre("cuda")); }
-TEST(Refusals, NothingNamed) { EXPECT_THAT(devices_named(""), IsEmpty()); }
+TEST(Refusals, PartsOfWordsAreNoDevices) {
+  EXPECT_THAT(devices_named("cpuinfo, mycuda:1, torch.device, cuda:x, xcpu"), ElementsAre("cuda"));
+}
+TEST(Refusals, NothingNamed) {
+  EXPECT_THAT(devices_named(""), IsEmpty());
+}
