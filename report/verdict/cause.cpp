@@ -100,7 +100,8 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   if (!is_reference(name) || here.source.empty()) return std::nullopt;
   if (auto line = replace_read(here.source, name, fmt::format("{}.to({})", name, device)))
     return at_frame(here, std::move(*line));
-  if (reads(here.source, name) > 0 && here.source.find('\n') == here.source.npos) {
+  if (reads(here.source, name) > 1 && !writes_through(here.source, name) &&
+      here.source.find('\n') == here.source.npos) {
     return at_frame(here, fmt::format("{0} = {0}.to({1})\n{2}", name, device, dedented(here.source)));
   }
   const std::string_view container = container_of(name);

@@ -245,21 +245,35 @@ int reads(std::string_view source, std::string_view name) {
   return static_cast<int>(find_reads(source, name).size());
 }
 
+bool writes_through(std::string_view source, std::string_view name) {
+  for (const size_t at : find_reads(source, name)) {
+    if (written_through(source, at + name.size()) || is_keyword_value(source, at, "out")) return true;
+  }
+  return false;
+}
+
 std::optional<std::string> replace_read(std::string_view source, std::string_view name, std::string_view by) {
   const auto found = find_reads(source, name);
   if (found.size() != 1) return std::nullopt;
   const Scan scan(source);
   const size_t end = found[0] + name.size();
-  if (!scan.balanced || written_through(source, end) || is_keyword_value(source, found[0], "out")) return std::nullopt;
+  if (!scan.balanced || writes_through(source, name)) return std::nullopt;
   return dedented(spliced(source, {found[0], end}, by));
 }
 
-std::string_view stars_before(std::string_view source, std::string_view name) {
-  const auto found = find_reads(source, name);
-  if (found.size() != 1) return {};
-  size_t begin = found[0];
-  while (begin > 0 && source[begin - 1] == '*') --begin;
-  return source.substr(begin, found[0] - begin);
+std::optional<std::string> keyword_argument(std::string_view source, std::string_view keyword) {
+  const Scan scan(source);
+  for (size_t at = 0; (at = source.find(keyword, at)) != source.npos; ++at) {
+    if (!scan.code[at] || scan.depth[at] == 0 || (at > 0 && word_char(source[at - 1]))) continue;
+    const size_t equals = skip_blanks(source, at + keyword.size());
+    if (equals + 1 >= source.size() || source[equals] != '=' || source[equals + 1] == '=') continue;
+    const size_t begin = skip_blanks(source, equals + 1);
+    size_t end = begin;
+    while (end < source.size() && (scan.depth[end] > scan.depth[at] || (source[end] != ',' && source[end] != ')')))
+      ++end;
+    return std::string(trimmed(source.substr(begin, end - begin)));
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string> callee_of(std::string_view source, std::string_view name) {

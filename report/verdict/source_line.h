@@ -22,8 +22,12 @@ int reads(std::string_view source, std::string_view name);
 // The statement with its only read of `name` replaced. Nothing when it is read never or more than once.
 std::optional<std::string> replace_read(std::string_view source, std::string_view name, std::string_view by);
 
-// `**name` or `*name` or plain among the arguments of a call: what is before the only read of `name`.
-std::string_view stars_before(std::string_view source, std::string_view name);
+// Is `name` written to by the statement without being assigned: by a method that works in place, or as out=? Moving it
+// would lose the write.
+bool writes_through(std::string_view source, std::string_view name);
+
+// The value of a keyword argument, as it is written: `rng` for generator in `torch.rand(4, generator=rng)`.
+std::optional<std::string> keyword_argument(std::string_view source, std::string_view keyword);
 
 // The expression that is called with `name` among its arguments: `model` for `out = model(**encoded)`; only names and
 // attributes.

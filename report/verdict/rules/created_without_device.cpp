@@ -5,43 +5,43 @@
 #include "report/verdict/source_line.h"
 
 namespace devtrace::report::causes::rules {
+namespace {
+
+// The line that made the tensor, when it says no device and the tensor is still there: of the failing call's own
+// functions, or of the model that it runs. Null otherwise.
+const Frame* line_without_device(const Evidence& evidence, const Operand& operand) {
+  if (operand.is_state() || operand.moved.known || operand.created.stack.empty()) return nullptr;
+  if (!evidence.frame_that_made(operand) && !evidence.made_inside_model(operand)) return nullptr;
+  for (const Frame* frame : {&operand.created.stack.front(), operand.created.line()}) {
+    if (makes_tensor(frame->source)) return says_device(frame->source) ? nullptr : frame;
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 std::optional<Cause> created_without_device(const Evidence& evidence) {
-  const auto caller = evidence.caller_of_model();
-  const Frame* made = nullptr;
-  const auto pair = evidence.pair(
-      [&](const Operand& it) {
-        if (it.is_state() || it.moved.known || !it.created.known || it.created.stack.empty()) return false;
-        const Frame* innermost = &it.created.stack.front();
-        const Frame* user = it.created.line();
-        made = makes_tensor(innermost->source) ? innermost : user;
-        return makes_tensor(made->source) && !says_device(made->source) &&
-               (evidence.frame_that_made(it) || evidence.made_inside_model(it));
-      },
-      // Made by the caller of a model and given to it, it is an input: another rule's.
-      [&](const Operand& other) { return !(other.is_state() && caller); });
-  const auto inside =
-      pair ? pair
-           : evidence.pair(
-                 [&](const Operand& it) {
-                   if (it.is_state() || it.moved.known || it.created.stack.empty()) return false;
-                   made = &it.created.stack.front();
-                   return makes_tensor(made->source) && !says_device(made->source) && evidence.made_inside_model(it);
-                 },
-                 [](const Operand&) { return true; });
-  if (!inside) return std::nullopt;
+  const auto pair = evidence.pair([&](const Operand& it) { return line_without_device(evidence, it) != nullptr; },
+                                  [](const Operand&) { return true; });
+  if (!pair) return std::nullopt;
+  const Operand& it = *pair.it;
+  const Operand& other = *pair.other;
+  // Made by the caller of a model and given to it, it is an input: another rule's.
+  if (other.is_state() && evidence.caller_of_model() && !evidence.made_inside_model(it)) return std::nullopt;
 
-  const auto frame = evidence.frame_that_made(*inside.it);
-  Cause cause{"created-without-device", frame && made->project ? Confidence::high : Confidence::medium,
-              fmt::format("{} was made on {} because the line says no device ({}), and meets {}.", inside.it->name,
-                          inside.it->device, at(made), with_place(*inside.other)),
+  const Frame& made = *line_without_device(evidence, it);
+  const auto frame = evidence.frame_that_made(it);
+  const bool here = frame && made.project;
+  Cause cause{"created-without-device", here ? Confidence::high : Confidence::medium,
+              fmt::format("{} was made on {} because {} says no device, and meets {}.", it.name, it.device, at(&made),
+                          with_place(other)),
               std::nullopt};
-  if (frame && made->project) {
-    if (auto line = give_device(made->source, device_expression(evidence, *frame, *inside.other))) {
-      cause.fix = Fix{std::move(*line), std::string(made->file), made->line};
+  if (here) {
+    if (auto line = give_device(made.source, device_expression(evidence, *frame, other))) {
+      cause.fix = Fix{std::move(*line), std::string(made.file), made.line};
     }
   }
-  if (!cause.fix) cause.fix = move_where_named(evidence, *inside.it, *inside.other);
+  if (!cause.fix) cause.fix = move_where_named(evidence, it, other);
   return cause;
 }
 

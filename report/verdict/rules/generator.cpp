@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
 
 namespace devtrace::report::causes::rules {
 
@@ -19,12 +20,16 @@ std::optional<Cause> generator(const Evidence& evidence) {
                           "serves its own device.",
                           found, wanted),
               std::nullopt};
+  // The line that draws is not the one to change, and where the generator was made is not in the evidence.
   const bool specific = wanted == "cuda" && evidence.current_device.starts_with("cuda:");
   if (const auto frame = innermost_project(evidence.stack)) {
-    const Frame& here = evidence.stack[*frame];
-    cause.fix =
-        Fix{fmt::format("generator = torch.Generator(device=\"{}\")", specific ? evidence.current_device : wanted),
-            std::string(here.file), here.line};
+    const auto name = keyword_argument(evidence.stack[*frame].source, "generator");
+    if (name && is_reference(*name)) {
+      cause.fix = Fix{fmt::format("{0} = torch.Generator(device=\"{1}\")  # where {0} is made", *name,
+                                  specific ? evidence.current_device : wanted),
+                      {},
+                      0};
+    }
   }
   return cause;
 }
