@@ -269,7 +269,8 @@ std::optional<std::string> keyword_argument(std::string_view source, std::string
     if (equals + 1 >= source.size() || source[equals] != '=' || source[equals + 1] == '=') continue;
     const size_t begin = skip_blanks(source, equals + 1);
     size_t end = begin;
-    while (end < source.size() && (scan.depth[end] > scan.depth[at] || (source[end] != ',' && source[end] != ')')))
+    while (end < source.size() && scan.depth[end] >= scan.depth[at] &&
+           (source[end] != ',' || scan.depth[end] > scan.depth[at]))
       ++end;
     return std::string(trimmed(source.substr(begin, end - begin)));
   }

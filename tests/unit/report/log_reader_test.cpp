@@ -1,0 +1,114 @@
+#include "report/log_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/report/data.h"
+
+namespace devtrace::report {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using testing::StartsWith;
+
+const std::string kProcess = "{\"record\":\"process\",\"schema\":1,\"pid\":1}\n";
+
+struct Read {
+  LogReading reading;
+  std::vector<Json> records;
+};
+
+Read read(const std::string& text) {
+  std::istringstream in(text);
+  Read out;
+  out.reading = read_log(in, "a.jsonl", [&](Json&& record) { out.records.push_back(std::move(record)); });
+  return out;
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    read(text);
+  } catch (const LogError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(LogReader, GivesEveryRecordInOrder) {
+  const auto all = read(test::file("private_gpt.jsonl"));
+  ASSERT_THAT(all.records, SizeIs(3));
+  EXPECT_EQ(all.records[1].at("operation"), "aten::index_select");
+  EXPECT_THAT(all.reading.warnings, IsEmpty());
+  EXPECT_TRUE(all.reading.ended);
+}
+
+TEST(LogReader, ToleratesATornLastLineAndSaysSo) {
+  const auto torn = read(kProcess + "{\"record\":\"finding\",\"id\":1}\n{\"record\":\"fin");
+  EXPECT_THAT(torn.records, SizeIs(2));
+  EXPECT_THAT(torn.reading.warnings, ElementsAre(StartsWith("a.jsonl:3: the last line is cut off")));
+  EXPECT_FALSE(torn.reading.ended);
+}
+
+TEST(LogReader, ReadsAWholeLastLineWithoutItsEnd) {
+  const auto all = read(kProcess + "{\"record\":\"end\"}");
+  EXPECT_THAT(all.records, SizeIs(2));
+  EXPECT_THAT(all.reading.warnings, IsEmpty());
+}
+
+TEST(LogReader, LeavesOutWhatIsNoRecordInTheMiddle) {
+  const auto all = read(kProcess + "nonsense\n[1]\n{\"record\":\"comet\"}\n\n");
+  EXPECT_THAT(all.records, SizeIs(2)) << "records it does not know are given on";
+  EXPECT_THAT(all.reading.warnings, ElementsAre(StartsWith("a.jsonl:2: "), StartsWith("a.jsonl:3: ")));
+}
+
+TEST(LogReader, ReplacesBytesThatAreNoUtf8) {
+  const auto all = read(kProcess + "{\"record\":\"finding\",\"operation\":\"a\xFF\"}\n");
+  ASSERT_THAT(all.records, SizeIs(2));
+  EXPECT_EQ(all.records[1].at("operation"), "a\uFFFD");
+}
+
+TEST(LogReader, RefusesWhatIsNoLogNamingFileAndLine) {
+  EXPECT_THAT(error_of(""), HasSubstr("a.jsonl: empty"));
+  EXPECT_THAT(error_of("\n\n"), HasSubstr("a.jsonl: empty"));
+  EXPECT_THAT(error_of("hello\nworld\n"), StartsWith("a.jsonl:1: not a devtrace log"));
+  EXPECT_THAT(error_of("\x7f"
+                       "ELF\x02\x01"),
+              StartsWith("a.jsonl:1: not a devtrace log"));
+  EXPECT_THAT(error_of("{\"event\":\"x\"}\n"), StartsWith("a.jsonl:1: not a devtrace log"));
+  EXPECT_THAT(error_of("{\"record\":\"process\"}\n"), HasSubstr("no schema number"));
+  EXPECT_THAT(error_of("{\"record\":\"process\",\"schema\":2}\n"), HasSubstr("schema 2"));
+}
+
+TEST(LogReader, RefusesWhatWouldHarmIt) {
+  const std::string deep = std::string(1 << 20, '[') + std::string(1 << 20, ']');
+  EXPECT_THAT(error_of(deep), StartsWith("a.jsonl:1: not a devtrace log"));
+  EXPECT_THAT(read(kProcess + "{\"x\":" + deep + "}\n").reading.warnings, SizeIs(1));
+  std::string wide = "{\"record\":\"finding\"";
+  for (int field = 0; field < 200000; ++field) wide += ",\"" + std::to_string(field) + "\":1";
+  EXPECT_THAT(read(kProcess + wide + "}\n").reading.warnings, SizeIs(1))
+      << "ordered_json is quadratic in an object's fields";
+}
+
+TEST(LogReader, PassesOverAHugeLine) {
+  const auto all = read(kProcess + std::string(kLongestLine + 10, 'x') + "\n{\"record\":\"end\"}\n");
+  EXPECT_THAT(all.records, SizeIs(2));
+  EXPECT_THAT(all.reading.warnings, ElementsAre(StartsWith("a.jsonl:2: a line of more than 64 MiB")));
+}
+
+TEST(LogReader, StopsComplainingAtSomePoint) {
+  std::string text = kProcess;
+  for (int line = 0; line < 1000; ++line) text += "nonsense\n";
+  EXPECT_THAT(read(text).reading.warnings, SizeIs(21));
+}
+
+TEST(LogsAt, NamesWhatIsMissing) {
+  EXPECT_THROW(logs_at("tests/data/no-such-file"), LogError);
+  EXPECT_THROW(logs_at("tests/unit"), LogError) << "a folder without logs";
+  EXPECT_THAT(logs_at("tests/data"), SizeIs(3));
+}
+
+}  // namespace
+}  // namespace devtrace::report

@@ -1,0 +1,102 @@
+#include "report/verdict/source_line.h"
+
+#include <gtest/gtest.h>
+
+namespace devtrace::report::causes {
+namespace {
+
+TEST(Reads, FindsWholeWordsThatAreRead) {
+  EXPECT_EQ(reads("y = f(x, xx, a.x, x=1, 'x')  # x", "x"), 1);
+  EXPECT_EQ(reads("x = x + 1", "x"), 1);
+  EXPECT_EQ(reads("x[i] = y", "i"), 1);
+  EXPECT_EQ(reads("f(x.shape[0], x.device)", "x"), 0) << "only asks about it";
+  EXPECT_EQ(reads("f(batch['ids'])", "batch[\"ids\"]"), 1) << "either quote";
+  EXPECT_EQ(reads("y = f(x == 1)", "x"), 1);
+}
+
+TEST(ReplaceRead, RewritesTheOnlyRead) {
+  EXPECT_EQ(
+      replace_read("    presents = torch.cat((presents, kv_cache), dim=0)", "presents", "presents.to(kv_cache.device)"),
+      "presents = torch.cat((presents.to(kv_cache.device), kv_cache), dim=0)");
+  EXPECT_EQ(replace_read("f(x, x)", "x", "y"), std::nullopt) << "which?";
+  EXPECT_EQ(replace_read("f(a", "a", "b"), std::nullopt) << "a statement that was cut";
+  EXPECT_EQ(replace_read("f('a", "a", "b"), std::nullopt);
+}
+
+TEST(ReplaceRead, LeavesWhatIsWrittenTo) {
+  EXPECT_EQ(replace_read("x.add_(y)", "x", "x.to(y.device)"), std::nullopt);
+  EXPECT_EQ(replace_read("torch.add(a, b, out=x)", "x", "x.to(y.device)"), std::nullopt);
+  EXPECT_EQ(replace_read("x.add_(y)", "y", "y.to(x.device)"), "x.add_(y.to(x.device))");
+}
+
+TEST(CalleeOf, NamesWhatIsCalledWithIt) {
+  EXPECT_EQ(callee_of("out = self.model(**encoded).last", "encoded"), "self.model");
+  EXPECT_EQ(callee_of("out = model(f(x))", "x"), "f");
+  EXPECT_EQ(callee_of("out = models[0](x)", "x"), std::nullopt);
+  EXPECT_EQ(callee_of("out = make().model(x)", "x"), std::nullopt);
+  EXPECT_EQ(callee_of("out = (x + 1)", "x"), std::nullopt);
+}
+
+TEST(GiveDevice, AddsOrReplacesWhatMeansTheDefault) {
+  EXPECT_EQ(give_device("m = torch.ones(n, 1)", "x.device"), "m = torch.ones(n, 1, device=x.device)");
+  EXPECT_EQ(give_device("m = torch.ones(n,)", "x.device"), "m = torch.ones(n, device=x.device,)");
+  EXPECT_EQ(give_device("m = torch.arange(x.shape[1]).unsqueeze(0)", "x.device"),
+            "m = torch.arange(x.shape[1], device=x.device).unsqueeze(0)");
+  EXPECT_EQ(give_device("m = torch.ones(n, device='cuda')", "x.device"), "m = torch.ones(n, device=x.device)");
+  EXPECT_EQ(give_device("m = torch.ones(n, device=d)", "x.device"), std::nullopt);
+  EXPECT_EQ(give_device("m = torch.ones(n) + torch.zeros(n)", "x.device"), std::nullopt) << "which?";
+  EXPECT_EQ(give_device("m = np.ones(n)", "x.device"), std::nullopt);
+}
+
+TEST(SaysDevice, SeesArgumentsAndMoves) {
+  EXPECT_FALSE(says_device("m = torch.ones(n)"));
+  EXPECT_TRUE(says_device("m = torch.ones(n, device=d)"));
+  EXPECT_TRUE(says_device("m = torch.ones(n).to(d)"));
+}
+
+TEST(RedirectMove, ChangesTheOnlyMove) {
+  EXPECT_EQ(redirect_move("x = x.to(self.device)", "m.device"), "x = x.to(m.device)");
+  EXPECT_EQ(redirect_move("x = x.to('cuda:0', non_blocking=True)", "m.device"),
+            "x = x.to(m.device, non_blocking=True)");
+  EXPECT_EQ(redirect_move("x = x.cuda()", "m.device"), "x = x.to(m.device)");
+  EXPECT_EQ(redirect_move("x = x.to(torch.float16)", "m.device"), std::nullopt) << "a type, no device";
+  EXPECT_EQ(redirect_move("x, y = x.cuda(), y.cuda()", "m.device"), std::nullopt) << "which?";
+}
+
+TEST(SaysCurrentDevice, IsCudaWithoutANumber) {
+  EXPECT_TRUE(says_current_device("x = x.cuda()"));
+  EXPECT_TRUE(says_current_device("x = x.to(\"cuda\")"));
+  EXPECT_TRUE(says_current_device("x = torch.ones(3, device='cuda')"));
+  EXPECT_FALSE(says_current_device("x = x.to('cuda:1')"));
+  EXPECT_FALSE(says_current_device("x = x.cuda(1)"));
+}
+
+TEST(KeywordArgument, TakesTheWholeExpression) {
+  EXPECT_EQ(keyword_argument("torch.rand(4, generator=self.rng)", "generator"), "self.rng");
+  EXPECT_EQ(keyword_argument("torch.rand(4, generator=make(1, 2), out=x)", "generator"), "make(1, 2)");
+  EXPECT_EQ(keyword_argument("generator = 4", "generator"), std::nullopt);
+}
+
+TEST(IsReference, TakesNamesAttributesAndElements) {
+  for (const char* yes : {"x", "self.cache", "batch[\"ids\"]", "past[0][1]", "a.b[0].c"})
+    EXPECT_TRUE(is_reference(yes)) << yes;
+  for (const char* no : {"", "1", "f(x)", "a + b", "a.", "x[", "\"s\""}) EXPECT_FALSE(is_reference(no)) << no;
+}
+
+// Nothing that a source line may hold makes any of them fail.
+TEST(AnySource, IsTaken) {
+  for (const char* source : {"", "(((((", ")))))", "'", "\"\"\"", "'\\", "x = = =", "torch.ones(", "torch.ones()",
+                             ".to(", ".to()", "\xff\xfe", "torch.ones(n, device=", "f(x,generator="}) {
+    reads(source, "x");
+    replace_read(source, "x", "y");
+    callee_of(source, "x");
+    give_device(source, "d");
+    redirect_move(source, "d");
+    says_current_device(source);
+    keyword_argument(source, "generator");
+    is_reference(source);
+  }
+}
+
+}  // namespace
+}  // namespace devtrace::report::causes

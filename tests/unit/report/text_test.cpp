@@ -1,0 +1,91 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "report/markdown.h"
+#include "tests/unit/report/data.h"
+
+namespace devtrace::report {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+TEST(Text, SaysWhatWhereWhenceAndWhatToChange) {
+  const auto it = test::sample("private_gpt.jsonl");
+  const std::string report = text(it.process, it.finding, false, "devtrace-4242.html");
+  const auto lines = test::lines_of(report);
+  EXPECT_LE(lines.size(), 25u);
+  EXPECT_THAT(lines.front(),
+              StartsWith("==4242==devtrace: refused-op: aten::index_select was given tensors on cuda:1 and cuda:0"));
+  for (const char* part :
+       {"input_ids", "embeddings.word_embeddings.weight", "at EmbeddingComponent.embed (embedding_component.py:41)",
+        "tokens = self.model(**encoded).last_hidden_state",
+        "input_ids moved cpu → cuda:0 in EmbeddingComponent.embed (embedding_component.py:40)",
+        "encoded = {key: value.to(self.model.device) for key, value in batch.items()}", "rehearsal",
+        "devtrace-4242.html"}) {
+    EXPECT_THAT(report, HasSubstr(part));
+  }
+  EXPECT_THAT(lines.back(), StartsWith("SUMMARY: devtrace: refused-op embedding_component.py:41 in "
+                                       "EmbeddingComponent.embed: input_ids on cuda:0, "));
+}
+
+TEST(Text, HasEscapeCodesOnlyWhenAsked) {
+  const auto it = test::sample("private_gpt.jsonl");
+  EXPECT_THAT(text(it.process, it.finding, false, ""), Not(HasSubstr("\033")));
+  EXPECT_THAT(text(it.process, it.finding, true, ""), HasSubstr("\033["));
+}
+
+TEST(Text, ObeysNothingThatAProgramPutsIntoNames) {
+  const auto it = test::sample("hostile.jsonl");
+  const std::string report = text(it.process, it.finding, false, "x\033]0;title\a.html");
+  for (const char c : report) EXPECT_FALSE((c >= 0 && c < 0x20 && c != '\n') || c == 0x7F) << int(c);
+  EXPECT_THAT(report, Not(HasSubstr("\u202e")));
+  EXPECT_LE(test::lines_of(report).size(), 40u);
+  EXPECT_LE(report.size(), 8000u) << "a name of 28,000 characters";
+}
+
+TEST(Text, SaysWhatIsNotKnown) {
+  const std::string report =
+      text(Json::object(), Json({{"record", "finding"}, {"kind", "refused-op"}, {"message", "Expected all tensors"}}),
+           false, "");
+  EXPECT_THAT(report, HasSubstr("no Python frame could be read"));
+  EXPECT_THAT(report, HasSubstr("Expected all tensors"));
+  EXPECT_THAT(report, HasSubstr("SUMMARY: devtrace: refused-op"));
+}
+
+TEST(Text, TakesAnythingForARecord) {
+  for (const Json& odd : {Json(nullptr), Json(5), Json::array(),
+                          Json({{"operands", {1, nullptr}}, {"python", {nullptr, 5}}, {"cause", {{"because", 5}}}})}) {
+    EXPECT_THAT(text(odd, odd, true, ""), HasSubstr("SUMMARY"));
+    EXPECT_THAT(markdown(odd, odd), HasSubstr("###"));
+  }
+}
+
+TEST(Markdown, HoldsTheAnswerAndTheStacks) {
+  const auto it = test::sample("private_gpt.jsonl");
+  const std::string report = markdown(it.process, it.finding);
+  for (const char* part :
+       {"### aten::index\\_select was given tensors on cuda:1 and cuda:0", "| `input_ids` | `cuda:0` |",
+        "**Fix** at `embedding_component.py:40`", "<summary>Failing call</summary>",
+        "> EmbeddingComponent.embed (embedding_component.py:41)", "devtrace fingerprint `5a5d275d57563f0e`"}) {
+    EXPECT_THAT(report, HasSubstr(part));
+  }
+}
+
+TEST(Markdown, KeepsHostileTextInsideItsFences) {
+  Json finding = {
+      {"kind", "refused-op"},
+      {"operation", "<img src=x> [a](http://b) @all"},
+      {"operands", {{{"name", "a`b|c"}, {"device", "cpu"}}}},
+      {"python",
+       {{{"file", "f.py"}, {"line", 1}, {"function", "f"}, {"source", "```\n# heading"}, {"project", true}}}}};
+  const std::string report = markdown(Json::object(), finding);
+  EXPECT_THAT(report, HasSubstr("### \\<img src=x\\> \\[a\\](http://b) \\@all"));
+  EXPECT_THAT(report, HasSubstr("``a`b\\|c``"));
+  EXPECT_THAT(report, HasSubstr("````python\n```\n# heading\n````"));
+}
+
+}  // namespace
+}  // namespace devtrace::report
