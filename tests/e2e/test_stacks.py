@@ -5,6 +5,7 @@ To try another version, put its interpreter on PATH as python3.N or into pyenv."
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -143,6 +144,49 @@ def test_other_versions_are_left_alone_and_said(path):
     captured_nothing, status = done.stdout.splitlines()
     assert captured_nothing == "True"
     assert status.startswith("CPython 3.") and status.endswith("; native frames only")
+
+
+WRONG = """
+import ctypes, sys
+probe = ctypes.CDLL(sys.argv[1])
+out = ctypes.create_string_buffer(1000)
+def inner(): return probe.probe_capture()
+def outer(): return inner()
+for _ in range(200): outer()
+print(outer())
+probe.probe_status(out, 1000)
+print(out.value.decode())
+"""
+
+
+@pytest.mark.parametrize(
+    "field, old, new, why",  # the wrong value up to 3.10, and from 3.11 on
+    [
+        ("code_first_line", 36, 60, "a line differs"),
+        ("code_name", 104, 112, "a function's name differs"),
+        ("code_filename", 112, 128, "a file name differs"),
+        ("frame_instruction", 100, 40, "a line differs|another function was read"),
+        ("frame_previous", 0, 16, "does not look like frames"),
+        ("frame_code", 24, 24, "does not look like frames"),
+        ("frame_code", 65528, 65528, "does not look like frames"),
+        ("code_line_table", 112, 112, "does not look like frames"),
+    ],
+)
+@pytest.mark.parametrize("minor", [minor for minor in SUPPORTED if minor < 13])  # 3.13 describes itself
+def test_a_layout_that_does_not_hold_is_given_up_and_said(minor, field, old, new, why):
+    path = next((path for found, path in READABLE if found == minor), None)
+    if path is None:
+        pytest.skip(f"no CPython 3.{minor} on PATH or in pyenv ({pyenv_root()})")
+    done = subprocess.run(
+        [path, "-I", "-c", WRONG, PROBE.with_name("stack_probe_wrong_layout.so")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "DEVTRACE_TEST_LAYOUT": f"{field}:{old if minor < 11 else new}"},
+    )
+    assert done.returncode == 0, f"{done.returncode} {done.stderr}"
+    stack, status = done.stdout.splitlines()
+    assert re.search(why, status) and status.endswith("; native frames only")
+    assert stack == "0"
 
 
 def test_the_library_needs_nothing_of_python():

@@ -13,7 +13,11 @@ STACKS_SHARED := -shared -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL
 $(BUILD)/tests/stack_probe.so: $(BUILD)/obj/tests/e2e/stack_probe.o $(STACKS_OBJS) .cache/libunwind/lib/libunwind.a
 	@mkdir -p $(@D)
 	$(CXX) $(STACKS_SHARED) -o $@ $(filter %.o,$^) $(STACKS_LIBS)
-e2e: $(BUILD)/tests/stack_probe.so
+# The same with rows of layouts that a test can make wrong.
+$(BUILD)/tests/stack_probe_wrong_layout.so: $(BUILD)/obj/tests/e2e/stack_probe.o $(BUILD)/obj/tests/e2e/stack_probe_wrong_layout.o $(STACKS_OBJS)
+	@mkdir -p $(@D)
+	$(CXX) $(STACKS_SHARED) -Wl,--wrap=_ZN8devtrace6stacks9layout_ofEi -o $@ $(filter %.o,$^) $(STACKS_LIBS)
+e2e: $(BUILD)/tests/stack_probe.so $(BUILD)/tests/stack_probe_wrong_layout.so
 
 STACKS_TEST_OBJS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/unit/tracker/stacks_*.cpp))
 $(STACKS_TEST_OBJS): EXTRA_CXXFLAGS += -isystem .cache/libunwind/include

@@ -159,15 +159,17 @@ int try_this_stack() {
   if (!memory.usable()) return 0;
   int frames = 0;
   bool good = true;
-  size_t foreign = 0;
+  LeftOut left_out;
   const WalkEnd end = walk(
       reader.layout, memory, reader.code_type, thread,
       [&](const RawFrame& frame) {
         ++frames;
         good = good && readable_code(memory, frame.code);
       },
-      &foreign);
-  return good && foreign == 0 && end != WalkEnd::kBroken ? frames : -1;
+      &left_out);
+  // Frames of which not one has begun are no stack either.
+  const bool none_began = frames == 0 && left_out.in_set_up != 0;
+  return good && left_out.foreign == 0 && !none_began && end != WalkEnd::kBroken ? frames : -1;
 }
 
 // --- Finding a Python

@@ -33,11 +33,11 @@ struct PlainMemory {
   }
 };
 
-// Calls visit(RawFrame) for each frame, innermost first. `code_type` is the address of PyCode_Type: a frame that runs
-// anything else is left out, and counted in *foreign if that is not null.
+// Calls visit(RawFrame) for each frame that Python itself would show, innermost first. `code_type` is the address of
+// PyCode_Type. What is left out is counted in *left_out if that is not null.
 template <class Memory, class Visit>
 inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_type, uintptr_t thread, Visit&& visit,
-                    size_t* foreign = nullptr) {
+                    LeftOut* left_out = nullptr) {
   constexpr size_t kMaxSteps =
       16 * kMaxDepth;  // shims and frames in set-up count here only; ends a ring, if memory holds one
   uintptr_t frame;
@@ -65,7 +65,7 @@ inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_t
     }
     bool counts = type == code_type;
     if (!counts) {
-      if (foreign != nullptr) ++*foreign;
+      if (left_out != nullptr) ++left_out->foreign;
     } else if (layout.instruction == Instruction::kPointer) {
       uintptr_t instruction;
       int32_t first;  // in code units
@@ -75,6 +75,7 @@ inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_t
       }
       raw.offset = static_cast<int64_t>(instruction - raw.code - layout.code_instructions);
       counts = owner == kOwnedByGenerator || raw.offset >= 2 * static_cast<int64_t>(first);
+      if (!counts && left_out != nullptr) ++left_out->in_set_up;
     } else {
       int32_t index;
       if (!memory.read(frame + layout.frame_instruction, index)) return WalkEnd::kBroken;
