@@ -1,0 +1,36 @@
+// What the stand-ins of the mathematics libraries share: handles with a stream, and launches that are recorded but not
+// computed.
+#pragma once
+
+#include "driver_aliases.inc"
+#pragma GCC visibility push(default)
+#include <cuda.h>
+#pragma GCC visibility pop
+
+// Records work of a library on a stream, as a kernel of that name; in libcuda.
+extern "C" CUresult devtrace_sim_library_launch(const char* name, CUstream stream);
+
+namespace devtrace::sim::library {
+
+// The object behind every opaque handle that a library gives out, and behind its descriptors (zeroed).
+struct Object {
+  void* magic = nullptr;
+  CUstream stream = nullptr;
+  int modes[8] = {};
+  size_t numbers[8] = {};
+  void* pointers[8] = {};
+};
+
+Object* make();  // null when there is no device
+bool alive(const void* handle);
+bool destroy(const void* handle);  // false when it was not alive
+inline Object* object(const void* handle) {
+  return static_cast<Object*>(const_cast<void*>(handle));
+}
+
+// Records a launch on the handle's stream; zeroes the result codes that the library would have written (device memory
+// is host memory here). Each of these is false or zero when nothing was wrong.
+bool launch(const char* name, const void* handle);
+void succeed(int* info, long long count);
+
+}  // namespace devtrace::sim::library

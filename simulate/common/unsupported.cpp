@@ -1,0 +1,13 @@
+// Where every symbol without an implementation ends (tools/standin.py writes the jumps).
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+// Returns `code`. Says the name once, and only when asked: PyTorch probes for much that it can do without.
+extern "C" int devtrace_sim_unsupported(const char* name, char* said, int code) {
+  if (!__atomic_exchange_n(said, 1, __ATOMIC_RELAXED)) {
+    const char* verbose = std::getenv("DEVTRACE_SIM_VERBOSE");
+    if (verbose && !std::strcmp(verbose, "1")) std::fprintf(stderr, "devtrace: not simulated: %s\n", name);
+  }
+  return code;
+}

@@ -1,0 +1,214 @@
+// cuBLASLt: descriptors keep their attributes, the heuristic offers one algorithm without workspace, products are
+// recorded.
+#include <cstring>
+
+#include "simulate/common/library.h"
+#pragma GCC visibility push(default)
+#include <cublasLt.h>
+#pragma GCC visibility pop
+
+namespace lib = devtrace::sim::library;
+
+namespace {
+
+// The opaque descriptors are public structs that programs may also put on their stack (…Init): attributes are kept in
+// their own words by index, which is all that a Get needs to give back what a Set put in.
+template <typename T>
+cublasStatus_t attribute_set(T* descriptor, int attribute, const void* value, size_t size) {
+  constexpr int kWords = sizeof(T) / 8;
+  if (!descriptor || !value) return CUBLAS_STATUS_INVALID_VALUE;
+  if (attribute >= 0 && attribute < kWords && size <= 8) {
+    auto* words = reinterpret_cast<char*>(descriptor);
+    std::memset(words + attribute * 8, 0, 8);
+    std::memcpy(words + attribute * 8, value, size);
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename T>
+cublasStatus_t attribute_get(T* descriptor, int attribute, void* value, size_t size, size_t* written) {
+  constexpr int kWords = sizeof(T) / 8;
+  if (!descriptor) return CUBLAS_STATUS_INVALID_VALUE;
+  if (written) *written = size;
+  if (value && attribute >= 0 && attribute < kWords && size <= 8)
+    std::memcpy(value, reinterpret_cast<const char*>(descriptor) + attribute * 8, size);
+  else if (value)
+    std::memset(value, 0, size);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename T>
+cublasStatus_t create(T** out) {
+  if (!out) return CUBLAS_STATUS_INVALID_VALUE;
+  *out = new T{};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename T>
+cublasStatus_t destroy(T* descriptor) {
+  delete descriptor;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+cublasStatus_t CUBLASWINAPI cublasLtCreate(cublasLtHandle_t* handle) {
+  if (!handle) return CUBLAS_STATUS_INVALID_VALUE;
+  *handle = reinterpret_cast<cublasLtHandle_t>(lib::make());
+  return *handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
+}
+cublasStatus_t CUBLASWINAPI cublasLtDestroy(cublasLtHandle_t handle) {
+  return lib::destroy(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
+}
+size_t CUBLASWINAPI cublasLtGetVersion(void) {
+  return CUBLAS_VERSION;
+}
+size_t CUBLASWINAPI cublasLtGetCudartVersion(void) {
+  return CUDA_VERSION;
+}
+cublasStatus_t CUBLASWINAPI cublasLtGetProperty(libraryPropertyType type, int* value) {
+  if (!value) return CUBLAS_STATUS_INVALID_VALUE;
+  *value = type == MAJOR_VERSION ? CUBLAS_VER_MAJOR : type == MINOR_VERSION ? CUBLAS_VER_MINOR : CUBLAS_VER_PATCH;
+  return CUBLAS_STATUS_SUCCESS;
+}
+const char* CUBLASWINAPI cublasLtGetStatusName(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_SUCCESS ? "CUBLAS_STATUS_SUCCESS" : "CUBLAS_STATUS_ERROR";
+}
+const char* CUBLASWINAPI cublasLtGetStatusString(cublasStatus_t status) {
+  return cublasLtGetStatusName(status);
+}
+
+// A cuBLAS handle may be given as a cuBLASLt handle, so the handle is not looked up here; the stream is an argument.
+cublasStatus_t CUBLASWINAPI cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void*, const void* a,
+                                           cublasLtMatrixLayout_t, const void* b, cublasLtMatrixLayout_t, const void*,
+                                           const void*, cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t,
+                                           const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t stream) {
+  if (!operation || !a || !b || !d) return CUBLAS_STATUS_INVALID_VALUE;
+  return devtrace_sim_library_launch("cublasLtMatmul", stream) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatrixTransform(cublasLtHandle_t, cublasLtMatrixTransformDesc_t, const void*,
+                                                    const void*, cublasLtMatrixLayout_t, const void*, const void*,
+                                                    cublasLtMatrixLayout_t, void*, cublasLtMatrixLayout_t,
+                                                    cudaStream_t stream) {
+  return devtrace_sim_library_launch("cublasLtMatrixTransform", stream) ? CUBLAS_STATUS_EXECUTION_FAILED
+                                                                        : CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t CUBLASWINAPI cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                                           cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                                           cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                                           cublasLtMatmulPreference_t, int wanted,
+                                                           cublasLtMatmulHeuristicResult_t results[], int* found) {
+  if (wanted < 1 || !results || !found) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memset(results, 0, sizeof *results);
+  results[0].state = CUBLAS_STATUS_SUCCESS;
+  results[0].wavesCount = 1;
+  *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+                                                    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                                    cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulHeuristicResult_t* result) {
+  if (!algorithm || !result) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memset(result, 0, sizeof *result);
+  result->algo = *algorithm;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t CUBLASWINAPI cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType, uint64_t, uint64_t,
+                                                       int64_t) {
+  return create(layout);
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t layout, size_t size, cudaDataType,
+                                                              uint64_t, uint64_t, int64_t) {
+  std::memset(layout, 0, size);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  return destroy(layout);
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                             cublasLtMatrixLayoutAttribute_t attribute,
+                                                             const void* value, size_t size) {
+  return attribute_set(layout, attribute, value, size);
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatrixLayoutGetAttribute(cublasLtMatrixLayout_t layout,
+                                                             cublasLtMatrixLayoutAttribute_t attribute, void* value,
+                                                             size_t size, size_t* written) {
+  return attribute_get(layout, attribute, value, size, written);
+}
+
+cublasStatus_t CUBLASWINAPI cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* descriptor, cublasComputeType_t,
+                                                     cudaDataType_t) {
+  return create(descriptor);
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t descriptor, size_t size,
+                                                            cublasComputeType_t, cudaDataType_t) {
+  std::memset(descriptor, 0, size);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t descriptor) {
+  return destroy(descriptor);
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor,
+                                                           cublasLtMatmulDescAttributes_t attribute, const void* value,
+                                                           size_t size) {
+  return attribute_set(descriptor, attribute, value, size);
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatmulDescGetAttribute(cublasLtMatmulDesc_t descriptor,
+                                                           cublasLtMatmulDescAttributes_t attribute, void* value,
+                                                           size_t size, size_t* written) {
+  return attribute_get(descriptor, attribute, value, size, written);
+}
+
+cublasStatus_t CUBLASWINAPI cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  return create(preference);
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t preference, size_t size) {
+  std::memset(preference, 0, size);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  return destroy(preference);
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                                 cublasLtMatmulPreferenceAttributes_t attribute,
+                                                                 const void* value, size_t size) {
+  return attribute_set(preference, attribute, value, size);
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatmulPreferenceGetAttribute(cublasLtMatmulPreference_t preference,
+                                                                 cublasLtMatmulPreferenceAttributes_t attribute,
+                                                                 void* value, size_t size, size_t* written) {
+  return attribute_get(preference, attribute, value, size, written);
+}
+
+cublasStatus_t CUBLASWINAPI cublasLtMatrixTransformDescCreate(cublasLtMatrixTransformDesc_t* descriptor, cudaDataType) {
+  return create(descriptor);
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatrixTransformDescDestroy(cublasLtMatrixTransformDesc_t descriptor) {
+  return destroy(descriptor);
+}
+cublasStatus_t CUBLASWINAPI cublasLtMatrixTransformDescSetAttribute(cublasLtMatrixTransformDesc_t descriptor,
+                                                                    cublasLtMatrixTransformDescAttributes_t attribute,
+                                                                    const void* value, size_t size) {
+  return attribute_set(descriptor, attribute, value, size);
+}
+cublasStatus_t CUBLASWINAPI cublasLtHeuristicsCacheSetCapacity(size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t CUBLASWINAPI cublasLtHeuristicsCacheGetCapacity(size_t* capacity) {
+  if (!capacity) return CUBLAS_STATUS_INVALID_VALUE;
+  *capacity = 0;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t CUBLASWINAPI cublasLtLoggerSetLevel(int) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t CUBLASWINAPI cublasLtLoggerSetMask(int) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // extern "C"

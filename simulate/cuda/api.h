@@ -1,0 +1,18 @@
+// What every file of the driver API includes.
+#pragma once
+
+#include "simulate/common/cuda_headers.h"
+#include "simulate/model/device.h"
+
+namespace sim = devtrace::sim;
+
+// Returns from the calling function when the expression is an error.
+#define TRY(expression)                                  \
+  do {                                                   \
+    if (CUresult failed_ = (expression)) return failed_; \
+  } while (0)
+
+// Every device call first: cuInit done, no fork since.
+inline CUresult ready() {
+  return sim::initialized() && !sim::forked() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+}

@@ -1,0 +1,220 @@
+// Contexts of the driver API.
+#include "simulate/cuda/api.h"
+#include "simulate/model/capture.h"
+#include "simulate/model/stream.h"
+
+namespace {
+
+bool alive(CUcontext context) {
+  return sim::handles<CUctx_st>().has(context);
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  TRY(ready());
+  if (!context) return CUDA_ERROR_INVALID_VALUE;
+  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  return sim::retain_primary(device, context);
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
+  TRY(ready());
+  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  return sim::release_primary(device);
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
+  TRY(ready());
+  if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
+  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *flags = sim::device(device).flags;
+  *active = sim::device(device).retained > 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) {
+  TRY(ready());
+  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  sim::device(device).flags = flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device) {
+  TRY(ready());
+  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (CUcontext primary = sim::device(device).primary) {
+    sim::synchronize_context(primary);
+    sim::device(device).retained = 0;
+    primary->sticky = CUDA_SUCCESS;
+    primary->peers = 0;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxCreate(CUcontext* context, CUctxCreateParams*, unsigned int flags, CUdevice device) {
+  TRY(ready());
+  if (!context) return CUDA_ERROR_INVALID_VALUE;
+  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *context = sim::create_context(device, flags, false);
+  return sim::push_current(*context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult CUDAAPI cuCtxDestroy(CUcontext context) {
+  TRY(ready());
+  if (!alive(context) || context->primary) return CUDA_ERROR_INVALID_CONTEXT;
+  sim::synchronize_context(context);
+  if (sim::current() == context) sim::pop_current();
+  sim::destroy_context(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetCurrent(CUcontext* context) {
+  TRY(ready());
+  if (!context) return CUDA_ERROR_INVALID_VALUE;
+  *context = sim::current();
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxSetCurrent(CUcontext context) {
+  TRY(ready());
+  if (context && !alive(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  sim::set_current(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxPushCurrent(CUcontext context) {
+  TRY(ready());
+  if (!alive(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  return sim::push_current(context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult CUDAAPI cuCtxPopCurrent(CUcontext* context) {
+  TRY(ready());
+  CUcontext popped = sim::pop_current();
+  if (!popped) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context) *context = popped;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetDevice(CUdevice* device) {
+  REQUIRE_CONTEXT(context);
+  if (!device) return CUDA_ERROR_INVALID_VALUE;
+  *device = context->device;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
+  TRY(ready());
+  if (!device) return CUDA_ERROR_INVALID_VALUE;
+  if (!context) return cuCtxGetDevice(device);
+  if (!alive(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  *device = context->device;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetFlags(unsigned int* flags) {
+  REQUIRE_CONTEXT(context);
+  if (!flags) return CUDA_ERROR_INVALID_VALUE;
+  *flags = context->primary ? sim::device(context->device).flags.load() : context->flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxSetFlags(unsigned int flags) {
+  REQUIRE_CONTEXT(context);
+  context->flags = flags;
+  if (context->primary) sim::device(context->device).flags = flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long* id) {
+  TRY(ready());
+  if (!id) return CUDA_ERROR_INVALID_VALUE;
+  if (!context) context = sim::current();
+  if (!alive(context)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  *id = context->id;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxSynchronize(void) {
+  REQUIRE_CONTEXT(context);
+  TRY(sim::check_unsafe());
+  sim::synchronize_context(context);
+  return static_cast<CUresult>(context->sticky.load());
+}
+
+CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext context) {
+  if (!context) return cuCtxSynchronize();
+  TRY(ready());
+  if (!alive(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  TRY(sim::check_unsafe());
+  sim::synchronize_context(context);
+  return static_cast<CUresult>(context->sticky.load());
+}
+
+CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
+  REQUIRE_CONTEXT(context);
+  if (limit < 0 || limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
+  context->limits[limit] = value;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetLimit(size_t* value, CUlimit limit) {
+  REQUIRE_CONTEXT(context);
+  if (!value || limit < 0 || limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
+  *value = context->limits[limit];
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetCacheConfig(CUfunc_cache* config) {
+  REQUIRE_CONTEXT(context);
+  if (!config) return CUDA_ERROR_INVALID_VALUE;
+  *config = context->cache;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxSetCacheConfig(CUfunc_cache config) {
+  REQUIRE_CONTEXT(context);
+  context->cache = config;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetApiVersion(CUcontext context, unsigned int* version) {
+  TRY(ready());
+  if (!version) return CUDA_ERROR_INVALID_VALUE;
+  if (context && !alive(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  *version = 3020;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  REQUIRE_CONTEXT(context);
+  if (least) *least = 0;
+  if (greatest) *greatest = -5;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxResetPersistingL2Cache(void) {
+  REQUIRE_CONTEXT(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
+  REQUIRE_CONTEXT(context);
+  if (flags) return CUDA_ERROR_INVALID_VALUE;
+  if (!alive(peer)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!sim::can_access_peer(context->device, peer->device)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  uint32_t bit = 1u << peer->device;
+  return context->peers.fetch_or(bit) & bit ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peer) {
+  REQUIRE_CONTEXT(context);
+  if (!alive(peer)) return CUDA_ERROR_INVALID_CONTEXT;
+  uint32_t bit = 1u << peer->device;
+  return context->peers.fetch_and(~bit) & bit ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+}
+
+}  // extern "C"

@@ -1,0 +1,126 @@
+// Devices of the driver API.
+#include <cstdio>
+#include <cstring>
+
+#include "simulate/cuda/api.h"
+#include "simulate/cuda/attributes.h"
+#include "simulate/model/identity.h"
+
+extern "C" {
+
+CUresult CUDAAPI cuInit(unsigned int flags) {
+  return flags ? CUDA_ERROR_INVALID_VALUE : sim::initialize();
+}
+
+CUresult CUDAAPI cuDriverGetVersion(int* version) {
+  if (!version) return CUDA_ERROR_INVALID_VALUE;
+  *version = CUDA_VERSION;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGet(CUdevice* device, int ordinal) {
+  TRY(ready());
+  if (!device) return CUDA_ERROR_INVALID_VALUE;
+  if (!sim::valid_device(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetCount(int* count) {
+  TRY(ready());
+  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  *count = sim::device_count();
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetName(char* name, int length, CUdevice device) {
+  TRY(ready());
+  if (!name || length <= 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  std::snprintf(name, static_cast<size_t>(length), "%s (simulated)", sim::settings().part->name);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  TRY(ready());
+  if (!uuid) return CUDA_ERROR_INVALID_VALUE;
+  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  sim::Uuid u = sim::device_uuid(sim::device(device).physical);
+  std::memcpy(uuid->bytes, u.bytes, sizeof u.bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceTotalMem(size_t* bytes, CUdevice device) {
+  TRY(ready());
+  if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *bytes = sim::settings().memory;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+  TRY(ready());
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (!sim::device_attribute(attribute, device, value)) *value = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
+  TRY(cuDeviceGetAttribute(major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
+  return cuDeviceGetAttribute(minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+}
+
+CUresult CUDAAPI cuDeviceGetPCIBusId(char* id, int length, CUdevice device) {
+  TRY(ready());
+  if (!id || length < 13) return CUDA_ERROR_INVALID_VALUE;
+  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  std::snprintf(id, static_cast<size_t>(length), "0000:%02X:00.0", 0x10 + sim::device(device).physical);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice* device, const char* id) {
+  TRY(ready());
+  if (!device || !id) return CUDA_ERROR_INVALID_VALUE;
+  unsigned domain = 0, bus = 0, slot = 0;
+  if (std::sscanf(id, "%x:%x:%x", &domain, &bus, &slot) < 2) return CUDA_ERROR_INVALID_VALUE;
+  for (int i = 0; i < sim::device_count(); ++i)
+    if (domain == 0 && static_cast<int>(bus) == 0x10 + sim::device(i).physical) {
+      *device = i;
+      return CUDA_SUCCESS;
+    }
+  return CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult CUDAAPI cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
+  TRY(ready());
+  if (!can) return CUDA_ERROR_INVALID_VALUE;
+  if (!sim::valid_device(device) || !sim::valid_device(peer)) return CUDA_ERROR_INVALID_DEVICE;
+  *can = sim::can_access_peer(device, peer);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to) {
+  TRY(ready());
+  if (!value || from == to) return CUDA_ERROR_INVALID_VALUE;
+  if (!sim::valid_device(from) || !sim::valid_device(to)) return CUDA_ERROR_INVALID_DEVICE;
+  bool peer = sim::can_access_peer(from, to);
+  *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ? 0 : peer;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetTexture1DLinearMaxWidth(size_t* width, CUarray_format, unsigned, CUdevice device) {
+  TRY(ready());
+  if (!width) return CUDA_ERROR_INVALID_VALUE;
+  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *width = 268435456;
+  return CUDA_SUCCESS;
+}
+
+// How a tracer tells a rehearsal from hardware: the number of simulated devices of this machine. Needs no cuInit.
+__attribute__((visibility("default"))) int devtrace_simulation(void) {
+  return sim::settings().gpus;
+}
+
+}  // extern "C"

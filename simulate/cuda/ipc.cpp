@@ -1,0 +1,120 @@
+// Sharing memory and events between processes, by the files behind the devices' arenas.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "simulate/cuda/api.h"
+#include "simulate/model/arena.h"
+#include "simulate/model/memory.h"
+#include "simulate/model/stream.h"
+
+namespace {
+
+struct MemoryTicket {
+  char magic[16] = "devtrace-ipc-1";
+  int pid, file, physical_device;
+  size_t offset, size;
+};
+static_assert(sizeof(MemoryTicket) <= sizeof(CUipcMemHandle));
+
+struct EventTicket {
+  char magic[16] = "devtrace-evt-1";
+  int pid;
+  CUevent event;
+};
+static_assert(sizeof(EventTicket) <= sizeof(CUipcEventHandle));
+
+constexpr size_t kPage = 4096;
+
+}  // namespace
+
+extern "C" {
+
+CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer) {
+  REQUIRE_CONTEXT(context);
+  sim::Allocation a;
+  if (!handle || !sim::find_memory(pointer, &a) || a.kind != sim::Kind::device || a.pool)
+    return CUDA_ERROR_INVALID_VALUE;
+  sim::Arena& arena = sim::arena(sim::device(a.device).physical);
+  MemoryTicket t;
+  t.pid = getpid();
+  t.file = arena.file();
+  t.physical_device = sim::device(a.device).physical;
+  t.offset = a.base - arena.base();
+  t.size = a.size;
+  std::memset(handle, 0, sizeof *handle);
+  std::memcpy(handle, &t, sizeof t);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* pointer, CUipcMemHandle handle, unsigned int flags) {
+  REQUIRE_CONTEXT(context);
+  MemoryTicket t, expected;
+  std::memcpy(static_cast<void*>(&t), &handle, sizeof t);
+  if (!pointer || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || std::memcmp(t.magic, expected.magic, sizeof t.magic))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (t.pid == getpid()) return CUDA_ERROR_INVALID_CONTEXT;  // as hardware: not in the process that made it
+  int ordinal = sim::ordinal_of(t.physical_device);
+  if (ordinal < 0) return CUDA_ERROR_INVALID_DEVICE;
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", t.pid, t.file);
+  int fd = sim::open_shared(path);
+  if (fd < 0) return CUDA_ERROR_INVALID_VALUE;  // the owner is gone
+  // Whole pages around the allocation, at an address that begins a chunk: a chunk of device addresses has one owner.
+  size_t lead = t.offset % kPage, length = (lead + t.size + kPage - 1) / kPage * kPage;
+  void* raw = mmap(nullptr, length + sim::kChunk, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  uintptr_t base = (reinterpret_cast<uintptr_t>(raw) + sim::kChunk - 1) / sim::kChunk * sim::kChunk;
+  void* at = raw == MAP_FAILED ? raw
+                               : mmap(reinterpret_cast<void*>(base), length, PROT_READ | PROT_WRITE,
+                                      MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, static_cast<off_t>(t.offset - lead));
+  close(fd);
+  if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  madvise(at, length, MADV_DONTFORK);
+  sim::Allocation a;
+  a.base = base + lead;
+  a.size = t.size;
+  a.kind = sim::Kind::imported;
+  a.device = ordinal;
+  a.context = context;
+  sim::remember(a);
+  *pointer = a.base;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr pointer) {
+  REQUIRE_CONTEXT(context);
+  sim::Allocation a;
+  if (!sim::find_memory(pointer, &a) || a.kind != sim::Kind::imported || a.base != pointer)
+    return CUDA_ERROR_INVALID_VALUE;
+  sim::forget(pointer, &a);
+  size_t lead = a.base % kPage;
+  munmap(reinterpret_cast<void*>(a.base - lead), (lead + a.size + kPage - 1) / kPage * kPage);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
+  REQUIRE_CONTEXT(context);
+  if (!handle || !sim::handles<CUevent_st>().has(event)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!(event->flags & CU_EVENT_INTERPROCESS)) return CUDA_ERROR_INVALID_HANDLE;
+  EventTicket t;
+  t.pid = getpid();
+  t.event = event;
+  std::memset(handle, 0, sizeof *handle);
+  std::memcpy(handle, &t, sizeof t);
+  return CUDA_SUCCESS;
+}
+
+// Work is done when it is enqueued, so by the time a handle has crossed to another process its event is complete, and
+// so is the one opened here.
+CUresult CUDAAPI cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle handle) {
+  REQUIRE_CONTEXT(context);
+  EventTicket t, expected;
+  std::memcpy(static_cast<void*>(&t), &handle, sizeof t);
+  if (!event || std::memcmp(t.magic, expected.magic, sizeof t.magic)) return CUDA_ERROR_INVALID_VALUE;
+  if (t.pid == getpid()) return CUDA_ERROR_INVALID_CONTEXT;
+  return cuEventCreate(event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+}
+
+}  // extern "C"

@@ -1,0 +1,133 @@
+// Kernel launches of the driver API: checked and recorded, not run.
+#include "simulate/cuda/launch.h"
+
+#include <cstring>
+
+#include "simulate/cuda/api.h"
+#include "simulate/model/module.h"
+#include "simulate/model/stream.h"
+
+namespace devtrace::sim {
+namespace {
+
+// The arguments as one block, wherever the caller had them.
+Arguments gather(const Function& f, void** parameters, void** extra) {
+  Arguments a;
+  if (extra) {
+    const void* buffer = nullptr;
+    size_t size = 0;
+    for (void** e = extra; *e != CU_LAUNCH_PARAM_END; e += 2) {
+      if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = e[1];
+      if (*e == CU_LAUNCH_PARAM_BUFFER_SIZE) size = *static_cast<size_t*>(e[1]);
+    }
+    if (buffer) a.values.assign(static_cast<const uint8_t*>(buffer), static_cast<const uint8_t*>(buffer) + size);
+    return a;
+  }
+  if (!parameters || !f.facts || !f.facts->parameters_known) return a;
+  for (size_t i = 0; i < f.facts->parameters.size(); ++i) {
+    const Parameter& p = f.facts->parameters[i];
+    if (a.values.size() < p.offset + p.size) a.values.resize(p.offset + p.size);
+    std::memcpy(a.values.data() + p.offset, parameters[i], p.size);
+    a.offsets.push_back(p.offset);
+  }
+  return a;
+}
+
+}  // namespace
+
+CUresult check_shape(const Function& f, const Shape& s) {
+  const Part& part = *settings().part;
+  if (!s.grid[0] || !s.grid[1] || !s.grid[2] || !s.block[0] || !s.block[1] || !s.block[2])
+    return CUDA_ERROR_INVALID_VALUE;
+  if (s.grid[0] > 0x7fffffffu || s.grid[1] > 65535 || s.grid[2] > 65535) return CUDA_ERROR_INVALID_VALUE;
+  if (s.block[0] > 1024 || s.block[1] > 1024 || s.block[2] > 64) return CUDA_ERROR_INVALID_VALUE;
+  unsigned threads = s.block[0] * s.block[1] * s.block[2];
+  int most = f.facts ? f.facts->max_threads : 1024;
+  if (threads > static_cast<unsigned>(most))
+    return threads > 1024 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  size_t shared = s.shared + static_cast<size_t>(f.facts ? f.facts->static_shared : 0);
+  size_t limit = f.max_dynamic_shared ? part.shared_per_block_optin : 48 << 10;
+  if (shared > limit || (f.max_dynamic_shared && s.shared > static_cast<size_t>(f.max_dynamic_shared)))
+    return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+CUresult make_kernel(CUfunction handle, const Shape& s, void** parameters, void** extra, Operation* operation) {
+  Function* f = function_of(handle);
+  if (!f) return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult e = check_shape(*f, s)) return e;
+  operation->type = CU_GRAPH_NODE_TYPE_KERNEL;
+  CUDA_KERNEL_NODE_PARAMS& k = operation->kernel;
+  k.func = handle;
+  k.gridDimX = s.grid[0];
+  k.gridDimY = s.grid[1];
+  k.gridDimZ = s.grid[2];
+  k.blockDimX = s.block[0];
+  k.blockDimY = s.block[1];
+  k.blockDimZ = s.block[2];
+  k.sharedMemBytes = s.shared;
+  k.kernelParams = parameters;
+  k.extra = extra;
+  return CUDA_SUCCESS;
+}
+
+void keep_arguments(Operation* operation) {
+  CUDA_KERNEL_NODE_PARAMS& k = operation->kernel;
+  operation->arguments = gather(*function_of(k.func), k.kernelParams, k.extra);
+  k.kernelParams = nullptr;
+  k.extra = nullptr;
+}
+
+CUresult launch_kernel(CUfunction handle, const Shape& s, CUstream stream_handle, void** parameters, void** extra) {
+  CUstream stream;
+  TRY(resolve(stream_handle, &stream));
+  REQUIRE_CONTEXT(context);
+  // A stream belongs to its context: hardware refuses a launch into another device's.
+  if (stream->context->device != context->device) return CUDA_ERROR_INVALID_HANDLE;
+  Operation operation;
+  TRY(make_kernel(handle, s, parameters, extra, &operation));
+  if (stream->capture || !is_idle(stream)) keep_arguments(&operation);
+  return submit(stream, std::move(operation));
+}
+
+}  // namespace devtrace::sim
+
+extern "C" {
+
+CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
+  return sim::launch_kernel(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, parameters, extra);
+}
+
+CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                           unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                           void** parameters) {
+  return sim::launch_kernel(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, parameters, nullptr);
+}
+
+CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** parameters, void** extra) {
+  if (!c) return CUDA_ERROR_INVALID_VALUE;
+  return sim::launch_kernel(
+      f, {{c->gridDimX, c->gridDimY, c->gridDimZ}, {c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes},
+      c->hStream, parameters, extra);
+}
+
+}  // extern "C"
+
+namespace {
+
+// Stands for the kernels of a mathematics library that is itself a stand-in.
+CUresult library_launch(CUstream handle) {
+  CUstream stream;
+  TRY(sim::resolve(handle, &stream));
+  REQUIRE_CONTEXT(context);
+  sim::Operation operation;
+  operation.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  return sim::submit(stream, std::move(operation));
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_launch(const char*, CUstream stream) {
+  return library_launch(stream);
+}

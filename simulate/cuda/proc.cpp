@@ -1,0 +1,75 @@
+// Looking driver functions up by name. Answers are this library's own functions, not what the process's symbol search
+// would find: so does the driver, and a tool that wants to see such calls has to hook the look-up.
+#include <cstring>
+#include <string>
+
+#include "simulate/cuda/api.h"
+
+namespace {
+
+struct Row {
+  const char* name;
+  int since;  // CUDA version, 12030 for 12.3
+  const char* symbol;
+};
+constexpr Row kVersions[] = {
+#include "driver_versions.inc"
+};
+
+struct Symbol {
+  const char* name;
+  void (*function)();
+};
+#define SYMBOL(name) extern "C" void devtrace_sim_symbol_##name() __asm__(#name);
+#include "driver_symbols.inc"
+#undef SYMBOL
+#define SYMBOL(name) {#name, devtrace_sim_symbol_##name},
+constexpr Symbol kSymbols[] = {
+#include "driver_symbols.inc"
+};
+#undef SYMBOL
+
+void* address_of(const std::string& symbol) {
+  for (const Symbol& s : kSymbols)  // sorted, but looked up a few hundred times a process at most
+    if (symbol == s.name) return reinterpret_cast<void*>(s.function);
+  return nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult CUDAAPI cuGetProcAddress_v2(const char* name, void** function, int version, cuuint64_t flags,
+                                     CUdriverProcAddressQueryResult* status) {
+  if (!name || !function) return CUDA_ERROR_INVALID_VALUE;
+  *function = nullptr;
+  const char* symbol = nullptr;
+  bool newer = false;
+  for (const Row& row : kVersions) {
+    if (std::strcmp(row.name, name)) continue;
+    if (row.since <= version)
+      symbol = row.symbol;
+    else
+      newer = true;
+  }
+  if (symbol) {
+    if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) {
+      *function = address_of(std::string(symbol) + "_ptsz");
+      if (!*function) *function = address_of(std::string(symbol) + "_ptds");
+    }
+    if (!*function) *function = address_of(symbol);
+  }
+  if (status)
+    *status = *function ? CU_GET_PROC_ADDRESS_SUCCESS
+              : newer   ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                        : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  return *function || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+#undef cuGetProcAddress
+__attribute__((visibility("default"))) CUresult CUDAAPI cuGetProcAddress(const char* name, void** function, int version,
+                                                                         cuuint64_t flags) {
+  return cuGetProcAddress_v2(name, function, version, flags, nullptr);
+}
+
+}  // extern "C"

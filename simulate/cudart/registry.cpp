@@ -1,0 +1,169 @@
+#include "simulate/cudart/registry.h"
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace devtrace::sim::runtime {
+namespace {
+
+struct Fatbin {
+  const void* image = nullptr;
+  std::mutex mutex;
+  CUlibrary library = nullptr;  // opened at the first use of one of its kernels
+  std::vector<const void*> stubs, shadows;
+};
+
+struct Stub {
+  Fatbin* fatbin;
+  const char* name;
+  CUkernel kernel = nullptr;
+};
+
+struct Variable {
+  size_t size;
+  bool managed;
+  void** shadow;                      // of a managed variable: where the program reads its address
+  std::map<int, CUdeviceptr> places;  // by device
+};
+
+struct Registry {
+  std::shared_mutex mutex;
+  std::unordered_map<const void*, Stub> stubs;
+  std::unordered_map<const void*, Variable> variables;
+};
+
+// Libraries register in their constructors, before ours could run: so made at the first use, and never destroyed.
+Registry& registry() {
+  static auto* r = new Registry;
+  return *r;
+}
+
+CUlibrary library_of(Fatbin* f) {
+  std::lock_guard lock(f->mutex);
+  if (!f->library && cuInit(0) == CUDA_SUCCESS)
+    cuLibraryLoadData(&f->library, f->image, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  return f->library;
+}
+
+}  // namespace
+
+CUkernel kernel_of(const void* stub) {
+  Registry& r = registry();
+  Stub found;
+  {
+    std::shared_lock lock(r.mutex);
+    auto it = r.stubs.find(stub);
+    if (it == r.stubs.end()) return nullptr;
+    if (it->second.kernel) return it->second.kernel;
+    found = it->second;
+  }
+  CUlibrary library = library_of(found.fatbin);
+  CUkernel kernel = nullptr;
+  if (!library || cuLibraryGetKernel(&kernel, library, found.name)) return nullptr;
+  std::unique_lock lock(r.mutex);
+  r.stubs[stub].kernel = kernel;
+  return kernel;
+}
+
+cudaError_t variable_of(const void* shadow, CUdeviceptr* address, size_t* size) {
+  Registry& r = registry();
+  if (CUresult e = ensure()) return static_cast<cudaError_t>(e);
+  std::unique_lock lock(r.mutex);
+  auto it = r.variables.find(shadow);
+  if (it == r.variables.end()) return cudaErrorInvalidSymbol;
+  Variable& v = it->second;
+  CUdeviceptr& place = v.places[v.managed ? 0 : current_device()];
+  if (!place) {
+    CUresult e = v.managed ? cuMemAllocManaged(&place, v.size, CU_MEM_ATTACH_GLOBAL) : cuMemAlloc(&place, v.size);
+    if (e) return static_cast<cudaError_t>(e);
+    cuMemsetD8(place, 0, v.size);
+    if (v.managed) *v.shadow = reinterpret_cast<void*>(place);
+  }
+  if (address) *address = place;
+  if (size) *size = v.size;
+  return cudaSuccess;
+}
+
+}  // namespace devtrace::sim::runtime
+
+using namespace devtrace::sim::runtime;
+
+// The entry points that compiled code calls are in no public header; their shapes follow from the calls that nvcc
+// emits.
+#pragma GCC visibility push(default)
+extern "C" {
+
+struct FatbinWrapper {
+  int magic, version;
+  const void* data;
+  void* more;
+};
+
+void** __cudaRegisterFatBinary(void* wrapper) {
+  auto* f = new Fatbin;
+  f->image = static_cast<FatbinWrapper*>(wrapper)->data;
+  return reinterpret_cast<void**>(f);
+}
+
+void __cudaRegisterFatBinaryEnd(void**) {}
+
+void __cudaUnregisterFatBinary(void** handle) {
+  auto* f = reinterpret_cast<Fatbin*>(handle);
+  Registry& r = registry();
+  std::unique_lock lock(r.mutex);
+  for (const void* stub : f->stubs) r.stubs.erase(stub);
+  for (const void* shadow : f->shadows) r.variables.erase(shadow);
+  // The image goes away with its library, so the open CUlibrary must not be read again; it is closed, and its kernels
+  // are dead handles.
+  if (f->library) cuLibraryUnload(f->library);
+  delete f;
+}
+
+void __cudaRegisterFunction(void** handle, const char* stub, char*, const char* name, int, void*, void*, void*, void*,
+                            int*) {
+  auto* f = reinterpret_cast<Fatbin*>(handle);
+  Registry& r = registry();
+  std::unique_lock lock(r.mutex);
+  r.stubs[stub] = {f, name, nullptr};
+  f->stubs.push_back(stub);
+}
+
+void __cudaRegisterVar(void** handle, char* shadow, char*, const char*, int, size_t size, int, int) {
+  auto* f = reinterpret_cast<Fatbin*>(handle);
+  Registry& r = registry();
+  std::unique_lock lock(r.mutex);
+  r.variables[shadow] = {size, false, nullptr, {}};
+  f->shadows.push_back(shadow);
+}
+
+void __cudaRegisterManagedVar(void** handle, void** shadow, char*, const char*, int, size_t size, int, int) {
+  auto* f = reinterpret_cast<Fatbin*>(handle);
+  Registry& r = registry();
+  std::unique_lock lock(r.mutex);
+  r.variables[shadow] = {size, true, shadow, {}};
+  f->shadows.push_back(shadow);
+}
+
+void __cudaRegisterHostVar(void**, const char*, char*, size_t) {}
+void __cudaRegisterUnifiedTable(void**, void*) {}
+
+char __cudaInitModule(void** handle) {
+  auto* f = reinterpret_cast<Fatbin*>(handle);
+  std::vector<const void*> managed;
+  {
+    Registry& r = registry();
+    std::shared_lock lock(r.mutex);
+    for (const void* shadow : f->shadows)
+      if (auto it = r.variables.find(shadow); it != r.variables.end() && it->second.managed) managed.push_back(shadow);
+  }
+  for (const void* shadow : managed) variable_of(shadow, nullptr, nullptr);
+  return 1;
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

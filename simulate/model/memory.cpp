@@ -1,0 +1,139 @@
+#include "simulate/model/memory.h"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+
+#include "simulate/model/arena.h"
+#include "simulate/model/device.h"
+
+namespace devtrace::sim {
+namespace {
+
+struct Registry {
+  std::shared_mutex mutex;
+  std::map<uintptr_t, Allocation> memory;
+  std::map<uintptr_t, Allocation> reservations;
+  std::atomic<unsigned long long> next_id{1};
+};
+
+Registry& registry() {
+  static auto* r = new Registry;
+  return *r;
+}
+
+const Allocation* holder(const std::map<uintptr_t, Allocation>& in, uintptr_t address) {
+  auto it = in.upper_bound(address);
+  if (it == in.begin()) return nullptr;
+  --it;
+  return address - it->second.base < it->second.size ? &it->second : nullptr;
+}
+
+template <typename F>
+void edit(uintptr_t base, F f) {
+  Registry& r = registry();
+  std::unique_lock lock(r.mutex);
+  if (auto it = r.memory.find(base); it != r.memory.end()) f(it->second);
+}
+
+}  // namespace
+
+void remember(Allocation allocation) {
+  Registry& r = registry();
+  allocation.id = r.next_id.fetch_add(1);
+  std::unique_lock lock(r.mutex);
+  (allocation.kind == Kind::reserved ? r.reservations : r.memory)[allocation.base] = allocation;
+}
+
+bool forget(uintptr_t base, Allocation* was) {
+  Registry& r = registry();
+  std::unique_lock lock(r.mutex);
+  auto it = r.memory.find(base);
+  if (it == r.memory.end()) return false;
+  if (was) *was = it->second;
+  r.memory.erase(it);
+  return true;
+}
+
+bool find_memory(uintptr_t address, Allocation* found) {
+  Registry& r = registry();
+  std::shared_lock lock(r.mutex);
+  const Allocation* a = holder(r.memory, address);
+  if (a) *found = *a;
+  return a != nullptr;
+}
+
+bool find_reservation(uintptr_t address, Allocation* found) {
+  Registry& r = registry();
+  std::shared_lock lock(r.mutex);
+  const Allocation* a = holder(r.reservations, address);
+  if (a) *found = *a;
+  return a != nullptr;
+}
+
+bool forget_reservation(uintptr_t base, size_t size) {
+  Registry& r = registry();
+  std::unique_lock lock(r.mutex);
+  auto it = r.reservations.find(base);
+  if (it == r.reservations.end() || it->second.size != size) return false;
+  r.reservations.erase(it);
+  return true;
+}
+
+bool set_access(uintptr_t base, size_t size, int device, bool allowed) {
+  Registry& r = registry();
+  std::unique_lock lock(r.mutex);
+  for (uintptr_t at = base; at < base + size;) {
+    const Allocation* a = holder(r.memory, at);
+    if (!a || a->kind != Kind::mapped) return false;
+    at = a->base + a->size;
+  }
+  for (auto it = r.memory.lower_bound(base); it != r.memory.end() && it->first < base + size; ++it) {
+    if (allowed)
+      it->second.access |= 1u << device;
+    else
+      it->second.access &= ~(1u << device);
+  }
+  return true;
+}
+
+void set_flags(uintptr_t base, unsigned flags) {
+  edit(base, [&](Allocation& a) { a.flags = flags; });
+}
+
+void set_owner(uintptr_t base, int device) {
+  edit(base, [&](Allocation& a) { a.device = device; });
+}
+
+CUresult allocate_device(int ordinal, size_t size, CUcontext context, CUmemoryPool pool, CUdeviceptr* address) {
+  if (!address || size == 0) return CUDA_ERROR_INVALID_VALUE;
+  uintptr_t at = arena(device(ordinal).physical).allocate(size);
+  if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
+  Allocation a;
+  a.base = at;
+  a.size = size;
+  a.device = ordinal;
+  a.context = context;
+  a.pool = pool;
+  remember(a);
+  *address = at;
+  return CUDA_SUCCESS;
+}
+
+CUresult free_device(CUdeviceptr address) {
+  Allocation a;
+  if (!find_memory(address, &a) || a.base != address || a.kind != Kind::device) return CUDA_ERROR_INVALID_VALUE;
+  if (!forget(address, &a)) return CUDA_ERROR_INVALID_VALUE;  // another thread freed it first
+  arena(device(a.device).physical).release(a.base, a.size);
+  return CUDA_SUCCESS;
+}
+
+int owner_of(uintptr_t address) {
+  int physical = arena_owner(address);
+  if (physical >= 0) return ordinal_of(physical);
+  Allocation a;
+  return find_memory(address, &a) ? a.device : -1;
+}
+
+}  // namespace devtrace::sim

@@ -1,0 +1,63 @@
+// Kernels and the images they come from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "simulate/common/cuda_headers.h"
+#include "simulate/model/image.h"
+
+namespace devtrace::sim {
+
+struct Function;
+
+// What a module or a library holds: one loaded image. The driver loads lazily, so does this: see image().
+struct Container {
+  const void* data = nullptr;  // as the program gave it; valid until image() copied what it needs
+  std::vector<uint8_t> copy;   // when the program's own bytes may go away
+  std::string path;            // loaded from a file
+  std::mutex mutex;
+  bool read = false;
+  Image contents;
+  std::map<std::string, Function*> functions;
+  // Address of each variable on each device, made at the first question.
+  std::map<std::pair<std::string, int>, CUdeviceptr> variables;
+};
+
+// CUfunction and CUkernel have this as their beginning: the driver takes a CUkernel wherever it takes a CUfunction.
+struct Function {
+  Container* container = nullptr;
+  std::string name;
+  const KernelFacts* facts = nullptr;  // null: the image did not tell
+  CUmodule module = nullptr;
+  CUlibrary library = nullptr;
+  int max_dynamic_shared = 0;  // 0: the default limit
+  int cache = 0;
+  uint64_t launches = 0;
+};
+
+}  // namespace devtrace::sim
+
+struct CUmod_st : devtrace::sim::Container {};
+struct CUlib_st : devtrace::sim::Container {};
+struct CUfunc_st : devtrace::sim::Function {};
+struct CUkern_st : devtrace::sim::Function {};
+
+namespace devtrace::sim {
+
+// Reads the image once. False: it is no image that the driver would take.
+bool load(Container& container);
+// The function called `name`, the same pointer at each call; null when the image has none.
+Function* find_function(Container& container, const char* name);
+// A variable's address on a device, allocated at its first use (zeroed, like unset device variables); 0 when there is
+// none.
+CUdeviceptr find_variable(Container& container, const char* name, int device, size_t* size);
+
+// A handle as the driver takes it: a live CUfunction or CUkernel, else null.
+Function* function_of(CUfunction handle);
+
+}  // namespace devtrace::sim

@@ -1,0 +1,147 @@
+#include "simulate/model/operation.h"
+
+#include <cstring>
+
+#include "simulate/model/array.h"
+#include "simulate/model/device.h"
+#include "simulate/model/graph.h"
+#include "simulate/model/memory.h"
+#include "simulate/model/pool.h"
+#include "simulate/model/stream.h"
+
+namespace devtrace::sim {
+namespace {
+
+// One end of a copy as the host sees it.
+struct End {
+  uint8_t* data = nullptr;
+  size_t pitch = 0, height = 0;  // bytes a row, rows a slice
+};
+
+End end_of(CUmemorytype type, const void* host, CUdeviceptr device, CUarray array, size_t pitch, size_t height,
+           size_t x, size_t y, size_t z) {
+  End end;
+  if (type == CU_MEMORYTYPE_ARRAY) {
+    end = {array->data, array->pitch, array->rows()};
+  } else {
+    end.data = type == CU_MEMORYTYPE_HOST ? static_cast<uint8_t*>(const_cast<void*>(host))
+                                          : reinterpret_cast<uint8_t*>(device);
+    end.pitch = pitch;
+    end.height = height;
+  }
+  end.data += (z * end.height + y) * end.pitch + x;
+  return end;
+}
+
+void copy_now(const CUDA_MEMCPY3D& c) {
+  End from = end_of(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY,
+                    c.srcZ);
+  End to = end_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY,
+                  c.dstZ);
+  for (size_t z = 0; z < c.Depth; ++z)
+    for (size_t y = 0; y < c.Height; ++y)
+      std::memmove(to.data + (z * to.height + y) * to.pitch, from.data + (z * from.height + y) * from.pitch,
+                   c.WidthInBytes);
+}
+
+void set_now(const CUDA_MEMSET_NODE_PARAMS& s) {
+  for (size_t y = 0; y < s.height; ++y) {
+    auto* row = reinterpret_cast<uint8_t*>(s.dst) + y * s.pitch;
+    if (s.elementSize == 1) std::memset(row, static_cast<int>(s.value), s.width);
+    if (s.elementSize == 2)
+      for (size_t i = 0; i < s.width; ++i) reinterpret_cast<uint16_t*>(row)[i] = static_cast<uint16_t>(s.value);
+    if (s.elementSize == 4)
+      for (size_t i = 0; i < s.width; ++i) reinterpret_cast<uint32_t*>(row)[i] = s.value;
+  }
+}
+
+// Whether [address, address+size) lies in one known allocation. Unknown memory is pageable host memory: the kernel
+// judges it.
+CUresult check_range(CUdeviceptr address, size_t size, bool must_be_device) {
+  Allocation a;
+  if (!find_memory(address, &a)) {
+    if (must_be_device || owner_of(address) >= 0) return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+  }
+  // Mappings of one reservation lie side by side; a copy may run over several.
+  if (a.kind == Kind::mapped) {
+    for (uintptr_t at = address; at < address + size; at = a.base + a.size)
+      if (!find_memory(at, &a) || a.kind != Kind::mapped) return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+  }
+  if (a.kind == Kind::registered || a.kind == Kind::pinned) return CUDA_SUCCESS;
+  return address - a.base + size <= a.size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult check_end(CUmemorytype type, const void* host, CUdeviceptr device, CUarray array, size_t pitch, size_t height,
+                   size_t x, size_t y, size_t z, const CUDA_MEMCPY3D& c) {
+  if (type == CU_MEMORYTYPE_ARRAY) {
+    if (!handles<CUarray_st>().has(array)) return CUDA_ERROR_INVALID_HANDLE;
+    bool fits = x + c.WidthInBytes <= array->pitch && y + c.Height <= array->rows() && z + c.Depth <= array->slices();
+    return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  }
+  if (c.Height > 1 && pitch < x + c.WidthInBytes) return CUDA_ERROR_INVALID_VALUE;
+  if (c.Depth > 1 && height < y + c.Height) return CUDA_ERROR_INVALID_VALUE;
+  CUdeviceptr at = type == CU_MEMORYTYPE_HOST ? reinterpret_cast<CUdeviceptr>(host) : device;
+  if (!at) return CUDA_ERROR_INVALID_VALUE;
+  size_t first = (z * height + y) * pitch + x;
+  size_t size = ((c.Depth - 1) * height + c.Height - 1) * pitch + c.WidthInBytes;
+  return check_range(at + first, size, type == CU_MEMORYTYPE_DEVICE);
+}
+
+}  // namespace
+
+CUDA_MEMCPY3D plain_copy(CUdeviceptr to, CUdeviceptr from, size_t size) {
+  CUDA_MEMCPY3D c = {};
+  c.srcMemoryType = c.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  c.srcDevice = from;
+  c.dstDevice = to;
+  c.WidthInBytes = size;
+  c.Height = c.Depth = 1;
+  return c;
+}
+
+CUresult check_copy(const CUDA_MEMCPY3D& c) {
+  if (c.WidthInBytes == 0 || c.Height == 0 || c.Depth == 0) return CUDA_SUCCESS;
+  if (CUresult e = check_end(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray, c.srcPitch, c.srcHeight,
+                             c.srcXInBytes, c.srcY, c.srcZ, c))
+    return e;
+  return check_end(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY,
+                   c.dstZ, c);
+}
+
+CUresult check_set(const CUDA_MEMSET_NODE_PARAMS& s) {
+  if (s.elementSize != 1 && s.elementSize != 2 && s.elementSize != 4) return CUDA_ERROR_INVALID_VALUE;
+  if (s.width == 0 || s.height == 0) return CUDA_SUCCESS;
+  if (s.dst % s.elementSize) return CUDA_ERROR_INVALID_VALUE;
+  return check_range(s.dst, (s.height - 1) * s.pitch + s.width * s.elementSize, true);
+}
+
+CUresult execute(Operation& op) {
+  switch (op.type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      device(op.context->device).launches.fetch_add(1, std::memory_order_relaxed);
+      return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      copy_now(op.copy);
+      return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      set_now(op.set);
+      return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_HOST:
+      op.host.fn(op.host.userData);
+      return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+      complete_event(op.event, op.event_turn);
+      return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      wait_event(op.event, op.event_turn);
+      return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return pool_free(op.free);
+    default:
+      return CUDA_SUCCESS;
+  }
+}
+
+}  // namespace devtrace::sim

@@ -1,0 +1,45 @@
+// One thing a stream does. The same description serves a call, a captured node and a graph's node.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "simulate/common/cuda_headers.h"
+
+namespace devtrace::sim {
+
+// A copy of a kernel's arguments by value: `values` holds them at the kernel's own offsets, `pointers` is what
+// kernelParams expects.
+struct Arguments {
+  std::vector<uint8_t> values;
+  std::vector<size_t> offsets;
+};
+
+struct Operation {
+  CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+  CUcontext context = nullptr;
+  // Only the member that `type` names means anything.
+  CUDA_KERNEL_NODE_PARAMS kernel = {};
+  Arguments arguments;
+  CUDA_MEMCPY3D copy = {};
+  CUcontext copy_from = nullptr, copy_to = nullptr;
+  CUDA_MEMSET_NODE_PARAMS set = {};
+  CUDA_HOST_NODE_PARAMS host = {};
+  CUevent event = nullptr;
+  uint64_t event_turn = 0;  // which recording of the event
+  CUgraph child = nullptr;
+  CUDA_MEM_ALLOC_NODE_PARAMS alloc = {};
+  CUdeviceptr free = 0;
+};
+
+// Does it, now. Bytes are really copied and set; kernels are counted, not run.
+CUresult execute(Operation& operation);
+
+// Whether the driver would accept the copy or fill: bounds, kinds, read-only memory. Called when it is enqueued.
+CUresult check_copy(const CUDA_MEMCPY3D& copy);
+CUresult check_set(const CUDA_MEMSET_NODE_PARAMS& set);
+
+// The description of a plain copy of `size` bytes between any two addresses.
+CUDA_MEMCPY3D plain_copy(CUdeviceptr to, CUdeviceptr from, size_t size);
+
+}  // namespace devtrace::sim

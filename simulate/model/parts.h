@@ -1,0 +1,28 @@
+// The parts a simulated device can pretend to be.
+#pragma once
+
+#include <cstddef>
+
+namespace devtrace::sim {
+
+// Public properties of one real part. Sizes in bytes, clocks in kHz.
+struct Part {
+  const char* key;   // what DEVTRACE_SIM_PART and --part say
+  const char* name;  // the true product name; devices add " (simulated)"
+  int major, minor;  // compute capability
+  int multiprocessors;
+  size_t memory;
+  int clock_khz, memory_clock_khz, memory_bus_bits;
+  size_t l2_bytes;
+  int threads_per_multiprocessor, blocks_per_multiprocessor;
+  size_t shared_per_multiprocessor, shared_per_block_optin;
+  bool ecc;
+  unsigned pci_device;  // combined PCI device and vendor id
+};
+
+// The part called `key` (lower case), or null.
+const Part* find_part(const char* key);
+// All keys, separated by ", ", for messages.
+const char* part_keys();
+
+}  // namespace devtrace::sim

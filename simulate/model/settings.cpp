@@ -1,0 +1,139 @@
+#include "simulate/model/settings.h"
+
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "simulate/model/identity.h"
+
+namespace devtrace::sim {
+namespace {
+
+void complain(const char* variable, const char* value, const char* expected) {
+  std::fprintf(stderr, "devtrace: %s=%s: %s\n", variable, value, expected);
+}
+
+void read_gpus(Settings& s, const char* value) {
+  char* end;
+  long n = std::strtol(value, &end, 10);
+  if (*value && !*end && n >= 1 && n <= kMaxDevices)
+    s.gpus = static_cast<int>(n);
+  else
+    complain("DEVTRACE_SIM_GPUS", value, "not a number from 1 to 16; simulating 1 device");
+}
+
+void read_part(Settings& s, const char* value) {
+  std::string key;
+  for (const char* c = value; *c; ++c) key += static_cast<char>(std::tolower(static_cast<unsigned char>(*c)));
+  if (const Part* part = find_part(key.c_str()))
+    s.part = part;
+  else
+    complain("DEVTRACE_SIM_PART", value, (std::string("not one of ") + part_keys() + "; simulating h100").c_str());
+}
+
+void read_memory(Settings& s, const char* value) {
+  struct Unit {
+    const char* name;
+    double factor;
+  };
+  static constexpr Unit kUnits[] = {{"", 1},          {"b", 1},       {"kib", 1 << 10}, {"mib", 1 << 20},
+                                    {"gib", 1 << 30}, {"kb", 1e3},    {"mb", 1e6},      {"gb", 1e9},
+                                    {"k", 1 << 10},   {"m", 1 << 20}, {"g", 1 << 30}};
+  char* end;
+  double number = std::strtod(value, &end);
+  std::string unit;
+  for (; *end; ++end)
+    if (*end != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(*end)));
+  for (const Unit& u : kUnits) {
+    double bytes = number * u.factor;
+    // Below one 2 MiB chunk nothing can be allocated; 1 TiB a device keeps 16 arenas inside 47 bits.
+    if (unit == u.name && bytes >= (2 << 20) && bytes <= (1LL << 40)) {
+      s.memory = static_cast<size_t>(bytes);
+      return;
+    }
+  }
+  complain("DEVTRACE_SIM_MEMORY", value, "not a size from 2MiB to 1TiB like 24GiB; the part's own memory stands");
+}
+
+void all_peers(Settings& s) {
+  for (int i = 0; i < kMaxDevices; ++i) s.peers[i] = ((1u << kMaxDevices) - 1) & ~(1u << i);
+}
+
+void read_peers(Settings& s, const char* value) {
+  if (!std::strcmp(value, "all")) return;
+  uint32_t peers[kMaxDevices] = {};
+  if (std::strcmp(value, "none")) {
+    for (const char* p = value;;) {
+      char *dash, *end;
+      long a = std::strtol(p, &dash, 10);
+      long b = *dash == '-' ? std::strtol(dash + 1, &end, 10) : -1;
+      if (dash == p || *dash != '-' || end == dash + 1 || a < 0 || b < 0 || a >= kMaxDevices || b >= kMaxDevices ||
+          a == b || (*end && *end != ',')) {
+        complain("DEVTRACE_SIM_PEER", value, "not all, none or pairs like 0-1,2-3; all devices are peers");
+        return;
+      }
+      peers[a] |= 1u << b;
+      peers[b] |= 1u << a;
+      if (!*end) break;
+      p = end + 1;
+    }
+  }
+  std::memcpy(s.peers, peers, sizeof peers);
+}
+
+// As the driver reads it: entries up to the first that names no device; "" hides all.
+void read_visible(Settings& s, const char* value) {
+  s.visible_count = 0;
+  if (!value) {
+    for (int i = 0; i < s.gpus; ++i) s.visible[s.visible_count++] = i;
+    return;
+  }
+  for (const char* p = value; *p;) {
+    size_t length = std::strcspn(p, ",");
+    std::string entry(p, length);
+    while (!entry.empty() && entry.front() == ' ') entry.erase(0, 1);
+    while (!entry.empty() && entry.back() == ' ') entry.pop_back();
+    int found = -1;
+    char* end;
+    long index = std::strtol(entry.c_str(), &end, 10);
+    if (!entry.empty() && !*end && index >= 0 && index < s.gpus) found = static_cast<int>(index);
+    for (int i = 0; found < 0 && entry.size() > 4 && i < s.gpus; ++i)
+      if (device_uuid_text(i).compare(0, entry.size(), entry) == 0) found = i;
+    if (found < 0) return;
+    for (int i = 0; i < s.visible_count; ++i)
+      if (s.visible[i] == found) {  // a device named twice makes the driver see none
+        s.visible_count = 0;
+        return;
+      }
+    s.visible[s.visible_count++] = found;
+    p += length;
+    if (*p == ',') ++p;
+  }
+}
+
+Settings read() {
+  Settings s;
+  s.part = find_part("h100");
+  all_peers(s);
+  if (const char* v = std::getenv("DEVTRACE_SIM_GPUS")) read_gpus(s, v);
+  if (const char* v = std::getenv("DEVTRACE_SIM_PART")) read_part(s, v);
+  s.memory = s.part->memory;
+  if (const char* v = std::getenv("DEVTRACE_SIM_MEMORY")) read_memory(s, v);
+  if (const char* v = std::getenv("DEVTRACE_SIM_PEER")) read_peers(s, v);
+  read_visible(s, std::getenv("CUDA_VISIBLE_DEVICES"));
+  const char* verbose = std::getenv("DEVTRACE_SIM_VERBOSE");
+  s.verbose = verbose && !std::strcmp(verbose, "1");
+  return s;
+}
+
+}  // namespace
+
+const Settings& settings() {
+  static const Settings s = read();
+  return s;
+}
+
+}  // namespace devtrace::sim

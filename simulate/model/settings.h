@@ -1,0 +1,26 @@
+// What the environment asks of the simulation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "simulate/model/parts.h"
+
+namespace devtrace::sim {
+
+constexpr int kMaxDevices = 16;
+
+struct Settings {
+  int gpus = 1;                      // devices of the machine, 1–16
+  const Part* part = nullptr;        // never null once read
+  size_t memory = 0;                 // bytes a device has
+  uint32_t peers[kMaxDevices] = {};  // bit j of peers[i]: physical device i can reach j
+  int visible[kMaxDevices] = {};     // physical index of each visible device, by CUDA_VISIBLE_DEVICES
+  int visible_count = 0;
+  bool verbose = false;
+};
+
+// Read once, at the first use of CUDA. A bad value is one line on stderr, and the default stands.
+const Settings& settings();
+
+}  // namespace devtrace::sim

@@ -1,0 +1,76 @@
+// Streams and events. Work is done where it is enqueued, by the calling thread, which is an order that hardware could
+// have chosen too. Only host functions run on a thread of their own; whatever is enqueued behind them waits in the
+// stream's queue.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "simulate/common/cuda_headers.h"
+#include "simulate/model/operation.h"
+
+namespace devtrace::sim {
+
+struct Capture;
+
+}  // namespace devtrace::sim
+
+struct CUstream_st {
+  CUcontext context = nullptr;
+  unsigned flags = 0;
+  int priority = 0;
+  unsigned long long id = 0;
+  CUstreamAttrValue attributes[16] = {};
+
+  std::mutex mutex;
+  std::condition_variable idle;
+  std::deque<devtrace::sim::Operation> queue;  // behind a host function; its worker empties it
+  std::atomic<bool> busy{false};
+
+  std::shared_ptr<devtrace::sim::Capture> capture;  // null unless capturing
+  std::vector<CUgraphNode> tips;                    // what the next captured node depends on
+};
+
+struct CUevent_st {
+  CUcontext context = nullptr;
+  unsigned flags = 0;
+  std::mutex mutex;
+  std::condition_variable reached;
+  std::atomic<uint64_t> recorded{0}, completed{0};  // turns
+  double seconds = 0;                               // when last completed
+  bool timed = true;
+  std::shared_ptr<devtrace::sim::Capture> capture;  // recorded in a capturing stream
+  std::vector<CUgraphNode> tips;
+};
+
+namespace devtrace::sim {
+
+CUstream create_stream(CUcontext context, unsigned flags, int priority);
+// Waits for its work, as the driver frees a stream's resources only then.
+void destroy_stream(CUstream stream);
+
+// What a handle stands for in the current context: null, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD included.
+CUresult resolve(CUstream handle, CUstream* stream);
+
+// Does the operation, captures it, or queues it: whichever the stream's state asks for.
+CUresult submit(CUstream stream, Operation operation);
+
+void synchronize(CUstream stream);
+// Waits for all streams of a context.
+void synchronize_context(CUcontext context);
+inline bool is_idle(CUstream stream) {
+  return !stream->busy.load(std::memory_order_acquire);
+}
+
+// The event's next recording was reached; and waiting for one.
+void complete_event(CUevent event, uint64_t turn);
+void wait_event(CUevent event, uint64_t turn);
+CUresult record_event(CUevent event, CUstream stream, bool external);
+CUresult stream_wait_event(CUstream stream, CUevent event, bool external);
+
+}  // namespace devtrace::sim

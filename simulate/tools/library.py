@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Writes the many functions of a mathematics library out of its headers: what none of its hand-written files defines.
+
+A function is written by the first rule of its library that fits its name; one without a rule is left to the not-supported stub.
+Definitions repeat the header's own declarations, so the compiler checks them.
+"""
+import argparse
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from standin import implemented  # noqa: E402
+
+# What a rule writes into the parameters it finds, by name; see body().
+MAKE = "make"        # the first parameter is a new object's handle
+DESTROY = "destroy"  # the first parameter dies
+SET = "set"          # keep nothing, succeed
+SIZE = "size"        # a workspace is asked for: answer with a plausible size
+COMPUTE = "compute"  # work on the handle's stream
+
+LIBRARIES = {
+    "cublas": {
+        "headers": ["cublas_v2.h", "cublasXt.h"],
+        "parse": ["cublas_api.h"],
+        "status": "cublasStatus_t",
+        "ok": "CUBLAS_STATUS_SUCCESS", "dead": "CUBLAS_STATUS_NOT_INITIALIZED", "failed": "CUBLAS_STATUS_EXECUTION_FAILED",
+        "rules": [(r"cublas\w*(Get|Set|Logger|Create|Destroy|Xt|Alloc|Free|Init|Shutdown)\w*", None), (r"cublas[A-Z]\w*", COMPUTE)],
+    },
+    "cublasLt": {
+        "headers": ["cublasLt.h"],
+        "status": "cublasStatus_t",
+        "ok": "CUBLAS_STATUS_SUCCESS", "dead": "CUBLAS_STATUS_NOT_INITIALIZED", "failed": "CUBLAS_STATUS_EXECUTION_FAILED",
+        "rules": [],
+    },
+    "cusolver": {
+        "headers": ["cusolverDn.h", "cusolverSp.h", "cusolverRf.h"],
+        "status": "cusolverStatus_t",
+        "ok": "CUSOLVER_STATUS_SUCCESS", "dead": "CUSOLVER_STATUS_NOT_INITIALIZED", "failed": "CUSOLVER_STATUS_EXECUTION_FAILED",
+        "rules": [
+            (r"cusolver(Dn|Sp)(Create|CreateParams|Create\w+Info)", MAKE),
+            (r"cusolver(Dn|Sp)(Destroy|DestroyParams|Destroy\w+Info)", DESTROY),
+            (r"cusolver\w+_bufferSize\w*", SIZE),
+            (r"cusolverDnX(gesvdj|syevj)Set\w+", SET),
+            (r"cusolverDnSet\w+", SET),
+            (r"cusolver\w+Get\w+", None),
+            (r"cusolverDn(S|D|C|Z|SS|DD|CC|ZZ|DS|ZC|X)[a-z]\w*", COMPUTE),
+        ],
+    },
+    "cusparse": {
+        "headers": ["cusparse.h"],
+        "status": "cusparseStatus_t",
+        "ok": "CUSPARSE_STATUS_SUCCESS", "dead": "CUSPARSE_STATUS_NOT_INITIALIZED", "failed": "CUSPARSE_STATUS_EXECUTION_FAILED",
+        "rules": [
+            (r"cusparse(CreateIdentityPermutation)", COMPUTE),
+            (r"cusparse(Create\w*|\w+_createDescr)", MAKE),
+            (r"cusparse(Destroy\w*|\w+_destroyDescr)", DESTROY),
+            (r"cusparse\w+_(bufferSize|workEstimation|bufferSizeExt)\w*", SIZE),
+            (r"cusparse\w*Set\w+", SET),
+            (r"cusparse\w*Get\w+", None),
+            (r"cusparse[A-Z]\w*", COMPUTE),
+        ],
+    },
+    "cufft": {"headers": ["cufftXt.h"], "status": "cufftResult", "ok": "CUFFT_SUCCESS", "dead": "CUFFT_INVALID_PLAN",
+              "failed": "CUFFT_EXEC_FAILED", "rules": []},
+}
+
+INFO = re.compile(r"^(info|devInfo|d_info|infoArray|dinfo|devInfoArray|hinfo|position)$")
+COUNT = re.compile(r"^(batchSize|batchCount)$")
+SIZE_NAMES = re.compile(r"(?i)^(lwork|l_?work|p?bufferSize\w*|workspaceInBytes\w*|size\w*InBytes|bufferSize\d?|internalDataInBytes|pBuffer\w*Bytes|size|niters)$")
+
+
+def declarations(text, status):
+    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+    text = re.sub(r"//[^\n]*", " ", text)
+    text = re.sub(r"^\s*#[^\n]*(\\\n[^\n]*)*", "", text, flags=re.M)
+    for match in re.finditer(rf"\b{status}\s+[A-Z]\w*\s+(\w+)\s*\(([^;{{}}]*?)\)\s*;", text, flags=re.S):
+        parameters = []
+        for part in match.group(2).split(","):
+            part = re.sub(r"\s+", " ", part.split("=")[0]).strip()
+            if part and part != "void":
+                parameters.append(part)
+        yield match.group(1), parameters
+
+
+def name_of(parameter):
+    return re.search(r"(\w+)\s*(\[\w*\])*$", parameter).group(1)
+
+
+def body(library, function, rule, parameters):
+    ok, dead, failed = library["ok"], library["dead"], library["failed"]
+    names = [name_of(p) for p in parameters]
+    lines = []
+    if rule == MAKE:
+        lines.append(f"  *{names[0]} = reinterpret_cast<std::remove_pointer_t<decltype({names[0]})>>(lib::make());")
+        lines.append(f"  return *{names[0]} ? {ok} : {dead};")
+    elif rule == DESTROY:
+        lines.append(f"  return lib::destroy({names[0]}) ? {ok} : {dead};")
+    elif rule == SET:
+        lines.append(f"  return lib::alive({names[0]}) ? {ok} : {dead};")
+    else:
+        if names and re.search(r"[hH]andle", parameters[0]):
+            lines.append(f"  if (!lib::alive({names[0]})) return {dead};")
+            if rule == COMPUTE:
+                lines.append(f'  if (lib::launch("{function}", {names[0]})) return {failed};')
+        if rule == SIZE:
+            for parameter, name in zip(parameters, names):
+                if "*" in parameter and "const" not in parameter and re.match(r"(int|size_t|int64_t)\b", parameter) and SIZE_NAMES.match(name):
+                    lines.append(f"  if ({name}) *{name} = kWorkspace;")
+        else:
+            count = next((n for n in names if COUNT.match(n)), "1")
+            for parameter, name in zip(parameters, names):
+                if INFO.match(name) and re.match(r"int\s*\*", parameter):
+                    # Factorisations write one code a matrix; gels writes a host code and an array of device codes.
+                    many = count if name != "info" or "Array" not in "".join(names) else "1"
+                    lines.append(f"  lib::succeed({name}, {many if name != 'position' else '1'});")
+        lines.append(f"  return {ok};")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("library", choices=LIBRARIES)
+    parser.add_argument("--include", required=True, type=pathlib.Path)
+    parser.add_argument("--out", required=True, type=pathlib.Path)
+    parser.add_argument("--objects", nargs="*", default=[])
+    options = parser.parse_args()
+    library = LIBRARIES[options.library]
+    done = implemented(options.objects)
+    out = ["// Generated by simulate/tools/library.py.", '#include "simulate/common/library.h"', "#pragma GCC visibility push(default)"]
+    out += [f"#include <{h}>" for h in library["headers"]]
+    out += ["#pragma GCC visibility pop", "#include <type_traits>", '#pragma GCC diagnostic ignored "-Wunused-parameter"',
+            '#pragma GCC diagnostic ignored "-Wdeprecated-declarations"', "namespace lib = devtrace::sim::library;",
+            "// Elements or bytes, as the library counts: enough to be allocated, too small to matter.",
+            "[[maybe_unused]] static constexpr int kWorkspace = 1024;", 'extern "C" {']
+    seen = set()
+    for header in library.get("parse", library["headers"]):
+        for function, parameters in declarations((options.include / header).read_text(), library["status"]):
+            if function in done or function in seen:
+                continue
+            rule = next((r for pattern, r in library["rules"] if re.fullmatch(pattern, function)), None)
+            if rule is None:
+                continue
+            seen.add(function)
+            out.append(f"{library['status']} {function}({', '.join(parameters)}) {{\n{body(library, function, rule, parameters)}\n}}")
+    out.append("}")
+    options.out.write_text("\n".join(out) + "\n")
+
+
+if __name__ == "__main__":
+    main()
