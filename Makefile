@@ -30,3 +30,16 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+
+# The libraries are found relative to the command: PREFIX may be anywhere, and moved later.
+PREFIX ?= /usr/local
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/devtrace/simulate $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(BUILD)/devtrace $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(BUILD)/libdevtrace.so $(DESTDIR)$(PREFIX)/lib/devtrace/
+	cp -a $(BUILD)/simulate/. $(DESTDIR)$(PREFIX)/lib/devtrace/simulate/
+	install -m 644 interpose/devtrace.h $(DESTDIR)$(PREFIX)/include/
+
+# Ratios and costs, never a test: machines are noisy.
+bench: all $(BENCHMARKS)
+	@for program in $(BENCHMARKS); do echo "== $$program"; $$program --benchmark_min_time=0.2 || exit 1; done
