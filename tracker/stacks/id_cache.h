@@ -1,4 +1,5 @@
-// From a 64-bit key to a small id: found without a lock in one cache line. A cache: an entry may be lost, never wrong.
+// From a 64-bit key to a small id: found without a lock in one cache line. A cache: an entry may
+// be lost, never wrong.
 #pragma once
 
 #include <atomic>
@@ -30,22 +31,19 @@ class IdCache {
     return 0;
   }
 
-  // Keeps `id` (1 to kMaxId) for `key`. One thread at a time. Over `largest` slots, a full line loses one of its
-  // entries.
-  void keep(uint64_t key, uint32_t id, Arena& arena) {
+  // Keeps `id` (1 to kMaxId) for `key`. One thread at a time. `ids`: how many different ids there are. The cache grows
+  // with those only: keys that will never be asked for again (of code that died) do not count, and lose their places.
+  void keep(uint64_t key, uint32_t id, size_t ids, Arena& arena) {
     const Table* table = table_.load(std::memory_order_relaxed);
     if (table == nullptr) table = publish(kSmallest, arena);
-    while (table != nullptr) {
-      if (put(*table, key, id)) return;
+    while (table != nullptr && !put(*table, key, id)) {
       const size_t slots = table->mask + 1;
-      if (slots >= largest_) break;
-      const Table* larger = publish(2 * slots, arena);
-      if (larger == nullptr) break;
+      const Table* larger = slots < largest_ && slots < kSlotsPerId * ids ? publish(2 * slots, arena) : nullptr;
+      if (larger == nullptr) {
+        replace(*table, key, id);
+        return;
+      }
       table = larger;
-    }
-    if (table != nullptr) {
-      const size_t victim = (key >> kIdBits) % kLine;
-      table->slots[(key & table->mask & ~uint64_t{kLine - 1}) + victim].store(pack(key, id), std::memory_order_release);
     }
   }
 
@@ -53,6 +51,7 @@ class IdCache {
   static constexpr unsigned kIdBits = 24;
   static constexpr size_t kLine = 8;  // slots in a cache line
   static constexpr size_t kSmallest = 8192;
+  static constexpr size_t kSlotsPerId = 8;
 
   struct Table {
     size_t mask;
@@ -71,6 +70,11 @@ class IdCache {
       }
     }
     return false;
+  }
+
+  static void replace(const Table& table, uint64_t key, uint32_t id) {
+    const size_t victim = (key >> kIdBits) % kLine;
+    table.slots[(key & table.mask & ~uint64_t{kLine - 1}) + victim].store(pack(key, id), std::memory_order_release);
   }
 
   // Publishes a larger, empty table: the places of the old entries are not known from what is kept of their keys. They

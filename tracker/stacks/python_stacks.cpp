@@ -59,7 +59,7 @@ uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
   const std::string_view file(file_text, file_of(layout, raw, file_text, kMaxText));
   const std::string_view function(function_text, function_of(layout, raw, function_text, kMaxText));
   const uint32_t id = table.add_frame(file, function, line_of(layout, raw), arena);
-  if (id != 0) frame_ids.keep(value, id, arena);
+  if (id != 0) frame_ids.keep(value, id, table.frames(), arena);
   return id;
 }
 
@@ -82,7 +82,7 @@ uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
     if (frame == 0 || (stack = table.add_call(stack, frame, arena)) == 0) return 0;
   }
   table.count_stack(stack);
-  stack_ids.keep(key.value(end), stack, arena);
+  stack_ids.keep(key.value(end), stack, table.stacks(), arena);
   for (size_t i = 0; i < key.depth(); ++i) code_lives.mark(raw_stack[i].code);  // after every key was kept
   return stack;
 }

@@ -129,6 +129,8 @@ class StackTable {
     }
   }
 
+  // Distinct stacks given out, and distinct frames.
+  size_t frames() const { return frames_.count(); }
   size_t stacks() const { return stacks_.load(std::memory_order_relaxed); }
 
  private:

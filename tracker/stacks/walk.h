@@ -33,13 +33,18 @@ struct PlainMemory {
   }
 };
 
+struct LeftOut {
+  size_t foreign = 0;    // frames that run something else than a code object
+  size_t in_set_up = 0;  // frames before their first traceable instruction: Python does not show them either
+};
+
 // Calls visit(RawFrame) for each frame that Python itself would show, innermost first. `code_type` is the address of
 // PyCode_Type. What is left out is counted in *left_out if that is not null.
 template <class Memory, class Visit>
 inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_type, uintptr_t thread, Visit&& visit,
                     LeftOut* left_out = nullptr) {
-  constexpr size_t kMaxSteps =
-      16 * kMaxDepth;  // shims and frames in set-up count here only; ends a ring, if memory holds one
+  // Shims and frames in set-up count here only. Ends a ring, if memory holds one.
+  constexpr size_t kMaxSteps = 16 * kMaxDepth;
   uintptr_t frame;
   if (!memory.read(thread + layout.thread_top, frame)) return WalkEnd::kBroken;
   if (layout.holder_top != kAbsent && frame != 0 && !memory.read(frame + layout.holder_top, frame)) {

@@ -113,7 +113,7 @@ TEST(IdCache, NeverAnswersWithAnotherKeysId) {
   for (uint32_t id = 1; id <= 100'000; ++id) {
     const uint64_t key = random();
     kept[key] = id;
-    cache.keep(key, id, arena);
+    cache.keep(key, id, id, arena);
     ASSERT_EQ(cache.find(key), id);
   }
   size_t found = 0;
@@ -130,9 +130,23 @@ TEST(IdCache, NeverAnswersWithAnotherKeysId) {
 TEST(IdCache, AKeyKeptAgainTakesTheNewId) {
   Arena arena;
   IdCache cache;
-  cache.keep(0x123456789abcdef0, 1, arena);
-  cache.keep(0x123456789abcdef0, IdCache::kMaxId, arena);
+  cache.keep(0x123456789abcdef0, 1, 1, arena);
+  cache.keep(0x123456789abcdef0, IdCache::kMaxId, 1, arena);
   EXPECT_EQ(cache.find(0x123456789abcdef0), IdCache::kMaxId);
+}
+
+TEST(IdCache, DoesNotGrowWithKeysOfTheSameIds) {
+  Arena arena;
+  IdCache cache;
+  cache.keep(1 << 30, 1, 1, arena);
+  const size_t held = arena.bytes_held();
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 1'000'000; ++i) {
+    const uint64_t key = random();
+    cache.keep(key, 1 + i % 10, 10, arena);
+    ASSERT_EQ(cache.find(key), static_cast<uint32_t>(1 + i % 10));
+  }
+  EXPECT_EQ(arena.bytes_held(), held);
 }
 
 TEST(IdCache, ReadersBesideAWriterThatGrowsIt) {
@@ -151,7 +165,7 @@ TEST(IdCache, ReadersBesideAWriterThatGrowsIt) {
         if (answer != 0 && answer != id) wrong = true;
         if (answer != 0) continue;
         std::lock_guard hold(lock);
-        cache.keep(key, id, arena);
+        cache.keep(key, id, 40'000, arena);
       }
     });
   }
