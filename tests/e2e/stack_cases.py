@@ -372,7 +372,7 @@ def stable():
 
     same, remade, usage = set(), set(), []
     for _ in range(2):
-        for _ in range(20_000):
+        for _ in range(3000):
             same.add(take(5))
             # A new code object every time, but the same file, function and line: the same stack.
             names = {"take": RELEASED.probe_capture}

@@ -165,7 +165,7 @@ print(out.value.decode())
         ("code_first_line", 36, 60, "a line differs"),
         ("code_name", 104, 112, "a function's name differs"),
         ("code_filename", 112, 128, "a file name differs"),
-        ("frame_instruction", 100, 40, "a line differs|another function was read"),
+        ("frame_instruction", 100, 40, "a line differs|another function was read|does not look like frames"),
         ("frame_previous", 0, 16, "does not look like frames"),
         ("frame_code", 24, 24, "does not look like frames"),
         ("frame_code", 65528, 65528, "does not look like frames"),

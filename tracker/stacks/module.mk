@@ -25,4 +25,8 @@ UNIT_TEST_BINARIES += $(BUILD)/stacks-tests
 # -rdynamic: tests look up names of their own functions.
 $(BUILD)/stacks-tests: $(STACKS_TEST_OBJS) $(STACKS_OBJS)
 	$(CXX) $(LDFLAGS) -rdynamic $(filter %.o,$^) -lgmock -lgtest -lgtest_main $(STACKS_LIBS) -pthread -ldl -o $@
+
+BENCH_BINARIES += $(BUILD)/stacks-bench
+$(BUILD)/stacks-bench: $(BUILD)/obj/tests/bench/stacks_bench.o $(STACKS_OBJS)
+	$(CXX) $(LDFLAGS) $(filter %.o,$^) -lbenchmark $(STACKS_LIBS) -pthread -ldl -o $@
 endif

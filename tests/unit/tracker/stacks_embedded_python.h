@@ -1,0 +1,74 @@
+// A Python started inside a test or a benchmark, by dlopen: nothing of it is needed to build.
+#pragma once
+
+#include <dlfcn.h>
+#include <glob.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace devtrace::testing {
+
+// Those that the loader finds, and pyenv's.
+inline std::vector<std::string> libpythons() {
+  std::vector<std::string> found;
+  for (int minor = 9; minor <= 13; ++minor) {
+    const std::string name = "libpython3." + std::to_string(minor) + ".so.1.0";
+    if (void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
+      dlclose(library);
+      found.push_back(name);
+    }
+  }
+  const char* root = std::getenv("PYENV_ROOT");
+  const char* home = std::getenv("HOME");
+  const std::string pyenv = root != nullptr ? root : std::string(home == nullptr ? "" : home) + "/.pyenv";
+  glob_t paths{};
+  glob((pyenv + "/versions/3.*/lib/libpython3.*.so.1.0").c_str(), 0, nullptr, &paths);
+  for (size_t i = 0; i < paths.gl_pathc; ++i) {
+    const std::string path = paths.gl_pathv[i];
+    const int minor = std::atoi(path.c_str() + path.rfind("libpython3.") + 11);
+    if (minor >= 9 && minor <= 13) found.push_back(path);
+  }
+  globfree(&paths);
+  return found;
+}
+
+struct MethodDef {  // PyMethodDef
+  const char* name;
+  void* (*function)(void*, void*);
+  int flags;
+  const char* doc;
+};
+
+struct EmbeddedPython {
+  explicit EmbeddedPython(const std::string& path) : library(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {}
+  template <class F>
+  F* get(const char* name) const {
+    return reinterpret_cast<F*>(dlsym(library, name));
+  }
+  // `builtin` is called without arguments as `name` in __main__; what it gives is 0.
+  void start(const char* name, void (*builtin)()) const {
+    static void (*called)();
+    static void* (*number)(long);
+    static MethodDef method{nullptr,
+                            [](void*, void*) {
+                              called();
+                              return number(0);
+                            },
+                            4 /* METH_NOARGS */, nullptr};
+    called = builtin;
+    number = get<void*(long)>("PyLong_FromLong");
+    method.name = name;
+    get<void(int)>("Py_InitializeEx")(0);
+    void* function = get<void*(MethodDef*, void*, void*)>("PyCFunction_NewEx")(&method, nullptr, nullptr);
+    void* module = get<void*(const char*)>("PyImport_AddModule")("__main__");
+    get<int(void*, const char*, void*)>("PyObject_SetAttrString")(module, name, function);
+  }
+  bool run(const char* source) const { return get<int(const char*)>("PyRun_SimpleString")(source) == 0; }
+  void end() const { get<int()>("Py_FinalizeEx")(); }
+
+  void* library;
+};
+
+}  // namespace devtrace::testing
