@@ -51,8 +51,8 @@ void ProgramOptions::declare(CLI::App& app) {
   app.add_option("--option", options,
                  "an option of the library, as in DEVTRACE_OPTIONS; may be repeated (--option help=1 lists them)")
       ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->take_all();
+
+      ->allow_extra_args(false);
   app.add_flag("--no-html", no_html, "write no HTML report");
   app.add_flag("--no-text", no_text, "write nothing to stderr when there is a finding");
   app.add_option("--error-exitcode", error_exitcode,

@@ -77,7 +77,7 @@ Action declare_rehearse(CLI::App& app) {
       ->check(CLI::Range(1, 16));
   app.add_option("--part", options->part, fmt::format("what they pretend to be: {} [h100]", sim::part_keys()))
       ->type_name("NAME")
-      ->check(CLI::Validator(known_part, ""));
+      ->transform(CLI::Validator(known_part, ""));
   app.add_option("--memory", options->memory, "memory of each, like 24GiB [the part's own]")
       ->type_name("SIZE")
       ->check(CLI::Validator(size_of_memory, ""));

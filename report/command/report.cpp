@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 
 #include "report/characters.h"
@@ -38,9 +40,11 @@ class Output {
  public:
   explicit Output(const std::string& file) : file_(file == "-" ? "" : file) {
     if (file_.empty()) return;
-    part_ = file_ + ".part";
-    out_.open(part_, std::ios::binary | std::ios::trunc);
-    if (!out_) throw Failure(kBadUsage, fmt::format("{}: cannot be written: {}", file_, std::strerror(errno)));
+    std::error_code ignored;
+    const bool device = fs::exists(file_, ignored) && !fs::is_regular_file(file_, ignored);  // a pipe, /dev/null
+    if (!device) part_ = file_ + ".part";
+    out_.open(device ? file_ : part_, std::ios::binary | std::ios::trunc);
+    if (!out_) failed("cannot be written");
   }
   ~Output() {
     if (part_.empty()) return;
@@ -48,28 +52,32 @@ class Output {
     std::error_code ignored;
     fs::remove(part_, ignored);
   }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
   void write(std::string_view text) {
     if (file_.empty()) {
-      if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) failed("standard output");
-    } else {
-      out_.write(text.data(), static_cast<std::streamsize>(text.size()));
+      if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) failed("writing failed");
+    } else if (!out_.write(text.data(), static_cast<std::streamsize>(text.size()))) {
+      failed("writing failed");
     }
   }
   void finish() {
     if (file_.empty()) {
-      if (std::fflush(stdout) != 0) failed("standard output");
+      if (std::fflush(stdout) != 0) failed("writing failed");
       return;
     }
     out_.close();
-    std::error_code error;
-    if (out_) fs::rename(part_, file_, error);
-    if (!out_ || error) failed(file_);
+    if (!out_) failed("writing failed");
+    if (!part_.empty() && std::rename(part_.c_str(), file_.c_str()) != 0) failed("cannot be written");
     part_.clear();
   }
 
  private:
-  [[noreturn]] static void failed(const std::string& file) {
-    throw Failure(kBadUsage, fmt::format("{}: writing failed: {}", file, std::strerror(errno)));
+  [[noreturn]] void failed(const char* what) const {
+    const int error = errno;
+    throw Failure(kBadUsage,
+                  fmt::format("{}: {}: {}", file_.empty() ? "standard output" : file_, what, std::strerror(error)));
   }
   std::string file_, part_;
   std::ofstream out_;

@@ -1,0 +1,359 @@
+"""The devtrace command: what it starts, what it hands on, how it ends. Small shared objects stand in for the real libraries."""
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import DEVTRACE, TOP
+
+DATA = TOP / "tests" / "data"
+
+# Loaded into a program it says so by a variable's name in its own memory, and nothing else: /proc/self/maps shows it.
+EMPTY_LIBRARY = "int devtrace_test_library;\n"
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    """A shared object that can be preloaded anywhere."""
+    folder = tmp_path_factory.mktemp("library")
+    source = folder / "empty.c"
+    source.write_text(EMPTY_LIBRARY)
+    target = folder / "libdevtrace.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", target, source], check=True)
+    return target
+
+
+@pytest.fixture
+def installed(tmp_path, library):
+    """The command in a folder of its own with libraries beside it, as in a build folder."""
+    folder = tmp_path / "installed"
+    (folder / "simulate").mkdir(parents=True)
+    shutil.copy(DEVTRACE, folder / "devtrace")
+    shutil.copy(library, folder / "libdevtrace.so")
+    for name in ("libcudart.so.13", "libcuda.so.1"):
+        shutil.copy(library, folder / "simulate" / name)
+    (folder / "simulate" / "preload.list").write_text("libcudart.so.13\nlibcuda.so.1\n")
+    return folder
+
+
+def clean(extra=None):
+    env = {key: value for key, value in os.environ.items() if not key.startswith("DEVTRACE_") and key not in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
+    return {**env, **(extra or {})}
+
+
+@pytest.fixture
+def devtrace(installed, tmp_path):
+    def run(*arguments, env=None, cwd=tmp_path):
+        return subprocess.run([installed / "devtrace", *map(str, arguments)], env=clean(env), cwd=cwd, capture_output=True, text=True, timeout=60)
+
+    return run
+
+
+# ---- the program's end --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 255])
+def test_exits_with_the_programs_code(devtrace, code):
+    assert devtrace("run", "--", "sh", "-c", f"exit {code}").returncode == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_exits_with_128_and_the_signal(devtrace, number):
+    assert devtrace("run", "--", "sh", "-c", f"kill -{int(number)} $$").returncode == 128 + number
+
+
+def test_says_when_there_is_no_such_program(devtrace):
+    done = devtrace("run", "--", "no-such-program")
+    assert done.returncode == 127
+    assert done.stderr == "devtrace run: cannot run 'no-such-program': No such file or directory\n"
+
+
+def test_says_when_the_program_cannot_be_run(devtrace, tmp_path):
+    plain = tmp_path / "plain"
+    plain.write_text("not a program\n")
+    done = devtrace("run", "--", plain)
+    assert done.returncode == 126
+    assert "Permission denied" in done.stderr
+
+
+def test_findings_anywhere_in_the_tree_set_the_exit_code(devtrace, tmp_path):
+    tally = tmp_path / "tally"
+    finding = 'printf f >> "$DEVTRACE_TALLY"'
+    tree = f'echo "$DEVTRACE_TALLY" > {tally}; (sh -c \'{finding}\'); exit 3'
+    assert devtrace("run", "--error-exitcode", 66, "--", "sh", "-c", tree).returncode == 66
+    assert not Path(tally.read_text().strip()).exists(), "the tally is not left behind"
+    assert devtrace("run", "--error-exitcode", 66, "--", "sh", "-c", "exit 3").returncode == 3
+    assert devtrace("run", "--", "sh", "-c", 'exit "${DEVTRACE_TALLY:+1}0"').returncode == 0
+
+
+# ---- signals and the terminal --------------------------------------------------------------------------------------------------------
+
+COUNTS_SIGNALS = """
+import signal, sys, time
+seen = []
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH):
+    signal.signal(number, lambda number, frame: seen.append(number))
+print("ready", flush=True)
+end = time.time() + float(sys.argv[1])
+while time.time() < end and len(seen) < int(sys.argv[2]):
+    time.sleep(0.01)
+time.sleep(0.2)
+print("seen", *map(int, seen), flush=True)
+sys.exit(5)
+"""
+
+
+@pytest.fixture
+def counter(tmp_path):
+    path = tmp_path / "counter.py"
+    path.write_text(COUNTS_SIGNALS)
+    return path
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2])
+def test_hands_signals_on(installed, counter, number):
+    process = subprocess.Popen([installed / "devtrace", "run", "--", sys.executable, counter, "20", "1"], env=clean(), stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=30)
+    assert out == f"seen {int(number)}\n"
+    assert process.returncode == 5
+
+
+def test_the_terminals_interrupt_arrives_once(installed, counter):
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(installed / "devtrace", ["devtrace", "run", "--", sys.executable, str(counter), "3", "2"], clean())
+    text = b""
+    while b"ready" not in text:
+        text += os.read(terminal, 1000)
+    os.write(terminal, b"\x03")
+    while b"seen" not in text or not text.endswith(b"\n"):
+        text += os.read(terminal, 1000)
+    _, status = os.waitpid(pid, 0)
+    assert text.decode().split("seen", 1)[1].split() == ["2"]
+    assert os.waitstatus_to_exitcode(status) == 5
+
+
+def test_stops_and_goes_on_with_the_program(installed, tmp_path):
+    process = subprocess.Popen([installed / "devtrace", "run", "--", sys.executable, "-c", "import time; print('up', flush=True); time.sleep(1.5); print('done')"],
+                               env=clean(), stdout=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    process.send_signal(signal.SIGTSTP)
+    _, status = os.waitpid(process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    deadline = time.time() + 5
+    while (state := Path(f"/proc/{children[0]}/stat").read_text().rsplit(")", 1)[1].split()[0]) != "T" and time.time() < deadline:
+        time.sleep(0.01)
+    assert state == "T"
+    process.send_signal(signal.SIGCONT)
+    out, _ = process.communicate(timeout=20)
+    assert (out, process.returncode) == ("done\n", 0)
+
+
+# ---- what the program gets -----------------------------------------------------------------------------------------------------------
+
+
+def shown(done):
+    assert done.returncode == 0, done.stderr
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+
+def test_dashes_before_the_program_are_optional(devtrace):
+    for words in (["--", "printf", "%s,"], ["printf", "%s,"]):
+        assert devtrace("run", *words, "--help", "--", "-x", "a b").stdout == "--help,--,-x,a b,"
+
+
+def test_its_library_comes_first(devtrace, installed, library):
+    env = shown(devtrace("run", "env", env={"LD_PRELOAD": str(library)}))
+    assert env["LD_PRELOAD"] == f"{installed / 'libdevtrace.so'}:{library}"
+
+
+def test_finds_its_library(installed, library, tmp_path):
+    prefix = tmp_path / "prefix"
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "lib" / "devtrace").mkdir(parents=True)
+    shutil.copy(DEVTRACE, prefix / "bin" / "devtrace")
+
+    def run(env=None):
+        return subprocess.run([prefix / "bin" / "devtrace", "run", "env"], env=clean(env), capture_output=True, text=True)
+
+    missing = run()
+    assert missing.returncode == 2
+    assert "libdevtrace.so was not found" in missing.stderr
+    shutil.copy(library, prefix / "lib" / "libdevtrace.so")
+    assert shown(run())["LD_PRELOAD"] == str(prefix / "lib" / "libdevtrace.so")
+    shutil.copy(library, prefix / "lib" / "devtrace" / "libdevtrace.so")
+    assert shown(run())["LD_PRELOAD"] == str(prefix / "lib" / "devtrace" / "libdevtrace.so")
+    assert shown(run({"DEVTRACE_LIBRARY": str(library)}))["LD_PRELOAD"] == str(library)
+    wrong = run({"DEVTRACE_LIBRARY": "/no/such.so"})
+    assert (wrong.returncode, wrong.stderr) == (2, "devtrace run: DEVTRACE_LIBRARY=/no/such.so: no such file\n")
+
+
+def test_says_that_a_blank_in_the_path_cannot_be_preloaded(tmp_path, library):
+    folder = tmp_path / "my tools"
+    folder.mkdir()
+    shutil.copy(library, folder / "libdevtrace.so")
+    done = subprocess.run([DEVTRACE, "run", "true"], env=clean({"DEVTRACE_LIBRARY": str(folder / "libdevtrace.so")}), capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "LD_PRELOAD cannot hold the path" in done.stderr
+
+
+def test_options_are_added_to_those_of_the_environment(devtrace):
+    env = shown(devtrace("run", "--log-path", "logs/a:%p.jsonl", "--no-html", "--no-text", "--option", "native=0", "--option", "max_findings=3", "env",
+                         env={"DEVTRACE_OPTIONS": "dedupe=0"}))
+    assert env["DEVTRACE_OPTIONS"] == 'dedupe=0:log_path="logs/a:%p.jsonl":html=0:text=0:native=0:max_findings=3'
+    assert "DEVTRACE_OPTIONS" not in shown(devtrace("run", "env"))
+
+
+def test_rehearse_puts_the_simulated_libraries_under_the_program(devtrace, installed):
+    simulate = installed / "simulate"
+    env = shown(devtrace("rehearse", "--gpus", "3", "--part", "A100", "--memory", "24GiB", "--peer", "0-1,1-2", "--", "env", env={"LD_LIBRARY_PATH": "/x"}))
+    assert env["LD_PRELOAD"].split(":") == [str(installed / "libdevtrace.so"), str(simulate / "libcudart.so.13"), str(simulate / "libcuda.so.1")]
+    assert env["LD_LIBRARY_PATH"] == f"{simulate}:/x"
+    assert {key: env[key] for key in env if key.startswith("DEVTRACE_SIM")} == {
+        "DEVTRACE_SIM_GPUS": "3", "DEVTRACE_SIM_PART": "a100", "DEVTRACE_SIM_MEMORY": "24GiB", "DEVTRACE_SIM_PEER": "0-1,1-2"}
+
+
+def test_rehearse_without_tracing_or_values(devtrace, installed):
+    env = shown(devtrace("rehearse", "--no-trace", "--no-values", "env"))
+    assert "libdevtrace.so" not in env["LD_PRELOAD"]
+    assert env["DEVTRACE_SIM_GPUS"] == "2"
+    assert env["DEVTRACE_SIM_VALUES"] == "0"
+
+
+def test_rehearse_says_what_is_missing(devtrace, installed):
+    (installed / "simulate" / "libcuda.so.1").unlink()
+    done = devtrace("rehearse", "true")
+    assert done.returncode == 2
+    assert "libcuda.so.1, which does not exist" in done.stderr
+
+
+# ---- usage ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words, said", [
+    ([], "A subcommand is required"),
+    (["attac"], "there is no subcommand attac"),
+    (["run"], "no program is given"),
+    (["run", "--"], "no program is given"),
+    (["run", "--colour", "true"], "there is no option --colour"),
+    (["run", "--option", "html", "true"], "--option html: not of the form KEY=VALUE"),
+    (["run", "--error-exitcode", "256", "true"], "--error-exitcode"),
+    (["rehearse", "--gpus", "0", "true"], "--gpus"),
+    (["rehearse", "--gpus", "17", "true"], "--gpus"),
+    (["rehearse", "--part", "gtx480", "true"], "'gtx480' is no part devtrace knows; it knows h100"),
+    (["rehearse", "--memory", "lots", "true"], "'lots' is no size"),
+    (["rehearse", "--peer", "0-", "true"], "neither all, none nor pairs"),
+    (["report"], "logs is required"),
+    (["report", "--format", "pdf", "x"], "--format"),
+])
+def test_bad_usage_is_one_clear_message_and_2(devtrace, words, said):
+    done = devtrace(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "--help" in done.stderr or "KEY=VALUE" in done.stderr
+    assert done.stdout == ""
+
+
+def test_help_and_version(devtrace):
+    assert devtrace("--version").stdout.startswith("devtrace 0.")
+    help_text = devtrace("--help").stdout
+    for name in ("run", "rehearse", "report"):
+        assert name in help_text
+        own = devtrace(name, "--help")
+        assert own.returncode == 0
+        assert own.stdout.count(f"Usage: devtrace {name} ") == 1
+
+
+# ---- report --------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def logs(tmp_path):
+    for name in ("private_gpt", "petals", "hostile"):
+        shutil.copy(DATA / f"{name}.jsonl", tmp_path / f"{name}.jsonl")
+    return tmp_path
+
+
+def test_report_shows_text_and_leaves_the_page_beside_the_log(devtrace, logs):
+    done = devtrace("report", "private_gpt.jsonl")
+    assert done.returncode == 0
+    assert done.stdout.startswith("==4242==devtrace: refused-op: aten::index_select")
+    assert "SUMMARY: devtrace: " in done.stdout
+    assert "\033" not in done.stdout
+    assert done.stderr == "devtrace report: HTML in private_gpt.html\n"
+    assert "aten::index_select" in (logs / "private_gpt.html").read_text()
+
+
+def test_report_formats(devtrace, logs):
+    records = [json.loads(line) for line in devtrace("report", "--format", "json", "private_gpt.jsonl").stdout.splitlines()]
+    assert [record["record"] for record in records] == ["process", "finding", "end"]
+    assert "| `input_ids` | `cuda:0` |" in devtrace("report", "--format", "markdown", "private_gpt.jsonl").stdout
+    assert devtrace("report", "--format", "html", "-o", "-", "private_gpt.jsonl").stdout.startswith("<!doctype html>")
+    assert not (logs / "private_gpt.html").exists()
+    assert devtrace("report", "--format", "markdown", "-o", "out.md", "private_gpt.jsonl", "petals.jsonl").returncode == 0
+    assert (logs / "out.md").read_text().count("### ") == 2
+    assert not list(logs.glob("*.part"))
+
+
+def test_report_takes_folders(devtrace, logs):
+    done = devtrace("report", "--format", "text", ".")
+    assert done.stdout.count("SUMMARY: devtrace: ") == 5
+    assert "hostile.jsonl:7: the last line is cut off" in done.stderr
+    assert "petals.jsonl: has no end record" in done.stderr
+
+
+def test_report_completes_what_a_log_lacks(devtrace, logs):
+    process, finding, _ = [json.loads(line) for line in (logs / "private_gpt.jsonl").read_text().splitlines()]
+    want = finding.pop("fingerprint"), finding.pop("cause")
+    (logs / "bare.jsonl").write_text(json.dumps(process) + "\n" + json.dumps(finding) + "\n")
+    got = json.loads(devtrace("report", "--format", "json", "bare.jsonl").stdout.splitlines()[1])
+    assert (got["fingerprint"], got["cause"]) == want
+
+
+def test_report_goes_on_after_an_unreadable_log_and_fails(devtrace, logs):
+    (logs / "empty.jsonl").write_text("")
+    (logs / "foreign.jsonl").write_text("hello\n")
+    (logs / "future.jsonl").write_text('{"record":"process","schema":99}\n')
+    done = devtrace("report", "--format", "text", "empty.jsonl", "foreign.jsonl", "future.jsonl", "missing.jsonl", "private_gpt.jsonl")
+    assert done.returncode == 2
+    for said in ("empty.jsonl: empty", "foreign.jsonl:1: not a devtrace log", "future.jsonl:1: written in schema 99", "missing.jsonl: no such file"):
+        assert said in done.stderr
+    assert done.stdout.count("SUMMARY: ") == 1
+
+
+def test_report_leaves_no_page_of_an_unreadable_log(devtrace, logs):
+    (logs / "foreign.jsonl").write_text("hello\n")
+    assert devtrace("report", "foreign.jsonl").returncode == 2
+    assert not list(logs.glob("foreign.h*"))
+
+
+def test_report_says_when_the_output_cannot_be_written(devtrace, logs):
+    done = devtrace("report", "--format", "json", "-o", "/dev/full", "private_gpt.jsonl")
+    assert done.returncode == 2
+    done = devtrace("report", "--format", "json", "-o", "no/such/folder.json", "private_gpt.jsonl")
+    assert done.returncode == 2
+    assert "no/such/folder.json: cannot be written: No such file or directory" in done.stderr
+
+
+def test_report_of_a_thousand_findings_is_bounded(devtrace, tmp_path):
+    process, finding, end = (DATA / "private_gpt.jsonl").read_text().splitlines()
+    finding = json.loads(finding)
+    with open(tmp_path / "many.jsonl", "w") as log:
+        log.write(process + "\n")
+        for number in range(1, 1001):
+            log.write(json.dumps({**finding, "id": number}) + "\n")
+        log.write(end + "\n")
+    done = devtrace("report", "many.jsonl")
+    assert done.returncode == 0
+    assert done.stdout.count("SUMMARY: ") == 1000
