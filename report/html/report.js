@@ -1,4 +1,4 @@
-// The page: reads the log's records, which lie after it as <script type="application/json" class="record">, and draws one finding at a time.
+// The page: reads the log's records, which lie after it in inert script elements of class "record", and draws one finding at a time.
 // Everything in a record comes from somebody's program: it reaches the page as text nodes only, never as markup.
 "use strict";
 

@@ -1,0 +1,364 @@
+"""The page in a real browser: first screen, navigation, themes, copying, and text that would like to be markup."""
+
+import base64
+import json
+import re
+import subprocess
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from conftest import DEVTRACE, TOP
+
+DATA = TOP / "tests" / "data"
+SIZES = [(1280, 800), (390, 844)]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = "/usr/bin/chromium"
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+    yield driver
+    driver.quit()
+
+
+class Page:
+    def __init__(self, driver):
+        self.driver = driver
+
+    def open(self, file, size=(1280, 800), theme="light", hash=""):
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size[0] < 500})
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [{"name": "prefers-color-scheme", "value": theme}]})
+        self.driver.get("about:blank")
+        self.driver.get(f"file://{file}{hash}")
+        return self
+
+    def find(self, css):
+        return self.driver.find_element(By.CSS_SELECTOR, css)
+
+    def all(self, css):
+        return self.driver.find_elements(By.CSS_SELECTOR, css)
+
+    def text(self, css):
+        return self.find(css).text
+
+    def press(self, keys):
+        for key in keys:
+            self.find("body").send_keys(key)
+            # A finding is drawn by the hashchange event, which comes later.
+            self.driver.execute_async_script("const done = arguments[0]; setTimeout(done, 30)")
+
+    def run(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+
+@pytest.fixture
+def page(browser):
+    browser.get_log("browser"), browser.get_log("performance")
+    yield Page(browser)
+    complaints = [entry["message"] for entry in browser.get_log("browser")]
+    assert complaints == [], "the console stays empty"
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = {message["params"]["request"]["url"] for message in messages if message["method"] == "Network.requestWillBeSent"}
+    foreign = {url for url in asked if not url.startswith(("file:", "data:", "about:"))}
+    assert foreign == set(), "no request leaves the machine"
+
+
+def render(log, folder):
+    target = folder / (log.stem + ".html")
+    done = subprocess.run([DEVTRACE, "report", "--format", "html", "-o", target, log], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    return {name: render(DATA / f"{name}.jsonl", folder) for name in ("private_gpt", "petals", "hostile")}
+
+
+@pytest.fixture(scope="module")
+def thousand(tmp_path_factory):
+    """1,000 findings, each at a line of its own, one in ten of another operation."""
+    folder = tmp_path_factory.mktemp("thousand")
+    process, finding, end = (DATA / "private_gpt.jsonl").read_text().splitlines()
+    log = folder / "thousand.jsonl"
+    with open(log, "w") as out:
+        out.write(process + "\n")
+        for number in range(1, 1001):
+            one = json.loads(finding)
+            one["id"] = number
+            one["operation"] = "aten::cat" if number % 10 == 0 else "aten::index_select"
+            one["python"][10]["line"] = number
+            one["fingerprint"] = f"{number:016x}"
+            out.write(json.dumps(one) + "\n")
+        out.write(json.dumps({"record": "count", "id": 7, "fingerprint": f"{7:016x}", "count": 64}) + "\n")
+        out.write(end + "\n")
+    return render(log, folder)
+
+
+# ---- first screen --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
+@pytest.mark.parametrize("name", ["private_gpt", "petals"])
+def test_what_where_why_and_fix_need_no_scrolling(page, pages, name, size, theme):
+    page.open(pages[name], size, theme)
+    for css in ("h1", ".what", ".where", ".why", ".fix"):
+        box = page.run("const b = document.querySelector(arguments[0]).getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]", css)
+        assert 0 <= box[0] and 0 <= box[1] and box[2] <= size[0] and box[3] <= size[1], (css, box)
+    assert page.run("return document.documentElement.scrollWidth") <= size[0], "nothing sticks out sideways"
+
+
+def test_says_who_is_where_and_what_to_change(page, pages):
+    page.open(pages["private_gpt"])
+    assert page.text("h1") == "aten::index_select was given tensors on cuda:1 and cuda:0"
+    held = {box.find_element(By.CSS_SELECTOR, "b").text: box.find_element(By.CSS_SELECTOR, ".held code").text for box in page.all(".device")}
+    assert held == {"cuda:1": "embeddings.word_embeddings.weight", "cuda:0": "input_ids"}
+    assert "EmbeddingComponent.embed (embedding_component.py:41)" in page.text(".where")
+    assert "tokens = self.model(**encoded).last_hidden_state" in page.text(".where")
+    assert "input-not-moved" in page.text(".why") and "high confidence" in page.text(".why")
+    assert page.text(".fix .minus") == "− encoded = {key: value.to(self.device) for key, value in batch.items()}"
+    assert page.text(".fix .plus") == "+ encoded = {key: value.to(self.model.device) for key, value in batch.items()}"
+    assert "Rehearsal" in page.text("#banners")
+
+
+def test_a_log_without_an_end_says_so(page, pages):
+    page.open(pages["petals"])
+    assert "killed, or is still running" in page.text("#banners")
+    assert "Rehearsal" not in page.text("#banners")
+
+
+def test_operands_stacks_and_facts_follow(page, pages):
+    page.open(pages["private_gpt"])
+    rows = [[cell.text for cell in row.find_elements(By.CSS_SELECTOR, "th,td")] for row in page.all("tbody tr")]
+    assert rows[0][0] == "input_ids" and rows[0][1] == "cuda:0" and "cpu → cuda:0" in rows[0][5] and "embedding_component.py:40" in rows[0][5]
+    titles = [title.text for title in page.all(".stack h3")]
+    assert titles == ["Failing call", "input_ids: created", "input_ids: last moved", "embeddings.word_embeddings.weight: created", "embeddings.word_embeddings.weight: last moved"]
+    assert "NVIDIA H100" in page.text("main") and "2.11.0+cu130" in page.text("main")
+
+
+def test_library_frames_are_folded_and_open_on_demand(page, pages):
+    page.open(pages["private_gpt"])
+    fold = page.find(".stack details")
+    assert fold.text == "10 library frames"
+    assert not page.find(".stack details .frame").is_displayed()
+    fold.find_element(By.CSS_SELECTOR, "summary").click()
+    assert "torch/nn/functional.py:2542" in page.text(".stack details")
+    assert all("mine" in frame.get_attribute("class") for frame in page.all(".stack > ol > .frame"))
+
+
+# ---- many findings ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_thousand_findings_open_within_a_second(page, thousand):
+    page.open(thousand)
+    assert page.text("#list-count") == "1000 findings"
+    assert len(page.all("#findings li")) == 1000
+    took = page.run("const t = performance.getEntriesByType('navigation')[0]; return t.domContentLoadedEventEnd - t.responseEnd")
+    print(f"drawn {took:.0f} ms after the file was read")
+    assert page.run("return document.querySelectorAll('main .frame').length") < 100, "one finding is drawn at a time"
+    assert "×64" in page.all("#findings a")[6].text
+
+
+def test_the_filter_takes_words_in_any_order(page, thousand):
+    page.open(thousand)
+    field = page.find("#filter")
+    field.send_keys("cat embedding_component.py:100")
+    assert page.text("#list-count") == "2 of 1000 findings"
+    visible = [item.text.split("\n")[1] for item in page.all("#findings li") if item.is_displayed()]
+    assert visible == ["embedding_component.py:100", "embedding_component.py:1000"]
+    field.send_keys(" nowhere")
+    assert page.find("#no-match").is_displayed()
+    assert page.text("#list-count") == "0 of 1000 findings"
+
+
+def test_a_permalink_opens_its_finding(page, thousand):
+    page.open(thousand, hash="#finding-500")
+    assert "embedding_component.py:500)" in page.text(".where")
+    assert page.find("#findings a[aria-current]").get_attribute("href").endswith("#finding-500")
+    page.open(thousand, hash="#nonsense")
+    assert "embedding_component.py:1)" in page.text(".where")
+
+
+def test_keys_move_filter_and_never_steal_typing(page, thousand):
+    page.open(thousand)
+    page.press("jj")
+    assert "embedding_component.py:3)" in page.text(".where")
+    assert page.run("return location.hash") == "#finding-3"
+    page.press("k")
+    assert "embedding_component.py:2)" in page.text(".where")
+    page.press("/")
+    page.find("#filter").send_keys("jkt/c")
+    assert page.find("#filter").get_attribute("value") == "jkt/c"
+    assert page.run("return location.hash") == "#finding-2"
+    page.find("#filter").send_keys(Keys.ESCAPE)
+    assert page.run("return document.activeElement.tagName") == "BODY"
+
+
+def test_on_a_phone_the_list_is_folded_away(page, thousand):
+    page.open(thousand, (390, 844))
+    assert not page.find("#filter").is_displayed()
+    box = page.run("const b = document.querySelector('.fix').getBoundingClientRect(); return b.bottom")
+    assert box <= 844
+    page.find("#list summary").click()
+    assert page.find("#filter").is_displayed()
+
+
+# ---- themes, copying, print ----------------------------------------------------------------------------------------------------------
+
+
+def background(page):
+    return page.run("return getComputedStyle(document.body).backgroundColor")
+
+
+def test_follows_the_system_and_the_button(page, pages):
+    page.open(pages["private_gpt"], theme="dark")
+    page.run("localStorage.clear()")
+    page.open(pages["private_gpt"], theme="dark")
+    dark = background(page)
+    page.find("#theme").click()
+    light = background(page)
+    assert (dark, light) == ("rgb(20, 22, 26)", "rgb(255, 255, 255)")
+    page.open(pages["private_gpt"], theme="dark")
+    assert background(page) == light, "the choice is kept"
+    page.press("t")
+    assert background(page) == dark
+    page.run("localStorage.clear()")
+
+
+# WCAG's contrast of every piece of text on its background.
+CONTRAST = """
+function channel(c) { c /= 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; }
+function light(rgb) { return 0.2126 * channel(rgb[0]) + 0.7152 * channel(rgb[1]) + 0.0722 * channel(rgb[2]); }
+function parse(text) { return text.match(/[\\d.]+/g).map(Number); }
+function paper(element) {
+  for (; element; element = element.parentElement) { const c = parse(getComputedStyle(element).backgroundColor); if (c.length < 4 || c[3] > 0) return c; }
+  return [255, 255, 255];
+}
+const poor = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const element = walker.currentNode.parentElement;
+  if (!walker.currentNode.data.trim() || !element.checkVisibility() || element.closest("script,style,noscript,.skip,.visually-hidden,[aria-hidden]")) continue;
+  const a = light(parse(getComputedStyle(element).color)), b = light(paper(element));
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (ratio < 4.5) poor.push([element.tagName, element.className, walker.currentNode.data.slice(0, 30), ratio]);
+}
+return poor;
+"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_is_readable_in_both_themes(page, thousand, theme):
+    page.open(thousand, theme=theme)
+    assert page.run(CONTRAST) == []
+
+
+def test_headings_names_and_landmarks(page, thousand):
+    page.open(thousand)
+    levels = [int(heading.tag_name[1]) for heading in page.all("h1,h2,h3") if heading.is_displayed()]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in zip(levels, levels[1:])), "no level is skipped"
+    for control in page.all("button, input"):
+        assert control.accessible_name, control.get_attribute("outerHTML")
+    assert page.find("html").get_attribute("lang") == "en"
+    assert len(page.all("main")) == 1 and page.find("nav").get_attribute("aria-label") == "Findings"
+    assert "cuda:0 holds input_ids" in page.find(".devices").get_attribute("aria-label")
+
+
+def test_copies_as_markdown(page, pages):
+    page.open(pages["private_gpt"])
+    page.driver.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]})
+    page.find("#copy").click()
+    copied = page.driver.execute_async_script("const done = arguments[0]; setTimeout(() => navigator.clipboard.readText().then(done, (e) => done('failed: ' + e)), 300)")
+    assert copied.startswith("### aten::index\\_select was given tensors on cuda:1 and cuda:0")
+    assert "| `input_ids` | `cuda:0` |" in copied
+    assert page.text("#copy") == "Copied"
+
+
+def test_prints_without_controls(page, pages):
+    page.open(pages["private_gpt"], theme="dark")
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+    assert not page.find("#copy").is_displayed()
+    assert background(page) == "rgb(255, 255, 255)"
+    pdf = base64.b64decode(page.driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    assert pdf.startswith(b"%PDF")
+
+
+# ---- files as they may be found ----------------------------------------------------------------------------------------------------------
+
+
+def test_hostile_text_is_shown_as_text(page, pages):
+    page.open(pages["hostile"])
+    assert page.driver.title.startswith("devtrace: ")
+    assert "</script><script>document.title='pwned'</script><!-- <b onmouseover=alert(1)>" in page.text("h1")
+    assert page.all("b[onmouseover]") == []
+    assert "\\u001b[2J" in page.text("h1"), "control characters are spelt"
+    assert page.text("#list-count") == "3 findings"
+    page.press("j")
+    assert "bad ���� bytes" in page.text("h1")
+    page.press("j")
+    assert page.text("h1") == "an operation was given tensors on different devices"
+    assert page.run("return document.documentElement.scrollWidth") <= 1280
+
+
+def test_hostile_text_on_a_phone_stays_inside(page, pages):
+    page.open(pages["hostile"], (390, 844))
+    assert page.run("return document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("keep", [0.999, 0.9, 0.5, 0.1])
+def test_a_page_cut_anywhere_in_its_records_still_opens(page, pages, tmp_path, keep):
+    """As after SIGKILL, or on a full disk."""
+    whole = pages["hostile"].read_bytes()
+    head = whole.index(b'<script type="application/json"')
+    cut = tmp_path / "cut.html"
+    cut.write_bytes(whole[: head + int((len(whole) - head) * keep)])
+    page.open(cut)
+    assert page.text("h1")
+    assert "killed, or is still running" in page.text("#banners")
+
+
+def test_the_head_alone_is_a_page(page, pages, tmp_path):
+    whole = pages["private_gpt"].read_text()
+    records = [match.start() for match in re.finditer('<script type="application/json"', whole)]
+    (tmp_path / "head.html").write_text(whole[: records[1]])
+    page.open(tmp_path / "head.html")
+    assert page.text("h1") == "No findings"
+    assert "NVIDIA H100" in page.text("main")
+
+
+def test_without_scripts_every_finding_is_text(page, pages):
+    page.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        page.open(pages["private_gpt"])
+        assert "==4242==devtrace: refused-op: aten::index_select" in page.text("body")
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_served_by_a_server_nothing_else_is_asked_for(browser, pages):
+    asked = []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            asked.append(self.path)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=pages["private_gpt"].parent))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    browser.get(f"http://127.0.0.1:{server.server_port}/private_gpt.html")
+    assert Page(browser).text("h1").startswith("aten::index_select")
+    server.shutdown()
+    assert asked == ["/private_gpt.html"]
