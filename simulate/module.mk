@@ -5,7 +5,7 @@ SIM_GEN := $(BUILD)/obj/simulate/generated
 CUDA_WHEEL_LIBRARIES ?= $(shell $(PYTHON) -c "import sysconfig; print(sysconfig.get_paths()['purelib'])" 2>/dev/null)/nvidia
 
 # To add a stand-in: its name here, the four values below, a folder of sources, and rules for its many functions in tools/library.py.
-STANDINS := cuda cudart cublas cublasLt
+STANDINS := cuda cudart cublasLt cublas cusparse cusolver cufft cudnn nvml cupti
 # What LD_PRELOAD has to name, in this order: a library before those that need it.
 SIM_PRELOAD = $(foreach l,$(STANDINS),$(SIM_FILE_$(l)))
 
@@ -20,9 +20,27 @@ SIM_CODE_cublas := 15
 SIM_FILE_cublasLt := libcublasLt.so.13
 SIM_REAL_cublasLt := cu13/lib/libcublasLt.so.13
 SIM_CODE_cublasLt := 15
+SIM_FILE_cusparse := libcusparse.so.12
+SIM_REAL_cusparse := cu13/lib/libcusparse.so.12
+SIM_CODE_cusparse := 10
+SIM_FILE_cusolver := libcusolver.so.12
+SIM_REAL_cusolver := cu13/lib/libcusolver.so.12
+SIM_CODE_cusolver := 9
+SIM_FILE_cufft := libcufft.so.12
+SIM_REAL_cufft := cu13/lib/libcufft.so.12
+SIM_CODE_cufft := 16
+SIM_FILE_cudnn := libcudnn.so.9
+SIM_REAL_cudnn := cudnn/lib/libcudnn.so.9
+SIM_CODE_cudnn := 3000
+SIM_EXTRA_cudnn := _ZNK2at7Context16userEnabledCuDNNEv
+SIM_FILE_nvml := libnvidia-ml.so.1
+SIM_CODE_nvml := 3
+SIM_FILE_cupti := libcupti.so.13
+SIM_REAL_cupti := cu13/lib/libcupti.so.13
+SIM_CODE_cupti := 27
 
 # Libraries whose many functions tools/library.py writes.
-SIM_GENERATED := cublas
+SIM_GENERATED := cublas cusparse cusolver
 
 .PHONY: simulate
 simulate: $(foreach l,$(STANDINS),$(SIM)/$(SIM_FILE_$(l))) $(SIM)/preload.list
@@ -45,7 +63,7 @@ SIM_OBJECTS_$(1) := $$(patsubst %.cpp,$$(BUILD)/obj/%.o,$$(SIM_SOURCES_$(1)))
 
 $$(SIM_GEN)/$(1).map: $$(SIM_OBJECTS_$(1)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many.o) simulate/tools/standin.py $$(SIM_GEN)/driver_symbols.inc
 	$$(PYTHON) simulate/tools/standin.py --out $$(SIM_GEN)/$(1) --code $$(SIM_CODE_$(1)) \
-	  $(if $(SIM_REAL_$(1)),--real $$(CUDA_WHEEL_LIBRARIES)/$$(SIM_REAL_$(1)) --extra devtrace_simulation,--names $$(SIM_GEN)/driver.names --alias devtrace_sim_ --extra 'devtrace_sim_*' devtrace_simulation) \
+	  $(if $(SIM_REAL_$(1)),--real $$(CUDA_WHEEL_LIBRARIES)/$$(SIM_REAL_$(1)) --extra devtrace_simulation $$(SIM_EXTRA_$(1)),$(if $(filter cuda,$(1)),--names $$(SIM_GEN)/driver.names --alias devtrace_sim_ --extra 'devtrace_sim_*' devtrace_simulation)) \
 	  --objects $$(filter %.o,$$^)
 
 $$(SIM)/$$(SIM_FILE_$(1)): $$(SIM_GEN)/$(1).map $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1)
@@ -54,7 +72,7 @@ $$(SIM)/$$(SIM_FILE_$(1)): $$(SIM_GEN)/$(1).map $(if $(filter cuda,$(1)),,$$(SIM
 	  -g $$(SIM_OBJECTS_$(1)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many.o) $$(SIM_GEN)/$(1).stubs.S \
 	  $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1) $$(SIM_LIBS_$(1)) -lpthread -ldl
 
-$$(SIM_OBJECTS_$(1)): EXTRA_CXXFLAGS = -isystem $$(CUDA_INCLUDE) -I$$(SIM_GEN)
+$$(SIM_OBJECTS_$(1)): EXTRA_CXXFLAGS = -isystem $$(CUDA_INCLUDE) -isystem $$(CUDA_WHEEL_LIBRARIES)/cudnn/include -I$$(SIM_GEN)
 $$(SIM_OBJECTS_$(1)): | $$(SIM_GEN)/driver_symbols.inc
 endef
 

@@ -1,6 +1,7 @@
 // Devices of the driver API.
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "simulate/cuda/api.h"
 #include "simulate/cuda/attributes.h"
@@ -121,6 +122,21 @@ CUresult CUDAAPI cuDeviceGetTexture1DLinearMaxWidth(size_t* width, CUarray_forma
 // How a tracer tells a rehearsal from hardware: the number of simulated devices of this machine. Needs no cuInit.
 __attribute__((visibility("default"))) int devtrace_simulation(void) {
   return sim::settings().gpus;
+}
+
+// For the NVML stand-in, which sees all devices and needs no cuInit. False: a text did not fit. Null pointers are left
+// out.
+__attribute__((visibility("default"))) int devtrace_sim_physical(int physical, char* name, size_t name_size, char* uuid,
+                                                                 size_t uuid_size, unsigned long long* memory,
+                                                                 int* major, int* minor) {
+  const sim::Settings& s = sim::settings();
+  if (memory) *memory = s.memory;
+  if (major) *major = s.part->major;
+  if (minor) *minor = s.part->minor;
+  if (name && static_cast<size_t>(std::snprintf(name, name_size, "%s (simulated)", s.part->name)) >= name_size)
+    return 0;
+  std::string text = sim::device_uuid_text(physical);
+  return !uuid || static_cast<size_t>(std::snprintf(uuid, uuid_size, "%s", text.c_str())) < uuid_size;
 }
 
 }  // extern "C"

@@ -52,6 +52,7 @@ LIBRARIES = {
         "status": "cusparseStatus_t",
         "ok": "CUSPARSE_STATUS_SUCCESS", "dead": "CUSPARSE_STATUS_NOT_INITIALIZED", "failed": "CUSPARSE_STATUS_EXECUTION_FAILED",
         "rules": [
+            (r"cusparse(Logger)\w*", None),
             (r"cusparse(CreateIdentityPermutation)", COMPUTE),
             (r"cusparse(Create\w*|\w+_createDescr)", MAKE),
             (r"cusparse(Destroy\w*|\w+_destroyDescr)", DESTROY),
@@ -65,7 +66,7 @@ LIBRARIES = {
               "failed": "CUFFT_EXEC_FAILED", "rules": []},
 }
 
-INFO = re.compile(r"^(info|devInfo|d_info|infoArray|dinfo|devInfoArray|hinfo|position)$")
+INFO = re.compile(r"^(info|devInfo|d_info|infoArray|dinfo|devInfoArray|hinfo)$")
 COUNT = re.compile(r"^(batchSize|batchCount)$")
 SIZE_NAMES = re.compile(r"(?i)^(lwork|l_?work|p?bufferSize\w*|workspaceInBytes\w*|size\w*InBytes|bufferSize\d?|internalDataInBytes|pBuffer\w*Bytes|size|niters)$")
 
@@ -103,17 +104,21 @@ def body(library, function, rule, parameters):
             lines.append(f"  if (!lib::alive({names[0]})) return {dead};")
             if rule == COMPUTE:
                 lines.append(f'  if (lib::launch("{function}", {names[0]})) return {failed};')
-        if rule == SIZE:
+        if rule in (SIZE, COMPUTE):
             for parameter, name in zip(parameters, names):
                 if "*" in parameter and "const" not in parameter and re.match(r"(int|size_t|int64_t)\b", parameter) and SIZE_NAMES.match(name):
                     lines.append(f"  if ({name}) *{name} = kWorkspace;")
-        else:
+        if rule == COMPUTE:
             count = next((n for n in names if COUNT.match(n)), "1")
             for parameter, name in zip(parameters, names):
-                if INFO.match(name) and re.match(r"int\s*\*", parameter):
+                if name == "position":  # of a zero pivot: none
+                    lines.append("  *position = -1;")
+                elif name == "nnzTotalDevHostPtr":
+                    lines.append(f"  *{name} = 0;")
+                elif INFO.match(name) and re.match(r"int\s*\*", parameter):
                     # Factorisations write one code a matrix; gels writes a host code and an array of device codes.
                     many = count if name != "info" or "Array" not in "".join(names) else "1"
-                    lines.append(f"  lib::succeed({name}, {many if name != 'position' else '1'});")
+                    lines.append(f"  lib::succeed({name}, {many});")
         lines.append(f"  return {ok};")
     return "\n".join(lines)
 

@@ -50,7 +50,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True, type=pathlib.Path, help="stem of the files written: .stubs.S, .map, .missing")
     parser.add_argument("--real", help="the real library")
-    parser.add_argument("--names", help="instead of --real: a file of 'name [same-ABI name]', one a line")
+    parser.add_argument("--names", help="instead of --real: a file of 'name [same-ABI name]', one a line; with neither, what the objects define")
     parser.add_argument("--code", required=True, type=int, help="the API's not-supported code")
     parser.add_argument("--extra", nargs="*", default=[], help="symbols of our own to export")
     parser.add_argument("--alias", help="also export every symbol under this prefix: how our own libraries call it unseen by interposers")
@@ -58,8 +58,11 @@ def main():
     arguments = parser.parse_args()
 
     same = {}
+    done = implemented(arguments.objects)
     if arguments.real:
         symbols = exported(arguments.real)
+    elif not arguments.names:
+        symbols = dict.fromkeys(done, "")
     else:
         symbols = {}
         for line in pathlib.Path(arguments.names).read_text().splitlines():
@@ -67,7 +70,6 @@ def main():
             symbols[name] = ""
             if twin:
                 same[name] = twin[0]
-    done = implemented(arguments.objects)
     lines = ["\t.text\n"]
     missing = []
     for name in sorted(symbols):

@@ -1,0 +1,48 @@
+// cuDNN, reported absent: PyTorch then takes its own kernels, whose checks and launches the simulation can follow.
+//
+// The wheel links cuDNN and offers no run-time way to say that it is missing, so besides refusing its handles this
+// stand-in answers PyTorch's own question, "may cuDNN be used?" (torch.backends.cudnn.enabled), with no.
+#pragma GCC visibility push(default)
+#include <cudnn.h>
+
+namespace at {
+class Context {
+ public:
+  bool userEnabledCuDNN() const;
+};
+bool Context::userEnabledCuDNN() const {
+  return false;
+}
+}  // namespace at
+#pragma GCC visibility pop
+
+extern "C" {
+
+// The true version: PyTorch compares it with the one it was built for.
+size_t CUDNNWINAPI cudnnGetVersion(void) {
+  return CUDNN_VERSION;
+}
+size_t CUDNNWINAPI cudnnGetMaxDeviceVersion(void) {
+  return CUDNN_VERSION;
+}
+size_t CUDNNWINAPI cudnnGetCudartVersion(void) {
+  return CUDART_VERSION;
+}
+
+cudnnStatus_t CUDNNWINAPI cudnnGetProperty(libraryPropertyType type, int* value) {
+  if (!value) return CUDNN_STATUS_BAD_PARAM;
+  *value = type == MAJOR_VERSION ? CUDNN_MAJOR : type == MINOR_VERSION ? CUDNN_MINOR : CUDNN_PATCHLEVEL;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+const char* CUDNNWINAPI cudnnGetErrorString(cudnnStatus_t status) {
+  return status == CUDNN_STATUS_SUCCESS         ? "CUDNN_STATUS_SUCCESS"
+         : status == CUDNN_STATUS_NOT_SUPPORTED ? "CUDNN_STATUS_NOT_SUPPORTED (cuDNN is not simulated)"
+                                                : "CUDNN_STATUS_ERROR";
+}
+
+void CUDNNWINAPI cudnnGetLastErrorString(char* message, size_t size) {
+  if (message && size) message[0] = 0;
+}
+
+}  // extern "C"
