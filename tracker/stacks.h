@@ -29,27 +29,36 @@ struct NativeFrame {
 };
 
 // Why Python stacks are or are not read in this process, as one line for the log and stderr. Empty before the first
-// try.
+// try. It changes: frames are read at once where the version's layout is known and a whole stack reads well, and soon
+// after, on the main thread between two of its instructions, they are compared with what Python itself says; where
+// that differs they are given up.
 std::string python_status();
 
 // The calling thread's Python stack, innermost frame first. Safe in any hook: with or without the GIL, under PyTorch's
-// allocator locks. Never calls malloc; a new stack takes memory from the table's own arena. Returns 0 in threads
-// without a Python frame.
+// allocator locks. Never calls malloc, leaves errno alone; a new stack takes memory from the table's own arena. Returns
+// 0 in threads without a Python frame, where Python cannot be read (python_status), and while Python ends. Of a deeper
+// stack than 512 frames the innermost 512 are kept, and one more, outermost, with the function "[deeper frames left
+// out]" and no file. A stack seen before costs 10 ns and 1.5 ns a frame, a new one some microseconds. The same files,
+// functions and lines are the same id for the life of the process, also when code was made anew.
 StackId capture_python();
 
-// Frames of a stack, innermost first. Takes a lock and allocates: for findings only, never in a hot hook.
+// Frames of a stack, innermost first; none for 0. Takes no lock but allocates: for findings only, never in a hot hook.
 std::vector<PythonFrame> resolve(StackId id);
 
-// The calling thread's native return addresses, innermost first, at most `capacity`; `skip` of the nearest are left
-// out.
+// The calling thread's native return addresses, innermost (this function's caller) first, at most `capacity` and 255;
+// `skip` of the nearest are left out. Never throws, never calls malloc, leaves errno alone. None while another thread
+// forks.
 size_t capture_native(void** addresses, size_t capacity, size_t skip = 0);
 
-// Names of native addresses as capture_native gave them. `with_lines`: also look for files and lines
-// (Boost.Stacktrace), which may read debug information from disk. Slow (up to milliseconds an address): for findings
-// only.
+// Names of native addresses as capture_native gave them, from the symbol tables in memory and, for functions that are
+// not exported, on disk: 10 ms for a stack through PyTorch's libraries, more when their files are not in the page
+// cache. `with_lines`: also files and lines (Boost.Stacktrace), if a frame lies in a module that may be the user's and
+// has line information; the first time in a process that takes up to half a second. For findings only.
 std::vector<NativeFrame> symbolize(void* const* addresses, size_t count, bool with_lines);
 
-// Around fork(): the parent's and the child's tables stay usable whatever other threads were doing.
+// Around fork(): the parent's and the child's tables stay usable whatever other threads were doing. For pthread_atfork:
+// before_fork as its prepare, after_fork as both its parent and its child. Without them a child may wait for ever for a
+// lock of libunwind that another thread held.
 void before_fork();
 void after_fork();
 

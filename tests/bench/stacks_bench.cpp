@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/unit/tracker/stacks_embedded_python.h"
@@ -15,6 +16,13 @@ namespace {
 
 void (*in_python)() = nullptr;  // what take() does now
 
+// First, before any is started: what every process without Python pays.
+void NoPython(benchmark::State& state) {
+  for (auto _ : state) benchmark::DoNotOptimize(capture_python());
+  state.SetLabel(python_status());
+}
+BENCHMARK(NoPython);
+
 const devtrace::testing::EmbeddedPython* python() {
   static const devtrace::testing::EmbeddedPython* started = []() -> const devtrace::testing::EmbeddedPython* {
     const auto paths = devtrace::testing::libpythons();
@@ -22,6 +30,7 @@ const devtrace::testing::EmbeddedPython* python() {
     auto* found = new devtrace::testing::EmbeddedPython(paths.front());
     found->start("take", [] { in_python(); });
     in_python = [] { capture_python(); };
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // until a Python is looked for again
     found->run("def below(n):\n  if n > 1: below(n - 1)\n  else: take()\nbelow(2)\nfor i in range(1000): len('')");
     return found;
   }();

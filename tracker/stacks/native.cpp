@@ -4,6 +4,7 @@
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -19,6 +20,7 @@ namespace {
 // child for ever. So a fork waits until nobody is inside, and while it happens nobody enters.
 constinit std::atomic<int> inside{0};
 constinit std::atomic<bool> forking{false};
+constinit pid_t forking_process = 0;
 
 }  // namespace
 
@@ -43,6 +45,7 @@ void before_fork_native() {
   before_fork_lines();
   constexpr int kPatience = 1000;  // a thread may be suspended inside for good (a debugger): then fork all the same
   forking.store(true);
+  forking_process = getpid();
   for (int i = 0; inside.load() != 0 && i < kPatience; ++i) {
     const timespec pause{0, 100'000};
     nanosleep(&pause, nullptr);
@@ -50,6 +53,7 @@ void before_fork_native() {
 }
 
 void after_fork_native() {
+  if (getpid() != forking_process) inside.store(0);  // whoever was inside is not in the child
   forking.store(false);
   after_fork_lines();
 }

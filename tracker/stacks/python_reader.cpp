@@ -26,7 +26,7 @@ enum class Stage {
   kRefused,    // for ever
 };
 
-constinit std::atomic<const PythonReader*> published{nullptr};  // set once tried, so that later calls only load it
+constinit std::atomic<const PythonReader*> published{nullptr};  // set once trusted, so that later calls only load it
 constinit std::atomic<Stage> stage{Stage::kUntried};
 constinit std::atomic<int64_t> next_look{0};  // CLOCK_MONOTONIC_COARSE, nanoseconds
 constinit SpinLock lock;                      // what is below
@@ -132,7 +132,10 @@ int check_against_python(void*) {
   }
   if (frame != nullptr) api.decrement(frame);
   if (collecting) api.enable_gc();
-  if (same && seen != 0) stage.store(Stage::kChecked, std::memory_order_release);
+  if (same && seen != 0) {
+    stage.store(Stage::kChecked, std::memory_order_release);
+    published.store(&reader, std::memory_order_release);  // also where every stack so far had a single frame
+  }
   return 0;
 }
 

@@ -1,10 +1,12 @@
 // A program that has no Python, then starts one, ends it, and starts it again.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -18,6 +20,13 @@ namespace devtrace::stacks {
 namespace {
 
 StackId taken = 0;
+bool called_malloc = false;
+
+void take() {
+  const size_t before = mallinfo2().uordblks;
+  taken = capture_python();
+  called_malloc = called_malloc || mallinfo2().uordblks != before;
+}
 
 std::string described(StackId id) {
   std::string text;
@@ -37,18 +46,22 @@ std::string story(const std::string& path) {
   if (python.library == nullptr) return dlerror();
   later();
   if (capture_python() != 0) return "loaded, not started";
-  python.start("take", [] { taken = capture_python(); });
+  python.start("take", take);
   later();
   if (!python.run(kProgram)) return "the program failed";
   if (described(taken) != "inner:2 outer:4 <module>:5 ") return "started: " + described(taken) + python_status();
   if (!python.run("for i in range(1000): len('')")) return "the loop failed";
   if (python_status().find("agree with Python's own") == std::string::npos) return python_status();
+  if (called_malloc) return "a capture called malloc";
   StackId other = 1;
   std::thread([&] { other = capture_python(); }).join();
   if (other != 0) return "a thread that Python does not know has a stack";
+  errno = 77;
+  capture_python();
+  if (errno != 77) return "errno changed";
   python.end();
   if (capture_python() != 0) return "a stack after the end";
-  python.start("take", [] { taken = capture_python(); });
+  python.start("take", take);
   taken = 0;
   if (!python.run(kProgram)) return "the program failed the second time";
   if (described(taken) != "inner:2 outer:4 <module>:5 ") return "started again: " + described(taken);
