@@ -24,6 +24,7 @@ class Verdicts:
     false: list = field(default_factory=list)  # a refused-op finding where nothing was refused
     changed: list = field(default_factory=list)  # PyTorch's exception is another one without devtrace
     not_judged: dict = field(default_factory=dict)  # operator → why its call on one device fails in simulation
+    no_operator: dict = field(default_factory=dict)  # operator → refusal outside any operator of PyTorch's dispatcher
     names_no_device: dict = field(default_factory=dict)  # operator → refusal whose message names no device
     crashed: list = field(default_factory=list)
 
@@ -43,6 +44,14 @@ def base(operation: str) -> str:
 def message(record) -> str:
     """The exception's first line without the addresses and hexadecimal numbers that differ between processes."""
     return re.sub(r"0x[0-9a-f]+", "0x…", record["error"] or "")
+
+
+def devices_named(text: str) -> set[str]:
+    """Devices that a message names, be it by a tensor type: {"cuda", "cpu"} for CUDAFloatType and CPUFloatType."""
+    named = set(re.findall(r"cuda:\d+|\bcpu\b", text))
+    named |= {kind.lower() for kind in re.findall(r"\b(CUDA|CPU)[A-Z]\w+Type\b", text)}
+    named |= {"cuda" if prefix else "cpu" for prefix in re.findall(r"\btorch\.(cuda\.)?[A-Z]\w+Tensor\b", text)}
+    return named
 
 
 def where(record) -> str:
@@ -77,8 +86,7 @@ def judge(traced: list[dict], reference: list[dict]) -> Verdicts:
         same = failing.get((r["op"], r["sample"]))
         if same is not None:
             # The simulation cannot run this call on one device either: only a message that is new and names two devices is a refusal.
-            named = set(re.findall(r"cuda:\d+|\bcpu\b", r["error"]))
-            if message(same) == message(r) or len(named) < 2:
+            if message(same) == message(r) or len(devices_named(r["error"])) < 2:
                 if findings:
                     v.false.append(f"{where(r)}: {findings[0].get('message')}")
                 continue
@@ -101,7 +109,7 @@ def judge_refusal(v: Verdicts, r: dict, findings: list[dict], twin: dict | None)
     """One call that C++ refused: exactly one finding, with the operation and both devices."""
     v.refused += 1
     v.refused_operators.add(r["op"])
-    if not re.search(r"cuda:\d+|\bcpu\b|device", r["error"], re.IGNORECASE):
+    if not devices_named(r["error"]):
         v.names_no_device.setdefault(r["op"], r["error"])
     if not findings:
         v.missed.append(f"{where(r)}: {r['error']}")
@@ -113,9 +121,9 @@ def judge_refusal(v: Verdicts, r: dict, findings: list[dict], twin: dict | None)
     right = True
     # What ran is read from PyTorch's own stack trace of the same call in another process, not from anything that devtrace says.
     ran = (twin or {}).get("ran")
-    if ran is None:
-        ran = r["op"]
-    if base(finding.get("operation", "")) != base(ran):
+    if ran is None and "operation" not in finding:
+        v.no_operator.setdefault(r["op"], r["error"])
+    elif base(finding.get("operation", "")) != base(ran or r["op"]):
         v.wrong_operation.append(f"{where(r)}: devtrace says {finding.get('operation')}, PyTorch ran {ran}: {r['error']}")
         right = False
     if not {HOME, r["device"]} <= set(finding.get("devices", [])):

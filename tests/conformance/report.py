@@ -39,7 +39,7 @@ def markdown(v: Verdicts) -> str:
     page = [
         "# Conformance: PyTorch's own operator database",
         "",
-        f"Written by `make conformance`; PyTorch {version("torch")}, two simulated devices.",
+        f"Written by `make conformance`; PyTorch {version('torch')}, two simulated devices.",
         "",
         "Every operator of `torch.testing._internal.common_methods_invocations.op_db` with at least two tensor operands runs on every sample that the database",
         "gives for it (float32, or the first dtype it takes): all operands on cuda:0, then each tensor operand in turn on cuda:1, then on the CPU. A mixed call that",
@@ -57,6 +57,7 @@ def markdown(v: Verdicts) -> str:
             page += [f"## {title}", "", *[f"- `{line}`" for line in lines], ""]
     named = (
         ("in_python", "Refused by Python code", "PyTorch's Python functions raise these themselves; no C++ check is reached, so there is nothing to hook."),
+        ("no_operator", "Refused outside any operator", "No operator of PyTorch's dispatcher is at work there, so the finding names none."),
         ("names_no_device", "Refusals whose message names no device", "Counted as refusals all the same."),
         ("not_judged", "Fails in simulation on one device, too", "The simulated libraries lack something here; the first message of each."),
     )

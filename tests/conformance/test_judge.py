@@ -71,6 +71,20 @@ def test_what_fails_on_one_device_is_refused_only_by_a_new_message_with_both_dev
     assert (v.refused, v.explained) == (1, 1)
 
 
+def test_a_tensor_type_names_a_device():
+    same = call(operand=None, device=None, error="RuntimeError: no such kernel", findings=[])
+    types = "RuntimeError: Input type (CUDAFloatType) and bias type (CPUFloatType) should be the same"
+    assert verdicts(same, call(error=types), reference=[same, call(error=types, findings=[])]).explained == 1
+
+
+def test_outside_any_operator_none_is_named():
+    nameless = {"kind": "refused-op", "devices": ["cuda:0", "cuda:1"]}
+    v = verdicts(call(findings=[nameless]), reference=[call(findings=[], ran=None)])
+    assert (v.explained, v.faults(), list(v.no_operator)) == (1, [], ["add"])
+    v = verdicts(call(findings=[{**nameless, "operation": "aten::mul"}]), reference=[call(findings=[], ran=None)])
+    assert len(v.wrong_operation) == 1
+
+
 def test_a_refusal_raised_in_python_is_kept_apart():
     v = verdicts(call(python=True, findings=[]))
     assert (v.refused, list(v.in_python), v.faults()) == (0, ["add"], [])
