@@ -8,10 +8,11 @@ import pytest
 SOURCE = """
     import resource, sys
     import torch
+    left, right = torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
     {before}
     for function in (torch.add, torch.mul):
         try:
-            function(torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1"))
+            function(left, right)
         except RuntimeError:
             print("refused")
     sys.exit(9)
@@ -68,13 +69,13 @@ def test_read_only_folder(rehearse, mounted):
 
 def test_full_disk(rehearse, mounted):
     place = mounted("size=64k")
-    with open(place / "filler", "wb") as filler:
-        try:
-            while True:
-                filler.write(b"x" * 4096)
-                filler.flush()
-        except OSError:
+    filler = os.open(place / "filler", os.O_WRONLY | os.O_CREAT)
+    try:
+        while os.write(filler, b"x" * 4096):
             pass
+    except OSError:
+        pass
+    os.close(filler)
     outcome = rehearse(source(), f"log_path={place}/devtrace-%p.jsonl")
     check(outcome)
 

@@ -40,7 +40,8 @@ def test_survives_sigkill_inside_except(rehearse):
     assert outcome.code == 128 + 9
     assert outcome.finding["operation"] == "aten::add"
     assert [record["record"] for record in outcome.records] == ["process", "finding"]
-    assert outcome.pages[0].read_text().rstrip().endswith("</html>")
+    page = outcome.pages[0].read_text()  # only ever appended to, so it has no closing tag that a kill could take
+    assert "aten::add" in page and "program.py" in page and outcome.finding["fingerprint"] in page
     assert "cuda:1" in outcome.err
 
 

@@ -63,7 +63,7 @@ def test_origins(broken):
 
 def test_the_verdict_says_what_to_change(broken):
     cause = broken.finding["cause"]
-    assert cause["category"] == "input not moved"
+    assert cause["category"] == "input-not-moved"
     assert cause["file"].endswith("embedding_component.py")
     assert "input_ids" in cause["because"] and "cuda:0" in cause["because"] and "cuda:1" in cause["because"]
     assert cause["fix"]

@@ -140,6 +140,20 @@ def test_a_log_without_an_end_says_so(page, pages):
     assert "Rehearsal" not in page.text("#banners")
 
 
+def test_a_fix_without_a_line_is_shown_without_one(page, tmp_path):
+    process, finding = (DATA / "petals.jsonl").read_text().splitlines()[:2]
+    finding = json.loads(finding)
+    finding["cause"] = {"category": "generator", "confidence": "high", "because": "It lives elsewhere.", "fix": "rng = torch.Generator()"}
+    log = tmp_path / "log.jsonl"
+    log.write_text(process + "\n" + json.dumps(finding) + "\n")
+    page.open(render(log, tmp_path))
+    assert page.text(".fix").split("\n") == ["FIX", "+ rng = torch.Generator()"]
+    finding["cause"] = {"category": "unknown", "confidence": "low", "because": "It is not known why."}
+    log.write_text(process + "\n" + json.dumps(finding) + "\n")
+    page.open(render(log, tmp_path))
+    assert "No line can be named with certainty" in page.text(".fix")
+
+
 def test_operands_stacks_and_facts_follow(page, pages):
     page.open(pages["private_gpt"])
     rows = [[cell.text for cell in row.find_elements(By.CSS_SELECTOR, "th,td")] for row in page.all("tbody tr")]

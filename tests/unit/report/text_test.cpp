@@ -74,6 +74,11 @@ TEST(Markdown, HoldsTheAnswerAndTheStacks) {
   }
 }
 
+TEST(Markdown, SaysAFixWithoutALine) {
+  const Json finding = {{"cause", {{"fix", "rng = torch.Generator()"}}}};
+  EXPECT_THAT(markdown(Json::object(), finding), HasSubstr("**Fix**:\n\n```python\nrng = torch.Generator()\n```"));
+}
+
 TEST(Markdown, KeepsHostileTextInsideItsFences) {
   Json finding = {
       {"kind", "refused-op"},
