@@ -8,11 +8,12 @@
 
 namespace devtrace::sim {
 
-// A copy of a kernel's arguments by value: `values` holds them at the kernel's own offsets, `pointers` is what
+// A copy of a kernel's arguments by value, at the kernel's own offsets.
 // kernelParams expects.
 struct Arguments {
   std::vector<uint8_t> values;
   std::vector<size_t> offsets;
+  std::vector<void*> pointers;  // as kernelParams wants them; made when somebody asks
 };
 
 struct Operation {

@@ -1,0 +1,188 @@
+// CUDA arrays and the objects that read them. Textures and surfaces are kept as descriptions: kernels, which would read
+// them, do not run.
+#include "simulate/model/array.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "simulate/cuda/api.h"
+#include "simulate/model/handles.h"
+
+namespace {
+
+bool alive(CUarray array) {
+  return sim::handles<CUarray_st>().has(array);
+}
+
+size_t element_bytes(CUarray_format format, unsigned channels) {
+  switch (format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+      return channels;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+      return channels * size_t{2};
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+      return channels * size_t{4};
+    default:
+      return 0;
+  }
+}
+
+struct Texture {
+  CUDA_RESOURCE_DESC resource;
+  CUDA_TEXTURE_DESC texture;
+};
+
+}  // namespace
+
+struct CUmipmappedArray_st {
+  std::vector<CUarray> levels;
+};
+
+extern "C" {
+
+CUresult CUDAAPI cuArray3DCreate(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* d) {
+  REQUIRE_CONTEXT(context);
+  if (!out || !d || !d->Width || !element_bytes(d->Format, d->NumChannels)) return CUDA_ERROR_INVALID_VALUE;
+  if (d->NumChannels != 1 && d->NumChannels != 2 && d->NumChannels != 4) return CUDA_ERROR_INVALID_VALUE;
+  auto* array = new CUarray_st;
+  array->descriptor = *d;
+  array->device = context->device;
+  array->pitch = d->Width * element_bytes(d->Format, d->NumChannels);
+  array->bytes = array->pitch * array->rows() * array->slices();
+  array->data = static_cast<uint8_t*>(std::calloc(1, array->bytes));
+  if (!array->data) {
+    delete array;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  sim::handles<CUarray_st>().add(array);
+  *out = array;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuArrayCreate(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* d) {
+  if (!d) return CUDA_ERROR_INVALID_VALUE;
+  CUDA_ARRAY3D_DESCRIPTOR wide = {d->Width, d->Height, 0, d->Format, d->NumChannels, 0};
+  return cuArray3DCreate(out, &wide);
+}
+CUresult CUDAAPI cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR* d, CUarray array) {
+  TRY(ready());
+  if (!alive(array)) return CUDA_ERROR_INVALID_HANDLE;
+  *d = array->descriptor;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR* d, CUarray array) {
+  TRY(ready());
+  if (!alive(array)) return CUDA_ERROR_INVALID_HANDLE;
+  const CUDA_ARRAY3D_DESCRIPTOR& w = array->descriptor;
+  *d = {w.Width, w.Height, w.Format, w.NumChannels};
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuArrayDestroy(CUarray array) {
+  TRY(ready());
+  if (!alive(array) || !array->owned) return CUDA_ERROR_INVALID_HANDLE;
+  sim::handles<CUarray_st>().remove(array);
+  std::free(array->data);
+  delete array;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* d, unsigned int levels) {
+  if (!out || !d || !levels) return CUDA_ERROR_INVALID_VALUE;
+  auto* mipmap = new CUmipmappedArray_st;
+  CUDA_ARRAY3D_DESCRIPTOR level = *d;
+  for (unsigned i = 0; i < levels; ++i) {
+    CUarray array;
+    if (CUresult e = cuArray3DCreate(&array, &level)) {
+      delete mipmap;
+      return e;
+    }
+    array->owned = false;
+    mipmap->levels.push_back(array);
+    level.Width = std::max<size_t>(level.Width / 2, 1);
+    level.Height = level.Height ? std::max<size_t>(level.Height / 2, 1) : 0;
+    level.Depth = level.Depth ? std::max<size_t>(level.Depth / 2, 1) : 0;
+  }
+  sim::handles<CUmipmappedArray_st>().add(mipmap);
+  *out = mipmap;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray* level, CUmipmappedArray mipmap, unsigned int index) {
+  TRY(ready());
+  if (!sim::handles<CUmipmappedArray_st>().has(mipmap)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!level || index >= mipmap->levels.size()) return CUDA_ERROR_INVALID_VALUE;
+  *level = mipmap->levels[index];
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray mipmap) {
+  TRY(ready());
+  if (!sim::handles<CUmipmappedArray_st>().remove(mipmap)) return CUDA_ERROR_INVALID_HANDLE;
+  for (CUarray level : mipmap->levels) {
+    level->owned = true;
+    cuArrayDestroy(level);
+  }
+  delete mipmap;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuTexObjectCreate(CUtexObject* object, const CUDA_RESOURCE_DESC* resource,
+                                   const CUDA_TEXTURE_DESC* texture, const CUDA_RESOURCE_VIEW_DESC*) {
+  REQUIRE_CONTEXT(context);
+  if (!object || !resource || !texture) return CUDA_ERROR_INVALID_VALUE;
+  auto* made = new Texture{*resource, *texture};
+  sim::handles<Texture>().add(made);
+  *object = reinterpret_cast<CUtexObject>(made);
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuTexObjectDestroy(CUtexObject object) {
+  TRY(ready());
+  auto* texture = reinterpret_cast<Texture*>(object);
+  if (!sim::handles<Texture>().remove(texture)) return CUDA_ERROR_INVALID_VALUE;
+  delete texture;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource, CUtexObject object) {
+  auto* texture = reinterpret_cast<Texture*>(object);
+  if (!resource || !sim::handles<Texture>().has(texture)) return CUDA_ERROR_INVALID_VALUE;
+  *resource = texture->resource;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* out, CUtexObject object) {
+  auto* texture = reinterpret_cast<Texture*>(object);
+  if (!out || !sim::handles<Texture>().has(texture)) return CUDA_ERROR_INVALID_VALUE;
+  *out = texture->texture;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuSurfObjectCreate(CUsurfObject* object, const CUDA_RESOURCE_DESC* resource) {
+  CUDA_TEXTURE_DESC none = {};
+  return cuTexObjectCreate(object, resource, &none, nullptr);
+}
+CUresult CUDAAPI cuSurfObjectDestroy(CUsurfObject object) {
+  return cuTexObjectDestroy(object);
+}
+
+// A tensor map is 128 bytes that only kernels read: what is checked is what Triton and CUTLASS get wrong.
+CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t rank, void* address,
+                                        const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
+                                        const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                        CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+  if (!map || rank < 1 || rank > 5 || !dims || !box || (rank > 1 && !strides)) return CUDA_ERROR_INVALID_VALUE;
+  if (reinterpret_cast<uintptr_t>(address) % 16 || reinterpret_cast<uintptr_t>(map) % 64)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < rank; ++i)
+    if (!dims[i] || !box[i] || box[i] > 256 || (i + 1 < rank && strides[i] % 16)) return CUDA_ERROR_INVALID_VALUE;
+  *map = {};
+  map->opaque[0] = reinterpret_cast<cuuint64_t>(address);
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuTensorMapReplaceAddress(CUtensorMap* map, void* address) {
+  if (!map || reinterpret_cast<uintptr_t>(address) % 16) return CUDA_ERROR_INVALID_VALUE;
+  map->opaque[0] = reinterpret_cast<cuuint64_t>(address);
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"
