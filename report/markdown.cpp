@@ -108,9 +108,10 @@ std::string markdown(const Json& process, const Json& finding) {
   }
   if (const auto fix = string(cause, "fix"); !fix.empty()) {
     const auto line = integer(cause, "line");
-    out += fmt::format("**Fix** at {}:\n\n{}\n",
-                       code(shown_file(string(cause, "file"), cwd) + (line ? fmt::format(":{}", *line) : "")),
-                       block("python", fix));
+    const std::string file = shown_file(string(cause, "file"), cwd);
+    out +=
+        file.empty() ? "**Fix**" : fmt::format("**Fix** at {}", code(file + (line ? fmt::format(":{}", *line) : "")));
+    out += ":\n\n" + block("python", fix) + '\n';
   }
 
   stack(out, "Failing call", array(finding, "python"), cwd);

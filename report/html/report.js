@@ -76,7 +76,7 @@ function place(frame) {
 
 function dedented(source) {
   const indent = /^[ \t]*/.exec(source)[0].length;
-  return source.split("\n").map((line) => line.slice(Math.min(indent, line.length - line.trimStart().length)).trimEnd()).join("\n");
+  return source.split("\n").map((line) => line.slice(Math.min(indent, line.length - line.trimStart().length)).trimEnd()).join("\n").trimEnd();
 }
 
 function bytes(count) {
@@ -189,7 +189,7 @@ function drawFix(finding) {
   const lines = before.filter((line) => !after.includes(line)).map((line) => make("div", { className: "minus" }, "− " + line))
     .concat(after.map((line) => make("div", { className: before.includes(line) ? "" : "plus" }, (before.includes(line) ? "  " : "+ ") + line)));
   return make("section", { className: "fix" }, make("h2", null, "Fix"),
-    make("p", { className: "place" }, code(location({ file: cause.file, line: cause.line }))),
+    string(cause.file) && make("p", { className: "place" }, code(location({ file: cause.file, line: cause.line }))),
     make("div", { className: "excerpt diff code" }, lines));
 }
 
