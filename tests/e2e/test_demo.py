@@ -57,8 +57,10 @@ def test_origins(broken):
         assert (moved["from"], moved["to"]) == devices
         mine = [frame for frame in moved["python"] if frame.get("project")]
         assert mine[0]["line"] == line_in("embedding_component.py", text)
-        assert one["created"]["time"] <= moved["time"] <= broken.finding["time"]
-        assert one["created"]["python"]
+        assert moved["time"] <= broken.finding["time"]
+    # The weights' first memory is the mapped file, which no allocator gave out: where they were created is not known.
+    assert ids["created"]["device"] == "cpu" and ids["created"]["time"] <= ids["moved"]["time"]
+    assert any("self.tokenizer(" in frame.get("source", "") for frame in ids["created"]["python"])
 
 
 def test_the_verdict_says_what_to_change(broken):

@@ -209,7 +209,7 @@ def test_operands_have_their_names(named, name):
 def test_temporaries_have_no_invented_names(rehearse, expression, named):
     """Neither what a temporary was made from, nor whatever else lies around on the other device, is an operand."""
     finding = refused(rehearse, f"def f(a, b, unrelated):\n    return {expression}\nf(left, right, right.clone())").finding
-    assert {one["name"] for one in finding.get("operands", [])} <= named
+    assert {one["name"] for one in finding.get("operands", []) if "name" in one} <= named
 
 
 def test_an_object_that_hangs_from_itself(rehearse):

@@ -73,16 +73,37 @@ def test_max_findings_counts_what_it_drops(rehearse):
         """
         import torch
         a, b = torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
-        for function in (torch.add, torch.sub, torch.mul, torch.div, torch.atan2):
-            try:
-                function(a, b)
-            except RuntimeError:
-                pass
+        for _ in range(3):
+            try: a + b
+            except RuntimeError: pass
+            try: a - b
+            except RuntimeError: pass
+            try: a * b
+            except RuntimeError: pass
+            try: a / b
+            except RuntimeError: pass
         """,
         "max_findings=2",
     )
     assert [finding["operation"] for finding in outcome.findings] == ["aten::add", "aten::sub"]
-    assert [record["dropped"] for record in outcome.records if record["record"] == "end"] == [3]
+    assert [(record["findings"], record["dropped"]) for record in outcome.records if record["record"] == "end"] == [(12, 6)]
+
+
+def test_one_line_that_runs_several_operations_has_a_finding_for_each(rehearse):
+    outcome = rehearse(
+        """
+        import torch
+        a, b = torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
+        for _ in range(2):
+            for function in (torch.add, torch.sub, torch.mul):
+                try:
+                    function(a, b)
+                except RuntimeError:
+                    pass
+        """
+    )
+    assert [finding["operation"] for finding in outcome.findings] == ["aten::add", "aten::sub", "aten::mul"]
+    assert sorted((record["id"], record["count"]) for record in outcome.records if record["record"] == "count") == [(1, 2), (2, 2), (3, 2)]
 
 
 def test_error_exitcode(rehearse):
