@@ -16,13 +16,13 @@ std::string quoted(std::string_view device) {
 // own tells.
 bool calls_transformers_model(const Evidence& evidence, size_t caller) {
   for (size_t index = caller; index-- > 0;) {
-    const Frame& frame = evidence.stack[index];
-    if (frame.file.find("/torch/nn/modules/module.py") != frame.file.npos ||
-        frame.file.find("/accelerate/") != frame.file.npos ||
-        frame.file.find("/transformers/utils/") != frame.file.npos) {
+    const auto in = [&](std::string_view part) {
+      return evidence.stack[index].file.find(part) != std::string_view::npos;
+    };
+    if (in("/torch/nn/modules/module.py") || in("/torch/utils/") || in("/accelerate/") || in("/transformers/utils/"))
       continue;
-    }
-    return frame.file.find("/transformers/models/") != frame.file.npos && frame.function.ends_with("forward");
+    return in("/transformers/generation/") ||
+           (in("/transformers/models/") && evidence.stack[index].function.ends_with("forward"));
   }
   return false;
 }
@@ -78,16 +78,20 @@ std::string with_place(const Operand& operand) {
 
 std::string device_expression(const Evidence& evidence, size_t frame, const Operand& target) {
   const std::string_view own_name = target.name_in(frame);
-  // A call of a model: the model, as the line calls it. One that hooks spread over devices has no device of its own.
-  if (target.is_state() && target.hook.empty() && evidence.caller_of_model() == frame) {
-    for (const Operand& operand : evidence.operands) {
-      if (&operand == &target) continue;
-      const auto name = operand.name_in(frame);
-      auto callee = callee_of(evidence.stack[frame].source, name);
-      if (!callee) callee = callee_of(evidence.stack[frame].source, container_of(name));
-      if (!callee || (!own_name.empty() && !own_name.starts_with(*callee + "."))) continue;
-      return calls_transformers_model(evidence, frame) ? *callee + ".device"
-                                                       : fmt::format("next({}.parameters()).device", *callee);
+  // A call of a model, model(…) or model.generate(…): the model, as the line calls it. One that hooks spread over
+  // devices has no device of its own.
+  for (const Operand& operand : evidence.operands) {
+    if (&operand == &target || !target.is_state() || !target.hook.empty()) continue;
+    const auto name = operand.name_in(frame);
+    auto callee = callee_of(evidence.stack[frame].source, name);
+    if (!callee) callee = callee_of(evidence.stack[frame].source, container_of(name));
+    if (!callee) continue;
+    const std::string owner = callee->substr(0, callee->rfind('.'));
+    for (const std::string& model : {*callee, owner}) {
+      const bool called = model == *callee && evidence.caller_of_model() == frame;
+      if (own_name.empty() ? !called : !own_name.starts_with(model + ".") || model == "self") continue;
+      if (calls_transformers_model(evidence, frame)) return model + ".device";
+      if (called) return fmt::format("next({}.parameters()).device", model);
     }
   }
   if (is_reference(own_name)) return fmt::format("{}.device", own_name);

@@ -121,6 +121,10 @@ bool Evidence::made_inside_model(const Operand& operand) const {
   return calls_modules(made[made.size() - depth - 1]);
 }
 
+bool Evidence::made_by_a_module(const Operand& operand) {
+  return std::any_of(operand.created.stack.begin(), operand.created.stack.end(), calls_modules);
+}
+
 std::optional<size_t> Evidence::frame_that_made(const Operand& operand) const {
   const Stack& made = operand.created.stack;
   if (made.empty()) return std::nullopt;
@@ -135,7 +139,7 @@ std::optional<size_t> Evidence::frame_that_made(const Operand& operand) const {
 bool names_a_cache(std::string_view name) {
   std::string lower(name);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const std::string_view word : {"cache", "past_key", "past_value", "layer_past", "presents", "kv_", "past["}) {
+  for (const std::string_view word : {"cache", "past_key", "past_value", "layer_past", "presents", "past["}) {
     if (lower.find(word) != lower.npos) return true;
   }
   return lower == "past" || lower == "present";

@@ -91,6 +91,8 @@ struct Evidence {
   // Was the tensor made after that call began, by the model itself? Both stacks must show it; "no" when either is
   // unknown.
   bool made_inside_model(const Operand& operand) const;
+  // Was it made by any module's forward, in this call or an earlier one?
+  static bool made_by_a_module(const Operand& operand);
   // … and by this very frame's function, while it was running.
   std::optional<size_t> frame_that_made(const Operand& operand) const;
 };

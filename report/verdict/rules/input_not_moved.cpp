@@ -42,9 +42,10 @@ std::optional<Cause> model_input(const Evidence& evidence) {
       [](const Operand& other) { return other.is_state() && !other.on_cpu(); });
   if (!pair) return std::nullopt;
   const auto caller = evidence.caller_of_model();
+  // Named by the caller, it was given. Without a name there, it may be an earlier call's answer that the model kept.
   const bool given = caller && !pair.it->name_in(*caller).empty();
-  bool made_before = false;  // by a stack that shows it was not the model's own doing
-  if (caller && !pair.it->created.stack.empty()) made_before = true;
+  if (!given && Evidence::made_by_a_module(*pair.it)) return std::nullopt;
+  const bool made_before = caller && !pair.it->created.stack.empty();
 
   Cause cause{kCategory, given || made_before ? Confidence::high : Confidence::medium,
               fmt::format("{} is given to {}, whose {} is on {}.", with_place(*pair.it),

@@ -18,8 +18,8 @@ std::string of_model(const Operand& state) {
 std::optional<Cause> two_parts(const Evidence& evidence) {
   const auto state = [](const Operand& operand) { return operand.is_state(); };
   const auto pair = evidence.pair(state, state);
-  if (!pair) return std::nullopt;
-  return Cause{kCategory, Confidence::high,
+  if (!pair || !evidence.caller_of_model()) return std::nullopt;  // or somebody compares two models
+  return Cause{kCategory, pair.it->root_class == pair.other->root_class ? Confidence::high : Confidence::medium,
                fmt::format("Two parts of {} that work together are on different devices: {} and {}.",
                            of_model(*pair.it), with_place(*pair.it), with_place(*pair.other)),
                std::nullopt};
