@@ -10,6 +10,7 @@ Every call first runs with all operands on cuda:0; then one operand is moved to 
 import argparse
 import ctypes
 import dis
+import gc
 import json
 import os
 import random
@@ -25,6 +26,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 HOME = "cuda:0"
 AWAY = ("cuda:1", "cpu")
+SIMULATED = hasattr(ctypes.CDLL(None), "devtrace_simulation")
 
 
 class Tracer:
@@ -89,6 +91,21 @@ def arguments(leaves, structure, positions, moved=None, away=None):
     return (value, *args), kwargs
 
 
+def clear_free_memory():
+    """Simulated kernels may leave their results as they are; zeros there make two processes see the same, and no wild sizes or indices.
+
+    Simulated device memory is host memory, so it can be written from here; on a real GPU nothing is done.
+    """
+    if not SIMULATED:
+        return
+    for segment in torch.cuda.memory_snapshot():
+        address = segment["address"]
+        for block in segment["blocks"]:
+            if block["state"] == "inactive":
+                ctypes.memset(address, 0, block["size"])
+            address += block["size"]
+
+
 def raised_in_python(error: BaseException) -> bool:
     """Whether Python code raised it by a `raise` or `assert` of its own: such a refusal never reaches C++."""
     last = list(traceback.walk_tb(error.__traceback__))[-1][0]
@@ -139,6 +156,7 @@ class Driver:
     def call(self, op, prepared, sample, moved=None, away=None):
         """Returns the exception; writes a record when there was one, or when devtrace found something."""
         args, kwargs = arguments(*prepared, moved, away)
+        clear_free_memory()
         before = self.tracer.new_findings()  # moving operands is no operation of the database: must be empty
         error = run(op, args, kwargs)
         findings = self.tracer.new_findings()
@@ -160,6 +178,7 @@ class Driver:
 
     def operator(self, op):
         self.write(event="begin", op=operator_name(op))
+        gc.collect()
         seed()  # so that two processes see the same samples, wherever they start
         calls = samples = unusable = 0
         for number, prepared in enumerate(samples_with_two_tensors(op)):
@@ -203,6 +222,9 @@ def main():
     if options.operators:
         with open(options.operators, encoding="utf-8") as file:
             wanted = set(file.read().split())
+    # A collection in the middle of a call gives back tensors of an earlier one, and with them memory that is not clear.
+    gc.disable()
+    gc.freeze()
     driver.write(event="start", tracer=driver.tracer.loaded, devices=torch.cuda.device_count())
     for op in op_db:
         if wanted is None or operator_name(op) in wanted:

@@ -87,7 +87,8 @@ def judge(traced: list[dict], reference: list[dict]) -> Verdicts:
         if same is not None:
             # The simulation cannot run this call on one device either: only a message that is new and names two devices is a refusal.
             if message(same) == message(r) or len(devices_named(r["error"])) < 2:
-                if findings:
+                # tensor_split wants its indices on the CPU: the same refusal with and without the move. A finding is neither due nor wrong.
+                if findings and not devices_named(r["error"]):
                     v.false.append(f"{where(r)}: {findings[0].get('message')}")
                 continue
         if r["python"]:
