@@ -32,12 +32,15 @@ SIM_CODE_cufft := 16
 SIM_FILE_cudnn := libcudnn.so.9
 SIM_REAL_cudnn := cudnn/lib/libcudnn.so.9
 SIM_CODE_cudnn := 3000
-SIM_EXTRA_cudnn := _ZNK2at7Context16userEnabledCuDNNEv
+SIM_EXTRA_cudnn := _ZNK2at7Context16userEnabledCuDNNEv _ZNK2at7Context19userEnabledCuDNNSDPEv
 SIM_FILE_nvml := libnvidia-ml.so.1
 SIM_CODE_nvml := 3
 SIM_FILE_cupti := libcupti.so.13
 SIM_REAL_cupti := cu13/lib/libcupti.so.13
 SIM_CODE_cupti := 27
+
+# The fat binaries' compression; static, so that no program meets a second libzstd.
+SIM_LIBS_cuda := -l:libzstd.a
 
 # Libraries whose many functions tools/library.py writes.
 SIM_GENERATED := cublas cusparse cusolver
@@ -61,7 +64,7 @@ SIM_SOURCES_$(1) := $$(wildcard simulate/$(1)/*.cpp) $(if $(filter cuda,$(1)),$$
   $(if $(filter cuda cudart,$(1)),,simulate/common/library.cpp)
 SIM_OBJECTS_$(1) := $$(patsubst %.cpp,$$(BUILD)/obj/%.o,$$(SIM_SOURCES_$(1)))
 
-$$(SIM_GEN)/$(1).map: $$(SIM_OBJECTS_$(1)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many.o) simulate/tools/standin.py $$(SIM_GEN)/driver_symbols.inc
+$$(SIM_GEN)/$(1).map: $$(SIM_OBJECTS_$(1)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many.o) simulate/tools/standin.py simulate/module.mk $$(SIM_GEN)/driver_symbols.inc
 	$$(PYTHON) simulate/tools/standin.py --out $$(SIM_GEN)/$(1) --code $$(SIM_CODE_$(1)) \
 	  $(if $(SIM_REAL_$(1)),--real $$(CUDA_WHEEL_LIBRARIES)/$$(SIM_REAL_$(1)) --extra devtrace_simulation $$(SIM_EXTRA_$(1)),$(if $(filter cuda,$(1)),--names $$(SIM_GEN)/driver.names --alias devtrace_sim_ --extra 'devtrace_sim_*' devtrace_simulation)) \
 	  --objects $$(filter %.o,$$^)
@@ -86,3 +89,10 @@ endef
 
 $(foreach l,$(STANDINS),$(eval $(call standin,$(l))))
 $(foreach l,$(SIM_GENERATED),$(eval $(call many,$(l))))
+
+# The device model's own tests, linked with the stand-ins.
+SIM_TEST_OBJECTS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/unit/simulate/*.cpp))
+$(SIM_TEST_OBJECTS): EXTRA_CXXFLAGS = -isystem $(CUDA_INCLUDE)
+UNIT_TEST_BINARIES += $(BUILD)/simulate-tests
+$(BUILD)/simulate-tests: $(SIM_TEST_OBJECTS) $(SIM)/libcudart.so.13 $(SIM)/libcuda.so.1
+	$(CXX) -o $@ $^ -lgtest -lpthread -Wl,-rpath,'$$ORIGIN/simulate'

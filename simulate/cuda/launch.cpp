@@ -86,7 +86,7 @@ CUresult launch_kernel(CUfunction handle, const Shape& s, CUstream stream_handle
   if (stream->context->device != context->device) return CUDA_ERROR_INVALID_HANDLE;
   Operation operation;
   TRY(make_kernel(handle, s, parameters, extra, &operation));
-  if (stream->capture || !is_idle(stream)) keep_arguments(&operation);
+  if (stream->capture || !is_idle(stream) || extra) keep_arguments(&operation);
   return submit(stream, std::move(operation));
 }
 

@@ -33,9 +33,9 @@ CUresult open_container(T** out, const void* data, const char* path) {
     data = c->copy.data();
   }
   c->data = data;
-  if (!sim::load(*c)) {
+  if (CUresult e = sim::load(*c)) {
     delete c;
-    return CUDA_ERROR_INVALID_IMAGE;
+    return e;
   }
   sim::handles<T>().add(c);
   *out = c;

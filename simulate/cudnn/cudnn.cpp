@@ -9,8 +9,12 @@ namespace at {
 class Context {
  public:
   bool userEnabledCuDNN() const;
+  bool userEnabledCuDNNSDP() const;  // its attention kernels have a switch of their own
 };
 bool Context::userEnabledCuDNN() const {
+  return false;
+}
+bool Context::userEnabledCuDNNSDP() const {
   return false;
 }
 }  // namespace at

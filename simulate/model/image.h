@@ -13,9 +13,17 @@ struct Parameter {
   size_t offset = 0, size = 0;  // bytes in the kernel's parameter block
 };
 
+// Half-open range of the parameter block.
+struct Bytes {
+  size_t begin = 0, end = 0;
+};
+
 struct KernelFacts {
   std::vector<Parameter> parameters;
   bool parameters_known = false;
+  // What the kernel's code reads of its parameters at fixed places: sorted, disjoint. A value that is passed and never
+  // read (an empty function object, a reference nobody follows) may be anything.
+  std::vector<Bytes> reads;
   int registers = 32;
   int static_shared = 0, constant = 0, local = 0;  // bytes
   int max_threads = 1024;                          // a block
@@ -29,10 +37,14 @@ struct Image {
   bool opaque = false;  // recognised, but its names could not be read: any name is taken to exist
 };
 
-// `architecture`: the device's, 90 for 9.0: of several cubins in a fat binary the best one that runs there is read.
-// False when `data` is none of the formats. Sizes are in the formats themselves.
-bool read_image(const void* data, int architecture, Image* image);
-// Bytes that belong to the image at `data`; 0 when it is none.
-size_t image_size(const void* data);
+enum class ImageState {
+  good,
+  unknown,             // none of the formats
+  other_architecture,  // a fat binary with nothing that runs on the device
+};
+
+// `architecture`: the device's, 90 for 9.0: of several images in a fat binary the one that the driver would load is
+// read. Sizes are in the formats themselves.
+ImageState read_image(const void* data, int architecture, Image* image);
 
 }  // namespace devtrace::sim

@@ -7,17 +7,23 @@
 
 namespace devtrace::sim {
 
-bool load(Container& c) {
+CUresult load(Container& c) {
   std::lock_guard lock(c.mutex);
-  if (c.read) return true;
+  if (c.read) return CUDA_SUCCESS;
   int architecture = settings().part->major * 10 + settings().part->minor;
-  if (!read_image(c.data, architecture, &c.contents)) return false;
-  c.read = true;
-  return true;
+  switch (read_image(c.data, architecture, &c.contents)) {
+    case ImageState::unknown:
+      return CUDA_ERROR_INVALID_IMAGE;
+    case ImageState::other_architecture:
+      return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    case ImageState::good:
+      c.read = true;
+  }
+  return CUDA_SUCCESS;
 }
 
 Function* find_function(Container& c, const char* name) {
-  if (!load(c)) return nullptr;
+  if (load(c)) return nullptr;
   std::lock_guard lock(c.mutex);
   if (auto it = c.functions.find(name); it != c.functions.end()) return it->second;
   auto facts = c.contents.kernels.find(name);
@@ -32,7 +38,7 @@ Function* find_function(Container& c, const char* name) {
 }
 
 CUdeviceptr find_variable(Container& c, const char* name, int ordinal, size_t* size) {
-  if (!load(c)) return 0;
+  if (load(c)) return 0;
   std::lock_guard lock(c.mutex);
   auto known = c.contents.variables.find(name);
   if (known == c.contents.variables.end()) return 0;

@@ -15,9 +15,9 @@ namespace devtrace::sim {
 
 struct Function;
 
-// What a module or a library holds: one loaded image. The driver loads lazily, so does this: see image().
+// What a module or a library holds: one loaded image. The driver loads lazily, so does this: see load().
 struct Container {
-  const void* data = nullptr;  // as the program gave it; valid until image() copied what it needs
+  const void* data = nullptr;  // as the program gave it; not read again after load()
   std::vector<uint8_t> copy;   // when the program's own bytes may go away
   std::string path;            // loaded from a file
   std::mutex mutex;
@@ -49,8 +49,8 @@ struct CUkern_st : devtrace::sim::Function {};
 
 namespace devtrace::sim {
 
-// Reads the image once. False: it is no image that the driver would take.
-bool load(Container& container);
+// Reads the image once. CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_NO_BINARY_FOR_GPU: why the driver would not take it.
+CUresult load(Container& container);
 // The function called `name`, the same pointer at each call; null when the image has none.
 Function* find_function(Container& container, const char* name);
 // A variable's address on a device, allocated at its first use (zeroed, like unset device variables); 0 when there is

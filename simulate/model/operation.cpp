@@ -4,8 +4,10 @@
 
 #include "simulate/model/array.h"
 #include "simulate/model/device.h"
+#include "simulate/model/fault.h"
 #include "simulate/model/graph.h"
 #include "simulate/model/memory.h"
+#include "simulate/model/module.h"
 #include "simulate/model/pool.h"
 #include "simulate/model/stream.h"
 
@@ -53,6 +55,18 @@ void set_now(const CUDA_MEMSET_NODE_PARAMS& s) {
     if (s.elementSize == 4)
       for (size_t i = 0; i < s.width; ++i) reinterpret_cast<uint32_t*>(row)[i] = s.value;
   }
+}
+
+// Counts the launch, and faults where hardware would. The launch itself succeeds: the error is the context's, for later
+// calls to find.
+CUresult run_kernel(const Operation& op) {
+  device(op.context->device).launches.fetch_add(1, std::memory_order_relaxed);
+  const Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;  // null: a mathematics library's
+  if (!f) return CUDA_SUCCESS;
+  bool illegal = op.kernel.kernelParams ? illegal_address(op.context, *f, op.kernel.kernelParams)
+                                        : illegal_address(op.context, *f, op.arguments);
+  if (illegal) op.context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+  return CUDA_SUCCESS;
 }
 
 // Whether [address, address+size) lies in one known allocation. Unknown memory is pageable host memory: the kernel
@@ -120,8 +134,7 @@ CUresult check_set(const CUDA_MEMSET_NODE_PARAMS& s) {
 CUresult execute(Operation& op) {
   switch (op.type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-      device(op.context->device).launches.fetch_add(1, std::memory_order_relaxed);
-      return CUDA_SUCCESS;
+      return run_kernel(op);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       copy_now(op.copy);
       return CUDA_SUCCESS;

@@ -1,0 +1,179 @@
+// Kernels and variables of a cubin, from its section and symbol tables and the attributes that the compiler leaves in
+// .nv.info*.
+#include <elf.h>
+
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+
+#include "simulate/model/image_parts.h"
+
+namespace devtrace::sim {
+namespace {
+
+// Attributes of .nv.info sections that are read here.
+enum Attribute : uint8_t {
+  kParameterBank = 0x0a,   // u32 symbol, u16 where parameters begin in constant bank 0, u16 bytes
+  kMaxThreads = 0x05,      // three u32
+  kFrameSize = 0x11,       // u32 symbol, u32 bytes
+  kParameter = 0x17,       // u32, u16 ordinal, u16 offset, u32 with the size from bit 18
+  kRegisters = 0x2f,       // u32 symbol, u32 count
+  kLargeParameter = 0x45,  // u32, u16 ordinal, u16 offset, u32 size
+};
+
+struct View {
+  const uint8_t* data;
+  size_t size;
+
+  template <typename T>
+  bool get(size_t offset, T* out) const {
+    if (offset > size || size - offset < sizeof(T)) return false;
+    std::memcpy(out, data + offset, sizeof(T));
+    return true;
+  }
+};
+
+template <typename F>
+void each_attribute(View section, F f) {
+  for (size_t at = 0; at + 4 <= section.size;) {
+    uint8_t format = section.data[at], attribute = section.data[at + 1];
+    uint16_t value;
+    std::memcpy(&value, section.data + at + 2, 2);
+    at += 4;
+    if (format != 4) continue;  // its value is in `value`, or it has none
+    if (at + value > section.size) return;
+    f(attribute, View{section.data + at, value});
+    at += value;
+  }
+}
+
+struct Elf {
+  View file = {};
+  Elf64_Ehdr header = {};
+  std::vector<Elf64_Shdr> sections;
+  std::vector<Elf64_Sym> symbols;
+  View names = {}, symbol_names = {};
+
+  View bytes(const Elf64_Shdr& s) const {
+    if (s.sh_type == SHT_NOBITS || s.sh_offset > file.size || file.size - s.sh_offset < s.sh_size)
+      return {file.data, 0};
+    return {file.data + s.sh_offset, s.sh_size};
+  }
+  std::string_view text(View table, size_t offset) const {
+    if (offset >= table.size) return {};
+    auto* begin = reinterpret_cast<const char*>(table.data + offset);
+    return {begin, strnlen(begin, table.size - offset)};
+  }
+  bool open() {
+    if (!file.get(0, &header) || header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shstrndx >= header.e_shnum)
+      return false;
+    sections.resize(header.e_shnum);
+    for (size_t i = 0; i < sections.size(); ++i)
+      if (!file.get(header.e_shoff + i * sizeof(Elf64_Shdr), &sections[i])) return false;
+    names = bytes(sections[header.e_shstrndx]);
+    for (const Elf64_Shdr& s : sections) {
+      if (s.sh_type != SHT_SYMTAB || s.sh_link >= sections.size()) continue;
+      symbol_names = bytes(sections[s.sh_link]);
+      View table = bytes(s);
+      symbols.resize(table.size / sizeof(Elf64_Sym));
+      std::memcpy(symbols.data(), table.data, symbols.size() * sizeof(Elf64_Sym));
+    }
+    return true;
+  }
+};
+
+// Where parameters begin in constant bank 0 of the kernel.
+using Banks = std::unordered_map<std::string, Bytes>;
+
+// The constant operands of machine code, Volta's 16-byte encoding and its successors': the operand's form in bits 9–11,
+// its offset in words in bits 40–53, its bank in 54–58; loads say their width in bits 73–75.
+void read_code(View code, Bytes bank, KernelFacts* facts) {
+  for (size_t at = 0; at + 16 <= code.size; at += 16) {
+    uint64_t low, high;
+    std::memcpy(&low, code.data + at, 8);
+    std::memcpy(&high, code.data + at + 8, 8);
+    unsigned form = low >> 9 & 7, opcode = low & 0x1ff;
+    if ((form != 5 && form != 3) || (low >> 54 & 31) != 0) continue;
+    size_t offset = (low >> 40 & 0x3fff) * 4;
+    if (offset < bank.begin || offset >= bank.end) continue;
+    bool load = opcode == 0x182 || opcode == 0x0b9;  // LDC, ULDC
+    unsigned width = high >> 9 & 7;
+    size_t bytes = load && width == 6 ? 16 : load && width == 5 ? 8 : 4;
+    facts->reads.push_back({offset - bank.begin, offset - bank.begin + bytes});
+  }
+  tidy(&facts->reads);
+}
+
+void read_parameters(View section, KernelFacts* facts, Bytes* bank) {
+  facts->parameters_known = true;
+  each_attribute(section, [&](uint8_t attribute, View v) {
+    uint16_t ordinal = 0, offset = 0;
+    uint32_t size = 0;
+    if (attribute == kMaxThreads) {
+      uint32_t n[3];
+      if (v.get(0, &n)) facts->max_threads = static_cast<int>(n[0] * n[1] * n[2]);
+    }
+    uint16_t begin, bytes;
+    if (attribute == kParameterBank && v.get(4, &begin) && v.get(6, &bytes)) *bank = {begin, begin + size_t{bytes}};
+    if (attribute != kParameter && attribute != kLargeParameter) return;
+    if (!v.get(4, &ordinal) || !v.get(6, &offset) || !v.get(8, &size)) return;
+    if (attribute == kParameter) size = size >> 18 & 0x3fff;
+    if (facts->parameters.size() <= ordinal) facts->parameters.resize(ordinal + size_t{1});
+    facts->parameters[ordinal] = {offset, size};
+  });
+}
+
+// The kernel that a section belongs to: ".nv.info.NAME" and the like.
+KernelFacts* kernel_of(Image* image, std::string_view name, std::string_view prefix) {
+  if (name.substr(0, prefix.size()) != prefix) return nullptr;
+  auto it = image->kernels.find(std::string(name.substr(prefix.size())));
+  return it == image->kernels.end() ? nullptr : &it->second;
+}
+
+}  // namespace
+
+bool is_cubin(const uint8_t* data) {
+  return !std::memcmp(data, ELFMAG, SELFMAG) && data[EI_CLASS] == ELFCLASS64;
+}
+
+bool read_cubin(const uint8_t* data, size_t size, Image* image) {
+  Elf elf;
+  elf.file = {data, size};
+  if (!elf.open()) return false;
+  // STO_CUDA_ENTRY: only these functions can be launched.
+  constexpr unsigned char kEntry = 0x10;
+  for (const Elf64_Sym& symbol : elf.symbols) {
+    std::string name(elf.text(elf.symbol_names, symbol.st_name));
+    if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && (symbol.st_other & kEntry)) image->kernels[name];
+    if (ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT && symbol.st_shndx != SHN_UNDEF)
+      image->variables[name] = symbol.st_size;
+  }
+  Banks banks;
+  bool reserves_shared = false;
+  for (const Elf64_Shdr& s : elf.sections) reserves_shared |= elf.text(elf.names, s.sh_name) == ".nv.shared.reserved.0";
+  for (const Elf64_Shdr& s : elf.sections) {
+    std::string_view name = elf.text(elf.names, s.sh_name);
+    if (KernelFacts* f = kernel_of(image, name, ".nv.info."))
+      read_parameters(elf.bytes(s), f, &banks[std::string(name.substr(9))]);
+    // From Hopper on the section begins with 1 KiB that is the driver's.
+    if (KernelFacts* f = kernel_of(image, name, ".nv.shared."))
+      f->static_shared = static_cast<int>(s.sh_size) - (reserves_shared && s.sh_size >= 1024 ? 1024 : 0);
+    if (name == ".nv.info")
+      each_attribute(elf.bytes(s), [&](uint8_t attribute, View v) {
+        uint32_t symbol, value;
+        if ((attribute != kRegisters && attribute != kFrameSize) || !v.get(0, &symbol) || !v.get(4, &value)) return;
+        if (symbol >= elf.symbols.size()) return;
+        auto it = image->kernels.find(std::string(elf.text(elf.symbol_names, elf.symbols[symbol].st_name)));
+        if (it == image->kernels.end()) return;
+        (attribute == kRegisters ? it->second.registers : it->second.local) = static_cast<int>(value);
+      });
+  }
+  for (const Elf64_Shdr& s : elf.sections) {
+    std::string_view name = elf.text(elf.names, s.sh_name);
+    if (KernelFacts* f = kernel_of(image, name, ".text."))
+      read_code(elf.bytes(s), banks[std::string(name.substr(6))], f);
+  }
+  return true;
+}
+
+}  // namespace devtrace::sim

@@ -1,0 +1,82 @@
+#include "simulate/model/fault.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "simulate/model/arena.h"
+#include "simulate/model/device.h"
+#include "simulate/model/memory.h"
+#include "simulate/model/pool.h"
+
+namespace devtrace::sim {
+namespace {
+
+bool usable(CUcontext context, const Allocation& a) {
+  if (a.device < 0 || a.device == context->device || a.kind == Kind::managed) return true;
+  if (a.kind == Kind::mapped) return a.access >> context->device & 1;
+  if (context->peers >> a.device & 1) return true;
+  return a.pool && (a.pool->access >> context->device & 1);
+}
+
+// Whether a program would have data for a kernel there: the heap, or memory mapped for it. Not the constants and
+// variables of a loaded object: PyTorch passes references to its empty function objects (index_add's ReduceAdd) that no
+// kernel reads.
+bool host_data(uintptr_t address) {
+  unsigned char resident;
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  if (mincore(reinterpret_cast<void*>(address & ~(page - 1)), page, &resident)) return false;
+  Dl_info object;
+  return dladdr(reinterpret_cast<void*>(address), &object) == 0;
+}
+
+bool illegal_word(CUcontext context, uintptr_t word, bool whole_parameter) {
+  // Null, small numbers and what is no address of this machine.
+  if (word < (uintptr_t{1} << 32) || word >> 47) return false;
+  int physical = arena_owner(word);
+  if (physical >= 0 && ordinal_of(physical) == context->device) return false;
+  Allocation a;
+  if (find_memory(word, &a)) return !usable(context, a);
+  // Freed memory of another device, or an address of its arena that nobody was given: hardware would fault, but a
+  // number could look like that too. A host address is a pointer only when it is a parameter by itself.
+  if (physical >= 0 || !whole_parameter) return false;
+  return host_data(word);
+}
+
+bool is_read(const KernelFacts& facts, size_t offset) {
+  for (Bytes r : facts.reads)
+    if (r.begin < offset + sizeof(uintptr_t) && offset < r.end) return true;
+  return false;
+}
+
+bool illegal_parameter(CUcontext context, const KernelFacts& facts, const Parameter& p, const void* value) {
+  for (size_t at = 0; at + sizeof(uintptr_t) <= p.size; at += sizeof(uintptr_t)) {
+    uintptr_t word;
+    std::memcpy(&word, static_cast<const char*>(value) + at, sizeof word);
+    if (illegal_word(context, word, p.size == sizeof word) && is_read(facts, p.offset + at)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool illegal_address(CUcontext context, const Function& f, void* const* arguments) {
+  if (!arguments || !f.facts || !f.facts->parameters_known) return false;
+  const std::vector<Parameter>& parameters = f.facts->parameters;
+  for (size_t i = 0; i < parameters.size(); ++i)
+    if (arguments[i] && illegal_parameter(context, *f.facts, parameters[i], arguments[i])) return true;
+  return false;
+}
+
+bool illegal_address(CUcontext context, const Function& f, const Arguments& arguments) {
+  if (!f.facts || !f.facts->parameters_known) return false;
+  for (const Parameter& p : f.facts->parameters)
+    if (p.offset + p.size <= arguments.values.size() &&
+        illegal_parameter(context, *f.facts, p, arguments.values.data() + p.offset))
+      return true;
+  return false;
+}
+
+}  // namespace devtrace::sim

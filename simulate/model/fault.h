@@ -1,0 +1,17 @@
+// What a kernel would trip over on hardware, seen from its arguments alone.
+#pragma once
+
+#include "simulate/model/module.h"
+#include "simulate/model/operation.h"
+
+namespace devtrace::sim {
+
+// Whether a kernel launched in `context` with these arguments would end in an illegal address (error 700): an argument
+// points into another device's memory that this context was given no access to, or is a pointer to pageable host
+// memory; only what the kernel's code reads counts. `arguments` is kernelParams as the caller has it, read only where
+// the image tells the kernel's layout.
+bool illegal_address(CUcontext context, const Function& f, void* const* arguments);
+// The same for arguments kept by value.
+bool illegal_address(CUcontext context, const Function& f, const Arguments& arguments);
+
+}  // namespace devtrace::sim

@@ -1,0 +1,25 @@
+// Kernels to launch where there is no compiler: PTX text that the stand-in reads and does not run.
+#pragma once
+
+inline constexpr char kKernels[] = R"(
+.version 8.0
+.target sm_75
+.address_size 64
+.global .align 4 .b8 counter[28];
+// reads its pointer and its number, not its third parameter
+.visible .entry store(.param .u64 store_param_0, .param .u32 store_param_1, .param .u64 store_param_2)
+{
+  .reg .b64 %rd<3>; .reg .b32 %r<2>;
+  ld.param.u64 %rd1, [store_param_0];
+  ld.param.u32 %r1, [store_param_1];
+  ret;
+}
+.visible .entry packed(.param .align 8 .b8 packed_param_0[24])
+.maxntid 256, 1, 1
+{
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [packed_param_0+8];
+  ret;
+}
+.visible .entry nothing() { ret; }
+)";
