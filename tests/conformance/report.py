@@ -14,6 +14,14 @@ SECTIONS = (  # attribute, title, whether devtrace is at fault
 )
 
 
+def by_operator(lines: list[str]) -> list[str]:
+    """One line an operator: its first fault and how many more of the kind there are."""
+    found = {}
+    for line in lines:
+        found.setdefault(line.split()[0].rstrip(","), []).append(line)
+    return [f"{of_one[0]}" + (f" (and {len(of_one) - 1} more of this operator)" if len(of_one) > 1 else "") for of_one in found.values()]
+
+
 def rows(v: Verdicts) -> list[tuple[str, str]]:
     return [
         ("operators with at least two tensor operands", f"{v.operators}"),
@@ -30,7 +38,7 @@ def rows(v: Verdicts) -> list[tuple[str, str]]:
 def table(v: Verdicts, seconds: float) -> str:
     lines = [f"{label:<70} {value}" for label, value in rows(v)]
     for attribute, title in SECTIONS:
-        lines += [f"{title}:", *[f"  {line}" for line in getattr(v, attribute)[:20]]] if getattr(v, attribute) else []
+        lines += [f"{title}:", *[f"  {line}" for line in by_operator(getattr(v, attribute))]] if getattr(v, attribute) else []
     lines += ["Crashed or hung:", *[f"  {line}" for line in v.crashed]] if v.crashed else []
     return "\n".join([*lines, f"{seconds:.0f} s"])
 
@@ -52,7 +60,7 @@ def markdown(v: Verdicts) -> str:
         "",
     ]
     for attribute, title in SECTIONS:
-        lines = getattr(v, attribute)
+        lines = by_operator(getattr(v, attribute))
         if lines:
             page += [f"## {title}", "", *[f"- `{line}`" for line in lines], ""]
     named = (
