@@ -48,7 +48,7 @@ def message(record) -> str:
 
 def devices_named(text: str) -> set[str]:
     """Devices that a message names, be it by a tensor type: {"cuda", "cpu"} for CUDAFloatType and CPUFloatType."""
-    named = set(re.findall(r"cuda:\d+|\bcpu\b", text))
+    named = set(re.findall(r"cuda:\d+|\bcpu\b|\w+(?=\.get_device\(\))", text))
     named |= {kind.lower() for kind in re.findall(r"\b(CUDA|CPU)[A-Z]\w+Type\b", text)}
     named |= {"cuda" if prefix else "cpu" for prefix in re.findall(r"\btorch\.(cuda\.)?[A-Z]\w+Tensor\b", text)}
     return named
