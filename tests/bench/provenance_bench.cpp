@@ -1,4 +1,5 @@
-// What a block costs to remember and forget, without a Python stack (there is no Python here; stacks_bench measures those).
+// What a block costs to remember and forget, without a Python stack (there is no Python here; stacks_bench measures
+// those).
 #include <benchmark/benchmark.h>
 
 #include "tracker/provenance.h"
