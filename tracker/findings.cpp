@@ -51,12 +51,17 @@ State& current() {
   return *state;
 }
 
-// What tells refusals apart without looking at a single tensor: who called, which check, which devices. 0: cannot be
-// told.
+constexpr size_t kMostCallers = 64;  // more than lie between a refusal and the Python frame that asked for it
+
+// What tells refusals apart without looking at a single tensor: who called, by which native callers (two operations on
+// one line differ in nothing else), which check, which devices. 0: cannot be told.
 uint64_t call_key(const events::Refused& refusal) {
   const stacks::StackId stack = stacks::capture_python();
-  if (stack == 0) return 0;
+  void* callers[kMostCallers];
+  const size_t count = stacks::capture_native(callers, kMostCallers);
+  if (stack == 0 || count == 0) return 0;
   std::string text = std::to_string(stack);
+  text.append(reinterpret_cast<const char*>(callers), count * sizeof *callers);
   for (std::string_view part : {refusal.message.substr(0, 2048), refusal.function, refusal.file})
     (text += '\0') += part;
   const uint64_t key = std::hash<std::string>{}(text);

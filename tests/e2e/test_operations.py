@@ -1,0 +1,44 @@
+"""Which operation was refused: told apart on one line, counted in a loop, and the native stack that says so."""
+
+START = """
+import torch
+left, right = torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
+def refused(call, times=1):
+    for _ in range(times):
+        try:
+            call()
+        except RuntimeError:
+            continue
+        raise SystemExit("nothing was refused")
+"""
+
+
+def last_counts(outcome) -> dict[int, int]:
+    """A finding's id → how often it was seen."""
+    return {record["id"]: record["count"] for record in outcome.records if record["record"] in ("finding", "count")}
+
+
+def test_operations_on_one_line_are_findings_of_their_own(rehearse):
+    """Their messages are the same, word for word."""
+    outcome = rehearse(START + "def both(name): getattr(left, name)(right)\nfor name in ('sub', 'div', 'sub', 'maximum', 'sub'): refused(lambda: both(name))\n")
+    assert (outcome.code, outcome.out) == (0, ""), outcome.err
+    counts = last_counts(outcome)
+    by_name = [(finding["operation"], counts[finding["id"]]) for finding in outcome.findings]
+    assert by_name == [("aten::sub", 3), ("aten::div", 1), ("aten::maximum", 1)]
+
+
+def test_a_loop_is_one_finding_and_cheap(rehearse):
+    outcome = rehearse(START + "import time\nrefused(lambda: left + right)\nbegan = time.perf_counter()\nrefused(lambda: left + right, 20000)\n"
+                               "print((time.perf_counter() - began) / 20000 * 1e6)\n")
+    assert outcome.code == 0, outcome.err
+    assert last_counts(outcome) == {1: 20001}
+    assert float(outcome.out) < 1000  # microseconds; gathering the evidence anew takes several thousand
+
+
+def test_our_own_frames_are_not_in_the_native_stack(rehearse):
+    outcome = rehearse(START + "refused(lambda: torch.cat([left, right]))\nrefused(lambda: left + right)\n")
+    assert len(outcome.findings) == 2
+    for finding in outcome.findings:
+        assert finding["native"], outcome.err
+        assert [frame for frame in finding["native"] if "libdevtrace" in frame.get("module", "")] == []
+        assert "libtorch" in finding["native"][0]["module"] or "libc10" in finding["native"][0]["module"]
