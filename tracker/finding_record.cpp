@@ -1,5 +1,6 @@
 #include "tracker/finding_record.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
 
@@ -135,14 +136,30 @@ struct Native {
   bool autograd = false;  // the engine runs it: no Python expression asked for this operation
 };
 
+// Where this library itself is mapped; 0 when the loader does not say.
+uintptr_t own_base() {
+  Dl_info info{};
+  return ::dladdr(reinterpret_cast<void*>(&own_base), &info) != 0 ? reinterpret_cast<uintptr_t>(info.dli_fbase) : 0;
+}
+
+bool evaluates_python(const stacks::NativeFrame& frame) {
+  return frame.function.starts_with("_PyEval_EvalFrame");
+}
+
 Native native_stack() {
   Native native;
   void* addresses[kMostNativeFrames];
-  const size_t count = stacks::capture_native(addresses, kMostNativeFrames, 2);
+  const size_t count = stacks::capture_native(addresses, kMostNativeFrames);
   native.frames = stacks::symbolize(addresses, count, true);
+  // Our hooks stand in PyTorch's stack under PyTorch's names.
+  std::erase_if(native.frames, [own = own_base()](const auto& frame) { return frame.address - frame.offset == own; });
   for (const stacks::NativeFrame& frame : native.frames) {
     if (native.operation.empty()) native.operation = evidence::operation_of(frame.function);
-    if (frame.function.starts_with("torch::autograd::Engine::")) native.autograd = true;
+  }
+  // An engine further out than Python's evaluation has called that Python, and Python asked for the operation.
+  for (const stacks::NativeFrame& frame : native.frames) {
+    if (evaluates_python(frame)) break;
+    native.autograd = native.autograd || frame.function.starts_with("torch::autograd::Engine::");
   }
   return native;
 }
