@@ -3,10 +3,10 @@ INTERPOSE_OBJS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard interpose/*.cpp))
 # Recursively expanded: simulate/module.mk says where the CUDA headers are. System headers: their warnings are not ours.
 $(INTERPOSE_OBJS): EXTRA_CXXFLAGS = -isystem $(CUDA_INCLUDE) -ftls-model=initial-exec
 
-# What the library exports is the table of hooks and its own C interface; everything else, libstdc++ and libunwind included, stays inside.
+# What the library exports is the table of hooks, what CUDA calls in an injected library, and its own C interface; everything else, libstdc++ and libunwind included, stays inside.
 $(BUILD)/libdevtrace.map: interpose/hooks.inc interpose/module.mk
 	@mkdir -p $(@D)
-	{ echo '{ global:'; sed -n 's/^HOOK("[^"]*", \(.*\))$$/  \1;/p' $<; echo '  devtrace_*;'; echo 'local: *; };'; } > $@
+	{ echo '{ global:'; sed -n 's/^HOOK("[^"]*", \(.*\))$$/  \1;/p' $<; echo '  InitializeInjection; devtrace_*;'; echo 'local: *; };'; } > $@
 
 # Everything static but the C library: a preloaded object must bring nothing along that the program did not ask for.
 # -lgcc_eh comes before libunwind, so that our own exceptions keep libgcc's unwinder.

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "interpose/original.h"
+#include "interpose/pytorch_hook.h"
 #include "tracker/current_thread.h"
 #include "tracker/events.h"
 
@@ -133,12 +133,6 @@ void on_block(void* address, int64_t signed_bytes, TorchDevice device) noexcept 
 }
 
 }  // namespace
-
-// Each of PyTorch's functions is declared by its symbol: its headers are not needed, and every version's spelling is
-// one row.
-#define PYTORCH_HOOK(type, name, parameters, symbol)                \
-  extern "C" DEVTRACE_EXPORT type name parameters __asm__(#symbol); \
-  extern "C" type name parameters
 
 PYTORCH_HOOK(void, device_check, (TorchDevice common, const void* tensor, const char* method, const char* argument),
              _ZN3c104impl27common_device_check_failureENS_6DeviceERKN2at6TensorEPKcS7_) {

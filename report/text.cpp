@@ -154,10 +154,12 @@ class Report {
       if (created.empty() && moved.empty()) continue;
       if (first) out_ += '\n';
       first = false;
-      // Where it was last moved says why it is where it is; where it was made only matters when it never moved.
+      // Where it was last moved says why it is where it is; where it was made is then one line.
       if (!moved.empty()) {
         origin(shown_name(operand),
                fmt::format("moved {} → {}", printable(string(moved, "from")), printable(string(moved, "to"))), moved);
+        const Json& frame = user_frame(array(created, "python"));
+        if (!frame.empty()) line("     {}created in {}{}", ink_.quiet, printable(place(frame, cwd_)), ink_.off);
       } else {
         const std::string device = printable(string(created, "device"));
         origin(shown_name(operand), device.empty() ? "created" : fmt::format("created on {}", device), created);

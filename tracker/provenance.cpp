@@ -1,15 +1,13 @@
 #include "tracker/provenance.h"
 
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
-#include <mutex>
+#include <bit>
 
+#include "tracker/address_map.h"
 #include "tracker/current_thread.h"
-#include "tracker/spinlock.h"
 
 namespace devtrace::provenance {
 namespace {
@@ -20,109 +18,83 @@ uint64_t now() {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(time.tv_nsec);
 }
 
-// Blocks are at least 16 bytes apart, and the caching allocator's 512: the low bits say nothing.
-size_t hash(uintptr_t address) {
-  return (address >> 4) * 0x9E3779B97F4A7C15u;
-}
+// Where a block of a size class starts. Sizes of class k are above 2^(k-1), up to 2^k, so two blocks of one class never
+// start in the same cell of 2^(k-1) bytes, and the block around an address starts in its cell or one of two before it.
+struct Start {
+  uint64_t cell = 0;
+  uintptr_t block = 0;
+  uint64_t key() const { return cell; }
+};
 
-// Open addressing with linear probing and backward-shift deletion: no tombstones, so a table that churns for days stays
-// as fast as new.
-class Shard {
+class Table {
  public:
   void insert(const Block& block) {
-    const std::lock_guard hold(lock_);
-    if ((used_ + 1) * 4 > capacity_ * 3 && !grow()) return;
-    Block& slot = slots_[locate(block.address)];
-    if (slot.address == 0) ++used_;
-    slot = block;
+    Block old;
+    if (blocks_.get(block.address, old) && old.bytes != block.bytes) forget_start(old);
+    blocks_.put(block);
+    const unsigned size_class = class_of(block.bytes);
+    starts_.put({cell(size_class, block.address), block.address});
+    const uint64_t bit = uint64_t{1} << size_class;
+    if (!(classes_.load(std::memory_order_relaxed) & bit)) classes_.fetch_or(bit, std::memory_order_relaxed);
   }
 
   void erase(uintptr_t address) {
-    const std::lock_guard hold(lock_);
-    if (used_ == 0) return;
-    size_t hole = locate(address);
-    if (slots_[hole].address == 0) return;
-    --used_;
-    for (size_t next = following(hole); slots_[next].address != 0; next = following(next)) {
-      // The entry may move into the hole unless its home lies cyclically after it.
-      if (((next - home(slots_[next].address)) & (capacity_ - 1)) >= ((next - hole) & (capacity_ - 1))) {
-        slots_[hole] = slots_[next];
-        hole = next;
-      }
-    }
-    slots_[hole] = Block{};
+    Block block;
+    if (blocks_.take(address, block)) forget_start(block);
   }
 
-  bool read(uintptr_t address, Block& out) {
-    const std::lock_guard hold(lock_);
-    if (used_ == 0) return false;
-    const Block& slot = slots_[locate(address)];
-    if (slot.address == 0) return false;
-    out = slot;
-    return true;
-  }
+  bool starting_at(uintptr_t address, Block& out) { return blocks_.get(address, out); }
 
-  // Stores `created` and `from` in a block if it still is the one that was read.
-  void mark_moved(const Block& block, const Origin& created, Device from) {
-    const std::lock_guard hold(lock_);
-    if (used_ == 0) return;
-    Block& slot = slots_[locate(block.address)];
-    if (slot.address == 0 || slot.allocated.stack != block.allocated.stack || slot.bytes != block.bytes) return;
-    slot.created = created;
-    slot.moved_from = from;
-  }
-
-  bool search(uintptr_t address, Block& out) {
-    const std::lock_guard hold(lock_);
-    for (size_t i = 0; i < capacity_; ++i) {
-      const Block& slot = slots_[i];
-      if (slot.address != 0 && address >= slot.address && address - slot.address < slot.bytes) {
-        out = slot;
-        return true;
+  // Some 100 look-ups at the very most.
+  bool around(uintptr_t address, Block& out) {
+    if (starting_at(address, out)) return true;
+    for (uint64_t left = classes_.load(std::memory_order_relaxed); left != 0; left &= left - 1) {
+      const auto size_class = static_cast<unsigned>(std::countr_zero(left));
+      const uintptr_t width = uintptr_t{1} << (size_class - 1);
+      for (uintptr_t back = 0; back <= 2 * width && back <= address; back += width) {
+        Start start;
+        if (starts_.get(cell(size_class, address - back), start) && starting_at(start.block, out) &&
+            address - out.address < out.bytes)
+          return true;
       }
     }
     return false;
   }
 
-  SpinLock& lock() { return lock_; }
+  // Stores `created` and `from` in a block if it still is the one that was read.
+  void mark_moved(const Block& block, const Origin& created, Device from) {
+    blocks_.update(block.address, [&](Block& now) {
+      if (now.allocated.stack != block.allocated.stack || now.bytes != block.bytes) return;
+      now.created = created;
+      now.moved_from = from;
+    });
+  }
+
+  void lock() {
+    blocks_.lock();
+    starts_.lock();
+  }
+  void unlock() {
+    starts_.unlock();
+    blocks_.unlock();
+  }
 
  private:
-  size_t home(uintptr_t address) const { return (hash(address) >> 20) & (capacity_ - 1); }
-  size_t following(size_t index) const { return (index + 1) & (capacity_ - 1); }
-
-  size_t locate(uintptr_t address) const {
-    size_t index = home(address);
-    while (slots_[index].address != 0 && slots_[index].address != address) index = following(index);
-    return index;
+  static unsigned class_of(size_t bytes) {
+    return bytes <= 16 ? 4 : std::min<unsigned>(static_cast<unsigned>(std::bit_width(bytes - 1)), 57);
+  }
+  static uint64_t cell(unsigned size_class, uintptr_t address) {
+    return uint64_t{size_class} << 58 | address >> (size_class - 1);
+  }
+  void forget_start(const Block& block) {
+    Start start;
+    starts_.take(cell(class_of(block.bytes), block.address), start,
+                 [&](const Start& known) { return known.block == block.address; });
   }
 
-  bool grow() {
-    const size_t capacity = capacity_ ? capacity_ * 2 : 256;
-    void* memory =
-        ::mmap(nullptr, capacity * sizeof(Block), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    // Out of memory: what is known stays, new blocks go unrecorded as long as the table would be too full to probe.
-    if (memory == MAP_FAILED) return used_ + 1 < capacity_;
-    Block* const old = slots_;
-    const size_t old_capacity = capacity_;
-    slots_ = static_cast<Block*>(memory);
-    capacity_ = capacity;
-    for (size_t i = 0; i < old_capacity; ++i)
-      if (old[i].address != 0) slots_[locate(old[i].address)] = old[i];
-    if (old) ::munmap(old, old_capacity * sizeof(Block));
-    return true;
-  }
-
-  SpinLock lock_;
-  Block* slots_ = nullptr;
-  size_t capacity_ = 0;
-  size_t used_ = 0;
-};
-
-constexpr size_t kShards = 64;
-
-struct Table {
-  Shard shards[kShards];
-  Shard& at(uintptr_t address) { return shards[hash(address) >> 58]; }
+  AddressMap<Block> blocks_;
+  AddressMap<Start> starts_;
+  std::atomic<uint64_t> classes_{0};
 };
 
 // Blocks that PyTorch gave out, and allocations that CUDA gave out: the first block of an allocation has its address.
@@ -137,59 +109,52 @@ Block described(uintptr_t address, size_t bytes, Device device) {
   return block;
 }
 
-std::optional<Block> find_in(Table& table, uintptr_t address, bool search) {
-  Block block;
-  if (table.at(address).read(address, block)) return block;
-  if (search)
-    for (Shard& shard : table.shards)
-      if (shard.search(address, block)) return block;
-  return std::nullopt;
-}
-
 }  // namespace
 
 void given(uintptr_t address, size_t bytes, Device device) {
-  blocks.at(address).insert(described(address, bytes, device));
+  blocks.insert(described(address, bytes, device));
 }
 void taken(uintptr_t address) {
-  blocks.at(address).erase(address);
+  blocks.erase(address);
 }
 
 void allocated(uintptr_t address, size_t bytes, Device device) {
-  allocations.at(address).insert(described(address, bytes, device));
+  allocations.insert(described(address, bytes, device));
 }
 void freed(uintptr_t address) {
-  allocations.at(address).erase(address);
+  allocations.erase(address);
 }
 
 void copied(uintptr_t to, uintptr_t from) {
   Block target;
-  if (!blocks.at(to).read(to, target) || target.moved_from.known()) return;
+  if (!blocks.starting_at(to, target) || target.moved_from.known()) return;
   Block source;
-  const bool source_known = blocks.at(from).read(from, source);
+  bool source_known = blocks.starting_at(from, source);
+  if (source_known && source.allocated.device == target.allocated.device) return;
+  if (target.allocated.thread != current_thread::id() || target.allocated.stack != stacks::capture_python()) return;
+  if (!source_known) source_known = blocks.around(from, source);  // a slice starts inside its block
   const Device source_device =
       source_known ? source.allocated.device : Device::cpu();  // CUDA memory always comes in known blocks
   if (source_device == target.allocated.device) return;
-  if (target.allocated.thread != current_thread::id() || target.allocated.stack != stacks::capture_python()) return;
   Origin created;
   if (source_known) created = source.moved_from.known() ? source.created : source.allocated;
-  blocks.at(to).mark_moved(target, created, source_device);
+  blocks.mark_moved(target, created, source_device);
 }
 
 std::optional<Block> find(uintptr_t address) {
-  if (const auto block = find_in(blocks, address, false)) return block;
-  if (const auto block = find_in(blocks, address, true)) return block;
-  return find_in(allocations, address, true);
+  Block block;
+  if (blocks.around(address, block) || allocations.around(address, block)) return block;
+  return std::nullopt;
 }
 
 void before_fork() {
-  for (Table* table : {&blocks, &allocations})
-    for (Shard& shard : table->shards) shard.lock().lock();
+  blocks.lock();
+  allocations.lock();
 }
 
 void after_fork() {
-  for (Table* table : {&blocks, &allocations})
-    for (Shard& shard : table->shards) shard.lock().unlock();
+  allocations.unlock();
+  blocks.unlock();
 }
 
 }  // namespace devtrace::provenance

@@ -25,21 +25,21 @@ struct Block {
   Origin created;     // of the memory it was first copied from when it was moved here; stack 0 and time 0 when that was
                       // not seen
   Device moved_from;  // known only when the block was filled by a move; `allocated` is then the place of the move
+  uint64_t key() const { return address; }
 };
 
-// Hot: no malloc, no lock held while calling out. A block is what PyTorch's allocator gives out; an allocation is what
-// CUDA gives out.
+// Hot: no malloc, no lock held while calling out. A block is what PyTorch's allocator gives out, or a file that it
+// maps; an allocation is what CUDA gives out.
 void given(uintptr_t address, size_t bytes, Device device);
 void taken(uintptr_t address);
 void allocated(uintptr_t address, size_t bytes, Device device);
 void freed(uintptr_t address);
 
 // Hot. A copy into the start of a block by the very statement that allocated it, from another device, is a move
-// (`.to()`, `.cuda()`,
-// `.cpu()`): the block then remembers its source's origin. Any other copy changes nothing.
+// (`.to()`, `.cuda()`, `.cpu()`): the block then remembers its source's origin. Any other copy changes nothing.
 void copied(uintptr_t to, uintptr_t from);
 
-// The block, else the allocation, that `address` lies in. May walk over everything: findings only.
+// The block, else the allocation, that `address` lies in.
 std::optional<Block> find(uintptr_t address);
 
 void before_fork();

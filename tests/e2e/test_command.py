@@ -144,8 +144,8 @@ def test_the_terminals_interrupt_arrives_once(installed, counter):
 
 
 def test_stops_and_goes_on_with_the_program(installed, tmp_path):
-    process = subprocess.Popen([installed / "devtrace", "run", "--", sys.executable, "-c", "import time; print('up', flush=True); time.sleep(1.5); print('done')"],
-                               env=clean(), stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([installed / "devtrace", "run", "--", sys.executable, "-c", "print('up', flush=True); input(); print('done')"],
+                               env=clean(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     process.stdout.readline()
     process.send_signal(signal.SIGTSTP)
     _, status = os.waitpid(process.pid, os.WUNTRACED)
@@ -156,7 +156,7 @@ def test_stops_and_goes_on_with_the_program(installed, tmp_path):
         time.sleep(0.01)
     assert state == "T"
     process.send_signal(signal.SIGCONT)
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate("go on\n", timeout=20)
     assert (out, process.returncode) == ("done\n", 0)
 
 

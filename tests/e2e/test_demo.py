@@ -58,9 +58,11 @@ def test_origins(broken):
         mine = [frame for frame in moved["python"] if frame.get("project")]
         assert mine[0]["line"] == line_in("embedding_component.py", text)
         assert moved["time"] <= broken.finding["time"]
-    # The weights' first memory is the mapped file, which no allocator gave out: where they were created is not known.
-    assert ids["created"]["device"] == "cpu" and ids["created"]["time"] <= ids["moved"]["time"]
-    assert any("self.tokenizer(" in frame.get("source", "") for frame in ids["created"]["python"])
+    # The weights' first memory is the file that from_pretrained mapped.
+    for one, text in ((ids, "self.tokenizer("), (weight, "AutoModel.from_pretrained(folder)")):
+        created = one["created"]
+        assert created["device"] == "cpu" and created["time"] <= one["moved"]["time"]
+        assert any(text in frame.get("source", "") for frame in created["python"])
 
 
 def test_the_verdict_says_what_to_change(broken):

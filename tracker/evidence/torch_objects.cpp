@@ -67,11 +67,15 @@ TensorFacts Torch::facts(PyObject* tensor) const {
   }
   const long long item = integer(api_, invoke(tensor, "element_size").get(), 0);
   facts.bytes = elements * item;
-  const Ref address = data_address_ ? call_with(api_, data_address_.get(), tensor) : invoke(tensor, "data_ptr");
-  facts.address = static_cast<uintptr_t>(integer(api_, address.get(), 0));
-  if (facts.address != 0)
-    facts.storage =
-        facts.address - static_cast<uintptr_t>(integer(api_, invoke(tensor, "storage_offset").get(), 0) * item);
+  const auto offset = static_cast<uintptr_t>(integer(api_, invoke(tensor, "storage_offset").get(), 0) * item);
+  if (data_address_) {
+    // Of the storage, and without copying one that is shared until written to (data_ptr() would).
+    facts.storage = static_cast<uintptr_t>(integer(api_, call_with(api_, data_address_.get(), tensor).get(), 0));
+    if (facts.storage != 0) facts.address = facts.storage + offset;
+  } else {
+    facts.address = static_cast<uintptr_t>(integer(api_, invoke(tensor, "data_ptr").get(), 0));
+    if (facts.address != 0) facts.storage = facts.address - offset;
+  }
   const Ref grad = get(tensor, "requires_grad");
   facts.requires_grad = grad && api_.PyObject_IsTrue(grad.get()) == 1;
   facts.is_parameter = is_instance(tensor, parameter_);

@@ -58,6 +58,51 @@ TEST(Provenance, ACopyFromAnotherDeviceByTheSameStatementIsAMove) {
   for (uintptr_t address : {kBase, kBase + 4096, kBase + 8192}) provenance::taken(address);
 }
 
+TEST(Provenance, ASliceThatIsMovedWasCreatedWithItsBlock) {
+  provenance::given(kBase, 100'000, Device::cpu());
+  const auto source = provenance::find(kBase);
+  provenance::given(kBase + 200'000, 512, Device::cuda(0));
+  provenance::copied(kBase + 200'000, kBase + 99'000);
+  const auto moved = provenance::find(kBase + 200'000);
+  EXPECT_EQ(moved->moved_from, Device::cpu());
+  EXPECT_EQ(moved->created.time, source->allocated.time);
+  for (uintptr_t address : {kBase, kBase + 200'000}) provenance::taken(address);
+}
+
+TEST(Provenance, EveryAddressOfEverySizeFindsItsBlock) {
+  std::mt19937_64 random(11);
+  std::vector<std::pair<uintptr_t, size_t>> blocks;
+  uintptr_t next = kBase;
+  for (int i = 0; i < 3000; ++i) {
+    const size_t bytes = 1 + random() % (size_t{1} << (1 + random() % 24));
+    blocks.emplace_back(next, bytes);
+    provenance::given(next, bytes, Device::cpu());
+    next += (bytes + 31) / 16 * 16;  // a gap after each
+  }
+  for (const auto& [address, bytes] : blocks) {
+    for (const uintptr_t inside : {address, address + bytes / 2, address + bytes - 1}) {
+      const auto block = provenance::find(inside);
+      ASSERT_TRUE(block) << bytes;
+      EXPECT_EQ(block->address, address);
+    }
+    EXPECT_FALSE(provenance::find(address + bytes)) << bytes;
+  }
+  // Every second one goes; the others stay findable.
+  for (size_t i = 0; i < blocks.size(); i += 2) provenance::taken(blocks[i].first);
+  for (size_t i = 0; i < blocks.size(); ++i)
+    EXPECT_EQ(provenance::find(blocks[i].first + blocks[i].second - 1).has_value(), i % 2 == 1);
+  for (size_t i = 1; i < blocks.size(); i += 2) provenance::taken(blocks[i].first);
+}
+
+TEST(Provenance, ABlockGivenAgainWithAnotherSizeIsFoundByTheNewOne) {
+  provenance::given(kBase, 1 << 20, Device::cpu());
+  provenance::given(kBase, 64, Device::cpu());
+  EXPECT_TRUE(provenance::find(kBase + 63));
+  EXPECT_FALSE(provenance::find(kBase + 64));
+  provenance::taken(kBase);
+  EXPECT_FALSE(provenance::find(kBase));
+}
+
 TEST(Provenance, ACopyOnTheSameDeviceOrByAnotherThreadIsNone) {
   provenance::given(kBase, 512, Device::cuda(0));
   provenance::given(kBase + 4096, 512, Device::cuda(0));
