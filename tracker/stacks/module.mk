@@ -26,7 +26,8 @@ UNIT_TEST_BINARIES += $(BUILD)/stacks-tests
 $(BUILD)/stacks-tests: $(STACKS_TEST_OBJS) $(STACKS_OBJS)
 	$(CXX) $(LDFLAGS) -rdynamic $(filter %.o,$^) -lgmock -lgtest -lgtest_main $(STACKS_LIBS) -pthread -ldl -o $@
 
-BENCH_BINARIES += $(BUILD)/stacks-bench
-$(BUILD)/stacks-bench: $(BUILD)/obj/tests/bench/stacks_bench.o $(STACKS_OBJS)
+BENCHMARKS += $(BUILD)/bench/stacks
+$(BUILD)/bench/stacks: $(BUILD)/obj/tests/bench/stacks_bench.o $(STACKS_OBJS)
+	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) -lbenchmark $(STACKS_LIBS) -pthread -ldl -o $@
 endif
