@@ -58,37 +58,79 @@ $(SIM_GEN)/driver_symbols.inc: simulate/tools/driver_symbols.py | setup-native
 	sed 's/ .*//; s/.*/SYMBOL(&)/' $(SIM_GEN)/driver.names > $@
 	sed 's/ .*//; s/.*/#pragma redefine_extname & devtrace_sim_&/' $(SIM_GEN)/driver.names > $(SIM_GEN)/driver_aliases.inc
 
-# One library: its own objects, and what is the same in each.
-define standin
-SIM_SOURCES_$(1) := $$(wildcard simulate/$(1)/*.cpp) $(if $(filter cuda,$(1)),$$(wildcard simulate/model/*.cpp)) simulate/common/unsupported.cpp \
-  $(if $(filter cuda cudart,$(1)),,simulate/common/library.cpp)
-SIM_OBJECTS_$(1) := $$(patsubst %.cpp,$$(BUILD)/obj/%.o,$$(SIM_SOURCES_$(1)))
+# CUDA 12: the same sources against the headers of its wheels, in $(SIM)/cuda12. Not part of `make`, as no wheel that setup installs has
+# them: `make simulate-cuda12 CUDA12_SITE=…/site-packages/nvidia` reads those of a CUDA 12 PyTorch; without it, pip downloads them
+# (1.3 GB, of which 6 MB are kept in .cache). libcuda, NVML and cuDNN are those of the other build.
+CUDA12 := .cache/cuda12
+STANDINS_12 := cudart cublasLt cublas cusparse cusolver cufft cupti
+SIM_FILE_cudart_12 := libcudart.so.12
+SIM_FILE_cublas_12 := libcublas.so.12
+SIM_FILE_cublasLt_12 := libcublasLt.so.12
+SIM_FILE_cusparse_12 := libcusparse.so.12
+SIM_FILE_cusolver_12 := libcusolver.so.11
+SIM_FILE_cufft_12 := libcufft.so.11
+SIM_FILE_cupti_12 := libcupti.so.12
 
-$$(SIM_GEN)/$(1).map: $$(SIM_OBJECTS_$(1)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many.o) simulate/tools/standin.py simulate/module.mk $$(SIM_GEN)/driver_symbols.inc
-	$$(PYTHON) simulate/tools/standin.py --out $$(SIM_GEN)/$(1) --code $$(SIM_CODE_$(1)) \
-	  $(if $(SIM_REAL_$(1)),--real $$(CUDA_WHEEL_LIBRARIES)/$$(SIM_REAL_$(1)) --extra devtrace_simulation $$(SIM_EXTRA_$(1)),$(if $(filter cuda,$(1)),--names $$(SIM_GEN)/driver.names --alias devtrace_sim_ --extra 'devtrace_sim_*' devtrace_simulation)) \
+# What differs between the two builds, by suffix.
+SIM_OUT := $(SIM)
+SIM_OUT_12 := $(SIM)/cuda12
+SIM_OBJ := $(BUILD)/obj
+SIM_OBJ_12 := $(BUILD)/obj/cuda12
+SIM_SYMBOLS = $(CUDA_WHEEL_LIBRARIES)/$(SIM_REAL_$(1))
+SIM_SYMBOLS_12 = $(CUDA12)/$(SIM_FILE_$(1)_12).symbols
+SIM_INCLUDE := $(CUDA_INCLUDE)
+SIM_INCLUDE_12 := $(CUDA12)/include
+SIM_PRELOAD_12 = $(foreach l,$(STANDINS),$(if $(SIM_FILE_$(l)_12),$(SIM_FILE_$(l)_12),../$(SIM_FILE_$(l))))
+
+.PHONY: simulate-cuda12
+simulate-cuda12: simulate $(foreach l,$(STANDINS_12),$(SIM_OUT_12)/$(SIM_FILE_$(l)_12)) $(SIM_OUT_12)/preload.list
+
+$(SIM_OUT_12)/preload.list: simulate/module.mk
+	@mkdir -p $(@D)
+	printf '%s\n' $(SIM_PRELOAD_12) > $@
+
+$(CUDA12)/ready: simulate/tools/cuda12.py simulate/tools/standin.py | setup-native
+	$(PYTHON) $< $(if $(CUDA12_SITE),--site $(CUDA12_SITE)) --out $(@D)
+	touch $@
+
+$(SIM_OBJ_12)/%.o: %.cpp $(CUDA12)/ready | setup-native
+	@mkdir -p $(@D)
+	$(CXX) $(ALL_CXXFLAGS) $(EXTRA_CXXFLAGS) -c $< -o $@
+
+# One library (1) of one build (2: nothing or _12): its own objects, and what is the same in each.
+define standin
+SIM_SOURCES_$(1)$(2) := $$(wildcard simulate/$(1)/*.cpp) $(if $(filter cuda,$(1)),$$(wildcard simulate/model/*.cpp)) simulate/common/unsupported.cpp \
+  $(if $(2),$$(wildcard simulate/$(1)/cuda12/*.cpp)) $(if $(filter cuda cudart,$(1)),,simulate/common/library.cpp)
+SIM_OBJECTS_$(1)$(2) := $$(patsubst %.cpp,$$(SIM_OBJ$(2))/%.o,$$(SIM_SOURCES_$(1)$(2)))
+
+$$(SIM_GEN)/$(1)$(2).map: $$(SIM_OBJECTS_$(1)$(2)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) simulate/tools/standin.py simulate/module.mk $$(SIM_GEN)/driver_symbols.inc
+	$$(PYTHON) simulate/tools/standin.py --out $$(SIM_GEN)/$(1)$(2) --code $$(SIM_CODE_$(1)) \
+	  $(if $(SIM_REAL_$(1)),--real $$(call SIM_SYMBOLS$(2),$(1)) --extra devtrace_simulation $$(SIM_EXTRA_$(1)),$(if $(filter cuda,$(1)),--names $$(SIM_GEN)/driver.names --alias devtrace_sim_ --extra 'devtrace_sim_*' devtrace_simulation)) \
 	  --objects $$(filter %.o,$$^)
 
-$$(SIM)/$$(SIM_FILE_$(1)): $$(SIM_GEN)/$(1).map $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1)
+$$(SIM_OUT$(2))/$$(SIM_FILE_$(1)$(2)): $$(SIM_GEN)/$(1)$(2).map $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1)
 	@mkdir -p $$(@D)
-	$$(CXX) -shared -o $$@ -Wl,-soname,$$(SIM_FILE_$(1)) -Wl,--version-script=$$< -Wl,-Bsymbolic -Wl,-z,defs -static-libstdc++ -static-libgcc \
-	  -g $$(SIM_OBJECTS_$(1)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many.o) $$(SIM_GEN)/$(1).stubs.S \
+	$$(CXX) -shared -o $$@ -Wl,-soname,$$(SIM_FILE_$(1)$(2)) -Wl,--version-script=$$< -Wl,-Bsymbolic -Wl,-z,defs -static-libstdc++ -static-libgcc \
+	  -g $$(SIM_OBJECTS_$(1)$(2)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) $$(SIM_GEN)/$(1)$(2).stubs.S \
 	  $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1) $$(SIM_LIBS_$(1)) -lpthread -ldl
 
-$$(SIM_OBJECTS_$(1)): EXTRA_CXXFLAGS = -isystem $$(CUDA_INCLUDE) -isystem $$(CUDA_WHEEL_LIBRARIES)/cudnn/include -I$$(SIM_GEN)
-$$(SIM_OBJECTS_$(1)): | $$(SIM_GEN)/driver_symbols.inc
+# CUDA 13's folder follows CUDA 12's: it has the cuda.h of both.
+$$(SIM_OBJECTS_$(1)$(2)): EXTRA_CXXFLAGS = $$(addprefix -isystem ,$$(SIM_INCLUDE$(2)) $$(CUDA_INCLUDE) $$(CUDA_WHEEL_LIBRARIES)/cudnn/include) -I$$(SIM_GEN)
+$$(SIM_OBJECTS_$(1)$(2)): | $$(SIM_GEN)/driver_symbols.inc
 endef
 
 # The generated part of a mathematics library.
 define many
-$$(SIM_GEN)/$(1)_many.cpp: $$(SIM_OBJECTS_$(1)) simulate/tools/library.py simulate/tools/standin.py
-	$$(PYTHON) simulate/tools/library.py $(1) --include $$(CUDA_INCLUDE) --out $$@ --objects $$(SIM_OBJECTS_$(1))
-$$(SIM_GEN)/$(1)_many.o: $$(SIM_GEN)/$(1)_many.cpp
-	$$(CXX) $$(ALL_CXXFLAGS) -O1 -g0 -isystem $$(CUDA_INCLUDE) -I$$(SIM_GEN) -c $$< -o $$@
+$$(SIM_GEN)/$(1)_many$(2).cpp: $$(SIM_OBJECTS_$(1)$(2)) simulate/tools/library.py simulate/tools/standin.py
+	$$(PYTHON) simulate/tools/library.py $(1) --include $$(SIM_INCLUDE$(2)) --out $$@ --objects $$(SIM_OBJECTS_$(1)$(2))
+$$(SIM_GEN)/$(1)_many$(2).o: $$(SIM_GEN)/$(1)_many$(2).cpp
+	$$(CXX) $$(ALL_CXXFLAGS) -O1 -g0 $$(addprefix -isystem ,$$(SIM_INCLUDE$(2)) $$(CUDA_INCLUDE)) -I$$(SIM_GEN) -c $$< -o $$@
 endef
 
 $(foreach l,$(STANDINS),$(eval $(call standin,$(l))))
 $(foreach l,$(SIM_GENERATED),$(eval $(call many,$(l))))
+$(foreach l,$(STANDINS_12),$(eval $(call standin,$(l),_12)))
+$(foreach l,$(SIM_GENERATED),$(eval $(call many,$(l),_12)))
 
 # The device model's own tests, linked with the stand-ins.
 SIM_TEST_OBJECTS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/unit/simulate/*.cpp))

@@ -47,11 +47,13 @@ fs::path find_library() {
                      "build it with make, or say where it is in DEVTRACE_LIBRARY");
 }
 
-SimulatedLibraries find_simulated_libraries() {
+SimulatedLibraries find_simulated_libraries(int cuda) {
   const fs::path here = own_folder();
-  const fs::path list = find_beside("simulate/preload.list",
-                                    {here / "simulate/preload.list", here / "../lib/devtrace/simulate/preload.list"},
-                                    "build the simulated libraries with make");
+  const std::string name = cuda == 12 ? "simulate/cuda12/preload.list" : "simulate/preload.list";
+  const fs::path list = find_beside(name, {here / name, here / "../lib/devtrace" / name},
+                                    cuda == 12 ? "the program's PyTorch is for CUDA 12: build the simulated libraries "
+                                                 "for it with make simulate-cuda12"
+                                               : "build the simulated libraries with make");
   SimulatedLibraries found;
   found.folder = list.parent_path();
   std::ifstream in(list);

@@ -6,13 +6,14 @@
 #include "report/command/installation.h"
 #include "report/command/program_options.h"
 #include "report/command/subcommand.h"
+#include "report/command/torch_cuda.h"
 #include "simulate/model/parts.h"
 
 namespace devtrace::command {
 namespace {
 
 struct RehearseOptions : ProgramOptions {
-  int gpus = 2;
+  int gpus = 2, cuda = 0;
   std::string part, memory, peer;
   bool no_values = false, no_trace = false;
 };
@@ -53,7 +54,8 @@ std::string pairs_of_peers(std::string& text) {
 
 Launch plan(const CLI::App& app, const AfterDashes& after_dashes, const RehearseOptions& options) {
   Launch what = options.launch(app, after_dashes);
-  const SimulatedLibraries simulated = find_simulated_libraries();
+  const int cuda = options.cuda ? options.cuda : cuda_of_torch(what.program[0]);
+  const SimulatedLibraries simulated = find_simulated_libraries(cuda);
   if (!options.no_trace) what.preload.push_back(find_library());
   what.preload.insert(what.preload.end(), simulated.preload.begin(), simulated.preload.end());
   what.libraries = {simulated.folder};
@@ -85,6 +87,10 @@ Action declare_rehearse(CLI::App& app) {
                  "which devices can reach each other's memory: all, none, or pairs like 0-1,2-3 [all]")
       ->type_name("PAIRS")
       ->check(CLI::Validator(pairs_of_peers, ""));
+  app.add_option("--cuda", options->cuda,
+                 "version of the simulated libraries, 12 or 13 [that of the program's PyTorch]")
+      ->type_name("MAJOR")
+      ->check(CLI::IsMember({12, 13}));
   app.add_flag("--no-values", options->no_values,
                "only record kernels; results are left as they are (so far no build computes values: this says it for "
                "later ones)");

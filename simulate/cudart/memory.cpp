@@ -155,10 +155,19 @@ cudaError_t CUDARTAPI cudaMemcpyPeerAsync(void* to, int to_device, const void* f
   CALL(cuDeviceGet(&d, from_device));
   return done(size ? cuMemcpyAsync(at(to), at(from), size, stream) : CUDA_SUCCESS);
 }
+#if CUDART_VERSION < 13000
+cudaError_t CUDARTAPI cudaMemcpyBatchAsync(void** to, void** from, size_t* sizes, size_t count, cudaMemcpyAttributes*,
+                                           size_t*, size_t, size_t* failed, cudaStream_t stream) {
+#else
 cudaError_t CUDARTAPI cudaMemcpyBatchAsync(void* const* to, const void* const* from, const size_t* sizes, size_t count,
                                            cudaMemcpyAttributes*, size_t*, size_t, cudaStream_t stream) {
+  size_t* failed = nullptr;
+#endif
   for (size_t i = 0; i < count; ++i)
-    if (cudaError_t e = copy(to[i], from[i], sizes[i], cudaMemcpyDefault, stream, false)) return e;
+    if (cudaError_t e = copy(to[i], from[i], sizes[i], cudaMemcpyDefault, stream, false)) {
+      if (failed) *failed = i;
+      return e;
+    }
   return cudaSuccess;
 }
 

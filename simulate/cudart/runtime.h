@@ -8,6 +8,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #pragma GCC visibility pop
+#include "simulate/cudart/names.h"
 
 namespace devtrace::sim::runtime {
 

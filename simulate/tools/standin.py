@@ -13,7 +13,10 @@ SUFFIXES = ("_ptsz", "_ptds")
 
 
 def exported(library):
-    """{symbol: version node or ''} of the functions a shared object exports."""
+    """{symbol: version node or ''} of the functions a shared object exports; also out of a list of them, 'symbol version' a line."""
+    if str(library).endswith(".symbols"):
+        rows = (line.split(" ") for line in pathlib.Path(library).read_text().splitlines())
+        return dict(rows)
     out = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
     symbols = {}
     for line in out.splitlines():

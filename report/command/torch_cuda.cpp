@@ -1,0 +1,58 @@
+#include "report/command/torch_cuda.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <vector>
+
+namespace devtrace::command {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where the command lies. Symbolic links stay: a virtual environment's interpreter is one to the system's.
+fs::path find_program(const std::string& program) {
+  std::error_code error;
+  if (program.find('/') != program.npos) return fs::absolute(program, error);
+  const char* path = std::getenv("PATH");
+  for (std::string_view rest = path ? path : "/usr/local/bin:/usr/bin:/bin"; !rest.empty();) {
+    const size_t end = std::min(rest.find(':'), rest.size());
+    const fs::path candidate = fs::path(rest.substr(0, end)) / program;
+    if (end && fs::is_regular_file(candidate, error)) return fs::absolute(candidate, error);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return {};
+}
+
+// "cuda: Optional[str] = '12.8'" of torch/version.py → 12.
+int major_in(const fs::path& version) {
+  std::ifstream in(version);
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind("cuda", 0) != 0) continue;
+    const size_t quote = line.find_first_of("'\"");
+    return quote == line.npos ? 0 : std::atoi(line.c_str() + quote + 1);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int cuda_of_torch(const std::string& program) {
+  const fs::path found = find_program(program);
+  if (found.empty()) return 0;
+  std::vector<fs::path> prefixes = {found.parent_path().parent_path()};
+  if (prefixes[0] == "/usr" || prefixes[0] == "/") prefixes = {"/usr/local", "/usr"};  // where Debian's pip installs
+  for (const fs::path& prefix : prefixes)
+    for (const char* lib : {"lib", "lib64"}) {
+      std::error_code error;
+      for (fs::directory_iterator each(prefix / lib, error), end; !error && each != end; each.increment(error)) {
+        if (each->path().filename().string().rfind("python3", 0) != 0) continue;
+        for (const char* packages : {"site-packages", "dist-packages"})
+          if (const int major = major_in(each->path() / packages / "torch/version.py")) return major;
+      }
+    }
+  return 0;
+}
+
+}  // namespace devtrace::command

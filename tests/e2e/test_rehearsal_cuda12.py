@@ -1,0 +1,105 @@
+"""Programs whose PyTorch is for CUDA 12: which stand-ins they get, and that a real one runs on them.
+
+No wheel that scripts/setup installs is for CUDA 12, so the last test needs `make simulate-cuda12`, and DEVTRACE_CUDA12_PYTHON: a Python
+with such a PyTorch.
+"""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import BUILD, DEVTRACE, environment, execute
+
+
+def make_python(folder, cuda):
+    """A virtual environment's layout, with a program and a torch/version.py like those of PyTorch's wheels."""
+    packages = folder / "lib" / "python3.11" / "site-packages" / "torch"
+    packages.mkdir(parents=True)
+    (packages / "version.py").write_text(f"from typing import Optional\n\n__version__ = '2.8.0'\ndebug = False\ncuda: Optional[str] = {cuda!r}\nhip: Optional[str] = None\n")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python").symlink_to(shutil.which("env"))
+    return folder / "bin" / "python"
+
+
+@pytest.fixture
+def rehearsed(tmp_path):
+    """rehearsed(program, …): LD_PRELOAD as the program gets it, by a command beside which both sets of stand-ins lie (empty files)."""
+    for name in ("simulate/libcudart.so.13", "simulate/cuda12/libcudart.so.12", "simulate/libcuda.so.1"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "simulate/preload.list").write_text("libcuda.so.1\nlibcudart.so.13\n")
+    (tmp_path / "simulate/cuda12/preload.list").write_text("../libcuda.so.1\nlibcudart.so.12\n")
+    shutil.copy(DEVTRACE, tmp_path / "devtrace")
+
+    def run(*words, path=None):
+        env = {**os.environ, **({"PATH": f"{path}:{os.environ['PATH']}"} if path else {})}
+        done = subprocess.run([tmp_path / "devtrace", "rehearse", "--no-trace", *map(str, words)], env=env, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        line = next(line for line in done.stdout.splitlines() if line.startswith("LD_PRELOAD="))
+        return [os.path.relpath(part, tmp_path / "simulate") for part in line.removeprefix("LD_PRELOAD=").split(":")]
+
+    return run
+
+
+CUDA12 = ["libcuda.so.1", "cuda12/libcudart.so.12"]
+CUDA13 = ["libcuda.so.1", "libcudart.so.13"]
+
+
+def test_the_programs_pytorch_decides(rehearsed, tmp_path):
+    assert rehearsed("--", make_python(tmp_path / "twelve", "12.8")) == CUDA12
+    assert rehearsed("--", make_python(tmp_path / "thirteen", "13.0")) == CUDA13
+    assert rehearsed("--", make_python(tmp_path / "none", None)) == CUDA13
+    assert rehearsed("--", "env") == CUDA13
+    assert rehearsed("--", "python", path=tmp_path / "twelve" / "bin") == CUDA12
+
+
+def test_an_option_decides_otherwise(rehearsed, tmp_path):
+    assert rehearsed("--cuda", "13", "--", make_python(tmp_path / "twelve", "12.8")) == CUDA13
+    assert rehearsed("--cuda", "12", "--", "env") == CUDA12
+
+
+def test_what_is_not_built_is_said(rehearsed, tmp_path):
+    shutil.rmtree(tmp_path / "simulate" / "cuda12")
+    done = subprocess.run([tmp_path / "devtrace", "rehearse", "--no-trace", make_python(tmp_path / "twelve", "12.8")], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "the program's PyTorch is for CUDA 12" in done.stderr and "make simulate-cuda12" in done.stderr
+
+
+PROGRAM = """
+import torch
+print(torch.version.cuda.split(".")[0], torch.cuda.device_count(), torch.cuda.get_device_name(1))
+print(torch.cuda.get_device_properties(0).multi_processor_count, torch.cuda.get_device_properties(0).total_memory >> 20)
+values = torch.arange(6.).pin_memory().to("cuda:1", non_blocking=True)
+print(values.to("cuda:0").cpu().tolist())
+for function in (torch.linalg.inv, torch.linalg.qr, torch.fft.fft):
+    function(torch.ones(4, 4, device="cuda:1"))
+torch.ones(4, 4, device="cuda") @ torch.ones(4, 4, device="cuda")
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    torch.ones(4, device="cuda") + 1
+graph.replay()
+torch.cuda.synchronize()
+left, right = torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
+try:
+    left + right
+except RuntimeError as error:
+    print(error)
+try:
+    torch.empty(1 << 30, device="cuda")
+except torch.OutOfMemoryError:
+    print("out of memory")
+"""
+
+
+@pytest.mark.skipif("DEVTRACE_CUDA12_PYTHON" not in os.environ, reason="DEVTRACE_CUDA12_PYTHON names no Python with a CUDA 12 PyTorch")
+def test_a_real_one_runs(tmp_path):
+    assert (BUILD / "simulate" / "cuda12" / "preload.list").exists(), "make simulate-cuda12 was not run"
+    (tmp_path / "program.py").write_text(PROGRAM)
+    outcome = execute([DEVTRACE, "rehearse", "--part", "a100", "--memory", "800MiB", "--", os.environ["DEVTRACE_CUDA12_PYTHON"], "program.py"],
+                      tmp_path, environment(None))
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.splitlines()[:3] == ["12 2 NVIDIA A100-SXM4-80GB (simulated)", "108 800", str([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])]
+    assert "two devices, cuda:0 and cuda:1!" in outcome.out and outcome.out.endswith("out of memory\n")
+    assert outcome.finding["operation"] == "aten::add" and outcome.finding["devices"] == ["cuda:0", "cuda:1"]
