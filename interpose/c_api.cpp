@@ -22,4 +22,12 @@ DEVTRACE_EXPORT const char* devtrace_log_path(void) {
   path = devtrace::log::is_open() ? devtrace::log::path() : std::string();
   return path.c_str();
 }
+
+DEVTRACE_EXPORT void devtrace_pause(void) {
+  devtrace::current_thread::enter();
+}
+
+DEVTRACE_EXPORT void devtrace_resume(void) {
+  devtrace::current_thread::leave();
+}
 }

@@ -17,6 +17,10 @@ uint64_t devtrace_finding_count(void);
 /* Path of this process's log; "" while there is none. The string stays until the calling thread asks again. */
 const char* devtrace_log_path(void);
 
+/* Between these two the calling thread is not watched: no finding is made, no block or copy is recorded. Pairs nest. */
+void devtrace_pause(void);
+void devtrace_resume(void);
+
 #ifdef __cplusplus
 }
 #endif

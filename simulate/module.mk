@@ -46,7 +46,14 @@ SIM_LIBS_cuda := -l:libzstd.a
 SIM_GENERATED := cublas cusparse cusolver
 
 .PHONY: simulate
-simulate: $(foreach l,$(STANDINS),$(SIM)/$(SIM_FILE_$(l))) $(SIM)/preload.list
+simulate: $(foreach l,$(STANDINS),$(SIM)/$(SIM_FILE_$(l))) $(SIM)/preload.list $(SIM)/python/copied
+
+# True values: the Python side, which libcuda.so.1 finds beside itself.
+$(SIM)/python/copied: $(wildcard simulate/values/python/*.py)
+	@mkdir -p $(SIM)/python
+	rm -rf $(SIM)/python/devtrace_values
+	cp -r simulate/values/python $(SIM)/python/devtrace_values
+	@touch $@
 
 $(SIM)/preload.list: simulate/module.mk
 	@mkdir -p $(@D)
@@ -99,7 +106,7 @@ $(SIM_OBJ_12)/%.o: %.cpp $(CUDA12)/ready | setup-native
 
 # One library (1) of one build (2: nothing or _12): its own objects, and what is the same in each.
 define standin
-SIM_SOURCES_$(1)$(2) := $$(wildcard simulate/$(1)/*.cpp) $(if $(filter cuda,$(1)),$$(wildcard simulate/model/*.cpp)) simulate/common/unsupported.cpp \
+SIM_SOURCES_$(1)$(2) := $$(wildcard simulate/$(1)/*.cpp) $(if $(filter cuda,$(1)),$$(wildcard simulate/model/*.cpp simulate/values/*.cpp)) simulate/common/unsupported.cpp \
   $(if $(2),$$(wildcard simulate/$(1)/cuda12/*.cpp)) $(if $(filter cuda cudart,$(1)),,simulate/common/library.cpp)
 SIM_OBJECTS_$(1)$(2) := $$(patsubst %.cpp,$$(SIM_OBJ$(2))/%.o,$$(SIM_SOURCES_$(1)$(2)))
 

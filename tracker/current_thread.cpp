@@ -35,11 +35,17 @@ void set_device(int ordinal) {
 bool inside() {
   return state.depth != 0;
 }
-Inside::Inside() {
+void enter() {
   ++state.depth;
 }
-Inside::~Inside() {
+void leave() {
   --state.depth;
+}
+Inside::Inside() {
+  enter();
+}
+Inside::~Inside() {
+  leave();
 }
 
 }  // namespace devtrace::current_thread

@@ -16,6 +16,9 @@ void set_device(int ordinal);
 // True while the tracker itself is at work on this thread: what it calls may come back through hooks and must not be
 // recorded.
 bool inside();
+// The same for as long as somebody else wants: pairs of them nest.
+void enter();
+void leave();
 
 class Inside {
  public:

@@ -6,10 +6,12 @@
 #include "simulate/cuda/api.h"
 #include "simulate/cuda/attributes.h"
 #include "simulate/model/identity.h"
+#include "simulate/values/values.h"
 
 extern "C" {
 
 CUresult CUDAAPI cuInit(unsigned int flags) {
+  sim::values::bring_in();
   return flags ? CUDA_ERROR_INVALID_VALUE : sim::initialize();
 }
 

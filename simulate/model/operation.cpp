@@ -10,6 +10,7 @@
 #include "simulate/model/module.h"
 #include "simulate/model/pool.h"
 #include "simulate/model/stream.h"
+#include "simulate/values/values.h"
 
 namespace devtrace::sim {
 namespace {
@@ -57,11 +58,23 @@ void set_now(const CUDA_MEMSET_NODE_PARAMS& s) {
   }
 }
 
+// In place of a copy to the host whose source no kernel has written.
+void clear_host(const CUDA_MEMCPY3D& c) {
+  if (c.dstMemoryType == CU_MEMORYTYPE_ARRAY || c.dstMemoryType == CU_MEMORYTYPE_DEVICE) return;
+  const End to = end_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray, c.dstPitch, c.dstHeight, c.dstXInBytes,
+                        c.dstY, c.dstZ);
+  Allocation a;
+  if (find_memory(reinterpret_cast<CUdeviceptr>(to.data), &a) && a.device >= 0) return;
+  for (size_t z = 0; z < c.Depth; ++z)
+    for (size_t y = 0; y < c.Height; ++y) std::memset(to.data + (z * to.height + y) * to.pitch, 0, c.WidthInBytes);
+}
+
 // Counts the launch, and faults where hardware would. The launch itself succeeds: the error is the context's, for later
 // calls to find.
 CUresult run_kernel(const Operation& op) {
   device(op.context->device).launches.fetch_add(1, std::memory_order_relaxed);
   const Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;  // null: a mathematics library's
+  if (!op.computed) values::not_computed_kernel(f ? f->name : "of a mathematics library");
   if (!f) return CUDA_SUCCESS;
   bool illegal = op.kernel.kernelParams ? illegal_address(op.context, *f, op.kernel.kernelParams)
                                         : illegal_address(op.context, *f, op.arguments);
@@ -136,10 +149,13 @@ CUresult execute(Operation& op) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
       return run_kernel(op);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-      copy_now(op.copy);
+      if (!op.computed)
+        copy_now(op.copy);
+      else
+        clear_host(op.copy);
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_MEMSET:
-      set_now(op.set);
+      if (!op.computed) set_now(op.set);
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_HOST:
       op.host.fn(op.host.userData);

@@ -5,6 +5,7 @@
 
 #include "simulate/model/capture.h"
 #include "simulate/model/device.h"
+#include "simulate/values/values.h"
 
 namespace devtrace::sim {
 namespace {
@@ -106,6 +107,7 @@ CUresult resolve(CUstream handle, CUstream* stream) {
 }
 
 CUresult submit(CUstream stream, Operation operation) {
+  operation.computed |= values::computed();  // a graph's node was captured inside one
   if (!operation.context) operation.context = stream->context;
   if (capturing(stream)) return capture(stream, operation);
   if (CUresult e = check_implicit(stream)) return e;

@@ -1,0 +1,349 @@
+// Python's side of true values, brought in from here: no environment variable, no sitecustomize and no import hook that
+// the program or its child processes could see or lose, and nothing at all in a process that does not use CUDA.
+//
+// Only functions of Python's stable ABI are used, found where the process has them; there are no Python headers in the
+// build.
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <string>
+
+#include "simulate/values/values.h"
+
+namespace devtrace::sim::values {
+
+thread_local int t_computed = 0;
+
+namespace {
+
+struct Object;  // PyObject
+
+struct Method {  // PyMethodDef
+  const char* name;
+  Object* (*function)(Object* self, Object* arguments, Object* keywords);
+  int flags;
+  const char* doc;
+};
+constexpr int kVarargs = 1, kKeywords = 2;
+
+#define PYTHON_FUNCTIONS(F)                                     \
+  F(int, Py_IsInitialized, ())                                  \
+  F(int, PyGILState_Check, ())                                  \
+  F(Object*, PyImport_GetModuleDict, ())                        \
+  F(Object*, PyDict_GetItemString, (Object*, const char*))      \
+  F(Object*, PyImport_AddModule, (const char*))                 \
+  F(Object*, PyModule_GetDict, (Object*))                       \
+  F(int, PyDict_SetItemString, (Object*, const char*, Object*)) \
+  F(Object*, PyUnicode_FromString, (const char*))               \
+  F(const char*, PyUnicode_AsUTF8AndSize, (Object*, ssize_t*))  \
+  F(Object*, Py_CompileString, (const char*, const char*, int)) \
+  F(Object*, PyEval_EvalCode, (Object*, Object*, Object*))      \
+  F(Object*, PyCFunction_NewEx, (Method*, Object*, Object*))    \
+  F(Object*, PyObject_Call, (Object*, Object*, Object*))        \
+  F(Object*, PyTuple_GetItem, (Object*, ssize_t))               \
+  F(Object*, PyTuple_Pack, (ssize_t, ...))                      \
+  F(ssize_t, PyTuple_Size, (Object*))                           \
+  F(Object*, PyTuple_New, (ssize_t))                            \
+  F(int, PyTuple_SetItem, (Object*, ssize_t, Object*))          \
+  F(Object*, PyObject_Type, (Object*))                          \
+  F(long, PyLong_AsLong, (Object*))                             \
+  F(void, PyErr_Print, ())                                      \
+  F(void, PyErr_Clear, ())                                      \
+  F(Object*, PyErr_Occurred, ())                                \
+  F(void, PyErr_Fetch, (Object**, Object**, Object**))          \
+  F(void, PyErr_Restore, (Object*, Object*, Object*))           \
+  F(void, Py_IncRef, (Object*))                                 \
+  F(void, Py_DecRef, (Object*))
+
+struct Python {
+#define MEMBER(result, name, parameters) result(*name) parameters = nullptr;
+  PYTHON_FUNCTIONS(MEMBER)
+#undef MEMBER
+  Object* none = nullptr;
+  Object* numbers[4] = {};  // types
+};
+Python g_python;
+
+bool find_python() {
+  bool all = true;
+#define FIND(result, name, parameters)                                                \
+  g_python.name = reinterpret_cast<result(*) parameters>(dlsym(RTLD_DEFAULT, #name)); \
+  all = all && g_python.name;
+  PYTHON_FUNCTIONS(FIND)
+#undef FIND
+  g_python.none = static_cast<Object*>(dlsym(RTLD_DEFAULT, "_Py_NoneStruct"));
+  constexpr const char* kNumbers[] = {"PyFloat_Type", "PyLong_Type", "PyBool_Type", "PyComplex_Type"};
+  for (size_t i = 0; i < std::size(kNumbers); ++i) {
+    g_python.numbers[i] = static_cast<Object*>(dlsym(RTLD_DEFAULT, kNumbers[i]));
+    all = all && g_python.numbers[i];
+  }
+  return all && g_python.none;
+}
+
+class Inside {
+ public:
+  Inside() { ++t_computed; }
+  ~Inside() { --t_computed; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+};
+
+// Computing is not the program's doing: libdevtrace.so must not see what it refuses or where it puts things.
+class Unwatched {
+ public:
+  Unwatched() { call(pause()); }
+  ~Unwatched() { call(resume()); }
+  Unwatched(const Unwatched&) = delete;
+  Unwatched& operator=(const Unwatched&) = delete;
+
+ private:
+  using Function = void (*)();
+  static Function find(const char* name) { return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name)); }
+  static Function pause() {
+    static const Function function = find("devtrace_pause");
+    return function;
+  }
+  static Function resume() {
+    static const Function function = find("devtrace_resume");
+    return function;
+  }
+  static void call(Function function) {
+    if (function) function();
+  }
+};
+
+Object* type_of(Object* value) {
+  Object* type = g_python.PyObject_Type(value);
+  g_python.Py_DecRef(type);  // a type lives on
+  return type;
+}
+
+bool is_number(Object* value) {
+  Object* type = type_of(value);
+  for (Object* each : g_python.numbers)
+    if (type == each) return true;
+  return false;
+}
+
+// PyTorch hands a number that stands for a tensor (`x + 2`) to Python as a number, but takes only tensors back. A new
+// reference to the arguments with such numbers as tensors; null with an exception.
+Object* with_tensors(Object* arguments, Object* positions, Object* wrap_number) {
+  const Python& p = g_python;
+  const ssize_t size = p.PyTuple_Size(arguments), count = p.PyTuple_Size(positions);
+  Object* changed = nullptr;
+  for (ssize_t i = 0; i < count; ++i) {
+    const long at = p.PyLong_AsLong(p.PyTuple_GetItem(positions, i));
+    if (at >= size) break;
+    Object* value = p.PyTuple_GetItem(arguments, at);
+    if (!is_number(value)) continue;
+    Object* call = p.PyTuple_Pack(1, value);
+    Object* tensor = p.PyObject_Call(wrap_number, call, nullptr);
+    p.Py_DecRef(call);
+    if (!tensor) {
+      if (changed) p.Py_DecRef(changed);
+      return nullptr;
+    }
+    if (!changed) {
+      changed = p.PyTuple_New(size);
+      for (ssize_t j = 0; j < size; ++j) {
+        Object* each = p.PyTuple_GetItem(arguments, j);
+        p.Py_IncRef(each);
+        p.PyTuple_SetItem(changed, j, each);
+      }
+    }
+    p.PyTuple_SetItem(changed, at, tensor);
+  }
+  if (changed) return changed;
+  p.Py_IncRef(arguments);
+  return arguments;
+}
+
+// What wrap() was given.
+enum Part { kReal, kCompute, kSecondChance, kTensorPositions, kWrapNumber, kPending };
+
+// A result whose size only the CPU knew (a tuple of type kPending): make(*shape and strides, **options) allocates it,
+// here, so that the block is seen to come from the program's own line; finish(it) fills it in.
+Object* allocate(Object* pending) {
+  const auto member = [&](ssize_t i) { return g_python.PyTuple_GetItem(pending, i); };
+  Object* made = g_python.PyObject_Call(member(0), member(1), member(2));
+  if (!made) return nullptr;
+  const Unwatched unwatched;
+  Object* call = g_python.PyTuple_Pack(1, made);
+  g_python.Py_DecRef(made);
+  Object* result = call ? g_python.PyObject_Call(member(3), call, nullptr) : nullptr;
+  if (call) g_python.Py_DecRef(call);
+  return result;
+}
+
+// compute(result, arguments, keywords) or second_chance(error, arguments, keywords).
+Object* then(Object* function, Object* first, Object* arguments, Object* keywords, Object* pending_type) {
+  Object* result = nullptr;
+  {
+    const Unwatched unwatched;
+    Object* call = g_python.PyTuple_Pack(3, first, arguments, keywords ? keywords : g_python.none);
+    result = call ? g_python.PyObject_Call(function, call, nullptr) : nullptr;
+    if (call) g_python.Py_DecRef(call);
+  }
+  // Several results may be waiting: one at a time.
+  while (result && type_of(result) == pending_type) {
+    Object* next = allocate(result);
+    g_python.Py_DecRef(result);
+    result = next;
+  }
+  return result;
+}
+
+// Operators that read a size which no kernel has written may fail where hardware would not. What the real one raised
+// stands unless the CPU's value shows that it was wrong.
+Object* second_chance(Object* function, Object* arguments, Object* keywords, Object* pending_type) {
+  Object *type = nullptr, *value = nullptr, *traceback = nullptr;
+  g_python.PyErr_Fetch(&type, &value, &traceback);
+  Object* result = then(function, value ? value : g_python.none, arguments, keywords, pending_type);
+  if (!result) {
+    g_python.PyErr_Clear();
+    g_python.PyErr_Restore(type, value, traceback);
+    return nullptr;
+  }
+  for (Object* each : {type, value, traceback})
+    if (each) g_python.Py_DecRef(each);
+  return result;
+}
+
+// An operator's kernel. Written here and not in Python so that a refusal passes no Python frame of ours, in tracebacks
+// and in stacks.
+Object* kernel(Object* self, Object* given, Object* keywords) {
+  const auto part = [&](Part which) { return g_python.PyTuple_GetItem(self, which); };
+  Object* arguments = with_tensors(given, part(kTensorPositions), part(kWrapNumber));
+  if (!arguments) return nullptr;
+  // Inside another operator: that one's result is computed as a whole.
+  const bool whole = !computed();
+  Inside inside;
+  Object* result = g_python.PyObject_Call(part(kReal), arguments, keywords);
+  if (whole && result) {
+    Object* computed_result = then(part(kCompute), result, arguments, keywords, part(kPending));
+    g_python.Py_DecRef(result);
+    result = computed_result;
+  } else if (whole && part(kSecondChance) != g_python.none) {
+    result = second_chance(part(kSecondChance), arguments, keywords, part(kPending));
+  }
+  g_python.Py_DecRef(arguments);
+  return result;
+}
+
+Method g_kernel = {"kernel", kernel, kVarargs | kKeywords, "An operator on simulated devices."};
+
+// wrap(real, compute, second_chance or None, positions of tensors, wrap_number, type of pending results):
+// the kernel to register.
+Object* wrap(Object*, Object* arguments, Object*) {
+  return g_python.PyCFunction_NewEx(&g_kernel, arguments, nullptr);
+}
+
+// not_computed(name, reason)
+Object* not_computed(Object*, Object* arguments, Object*) {
+  const char* name = g_python.PyUnicode_AsUTF8AndSize(g_python.PyTuple_GetItem(arguments, 0), nullptr);
+  const char* reason = g_python.PyUnicode_AsUTF8AndSize(g_python.PyTuple_GetItem(arguments, 1), nullptr);
+  if (!name || !reason) return nullptr;
+  not_computed_operator(name, reason);
+  g_python.Py_IncRef(g_python.none);
+  return g_python.none;
+}
+
+// within(function, *arguments): the call, as inside an operator that is computed elsewhere: no copy touches memory.
+Object* within(Object*, Object* arguments, Object*) {
+  Object* function = g_python.PyTuple_GetItem(arguments, 0);
+  Inside inside;
+  Object* call = g_python.PyTuple_Pack(0);
+  Object* result = g_python.PyObject_Call(function, call, nullptr);
+  g_python.Py_DecRef(call);
+  return result;
+}
+
+Method g_functions[] = {
+    {"wrap", wrap, kVarargs | kKeywords, nullptr},
+    {"not_computed", not_computed, kVarargs | kKeywords, nullptr},
+    {"within", within, kVarargs | kKeywords, nullptr},
+};
+
+std::string package_folder() {
+  Dl_info own;
+  if (!dladdr(reinterpret_cast<void*>(&package_folder), &own) || !own.dli_fname) return {};
+  std::string path = own.dli_fname;
+  return path.substr(0, path.rfind('/') + 1) + "python/devtrace_values";
+}
+
+constexpr const char* kStart = R"(
+def start(folder, wrap, not_computed, within):
+    import importlib.util, sys
+    spec = importlib.util.spec_from_file_location('_devtrace_values', folder + '/__init__.py', submodule_search_locations=[folder])
+    module = importlib.util.module_from_spec(spec)
+    sys.modules['_devtrace_values'] = module
+    spec.loader.exec_module(module)
+    module.install(wrap, not_computed, within)
+try:
+    start(folder, wrap, not_computed, within)
+except Exception as error:
+    import traceback
+    verbose = __import__('os').environ.get('DEVTRACE_SIM_VERBOSE') == '1'
+    print('devtrace: values are not computed:', traceback.format_exc() if verbose else repr(error), file=__import__('sys').stderr)
+)";
+
+void install() {
+  const Python& p = g_python;
+  Object* globals = p.PyModule_GetDict(p.PyImport_AddModule("_devtrace_values_start"));
+  p.PyDict_SetItemString(globals, "__builtins__", p.PyImport_AddModule("builtins"));
+  Object* folder = p.PyUnicode_FromString(package_folder().c_str());
+  p.PyDict_SetItemString(globals, "folder", folder);
+  p.Py_DecRef(folder);
+  for (Method& each : g_functions) {
+    Object* function = p.PyCFunction_NewEx(&each, nullptr, nullptr);
+    p.PyDict_SetItemString(globals, each.name, function);
+    p.Py_DecRef(function);
+  }
+  constexpr int kFileInput = 257;
+  Object* code = p.Py_CompileString(kStart, "<devtrace>", kFileInput);
+  Object* done = code ? p.PyEval_EvalCode(code, globals, globals) : nullptr;
+  if (!done) p.PyErr_Print();
+  for (Object* each : {code, done})
+    if (each) p.Py_DecRef(each);
+}
+
+// PyTorch, imported to the end.
+bool torch_is_there() {
+  Object* modules = g_python.PyImport_GetModuleDict();
+  if (!modules || !g_python.PyDict_GetItemString(modules, "torch.library")) return false;
+  Object* torch = g_python.PyDict_GetItemString(modules, "torch");
+  // The last thing of torch/__init__.py that a use of CUDA could need.
+  return torch && g_python.PyDict_GetItemString(g_python.PyModule_GetDict(torch), "compile");
+}
+
+enum State { kUnknown, kWaiting, kDone };
+std::atomic<int> g_state{kUnknown};
+
+bool switched_off() {
+  const char* values = std::getenv("DEVTRACE_SIM_VALUES");
+  return values && !std::strcmp(values, "0");
+}
+
+}  // namespace
+
+void bring_in() {
+  int state = g_state.load(std::memory_order_acquire);
+  if (state == kDone) return;
+  if (state == kUnknown) {
+    // Also right before a thread's first look while another one fills the table: it writes the same pointers.
+    state = !switched_off() && find_python() ? kWaiting : kDone;
+    g_state.store(state, std::memory_order_release);
+    if (state == kDone) return;
+  }
+  if (!g_python.Py_IsInitialized() || !g_python.PyGILState_Check() || g_python.PyErr_Occurred()) return;
+  if (!torch_is_there()) return;
+  if (g_state.exchange(kDone) == kDone) return;
+  Inside inside;
+  install();
+}
+
+}  // namespace devtrace::sim::values

@@ -1,0 +1,91 @@
+// The list at exit: kernels and operators whose results nobody computed.
+#include <cxxabi.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "simulate/values/values.h"
+
+namespace devtrace::sim::values {
+namespace {
+
+struct Missing {
+  std::mutex mutex;
+  std::map<std::string, unsigned long> kernels;  // name as in the image, launches
+  std::map<std::string, std::string> operators;  // name, reason
+  pid_t pid = 0;
+};
+
+bool wanted() {
+  static const bool is = [] {
+    const char* values = std::getenv("DEVTRACE_SIM_VALUES");
+    return !values || std::strcmp(values, "0") != 0;
+  }();
+  return is;
+}
+
+// `void at::native::foo<...>(...)` is told as at::native::foo.
+std::string short_name(const std::string& mangled) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+  std::string name = status == 0 && text ? text : mangled;
+  std::free(text);
+  constexpr const char* kAnonymous = "(anonymous namespace)::";
+  for (size_t at; (at = name.find(kAnonymous)) != name.npos;) name.erase(at, std::strlen(kAnonymous));
+  const size_t end = name.find_first_of("<(");
+  if (end != name.npos && end > 0) name.resize(end);
+  if (name.rfind("void ", 0) == 0) name.erase(0, 5);
+  return name;
+}
+
+void say();
+
+Missing& missing() {
+  static auto* one = [] {
+    std::atexit(say);
+    auto* made = new Missing;
+    made->pid = getpid();
+    return made;
+  }();
+  return *one;
+}
+
+void say() {
+  constexpr size_t kMost = 20;
+  Missing& all = missing();
+  std::lock_guard lock(all.mutex);
+  if (all.pid != getpid()) return;  // a forked child: its parent tells
+  std::map<std::string, unsigned long> kernels;
+  for (const auto& [name, launches] : all.kernels) kernels[short_name(name)] += launches;
+  if (kernels.empty() && all.operators.empty()) return;
+  std::fprintf(stderr, "devtrace: not computed in this rehearsal, results are as they lay in memory:\n");
+  size_t said = 0;
+  for (const auto& [name, reason] : all.operators)
+    if (said++ < kMost) std::fprintf(stderr, "devtrace:   operator %s: %s\n", name.c_str(), reason.c_str());
+  for (const auto& [name, launches] : kernels)
+    if (said++ < kMost) std::fprintf(stderr, "devtrace:   kernel %s (launches: %lu)\n", name.c_str(), launches);
+  if (said > kMost) std::fprintf(stderr, "devtrace:   and %zu more\n", said - kMost);
+}
+
+}  // namespace
+
+void not_computed_kernel(const std::string& mangled) {
+  if (!wanted()) return;
+  Missing& all = missing();
+  std::lock_guard lock(all.mutex);
+  ++all.kernels[mangled];
+}
+
+void not_computed_operator(const std::string& name, const std::string& reason) {
+  if (!wanted()) return;
+  Missing& all = missing();
+  std::lock_guard lock(all.mutex);
+  all.operators.emplace(name, reason);
+}
+
+}  // namespace devtrace::sim::values

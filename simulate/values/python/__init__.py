@@ -1,0 +1,20 @@
+"""True values on simulated devices: every operator's result, computed by PyTorch's own CPU kernels.
+
+libcuda.so.1 (bring_in.cpp) imports this once, before the process's first use of CUDA, and calls install(). Each kernel that PyTorch
+registered for CUDA tensors is then replaced by one that calls it first (checks, metadata, launches; copies and fills touch nothing) and
+then computes the result, in the same memory, with the same operator on the CPU.
+"""
+
+import os
+
+
+def install(wrap, not_computed, within):
+    """wrap(real, compute, second_chance): a kernel; not_computed(name, reason): for the list at exit; within(f): f() with copies held."""
+    from . import graphs, registration
+
+    registration.install(wrap, not_computed)
+    graphs.install(within)
+    if os.environ.get("DEVTRACE_SIM_VERBOSE") == "1":
+        import sys
+
+        print(f"devtrace: values of {registration.installed} operators are computed", file=sys.stderr)

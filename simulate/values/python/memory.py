@@ -1,0 +1,53 @@
+"""CPU tensors over the memory of simulated devices: device memory is host memory, so the same bytes serve both."""
+
+import torch
+
+# One CPU storage over all of user space: an alias is a strided view of it, whatever the allocator did meanwhile.
+START = 1 << 12
+END = 1 << 47
+LARGEST_CACHE = 20_000
+
+_storage = torch._C._construct_storage_from_data_pointer(START, torch.device("cpu"), END - 2 * START)
+_everything = {}  # dtype: a flat tensor over all memory
+_aliases = {}  # (address, dtype, shape, strides): tensor
+
+_as_strided = torch.Tensor.as_strided
+
+
+def _flat(dtype):
+    flat = _everything.get(dtype)
+    if flat is None:
+        flat = torch.empty(0, dtype=dtype, device="cpu")
+        flat = _everything[dtype] = flat.set_(_storage, 0, ((END - 2 * START) // flat.element_size(),), (1,))
+    return flat
+
+
+def _make(tensor, address, dtype, shape, strides):
+    size = tensor.element_size()
+    if not address:  # no elements
+        return torch.empty_strided(shape, strides, dtype=dtype, device="cpu")
+    if (address - START) % size == 0:
+        made = _as_strided(_flat(dtype), shape, strides, (address - START) // size)
+    else:
+        length = sum((n - 1) * stride for n, stride in zip(shape, strides)) + 1
+        storage = torch._C._construct_storage_from_data_pointer(address, torch.device("cpu"), length * size)
+        made = torch.empty(0, dtype=dtype, device="cpu").set_(storage, 0, shape, strides)
+    if tensor.is_conj():
+        made = made.conj()
+    if tensor.is_neg():
+        made = torch._neg_view(made)
+    return made
+
+
+def alias(tensor):
+    """A CPU tensor of the same dtype, shape and strides over the same bytes. It is shared: never resize it."""
+    address, dtype, shape, strides = tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
+    if not address or tensor.is_neg() or (dtype.is_complex and tensor.is_conj()):
+        return _make(tensor, address, dtype, shape, strides)
+    key = address, dtype, shape, strides
+    made = _aliases.get(key)
+    if made is None:
+        if len(_aliases) >= LARGEST_CACHE:
+            _aliases.clear()
+        made = _aliases[key] = _make(tensor, address, dtype, shape, strides)
+    return made

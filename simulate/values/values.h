@@ -1,0 +1,27 @@
+// True values: which work of the program PyTorch's CPU kernels compute, and what nobody does.
+#pragma once
+
+#include <string>
+
+namespace devtrace::sim::values {
+
+// The calling thread is inside an operator whose result will be computed on the CPU right after it (python/). Its
+// kernels need no mention; its copies and fills must not touch memory, because its kernels have not run and the
+// operator's inputs have to outlive it; what it copies to the host reads as zero, which no operator takes for a failure
+// or a size.
+extern thread_local int t_computed;
+inline bool computed() {
+  return t_computed > 0;
+}
+
+// Brings python/ into this process's Python, once, as soon as PyTorch is there. Cheap to call often: before every use
+// of CUDA. Does nothing in a thread that does not hold the GIL, in processes without Python, or under
+// DEVTRACE_SIM_VALUES=0.
+void bring_in();
+
+// Something whose result nobody computed: said once at exit, with the others of its kind. `mangled` is a kernel's name
+// in its image, or an operator's with the reason.
+void not_computed_kernel(const std::string& mangled);
+void not_computed_operator(const std::string& name, const std::string& reason);
+
+}  // namespace devtrace::sim::values
