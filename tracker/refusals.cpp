@@ -17,6 +17,9 @@ constexpr std::string_view kCertain[] = {
     "device type for generator but found",  // check_generator
 };
 
+// Says where indices could have been, not where they are.
+constexpr std::string_view kNotNamed = "either on cpu";
+
 // Errors that speak of devices and are never about mixing them. Looked for at the start of the message.
 constexpr std::string_view kNever[] = {
     "CUDA out of memory", "CUDA error",         "CUDA driver error", "Found no NVIDIA driver",
@@ -60,11 +63,40 @@ std::string word_after(std::string_view message, std::string_view phrase) {
   return std::string(up_to(message.substr(at + phrase.size()), " ),.\n"));
 }
 
+constexpr std::string_view kNoKernel = "Could not run '";
+
+std::string_view between(std::string_view text, std::string_view begin, std::string_view end) {
+  const size_t at = text.find(begin);
+  if (at == std::string_view::npos) return {};
+  text.remove_prefix(at + begin.size());
+  return text.substr(0, text.find(end));
+}
+
+// "… from the 'SparseCsrCUDA' backend. … only available for these backends: [Meta, SparseCsrCPU, …]"
+bool has_kernel_for_cpu(std::string_view message) {
+  std::string backend(between(message, "arguments from the '", "'"));
+  const size_t cuda = backend.find("CUDA");
+  if (cuda == std::string::npos) return false;
+  backend.replace(cuda, 4, "CPU");
+  std::string_view backends = between(message, "only available for these backends: [", "]");
+  while (!backends.empty()) {
+    const std::string_view one = up_to(backends, ",");
+    if (one == backend) return true;
+    backends.remove_prefix(std::min(backends.size(), one.size() + 2));
+  }
+  return false;
+}
+
 }  // namespace
+
+bool lacks_kernel(std::string_view message) {
+  return message.starts_with(kNoKernel);
+}
 
 Likelihood judge(std::string_view message) {
   for (std::string_view prefix : kNever)
     if (message.starts_with(prefix)) return Likelihood::none;
+  if (lacks_kernel(message)) return has_kernel_for_cpu(message) ? Likelihood::possible : Likelihood::none;
   for (std::string_view phrase : kCertain)
     if (message.find(phrase) != std::string_view::npos) return Likelihood::certain;
   for (std::string_view word : kDeviceWords)
@@ -75,6 +107,7 @@ Likelihood judge(std::string_view message) {
 std::vector<std::string> devices_named(std::string_view message) {
   std::vector<std::string> devices;
   for (size_t at = 0; at < message.size();) {
+    if (message.substr(at).starts_with(kNotNamed)) at += kNotNamed.size();
     const bool begins_word =
         at == 0 || (!word_character(message[at - 1]) && message[at - 1] != '.' && message[at - 1] != ':');
     auto [device, length] = begins_word ? device_at(message.substr(at)) : std::pair<std::string, size_t>{};
@@ -82,6 +115,16 @@ std::vector<std::string> devices_named(std::string_view message) {
     at += std::max<size_t>(length, 1);
   }
   return devices;
+}
+
+std::vector<std::string> devices_of_operands(std::string_view message) {
+  constexpr std::pair<std::string_view, std::string_view> kPhrases[] = {
+      {"found at least two devices, ", "!"}, {"but got ", " (when checking"}, {"Input type (", ") should be the same"}};
+  for (const auto& [begin, end] : kPhrases) {
+    const std::vector<std::string> devices = devices_named(between(message, begin, end));
+    if (devices.size() == 2) return devices;
+  }
+  return {};
 }
 
 Checked checked_argument(std::string_view message) {

@@ -20,6 +20,16 @@ Likelihood judge(std::string_view message);
 // (cuda, its index unknown: left out), `torch.FloatTensor` (cpu).
 std::vector<std::string> devices_named(std::string_view message);
 
+// Those on which the message says that operands lie, unlike those that it expected: "found at least two devices, cuda:1
+// and cuda:0", "index is on cuda:0, different from other tensors on cuda:1", "Input type (torch.cuda.FloatTensor) and
+// weight type (torch.FloatTensor)" (cuda and cpu).
+std::vector<std::string> devices_of_operands(std::string_view message);
+
+// The dispatcher found no kernel: "Could not run 'aten::X' with arguments from the 'CUDA' backend". Operands on the CPU
+// and on a CUDA device go to CUDA together, so the mix is to blame only if there are both, and a kernel for the CPU
+// (judge says `none` without it). Operands on two CUDA devices are refused as they would be on one.
+bool lacks_kernel(std::string_view message);
+
 // "argument index" out of "...when checking argument for argument index in method wrapper_CUDA__index_select":
 // {"index", the method}.
 struct Checked {

@@ -56,3 +56,30 @@ TEST(Refusals, PartsOfWordsAreNoDevices) {
 TEST(Refusals, NothingNamed) {
   EXPECT_THAT(devices_named(""), IsEmpty());
 }
+TEST(Refusals, WhereOperandsLieIsNotWhatWasExpected) {
+  EXPECT_THAT(devices_of_operands(kNew), ElementsAre("cuda:0", "cuda:1"));
+  EXPECT_THAT(devices_of_operands(kOld), ElementsAre("cuda:1", "cuda:0"));
+  EXPECT_THAT(devices_of_operands(kTypes), ElementsAre("cuda", "cpu"));
+  EXPECT_THAT(devices_of_operands("tensor_split expected its indices to be on cpu, but it's on cuda:0"), IsEmpty());
+  EXPECT_THAT(devices_named("indices should be either on cpu or on the same device as the indexed tensor (cuda:0)"),
+              ElementsAre("cuda:0"));
+}
+
+TEST(Refusals, AMissingKernelIsNoRefusalUnlessTheCpuHasOne) {
+  const std::string not_cuda =
+      "Could not run 'aten::slow_conv3d_forward' with arguments from the 'CUDA' backend. This "
+      "could be because … 'aten::slow_conv3d_forward' is only available for these backends: ";
+  EXPECT_EQ(judge(not_cuda + "[CPU, Meta, AutogradCUDA]."), Likelihood::possible);
+  EXPECT_EQ(judge(not_cuda + "[Meta, CPU]."), Likelihood::possible);
+  EXPECT_EQ(judge(not_cuda + "[Meta, SparseCPU, AutogradCPU]."), Likelihood::none);
+  EXPECT_EQ(
+      judge("Could not run 'aten::x' with arguments from the 'CPU' backend. 'aten::x' is only available for these "
+            "backends: [CUDA]."),
+      Likelihood::none);
+  EXPECT_EQ(
+      judge("Could not run 'aten::x' with arguments from the 'SparseCsrCUDA' backend. 'aten::x' is only available "
+            "for these backends: [Meta, SparseCsrCPU, CPU]."),
+      Likelihood::possible);
+  EXPECT_TRUE(lacks_kernel(not_cuda));
+  EXPECT_FALSE(lacks_kernel(kTypes));
+}
