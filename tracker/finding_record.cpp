@@ -101,10 +101,13 @@ Json operand_json(const evidence::Operand& operand, const std::string& library, 
   if (!names.empty()) record["names"] = std::move(names);
   add(record, "role", operand.role);
   if (operand.odd) record["odd"] = true;
+  add(record, "expression", operand.expression);
   record["device"] = operand.tensor.device;
-  record["dtype"] = operand.tensor.dtype;
-  record["shape"] = operand.tensor.shape;
-  record["bytes"] = operand.tensor.bytes;
+  if (operand.tensor.object) {
+    record["dtype"] = operand.tensor.dtype;
+    record["shape"] = operand.tensor.shape;
+    record["bytes"] = operand.tensor.bytes;
+  }
   if (operand.tensor.address) record["address"] = fmt::format("{:#x}", operand.tensor.address);
   add(record, "module_path", operand.module_path);
   add(record, "module_class", operand.module_class);
@@ -113,15 +116,6 @@ Json operand_json(const evidence::Operand& operand, const std::string& library, 
   if (operand.tensor.requires_grad) record["requires_grad"] = true;
   if (operand.tensor.is_parameter) record["is_parameter"] = true;
   add_provenance(record, operand.tensor.storage, library, sources);
-  return record;
-}
-
-// The tensor that the check stumbled over when no Python name leads to it: an intermediate result.
-Json unnamed_operand(const events::Refused& refusal, const std::string& library,
-                     const evidence::SourceReader& sources) {
-  Json record{{"role", "temporary"}, {"odd", true}, {"device", refusal.odd.name()}};
-  record["address"] = fmt::format("{:#x}", reinterpret_cast<uintptr_t>(refusal.odd_data));
-  add_provenance(record, reinterpret_cast<uintptr_t>(refusal.odd_data), library, sources);
   return record;
 }
 
@@ -168,12 +162,12 @@ struct Gathered {
   Json python = Json::array();
   Json operands = Json::array();
   std::vector<std::string> operand_devices;  // in order
+  std::set<std::string> mentioned_devices;   // of all tensors that the failing expression mentions
   std::string operation;
   std::string overload;
 };
 
-void gather_python(const events::Refused& refusal, const Native& native, const std::vector<std::string>& named,
-                   Gathered& out) {
+void gather_python(const events::Refused& refusal, const Native& native, Gathered& out) {
   const python::Api* api = python::api();
   if (!api) return;
   const python::Gil gil(*api);
@@ -184,20 +178,29 @@ void gather_python(const events::Refused& refusal, const Native& native, const s
   out.python = python_json(frames);
   if (!torch.imported()) return;
   evidence::Wanted wanted;
-  wanted.odd_data = reinterpret_cast<uintptr_t>(refusal.odd_data);
-  wanted.devices_named = named;
+  if (refusal.odd.known()) {
+    wanted.odd_data = reinterpret_cast<uintptr_t>(refusal.odd_data);
+    wanted.odd_device = refusal.odd.name();
+  }
+  wanted.devices_named = refusals::devices_named(refusal.message);
+  wanted.devices_of_operands = refusals::devices_of_operands(refusal.message);
   wanted.direct = !native.autograd;
-  bool odd_named = wanted.odd_data == 0;
-  for (const evidence::Operand& operand : evidence::operands(*api, torch, frames, wanted)) {
+  const evidence::Operands operands = evidence::operands(*api, torch, frames, wanted);
+  out.mentioned_devices = operands.mentioned;
+  for (const evidence::Operand& operand : operands.list) {
     out.operands.push_back(operand_json(operand, library, sources));
     out.operand_devices.push_back(operand.tensor.device);
-    odd_named = odd_named || operand.odd;
-  }
-  if (!odd_named) {
-    out.operands.push_back(unnamed_operand(refusal, library, sources));
-    out.operand_devices.push_back(refusal.odd.name());
   }
   std::tie(out.operation, out.overload) = evidence::schema_name(*api, native.operation);
+}
+
+// Whether operands on different devices can be what an error is about that only speaks of devices.
+bool mixes_devices(std::string_view message, const Gathered& gathered) {
+  std::set<std::string> devices = gathered.mentioned_devices;
+  devices.insert(gathered.operand_devices.begin(), gathered.operand_devices.end());
+  if (refusals::lacks_kernel(message)) return devices.contains("cpu") && devices.size() >= 2;
+  if (devices.size() >= 2 || refusals::devices_of_operands(message).size() >= 2) return true;
+  return devices.empty() && refusals::devices_named(message).size() >= 2;
 }
 
 std::string thread_name() {
@@ -213,12 +216,9 @@ std::optional<Json> finding_record(const events::Refused& refusal, refusals::Lik
   const Native native = native_stack();
   Gathered gathered;
   gathered.operation = native.operation;
-  gather_python(refusal, native, named, gathered);
+  gather_python(refusal, native, gathered);
 
-  if (likelihood == refusals::Likelihood::possible) {
-    const std::set<std::string> devices(gathered.operand_devices.begin(), gathered.operand_devices.end());
-    if (gathered.operands.empty() ? named.size() < 2 : devices.size() < 2) return std::nullopt;
-  }
+  if (likelihood == refusals::Likelihood::possible && !mixes_devices(refusal.message, gathered)) return std::nullopt;
 
   Json record;
   record["record"] = "finding";
@@ -235,9 +235,12 @@ std::optional<Json> finding_record(const events::Refused& refusal, refusals::Lik
     record["current_device"] = Device::cuda(device).name();
   Json devices = Json::array();
   for (const std::string& device : gathered.operand_devices) add_device(devices, device);
-  for (const std::string& device : named) add_device(devices, device);
+  for (const std::string& device : refusals::devices_of_operands(refusal.message)) add_device(devices, device);
   add_device(devices, refusal.common.name());
   add_device(devices, refusal.odd.name());
+  // "expected its indices to be on cpu": what a message names otherwise may be where nothing lies.
+  if (devices.size() < 2)
+    for (const std::string& device : named) add_device(devices, device);
   record["devices"] = std::move(devices);
   if (!gathered.operands.empty()) record["operands"] = std::move(gathered.operands);
   record["python"] = std::move(gathered.python);

@@ -197,19 +197,65 @@ def test_operands_have_their_names(named, name):
         assert (one["shape"], one["dtype"]) == ([3, 3] if expected == "0.0.weight" else [3], "float32")
 
 
-@pytest.mark.parametrize(
-    "expression, named",
-    [
-        ("a * 2 + b.neg()", set()),
-        ("a + torch.zeros(3, device='cuda:1')", {"a"}),
-        ("torch.cat([a, b.neg()])", {"a"}),
-        ("torch.where(a > 0, a, b.neg())", {"a"}),
-    ],
-)
-def test_temporaries_have_no_invented_names(rehearse, expression, named):
+# In f(a, b, …) a, mask and index are on cuda:0, everything else on cuda:1. The operands in order: "name device", "=what it is the result of device".
+OPERANDS = {
+    "return a * 2 + b.neg()": ["=a * 2 cuda:0", "=b.neg() cuda:1"],
+    "return a.neg() + b.neg()": [" cuda:0", " cuda:1"],
+    "return a + torch.zeros(3, device='cuda:1')": ["a cuda:0", "=torch.zeros(3, device='cuda:1') cuda:1"],
+    "return torch.cat([a, b.neg()])": ["a cuda:0", "=b.neg() cuda:1"],
+    "return torch.cat([a, *[b.neg()]])": ["a cuda:0", "=b.neg() cuda:1"],
+    "return torch.cat([t for t in (a, b)])": [" cuda:1", " cuda:0"],
+    "return torch.cat([a.neg(), b], dim=int('0'))": ["b cuda:1", " cuda:0"],
+    "return torch.where(a > 0, a, b.neg())": ["=a > 0 cuda:0", "a cuda:0", "=b.neg() cuda:1"],
+    "return a[0:2] @ b[1:]": ["=a[0:2] cuda:0", "=b[1:] cuda:1"],
+    "return -a @ b": ["=-a cuda:0", "b cuda:1"],
+    "return a.mT.add(b)": ["=a.mT cuda:0", "b cuda:1"],
+    "return a.neg().add(b * 2)": ["=b * 2 cuda:1", "=a.neg() cuda:0"],
+    "return a.add(other=b)": ["a cuda:0", "b cuda:1"],
+    "return getattr(a, 'add')(b)": ["b cuda:1", " cuda:0"],
+    "return method(b.neg())": [],
+    "return method(b)": ["b cuda:1", " cuda:0"],
+    "return (c := a.neg()) + b": ["c cuda:0", "b cuda:1"],
+    "return pair[where] + pair[1 - where]": ["pair[where] cuda:0", "=pair[1 - where] cuda:1"],
+    "return (a.neg()\n        .add_(\n        b\n    ))": ["b cuda:1", " cuda:0"],
+    "return torch.nn.functional.linear(a, b * 2)": ["a cuda:0", "=b * 2 cuda:1"],
+    "return torch.index_select(a, 0, elsewhere.long())": ["a cuda:0", "=elsewhere.long() cuda:1"],
+    "return a[elsewhere]": ["a cuda:0", "elsewhere cuda:1"],
+    "return a < b": ["a cuda:0", "b cuda:1"],
+    "a += b.neg()": ["a cuda:0", "=b.neg() cuda:1"],
+    "a[index] = b": ["a cuda:0", "index cuda:0", "b cuda:1"],
+    "a[index] = b.neg()": ["a cuda:0", "index cuda:0", "=b.neg() cuda:1"],
+    "if (a.neg() + b).any(): pass": ["b cuda:1", "=a.neg() cuda:0"],
+}
+F = """
+def f(a, b, unrelated, index, elsewhere, method, pair=(torch.ones(3, 3, device="cuda:0"), right), where=0):
+    {}
+square = torch.ones(3, 3, device="cuda:0")
+index = torch.zeros(3, dtype=torch.int, device="cuda:0")
+f(square, right, right.clone(), index, index.to("cuda:1"), square.add)
+"""
+
+
+def told(one) -> str:
+    return one.get("name", "=" + one["expression"] if "expression" in one else "") + " " + one["device"]
+
+
+@pytest.fixture(scope="module")
+def expressions(tmp_path_factory):
+    snippets = {str(number): START + F.replace("{}", source) for number, source in enumerate(OPERANDS)}
+    return start_snippets(snippets, tmp_path_factory.mktemp("expressions"), options="text=0")[0]
+
+
+@pytest.mark.parametrize("source", OPERANDS)
+def test_temporaries_have_no_invented_names(expressions, source):
     """Neither what a temporary was made from, nor whatever else lies around on the other device, is an operand."""
-    finding = refused(rehearse, f"def f(a, b, unrelated):\n    return {expression}\nf(left, right, right.clone())").finding
-    assert {one["name"] for one in finding.get("operands", []) if "name" in one} <= named
+    findings = findings_of(expressions, str(list(OPERANDS).index(source)))
+    assert len(findings) == 1, expressions.err
+    assert findings[0]["devices"] in (["cuda:0", "cuda:1"], ["cuda:1", "cuda:0"])
+    operands = findings[0].get("operands", [])
+    assert [told(one) for one in operands] == OPERANDS[source]
+    for one in operands:
+        assert ("name" in one) == ("dtype" in one) == (one.get("role", "temporary") != "temporary")
 
 
 def test_an_object_that_hangs_from_itself(rehearse):

@@ -2,155 +2,366 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
+#include <functional>
+#include <string_view>
 
 namespace devtrace::evidence {
 namespace {
 
-constexpr std::string_view kKeywords[] = {"False",  "None",   "True",   "and",      "as",     "assert",   "async",
-                                          "await",  "break",  "class",  "continue", "def",    "del",      "elif",
-                                          "else",   "except", "for",    "from",     "global", "if",       "import",
-                                          "in",     "is",     "lambda", "not",      "or",     "pass",     "raise",
-                                          "return", "try",    "while",  "with",     "yield",  "nonlocal", "finally"};
+using python::Api;
+using python::Ref;
 
-bool begins_name(char c) {
-  return std::isalpha(static_cast<unsigned char>(c)) || c == '_' || (c & 0x80);
-}
-bool continues_name(char c) {
-  return begins_name(c) || std::isdigit(static_cast<unsigned char>(c));
+constexpr size_t kLongestText = 200;  // of a value: longer ones are left out, not cut
+constexpr size_t kMostNodes = 5000;
+
+// Properties of a tensor that lie where the tensor lies.
+constexpr std::string_view kSameDevice[] = {"T", "mT", "H", "mH", "data", "real", "imag"};
+
+// Python's parser warns of these, and a warning is the user's code to handle.
+bool has_escapes(const std::string& text) {
+  for (size_t at = text.find('\\'); at != std::string::npos; at = text.find('\\', at + 1))
+    if (at + 1 < text.size() && text[at + 1] != '\n') return true;
+  return false;
 }
 
-class Scanner {
+std::vector<std::string> split_lines(const std::string& text) {
+  std::vector<std::string> lines(1);
+  for (char c : text) {
+    if (c == '\n')
+      lines.emplace_back();
+    else
+      lines.back() += c;
+  }
+  return lines;
+}
+
+std::string on_one_line(const std::string& text) {
+  std::string line;
+  for (char c : text) {
+    const bool space = std::isspace(static_cast<unsigned char>(c));
+    if (!space)
+      line += c;
+    else if (!line.empty() && line.back() != ' ')
+      line += ' ';
+  }
+  return line;
+}
+
+// A text and its syntax tree. Nodes are borrowed from their parents, which live as long as the tree.
+class Tree {
  public:
-  explicit Scanner(std::string_view text) : text_(text) {}
+  Tree(const Api& api, const std::string& text, const char* mode) : api_(api), lines_(split_lines(text)) {
+    root_ = parse(text, mode);
+  }
 
-  std::vector<Path> run() {
-    std::vector<Path> paths;
-    while (at_ < text_.size()) {
-      const char c = text_[at_];
-      if (c == '#') {
-        skip_comment();
-      } else if (c == '"' || c == '\'') {
-        string_literal();
-      } else if (begins_name(c)) {
-        if (auto path = name_path(); !path.variable.empty()) add(paths, std::move(path));
-      } else if (std::isdigit(static_cast<unsigned char>(c))) {
-        while (at_ < text_.size() && (continues_name(text_[at_]) || text_[at_] == '.')) ++at_;
-      } else if (c == '.') {
-        // An attribute of something that is no path: (a + b).sum
-        ++at_;
-        skip_space();
-        name();
-      } else {
-        ++at_;
+  PyObject* root() const { return root_.get(); }
+
+  std::string kind(PyObject* node) const { return python::type_name(api_, python::type_of(api_, node).get()); }
+
+  // Empty for None, which stands for a part that is not there.
+  Ref part(PyObject* node, const char* name) const {
+    Ref part = python::attribute(api_, node, name);
+    return part && kind(part.get()) != "NoneType" ? std::move(part) : Ref();
+  }
+  std::vector<Ref> parts(PyObject* node, const char* name) const {
+    std::vector<Ref> found;
+    const Ref list = python::attribute(api_, node, name);
+    if (!list || python::shape_of(api_, list.get()) != python::Shape::list) return found;
+    for (ssize_t i = 0, n = api_.PyList_Size(list.get()); i < n; ++i)
+      found.push_back(Ref::borrowed(api_, api_.PyList_GetItem(list.get(), i)));
+    return found;
+  }
+  std::string name(PyObject* node, const char* part) const {
+    return python::text(api_, python::attribute(api_, node, part).get());
+  }
+  long long number(PyObject* node, const char* part) const {
+    return python::integer(api_, python::attribute(api_, node, part).get(), -1);
+  }
+
+  // All nodes in the order of the text, the node itself first; `visit` says whether to go on into its parts.
+  void each(PyObject* node, const std::function<bool(PyObject*)>& visit) {
+    if (visited_++ > kMostNodes || !visit(node)) return;
+    const Ref fields = python::attribute(api_, python::type_of(api_, node).get(), "_fields");
+    for (ssize_t i = 0, n = fields ? api_.PyTuple_Size(fields.get()) : 0; i < n; ++i) {
+      const std::string field = python::text(api_, api_.PyTuple_GetItem(fields.get(), i));
+      const Ref part = python::attribute(api_, node, field.c_str());
+      if (!part) continue;
+      if (python::shape_of(api_, part.get()) == python::Shape::list) {
+        for (const Ref& element : parts(node, field.c_str()))
+          if (is_node(element.get())) each(element.get(), visit);
+      } else if (is_node(part.get())) {
+        each(part.get(), visit);
       }
     }
-    return paths;
+  }
+
+  std::string text(PyObject* node) const {
+    const long long line = number(node, "lineno"), last = number(node, "end_lineno");
+    const long long column = number(node, "col_offset"), end = number(node, "end_col_offset");
+    if (line < 1 || last < line || last > static_cast<long long>(lines_.size()) || column < 0 || end < 0) return {};
+    std::string text;
+    for (long long i = line; i <= last; ++i) {
+      const std::string& whole = lines_[i - 1];
+      const size_t from = i == line ? std::min<size_t>(column, whole.size()) : 0;
+      const size_t to = i == last ? std::min<size_t>(end, whole.size()) : whole.size();
+      text += whole.substr(from, to > from ? to - from : 0) + '\n';
+    }
+    text = on_one_line(text);
+    while (!text.empty() && text.back() == ' ') text.pop_back();
+    return text.size() <= kLongestText ? text : std::string();
   }
 
  private:
-  static void add(std::vector<Path>& paths, Path path) {
-    const std::string written = to_string(path);
-    const bool known =
-        std::any_of(paths.begin(), paths.end(), [&](const Path& other) { return to_string(other) == written; });
-    if (!known) paths.push_back(std::move(path));
+  bool is_node(PyObject* object) const {
+    return static_cast<bool>(python::attribute(api_, python::type_of(api_, object).get(), "_fields"));
   }
 
-  char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-  void skip_space() {
-    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
-  }
-  void skip_comment() {
-    while (at_ < text_.size() && text_[at_] != '\n') ++at_;
-  }
-
-  std::string name() {
-    const size_t begin = at_;
-    while (at_ < text_.size() && continues_name(text_[at_])) ++at_;
-    return std::string(text_.substr(begin, at_ - begin));
-  }
-
-  // The literal's characters; escapes are kept as they stand, which is enough for keys.
-  std::string string_literal() {
-    const char quote = text_[at_];
-    const std::string_view triple = text_.substr(at_, 3);
-    const bool long_form = triple.size() == 3 && triple[1] == quote && triple[2] == quote;
-    const std::string_view end = long_form ? triple : text_.substr(at_, 1);
-    at_ += end.size();
-    const size_t begin = at_;
-    while (at_ < text_.size() && text_.substr(at_, end.size()) != end) at_ += text_[at_] == '\\' ? 2 : 1;
-    const size_t stop = std::min(at_, text_.size());
-    at_ = std::min(stop + end.size(), text_.size());
-    return std::string(text_.substr(begin, stop - begin));
-  }
-
-  // Inside parentheses `x=` names an argument; outside it is an assignment's target, which is no operand either.
-  bool is_assigned() const {
-    size_t ahead = at_;
-    while (ahead < text_.size() && (text_[ahead] == ' ' || text_[ahead] == '\t')) ++ahead;
-    return ahead < text_.size() && text_[ahead] == '=' && (ahead + 1 == text_.size() || text_[ahead + 1] != '=');
-  }
-
-  Path name_path() {
-    Path path;
-    path.variable = name();
-    if (std::find(std::begin(kKeywords), std::end(kKeywords), path.variable) != std::end(kKeywords)) return {};
-    if (peek() == '"' || peek() == '\'') {  // a string's prefix: f"…"
-      string_literal();
-      return {};
+  // compile(text, "<devtrace>", mode, PyCF_ONLY_AST, dont_inherit=True)
+  Ref parse(const std::string& text, const char* mode) const {
+    constexpr long kOnlyTree = 0x400;
+    PyObject* modules = api_.PyImport_GetModuleDict();
+    PyObject* builtins = modules ? api_.PyDict_GetItemString(modules, "builtins") : nullptr;
+    const Ref compile = python::attribute(api_, builtins, "compile");
+    const Ref arguments(api_, api_.PyTuple_New(5));
+    if (!compile || !arguments || text.empty() || has_escapes(text)) return {};
+    PyObject* values[] = {api_.PyUnicode_FromString(text.c_str()), api_.PyUnicode_FromString("<devtrace>"),
+                          api_.PyUnicode_FromString(mode), api_.PyLong_FromLong(kOnlyTree), api_.PyLong_FromLong(1)};
+    for (ssize_t i = 0; i < 5; ++i) {
+      if (!values[i]) return {};
+      api_.PyTuple_SetItem(arguments.get(), i, values[i]);  // takes the reference
     }
-    if (is_assigned()) return {};
-    while (step(path)) {
-    }
-    if (peek() == '(') {  // a call: what counts is what it is called on
-      if (path.steps.empty()) return {};
-      path.steps.pop_back();
-    }
-    return path;
+    return Ref(api_, api_.PyObject_CallObject(compile.get(), arguments.get()));
   }
 
-  bool step(Path& path) {
-    const size_t before = at_;
-    if (peek() == '.') {
-      ++at_;
-      path.steps.push_back({Step::attribute, name(), 0});
-      return true;
-    }
-    if (peek() != '[') return false;
-    ++at_;
-    skip_space();
-    Step found{Step::key, {}, 0};
-    if (peek() == '"' || peek() == '\'') {
-      found.name = string_literal();
-    } else {
-      const size_t digits = at_;
-      if (peek() == '-') ++at_;
-      while (std::isdigit(static_cast<unsigned char>(peek()))) ++at_;
-      found.kind = Step::index;
-      if (digits != at_)
-        found.position = std::strtol(std::string(text_.substr(digits, at_ - digits)).c_str(), nullptr, 10);
-      else
-        found.position = -1;
-    }
-    skip_space();
-    if (peek() != ']' || (found.kind == Step::index && text_[before + 1] == ']')) {
-      at_ = before + 1;  // not a literal: x[i], x[:, 0]. What is inside is scanned on its own.
-      return false;
-    }
-    ++at_;
-    path.steps.push_back(std::move(found));
-    return true;
-  }
-
-  std::string_view text_;
-  size_t at_ = 0;
+  const Api& api_;
+  std::vector<std::string> lines_;
+  Ref root_;
+  size_t visited_ = 0;
 };
 
-}  // namespace
+class Reader {
+ public:
+  Reader(const Api& api, Tree& tree) : api_(api), tree_(tree) {}
 
-std::vector<Path> paths_in(std::string_view source) {
-  return Scanner(source).run();
+  // Nothing for what is no operation, or none that a tensor could refuse.
+  std::optional<Operation> operation(PyObject* node) {
+    const std::string kind = tree_.kind(node);
+    Operation out;
+    if (kind == "BinOp") {
+      give(out, node, {"left", "right"});
+    } else if (kind == "AugAssign") {
+      give(out, node, {"target", "value"});
+    } else if (kind == "UnaryOp") {
+      give(out, node, {"operand"});
+    } else if (kind == "Attribute") {
+      give(out, node, {"value"});
+    } else if (kind == "Subscript") {
+      give(out, node, {"value", "slice"});
+    } else if (kind == "Compare") {
+      const std::vector<Ref> others = tree_.parts(node, "comparators");
+      if (others.size() != 1) return std::nullopt;  // a < b < c: which of the two?
+      give(out, node, {"left"});
+      add(out, others[0].get());
+    } else if (kind == "Call") {
+      call(out, node);
+    } else {
+      return std::nullopt;
+    }
+    return out;
+  }
+
+  // `x[i] = y` and `x.data = y`.
+  Operation store(PyObject* target, PyObject* value) {
+    Operation out = operation(target).value_or(Operation{});
+    add(out, value);
+    return out;
+  }
+
+  std::optional<Path> path(PyObject* node) {
+    const std::string kind = tree_.kind(node);
+    if (kind == "Name") return Path{tree_.name(node, "id"), {}};
+    if (kind == "NamedExpr") return path(tree_.part(node, "target").get());
+    if (kind != "Attribute" && kind != "Subscript") return std::nullopt;
+    std::optional<Path> whole = path(tree_.part(node, "value").get());
+    if (!whole) return std::nullopt;
+    if (kind == "Attribute") {
+      whole->steps.push_back({Step::attribute, tree_.name(node, "attr"), 0});
+      return whole;
+    }
+    const std::optional<Step> step = subscript(tree_.part(node, "slice").get());
+    if (!step) return std::nullopt;
+    whole->steps.push_back(*step);
+    return whole;
+  }
+
+ private:
+  void give(Operation& out, PyObject* node, std::initializer_list<const char*> parts) {
+    for (const char* name : parts)
+      if (const Ref part = tree_.part(node, name)) add(out, part.get());
+  }
+
+  void call(Operation& out, PyObject* node) {
+    if (const Ref callee = tree_.part(node, "func")) {
+      const std::string kind = tree_.kind(callee.get());
+      const Ref receiver = kind == "Attribute" ? tree_.part(callee.get(), "value") : Ref();
+      if (receiver) add(out, receiver.get());
+      if (kind == "Name" || receiver)
+        out.callee = value(callee.get());
+      else
+        out.hidden = true;  // what an expression gave to be called may carry tensors
+    }
+    for (const Ref& argument : tree_.parts(node, "args")) add(out, argument.get());
+    for (const Ref& keyword : tree_.parts(node, "keywords")) give(out, keyword.get(), {"value"});
+  }
+
+  void add(Operation& out, PyObject* node) {
+    const std::string kind = tree_.kind(node);
+    if (kind == "Tuple" || kind == "List" || kind == "Set") {
+      for (const Ref& element : tree_.parts(node, "elts")) add(out, element.get());
+    } else if (kind == "Dict") {
+      for (const Ref& element : tree_.parts(node, "values")) add(out, element.get());
+    } else if (kind == "Slice") {
+      give(out, node, {"lower", "upper", "step"});
+    } else if (kind == "Starred") {
+      const Ref inner = tree_.part(node, "value");
+      const std::string inner_kind = tree_.kind(inner.get());
+      const bool display = inner_kind == "Tuple" || inner_kind == "List";
+      if (!display && !path(inner.get())) out.hidden = true;  // any number of values
+      add(out, inner.get());
+    } else if (kind == "ListComp" || kind == "GeneratorExp" || kind == "SetComp" || kind == "DictComp") {
+      out.hidden = true;
+    } else if (kind != "Lambda" && kind != "JoinedStr" && !(kind == "Constant" && !is_number(node))) {
+      out.given.push_back(value(node));
+    }
+  }
+
+  bool is_number(PyObject* constant) const {
+    const Ref value = tree_.part(constant, "value");
+    const std::string kind = value ? tree_.kind(value.get()) : "";
+    return kind == "int" || kind == "float" || kind == "complex" || kind == "bool";
+  }
+
+  Value value(PyObject* node) {
+    Value out{tree_.text(node), path(node), {}, false};
+    const std::string kind = tree_.kind(node);
+    const auto like = [&](PyObject* part) {
+      if (part) out.like.push_back(value(part));
+    };
+    if (kind == "Constant") {
+      out.number = is_number(node);
+    } else if (kind == "BinOp") {
+      like(tree_.part(node, "left").get());
+      like(tree_.part(node, "right").get());
+    } else if (kind == "Compare" && tree_.parts(node, "comparators").size() == 1) {
+      like(tree_.part(node, "left").get());
+      like(tree_.parts(node, "comparators")[0].get());
+    } else if (kind == "UnaryOp" && tree_.kind(tree_.part(node, "op").get()) != "Not") {
+      like(tree_.part(node, "operand").get());
+    } else if (kind == "Subscript") {
+      like(tree_.part(node, "value").get());
+    } else if (kind == "Attribute") {
+      const std::string name = tree_.name(node, "attr");
+      if (std::find(std::begin(kSameDevice), std::end(kSameDevice), name) != std::end(kSameDevice))
+        like(tree_.part(node, "value").get());
+    }
+    // A number with a sign, or arithmetic of numbers, is one.
+    out.number = out.number || (!out.like.empty() && std::all_of(out.like.begin(), out.like.end(),
+                                                                 [](const Value& part) { return part.number; }));
+    return out;
+  }
+
+  std::optional<Step> subscript(PyObject* node) {
+    if (!node) return std::nullopt;
+    const std::string kind = tree_.kind(node);
+    if (kind == "Name") return Step{Step::variable, tree_.name(node, "id"), 0};
+    if (kind == "UnaryOp" && tree_.kind(tree_.part(node, "op").get()) == "USub") {
+      std::optional<Step> step = subscript(tree_.part(node, "operand").get());
+      if (!step || step->kind != Step::index) return std::nullopt;
+      step->position = -step->position;
+      return step;
+    }
+    if (kind != "Constant") return std::nullopt;
+    const Ref value = tree_.part(node, "value");
+    if (!value) return std::nullopt;
+    if (tree_.kind(value.get()) == "str") return Step{Step::key, python::text(api_, value.get()), 0};
+    constexpr long long kNone = -2;  // a literal has no sign
+    const long long position = tree_.kind(value.get()) == "int" ? python::integer(api_, value.get(), kNone) : kNone;
+    if (position == kNone) return std::nullopt;
+    return Step{Step::index, {}, static_cast<long>(position)};
+  }
+
+  const Api& api_;
+  Tree& tree_;
+};
+
+void add_mentioned(Tree& tree, Reader& reader, std::vector<Path>& mentioned) {
+  tree.each(tree.root(), [&](PyObject* node) {
+    std::optional<Path> path = reader.path(node);
+    if (!path) return true;
+    const std::string written = to_string(*path);
+    const bool known =
+        std::any_of(mentioned.begin(), mentioned.end(), [&](const Path& other) { return to_string(other) == written; });
+    if (!known) mentioned.push_back(std::move(*path));
+    return tree.kind(node) == "Subscript";  // what is between the brackets is mentioned as well
+  });
 }
+
+// The assignment whose target reads as `target`.
+void read_store(const Api& api, const std::string& statement, const std::string& target, Expression& out) {
+  Tree tree(api, statement, "exec");
+  if (!tree.root()) return;
+  Reader reader(api, tree);
+  tree.each(tree.root(), [&](PyObject* node) {
+    if (tree.kind(node) != "Assign") return true;
+    const Ref value = tree.part(node, "value");
+    for (const Ref& each : tree.parts(node, "targets"))
+      if (value && tree.text(each.get()) == target && out.operations.empty())
+        out.operations.push_back(reader.store(each.get(), value.get()));
+    return false;
+  });
+  if (!out.operations.empty()) add_mentioned(tree, reader, out.mentioned);
+}
+
+void read_exact(const Api& api, const std::string& text, Expression& out) {
+  // In brackets, an expression may go over several lines.
+  Tree tree(api, "(" + text + "\n)", "eval");
+  const Ref body = tree.root() ? tree.part(tree.root(), "body") : Ref();
+  if (body) {
+    Reader reader(api, tree);
+    if (std::optional<Operation> only = reader.operation(body.get())) out.operations.push_back(std::move(*only));
+    add_mentioned(tree, reader, out.mentioned);
+    return;
+  }
+  Tree statement(api, text, "exec");  // a += b
+  if (!statement.root()) return;
+  Reader reader(api, statement);
+  const std::vector<Ref> statements = statement.parts(statement.root(), "body");
+  if (statements.size() != 1) return;
+  if (std::optional<Operation> only = reader.operation(statements[0].get())) out.operations.push_back(std::move(*only));
+  add_mentioned(statement, reader, out.mentioned);
+}
+
+void read_lines(const Api& api, std::string text, Expression& out) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
+  if (text.ends_with(':')) text += " pass";
+  Tree tree(api, text + "\n", "exec");
+  if (!tree.root()) return;
+  Reader reader(api, tree);
+  tree.each(tree.root(), [&](PyObject* node) {
+    const std::string kind = tree.kind(node);
+    if (kind == "Lambda" || kind.ends_with("FunctionDef") || kind == "ClassDef") return false;  // runs elsewhere
+    if (kind == "Attribute") return true;                                                       // rarely an operation
+    if (std::optional<Operation> one = reader.operation(node)) out.operations.push_back(std::move(*one));
+    if (kind == "Assign")
+      for (const Ref& target : tree.parts(node, "targets"))
+        if (tree.kind(target.get()) == "Subscript")
+          out.operations.push_back(reader.store(target.get(), tree.part(node, "value").get()));
+    return true;
+  });
+  add_mentioned(tree, reader, out.mentioned);
+}
+
+}  // namespace
 
 std::string to_string(const Path& path) {
   std::string text = path.variable;
@@ -159,10 +370,27 @@ std::string to_string(const Path& path) {
       text += "." + step.name;
     else if (step.kind == Step::key)
       text += "[\"" + step.name + "\"]";
+    else if (step.kind == Step::variable)
+      text += "[" + step.name + "]";
     else
       text += "[" + std::to_string(step.position) + "]";
   }
   return text;
+}
+
+Expression read_expression(const Api& api, const std::string& text, bool exact, const std::string& statement) {
+  Expression out;
+  std::string own = text;
+  while (!own.empty() && std::isspace(static_cast<unsigned char>(own.back()))) own.pop_back();
+  if (!statement.empty()) {
+    read_store(api, statement, on_one_line(own), out);
+    return out;
+  }
+  if (exact)
+    read_exact(api, own, out);
+  else
+    read_lines(api, own, out);
+  return out;
 }
 
 }  // namespace devtrace::evidence

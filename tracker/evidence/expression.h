@@ -1,17 +1,19 @@
-// The variables that an expression's source text mentions.
+// What an operation was given, as its source text says it.
 #pragma once
 
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "tracker/evidence/python_api.h"
 
 namespace devtrace::evidence {
 
-// One step from a value to a part of it.
+// One step from a value to a part of it: `.name`, `["name"]`, `[position]`, or `[name]` with a variable.
 struct Step {
-  enum Kind { attribute, key, index } kind;
-  std::string name;   // attribute or key
-  long position = 0;  // index
+  enum Kind { attribute, key, index, variable } kind;
+  std::string name;
+  long position = 0;
 };
 
 // `encoded["input_ids"]`: a variable and the steps from it.
@@ -19,13 +21,32 @@ struct Path {
   std::string variable;
   std::vector<Step> steps;
 };
-
-// The paths that Python source text mentions, in order and once each: `torch.cat((past[0], k.mT), dim=-1)` has past[0],
-// k and torch. What is called is left out but for what it is called on (`x.sum()` mentions x); so are strings, numbers,
-// keywords and the names of keyword arguments. Steps whose subscript is not a literal end the path there.
-std::vector<Path> paths_in(std::string_view source);
-
 // As Python would write it.
 std::string to_string(const Path& path);
+
+// One expression whose value an operation was given.
+struct Value {
+  std::string text;          // as the source has it, on one line
+  std::optional<Path> path;  // where the value is kept; nothing: it is the result of another expression, or a number
+  std::vector<Value> like;   // where the values of these are tensors of one device, so is this one's
+  bool number = false;       // a literal: lies nowhere
+};
+
+struct Operation {
+  std::vector<Value> given;     // in order; elements of displays and starred arguments on their own
+  std::optional<Value> callee;  // of a call, unless it is a method of given[0]
+  bool hidden = false;          // something was given that the text does not show
+};
+
+// What source text says about the operation that is under way.
+struct Expression {
+  std::vector<Operation> operations;  // those that it may be: one where the text is the operation's own
+  std::vector<Path> mentioned;        // everything that the text names, once each
+};
+
+// `text` is the operation's own where `exact`, else whole lines: then every operation in them is one that it may be.
+// `statement` is the whole statement around it, for an assignment's target (`x[i]` of `x[i] = y`), else empty. Reads
+// with Python's own parser; no operations when that cannot: a part of a statement, a text that has changed since.
+Expression read_expression(const python::Api& api, const std::string& text, bool exact, const std::string& statement);
 
 }  // namespace devtrace::evidence

@@ -42,6 +42,17 @@ bool is_dict_or_proxy(const Api& api, PyObject* mapping) {
   return python::type_name(api, python::type_of(api, mapping).get()) == "FrameLocalsProxy";  // 3.13
 }
 
+// After `x[i]`: is it the target of a plain assignment?
+bool is_assigned(const std::string& rest) {
+  const size_t at = rest.find_first_not_of(" \t");
+  return at != std::string::npos && rest[at] == '=' && (at + 1 == rest.size() || rest[at + 1] != '=');
+}
+
+bool ends_with(const std::string& text, char last) {
+  const size_t at = text.find_last_not_of(" \t");
+  return at != std::string::npos && text[at] == last;
+}
+
 }  // namespace
 
 Ref Frame::locals(const Api& api) const {
@@ -81,6 +92,9 @@ std::vector<Frame> frames(const Api& api, size_t most, const SourceReader& sourc
     frame.region = source.closed(frame.region);
     frame.source = source.lines(frame.region);
     frame.expression = source.text(frame.region);
+    frame.exact = frame.region.column >= 0;
+    frame.cut = ends_with(source.before(frame.region), '.');
+    if (is_assigned(source.after(frame.region))) frame.statement = source.lines({frame.region.line, 0, -1, -1});
     found.push_back(std::move(frame));
     next = std::move(outer);
   }

@@ -1,7 +1,6 @@
 #include "tracker/evidence/operands.h"
 
 #include <algorithm>
-#include <set>
 
 #include "tracker/evidence/reach.h"
 
@@ -16,7 +15,7 @@ constexpr size_t kMostNamesAFrame = 4;
 constexpr size_t kMostComparisons = 2000;  // of tensors that may be aliases of an operand
 
 bool scalar_on_cpu(const Operand& operand) {
-  return operand.tensor.device == "cpu" && operand.tensor.shape.empty();
+  return operand.tensor.object && operand.tensor.device == "cpu" && operand.tensor.shape.empty();
 }
 
 size_t distinct_devices(const std::vector<Operand>& operands) {
@@ -25,24 +24,28 @@ size_t distinct_devices(const std::vector<Operand>& operands) {
   return devices.size();
 }
 
+// Those of which nothing but the device is known, and perhaps what made it, come from the text and the message alone.
+bool is_object(const Operand& operand) {
+  return operand.tensor.object != nullptr;
+}
+
 class Collector {
  public:
   Collector(const Api& api, const python::Torch& torch, const std::vector<Frame>& frames, const Wanted& wanted)
       : api_(api), torch_(torch), frames_(frames), wanted_(wanted), reach_{api, torch} {}
 
-  std::vector<Operand> run() {
-    if (frames_.empty()) return {};
-    for (const Frame& frame : frames_) locals_.push_back(frame.locals(api_));
-    if (wanted_.direct) {
+  Operands run() {
+    if (wanted_.direct && !frames_.empty()) {
+      for (const Frame& frame : frames_) locals_.push_back(frame.locals(api_));
       from_expression();
-      if (distinct_devices(operands_) < 2) from_all_locals();
     }
     mark_odd();
+    add_unnamed();
     drop_bystanders();
-    if (operands_.size() > kMostOperands) operands_.resize(kMostOperands);
-    if (!operands_.empty()) name_everywhere();
+    cut_to_most();
+    if (std::any_of(operands_.begin(), operands_.end(), is_object)) name_everywhere();
     for (Operand& operand : operands_) settle_name(operand);
-    return std::move(operands_);
+    return {std::move(operands_), std::move(mentioned_)};
   }
 
  private:
@@ -53,7 +56,11 @@ class Collector {
   }
 
   void add(const Reached& reached, size_t frame) {
-    if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object) || known(reached.object)) return;
+    if (!torch_.is_tensor(reached.object) || known(reached.object)) return;
+    if (torch_.is_opaque(reached.object)) {
+      hidden_ = true;
+      return;
+    }
     Operand operand;
     operand.tensor = torch_.facts(reached.object);
     if (operand.tensor.device.empty() || operand.tensor.device == "meta") return;
@@ -69,32 +76,141 @@ class Collector {
     return globals ? Ref::borrowed(api_, api_.PyDict_GetItemString(globals.get(), name.c_str())) : Ref();
   }
 
-  // The tensors that the failing expression mentions.
+  struct Found {
+    Ref value;
+    std::string role;
+  };
+
+  // What a path of the innermost frame leads to; empty where it cannot be followed to its end without running code.
+  Found follow(const Path& path) {
+    Found found{variable(0, path.variable), frames_[0].is_parameter(api_, path.variable) ? "argument" : "variable"};
+    for (size_t i = 0; found.value && i < path.steps.size(); ++i) {
+      auto [inner, role] = reach_.step(found.value.get(), concrete(path.steps[i]));
+      found = {std::move(inner), std::move(role)};
+    }
+    return found;
+  }
+
+  // `[layer]` with the variable's value in its place.
+  Step concrete(const Step& step) const {
+    if (step.kind != Step::variable) return step;
+    const Ref value = variable(0, step.name);
+    if (!value) return step;
+    if (python::shape_of(api_, value.get()) == python::Shape::unicode)
+      return {Step::key, python::text(api_, value.get()), 0};
+    constexpr long long kNone = -1L << 40;
+    const bool number = python::type_name(api_, python::type_of(api_, value.get()).get()) == "int";
+    const long long position = number ? python::integer(api_, value.get(), kNone) : kNone;
+    return position == kNone ? step : Step{Step::index, {}, static_cast<long>(position)};
+  }
+
+  // The operation's own operands, as far as the text of the innermost frame says them for certain.
   void from_expression() {
-    for (Path path : paths_in(frames_[0].expression)) {
-      Ref value = variable(0, path.variable);
-      std::string role = frames_[0].is_parameter(api_, path.variable) ? "argument" : "variable";
-      // `x.mT`: as far as it can be followed without running code, so that x is still seen.
-      for (size_t i = 0; value && i < path.steps.size(); ++i) {
-        auto [inner, inner_role] = reach_.step(value.get(), path.steps[i]);
-        if (!inner) {
-          path.steps.resize(i);
-          break;
-        }
-        value = std::move(inner);
-        role = inner_role;
+    const Frame& frame = frames_[0];
+    Expression read = read_expression(api_, frame.expression, frame.exact, frame.statement);
+    note_mentioned(read.mentioned);
+    if (read.operations.empty() && read.mentioned.empty()) return from_all_locals();
+    const Operation* operation = the_one(read.operations);
+    if (!operation) return;
+    hidden_ = operation->hidden || frame.cut || (operation->callee && carries_tensors(*operation->callee));
+    for (const Value& value : operation->given) take(value);
+  }
+
+  // Of several operations in a line, the one whose operands do mix devices.
+  const Operation* the_one(const std::vector<Operation>& operations) {
+    if (operations.size() == 1) return &operations[0];
+    const Operation* found = nullptr;
+    for (const Operation& operation : operations) {
+      for (const Value& value : operation.given) take(value);
+      drop_bystanders();
+      const bool mixes = distinct_devices(operands_) >= 2;
+      operands_.clear();
+      results_.clear();
+      if (mixes && found) return nullptr;
+      if (mixes) found = &operation;
+    }
+    return found;
+  }
+
+  void take(const Value& value) {
+    if (value.number) return;
+    if (value.path) {
+      if (const Found found = follow(*value.path); found.value) {
+        reach_.walk(found.value.get(), to_string(*value.path), 3, false, [&](const Reached& reached) {
+          add({reached.object, reached.name, reached.role.empty() ? found.role : reached.role}, 0);
+        });
+        return;
       }
-      if (!value) continue;
-      const std::string written = to_string(path);
-      reach_.walk(value.get(), written, 3, false, [&](const Reached& reached) {
-        add({reached.object, reached.name, reached.role.empty() ? role : reached.role}, 0);
+    }
+    if (const std::string device = device_of(value); !device.empty())
+      add_temporary(device, value.text);
+    else
+      results_.push_back(value.text);
+  }
+
+  // The device of the tensor that an expression gave, where its parts leave no doubt. A tensor without dimensions on
+  // the CPU leaves some: its neighbour decides.
+  std::string device_of(const Value& value) {
+    if (value.path) {
+      if (const Found found = follow(*value.path); found.value) {
+        if (!torch_.is_tensor(found.value.get()) || torch_.is_opaque(found.value.get())) return {};
+        const std::string kind = class_of(found.value.get());
+        if (kind != "Tensor" && kind != "Parameter") return {};  // a class of its own may do as it likes
+        const TensorFacts facts = torch_.facts(found.value.get());
+        return facts.shape.empty() || facts.device == "meta" ? std::string() : facts.device;
+      }
+    }
+    std::string common;
+    for (const Value& part : value.like) {
+      if (part.number) continue;
+      const std::string device = device_of(part);
+      if (device.empty() || (!common.empty() && device != common)) return {};
+      common = device;
+    }
+    return common;
+  }
+
+  // A function that is not a plain one: a tensor's bound method in a variable, a scripted module, a partial.
+  bool carries_tensors(const Value& callee) {
+    if (!callee.path) return false;  // a method of another expression's result, which was given itself
+    const Path& path = *callee.path;
+    Path receiver = path;
+    if (!receiver.steps.empty()) {
+      receiver.steps.pop_back();
+      if (const Found found = follow(receiver); found.value && torch_.is_tensor(found.value.get())) return false;
+    }
+    const Found found = follow(path);
+    if (!found.value || class_of(found.value.get()) != "builtin_function_or_method") return true;
+    const Ref self = python::attribute(api_, found.value.get(), "__self__");
+    return self && torch_.is_tensor(self.get());
+  }
+
+  void note_mentioned(const std::vector<Path>& paths) {
+    for (Path path : paths) {
+      Found found = follow(path);
+      for (; !found.value && !path.steps.empty(); found = follow(path)) path.steps.pop_back();
+      if (!found.value) continue;
+      reach_.walk(found.value.get(), "", 3, false, [&](const Reached& reached) {
+        if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object)) return;
+        const TensorFacts facts = torch_.facts(reached.object);
+        if (facts.device != "meta" && !(facts.device == "cpu" && facts.shape.empty())) mentioned_.insert(facts.device);
       });
     }
   }
 
-  // Where the expression is unknown or says too little: every tensor of the innermost frame on one of the devices in
-  // question.
+  // Where the source is not to be had: the tensors of the innermost frame, if there is but one on each of the devices
+  // that the message names.
   void from_all_locals() {
+    hidden_ = true;
+    every_local();
+    for (const Operand& operand : operands_)
+      if (!scalar_on_cpu(operand)) mentioned_.insert(operand.tensor.device);
+    if (operands_.size() < 2 || operands_.size() != distinct_devices(operands_) ||
+        operands_.size() != wanted_.devices_named.size())
+      operands_.clear();
+  }
+
+  void every_local() {
     for_each_local(0, [&](const std::string& name, PyObject* value) {
       const std::string role = frames_[0].is_parameter(api_, name) ? "argument" : "variable";
       reach_.walk(value, name, 3, name == "self", [&](const Reached& reached) {
@@ -134,6 +250,63 @@ class Collector {
     for (Operand& operand : operands_) operand.odd = operand.tensor.address == wanted_.odd_data;
   }
 
+  bool lies_on(const std::string& device) const {
+    return std::any_of(operands_.begin(), operands_.end(),
+                       [&](const Operand& operand) { return operand.tensor.device == device; });
+  }
+
+  // What PyTorch says about operands that no name leads to. Which expression gave one is said only where no other can
+  // have.
+  void add_unnamed() {
+    add_unnamed_odd();
+    if (operands_.empty() && hidden_) return;  // nothing that the message alone does not say
+    std::vector<std::string> missing;
+    for (const std::string& device : wanted_.devices_of_operands)
+      if (device != "cuda" && !lies_on(device)) missing.push_back(device);
+    const bool certain = missing.size() == 1 && results_.size() == 1 && !hidden_;
+    for (const std::string& device : missing) add_temporary(device, certain ? results_[0] : "");
+  }
+
+  void add_unnamed_odd() {
+    const auto marked = [](const Operand& operand) { return operand.odd; };
+    if (wanted_.odd_data == 0 || std::any_of(operands_.begin(), operands_.end(), marked)) return;
+    // It may be any result on its device.
+    const auto may_be = [&](const Operand& operand) {
+      return !is_object(operand) && operand.tensor.device == wanted_.odd_device;
+    };
+    const auto makers = std::count_if(operands_.begin(), operands_.end(), may_be);
+    if (makers == 1 && results_.empty() && !hidden_)
+      return mark_odd(*std::find_if(operands_.begin(), operands_.end(), may_be));
+    std::erase_if(operands_, may_be);
+    const bool certain = makers == 0 && results_.size() == 1 && !hidden_;
+    mark_odd(add_temporary(wanted_.odd_device, certain ? results_[0] : ""));
+    if (certain) results_.clear();
+  }
+
+  void mark_odd(Operand& temporary) const {
+    temporary.odd = true;
+    temporary.tensor.address = temporary.tensor.storage = wanted_.odd_data;
+  }
+
+  Operand& add_temporary(const std::string& device, const std::string& expression) {
+    Operand operand;
+    operand.tensor.device = device;
+    // Nothing else that an operation is given has no name in its text.
+    if (!expression.empty() || !hidden_) operand.role = "temporary";
+    operand.expression = expression;
+    return operands_.emplace_back(std::move(operand));
+  }
+
+  // The first of every device and the odd one say most.
+  void cut_to_most() {
+    if (operands_.size() <= kMostOperands) return;
+    std::set<std::string> devices;
+    std::stable_partition(operands_.begin(), operands_.end(), [&](const Operand& operand) {
+      return devices.insert(operand.tensor.device).second || operand.odd;
+    });
+    operands_.resize(kMostOperands);
+  }
+
   // A zero-dimensional CPU tensor is welcome among CUDA tensors: it is told only if nothing else explains the mix.
   void drop_bystanders() {
     std::vector<Operand> without;
@@ -161,7 +334,8 @@ class Collector {
     --comparisons_;
     const TensorFacts facts = torch_.facts(tensor);
     for (Operand& operand : operands_)
-      if (facts.address != 0 && facts.address == operand.tensor.address && facts.shape == operand.tensor.shape)
+      if (is_object(operand) && facts.address != 0 && facts.address == operand.tensor.address &&
+          facts.shape == operand.tensor.shape)
         return &operand;
     return nullptr;
   }
@@ -245,14 +419,16 @@ class Collector {
   Reach reach_;
   std::vector<Ref> locals_;
   std::vector<Operand> operands_;
+  std::vector<std::string> results_;  // texts of expressions whose values may be operands, on devices not known
+  bool hidden_ = true;                // there may be operands that the text does not show
+  std::set<std::string> mentioned_;
   std::set<std::pair<size_t, PyObject*>> seen_modules_;
   size_t comparisons_ = kMostComparisons;
 };
 
 }  // namespace
 
-std::vector<Operand> operands(const Api& api, const python::Torch& torch, const std::vector<Frame>& frames,
-                              const Wanted& wanted) {
+Operands operands(const Api& api, const python::Torch& torch, const std::vector<Frame>& frames, const Wanted& wanted) {
   return Collector(api, torch, frames, wanted).run();
 }
 

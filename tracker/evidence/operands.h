@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,11 @@ struct Name {
 };
 
 struct Operand {
+  // Of an intermediate result only the device is known, and its address where PyTorch's check stumbled over it.
   python::TensorFacts tensor;
-  std::string name;  // the best one
-  std::string role;  // docs/log.md
+  std::string expression;  // the text whose result it is, for one that has no name
+  std::string name;        // the best one
+  std::string role;        // docs/log.md
   std::vector<Name> names;
   bool odd = false;
   std::string module_path;
@@ -28,14 +31,20 @@ struct Operand {
 };
 
 struct Wanted {
-  uintptr_t odd_data = 0;                  // the data pointer of the tensor that the check stumbled over
-  std::vector<std::string> devices_named;  // in the message
-  bool direct = true;                      // the innermost frame itself asked for the operation (not autograd's engine)
+  uintptr_t odd_data = 0;                        // the data pointer of the tensor that the check stumbled over
+  std::string odd_device;                        // … and where that tensor lies
+  std::vector<std::string> devices_named;        // in the message
+  std::vector<std::string> devices_of_operands;  // those of which the message says that an operand lies there
+  bool direct = true;  // the innermost frame itself asked for the operation (not autograd's engine)
 };
 
-// At most kMostOperands, in the order in which the failing expression mentions them. Empty when Python cannot say.
+struct Operands {
+  std::vector<Operand> list;        // at most kMostOperands; those that the expression names come first, in its order
+  std::set<std::string> mentioned;  // devices of all tensors that the failing expression mentions, operands or not
+};
+
 inline constexpr size_t kMostOperands = 32;
-std::vector<Operand> operands(const python::Api& api, const python::Torch& torch, const std::vector<Frame>& frames,
-                              const Wanted& wanted);
+Operands operands(const python::Api& api, const python::Torch& torch, const std::vector<Frame>& frames,
+                  const Wanted& wanted);
 
 }  // namespace devtrace::evidence

@@ -118,7 +118,6 @@ bool Reach::module_state(PyObject* module, const std::string& prefix, const Visi
 
 std::pair<Ref, std::string> Reach::step(PyObject* object, const Step& step) {
   if (step.kind == Step::attribute) {
-    if (torch.is_tensor(object)) return {};  // x.mT, x.data: another tensor, made by running code
     if (torch.is_module(object)) {
       constexpr std::pair<const char*, const char*> kTables[] = {
           {"_parameters", "parameter"}, {"_buffers", "buffer"}, {"_modules", "attribute"}};
@@ -139,6 +138,7 @@ std::pair<Ref, std::string> Reach::step(PyObject* object, const Step& step) {
     if (value) return {Ref::borrowed(api, value), "element"};
     return {};
   }
+  if (step.kind == Step::variable) return {};  // its value is asked for before
   const Shape shape = python::shape_of(api, object);
   if (shape != Shape::tuple && shape != Shape::list) return {};
   const ssize_t size = shape == Shape::tuple ? api.PyTuple_Size(object) : api.PyList_Size(object);

@@ -116,4 +116,15 @@ std::string Source::text(const Region& given) const {
   return text;
 }
 
+std::string Source::before(const Region& region) const {
+  if (region.column < 0 || region.line < 1 || region.line > static_cast<int>(lines_.size())) return {};
+  return lines_[region.line - 1].substr(0, region.column);
+}
+
+std::string Source::after(const Region& region) const {
+  if (region.end_column < 0 || region.end_line < 1 || region.end_line > static_cast<int>(lines_.size())) return {};
+  const std::string& line = lines_[region.end_line - 1];
+  return line.substr(std::min<size_t>(region.end_column, line.size()));
+}
+
 }  // namespace devtrace::evidence

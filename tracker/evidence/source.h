@@ -28,6 +28,9 @@ class Source {
   // The region's own text; whole lines where its columns are unknown. Without an end line, as many lines as close its
   // brackets.
   std::string text(const Region& region) const;
+  // What stands before and after the region on its first and its last line; empty where its columns are unknown.
+  std::string before(const Region& region) const;
+  std::string after(const Region& region) const;
   // The region with an end line found by counting brackets, for interpreters without column tables.
   Region closed(Region region) const;
 
