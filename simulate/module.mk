@@ -87,6 +87,8 @@ SIM_SYMBOLS = $(CUDA_WHEEL_LIBRARIES)/$(SIM_REAL_$(1))
 SIM_SYMBOLS_12 = $(CUDA12)/$(SIM_FILE_$(1)_12).symbols
 SIM_INCLUDE := $(CUDA_INCLUDE)
 SIM_INCLUDE_12 := $(CUDA12)/include
+SIM_FLAGS = $(addprefix -isystem ,$(CUDA_INCLUDE) $(CUDA_WHEEL_LIBRARIES)/cudnn/include) -I$(SIM_GEN)
+SIM_FLAGS_12 = -isystem $(SIM_INCLUDE_12) $(SIM_FLAGS)  # CUDA 13's folder follows: it has the cuda.h of both
 SIM_PRELOAD_12 = $(foreach l,$(STANDINS),$(if $(SIM_FILE_$(l)_12),$(SIM_FILE_$(l)_12),../$(SIM_FILE_$(l))))
 
 .PHONY: simulate-cuda12
@@ -104,6 +106,10 @@ $(SIM_OBJ_12)/%.o: %.cpp $(CUDA12)/ready | setup-native
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_CXXFLAGS) $(EXTRA_CXXFLAGS) -c $< -o $@
 
+# Libraries with functions for a default stream a thread, and what declares these.
+SIM_PER_THREAD_cuda := <cuda.h>
+SIM_PER_THREAD_cudart := "simulate/cudart/runtime.h"
+
 # One library (1) of one build (2: nothing or _12): its own objects, and what is the same in each.
 define standin
 SIM_SOURCES_$(1)$(2) := $$(wildcard simulate/$(1)/*.cpp) $(if $(filter cuda,$(1)),$$(wildcard simulate/model/*.cpp simulate/values/*.cpp)) simulate/common/unsupported.cpp \
@@ -113,16 +119,18 @@ SIM_OBJECTS_$(1)$(2) := $$(patsubst %.cpp,$$(SIM_OBJ$(2))/%.o,$$(SIM_SOURCES_$(1
 $$(SIM_GEN)/$(1)$(2).map: $$(SIM_OBJECTS_$(1)$(2)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) simulate/tools/standin.py simulate/module.mk $$(SIM_GEN)/driver_symbols.inc
 	$$(PYTHON) simulate/tools/standin.py --out $$(SIM_GEN)/$(1)$(2) --code $$(SIM_CODE_$(1)) \
 	  $(if $(SIM_REAL_$(1)),--real $$(call SIM_SYMBOLS$(2),$(1)) --extra devtrace_simulation $$(SIM_EXTRA_$(1)),$(if $(filter cuda,$(1)),--names $$(SIM_GEN)/driver.names --alias devtrace_sim_ --extra 'devtrace_sim_*' devtrace_simulation)) \
-	  --objects $$(filter %.o,$$^)
+	  $(if $(SIM_PER_THREAD_$(1)),--per-thread $$(SIM_GEN)/$(1)$(2).per_thread.inc) --objects $$(filter %.o,$$^)
 
-$$(SIM_OUT$(2))/$$(SIM_FILE_$(1)$(2)): $$(SIM_GEN)/$(1)$(2).map $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1)
+$(if $(SIM_PER_THREAD_$(1)),$$(SIM_GEN)/$(1)_per_thread$(2).o: simulate/common/per_thread.cpp $$(SIM_GEN)/$(1)$(2).map
+	$$(CXX) $$(ALL_CXXFLAGS) $$(SIM_FLAGS$(2)) -DPER_THREAD_HEADER='$(SIM_PER_THREAD_$(1))' -DPER_THREAD_LIST='"$(1)$(2).per_thread.inc"' -c $$< -o $$@)
+
+$$(SIM_OUT$(2))/$$(SIM_FILE_$(1)$(2)): $(if $(SIM_PER_THREAD_$(1)),$$(SIM_GEN)/$(1)_per_thread$(2).o) $$(SIM_GEN)/$(1)$(2).map $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1)
 	@mkdir -p $$(@D)
-	$$(CXX) -shared -o $$@ -Wl,-soname,$$(SIM_FILE_$(1)$(2)) -Wl,--version-script=$$< -Wl,-Bsymbolic -Wl,-z,defs -static-libstdc++ -static-libgcc \
-	  -g $$(SIM_OBJECTS_$(1)$(2)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) $$(SIM_GEN)/$(1)$(2).stubs.S \
+	$$(CXX) -shared -o $$@ -Wl,-soname,$$(SIM_FILE_$(1)$(2)) -Wl,--version-script=$$(SIM_GEN)/$(1)$(2).map -Wl,-Bsymbolic -Wl,-z,defs -static-libstdc++ -static-libgcc \
+	  -g $$(SIM_OBJECTS_$(1)$(2)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) $$(SIM_GEN)/$(1)$(2).stubs.S $(if $(SIM_PER_THREAD_$(1)),$$(SIM_GEN)/$(1)_per_thread$(2).o) \
 	  $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1) $$(SIM_LIBS_$(1)) -lpthread -ldl
 
-# CUDA 13's folder follows CUDA 12's: it has the cuda.h of both.
-$$(SIM_OBJECTS_$(1)$(2)): EXTRA_CXXFLAGS = $$(addprefix -isystem ,$$(SIM_INCLUDE$(2)) $$(CUDA_INCLUDE) $$(CUDA_WHEEL_LIBRARIES)/cudnn/include) -I$$(SIM_GEN)
+$$(SIM_OBJECTS_$(1)$(2)): EXTRA_CXXFLAGS = $$(SIM_FLAGS$(2))
 $$(SIM_OBJECTS_$(1)$(2)): | $$(SIM_GEN)/driver_symbols.inc
 endef
 
@@ -131,7 +139,7 @@ define many
 $$(SIM_GEN)/$(1)_many$(2).cpp: $$(SIM_OBJECTS_$(1)$(2)) simulate/tools/library.py simulate/tools/standin.py
 	$$(PYTHON) simulate/tools/library.py $(1) --include $$(SIM_INCLUDE$(2)) --out $$@ --objects $$(SIM_OBJECTS_$(1)$(2))
 $$(SIM_GEN)/$(1)_many$(2).o: $$(SIM_GEN)/$(1)_many$(2).cpp
-	$$(CXX) $$(ALL_CXXFLAGS) -O1 -g0 $$(addprefix -isystem ,$$(SIM_INCLUDE$(2)) $$(CUDA_INCLUDE)) -I$$(SIM_GEN) -c $$< -o $$@
+	$$(CXX) $$(ALL_CXXFLAGS) -O1 -g0 $$(SIM_FLAGS$(2)) -c $$< -o $$@
 endef
 
 $(foreach l,$(STANDINS),$(eval $(call standin,$(l))))

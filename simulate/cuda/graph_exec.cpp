@@ -71,7 +71,10 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream handle) {
   if (!alive(exec)) return CUDA_ERROR_INVALID_VALUE;
   if (sim::capturing(stream)) {
     // A launch inside a capture becomes a child graph of what the executable holds now.
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    sim::Operation child;
+    child.type = CU_GRAPH_NODE_TYPE_GRAPH;
+    child.child = sim::graph_of(exec);
+    return sim::submit(stream, std::move(child));
   }
   return sim::launch(exec, stream);
 }

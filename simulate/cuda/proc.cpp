@@ -66,6 +66,12 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char* name, void** function, int vers
   return *function || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
+// Undocumented tables, which libraries of the vendor ask for and do without.
+CUresult CUDAAPI cuGetExportTable(const void** table, const CUuuid*) {
+  if (table) *table = nullptr;
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 #undef cuGetProcAddress
 __attribute__((visibility("default"))) CUresult CUDAAPI cuGetProcAddress(const char* name, void** function, int version,
                                                                          cuuint64_t flags) {

@@ -175,6 +175,22 @@ CUresult launch(CUgraphExec exec, CUstream stream) {
   return CUDA_SUCCESS;
 }
 
+CUgraph graph_of(CUgraphExec exec) {
+  CUgraph graph = create_graph();
+  graph->child = true;
+  CUgraphNode last = nullptr;
+  for (auto& step : exec->steps) {
+    if (!step.enabled) continue;
+    Operation operation = step.operation;
+    if (step.child) operation.child = graph_of(step.child);
+    CUgraphNode node;
+    add_node(graph, &last, last ? 1 : 0, std::move(operation), &node);
+    last = node;
+  }
+  share(exec->objects, graph->objects);
+  return graph;
+}
+
 CUgraphExec_st::Step* step_of(CUgraphExec exec, CUgraphNode node) {
   for (auto& step : exec->steps)
     if (step.node == node) return &step;

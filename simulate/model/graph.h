@@ -60,6 +60,8 @@ void destroy_exec(CUgraphExec exec);
 // Takes over the parameters of a graph of the same shape.
 CUresult update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* result);
 CUresult launch(CUgraphExec exec, CUstream stream);
+// What the executable does, as a graph that belongs to a node of another one.
+CUgraph graph_of(CUgraphExec exec);
 CUgraphExec_st::Step* step_of(CUgraphExec exec, CUgraphNode node);
 
 void retain(CUuserObject object, int count);

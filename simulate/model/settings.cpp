@@ -124,8 +124,6 @@ Settings read() {
   if (const char* v = std::getenv("DEVTRACE_SIM_MEMORY")) read_memory(s, v);
   if (const char* v = std::getenv("DEVTRACE_SIM_PEER")) read_peers(s, v);
   read_visible(s, std::getenv("CUDA_VISIBLE_DEVICES"));
-  const char* verbose = std::getenv("DEVTRACE_SIM_VERBOSE");
-  s.verbose = verbose && !std::strcmp(verbose, "1");
   return s;
 }
 

@@ -17,7 +17,6 @@ struct Settings {
   uint32_t peers[kMaxDevices] = {};  // bit j of peers[i]: physical device i can reach j
   int visible[kMaxDevices] = {};     // physical index of each visible device, by CUDA_VISIBLE_DEVICES
   int visible_count = 0;
-  bool verbose = false;
 };
 
 // Read once, at the first use of CUDA. A bad value is one line on stderr, and the default stands.

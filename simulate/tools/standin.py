@@ -49,6 +49,10 @@ def jump(name, target):
     return f"\t.globl {name}\n\t.type {name}, @function\n{name}:\n\tjmp {target}\n\t.size {name}, . - {name}\n"
 
 
+def jump_per_thread(name, target):
+    return f"\t.globl {name}\n\t.type {name}, @function\n{name}:\n\tjmp *devtrace_per_thread_{target}(%rip)\n\t.size {name}, . - {name}\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True, type=pathlib.Path, help="stem of the files written: .stubs.S, .map, .missing")
@@ -57,6 +61,7 @@ def main():
     parser.add_argument("--code", required=True, type=int, help="the API's not-supported code")
     parser.add_argument("--extra", nargs="*", default=[], help="symbols of our own to export")
     parser.add_argument("--alias", help="also export every symbol under this prefix: how our own libraries call it unseen by interposers")
+    parser.add_argument("--per-thread", type=pathlib.Path, help="file for the functions that _ptsz symbols stand before (see common/per_thread.cpp)")
     parser.add_argument("--objects", nargs="*", default=[])
     arguments = parser.parse_args()
 
@@ -75,12 +80,16 @@ def main():
                 same[name] = twin[0]
     lines = ["\t.text\n"]
     missing = []
+    per_thread = set()
     for name in sorted(symbols):
         if name in done:
             continue
         base = next((name[: -len(s)] for s in SUFFIXES if name.endswith(s)), None)
         target = next((t for t in (base, same.get(name), same.get(base)) if t in done), None)
-        if target:
+        if target and arguments.per_thread and name.endswith("_ptsz"):
+            lines.append(jump_per_thread(name, target))
+            per_thread.add(target)
+        elif target:
             lines.append(jump(name, target))
         else:
             lines.append(stub(name, arguments.code))
@@ -90,6 +99,9 @@ def main():
     lines.append('\t.section .note.GNU-stack,"",@progbits\n')
     arguments.out.with_name(arguments.out.name + ".stubs.S").write_text("".join(lines))
     arguments.out.with_name(arguments.out.name + ".missing").write_text("\n".join(missing) + "\n")
+
+    if arguments.per_thread:
+        arguments.per_thread.write_text("".join(f"PER_THREAD({name})\n" for name in sorted(per_thread)))
 
     nodes = {}
     for name, version in symbols.items():
