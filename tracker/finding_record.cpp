@@ -22,6 +22,7 @@ namespace {
 using evidence::Frame;
 using report::Json;
 
+const char kAten[] = "aten::";
 constexpr size_t kMostFrames = 128;
 constexpr size_t kMostNativeFrames = 128;
 
@@ -147,12 +148,10 @@ Native native_stack() {
   native.frames = stacks::symbolize(addresses, count, true);
   // Our hooks stand in PyTorch's stack under PyTorch's names.
   std::erase_if(native.frames, [own = own_base()](const auto& frame) { return frame.address - frame.offset == own; });
-  for (const stacks::NativeFrame& frame : native.frames) {
-    if (native.operation.empty()) native.operation = evidence::operation_of(frame.function);
-  }
-  // An engine further out than Python's evaluation has called that Python, and Python asked for the operation.
+  // What is further out than Python's evaluation has called that Python, and Python asked for what was refused.
   for (const stacks::NativeFrame& frame : native.frames) {
     if (evaluates_python(frame)) break;
+    if (native.operation.empty()) native.operation = evidence::operation_of(frame.function);
     native.autograd = native.autograd || frame.function.starts_with("torch::autograd::Engine::");
   }
   return native;
@@ -191,7 +190,12 @@ void gather_python(const events::Refused& refusal, const Native& native, Gathere
     out.operands.push_back(operand_json(operand, library, sources));
     out.operand_devices.push_back(operand.tensor.device);
   }
+  if (native.operation.empty()) {
+    out.operation = evidence::jitted_kernel(*api, frames);
+    return;
+  }
   std::tie(out.operation, out.overload) = evidence::schema_name(*api, native.operation);
+  out.operation.insert(0, kAten);
 }
 
 // Whether operands on different devices can be what an error is about that only speaks of devices.
@@ -215,7 +219,7 @@ std::optional<Json> finding_record(const events::Refused& refusal, refusals::Lik
   const refusals::Checked checked = refusals::checked_argument(refusal.message);
   const Native native = native_stack();
   Gathered gathered;
-  gathered.operation = native.operation;
+  if (!native.operation.empty()) gathered.operation = kAten + native.operation;
   gather_python(refusal, native, gathered);
 
   if (likelihood == refusals::Likelihood::possible && !mixes_devices(refusal.message, gathered)) return std::nullopt;
@@ -227,7 +231,7 @@ std::optional<Json> finding_record(const events::Refused& refusal, refusals::Lik
   record["thread"] = current_thread::id();
   add(record, "thread_name", thread_name());
   record["message"] = first_line(refusal.message);
-  if (!gathered.operation.empty()) record["operation"] = "aten::" + gathered.operation;
+  add(record, "operation", gathered.operation);
   add(record, "overload", gathered.overload);
   add(record, "method", refusal.method.empty() ? checked.method : std::string(refusal.method));
   add(record, "argument", refusal.argument.empty() ? checked.argument : std::string(refusal.argument));

@@ -42,3 +42,31 @@ def test_our_own_frames_are_not_in_the_native_stack(rehearse):
         assert finding["native"], outcome.err
         assert [frame for frame in finding["native"] if "libdevtrace" in frame.get("module", "")] == []
         assert "libtorch" in finding["native"][0]["module"] or "libc10" in finding["native"][0]["module"]
+
+
+def test_a_jitted_kernel_has_the_name_that_its_source_gives_it(rehearse):
+    """No operator of PyTorch's dispatcher is at work."""
+    outcome = rehearse(START + 'kernel = torch.cuda.jiterator._create_jit_fn("template <typename T> T leaky(T x, T y) { return x > 0 ? x : x * y; }")\n'
+                               "refused(lambda: kernel(left, right))\n")
+    assert outcome.finding["operation"] == "jiterator::leaky", outcome.err
+    assert "overload" not in outcome.finding
+    assert [(one["name"], one["device"]) for one in outcome.finding["operands"]] == [("left", "cuda:0"), ("right", "cuda:1")]
+
+
+def test_what_calls_python_is_not_the_operation(rehearse):
+    """aten::neg calls the mode in Python, and Python what is refused."""
+    outcome = rehearse(
+        START
+        + """
+from torch.utils._python_dispatch import TorchDispatchMode
+kernel = torch.cuda.jiterator._create_jit_fn("template <typename T> T leaky(T x, T y) { return x * y; }")
+class Mode(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return kernel(left, right)
+def negate():
+    with Mode():
+        left.neg()
+refused(negate)
+"""
+    )
+    assert outcome.finding["operation"] == "jiterator::leaky", outcome.err

@@ -43,4 +43,14 @@ std::pair<std::string, std::string> schema_name(const python::Api& api, const st
   return {structure, ""};
 }
 
+std::string jitted_kernel(const python::Api& api, const std::vector<Frame>& frames) {
+  if (frames.empty() || !frames[0].file.ends_with("/torch/cuda/jiterator.py")) return {};
+  const Ref locals = frames[0].locals(api);
+  const Ref self = locals ? Ref(api, api.PyMapping_GetItemString(locals.get(), "self")) : Ref();
+  const Ref state = self ? python::instance_dict(api, self.get()) : Ref();
+  const std::string name =
+      state ? python::text(api, api.PyDict_GetItemString(state.get(), "kernel_name")) : std::string();
+  return name.empty() ? name : "jiterator::" + name;
+}
+
 }  // namespace devtrace::evidence
