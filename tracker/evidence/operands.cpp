@@ -81,20 +81,21 @@ class Collector {
     std::string role;
   };
 
-  // What a path of the innermost frame leads to; empty where it cannot be followed to its end without running code.
-  Found follow(const Path& path) {
-    Found found{variable(0, path.variable), frames_[0].is_parameter(api_, path.variable) ? "argument" : "variable"};
+  // What a path of a frame leads to; empty where it cannot be followed to its end without running code.
+  Found follow(const Path& path, size_t frame = 0) {
+    const bool argument = frames_[frame].is_parameter(api_, path.variable);
+    Found found{variable(frame, path.variable), argument ? "argument" : "variable"};
     for (size_t i = 0; found.value && i < path.steps.size(); ++i) {
-      auto [inner, role] = reach_.step(found.value.get(), concrete(path.steps[i]));
+      auto [inner, role] = reach_.step(found.value.get(), concrete(path.steps[i], frame));
       found = {std::move(inner), std::move(role)};
     }
     return found;
   }
 
   // `[layer]` with the variable's value in its place.
-  Step concrete(const Step& step) const {
+  Step concrete(const Step& step, size_t frame) const {
     if (step.kind != Step::variable) return step;
-    const Ref value = variable(0, step.name);
+    const Ref value = variable(frame, step.name);
     if (!value) return step;
     if (python::shape_of(api_, value.get()) == python::Shape::unicode)
       return {Step::key, python::text(api_, value.get()), 0};
@@ -349,8 +350,22 @@ class Collector {
     if (in_frame < kMostNamesAFrame) operand.names.push_back({frame, name});
   }
 
+  // As the frame's own call writes it: that name comes first, and may be a global variable.
+  void name_in_call(size_t frame) {
+    const Frame& here = frames_[frame];
+    for (const Path& path : read_expression(api_, here.expression, here.exact, here.statement).mentioned) {
+      const Found found = follow(path, frame);
+      if (!found.value) continue;
+      reach_.walk(found.value.get(), to_string(path), 3, false, [&](const Reached& reached) {
+        if (torch_.is_module(reached.object)) return;
+        if (Operand* operand = alias_of(reached.object)) add_name(*operand, frame, reached.name);
+      });
+    }
+  }
+
   void name_everywhere() {
     for (size_t frame = 0; frame < frames_.size(); ++frame) {
+      if (frames_[frame].project) name_in_call(frame);
       for_each_local(frame, [&](const std::string& name, PyObject* value) {
         reach_.walk(value, name, 3, name == "self" || frames_[frame].project, [&](const Reached& reached) {
           if (torch_.is_module(reached.object))
