@@ -4,7 +4,8 @@ Meant to run under `devtrace rehearse --gpus 2` (run.py starts it). Writes JSON 
   {"event":"begin","op":NAME} … {"event":"end","op":NAME,…}   an operator without its end crashed or hung in this process
   {"event":"call",…}                                          a call that raised, or during which findings appeared
   {"event":"done"}
-Every call first runs with all operands on cuda:0; then one operand is moved to cuda:1, and again to the CPU.
+Every call first runs with all operands on cuda:0, and where that raises with all on the CPU; then one operand is moved to cuda:1, and again to
+the CPU.
 """
 
 import argparse
@@ -83,10 +84,11 @@ def samples_with_two_tensors(op):
 
 
 def arguments(leaves, structure, positions, moved=None, away=None):
-    """Fresh copies (an operator may write to its operands), all on HOME but the one at `moved`."""
+    """Fresh copies (an operator may write to its operands), all on HOME but the one at `moved`; without one, all on `away` if it is given."""
+    home = HOME if moved is not None or away is None else away
     placed = list(leaves)
     for i in positions:
-        placed[i] = leaves[i].detach().clone().to(away if i == moved else HOME)
+        placed[i] = leaves[i].detach().clone().to(away if i == moved else home)
     value, args, kwargs = tree_unflatten(placed, structure)
     return (value, *args), kwargs
 
@@ -171,7 +173,8 @@ class Driver:
                 device=away,
                 error=None if error is None else f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
                 python=error is not None and raised_in_python(error),
-                ran=None if error is None else what_ran(str(error), self.names),
+                # A jitted kernel runs outside the dispatcher, and has the name that its source gives it.
+                ran=None if error is None else what_ran(str(error), self.names) or getattr(op.op, "kernel_name", None),
                 findings=[brief(f) for f in findings],
             )
         return error
@@ -190,7 +193,8 @@ class Driver:
             except Exception:  # a layout that cannot be copied to a device here
                 unusable += 1
                 continue
-            self.call(op, prepared, number)
+            if self.call(op, prepared, number) is not None:
+                self.call(op, prepared, number, away="cpu")
             positions = prepared[2] if not self.options.ends else sorted({prepared[2][0], prepared[2][-1]})
             for away in AWAY:
                 for moved in positions:

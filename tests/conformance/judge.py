@@ -54,8 +54,12 @@ def devices_named(text: str) -> set[str]:
     return named
 
 
+def lacks_kernel(text: str) -> bool:
+    return "Could not run 'aten::" in text and "' backend" in text
+
+
 def where(record) -> str:
-    moved = "all operands on cuda:0" if record["operand"] is None else f"operand {record['operand']} on {record['device']}"
+    moved = f"all operands on {record['device'] or HOME}" if record["operand"] is None else f"operand {record['operand']} on {record['device']}"
     return f"{record['op']} sample {record['sample']}, {moved}"
 
 
@@ -67,7 +71,7 @@ def judge(traced: list[dict], reference: list[dict]) -> Verdicts:
     ended = [r for r in traced if r["event"] == "end"]
     v.operators = len(ended)
     v.calls = sum(r["calls"] for r in ended)
-    failing = {(r["op"], r["sample"]): r for r in traced if r["event"] == "call" and r["operand"] is None and r["error"]}
+    together = {(r["op"], r["sample"], r["device"]): r for r in traced if r["event"] == "call" and r["operand"] is None and r["error"]}
     for r in traced:
         if r["event"] == "stray":
             v.false.append(f"{r['op']}, between calls: {r['findings']}")
@@ -80,11 +84,13 @@ def judge(traced: list[dict], reference: list[dict]) -> Verdicts:
         if r["operand"] is None or not r["error"]:
             if findings:
                 v.false.append(f"{where(r)}: {findings[0].get('message')}")
-            if r["operand"] is None and r["error"]:
+            if r["operand"] is None and r["device"] is None:
                 v.not_judged.setdefault(r["op"], r["error"])
             continue
-        same = failing.get((r["op"], r["sample"]))
-        if same is not None:
+        same = together.get((r["op"], r["sample"], None))
+        # The operation has a kernel for the CPU only: what its operands on CUDA and on the CPU were refused for is the mix.
+        only_cpu = lacks_kernel(r["error"]) and r["device"] == "cpu" and (r["op"], r["sample"], "cpu") not in together
+        if same is not None and not only_cpu:
             # The simulation cannot run this call on one device either: only a message that is new and names two devices is a refusal.
             if message(same) == message(r) or len(devices_named(r["error"])) < 2:
                 # tensor_split wants its indices on the CPU: the same refusal with and without the move. A finding is neither due nor wrong.

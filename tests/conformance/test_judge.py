@@ -88,3 +88,20 @@ def test_outside_any_operator_none_is_named():
 def test_a_refusal_raised_in_python_is_kept_apart():
     v = verdicts(call(python=True, findings=[]))
     assert (v.refused, list(v.in_python), v.faults()) == (0, ["add"], [])
+
+
+NO_KERNEL = "NotImplementedError: Could not run 'aten::histogram.bins_tensor' with arguments from the 'CUDA' backend."
+
+
+def test_an_operation_that_only_the_cpu_has_is_refused_for_a_mix_with_the_cpu():
+    same = call(operand=None, device=None, error=NO_KERNEL, findings=[])
+    both = {**FINDING, "devices": ["cuda:0", "cpu"]}
+    cpu, cuda = call(device="cpu", error=NO_KERNEL, findings=[both]), call(error=NO_KERNEL, findings=[])
+    reference = [{**record, "findings": []} for record in (same, cpu, cuda)]
+    v = verdicts(same, cpu, cuda, reference=reference)
+    assert (v.refused, v.explained, v.faults()) == (1, 1, [])
+    assert len(verdicts(same, {**cpu, "findings": []}, cuda, reference=reference).missed) == 1
+    assert len(verdicts(same, cpu, {**cuda, "findings": [FINDING]}, reference=reference).false) == 1
+    nowhere = call(operand=None, device="cpu", error=NO_KERNEL, findings=[])
+    v = verdicts(same, nowhere, cpu, cuda, reference=[*reference, nowhere])
+    assert (v.refused, len(v.false)) == (0, 1)
