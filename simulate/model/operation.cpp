@@ -74,7 +74,7 @@ void clear_host(const CUDA_MEMCPY3D& c) {
 CUresult run_kernel(const Operation& op) {
   device(op.context->device).launches.fetch_add(1, std::memory_order_relaxed);
   const Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;  // null: a mathematics library's
-  if (!op.computed) values::not_computed_kernel(f ? f->name : "of a mathematics library");
+  if (!op.covered) values::not_computed_kernel(f ? f->name : "of a mathematics library");
   if (!f) return CUDA_SUCCESS;
   bool illegal = op.kernel.kernelParams ? illegal_address(op.context, *f, op.kernel.kernelParams)
                                         : illegal_address(op.context, *f, op.arguments);
@@ -149,13 +149,13 @@ CUresult execute(Operation& op) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
       return run_kernel(op);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-      if (!op.computed)
+      if (!op.held)
         copy_now(op.copy);
       else
         clear_host(op.copy);
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_MEMSET:
-      if (!op.computed) set_now(op.set);
+      if (!op.held) set_now(op.set);
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_HOST:
       op.host.fn(op.host.userData);

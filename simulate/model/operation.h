@@ -19,7 +19,7 @@ struct Arguments {
 struct Operation {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   CUcontext context = nullptr;
-  bool computed = false;  // belongs to an operator that values/ computes
+  bool covered = false, held = false;  // belongs to an operator that values/ computes: values/values.h
   // Only the member that `type` names means anything.
   CUDA_KERNEL_NODE_PARAMS kernel = {};
   Arguments arguments;

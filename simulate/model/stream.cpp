@@ -107,7 +107,8 @@ CUresult resolve(CUstream handle, CUstream* stream) {
 }
 
 CUresult submit(CUstream stream, Operation operation) {
-  operation.computed |= values::computed();  // a graph's node was captured inside one
+  operation.covered |= values::covered();  // a graph's node keeps what it was captured with
+  operation.held |= values::held();
   if (!operation.context) operation.context = stream->context;
   if (capturing(stream)) return capture(stream, operation);
   if (CUresult e = check_implicit(stream)) return e;

@@ -116,8 +116,9 @@ def body(library, function, rule, parameters):
                 elif name == "nnzTotalDevHostPtr":
                     lines.append(f"  *{name} = 0;")
                 elif INFO.match(name) and re.match(r"int\s*\*", parameter):
-                    # Factorisations write one code a matrix; gels writes a host code and an array of device codes.
-                    many = count if name != "info" or "Array" not in "".join(names) else "1"
+                    # Factorisations write one code a matrix; gels writes a host code and an array of device codes; getrs one host code.
+                    single = name == "info" and ("Array" in "".join(names) or "getrs" in function)
+                    many = "1" if single else count
                     lines.append(f"  lib::succeed({name}, {many});")
         lines.append(f"  return {ok};")
     return "\n".join(lines)

@@ -16,7 +16,7 @@
 
 namespace devtrace::sim::values {
 
-thread_local int t_computed = 0;
+thread_local Thread t_thread;
 
 namespace {
 
@@ -50,6 +50,7 @@ constexpr int kVarargs = 1, kKeywords = 2;
   F(Object*, PyTuple_New, (ssize_t))                            \
   F(int, PyTuple_SetItem, (Object*, ssize_t, Object*))          \
   F(Object*, PyObject_Type, (Object*))                          \
+  F(int, PyObject_IsTrue, (Object*))                            \
   F(long, PyLong_AsLong, (Object*))                             \
   F(void, PyErr_Print, ())                                      \
   F(void, PyErr_Clear, ())                                      \
@@ -84,12 +85,21 @@ bool find_python() {
   return all && g_python.none;
 }
 
-class Inside {
+class Covered {
  public:
-  Inside() { ++t_computed; }
-  ~Inside() { --t_computed; }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
+  explicit Covered(bool held) : held_(held) {
+    ++t_thread.covered;
+    t_thread.held += held_;
+  }
+  ~Covered() {
+    --t_thread.covered;
+    t_thread.held -= held_;
+  }
+  Covered(const Covered&) = delete;
+  Covered& operator=(const Covered&) = delete;
+
+ private:
+  const int held_;
 };
 
 // Computing is not the program's doing: libdevtrace.so must not see what it refuses or where it puts things.
@@ -162,8 +172,10 @@ Object* with_tensors(Object* arguments, Object* positions, Object* wrap_number) 
   return arguments;
 }
 
-// What wrap() was given.
-enum Part { kReal, kCompute, kSecondChance, kTensorPositions, kWrapNumber, kPending };
+// What wrap() was given: the real kernel; compute(result, arguments, keywords, state); second_chance(error, arguments,
+// keywords, state) or None; before(arguments, keywords) or None, which returns the state: (whether nested operators are
+// computed too, …); the positions of tensors; wrap_number(number); the type of pending results.
+enum Part { kReal, kCompute, kSecondChance, kBefore, kTensorPositions, kWrapNumber, kPending };
 
 // A result whose size only the CPU knew (a tuple of type kPending): make(*shape and strides, **options) allocates it,
 // here, so that the block is seen to come from the program's own line; finish(it) fills it in.
@@ -179,17 +191,24 @@ Object* allocate(Object* pending) {
   return result;
 }
 
-// compute(result, arguments, keywords) or second_chance(error, arguments, keywords).
-Object* then(Object* function, Object* first, Object* arguments, Object* keywords, Object* pending_type) {
+struct Call {
+  Object* arguments;
+  Object* keywords;
+  Object* state;
+  Object* pending_type;
+};
+
+// compute or second_chance. A new reference, or null with an exception.
+Object* then(Object* function, Object* first, const Call& given) {
   Object* result = nullptr;
   {
     const Unwatched unwatched;
-    Object* call = g_python.PyTuple_Pack(3, first, arguments, keywords ? keywords : g_python.none);
+    Object* call = g_python.PyTuple_Pack(4, first, given.arguments, given.keywords, given.state);
     result = call ? g_python.PyObject_Call(function, call, nullptr) : nullptr;
     if (call) g_python.Py_DecRef(call);
   }
   // Several results may be waiting: one at a time.
-  while (result && type_of(result) == pending_type) {
+  while (result && type_of(result) == given.pending_type) {
     Object* next = allocate(result);
     g_python.Py_DecRef(result);
     result = next;
@@ -199,10 +218,10 @@ Object* then(Object* function, Object* first, Object* arguments, Object* keyword
 
 // Operators that read a size which no kernel has written may fail where hardware would not. What the real one raised
 // stands unless the CPU's value shows that it was wrong.
-Object* second_chance(Object* function, Object* arguments, Object* keywords, Object* pending_type) {
+Object* second_chance(Object* function, const Call& given) {
   Object *type = nullptr, *value = nullptr, *traceback = nullptr;
   g_python.PyErr_Fetch(&type, &value, &traceback);
-  Object* result = then(function, value ? value : g_python.none, arguments, keywords, pending_type);
+  Object* result = then(function, value ? value : g_python.none, given);
   if (!result) {
     g_python.PyErr_Clear();
     g_python.PyErr_Restore(type, value, traceback);
@@ -213,31 +232,58 @@ Object* second_chance(Object* function, Object* arguments, Object* keywords, Obj
   return result;
 }
 
+// The operator as a whole, with tensors for numbers.
+Object* whole(Object* self, Object* arguments, Object* keywords) {
+  const Python& p = g_python;
+  const auto part = [&](Part which) { return p.PyTuple_GetItem(self, which); };
+  Object* state = p.none;
+  bool nested_too = false;
+  if (part(kBefore) != p.none) {
+    const Covered covered(true);
+    const Unwatched unwatched;
+    Object* call = p.PyTuple_Pack(2, arguments, keywords ? keywords : p.none);
+    state = call ? p.PyObject_Call(part(kBefore), call, nullptr) : nullptr;
+    if (call) p.Py_DecRef(call);
+    if (!state) return nullptr;
+    nested_too = p.PyObject_IsTrue(p.PyTuple_GetItem(state, 0)) == 1;
+  } else {
+    p.Py_IncRef(state);
+  }
+  Object* result = nullptr;
+  {
+    const Covered covered(!nested_too);
+    result = p.PyObject_Call(part(kReal), arguments, keywords);
+  }
+  const Covered covered(true);
+  const Call given = {arguments, keywords ? keywords : p.none, state, part(kPending)};
+  if (result) {
+    Object* computed = then(part(kCompute), result, given);
+    p.Py_DecRef(result);
+    result = computed;
+  } else if (part(kSecondChance) != p.none) {
+    result = second_chance(part(kSecondChance), given);
+  }
+  p.Py_DecRef(state);
+  return result;
+}
+
 // An operator's kernel. Written here and not in Python so that a refusal passes no Python frame of ours, in tracebacks
 // and in stacks.
 Object* kernel(Object* self, Object* given, Object* keywords) {
-  const auto part = [&](Part which) { return g_python.PyTuple_GetItem(self, which); };
-  Object* arguments = with_tensors(given, part(kTensorPositions), part(kWrapNumber));
+  const Python& p = g_python;
+  Object* arguments =
+      with_tensors(given, p.PyTuple_GetItem(self, kTensorPositions), p.PyTuple_GetItem(self, kWrapNumber));
   if (!arguments) return nullptr;
-  // Inside another operator: that one's result is computed as a whole.
-  const bool whole = !computed();
-  Inside inside;
-  Object* result = g_python.PyObject_Call(part(kReal), arguments, keywords);
-  if (whole && result) {
-    Object* computed_result = then(part(kCompute), result, arguments, keywords, part(kPending));
-    g_python.Py_DecRef(result);
-    result = computed_result;
-  } else if (whole && part(kSecondChance) != g_python.none) {
-    result = second_chance(part(kSecondChance), arguments, keywords, part(kPending));
-  }
-  g_python.Py_DecRef(arguments);
+  // Held: inside another operator, which is computed as a whole.
+  Object* result =
+      held() ? p.PyObject_Call(p.PyTuple_GetItem(self, kReal), arguments, keywords) : whole(self, arguments, keywords);
+  p.Py_DecRef(arguments);
   return result;
 }
 
 Method g_kernel = {"kernel", kernel, kVarargs | kKeywords, "An operator on simulated devices."};
 
-// wrap(real, compute, second_chance or None, positions of tensors, wrap_number, type of pending results):
-// the kernel to register.
+// wrap(…, see Part): the kernel to register.
 Object* wrap(Object*, Object* arguments, Object*) {
   return g_python.PyCFunction_NewEx(&g_kernel, arguments, nullptr);
 }
@@ -255,7 +301,7 @@ Object* not_computed(Object*, Object* arguments, Object*) {
 // within(function, *arguments): the call, as inside an operator that is computed elsewhere: no copy touches memory.
 Object* within(Object*, Object* arguments, Object*) {
   Object* function = g_python.PyTuple_GetItem(arguments, 0);
-  Inside inside;
+  const Covered covered(true);
   Object* call = g_python.PyTuple_Pack(0);
   Object* result = g_python.PyObject_Call(function, call, nullptr);
   g_python.Py_DecRef(call);
@@ -342,7 +388,8 @@ void bring_in() {
   if (!g_python.Py_IsInitialized() || !g_python.PyGILState_Check() || g_python.PyErr_Occurred()) return;
   if (!torch_is_there()) return;
   if (g_state.exchange(kDone) == kDone) return;
-  Inside inside;
+  const Covered covered(true);
+  const Unwatched unwatched;
   install();
 }
 

@@ -5,13 +5,20 @@
 
 namespace devtrace::sim::values {
 
-// The calling thread is inside an operator whose result will be computed on the CPU right after it (python/). Its
-// kernels need no mention; its copies and fills must not touch memory, because its kernels have not run and the
-// operator's inputs have to outlive it; what it copies to the host reads as zero, which no operator takes for a failure
-// or a size.
-extern thread_local int t_computed;
-inline bool computed() {
-  return t_computed > 0;
+// The calling thread is inside an operator whose result will be computed on the CPU right after it (python/).
+struct Thread {
+  int covered = 0;  // its kernels need no mention
+  int held = 0;     // and its copies and fills must not touch memory: see held()
+};
+extern thread_local Thread t_thread;
+
+inline bool covered() {
+  return t_thread.covered > 0;
+}
+// The operator's kernels have not run, so what it copies is not yet there, and its inputs have to outlive it. What it
+// copies to the host reads as zero, which no operator takes for a failure or for a size.
+inline bool held() {
+  return t_thread.held > 0;
 }
 
 // Brings python/ into this process's Python, once, as soon as PyTorch is there. Cheap to call often: before every use

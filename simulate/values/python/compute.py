@@ -2,17 +2,17 @@
 
 import torch
 
-from . import memory, randomness
+from . import exceptions, memory, randomness, sparse
 from .specials import SPECIALS
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
+STRIDED = torch.strided
 not_computed = None  # set by registration.install
 
 # What the CPU computes in when it has no kernel for a type; the result is rounded.
 WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 LACKS_KERNEL = ("not implemented for", "Unsupported dtype", "not supported", "does not support", "unsupported")
-BAD_INDEX = ("out of range", "out of bounds", "index out of")
 
 
 class Pending(tuple):
@@ -21,6 +21,24 @@ class Pending(tuple):
 
 class Unable(Exception):
     """The CPU cannot compute this; the reason."""
+
+
+class Context:
+    """One call: the real results, and its random numbers."""
+
+    def __init__(self, real, state):
+        self.real = real
+        _, self.generator, self.place, self.written = state or (None, None, None, None)
+        self.used = None
+
+    def draw(self):
+        """The CPU generator to draw from."""
+        self.used = randomness.generator_at(self.place)
+        return self.used[0]
+
+    def seed(self):
+        """One number for the whole call."""
+        return randomness.seed_at(self.place)
 
 
 def reason(error):
@@ -36,25 +54,44 @@ class Plan:
         schema = op._schema
         self.special = SPECIALS.get(name)
         self.cpu = op._op if torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU") else None
-        self.parameters = [a.name for a in schema.arguments]
-        self.places = {n: i for i, n in enumerate(self.parameters, 1)}
+        self.places = {a.name: i for i, a in enumerate(schema.arguments, 1)}
         self.outs = [a.name for a in schema.arguments if a.is_out]
-        self.mutates = any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments)
+        self.writes = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
         # For each result: is it one of the arguments that the operator writes to?
         self.written = [r.alias_info is not None and r.alias_info.is_write for r in schema.returns]
-        self.grows = torch.Tag.dynamic_output_shape in op.tags
         self.generator = next((a.name for a in schema.arguments if str(a.type) == "Optional[Generator]"), None)
         self.random = self.generator is not None or torch.Tag.nondeterministic_seeded in op.tags
-        self.second_chance = self.without_real if self.grows and not self.mutates else None
+        self.nested_too = name in exceptions.NESTED_TOO
+        self.nested_too_when = exceptions.NESTED_TOO_WHEN.get(name)
+        grows = torch.Tag.dynamic_output_shape in op.tags or name in exceptions.MAY_FAIL
+        self.second_chance = self.without_real if grows and not self.writes else None
+        self.before = self.look if self.random or self.nested_too or self.nested_too_when else None
+
+    # -- before the real kernel
+
+    def look(self, args, kwargs):
+        """(whether nested operators are computed, generator, its position, [(argument's alias, its values)])."""
+        generator = place = written = None
+        if self.random:
+            generator = randomness.cuda_generator(args[1:], kwargs or {})
+            place = randomness.position(generator) if generator is not None else None
+        nested_too = self.nested_too
+        if self.nested_too_when and self.nested_too_when(args, kwargs or {}):
+            nested_too = True
+            written = [(a, a.clone()) for a in (memory.alias(args[self.places[n]]) for n in self.writes)]
+        return nested_too, generator, place, written
 
     # -- arguments
 
     def convert(self, value, narrow):
         """A CUDA tensor's alias; `narrow`: None, or the list of (alias, its copy in a wider type)."""
         if isinstance(value, Tensor):
-            if value.layout != torch.strided:
-                raise Unable(f"a {value.layout} operand")
             if value.is_cuda:
+                if value.layout is not STRIDED:
+                    made = sparse.alias(value)
+                    if made is None:
+                        raise Unable(f"a {value.layout} operand")
+                    return made
                 value = memory.alias(value)
                 if narrow is not None and value.dtype in WIDER:
                     wide = value.to(WIDER[value.dtype])
@@ -69,42 +106,68 @@ class Plan:
             return WIDER.get(value, value)
         return value
 
-    def call(self, result, args, kwargs, narrow=None):
+    def call(self, context, args, kwargs, narrow=None):
         args = [self.convert(a, narrow) for a in args[1:]]
         kwargs = {k: self.convert(v, narrow) for k, v in kwargs.items() if k != "pin_memory"} if kwargs else {}
+        if context.place is not None:
+            return self.call_random(context, args, kwargs)
         if self.special:
-            return self.special(result, *args, **kwargs)
-        if self.random:
-            device = randomness.device_of(result)
-            if device is not None:
-                return randomness.call(self, args, kwargs, device)
+            return self.special(context, *args, **kwargs)
         return self.cpu(*args, **kwargs)
+
+    def call_random(self, context, args, kwargs):
+        if self.special:
+            value = self.special(context, *args, **kwargs)
+        elif self.generator:
+            place = self.places[self.generator] - 1
+            if place < len(args):
+                args[place] = context.draw()
+            else:
+                kwargs[self.generator] = context.draw()
+            value = self.cpu(*args, **kwargs)
+        else:
+            # Without a parameter for it the operator draws from the default one.
+            default = torch.default_generator
+            before = default.get_state()
+            draw = context.draw()
+            default.set_state(draw.get_state())
+            try:
+                value = self.cpu(*args, **kwargs)
+                draw.set_state(default.get_state())
+            finally:
+                default.set_state(before)
+        if context.used:
+            randomness.drawn(context.generator, *context.used)
+        return value
 
     # -- results
 
-    def value(self, result, args, kwargs):
+    def value(self, context, args, kwargs):
         if self.cpu is None and self.special is None:
             raise Unable("the CPU has no such operator")
+        if context.written:
+            for own, before in context.written:
+                own.copy_(before)
         try:
-            return self.call(result, args, kwargs)
+            return self.call(context, args, kwargs)
         except (RuntimeError, NotImplementedError) as error:
             if not any(text in str(error) for text in LACKS_KERNEL):
                 raise
             narrow = []
             try:
-                value = self.call(result, args, kwargs, narrow)
+                value = self.call(context, args, kwargs, narrow)
             except (RuntimeError, NotImplementedError) as second:
                 if any(text in str(second) for text in LACKS_KERNEL):
                     raise Unable(reason(error)) from None
                 raise
-            if self.mutates:
+            if self.writes:
                 for own, wide in narrow:
                     own.copy_(wide)
             return value
 
-    def compute(self, result, args, kwargs):
+    def compute(self, result, args, kwargs, state):
         try:
-            value = self.value(result, args, kwargs)
+            value = self.value(Context(result, state), args, kwargs)
         except Unable as unable:
             not_computed(self.name, str(unable))
             return result
@@ -113,36 +176,43 @@ class Plan:
             return result
         return self.store(result, value)
 
-    def without_real(self, error, args, kwargs):
+    def without_real(self, error, args, kwargs, state):
         """The real kernel failed, on a size that no kernel wrote: the result as the CPU has it, on the operands' device."""
         device = randomness.device_of(args[1:])
         tensors = [a for a in args[1:] if isinstance(a, Tensor)]
         if device is None or any(t.device != device for t in tensors if t.dim()):
             raise error
-        value = self.value(None, args, kwargs)
-        blank = torch.empty(0, device=device)
+        value = self.value(Context(None, state), args, kwargs)
         if isinstance(value, Tensor):
-            return keep(blank.to(value.dtype), value)
-        return self.keep_all([blank.to(v.dtype) for v in value], value)
+            return keep(torch.empty(0, dtype=value.dtype, device=device), value)
+        return self.keep_all([torch.empty(0, dtype=v.dtype, device=device) for v in value], value)
 
     def store(self, result, value):
         """Puts the CPU's value where the result is; returns what the operator returns."""
         if isinstance(result, Tensor):
             if self.written and self.written[0]:
-                if self.special and self.outs:
-                    memory.alias(result).copy_(value)
+                self.keep_written(result, value)
                 return result
             return keep(result, value)
         if isinstance(result, (tuple, list)) and isinstance(value, (tuple, list)):
             return self.keep_all(result, value)
         return result if result is None or isinstance(result, (tuple, list)) else value
 
+    def keep_written(self, result, value):
+        """An argument that the operator wrote to has its value already, but for operators written by hand and sparse ones."""
+        if result.layout is not STRIDED:
+            if value.layout is not STRIDED:
+                torch.ops.aten.copy_sparse_to_sparse_.default._op(result, sparse.on_device(value, result.device))
+                result._coalesced_(value.is_coalesced())
+        elif self.special and self.outs:
+            memory.alias(result).copy_(value)
+
     def keep_all(self, results, values):
         one_list = len(self.written) != len(results) or len(self.written) == 1
         written = [False] * len(results) if one_list else self.written
         done = []
 
-        def go_on(_=None):
+        def go_on():
             while len(done) < len(results):
                 i = len(done)
                 if written[i]:
@@ -168,6 +238,8 @@ def keep(result, value):
         return result if value is None or isinstance(value, Tensor) else value
     if not isinstance(value, Tensor):
         return result
+    if result.layout is not STRIDED or value.layout is not STRIDED:
+        return sparse.on_device(value, result.device)
     if result.shape == value.shape:
         (memory.alias(result) if result.is_cuda else result).copy_(value)
         return result

@@ -1,57 +1,74 @@
 """Random numbers: a function of the CUDA generator's seed and of how far it is, so that a seed repeats them.
 
-The real kernel moves the generator on; the numbers themselves are the CPU generator's, seeded from both.
+The real kernel moves the CUDA generator on. The numbers are the CPU generator's: after a seed's first draws it goes on as on the CPU, so
+that a short program draws the same numbers there; later, or wherever a saved state is set again, it is seeded from (seed, offset).
 """
 
+import itertools
 import threading
 
 import torch
 
+MIRRORED = 64  # draws after a seed that go on as on the CPU
+LARGEST_CACHE = 64 * MIRRORED
+_states = {}  # (device, seed, offset): (state of the CPU generator there, draws since the seed)
 _own = threading.local()
-
-
-def seed_for(device, generator=None):
-    """A seed that changes with every draw of the device's generator (or the given one)."""
-    if not isinstance(generator, torch.Generator):
-        generator = torch.cuda.default_generators[device.index]
-    seed, offset = (int(word) for word in generator.get_state().view(torch.int64)[-2:])
-    return (seed + offset * 0x9E3779B97F4A7C15) & 0x7FFFFFFFFFFFFFFF
-
-
-def generator_for(device, generator=None):
-    """A CPU generator to draw from now; this thread's next call seeds it anew."""
-    if isinstance(generator, torch.Generator) and generator.device.type == "cpu":
-        return generator
-    draw = getattr(_own, "draw", None)
-    if draw is None:
-        draw = _own.draw = torch.Generator(device="cpu")
-    return draw.manual_seed(seed_for(device, generator))
+_captured = itertools.count(1)
 
 
 def device_of(value):
-    """The first CUDA device among an operator's results."""
+    """The first CUDA device among tensors."""
     if isinstance(value, torch.Tensor):
         return value.device if value.is_cuda else None
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, dict):
+        value = value.values()
+    if isinstance(value, (list, tuple)) or hasattr(value, "__iter__") and not isinstance(value, str):
         return next((d for d in map(device_of, value) if d is not None), None)
     return None
 
 
-def call(plan, args, kwargs, device):
-    index = plan.parameters.index(plan.generator) if plan.generator else -1
-    given = args[index] if 0 <= index < len(args) else kwargs.get(plan.generator)
-    draw = generator_for(device, given)
-    if plan.generator:
-        if 0 <= index < len(args):
-            args[index] = draw
-        else:
-            kwargs[plan.generator] = draw
-        return plan.cpu(*args, **kwargs)
-    # Without a parameter for it the operator draws from the default one.
-    default = torch.default_generator
-    before = default.get_state()
-    default.set_state(draw.get_state())
+def cuda_generator(args, kwargs):
+    """The one that an operator draws from; None when it draws from none."""
+    for given in (*args, *kwargs.values()):
+        if isinstance(given, torch.Generator):
+            return given if given.device.type == "cuda" else None
+    device = device_of(args) or device_of(kwargs)
+    return None if device is None else torch.cuda.default_generators[device.index]
+
+
+def position(generator):
+    """(device, seed, offset), made of what the real kernels use."""
     try:
-        return plan.cpu(*args, **kwargs)
-    finally:
-        default.set_state(before)
+        seed, offset = (int(word) for word in generator.get_state().view(torch.int64)[-2:])
+    except RuntimeError:  # not while a graph is captured
+        seed, offset = generator.initial_seed(), next(_captured) << 40
+    return generator.device.index, seed & 0xFFFFFFFFFFFFFFFF, offset
+
+
+def seed_at(place):
+    _, seed, offset = place
+    return (seed + offset * 0x9E3779B97F4A7C15) & 0x7FFFFFFFFFFFFFFF
+
+
+def generator_at(place):
+    """This thread's CPU generator, as it is there; and how many draws that is after the seed, MIRRORED when unknown."""
+    draw = getattr(_own, "draw", None)
+    if draw is None:
+        draw = _own.draw = torch.Generator(device="cpu")
+    state, draws = _states.get(place, (None, 0))
+    if state is not None:
+        draw.set_state(state)
+        return draw, draws
+    if place[2] == 0:
+        draw.manual_seed(place[1])
+        return draw, 0
+    return draw.manual_seed(seed_at(place)), MIRRORED
+
+
+def drawn(generator, draw, draws):
+    """Remembers where the CPU generator is now that the CUDA one is further."""
+    if draws >= MIRRORED:
+        return
+    if len(_states) >= LARGEST_CACHE:
+        _states.clear()
+    _states[position(generator)] = draw.get_state(), draws + 1

@@ -4,22 +4,29 @@ import warnings
 
 import torch
 
-from . import compute, numbers
+from . import compute, exceptions, numbers
 
+KEYS = ("CUDA", "SparseCUDA", "SparseCsrCUDA")
 # Metadata, memory itself, or reading one element: the real kernel is already true.
 LEFT_ALONE = {
     "aten::_local_scalar_dense", "aten::record_stream", "aten::resize_", "aten::set_", "aten::set_.source_Storage",
     "aten::set_.source_Storage_storage_offset", "aten::set_.source_Tensor", "aten::is_pinned", "aten::_pin_memory", "aten::is_set_to",
-    "aten::empty.memory_format", "aten::empty_strided", "aten::_efficientzerotensor", "aten::_fused_sdp_choice", "aten::_nested_tensor_size",
+    "aten::empty.memory_format", "aten::empty_strided", "aten::_efficientzerotensor", "aten::_fused_sdp_choice",
     "aten::_cudnn_init_dropout_state", "aten::_use_cudnn_ctc_loss", "aten::_use_cudnn_ctc_loss.Tensor", "aten::_debug_has_internal_overlap",
+    # of sparse tensors
+    "aten::_sparse_coo_tensor_with_dims", "aten::_sparse_coo_tensor_with_dims_and_tensors", "aten::_coalesced_", "aten::copy_sparse_to_sparse_",
+    "aten::_sparse_compressed_tensor_with_dims", "aten::empty_like", "aten::resize_as_sparse_", "aten::sparse_resize_",
+    "aten::sparse_resize_and_clear_", "aten::clone", "aten::_to_copy", "aten::zero_",
 }  # fmt: skip
+# ... of which these are computed for dense tensors.
+NOT_LEFT_ALONE = {("aten::zero_", "CUDA")}
 # Communication is real: gloo's copies and sums happen in host memory.
 NAMESPACES_LEFT_ALONE = {"c10d", "symm_mem", "_c10d_functional", "prims", "profiler", "debugprims", "inductor"}
-# Registered for all backends at once, but they launch kernels of their own.
-FOR_ALL_BACKENDS = ("aten::copy_", "aten::_assert_async", "aten::_assert_async.msg", "aten::convolution_backward")
+# Registered for all backends at once, but they launch kernels of their own or choose an algorithm by backend.
+FOR_ALL_BACKENDS = ("aten::copy_", "aten::_assert_async", "aten::_assert_async.msg", "aten::convolution", "aten::convolution_backward")
 
 installed = 0
-_keep = []  # a registration lasts as long as its library object
+_libraries = {}  # a registration lasts as long as its library object
 
 
 def overload(name):
@@ -28,43 +35,42 @@ def overload(name):
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload_name or "default")
 
 
-def is_view(schema):
-    return any(a.alias_info is not None and not a.alias_info.is_write for a in schema.arguments)
-
-
-def wanted(name):
-    return name not in LEFT_ALONE and name.partition("::")[0] not in NAMESPACES_LEFT_ALONE
+def left_alone(name, key, schema):
+    if name in LEFT_ALONE and (name, key) not in NOT_LEFT_ALONE or name.partition("::")[0] in NAMESPACES_LEFT_ALONE:
+        return True
+    if any(a.alias_info is not None and not a.alias_info.is_write for a in schema.arguments):  # a view
+        return True
+    # Questions about a sparse tensor's form.
+    return key != "CUDA" and all(str(r.type) in ("int", "bool") for r in schema.returns)
 
 
 def install(wrap, not_computed):
     compute.not_computed = not_computed
-    names = [n for n in torch._C._dispatch_get_registrations_for_dispatch_key("CUDA") if wanted(n)]
-    names += [n for n in FOR_ALL_BACKENDS if n not in names and torch._C._dispatch_has_computed_kernel_for_dispatch_key(n, "CUDA")]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that registered kernels are overridden is the point
-        for name in names:
-            replace(name, "CUDA", wrap)
+        for key in KEYS:
+            for name in torch._C._dispatch_get_registrations_for_dispatch_key(key):
+                replace(name, key, wrap)
+        registered = set(torch._C._dispatch_get_registrations_for_dispatch_key("CUDA"))
+        for name in FOR_ALL_BACKENDS:
+            if name not in registered and torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CUDA"):
+                replace(name, "CUDA", wrap)
 
 
 def replace(name, key, wrap):
     global installed
     op = overload(name)
-    if is_view(op._schema):
+    if left_alone(name, key, op._schema):
         return
     plan = compute.Plan(name, op)
     real = torch.library.get_kernel(name, key).call_boxed
-    namespace, _, rest = name.partition("::")
-    library = _library(namespace)
+    if name in exceptions.INSTEAD:
+        real = exceptions.INSTEAD[name](op, real)
     # From 1: the first argument is the set of dispatch keys.
     tensors = tuple(i for i, a in enumerate(op._schema.arguments, 1) if str(a.type) in ("Tensor", "Optional[Tensor]"))
-    library.impl(rest, key, wrap(real, plan.compute, plan.second_chance, tensors, numbers.wrapped, compute.Pending), True)
-    installed += 1
-
-
-_libraries = {}
-
-
-def _library(namespace):
+    kernel = wrap(real, plan.compute, plan.second_chance, plan.before, tensors, numbers.wrapped, compute.Pending)
+    namespace, _, rest = name.partition("::")
     if namespace not in _libraries:
         _libraries[namespace] = torch._C._dispatch_library("IMPL", namespace, "", __file__, 0)
-    return _libraries[namespace]
+    _libraries[namespace].impl(rest, key, kernel, True)
+    installed += 1

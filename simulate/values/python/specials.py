@@ -1,12 +1,12 @@
 """Operators that only CUDA has, as the same mathematics on the CPU: one function for each, by name in SPECIALS.
 
-A function gets the operator's arguments with CUDA tensors as their CPU aliases, and `real`: the CUDA kernel's own results. It returns
-the results on the CPU, None for those of which the real one is already right.
+A function gets the operator's arguments with CUDA tensors as their CPU aliases, and a compute.Context: the CUDA kernel's own results and
+the random numbers. It returns the results on the CPU, None for those of which the real one is already right.
 """
 
 import torch
 
-from . import memory, randomness
+from . import memory
 
 SPECIALS = {}
 
@@ -84,15 +84,13 @@ def attention_backward(grad, query, key, value, bias, dropout_p, is_causal, scal
     return grad_query, grad_key, grad_value, grad_scores
 
 
-def drawn_seed(dropout_p, device, places):
-    """A seed for dropout, left for the backward in the first of the real results that holds random state."""
+def drawn_seed(context, dropout_p, place):
+    """A seed for dropout, left for the backward in the real result that holds random state."""
     if not dropout_p:
         return 0
-    seed = randomness.seed_for(device)
-    for place in places:
-        if isinstance(place, torch.Tensor) and place.numel():
-            on_cpu(place).view(-1)[:1].view(torch.int64).fill_(seed) if place.element_size() == 8 else None
-            break
+    seed = context.seed()
+    if place.numel() and place.element_size() == 8:
+        on_cpu(place).view(-1)[:1].view(torch.int64).fill_(seed)
     return seed
 
 
@@ -114,79 +112,79 @@ def sum_to(gradient, shape):
 
 
 @special("_scaled_dot_product_efficient_attention")
-def efficient(real, query, key, value, bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, *, scale=None):
-    seed = drawn_seed(dropout_p, real[0].device, real[2:3])
+def efficient(context, query, key, value, bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, *, scale=None):
+    seed = drawn_seed(context, dropout_p, context.real[2])
     out, log_sum = attention(query, key, value, bias, dropout_p, is_causal, scale, seed)
-    return out, padded(log_sum, real[1]), None, None
+    return out, padded(log_sum, context.real[1]), None, None
 
 
 @special("_scaled_dot_product_efficient_attention_backward")
-def efficient_backward(real, grad, query, key, value, bias, out, log_sum, seed, offset, dropout_p, wanted, is_causal=False, *, scale=None):
+def efficient_backward(context, grad, query, key, value, bias, out, log_sum, seed, offset, dropout_p, wanted, is_causal=False, *, scale=None):
     *grads, scores = attention_backward(grad, query, key, value, bias, dropout_p, is_causal, scale, left_seed(seed))
     grads.append(sum_to(scores, bias.shape) if bias is not None and wanted[3] else None)
     return tuple(g if w else None for g, w in zip(grads, wanted))
 
 
 @special("_scaled_dot_product_flash_attention")
-def flash(real, query, key, value, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, scale=None):
-    seed = drawn_seed(dropout_p, real[0].device, real[6:7])
+def flash(context, query, key, value, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, scale=None):
+    seed = drawn_seed(context, dropout_p, context.real[6])
     out, log_sum = attention(query, key, value, None, dropout_p, is_causal, scale, seed)
-    return out, padded(log_sum, real[1]), *[None] * (len(real) - 2)
+    return out, padded(log_sum, context.real[1]), *[None] * (len(context.real) - 2)
 
 
 @special("_scaled_dot_product_flash_attention_backward")
 def flash_backward(
-    real, grad, query, key, value, out, log_sum, starts_q, starts_k, max_q, max_k, dropout_p, is_causal, seed, offset, *, scale=None
+    context, grad, query, key, value, out, log_sum, starts_q, starts_k, max_q, max_k, dropout_p, is_causal, seed, offset, *, scale=None
 ):
     return attention_backward(grad, query, key, value, None, dropout_p, is_causal, scale, left_seed(seed))[:3]
 
 
 @special("_efficient_attention_forward")
 def efficient_forward(
-    real, query, key, value, bias, starts_q, starts_k, max_q, max_k, dropout_p, mask_type, compute_log_sumexp=False, *, scale=None,
+    context, query, key, value, bias, starts_q, starts_k, max_q, max_k, dropout_p, mask_type, compute_log_sumexp=False, *, scale=None,
     seqlen_k=None, window_size=None,
 ):  # fmt: skip
     if starts_q is not None or seqlen_k is not None or window_size is not None or mask_type == 2:
         raise NotImplementedError("sequences of different lengths, windows, or masks from the end")
-    seed = drawn_seed(dropout_p, real[0].device, real[2:3])
+    seed = drawn_seed(context, dropout_p, context.real[2])
     query, key, value = (t.transpose(1, 2) for t in (query, key, value))
     out, log_sum = attention(query, key, value, bias, dropout_p, mask_type == 1, scale, seed)
-    return out.transpose(1, 2), padded(log_sum, real[1]), *[None] * (len(real) - 2)
+    return out.transpose(1, 2), padded(log_sum, context.real[1]), *[None] * (len(context.real) - 2)
 
 
 @special("_flash_attention_forward")
 def flash_forward(
-    real, query, key, value, starts_q, starts_k, max_q, max_k, dropout_p, is_causal, return_debug_mask, *, scale=None, window_size_left=None,
+    context, query, key, value, starts_q, starts_k, max_q, max_k, dropout_p, is_causal, return_debug_mask, *, scale=None, window_size_left=None,
     window_size_right=None, seqused_k=None, alibi_slopes=None, **others,
 ):  # fmt: skip
     plain = window_size_left in (None, -1) and window_size_right in (None, -1)
     if starts_q is not None or not plain or seqused_k is not None or alibi_slopes is not None:
         raise NotImplementedError("sequences of different lengths, windows, or slopes")
-    seed = drawn_seed(dropout_p, real[0].device, real[2:3])
+    seed = drawn_seed(context, dropout_p, context.real[2])
     query, key, value = (t.transpose(1, 2) for t in (query, key, value))
     out, log_sum = attention(query, key, value, None, dropout_p, is_causal, scale, seed)
-    return out.transpose(1, 2), padded(log_sum, real[1]), *[None] * (len(real) - 2)
+    return out.transpose(1, 2), padded(log_sum, context.real[1]), *[None] * (len(context.real) - 2)
 
 
 # -- dropout
 
 
 @special("native_dropout")
-def native_dropout(real, input, p, train):
+def native_dropout(context, input, p, train):
     if train is False:
         return input, torch.ones_like(input, dtype=torch.bool)
-    mask = torch.empty(input.shape, device="cpu").bernoulli_(1 - p, generator=randomness.generator_for(real[0].device)).bool()
-    return input * mask * (1 / (1 - p) if p < 1 else 0.0), mask
+    mask = torch.empty_like(input).bernoulli_(1 - p, generator=context.draw())
+    return input * (mask / (1 - p) if p < 1 else mask), mask.bool()
 
 
 @special("_fused_dropout")
-def fused_dropout(real, input, p, generator=None):
-    mask = torch.empty(input.shape, device="cpu").bernoulli_(p, generator=randomness.generator_for(real[0].device, generator))
+def fused_dropout(context, input, p, generator=None):
+    mask = torch.empty(input.shape, device="cpu").bernoulli_(p, generator=context.draw())
     return input * mask / p, mask.to(torch.uint8)
 
 
 @special("_masked_scale")
-def masked_scale(real, input, mask, scale):
+def masked_scale(context, input, mask, scale):
     return up(input) * mask * scale
 
 
@@ -200,7 +198,7 @@ def with_biases(gates, biases):
 
 
 @special("_thnn_fused_lstm_cell")
-def lstm_cell(real, input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
+def lstm_cell(context, input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
     gates = with_biases(up(input_gates) + up(hidden_gates), (input_bias, hidden_bias)).chunk(4, 1)
     i, f, o = (gates[n].sigmoid() for n in (0, 1, 3))
     g = gates[2].tanh()
@@ -209,7 +207,7 @@ def lstm_cell(real, input_gates, hidden_gates, cx, input_bias=None, hidden_bias=
 
 
 @special("_thnn_fused_lstm_cell_backward_impl")
-def lstm_cell_backward(real, grad_hy, grad_cy, cx, cy, workspace, has_bias):
+def lstm_cell_backward(context, grad_hy, grad_cy, cx, cy, workspace, has_bias):
     i, f, g, o = up(workspace).chunk(4, 1)
     squashed = up(cy).tanh()
     grad_hy = torch.zeros_like(squashed) if grad_hy is None else up(grad_hy)
@@ -219,7 +217,7 @@ def lstm_cell_backward(real, grad_hy, grad_cy, cx, cy, workspace, has_bias):
 
 
 @special("_thnn_fused_gru_cell")
-def gru_cell(real, input_gates, hidden_gates, hx, input_bias=None, hidden_bias=None):
+def gru_cell(context, input_gates, hidden_gates, hx, input_bias=None, hidden_bias=None):
     ir, ii, new = with_biases(up(input_gates), (input_bias,)).chunk(3, 1)
     hr, hi, hn = with_biases(up(hidden_gates), (hidden_bias,)).chunk(3, 1)
     r, z = (ir + hr).sigmoid(), (ii + hi).sigmoid()
@@ -229,7 +227,7 @@ def gru_cell(real, input_gates, hidden_gates, hx, input_bias=None, hidden_bias=N
 
 
 @special("_thnn_fused_gru_cell_backward")
-def gru_cell_backward(real, grad, workspace, has_bias):
+def gru_cell_backward(context, grad, workspace, has_bias):
     r, z, n, hx, hn = up(workspace).chunk(5, 1)
     grad = up(grad)
     grad_z = grad * (hx - n) * (1 - z) * z
@@ -243,12 +241,12 @@ def gru_cell_backward(real, grad, workspace, has_bias):
 
 
 @special("mm.dtype", "bmm.dtype", "mm.dtype_out", "bmm.dtype_out")
-def product(real, left, right, out_dtype, *, out=None):
+def product(context, left, right, out_dtype, *, out=None):
     return (up(left) @ up(right)).to(out_dtype)
 
 
 @special("addmm.dtype", "baddbmm.dtype", "addmm.dtype_out", "baddbmm.dtype_out")
-def add_product(real, added, left, right, out_dtype, *, beta=1, alpha=1, out=None):
+def add_product(context, added, left, right, out_dtype, *, beta=1, alpha=1, out=None):
     return (alpha * (up(left) @ up(right)) + (beta * up(added) if beta else 0)).to(out_dtype)
 
 
@@ -264,13 +262,13 @@ def all_but_channel(input):
 
 
 @special("batch_norm_stats")
-def batch_norm_stats(real, input, eps):
+def batch_norm_stats(context, input, eps):
     variance, mean = torch.var_mean(up(input), all_but_channel(input), correction=0)
     return mean, (variance + eps).rsqrt()
 
 
 @special("batch_norm_elemt", "batch_norm_elemt.out")
-def batch_norm_elemt(real, input, weight, bias, mean, invstd, eps, *, out=None):
+def batch_norm_elemt(context, input, weight, bias, mean, invstd, eps, *, out=None):
     result = (up(input) - by_channel(mean, input)) * by_channel(invstd, input)
     if weight is not None:
         result = result * by_channel(weight, input)
@@ -278,7 +276,7 @@ def batch_norm_elemt(real, input, weight, bias, mean, invstd, eps, *, out=None):
 
 
 @special("batch_norm_gather_stats_with_counts")
-def gather_stats(real, input, mean, invstd, running_mean, running_var, momentum, eps, counts):
+def gather_stats(context, input, mean, invstd, running_mean, running_var, momentum, eps, counts):
     counts = counts.to(mean.dtype).unsqueeze(1)
     total = counts.sum()
     overall = (mean * counts).sum(0) / total
@@ -292,12 +290,12 @@ def gather_stats(real, input, mean, invstd, running_mean, running_var, momentum,
 
 
 @special("batch_norm_gather_stats")
-def gather_stats_of_equal(real, input, mean, invstd, running_mean, running_var, momentum, eps, count):
-    return gather_stats(real, input, mean, invstd, running_mean, running_var, momentum, eps, torch.full((mean.size(0),), float(count)))
+def gather_stats_of_equal(context, input, mean, invstd, running_mean, running_var, momentum, eps, count):
+    return gather_stats(context, input, mean, invstd, running_mean, running_var, momentum, eps, torch.full((mean.size(0),), float(count)))
 
 
 @special("batch_norm_backward_reduce")
-def batch_norm_backward_reduce(real, grad, input, mean, invstd, weight, input_g, weight_g, bias_g):
+def batch_norm_backward_reduce(context, grad, input, mean, invstd, weight, input_g, weight_g, bias_g):
     dims, grad, away = all_but_channel(input), up(grad), up(input) - by_channel(mean, input)
     sum_dy, sum_dy_away = grad.sum(dims), (grad * away).sum(dims)
     return (
@@ -306,7 +304,7 @@ def batch_norm_backward_reduce(real, grad, input, mean, invstd, weight, input_g,
 
 
 @special("batch_norm_backward_elemt")
-def batch_norm_backward_elemt(real, grad, input, mean, invstd, weight, sum_dy, sum_dy_away, count):
+def batch_norm_backward_elemt(context, grad, input, mean, invstd, weight, sum_dy, sum_dy_away, count):
     total = count.sum()
     factor = by_channel(invstd * (1 if weight is None else up(weight)), input)
     away = (up(input) - by_channel(mean, input)) * by_channel(invstd * invstd * sum_dy_away / total, input)
@@ -314,13 +312,13 @@ def batch_norm_backward_elemt(real, grad, input, mean, invstd, weight, sum_dy, s
 
 
 @special("_fused_rms_norm_backward")
-def rms_norm_backward(real, grad, input, normalized_shape, rstd, weight, wanted):
+def rms_norm_backward(context, grad, input, normalized_shape, rstd, weight, wanted):
     dims = list(range(input.dim() - len(normalized_shape), input.dim()))
     grad, input, rstd = up(grad), up(input), up(rstd).reshape(*input.shape[: dims[0]], *[1] * len(dims))
     normal = input * rstd
     scaled = grad if weight is None else grad * up(weight)
     grad_input = rstd * (scaled - normal * (scaled * normal).mean(dims, keepdim=True))
-    grad_weight = (grad * normal).sum(list(range(dims[0]))) if weight is not None and wanted[1] else None
+    grad_weight = (grad * normal).sum_to_size(normalized_shape) if weight is not None and wanted[1] else None
     return grad_input if wanted[0] else None, grad_weight
 
 
@@ -328,10 +326,10 @@ def rms_norm_backward(real, grad, input, normalized_shape, rstd, weight, wanted)
 
 
 @special("_conv_depthwise2d", "_conv_depthwise2d.out")
-def conv_depthwise2d(real, input, weight, kernel_size, bias, stride, padding, dilation, *, out=None):
+def conv_depthwise2d(context, input, weight, kernel_size, bias, stride, padding, dilation, *, out=None):
     return torch.conv2d(input, weight, bias, stride, padding, dilation, input.size(1))
 
 
 @special("conv_depthwise3d")
-def conv_depthwise3d(real, input, weight, kernel_size, bias, stride, padding, dilation):
+def conv_depthwise3d(context, input, weight, kernel_size, bias, stride, padding, dilation):
     return torch.conv3d(input, weight, bias, stride, padding, dilation, input.size(1))

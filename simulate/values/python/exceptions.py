@@ -1,0 +1,58 @@
+"""Operators that the general way does not fit, by name; each row says why."""
+
+import torch
+
+from .numbers import wrapped
+
+# Their CUDA kernels look at values that other operators computed, and refuse some: those nested operators are computed, too.
+NESTED_TOO = {
+    "aten::linalg_eig", "aten::linalg_eig.out", "aten::linalg_eigvals", "aten::linalg_eigvals.out", "aten::_linalg_eigvals",
+    "aten::segment_reduce", "aten::_segment_reduce_backward", "aten::normal.Tensor_Tensor", "aten::normal.Tensor_Tensor_out",
+    "aten::normal.float_Tensor", "aten::normal.float_Tensor_out", "aten::isin.Tensor_Tensor", "aten::isin.Tensor_Tensor_out",
+    "aten::isin.Scalar_Tensor", "aten::isin.Tensor_Scalar", "aten::_assert_async", "aten::_assert_async.msg",
+}  # fmt: skip
+
+# Their CUDA kernels assert about what they themselves have written.
+MAY_FAIL = {"aten::mode", "aten::mode.values"}
+
+
+def has_masks(args, kwargs):
+    """Whether some index is a mask, whose places the CUDA kernel looks for with nested operators."""
+    indices = args[2] if len(args) > 2 else kwargs.get("indices", ())
+    return any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices)
+
+
+# The same, but for some arguments only; they write to an argument, which is put back before computing.
+NESTED_TOO_WHEN = {"aten::_index_put_impl_": has_masks}
+
+
+def _pow(op, real):
+    return lambda keys, base, exponent: torch.ops.aten.pow.Tensor_Tensor._op(wrapped(base), exponent)
+
+
+def _pow_out(op, real):
+    return lambda keys, base, exponent, out: torch.ops.aten.pow.Tensor_Tensor_out._op(wrapped(base), exponent, out=out)
+
+
+def _in_sequence(position):
+    def make(op, real):
+        tensor_op = getattr(op._overloadpacket, "Tensor")._op
+
+        def call(keys, *args, **kwargs):
+            args = list(args)
+            sequence = args[1 - position]
+            args[position] = torch.full((), args[position], dtype=sequence.dtype, device=sequence.device)
+            return tensor_op(*args, **kwargs)
+
+        return call
+
+    return make
+
+
+# Their real kernels make a number a tensor on the device, marked as a number, which PyTorch cannot hand to Python.
+INSTEAD = {
+    "aten::pow.Scalar": _pow,
+    "aten::pow.Scalar_out": _pow_out,
+    "aten::searchsorted.Scalar": _in_sequence(1),
+    "aten::bucketize.Scalar": _in_sequence(0),
+}
