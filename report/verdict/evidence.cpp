@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "report/wording.h"
+
 namespace devtrace::report::causes {
 namespace {
 
@@ -29,7 +31,7 @@ Event read_event(const Json& operand, const char* key) {
 
 Operand read_operand(const Json& record) {
   Operand operand;
-  operand.name = string(record, "name").empty() ? "a tensor" : std::string(string(record, "name"));
+  operand.name = name_of(record);
   operand.role = string(record, "role");
   operand.device = string(record, "device");
   operand.dtype = string(record, "dtype");
@@ -119,6 +121,21 @@ bool Evidence::made_inside_model(const Operand& operand) const {
     if (from_outside == depth ? !here.same_line(there) : !here.same_function(there)) return false;
   }
   return calls_modules(made[made.size() - depth - 1]);
+}
+
+bool Evidence::made_before_call(const Operand& operand) const {
+  const Event* placed = operand.placed();
+  if (!placed || placed->stack.empty() || stack.empty()) return false;
+  const Stack& made = placed->stack;
+  const size_t depth =
+      stack.size() - innermost_project(stack).value_or(0);  // frames from the outermost to that function
+  for (size_t from_outside = 1; from_outside <= depth; ++from_outside) {
+    if (from_outside > made.size()) return true;  // made by one of its callers
+    const Frame& here = stack[stack.size() - from_outside];
+    const Frame& there = made[made.size() - from_outside];
+    if (from_outside == depth ? !here.same_function(there) : !here.same_line(there)) return true;
+  }
+  return false;
 }
 
 bool Evidence::made_by_a_module(const Operand& operand) {

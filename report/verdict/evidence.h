@@ -36,7 +36,7 @@ struct Event {
 };
 
 struct Operand {
-  std::string name;  // best name; "a tensor" when there is none
+  std::string name;  // best name; "the result of …" or "a tensor" when there is none
   std::string_view role, device, dtype, module_path, module_class, root_class, hook;
   bool odd = false;
   bool is_parameter = false;
@@ -91,6 +91,9 @@ struct Evidence {
   // Was the tensor made after that call began, by the model itself? Both stacks must show it; "no" when either is
   // unknown.
   bool made_inside_model(const Operand& operand) const;
+  // Was the tensor there before the innermost function of the user's that is running was called? "No" where the stacks
+  // do not show it: also for what an earlier round of a loop around that call made.
+  bool made_before_call(const Operand& operand) const;
   // Was it made by any module's forward, in this call or an earlier one?
   static bool made_by_a_module(const Operand& operand);
   // … and by this very frame's function, while it was running.

@@ -17,6 +17,17 @@ bool older(const Operand& it, const Operand& other) {
   return it.created.time && other.created.time && *it.created.time < *other.created.time;
 }
 
+// Says no more than the stacks and the times do.
+std::string sentence(const Operand& kept, const Operand& fresh, bool before) {
+  if (before)
+    return fmt::format("{} was kept from before this call and meets {}, which is on another device.", with_place(kept),
+                       with_place(fresh));
+  if (older(kept, fresh))
+    return fmt::format("{} is older than {}, which is on another device.", with_place(kept), with_place(fresh));
+  return fmt::format("{}, by its name a state that is kept, meets {}, which is on another device.", with_place(kept),
+                     with_place(fresh));
+}
+
 }  // namespace
 
 std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
@@ -32,12 +43,12 @@ std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   const Operand& kept = *pair.it;
   const Operand& fresh = *pair.other;
 
-  // A name alone is a hint; that it is the older one, or lies off the GPU, says that it was kept from before.
+  // A name alone is a hint. That it was there before the call says that it is a state; that it is the older one of two
+  // caches, that caches of several steps or layers meet; of a plain variable it says little.
+  const bool before = evidence.made_before_call(kept);
   const bool seen = older(kept, fresh) || (kept.on_cpu() && !fresh.on_cpu());
-  Cause cause{"cached-state-elsewhere", seen ? Confidence::high : Confidence::medium,
-              fmt::format("{} was kept from before and meets {}, which was computed on another device.",
-                          with_place(kept), with_place(fresh)),
-              std::nullopt};
+  Cause cause{"cached-state-elsewhere", seen && (before || both) ? Confidence::high : Confidence::medium,
+              sentence(kept, fresh, before), std::nullopt};
   const bool to_cpu = fresh.on_cpu();
   cause.fix = to_cpu ? move_where_named(evidence, fresh, kept) : move_where_named(evidence, kept, fresh);
   return cause;

@@ -28,6 +28,9 @@ TEST_P(Verdict, IsAsExpected) {
                                                                    << data.at("about") << "\n"
                                                                    << cause.dump(1);
   }
+  if (expect.contains("because")) {
+    EXPECT_EQ(cause.at("because"), expect.at("because"));
+  }
   EXPECT_FALSE(cause.at("because").get<std::string>().empty());
 }
 
