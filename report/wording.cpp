@@ -75,7 +75,9 @@ std::string headline(const Json& finding) {
 
 std::string name_of(const Json& operand) {
   const auto name = string(operand, "name");
-  return name.empty() ? "a tensor" : std::string(name);
+  if (!name.empty()) return std::string(name);
+  const auto expression = string(operand, "expression");
+  return expression.empty() ? "a tensor" : fmt::format("the result of {}", expression);
 }
 
 std::string who_is_where(const Json& finding) {

@@ -19,7 +19,7 @@ std::string who_is_where(const Json& finding);
 // on cuda:0, …".
 std::string summary(const Json& process, const Json& finding);
 
-// The operand's name, or "a tensor" when it has none.
+// The operand's name; without one "the result of b.neg()" where the text that made it is known, else "a tensor".
 std::string name_of(const Json& operand);
 
 // "parameter of Embedding in BertModel", "argument", …; empty when nothing is known.

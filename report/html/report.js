@@ -105,7 +105,7 @@ function time(seconds) {
 
 const headline = (finding) => string(object(finding.shown).headline) || `${string(finding.operation) || "an operation"} mixed devices`;
 const summary = (finding) => string(object(finding.shown).summary) || headline(finding);
-const nameOf = (operand) => string(operand.name) || "a tensor";
+const nameOf = (operand) => string(operand.name) || (string(operand.expression) ? `the result of ${string(operand.expression)}` : "a tensor");
 
 function hue(device) {
   const index = /^cuda:(\d+)$/.exec(device);

@@ -261,6 +261,12 @@ def test_temporaries_have_no_invented_names(expressions, source):
         assert ("name" in one) == ("dtype" in one) == (one.get("role", "temporary") != "temporary")
 
 
+def test_the_report_says_what_made_a_temporary(rehearse):
+    outcome = refused(rehearse, "left + right.neg()")
+    assert "    the result of right.neg()  cuda:1" in outcome.err
+    assert outcome.err.splitlines()[-1].startswith("RuntimeError") and "left on cuda:0, the result of right.neg() on cuda:1" in outcome.err
+
+
 def test_an_object_that_hangs_from_itself(rehearse):
     finding = refused(
         rehearse,
