@@ -9,11 +9,16 @@ import os
 
 
 def install(wrap, not_computed, within):
-    """wrap(real, compute, second_chance): a kernel; not_computed(name, reason): for the list at exit; within(f): f() with copies held."""
-    from . import graphs, registration
+    """wrap: a kernel, see bring_in.cpp; not_computed(name, reason): for the list at exit; within(f): f() with copies held."""
+    import torch
+
+    from . import communication, graphs, registration
 
     registration.install(wrap, not_computed)
     graphs.install(within)
+    communication.install()
+    # TorchScript's fuser would write kernels of its own, which nobody computes; without it the same operators run one by one.
+    torch._C._jit_override_can_fuse_on_gpu(False)
     if os.environ.get("DEVTRACE_SIM_VERBOSE") == "1":
         import sys
 

@@ -28,7 +28,7 @@ class Context:
 
     def __init__(self, real, state):
         self.real = real
-        _, self.generator, self.place, self.written = state or (None, None, None, None)
+        _, self.generator, self.place, self.written, self.replaced = state or (None,) * 5
         self.used = None
 
     def draw(self):
@@ -49,11 +49,13 @@ def reason(error):
 class Plan:
     """How one operator is computed; made once."""
 
-    def __init__(self, name, op):
+    def __init__(self, name, op, key):
         self.name = name
         schema = op._schema
         self.special = SPECIALS.get(name)
-        self.cpu = op._op if torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU") else None
+        on_cpu = (key.replace("CUDA", "CPU"), "CPU")
+        has = torch._C._dispatch_has_computed_kernel_for_dispatch_key
+        self.cpu = op._op if any(has(name, k) for k in on_cpu) else None
         self.places = {a.name: i for i, a in enumerate(schema.arguments, 1)}
         self.outs = [a.name for a in schema.arguments if a.is_out]
         self.writes = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
@@ -65,13 +67,15 @@ class Plan:
         self.nested_too_when = exceptions.NESTED_TOO_WHEN.get(name)
         grows = torch.Tag.dynamic_output_shape in op.tags or name in exceptions.MAY_FAIL
         self.second_chance = self.without_real if grows and not self.writes else None
-        self.before = self.look if self.random or self.nested_too or self.nested_too_when else None
+        # A sparse argument that is written to may get other indices from the real kernel.
+        self.replaces = [n for n in self.writes if n not in self.outs] if key != "CUDA" else []
+        self.before = self.look if self.random or self.nested_too or self.nested_too_when or self.replaces else None
 
     # -- before the real kernel
 
     def look(self, args, kwargs):
-        """(whether nested operators are computed, generator, its position, [(argument's alias, its values)])."""
-        generator = place = written = None
+        """(whether nested operators are computed, generator, its position, [(argument's alias, its values)], {place: sparse argument})."""
+        generator = place = written = replaced = None
         if self.random:
             generator = randomness.cuda_generator(args[1:], kwargs or {})
             place = randomness.position(generator) if generator is not None else None
@@ -79,7 +83,10 @@ class Plan:
         if self.nested_too_when and self.nested_too_when(args, kwargs or {}):
             nested_too = True
             written = [(a, a.clone()) for a in (memory.alias(args[self.places[n]]) for n in self.writes)]
-        return nested_too, generator, place, written
+        if self.replaces:
+            given = {self.places[n]: args[self.places[n]] for n in self.replaces if self.places[n] < len(args)}
+            replaced = {i: sparse.copy(a) for i, a in given.items() if isinstance(a, Tensor) and a.layout is not STRIDED}
+        return nested_too, generator, place, written, replaced
 
     # -- arguments
 
@@ -107,6 +114,8 @@ class Plan:
         return value
 
     def call(self, context, args, kwargs, narrow=None):
+        if context.replaced:
+            args = [context.replaced.get(i, a) for i, a in enumerate(args)]
         args = [self.convert(a, narrow) for a in args[1:]]
         kwargs = {k: self.convert(v, narrow) for k, v in kwargs.items() if k != "pin_memory"} if kwargs else {}
         if context.place is not None:
@@ -202,8 +211,7 @@ class Plan:
         """An argument that the operator wrote to has its value already, but for operators written by hand and sparse ones."""
         if result.layout is not STRIDED:
             if value.layout is not STRIDED:
-                torch.ops.aten.copy_sparse_to_sparse_.default._op(result, sparse.on_device(value, result.device))
-                result._coalesced_(value.is_coalesced())
+                sparse.overwrite(result, value)
         elif self.special and self.outs:
             memory.alias(result).copy_(value)
 

@@ -7,7 +7,7 @@ from .numbers import wrapped
 # Their CUDA kernels look at values that other operators computed, and refuse some: those nested operators are computed, too.
 NESTED_TOO = {
     "aten::linalg_eig", "aten::linalg_eig.out", "aten::linalg_eigvals", "aten::linalg_eigvals.out", "aten::_linalg_eigvals",
-    "aten::segment_reduce", "aten::_segment_reduce_backward", "aten::normal.Tensor_Tensor", "aten::normal.Tensor_Tensor_out",
+    "aten::segment_reduce", "aten::linalg_matrix_exp", "aten::_segment_reduce_backward", "aten::normal.Tensor_Tensor", "aten::normal.Tensor_Tensor_out",
     "aten::normal.float_Tensor", "aten::normal.float_Tensor_out", "aten::isin.Tensor_Tensor", "aten::isin.Tensor_Tensor_out",
     "aten::isin.Scalar_Tensor", "aten::isin.Tensor_Scalar", "aten::_assert_async", "aten::_assert_async.msg",
 }  # fmt: skip

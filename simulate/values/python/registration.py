@@ -62,7 +62,7 @@ def replace(name, key, wrap):
     op = overload(name)
     if left_alone(name, key, op._schema):
         return
-    plan = compute.Plan(name, op)
+    plan = compute.Plan(name, op, key)
     real = torch.library.get_kernel(name, key).call_boxed
     if name in exceptions.INSTEAD:
         real = exceptions.INSTEAD[name](op, real)

@@ -49,8 +49,22 @@ def kept(shape, dropout_p, seed):
     return torch.empty(shape, device="cpu").bernoulli_(1 - dropout_p, generator=draw) / (1 - dropout_p)
 
 
+CPU_FLASH = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu", None)
+CPU_FLASH_BACKWARD = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu_backward", None)
+
+
+def fits_cpu_kernel(query, key, value, bias, dropout_p):
+    """Whether PyTorch's own CPU attention takes it: what the same program would use there."""
+    same_width = query.size(-1) == key.size(-1) == value.size(-1) and query.size(-3) == key.size(-3) == value.size(-3)
+    mask = bias is None or (bias.dim() == 4 and bias.dtype in (query.dtype, torch.bool))
+    empty = 0 in (query.numel(), key.numel(), value.numel())
+    return CPU_FLASH is not None and not dropout_p and same_width and mask and not empty and query.dim() == 4
+
+
 def attention(query, key, value, bias, dropout_p, is_causal, scale, seed):
     """softmax(q·kᵀ·scale + bias)·v and the logarithm of the softmax's denominator; [batch, head, length, width]."""
+    if fits_cpu_kernel(query, key, value, bias, dropout_p) and not (is_causal and bias is not None):
+        return CPU_FLASH.default._op(query, key, value, 0.0, is_causal, attn_mask=bias, scale=scale)[:2]
     if key.size(-3) != query.size(-3):
         key, value = (t.repeat_interleave(query.size(-3) // t.size(-3), -3) for t in (key, value))
     scores, _ = scores_of(query, key, bias, is_causal, scale)
@@ -82,6 +96,11 @@ def attention_backward(grad, query, key, value, bias, dropout_p, is_causal, scal
     if groups != 1:
         grad_key, grad_value = (t.unflatten(-3, (own_key.size(-3), groups)).sum(-3) for t in (grad_key, grad_value))
     return grad_query, grad_key, grad_value, grad_scores
+
+
+def cpu_backward(grad, query, key, value, bias, out, log_sum, is_causal, scale):
+    log_sum = log_sum[..., : query.size(-2)].contiguous()
+    return CPU_FLASH_BACKWARD.default._op(grad, query, key, value, out, log_sum, 0.0, is_causal, attn_mask=bias, scale=scale)
 
 
 def drawn_seed(context, dropout_p, place):
@@ -120,6 +139,8 @@ def efficient(context, query, key, value, bias, compute_log_sumexp, dropout_p=0.
 
 @special("_scaled_dot_product_efficient_attention_backward")
 def efficient_backward(context, grad, query, key, value, bias, out, log_sum, seed, offset, dropout_p, wanted, is_causal=False, *, scale=None):
+    if not wanted[3] and fits_cpu_kernel(query, key, value, bias, dropout_p) and not (is_causal and bias is not None):
+        return *cpu_backward(grad, query, key, value, bias, out, log_sum, is_causal, scale), None
     *grads, scores = attention_backward(grad, query, key, value, bias, dropout_p, is_causal, scale, left_seed(seed))
     grads.append(sum_to(scores, bias.shape) if bias is not None and wanted[3] else None)
     return tuple(g if w else None for g, w in zip(grads, wanted))
@@ -136,6 +157,8 @@ def flash(context, query, key, value, dropout_p=0.0, is_causal=False, return_deb
 def flash_backward(
     context, grad, query, key, value, out, log_sum, starts_q, starts_k, max_q, max_k, dropout_p, is_causal, seed, offset, *, scale=None
 ):
+    if fits_cpu_kernel(query, key, value, None, dropout_p):
+        return cpu_backward(grad, query, key, value, None, out, log_sum, is_causal, scale)
     return attention_backward(grad, query, key, value, None, dropout_p, is_causal, scale, left_seed(seed))[:3]
 
 
