@@ -1,61 +1,31 @@
 #include "tracker/evidence/python_api.h"
 
-#include <dlfcn.h>
-#include <link.h>
+#include <atomic>
+#include <memory>
+#include <type_traits>
 
-#include <cstring>
+#include "tracker/stacks/python_api.h"
 
 namespace devtrace::python {
 namespace {
 
-// A libpython that an embedding program opened RTLD_LOCAL is not in the global scope: then every loaded object is
-// asked.
-void* library_with_python() {
-  if (::dlsym(RTLD_DEFAULT, "PyGILState_Ensure")) return RTLD_DEFAULT;
-  void* found = nullptr;
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* out) {
-        if (!info->dlpi_name || !std::strstr(info->dlpi_name, "libpython")) return 0;
-        void* handle = ::dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
-        if (handle && ::dlsym(handle, "PyGILState_Ensure")) *static_cast<void**>(out) = handle;
-        return *static_cast<void**>(out) != nullptr ? 1 : 0;
-      },
-      &found);
-  return found;
-}
-
-template <class Function>
-void look_up(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-}
-
-const Api* find_api() {
-  void* library = library_with_python();
-  if (!library && !::dlsym(RTLD_DEFAULT, "PyGILState_Ensure")) return nullptr;
-  auto* api = new Api;
+// Nothing where there is no Python yet, or one without all of it.
+std::unique_ptr<const Api> find_api() {
+  const auto symbols = stacks::python_symbols();
+  if (!symbols) return nullptr;
+  auto api = std::make_unique<Api>();
+  const auto look_up = [&](const char* name, auto& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbols->find(name));
+    return function != nullptr;
+  };
   bool complete = true;
-#define API(type, name, parameters)   \
-  look_up(library, #name, api->name); \
-  complete = complete && api->name;
+#define API(type, name, parameters) complete = look_up(#name, api->name) && complete;
 #include "tracker/evidence/python_api.inc"
 #undef API
-  look_up(library, "PyGC_Disable", api->PyGC_Disable);
-  look_up(library, "PyGC_Enable", api->PyGC_Enable);
-  if (complete) return api;
-  delete api;
-  return nullptr;
-}
-
-bool finalizing() {
-  using Function = int (*)();
-  // Renamed in 3.13.
-  static const Function function = [] {
-    Function found = nullptr;
-    look_up(RTLD_DEFAULT, "Py_IsFinalizing", found);
-    if (!found) look_up(RTLD_DEFAULT, "_Py_IsFinalizing", found);
-    return found;
-  }();
-  return function && function();
+  look_up("PyGC_Disable", api->PyGC_Disable);
+  look_up("PyGC_Enable", api->PyGC_Enable);
+  look_up("Py_IsFinalizing", api->Py_IsFinalizing) || look_up("_Py_IsFinalizing", api->Py_IsFinalizing);
+  return complete && api->Py_IsInitialized() ? std::move(api) : nullptr;
 }
 
 constexpr unsigned long kListSubclass = 1UL << 25;
@@ -66,9 +36,17 @@ constexpr unsigned long kDictSubclass = 1UL << 29;
 }  // namespace
 
 const Api* api() {
-  static const Api* const found = find_api();
+  // Kept once a Python has begun: a program may start it long after its first error. Never freed: other threads use it.
+  static constinit std::atomic<const Api*> known{nullptr};
+  const Api* api = known.load(std::memory_order_acquire);
+  if (!api) {
+    auto found = find_api();
+    if (!found) return nullptr;
+    if (known.compare_exchange_strong(api, found.get(), std::memory_order_acq_rel)) api = found.release();
+  }
   // PyGILState_Ensure on a finalizing interpreter never returns.
-  return found && found->Py_IsInitialized() && !finalizing() ? found : nullptr;
+  const bool finalizing = api->Py_IsFinalizing && api->Py_IsFinalizing();
+  return api->Py_IsInitialized() && !finalizing ? api : nullptr;
 }
 
 Gil::Gil(const Api& api) : api_(api), state_(api.PyGILState_Ensure()) {

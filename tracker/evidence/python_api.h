@@ -18,6 +18,7 @@ struct Api {
   // Not in every version.
   int (*PyGC_Disable)() = nullptr;  // 3.10
   int (*PyGC_Enable)() = nullptr;
+  int (*Py_IsFinalizing)() = nullptr;  // 3.13; _Py_IsFinalizing before
 };
 
 // nullptr when the process has no usable Python (none, not initialised, or finalizing).

@@ -2,8 +2,6 @@
 
 #include <link.h>
 
-#include "tracker/stacks/dynamic_symbols.h"
-
 namespace devtrace::stacks {
 namespace {
 
@@ -46,10 +44,9 @@ void take_variables(const DynamicSymbols& symbols, PythonApi& api) {
 }
 
 struct Search {
-  PythonApi functions = {};
-  PythonApi variables = {};
-  bool any = false;
+  std::optional<DynamicSymbols> python;
   bool initialized = false;
+  PythonApi variables = {};
 };
 
 int look_into(dl_phdr_info* object, size_t, void* argument) {
@@ -59,9 +56,14 @@ int look_into(dl_phdr_info* object, size_t, void* argument) {
   PythonApi functions = {};
   if (search.initialized || !take_functions(symbols, functions)) return 0;
   search.initialized = functions.is_initialized() != 0;
-  if (!search.any || search.initialized) search.functions = functions;
-  search.any = true;
+  if (!search.python || search.initialized) search.python = symbols;
   return 0;
+}
+
+Search search_objects() {
+  Search search;
+  dl_iterate_phdr(look_into, &search);
+  return search;
 }
 
 }  // namespace
@@ -77,16 +79,20 @@ unsigned long long loaded_objects() {
   return adds;
 }
 
+std::optional<DynamicSymbols> python_symbols() {
+  return search_objects().python;
+}
+
 bool find_python(PythonApi& api) {
-  Search search;
-  dl_iterate_phdr(look_into, &search);
-  api = search.functions;
+  const Search search = search_objects();
+  api = {};
+  if (search.python) take_functions(*search.python, api);
   api.code_type = search.variables.code_type;
   api.str_type = search.variables.str_type;
   api.bytes_type = search.variables.bytes_type;
   api.runtime = search.variables.runtime;
   api.complete = api.complete && api.code_type != nullptr && api.str_type != nullptr && api.bytes_type != nullptr;
-  return search.any;
+  return search.python.has_value();
 }
 
 }  // namespace devtrace::stacks

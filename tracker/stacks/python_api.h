@@ -3,6 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+
+#include "tracker/stacks/dynamic_symbols.h"
 
 namespace devtrace::stacks {
 
@@ -37,8 +40,11 @@ struct PythonApi {
 // Number of objects that were ever loaded into this process: while it stays, no new Python can have appeared.
 unsigned long long loaded_objects();
 
-// Fills `api` from the first loaded object that has all of it and holds an initialised Python; otherwise from the first
-// that has all of it. False when there is none. Takes only the loader's short list lock; never calls malloc.
+// The first loaded object that exports an initialised Python, otherwise the first that exports one; nothing when there
+// is none. Takes only the loader's short list lock; never calls malloc.
+std::optional<DynamicSymbols> python_symbols();
+
+// Fills `api` from that object. False when there is none.
 bool find_python(PythonApi& api);
 
 }  // namespace devtrace::stacks

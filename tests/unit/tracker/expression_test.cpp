@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/unit/tracker/stacks_embedded_python.h"
 
@@ -98,25 +96,8 @@ std::string faults(const std::string& path) {
 TEST(Expression, WhatAnOperationWasGivenInEveryPython) {
   const std::vector<std::string> pythons = devtrace::testing::libpythons();
   if (pythons.empty()) GTEST_SKIP() << "no libpython here";
-  for (const std::string& path : pythons) {
-    int ends[2];
-    ASSERT_EQ(pipe(ends), 0);
-    const pid_t child = fork();
-    if (child == 0) {
-      const std::string found = faults(path);
-      (void)!write(ends[1], found.data(), found.size());
-      _exit(0);
-    }
-    close(ends[1]);
-    std::string found;
-    char buffer[4096];
-    for (ssize_t size; (size = read(ends[0], buffer, sizeof buffer)) > 0;) found.append(buffer, size);
-    close(ends[0]);
-    int status = 0;
-    waitpid(child, &status, 0);
-    EXPECT_TRUE(WIFEXITED(status)) << path;
-    EXPECT_EQ(found, "") << path;
-  }
+  for (const std::string& path : pythons)
+    EXPECT_EQ(devtrace::testing::in_a_child([&] { return faults(path); }), "") << path;
 }
 
 TEST(Expression, PathsReadAsPythonWritesThem) {

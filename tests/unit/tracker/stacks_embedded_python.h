@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 #include <glob.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string>
@@ -32,6 +34,27 @@ inline std::vector<std::string> libpythons() {
   }
   globfree(&paths);
   return found;
+}
+
+// What `story` tells in a process of its own: one starts without Python, and starts it, once only.
+template <class Story>
+std::string in_a_child(const Story& story) {
+  int ends[2];
+  if (pipe(ends) != 0) return "no pipe";
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string told = story();
+    const ssize_t written = write(ends[1], told.data(), told.size());
+    _exit(written == static_cast<ssize_t>(told.size()) ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string told;
+  char buffer[4096];
+  for (ssize_t size; (size = read(ends[0], buffer, sizeof buffer)) > 0;) told.append(buffer, static_cast<size_t>(size));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? told : told + " and ended badly";
 }
 
 struct MethodDef {  // PyMethodDef
