@@ -87,7 +87,10 @@ CUresult launch_kernel(CUfunction handle, const Shape& s, CUstream stream_handle
   Operation operation;
   TRY(make_kernel(handle, s, parameters, extra, &operation));
   if (stream->capture || !is_idle(stream) || extra) keep_arguments(&operation);
-  return submit(stream, std::move(operation));
+  TRY(submit(stream, std::move(operation)));
+  if (!settings().launch_blocking || stream->capture) return CUDA_SUCCESS;
+  synchronize(stream);
+  return static_cast<CUresult>(context->sticky.load());
 }
 
 }  // namespace devtrace::sim

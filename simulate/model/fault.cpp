@@ -4,7 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "simulate/model/arena.h"
 #include "simulate/model/device.h"
@@ -51,11 +54,24 @@ bool is_read(const KernelFacts& facts, size_t offset) {
   return false;
 }
 
-bool illegal_parameter(CUcontext context, const KernelFacts& facts, const Parameter& p, const void* value) {
+// For whoever has to find out why: error 700 itself names nothing.
+void say(CUcontext context, const Function& f, size_t offset, uintptr_t word) {
+  const char* verbose = std::getenv("DEVTRACE_SIM_VERBOSE");
+  if (!verbose || std::strcmp(verbose, "1") != 0) return;
+  const int owner = owner_of(word);
+  std::fprintf(stderr, "devtrace: illegal address 0x%llx (%s%s) at byte %zu of the parameters of %s on device %d\n",
+               static_cast<unsigned long long>(word), owner < 0 ? "the host's" : "of device ",
+               owner < 0 ? "" : std::to_string(owner).c_str(), offset, f.name.c_str(), context->device);
+}
+
+bool illegal_parameter(CUcontext context, const Function& f, const Parameter& p, const void* value) {
   for (size_t at = 0; at + sizeof(uintptr_t) <= p.size; at += sizeof(uintptr_t)) {
     uintptr_t word;
     std::memcpy(&word, static_cast<const char*>(value) + at, sizeof word);
-    if (illegal_word(context, word, p.size == sizeof word) && is_read(facts, p.offset + at)) return true;
+    if (illegal_word(context, word, p.size == sizeof word) && is_read(*f.facts, p.offset + at)) {
+      say(context, f, p.offset + at, word);
+      return true;
+    }
   }
   return false;
 }
@@ -66,7 +82,7 @@ bool illegal_address(CUcontext context, const Function& f, void* const* argument
   if (!arguments || !f.facts || !f.facts->parameters_known) return false;
   const std::vector<Parameter>& parameters = f.facts->parameters;
   for (size_t i = 0; i < parameters.size(); ++i)
-    if (arguments[i] && illegal_parameter(context, *f.facts, parameters[i], arguments[i])) return true;
+    if (arguments[i] && illegal_parameter(context, f, parameters[i], arguments[i])) return true;
   return false;
 }
 
@@ -74,7 +90,7 @@ bool illegal_address(CUcontext context, const Function& f, const Arguments& argu
   if (!f.facts || !f.facts->parameters_known) return false;
   for (const Parameter& p : f.facts->parameters)
     if (p.offset + p.size <= arguments.values.size() &&
-        illegal_parameter(context, *f.facts, p, arguments.values.data() + p.offset))
+        illegal_parameter(context, f, p, arguments.values.data() + p.offset))
       return true;
   return false;
 }

@@ -33,6 +33,20 @@ void tidy(std::vector<Bytes>* ranges) {
   *ranges = std::move(joined);
 }
 
+void subtract(std::vector<Bytes>* from, const std::vector<Bytes>& what) {
+  std::vector<Bytes> left;
+  auto next = what.begin();
+  for (Bytes r : *from) {
+    while (next != what.end() && next->end <= r.begin) ++next;
+    for (auto cut = next; cut != what.end() && cut->begin < r.end; ++cut) {
+      if (r.begin < cut->begin) left.push_back({r.begin, cut->begin});
+      r.begin = std::min(cut->end, r.end);
+    }
+    if (r.begin < r.end) left.push_back(r);
+  }
+  *from = std::move(left);
+}
+
 ImageState read_image(const void* data, int architecture, Image* image) {
   if (!data) return ImageState::unknown;
   auto* bytes = static_cast<const uint8_t*>(data);

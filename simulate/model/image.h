@@ -21,8 +21,8 @@ struct Bytes {
 struct KernelFacts {
   std::vector<Parameter> parameters;
   bool parameters_known = false;
-  // What the kernel's code reads of its parameters at fixed places: sorted, disjoint. A value that is passed and never
-  // read (an empty function object, a reference nobody follows) may be anything.
+  // What the kernel's code reads of its parameters at fixed places and may use as an address: sorted, disjoint. A value
+  // that is passed and never read (an empty function object, a reference nobody follows) may be anything.
   std::vector<Bytes> reads;
   int registers = 32;
   int static_shared = 0, constant = 0, local = 0;  // bytes

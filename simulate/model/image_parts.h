@@ -14,6 +14,8 @@ bool read_cubin(const uint8_t* data, size_t size, Image* image);
 
 // Sorts ranges and joins those that touch.
 void tidy(std::vector<Bytes>* ranges);
+// Takes tidy ranges out of tidy ones.
+void subtract(std::vector<Bytes>* from, const std::vector<Bytes>& what);
 
 // PTX text that ends with a zero or after `size` bytes.
 bool is_ptx(const char* text);

@@ -124,6 +124,8 @@ Settings read() {
   if (const char* v = std::getenv("DEVTRACE_SIM_MEMORY")) read_memory(s, v);
   if (const char* v = std::getenv("DEVTRACE_SIM_PEER")) read_peers(s, v);
   read_visible(s, std::getenv("CUDA_VISIBLE_DEVICES"));
+  const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+  s.launch_blocking = blocking && !std::strcmp(blocking, "1");
   return s;
 }
 

@@ -17,6 +17,7 @@ struct Settings {
   uint32_t peers[kMaxDevices] = {};  // bit j of peers[i]: physical device i can reach j
   int visible[kMaxDevices] = {};     // physical index of each visible device, by CUDA_VISIBLE_DEVICES
   int visible_count = 0;
+  bool launch_blocking = false;  // CUDA_LAUNCH_BLOCKING: a launch waits, and returns the kernel's own error
 };
 
 // Read once, at the first use of CUDA. A bad value is one line on stderr, and the default stands.
