@@ -261,6 +261,25 @@ def test_temporaries_have_no_invented_names(expressions, source):
         assert ("name" in one) == ("dtype" in one) == (one.get("role", "temporary") != "temporary")
 
 
+WITHOUT_COLUMNS = {  # a line with one operation, or with one whose operands do mix devices
+    "return a.add(other=b)": ["a cuda:0", "b cuda:1"],
+    "return a < b": ["a cuda:0", "b cuda:1"],
+    "return a[elsewhere]": ["a cuda:0", "elsewhere cuda:1"],
+    "return (c := a.neg()) + b": ["c cuda:0", "b cuda:1"],
+    "a[index] = b": ["a cuda:0", "index cuda:0", "b cuda:1"],
+    "return a * 2 + b.neg()": [],
+}
+
+
+def test_before_python_3_11_no_columns_are_told(tmp_path):
+    snippets = {str(number): START + F.replace("{}", source) for number, source in enumerate(OPERANDS)}
+    outcome = start_snippets(snippets, tmp_path, options="text=0", env={"PYTHONNODEBUGRANGES": "1"})[0]
+    for number, source in enumerate(OPERANDS):
+        found = [told(one) for one in findings_of(outcome, str(number))[0].get("operands", [])]
+        assert {one for one in found if one[0] != " "} <= {*OPERANDS[source]}, source
+        assert found == WITHOUT_COLUMNS.get(source, found), source
+
+
 def test_the_report_says_what_made_a_temporary(rehearse):
     outcome = refused(rehearse, "left + right.neg()")
     assert "    the result of right.neg()  cuda:1" in outcome.err

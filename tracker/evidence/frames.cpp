@@ -91,8 +91,8 @@ std::vector<Frame> frames(const Api& api, size_t most, const SourceReader& sourc
     const Source& source = sources.file(frame.file);
     frame.region = source.closed(frame.region);
     frame.source = source.lines(frame.region);
-    frame.expression = source.text(frame.region);
     frame.exact = frame.region.column >= 0;
+    frame.expression = frame.exact ? source.text(frame.region) : frame.source;
     frame.cut = ends_with(source.before(frame.region), '.');
     if (is_assigned(source.after(frame.region))) frame.statement = source.lines({frame.region.line, 0, -1, -1});
     found.push_back(std::move(frame));

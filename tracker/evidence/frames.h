@@ -16,7 +16,7 @@ struct Frame {
   std::string function;
   Region region;           // of the call that is under way; line 0 when unknown
   std::string source;      // its whole lines
-  std::string expression;  // its own text; that of its lines where `exact` is false
+  std::string expression;  // its own text; `source` where `exact` is false
   std::string statement;   // of an assignment whose target the expression is
   bool exact = false;      // the interpreter told the call's columns
   bool cut = false;        // the expression is a method's call without what it is called on
