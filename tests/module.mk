@@ -5,7 +5,7 @@
 .PHONY: unit-test e2e
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Which tests of tests/e2e to run: make e2e TESTS="tests/e2e/test_fork.py -k loader"
-TESTS ?= tests/e2e tests/conformance
+TESTS ?= tests/e2e tests/conformance tests/rehearsal
 
 test: all $(UNIT_TEST_BINARIES)
 	@$(MAKE) --no-print-directory unit-test
@@ -33,3 +33,8 @@ format: | setup-native
 	clang-format -i $(FORMATTED)
 format-check: | setup-native
 	clang-format --dry-run -Werror $(FORMATTED)
+
+# Values of a rehearsal on PyTorch's whole operator database, and the page about them; minutes, so `make test` runs a sample of it.
+.PHONY: rehearsal-values
+rehearsal-values: all
+	$(PYTHON) tests/rehearsal/run.py --build $(BUILD) --json $(BUILD)/rehearsal-values.json --markdown docs/rehearsal.md

@@ -15,7 +15,7 @@ namespace {
 struct RehearseOptions : ProgramOptions {
   int gpus = 2, cuda = 0;
   std::string part, memory, peer;
-  bool no_values = false, no_trace = false;
+  bool no_values = false, no_trace = false, eager = false;
 };
 
 std::string known_part(std::string& part) {
@@ -67,6 +67,9 @@ Launch plan(const CLI::App& app, const AfterDashes& after_dashes, const Rehearse
   set("DEVTRACE_SIM_MEMORY", options.memory);
   set("DEVTRACE_SIM_PEER", options.peer);
   if (options.no_values) set("DEVTRACE_SIM_VALUES", "0");
+  if (options.eager) set("TORCHDYNAMO_DISABLE", "1");
+  // Triton looks for libcuda.so.1 where the linker does, and would link against a real one.
+  set("TRITON_LIBCUDA_PATH", simulated.folder.string());
   return what;
 }
 
@@ -92,14 +95,17 @@ Action declare_rehearse(CLI::App& app) {
       ->type_name("MAJOR")
       ->check(CLI::IsMember({12, 13}));
   app.add_flag("--no-values", options->no_values,
-               "only record kernels; results are left as they are (so far no build computes values: this says it for "
-               "later ones)");
+               "only record kernels; results are left as they lie in memory (for measuring costs)");
+  app.add_flag("--eager", options->eager,
+               "switch torch.compile off: the kernels that it generates are recorded but not computed");
   app.add_flag("--no-trace", options->no_trace, "simulated devices without libdevtrace.so: no finding is made");
   options->declare(app);
   app.footer(
       "Simulated CUDA libraries stand under the installed PyTorch, so PyTorch's own device checks run, on a machine "
       "without a GPU. Devices, memory,\n"
-      "copies and checks are real; kernels are recorded and not run. A GPU that the machine has is not used.\n"
+      "copies and checks are real, kernels are recorded, and the results of PyTorch's operators are computed on the "
+      "CPU. What\n"
+      "could not be computed is listed at exit. A GPU that the machine has is not used.\n"
       "\n"
       "Exit status and environment: as for 'devtrace run'.");
   return [options, &app](const AfterDashes& after_dashes) { return launch(plan(app, after_dashes, *options)); };

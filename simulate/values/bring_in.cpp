@@ -314,10 +314,11 @@ Method g_functions[] = {
     {"within", within, kVarargs | kKeywords, nullptr},
 };
 
+// Beside this library.
 std::string package_folder() {
   Dl_info own;
   if (!dladdr(reinterpret_cast<void*>(&package_folder), &own) || !own.dli_fname) return {};
-  std::string path = own.dli_fname;
+  const std::string path = own.dli_fname;
   return path.substr(0, path.rfind('/') + 1) + "python/devtrace_values";
 }
 

@@ -1,0 +1,362 @@
+"""Parts of PyTorch that reach the operators in ways of their own, each on cuda:0 and on the CPU: prints one JSON line a check.
+
+{"check": NAME, "fault": null or what differs}. Run under `devtrace rehearse --gpus 2` by test_values.py.
+"""
+
+import copy
+import gc
+import json
+import sys
+import threading
+import traceback
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+CHECKS = {}
+
+
+def check(function):
+    CHECKS[function.__name__] = function
+    return function
+
+
+def same(have, want, **tolerance):
+    torch.testing.assert_close(have.detach().cpu(), want.detach().cpu(), **tolerance)
+
+
+def both(function, *tensors, **tolerance):
+    """function's results on both devices are equal, and so are the gradients of its sum."""
+    ends = []
+    for device in ("cpu", "cuda:0"):
+        given = [t.detach().clone().to(device).requires_grad_(t.is_floating_point()) for t in tensors]
+        out = function(*given)
+        wanted = [t for t in given if t.requires_grad]
+        grads = torch.autograd.grad(out.sum(), wanted, allow_unused=True) if out.requires_grad else []
+        ends.append([out, *[g for g in grads if g is not None]])
+    for want, have in zip(*ends):
+        same(have, want, **tolerance)
+
+
+def module_both(module, *inputs, **tolerance):
+    """The same module and weights on both devices: outputs, weights' gradients, buffers."""
+    on_gpu = copy.deepcopy(module).to("cuda:0")
+    want, have = module(*inputs), on_gpu(*[i.to("cuda:0") for i in inputs])
+    want, have = (o[0] if isinstance(o, tuple) else o for o in (want, have))
+    same(have, want, **tolerance)
+    want.pow(2).sum().backward()
+    have.pow(2).sum().backward()
+    for (name, w), (_, h) in zip(module.named_parameters(), on_gpu.named_parameters()):
+        same(h.grad, w.grad, **tolerance)
+    for (name, w), (_, h) in zip(module.named_buffers(), on_gpu.named_buffers()):
+        same(h, w, **tolerance)
+
+
+X = torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
+
+
+@check
+def threads():
+    gpu, results = X.cuda(), {}
+
+    def work(i):
+        results[i] = (gpu * i).softmax(-1).sum(0)
+
+    started = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+    for i in range(4):
+        same(results[i], (X * i).softmax(-1).sum(0))
+
+
+@check
+def custom_function_and_hooks():
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.exp()
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return grad * x.exp() * 2
+
+    def function(x):
+        out = Twice.apply(x)
+        out.register_hook(lambda grad: grad * 3)
+        return out
+
+    both(function, X)
+
+
+@check
+def modes_of_autograd():
+    gpu = X.cuda()
+    for mode in (torch.inference_mode, torch.no_grad):
+        with mode():
+            same((gpu @ gpu.T + 1).relu() * 2, (X @ X.T + 1).relu() * 2)
+
+
+@check
+def numbers_do_not_promote():
+    small = torch.tensor(3, dtype=torch.int8, device="cuda")
+    assert (small * 2).dtype == torch.int8 and int(small * 2) == 6
+    assert (small + 1.5).dtype == torch.float32 and float(small + 1.5) == 4.5
+    assert (2 ** small).item() == 8
+    half = torch.tensor(1.0, dtype=torch.float16, device="cuda")
+    assert (half * 2.5).dtype == torch.float16 and float(half * 2.5) == 2.5
+    assert float(half * -0.0) == 0.0 and str(float(half * -0.0)) == "-0.0" and str(float(half * 0.0)) == "0.0"
+
+
+@check
+def torchscript():
+    @torch.jit.script
+    def scripted(x):
+        out = x * 2 + 1
+        for _ in range(3):
+            out = out.tanh() @ torch.ones(out.size(1), out.size(1), device=out.device)
+        return out
+
+    for _ in range(3):  # it is optimized after the second
+        both(scripted, X)
+
+
+@check
+def data_parallel():
+    module = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    on_gpu = copy.deepcopy(module).cuda()
+    parallel = nn.DataParallel(on_gpu, [0, 1])
+    same(parallel(X.cuda()), module(X))
+    parallel(X.cuda()).sum().backward()
+    module(X).sum().backward()
+    same(on_gpu[0].weight.grad, module[0].weight.grad)
+
+
+@check
+def recurrent():
+    inputs = torch.randn(3, 7, 8)
+    for kind in (nn.LSTM, nn.GRU, nn.RNN):
+        module_both(kind(8, 5, 2, bidirectional=True, batch_first=True), inputs, atol=1e-4, rtol=1e-4)
+
+
+@check
+def convolutions():
+    layers = [nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 6, 3, groups=6), nn.MaxPool2d(2), nn.Flatten()]
+    module_both(nn.Sequential(*layers, nn.Linear(54, 2)), torch.randn(4, 3, 8, 8), atol=1e-4, rtol=1e-4)
+
+
+@check
+def transformer():
+    layer = nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, batch_first=True)
+    module_both(layer, torch.randn(2, 5, 16), atol=1e-4, rtol=1e-4)
+
+
+@check
+def narrow_types():
+    for dtype in (torch.float16, torch.bfloat16):
+        both(lambda x: (x @ x.T).relu().sum(1), X.to(dtype))
+    with torch.autocast("cuda", dtype=torch.float16):
+        same(X.cuda() @ X.cuda().T, X.half() @ X.half().T)
+
+
+@check
+def complex_numbers():
+    z = torch.randn(4, 4, dtype=torch.complex64)
+    gpu = z.cuda()
+    same(gpu.conj() @ gpu.mH, z.conj() @ z.mH)
+    same(torch.fft.fft2(gpu), torch.fft.fft2(z))
+    same(gpu.conj().imag + 1, z.conj().imag + 1)
+
+
+@check
+def writing_through_views():
+    want, have = X.clone(), X.cuda()
+    for x in (want, have):
+        x[x > 0] = 5
+        x[:, [0, 2]] += 1
+        x.cumsum_(0)
+        x.t().cumsum_(0)
+        x[1:, ::2].mul_(x[:-1, 1::2])
+        torch.add(x, 1, out=x)
+        x[torch.tensor([True, False] * 3)] = torch.arange(24.0).view(3, 8).to(x.device)
+    same(have, want)
+
+
+@check
+def sizes_that_depend_on_values():
+    gpu = X.cuda()
+    same(gpu[gpu > 0.5], X[X > 0.5])
+    same((gpu > 0).nonzero(), (X > 0).nonzero())
+    counts = torch.tensor([3, 1, 3, 2, 1, 1])
+    for have, want in zip(counts.cuda().unique(return_inverse=True, return_counts=True), counts.unique(return_inverse=True, return_counts=True)):
+        same(have, want)
+    same(torch.bincount(counts.cuda()), torch.bincount(counts))
+    same(torch.repeat_interleave(gpu, counts.cuda(), 0), torch.repeat_interleave(X, counts, 0))
+
+
+@check
+def optimizers():
+    for kind in "SGD Adam AdamW RMSprop Adagrad Adamax NAdam RAdam Rprop ASGD Adadelta LBFGS".split():
+        ends = []
+        for device in ("cpu", "cuda:0"):
+            weight = nn.Parameter(X.clone().to(device))
+            optimizer = getattr(torch.optim, kind)([weight], lr=0.05)
+
+            def closure():
+                optimizer.zero_grad()
+                loss = ((weight - 1) ** 2).sum()
+                loss.backward()
+                return loss
+
+            for _ in range(3):
+                optimizer.step(closure)
+            ends.append(weight)
+        same(ends[1], ends[0], atol=1e-4, rtol=1e-4)
+
+
+@check
+def gradient_scaling():
+    ends = []
+    for device in ("cpu", "cuda:0"):
+        weight = nn.Parameter(X.clone().to(device))
+        optimizer, scaler = torch.optim.Adam([weight], lr=0.1, fused=True), torch.amp.GradScaler(device)
+        for _ in range(3):
+            optimizer.zero_grad()
+            scaler.scale((weight**2).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        ends.append(weight)
+    same(ends[1], ends[0])
+
+
+@check
+def random_numbers_follow_the_seed():
+    def draw():
+        return [torch.rand(3, device="cuda"), torch.randn(3, device="cuda"), torch.randint(9, (3,), device="cuda"), torch.randperm(5, device="cuda")]
+
+    torch.manual_seed(3)
+    first, second = draw(), draw()
+    assert not torch.equal(first[0], second[0])
+    torch.cuda.manual_seed(3)
+    for again, before in zip(draw(), first):
+        assert torch.equal(again, before)
+    state = torch.cuda.get_rng_state()
+    one = [torch.rand(3, device="cuda") for _ in range(100)]
+    torch.cuda.set_rng_state(state)
+    assert all(torch.equal(a, torch.rand(3, device="cuda")) for a in one)
+    own = torch.Generator("cuda").manual_seed(3)
+    assert torch.equal(torch.rand(3, device="cuda", generator=own), first[0])
+    torch.manual_seed(3)
+    assert torch.equal(torch.rand(3), first[0].cpu())
+    assert abs(torch.rand(10_000, device="cuda").mean().item() - 0.5) < 0.02
+
+
+@check
+def checkpointed_dropout():
+    linear, dropout = nn.Linear(8, 8).cuda(), nn.Dropout(0.5)
+    grads = []
+    for wrapped in (False, True):
+        x = X.cuda().requires_grad_()
+        torch.manual_seed(5)
+        block = lambda x: dropout(linear(x))  # noqa: E731
+        (checkpoint(block, x, use_reentrant=False) if wrapped else block(x)).sum().backward()
+        grads.append(x.grad)
+    same(grads[1], grads[0])
+
+
+@check
+def attention_with_dropout():
+    """The backward must drop what the forward dropped: the gradient of a linear function of the values tells."""
+    q, k, v = (torch.randn(1, 2, 4, 8, device="cuda", requires_grad=True) for _ in range(3))
+    out = nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
+    (grad,) = torch.autograd.grad((out * out.detach()).sum(), v)
+    same((grad * v).sum(), (out * out).sum(), atol=1e-3, rtol=1e-3)
+
+
+@check
+def sparse_gradients():
+    ends = []
+    for device in ("cpu", "cuda:0"):
+        table = nn.Embedding(10, 3, sparse=True)
+        table.weight.data = torch.arange(30.0).view(10, 3).to(device)
+        optimizer = torch.optim.SparseAdam(table.parameters(), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            table(torch.tensor([1, 2, 1], device=device)).pow(2).sum().backward()
+            optimizer.step()
+        ends.append(table.weight)
+    same(ends[1], ends[0])
+
+
+@check
+def sparse_matrices():
+    dense = X.relu()
+    coo, csr = dense.cuda().to_sparse(), dense.cuda().to_sparse_csr()
+    other = torch.randn(8, 3)
+    same(coo.to_dense(), dense)
+    same(torch.sparse.mm(coo, other.cuda()), dense @ other)
+    same(csr @ other.cuda(), dense @ other)
+    coo.mul_(2)
+    same(coo.to_dense(), dense * 2)
+
+
+@check
+def singular_matrix_is_refused():
+    for device in ("cpu", "cuda:0"):
+        try:
+            torch.linalg.inv(torch.zeros(3, 3, device=device))
+            raise AssertionError(f"inverted on {device}")
+        except torch.linalg.LinAlgError as error:
+            assert "the input matrix is singular" in str(error)
+
+
+@check
+def solving_with_a_cpu_operand_is_refused():
+    """It crashed: getrsBatched wrote a result code a matrix to a place for one."""
+    same(torch.linalg.solve(torch.eye(3).repeat(16, 1, 1).cuda(), torch.ones(16, 3, 1).cuda()), torch.ones(16, 3, 1))
+    for a, b in (("cpu", "cuda:0"), ("cuda:0", "cpu")):
+        for function in (torch.linalg.solve, torch.linalg.solve_ex):
+            try:
+                function(torch.eye(3).repeat(16, 1, 1).to(a), torch.ones(16, 3, 1).to(b))
+                raise AssertionError("solved")
+            except RuntimeError as error:
+                assert "device" in str(error), error
+
+
+@check
+def refusals_show_no_frame_of_ours():
+    try:
+        torch.ones(3, device="cuda:0") + torch.ones(3, device="cuda:1")
+        raise AssertionError("added")
+    except RuntimeError as error:
+        assert "Expected all tensors to be on the same device" in str(error)
+        assert [frame.filename for frame in traceback.extract_tb(error.__traceback__)] == [__file__]
+
+
+@check
+def memory_is_what_the_program_uses():
+    """Computing keeps no device memory of its own."""
+    gc.collect()
+    before = torch.cuda.memory_allocated()
+    out = (X.cuda() @ X.cuda().T).softmax(-1)
+    del out
+    assert torch.cuda.memory_allocated() == before
+
+
+def main():
+    for name in sys.argv[1:] or CHECKS:
+        torch.manual_seed(0)
+        try:
+            CHECKS[name]()
+            fault = None
+        except Exception:
+            fault = traceback.format_exc()[-1500:]
+        print(json.dumps({"check": name, "fault": fault}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
