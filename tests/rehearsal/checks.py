@@ -194,6 +194,12 @@ def sizes_that_depend_on_values():
     counts = torch.tensor([3, 1, 3, 2, 1, 1])
     for have, want in zip(counts.cuda().unique(return_inverse=True, return_counts=True), counts.unique(return_inverse=True, return_counts=True)):
         same(have, want)
+    for function in (torch.nonzero, lambda x, out: torch.masked_select(x, x > 1, out=out)):
+        want = torch.empty(0, dtype=torch.int64)
+        have = torch.empty(1, dtype=torch.int64, device="cuda")
+        function(counts, out=want)
+        function(counts.cuda(), out=have)
+        same(have, want)
     same(torch.bincount(counts.cuda()), torch.bincount(counts))
     same(torch.repeat_interleave(gpu, counts.cuda(), 0), torch.repeat_interleave(X, counts, 0))
 
@@ -275,6 +281,63 @@ def attention_with_dropout():
     out = nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
     (grad,) = torch.autograd.grad((out * out.detach()).sum(), v)
     same((grad * v).sum(), (out * out).sum(), atol=1e-3, rtol=1e-3)
+
+
+@check
+def graphs():
+    x, total = torch.zeros(4, device="cuda"), torch.zeros(4, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = (x * 2).relu() + 1
+        total.add_(y)
+        before = x.clone()
+        x.zero_()
+        noise = torch.rand(4, device="cuda")
+    same(total, torch.zeros(4))  # nothing runs while it is captured
+    draws = []
+    for i in (1.0, 3.0):
+        x.fill_(i)
+        graph.replay()
+        same(y, torch.full((4,), 2 * i + 1))
+        same(before, torch.full((4,), i))
+        same(x, torch.zeros(4))
+        draws.append(noise.clone())
+    same(total, torch.full((4,), 10.0))
+    assert not torch.equal(*draws) and draws[0].std() > 0
+
+
+@check
+def graph_of_a_training_step():
+    ends = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        module = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 1))
+        module.to(device)
+        optimizer = torch.optim.Adam(module.parameters(), lr=0.01, capturable=device == "cuda")
+        x = torch.randn(16, 8).to(device)
+
+        def step():
+            optimizer.zero_grad(set_to_none=True)
+            loss = module(x).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        if device == "cuda":
+            side = torch.cuda.Stream()
+            with torch.cuda.stream(side):
+                step()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                loss = step()
+            for _ in range(4):
+                graph.replay()
+        else:
+            for _ in range(5):
+                loss = step()
+        ends.append([loss, *module.parameters()])
+    for want, have in zip(*ends):
+        same(have, want, atol=1e-4, rtol=1e-4)
 
 
 @check

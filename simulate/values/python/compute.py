@@ -2,7 +2,7 @@
 
 import torch
 
-from . import exceptions, memory, randomness, sparse
+from . import exceptions, graphs, memory, randomness, sparse
 from .specials import SPECIALS
 
 Tensor = torch.Tensor
@@ -13,6 +13,10 @@ not_computed = None  # set by registration.install
 # What the CPU computes in when it has no kernel for a type; the result is rounded.
 WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 LACKS_KERNEL = ("not implemented for", "Unsupported dtype", "not supported", "does not support", "unsupported")
+
+
+# Of one size whatever the values, and cheap enough for a copy of the result to count.
+PRODUCTS = {"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::cat"}
 
 
 class Pending(tuple):
@@ -65,11 +69,31 @@ class Plan:
         self.random = self.generator is not None or torch.Tag.nondeterministic_seeded in op.tags
         self.nested_too = name in exceptions.NESTED_TOO
         self.nested_too_when = exceptions.NESTED_TOO_WHEN.get(name)
-        grows = torch.Tag.dynamic_output_shape in op.tags or name in exceptions.MAY_FAIL
+        self.grows = torch.Tag.dynamic_output_shape in op.tags
+        grows = self.grows or name in exceptions.MAY_FAIL
         self.second_chance = self.without_real if grows and not self.writes else None
         # A sparse argument that is written to may get other indices from the real kernel.
         self.replaces = [n for n in self.writes if n not in self.outs] if key != "CUDA" else []
+        self.simple = self.cpu is not None and not self.special and len(self.written) == 1 and str(schema.returns[0].type) == "Tensor"
+        self.out = self.out_overload(op) if torch.Tag.pointwise in op.tags or name in PRODUCTS else None
         self.before = self.look if self.random or self.nested_too or self.nested_too_when or self.replaces else None
+
+    def out_overload(self, op):
+        """The same operator writing into a given tensor, called like `op` with an out= more; None when there is none."""
+        if self.writes or not self.simple:
+            return None
+        own = [(a.name, str(a.type)) for a in op._schema.arguments]
+        for name in op._overloadpacket.overloads():
+            other = getattr(op._overloadpacket, name)
+            arguments = other._schema.arguments
+            if [a.name for a in arguments if a.is_out] == ["out"] and [(a.name, str(a.type)) for a in arguments if not a.is_out] == own:
+                return other._op
+        return None
+
+    def kernels(self):
+        """(compute, second_chance, before), for wrap."""
+        plain = self.simple and self.before is None and not self.grows and self.second_chance is None
+        return (quick(self) if plain else self.compute), self.second_chance, self.before
 
     # -- before the real kernel
 
@@ -175,7 +199,12 @@ class Plan:
             return value
 
     def compute(self, result, args, kwargs, state):
+        if graphs.recording is not None and graphs.captured(self.compute, result, args, kwargs, state):
+            return result
         try:
+            if self.grows and self.outs:
+                self.fill_growing(args, kwargs)
+                return result
             value = self.value(Context(result, state), args, kwargs)
         except Unable as unable:
             not_computed(self.name, str(unable))
@@ -184,6 +213,14 @@ class Plan:
             not_computed(self.name, reason(error))
             return result
         return self.store(result, value)
+
+    def fill_growing(self, args, kwargs):
+        """out= of a size that depends on values: an alias must not be resized, so the CPU fills tensors of its own."""
+        fresh = {n: torch.empty(0, dtype=kwargs[n].dtype, device="cpu") for n in self.outs}
+        self.cpu(*(self.convert(a, None) for a in args[1:]), **{**{k: self.convert(v, None) for k, v in kwargs.items()}, **fresh})
+        for name, made in fresh.items():
+            kwargs[name].resize_(made.shape)
+            memory.alias(kwargs[name]).copy_(made)
 
     def without_real(self, error, args, kwargs, state):
         """The real kernel failed, on a size that no kernel wrote: the result as the CPU has it, on the operands' device."""
@@ -238,6 +275,42 @@ class Plan:
             return list(done) if one_list else tuple(done)
 
         return go_on()
+
+
+def quick(plan):
+    """compute() for the many operators with one dense result and nothing special about them; the general way stands behind it."""
+    alias, general, cpu, out = memory.alias, plan.compute, plan.cpu, plan.out
+    written = plan.written[0]
+
+    def converted(value):
+        if isinstance(value, Tensor):
+            return alias(value) if value.is_cuda else value
+        if isinstance(value, (list, tuple)):
+            return [converted(v) for v in value]
+        return CPU if isinstance(value, torch.device) else value
+
+    def compute(result, args, kwargs, state):
+        if graphs.recording is not None and graphs.captured(compute, result, args, kwargs, state):
+            return result
+        try:
+            call = [alias(a) if type(a) is Tensor and a.is_cuda else converted(a) for a in args[1:]]
+            named = {k: converted(v) for k, v in kwargs.items() if k != "pin_memory"} if kwargs else {}
+            if written:
+                cpu(*call, **named)
+                return result
+            place = alias(result) if result.is_cuda else result
+            if out is not None:
+                out(*call, **named, out=place)
+                return result
+            value = cpu(*call, **named)
+            if value.shape == place.shape:
+                place.copy_(value)
+                return result
+        except (RuntimeError, NotImplementedError):
+            pass
+        return general(result, args, kwargs, state)
+
+    return compute
 
 
 def keep(result, value):

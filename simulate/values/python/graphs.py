@@ -1,5 +1,72 @@
-"""CUDA graphs: what is captured is computed again at each replay."""
+"""CUDA graphs: an operator that is captured is not computed then, as on hardware, but at each replay, in the order of the capture.
+
+What is kept of it are CPU aliases, so the graph's memory is as much as on hardware. The graph's own copies and fills are held, as those
+of every operator are: they happen as part of the operators.
+"""
+
+import torch
+
+from . import memory
+
+recording = None  # the list of what is captured, while a graph is
+_within = None
+
+
+def captured(compute, result, args, kwargs, state):
+    """Keeps the call for the replays; false when the current stream is not being captured."""
+    if recording is None or not torch.cuda.is_current_stream_capturing():
+        return False
+    keywords = {k: _alias(v) for k, v in kwargs.items()} if kwargs else kwargs
+    recording.append((compute, _alias(result), tuple(_alias(a) for a in args), keywords, state))
+    return True
+
+
+def _alias(value):
+    if isinstance(value, torch.Tensor):
+        return memory.alias(value) if value.is_cuda and value.layout is torch.strided else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(_alias(v) for v in value)
+    return value
+
+
+def _moved_on(state, replays):
+    """Each replay draws other random numbers."""
+    if not state or state[2] is None:
+        return state
+    device, seed, offset = state[2]
+    return (*state[:2], (device, seed, offset + replays), *state[3:])
 
 
 def install(within):
-    pass
+    global _within
+    _within = within
+    graph = torch.cuda.CUDAGraph
+    begin, end, replay, reset = graph.capture_begin, graph.capture_end, graph.replay, graph.reset
+
+    def capture_begin(self, *args, **kwargs):
+        global recording
+        begin(self, *args, **kwargs)
+        recording = self._devtrace_operators = []
+        self._devtrace_replays = 0
+
+    def capture_end(self):
+        global recording
+        recording = None
+        return end(self)
+
+    def replay_computed(self):
+        result = replay(self)
+        self._devtrace_replays += 1
+
+        def compute_all():
+            for compute, result, args, kwargs, state in self._devtrace_operators:
+                compute(result, args, kwargs, _moved_on(state, self._devtrace_replays))
+
+        _within(compute_all)
+        return result
+
+    def reset_operators(self):
+        self._devtrace_operators = []
+        return reset(self)
+
+    graph.capture_begin, graph.capture_end, graph.replay, graph.reset = capture_begin, capture_end, replay_computed, reset_operators

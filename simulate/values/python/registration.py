@@ -68,7 +68,7 @@ def replace(name, key, wrap):
         real = exceptions.INSTEAD[name](op, real)
     # From 1: the first argument is the set of dispatch keys.
     tensors = tuple(i for i, a in enumerate(op._schema.arguments, 1) if str(a.type) in ("Tensor", "Optional[Tensor]"))
-    kernel = wrap(real, plan.compute, plan.second_chance, plan.before, tensors, numbers.wrapped, compute.Pending)
+    kernel = wrap(real, *plan.kernels(), tensors, numbers.wrapped, compute.Pending)
     namespace, _, rest = name.partition("::")
     if namespace not in _libraries:
         _libraries[namespace] = torch._C._dispatch_library("IMPL", namespace, "", __file__, 0)

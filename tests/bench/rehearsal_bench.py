@@ -1,0 +1,84 @@
+"""How much longer a rehearsed program takes than the same on the CPU: LLaMA from transformers, generating; side by side in one run.
+
+    python tests/bench/rehearsal_bench.py --build build
+
+Both run with the same number of threads and generate the same tokens; each figure is the least of several rounds, after one to warm up.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent.parent
+# hidden size, layers: small enough to be all overhead; a size at which arithmetic takes part.
+SIZES = {"tiny": (64, 4), "small": (512, 8), "medium": (1024, 8)}
+
+PROGRAM = """
+import json, os, sys, time
+began = time.perf_counter()
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+device, hidden, layers, tokens, rounds = sys.argv[1], *map(int, sys.argv[2:])
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = LlamaForCausalLM(LlamaConfig(hidden_size=hidden, intermediate_size=hidden * 3, num_hidden_layers=layers, num_attention_heads=8,
+    num_key_value_heads=8, vocab_size=8000, pad_token_id=0)).eval()
+prompt = torch.arange(1, 33)[None]
+if device == "split":  # over two devices, as accelerate does it
+    from accelerate import dispatch_model
+    places = {"model.embed_tokens": 0, "model.rotary_emb": 0, "model.norm": 1, "lm_head": 1}
+    places.update({f"model.layers.{i}": int(i >= layers // 2) for i in range(layers)})
+    model, device = dispatch_model(model, places), "cuda:0"
+else:
+    model.to(device)
+prompt = prompt.to(device)
+times = []
+for _ in range(rounds + 1):
+    start = time.perf_counter()
+    out = model.generate(prompt, max_new_tokens=tokens, min_new_tokens=tokens, do_sample=False)
+    times.append(time.perf_counter() - start)
+print(json.dumps({"seconds": min(times[1:]), "tokens": out[0].tolist()}))
+"""
+
+
+def run(prefix, device, size, options) -> dict:
+    hidden, layers = SIZES[size]
+    command = [*prefix, sys.executable, "-c", PROGRAM, device, hidden, layers, options.tokens, options.rounds]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd="/tmp", env=options.env)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> int:
+    import os
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default="build", help="folder with the devtrace command")
+    parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sizes", nargs="*", default=list(SIZES), choices=SIZES)
+    options = parser.parse_args()
+    options.env = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    devtrace = (TOP / options.build / "devtrace").resolve()
+    ways = {
+        "cuda:0, no tracing": ([devtrace, "rehearse", "--no-trace", "--"], "cuda:0"),
+        "cuda:0": ([devtrace, "rehearse", "--option", "log_path=/dev/null", "--"], "cuda:0"),
+        "two devices": ([devtrace, "rehearse", "--option", "log_path=/dev/null", "--"], "split"),
+    }
+    print(f"LLaMA, {options.tokens} tokens, one thread; ms a token, and times the CPU's")
+    for size in options.sizes:
+        cpu = run([], "cpu", size, options)
+        each = 1000 * cpu["seconds"] / options.tokens
+        print(f"{size:<8} {'cpu':<20} {each:8.2f}")
+        for way, (prefix, device) in ways.items():
+            found = run(prefix, device, size, options)
+            same = "" if found["tokens"] == cpu["tokens"] else "  OTHER TOKENS"
+            print(f"{size:<8} {way:<20} {1000 * found['seconds'] / options.tokens:8.2f} {found['seconds'] / cpu['seconds']:6.2f}x{same}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
