@@ -70,3 +70,19 @@ refused(negate)
 """
     )
     assert outcome.finding["operation"] == "jiterator::leaky", outcome.err
+
+
+REFUSED = {  # by kernels whose results have a size that only values tell
+    "an index in a list": "left[torch.zeros(3, dtype=torch.long, device='cuda:1')]",
+    "a mask without dimensions": "torch.masked_select(left, torch.tensor(True, device='cuda:1'))",
+    "a mask without dimensions, on the CPU": "torch.masked_select(left, torch.tensor(True))",
+    "another device, and then another": "torch.ops.aten._unsafe_masked_index(left, torch.ones(3, dtype=torch.bool, device='cuda:1'), [torch.zeros(3, dtype=torch.long, device='cuda:1')], 0)",
+}
+
+
+def test_a_refusal_is_raised_and_found_once(rehearse):
+    """Computing the values on the CPU, where a rehearsal does, must not take a refusal back."""
+    source = START + "".join(f"refused(lambda: {code})\n" for code in REFUSED.values())
+    outcome = rehearse(source, options="text=0:dedupe=0")
+    assert (outcome.code, outcome.out) == (0, ""), outcome.err
+    assert len(outcome.findings) == len(REFUSED), [finding["message"] for finding in outcome.findings]
