@@ -38,6 +38,11 @@ bool wants_blocks() {
 void block_given(const void* address, size_t bytes, Device device) {
   if (!address || current_thread::inside() || !options().provenance) return;
   provenance::given(number(address), bytes, device);
+  // Memory from the driver's virtual memory management (expandable segments) passes no hook of the runtime.
+  if (device.index >= 0 && !log::is_open()) {
+    const Inside inside;
+    begin_log();
+  }
 }
 
 void block_taken(const void* address) {
