@@ -3,11 +3,13 @@
 
 #include <cuda_runtime_api.h>
 
-#include "interpose/original.h"
+#include "interpose/cuda_hook.h"
 #include "tracker/current_thread.h"
 #include "tracker/events.h"
 
 using devtrace::Device;
+using devtrace::interpose::Nested;
+using devtrace::ownership::Memory;
 namespace events = devtrace::events;
 
 namespace {
@@ -21,80 +23,124 @@ Device current_device() {
   return get_device && get_device(&ordinal) == cudaSuccess ? Device::cuda(ordinal) : Device{};
 }
 
-cudaError_t told(cudaError_t result, void** pointer, size_t bytes) {
-  if (result == cudaSuccess && pointer) events::allocated(*pointer, bytes, current_device());
+// Memory out of a pool need not be the current device's.
+Device owner(const void* pointer) {
+  static const auto ask = reinterpret_cast<decltype(&cudaPointerGetAttributes)>(
+      devtrace::interpose::find_in_library("libcudart.so", "cudaPointerGetAttributes"));
+  cudaPointerAttributes attributes{};
+  return ask && ask(&attributes, pointer) == cudaSuccess && attributes.device >= 0 ? Device::cuda(attributes.device)
+                                                                                   : current_device();
+}
+
+cudaError_t told(cudaError_t result, void** pointer, size_t bytes, Memory memory = Memory::device) {
+  if (result == cudaSuccess && pointer)
+    events::allocated(*pointer, bytes, memory == Memory::device ? current_device() : Device::cpu(), memory);
   return result;
 }
 
 }  // namespace
 
-// Without an original there is no CUDA runtime in the process, and nobody who could have called.
-#define CALL_ORIGINAL(symbol, arguments) \
-  (ORIGINAL(symbol) ? ORIGINAL(symbol) arguments : cudaErrorSharedObjectSymbolNotFound)
-#define CUDA_HOOK(symbol, parameters)                       \
-  extern "C" DEVTRACE_EXPORT cudaError_t symbol parameters; \
-  extern "C" cudaError_t symbol parameters
-
-CUDA_HOOK(cudaMalloc, (void** pointer, size_t bytes)) {
-  return told(CALL_ORIGINAL(cudaMalloc, (pointer, bytes)), pointer, bytes);
+RUNTIME_HOOK(cudaMalloc, (void** pointer, size_t bytes)) {
+  const Nested nested;
+  return told(CALL_RUNTIME(cudaMalloc, (pointer, bytes)), pointer, bytes);
 }
 
-CUDA_HOOK(cudaMallocPitch, (void** pointer, size_t* pitch, size_t width, size_t height)) {
-  const cudaError_t result = CALL_ORIGINAL(cudaMallocPitch, (pointer, pitch, width, height));
+RUNTIME_HOOK(cudaMallocPitch, (void** pointer, size_t* pitch, size_t width, size_t height)) {
+  const Nested nested;
+  const cudaError_t result = CALL_RUNTIME(cudaMallocPitch, (pointer, pitch, width, height));
   return told(result, pointer, pitch ? *pitch * height : width * height);
 }
 
-#define ALLOCATE_ASYNC(symbol)                                                    \
-  CUDA_HOOK(symbol, (void** pointer, size_t bytes, cudaStream_t stream)) {        \
-    return told(CALL_ORIGINAL(symbol, (pointer, bytes, stream)), pointer, bytes); \
+RUNTIME_HOOK(cudaMalloc3D, (cudaPitchedPtr * pitched, cudaExtent extent)) {
+  const Nested nested;
+  const cudaError_t result = CALL_RUNTIME(cudaMalloc3D, (pitched, extent));
+  return pitched ? told(result, &pitched->ptr, pitched->pitch * extent.height * extent.depth) : result;
+}
+
+RUNTIME_HOOK(cudaMallocManaged, (void** pointer, size_t bytes, unsigned flags)) {
+  const Nested nested;
+  return told(CALL_RUNTIME(cudaMallocManaged, (pointer, bytes, flags)), pointer, bytes, Memory::managed);
+}
+
+RUNTIME_HOOK(cudaMallocHost, (void** pointer, size_t bytes)) {
+  const Nested nested;
+  return told(CALL_RUNTIME(cudaMallocHost, (pointer, bytes)), pointer, bytes, Memory::pinned);
+}
+
+RUNTIME_HOOK(cudaHostAlloc, (void** pointer, size_t bytes, unsigned flags)) {
+  const Nested nested;
+  return told(CALL_RUNTIME(cudaHostAlloc, (pointer, bytes, flags)), pointer, bytes, Memory::pinned);
+}
+
+RUNTIME_HOOK(cudaHostRegister, (void* pointer, size_t bytes, unsigned flags)) {
+  const Nested nested;
+  return told(CALL_RUNTIME(cudaHostRegister, (pointer, bytes, flags)), &pointer, bytes, Memory::pinned);
+}
+
+#define ALLOCATE_ASYNC(symbol)                                                   \
+  RUNTIME_HOOK(symbol, (void** pointer, size_t bytes, cudaStream_t stream)) {    \
+    const Nested nested;                                                         \
+    return told(CALL_RUNTIME(symbol, (pointer, bytes, stream)), pointer, bytes); \
   }
-#define ALLOCATE_FROM_POOL(symbol)                                                             \
-  CUDA_HOOK(symbol, (void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)) { \
-    return told(CALL_ORIGINAL(symbol, (pointer, bytes, pool, stream)), pointer, bytes);        \
-  }
-#define FREE_ASYNC(symbol)                                  \
-  CUDA_HOOK(symbol, (void* pointer, cudaStream_t stream)) { \
-    events::freed(pointer);                                 \
-    return CALL_ORIGINAL(symbol, (pointer, stream));        \
+#define ALLOCATE_FROM_POOL(symbol)                                                                \
+  RUNTIME_HOOK(symbol, (void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)) { \
+    const Nested nested;                                                                          \
+    const cudaError_t result = CALL_RUNTIME(symbol, (pointer, bytes, pool, stream));              \
+    if (result == cudaSuccess && pointer) events::allocated(*pointer, bytes, owner(*pointer));    \
+    return result;                                                                                \
   }
 ALLOCATE_ASYNC(cudaMallocAsync)
 ALLOCATE_ASYNC(cudaMallocAsync_ptsz)
 ALLOCATE_FROM_POOL(cudaMallocFromPoolAsync)
 ALLOCATE_FROM_POOL(cudaMallocFromPoolAsync_ptsz)
+
+// Before the original: afterwards another thread may already have been given the same address.
+#define FREE(symbol)                        \
+  RUNTIME_HOOK(symbol, (void* pointer)) {   \
+    const Nested nested;                    \
+    events::freed(pointer);                 \
+    return CALL_RUNTIME(symbol, (pointer)); \
+  }
+#define FREE_ASYNC(symbol)                                     \
+  RUNTIME_HOOK(symbol, (void* pointer, cudaStream_t stream)) { \
+    const Nested nested;                                       \
+    events::freed(pointer);                                    \
+    return CALL_RUNTIME(symbol, (pointer, stream));            \
+  }
+FREE(cudaFree)
+FREE(cudaFreeHost)
+FREE(cudaHostUnregister)
+FREE(cudaIpcCloseMemHandle)
 FREE_ASYNC(cudaFreeAsync)
 FREE_ASYNC(cudaFreeAsync_ptsz)
 
-// Before the original: afterwards another thread may already have been given the same address.
-CUDA_HOOK(cudaFree, (void* pointer)) {
-  events::freed(pointer);
-  return CALL_ORIGINAL(cudaFree, (pointer));
-}
-
-CUDA_HOOK(cudaSetDevice, (int device)) {
-  const cudaError_t result = CALL_ORIGINAL(cudaSetDevice, (device));
+RUNTIME_HOOK(cudaSetDevice, (int device)) {
+  const Nested nested;
+  const cudaError_t result = CALL_RUNTIME(cudaSetDevice, (device));
   if (result == cudaSuccess) events::device_changed(device);
   return result;
 }
 
-#define COPY(symbol)                                                                   \
-  CUDA_HOOK(symbol, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind)) { \
-    events::copied(to, from, bytes);                                                   \
-    return CALL_ORIGINAL(symbol, (to, from, bytes, kind));                             \
+#define COPY(symbol)                                                                      \
+  RUNTIME_HOOK(symbol, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind)) { \
+    events::copied(to, from, bytes);                                                      \
+    return CALL_RUNTIME(symbol, (to, from, bytes, kind));                                 \
   }
-#define COPY_ASYNC(symbol)                                                                                  \
-  CUDA_HOOK(symbol, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)) { \
-    events::copied(to, from, bytes);                                                                        \
-    return CALL_ORIGINAL(symbol, (to, from, bytes, kind, stream));                                          \
+#define COPY_ASYNC(symbol)                                                                                     \
+  RUNTIME_HOOK(symbol, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)) { \
+    events::copied(to, from, bytes);                                                                           \
+    return CALL_RUNTIME(symbol, (to, from, bytes, kind, stream));                                              \
   }
-#define COPY_PEER(symbol)                                                                         \
-  CUDA_HOOK(symbol, (void* to, int to_device, const void* from, int from_device, size_t bytes)) { \
-    events::copied(to, from, bytes);                                                              \
-    return CALL_ORIGINAL(symbol, (to, to_device, from, from_device, bytes));                      \
+#define COPY_PEER(symbol)                                                                            \
+  RUNTIME_HOOK(symbol, (void* to, int to_device, const void* from, int from_device, size_t bytes)) { \
+    events::copied(to, from, bytes);                                                                 \
+    return CALL_RUNTIME(symbol, (to, to_device, from, from_device, bytes));                          \
   }
-#define COPY_PEER_ASYNC(symbol)                                                                                        \
-  CUDA_HOOK(symbol, (void* to, int to_device, const void* from, int from_device, size_t bytes, cudaStream_t stream)) { \
-    events::copied(to, from, bytes);                                                                                   \
-    return CALL_ORIGINAL(symbol, (to, to_device, from, from_device, bytes, stream));                                   \
+#define COPY_PEER_ASYNC(symbol)                                                                                   \
+  RUNTIME_HOOK(symbol,                                                                                            \
+               (void* to, int to_device, const void* from, int from_device, size_t bytes, cudaStream_t stream)) { \
+    events::copied(to, from, bytes);                                                                              \
+    return CALL_RUNTIME(symbol, (to, to_device, from, from_device, bytes, stream));                               \
   }
 COPY(cudaMemcpy)
 COPY(cudaMemcpy_ptds)

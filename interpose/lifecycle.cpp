@@ -12,8 +12,10 @@
 #include "interpose/original.h"
 #include "tracker/current_thread.h"
 #include "tracker/findings.h"
+#include "tracker/kernels.h"
 #include "tracker/log.h"
 #include "tracker/options.h"
+#include "tracker/ownership.h"
 #include "tracker/process_start.h"
 #include "tracker/provenance.h"
 #include "tracker/stacks.h"
@@ -26,10 +28,12 @@ using namespace devtrace;
 // nothing.
 std::atomic<pid_t> own_pid{0};
 
-// The order of locks: findings, log, provenance, stacks. Released in the opposite one.
+// The order of locks: findings, log, ownership, kernels, provenance, stacks. Released in the opposite one.
 void before_fork() {
   findings::before_fork();
   log::before_fork();
+  ownership::before_fork();
+  kernels::before_fork();
   provenance::before_fork();
   stacks::before_fork();
 }
@@ -42,6 +46,8 @@ void after_fork(bool child) {
   }
   stacks::after_fork();
   provenance::after_fork();
+  kernels::after_fork();
+  ownership::after_fork();
   log::after_fork(child);
   findings::after_fork(child);
 }

@@ -33,7 +33,7 @@ int look_in(dl_phdr_info* info, size_t, void* data) {
   if (!name || std::strncmp(name, search.library, std::strlen(search.library)) != 0) return 0;
   void* handle = ::dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
   if (!handle) return 0;
-  search.found = ::dlsym(handle, search.symbol);
+  search.found = real_dlsym(handle, search.symbol);
   ::dlclose(handle);  // the count that RTLD_NOLOAD took; the object stays, its owner holds it
   return search.found != nullptr;
 }
@@ -53,7 +53,7 @@ void* original_address(Symbol symbol) {
   const int saved = errno;
   const Row& row = kRows[index];
   // RTLD_NEXT does not see what Python opened RTLD_LOCAL, which is all of PyTorch.
-  address = ::dlsym(RTLD_NEXT, row.symbol);
+  address = real_dlsym(RTLD_NEXT, row.symbol);
   if (!address) address = find_in_library(row.library, row.symbol);
   if (address) cache[index].store(address, std::memory_order_relaxed);
   errno = saved;

@@ -18,6 +18,9 @@ void* original_address(Symbol symbol);
 // The same for any symbol, in any loaded object whose file name begins with `library`. Not cached.
 void* find_in_library(const char* library, const char* symbol);
 
+// dlsym without our hook of it. RTLD_NEXT and RTLD_DEFAULT are seen from this library.
+void* real_dlsym(void* handle, const char* symbol);
+
 }  // namespace devtrace::interpose
 
 #define DEVTRACE_EXPORT __attribute__((visibility("default")))

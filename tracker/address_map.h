@@ -32,6 +32,10 @@ class AddressMap {
     return take(key, out, [](const Value&) { return true; });
   }
 
+  void clear() {
+    for (Shard& shard : shards_) shard.clear();
+  }
+
   void lock() {
     for (Shard& shard : shards_) shard.lock.lock();
   }
@@ -92,6 +96,12 @@ class AddressMap {
       }
       slots[hole] = Value{};
       return true;
+    }
+
+    void clear() {
+      const std::lock_guard hold(lock);
+      for (size_t i = 0; i < capacity; ++i) slots[i] = Value{};
+      used = 0;
     }
 
     size_t home(uint64_t key) const { return (hash(key) >> 20) & (capacity - 1); }

@@ -4,6 +4,7 @@
 
 #include "tracker/current_thread.h"
 #include "tracker/findings.h"
+#include "tracker/launches.h"
 #include "tracker/log.h"
 #include "tracker/options.h"
 #include "tracker/provenance.h"
@@ -38,26 +39,38 @@ bool wants_blocks() {
 void block_given(const void* address, size_t bytes, Device device) {
   if (!address || current_thread::inside() || !options().provenance) return;
   provenance::given(number(address), bytes, device);
-  // Memory from the driver's virtual memory management (expandable segments) passes no hook of the runtime.
-  if (device.index >= 0 && !log::is_open()) {
-    const Inside inside;
-    begin_log();
-  }
 }
 
 void block_taken(const void* address) {
   if (address) provenance::taken(number(address));
 }
 
-void allocated(const void* address, size_t bytes, Device device) {
+void allocated(const void* address, size_t bytes, Device device, ownership::Memory memory) {
   if (!address || current_thread::inside()) return;
   const Inside inside;
+  ownership::add({number(address), bytes, memory == ownership::Memory::device ? device : Device::cpu(), memory});
   if (options().provenance) provenance::allocated(number(address), bytes, device);
   begin_log();
 }
 
 void freed(const void* address) {
-  if (address && options().provenance) provenance::freed(number(address));
+  if (!address) return;
+  ownership::remove(number(address));
+  if (options().provenance) provenance::freed(number(address));
+}
+
+void unmapped(const void* address, size_t bytes) {
+  const uintptr_t end = number(address) + bytes;
+  for (uintptr_t start = number(address); start < end;) {
+    const auto extent = ownership::find(start);
+    freed(reinterpret_cast<const void*>(start));
+    start =
+        extent && extent->address == start ? start + extent->bytes : start + (uintptr_t{1} << ownership::kChunkBits);
+  }
+}
+
+void launched(const Launch& launch) {
+  if (options().launches && !current_thread::inside()) launches::check(launch);
 }
 
 void copied(const void* to, const void* from, size_t bytes) {

@@ -11,6 +11,8 @@
 #include <string_view>
 
 #include "tracker/device.h"
+#include "tracker/kernels.h"
+#include "tracker/ownership.h"
 
 namespace devtrace::events {
 
@@ -19,14 +21,29 @@ void block_given(const void* address, size_t bytes, Device device);
 void block_taken(const void* address);
 bool wants_blocks();  // should the allocators report at all?
 
-// Hot. The CUDA runtime or driver gave out device memory, or took it back.
-void allocated(const void* address, size_t bytes, Device device);
+// Hot. The CUDA runtime or driver gave out memory, or took it back.
+void allocated(const void* address, size_t bytes, Device device, ownership::Memory memory = ownership::Memory::device);
 void freed(const void* address);
+void unmapped(const void* address, size_t bytes);  // everything that starts in a range
+
+// Hot. A kernel is about to be launched by the calling thread, on its current device.
+struct Launch {
+  const void* function = nullptr;  // whose kernel `kernels::known` tells
+  const kernels::Kernel* kernel = nullptr;
+  // One address for each parameter; or, when null, the whole block of parameters.
+  const void* const* parameters = nullptr;
+  const void* block = nullptr;
+  size_t block_bytes = 0;
+  uint32_t grid[3] = {};
+  uint32_t block_shape[3] = {};
+  const void* stream = nullptr;
+};
+void launched(const Launch& launch);
 
 // Hot. Bytes are about to be copied between two addresses whose devices the caller need not know.
 void copied(const void* to, const void* from, size_t bytes);
 
-// Hot. The calling thread's current device was set.
+// Hot. The calling thread's current device was set; -1: to one that has to be asked for.
 void device_changed(int ordinal);
 
 // PyTorch is about to refuse an operation. Called with no lock held, before the exception exists.

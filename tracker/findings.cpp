@@ -1,11 +1,13 @@
 #include "tracker/findings.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <initializer_list>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -13,6 +15,7 @@
 #include "tracker/current_thread.h"
 #include "tracker/files.h"
 #include "tracker/finding_record.h"
+#include "tracker/launch_record.h"
 #include "tracker/log.h"
 #include "tracker/options.h"
 #include "tracker/process_start.h"
@@ -53,17 +56,16 @@ State& current() {
 
 constexpr size_t kMostCallers = 64;  // more than lie between a refusal and the Python frame that asked for it
 
-// What tells refusals apart without looking at a single tensor: who called, by which native callers (two operations on
-// one line differ in nothing else), which check, which devices. 0: cannot be told.
-uint64_t call_key(const events::Refused& refusal) {
+// What tells findings apart without looking at a single tensor: who called, by which native callers (two operations on
+// one line differ in nothing else), and what else the kind of finding adds. 0: cannot be told.
+uint64_t call_key(std::initializer_list<std::string_view> parts) {
   const stacks::StackId stack = stacks::capture_python();
   void* callers[kMostCallers];
   const size_t count = stacks::capture_native(callers, kMostCallers);
-  if (stack == 0 || count == 0) return 0;
+  if (stack == 0 && count == 0) return 0;
   std::string text = std::to_string(stack);
   text.append(reinterpret_cast<const char*>(callers), count * sizeof *callers);
-  for (std::string_view part : {refusal.message.substr(0, 2048), refusal.function, refusal.file})
-    (text += '\0') += part;
+  for (std::string_view part : parts) (text += '\0') += part;
   const uint64_t key = std::hash<std::string>{}(text);
   return key == 0 ? 1 : key;
 }
@@ -157,22 +159,35 @@ void keep(Json record, uint64_t key) {
   ::_exit(code);
 }
 
+// `record` is asked for only when the same call has not been told before.
+void report(uint64_t key, const std::function<std::optional<Json>()>& record_of) {
+  if (counted_by_call(key)) {
+    occurrences.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  std::optional<Json> record = record_of();
+  if (!record) return;
+  occurrences.fetch_add(1, std::memory_order_relaxed);
+  keep(std::move(*record), key);
+  if (options().halt_on_error) halt();
+}
+
 }  // namespace
 
 void report(const events::Refused& refusal) {
   const refusals::Likelihood likelihood =
       refusal.method.empty() ? refusals::judge(refusal.message) : refusals::Likelihood::certain;
   if (likelihood == refusals::Likelihood::none) return;
-  const uint64_t key = call_key(refusal);
-  if (counted_by_call(key)) {
-    occurrences.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
-  std::optional<Json> record = finding_record(refusal, likelihood);
-  if (!record) return;
-  occurrences.fetch_add(1, std::memory_order_relaxed);
-  keep(std::move(*record), key);
-  if (options().halt_on_error) halt();
+  report(call_key({refusal.message.substr(0, 2048), refusal.function, refusal.file}),
+         [&] { return finding_record(refusal, likelihood); });
+}
+
+void report(const MisplacedLaunch& launch) {
+  std::string pointers;
+  for (const MisplacedLaunch::Pointer& pointer : launch.pointers)
+    pointers += fmt::format("{}+{}:{} ", pointer.parameter, pointer.in_parameter, pointer.device.index);
+  report(call_key({launch.launch.kernel->name, launch.device.name(), pointers}),
+         [&]() -> std::optional<Json> { return launch_record(launch); });
 }
 
 uint64_t count() {

@@ -4,11 +4,13 @@
 #include <cstdint>
 
 #include "tracker/events.h"
+#include "tracker/launches.h"
 
 namespace devtrace::findings {
 
 // Gathers evidence, unless the same call made the same finding before, and reports. Returns when everything is on disk.
 void report(const events::Refused& refusal);
+void report(const MisplacedLaunch& launch);
 
 // Occurrences so far in this process, dropped ones included.
 uint64_t count();

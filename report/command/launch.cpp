@@ -96,13 +96,16 @@ sigset_t signals_to_take() {
 void pass_on(pid_t child, const siginfo_t& info) {
   const bool from_terminal = info.si_code == SI_KERNEL || info.si_code > 0;
   if (!from_terminal) kill(child, info.si_signo);
-  if (info.si_signo == SIGTSTP) raise(SIGSTOP);  // sleep with the program, so that the shell has its prompt back
 }
 
 int wait_for(pid_t child, const sigset_t& taken) {
   for (;;) {
     int status = 0;
-    const pid_t changed = waitpid(child, &status, WNOHANG);
+    const pid_t changed = waitpid(child, &status, WNOHANG | WUNTRACED);
+    if (changed == child && WIFSTOPPED(status)) {
+      raise(SIGSTOP);  // sleep with the program, so that the shell has its prompt back
+      continue;
+    }
     if (changed == child) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (changed < 0 && errno != EINTR)
       throw Failure(kBadUsage, fmt::format("waiting failed: {}", std::strerror(errno)));

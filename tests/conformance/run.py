@@ -109,10 +109,10 @@ def run(options, folder: Path) -> tuple[Verdicts, float]:
     began = time.monotonic()
     devtrace = str((TOP / options.build / "devtrace").resolve())
     flags = ["--samples", "1", "--ends"] if options.sample else []
-    traced = Run("traced", folder, [devtrace, "rehearse", "--gpus", "2", "--"],
+    traced = Run("traced", folder, [devtrace, "rehearse", "--gpus", "2", "--no-values", "--"],
                  {"DEVTRACE_OPTIONS": "dedupe=0:max_findings=0:text=0:html=0"}, flags)
     # PyTorch's symbolizer needs no source lines here, and addr2line would take minutes.
-    plain = Run("plain", folder, [devtrace, "rehearse", "--gpus", "2", "--no-trace", "--"],
+    plain = Run("plain", folder, [devtrace, "rehearse", "--gpus", "2", "--no-trace", "--no-values", "--"],
                 {"TORCH_SHOW_CPP_STACKTRACES": "1", "TORCH_DISABLE_ADDR2LINE": "1"}, flags)
     operators = options.operators
     if not operators:

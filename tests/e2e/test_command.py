@@ -143,19 +143,35 @@ def test_the_terminals_interrupt_arrives_once(installed, counter):
     assert os.waitstatus_to_exitcode(status) == 5
 
 
-def test_stops_and_goes_on_with_the_program(installed, tmp_path):
-    process = subprocess.Popen([installed / "devtrace", "run", "--", sys.executable, "-c", "print('up', flush=True); input(); print('done')"],
-                               env=clean(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    process.stdout.readline()
+def state_of(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def start_stoppable(installed, program):
+    """In a process group whose parent is outside it: SIGTSTP does nothing in an orphaned one."""
+    process = subprocess.Popen([installed / "devtrace", "run", "--", sys.executable, "-c", program], env=clean(),
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0)
+    assert process.stdout.readline() == "up\n"
+    return process
+
+
+def test_stops_and_goes_on_with_the_program(installed):
+    process = start_stoppable(installed, "print('up', flush=True); input(); print('done')")
     process.send_signal(signal.SIGTSTP)
     _, status = os.waitpid(process.pid, os.WUNTRACED)
     assert os.WIFSTOPPED(status)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    deadline = time.time() + 5
-    while (state := Path(f"/proc/{children[0]}/stat").read_text().rsplit(")", 1)[1].split()[0]) != "T" and time.time() < deadline:
-        time.sleep(0.01)
-    assert state == "T"
+    assert state_of(children[0]) == "T"
     process.send_signal(signal.SIGCONT)
+    out, _ = process.communicate("go on\n", timeout=20)
+    assert (out, process.returncode) == ("done\n", 0)
+
+
+def test_stays_awake_with_a_program_that_does_not_stop(installed):
+    program = "import signal; signal.signal(signal.SIGTSTP, lambda *_: print('no', flush=True)); print('up', flush=True); input(); print('done')"
+    process = start_stoppable(installed, program)
+    process.send_signal(signal.SIGTSTP)
+    assert process.stdout.readline() == "no\n"
     out, _ = process.communicate("go on\n", timeout=20)
     assert (out, process.returncode) == ("done\n", 0)
 

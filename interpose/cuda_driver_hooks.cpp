@@ -1,0 +1,179 @@
+// CUDA driver: memory, and the current context. Programs that link the runtime statically come here, as does PyTorch
+// for expandable segments, and the runtime itself, whose own hooks have then told already.
+
+#include <cuda.h>
+
+#include "interpose/cuda_hook.h"
+#include "tracker/current_thread.h"
+#include "tracker/events.h"
+#include "tracker/runtime.h"
+
+using devtrace::Device;
+using devtrace::interpose::Nested;
+using devtrace::ownership::Memory;
+namespace events = devtrace::events;
+
+namespace {
+
+Device current_device() {
+  int ordinal = devtrace::current_thread::device();
+  if (ordinal < 0) ordinal = devtrace::runtime().current_device();
+  return ordinal >= 0 ? Device::cuda(ordinal) : Device{};
+}
+
+// Memory out of a pool or another process need not be the current device's.
+Device owner(CUdeviceptr address) {
+  static const auto ask = reinterpret_cast<decltype(&cuPointerGetAttribute)>(
+      devtrace::interpose::find_in_library("libcuda.so", "cuPointerGetAttribute"));
+  int ordinal = -1;
+  return ask && ask(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS ? Device::cuda(ordinal)
+                                                                                            : current_device();
+}
+
+const void* pointer(CUdeviceptr address) {
+  return reinterpret_cast<const void*>(address);
+}
+
+CUresult told(const Nested& nested, CUresult result, CUdeviceptr* address, size_t bytes,
+              Memory memory = Memory::device) {
+  if (result == CUDA_SUCCESS && address && !nested.inner())
+    events::allocated(pointer(*address), bytes, current_device(), memory);
+  return result;
+}
+
+CUresult told_pinned(const Nested& nested, CUresult result, void* address, size_t bytes) {
+  if (result == CUDA_SUCCESS && address && !nested.inner())
+    events::allocated(address, bytes, Device::cpu(), Memory::pinned);
+  return result;
+}
+
+}  // namespace
+
+DRIVER_HOOK(cuMemAlloc, (CUdeviceptr * address, size_t bytes)) {
+  const Nested nested;
+  return told(nested, CALL_DRIVER(cuMemAlloc, (address, bytes)), address, bytes);
+}
+
+DRIVER_HOOK(cuMemAllocPitch,
+            (CUdeviceptr * address, size_t* pitch, size_t width, size_t height, unsigned element_bytes)) {
+  const Nested nested;
+  const CUresult result = CALL_DRIVER(cuMemAllocPitch, (address, pitch, width, height, element_bytes));
+  return told(nested, result, address, pitch ? *pitch * height : width * height);
+}
+
+DRIVER_HOOK(cuMemAllocManaged, (CUdeviceptr * address, size_t bytes, unsigned flags)) {
+  const Nested nested;
+  return told(nested, CALL_DRIVER(cuMemAllocManaged, (address, bytes, flags)), address, bytes, Memory::managed);
+}
+
+#define DRIVER_ALLOCATE_ASYNC(symbol)                                                   \
+  DRIVER_HOOK(symbol, (CUdeviceptr * address, size_t bytes, CUstream stream)) {         \
+    const Nested nested;                                                                \
+    return told(nested, CALL_DRIVER(symbol, (address, bytes, stream)), address, bytes); \
+  }
+DRIVER_ALLOCATE_ASYNC(cuMemAllocAsync)
+DRIVER_ALLOCATE_ASYNC(cuMemAllocAsync_ptsz)
+
+#define DRIVER_ALLOCATE_FROM_POOL(symbol)                                                          \
+  DRIVER_HOOK(symbol, (CUdeviceptr * address, size_t bytes, CUmemoryPool pool, CUstream stream)) { \
+    const Nested nested;                                                                           \
+    const CUresult result = CALL_DRIVER(symbol, (address, bytes, pool, stream));                   \
+    if (result == CUDA_SUCCESS && address && !nested.inner())                                      \
+      events::allocated(pointer(*address), bytes, owner(*address));                                \
+    return result;                                                                                 \
+  }
+DRIVER_ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync)
+DRIVER_ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync_ptsz)
+
+DRIVER_HOOK(cuIpcOpenMemHandle, (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags)) {
+  const Nested nested;
+  const CUresult result = CALL_DRIVER(cuIpcOpenMemHandle, (address, handle, flags));
+  // Of a size that only the process knows which allocated it; the driver tells the range it has mapped.
+  static const auto range = reinterpret_cast<decltype(&cuMemGetAddressRange)>(
+      devtrace::interpose::find_in_library("libcuda.so", "cuMemGetAddressRange_v2"));
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  if (result == CUDA_SUCCESS && address && range && range(&base, &bytes, *address) == CUDA_SUCCESS)
+    events::allocated(pointer(base), bytes, owner(base));
+  return result;
+}
+
+// Before the original: afterwards another thread may already have been given the same address.
+#define DRIVER_FREE(symbol)                    \
+  DRIVER_HOOK(symbol, (CUdeviceptr address)) { \
+    const Nested nested;                       \
+    events::freed(pointer(address));           \
+    return CALL_DRIVER(symbol, (address));     \
+  }
+DRIVER_FREE(cuMemFree)
+DRIVER_FREE(cuIpcCloseMemHandle)
+
+#define DRIVER_FREE_ASYNC(symbol)                               \
+  DRIVER_HOOK(symbol, (CUdeviceptr address, CUstream stream)) { \
+    const Nested nested;                                        \
+    events::freed(pointer(address));                            \
+    return CALL_DRIVER(symbol, (address, stream));              \
+  }
+DRIVER_FREE_ASYNC(cuMemFreeAsync)
+DRIVER_FREE_ASYNC(cuMemFreeAsync_ptsz)
+
+// Pinned host memory.
+DRIVER_HOOK(cuMemAllocHost, (void** address, size_t bytes)) {
+  const Nested nested;
+  const CUresult result = CALL_DRIVER(cuMemAllocHost, (address, bytes));
+  return told_pinned(nested, result, address ? *address : nullptr, bytes);
+}
+DRIVER_HOOK(cuMemHostAlloc, (void** address, size_t bytes, unsigned flags)) {
+  const Nested nested;
+  const CUresult result = CALL_DRIVER(cuMemHostAlloc, (address, bytes, flags));
+  return told_pinned(nested, result, address ? *address : nullptr, bytes);
+}
+DRIVER_HOOK(cuMemHostRegister, (void* address, size_t bytes, unsigned flags)) {
+  const Nested nested;
+  return told_pinned(nested, CALL_DRIVER(cuMemHostRegister, (address, bytes, flags)), address, bytes);
+}
+#define DRIVER_FREE_PINNED(symbol)         \
+  DRIVER_HOOK(symbol, (void* address)) {   \
+    const Nested nested;                   \
+    events::freed(address);                \
+    return CALL_DRIVER(symbol, (address)); \
+  }
+DRIVER_FREE_PINNED(cuMemFreeHost)
+DRIVER_FREE_PINNED(cuMemHostUnregister)
+
+// Virtual memory: the owner is where the physical memory lies.
+DRIVER_HOOK(cuMemMap, (CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                       unsigned long long flags)) {
+  const Nested nested;
+  const CUresult result = CALL_DRIVER(cuMemMap, (address, bytes, offset, handle, flags));
+  if (result != CUDA_SUCCESS) return result;
+  static const auto ask = reinterpret_cast<decltype(&cuMemGetAllocationPropertiesFromHandle)>(
+      devtrace::interpose::find_in_library("libcuda.so", "cuMemGetAllocationPropertiesFromHandle"));
+  CUmemAllocationProp properties{};
+  if (ask && ask(&properties, handle) == CUDA_SUCCESS) {
+    // The id only counts when the type says so.
+    if (properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+      events::allocated(pointer(address), bytes, Device::cuda(properties.location.id));
+    else
+      events::allocated(pointer(address), bytes, Device::cpu(), Memory::pinned);
+  }
+  return result;
+}
+DRIVER_HOOK(cuMemUnmap, (CUdeviceptr address, size_t bytes)) {
+  const Nested nested;
+  events::unmapped(pointer(address), bytes);
+  return CALL_DRIVER(cuMemUnmap, (address, bytes));
+}
+
+// The device that the runtime believes to be current follows the context.
+#define CONTEXT(symbol, parameters, arguments)              \
+  DRIVER_HOOK(symbol, parameters) {                         \
+    const Nested nested;                                    \
+    if (!nested.inner()) events::device_changed(-1);        \
+    const CUresult result = CALL_DRIVER(symbol, arguments); \
+    return result;                                          \
+  }
+CONTEXT(cuCtxSetCurrent, (CUcontext context), (context))
+CONTEXT(cuCtxPushCurrent, (CUcontext context), (context))
+CONTEXT(cuCtxPopCurrent, (CUcontext * context), (context))
+CONTEXT(cuCtxDestroy, (CUcontext context), (context))

@@ -1,0 +1,66 @@
+#include "interpose/cuda_kernels.h"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <cerrno>
+
+#include "interpose/original.h"
+#include "tracker/current_thread.h"
+
+namespace devtrace::interpose {
+namespace {
+
+// What answers for one type of handle. Both calls return 0 for success, in the driver as in the runtime.
+struct Questions {
+  const char* library;
+  const char* name;
+  const char* layout;
+};
+constexpr Questions kQuestions[] = {
+    {"libcudart.so", "cudaFuncGetName", "cudaFuncGetParamInfo"},
+    {"libcuda.so", "cuKernelGetName", "cuKernelGetParamInfo"},
+    {"libcuda.so", "cuFuncGetName", "cuFuncGetParamInfo"},
+};
+constexpr size_t kMostParameters = 4096;  // more than 4 KiB of them cannot be passed but by newer parts, 32 KiB then
+
+using GetName = int (*)(const char**, const void*);
+using GetLayout = int (*)(const void*, size_t, size_t*, size_t*);
+
+bool ask(const Questions& questions, const void* function, std::string& name,
+         std::vector<kernels::Parameter>& parameters) {
+  const auto get_layout = reinterpret_cast<GetLayout>(find_in_library(questions.library, questions.layout));
+  const auto get_name = reinterpret_cast<GetName>(find_in_library(questions.library, questions.name));
+  if (!get_layout || !get_name) return false;
+  const char* text = nullptr;
+  if (get_name(&text, function) != 0 || !text) return false;
+  name = text;
+  for (kernels::Parameter next; parameters.size() < kMostParameters; parameters.push_back(next))
+    if (get_layout(function, parameters.size(), &next.offset, &next.bytes) != 0) break;
+  return true;
+}
+
+}  // namespace
+
+const kernels::Kernel* kernel_of(const void* function, Handle handle) {
+  if (const kernels::Kernel* kernel = kernels::known(function)) return kernel;
+  if (!function || current_thread::inside()) return nullptr;
+  const current_thread::Inside inside;
+  const int saved = errno;
+  std::string name;
+  std::vector<kernels::Parameter> parameters;
+  const kernels::Kernel* kernel = nullptr;
+  try {
+    bool answered = ask(kQuestions[static_cast<int>(handle)], function, name, parameters);
+    // cuLaunchKernel takes a CUkernel as well.
+    if (!answered && handle == Handle::function)
+      answered = ask(kQuestions[static_cast<int>(Handle::kernel)], function, name, parameters);
+    // What cannot be asked is remembered too, as a kernel without words.
+    kernel = kernels::remember(function, std::move(name), parameters);
+  } catch (...) {  // out of memory: this launch is not looked at
+  }
+  errno = saved;
+  return kernel;
+}
+
+}  // namespace devtrace::interpose

@@ -1,0 +1,18 @@
+// Kernels by the handles with which the program launches them.
+#pragma once
+
+#include "tracker/kernels.h"
+
+namespace devtrace::interpose {
+
+// What a launch's first argument can be.
+enum class Handle {
+  stub,      // a function of the host, which the CUDA runtime knows (cudaLaunchKernel)
+  kernel,    // CUkernel (__cudaLaunchKernel)
+  function,  // CUfunction, or a CUkernel in its place (cuLaunchKernel)
+};
+
+// Asks CUDA the first time; null when the layout of its parameters cannot be had (before CUDA 12.4).
+const kernels::Kernel* kernel_of(const void* function, Handle handle);
+
+}  // namespace devtrace::interpose

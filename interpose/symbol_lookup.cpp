@@ -1,0 +1,172 @@
+// The other ways to come by a function: dlsym (Triton, PyTorch's expandable segments), cuGetProcAddress (every CUDA
+// runtime, the statically linked ones too), cudaGetDriverEntryPoint. Whoever asks for a function that is intercepted
+// gets its hook.
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "interpose/cuda_hook.h"
+
+using devtrace::interpose::original_address;
+using devtrace::interpose::Symbol;
+
+namespace {
+
+struct Row {
+  std::string_view symbol;
+  Symbol index;
+};
+constexpr Row kRows[] = {
+#define HOOK(library, symbol) {#symbol, Symbol::symbol},
+#include "interpose/hooks.inc"
+#undef HOOK
+};
+
+// CUDA's names are few among the many that dlsym is asked for.
+const Row* row_of(std::string_view symbol) {
+  if (!symbol.starts_with("cu")) return nullptr;
+  const auto row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.symbol == symbol; });
+  return row == std::end(kRows) ? nullptr : row;
+}
+
+void* hook_of(const Row& row) {
+  static void* const self = [] {
+    Dl_info info{};
+    ::dladdr(reinterpret_cast<void*>(&hook_of), &info);
+    return info.dli_fname ? ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+  }();
+  return self ? devtrace::interpose::real_dlsym(self, row.symbol.data()) : nullptr;
+}
+
+// The hook of the driver's function `name` (without a version), when `found` is what the driver answered.
+void* hook_of_entry_point(const char* name, void* found, bool per_thread) {
+  const std::string_view base = name;
+  const Row* versioned = nullptr;
+  for (const Row& row : kRows) {
+    if (!row.symbol.starts_with(base)) continue;
+    const std::string_view rest = row.symbol.substr(base.size());
+    if (rest != "" && rest != "_v2" && rest != "_ptsz" && rest != "_v2_ptsz") continue;
+    if (original_address(row.index) == found) return hook_of(row);
+    if (rest.ends_with("_ptsz") == per_thread) versioned = &row;
+  }
+  // A driver may answer with another address than it exports, for the same function.
+  return versioned ? hook_of(*versioned) : nullptr;
+}
+
+void replace(const char* symbol, void** function, unsigned long long flags) {
+  constexpr unsigned long long kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  if (!symbol || !function || !*function) return;
+  const int saved = errno;
+  if (void* hook = hook_of_entry_point(symbol, *function, (flags & kPerThread) != 0)) *function = hook;
+  errno = saved;
+}
+
+}  // namespace
+
+using Dlsym = void* (*)(void*, const char*);
+extern "C" {
+__attribute__((visibility("hidden"))) Dlsym devtrace_real_dlsym = nullptr;
+}
+
+static void find_real_dlsym() {
+  for (const char* version : {"GLIBC_2.34", "GLIBC_2.2.5"})
+    if (!devtrace_real_dlsym) devtrace_real_dlsym = reinterpret_cast<Dlsym>(::dlvsym(RTLD_NEXT, "dlsym", version));
+}
+
+void* devtrace::interpose::real_dlsym(void* handle, const char* name) {
+  find_real_dlsym();
+  return devtrace_real_dlsym(handle, name);
+}
+
+extern "C" {
+
+// The hook, if that is the answer; null: the real dlsym answers, to `*name`.
+__attribute__((visibility("hidden"), used)) void* devtrace_dlsym_answer(void* handle, const char** name) {
+  find_real_dlsym();
+  if (handle == RTLD_NEXT || !*name || (*name)[0] != 'c' || (*name)[1] != 'u') return nullptr;
+  const Row* const row = row_of(*name);
+  if (!row) return nullptr;
+  const int saved = errno;
+  void* answer = nullptr;
+  void* const hook = hook_of(*row);
+  void* const original = original_address(row->index);
+  // As seen from here: RTLD_DEFAULT is the only handle that another caller may see differently, and there we come
+  // first.
+  void* const found = devtrace_real_dlsym(handle, *name);
+  if (found == hook && !original)
+    *name = "(no CUDA in this process)";  // who asks whether there is CUDA must not take our export for a yes
+  else if (found && (found == hook || found == original))
+    answer = hook;  // another library's function of the same name is its own affair
+  errno = saved;
+  return answer;
+}
+
+// RTLD_NEXT and RTLD_DEFAULT mean something else for every caller: the real dlsym must see the caller's return address,
+// so it is jumped to, not called.
+DEVTRACE_EXPORT void* dlsym(void* handle, const char* name) noexcept;
+__asm__(
+    ".pushsection .text\n"
+    ".globl dlsym\n"
+    ".type dlsym, @function\n"
+    "dlsym:\n"
+    "  .cfi_startproc\n"
+    "  push %rdi\n"
+    "  .cfi_adjust_cfa_offset 8\n"
+    "  push %rsi\n"
+    "  .cfi_adjust_cfa_offset 8\n"
+    "  sub $8, %rsp\n"
+    "  .cfi_adjust_cfa_offset 8\n"
+    "  lea 8(%rsp), %rsi\n"
+    "  call devtrace_dlsym_answer\n"
+    "  add $8, %rsp\n"
+    "  .cfi_adjust_cfa_offset -8\n"
+    "  pop %rsi\n"
+    "  .cfi_adjust_cfa_offset -8\n"
+    "  pop %rdi\n"
+    "  .cfi_adjust_cfa_offset -8\n"
+    "  test %rax, %rax\n"
+    "  jz 1f\n"
+    "  ret\n"
+    "1:\n"
+    "  jmp *devtrace_real_dlsym(%rip)\n"
+    "  .cfi_endproc\n"
+    ".size dlsym, . - dlsym\n"
+    ".popsection\n");
+}
+
+// ---- CUDA's own
+// --------------------------------------------------------------------------------------------------------
+
+DRIVER_HOOK(cuGetProcAddress, (const char* symbol, void** function, int version, cuuint64_t flags,
+                               CUdriverProcAddressQueryResult* status)) {
+  const CUresult result = CALL_DRIVER(cuGetProcAddress, (symbol, function, version, flags, status));
+  if (result == CUDA_SUCCESS) replace(symbol, function, flags);
+  return result;
+}
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // programs that call it are none the newer for it
+#define ENTRY_POINT(symbol_name)                                                             \
+  RUNTIME_HOOK(symbol_name, (const char* symbol, void** function, unsigned long long flags,  \
+                             cudaDriverEntryPointQueryResult* status)) {                     \
+    const cudaError_t result = CALL_RUNTIME(symbol_name, (symbol, function, flags, status)); \
+    if (result == cudaSuccess) replace(symbol, function, flags);                             \
+    return result;                                                                           \
+  }
+ENTRY_POINT(cudaGetDriverEntryPoint)
+ENTRY_POINT(cudaGetDriverEntryPoint_ptsz)
+
+#define ENTRY_POINT_BY_VERSION(symbol_name)                                                                   \
+  RUNTIME_HOOK(symbol_name, (const char* symbol, void** function, unsigned version, unsigned long long flags, \
+                             cudaDriverEntryPointQueryResult* status)) {                                      \
+    const cudaError_t result = CALL_RUNTIME(symbol_name, (symbol, function, version, flags, status));         \
+    if (result == cudaSuccess) replace(symbol, function, flags);                                              \
+    return result;                                                                                            \
+  }
+ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion)
+ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz)

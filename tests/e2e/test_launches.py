@@ -1,0 +1,226 @@
+"""Kernels that are given another device's memory: found before the launch, whoever launches and by whatever way."""
+
+import textwrap
+
+import pytest
+from conftest import line_of
+
+TRITON = """
+import torch, triton, triton.language as tl
+@triton.jit
+def add(x, y, out, n: tl.constexpr):
+    i = tl.arange(0, n)
+    tl.store(out + i, tl.load(x + i) + tl.load(y + i))
+here, there, there_too = (torch.ones(64, device=f"cuda:{n}") for n in (0, 1, 1))
+"""
+
+# A kernel of one's own through the driver alone, without PyTorch: nobody sets a device, nobody checks.
+DRIVER = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+def call(name, *arguments):
+    code = getattr(cuda, name)(*arguments)
+    assert code == 0, (name, code)
+P, S, U = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint
+PTX = b'''
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry touch(.param .u32 count, .param .u64 first, .param .align 8 .b8 both[24])
+{
+  .reg .b64 %rd<4>;
+  .reg .b32 %r<2>;
+  ld.param.u64 %rd1, [first];
+  ld.param.u64 %rd2, [both+8];
+  ld.param.u64 %rd3, [both+16];
+  ld.global.u32 %r1, [%rd1];
+  st.global.u32 [%rd2], %r1;
+  st.global.u32 [%rd3], %r1;
+  ret;
+}
+'''
+call("cuInit", 0)
+contexts = []
+for ordinal in (0, 1):
+    context = P()
+    call("cuDevicePrimaryCtxRetain", ctypes.byref(context), ordinal)
+    contexts.append(context)
+def use(ordinal):
+    call("cuCtxSetCurrent", contexts[ordinal])
+def memory(ordinal, size=4096):
+    use(ordinal)
+    address = P()
+    call("cuMemAlloc_v2", ctypes.byref(address), S(size))
+    return address.value
+class Both(ctypes.Structure):
+    _fields_ = [("number", ctypes.c_int), ("first", P), ("second", P)]
+use(0)
+module, touch = P(), P()
+call("cuModuleLoadData", ctypes.byref(module), PTX)
+call("cuModuleGetFunction", ctypes.byref(touch), module, b"touch")
+def values(first, a, b):
+    return [ctypes.c_int(7), P(first), Both(7, a, b)]
+def launch(first, a, b):
+    arguments = values(first, a, b)
+    pointers = (P * 3)(*[ctypes.cast(ctypes.pointer(v), P) for v in arguments])
+    return cuda.cuLaunchKernel(touch, 1, 1, 1, 32, 1, 1, 0, None, pointers, None)
+here, there = memory(0), memory(1)
+use(0)
+"""
+
+
+def only(outcome, kind):
+    assert [finding["kind"] for finding in outcome.findings] == [kind], outcome.err
+    return outcome.findings[0]
+
+
+def test_triton_with_an_operand_on_the_other_device(rehearse):
+    outcome = rehearse(TRITON + "add[(1,)](here, there, torch.empty_like(here), 64)  # HERE")
+    finding = only(outcome, "remote-access")
+    assert finding["current_device"] == "cuda:0" and finding["devices"] == ["cuda:0", "cuda:1"]
+    assert finding["launch"]["kernel"] == "add" and finding["launch"]["parameter"] == 1 and finding["launch"]["offset"] == 0
+    assert [one["device"] for one in finding["operands"]] == ["cuda:0", "cuda:1", "cuda:0"]
+    odd = [one for one in finding["operands"] if one.get("odd")]
+    assert len(odd) == 1
+    assert next(frame["line"] for frame in odd[0]["created"]["python"] if frame.get("project")) == line_of(outcome, "for n in (0, 1, 1)")
+    assert next(frame["line"] for frame in finding["python"] if frame.get("project")) == line_of(outcome, "HERE")
+
+
+def test_triton_with_everything_on_the_device_that_is_not_current(rehearse):
+    outcome = rehearse(TRITON + "add[(1,)](there, there_too, torch.empty_like(there), 64)")
+    finding = only(outcome, "wrong-current-device")
+    assert finding["current_device"] == "cuda:0" and finding["devices"] == ["cuda:0", "cuda:1"]
+    assert finding["cause"]["category"] == "unguarded-kernel"
+
+
+def test_triton_where_everything_belongs(rehearse):
+    outcome = rehearse(
+        TRITON
+        + textwrap.dedent("""
+        add[(1,)](here, here, torch.empty_like(here), 64)
+        with torch.cuda.device(1):
+            add[(1,)](there, there_too, torch.empty_like(there), 64)
+        torch.cuda.synchronize()
+        """)
+    )
+    assert outcome.code == 0 and outcome.findings == [], outcome.err
+
+
+@pytest.mark.parametrize(
+    "arguments, parameter, offset", [("there, here, here", 1, 0), ("here, there, here", 2, 8), ("here, here, there", 2, 16)]
+)
+def test_every_place_of_a_pointer(rehearse, arguments, parameter, offset):
+    outcome = rehearse(DRIVER + f"launch({arguments})")
+    finding = only(outcome, "remote-access")
+    assert (finding["launch"]["kernel"], finding["launch"]["parameter"], finding["launch"]["offset"]) == ("touch", parameter, offset)
+    assert finding["launch"]["grid"] == [1, 1, 1] and finding["launch"]["block"] == [32, 1, 1]
+
+
+LAUNCHES = {
+    "cuLaunchKernel, parameters in one block": """
+        class Block(ctypes.Structure):
+            _fields_ = [("count", ctypes.c_int), ("first", P), ("both", Both)]
+        block = Block(7, here, Both(7, here, there))
+        size = S(ctypes.sizeof(block))
+        extra = (P * 5)(1, ctypes.cast(ctypes.pointer(block), P), 2, ctypes.cast(ctypes.pointer(size), P), 0)
+        cuda.cuLaunchKernel(touch, 1, 1, 1, 32, 1, 1, 0, None, None, extra)
+        """,
+    "cuLaunchCooperativeKernel": """
+        arguments = values(here, here, there)
+        pointers = (P * 3)(*[ctypes.cast(ctypes.pointer(v), P) for v in arguments])
+        cuda.cuLaunchCooperativeKernel(touch, 1, 1, 1, 32, 1, 1, 0, None, pointers)
+        """,
+    "cuLaunchKernelEx": """
+        class Config(ctypes.Structure):
+            _fields_ = [("shape", U * 6), ("shared", U), ("stream", P), ("attributes", P), ("count", U)]
+        arguments = values(here, here, there)
+        pointers = (P * 3)(*[ctypes.cast(ctypes.pointer(v), P) for v in arguments])
+        config = Config((U * 6)(1, 1, 1, 32, 1, 1), 0, None, None, 0)
+        cuda.cuLaunchKernelEx(ctypes.byref(config), touch, pointers, None)
+        """,
+    "cuLaunchKernel, out of cuGetProcAddress": """
+        found, status = P(), ctypes.c_int()
+        call("cuGetProcAddress_v2", b"cuLaunchKernel", ctypes.byref(found), 12000, ctypes.c_uint64(0), ctypes.byref(status))
+        function = ctypes.CFUNCTYPE(ctypes.c_int, P, U, U, U, U, U, U, U, P, P, P)(found.value)
+        arguments = values(here, here, there)
+        pointers = (P * 3)(*[ctypes.cast(ctypes.pointer(v), P) for v in arguments])
+        function(touch, 1, 1, 1, 32, 1, 1, 0, None, ctypes.cast(pointers, P), None)
+        """,
+}
+
+
+@pytest.mark.parametrize("how", LAUNCHES)
+def test_every_way_to_launch(rehearse, how):
+    finding = only(rehearse(DRIVER + textwrap.dedent(LAUNCHES[how])), "remote-access")
+    assert (finding["launch"]["parameter"], finding["launch"]["offset"]) == (2, 16)
+
+
+ALLOCATIONS = {  # cuda:1 is current; `there` is made
+    "cuMemAlloc": "there = memory(1)",
+    "cuMemAllocAsync": "address = P(); call('cuMemAllocAsync', ctypes.byref(address), S(4096), None); there = address.value",
+    "cuMemAllocPitch": """
+address, pitch = P(), S()
+call("cuMemAllocPitch_v2", ctypes.byref(address), ctypes.byref(pitch), S(100), S(40), 4)
+there = address.value + 10 * pitch.value
+""",
+    "virtual memory": """
+class Prop(ctypes.Structure):
+    _fields_ = [("type", U), ("handles", U), ("location", U * 2), ("windows", P), ("flags", ctypes.c_ubyte * 8)]
+class Access(ctypes.Structure):
+    _fields_ = [("location", U * 2), ("flags", U)]
+size, handle, address = 2 << 20, ctypes.c_uint64(), P()
+prop = Prop(1, 0, (U * 2)(1, 1))
+call("cuMemCreate", ctypes.byref(handle), S(size), ctypes.byref(prop), ctypes.c_uint64(0))
+call("cuMemAddressReserve", ctypes.byref(address), S(2 * size), S(0), P(0), ctypes.c_uint64(0))
+call("cuMemMap", P(address.value + size), S(size), S(0), handle, ctypes.c_uint64(0))
+access = Access((U * 2)(1, 1), 3)
+call("cuMemSetAccess", P(address.value + size), S(size), ctypes.byref(access), S(1))
+there = address.value + size + 12345
+""",
+}
+
+
+@pytest.mark.parametrize("how", ALLOCATIONS)
+def test_every_kind_of_device_memory(rehearse, how):
+    finding = only(rehearse(DRIVER + "use(1)\n" + ALLOCATIONS[how] + "\nuse(0)\nlaunch(here, here, there)"), "remote-access")
+    assert finding["devices"] == ["cuda:0", "cuda:1"] and finding["launch"]["offset"] == 16
+
+
+SHARED = {
+    "managed": "address = P(); call('cuMemAllocManaged', ctypes.byref(address), S(4096), 1); shared = address.value",
+    "pinned": "address = P(); call('cuMemHostAlloc', ctypes.byref(address), S(4096), 3); shared = address.value",
+    "freed": "shared = memory(1); call('cuMemFree_v2', P(shared))",
+    "unmapped": ALLOCATIONS["virtual memory"] + "call('cuMemUnmap', P(address.value + size), S(size)); shared = there",
+}
+
+
+@pytest.mark.parametrize("how", SHARED)
+def test_memory_that_is_no_other_devices(rehearse, how):
+    outcome = rehearse(DRIVER + "use(1)\n" + SHARED[how] + "\nuse(0)\nlaunch(here, here, shared)\nprint('launched')")
+    assert outcome.findings == [] and "launched" in outcome.out, outcome.err
+
+
+def test_the_report_is_on_disk_before_the_launch(rehearse):
+    """Error 700 comes at the next synchronisation; by then the log says why."""
+    outcome = rehearse(
+        DRIVER
+        + textwrap.dedent("""
+        import glob, sys
+        launch(here, here, there)
+        print("findings on disk:", open(glob.glob("devtrace-*.jsonl")[0]).read().count('"record":"finding"'), flush=True)
+        print("synchronised:", cuda.cuCtxSynchronize())
+        """)
+    )
+    assert "findings on disk: 1" in outcome.out and "synchronised: 700" in outcome.out, outcome.out
+
+
+def test_a_loop_is_one_finding_with_its_count(rehearse):
+    outcome = rehearse(DRIVER + "for _ in range(8): launch(here, here, there)")
+    only(outcome, "remote-access")
+    assert max([record["count"] for record in outcome.records if record["record"] == "count"], default=1) == 8
+
+
+def test_a_program_that_asks_for_cuda_is_not_told_that_there_is(preload):
+    """The library exports CUDA's names; a look-up of them must not find it where there is no CUDA."""
+    program = "import ctypes; print(hasattr(ctypes.CDLL(None), 'cuLaunchKernel'), hasattr(ctypes.CDLL(None), 'printf'))"
+    assert preload(["python3", "-c", program]).out == "False True\n"

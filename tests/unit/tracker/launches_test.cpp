@@ -1,0 +1,125 @@
+#include "tracker/launches.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "tracker/current_thread.h"
+#include "tracker/findings.h"
+#include "tracker/kernels.h"
+#include "tracker/runtime.h"
+
+namespace {
+
+using namespace devtrace;
+
+constexpr uintptr_t kBase = 0x7300'0000'0000;
+constexpr uintptr_t kChunk = uintptr_t{1} << ownership::kChunkBits;
+constexpr int kDevices = 8;
+constexpr uintptr_t memory_of(int device) {
+  return kBase + static_cast<uintptr_t>(device) * 16 * kChunk;
+}
+
+// Before anything asks for an option: findings are written to where nobody looks.
+const bool quiet = [] {
+  char folder[] = "/tmp/devtrace-launches-XXXXXX";
+  const std::string path = std::string(::mkdtemp(folder)) + "/log.jsonl";
+  return ::setenv("DEVTRACE_OPTIONS", ("text=0:html=0:native=0:log_path=" + path).c_str(), 1) == 0;
+}();
+
+int device_now = 0;
+const char handle = 0;
+
+// Launches of a kernel(long, T*, struct { long; T* tensors[3]; }) on `device_now`, with findings counted and not
+// written.
+class Launches : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ASSERT_TRUE(quiet);
+    set_runtime({[] { return device_now; }, [] { return std::string(); }, [] { return std::vector<DeviceFacts>(); },
+                 [] { return true; }});
+    for (int device = 0; device < kDevices; ++device)
+      ownership::add({memory_of(device), 4 * kChunk, Device::cuda(device)});
+    kernel = kernels::remember(&handle, "kernel", {{0, 8}, {8, 8}, {16, 32}});
+  }
+
+  void SetUp() override { set_device(0); }
+
+  static void set_device(int device) {
+    device_now = device;
+    current_thread::set_device(-1);  // has to be asked for
+  }
+
+  uint64_t launch(bool as_block) {
+    events::Launch launch;
+    launch.function = &handle;
+    launch.kernel = kernel;
+    const void* parameters[] = {&words[0], &words[1], &words[2]};
+    if (as_block) {
+      launch.block = words;
+      launch.block_bytes = sizeof words;
+    } else {
+      launch.parameters = parameters;
+    }
+    const uint64_t before = findings::count();
+    launches::check(launch);
+    return findings::count() - before;
+  }
+
+  static const kernels::Kernel* kernel;
+  uintptr_t words[6] = {};
+};
+const kernels::Kernel* Launches::kernel = nullptr;
+
+TEST_F(Launches, EveryWordIsLookedAt) {
+  for (const bool as_block : {false, true}) {
+    for (size_t place = 0; place < 6; ++place) {
+      for (int device = 0; device < kDevices; ++device) {
+        std::fill(std::begin(words), std::end(words), memory_of(0) + 64);
+        words[place] = memory_of(device) + 3 * kChunk + 8;
+        EXPECT_EQ(launch(as_block), device == 0 ? 0u : 1u) << "word " << place << " of device " << device;
+      }
+    }
+  }
+}
+
+TEST_F(Launches, WordsThatAreNoAddressesOfDeviceMemoryAreNothing) {
+  const uintptr_t host = reinterpret_cast<uintptr_t>(words);
+  const uintptr_t values[] = {0, 1, ~uintptr_t{0}, 0x3f800000'3f800000, host, memory_of(1) + 4 * kChunk + 1};
+  for (uintptr_t value : values) {
+    std::fill(std::begin(words), std::end(words), value);
+    EXPECT_EQ(launch(false), 0u) << std::hex << value;
+  }
+}
+
+TEST_F(Launches, MemoryThatIsGoneIsNobodys) {
+  const uintptr_t gone = memory_of(1) + 8 * kChunk;
+  ownership::add({gone, kChunk, Device::cuda(1)});
+  words[0] = gone;
+  EXPECT_EQ(launch(false), 1u);
+  ownership::remove(gone);
+  EXPECT_EQ(launch(false), 0u);
+}
+
+TEST_F(Launches, TheDeviceIsAskedForWhereItIsNotKnown) {
+  std::fill(std::begin(words), std::end(words), memory_of(5));
+  set_device(5);
+  EXPECT_EQ(launch(false), 0u);
+  // A stale belief is put right before anything is said.
+  current_thread::set_device(2);
+  EXPECT_EQ(launch(false), 0u);
+  EXPECT_EQ(current_thread::device(), 5);
+}
+
+TEST_F(Launches, AnExcusedKernelMayDoAsItLikes) {
+  static const char other = 0;
+  const kernels::Kernel* mine = kernel;
+  kernel = kernels::remember(&other, "ncclDevKernel_AllReduce", {{0, 48}});
+  std::fill(std::begin(words), std::end(words), memory_of(3));
+  EXPECT_EQ(launch(true), 0u);
+  kernel = mine;
+}
+
+}  // namespace

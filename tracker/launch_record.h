@@ -1,0 +1,13 @@
+// Everything that is known about a launch that was given another device's memory, as the log's `finding` record without
+// id, fingerprint, cause and count.
+#pragma once
+
+#include "report/in_process.h"
+#include "tracker/launches.h"
+
+namespace devtrace {
+
+// Takes no GIL: a launch may come while a lock is held for which the GIL's owner waits. Holds no lock.
+report::Json launch_record(const MisplacedLaunch& launch);
+
+}  // namespace devtrace

@@ -1,0 +1,67 @@
+#include "tracker/launches.h"
+
+#include <cstring>
+
+#include "tracker/current_thread.h"
+#include "tracker/findings.h"
+#include "tracker/runtime.h"
+
+namespace devtrace::launches {
+namespace {
+
+using kernels::Kernel;
+
+uintptr_t word_at(const events::Launch& launch, const Kernel::Word& word) {
+  uintptr_t value = 0;
+  if (launch.parameters)
+    std::memcpy(&value, static_cast<const char*>(launch.parameters[word.parameter]) + word.in_parameter, sizeof value);
+  else if (word.in_block + sizeof value <= launch.block_bytes)
+    std::memcpy(&value, static_cast<const char*>(launch.block) + word.in_block, sizeof value);
+  return value;
+}
+
+Device current_device() {
+  int ordinal = current_thread::device();
+  if (ordinal < 0) {
+    ordinal = runtime().current_device();
+    if (ordinal < 0) return {};
+    current_thread::set_device(ordinal);
+  }
+  return Device::cuda(ordinal);
+}
+
+// Exact owners, now that speed no longer counts: the table keeps owners of memory that is gone, and a word may only
+// look like an address.
+[[gnu::noinline]] void look_closer(const events::Launch& launch) noexcept {
+  const current_thread::Inside inside;
+  MisplacedLaunch misplaced{launch, {}, {}};
+  misplaced.device = Device::cuda(runtime().current_device());
+  if (!misplaced.device.is_cuda()) return;
+  current_thread::set_device(misplaced.device.index);
+  bool elsewhere = false;
+  try {
+    for (const Kernel::Word& word : launch.kernel->words) {
+      const uintptr_t address = word_at(launch, word);
+      if (!ownership::likely(address).known()) continue;
+      const auto extent = ownership::find(address);
+      if (!extent || extent->memory != ownership::Memory::device) continue;
+      misplaced.pointers.push_back({address, extent->device, word.parameter, word.in_parameter});
+      elsewhere = elsewhere || extent->device != misplaced.device;
+    }
+    if (elsewhere) findings::report(misplaced);
+  } catch (...) {  // out of memory: one report is lost, the launch goes on
+  }
+}
+
+}  // namespace
+
+void check(const events::Launch& launch) {
+  if (!launch.kernel || launch.kernel->excused) return;
+  const Device here = current_device();
+  for (const Kernel::Word& word : launch.kernel->words) {
+    const Device owner = ownership::likely(word_at(launch, word));
+    if (owner.known() && owner != here) return look_closer(launch);
+  }
+}
+
+}  // namespace devtrace::launches

@@ -1,0 +1,56 @@
+// Which device owns an address. The first answer is one load; the exact one is for what that load makes suspicious.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "tracker/device.h"
+
+namespace devtrace::ownership {
+
+// Device memory is mapped in pages of 2 MiB, so a chunk of that size has one owner. Chunks of the 47 bits that a
+// process on x86-64 can address; one byte each, reserved and not committed: 64 MiB of address space.
+constexpr unsigned kChunkBits = 21;
+constexpr unsigned kAddressBits = 47;
+constexpr size_t kChunks = size_t{1} << (kAddressBits - kChunkBits);
+
+enum class Memory : uint8_t {
+  device,   // one device's own; others may reach it only as peers
+  managed,  // every device's and the host's
+  pinned,   // the host's, and every device's
+};
+
+struct Extent {
+  uintptr_t address = 0;
+  size_t bytes = 0;
+  Device device;  // of managed and pinned memory: the CPU
+  Memory memory = Memory::device;
+  uint64_t key() const { return address; }
+};
+
+// Hot: no malloc, no lock held while calling out. An extent that starts where another does replaces it.
+void add(const Extent& extent);
+// True when an extent started there.
+bool remove(uintptr_t address);
+
+namespace detail {
+extern std::atomic<std::atomic<uint8_t>*> chunks;  // null while nothing is owned
+}
+
+// Hot, one load: the device whose memory lies, or last lay, in the address's chunk; unknown for all other addresses.
+inline Device likely(uintptr_t address) {
+  std::atomic<uint8_t>* const chunks = detail::chunks.load(std::memory_order_relaxed);
+  if (!chunks || address >> kAddressBits) return {};
+  const uint8_t owner = chunks[address >> kChunkBits].load(std::memory_order_relaxed);
+  return owner == 0 ? Device{} : Device::cuda(owner - 1);
+}
+
+// The extent around the address: exact bounds, exact owner.
+std::optional<Extent> find(uintptr_t address);
+
+void before_fork();
+void after_fork();
+
+}  // namespace devtrace::ownership

@@ -1,0 +1,47 @@
+// What findings of every kind have in common, as parts of their JSON records (docs/log.md).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "report/in_process.h"
+#include "tracker/evidence/frames.h"
+#include "tracker/provenance.h"
+#include "tracker/stacks.h"
+
+namespace devtrace::record_parts {
+
+using report::Json;
+
+// `record`, `kind`, `time` and the calling thread.
+Json begin(const char* kind);
+
+// The text of a line: from Python, which knows notebooks too, or from disk, where the GIL may not be taken.
+using SourceLine = std::function<std::string(const std::string& file, int line)>;
+SourceLine source_from_disk();
+
+// Absent facts are absent.
+void add(Json& record, const char* key, std::string value);
+
+// Once each, and only devices that are one.
+void add_device(Json& devices, const std::string& name);
+
+Json python_json(const std::vector<evidence::Frame>& frames);
+Json python_json(const std::vector<stacks::PythonFrame>& frames, const std::string& library, const SourceLine& source);
+Json native_json(const std::vector<stacks::NativeFrame>& frames);
+
+// `created` and `moved` of the memory around `storage`, where they are known. `library`: the standard library's folder.
+void add_provenance(Json& operand, uintptr_t storage, const std::string& library, const SourceLine& source);
+
+// The calling thread's native stack, from the function outside this library that called into it.
+struct Native {
+  std::vector<stacks::NativeFrame> frames;
+  std::string operation;  // `at::_ops::index_select` gives index_select
+  bool autograd = false;  // the engine runs it: no Python expression asked for this operation
+};
+
+Native native_stack();
+
+}  // namespace devtrace::record_parts
