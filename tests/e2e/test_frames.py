@@ -280,6 +280,13 @@ def test_before_python_3_11_no_columns_are_told(tmp_path):
         assert found == WITHOUT_COLUMNS.get(source, found), source
 
 
+def test_what_a_program_puts_in_place_of_compile_is_not_called(rehearse):
+    source = "import builtins\nbuiltins.compile = lambda *_: print('called')\nleft + right.neg()"
+    outcome = refused(rehearse, source)
+    assert [told(one) for one in outcome.finding["operands"]] == ["left cuda:0", "=right.neg() cuda:1"]
+    assert outcome.out == ""
+
+
 def test_the_report_says_what_made_a_temporary(rehearse):
     outcome = refused(rehearse, "left + right.neg()")
     assert "    the result of right.neg()  cuda:1" in outcome.err

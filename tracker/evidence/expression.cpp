@@ -13,6 +13,7 @@ using python::Ref;
 
 constexpr size_t kLongestText = 200;  // of a value: longer ones are left out, not cut
 constexpr size_t kMostNodes = 5000;
+constexpr int kStatements = 257, kExpression = 258;  // Py_file_input, Py_eval_input
 
 // Properties of a tensor that lie where the tensor lies.
 constexpr std::string_view kSameDevice[] = {"T", "mT", "H", "mH", "data", "real", "imag"};
@@ -50,7 +51,7 @@ std::string on_one_line(const std::string& text) {
 // A text and its syntax tree. Nodes are borrowed from their parents, which live as long as the tree.
 class Tree {
  public:
-  Tree(const Api& api, const std::string& text, const char* mode) : api_(api), lines_(split_lines(text)) {
+  Tree(const Api& api, const std::string& text, int mode) : api_(api), lines_(split_lines(text)) {
     root_ = parse(text, mode);
   }
 
@@ -116,21 +117,12 @@ class Tree {
     return static_cast<bool>(python::attribute(api_, python::type_of(api_, object).get(), "_fields"));
   }
 
-  // compile(text, "<devtrace>", mode, PyCF_ONLY_AST, dont_inherit=True)
-  Ref parse(const std::string& text, const char* mode) const {
-    constexpr long kOnlyTree = 0x400;
-    PyObject* modules = api_.PyImport_GetModuleDict();
-    PyObject* builtins = modules ? api_.PyDict_GetItemString(modules, "builtins") : nullptr;
-    const Ref compile = python::attribute(api_, builtins, "compile");
-    const Ref arguments(api_, api_.PyTuple_New(5));
-    if (!compile || !arguments || text.empty() || has_escapes(text)) return {};
-    PyObject* values[] = {api_.PyUnicode_FromString(text.c_str()), api_.PyUnicode_FromString("<devtrace>"),
-                          api_.PyUnicode_FromString(mode), api_.PyLong_FromLong(kOnlyTree), api_.PyLong_FromLong(1)};
-    for (ssize_t i = 0; i < 5; ++i) {
-      if (!values[i]) return {};
-      api_.PyTuple_SetItem(arguments.get(), i, values[i]);  // takes the reference
-    }
-    return Ref(api_, api_.PyObject_CallObject(compile.get(), arguments.get()));
+  // Not by the built-in compile(), which the program may have put something else in place of.
+  Ref parse(const std::string& text, int mode) const {
+    constexpr int kTextIsUtf8 = 0x100, kOnlyTree = 0x400, kNoCodingComment = 0x800;
+    python::CompilerFlags flags{kTextIsUtf8 | kOnlyTree | kNoCodingComment, python::CompilerFlags::kNewestSyntax};
+    if (text.empty() || has_escapes(text)) return {};
+    return Ref(api_, api_.Py_CompileStringExFlags(text.c_str(), "<devtrace>", mode, &flags, -1));
   }
 
   const Api& api_;
@@ -308,7 +300,7 @@ void add_mentioned(Tree& tree, Reader& reader, std::vector<Path>& mentioned) {
 
 // The assignment whose target reads as `target`.
 void read_store(const Api& api, const std::string& statement, const std::string& target, Expression& out) {
-  Tree tree(api, statement, "exec");
+  Tree tree(api, statement, kStatements);
   if (!tree.root()) return;
   Reader reader(api, tree);
   tree.each(tree.root(), [&](PyObject* node) {
@@ -324,7 +316,7 @@ void read_store(const Api& api, const std::string& statement, const std::string&
 
 void read_exact(const Api& api, const std::string& text, Expression& out) {
   // In brackets, an expression may go over several lines.
-  Tree tree(api, "(" + text + "\n)", "eval");
+  Tree tree(api, "(" + text + "\n)", kExpression);
   const Ref body = tree.root() ? tree.part(tree.root(), "body") : Ref();
   if (body) {
     Reader reader(api, tree);
@@ -332,7 +324,7 @@ void read_exact(const Api& api, const std::string& text, Expression& out) {
     add_mentioned(tree, reader, out.mentioned);
     return;
   }
-  Tree statement(api, text, "exec");  // a += b
+  Tree statement(api, text, kStatements);  // a += b
   if (!statement.root()) return;
   Reader reader(api, statement);
   const std::vector<Ref> statements = statement.parts(statement.root(), "body");
@@ -344,7 +336,7 @@ void read_exact(const Api& api, const std::string& text, Expression& out) {
 void read_lines(const Api& api, std::string text, Expression& out) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
   if (text.ends_with(':')) text += " pass";
-  Tree tree(api, text + "\n", "exec");
+  Tree tree(api, text + "\n", kStatements);
   if (!tree.root()) return;
   Reader reader(api, tree);
   tree.each(tree.root(), [&](PyObject* node) {

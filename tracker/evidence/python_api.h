@@ -11,6 +11,13 @@ using PyObject = _object;
 
 namespace devtrace::python {
 
+// PyCompilerFlags, the same since 3.8.
+struct CompilerFlags {
+  static constexpr int kNewestSyntax = 100;  // minor versions of Python 3 up to it
+  int flags;
+  int feature_version;
+};
+
 struct Api {
 #define API(type, name, parameters) type(*name) parameters = nullptr;
 #include "tracker/evidence/python_api.inc"
