@@ -31,7 +31,7 @@ events::Launch described(const void* function, Handle handle, const Shape& shape
 }
 
 void tell(const void* function, Handle handle, const Shape& shape, const void* stream, void** parameters) {
-  if (!parameters) return;
+  if (!parameters || !events::wants_launches()) return;
   events::Launch launch = described(function, handle, shape, stream);
   launch.parameters = parameters;
   events::launched(launch);
@@ -40,7 +40,7 @@ void tell(const void* function, Handle handle, const Shape& shape, const void* s
 // The driver's other way to pass parameters: one block, described by a list of keys and values.
 void tell(const void* function, const Shape& shape, const void* stream, void** parameters, void** extra) {
   if (parameters) return tell(function, Handle::function, shape, stream, parameters);
-  if (!extra) return;
+  if (!extra || !events::wants_launches()) return;
   events::Launch launch = described(function, Handle::function, shape, stream);
   for (void** entry = extra; *entry != CU_LAUNCH_PARAM_END; entry += 2) {
     if (*entry == CU_LAUNCH_PARAM_BUFFER_POINTER) launch.block = entry[1];

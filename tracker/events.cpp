@@ -69,8 +69,12 @@ void unmapped(const void* address, size_t bytes) {
   }
 }
 
+bool wants_launches() {
+  return options().launches;
+}
+
 void launched(const Launch& launch) {
-  if (options().launches && !current_thread::inside()) launches::check(launch);
+  if (!current_thread::inside()) launches::check(launch);
 }
 
 void copied(const void* to, const void* from, size_t bytes) {

@@ -39,6 +39,7 @@ struct Launch {
   const void* stream = nullptr;
 };
 void launched(const Launch& launch);
+bool wants_launches();  // are launches looked at at all?
 
 // Hot. Bytes are about to be copied between two addresses whose devices the caller need not know.
 void copied(const void* to, const void* from, size_t bytes);

@@ -220,6 +220,11 @@ def test_a_loop_is_one_finding_with_its_count(rehearse):
     assert max([record["count"] for record in outcome.records if record["record"] == "count"], default=1) == 8
 
 
+def test_launches_can_be_left_alone(rehearse):
+    outcome = rehearse(DRIVER + "launch(here, here, there); print('launched')", options="launches=0")
+    assert outcome.findings == [] and "launched" in outcome.out, outcome.err
+
+
 def test_a_program_that_asks_for_cuda_is_not_told_that_there_is(preload):
     """The library exports CUDA's names; a look-up of them must not find it where there is no CUDA."""
     program = "import ctypes; print(hasattr(ctypes.CDLL(None), 'cuLaunchKernel'), hasattr(ctypes.CDLL(None), 'printf'))"
