@@ -21,6 +21,9 @@ REFUSED = ("on the same device", "should be either on")
 PRODUCTS = {"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::cat"}
 
 
+PLAIN = {int, float, bool, type(None), torch.dtype, torch.memory_format, torch.layout, str}
+
+
 class Pending(tuple):
     """A result that has yet to be allocated: (function, arguments, keyword arguments, what to call with it); see bring_in.cpp."""
 
@@ -297,7 +300,7 @@ def quick(plan):
         if graphs.recording is not None and graphs.captured(compute, result, args, kwargs, state):
             return result
         try:
-            call = [alias(a) if type(a) is Tensor and a.is_cuda else converted(a) for a in args[1:]]
+            call = [(alias(a) if a.is_cuda else a) if type(a) is Tensor else a if type(a) in PLAIN else converted(a) for a in args[1:]]
             named = {k: converted(v) for k, v in kwargs.items() if k != "pin_memory"} if kwargs else {}
             if written:
                 cpu(*call, **named)

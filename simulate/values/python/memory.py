@@ -39,15 +39,20 @@ def _make(tensor, address, dtype, shape, strides):
     return made
 
 
-def alias(tensor):
+_REAL = {d for d in vars(torch).values() if isinstance(d, torch.dtype) and not d.is_complex}
+
+
+def alias(tensor, data_ptr=torch.Tensor.data_ptr, stride=torch.Tensor.stride, is_neg=torch.Tensor.is_neg, known=_aliases):
     """A CPU tensor of the same dtype, shape and strides over the same bytes. It is shared: never resize it."""
-    address, dtype, shape, strides = tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
-    if not address or tensor.is_neg() or (dtype.is_complex and tensor.is_conj()):
-        return _make(tensor, address, dtype, shape, strides)
-    key = address, dtype, shape, strides
-    made = _aliases.get(key)
+    dtype = tensor.dtype
+    key = data_ptr(tensor), dtype, tensor.shape, stride(tensor)
+    made = known.get(key)
+    if made is not None and not is_neg(tensor) and dtype in _REAL:
+        return made
+    if not key[0] or is_neg(tensor) or tensor.is_conj():
+        return _make(tensor, *key)
     if made is None:
-        if len(_aliases) >= LARGEST_CACHE:
-            _aliases.clear()
-        made = _aliases[key] = _make(tensor, address, dtype, shape, strides)
+        if len(known) >= LARGEST_CACHE:
+            known.clear()
+        made = known[key] = _make(tensor, *key)
     return made
