@@ -100,3 +100,13 @@ def test_language_models_split_by_accelerate(tmp_path):
             split = found[f"{name} {devices}"]
             assert split["devices"] == [f"cuda:{i}" for i in range(devices)]
             assert split["greedy"] == tokens["greedy"] and split["beams"] == tokens["beams"], (name, devices)
+
+
+def test_private_gpt_finds_the_true_nearest_passages(tmp_path):
+    program = WORKLOADS / "private_gpt" / "private_gpt.py"
+    expected = execute([sys.executable, program, "--cpu"], tmp_path, environment(None)).out.splitlines()
+    outcome = execute([DEVTRACE, "rehearse", "--gpus", "2", "--", sys.executable, program, "--fixed"], tmp_path, environment(None), 240)
+    assert outcome.code == 0 and outcome.findings == [], outcome.err
+    found = outcome.out.splitlines()
+    assert found[0] == expected[0].replace("on cpu", "on cuda:1")
+    assert len(found) == 5 and found[1:] == expected[1:]
