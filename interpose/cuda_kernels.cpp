@@ -24,11 +24,15 @@ constexpr Questions kQuestions[] = {
 };
 constexpr size_t kMostParameters = 4096;  // more than 4 KiB of them cannot be passed but by newer parts, 32 KiB then
 
+// Of the simulated libraries, which read the machine code; nobody else answers.
+constexpr const char* kReadsAddress = "devtrace_sim_reads_address";
+using ReadsAddress = int (*)(const void*, size_t);
+
 using GetName = int (*)(const char**, const void*);
 using GetLayout = int (*)(const void*, size_t, size_t*, size_t*);
 
 bool ask(const Questions& questions, const void* function, std::string& name,
-         std::vector<kernels::Parameter>& parameters) {
+         std::vector<kernels::Parameter>& parameters, std::function<bool(size_t)>& reads_address) {
   const auto get_layout = reinterpret_cast<GetLayout>(find_in_library(questions.library, questions.layout));
   const auto get_name = reinterpret_cast<GetName>(find_in_library(questions.library, questions.name));
   if (!get_layout || !get_name) return false;
@@ -37,6 +41,8 @@ bool ask(const Questions& questions, const void* function, std::string& name,
   name = text;
   for (kernels::Parameter next; parameters.size() < kMostParameters; parameters.push_back(next))
     if (get_layout(function, parameters.size(), &next.offset, &next.bytes) != 0) break;
+  if (const auto reads = reinterpret_cast<ReadsAddress>(find_in_library(questions.library, kReadsAddress)))
+    reads_address = [function, reads](size_t offset) { return reads(function, offset) != 0; };
   return true;
 }
 
@@ -49,14 +55,15 @@ const kernels::Kernel* kernel_of(const void* function, Handle handle) {
   const int saved = errno;
   std::string name;
   std::vector<kernels::Parameter> parameters;
+  std::function<bool(size_t)> reads_address;
   const kernels::Kernel* kernel = nullptr;
   try {
-    bool answered = ask(kQuestions[static_cast<int>(handle)], function, name, parameters);
+    bool answered = ask(kQuestions[static_cast<int>(handle)], function, name, parameters, reads_address);
     // cuLaunchKernel takes a CUkernel as well.
     if (!answered && handle == Handle::function)
-      answered = ask(kQuestions[static_cast<int>(Handle::kernel)], function, name, parameters);
+      answered = ask(kQuestions[static_cast<int>(Handle::kernel)], function, name, parameters, reads_address);
     // What cannot be asked is remembered too, as a kernel without words.
-    kernel = kernels::remember(function, std::move(name), parameters);
+    kernel = kernels::remember(function, std::move(name), parameters, reads_address);
   } catch (...) {  // out of memory: this launch is not looked at
   }
   errno = saved;

@@ -44,15 +44,18 @@ const Kernel* known(const void* function) {
   return entry.kernel;
 }
 
-const Kernel* remember(const void* function, std::string name, const std::vector<Parameter>& parameters) {
+const Kernel* remember(const void* function, std::string name, const std::vector<Parameter>& parameters,
+                       const std::function<bool(size_t)>& reads_address) {
   auto* kernel = new Kernel;
   kernel->excused = policy::may_reach_other_devices(name);
   kernel->name = std::move(name);
   for (size_t i = 0; i < parameters.size(); ++i) {
     // A pointer is aligned in the block; a parameter that starts unaligned holds none before the next multiple.
-    for (size_t at = (8 - parameters[i].offset % 8) % 8; at + 8 <= parameters[i].bytes; at += 8)
-      kernel->words.push_back(
-          {static_cast<uint16_t>(i), static_cast<uint16_t>(at), static_cast<uint32_t>(parameters[i].offset + at)});
+    for (size_t at = (8 - parameters[i].offset % 8) % 8; at + 8 <= parameters[i].bytes; at += 8) {
+      const size_t in_block = parameters[i].offset + at;
+      if (reads_address && !reads_address(in_block)) continue;
+      kernel->words.push_back({static_cast<uint16_t>(i), static_cast<uint16_t>(at), static_cast<uint32_t>(in_block)});
+    }
   }
   // Two threads that ask at once leave one small object behind.
   const auto key = reinterpret_cast<uintptr_t>(function);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,14 +22,17 @@ struct Kernel {
     uint32_t in_block;      // offset in the parameter block, bytes
   };
   std::string name;         // as the program's image has it, mangled
-  std::vector<Word> words;  // every aligned 8 bytes: structures hold pointers, too
+  std::vector<Word> words;  // aligned 8 bytes that can be a pointer: structures hold them, too
   bool excused = false;     // its job is to reach other devices (policy)
 };
 
 // Hot. What `remember` was told about this function; null before.
 const Kernel* known(const void* function);
-// Keeps it, and answers with what is kept: another thread may have been faster. Allocates.
-const Kernel* remember(const void* function, std::string name, const std::vector<Parameter>& parameters);
+// Keeps it, and answers with what is kept: another thread may have been faster. Allocates. `reads_address`, when
+// somebody knows the kernel's code: whether it could use the word at that offset of the block as an address. Fields
+// that a kernel does not read are left unset by PyTorch, and what lies there is often an old pointer.
+const Kernel* remember(const void* function, std::string name, const std::vector<Parameter>& parameters,
+                       const std::function<bool(size_t)>& reads_address = {});
 // Handles of unloaded modules are given out again: what is known of functions is asked anew.
 void forget_all();
 

@@ -152,7 +152,9 @@ void read_code(View code, Bytes bank, KernelFacts* facts) {
     }
     origins.overwrite(i);
     if (!parameter) continue;
-    facts->reads.push_back({offset - bank.begin, offset - bank.begin + i.bytes()});
+    // An address is loaded as a whole; half a word is a number, or a table's beginning that an index is added to.
+    if (!i.loads_constant() || i.bytes() >= 8)
+      facts->reads.push_back({offset - bank.begin, offset - bank.begin + i.bytes()});
     if (i.loads_constant()) origins.load(i, offset - bank.begin, i.bytes());
   }
   tidy(&facts->reads);
