@@ -53,6 +53,15 @@ const kernels::Kernel* kernel_of(const void* function, Handle handle) {
   if (!function || current_thread::inside()) return nullptr;
   const current_thread::Inside inside;
   const int saved = errno;
+  // The last question for a parameter fails, and the runtime keeps that as the thread's error: PyTorch would take it
+  // for the launch's. An error of the program's own that was there before stays as it is if nothing is asked.
+  using LastError = int (*)();
+  const auto peek = reinterpret_cast<LastError>(find_in_library("libcudart.so", "cudaPeekAtLastError"));
+  const auto clear = reinterpret_cast<LastError>(find_in_library("libcudart.so", "cudaGetLastError"));
+  if (handle == Handle::stub && (!peek || !clear || peek() != 0)) {
+    errno = saved;
+    return nullptr;
+  }
   std::string name;
   std::vector<kernels::Parameter> parameters;
   std::function<bool(size_t)> reads_address;
@@ -66,6 +75,7 @@ const kernels::Kernel* kernel_of(const void* function, Handle handle) {
     kernel = kernels::remember(function, std::move(name), parameters, reads_address);
   } catch (...) {  // out of memory: this launch is not looked at
   }
+  if (handle == Handle::stub) clear();
   errno = saved;
   return kernel;
 }

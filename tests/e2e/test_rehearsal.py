@@ -293,3 +293,21 @@ def test_processes_share_memory(tmp_path, configuration):
     assert outcome.out.splitlines() == [
         "('cuda:0', [6.0, 8.0, 10.0], 'cuda:1', [1, 2, 3, 4])", "cuda:1 [14.0, 17.0] [2.0, 6.0, 8.0, 10.0, 6.0]", "0"], outcome.err
     assert outcome.findings == []
+
+LAUNCH = DRIVER + """
+class Dim3(ctypes.Structure):
+    _fields_ = [("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint)]
+runtime = ctypes.CDLL("libcudart.so.13")
+code = b".version 8.0\\n.target sm_75\\n.address_size 64\\n.visible .entry nothing(.param .u64 a) { ret; }\\n"
+library, kernel, one = ctypes.c_void_p(), ctypes.c_void_p(), Dim3(1, 1, 1)
+assert runtime.cudaLibraryLoadData(ctypes.byref(library), code, None, None, 0, None, None, 0) == 0
+assert runtime.cudaLibraryGetKernel(ctypes.byref(kernel), library, b"nothing") == 0
+pointers = (ctypes.c_void_p * 1)(ctypes.addressof(ctypes.c_uint64()))
+print(runtime.cudaGetLastError(), runtime.cudaLaunchKernel(kernel, one, one, pointers, ctypes.c_size_t(0), None), runtime.cudaGetLastError())
+print(runtime.cudaSetDevice(99), runtime.cudaLaunchKernel(kernel, one, one, pointers, ctypes.c_size_t(0), None), runtime.cudaGetLastError())
+"""
+
+
+def test_looking_at_a_launch_leaves_no_error_behind(tmp_path):
+    """PyTorch asks for the last error after each launch."""
+    assert rehearse(tmp_path, LAUNCH).out.splitlines() == ["0 0 0", "101 0 101"]
