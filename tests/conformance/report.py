@@ -68,7 +68,7 @@ def markdown(v: Verdicts) -> str:
         ("in_python", "Refused by Python code", "PyTorch's Python functions raise these themselves; no C++ check is reached, so there is nothing to hook."),
         ("no_operator", "Refused outside any operator", "No operator of PyTorch's dispatcher is at work there, so the finding names none."),
         ("names_no_device", "Refusals whose message names no device", "Counted as refusals all the same."),
-        ("not_judged", "Fails in simulation on one device, too", "The simulated libraries lack something here; the first message of each."),
+        ("not_judged", "Fails in simulation on one device, too", "PyTorch has no kernel for it there, or the simulated libraries lack something; the first message of each."),
     )
     for attribute, title, why in named:
         entries = getattr(v, attribute)
