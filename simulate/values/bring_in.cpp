@@ -335,7 +335,7 @@ try:
 except Exception as error:
     import traceback
     verbose = __import__('os').environ.get('DEVTRACE_SIM_VERBOSE') == '1'
-    print('devtrace: values are not computed:', traceback.format_exc() if verbose else repr(error), file=__import__('sys').stderr)
+    print('devtrace: values are not computed:', traceback.format_exc() if verbose else error, file=__import__('sys').stderr)
 )";
 
 void install() {

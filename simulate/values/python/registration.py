@@ -45,6 +45,8 @@ def left_alone(name, key, schema):
 
 
 def install(wrap, not_computed):
+    if not hasattr(torch.library, "get_kernel"):
+        raise RuntimeError(f"PyTorch {torch.__version__} does not give its kernels away, which 2.9 and later do")
     compute.not_computed = not_computed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that registered kernels are overridden is the point
