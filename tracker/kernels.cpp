@@ -50,6 +50,7 @@ const Kernel* remember(const void* function, std::string name, const std::vector
   kernel->excused = policy::may_reach_other_devices(name);
   kernel->name = std::move(name);
   for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!reads_address && parameters[i].bytes != sizeof(void*)) continue;
     // A pointer is aligned in the block; a parameter that starts unaligned holds none before the next multiple.
     for (size_t at = (8 - parameters[i].offset % 8) % 8; at + 8 <= parameters[i].bytes; at += 8) {
       const size_t in_block = parameters[i].offset + at;

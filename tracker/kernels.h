@@ -28,9 +28,9 @@ struct Kernel {
 
 // Hot. What `remember` was told about this function; null before.
 const Kernel* known(const void* function);
-// Keeps it, and answers with what is kept: another thread may have been faster. Allocates. `reads_address`, when
-// somebody knows the kernel's code: whether it could use the word at that offset of the block as an address. Fields
-// that a kernel does not read are left unset by PyTorch, and what lies there is often an old pointer.
+// Keeps it, and answers with what is kept: another thread may have been faster. Allocates. `reads_address`: whether the
+// kernel's code can use the word at that offset of the block as an address. Where nobody knows the code, structures are
+// left out: PyTorch leaves fields unset that a kernel does not read, and what lies there is often an old pointer.
 const Kernel* remember(const void* function, std::string name, const std::vector<Parameter>& parameters,
                        const std::function<bool(size_t)>& reads_address = {});
 // Handles of unloaded modules are given out again: what is known of functions is asked anew.

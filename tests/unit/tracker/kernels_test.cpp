@@ -10,12 +10,15 @@
 namespace kernels = devtrace::kernels;
 
 namespace {
-const char handles[4] = {};
+const char handles[5] = {};
+bool everywhere(size_t) {
+  return true;
 }
+}  // namespace
 
 TEST(Kernels, EveryAlignedWordOfEveryParameterCanHoldAPointer) {
   // kernel(int, float*, struct { char; void* a[2]; int; }, char)
-  const kernels::Kernel* kernel = kernels::remember(&handles[0], "k", {{0, 4}, {8, 8}, {16, 28}, {44, 1}});
+  const kernels::Kernel* kernel = kernels::remember(&handles[0], "k", {{0, 4}, {8, 8}, {16, 28}, {44, 1}}, everywhere);
   std::vector<std::pair<int, int>> words;
   for (const auto& word : kernel->words) {
     words.emplace_back(word.parameter, word.in_parameter);
@@ -26,11 +29,24 @@ TEST(Kernels, EveryAlignedWordOfEveryParameterCanHoldAPointer) {
 }
 
 TEST(Kernels, AParameterThatIsNotAlignedIsReadWhereAlignmentBegins) {
-  const kernels::Kernel* kernel = kernels::remember(&handles[1], "k", {{4, 20}});
+  const kernels::Kernel* kernel = kernels::remember(&handles[1], "k", {{4, 20}}, everywhere);
   ASSERT_EQ(kernel->words.size(), 2u);
   EXPECT_EQ(kernel->words[0].in_parameter, 4);
   EXPECT_EQ(kernel->words[0].in_block, 8u);
   EXPECT_EQ(kernel->words[1].in_parameter, 12);
+}
+
+TEST(Kernels, WordsThatTheCodeDoesNotReadDoNotCount) {
+  const kernels::Kernel* kernel =
+      kernels::remember(&handles[3], "k", {{0, 8}, {8, 32}}, [](size_t offset) { return offset == 24; });
+  ASSERT_EQ(kernel->words.size(), 1u);
+  EXPECT_EQ(kernel->words[0].in_block, 24u);
+}
+
+TEST(Kernels, WhereTheCodeIsUnknownOnlyWholePointersCount) {
+  const kernels::Kernel* kernel = kernels::remember(&handles[4], "k", {{0, 4}, {8, 8}, {16, 32}});
+  ASSERT_EQ(kernel->words.size(), 1u);
+  EXPECT_EQ(kernel->words[0].parameter, 1);
 }
 
 TEST(Kernels, AHandleThatComesAgainIsAskedAnew) {

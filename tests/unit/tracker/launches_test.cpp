@@ -42,7 +42,7 @@ class Launches : public testing::Test {
                  [] { return true; }});
     for (int device = 0; device < kDevices; ++device)
       ownership::add({memory_of(device), 4 * kChunk, Device::cuda(device)});
-    kernel = kernels::remember(&handle, "kernel", {{0, 8}, {8, 8}, {16, 32}});
+    kernel = kernels::remember(&handle, "kernel", {{0, 8}, {8, 8}, {16, 32}}, [](size_t) { return true; });
   }
 
   void SetUp() override { set_device(0); }
@@ -116,7 +116,7 @@ TEST_F(Launches, TheDeviceIsAskedForWhereItIsNotKnown) {
 TEST_F(Launches, AnExcusedKernelMayDoAsItLikes) {
   static const char other = 0;
   const kernels::Kernel* mine = kernel;
-  kernel = kernels::remember(&other, "ncclDevKernel_AllReduce", {{0, 48}});
+  kernel = kernels::remember(&other, "ncclDevKernel_AllReduce", {{0, 48}}, [](size_t) { return true; });
   std::fill(std::begin(words), std::end(words), memory_of(3));
   EXPECT_EQ(launch(true), 0u);
   kernel = mine;
