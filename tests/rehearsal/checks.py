@@ -113,6 +113,22 @@ def numbers_do_not_promote():
 
 
 @check
+def a_numbers_thread_lets_go_of_its_tensors_before_it_says_so():
+    """Else a program that ends right then is aborted: Python ends the thread inside PyTorch's destructor."""
+    import _devtrace_values.numbers as numbers
+
+    left = []
+
+    class Done:
+        def release(self):
+            left.extend(name for name, value in sys._getframe(1).f_locals.items() if isinstance(value, torch.Tensor))
+
+    box = []
+    numbers._make(2.5, box, Done())
+    assert box[0].item() == 2.5 and left == [], left
+
+
+@check
 def torchscript():
     @torch.jit.script
     def scripted(x):

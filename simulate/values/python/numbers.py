@@ -12,10 +12,16 @@ LARGEST_CACHE = 10_000
 _made = {}
 
 
+def _ask(value, box):
+    leaf = torch.ones((), requires_grad=True, device="cpu")
+    box.append((leaf * value).grad_fn._saved_other)
+
+
 def _make(value, box, done):
+    """Holds no tensor any more when it says that it is done: the program may end then, and a thread that lets go of a tensor while
+    Python ends takes the whole process down (PyTorch gives up the GIL for it, where Python ends the thread)."""
     try:
-        leaf = torch.ones((), requires_grad=True, device="cpu")
-        box.append((leaf * value).grad_fn._saved_other)
+        _ask(value, box)
     finally:
         done.release()
 
