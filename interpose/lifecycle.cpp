@@ -1,6 +1,7 @@
 // Start, fork and end of the process.
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -61,6 +62,19 @@ void finish(int status) noexcept {
   }
 }
 
+// _exit is what a handler of a signal may call: PyTorch's data loaders end their workers that way. Whatever the signal
+// interrupted (malloc, a report of ours) holds its locks for ever, so nothing may be written then. While a handler runs
+// its signal is blocked, which hardly any thread does otherwise; the price of a mistake is a log without an end.
+bool may_be_in_a_handler() {
+  if (current_thread::inside()) return true;
+  sigset_t blocked;
+  if (::pthread_sigmask(SIG_BLOCK, nullptr, &blocked) != 0) return true;
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGUSR1, SIGSEGV, SIGUSR2,
+                           SIGALRM, SIGTERM, SIGCHLD, SIGXCPU, SIGVTALRM, SIGPROF})
+    if (::sigismember(&blocked, signal) == 1) return true;
+  return false;
+}
+
 // Runs after the program's own exit handlers: it was registered before any of them.
 void at_exit(int status, void*) {
   finish(status);
@@ -87,13 +101,13 @@ void at_exit(int status, void*) {
 extern "C" {
 
 DEVTRACE_EXPORT void _exit(int status) {
-  finish(status);
+  if (!may_be_in_a_handler()) finish(status);
   ORIGINAL(_exit)(status);
   __builtin_unreachable();
 }
 
 DEVTRACE_EXPORT void _Exit(int status) {
-  finish(status);
+  if (!may_be_in_a_handler()) finish(status);
   ORIGINAL(_Exit)(status);
   __builtin_unreachable();
 }

@@ -129,6 +129,26 @@ def test_a_refusal_in_a_loader_worker(rehearse):
     assert {finding["python"][0]["function"] for finding in findings} == {"Rows.__getitem__"}
 
 
+def test_a_signals_handler_that_leaves_is_not_held_up(rehearse):
+    """Data loaders end their workers so; whatever the signal interrupted, a report too, keeps its locks for ever."""
+    outcome = rehearse(
+        """
+        import ctypes, os, signal
+        import torch
+        try:
+            torch.ones(3, device="cuda:0") + torch.ones(3, device="cuda:1")
+        except RuntimeError:
+            pass
+        libc = ctypes.CDLL(None)
+        libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+        libc.signal(signal.SIGTERM, ctypes.cast(libc._exit, ctypes.c_void_p))
+        os.kill(os.getpid(), signal.SIGTERM)
+        """
+    )
+    assert outcome.code == 15 and len(outcome.findings) == 1, outcome.err
+    assert [record["record"] for record in outcome.records if record["record"] == "end"] == []
+
+
 def test_exec_and_subprocess(rehearse):
     outcome = rehearse(
         """
