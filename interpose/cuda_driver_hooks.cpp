@@ -3,32 +3,18 @@
 
 #include <cuda.h>
 
+#include "interpose/cuda_device.h"
 #include "interpose/cuda_hook.h"
-#include "tracker/current_thread.h"
 #include "tracker/events.h"
-#include "tracker/runtime.h"
 
 using devtrace::Device;
+using devtrace::interpose::current_device;
 using devtrace::interpose::Nested;
+using devtrace::interpose::owner;
 using devtrace::ownership::Memory;
 namespace events = devtrace::events;
 
 namespace {
-
-Device current_device() {
-  int ordinal = devtrace::current_thread::device();
-  if (ordinal < 0) ordinal = devtrace::runtime().current_device();
-  return ordinal >= 0 ? Device::cuda(ordinal) : Device{};
-}
-
-// Memory out of a pool or another process need not be the current device's.
-Device owner(CUdeviceptr address) {
-  static const auto ask = reinterpret_cast<decltype(&cuPointerGetAttribute)>(
-      devtrace::interpose::find_in_library("libcuda.so", "cuPointerGetAttribute"));
-  int ordinal = -1;
-  return ask && ask(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS ? Device::cuda(ordinal)
-                                                                                            : current_device();
-}
 
 const void* pointer(CUdeviceptr address) {
   return reinterpret_cast<const void*>(address);

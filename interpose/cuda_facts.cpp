@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
+#include "interpose/cuda_device.h"
 #include "interpose/original.h"
-#include "tracker/current_thread.h"
 #include "tracker/runtime.h"
 
 namespace devtrace {
@@ -14,15 +14,6 @@ namespace {
 template <class Function>
 Function driver(const char* symbol, Function) {
   return reinterpret_cast<Function>(interpose::find_in_library("libcuda.so", symbol));
-}
-
-// The driver answers only once somebody has initialised it, and none of these questions does.
-int current_device() {
-  const int known = current_thread::device();
-  if (known >= 0) return known;
-  const auto get_current = driver("cuCtxGetDevice", &::cuCtxGetDevice);
-  CUdevice device = -1;
-  return get_current && get_current(&device) == CUDA_SUCCESS ? device : -1;
 }
 
 std::string cuda_version() {
@@ -72,7 +63,7 @@ bool simulated() {
 
 namespace interpose {
 void answer_runtime_questions() {
-  set_runtime({current_device, cuda_version, devices, simulated});
+  set_runtime({exact_current_device, cuda_version, devices, simulated});
 }
 }  // namespace interpose
 

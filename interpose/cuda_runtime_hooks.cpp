@@ -1,36 +1,19 @@
-// CUDA runtime: allocations, copies, the current device. The events are told after the original has succeeded, but for
-// copies, which are told before: a move must be known when the copy itself faults.
+// CUDA runtime: allocations, the current device. The events are told after the original has succeeded.
 
 #include <cuda_runtime_api.h>
 
+#include "interpose/cuda_device.h"
 #include "interpose/cuda_hook.h"
-#include "tracker/current_thread.h"
 #include "tracker/events.h"
 
 using devtrace::Device;
+using devtrace::interpose::current_device;
 using devtrace::interpose::Nested;
+using devtrace::interpose::owner;
 using devtrace::ownership::Memory;
 namespace events = devtrace::events;
 
 namespace {
-
-// The device that a just successful allocation went to.
-Device current_device() {
-  static const auto get_device =
-      reinterpret_cast<cudaError_t (*)(int*)>(devtrace::interpose::find_in_library("libcudart.so", "cudaGetDevice"));
-  int ordinal = devtrace::current_thread::device();
-  if (ordinal >= 0) return Device::cuda(ordinal);
-  return get_device && get_device(&ordinal) == cudaSuccess ? Device::cuda(ordinal) : Device{};
-}
-
-// Memory out of a pool need not be the current device's.
-Device owner(const void* pointer) {
-  static const auto ask = reinterpret_cast<decltype(&cudaPointerGetAttributes)>(
-      devtrace::interpose::find_in_library("libcudart.so", "cudaPointerGetAttributes"));
-  cudaPointerAttributes attributes{};
-  return ask && ask(&attributes, pointer) == cudaSuccess && attributes.device >= 0 ? Device::cuda(attributes.device)
-                                                                                   : current_device();
-}
 
 cudaError_t told(cudaError_t result, void** pointer, size_t bytes, Memory memory = Memory::device) {
   if (result == cudaSuccess && pointer)
@@ -86,7 +69,8 @@ RUNTIME_HOOK(cudaHostRegister, (void* pointer, size_t bytes, unsigned flags)) {
   RUNTIME_HOOK(symbol, (void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)) { \
     const Nested nested;                                                                          \
     const cudaError_t result = CALL_RUNTIME(symbol, (pointer, bytes, pool, stream));              \
-    if (result == cudaSuccess && pointer) events::allocated(*pointer, bytes, owner(*pointer));    \
+    if (result == cudaSuccess && pointer)                                                         \
+      events::allocated(*pointer, bytes, owner(reinterpret_cast<uintptr_t>(*pointer)));           \
     return result;                                                                                \
   }
 ALLOCATE_ASYNC(cudaMallocAsync)
@@ -120,33 +104,3 @@ RUNTIME_HOOK(cudaSetDevice, (int device)) {
   if (result == cudaSuccess) events::device_changed(device);
   return result;
 }
-
-#define COPY(symbol)                                                                      \
-  RUNTIME_HOOK(symbol, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind)) { \
-    events::copied(to, from, bytes);                                                      \
-    return CALL_RUNTIME(symbol, (to, from, bytes, kind));                                 \
-  }
-#define COPY_ASYNC(symbol)                                                                                     \
-  RUNTIME_HOOK(symbol, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)) { \
-    events::copied(to, from, bytes);                                                                           \
-    return CALL_RUNTIME(symbol, (to, from, bytes, kind, stream));                                              \
-  }
-#define COPY_PEER(symbol)                                                                            \
-  RUNTIME_HOOK(symbol, (void* to, int to_device, const void* from, int from_device, size_t bytes)) { \
-    events::copied(to, from, bytes);                                                                 \
-    return CALL_RUNTIME(symbol, (to, to_device, from, from_device, bytes));                          \
-  }
-#define COPY_PEER_ASYNC(symbol)                                                                                   \
-  RUNTIME_HOOK(symbol,                                                                                            \
-               (void* to, int to_device, const void* from, int from_device, size_t bytes, cudaStream_t stream)) { \
-    events::copied(to, from, bytes);                                                                              \
-    return CALL_RUNTIME(symbol, (to, to_device, from, from_device, bytes, stream));                               \
-  }
-COPY(cudaMemcpy)
-COPY(cudaMemcpy_ptds)
-COPY_ASYNC(cudaMemcpyAsync)
-COPY_ASYNC(cudaMemcpyAsync_ptsz)
-COPY_PEER(cudaMemcpyPeer)
-COPY_PEER(cudaMemcpyPeer_ptds)
-COPY_PEER_ASYNC(cudaMemcpyPeerAsync)
-COPY_PEER_ASYNC(cudaMemcpyPeerAsync_ptsz)

@@ -77,10 +77,16 @@ void launched(const Launch& launch) {
   if (!current_thread::inside()) launches::check(launch);
 }
 
-void copied(const void* to, const void* from, size_t bytes) {
-  if (bytes == 0 || current_thread::inside() || !options().provenance) return;
-  provenance::copied(number(to), number(from));
+bool wants_copies() {
+  return options().provenance;
 }
+
+void copied(const Copy& copy) {
+  if (copy.bytes == 0 || current_thread::inside() || !options().provenance) return;
+  provenance::copied(number(copy.to), number(copy.from));
+}
+
+void peers_changed(int, int, bool, bool) {}
 
 void device_changed(int ordinal) {
   current_thread::set_device(ordinal);

@@ -42,7 +42,24 @@ void launched(const Launch& launch);
 bool wants_launches();  // are launches looked at at all?
 
 // Hot. Bytes are about to be copied between two addresses whose devices the caller need not know.
-void copied(const void* to, const void* from, size_t bytes);
+enum class Direction : uint8_t { unstated, host_to_host, host_to_device, device_to_host, device_to_device };
+struct Copy {
+  const void* to = nullptr;
+  const void* from = nullptr;
+  size_t bytes = 0;  // all that moves: of a pitched copy every row, without the gaps
+  // What the caller says of the two ends, right or wrong; -1: nothing.
+  Direction direction = Direction::unstated;
+  int to_device = -1;
+  int from_device = -1;
+  const void* stream = nullptr;
+  const char* function = "";  // of the API: "cudaMemcpyAsync"
+};
+void copied(const Copy& copy);
+bool wants_copies();  // are copies looked at at all?
+
+// A device was allowed to reach another's memory, or no longer. `own`: the program asked for it, not PyTorch, which
+// does so for its copies.
+void peers_changed(int device, int peer, bool allowed, bool own);
 
 // Hot. The calling thread's current device was set; -1: to one that has to be asked for.
 void device_changed(int ordinal);

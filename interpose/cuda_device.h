@@ -1,0 +1,19 @@
+// Which device is the calling thread's, and whose an address is. None of these initialises CUDA.
+#pragma once
+
+#include <cstdint>
+
+#include "tracker/device.h"
+
+namespace devtrace::interpose {
+
+// Hot: the device that this thread is known to have set, else what CUDA answers. Unknown when CUDA is not in use.
+Device current_device();
+
+// What CUDA answers, whatever is remembered; -1 when it is not in use.
+int exact_current_device();
+
+// The device on which the memory at an address lies, as the driver or the runtime tells; else the current device.
+Device owner(uint64_t address);
+
+}  // namespace devtrace::interpose
