@@ -1,6 +1,7 @@
 """scripts/setup: quick when nothing is missing, and one command to run for whoever is not root."""
 
 import os
+import shutil
 import subprocess
 import time
 
@@ -38,3 +39,17 @@ def test_without_root_it_prints_the_one_command(bare_machine):
     listed = [line for line in (TOP / "scripts/debian-packages.txt").read_text().splitlines() if line and not line.startswith("#")]
     assert command.split("--no-install-recommends ")[1].split() == listed
     assert "apt-get was run" not in done.stderr
+
+
+def test_a_full_disk_is_said_before_gigabytes_are_fetched(tmp_path):
+    """A work tree of its own, on a disk that `df` says has 3 GB left."""
+    shutil.copytree(TOP / "scripts", tmp_path / "tree/scripts")
+    df = tmp_path / "bin/df"
+    df.parent.mkdir()
+    df.write_text("#!/bin/sh\necho Filesystem 1024-blocks Used Available Capacity Mounted on\necho disk 9999999 1 3999999 99% /\n")
+    df.chmod(0o755)
+    env = {**os.environ, "PATH": f"{df.parent}:{os.environ['PATH']}"}
+    done = subprocess.run([tmp_path / "tree/scripts/setup"], env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "about 9 GB are needed for .venv, and 3 GB are free" in done.stderr
+    assert "installing Python packages" not in done.stdout
