@@ -8,6 +8,7 @@
 
 #include "tracker/stacks.h"
 #include "tracker/stacks/line_table.h"
+#include "tracker/stacks/variables.h"
 
 using namespace devtrace;
 
@@ -58,6 +59,35 @@ EXPORT double probe_time(int rounds) {
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < rounds; ++i) stacks::capture_python();
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / rounds;
+}
+
+// Variables of the innermost `most` frames and what they hold, each "frame\0name\0kind\0address\0".
+EXPORT size_t probe_variables(size_t most, char* out, size_t capacity) {
+  std::string text;
+  const auto add = [&](size_t frame, const std::string& name, const char* kind, uintptr_t object) {
+    text += std::to_string(frame) + '\0' + name + '\0' + kind + '\0' + std::to_string(object) + '\0';
+  };
+  stacks::for_each_variable(
+      most, [](size_t frame) { return frame == 1; },
+      [&](const stacks::Objects& objects, const stacks::Variable& variable) {
+        const size_t frame = variable.frame;
+        add(frame, variable.name,
+            variable.global     ? "global"
+            : variable.argument ? "argument"
+                                : "variable",
+            variable.object);
+        if (variable.global) return;
+        objects.for_each_item(variable.object, [&](size_t index, uintptr_t value) {
+          add(frame, variable.name + "[" + std::to_string(index) + "]", "item", value);
+        });
+        objects.for_each_entry(variable.object, [&](const std::string& key, uintptr_t value) {
+          add(frame, variable.name + "[" + key + "]", "entry", value);
+        });
+        objects.for_each_attribute(variable.object, [&](const std::string& name, uintptr_t value) {
+          add(frame, variable.name + "." + name, "attribute", value);
+        });
+      });
+  return give(text, out, capacity);
 }
 
 EXPORT size_t probe_native(void** addresses, size_t capacity, size_t skip) {

@@ -40,6 +40,7 @@ void take_variables(const DynamicSymbols& symbols, PythonApi& api) {
   first(api.code_type, "PyCode_Type");
   first(api.str_type, "PyUnicode_Type");
   first(api.bytes_type, "PyBytes_Type");
+  first(api.cell_type, "PyCell_Type");
   first(api.runtime, "_PyRuntime");
 }
 
@@ -90,6 +91,7 @@ bool find_python(PythonApi& api) {
   api.code_type = search.variables.code_type;
   api.str_type = search.variables.str_type;
   api.bytes_type = search.variables.bytes_type;
+  api.cell_type = search.variables.cell_type;
   api.runtime = search.variables.runtime;
   api.complete = api.complete && api.code_type != nullptr && api.str_type != nullptr && api.bytes_type != nullptr;
   return search.python.has_value();

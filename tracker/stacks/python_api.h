@@ -34,7 +34,8 @@ struct PythonApi {
   const char* code_type;  // PyCode_Type
   const char* str_type;   // PyUnicode_Type
   const char* bytes_type;
-  const void* runtime;  // _PyRuntime; nullptr where it is not exported
+  const char* cell_type;  // nullptr where it is not exported: then variables are not read
+  const void* runtime;    // _PyRuntime; nullptr where it is not exported
 };
 
 // Number of objects that were ever loaded into this process: while it stays, no new Python can have appeared.

@@ -13,6 +13,7 @@ namespace devtrace::stacks {
 struct RawFrame {
   uintptr_t code = 0;   // the code object
   int64_t offset = -1;  // of the instruction: bytes into its bytecode; negative before the first
+  uintptr_t frame = 0;
 };
 
 // Frames kept of a stack. Deeper ones (recursion) are left out, and the stack says so.
@@ -64,6 +65,7 @@ inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_t
       }
     }
     RawFrame raw;
+    raw.frame = frame;
     uintptr_t type;
     if (!memory.read(frame + layout.frame_code, raw.code) || !memory.read(raw.code + kObjectType, type)) {
       return WalkEnd::kBroken;
