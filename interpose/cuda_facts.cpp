@@ -63,7 +63,7 @@ bool simulated() {
 
 namespace interpose {
 void answer_runtime_questions() {
-  set_runtime({exact_current_device, cuda_version, devices, simulated});
+  set_runtime({exact_current_device, cuda_version, devices, simulated, find_in_library});
 }
 }  // namespace interpose
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/core/demangle.hpp>
 
+#include "tracker/evidence/holders.h"
 #include "tracker/options.h"
 #include "tracker/record_parts.h"
 
@@ -36,11 +37,36 @@ std::string short_name(std::string_view demangled) {
   return std::string(demangled.substr(0, end));
 }
 
-// One operand for each memory block: what is known of it is where it came from.
-Json operands(const MisplacedLaunch& misplaced, const SourceLine& source) {
+void add_holder(Json& operand, const evidence::Holder& holder) {
+  if (holder.best) {
+    operand["name"] = holder.module_path.empty() ? holder.best->name : holder.module_path;
+    operand["role"] = holder.best->role;
+  } else {
+    operand["role"] = "temporary";  // only those that pass it on know it
+  }
+  Json names = Json::array();
+  for (const auto& name : holder.names) names.push_back({{"frame", name.frame}, {"name", name.name}});
+  operand["names"] = std::move(names);
+  add(operand, "module_path", holder.module_path);
+  add(operand, "dtype", holder.tensor.dtype);
+  operand["shape"] = holder.tensor.shape;
+  operand["bytes"] = holder.tensor.bytes;
+  if (holder.tensor.is_parameter) operand["is_parameter"] = true;
+}
+
+// One operand for each pointer: the tensor that a Python frame holds there, and where its memory came from.
+Json operands(const MisplacedLaunch& misplaced, const std::vector<stacks::PythonFrame>& frames,
+              const SourceLine& source) {
+  std::vector<uintptr_t> addresses;
+  for (const Pointer& pointer : misplaced.pointers) addresses.push_back(pointer.address);
+  std::vector<bool> own;
+  for (const stacks::PythonFrame& frame : frames) own.push_back(evidence::is_project_file(frame.file, ""));
+  const auto holders = evidence::holders(addresses, frames, own);
   Json list = Json::array();
-  for (const Pointer& pointer : misplaced.pointers) {
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const Pointer& pointer = misplaced.pointers[i];
     Json operand{{"role", "parameter"}, {"device", pointer.device.name()}};
+    if (holders[i]) add_holder(operand, *holders[i]);
     operand["parameter"] = pointer.parameter;
     operand["address"] = fmt::format("{:#x}", pointer.address);
     if (pointer.device != misplaced.device) operand["odd"] = true;
@@ -75,8 +101,9 @@ report::Json launch_record(const MisplacedLaunch& misplaced) {
   for (const Pointer& pointer : pointers) add_device(devices, pointer.device.name());
   record["devices"] = std::move(devices);
   const SourceLine source = source_from_disk();
-  record["operands"] = operands(misplaced, source);
-  record["python"] = python_json(stacks::resolve(stacks::capture_python()), "", source);
+  const std::vector<stacks::PythonFrame> frames = stacks::resolve(stacks::capture_python());
+  record["operands"] = operands(misplaced, frames, source);
+  record["python"] = python_json(frames, "", source);
   if (options().native) record["native"] = native_json(native.frames);
   const auto& grid = misplaced.launch.grid;
   const auto& block = misplaced.launch.block_shape;

@@ -18,9 +18,11 @@ struct Runtime {
   std::string (*cuda_version)();  // "13.0"; empty when unknown
   std::vector<DeviceFacts> (*devices)();  // empty when CUDA is not in use
   bool (*simulated)();                    // the devices are devtrace's own stand-ins
+  // Address of a symbol in a loaded object whose file name begins with `library`; nullptr when there is none.
+  void* (*symbol)(const char* library, const char* name);
 };
 
-// Set once, before the first event; every member is set.
+// Set once, before the first event; every member is set, but in unit tests.
 void set_runtime(const Runtime& runtime);
 const Runtime& runtime();
 

@@ -229,3 +229,91 @@ def test_a_program_that_asks_for_cuda_is_not_told_that_there_is(preload):
     """The library exports CUDA's names; a look-up of them must not find it where there is no CUDA."""
     program = "import ctypes; print(hasattr(ctypes.CDLL(None), 'cuLaunchKernel'), hasattr(ctypes.CDLL(None), 'printf'))"
     assert preload(["python3", "-c", program]).out == "False True\n"
+
+
+HOLDERS = (
+    TRITON
+    + """
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(64, device="cuda:1"))
+        self.register_buffer("mask", torch.ones(64, device="cuda:1"))
+        self.cache = {"keys": [torch.ones(64, device="cuda:1")]}
+        self.plain = torch.ones(64, device="cuda:1")
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Identity(), Layer()])
+net = Net()
+there.to("cuda:0"), here.to("cuda:1")  # PyTorch lets the devices reach each other: no error 700 ends the program
+def launch(first, second, *rest):
+    add[(1,)](first, second, torch.empty_like(here), 64)
+"""
+)
+# statement → name, role and module path of the tensor on cuda:1
+HELD = {
+    "launch(here, there)": ("second", "argument", None),
+    "launch(here, there[8:])": ("second", "argument", None),
+    "add[(1,)](here, net.layers[1].weight, here, 64)": ("layers.1.weight", "parameter", "layers.1.weight"),
+    "add[(1,)](here, net.layers[1].mask, here, 64)": ("layers.1.mask", "buffer", "layers.1.mask"),
+    'add[(1,)](here, net.layers[1].cache["keys"][0], here, 64)': ('net.layers.1.cache["keys"][0]', "element", None),
+    "add[(1,)](here, net.layers[1].plain, here, 64)": ("net.layers.1.plain", "attribute", None),
+    "add[(1,)](here, torch.ones(64, device='cuda:1'), here, 64)": (None, "temporary", None),
+    # PyTorch's own call, which has let go of the GIL; the device of the statement above it is the current one.
+    "torch.ops.aten.fill_(there, 1)": (None, None, None),
+}
+
+
+def test_the_tensors_are_named_by_who_holds_them(rehearse):
+    statements = "\n".join(HELD)
+    outcome = rehearse(HOLDERS + statements + "\ntorch.cuda.synchronize()", "dedupe=0", env={"DEVTRACE_SIM_PEER": "all"})
+    assert outcome.code == 0, outcome.err
+    found = {next(f["source"] for f in one["python"] if f.get("project") and f["function"] == "<module>"): one for one in outcome.findings}
+    wanted = {source: facts for source, facts in HELD.items() if facts[1]}
+    assert set(found) == set(wanted), outcome.err
+    for source, facts in wanted.items():
+        odd = [one for one in found[source]["operands"] if one.get("odd")]
+        assert [(one.get("name"), one["role"], one.get("module_path")) for one in odd] == [facts], source
+        if facts[0]:
+            assert odd[0]["dtype"] == "float32" and odd[0]["shape"] == [56 if "8:" in source else 64] and odd[0]["bytes"] >= 224
+            assert odd[0].get("is_parameter", False) == (facts[1] == "parameter")
+    assert [one["names"][-1]["name"] for one in found["launch(here, there)"]["operands"] if one.get("odd")] == ["there"]
+
+
+RELEASED = """
+import ctypes, torch
+# A plain C library that launches: ctypes lets go of the GIL around it, and another thread makes and drops globals meanwhile.
+import threading
+""" + DRIVER + """
+held = torch.ones(64, device="cuda:1")
+class Keeper:
+    def __init__(self, tensor):
+        self.kept = tensor
+def call_with(keeper):
+    launch(here, keeper.kept.data_ptr(), here)
+stop = False
+def churn():
+    n = 0
+    while not stop:
+        globals()[f"name{n % 3000}"] = [torch.ones(2), {"a": object()}]
+        globals().pop(f"name{(n + 1500) % 3000}", None)
+        n += 1
+churning = threading.Thread(target=churn)
+churning.start()
+keeper = Keeper(held)
+del held
+for _ in range(100):
+    call_with(keeper)
+stop = True
+churning.join()
+"""
+
+
+def test_names_are_found_without_the_gil_while_another_thread_changes_everything(rehearse):
+    outcome = rehearse(RELEASED, env={"DEVTRACE_SIM_PEER": "all"}, options="dedupe=0")
+    assert outcome.code == 0, outcome.err
+    assert len(outcome.findings) == 100
+    for finding in outcome.findings:
+        odd = [one for one in finding["operands"] if one.get("odd")]
+        assert [(one["name"], one["role"]) for one in odd] == [("keeper.kept", "attribute")]
