@@ -56,6 +56,7 @@ class Report {
     operands();
     failing_call();
     origins();
+    device_choice();
     verdict();
     if (!html_path.empty()) line("\n  {}report: {}{}", ink_.quiet, printable(html_path), ink_.off);
     line("SUMMARY: devtrace: {}", shortened(printable(summary(process_, finding_)), 240));
@@ -165,6 +166,18 @@ class Report {
         origin(shown_name(operand), device.empty() ? "created" : fmt::format("created on {}", device), created);
       }
     }
+  }
+
+  // Of a launch that is wrong only by where it runs.
+  void device_choice() {
+    const Json& choice = object(finding_, "device_choice");
+    if (choice.empty() || string(finding_, "kind") != "wrong-current-device") return;
+    const std::string device = printable(string(finding_, "current_device"));
+    if (flag(choice, "by_default")) {
+      line("  {}{}{} is current by default: this thread never chose a device", ink_.strong, device, ink_.off);
+      return;
+    }
+    origin(device, "made the current device", choice);
   }
 
   void verdict() {

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "tracker/current_thread.h"
+#include "tracker/device_history.h"
 #include "tracker/findings.h"
 #include "tracker/launches.h"
 #include "tracker/log.h"
@@ -90,6 +91,7 @@ void peers_changed(int, int, bool, bool) {}
 
 void device_changed(int ordinal) {
   current_thread::set_device(ordinal);
+  if (options().launches && !current_thread::inside()) device_history::chosen(ordinal);
 }
 
 void refused(const Refused& refusal) {

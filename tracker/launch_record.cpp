@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/core/demangle.hpp>
 
+#include "tracker/device_history.h"
 #include "tracker/evidence/holders.h"
 #include "tracker/options.h"
 #include "tracker/record_parts.h"
@@ -76,6 +77,15 @@ Json operands(const MisplacedLaunch& misplaced, const std::vector<stacks::Python
   return list;
 }
 
+Json device_choice(const SourceLine& source) {
+  const auto choice = device_history::last();
+  if (!choice) return {{"by_default", true}};
+  Json record{{"time", static_cast<double>(choice->time) * 1e-9}};
+  if (choice->device >= 0) record["device"] = Device::cuda(choice->device).name();
+  record["python"] = python_json(stacks::resolve(choice->stack), "", source);
+  return record;
+}
+
 }  // namespace
 
 report::Json launch_record(const MisplacedLaunch& misplaced) {
@@ -102,6 +112,7 @@ report::Json launch_record(const MisplacedLaunch& misplaced) {
   record["devices"] = std::move(devices);
   const SourceLine source = source_from_disk();
   const std::vector<stacks::PythonFrame> frames = stacks::resolve(stacks::capture_python());
+  record["device_choice"] = device_choice(source);
   record["operands"] = operands(misplaced, frames, source);
   record["python"] = python_json(frames, "", source);
   if (options().native) record["native"] = native_json(native.frames);

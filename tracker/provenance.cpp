@@ -1,18 +1,11 @@
 #include "tracker/provenance.h"
 
-#include <time.h>
-
+#include "tracker/clock.h"
 #include "tracker/current_thread.h"
 #include "tracker/extent_map.h"
 
 namespace devtrace::provenance {
 namespace {
-
-uint64_t now() {
-  timespec time{};
-  clock_gettime(CLOCK_REALTIME_COARSE, &time);  // a tick's precision at a quarter of the cost
-  return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(time.tv_nsec);
-}
 
 // Blocks that PyTorch gave out, and allocations that CUDA gave out: the first block of an allocation has its address.
 constinit ExtentMap<Block> blocks;
@@ -22,7 +15,7 @@ Block described(uintptr_t address, size_t bytes, Device device) {
   Block block;
   block.address = address;
   block.bytes = bytes;
-  block.allocated = {stacks::capture_python(), current_thread::id(), now(), device};
+  block.allocated = {stacks::capture_python(), current_thread::id(), now_coarse(), device};
   return block;
 }
 

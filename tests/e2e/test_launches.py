@@ -317,3 +317,44 @@ def test_names_are_found_without_the_gil_while_another_thread_changes_everything
     for finding in outcome.findings:
         odd = [one for one in finding["operands"] if one.get("odd")]
         assert [(one["name"], one["role"]) for one in odd] == [("keeper.kept", "attribute")]
+
+
+CHOICES = {
+    "nobody": ("", None),
+    "a statement": ("torch.cuda.set_device(1)  # CHOICE\ntorch.cuda.set_device(0)  # THEN\n", "# THEN"),
+    "a with block's end": ("with torch.cuda.device(1):  # BLOCK\n    here.to('cuda:1')\n", "# BLOCK"),
+    # PyTorch's own guards change the device and put it back within these statements.
+    "operations elsewhere": ("torch.cuda.set_device(1)\ntorch.cuda.set_device(0)  # CHOICE\n(there * 2).sum().to('cuda:0')\ntorch.ones(3, device='cuda:1').add_(1)\n", "# CHOICE"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_wrong_current_device_says_who_chose_it(rehearse, name):
+    code, mark = CHOICES[name]
+    launch = "add[(1,)](there, there_too, torch.empty_like(there), 64)"
+    outcome = rehearse(TRITON + code + launch)
+    finding = only(outcome, "wrong-current-device")
+    choice = finding["device_choice"]
+    if mark is None:
+        assert choice == {"by_default": True}
+        assert "cuda:0 is current by default: this thread never chose a device" in outcome.err
+    else:
+        own = [frame for frame in choice["python"] if frame.get("project")]
+        assert (own[0]["line"], choice["device"]) == (line_of(outcome, mark), "cuda:0")
+        assert f"cuda:0 made the current device in <module> (program.py:{line_of(outcome, mark)})" in outcome.err
+
+
+def test_each_thread_chooses_for_itself(rehearse):
+    outcome = rehearse(
+        TRITON
+        + textwrap.dedent("""
+        import threading
+        torch.cuda.set_device(1)
+        def work():
+            add[(1,)](there, there_too, torch.empty_like(there), 64)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        """)
+    )
+    assert only(outcome, "wrong-current-device")["device_choice"] == {"by_default": True}
