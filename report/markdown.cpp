@@ -120,6 +120,9 @@ std::string markdown(const Json& process, const Json& finding) {
     stack(out, fmt::format("Creation of {}", name), array(object(operand, "created"), "python"), cwd);
     stack(out, fmt::format("Last move of {}", name), array(object(operand, "moved"), "python"), cwd);
   }
+  const Json& choice = object(finding, "device_choice");
+  stack(out, fmt::format("Choice of {} as the current device", printable(string(finding, "current_device"))),
+        array(choice, "python"), cwd);
   out += fmt::format("<sub>devtrace fingerprint {}{}{}</sub>\n", code(string(finding, "fingerprint")),
                      versions(process).empty() ? "" : "; ", versions(process));
   return out;

@@ -273,6 +273,8 @@ function drawStacks(finding) {
     add(`${name}: created`, created.python, [string(created.device) && "on " + string(created.device), time(created.time)].filter(Boolean).join(", "));
     add(`${name}: last moved`, moved.python, [string(moved.from) && `${string(moved.from)} → ${string(moved.to)}`, time(moved.time)].filter(Boolean).join(", "));
   }
+  const choice = object(finding.device_choice);
+  add(`${string(finding.current_device)}: made the current device`, choice.python, time(choice.time));
   if (!stacks.length) return [];
   const native = objects(finding.native);
   const nativeList = native.length && make("details", null, make("summary", null, `Native stack (${native.length})`),
@@ -292,7 +294,7 @@ function drawFacts(finding) {
   const environment = Object.entries(object(process.environment)).map(([key, value]) => `${key}=${value}`).join(" ");
   return [make("h2", null, "This finding"),
     facts([["Message", string(finding.message)], ["Operation", string(finding.operation)], ["Argument", string(finding.argument)], ["Checked in", string(finding.method)],
-      ["Current device", string(finding.current_device)], ["Thread", thread], ["Time", time(finding.time)], ["Seen", finding.count > 1 ? finding.count + " times" : "once"],
+      ["Current device", string(finding.current_device) + (object(finding.device_choice).by_default ? " (by default: this thread never chose one)" : "")], ["Thread", thread], ["Time", time(finding.time)], ["Seen", finding.count > 1 ? finding.count + " times" : "once"],
       ["Kernel", string(object(finding.launch).kernel)], ["Kind", string(finding.kind)], ["Fingerprint", string(finding.fingerprint)]]),
     make("h2", null, "The process"),
     facts([["Command", Array.isArray(process.command) ? process.command.join(" ") : ""], ["Directory", string(process.cwd)], ["Host", string(process.host)], ["Process", process.pid],

@@ -13,15 +13,16 @@ using namespace causes;
 // In order of how particular they are; among answers of equal confidence the first one stands.
 constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::generator,               // a CPU generator for CUDA random numbers, or the other way round
-    rules::unguarded_kernel,        // findings at a launch
+    rules::unguarded_kernel,        // findings at a launch: everything is elsewhere
     rules::optimizer_state,         // the refusing code is an optimizer's
     rules::data_parallel,           // … a replica of nn.DataParallel
     rules::cached_state_elsewhere,  // a cache was filled on one device and is met on another
     rules::state_not_registered,    // a module's tensor that .to() does not know of
     rules::created_without_device,  // torch.zeros(…) and the like where the work goes on elsewhere
-    rules::module_split,     // parameters of one model on several devices, and nothing moves what passes between them
-    rules::input_not_moved,  // what the caller gives to a model, or a label, stayed behind
-    rules::default_device,   // "cuda" means the current device, not the one where the data is
+    rules::module_split,      // parameters of one model on several devices, and nothing moves what passes between them
+    rules::input_not_moved,   // what the caller gives to a model, or a label, stayed behind
+    rules::default_device,    // "cuda" means the current device, not the one where the data is
+    rules::unchecked_kernel,  // at a launch: nothing of the above, and one of the kernel's operands is elsewhere
 };
 
 constexpr std::string_view word(Confidence confidence) {

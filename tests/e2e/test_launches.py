@@ -84,6 +84,7 @@ def test_triton_with_an_operand_on_the_other_device(rehearse):
     assert len(odd) == 1
     assert next(frame["line"] for frame in odd[0]["created"]["python"] if frame.get("project")) == line_of(outcome, "for n in (0, 1, 1)")
     assert next(frame["line"] for frame in finding["python"] if frame.get("project")) == line_of(outcome, "HERE")
+    assert finding["cause"]["fix"] == "add[(1,)](here, there.to(here.device), torch.empty_like(here), 64)  # HERE"
 
 
 def test_triton_with_everything_on_the_device_that_is_not_current(rehearse):
@@ -91,6 +92,7 @@ def test_triton_with_everything_on_the_device_that_is_not_current(rehearse):
     finding = only(outcome, "wrong-current-device")
     assert finding["current_device"] == "cuda:0" and finding["devices"] == ["cuda:0", "cuda:1"]
     assert finding["cause"]["category"] == "unguarded-kernel"
+    assert finding["cause"]["fix"] == "with torch.cuda.device(there.device):\n    add[(1,)](there, there_too, torch.empty_like(there), 64)"
 
 
 def test_triton_where_everything_belongs(rehearse):

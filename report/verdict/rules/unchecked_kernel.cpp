@@ -1,0 +1,33 @@
+// A kernel of the program's own, or of a library that checks nothing, was given memory that is not on its device.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/verdict/rules.h"
+
+namespace devtrace::report::causes::rules {
+
+std::optional<Cause> unchecked_kernel(const Evidence& evidence) {
+  if (evidence.kind != "remote-access" || evidence.current_device.empty()) return std::nullopt;
+  const auto frame = innermost_project(evidence.stack);
+  if (!frame) return std::nullopt;
+  const auto elsewhere = [&](const Operand& it) { return it.odd && it.device != evidence.current_device; };
+  const auto odd = std::find_if(evidence.operands.begin(), evidence.operands.end(), elsewhere);
+  if (odd == evidence.operands.end() || odd->name_in(*frame).empty()) return std::nullopt;
+  const auto here = std::find_if(evidence.operands.begin(), evidence.operands.end(),
+                                 [&](const Operand& it) { return it.device == evidence.current_device; });
+  // With several strangers it is not said which of the two sides should move.
+  const bool alone = std::count_if(evidence.operands.begin(), evidence.operands.end(), elsewhere) == 1;
+  Cause cause{"unguarded-kernel", Confidence::medium,
+              fmt::format("{} is given to a kernel that runs on {}, and nothing between this line and the launch looks "
+                          "where its memory is.",
+                          with_place(*odd), evidence.current_device),
+              std::nullopt};
+  // Inside a model it may as well be the model's parts that lie apart: the other rules say so if they see it.
+  if (!evidence.caller_of_model()) cause.confidence = Confidence::high;
+  if (alone && here != evidence.operands.end())
+    cause.fix = move_at(evidence, *frame, *odd, device_expression(evidence, *frame, *here));
+  return cause;
+}
+
+}  // namespace devtrace::report::causes::rules
