@@ -1,5 +1,6 @@
 #include "simulate/model/operation.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "simulate/model/array.h"
@@ -9,6 +10,7 @@
 #include "simulate/model/memory.h"
 #include "simulate/model/module.h"
 #include "simulate/model/pool.h"
+#include "simulate/model/settings.h"
 #include "simulate/model/stream.h"
 #include "simulate/values/values.h"
 
@@ -45,6 +47,22 @@ void copy_now(const CUDA_MEMCPY3D& c) {
     for (size_t y = 0; y < c.Height; ++y)
       std::memmove(to.data + (z * to.height + y) * to.pitch, from.data + (z * from.height + y) * from.pitch,
                    c.WidthInBytes);
+}
+
+// Bytes copied between each two devices, 0 standing for the host: what a test sets a tracer's ledger against.
+constexpr int kPlaces = 1 + kMaxDevices;
+std::atomic<uint64_t> copied[kPlaces][kPlaces];
+
+int place_of(CUmemorytype type, const void* host, CUdeviceptr device, CUarray array) {
+  if (type == CU_MEMORYTYPE_ARRAY) return 1 + array->device;
+  if (type == CU_MEMORYTYPE_HOST) return 1 + owner_of(reinterpret_cast<uintptr_t>(host));
+  return 1 + owner_of(device);
+}
+
+void count(const CUDA_MEMCPY3D& c) {
+  const int from = place_of(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray);
+  const int to = place_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray);
+  if (from >= 0 && to >= 0) copied[from][to].fetch_add(c.WidthInBytes * c.Height * c.Depth, std::memory_order_relaxed);
 }
 
 void set_now(const CUDA_MEMSET_NODE_PARAMS& s) {
@@ -149,6 +167,7 @@ CUresult execute(Operation& op) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
       return run_kernel(op);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
+      count(op.copy);
       if (!op.held)
         copy_now(op.copy);
       else
@@ -174,3 +193,10 @@ CUresult execute(Operation& op) {
 }
 
 }  // namespace devtrace::sim
+
+// Bytes copied so far from one device to another, -1: the host. For tests.
+extern "C" __attribute__((visibility("default"))) uint64_t devtrace_sim_copied(int from, int to) {
+  using namespace devtrace::sim;
+  if (from < -1 || to < -1 || from + 1 >= kPlaces || to + 1 >= kPlaces) return 0;
+  return copied[from + 1][to + 1].load(std::memory_order_relaxed);
+}

@@ -3,9 +3,10 @@
 Meant to run under `devtrace rehearse --gpus 2` (run.py starts it). Writes JSON lines:
   {"event":"begin","op":NAME} … {"event":"end","op":NAME,…}   an operator without its end crashed or hung in this process
   {"event":"call",…}                                          a call that raised, or during which findings appeared
+  {"event":"accepted",…}                                      a call with mixed devices that did not raise: what became of the operand
   {"event":"done"}
-Every call first runs with all operands on cuda:0, and where that raises with all on the CPU; then one operand is moved to cuda:1, and again to
-the CPU.
+Every call first runs with all operands on cuda:0, and where that raises with all on the CPU; then all on cuda:1 while cuda:0 is current; then
+one operand is moved to cuda:1, and again to the CPU.
 """
 
 import argparse
@@ -56,6 +57,22 @@ class Tracer:
         if len(findings) != expected:
             raise RuntimeError(f"devtrace counted {expected} findings and wrote {len(findings)}")
         return findings
+
+
+class Copies:
+    """Bytes that the simulated devices have copied: told by them, not by devtrace."""
+
+    PLACES = {"cpu": -1, "cuda:0": 0, "cuda:1": 1}
+
+    def __init__(self):
+        library = ctypes.CDLL(None)
+        self.ask = library.devtrace_sim_copied if SIMULATED else lambda *_: 0
+        if SIMULATED:
+            self.ask.restype = ctypes.c_uint64
+
+    def with_home(self, other: str) -> list[int]:
+        """From `other` to HOME, and from HOME to `other`."""
+        return [self.ask(self.PLACES[other], self.PLACES[HOME]), self.ask(self.PLACES[HOME], self.PLACES[other])]
 
 
 def seed():
@@ -149,6 +166,7 @@ class Driver:
         self.options = options
         self.tracer = Tracer()
         self.names = schema_names()
+        self.copies = Copies()
         self.out = open(options.out, "a", encoding="utf-8")
 
     def write(self, **record):
@@ -160,8 +178,21 @@ class Driver:
         args, kwargs = arguments(*prepared, moved, away)
         clear_free_memory()
         before = self.tracer.new_findings()  # moving operands is no operation of the database: must be empty
+        other = "cpu" if away is None else away
+        start = self.copies.with_home(other)
         error = run(op, args, kwargs)
         findings = self.tracer.new_findings()
+        copied = [now - then for now, then in zip(self.copies.with_home(other), start)]
+        if moved is None and away is None:
+            self.usual = copied  # sizes, scalars and lists of addresses, which the operator copies anyway
+        elif moved is not None and error is None:
+            if away == "cpu":
+                copied = [max(now - usual, 0) for now, usual in zip(copied, self.usual)]
+            self.write(
+                event="accepted", op=operator_name(op), sample=sample, operand=prepared[2].index(moved), device=away,
+                bytes=prepared[0][moved].nbytes, scalar=prepared[0][moved].dim() == 0, to_home=copied[0], from_home=copied[1],
+                kernels=sorted({f["launch"]["kernel"] for f in findings if "launch" in f}),
+            )  # fmt: skip
         if before:
             self.write(event="stray", op=operator_name(op), findings=[brief(f) for f in before])
         if error is not None or findings:
@@ -195,6 +226,7 @@ class Driver:
                 continue
             if self.call(op, prepared, number) is not None:
                 self.call(op, prepared, number, away="cpu")
+            self.call(op, prepared, number, away="cuda:1")
             positions = prepared[2] if not self.options.ends else sorted({prepared[2][0], prepared[2][-1]})
             for away in AWAY:
                 for moved in positions:
@@ -229,6 +261,10 @@ def main():
     # A collection in the middle of a call gives back tensors of an earlier one, and with them memory that is not clear.
     gc.disable()
     gc.freeze()
+    # PyTorch lets devices reach each other at the first copy between them. From then on a kernel that reads the other's memory works.
+    for home, away in ((HOME, "cuda:1"), ("cuda:1", HOME)):
+        torch.ones(1, device=home).to(away)
+    driver.tracer.new_findings()
     driver.write(event="start", tracer=driver.tracer.loaded, devices=torch.cuda.device_count())
     for op in op_db:
         if wanted is None or operator_name(op) in wanted:

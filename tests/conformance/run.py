@@ -18,6 +18,7 @@ from pathlib import Path
 
 from judge import Verdicts, judge
 from report import markdown, table
+import silent
 
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
@@ -89,6 +90,7 @@ def main() -> int:
     parser.add_argument("--build", default="build", help="folder with the devtrace command")
     parser.add_argument("--json", type=Path, help="write the verdicts there")
     parser.add_argument("--markdown", type=Path, help="write the page there")
+    parser.add_argument("--silent", type=Path, help="write the page about operators that accept mixed devices there")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="only every N-th operator, its first sample, its first and last operand")
     parser.add_argument("--operators", nargs="*", help="only these")
     parser.add_argument("--keep", type=Path, help="folder for the processes' logs and records (must not exist)")
@@ -96,49 +98,69 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.keep or Path(scratch) / "conformance"
         folder.mkdir(parents=True)
-        verdicts, seconds = run(options, folder)
+        verdicts, records, seconds = run(options, folder)
     print(table(verdicts, seconds))
     if options.json:
         options.json.write_text(json.dumps(verdicts.__dict__, indent=1, default=sorted) + "\n")
     if options.markdown:
         options.markdown.write_text(markdown(verdicts))
+    if options.silent:
+        options.silent.write_text(silent.markdown(records))
     return 1 if verdicts.faults() or not verdicts.refused else 0
 
 
-def run(options, folder: Path) -> tuple[Verdicts, float]:
+def run(options, folder: Path) -> tuple[Verdicts, list[dict], float]:
     began = time.monotonic()
-    devtrace = str((TOP / options.build / "devtrace").resolve())
-    flags = ["--samples", "1", "--ends"] if options.sample else []
-    traced = Run("traced", folder, [devtrace, "rehearse", "--gpus", "2", "--no-values", "--"],
-                 {"DEVTRACE_OPTIONS": "dedupe=0:max_findings=0:text=0:html=0"}, flags)
-    # PyTorch's symbolizer needs no source lines here, and addr2line would take minutes.
-    plain = Run("plain", folder, [devtrace, "rehearse", "--gpus", "2", "--no-trace", "--no-values", "--"],
-                {"TORCH_SHOW_CPP_STACKTRACES": "1", "TORCH_DISABLE_ADDR2LINE": "1"}, flags)
-    operators = options.operators
-    if not operators:
-        _, out = plain.start(["--list"], -1)
-        operators = [r["op"] for r in read(out)][:: options.sample or 1]
-    failures = []
+    pair = Pair(folder, options)
+    pair.all(options.operators)
+    # Without values (which take three times as long) memory holds zeros, which some operators refuse: those run again with them.
+    again = sorted(judge(pair.traced.records, pair.plain.records).not_judged)
+    if again:
+        (folder / "values").mkdir()
+        other = Pair(folder / "values", options, values=True)
+        other.all(again)
+        for first, second in ((pair.traced, other.traced), (pair.plain, other.plain)):
+            first.records = [r for r in first.records if r.get("op") not in again] + second.records
+            first.crashed += second.crashed
+    verdicts = judge(pair.traced.records, pair.plain.records)
+    verdicts.crashed = [f"{op} under devtrace: {how(code)}" for op, code in pair.traced.crashed]
+    verdicts.crashed += [f"{op} without devtrace: {how(code)}" for op, code in pair.plain.crashed]
+    return verdicts, pair.traced.records, time.monotonic() - began
 
-    def go(one: Run):
-        try:
-            one.all(operators)
-        except BaseException as error:
-            failures.append(error)
 
-    threads = [threading.Thread(target=go, args=(one,)) for one in (traced, plain)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    if not all(r["tracer"] for r in traced.records if r["event"] == "start"):
-        raise SystemExit("conformance: libdevtrace.so was not in the traced process")
-    verdicts = judge(traced.records, plain.records)
-    verdicts.crashed = [f"{op} under devtrace: {how(code)}" for op, code in traced.crashed]
-    verdicts.crashed += [f"{op} without devtrace: {how(code)}" for op, code in plain.crashed]
-    return verdicts, time.monotonic() - began
+class Pair:
+    """The same operators under devtrace and without it, side by side."""
+
+    def __init__(self, folder: Path, options, values: bool = False):
+        devtrace = [str((TOP / options.build / "devtrace").resolve()), "rehearse", "--gpus", "2", *([] if values else ["--no-values"])]
+        flags = ["--samples", "1", "--ends"] if options.sample else []
+        self.sample = options.sample or 1
+        self.traced = Run("traced", folder, [*devtrace, "--"], {"DEVTRACE_OPTIONS": "dedupe=0:max_findings=0:text=0:html=0"}, flags)
+        # PyTorch's symbolizer needs no source lines here, and addr2line would take minutes.
+        self.plain = Run("plain", folder, [*devtrace, "--no-trace", "--"],
+                         {"TORCH_SHOW_CPP_STACKTRACES": "1", "TORCH_DISABLE_ADDR2LINE": "1"}, flags)  # fmt: skip
+
+    def all(self, operators: list[str] | None) -> None:
+        if not operators:
+            _, out = self.plain.start(["--list"], -1)
+            operators = [r["op"] for r in read(out)][:: self.sample]
+        failures = []
+
+        def go(one: Run):
+            try:
+                one.all(operators)
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=go, args=(one,)) for one in (self.traced, self.plain)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+        if not all(r["tracer"] for r in self.traced.records if r["event"] == "start"):
+            raise SystemExit("conformance: libdevtrace.so was not in the traced process")
 
 
 def how(code: int) -> str:

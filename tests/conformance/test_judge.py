@@ -7,6 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from judge import judge  # noqa: E402
+from silent import how, markdown  # noqa: E402
 
 MESSAGE = "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cuda:1!"
 FINDING = {"kind": "refused-op", "operation": "aten::add", "devices": ["cuda:0", "cuda:1"]}
@@ -105,3 +106,35 @@ def test_an_operation_that_only_the_cpu_has_is_refused_for_a_mix_with_the_cpu():
     nowhere = call(operand=None, device="cpu", error=NO_KERNEL, findings=[])
     v = verdicts(same, nowhere, cpu, cuda, reference=[*reference, nowhere])
     assert (v.refused, len(v.false)) == (0, 1)
+
+
+def accepted(**changes):
+    record = {
+        "event": "accepted", "op": "where", "sample": 0, "operand": 1, "device": "cuda:1", "bytes": 40, "scalar": False, "to_home": 0, "from_home": 0, "kernels": [],
+    }  # fmt: skip
+    return {**record, **changes}
+
+
+@pytest.mark.parametrize(
+    "expected, changes",
+    [
+        ("remote", {"kernels": ["void at::native::where_kernel<float>(int)"], "to_home": 40}),
+        ("copied", {"to_home": 40}),
+        ("result", {"from_home": 64}),
+        ("scalar", {"scalar": True, "bytes": 4}),
+        ("copied", {"to_home": 8}),
+        ("neither", {}),
+    ],
+)
+def test_what_becomes_of_an_operand_that_is_not_refused(expected, changes):
+    record = accepted(**changes)
+    assert how(record) == expected
+    page = markdown([record])
+    assert page.count("| `where` |") == 1
+    assert ("`at::native::where_kernel`" in page) == (expected == "remote")
+
+
+def test_a_launch_finding_is_due_only_with_mixed_operands():
+    launch = [{**FINDING, "kind": "remote-access"}]
+    assert verdicts(call(error=None, findings=launch), reference=[]).faults() == []
+    assert len(verdicts(call(error=None, findings=launch, operand=None), reference=[]).false) == 1
