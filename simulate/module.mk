@@ -117,7 +117,7 @@ SIM_OBJECTS_$(1)$(2) := $$(patsubst %.cpp,$$(SIM_OBJ$(2))/%.o,$$(SIM_SOURCES_$(1
 
 $$(SIM_GEN)/$(1)$(2).map: $$(SIM_OBJECTS_$(1)$(2)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) simulate/tools/standin.py simulate/module.mk $$(SIM_GEN)/driver_symbols.inc
 	$$(PYTHON) simulate/tools/standin.py --out $$(SIM_GEN)/$(1)$(2) --code $$(SIM_CODE_$(1)) \
-	  $(if $(SIM_REAL_$(1)),--real $$(call SIM_SYMBOLS$(2),$(1)) --extra devtrace_simulation devtrace_sim_reads_address $$(SIM_EXTRA_$(1)),$(if $(filter cuda,$(1)),--names $$(SIM_GEN)/driver.names --alias devtrace_sim_ --extra 'devtrace_sim_*' devtrace_simulation)) \
+	  $(if $(SIM_REAL_$(1)),--real $$(call SIM_SYMBOLS$(2),$(1)) --extra devtrace_simulation $$(SIM_EXTRA_$(1)),$(if $(filter cuda,$(1)),--names $$(SIM_GEN)/driver.names --alias devtrace_sim_ --extra 'devtrace_sim_*' devtrace_simulation)) \
 	  $(if $(SIM_PER_THREAD_$(1)),--per-thread $$(SIM_GEN)/$(1)$(2).per_thread.inc) --objects $$(filter %.o,$$^)
 
 $(if $(SIM_PER_THREAD_$(1)),$$(SIM_GEN)/$(1)_per_thread$(2).o: simulate/common/per_thread.cpp $$(SIM_GEN)/$(1)$(2).map

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tracker/kernels.h"
+
 namespace devtrace {
 
 struct DeviceFacts {
@@ -18,6 +20,8 @@ struct Runtime {
   std::string (*cuda_version)();  // "13.0"; empty when unknown
   std::vector<DeviceFacts> (*devices)();  // empty when CUDA is not in use
   bool (*simulated)();                    // the devices are devtrace's own stand-ins
+  // What a kernel's code does with its parameters; empty when nobody can read it. Takes milliseconds.
+  kernels::Uses (*uses_of_parameters)(const void* function, const std::string& kernel);
 };
 
 // Set once, before the first event; every member is set.

@@ -90,10 +90,3 @@ bool illegal_address(CUcontext context, const Function& f, const Arguments& argu
 }
 
 }  // namespace devtrace::sim
-
-// For a tracer, which sees no machine code: whether the kernel could use the word at this offset of its parameters as
-// an address. 1 when nothing is known. `handle`: a CUfunction or CUkernel.
-extern "C" __attribute__((visibility("default"))) int devtrace_sim_reads_address(CUfunction handle, size_t offset) {
-  const devtrace::sim::Function* f = devtrace::sim::function_of(handle);
-  return !f || !f->facts || !f->facts->parameters_known || f->facts->reads_address(offset);
-}
