@@ -89,10 +89,7 @@ void check(const events::Launch& launch) {
   const Device here = current_device();
   for (const Run& run : launch.kernel->words().runs) {
     const Place place = place_of(launch, run);
-    for (uint32_t i = 0; i < place.words; ++i) {
-      const Device owner = ownership::likely(word_at(place.start, i));
-      if (owner.known() && owner != here) return look_closer(launch);
-    }
+    if (ownership::any_elsewhere(place.start, place.words, here)) return look_closer(launch);
   }
 }
 

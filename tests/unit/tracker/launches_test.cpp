@@ -100,7 +100,8 @@ TEST_F(Launches, EveryWordIsLookedAt) {
 
 TEST_F(Launches, WordsThatAreNoAddressesOfDeviceMemoryAreNothing) {
   const uintptr_t host = reinterpret_cast<uintptr_t>(words);
-  const uintptr_t values[] = {0, 1, ~uintptr_t{0}, 0x3f800000'3f800000, host, memory_of(1) + 4 * kChunk + 1};
+  const uintptr_t values[] = {
+      0, 1, ~uintptr_t{0}, 0x3f800000'3f800000, host, memory_of(1) + 4 * kChunk + 1, memory_of(1) | uintptr_t{1} << 60};
   for (uintptr_t value : values) {
     std::fill(std::begin(words), std::end(words), value);
     EXPECT_EQ(launch(false), 0u) << std::hex << value;
