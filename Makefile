@@ -14,6 +14,7 @@ ALL_CXXFLAGS := -std=c++20 -fPIC -fvisibility=hidden -fno-omit-frame-pointer $(W
 include scripts/module.mk
 # In this order: a rule's prerequisites may name objects of the folders before it.
 include report/module.mk
+include device_code/module.mk
 include tracker/module.mk
 include interpose/module.mk
 include simulate/module.mk

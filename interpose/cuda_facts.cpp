@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "interpose/cuda_device.h"
+#include "interpose/cuda_kernels.h"
 #include "interpose/original.h"
 #include "tracker/runtime.h"
 
@@ -63,7 +64,12 @@ bool simulated() {
 
 namespace interpose {
 void answer_runtime_questions() {
-  set_runtime({exact_current_device, cuda_version, devices, simulated, find_in_library});
+  set_runtime({.current_device = exact_current_device,
+               .cuda_version = cuda_version,
+               .devices = devices,
+               .simulated = simulated,
+               .symbol = find_in_library,
+               .uses_of_parameters = uses_of_parameters});
 }
 }  // namespace interpose
 

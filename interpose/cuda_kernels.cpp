@@ -5,6 +5,8 @@
 
 #include <cerrno>
 
+#include "interpose/code_images.h"
+#include "interpose/cuda_device.h"
 #include "interpose/original.h"
 #include "tracker/current_thread.h"
 
@@ -24,15 +26,11 @@ constexpr Questions kQuestions[] = {
 };
 constexpr size_t kMostParameters = 4096;  // more than 4 KiB of them cannot be passed but by newer parts, 32 KiB then
 
-// Of the simulated libraries, which read the machine code; nobody else answers.
-constexpr const char* kReadsAddress = "devtrace_sim_reads_address";
-using ReadsAddress = int (*)(const void*, size_t);
-
 using GetName = int (*)(const char**, const void*);
 using GetLayout = int (*)(const void*, size_t, size_t*, size_t*);
 
 bool ask(const Questions& questions, const void* function, std::string& name,
-         std::vector<kernels::Parameter>& parameters, std::function<bool(size_t)>& reads_address) {
+         std::vector<kernels::Parameter>& parameters) {
   const auto get_layout = reinterpret_cast<GetLayout>(find_in_library(questions.library, questions.layout));
   const auto get_name = reinterpret_cast<GetName>(find_in_library(questions.library, questions.name));
   if (!get_layout || !get_name) return false;
@@ -41,9 +39,19 @@ bool ask(const Questions& questions, const void* function, std::string& name,
   name = text;
   for (kernels::Parameter next; parameters.size() < kMostParameters; parameters.push_back(next))
     if (get_layout(function, parameters.size(), &next.offset, &next.bytes) != 0) break;
-  if (const auto reads = reinterpret_cast<ReadsAddress>(find_in_library(questions.library, kReadsAddress)))
-    reads_address = [function, reads](size_t offset) { return reads(function, offset) != 0; };
   return true;
+}
+
+// Of the current device: 90 for 9.0; 0 when unknown.
+int architecture() {
+  static const auto ask =
+      reinterpret_cast<decltype(&::cuDeviceGetAttribute)>(find_in_library("libcuda.so", "cuDeviceGetAttribute"));
+  const int device = exact_current_device();
+  int major = 0, minor = 0;
+  if (!ask || device < 0 || ask(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) != CUDA_SUCCESS ||
+      ask(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) != CUDA_SUCCESS)
+    return 0;
+  return major * 10 + minor;
 }
 
 }  // namespace
@@ -64,20 +72,30 @@ const kernels::Kernel* kernel_of(const void* function, Handle handle) {
   }
   std::string name;
   std::vector<kernels::Parameter> parameters;
-  std::function<bool(size_t)> reads_address;
   const kernels::Kernel* kernel = nullptr;
   try {
-    bool answered = ask(kQuestions[static_cast<int>(handle)], function, name, parameters, reads_address);
+    bool answered = ask(kQuestions[static_cast<int>(handle)], function, name, parameters);
     // cuLaunchKernel takes a CUkernel as well.
     if (!answered && handle == Handle::function)
-      answered = ask(kQuestions[static_cast<int>(Handle::kernel)], function, name, parameters, reads_address);
+      answered = ask(kQuestions[static_cast<int>(Handle::kernel)], function, name, parameters);
     // What cannot be asked is remembered too, as a kernel without words.
-    kernel = kernels::remember(function, std::move(name), parameters, reads_address);
+    kernel = kernels::remember(function, std::move(name), parameters);
   } catch (...) {  // out of memory: this launch is not looked at
   }
   if (handle == Handle::stub) clear();
   errno = saved;
   return kernel;
+}
+
+kernels::Uses uses_of_parameters(const void* function, const std::string& name) {
+  const code_images::Code code = code_images::find(function);
+  device_code::KernelFacts facts;
+  if (code.image.bytes == 0 ||
+      !device_code::read_kernel(code.image, architecture(), code.name.empty() ? name : code.name, &facts))
+    return {};
+  return [facts = std::move(facts)](size_t in_block) {
+    return facts.reads_address(in_block) ? kernels::Use::possible_address : kernels::Use::none;
+  };
 }
 
 }  // namespace devtrace::interpose

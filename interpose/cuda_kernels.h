@@ -15,4 +15,8 @@ enum class Handle {
 // Asks CUDA the first time; null when the layout of its parameters cannot be had (before CUDA 12.4).
 const kernels::Kernel* kernel_of(const void* function, Handle handle);
 
+// What the code behind a handle does with its parameters: read out of the image it came from. Takes milliseconds; empty
+// when that was not seen or is of no known format.
+kernels::Uses uses_of_parameters(const void* function, const std::string& name);
+
 }  // namespace devtrace::interpose

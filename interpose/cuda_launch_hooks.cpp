@@ -113,12 +113,3 @@ DRIVER_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz)
   }
 DRIVER_LAUNCH_EX(cuLaunchKernelEx)
 DRIVER_LAUNCH_EX(cuLaunchKernelEx_ptsz)
-
-// A handle of an unloaded module may come back as another kernel's.
-#define UNLOAD(symbol, type)              \
-  DRIVER_HOOK(symbol, (type object)) {    \
-    devtrace::kernels::forget_all();      \
-    return CALL_DRIVER(symbol, (object)); \
-  }
-UNLOAD(cuModuleUnload, CUmodule)
-UNLOAD(cuLibraryUnload, CUlibrary)

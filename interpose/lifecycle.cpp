@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "interpose/code_images.h"
 #include "interpose/cuda_facts.h"
 #include "interpose/original.h"
 #include "tracker/current_thread.h"
@@ -29,12 +30,13 @@ using namespace devtrace;
 // nothing.
 std::atomic<pid_t> own_pid{0};
 
-// The order of locks: findings, log, ownership, kernels, provenance, stacks. Released in the opposite one.
+// The order of locks: findings, log, ownership, kernels, images, provenance, stacks. Released in the opposite one.
 void before_fork() {
   findings::before_fork();
   log::before_fork();
   ownership::before_fork();
   kernels::before_fork();
+  interpose::code_images::before_fork();
   provenance::before_fork();
   stacks::before_fork();
 }
@@ -47,6 +49,7 @@ void after_fork(bool child) {
   }
   stacks::after_fork();
   provenance::after_fork();
+  interpose::code_images::after_fork();
   kernels::after_fork();
   ownership::after_fork();
   log::after_fork(child);

@@ -10,6 +10,6 @@ $(BUILD)/libdevtrace.map: interpose/hooks.inc interpose/module.mk
 
 # Everything static but the C library: a preloaded object must bring nothing along that the program did not ask for.
 # -lgcc_eh comes before libunwind, so that our own exceptions keep libgcc's unwinder.
-$(BUILD)/libdevtrace.so: $(INTERPOSE_OBJS) $(TRACKER_OBJS) $(STACKS_OBJS) $(REPORT_OBJS) $(BUILD)/libdevtrace.map
+$(BUILD)/libdevtrace.so: $(INTERPOSE_OBJS) $(TRACKER_OBJS) $(STACKS_OBJS) $(REPORT_OBJS) $(DEVICE_CODE_OBJS) $(BUILD)/libdevtrace.map
 	$(CXX) -shared $(LDFLAGS) -Wl,--version-script=$(BUILD)/libdevtrace.map -Wl,-z,defs -Wl,--gc-sections -Wl,-soname,libdevtrace.so \
-	  -static-libstdc++ -static-libgcc $(filter %.o,$^) -lgcc_eh $(STACKS_LIBS) -ldl -o $@
+	  -static-libstdc++ -static-libgcc $(filter %.o,$^) -lgcc_eh $(STACKS_LIBS) $(DEVICE_CODE_LIBS) -ldl -o $@

@@ -39,8 +39,7 @@ SIM_FILE_cupti := libcupti.so.13
 SIM_REAL_cupti := cu13/lib/libcupti.so.13
 SIM_CODE_cupti := 27
 
-# The fat binaries' compression; static, so that no program meets a second libzstd.
-SIM_LIBS_cuda := -l:libzstd.a
+SIM_LIBS_cuda := $(DEVICE_CODE_LIBS)
 
 # Libraries whose many functions tools/library.py writes.
 SIM_GENERATED := cublas cusparse cusolver
@@ -118,16 +117,16 @@ SIM_OBJECTS_$(1)$(2) := $$(patsubst %.cpp,$$(SIM_OBJ$(2))/%.o,$$(SIM_SOURCES_$(1
 
 $$(SIM_GEN)/$(1)$(2).map: $$(SIM_OBJECTS_$(1)$(2)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) simulate/tools/standin.py simulate/module.mk $$(SIM_GEN)/driver_symbols.inc
 	$$(PYTHON) simulate/tools/standin.py --out $$(SIM_GEN)/$(1)$(2) --code $$(SIM_CODE_$(1)) \
-	  $(if $(SIM_REAL_$(1)),--real $$(call SIM_SYMBOLS$(2),$(1)) --extra devtrace_simulation devtrace_sim_reads_address $$(SIM_EXTRA_$(1)),$(if $(filter cuda,$(1)),--names $$(SIM_GEN)/driver.names --alias devtrace_sim_ --extra 'devtrace_sim_*' devtrace_simulation)) \
+	  $(if $(SIM_REAL_$(1)),--real $$(call SIM_SYMBOLS$(2),$(1)) --extra devtrace_simulation $$(SIM_EXTRA_$(1)),$(if $(filter cuda,$(1)),--names $$(SIM_GEN)/driver.names --alias devtrace_sim_ --extra 'devtrace_sim_*' devtrace_simulation)) \
 	  $(if $(SIM_PER_THREAD_$(1)),--per-thread $$(SIM_GEN)/$(1)$(2).per_thread.inc) --objects $$(filter %.o,$$^)
 
 $(if $(SIM_PER_THREAD_$(1)),$$(SIM_GEN)/$(1)_per_thread$(2).o: simulate/common/per_thread.cpp $$(SIM_GEN)/$(1)$(2).map
 	$$(CXX) $$(ALL_CXXFLAGS) $$(SIM_FLAGS$(2)) -DPER_THREAD_HEADER='$(SIM_PER_THREAD_$(1))' -DPER_THREAD_LIST='"$(1)$(2).per_thread.inc"' -c $$< -o $$@)
 
-$$(SIM_OUT$(2))/$$(SIM_FILE_$(1)$(2)): $(if $(SIM_PER_THREAD_$(1)),$$(SIM_GEN)/$(1)_per_thread$(2).o) $$(SIM_GEN)/$(1)$(2).map $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1)
+$$(SIM_OUT$(2))/$$(SIM_FILE_$(1)$(2)): $(if $(filter cuda,$(1)),$$(DEVICE_CODE_OBJS)) $(if $(SIM_PER_THREAD_$(1)),$$(SIM_GEN)/$(1)_per_thread$(2).o) $$(SIM_GEN)/$(1)$(2).map $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1)
 	@mkdir -p $$(@D)
 	$$(CXX) -shared -o $$@ -Wl,-soname,$$(SIM_FILE_$(1)$(2)) -Wl,--version-script=$$(SIM_GEN)/$(1)$(2).map -Wl,-Bsymbolic -Wl,-z,defs -static-libstdc++ -static-libgcc \
-	  -g $$(SIM_OBJECTS_$(1)$(2)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) $$(SIM_GEN)/$(1)$(2).stubs.S $(if $(SIM_PER_THREAD_$(1)),$$(SIM_GEN)/$(1)_per_thread$(2).o) \
+	  -g $$(SIM_OBJECTS_$(1)$(2)) $(if $(filter cuda,$(1)),$$(DEVICE_CODE_OBJS)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) $$(SIM_GEN)/$(1)$(2).stubs.S $(if $(SIM_PER_THREAD_$(1)),$$(SIM_GEN)/$(1)_per_thread$(2).o) \
 	  $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1) $$(SIM_LIBS_$(1)) -lpthread -ldl
 
 $$(SIM_OBJECTS_$(1)$(2)): EXTRA_CXXFLAGS = $$(SIM_FLAGS$(2))

@@ -15,6 +15,7 @@ struct Entry {
 };
 constinit AddressMap<Entry> entries;
 constinit std::atomic<uint32_t> generation{1};  // of all that is known
+constinit std::atomic<bool> anything_known{false};
 
 // A thread launches few kernels many times, and many threads the same ones: each has a small memory of its own, so that
 // none waits for another.
@@ -22,13 +23,39 @@ constexpr size_t kRemembered = 64;
 struct Remembered {
   uintptr_t function;
   const Kernel* kernel;
-  uint32_t generation;
 };
-thread_local constinit Remembered remembered[kRemembered] = {};
+// Small, as are all variables of threads here: a process that opens this library late has little room left for them
+// (glibc's static TLS surplus).
+struct Memory {
+  Remembered places[kRemembered];
+  uint32_t generation;  // of everything in it
+};
+thread_local constinit Memory memory{};
 
 // Functions are aligned to 16 bytes, handles come from malloc.
 Remembered& place_of(uintptr_t function) {
-  return remembered[(function >> 4 ^ function >> 12) % kRemembered];
+  return memory.places[(function >> 4 ^ function >> 12) % kRemembered];
+}
+
+// The aligned words for which `wanted(parameter, offset in the block)` holds.
+template <class Wanted>
+Words* words_where(const std::vector<Parameter>& parameters, const Wanted& wanted) {
+  auto* const found = new Words;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& parameter = parameters[i];
+    bool joins = false;
+    // A pointer is aligned in the block; a parameter that starts unaligned holds none before the next multiple.
+    for (size_t at = (8 - parameter.offset % 8) % 8; at + 8 <= parameter.bytes; at += 8) {
+      const bool keep = wanted(parameter, parameter.offset + at);
+      if (keep && joins)
+        ++found->runs.back().words;
+      else if (keep)
+        found->runs.push_back(
+            {static_cast<uint16_t>(i), static_cast<uint16_t>(at), static_cast<uint32_t>(parameter.offset + at), 1});
+      joins = keep;
+    }
+  }
+  return found;
 }
 
 }  // namespace
@@ -37,34 +64,42 @@ const Kernel* known(const void* function) {
   const auto key = reinterpret_cast<uintptr_t>(function);
   const uint32_t now = generation.load(std::memory_order_relaxed);
   Remembered& place = place_of(key);
-  if (place.function == key && place.generation == now) return place.kernel;
+  if (memory.generation == now) {
+    if (place.function == key) return place.kernel;
+  } else {
+    memory = {};
+    memory.generation = now;
+  }
   Entry entry;
   if (!entries.get(key, entry)) return nullptr;
-  place = {key, entry.kernel, now};
+  place = {key, entry.kernel};
   return entry.kernel;
 }
 
-const Kernel* remember(const void* function, std::string name, const std::vector<Parameter>& parameters,
-                       const std::function<bool(size_t)>& reads_address) {
+const Kernel* remember(const void* function, std::string name, const std::vector<Parameter>& parameters) {
   auto* kernel = new Kernel;
   kernel->excused = policy::may_reach_other_devices(name);
   kernel->name = std::move(name);
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    if (!reads_address && parameters[i].bytes != sizeof(void*)) continue;
-    // A pointer is aligned in the block; a parameter that starts unaligned holds none before the next multiple.
-    for (size_t at = (8 - parameters[i].offset % 8) % 8; at + 8 <= parameters[i].bytes; at += 8) {
-      const size_t in_block = parameters[i].offset + at;
-      if (reads_address && !reads_address(in_block)) continue;
-      kernel->words.push_back({static_cast<uint16_t>(i), static_cast<uint16_t>(at), static_cast<uint32_t>(in_block)});
-    }
-  }
+  kernel->parameters = parameters;
+  kernel->words_.store(words_where(parameters, [](const Parameter&, size_t) { return true; }));
   // Two threads that ask at once leave one small object behind.
   const auto key = reinterpret_cast<uintptr_t>(function);
   entries.put({key, kernel});
+  anything_known.store(true, std::memory_order_relaxed);
   return kernel;
 }
 
+void ask_code(const Kernel& kernel, const Uses& uses) {
+  Words* const left = words_where(kernel.parameters, [&](const Parameter& parameter, size_t in_block) {
+    return uses ? uses(in_block) != Use::none : parameter.bytes == sizeof(void*);
+  });
+  left->code_asked = true;
+  // The old list stays: other threads may be reading it.
+  kernel.words_.store(left, std::memory_order_release);
+}
+
 void forget_all() {
+  if (!anything_known.exchange(false, std::memory_order_relaxed)) return;
   entries.clear();
   generation.fetch_add(1, std::memory_order_relaxed);
 }

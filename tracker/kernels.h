@@ -1,6 +1,7 @@
 // What is known of a kernel: its name, where in its parameters a pointer can stand, whether it may touch other devices.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,25 +15,46 @@ struct Parameter {
   size_t bytes = 0;
 };
 
+// Aligned words that follow each other in one parameter.
+struct Run {
+  uint16_t parameter = 0;
+  uint16_t in_parameter = 0;  // of the first word: offset in the parameter, bytes
+  uint32_t in_block = 0;      // the same in the parameter block
+  uint32_t words = 0;
+};
+
+struct Words {
+  std::vector<Run> runs;
+  bool code_asked = false;
+};
+
+// What the code does with the word at an offset of the parameter block, for whoever can read it.
+enum class Use : uint8_t { none, possible_address };
+using Uses = std::function<Use(size_t in_block)>;
+
 // Made once for each function and kept for the life of the process.
 struct Kernel {
-  struct Word {
-    uint16_t parameter;
-    uint16_t in_parameter;  // offset in the parameter, bytes
-    uint32_t in_block;      // offset in the parameter block, bytes
-  };
-  std::string name;         // as the program's image has it, mangled
-  std::vector<Word> words;  // aligned 8 bytes that can be a pointer: structures hold them, too
-  bool excused = false;     // its job is to reach other devices (policy)
+  std::string name;      // as the program's image has it, mangled
+  bool excused = false;  // its job is to reach other devices (policy)
+  std::vector<Parameter> parameters;
+  // Hot. The words that can be a pointer, structures' own included: all of them, until the code has been asked.
+  const Words& words() const { return *words_.load(std::memory_order_acquire); }
+  // Counts the launches that looked suspicious and were not: true when reading the code would be cheaper by now.
+  bool worth_reading() const { return looks_.fetch_add(1, std::memory_order_relaxed) >= kManyLooks; }
+
+  mutable std::atomic<const Words*> words_{nullptr};
+  mutable std::atomic<uint32_t> looks_{0};
+  static constexpr uint32_t kManyLooks = 1000;  // a look costs a microsecond, reading code a few milliseconds
 };
 
 // Hot. What `remember` was told about this function; null before.
 const Kernel* known(const void* function);
-// Keeps it, and answers with what is kept: another thread may have been faster. Allocates. `reads_address`: whether the
-// kernel's code can use the word at that offset of the block as an address. Where nobody knows the code, structures are
-// left out: PyTorch leaves fields unset that a kernel does not read, and what lies there is often an old pointer.
-const Kernel* remember(const void* function, std::string name, const std::vector<Parameter>& parameters,
-                       const std::function<bool(size_t)>& reads_address = {});
+// Keeps it, and answers with what is kept: another thread may have been faster. Allocates.
+const Kernel* remember(const void* function, std::string name, const std::vector<Parameter>& parameters);
+// Leaves of the kernel's words those that its code may use as addresses: PyTorch leaves fields unset that a kernel does
+// not read, and what lies there is often an old pointer. Where nobody knows the code (`uses` is empty), the whole
+// structures are left out. Allocates.
+void ask_code(const Kernel& kernel, const Uses& uses);
 // Handles of unloaded modules are given out again: what is known of functions is asked anew.
 void forget_all();
 

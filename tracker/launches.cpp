@@ -1,5 +1,6 @@
 #include "tracker/launches.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "tracker/current_thread.h"
@@ -10,13 +11,25 @@ namespace devtrace::launches {
 namespace {
 
 using kernels::Kernel;
+using kernels::Run;
 
-uintptr_t word_at(const events::Launch& launch, const Kernel::Word& word) {
-  uintptr_t value = 0;
+// Where the words of a run are, as many as there are: a block may end early.
+struct Place {
+  const char* start;
+  uint32_t words;
+};
+Place place_of(const events::Launch& launch, const Run& run) {
   if (launch.parameters)
-    std::memcpy(&value, static_cast<const char*>(launch.parameters[word.parameter]) + word.in_parameter, sizeof value);
-  else if (word.in_block + sizeof value <= launch.block_bytes)
-    std::memcpy(&value, static_cast<const char*>(launch.block) + word.in_block, sizeof value);
+    return {static_cast<const char*>(launch.parameters[run.parameter]) + run.in_parameter, run.words};
+  if (run.in_block >= launch.block_bytes) return {nullptr, 0};
+  const size_t left = (launch.block_bytes - run.in_block) / sizeof(uintptr_t);
+  return {static_cast<const char*>(launch.block) + run.in_block,
+          static_cast<uint32_t>(std::min<size_t>(run.words, left))};
+}
+
+uintptr_t word_at(const char* start, size_t index) {
+  uintptr_t value;
+  std::memcpy(&value, start + index * sizeof value, sizeof value);
   return value;
 }
 
@@ -30,23 +43,39 @@ Device current_device() {
   return Device::cuda(ordinal);
 }
 
-// Exact owners, now that speed no longer counts: the table keeps owners of memory that is gone, and a word may only
-// look like an address.
+// Fills in the pointers into device memory, by exact owners: the table keeps owners of memory that is gone, and a word
+// may only look like an address. Whether one leads elsewhere.
+bool look_exactly(MisplacedLaunch& misplaced) {
+  misplaced.pointers.clear();
+  bool elsewhere = false;
+  for (const Run& run : misplaced.launch.kernel->words().runs) {
+    const Place place = place_of(misplaced.launch, run);
+    for (uint32_t i = 0; i < place.words; ++i) {
+      const uintptr_t address = word_at(place.start, i);
+      if (!ownership::likely(address).known()) continue;
+      const auto extent = ownership::find(address);
+      if (!extent || extent->memory != ownership::Memory::device) continue;
+      misplaced.pointers.push_back(
+          {address, extent->device, run.parameter, static_cast<uint16_t>(run.in_parameter + i * sizeof address)});
+      elsewhere = elsewhere || extent->device != misplaced.device;
+    }
+  }
+  return elsewhere;
+}
+
+// Speed no longer counts, unless it comes to this at every launch: the kernel's code is read once.
 [[gnu::noinline]] void look_closer(const events::Launch& launch) noexcept {
   const current_thread::Inside inside;
   MisplacedLaunch misplaced{launch, {}, {}};
   misplaced.device = Device::cuda(runtime().current_device());
   if (!misplaced.device.is_cuda()) return;
   current_thread::set_device(misplaced.device.index);
-  bool elsewhere = false;
+  const Kernel& kernel = *launch.kernel;
   try {
-    for (const Kernel::Word& word : launch.kernel->words) {
-      const uintptr_t address = word_at(launch, word);
-      if (!ownership::likely(address).known()) continue;
-      const auto extent = ownership::find(address);
-      if (!extent || extent->memory != ownership::Memory::device) continue;
-      misplaced.pointers.push_back({address, extent->device, word.parameter, word.in_parameter});
-      elsewhere = elsewhere || extent->device != misplaced.device;
+    bool elsewhere = look_exactly(misplaced);
+    if (!kernel.words().code_asked && (elsewhere || kernel.worth_reading())) {
+      kernels::ask_code(kernel, runtime().uses_of_parameters(launch.function, kernel.name));
+      elsewhere = look_exactly(misplaced);
     }
     if (elsewhere) findings::report(misplaced);
   } catch (...) {  // out of memory: one report is lost, the launch goes on
@@ -58,9 +87,9 @@ Device current_device() {
 void check(const events::Launch& launch) {
   if (!launch.kernel || launch.kernel->excused) return;
   const Device here = current_device();
-  for (const Kernel::Word& word : launch.kernel->words) {
-    const Device owner = ownership::likely(word_at(launch, word));
-    if (owner.known() && owner != here) return look_closer(launch);
+  for (const Run& run : launch.kernel->words().runs) {
+    const Place place = place_of(launch, run);
+    if (ownership::any_elsewhere(place.start, place.words, here)) return look_closer(launch);
   }
 }
 

@@ -10,7 +10,8 @@ UNIT_TEST_BINARIES += $(BUILD)/tracker-tests
 $(BUILD)/tracker-tests: $(TRACKER_TEST_OBJS) $(TRACKER_OBJS) $(STACKS_OBJS) $(REPORT_OBJS)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) -lgmock -lgtest -lgtest_main -lgcc_eh $(STACKS_LIBS) -pthread -ldl -o $@
 
-BENCHMARKS += $(BUILD)/bench/provenance
-$(BUILD)/bench/provenance: $(BUILD)/obj/tests/bench/provenance_bench.o $(TRACKER_OBJS) $(STACKS_OBJS) $(REPORT_OBJS)
+TRACKER_BENCHMARKS := $(BUILD)/bench/provenance $(BUILD)/bench/launch
+BENCHMARKS += $(TRACKER_BENCHMARKS)
+$(TRACKER_BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(TRACKER_OBJS) $(STACKS_OBJS) $(REPORT_OBJS)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) -lbenchmark -lgcc_eh $(STACKS_LIBS) -pthread -ldl -o $@

@@ -34,7 +34,7 @@ std::atomic<uint8_t>* table() {
 void add(const Extent& extent) {
   if (extent.bytes == 0 || (extent.address + extent.bytes - 1) >> kAddressBits) return;
   extents.put(extent);
-  if (extent.memory != Memory::device || !extent.device.is_cuda()) return;
+  if (extent.memory != Memory::device || !extent.device.is_cuda() || extent.device.index >= kDevices) return;
   std::atomic<uint8_t>* const chunks = table();
   if (!chunks) return;
   const auto owner = static_cast<uint8_t>(extent.device.index + 1);

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tracker/kernels.h"
+
 namespace devtrace {
 
 struct DeviceFacts {
@@ -20,6 +22,8 @@ struct Runtime {
   bool (*simulated)();                    // the devices are devtrace's own stand-ins
   // Address of a symbol in a loaded object whose file name begins with `library`; nullptr when there is none.
   void* (*symbol)(const char* library, const char* name);
+  // What a kernel's code does with its parameters; empty when nobody can read it. Takes milliseconds.
+  kernels::Uses (*uses_of_parameters)(const void* function, const std::string& kernel);
 };
 
 // Set once, before the first event; every member is set, but in unit tests.

@@ -25,7 +25,7 @@ Arguments gather(const Function& f, void** parameters, void** extra) {
   }
   if (!parameters || !f.facts || !f.facts->parameters_known) return a;
   for (size_t i = 0; i < f.facts->parameters.size(); ++i) {
-    const Parameter& p = f.facts->parameters[i];
+    const device_code::Parameter& p = f.facts->parameters[i];
     if (a.values.size() < p.offset + p.size) a.values.resize(p.offset + p.size);
     std::memcpy(a.values.data() + p.offset, parameters[i], p.size);
     a.offsets.push_back(p.offset);

@@ -52,8 +52,8 @@ CUresult close_container(T* c) {
 
 CUresult function_attribute(const Function& f, int attribute, int* value) {
   const sim::Part& part = *sim::settings().part;
-  static const sim::KernelFacts kUnknown;
-  const sim::KernelFacts& facts = f.facts ? *f.facts : kUnknown;
+  static const devtrace::device_code::KernelFacts kUnknown;
+  const devtrace::device_code::KernelFacts& facts = f.facts ? *f.facts : kUnknown;
   int own = part.major * 10 + part.minor;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:

@@ -167,11 +167,3 @@ char __cudaInitModule(void** handle) {
 
 }  // extern "C"
 #pragma GCC visibility pop
-
-// For a tracer: libcuda's devtrace_sim_reads_address, by a host stub or a kernel.
-extern "C" int devtrace_sim_devtrace_sim_reads_address(CUfunction handle, size_t offset);
-extern "C" __attribute__((visibility("default"))) int devtrace_sim_reads_address(const void* stub, size_t offset) {
-  CUkernel kernel = kernel_of(stub);
-  return devtrace_sim_devtrace_sim_reads_address(
-      kernel ? reinterpret_cast<CUfunction>(kernel) : reinterpret_cast<CUfunction>(const_cast<void*>(stub)), offset);
-}

@@ -48,12 +48,6 @@ bool illegal_word(CUcontext context, uintptr_t word, bool whole_parameter) {
   return host_data(word);
 }
 
-bool is_read(const KernelFacts& facts, size_t offset) {
-  for (Bytes r : facts.reads)
-    if (r.begin < offset + sizeof(uintptr_t) && offset < r.end) return true;
-  return false;
-}
-
 // For whoever has to find out why: error 700 itself names nothing.
 void say(CUcontext context, const Function& f, size_t offset, uintptr_t word) {
   const char* verbose = std::getenv("DEVTRACE_SIM_VERBOSE");
@@ -64,11 +58,11 @@ void say(CUcontext context, const Function& f, size_t offset, uintptr_t word) {
                owner < 0 ? "" : std::to_string(owner).c_str(), offset, f.name.c_str(), context->device);
 }
 
-bool illegal_parameter(CUcontext context, const Function& f, const Parameter& p, const void* value) {
+bool illegal_parameter(CUcontext context, const Function& f, const device_code::Parameter& p, const void* value) {
   for (size_t at = 0; at + sizeof(uintptr_t) <= p.size; at += sizeof(uintptr_t)) {
     uintptr_t word;
     std::memcpy(&word, static_cast<const char*>(value) + at, sizeof word);
-    if (illegal_word(context, word, p.size == sizeof word) && is_read(*f.facts, p.offset + at)) {
+    if (illegal_word(context, word, p.size == sizeof word) && f.facts->reads_address(p.offset + at)) {
       say(context, f, p.offset + at, word);
       return true;
     }
@@ -80,7 +74,7 @@ bool illegal_parameter(CUcontext context, const Function& f, const Parameter& p,
 
 bool illegal_address(CUcontext context, const Function& f, void* const* arguments) {
   if (!arguments || !f.facts || !f.facts->parameters_known) return false;
-  const std::vector<Parameter>& parameters = f.facts->parameters;
+  const std::vector<device_code::Parameter>& parameters = f.facts->parameters;
   for (size_t i = 0; i < parameters.size(); ++i)
     if (arguments[i] && illegal_parameter(context, f, parameters[i], arguments[i])) return true;
   return false;
@@ -88,7 +82,7 @@ bool illegal_address(CUcontext context, const Function& f, void* const* argument
 
 bool illegal_address(CUcontext context, const Function& f, const Arguments& arguments) {
   if (!f.facts || !f.facts->parameters_known) return false;
-  for (const Parameter& p : f.facts->parameters)
+  for (const device_code::Parameter& p : f.facts->parameters)
     if (p.offset + p.size <= arguments.values.size() &&
         illegal_parameter(context, f, p, arguments.values.data() + p.offset))
       return true;
@@ -96,10 +90,3 @@ bool illegal_address(CUcontext context, const Function& f, const Arguments& argu
 }
 
 }  // namespace devtrace::sim
-
-// For a tracer, which sees no machine code: whether the kernel could use the word at this offset of its parameters as
-// an address. 1 when nothing is known. `handle`: a CUfunction or CUkernel.
-extern "C" __attribute__((visibility("default"))) int devtrace_sim_reads_address(CUfunction handle, size_t offset) {
-  const devtrace::sim::Function* f = devtrace::sim::function_of(handle);
-  return !f || !f->facts || !f->facts->parameters_known || devtrace::sim::is_read(*f->facts, offset);
-}

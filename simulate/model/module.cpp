@@ -11,7 +11,8 @@ CUresult load(Container& c) {
   std::lock_guard lock(c.mutex);
   if (c.read) return CUDA_SUCCESS;
   int architecture = settings().part->major * 10 + settings().part->minor;
-  switch (read_image(c.data, architecture, &c.contents)) {
+  using device_code::ImageState;
+  switch (device_code::read_image(device_code::image_at(c.data), architecture, &c.contents)) {
     case ImageState::unknown:
       return CUDA_ERROR_INVALID_IMAGE;
     case ImageState::other_architecture:

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "device_code/image.h"
 #include "simulate/common/cuda_headers.h"
-#include "simulate/model/image.h"
 
 namespace devtrace::sim {
 
@@ -22,7 +22,7 @@ struct Container {
   std::string path;            // loaded from a file
   std::mutex mutex;
   bool read = false;
-  Image contents;
+  device_code::Image contents;
   std::map<std::string, Function*> functions;
   // Address of each variable on each device, made at the first question.
   std::map<std::pair<std::string, int>, CUdeviceptr> variables;
@@ -32,7 +32,7 @@ struct Container {
 struct Function {
   Container* container = nullptr;
   std::string name;
-  const KernelFacts* facts = nullptr;  // null: the image did not tell
+  const device_code::KernelFacts* facts = nullptr;  // null: the image did not tell
   CUmodule module = nullptr;
   CUlibrary library = nullptr;
   int max_dynamic_shared = 0;  // 0: the default limit

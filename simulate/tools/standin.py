@@ -95,7 +95,7 @@ def main():
             lines.append(stub(name, arguments.code))
             missing.append(name)
     if arguments.alias:
-        lines += [jump(arguments.alias + name, name) for name in sorted(set(symbols) | ({"devtrace_simulation", "devtrace_sim_reads_address"} & done))]
+        lines += [jump(arguments.alias + name, name) for name in sorted(set(symbols) | ({"devtrace_simulation"} & done))]
     lines.append('\t.section .note.GNU-stack,"",@progbits\n')
     arguments.out.with_name(arguments.out.name + ".stubs.S").write_text("".join(lines))
     arguments.out.with_name(arguments.out.name + ".missing").write_text("\n".join(missing) + "\n")

@@ -11,42 +11,45 @@ namespace kernels = devtrace::kernels;
 
 namespace {
 const char handles[5] = {};
-bool everywhere(size_t) {
-  return true;
+// Each word by itself: parameter, offset in it.
+std::vector<std::pair<int, int>> words_of(const kernels::Kernel* kernel) {
+  std::vector<std::pair<int, int>> words;
+  for (const kernels::Run& run : kernel->words().runs) {
+    EXPECT_EQ(run.in_block % 8, 0u);
+    EXPECT_EQ(run.in_block - run.in_parameter, kernel->parameters[run.parameter].offset);
+    for (uint32_t i = 0; i < run.words; ++i) words.emplace_back(run.parameter, run.in_parameter + 8 * i);
+  }
+  return words;
 }
+using Words = std::vector<std::pair<int, int>>;
 }  // namespace
 
 TEST(Kernels, EveryAlignedWordOfEveryParameterCanHoldAPointer) {
   // kernel(int, float*, struct { char; void* a[2]; int; }, char)
-  const kernels::Kernel* kernel = kernels::remember(&handles[0], "k", {{0, 4}, {8, 8}, {16, 28}, {44, 1}}, everywhere);
-  std::vector<std::pair<int, int>> words;
-  for (const auto& word : kernel->words) {
-    words.emplace_back(word.parameter, word.in_parameter);
-    EXPECT_EQ(word.in_block % 8, 0u);
-  }
-  EXPECT_EQ(words, (std::vector<std::pair<int, int>>{{1, 0}, {2, 0}, {2, 8}, {2, 16}}));
+  const kernels::Kernel* kernel = kernels::remember(&handles[0], "k", {{0, 4}, {8, 8}, {16, 28}, {44, 1}});
+  EXPECT_EQ(words_of(kernel), (Words{{1, 0}, {2, 0}, {2, 8}, {2, 16}}));
   EXPECT_EQ(kernels::known(&handles[0]), kernel);
+  EXPECT_FALSE(kernel->words().code_asked);
 }
 
 TEST(Kernels, AParameterThatIsNotAlignedIsReadWhereAlignmentBegins) {
-  const kernels::Kernel* kernel = kernels::remember(&handles[1], "k", {{4, 20}}, everywhere);
-  ASSERT_EQ(kernel->words.size(), 2u);
-  EXPECT_EQ(kernel->words[0].in_parameter, 4);
-  EXPECT_EQ(kernel->words[0].in_block, 8u);
-  EXPECT_EQ(kernel->words[1].in_parameter, 12);
+  const kernels::Kernel* kernel = kernels::remember(&handles[1], "k", {{4, 20}});
+  EXPECT_EQ(words_of(kernel), (Words{{0, 4}, {0, 12}}));
 }
 
-TEST(Kernels, WordsThatTheCodeDoesNotReadDoNotCount) {
-  const kernels::Kernel* kernel =
-      kernels::remember(&handles[3], "k", {{0, 8}, {8, 32}}, [](size_t offset) { return offset == 24; });
-  ASSERT_EQ(kernel->words.size(), 1u);
-  EXPECT_EQ(kernel->words[0].in_block, 24u);
+TEST(Kernels, WordsThatTheCodeDoesNotReadAreDroppedOnceItWasAsked) {
+  const kernels::Kernel* kernel = kernels::remember(&handles[3], "k", {{0, 8}, {8, 40}});
+  kernels::ask_code(*kernel, [](size_t offset) {
+    return offset == 16 || offset == 24 || offset == 40 ? kernels::Use::possible_address : kernels::Use::none;
+  });
+  EXPECT_EQ(words_of(kernel), (Words{{1, 8}, {1, 16}, {1, 32}}));
+  EXPECT_TRUE(kernel->words().code_asked);
 }
 
 TEST(Kernels, WhereTheCodeIsUnknownOnlyWholePointersCount) {
   const kernels::Kernel* kernel = kernels::remember(&handles[4], "k", {{0, 4}, {8, 8}, {16, 32}});
-  ASSERT_EQ(kernel->words.size(), 1u);
-  EXPECT_EQ(kernel->words[0].parameter, 1);
+  kernels::ask_code(*kernel, {});
+  EXPECT_EQ(words_of(kernel), (Words{{1, 0}}));
 }
 
 TEST(Kernels, AHandleThatComesAgainIsAskedAnew) {

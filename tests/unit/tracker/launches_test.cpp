@@ -30,6 +30,11 @@ const bool quiet = [] {
 }();
 
 int device_now = 0;
+int code_read = 0;
+kernels::Uses uses;
+kernels::Use address(size_t) {
+  return kernels::Use::possible_address;
+}
 const char handle = 0;
 
 // Launches of a kernel(long, T*, struct { long; T* tensors[3]; }) on `device_now`, with findings counted and not
@@ -38,14 +43,26 @@ class Launches : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     ASSERT_TRUE(quiet);
-    set_runtime({[] { return device_now; }, [] { return std::string(); }, [] { return std::vector<DeviceFacts>(); },
-                 [] { return true; }, nullptr});
+    set_runtime({.current_device = [] { return device_now; },
+                 .cuda_version = [] { return std::string(); },
+                 .devices = [] { return std::vector<DeviceFacts>(); },
+                 .simulated = [] { return true; },
+                 .symbol = nullptr,
+                 .uses_of_parameters =
+                     [](const void*, const std::string&) {
+                       ++code_read;
+                       return uses;
+                     }});
     for (int device = 0; device < kDevices; ++device)
       ownership::add({memory_of(device), 4 * kChunk, Device::cuda(device)});
-    kernel = kernels::remember(&handle, "kernel", {{0, 8}, {8, 8}, {16, 32}}, [](size_t) { return true; });
   }
 
-  void SetUp() override { set_device(0); }
+  void SetUp() override {
+    set_device(0);
+    uses = address;
+    code_read = 0;
+    kernel = kernels::remember(&handle, "kernel", {{0, 8}, {8, 8}, {16, 32}});
+  }
 
   static void set_device(int device) {
     device_now = device;
@@ -87,7 +104,8 @@ TEST_F(Launches, EveryWordIsLookedAt) {
 
 TEST_F(Launches, WordsThatAreNoAddressesOfDeviceMemoryAreNothing) {
   const uintptr_t host = reinterpret_cast<uintptr_t>(words);
-  const uintptr_t values[] = {0, 1, ~uintptr_t{0}, 0x3f800000'3f800000, host, memory_of(1) + 4 * kChunk + 1};
+  const uintptr_t values[] = {
+      0, 1, ~uintptr_t{0}, 0x3f800000'3f800000, host, memory_of(1) + 4 * kChunk + 1, memory_of(1) | uintptr_t{1} << 60};
   for (uintptr_t value : values) {
     std::fill(std::begin(words), std::end(words), value);
     EXPECT_EQ(launch(false), 0u) << std::hex << value;
@@ -116,10 +134,46 @@ TEST_F(Launches, TheDeviceIsAskedForWhereItIsNotKnown) {
 TEST_F(Launches, AnExcusedKernelMayDoAsItLikes) {
   static const char other = 0;
   const kernels::Kernel* mine = kernel;
-  kernel = kernels::remember(&other, "ncclDevKernel_AllReduce", {{0, 48}}, [](size_t) { return true; });
+  kernel = kernels::remember(&other, "ncclDevKernel_AllReduce", {{0, 48}});
   std::fill(std::begin(words), std::end(words), memory_of(3));
   EXPECT_EQ(launch(true), 0u);
   kernel = mine;
+}
+
+TEST_F(Launches, TheCodeIsReadOnceAndOnlyWhenALaunchLooksSuspicious) {
+  uses = [](size_t in_block) { return in_block == 24 ? kernels::Use::none : kernels::Use::possible_address; };
+  std::fill(std::begin(words), std::end(words), memory_of(0));
+  EXPECT_EQ(launch(false), 0u);
+  EXPECT_EQ(code_read, 0);
+  words[3] = memory_of(1);  // what the code does not read may be anything
+  for (const bool as_block : {false, true, false}) EXPECT_EQ(launch(as_block), 0u);
+  EXPECT_EQ(code_read, 1);
+  words[4] = memory_of(1);
+  EXPECT_EQ(launch(false), 1u);
+  EXPECT_EQ(code_read, 1);
+}
+
+TEST_F(Launches, WhereNobodyCanReadTheCodeStructuresAreLeftOut) {
+  uses = {};
+  std::fill(std::begin(words), std::end(words), memory_of(1));
+  words[0] = words[1] = memory_of(0);
+  EXPECT_EQ(launch(false), 0u);
+  words[1] = memory_of(1);
+  EXPECT_EQ(launch(false), 1u);
+}
+
+TEST_F(Launches, WhatAlwaysLooksSuspiciousIsNotLookedAtForEver) {
+  const uintptr_t gone = memory_of(1) + 8 * kChunk;
+  ownership::add({gone, kChunk, Device::cuda(1)});
+  ownership::remove(gone);
+  uses = [](size_t in_block) { return in_block == 0 ? kernels::Use::possible_address : kernels::Use::none; };
+  std::fill(std::begin(words), std::end(words), memory_of(0));
+  words[3] = gone;
+  EXPECT_EQ(launch(false), 0u);
+  EXPECT_EQ(code_read, 0) << "reading is dearer than one look";
+  for (uint32_t i = 0; i < kernels::Kernel::kManyLooks; ++i) launch(false);
+  EXPECT_EQ(code_read, 1);
+  EXPECT_EQ(kernel->words().runs.size(), 1u);
 }
 
 }  // namespace

@@ -2,13 +2,14 @@
 // .nv.info*.
 #include <elf.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 #include <unordered_map>
 
-#include "simulate/model/image_parts.h"
+#include "device_code/formats.h"
 
-namespace devtrace::sim {
+namespace devtrace::device_code {
 namespace {
 
 // Attributes of .nv.info sections that are read here.
@@ -21,18 +22,6 @@ enum Attribute : uint8_t {
   kLargeParameter = 0x45,  // u32, u16 ordinal, u16 offset, u32 size
 };
 
-struct View {
-  const uint8_t* data;
-  size_t size;
-
-  template <typename T>
-  bool get(size_t offset, T* out) const {
-    if (offset > size || size - offset < sizeof(T)) return false;
-    std::memcpy(out, data + offset, sizeof(T));
-    return true;
-  }
-};
-
 template <typename F>
 void each_attribute(View section, F f) {
   for (size_t at = 0; at + 4 <= section.size;) {
@@ -41,11 +30,13 @@ void each_attribute(View section, F f) {
     std::memcpy(&value, section.data + at + 2, 2);
     at += 4;
     if (format != 4) continue;  // its value is in `value`, or it has none
-    if (at + value > section.size) return;
+    if (value > section.size - at) return;
     f(attribute, View{section.data + at, value});
     at += value;
   }
 }
+
+constexpr size_t kMostName = 64 * 1024;  // of a function; templates of templates take a few thousand bytes
 
 struct Elf {
   View file = {};
@@ -62,7 +53,11 @@ struct Elf {
   std::string_view text(View table, size_t offset) const {
     if (offset >= table.size) return {};
     auto* begin = reinterpret_cast<const char*>(table.data + offset);
-    return {begin, strnlen(begin, table.size - offset)};
+    return {begin, strnlen(begin, std::min(table.size - offset, kMostName))};
+  }
+  // 90 for sm_90; Pascal and older (below 70) have another encoding of instructions.
+  unsigned architecture() const {
+    return header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 & 0xff : header.e_flags & 0xff;
   }
   bool open() {
     if (!file.get(0, &header) || header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shstrndx >= header.e_shnum)
@@ -76,7 +71,8 @@ struct Elf {
       symbol_names = bytes(sections[s.sh_link]);
       View table = bytes(s);
       symbols.resize(table.size / sizeof(Elf64_Sym));
-      std::memcpy(symbols.data(), table.data, symbols.size() * sizeof(Elf64_Sym));
+      if (!symbols.empty()) std::memcpy(symbols.data(), table.data, symbols.size() * sizeof(Elf64_Sym));
+      break;  // an object has one
     }
     return true;
   }
@@ -133,6 +129,7 @@ class Origins {
 // What the code reads of the parameters as addresses may be. A size that is multiplied by, or a shift, is left out:
 // PyTorch leaves such fields of its structs unset when a tensor has fewer dimensions, and what happens to be there
 // looks like a pointer often enough. No such field is read before the count of dimensions was.
+constexpr size_t kMostRanges = 2 * kMostParameterBytes / 8;
 void read_code(View code, Bytes bank, KernelFacts* facts) {
   std::vector<Bytes> numbers;
   Origins origins;
@@ -156,6 +153,9 @@ void read_code(View code, Bytes bank, KernelFacts* facts) {
     if (!i.loads_constant() || i.bytes() >= 8)
       facts->reads.push_back({offset - bank.begin, offset - bank.begin + i.bytes()});
     if (i.loads_constant()) origins.load(i, offset - bank.begin, i.bytes());
+    // Long code reads the same words again and again.
+    if (facts->reads.size() > kMostRanges) tidy(&facts->reads);
+    if (numbers.size() > kMostRanges) tidy(&numbers);
   }
   tidy(&facts->reads);
   tidy(&numbers);
@@ -176,6 +176,7 @@ void read_parameters(View section, KernelFacts* facts, Bytes* bank) {
     if (attribute != kParameter && attribute != kLargeParameter) return;
     if (!v.get(4, &ordinal) || !v.get(6, &offset) || !v.get(8, &size)) return;
     if (attribute == kParameter) size = size >> 18 & 0x3fff;
+    if (ordinal >= kMostParameters || size > kMostParameterBytes) return;
     if (facts->parameters.size() <= ordinal) facts->parameters.resize(ordinal + size_t{1});
     facts->parameters[ordinal] = {offset, size};
   });
@@ -183,55 +184,84 @@ void read_parameters(View section, KernelFacts* facts, Bytes* bank) {
 
 // The kernel that a section belongs to: ".nv.info.NAME" and the like.
 KernelFacts* kernel_of(Image* image, std::string_view name, std::string_view prefix) {
-  if (name.substr(0, prefix.size()) != prefix) return nullptr;
+  if (!name.starts_with(prefix)) return nullptr;
   auto it = image->kernels.find(std::string(name.substr(prefix.size())));
   return it == image->kernels.end() ? nullptr : &it->second;
 }
 
-}  // namespace
-
-bool is_cubin(const uint8_t* data) {
-  return !std::memcmp(data, ELFMAG, SELFMAG) && data[EI_CLASS] == ELFCLASS64;
+// What .nv.info says of each function, whatever kernel it is.
+void read_functions(const Elf& elf, View section, Image* out) {
+  each_attribute(section, [&](uint8_t attribute, View v) {
+    uint32_t symbol, value;
+    if ((attribute != kRegisters && attribute != kFrameSize) || !v.get(0, &symbol) || !v.get(4, &value)) return;
+    if (symbol >= elf.symbols.size()) return;
+    if (KernelFacts* f = kernel_of(out, elf.text(elf.symbol_names, elf.symbols[symbol].st_name), ""))
+      (attribute == kRegisters ? f->registers : f->local) = static_cast<int>(value);
+  });
 }
 
-bool read_cubin(const uint8_t* data, size_t size, Image* image) {
+}  // namespace
+
+bool is_cubin(Span image) {
+  return image.bytes >= sizeof(Elf64_Ehdr) && !std::memcmp(image.data, ELFMAG, SELFMAG) &&
+         image.data[EI_CLASS] == ELFCLASS64;
+}
+
+size_t cubin_bytes(Span image) {
+  Elf64_Ehdr header;
+  if (!View{image.data, image.bytes}.get(0, &header)) return 0;
+  const size_t table = size_t{header.e_shnum} * header.e_shentsize;
+  if (header.e_shoff > kMostImage || table > image.bytes || header.e_shoff > image.bytes - table) return 0;
+  // The program headers are the last thing of most cubins.
+  const size_t programs = size_t{header.e_phnum} * header.e_phentsize;
+  if (header.e_phoff > kMostImage) return 0;
+  size_t end = std::max(header.e_shoff + table, header.e_phoff + programs);
+  Elf64_Shdr section;
+  for (size_t i = 0; i < header.e_shnum && header.e_shentsize == sizeof section; ++i) {
+    std::memcpy(&section, image.data + header.e_shoff + i * sizeof section, sizeof section);
+    if (section.sh_type == SHT_NOBITS || section.sh_offset > kMostImage || section.sh_size > kMostImage) continue;
+    end = std::max<size_t>(end, section.sh_offset + section.sh_size);
+  }
+  return end <= image.bytes ? end : 0;
+}
+
+bool read_cubin(Span bytes, std::string_view only, Image* out) {
   Elf elf;
-  elf.file = {data, size};
+  elf.file = {bytes.data, bytes.bytes};
   if (!elf.open()) return false;
   // STO_CUDA_ENTRY: only these functions can be launched.
   constexpr unsigned char kEntry = 0x10;
   for (const Elf64_Sym& symbol : elf.symbols) {
-    std::string name(elf.text(elf.symbol_names, symbol.st_name));
-    if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && (symbol.st_other & kEntry)) image->kernels[name];
-    if (ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT && symbol.st_shndx != SHN_UNDEF)
-      image->variables[name] = symbol.st_size;
+    const std::string_view name = elf.text(elf.symbol_names, symbol.st_name);
+    if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && (symbol.st_other & kEntry) && (only.empty() || name == only))
+      out->kernels[std::string(name)];
+    if (ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT && symbol.st_shndx != SHN_UNDEF && only.empty())
+      out->variables[std::string(name)] = symbol.st_size;
   }
+  if (out->kernels.empty()) return true;
+  const bool readable = elf.architecture() >= 70;
   Banks banks;
   bool reserves_shared = false;
   for (const Elf64_Shdr& s : elf.sections) reserves_shared |= elf.text(elf.names, s.sh_name) == ".nv.shared.reserved.0";
   for (const Elf64_Shdr& s : elf.sections) {
-    std::string_view name = elf.text(elf.names, s.sh_name);
-    if (KernelFacts* f = kernel_of(image, name, ".nv.info."))
+    const std::string_view name = elf.text(elf.names, s.sh_name);
+    if (KernelFacts* f = kernel_of(out, name, ".nv.info."))
       read_parameters(elf.bytes(s), f, &banks[std::string(name.substr(9))]);
     // From Hopper on the section begins with 1 KiB that is the driver's.
-    if (KernelFacts* f = kernel_of(image, name, ".nv.shared."))
+    if (KernelFacts* f = kernel_of(out, name, ".nv.shared."))
       f->static_shared = static_cast<int>(s.sh_size) - (reserves_shared && s.sh_size >= 1024 ? 1024 : 0);
-    if (name == ".nv.info")
-      each_attribute(elf.bytes(s), [&](uint8_t attribute, View v) {
-        uint32_t symbol, value;
-        if ((attribute != kRegisters && attribute != kFrameSize) || !v.get(0, &symbol) || !v.get(4, &value)) return;
-        if (symbol >= elf.symbols.size()) return;
-        auto it = image->kernels.find(std::string(elf.text(elf.symbol_names, elf.symbols[symbol].st_name)));
-        if (it == image->kernels.end()) return;
-        (attribute == kRegisters ? it->second.registers : it->second.local) = static_cast<int>(value);
-      });
+    if (name == ".nv.info") read_functions(elf, elf.bytes(s), out);
   }
   for (const Elf64_Shdr& s : elf.sections) {
-    std::string_view name = elf.text(elf.names, s.sh_name);
-    if (KernelFacts* f = kernel_of(image, name, ".text."))
+    const std::string_view name = elf.text(elf.names, s.sh_name);
+    KernelFacts* const f = kernel_of(out, name, ".text.");
+    if (!f) continue;
+    if (readable)
       read_code(elf.bytes(s), banks[std::string(name.substr(6))], f);
+    else
+      for (const Parameter& p : f->parameters) f->reads.push_back({p.offset, p.offset + p.size});
   }
   return true;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::device_code

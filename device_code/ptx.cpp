@@ -1,15 +1,18 @@
 // Kernels of PTX text: their names, parameters and thread limits. Enough to launch them without compiling.
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
+#include <charconv>
 #include <cstring>
 #include <string_view>
+#include <system_error>
 #include <unordered_map>
 
-#include "simulate/model/image_parts.h"
+#include "device_code/formats.h"
 
-namespace devtrace::sim {
+namespace devtrace::device_code {
 namespace {
+
+constexpr size_t kHead = 64 * 1024;  // bytes in which .version stands, comments before it included
 
 // Words of PTX: names, directives, numbers, single characters.
 class Words {
@@ -41,7 +44,7 @@ class Words {
       } else if (at_ + 1 < end_ && at_[0] == '/' && at_[1] == '*') {
         at_ += 2;
         while (at_ + 1 < end_ && !(at_[0] == '*' && at_[1] == '/')) ++at_;
-        at_ += 2;
+        at_ = std::min(at_ + 2, end_);
       } else {
         return;
       }
@@ -50,16 +53,20 @@ class Words {
   const char *at_, *end_;
 };
 
+// Clamped: what is larger than this is nonsense.
+constexpr size_t kMostNumber = size_t{1} << 30;
+size_t number(std::string_view word) {
+  size_t value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  return error == std::errc::result_out_of_range ? kMostNumber : std::min(value, kMostNumber);
+}
+
 size_t type_bytes(std::string_view type) {
   if (type.size() < 3 || type[0] != '.') return 0;
   if (type == ".pred") return 1;
   size_t digits = type.find_first_of("0123456789");
   if (digits == std::string_view::npos || !std::strchr("bsuf", type[1])) return 0;
-  return static_cast<size_t>(std::atoi(std::string(type.substr(digits)).c_str())) / 8;
-}
-
-int number(std::string_view word) {
-  return std::atoi(std::string(word).c_str());
+  return std::min(number(type.substr(digits)), size_t{1024}) / 8;
 }
 
 using Names = std::unordered_map<std::string, Parameter>;
@@ -69,7 +76,7 @@ void read_parameters(Words& words, KernelFacts* facts, Names* names) {
   std::string name;
   size_t offset = 0, size = 0, alignment = 0;
   auto finish = [&] {
-    if (!size) return;
+    if (!size || size > kMostParameterBytes || facts->parameters.size() >= kMostParameters) return;
     if (!alignment) alignment = size;
     offset = (offset + alignment - 1) / alignment * alignment;
     facts->parameters.push_back({offset, size});
@@ -84,11 +91,11 @@ void read_parameters(Words& words, KernelFacts* facts, Names* names) {
       // The alignment that follows is that of what it points to.
       continue;
     } else if (word == ".align") {
-      int n = number(words.next());
-      if (!size) alignment = static_cast<size_t>(n);
+      const size_t n = number(words.next());
+      if (!size) alignment = n;
     } else if (word == "[") {
       std::string_view count = words.next();
-      if (count != "]") size *= static_cast<size_t>(number(count));
+      if (count != "]") size = std::min(size * number(count), kMostNumber);
     } else if (size_t bytes = type_bytes(word)) {
       size = bytes;
     } else if (word[0] != '.' && word != "]") {
@@ -101,37 +108,40 @@ void read_parameters(Words& words, KernelFacts* facts, Names* names) {
 
 // After ".global" or ".const" at file scope: [.align N] .type name[count]
 void read_variable(Words& words, Image* image) {
-  size_t size = 0, alignment = 0;
+  size_t size = 0;
   std::string name;
   for (std::string_view word = words.next(); !word.empty() && word != ";" && word != "="; word = words.next()) {
     if (word == ".align")
-      alignment = static_cast<size_t>(number(words.next()));
+      words.next();
     else if (word == "[") {
       std::string_view count = words.next();
-      if (count != "]") size *= static_cast<size_t>(number(count));
+      if (count != "]") size = std::min(size * number(count), kMostNumber);
     } else if (size_t bytes = type_bytes(word))
       size = bytes;
     else if (word[0] != '.' && word != "]")
       name = word;
   }
-  (void)alignment;
   if (!name.empty() && size) image->variables[name] = size;
 }
 
 }  // namespace
 
-bool is_ptx(const char* text) {
+bool is_ptx(Span image) {
+  const auto* const begin = reinterpret_cast<const char*>(image.data);
+  std::string_view text(begin, begin ? strnlen(begin, std::min(image.bytes, kHead)) : 0);
   for (int line = 0; line < 64; ++line) {
-    while (std::isspace(static_cast<unsigned char>(*text))) ++text;
-    if (!std::strncmp(text, ".version", 8)) return true;
-    if (std::strncmp(text, "//", 2)) return false;
-    while (*text && *text != '\n') ++text;
+    while (!text.empty() && std::isspace(static_cast<unsigned char>(text[0]))) text.remove_prefix(1);
+    if (text.starts_with(".version")) return true;
+    if (!text.starts_with("//")) return false;
+    const size_t end = text.find('\n');
+    if (end == text.npos) return false;
+    text.remove_prefix(end);
   }
   return false;
 }
 
-void read_ptx(const char* text, size_t size, Image* image) {
-  Words words(text, size);
+void read_ptx(Span image, std::string_view only, Image* out) {
+  Words words(reinterpret_cast<const char*>(image.data), image.bytes);
   int architecture = 0, depth = 0;
   KernelFacts* kernel = nullptr;
   Names names;
@@ -149,29 +159,33 @@ void read_ptx(const char* text, size_t size, Image* image) {
       if (it == names.end()) continue;
       // A load reads what is at its offset (no more than 16 bytes); any other mention may read all of it.
       Bytes read = {it->second.offset, it->second.offset + it->second.size};
-      if (loading && words.next() == "+") read.begin += static_cast<size_t>(number(words.next()));
+      if (loading && words.next() == "+") read.begin += number(words.next());
       if (loading) read.end = std::min(read.end, read.begin + 8);
-      kernel->reads.push_back(read);
+      if (read.begin < read.end) kernel->reads.push_back(read);
     }
     if (depth) continue;
     if (word == ".target") {
       std::string_view target = words.next();
-      if (target.substr(0, 3) == "sm_") architecture = number(target.substr(3));
+      if (target.starts_with("sm_")) architecture = static_cast<int>(number(target.substr(3)));
     } else if (word == ".entry") {
-      kernel = &image->kernels[std::string(words.next())];
+      const std::string_view name = words.next();
+      names.clear();
+      kernel = nullptr;
+      if (!only.empty() && name != only) continue;
+      kernel = &out->kernels[std::string(name)];
+      *kernel = {};
       kernel->architecture = architecture;
       kernel->ptx = architecture;
       kernel->parameters_known = true;
       std::string_view open = words.next();
-      names.clear();
       if (open == "(") read_parameters(words, kernel, &names);
       if (open == "{") ++depth;
     } else if (kernel && (word == ".maxntid" || word == ".reqntid")) {
-      kernel->max_threads = number(words.next());
-    } else if (word == ".global" || word == ".const") {
-      read_variable(words, image);
+      kernel->max_threads = static_cast<int>(number(words.next()));
+    } else if ((word == ".global" || word == ".const") && only.empty()) {
+      read_variable(words, out);
     }
   }
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::device_code

@@ -1,0 +1,98 @@
+// What looking at a launch costs: the whole look-up and check, against a hook that only passes the call on. The kernel
+// takes 1, 4 or 16 pointers, or a structure of 1 KiB full of them.
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "tracker/current_thread.h"
+#include "tracker/events.h"
+#include "tracker/runtime.h"
+
+namespace {
+
+using namespace devtrace;
+
+constexpr uintptr_t kBase = 0x7300'0000'0000;
+constexpr uintptr_t kStep = 64 * 1024;
+constexpr size_t kStructure = 1024 / sizeof(uintptr_t);
+
+const char handles[3 + 1] = {};
+int device() {
+  return 0;
+}
+
+// `live` allocations, most of them on the device on which the kernels run.
+void allocate(size_t live) {
+  static size_t have = 0;
+  set_runtime({device, [] { return std::string(); }, [] { return std::vector<DeviceFacts>(); }, [] { return true; },
+               [](const void*, const std::string&) { return kernels::Uses(); }});
+  for (; have < live; ++have) ownership::add({kBase + have * kStep, kStep, Device::cuda(0)});
+}
+
+const void* handle_of(size_t words) {
+  return &handles[words == 1 ? 0 : words == 4 ? 1 : words == 16 ? 2 : 3];
+}
+
+void remember_kernel(size_t words) {
+  std::vector<kernels::Parameter> parameters;
+  if (words == kStructure)
+    parameters.push_back({0, words * sizeof(uintptr_t)});
+  else
+    for (size_t i = 0; i < words; ++i) parameters.push_back({i * sizeof(uintptr_t), sizeof(uintptr_t)});
+  if (!kernels::known(handle_of(words))) kernels::remember(handle_of(words), "kernel", parameters);
+}
+
+// The original, and a hook that does nothing else.
+[[gnu::noinline]] int original(const void* function, void** parameters) {
+  benchmark::DoNotOptimize(function);
+  benchmark::DoNotOptimize(parameters);
+  return 0;
+}
+[[gnu::noinline]] int empty_hook(const void* function, void** parameters) {
+  return original(function, parameters);
+}
+[[gnu::noinline]] int hook(const void* function, void** parameters) {
+  if (events::wants_launches()) {
+    events::Launch launch;
+    launch.function = function;
+    launch.kernel = kernels::known(function);
+    launch.parameters = parameters;
+    events::launched(launch);
+  }
+  return original(function, parameters);
+}
+
+template <int (*through)(const void*, void**)>
+void launch(benchmark::State& state) {
+  const auto words = static_cast<size_t>(state.range(0));
+  const bool structure = words == kStructure;
+  const auto live = static_cast<size_t>(state.range(1));
+  if (state.thread_index() == 0) {
+    allocate(live);
+    remember_kernel(words);
+  }
+  current_thread::set_device(0);
+  std::vector<uintptr_t> values(words);
+  std::vector<void*> parameters;
+  for (size_t i = 0; i < words; ++i) {
+    values[i] = kBase + (i * 7919 + static_cast<size_t>(state.thread_index())) % live * kStep + 64;
+    if (!structure || i == 0) parameters.push_back(&values[i]);
+  }
+  for (auto _ : state) benchmark::DoNotOptimize(through(handle_of(words), parameters.data()));
+  state.SetItemsProcessed(state.iterations());
+}
+
+void shapes(benchmark::internal::Benchmark* one) {
+  for (const int live : {10, 1'000'000})
+    for (const int words : {1, 4, 16, static_cast<int>(kStructure)}) one->Args({words, live});
+  one->ArgNames({"words", "live"});
+}
+BENCHMARK(launch<empty_hook>)->Apply(shapes);
+BENCHMARK(launch<hook>)->Apply(shapes);
+BENCHMARK(launch<empty_hook>)->Args({4, 1'000'000})->Threads(64)->UseRealTime();
+BENCHMARK(launch<hook>)->Args({4, 1'000'000})->Threads(64)->UseRealTime();
+
+}  // namespace
+
+BENCHMARK_MAIN();

@@ -1,0 +1,117 @@
+#include "device_code/image.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/unit/device_code/data.h"
+
+namespace {
+
+using namespace devtrace::device_code;
+
+// The offsets in the parameter block of `touch` that its code may use as an address.
+std::vector<size_t> addresses(const KernelFacts& facts) {
+  std::vector<size_t> found;
+  for (size_t at = 0; at < 64; at += 8)
+    if (facts.reads_address(at)) found.push_back(at);
+  return found;
+}
+
+void expect_touch(const KernelFacts& facts, const std::string& where) {
+  ASSERT_TRUE(facts.parameters_known) << where;
+  const std::vector<std::pair<size_t, size_t>> layout = {{0, 4}, {8, 8}, {16, 24}, {40, 8}, {48, 8}};
+  ASSERT_EQ(facts.parameters.size(), layout.size()) << where;
+  for (size_t i = 0; i < layout.size(); ++i) {
+    EXPECT_EQ(facts.parameters[i].offset, layout[i].first) << where;
+    EXPECT_EQ(facts.parameters[i].size, layout[i].second) << where;
+  }
+  EXPECT_EQ(addresses(facts), (std::vector<size_t>{8, 24, 32, 40})) << where;
+}
+
+TEST(Image, CubinsOfEveryArchitecture) {
+  for (const int architecture : data::kArchitectures) {
+    const data::Image cubin = data::cubin(architecture);
+    ASSERT_FALSE(cubin.empty()) << architecture;
+    Image image;
+    ASSERT_EQ(read_image(data::span(cubin), architecture, &image), ImageState::good);
+    ASSERT_EQ(image.kernels.size(), 3u);
+    expect_touch(image.kernels["touch"], std::to_string(architecture));
+    EXPECT_EQ(image.kernels["touch"].static_shared, 64) << architecture;
+    EXPECT_EQ(image.kernels["touch"].max_threads, 256) << architecture;
+    EXPECT_EQ(addresses(image.kernels["rows"]), std::vector<size_t>{0}) << architecture << ": a pitch is no address";
+  }
+}
+
+TEST(Image, PtxTellsTheSame) {
+  const data::Image text = data::ptx();
+  Image image;
+  ASSERT_EQ(read_image(data::span(text), 90, &image), ImageState::good);
+  expect_touch(image.kernels["touch"], "ptx");
+  EXPECT_EQ(image.kernels["touch"].max_threads, 256);
+  EXPECT_EQ(image.kernels.size(), 3u);
+}
+
+TEST(Image, OneKernelOfEachFormat) {
+  const data::Image images[] = {data::cubin(80),
+                                data::ptx(),
+                                data::fat_binary({data::plain(80)}),
+                                data::fat_binary({data::with_zstd(80)}),
+                                data::fat_binary({data::with_lz4(80)}),
+                                data::fat_binary({data::as_ptx()})};
+  for (size_t i = 0; i < std::size(images); ++i) {
+    KernelFacts facts;
+    ASSERT_TRUE(read_kernel(data::span(images[i]), 80, "touch", &facts)) << i;
+    expect_touch(facts, std::to_string(i));
+    EXPECT_FALSE(read_kernel(data::span(images[i]), 80, "touc", &facts)) << i;
+    EXPECT_FALSE(read_kernel(data::span(images[i]), 80, "", &facts)) << i;
+  }
+}
+
+TEST(Image, TheDevicesOwnCodeComesFirstThenAnothersThenPtx) {
+  const data::Image all = data::fat_binary({data::as_ptx(), data::plain(75), data::plain(80), data::with_zstd(90)});
+  const std::pair<int, int> expected[] = {{75, 75}, {80, 80}, {86, 80}, {90, 90}, {100, 90}, {120, 90}, {70, 75}};
+  for (const auto& [device, read] : expected) {
+    KernelFacts facts;
+    ASSERT_TRUE(read_kernel(data::span(all), device, "touch", &facts));
+    EXPECT_EQ(facts.architecture, read) << device;
+  }
+}
+
+TEST(Image, AnEntryThatCannotBeUnpackedIsPassedBy) {
+  data::Entry torn = data::with_zstd(80);
+  torn.packed[torn.packed.size() / 2] ^= 0xff;
+  torn.packed.resize(torn.packed.size() - 7);
+  const data::Image all = data::fat_binary({torn, data::as_ptx()});
+  KernelFacts facts;
+  ASSERT_TRUE(read_kernel(data::span(all), 80, "touch", &facts));
+  expect_touch(facts, "ptx behind a torn cubin");
+}
+
+TEST(Image, SizesComeFromTheImagesThemselves) {
+  for (data::Image image : {data::cubin(75), data::cubin(100), data::fat_binary({data::plain(80), data::as_ptx()})}) {
+    const size_t own = image.size();
+    image.resize(own + 4096, 0x7f);
+    EXPECT_EQ(image_at(image.data()).bytes, own);
+    EXPECT_EQ(image_at(image.data(), own).bytes, own);
+    EXPECT_EQ(image_at(image.data(), own - 1).bytes, 0u) << "torn";
+  }
+  data::Image text = data::ptx();
+  text.push_back(0);
+  EXPECT_EQ(image_at(text.data()).bytes, text.size() - 1);
+  EXPECT_EQ(image_at("neither").bytes, 0u);
+  EXPECT_EQ(image_at(nullptr).bytes, 0u);
+}
+
+TEST(Image, TheWrapperLeadsToItsContainer) {
+  const data::Image fat = data::fat_binary({data::plain(80)});
+  struct {
+    uint32_t magic, version;
+    const void* data;
+    void* more;
+  } wrapper{0x466243b1, 1, fat.data(), nullptr};
+  EXPECT_EQ(image_at(&wrapper).data, fat.data());
+  EXPECT_EQ(image_at(&wrapper).bytes, fat.size());
+}
+
+}  // namespace
