@@ -13,7 +13,13 @@ Device current_device();
 // What CUDA answers, whatever is remembered; -1 when it is not in use.
 int exact_current_device();
 
-// The device on which the memory at an address lies, as the driver or the runtime tells; else the current device.
+// The device on which the memory at an address lies, as the driver tells; unknown when it does not know the address.
+Device exact_owner(uint64_t address);
+
+// The same; where the driver does not tell, the current device.
 Device owner(uint64_t address);
+
+// The device of a context (CUcontext); -1 when it cannot be had.
+int device_of_context(void* context);
 
 }  // namespace devtrace::interpose

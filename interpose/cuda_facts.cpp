@@ -59,11 +59,18 @@ bool simulated() {
   return interpose::find_in_library("libcuda.so", "devtrace_simulation") != nullptr;
 }
 
+bool capturing(const void* stream) {
+  const auto ask = driver("cuStreamIsCapturing", &::cuStreamIsCapturing);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return ask && ask(static_cast<CUstream>(const_cast<void*>(stream)), &status) == CUDA_SUCCESS &&
+         status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
 }  // namespace
 
 namespace interpose {
 void answer_runtime_questions() {
-  set_runtime({exact_current_device, cuda_version, devices, simulated});
+  set_runtime({exact_current_device, cuda_version, devices, simulated, exact_owner, capturing});
 }
 }  // namespace interpose
 

@@ -1,4 +1,4 @@
-// CUDA runtime: allocations, the current device. The events are told after the original has succeeded.
+// CUDA runtime: allocations. The events are told after the original has succeeded.
 
 #include <cuda_runtime_api.h>
 
@@ -7,7 +7,6 @@
 #include "tracker/events.h"
 
 using devtrace::Device;
-using devtrace::interpose::current_device;
 using devtrace::interpose::Nested;
 using devtrace::interpose::owner;
 using devtrace::ownership::Memory;
@@ -17,7 +16,8 @@ namespace {
 
 cudaError_t told(cudaError_t result, void** pointer, size_t bytes, Memory memory = Memory::device) {
   if (result == cudaSuccess && pointer)
-    events::allocated(*pointer, bytes, memory == Memory::device ? current_device() : Device::cpu(), memory);
+    events::allocated(*pointer, bytes,
+                      memory == Memory::device ? owner(reinterpret_cast<uintptr_t>(*pointer)) : Device::cpu(), memory);
   return result;
 }
 
@@ -68,10 +68,7 @@ RUNTIME_HOOK(cudaHostRegister, (void* pointer, size_t bytes, unsigned flags)) {
 #define ALLOCATE_FROM_POOL(symbol)                                                                \
   RUNTIME_HOOK(symbol, (void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)) { \
     const Nested nested;                                                                          \
-    const cudaError_t result = CALL_RUNTIME(symbol, (pointer, bytes, pool, stream));              \
-    if (result == cudaSuccess && pointer)                                                         \
-      events::allocated(*pointer, bytes, owner(reinterpret_cast<uintptr_t>(*pointer)));           \
-    return result;                                                                                \
+    return told(CALL_RUNTIME(symbol, (pointer, bytes, pool, stream)), pointer, bytes);            \
   }
 ALLOCATE_ASYNC(cudaMallocAsync)
 ALLOCATE_ASYNC(cudaMallocAsync_ptsz)
@@ -97,10 +94,3 @@ FREE(cudaHostUnregister)
 FREE(cudaIpcCloseMemHandle)
 FREE_ASYNC(cudaFreeAsync)
 FREE_ASYNC(cudaFreeAsync_ptsz)
-
-RUNTIME_HOOK(cudaSetDevice, (int device)) {
-  const Nested nested;
-  const cudaError_t result = CALL_RUNTIME(cudaSetDevice, (device));
-  if (result == cudaSuccess) events::device_changed(device);
-  return result;
-}

@@ -143,9 +143,9 @@ __asm__(
 // ---- CUDA's own
 // --------------------------------------------------------------------------------------------------------
 
-DRIVER_HOOK(cuGetProcAddress, (const char* symbol, void** function, int version, cuuint64_t flags,
-                               CUdriverProcAddressQueryResult* status)) {
-  const CUresult result = CALL_DRIVER(cuGetProcAddress, (symbol, function, version, flags, status));
+DRIVER_HOOK(cuGetProcAddress_v2, (const char* symbol, void** function, int version, cuuint64_t flags,
+                                  CUdriverProcAddressQueryResult* status)) {
+  const CUresult result = CALL_DRIVER(cuGetProcAddress_v2, (symbol, function, version, flags, status));
   if (result == CUDA_SUCCESS) replace(symbol, function, flags);
   return result;
 }

@@ -26,6 +26,10 @@ void allocated(const void* address, size_t bytes, Device device, ownership::Memo
 void freed(const void* address);
 void unmapped(const void* address, size_t bytes);  // everything that starts in a range
 
+// A context of a device came to its end, and the memory that was allocated in it with it. Told afterwards: what CUDA
+// still knows on that device, another context's, stays.
+void device_reset(int ordinal);
+
 // Hot. A kernel is about to be launched by the calling thread, on its current device.
 struct Launch {
   const void* function = nullptr;  // whose kernel `kernels::known` tells

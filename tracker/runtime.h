@@ -2,8 +2,11 @@
 // only.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "tracker/device.h"
 
 namespace devtrace {
 
@@ -18,6 +21,8 @@ struct Runtime {
   std::string (*cuda_version)();  // "13.0"; empty when unknown
   std::vector<DeviceFacts> (*devices)();  // empty when CUDA is not in use
   bool (*simulated)();                    // the devices are devtrace's own stand-ins
+  Device (*owner)(uint64_t address);      // as CUDA knows it; unknown when CUDA does not know the address
+  bool (*capturing)(const void* stream);  // are launches on it recorded in a graph?
 };
 
 // Set once, before the first event; every member is set.

@@ -39,7 +39,7 @@ class Launches : public testing::Test {
   static void SetUpTestSuite() {
     ASSERT_TRUE(quiet);
     set_runtime({[] { return device_now; }, [] { return std::string(); }, [] { return std::vector<DeviceFacts>(); },
-                 [] { return true; }});
+                 [] { return true; }, [](uint64_t) { return Device{}; }, [](const void*) { return false; }});
     for (int device = 0; device < kDevices; ++device)
       ownership::add({memory_of(device), 4 * kChunk, Device::cuda(device)});
     kernel = kernels::remember(&handle, "kernel", {{0, 8}, {8, 8}, {16, 32}}, [](size_t) { return true; });
