@@ -14,6 +14,8 @@ constinit Question<decltype(&::cuCtxGetDevice)> context_device("libcuda.so", "cu
 constinit Question<decltype(&::cuCtxGetDevice_v2)> any_context_device("libcuda.so", "cuCtxGetDevice_v2");
 constinit Question<decltype(&::cuCtxPushCurrent_v2)> push_context("libcuda.so", "cuCtxPushCurrent_v2");
 constinit Question<decltype(&::cuCtxPopCurrent_v2)> pop_context("libcuda.so", "cuCtxPopCurrent_v2");
+constinit Question<decltype(&::cuMemGetAddressRange_v2)> address_range("libcuda.so", "cuMemGetAddressRange_v2");
+constinit Question<decltype(&::cuStreamGetCtx)> stream_context("libcuda.so", "cuStreamGetCtx");
 constinit Question<cudaError_t (*)(int*)> runtime_device("libcudart.so", "cudaGetDevice");
 constinit Question<decltype(&::cuPointerGetAttribute)> pointer_attribute("libcuda.so", "cuPointerGetAttribute");
 
@@ -49,6 +51,14 @@ Device owner(uint64_t address) {
   return known.known() ? known : current_device();
 }
 
+bool range_around(uint64_t address, uint64_t& base, size_t& bytes) {
+  CUdeviceptr start = 0;
+  const auto ask = address_range.get();
+  if (!ask || ask(&start, &bytes, address) != CUDA_SUCCESS) return false;
+  base = start;
+  return true;
+}
+
 int device_of_context(void* context) {
   if (!context) return exact_current_device();
   CUdevice device = -1;
@@ -64,6 +74,13 @@ int device_of_context(void* context) {
   CUcontext popped;
   pop(&popped);
   return device;
+}
+
+int device_of_stream(const void* stream) {
+  CUcontext context = nullptr;
+  const auto ask = stream_context.get();
+  if (!ask || ask(static_cast<CUstream>(const_cast<void*>(stream)), &context) != CUDA_SUCCESS) return -1;
+  return device_of_context(context);
 }
 
 }  // namespace devtrace::interpose

@@ -1,6 +1,7 @@
 // Which device is the calling thread's, and whose an address is. None of these initialises CUDA.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "tracker/device.h"
@@ -19,7 +20,14 @@ Device exact_owner(uint64_t address);
 // The same; where the driver does not tell, the current device.
 Device owner(uint64_t address);
 
+// The allocation around an address, where the program is not told its size (another process made it). False when the
+// driver does not know it.
+bool range_around(uint64_t address, uint64_t& base, size_t& bytes);
+
 // The device of a context (CUcontext); -1 when it cannot be had.
 int device_of_context(void* context);
+
+// The device of a stream (CUstream); -1 when it cannot be had.
+int device_of_stream(const void* stream);
 
 }  // namespace devtrace::interpose

@@ -10,6 +10,7 @@
 using devtrace::Device;
 using devtrace::interpose::Nested;
 using devtrace::interpose::owner;
+using devtrace::interpose::range_around;
 using devtrace::ownership::Memory;
 namespace events = devtrace::events;
 
@@ -67,17 +68,30 @@ DRIVER_ALLOCATE_ASYNC(cuMemAllocAsync_ptsz)
 DRIVER_ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync)
 DRIVER_ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync_ptsz)
 
-DRIVER_HOOK(cuIpcOpenMemHandle_v2, (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags)) {
+// Memory that another process allocated.
+#define DRIVER_OPENED(symbol, parameters, arguments)                                      \
+  DRIVER_HOOK(symbol, parameters) {                                                       \
+    const Nested nested;                                                                  \
+    const CUresult result = CALL_DRIVER(symbol, arguments);                               \
+    uint64_t base = 0;                                                                    \
+    size_t bytes = 0;                                                                     \
+    if (result == CUDA_SUCCESS && !nested.inner() && range_around(*address, base, bytes)) \
+      events::allocated(pointer(base), bytes, owner(base));                               \
+    return result;                                                                        \
+  }
+DRIVER_OPENED(cuIpcOpenMemHandle, (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags),
+              (address, handle, flags))
+DRIVER_OPENED(cuIpcOpenMemHandle_v2, (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags),
+              (address, handle, flags))
+DRIVER_OPENED(cuMemPoolImportPointer, (CUdeviceptr * address, CUmemoryPool pool, CUmemPoolPtrExportData* exported),
+              (address, pool, exported))
+
+// Another API's memory (Vulkan, Direct3D): given back like memory of one's own.
+DRIVER_HOOK(cuExternalMemoryGetMappedBuffer,
+            (CUdeviceptr * address, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* buffer)) {
   const Nested nested;
-  const CUresult result = CALL_DRIVER(cuIpcOpenMemHandle_v2, (address, handle, flags));
-  // Of a size that only the process knows which allocated it; the driver tells the range it has mapped.
-  static const auto range = reinterpret_cast<decltype(&cuMemGetAddressRange_v2)>(
-      devtrace::interpose::find_in_library("libcuda.so", "cuMemGetAddressRange_v2"));
-  CUdeviceptr base = 0;
-  size_t bytes = 0;
-  if (result == CUDA_SUCCESS && address && range && range(&base, &bytes, *address) == CUDA_SUCCESS)
-    events::allocated(pointer(base), bytes, owner(base));
-  return result;
+  const CUresult result = CALL_DRIVER(cuExternalMemoryGetMappedBuffer, (address, memory, buffer));
+  return told(nested, result, address, result == CUDA_SUCCESS ? buffer->size : 0);
 }
 
 // Before the original: afterwards another thread may already have been given the same address.
@@ -110,6 +124,16 @@ DRIVER_HOOK(cuMemHostAlloc, (void** address, size_t bytes, unsigned flags)) {
   const CUresult result = CALL_DRIVER(cuMemHostAlloc, (address, bytes, flags));
   return told_pinned(nested, result, address ? *address : nullptr, bytes);
 }
+// The functions of before CUDA 4, which differ in a type or a default.
+DRIVER_HOOK(cuMemAllocHost, (void** address, unsigned bytes)) {
+  const Nested nested;
+  const CUresult result = CALL_DRIVER(cuMemAllocHost, (address, bytes));
+  return told_pinned(nested, result, address ? *address : nullptr, bytes);
+}
+DRIVER_HOOK(cuMemHostRegister, (void* address, size_t bytes, unsigned flags)) {
+  const Nested nested;
+  return told_pinned(nested, CALL_DRIVER(cuMemHostRegister, (address, bytes, flags)), address, bytes);
+}
 DRIVER_HOOK(cuMemHostRegister_v2, (void* address, size_t bytes, unsigned flags)) {
   const Nested nested;
   return told_pinned(nested, CALL_DRIVER(cuMemHostRegister_v2, (address, bytes, flags)), address, bytes);
@@ -123,7 +147,8 @@ DRIVER_HOOK(cuMemHostRegister_v2, (void* address, size_t bytes, unsigned flags))
 DRIVER_FREE_PINNED(cuMemFreeHost)
 DRIVER_FREE_PINNED(cuMemHostUnregister)
 
-// Virtual memory: the owner is where the physical memory lies.
+// Virtual memory: the owner is where the physical memory lies. A multicast object's handle has no such place: what is
+// mapped of it is every member's, and nothing is told of it.
 DRIVER_HOOK(cuMemMap, (CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
                        unsigned long long flags)) {
   const Nested nested;

@@ -9,6 +9,7 @@
 using devtrace::Device;
 using devtrace::interpose::Nested;
 using devtrace::interpose::owner;
+using devtrace::interpose::range_around;
 using devtrace::ownership::Memory;
 namespace events = devtrace::events;
 
@@ -74,6 +75,29 @@ ALLOCATE_ASYNC(cudaMallocAsync)
 ALLOCATE_ASYNC(cudaMallocAsync_ptsz)
 ALLOCATE_FROM_POOL(cudaMallocFromPoolAsync)
 ALLOCATE_FROM_POOL(cudaMallocFromPoolAsync_ptsz)
+
+// Memory that another process allocated.
+#define OPENED(symbol, parameters, arguments)                                                      \
+  RUNTIME_HOOK(symbol, parameters) {                                                               \
+    const Nested nested;                                                                           \
+    const cudaError_t result = CALL_RUNTIME(symbol, arguments);                                    \
+    uint64_t base = 0;                                                                             \
+    size_t bytes = 0;                                                                              \
+    if (result == cudaSuccess && range_around(reinterpret_cast<uintptr_t>(*pointer), base, bytes)) \
+      events::allocated(reinterpret_cast<const void*>(base), bytes, owner(base));                  \
+    return result;                                                                                 \
+  }
+OPENED(cudaIpcOpenMemHandle, (void** pointer, cudaIpcMemHandle_t handle, unsigned flags), (pointer, handle, flags))
+OPENED(cudaMemPoolImportPointer, (void** pointer, cudaMemPool_t pool, cudaMemPoolPtrExportData* exported),
+       (pointer, pool, exported))
+
+// Another API's memory (Vulkan, Direct3D): given back like memory of one's own.
+RUNTIME_HOOK(cudaExternalMemoryGetMappedBuffer,
+             (void** pointer, cudaExternalMemory_t memory, const cudaExternalMemoryBufferDesc* buffer)) {
+  const Nested nested;
+  const cudaError_t result = CALL_RUNTIME(cudaExternalMemoryGetMappedBuffer, (pointer, memory, buffer));
+  return told(result, pointer, result == cudaSuccess ? buffer->size : 0);
+}
 
 // Before the original: afterwards another thread may already have been given the same address.
 #define FREE(symbol)                        \

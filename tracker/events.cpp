@@ -92,7 +92,7 @@ bool wants_copies() {
 
 void copied(const Copy& copy) {
   if (copy.bytes == 0 || current_thread::inside() || !options().provenance) return;
-  provenance::copied(number(copy.to), number(copy.from));
+  if (copy.to && copy.from) provenance::copied(number(copy.to), number(copy.from));
 }
 
 void peers_changed(int, int, bool, bool) {}

@@ -7,6 +7,7 @@
 
 #include "tracker/options.h"
 #include "tracker/record_parts.h"
+#include "tracker/runtime.h"
 
 namespace devtrace {
 namespace {
@@ -86,6 +87,7 @@ report::Json launch_record(const MisplacedLaunch& misplaced) {
                       {"stream", fmt::format("{:#x}", reinterpret_cast<uintptr_t>(misplaced.launch.stream))},
                       {"parameter", odd->parameter},
                       {"offset", odd->in_parameter}};
+  if (misplaced.launch.graph || runtime().capturing(misplaced.launch.stream)) record["launch"]["graph"] = true;
   return record;
 }
 

@@ -35,9 +35,9 @@ Device current_device() {
 [[gnu::noinline]] void look_closer(const events::Launch& launch) noexcept {
   const current_thread::Inside inside;
   MisplacedLaunch misplaced{launch, {}, {}};
-  misplaced.device = Device::cuda(runtime().current_device());
+  misplaced.device = Device::cuda(launch.device >= 0 ? launch.device : runtime().current_device());
   if (!misplaced.device.is_cuda()) return;
-  current_thread::set_device(misplaced.device.index);
+  if (launch.device < 0) current_thread::set_device(misplaced.device.index);
   bool elsewhere = false;
   try {
     for (const Kernel::Word& word : launch.kernel->words) {
@@ -57,7 +57,7 @@ Device current_device() {
 
 void check(const events::Launch& launch) {
   if (!launch.kernel || launch.kernel->excused) return;
-  const Device here = current_device();
+  const Device here = launch.device >= 0 ? Device::cuda(launch.device) : current_device();
   for (const Kernel::Word& word : launch.kernel->words) {
     const Device owner = ownership::likely(word_at(launch, word));
     if (owner.known() && owner != here) return look_closer(launch);
