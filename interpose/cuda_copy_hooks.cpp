@@ -1,85 +1,161 @@
-// Every way to copy. What is copied is told before the original is called: a move must be known when the copy itself
-// faults.
+// Every way to copy through the runtime. What is copied is told before the original is called: a move must be known
+// when the copy itself faults. memset is no copy.
 
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-
-#include "interpose/cuda_hook.h"
-#include "tracker/events.h"
+#include "interpose/cuda_copies.h"
+#include "interpose/cuda_device.h"
 
 using devtrace::events::Copy;
-using devtrace::events::Direction;
+using devtrace::interpose::current_device;
+using devtrace::interpose::described;
 using devtrace::interpose::Nested;
+using devtrace::interpose::stated;
+using devtrace::interpose::tell;
+using devtrace::interpose::tell_batch;
 namespace events = devtrace::events;
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // programs that call them are none the newer for it
 
 namespace {
 
-Direction stated(cudaMemcpyKind kind) {
-  switch (kind) {
-    case cudaMemcpyHostToHost:
-      return Direction::host_to_host;
-    case cudaMemcpyHostToDevice:
-      return Direction::host_to_device;
-    case cudaMemcpyDeviceToHost:
-      return Direction::device_to_host;
-    case cudaMemcpyDeviceToDevice:
-      return Direction::device_to_device;
-    default:
-      return Direction::unstated;
-  }
+// A symbol is the current device's: CUDA looks up its address itself.
+Copy to_symbol(const void* from, size_t bytes, cudaMemcpyKind kind) {
+  return {.from = from, .bytes = bytes, .direction = stated(kind), .to_device = current_device().index};
 }
-
-void tell(const Nested& nested, const Copy& copy) {
-  if (!nested.inner()) events::copied(copy);
+Copy from_symbol(void* to, size_t bytes, cudaMemcpyKind kind) {
+  return {.to = to, .bytes = bytes, .direction = stated(kind), .from_device = current_device().index};
 }
 
 }  // namespace
 
-#define COPY(symbol)                                                                                        \
-  RUNTIME_HOOK(symbol, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind)) {                   \
-    const Nested nested;                                                                                    \
-    tell(nested, {.to = to, .from = from, .bytes = bytes, .direction = stated(kind), .function = #symbol}); \
-    return CALL_RUNTIME(symbol, (to, from, bytes, kind));                                                   \
+#define COPY(symbol, parameters, arguments, ...)                             \
+  RUNTIME_HOOK(symbol, parameters) {                                         \
+    const Nested nested;                                                     \
+    if (events::wants_copies()) tell(nested, __VA_ARGS__, API_NAME(symbol)); \
+    return CALL_RUNTIME(symbol, arguments);                                  \
   }
-COPY(cudaMemcpy)
-COPY(cudaMemcpy_ptds)
+#define COPY_ASYNC(symbol, parameters, arguments, ...)                               \
+  RUNTIME_HOOK(symbol, parameters) {                                                 \
+    const Nested nested;                                                             \
+    if (events::wants_copies()) tell(nested, __VA_ARGS__, API_NAME(symbol), stream); \
+    return CALL_RUNTIME(symbol, arguments);                                          \
+  }
+// A function and the one for a default stream of each thread.
+#define COPY_BOTH(symbol, parameters, arguments, ...) \
+  COPY(symbol, parameters, arguments, __VA_ARGS__)    \
+  COPY(symbol##_ptds, parameters, arguments, __VA_ARGS__)
+#define COPY_BOTH_ASYNC(symbol, parameters, arguments, ...) \
+  COPY_ASYNC(symbol, parameters, arguments, __VA_ARGS__)    \
+  COPY_ASYNC(symbol##_ptsz, parameters, arguments, __VA_ARGS__)
 
-#define COPY_ASYNC(symbol)                                                                                            \
-  RUNTIME_HOOK(symbol, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)) {        \
-    const Nested nested;                                                                                              \
-    tell(nested,                                                                                                      \
-         {.to = to, .from = from, .bytes = bytes, .direction = stated(kind), .stream = stream, .function = #symbol}); \
-    return CALL_RUNTIME(symbol, (to, from, bytes, kind, stream));                                                     \
-  }
-COPY_ASYNC(cudaMemcpyAsync)
-COPY_ASYNC(cudaMemcpyAsync_ptsz)
+COPY_BOTH(cudaMemcpy, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind), (to, from, bytes, kind),
+          Copy{.to = to, .from = from, .bytes = bytes, .direction = stated(kind)})
+COPY_BOTH_ASYNC(cudaMemcpyAsync, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream),
+                (to, from, bytes, kind, stream),
+                Copy{.to = to, .from = from, .bytes = bytes, .direction = stated(kind)})
+COPY(cudaMemcpyPeer, (void* to, int to_device, const void* from, int from_device, size_t bytes),
+     (to, to_device, from, from_device, bytes),
+     Copy{.to = to, .from = from, .bytes = bytes, .to_device = to_device, .from_device = from_device})
+COPY_ASYNC(cudaMemcpyPeerAsync,
+           (void* to, int to_device, const void* from, int from_device, size_t bytes, cudaStream_t stream),
+           (to, to_device, from, from_device, bytes, stream),
+           Copy{.to = to, .from = from, .bytes = bytes, .to_device = to_device, .from_device = from_device})
+COPY_BOTH(cudaMemcpy2D,
+          (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+           cudaMemcpyKind kind),
+          (to, to_pitch, from, from_pitch, width, height, kind),
+          Copy{.to = to, .from = from, .bytes = width * height, .direction = stated(kind)})
+COPY_BOTH_ASYNC(cudaMemcpy2DAsync,
+                (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                 cudaMemcpyKind kind, cudaStream_t stream),
+                (to, to_pitch, from, from_pitch, width, height, kind, stream),
+                Copy{.to = to, .from = from, .bytes = width * height, .direction = stated(kind)})
 
-#define COPY_PEER(symbol)                                                                            \
-  RUNTIME_HOOK(symbol, (void* to, int to_device, const void* from, int from_device, size_t bytes)) { \
-    const Nested nested;                                                                             \
-    tell(nested, {.to = to,                                                                          \
-                  .from = from,                                                                      \
-                  .bytes = bytes,                                                                    \
-                  .to_device = to_device,                                                            \
-                  .from_device = from_device,                                                        \
-                  .function = #symbol});                                                             \
-    return CALL_RUNTIME(symbol, (to, to_device, from, from_device, bytes));                          \
-  }
-COPY_PEER(cudaMemcpyPeer)
-COPY_PEER(cudaMemcpyPeer_ptds)
+// One end is an array.
+COPY_BOTH(cudaMemcpy2DToArray,
+          (cudaArray_t to, size_t x, size_t y, const void* from, size_t from_pitch, size_t width, size_t height,
+           cudaMemcpyKind kind),
+          (to, x, y, from, from_pitch, width, height, kind),
+          Copy{.from = from, .bytes = width * height, .direction = stated(kind)})
+COPY_BOTH_ASYNC(cudaMemcpy2DToArrayAsync,
+                (cudaArray_t to, size_t x, size_t y, const void* from, size_t from_pitch, size_t width, size_t height,
+                 cudaMemcpyKind kind, cudaStream_t stream),
+                (to, x, y, from, from_pitch, width, height, kind, stream),
+                Copy{.from = from, .bytes = width * height, .direction = stated(kind)})
+COPY_BOTH(cudaMemcpy2DFromArray,
+          (void* to, size_t to_pitch, cudaArray_const_t from, size_t x, size_t y, size_t width, size_t height,
+           cudaMemcpyKind kind),
+          (to, to_pitch, from, x, y, width, height, kind),
+          Copy{.to = to, .bytes = width * height, .direction = stated(kind)})
+COPY_BOTH_ASYNC(cudaMemcpy2DFromArrayAsync,
+                (void* to, size_t to_pitch, cudaArray_const_t from, size_t x, size_t y, size_t width, size_t height,
+                 cudaMemcpyKind kind, cudaStream_t stream),
+                (to, to_pitch, from, x, y, width, height, kind, stream),
+                Copy{.to = to, .bytes = width * height, .direction = stated(kind)})
+COPY_BOTH(cudaMemcpyToArray, (cudaArray_t to, size_t x, size_t y, const void* from, size_t bytes, cudaMemcpyKind kind),
+          (to, x, y, from, bytes, kind), Copy{.from = from, .bytes = bytes, .direction = stated(kind)})
+COPY_BOTH_ASYNC(cudaMemcpyToArrayAsync,
+                (cudaArray_t to, size_t x, size_t y, const void* from, size_t bytes, cudaMemcpyKind kind,
+                 cudaStream_t stream),
+                (to, x, y, from, bytes, kind, stream), Copy{.from = from, .bytes = bytes, .direction = stated(kind)})
+COPY_BOTH(cudaMemcpyFromArray,
+          (void* to, cudaArray_const_t from, size_t x, size_t y, size_t bytes, cudaMemcpyKind kind),
+          (to, from, x, y, bytes, kind), Copy{.to = to, .bytes = bytes, .direction = stated(kind)})
+COPY_BOTH_ASYNC(cudaMemcpyFromArrayAsync,
+                (void* to, cudaArray_const_t from, size_t x, size_t y, size_t bytes, cudaMemcpyKind kind,
+                 cudaStream_t stream),
+                (to, from, x, y, bytes, kind, stream), Copy{.to = to, .bytes = bytes, .direction = stated(kind)})
 
-#define COPY_PEER_ASYNC(symbol)                                                                                   \
-  RUNTIME_HOOK(symbol,                                                                                            \
-               (void* to, int to_device, const void* from, int from_device, size_t bytes, cudaStream_t stream)) { \
-    const Nested nested;                                                                                          \
-    tell(nested, {.to = to,                                                                                       \
-                  .from = from,                                                                                   \
-                  .bytes = bytes,                                                                                 \
-                  .to_device = to_device,                                                                         \
-                  .from_device = from_device,                                                                     \
-                  .stream = stream,                                                                               \
-                  .function = #symbol});                                                                          \
-    return CALL_RUNTIME(symbol, (to, to_device, from, from_device, bytes, stream));                               \
+// One end is a variable of the program.
+COPY_BOTH(cudaMemcpyToSymbol, (const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind),
+          (symbol, from, bytes, offset, kind), to_symbol(from, bytes, kind))
+COPY_BOTH_ASYNC(cudaMemcpyToSymbolAsync,
+                (const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind,
+                 cudaStream_t stream),
+                (symbol, from, bytes, offset, kind, stream), to_symbol(from, bytes, kind))
+COPY_BOTH(cudaMemcpyFromSymbol, (void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind),
+          (to, symbol, bytes, offset, kind), from_symbol(to, bytes, kind))
+COPY_BOTH_ASYNC(cudaMemcpyFromSymbolAsync,
+                (void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind, cudaStream_t stream),
+                (to, symbol, bytes, offset, kind, stream), from_symbol(to, bytes, kind))
+
+// Described by a structure.
+COPY_BOTH(cudaMemcpy3D, (const cudaMemcpy3DParms* copy), (copy), copy ? described(*copy) : Copy{})
+COPY_BOTH_ASYNC(cudaMemcpy3DAsync, (const cudaMemcpy3DParms* copy, cudaStream_t stream), (copy, stream),
+                copy ? described(*copy) : Copy{})
+COPY_BOTH(cudaMemcpy3DPeer, (const cudaMemcpy3DPeerParms* copy), (copy), copy ? described(*copy) : Copy{})
+COPY_BOTH_ASYNC(cudaMemcpy3DPeerAsync, (const cudaMemcpy3DPeerParms* copy, cudaStream_t stream), (copy, stream),
+                copy ? described(*copy) : Copy{})
+
+// Many at once. CUDA 12's have an argument more than CUDA 13's, under the same names: the hooks take as many arguments
+// as either version and hand on all; one that the original does not have is looked at by nobody.
+#define BATCH(name, symbol)                                                                                            \
+  extern "C" DEVTRACE_EXPORT cudaError_t name(void* const* to, const void* const* from, const size_t* bytes,           \
+                                              size_t count, void* attributes, size_t* indices, size_t attribute_count, \
+                                              void* eighth, void* ninth) __asm__(#symbol);                             \
+  extern "C" cudaError_t name(void* const* to, const void* const* from, const size_t* bytes, size_t count,             \
+                              void* attributes, size_t* indices, size_t attribute_count, void* eighth, void* ninth) {  \
+    const Nested nested;                                                                                               \
+    const auto original = ORIGINAL_AS(symbol, name);                                                                   \
+    if (!original) return cudaErrorSharedObjectSymbolNotFound;                                                         \
+    static const bool is_12 = devtrace::interpose::of_cuda_12(reinterpret_cast<const void*>(original));                \
+    if (!nested.inner() && events::wants_copies() && to && from && bytes)                                              \
+      for (size_t i = 0; i < count; ++i)                                                                               \
+        tell(nested, Copy{.to = to[i], .from = from[i], .bytes = bytes[i]}, API_NAME(symbol), is_12 ? ninth : eighth); \
+    return original(to, from, bytes, count, attributes, indices, attribute_count, eighth, ninth);                      \
   }
-COPY_PEER_ASYNC(cudaMemcpyPeerAsync)
-COPY_PEER_ASYNC(cudaMemcpyPeerAsync_ptsz)
+BATCH(batch, cudaMemcpyBatchAsync)
+BATCH(batch_per_thread, cudaMemcpyBatchAsync_ptsz)
+
+#define BATCH_3D(name, symbol)                                                                                      \
+  extern "C" DEVTRACE_EXPORT cudaError_t name(size_t count, cudaMemcpy3DBatchOp* copies, void* third, void* fourth, \
+                                              void* fifth) __asm__(#symbol);                                        \
+  extern "C" cudaError_t name(size_t count, cudaMemcpy3DBatchOp* copies, void* third, void* fourth, void* fifth) {  \
+    const Nested nested;                                                                                            \
+    const auto original = ORIGINAL_AS(symbol, name);                                                                \
+    if (!original) return cudaErrorSharedObjectSymbolNotFound;                                                      \
+    static const bool is_12 = devtrace::interpose::of_cuda_12(reinterpret_cast<const void*>(original));             \
+    tell_batch(nested, copies, count, API_NAME(symbol), is_12 ? fifth : fourth);                                    \
+    return original(count, copies, third, fourth, fifth);                                                           \
+  }
+BATCH_3D(batch_3d, cudaMemcpy3DBatchAsync)
+BATCH_3D(batch_3d_per_thread, cudaMemcpy3DBatchAsync_ptsz)

@@ -3,32 +3,19 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include <atomic>
-
 #include "interpose/original.h"
+#include "interpose/question.h"
 #include "tracker/current_thread.h"
 
 namespace devtrace::interpose {
 namespace {
 
-// A function of a library that may not be loaded yet: looked for until it is found.
-template <class Function>
-class Question {
- public:
-  constexpr Question(const char* library, const char* symbol) : library_(library), symbol_(symbol) {}
-  Function get() {
-    void* found = found_.load(std::memory_order_relaxed);
-    if (!found) found_.store(found = find_in_library(library_, symbol_), std::memory_order_relaxed);
-    return reinterpret_cast<Function>(found);
-  }
-
- private:
-  const char* library_;
-  const char* symbol_;
-  std::atomic<void*> found_{nullptr};
-};
-
 constinit Question<decltype(&::cuCtxGetDevice)> context_device("libcuda.so", "cuCtxGetDevice");
+constinit Question<decltype(&::cuCtxGetDevice_v2)> any_context_device("libcuda.so", "cuCtxGetDevice_v2");
+constinit Question<decltype(&::cuCtxPushCurrent_v2)> push_context("libcuda.so", "cuCtxPushCurrent_v2");
+constinit Question<decltype(&::cuCtxPopCurrent_v2)> pop_context("libcuda.so", "cuCtxPopCurrent_v2");
+constinit Question<decltype(&::cuMemGetAddressRange_v2)> address_range("libcuda.so", "cuMemGetAddressRange_v2");
+constinit Question<decltype(&::cuStreamGetCtx)> stream_context("libcuda.so", "cuStreamGetCtx");
 constinit Question<cudaError_t (*)(int*)> runtime_device("libcudart.so", "cudaGetDevice");
 constinit Question<decltype(&::cuPointerGetAttribute)> pointer_attribute("libcuda.so", "cuPointerGetAttribute");
 
@@ -51,12 +38,49 @@ Device current_device() {
   return ordinal >= 0 ? Device::cuda(ordinal) : Device{};
 }
 
-Device owner(uint64_t address) {
+Device exact_owner(uint64_t address) {
   int ordinal = -1;
   const auto ask = pointer_attribute.get();
-  if (ask && ask(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS && ordinal >= 0)
-    return Device::cuda(ordinal);
-  return current_device();
+  return ask && ask(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS && ordinal >= 0
+             ? Device::cuda(ordinal)
+             : Device{};
+}
+
+Device owner(uint64_t address) {
+  const Device known = exact_owner(address);
+  return known.known() ? known : current_device();
+}
+
+bool range_around(uint64_t address, uint64_t& base, size_t& bytes) {
+  CUdeviceptr start = 0;
+  const auto ask = address_range.get();
+  if (!ask || ask(&start, &bytes, address) != CUDA_SUCCESS) return false;
+  base = start;
+  return true;
+}
+
+int device_of_context(void* context) {
+  if (!context) return exact_current_device();
+  CUdevice device = -1;
+  const auto handle = static_cast<CUcontext>(context);
+  static const auto ask_any = any_context_device.get();  // whoever has a context has a driver
+  if (ask_any) return ask_any(&device, handle) == CUDA_SUCCESS ? device : -1;
+  // Before CUDA 13 only the current one can be asked.
+  const auto push = push_context.get();
+  const auto pop = pop_context.get();
+  const auto ask = context_device.get();
+  if (!push || !pop || !ask || push(handle) != CUDA_SUCCESS) return -1;
+  if (ask(&device) != CUDA_SUCCESS) device = -1;
+  CUcontext popped;
+  pop(&popped);
+  return device;
+}
+
+int device_of_stream(const void* stream) {
+  CUcontext context = nullptr;
+  const auto ask = stream_context.get();
+  if (!ask || ask(static_cast<CUstream>(const_cast<void*>(stream)), &context) != CUDA_SUCCESS) return -1;
+  return device_of_context(context);
 }
 
 }  // namespace devtrace::interpose

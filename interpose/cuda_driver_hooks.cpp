@@ -1,4 +1,4 @@
-// CUDA driver: memory, and the current context. Programs that link the runtime statically come here, as does PyTorch
+// CUDA driver: memory. Programs that link the runtime statically come here, as does PyTorch
 // for expandable segments, and the runtime itself, whose own hooks have then told already.
 
 #include <cuda.h>
@@ -8,9 +8,9 @@
 #include "tracker/events.h"
 
 using devtrace::Device;
-using devtrace::interpose::current_device;
 using devtrace::interpose::Nested;
 using devtrace::interpose::owner;
+using devtrace::interpose::range_around;
 using devtrace::ownership::Memory;
 namespace events = devtrace::events;
 
@@ -23,7 +23,7 @@ const void* pointer(CUdeviceptr address) {
 CUresult told(const Nested& nested, CUresult result, CUdeviceptr* address, size_t bytes,
               Memory memory = Memory::device) {
   if (result == CUDA_SUCCESS && address && !nested.inner())
-    events::allocated(pointer(*address), bytes, current_device(), memory);
+    events::allocated(pointer(*address), bytes, memory == Memory::device ? owner(*address) : Device::cpu(), memory);
   return result;
 }
 
@@ -35,15 +35,15 @@ CUresult told_pinned(const Nested& nested, CUresult result, void* address, size_
 
 }  // namespace
 
-DRIVER_HOOK(cuMemAlloc, (CUdeviceptr * address, size_t bytes)) {
+DRIVER_HOOK(cuMemAlloc_v2, (CUdeviceptr * address, size_t bytes)) {
   const Nested nested;
-  return told(nested, CALL_DRIVER(cuMemAlloc, (address, bytes)), address, bytes);
+  return told(nested, CALL_DRIVER(cuMemAlloc_v2, (address, bytes)), address, bytes);
 }
 
-DRIVER_HOOK(cuMemAllocPitch,
+DRIVER_HOOK(cuMemAllocPitch_v2,
             (CUdeviceptr * address, size_t* pitch, size_t width, size_t height, unsigned element_bytes)) {
   const Nested nested;
-  const CUresult result = CALL_DRIVER(cuMemAllocPitch, (address, pitch, width, height, element_bytes));
+  const CUresult result = CALL_DRIVER(cuMemAllocPitch_v2, (address, pitch, width, height, element_bytes));
   return told(nested, result, address, pitch ? *pitch * height : width * height);
 }
 
@@ -63,25 +63,35 @@ DRIVER_ALLOCATE_ASYNC(cuMemAllocAsync_ptsz)
 #define DRIVER_ALLOCATE_FROM_POOL(symbol)                                                          \
   DRIVER_HOOK(symbol, (CUdeviceptr * address, size_t bytes, CUmemoryPool pool, CUstream stream)) { \
     const Nested nested;                                                                           \
-    const CUresult result = CALL_DRIVER(symbol, (address, bytes, pool, stream));                   \
-    if (result == CUDA_SUCCESS && address && !nested.inner())                                      \
-      events::allocated(pointer(*address), bytes, owner(*address));                                \
-    return result;                                                                                 \
+    return told(nested, CALL_DRIVER(symbol, (address, bytes, pool, stream)), address, bytes);      \
   }
 DRIVER_ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync)
 DRIVER_ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync_ptsz)
 
-DRIVER_HOOK(cuIpcOpenMemHandle, (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags)) {
+// Memory that another process allocated.
+#define DRIVER_OPENED(symbol, parameters, arguments)                                      \
+  DRIVER_HOOK(symbol, parameters) {                                                       \
+    const Nested nested;                                                                  \
+    const CUresult result = CALL_DRIVER(symbol, arguments);                               \
+    uint64_t base = 0;                                                                    \
+    size_t bytes = 0;                                                                     \
+    if (result == CUDA_SUCCESS && !nested.inner() && range_around(*address, base, bytes)) \
+      events::allocated(pointer(base), bytes, owner(base));                               \
+    return result;                                                                        \
+  }
+DRIVER_OPENED(cuIpcOpenMemHandle, (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags),
+              (address, handle, flags))
+DRIVER_OPENED(cuIpcOpenMemHandle_v2, (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags),
+              (address, handle, flags))
+DRIVER_OPENED(cuMemPoolImportPointer, (CUdeviceptr * address, CUmemoryPool pool, CUmemPoolPtrExportData* exported),
+              (address, pool, exported))
+
+// Another API's memory (Vulkan, Direct3D): given back like memory of one's own.
+DRIVER_HOOK(cuExternalMemoryGetMappedBuffer,
+            (CUdeviceptr * address, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* buffer)) {
   const Nested nested;
-  const CUresult result = CALL_DRIVER(cuIpcOpenMemHandle, (address, handle, flags));
-  // Of a size that only the process knows which allocated it; the driver tells the range it has mapped.
-  static const auto range = reinterpret_cast<decltype(&cuMemGetAddressRange)>(
-      devtrace::interpose::find_in_library("libcuda.so", "cuMemGetAddressRange_v2"));
-  CUdeviceptr base = 0;
-  size_t bytes = 0;
-  if (result == CUDA_SUCCESS && address && range && range(&base, &bytes, *address) == CUDA_SUCCESS)
-    events::allocated(pointer(base), bytes, owner(base));
-  return result;
+  const CUresult result = CALL_DRIVER(cuExternalMemoryGetMappedBuffer, (address, memory, buffer));
+  return told(nested, result, address, result == CUDA_SUCCESS ? buffer->size : 0);
 }
 
 // Before the original: afterwards another thread may already have been given the same address.
@@ -91,7 +101,7 @@ DRIVER_HOOK(cuIpcOpenMemHandle, (CUdeviceptr * address, CUipcMemHandle handle, u
     events::freed(pointer(address));           \
     return CALL_DRIVER(symbol, (address));     \
   }
-DRIVER_FREE(cuMemFree)
+DRIVER_FREE(cuMemFree_v2)
 DRIVER_FREE(cuIpcCloseMemHandle)
 
 #define DRIVER_FREE_ASYNC(symbol)                               \
@@ -104,9 +114,9 @@ DRIVER_FREE_ASYNC(cuMemFreeAsync)
 DRIVER_FREE_ASYNC(cuMemFreeAsync_ptsz)
 
 // Pinned host memory.
-DRIVER_HOOK(cuMemAllocHost, (void** address, size_t bytes)) {
+DRIVER_HOOK(cuMemAllocHost_v2, (void** address, size_t bytes)) {
   const Nested nested;
-  const CUresult result = CALL_DRIVER(cuMemAllocHost, (address, bytes));
+  const CUresult result = CALL_DRIVER(cuMemAllocHost_v2, (address, bytes));
   return told_pinned(nested, result, address ? *address : nullptr, bytes);
 }
 DRIVER_HOOK(cuMemHostAlloc, (void** address, size_t bytes, unsigned flags)) {
@@ -114,9 +124,19 @@ DRIVER_HOOK(cuMemHostAlloc, (void** address, size_t bytes, unsigned flags)) {
   const CUresult result = CALL_DRIVER(cuMemHostAlloc, (address, bytes, flags));
   return told_pinned(nested, result, address ? *address : nullptr, bytes);
 }
+// The functions of before CUDA 4, which differ in a type or a default.
+DRIVER_HOOK(cuMemAllocHost, (void** address, unsigned bytes)) {
+  const Nested nested;
+  const CUresult result = CALL_DRIVER(cuMemAllocHost, (address, bytes));
+  return told_pinned(nested, result, address ? *address : nullptr, bytes);
+}
 DRIVER_HOOK(cuMemHostRegister, (void* address, size_t bytes, unsigned flags)) {
   const Nested nested;
   return told_pinned(nested, CALL_DRIVER(cuMemHostRegister, (address, bytes, flags)), address, bytes);
+}
+DRIVER_HOOK(cuMemHostRegister_v2, (void* address, size_t bytes, unsigned flags)) {
+  const Nested nested;
+  return told_pinned(nested, CALL_DRIVER(cuMemHostRegister_v2, (address, bytes, flags)), address, bytes);
 }
 #define DRIVER_FREE_PINNED(symbol)         \
   DRIVER_HOOK(symbol, (void* address)) {   \
@@ -127,7 +147,8 @@ DRIVER_HOOK(cuMemHostRegister, (void* address, size_t bytes, unsigned flags)) {
 DRIVER_FREE_PINNED(cuMemFreeHost)
 DRIVER_FREE_PINNED(cuMemHostUnregister)
 
-// Virtual memory: the owner is where the physical memory lies.
+// Virtual memory: the owner is where the physical memory lies. A multicast object's handle has no such place: what is
+// mapped of it is every member's, and nothing is told of it.
 DRIVER_HOOK(cuMemMap, (CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
                        unsigned long long flags)) {
   const Nested nested;
@@ -150,16 +171,3 @@ DRIVER_HOOK(cuMemUnmap, (CUdeviceptr address, size_t bytes)) {
   events::unmapped(pointer(address), bytes);
   return CALL_DRIVER(cuMemUnmap, (address, bytes));
 }
-
-// The device that the runtime believes to be current follows the context.
-#define CONTEXT(symbol, parameters, arguments)              \
-  DRIVER_HOOK(symbol, parameters) {                         \
-    const Nested nested;                                    \
-    if (!nested.inner()) events::device_changed(-1);        \
-    const CUresult result = CALL_DRIVER(symbol, arguments); \
-    return result;                                          \
-  }
-CONTEXT(cuCtxSetCurrent, (CUcontext context), (context))
-CONTEXT(cuCtxPushCurrent, (CUcontext context), (context))
-CONTEXT(cuCtxPopCurrent, (CUcontext * context), (context))
-CONTEXT(cuCtxDestroy, (CUcontext context), (context))

@@ -60,6 +60,13 @@ bool simulated() {
   return interpose::find_in_library("libcuda.so", "devtrace_simulation") != nullptr;
 }
 
+bool capturing(const void* stream) {
+  const auto ask = driver("cuStreamIsCapturing", &::cuStreamIsCapturing);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return ask && ask(static_cast<CUstream>(const_cast<void*>(stream)), &status) == CUDA_SUCCESS &&
+         status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
 }  // namespace
 
 namespace interpose {
@@ -69,7 +76,9 @@ void answer_runtime_questions() {
                .devices = devices,
                .simulated = simulated,
                .symbol = find_in_library,
-               .uses_of_parameters = uses_of_parameters});
+               .uses_of_parameters = uses_of_parameters,
+               .owner = exact_owner,
+               .capturing = capturing});
 }
 }  // namespace interpose
 

@@ -1,4 +1,4 @@
-// CUDA runtime: allocations, the current device. The events are told after the original has succeeded.
+// CUDA runtime: allocations. The events are told after the original has succeeded.
 
 #include <cuda_runtime_api.h>
 
@@ -7,9 +7,9 @@
 #include "tracker/events.h"
 
 using devtrace::Device;
-using devtrace::interpose::current_device;
 using devtrace::interpose::Nested;
 using devtrace::interpose::owner;
+using devtrace::interpose::range_around;
 using devtrace::ownership::Memory;
 namespace events = devtrace::events;
 
@@ -17,7 +17,8 @@ namespace {
 
 cudaError_t told(cudaError_t result, void** pointer, size_t bytes, Memory memory = Memory::device) {
   if (result == cudaSuccess && pointer)
-    events::allocated(*pointer, bytes, memory == Memory::device ? current_device() : Device::cpu(), memory);
+    events::allocated(*pointer, bytes,
+                      memory == Memory::device ? owner(reinterpret_cast<uintptr_t>(*pointer)) : Device::cpu(), memory);
   return result;
 }
 
@@ -68,15 +69,35 @@ RUNTIME_HOOK(cudaHostRegister, (void* pointer, size_t bytes, unsigned flags)) {
 #define ALLOCATE_FROM_POOL(symbol)                                                                \
   RUNTIME_HOOK(symbol, (void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)) { \
     const Nested nested;                                                                          \
-    const cudaError_t result = CALL_RUNTIME(symbol, (pointer, bytes, pool, stream));              \
-    if (result == cudaSuccess && pointer)                                                         \
-      events::allocated(*pointer, bytes, owner(reinterpret_cast<uintptr_t>(*pointer)));           \
-    return result;                                                                                \
+    return told(CALL_RUNTIME(symbol, (pointer, bytes, pool, stream)), pointer, bytes);            \
   }
 ALLOCATE_ASYNC(cudaMallocAsync)
 ALLOCATE_ASYNC(cudaMallocAsync_ptsz)
 ALLOCATE_FROM_POOL(cudaMallocFromPoolAsync)
 ALLOCATE_FROM_POOL(cudaMallocFromPoolAsync_ptsz)
+
+// Memory that another process allocated.
+#define OPENED(symbol, parameters, arguments)                                                      \
+  RUNTIME_HOOK(symbol, parameters) {                                                               \
+    const Nested nested;                                                                           \
+    const cudaError_t result = CALL_RUNTIME(symbol, arguments);                                    \
+    uint64_t base = 0;                                                                             \
+    size_t bytes = 0;                                                                              \
+    if (result == cudaSuccess && range_around(reinterpret_cast<uintptr_t>(*pointer), base, bytes)) \
+      events::allocated(reinterpret_cast<const void*>(base), bytes, owner(base));                  \
+    return result;                                                                                 \
+  }
+OPENED(cudaIpcOpenMemHandle, (void** pointer, cudaIpcMemHandle_t handle, unsigned flags), (pointer, handle, flags))
+OPENED(cudaMemPoolImportPointer, (void** pointer, cudaMemPool_t pool, cudaMemPoolPtrExportData* exported),
+       (pointer, pool, exported))
+
+// Another API's memory (Vulkan, Direct3D): given back like memory of one's own.
+RUNTIME_HOOK(cudaExternalMemoryGetMappedBuffer,
+             (void** pointer, cudaExternalMemory_t memory, const cudaExternalMemoryBufferDesc* buffer)) {
+  const Nested nested;
+  const cudaError_t result = CALL_RUNTIME(cudaExternalMemoryGetMappedBuffer, (pointer, memory, buffer));
+  return told(result, pointer, result == cudaSuccess ? buffer->size : 0);
+}
 
 // Before the original: afterwards another thread may already have been given the same address.
 #define FREE(symbol)                        \
@@ -97,10 +118,3 @@ FREE(cudaHostUnregister)
 FREE(cudaIpcCloseMemHandle)
 FREE_ASYNC(cudaFreeAsync)
 FREE_ASYNC(cudaFreeAsync_ptsz)
-
-RUNTIME_HOOK(cudaSetDevice, (int device)) {
-  const Nested nested;
-  const cudaError_t result = CALL_RUNTIME(cudaSetDevice, (device));
-  if (result == cudaSuccess) events::device_changed(device);
-  return result;
-}

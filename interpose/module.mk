@@ -1,7 +1,8 @@
 # interpose: libdevtrace.so itself.
 INTERPOSE_OBJS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard interpose/*.cpp))
 # Recursively expanded: simulate/module.mk says where the CUDA headers are. System headers: their warnings are not ours.
-$(INTERPOSE_OBJS): EXTRA_CXXFLAGS = -isystem $(CUDA_INCLUDE) -ftls-model=initial-exec
+# __CUDA_API_VERSION_INTERNAL: cuda.h then declares every symbol under its own name (cuMemAlloc_v2) and renames none; hooks.inc names symbols.
+$(INTERPOSE_OBJS): EXTRA_CXXFLAGS = -isystem $(CUDA_INCLUDE) -D__CUDA_API_VERSION_INTERNAL -ftls-model=initial-exec
 
 # What the library exports is the table of hooks, what CUDA calls in an injected library, and its own C interface; everything else, libstdc++ and libunwind included, stays inside.
 $(BUILD)/libdevtrace.map: interpose/hooks.inc interpose/module.mk

@@ -46,6 +46,11 @@ void* find_in_library(const char* library, const char* symbol) {
   return search.found;
 }
 
+bool of_cuda_12(const void* function) {
+  Dl_info info{};
+  return ::dladdr(function, &info) && info.dli_fname && std::strstr(info.dli_fname, "libcudart.so.12");
+}
+
 void* original_address(Symbol symbol) {
   const int index = static_cast<int>(symbol);
   void* address = cache[index].load(std::memory_order_relaxed);

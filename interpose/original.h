@@ -18,6 +18,10 @@ void* original_address(Symbol symbol);
 // The same for any symbol, in any loaded object whose file name begins with `library`. Not cached.
 void* find_in_library(const char* library, const char* symbol);
 
+// Whether a function is CUDA 12's runtime's: some of its functions have other parameters than CUDA 13's of the same
+// name.
+bool of_cuda_12(const void* function);
+
 // dlsym without our hook of it. RTLD_NEXT and RTLD_DEFAULT are seen from this library.
 void* real_dlsym(void* handle, const char* symbol);
 

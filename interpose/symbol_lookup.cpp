@@ -44,27 +44,75 @@ void* hook_of(const Row& row) {
   return self ? devtrace::interpose::real_dlsym(self, row.symbol.data()) : nullptr;
 }
 
-// The hook of the driver's function `name` (without a version), when `found` is what the driver answered.
-void* hook_of_entry_point(const char* name, void* found, bool per_thread) {
-  const std::string_view base = name;
-  const Row* versioned = nullptr;
-  for (const Row& row : kRows) {
-    if (!row.symbol.starts_with(base)) continue;
-    const std::string_view rest = row.symbol.substr(base.size());
-    if (rest != "" && rest != "_v2" && rest != "_ptsz" && rest != "_v2_ptsz") continue;
-    if (original_address(row.index) == found) return hook_of(row);
-    if (rest.ends_with("_ptsz") == per_thread) versioned = &row;
-  }
-  // A driver may answer with another address than it exports, for the same function.
-  return versioned ? hook_of(*versioned) : nullptr;
+// Functions of which several ABIs are hooked, and the CUDA version that brought each. Whoever asks for one by its plain
+// name means the newest that its own version knew.
+struct Abi {
+  std::string_view symbol;
+  unsigned since;
+};
+constexpr Abi kAbis[] = {
+#define ABI(symbol, since) {#symbol, since},
+#include "interpose/abis.inc"
+#undef ABI
+};
+unsigned since(std::string_view symbol) {
+  const auto abi = std::find_if(std::begin(kAbis), std::end(kAbis), [&](const Abi& a) { return a.symbol == symbol; });
+  return abi == std::end(kAbis) ? 0 : abi->since;
 }
 
-void replace(const char* symbol, void** function, unsigned long long flags) {
+bool cut(std::string_view& text, std::string_view suffix) {
+  if (!text.ends_with(suffix)) return false;
+  text.remove_suffix(suffix.size());
+  return true;
+}
+
+// The hook of the driver's function `name` (without a version), when `found` is what the driver answered to a caller
+// that was made for CUDA `version` (12080).
+void* hook_of_entry_point(std::string_view name, void* found, unsigned version, bool per_thread) {
+  const Row* best = nullptr;
+  unsigned best_since = 0;
+  bool best_fits = false;
+  for (const Row& row : kRows) {
+    if (!row.symbol.starts_with(name)) continue;
+    std::string_view abi = row.symbol;
+    const bool row_per_thread = cut(abi, "_ptsz") || cut(abi, "_ptds");
+    std::string_view base = abi;
+    if (base != name && !cut(base, "_v2") && !cut(base, "_v3") && !cut(base, "_v4")) continue;
+    if (base != name) continue;
+    if (original_address(row.index) == found) return hook_of(row);
+    // A driver may answer with another address than it exports, for the same function.
+    const bool fits = row_per_thread == per_thread;
+    const unsigned row_since = since(abi);
+    if (row_since > version || row_per_thread > per_thread) continue;
+    if (best && (best_fits > fits || (best_fits == fits && best_since > row_since))) continue;
+    best = &row;
+    best_since = row_since;
+    best_fits = fits;
+  }
+  // It may also answer with a newer ABI that no row knows: what it exports under another name is that name's.
+  Dl_info info{};
+  if (best && ::dladdr(found, &info) && info.dli_saddr == found && info.dli_sname && best->symbol != info.dli_sname)
+    return nullptr;
+  return best ? hook_of(*best) : nullptr;
+}
+
+void replace(const char* symbol, void** function, unsigned version, unsigned long long flags) {
   constexpr unsigned long long kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   if (!symbol || !function || !*function) return;
   const int saved = errno;
-  if (void* hook = hook_of_entry_point(symbol, *function, (flags & kPerThread) != 0)) *function = hook;
+  if (void* hook = hook_of_entry_point(symbol, *function, version, (flags & kPerThread) != 0)) *function = hook;
   errno = saved;
+}
+
+// Whoever names no version gets what the runtime was made for.
+unsigned runtime_version() {
+  static const unsigned known = [] {
+    int version = 0;
+    const auto ask =
+        reinterpret_cast<int (*)(int*)>(devtrace::interpose::find_in_library("libcudart.so", "cudaRuntimeGetVersion"));
+    return ask && ask(&version) == 0 ? static_cast<unsigned>(version) : 0u;
+  }();
+  return known;
 }
 
 }  // namespace
@@ -143,10 +191,16 @@ __asm__(
 // ---- CUDA's own
 // --------------------------------------------------------------------------------------------------------
 
-DRIVER_HOOK(cuGetProcAddress, (const char* symbol, void** function, int version, cuuint64_t flags,
-                               CUdriverProcAddressQueryResult* status)) {
-  const CUresult result = CALL_DRIVER(cuGetProcAddress, (symbol, function, version, flags, status));
-  if (result == CUDA_SUCCESS) replace(symbol, function, flags);
+DRIVER_HOOK(cuGetProcAddress_v2, (const char* symbol, void** function, int version, cuuint64_t flags,
+                                  CUdriverProcAddressQueryResult* status)) {
+  const CUresult result = CALL_DRIVER(cuGetProcAddress_v2, (symbol, function, version, flags, status));
+  if (result == CUDA_SUCCESS) replace(symbol, function, static_cast<unsigned>(version), flags);
+  return result;
+}
+
+DRIVER_HOOK(cuGetProcAddress, (const char* symbol, void** function, int version, cuuint64_t flags)) {
+  const CUresult result = CALL_DRIVER(cuGetProcAddress, (symbol, function, version, flags));
+  if (result == CUDA_SUCCESS) replace(symbol, function, static_cast<unsigned>(version), flags);
   return result;
 }
 
@@ -155,7 +209,7 @@ DRIVER_HOOK(cuGetProcAddress, (const char* symbol, void** function, int version,
   RUNTIME_HOOK(symbol_name, (const char* symbol, void** function, unsigned long long flags,  \
                              cudaDriverEntryPointQueryResult* status)) {                     \
     const cudaError_t result = CALL_RUNTIME(symbol_name, (symbol, function, flags, status)); \
-    if (result == cudaSuccess) replace(symbol, function, flags);                             \
+    if (result == cudaSuccess) replace(symbol, function, runtime_version(), flags);          \
     return result;                                                                           \
   }
 ENTRY_POINT(cudaGetDriverEntryPoint)
@@ -165,7 +219,7 @@ ENTRY_POINT(cudaGetDriverEntryPoint_ptsz)
   RUNTIME_HOOK(symbol_name, (const char* symbol, void** function, unsigned version, unsigned long long flags, \
                              cudaDriverEntryPointQueryResult* status)) {                                      \
     const cudaError_t result = CALL_RUNTIME(symbol_name, (symbol, function, version, flags, status));         \
-    if (result == cudaSuccess) replace(symbol, function, flags);                                              \
+    if (result == cudaSuccess) replace(symbol, function, version, flags);                                     \
     return result;                                                                                            \
   }
 ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion)

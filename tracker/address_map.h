@@ -36,6 +36,12 @@ class AddressMap {
     for (Shard& shard : shards_) shard.clear();
   }
 
+  // Calls `visit(const Value&)` on every value, with a lock held: it does nothing but note.
+  template <class Visit>
+  void for_each(const Visit& visit) {
+    for (Shard& shard : shards_) shard.for_each(visit);
+  }
+
   void lock() {
     for (Shard& shard : shards_) shard.lock.lock();
   }
@@ -96,6 +102,13 @@ class AddressMap {
       }
       slots[hole] = Value{};
       return true;
+    }
+
+    template <class Visit>
+    void for_each(const Visit& visit) {
+      const std::lock_guard hold(lock);
+      for (size_t i = 0; i < capacity; ++i)
+        if (slots[i].key() != 0) visit(slots[i]);
     }
 
     void clear() {

@@ -9,6 +9,7 @@
 #include "tracker/log.h"
 #include "tracker/options.h"
 #include "tracker/provenance.h"
+#include "tracker/runtime.h"
 
 namespace devtrace::events {
 namespace {
@@ -61,12 +62,20 @@ void freed(const void* address) {
 }
 
 void unmapped(const void* address, size_t bytes) {
-  const uintptr_t end = number(address) + bytes;
-  for (uintptr_t start = number(address); start < end;) {
-    const auto extent = ownership::find(start);
-    freed(reinterpret_cast<const void*>(start));
-    start =
-        extent && extent->address == start ? start + extent->bytes : start + (uintptr_t{1} << ownership::kChunkBits);
+  ownership::remove_starting_in(number(address), number(address) + bytes);
+  if (options().provenance) provenance::freed_starting_in(number(address), number(address) + bytes);
+}
+
+void device_reset(int ordinal) {
+  if (current_thread::inside()) return;
+  const Inside inside;
+  const Device device = Device::cuda(ordinal);
+  try {
+    for (const ownership::Extent& extent : ownership::all())
+      if ((extent.device == device || extent.memory != ownership::Memory::device) &&
+          !runtime().owner(extent.address).known())
+        freed(reinterpret_cast<const void*>(extent.address));
+  } catch (...) {  // out of memory: what is gone is remembered until its addresses are given out again
   }
 }
 
@@ -84,7 +93,7 @@ bool wants_copies() {
 
 void copied(const Copy& copy) {
   if (copy.bytes == 0 || current_thread::inside() || !options().provenance) return;
-  provenance::copied(number(copy.to), number(copy.from));
+  if (copy.to && copy.from) provenance::copied(number(copy.to), number(copy.from));
 }
 
 void peers_changed(int, int, bool, bool) {}

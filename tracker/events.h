@@ -26,7 +26,11 @@ void allocated(const void* address, size_t bytes, Device device, ownership::Memo
 void freed(const void* address);
 void unmapped(const void* address, size_t bytes);  // everything that starts in a range
 
-// Hot. A kernel is about to be launched by the calling thread, on its current device.
+// A context of a device came to its end, and the memory that was allocated in it with it. Told afterwards: what CUDA
+// still knows on that device, another context's, stays.
+void device_reset(int ordinal);
+
+// Hot. A kernel is about to be launched by the calling thread, or to become part of a graph.
 struct Launch {
   const void* function = nullptr;  // whose kernel `kernels::known` tells
   const kernels::Kernel* kernel = nullptr;
@@ -37,6 +41,8 @@ struct Launch {
   uint32_t grid[3] = {};
   uint32_t block_shape[3] = {};
   const void* stream = nullptr;
+  bool graph = false;  // a node of a graph, told when it is added and when its parameters change
+  int device = -1;     // on which it will run; -1: the thread's current one
 };
 void launched(const Launch& launch);
 bool wants_launches();  // are launches looked at at all?
@@ -44,7 +50,7 @@ bool wants_launches();  // are launches looked at at all?
 // Hot. Bytes are about to be copied between two addresses whose devices the caller need not know.
 enum class Direction : uint8_t { unstated, host_to_host, host_to_device, device_to_host, device_to_device };
 struct Copy {
-  const void* to = nullptr;
+  const void* to = nullptr;  // null: an array or a variable of the program, whose address the caller does not know
   const void* from = nullptr;
   size_t bytes = 0;  // all that moves: of a pitched copy every row, without the gaps
   // What the caller says of the two ends, right or wrong; -1: nothing.

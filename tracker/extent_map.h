@@ -56,6 +56,23 @@ class ExtentMap {
     extents_.update(address, change);
   }
 
+  // Takes all that start in [begin, end). Extents that follow one another without a gap cost a look-up each; where
+  // there is a gap the size classes in use are searched, cell by cell, for the next start.
+  void take_starting_in(uintptr_t begin, uintptr_t end) {
+    while (begin < end) {
+      Extent taken;
+      if (take(begin, taken))
+        begin += std::max<size_t>(taken.bytes, 1);
+      else
+        begin = next_start(begin, end);
+    }
+  }
+
+  template <class Visit>
+  void for_each(const Visit& visit) {
+    extents_.for_each(visit);
+  }
+
   void lock() {
     extents_.lock();
     starts_.lock();
@@ -81,6 +98,32 @@ class ExtentMap {
   static uint64_t cell(unsigned size_class, uintptr_t address) {
     return uint64_t{size_class} << 58 | address >> (size_class - 1);
   }
+  // The lowest start in (after, end), or `end`.
+  uintptr_t next_start(uintptr_t after, uintptr_t end) {
+    uintptr_t lowest = end;
+    for (uint64_t left = classes_.load(std::memory_order_relaxed); left != 0; left &= left - 1) {
+      const auto size_class = static_cast<unsigned>(std::countr_zero(left));
+      const uintptr_t width = uintptr_t{1} << (size_class - 1);
+      if ((lowest - after) / width > kMostCells) return nearest_of_all(after, end);
+      for (uintptr_t at = after; at < lowest; at += width - (at & (width - 1))) {
+        Start start;
+        if (!starts_.get(cell(size_class, at), start) || start.extent <= after || start.extent >= lowest) continue;
+        lowest = start.extent;
+      }
+    }
+    return lowest;
+  }
+
+  // The same by a look at every extent: for a range so wide that its cells are more than the extents.
+  uintptr_t nearest_of_all(uintptr_t after, uintptr_t end) {
+    uintptr_t lowest = end;
+    extents_.for_each([&](const Extent& extent) {
+      if (extent.address > after) lowest = std::min<uintptr_t>(lowest, extent.address);
+    });
+    return lowest;
+  }
+  static constexpr uintptr_t kMostCells = 4096;
+
   void forget_start(const Extent& extent) {
     Start start;
     starts_.take(cell(class_of(extent.bytes), extent.address), start,

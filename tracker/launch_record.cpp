@@ -9,6 +9,7 @@
 #include "tracker/evidence/holders.h"
 #include "tracker/options.h"
 #include "tracker/record_parts.h"
+#include "tracker/runtime.h"
 
 namespace devtrace {
 namespace {
@@ -124,6 +125,7 @@ report::Json launch_record(const MisplacedLaunch& misplaced) {
                       {"stream", fmt::format("{:#x}", reinterpret_cast<uintptr_t>(misplaced.launch.stream))},
                       {"parameter", odd->parameter},
                       {"offset", odd->in_parameter}};
+  if (misplaced.launch.graph || runtime().capturing(misplaced.launch.stream)) record["launch"]["graph"] = true;
   return record;
 }
 

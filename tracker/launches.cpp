@@ -67,9 +67,9 @@ bool look_exactly(MisplacedLaunch& misplaced) {
 [[gnu::noinline]] void look_closer(const events::Launch& launch) noexcept {
   const current_thread::Inside inside;
   MisplacedLaunch misplaced{launch, {}, {}};
-  misplaced.device = Device::cuda(runtime().current_device());
+  misplaced.device = Device::cuda(launch.device >= 0 ? launch.device : runtime().current_device());
   if (!misplaced.device.is_cuda()) return;
-  current_thread::set_device(misplaced.device.index);
+  if (launch.device < 0) current_thread::set_device(misplaced.device.index);
   const Kernel& kernel = *launch.kernel;
   try {
     bool elsewhere = look_exactly(misplaced);
@@ -86,7 +86,7 @@ bool look_exactly(MisplacedLaunch& misplaced) {
 
 void check(const events::Launch& launch) {
   if (!launch.kernel || launch.kernel->excused) return;
-  const Device here = current_device();
+  const Device here = launch.device >= 0 ? Device::cuda(launch.device) : current_device();
   for (const Run& run : launch.kernel->words().runs) {
     const Place place = place_of(launch, run);
     if (ownership::any_elsewhere(place.start, place.words, here)) return look_closer(launch);

@@ -48,6 +48,22 @@ bool remove(uintptr_t address) {
   return extents.take(address, extent);
 }
 
+void remove_starting_in(uintptr_t begin, uintptr_t end) {
+  extents.take_starting_in(begin, end);
+}
+
+std::vector<Extent> all() {
+  std::vector<Extent> found;
+  size_t count = 0;
+  // Room first: nothing may be allocated while a lock is held.
+  extents.for_each([&](const Extent&) { ++count; });
+  found.reserve(count + count / 8 + 64);
+  extents.for_each([&](const Extent& extent) {
+    if (found.size() < found.capacity()) found.push_back(extent);
+  });
+  return found;
+}
+
 std::optional<Extent> find(uintptr_t address) {
   Extent extent;
   if (extents.around(address, extent)) return extent;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <vector>
 
 #include "tracker/device.h"
 
@@ -36,6 +37,8 @@ struct Extent {
 void add(const Extent& extent);
 // True when an extent started there.
 bool remove(uintptr_t address);
+// Every extent that starts in [begin, end).
+void remove_starting_in(uintptr_t begin, uintptr_t end);
 
 namespace detail {
 extern std::atomic<std::atomic<uint8_t>*> chunks;  // null while nothing is owned
@@ -68,6 +71,9 @@ inline bool any_elsewhere(const void* words, size_t count, Device here) {
 
 // The extent around the address: exact bounds, exact owner.
 std::optional<Extent> find(uintptr_t address);
+
+// All that is known. Slow, and allocates.
+std::vector<Extent> all();
 
 void before_fork();
 void after_fork();

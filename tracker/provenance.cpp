@@ -37,6 +37,10 @@ void freed(uintptr_t address) {
   allocations.take(address, block);
 }
 
+void freed_starting_in(uintptr_t begin, uintptr_t end) {
+  allocations.take_starting_in(begin, end);
+}
+
 void copied(uintptr_t to, uintptr_t from) {
   Block target;
   if (!blocks.starting_at(to, target) || target.moved_from.known()) return;

@@ -34,6 +34,7 @@ void given(uintptr_t address, size_t bytes, Device device);
 void taken(uintptr_t address);
 void allocated(uintptr_t address, size_t bytes, Device device);
 void freed(uintptr_t address);
+void freed_starting_in(uintptr_t begin, uintptr_t end);
 
 // Hot. A copy into the start of a block by the very statement that allocated it, from another device, is a move
 // (`.to()`, `.cuda()`, `.cpu()`): the block then remembers its source's origin. Any other copy changes nothing.

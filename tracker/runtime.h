@@ -2,9 +2,11 @@
 // only.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "tracker/device.h"
 #include "tracker/kernels.h"
 
 namespace devtrace {
@@ -24,6 +26,8 @@ struct Runtime {
   void* (*symbol)(const char* library, const char* name);
   // What a kernel's code does with its parameters; empty when nobody can read it. Takes milliseconds.
   kernels::Uses (*uses_of_parameters)(const void* function, const std::string& kernel);
+  Device (*owner)(uint64_t address);      // as CUDA knows it; unknown when CUDA does not know the address
+  bool (*capturing)(const void* stream);  // are launches on it recorded in a graph?
 };
 
 // Set once, before the first event; every member is set, but in unit tests.

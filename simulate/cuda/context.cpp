@@ -1,6 +1,7 @@
 // Contexts of the driver API.
 #include "simulate/cuda/api.h"
 #include "simulate/model/capture.h"
+#include "simulate/model/memory.h"
 #include "simulate/model/stream.h"
 
 namespace {
@@ -23,7 +24,9 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
 CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
   TRY(ready());
   if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  return sim::release_primary(device);
+  TRY(sim::release_primary(device));
+  if (sim::device(device).retained == 0) sim::end_memory_of(sim::device(device).primary);
+  return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
@@ -50,6 +53,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device) {
     sim::device(device).retained = 0;
     primary->sticky = CUDA_SUCCESS;
     primary->peers = 0;
+    sim::end_memory_of(primary);
   }
   return CUDA_SUCCESS;
 }
@@ -67,6 +71,7 @@ CUresult CUDAAPI cuCtxDestroy(CUcontext context) {
   if (!alive(context) || context->primary) return CUDA_ERROR_INVALID_CONTEXT;
   sim::synchronize_context(context);
   if (sim::current() == context) sim::pop_current();
+  sim::end_memory_of(context);
   sim::destroy_context(context);
   return CUDA_SUCCESS;
 }

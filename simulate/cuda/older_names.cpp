@@ -77,6 +77,19 @@ CUresult CUDAAPI cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam*, int, u
 CUresult CUDAAPI cuCtxCreate_v2(CUcontext* context, unsigned int flags, CUdevice device) {
   return cuCtxCreate_v4(context, nullptr, flags, device);
 }
+CUresult CUDAAPI cuCtxCreate(CUcontext* context, unsigned int flags, CUdevice device) {
+  return cuCtxCreate_v4(context, nullptr, flags, device);
+}
+// A use more or less; here a context has one, that of whoever made it.
+CUresult CUDAAPI cuCtxAttach(CUcontext* context, unsigned int flags) {
+  if (!context || flags) return CUDA_ERROR_INVALID_VALUE;
+  REQUIRE_CONTEXT(now);
+  *context = now;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuCtxDetach(CUcontext context) {
+  return cuCtxDestroy_v2(context);
+}
 
 // Of cudaProfiler.h, which the wheels leave out.
 #pragma GCC visibility push(default)

@@ -1,9 +1,12 @@
 #include "simulate/model/memory.h"
 
+#include <sys/mman.h>
+
 #include <atomic>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
+#include <vector>
 
 #include "simulate/model/arena.h"
 #include "simulate/model/device.h"
@@ -127,6 +130,26 @@ CUresult free_device(CUdeviceptr address) {
   if (!forget(address, &a)) return CUDA_ERROR_INVALID_VALUE;  // another thread freed it first
   arena(device(a.device).physical).release(a.base, a.size);
   return CUDA_SUCCESS;
+}
+
+void end_memory_of(CUcontext context) {
+  std::vector<Allocation> ended;
+  {
+    Registry& r = registry();
+    std::unique_lock lock(r.mutex);
+    for (const auto& [base, a] : r.memory) {
+      const bool ends =
+          a.kind == Kind::device || a.kind == Kind::managed || a.kind == Kind::pinned || a.kind == Kind::registered;
+      if (ends && a.context == context && !(a.flags & kOfModule)) ended.push_back(a);
+    }
+  }
+  for (const Allocation& a : ended) {
+    Allocation was;
+    if (a.kind == Kind::device)
+      free_device(a.base);
+    else if (forget(a.base, &was) && a.kind != Kind::registered)
+      munmap(reinterpret_cast<void*>(a.base), a.size);
+  }
 }
 
 int owner_of(uintptr_t address) {

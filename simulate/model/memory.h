@@ -51,6 +51,10 @@ void set_owner(uintptr_t base, int device);
 CUresult allocate_device(int ordinal, size_t size, CUcontext context, CUmemoryPool pool, CUdeviceptr* address);
 CUresult free_device(CUdeviceptr address);
 
+// A context's end is its memory's. What a module brought along stays, as modules here do.
+constexpr unsigned kOfModule = 1u << 31;  // Allocation::flags
+void end_memory_of(CUcontext context);
+
 // The ordinal of the device that owns the address without a look at the registry for plain device memory; −1: no
 // device's.
 int owner_of(uintptr_t address);

@@ -46,6 +46,7 @@ CUdeviceptr find_variable(Container& c, const char* name, int ordinal, size_t* s
   CUdeviceptr& address = c.variables[{name, ordinal}];
   if (!address) {
     if (allocate_device(ordinal, known->second ? known->second : 1, current(), nullptr, &address)) return 0;
+    set_flags(address, kOfModule);
     std::memset(reinterpret_cast<void*>(address), 0, known->second);
   }
   if (size) *size = known->second;

@@ -52,7 +52,9 @@ class Launches : public testing::Test {
                      [](const void*, const std::string&) {
                        ++code_read;
                        return uses;
-                     }});
+                     },
+                 .owner = [](uint64_t) { return Device{}; },
+                 .capturing = [](const void*) { return false; }});
     for (int device = 0; device < kDevices; ++device)
       ownership::add({memory_of(device), 4 * kChunk, Device::cuda(device)});
   }

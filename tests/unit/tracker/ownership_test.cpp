@@ -54,3 +54,22 @@ TEST(Ownership, WhatEveryDeviceMayReadMakesNothingSuspicious) {
   ownership::remove(kOther);
   ownership::remove(kOther + kChunk);
 }
+
+TEST(Ownership, EverythingThatStartsInARangeGoesAtOnce) {
+  constexpr uintptr_t kRange = kBase + 1024 * kChunk;
+  const uintptr_t starts[] = {kRange, kRange + kChunk,
+                              kRange + 3 * kChunk,         // after a gap, in the middle of a step of 2 MiB
+                              kRange + 5 * kChunk + 4096,  // a small one
+                              kRange + 6 * kChunk};
+  for (const uintptr_t start : starts) ownership::add({start, start == starts[3] ? 4096 : kChunk, Device::cuda(1)});
+  ownership::add({kRange - kChunk, kChunk, Device::cuda(1)});      // before
+  ownership::add({kRange + 8 * kChunk, kChunk, Device::cuda(1)});  // at the end
+  ownership::remove_starting_in(kRange, kRange + 8 * kChunk);
+  for (const uintptr_t start : starts) EXPECT_FALSE(ownership::find(start)) << std::hex << start;
+  EXPECT_TRUE(ownership::find(kRange - kChunk));
+  EXPECT_TRUE(ownership::find(kRange + 8 * kChunk));
+  // As many steps as an address space has: it ends, and soon.
+  ownership::remove_starting_in(kRange - kChunk, (uintptr_t{1} << ownership::kAddressBits) - 1);
+  EXPECT_FALSE(ownership::find(kRange - kChunk));
+  EXPECT_FALSE(ownership::find(kRange + 8 * kChunk));
+}
