@@ -68,6 +68,9 @@ std::string listed(const std::vector<std::string>& items) {
 }
 
 std::string headline(const Json& finding) {
+  // Of a copy the message says more: which end lies elsewhere than stated.
+  if (string(finding, "kind") == "copy-mismatch" && !string(finding, "message").empty())
+    return std::string(string(finding, "message"));
   const auto devices = devices_of(finding);
   if (devices.empty()) return fmt::format("{} was given tensors on different devices", operation_of(finding));
   return fmt::format("{} {} {}", operation_of(finding), kind_of(finding).happened, listed(devices));

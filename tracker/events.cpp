@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "tracker/copies.h"
 #include "tracker/current_thread.h"
 #include "tracker/findings.h"
 #include "tracker/launches.h"
@@ -78,12 +79,17 @@ void launched(const Launch& launch) {
 }
 
 bool wants_copies() {
-  return options().provenance;
+  return options().provenance || options().copies;
 }
 
 void copied(const Copy& copy) {
-  if (copy.bytes == 0 || current_thread::inside() || !options().provenance) return;
-  provenance::copied(number(copy.to), number(copy.from));
+  if (copy.bytes == 0 || current_thread::inside()) return;
+  const Options& wanted = options();
+  if (wanted.copies) {
+    const copies::Owners likely{ownership::likely(number(copy.to)), ownership::likely(number(copy.from))};
+    copies::check(copy, likely);
+  }
+  if (wanted.provenance) provenance::copied(number(copy.to), number(copy.from));
 }
 
 void peers_changed(int, int, bool, bool) {}

@@ -12,6 +12,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "tracker/copy_record.h"
 #include "tracker/current_thread.h"
 #include "tracker/files.h"
 #include "tracker/finding_record.h"
@@ -188,6 +189,14 @@ void report(const MisplacedLaunch& launch) {
     pointers += fmt::format("{}+{}:{} ", pointer.parameter, pointer.in_parameter, pointer.device.index);
   report(call_key({launch.launch.kernel->name, launch.device.name(), pointers}),
          [&]() -> std::optional<Json> { return launch_record(launch); });
+}
+
+void report(const MisplacedCopy& copy) {
+  std::string ends =
+      fmt::format("{} {} {}", static_cast<int>(copy.copy.direction), copy.copy.to_device, copy.copy.from_device);
+  for (const MisplacedCopy::End* end : {&copy.to, &copy.from})
+    ends += fmt::format(" {}:{}:{}", end->owner.index, end->runs_into.index, end->wrong);
+  report(call_key({copy.copy.function, ends}), [&]() -> std::optional<Json> { return copy_record(copy); });
 }
 
 uint64_t count() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "tracker/copies.h"
 #include "tracker/events.h"
 #include "tracker/launches.h"
 
@@ -11,6 +12,7 @@ namespace devtrace::findings {
 // Gathers evidence, unless the same call made the same finding before, and reports. Returns when everything is on disk.
 void report(const events::Refused& refusal);
 void report(const MisplacedLaunch& launch);
+void report(const MisplacedCopy& copy);
 
 // Occurrences so far in this process, dropped ones included.
 uint64_t count();

@@ -62,6 +62,9 @@ struct Evidence {
   std::string_view kind, operation, argument, message, current_device;
   std::vector<Operand> operands;
   Stack stack;  // of the failing call
+  struct {
+    std::string_view direction, source, destination;  // as the copy's caller says
+  } copy;
 
   // Two operands on different devices that a rule can speak about: the first one that satisfies `wanted` and any that
   // lies elsewhere and satisfies `met`.

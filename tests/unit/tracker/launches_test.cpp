@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 
+#include "tests/unit/tracker/quiet.h"
 #include "tracker/current_thread.h"
 #include "tracker/findings.h"
 #include "tracker/kernels.h"
@@ -22,12 +22,7 @@ constexpr uintptr_t memory_of(int device) {
   return kBase + static_cast<uintptr_t>(device) * 16 * kChunk;
 }
 
-// Before anything asks for an option: findings are written to where nobody looks.
-const bool quiet = [] {
-  char folder[] = "/tmp/devtrace-launches-XXXXXX";
-  const std::string path = std::string(::mkdtemp(folder)) + "/log.jsonl";
-  return ::setenv("DEVTRACE_OPTIONS", ("text=0:html=0:native=0:log_path=" + path).c_str(), 1) == 0;
-}();
+const bool quiet = test::quiet();
 
 int device_now = 0;
 const char handle = 0;
