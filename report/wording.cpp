@@ -32,6 +32,10 @@ const Kind& kind_of(const Json& finding) {
 
 }  // namespace
 
+bool is_note(const Json& finding) {
+  return string(finding, "severity") == "note";
+}
+
 std::string operation_of(const Json& finding) {
   if (const auto operation = string(finding, "operation"); !operation.empty()) return std::string(operation);
   if (const auto kernel = string(object(finding, "launch"), "kernel"); !kernel.empty()) return std::string(kernel);
@@ -40,7 +44,8 @@ std::string operation_of(const Json& finding) {
 
 std::string kind_name(const Json& finding) {
   const auto kind = string(finding, "kind");
-  return kind.empty() ? "finding" : std::string(kind);
+  const std::string name = kind.empty() ? "finding" : std::string(kind);
+  return is_note(finding) ? name + " (note)" : name;
 }
 
 std::vector<std::string> devices_of(const Json& finding) {

@@ -8,6 +8,7 @@
 #include "tracker/launches.h"
 #include "tracker/log.h"
 #include "tracker/options.h"
+#include "tracker/peers.h"
 #include "tracker/provenance.h"
 
 namespace devtrace::events {
@@ -92,7 +93,9 @@ void copied(const Copy& copy) {
   if (wanted.provenance) provenance::copied(number(copy.to), number(copy.from));
 }
 
-void peers_changed(int, int, bool, bool) {}
+void peers_changed(int device, int peer, bool allowed, bool own) {
+  peers::changed(device, peer, allowed, own);
+}
 
 void device_changed(int ordinal) {
   current_thread::set_device(ordinal);

@@ -14,8 +14,9 @@ void report(const events::Refused& refusal);
 void report(const MisplacedLaunch& launch);
 void report(const MisplacedCopy& copy);
 
-// Occurrences so far in this process, dropped ones included.
+// Occurrences so far in this process, dropped ones included; and those of them that are no notes.
 uint64_t count();
+uint64_t faults();
 
 // Writes the counts and the end record; the process ends with `exit_code` (-1: unknown). Once only.
 void finish(int exit_code);

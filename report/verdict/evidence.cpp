@@ -88,6 +88,7 @@ Evidence::Evidence(const Json& finding)
       argument(string(finding, "argument")),
       message(string(finding, "message")),
       current_device(string(finding, "current_device")),
+      note(string(finding, "note")),
       stack(read_stack(array(finding, "python"))),
       copy{string(object(finding, "copy"), "direction"), string(object(finding, "copy"), "source"),
            string(object(finding, "copy"), "destination")} {

@@ -59,7 +59,7 @@ struct Operand {
 struct Evidence {
   explicit Evidence(const Json& finding);
 
-  std::string_view kind, operation, argument, message, current_device;
+  std::string_view kind, operation, argument, message, current_device, note;
   std::vector<Operand> operands;
   Stack stack;  // of the failing call
   struct {

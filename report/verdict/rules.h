@@ -7,6 +7,7 @@
 namespace devtrace::report::causes::rules {
 
 std::optional<Cause> generator(const Evidence&);
+std::optional<Cause> declared_access(const Evidence&);
 std::optional<Cause> unguarded_kernel(const Evidence&);
 std::optional<Cause> misstated_copy(const Evidence&);
 std::optional<Cause> optimizer_state(const Evidence&);

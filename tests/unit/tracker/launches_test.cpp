@@ -117,4 +117,21 @@ TEST_F(Launches, AnExcusedKernelMayDoAsItLikes) {
   kernel = mine;
 }
 
+TEST_F(Launches, AProgramThatEnabledAccessItselfGetsANote) {
+  std::fill(std::begin(words), std::end(words), memory_of(0));
+  words[1] = memory_of(6);
+  events::peers_changed(0, 6, true, true);
+  const uint64_t faults = findings::faults();
+  EXPECT_EQ(launch(false), 1u);
+  EXPECT_EQ(findings::faults(), faults);
+  report::Json finding = test::last_finding();
+  EXPECT_EQ(finding["severity"], "note");
+  EXPECT_EQ(finding["note"], "the program itself enabled peer access from cuda:0 to cuda:6");
+  EXPECT_EQ(finding["cause"]["category"], "declared-access");
+  events::peers_changed(0, 6, false, true);
+  EXPECT_EQ(launch(false), 1u);
+  EXPECT_EQ(findings::faults(), faults + 1);
+  EXPECT_EQ(test::last_finding()["severity"], "error");
+}
+
 }  // namespace
