@@ -81,7 +81,7 @@ bool may_be_in_a_handler() {
 // Runs after the program's own exit handlers: it was registered before any of them.
 void at_exit(int status, void*) {
   finish(status);
-  if (status == 0 && findings::count() > 0 && options().error_exitcode > 0 && own_pid.load() == ::getpid()) {
+  if (status == 0 && findings::faults() > 0 && options().error_exitcode > 0 && own_pid.load() == ::getpid()) {
     std::fflush(nullptr);  // what a normal exit would still have written
     ORIGINAL_AS(_exit, ::_exit)(options().error_exitcode);
   }

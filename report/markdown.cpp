@@ -81,6 +81,7 @@ std::string markdown(const Json& process, const Json& finding) {
 
   std::string out = fmt::format("### {}\n\n", prose(headline(finding)));
   if (flag(process, "rehearsal")) out += "*Seen in a rehearsal: the devices were simulated.*\n\n";
+  if (is_note(finding)) out += "*A note, not a fault.*\n\n";
   if (!frame.empty()) {
     out += fmt::format("At {}:\n\n", code(place(frame, cwd)));
     if (const auto source = string(frame, "source"); !source.empty()) out += block("python", source) + '\n';

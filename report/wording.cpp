@@ -32,6 +32,10 @@ const Kind& kind_of(const Json& finding) {
 
 }  // namespace
 
+bool is_note(const Json& finding) {
+  return string(finding, "severity") == "note";
+}
+
 std::string operation_of(const Json& finding) {
   if (const auto operation = string(finding, "operation"); !operation.empty()) return std::string(operation);
   if (const auto kernel = string(object(finding, "launch"), "kernel"); !kernel.empty()) return std::string(kernel);
@@ -40,7 +44,8 @@ std::string operation_of(const Json& finding) {
 
 std::string kind_name(const Json& finding) {
   const auto kind = string(finding, "kind");
-  return kind.empty() ? "finding" : std::string(kind);
+  const std::string name = kind.empty() ? "finding" : std::string(kind);
+  return is_note(finding) ? name + " (note)" : name;
 }
 
 std::vector<std::string> devices_of(const Json& finding) {
@@ -68,6 +73,9 @@ std::string listed(const std::vector<std::string>& items) {
 }
 
 std::string headline(const Json& finding) {
+  // Of a copy the message says more: which end lies elsewhere than stated.
+  if (string(finding, "kind") == "copy-mismatch" && !string(finding, "message").empty())
+    return std::string(string(finding, "message"));
   const auto devices = devices_of(finding);
   if (devices.empty()) return fmt::format("{} was given tensors on different devices", operation_of(finding));
   return fmt::format("{} {} {}", operation_of(finding), kind_of(finding).happened, listed(devices));

@@ -40,7 +40,10 @@ std::string place(const Json& frame, std::string_view cwd);
 // The innermost frame of the user's own code, else the innermost one; an empty object when there is none.
 const Json& user_frame(const Json& frames);
 
-// The finding's kind, "finding" when it says none.
+// What is told and is no fault.
+bool is_note(const Json& finding);
+
+// The finding's kind, "finding" when it says none; "remote-access (note)" of a note.
 std::string kind_name(const Json& finding);
 
 // "aten::cat", "a kernel", …: what the devices were mixed in.

@@ -113,14 +113,14 @@ for path in sys.argv[1:]:
 """
 
 
-def start_snippets(snippets: dict[str, str], folder: Path, options=None, trace=True, env=None) -> tuple[Outcome, dict[str, str]]:
+def start_snippets(snippets: dict[str, str], folder: Path, options=None, trace=True, env=None, gpus=2) -> tuple[Outcome, dict[str, str]]:
     """Many small programs in one process, each in a file `<name>.py` of its own (importing PyTorch takes seconds); a RuntimeError ends
     one and is printed. Returns the outcome and what each one printed."""
     names = {name: re.sub(r"\W+", "-", name) + ".py" for name in snippets}
     for name, source in snippets.items():
         (folder / names[name]).write_text(source, encoding="utf-8")
     (folder / "program.py").write_text(RUN_SNIPPETS)
-    outcome = start(["program.py", *names.values()], folder, options, trace=trace, env=env)
+    outcome = start(["program.py", *names.values()], folder, options, gpus=gpus, trace=trace, env=env)
     parts = re.split(r"^== (.+)\n", outcome.out, flags=re.MULTILINE)[1:]
     printed = dict(zip(parts[::2], parts[1::2]))
     return outcome, {name: printed.get(file, "") for name, file in names.items()}

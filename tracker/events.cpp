@@ -2,12 +2,14 @@
 
 #include <atomic>
 
+#include "tracker/copies.h"
 #include "tracker/current_thread.h"
 #include "tracker/device_history.h"
 #include "tracker/findings.h"
 #include "tracker/launches.h"
 #include "tracker/log.h"
 #include "tracker/options.h"
+#include "tracker/peers.h"
 #include "tracker/provenance.h"
 #include "tracker/runtime.h"
 
@@ -88,15 +90,22 @@ void launched(const Launch& launch) {
 }
 
 bool wants_copies() {
-  return options().provenance;
+  return options().provenance || options().copies;
 }
 
 void copied(const Copy& copy) {
-  if (copy.bytes == 0 || current_thread::inside() || !options().provenance) return;
-  if (copy.to && copy.from) provenance::copied(number(copy.to), number(copy.from));
+  if (copy.bytes == 0 || current_thread::inside()) return;
+  const Options& wanted = options();
+  if (wanted.copies) {
+    const copies::Owners likely{ownership::likely(number(copy.to)), ownership::likely(number(copy.from))};
+    copies::check(copy, likely);
+  }
+  if (wanted.provenance && copy.to && copy.from) provenance::copied(number(copy.to), number(copy.from));
 }
 
-void peers_changed(int, int, bool, bool) {}
+void peers_changed(int device, int peer, bool allowed, bool own) {
+  peers::changed(device, peer, allowed, own);
+}
 
 void device_changed(int ordinal) {
   current_thread::set_device(ordinal);

@@ -12,12 +12,14 @@
 #include <string>
 #include <unordered_map>
 
+#include "tracker/copy_record.h"
 #include "tracker/current_thread.h"
 #include "tracker/files.h"
 #include "tracker/finding_record.h"
 #include "tracker/launch_record.h"
 #include "tracker/log.h"
 #include "tracker/options.h"
+#include "tracker/peers.h"
 #include "tracker/process_start.h"
 #include "tracker/refusals.h"
 #include "tracker/say.h"
@@ -32,22 +34,36 @@ using report::Json;
 struct Known {
   int id = 0;
   std::string fingerprint;
+  bool note = false;
   uint64_t count = 1;
   uint64_t written = 1;  // the count that the log already states
 };
 
 // Everything under one lock: a finding is rare. Leaked: hooks run after static destructors.
 struct State {
-  std::unordered_map<std::string, Known> by_fingerprint;
-  // Call site and refusal, before any evidence is gathered; an empty fingerprint: it came after max_findings.
-  std::unordered_map<uint64_t, std::string> by_call;
+  std::unordered_map<std::string, Known> by_name;  // fingerprint and severity
+  // Call site and refusal, before any evidence is gathered.
+  struct Call {
+    std::string name;  // empty: it came after max_findings, or is excused
+    bool note = false;
+    bool excused = false;
+  };
+  std::unordered_map<uint64_t, Call> by_call;
   int written = 0;
   uint64_t dropped = 0;
   bool finished = false;
 };
 SpinLock lock;
 State* state = nullptr;  // under lock
-std::atomic<uint64_t> occurrences{0};
+struct Occurrences {
+  std::atomic<uint64_t> all{0};
+  std::atomic<uint64_t> notes{0};
+  void add(bool note) {
+    all.fetch_add(1, std::memory_order_relaxed);
+    if (note) notes.fetch_add(1, std::memory_order_relaxed);
+  }
+};
+Occurrences occurrences;
 
 State& current() {
   if (!state) state = new State;
@@ -84,16 +100,29 @@ void count_again(Known& known) {
 }
 
 bool counted_by_call(uint64_t key) {
-  if (key == 0 || !options().dedupe) return false;
+  if (key == 0) return false;
   const std::lock_guard hold(lock);
   State& now = current();
-  const auto call = now.by_call.find(key);
-  if (call == now.by_call.end()) return false;
-  if (call->second.empty())
+  const auto found = now.by_call.find(key);
+  if (found == now.by_call.end()) return false;
+  const State::Call& call = found->second;
+  if (call.excused) return true;
+  occurrences.add(call.note);
+  if (call.name.empty())
     ++now.dropped;
   else
-    count_again(now.by_fingerprint.at(call->second));
+    count_again(now.by_name.at(call.name));
   return true;
+}
+
+void excuse(uint64_t key) {
+  if (key == 0) return;
+  const std::lock_guard hold(lock);
+  current().by_call.emplace(key, State::Call{.name = "", .note = false, .excused = true});
+}
+
+bool is_note(const Json& record) {
+  return record.value("severity", "") == "note";
 }
 
 bool colour_wanted() {
@@ -101,7 +130,7 @@ bool colour_wanted() {
   return ::isatty(STDERR_FILENO) && !std::getenv("NO_COLOR") && term && std::strcmp(term, "dumb") != 0;
 }
 
-// One byte a finding, for `devtrace run`, which waits for the whole process tree.
+// One byte a finding that is a fault, for `devtrace run`, which waits for the whole process tree.
 void tally() {
   if (const char* path = std::getenv("DEVTRACE_TALLY"); path && *path) files::append(path, "f");
 }
@@ -112,7 +141,7 @@ void tell(Json& record) {
   if (options().text)
     files::write_all(STDERR_FILENO,
                      report::text(log::process(), record, colour_wanted(), log::has_html() ? log::html_path() : ""));
-  tally();
+  if (!is_note(record)) tally();
 }
 
 // Under the lock, so that reports of several threads do not mix and ids follow the log's order. Calls nothing that
@@ -120,12 +149,15 @@ void tell(Json& record) {
 void keep(Json record, uint64_t key) {
   log::open();
   const std::string fingerprint = report::fingerprint(log::process(), record);
+  const bool note = is_note(record);
+  // What was a note once is a fault when the program takes its permission back.
+  const std::string name = fingerprint + (note ? " note" : "");
   Json cause = report::verdict(record);
   const std::lock_guard hold(lock);
   State& now = current();
   if (options().dedupe) {
-    if (const auto known = now.by_fingerprint.find(fingerprint); known != now.by_fingerprint.end()) {
-      if (key) now.by_call.emplace(key, fingerprint);
+    if (const auto known = now.by_name.find(name); known != now.by_name.end()) {
+      if (key) now.by_call.emplace(key, State::Call{name, note});
       count_again(known->second);
       return;
     }
@@ -133,19 +165,20 @@ void keep(Json record, uint64_t key) {
   if (options().max_findings > 0 && now.written >= options().max_findings) {
     if (now.dropped++ == 0)
       say("max_findings=" + std::to_string(options().max_findings) + " reached; further findings are only counted");
-    if (key) now.by_call.emplace(key, "");
+    if (key && options().dedupe) now.by_call.emplace(key, State::Call{"", note});
     return;
   }
   const int id = ++now.written;
   if (options().dedupe) {
-    now.by_fingerprint.emplace(fingerprint, Known{id, fingerprint, 1, 1});
-    if (key) now.by_call.emplace(key, fingerprint);
+    now.by_name.emplace(name, Known{id, fingerprint, note, 1, 1});
+    if (key) now.by_call.emplace(key, State::Call{name, note});
   }
   // The contract's order of fields: who reads the line with his eyes sees the name first.
   Json line;
   line["record"] = "finding";
   line["id"] = id;
   line["kind"] = record["kind"];
+  line["severity"] = note ? "note" : "error";
   line["fingerprint"] = fingerprint;
   line.update(record);
   if (!cause.is_null()) line["cause"] = std::move(cause);
@@ -159,17 +192,19 @@ void keep(Json record, uint64_t key) {
   ::_exit(code);
 }
 
-// `record` is asked for only when the same call has not been told before.
-void report(uint64_t key, const std::function<std::optional<Json>()>& record_of) {
-  if (counted_by_call(key)) {
-    occurrences.fetch_add(1, std::memory_order_relaxed);
+// `record` is asked for only when the same call has not been told before. Nothing: it is no finding, and where the
+// policy says so, that holds for all that comes by the same call.
+void report(uint64_t key, const std::function<std::optional<Json>()>& record_of, bool policy = false) {
+  if (counted_by_call(key)) return;
+  std::optional<Json> record = record_of();
+  if (!record) {
+    if (policy) excuse(key);
     return;
   }
-  std::optional<Json> record = record_of();
-  if (!record) return;
-  occurrences.fetch_add(1, std::memory_order_relaxed);
+  const bool note = is_note(*record);
+  occurrences.add(note);
   keep(std::move(*record), key);
-  if (options().halt_on_error) halt();
+  if (options().halt_on_error && !note) halt();
 }
 
 }  // namespace
@@ -185,13 +220,27 @@ void report(const events::Refused& refusal) {
 void report(const MisplacedLaunch& launch) {
   std::string pointers;
   for (const MisplacedLaunch::Pointer& pointer : launch.pointers)
-    pointers += fmt::format("{}+{}:{} ", pointer.parameter, pointer.in_parameter, pointer.device.index);
-  report(call_key({launch.launch.kernel->name, launch.device.name(), pointers}),
-         [&]() -> std::optional<Json> { return launch_record(launch); });
+    pointers += fmt::format("{}+{}:{}{} ", pointer.parameter, pointer.in_parameter, pointer.device.index,
+                            peers::declared(launch.device, pointer.device) ? "d" : "");
+  report(
+      call_key({launch.launch.kernel->name, launch.device.name(), pointers}), [&] { return launch_record(launch); },
+      true);
+}
+
+void report(const MisplacedCopy& copy) {
+  std::string ends =
+      fmt::format("{} {} {}", static_cast<int>(copy.copy.direction), copy.copy.to_device, copy.copy.from_device);
+  for (const MisplacedCopy::End* end : {&copy.to, &copy.from})
+    ends += fmt::format(" {}:{}:{}", end->owner.index, end->runs_into.index, end->wrong);
+  report(call_key({copy.copy.function, ends}), [&]() -> std::optional<Json> { return copy_record(copy); });
 }
 
 uint64_t count() {
-  return occurrences.load(std::memory_order_relaxed);
+  return occurrences.all.load(std::memory_order_relaxed);
+}
+
+uint64_t faults() {
+  return count() - occurrences.notes.load(std::memory_order_relaxed);
 }
 
 void finish(int exit_code) {
@@ -200,9 +249,11 @@ void finish(int exit_code) {
   State& now = current();
   if (now.finished) return;
   now.finished = true;
-  for (auto& [fingerprint, known] : now.by_fingerprint)
+  for (auto& [name, known] : now.by_name)
     if (known.count != known.written) write_count(known);
-  Json record{{"record", "end"}, {"time", process_start::now()}, {"findings", count()}, {"dropped", now.dropped}};
+  Json record{{"record", "end"}, {"time", process_start::now()}, {"findings", count()}};
+  if (count() != faults()) record["notes"] = count() - faults();
+  record["dropped"] = now.dropped;
   if (exit_code >= 0) record["exit"] = exit_code;
   log::write(record);
   if (log::has_html()) log::write_html(report::html_record(report::json_line(record)));
@@ -215,7 +266,8 @@ void before_fork() {
 void after_fork(bool child) {
   if (child) {
     state = nullptr;  // the parent's findings are the parent's
-    occurrences.store(0, std::memory_order_relaxed);
+    occurrences.all.store(0, std::memory_order_relaxed);
+    occurrences.notes.store(0, std::memory_order_relaxed);
   }
   lock.unlock();
 }

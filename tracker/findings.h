@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "tracker/copies.h"
 #include "tracker/events.h"
 #include "tracker/launches.h"
 
@@ -11,9 +12,11 @@ namespace devtrace::findings {
 // Gathers evidence, unless the same call made the same finding before, and reports. Returns when everything is on disk.
 void report(const events::Refused& refusal);
 void report(const MisplacedLaunch& launch);
+void report(const MisplacedCopy& copy);
 
-// Occurrences so far in this process, dropped ones included.
+// Occurrences so far in this process, dropped ones included; and those of them that are no notes.
 uint64_t count();
+uint64_t faults();
 
 // Writes the counts and the end record; the process ends with `exit_code` (-1: unknown). Once only.
 void finish(int exit_code);

@@ -8,6 +8,7 @@
 #include "tracker/device_history.h"
 #include "tracker/evidence/holders.h"
 #include "tracker/options.h"
+#include "tracker/policy.h"
 #include "tracker/record_parts.h"
 #include "tracker/runtime.h"
 
@@ -87,9 +88,15 @@ Json device_choice(const SourceLine& source) {
   return record;
 }
 
+policy::Decision decision(const MisplacedLaunch& misplaced, std::string_view kernel, const Native& native) {
+  std::vector<Device> owners;
+  for (const Pointer& pointer : misplaced.pointers) owners.push_back(pointer.device);
+  return policy::on_remote_access({misplaced.launch.kernel->name, kernel, native.frames}, misplaced.device, owners);
+}
+
 }  // namespace
 
-report::Json launch_record(const MisplacedLaunch& misplaced) {
+std::optional<report::Json> launch_record(const MisplacedLaunch& misplaced) {
   const auto& pointers = misplaced.pointers;
   const Device first = pointers.front().device;
   // Nothing of the launch lies where it runs, and all of it in one other place: the place it runs is the mistake.
@@ -98,6 +105,12 @@ report::Json launch_record(const MisplacedLaunch& misplaced) {
   Json record = begin(all_there ? "wrong-current-device" : "remote-access");
   const std::string kernel = boost::core::demangle(misplaced.launch.kernel->name.c_str());
   const Native native = native_stack();
+  const policy::Decision allowed = decision(misplaced, kernel, native);
+  if (allowed.verdict == policy::Verdict::excused) return std::nullopt;
+  if (allowed.verdict == policy::Verdict::note) {
+    record["severity"] = "note";
+    record["note"] = allowed.reason;
+  }
   const auto odd =
       std::find_if(pointers.begin(), pointers.end(), [&](const Pointer& p) { return p.device != misplaced.device; });
   record["message"] = all_there ? fmt::format("{} runs on {}, and all its memory is on {}", short_name(kernel),

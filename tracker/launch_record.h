@@ -2,12 +2,15 @@
 // id, fingerprint, cause and count.
 #pragma once
 
+#include <optional>
+
 #include "report/in_process.h"
 #include "tracker/launches.h"
 
 namespace devtrace {
 
-// Takes no GIL: a launch may come while a lock is held for which the GIL's owner waits. Holds no lock.
-report::Json launch_record(const MisplacedLaunch& launch);
+// Nothing when the policy excuses it. Takes no GIL: a launch may come while a lock is held for which the GIL's owner
+// waits. Holds no lock.
+std::optional<report::Json> launch_record(const MisplacedLaunch& launch);
 
 }  // namespace devtrace

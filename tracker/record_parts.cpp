@@ -25,10 +25,6 @@ uintptr_t own_base() {
   return ::dladdr(reinterpret_cast<void*>(&own_base), &info) != 0 ? reinterpret_cast<uintptr_t>(info.dli_fbase) : 0;
 }
 
-bool evaluates_python(const stacks::NativeFrame& frame) {
-  return frame.function.starts_with("_PyEval_EvalFrame");
-}
-
 Json origin_json(const provenance::Origin& origin, const std::string& library, const SourceLine& source) {
   return {{"time", static_cast<double>(origin.time) * 1e-9},
           {"thread", origin.thread},
@@ -41,6 +37,10 @@ std::string thread_name() {
 }
 
 }  // namespace
+
+bool evaluates_python(const stacks::NativeFrame& frame) {
+  return frame.function.starts_with("_PyEval_EvalFrame");
+}
 
 void add(Json& record, const char* key, std::string value) {
   if (!value.empty()) record[key] = std::move(value);

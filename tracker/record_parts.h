@@ -44,4 +44,7 @@ struct Native {
 
 Native native_stack();
 
+// The frame runs Python code: what is further out than that has called that Python.
+bool evaluates_python(const stacks::NativeFrame& frame);
+
 }  // namespace devtrace::record_parts

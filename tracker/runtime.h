@@ -18,16 +18,16 @@ struct DeviceFacts {
 };
 
 struct Runtime {
-  int (*current_device)();        // of the calling thread; -1 when CUDA is not in use. Must not initialise CUDA.
-  std::string (*cuda_version)();  // "13.0"; empty when unknown
-  std::vector<DeviceFacts> (*devices)();  // empty when CUDA is not in use
-  bool (*simulated)();                    // the devices are devtrace's own stand-ins
+  int (*current_device)() = nullptr;  // of the calling thread; -1 when CUDA is not in use. Must not initialise CUDA.
+  std::string (*cuda_version)() = nullptr;          // "13.0"; empty when unknown
+  std::vector<DeviceFacts> (*devices)() = nullptr;  // empty when CUDA is not in use
+  bool (*simulated)() = nullptr;                    // the devices are devtrace's own stand-ins
   // Address of a symbol in a loaded object whose file name begins with `library`; nullptr when there is none.
-  void* (*symbol)(const char* library, const char* name);
+  void* (*symbol)(const char* library, const char* name) = nullptr;
   // What a kernel's code does with its parameters; empty when nobody can read it. Takes milliseconds.
-  kernels::Uses (*uses_of_parameters)(const void* function, const std::string& kernel);
-  Device (*owner)(uint64_t address);      // as CUDA knows it; unknown when CUDA does not know the address
-  bool (*capturing)(const void* stream);  // are launches on it recorded in a graph?
+  kernels::Uses (*uses_of_parameters)(const void* function, const std::string& kernel) = nullptr;
+  Device (*owner)(uint64_t address) = nullptr;      // as CUDA knows it; unknown when CUDA does not know the address
+  bool (*capturing)(const void* stream) = nullptr;  // are launches on it recorded in a graph?
 };
 
 // Set once, before the first event; every member is set, but in unit tests.

@@ -204,7 +204,7 @@ function drawAnswer(finding) {
         string(frame.source) && make("pre", { className: "excerpt" }, shortened(dedented(frame.source), 1000))]
         : make("p", { className: "quiet" }, "No Python frame could be read.")),
     make("section", { className: "why" }, make("h2", null, "Why"), make("p", null, shortened(string(cause.because), 800) || "Not known."),
-      make("p", { className: "tags" }, [string(cause.category), confidence && confidence + " confidence"].filter(Boolean)
+      make("p", { className: "tags" }, [string(cause.category), confidence && confidence + " confidence", finding.severity === "note" && "a note, not a fault"].filter(Boolean)
         .map((text) => make("span", { className: "tag" }, text)))),
     drawFix(finding));
 }
@@ -325,7 +325,7 @@ function drawList() {
   document.getElementById("page").classList.add("many");
   entries = log.findings.map((finding) => {
     const frame = userFrame(finding.python);
-    const count = finding.count > 1 ? ` ×${finding.count}` : "";
+    const count = (finding.count > 1 ? ` ×${finding.count}` : "") + (finding.severity === "note" ? " (note)" : "");
     const link = make("a", { href: "#" + anchorOf(finding) }, make("span", null, shortened(string(finding.operation) || headline(finding), 80) + count),
       make("small", null, shortened(frame ? location(frame) : "", 80)), make("small", null, shortened(string(object(finding.cause).category), 60)));
     return { finding, link, item: make("li", null, link), text: [summary(finding), headline(finding), finding.kind, finding.fingerprint, object(finding.cause).category].join(" ").toLowerCase() };

@@ -88,7 +88,10 @@ Evidence::Evidence(const Json& finding)
       argument(string(finding, "argument")),
       message(string(finding, "message")),
       current_device(string(finding, "current_device")),
-      stack(read_stack(array(finding, "python"))) {
+      note(string(finding, "note")),
+      stack(read_stack(array(finding, "python"))),
+      copy{string(object(finding, "copy"), "direction"), string(object(finding, "copy"), "source"),
+           string(object(finding, "copy"), "destination")} {
   for (const Json& operand : array(finding, "operands")) {
     if (operand.is_object()) operands.push_back(read_operand(operand));
   }

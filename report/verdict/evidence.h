@@ -59,9 +59,12 @@ struct Operand {
 struct Evidence {
   explicit Evidence(const Json& finding);
 
-  std::string_view kind, operation, argument, message, current_device;
+  std::string_view kind, operation, argument, message, current_device, note;
   std::vector<Operand> operands;
   Stack stack;  // of the failing call
+  struct {
+    std::string_view direction, source, destination;  // as the copy's caller says
+  } copy;
 
   // Two operands on different devices that a rule can speak about: the first one that satisfies `wanted` and any that
   // lies elsewhere and satisfies `met`.

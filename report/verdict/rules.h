@@ -7,8 +7,10 @@
 namespace devtrace::report::causes::rules {
 
 std::optional<Cause> generator(const Evidence&);
+std::optional<Cause> declared_access(const Evidence&);
 std::optional<Cause> unguarded_kernel(const Evidence&);
 std::optional<Cause> unchecked_kernel(const Evidence&);
+std::optional<Cause> misstated_copy(const Evidence&);
 std::optional<Cause> optimizer_state(const Evidence&);
 std::optional<Cause> data_parallel(const Evidence&);
 std::optional<Cause> cached_state_elsewhere(const Evidence&);

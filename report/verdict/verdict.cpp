@@ -13,7 +13,9 @@ using namespace causes;
 // In order of how particular they are; among answers of equal confidence the first one stands.
 constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::generator,               // a CPU generator for CUDA random numbers, or the other way round
+    rules::declared_access,         // a note
     rules::unguarded_kernel,        // findings at a launch: everything is elsewhere
+    rules::misstated_copy,          // findings at a copy
     rules::optimizer_state,         // the refusing code is an optimizer's
     rules::data_parallel,           // … a replica of nn.DataParallel
     rules::cached_state_elsewhere,  // a cache was filled on one device and is met on another

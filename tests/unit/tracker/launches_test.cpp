@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 
+#include "tests/unit/tracker/quiet.h"
 #include "tracker/current_thread.h"
 #include "tracker/findings.h"
 #include "tracker/kernels.h"
@@ -22,12 +22,7 @@ constexpr uintptr_t memory_of(int device) {
   return kBase + static_cast<uintptr_t>(device) * 16 * kChunk;
 }
 
-// Before anything asks for an option: findings are written to where nobody looks.
-const bool quiet = [] {
-  char folder[] = "/tmp/devtrace-launches-XXXXXX";
-  const std::string path = std::string(::mkdtemp(folder)) + "/log.jsonl";
-  return ::setenv("DEVTRACE_OPTIONS", ("text=0:html=0:native=0:log_path=" + path).c_str(), 1) == 0;
-}();
+const bool quiet = test::quiet();
 
 int device_now = 0;
 int code_read = 0;
@@ -176,6 +171,23 @@ TEST_F(Launches, WhatAlwaysLooksSuspiciousIsNotLookedAtForEver) {
   for (uint32_t i = 0; i < kernels::Kernel::kManyLooks; ++i) launch(false);
   EXPECT_EQ(code_read, 1);
   EXPECT_EQ(kernel->words().runs.size(), 1u);
+}
+
+TEST_F(Launches, AProgramThatEnabledAccessItselfGetsANote) {
+  std::fill(std::begin(words), std::end(words), memory_of(0));
+  words[1] = memory_of(6);
+  events::peers_changed(0, 6, true, true);
+  const uint64_t faults = findings::faults();
+  EXPECT_EQ(launch(false), 1u);
+  EXPECT_EQ(findings::faults(), faults);
+  report::Json finding = test::last_finding();
+  EXPECT_EQ(finding["severity"], "note");
+  EXPECT_EQ(finding["note"], "the program itself enabled peer access from cuda:0 to cuda:6");
+  EXPECT_EQ(finding["cause"]["category"], "declared-access");
+  events::peers_changed(0, 6, false, true);
+  EXPECT_EQ(launch(false), 1u);
+  EXPECT_EQ(findings::faults(), faults + 1);
+  EXPECT_EQ(test::last_finding()["severity"], "error");
 }
 
 }  // namespace

@@ -1,0 +1,17 @@
+// The policy says that the access is meant: there is nothing to repair, and why is told.
+#include <fmt/format.h>
+
+#include "report/verdict/rules.h"
+
+namespace devtrace::report::causes::rules {
+
+std::optional<Cause> declared_access(const Evidence& evidence) {
+  if (evidence.note.empty()) return std::nullopt;
+  return Cause{"declared-access", Confidence::high,
+               fmt::format("This is meant: {}. What the kernel reads and writes there crosses the link between the "
+                           "devices every time.",
+                           evidence.note),
+               std::nullopt};
+}
+
+}  // namespace devtrace::report::causes::rules

@@ -1,0 +1,111 @@
+#include "tracker/copy_record.h"
+
+#include <fmt/format.h>
+
+#include "tracker/options.h"
+#include "tracker/record_parts.h"
+#include "tracker/runtime.h"
+
+namespace devtrace {
+namespace {
+
+using namespace record_parts;
+using copies::Stated;
+using copies::StatedEnd;
+using events::Direction;
+
+const char* direction_name(Direction direction) {
+  switch (direction) {
+    case Direction::host_to_host:
+      return "host to host";
+    case Direction::host_to_device:
+      return "host to device";
+    case Direction::device_to_host:
+      return "device to host";
+    case Direction::device_to_device:
+      return "device to device";
+    case Direction::unstated:
+      break;
+  }
+  return "";
+}
+
+struct Side {
+  const char* role;
+  const MisplacedCopy::End& end;
+  StatedEnd stated;
+};
+
+// "its destination is on cuda:1 and not on the host"
+std::string contradiction(const Side& side) {
+  if (side.end.runs_into.known())
+    return fmt::format("its {} on {} runs on into memory of {}", side.role, side.end.owner.name(),
+                       side.end.runs_into.name());
+  const std::string said = side.stated.what == Stated::this_device ? side.stated.device.name()
+                           : side.stated.what == Stated::host      ? "the host"
+                                                                   : "a device";
+  return fmt::format("its {} is on {} and not on {}", side.role,
+                     side.end.owner == Device::cpu() ? "the host" : side.end.owner.name(), said);
+}
+
+std::string message(const events::Copy& copy, const Side& to, const Side& from) {
+  std::string text = copy.function;
+  if (const std::string direction = direction_name(copy.direction); !direction.empty())
+    text += " from " + direction;
+  else if (to.stated.what == Stated::this_device && from.stated.what == Stated::this_device)
+    text += fmt::format(" from {} to {}", from.stated.device.name(), to.stated.device.name());
+  text += ": ";
+  if (to.end.wrong) text += contradiction(to);
+  if (to.end.wrong && from.end.wrong) text += ", and ";
+  if (from.end.wrong) text += contradiction(from);
+  return text;
+}
+
+Json operand(const Side& side, const SourceLine& source) {
+  Json operand{{"name", fmt::format("the {}", side.role)}, {"role", side.role}};
+  if (side.end.owner.known()) operand["device"] = side.end.owner.name();
+  operand["address"] = fmt::format("{:#x}", side.end.address);
+  if (side.end.wrong) operand["odd"] = true;
+  add_provenance(operand, side.end.address, "", source);
+  return operand;
+}
+
+Json stated_json(const events::Copy& copy) {
+  Json json{{"function", copy.function}};
+  add(json, "direction", direction_name(copy.direction));
+  if (copy.to_device >= 0) json["destination"] = Device::cuda(copy.to_device).name();
+  if (copy.from_device >= 0) json["source"] = Device::cuda(copy.from_device).name();
+  json["bytes"] = copy.bytes;
+  if (copy.stream) json["stream"] = fmt::format("{:#x}", reinterpret_cast<uintptr_t>(copy.stream));
+  return json;
+}
+
+}  // namespace
+
+report::Json copy_record(const MisplacedCopy& misplaced) {
+  const events::Copy& copy = misplaced.copy;
+  const Side to{"destination", misplaced.to, copies::stated_destination(copy)};
+  const Side from{"source", misplaced.from, copies::stated_source(copy)};
+  Json record = begin("copy-mismatch");
+  const Native native = native_stack();
+  record["message"] = message(copy, to, from);
+  record["operation"] = copy.function;
+  record["argument"] = to.end.wrong && from.end.wrong ? "source and destination" : to.end.wrong ? to.role : from.role;
+  if (const int device = runtime().current_device(); device >= 0)
+    record["current_device"] = Device::cuda(device).name();
+  Json devices = Json::array();
+  for (const Side* side : {&from, &to}) {
+    add_device(devices, side->end.owner.name());
+    add_device(devices, side->end.runs_into.name());
+  }
+  for (const Side* side : {&from, &to}) add_device(devices, side->stated.device.name());
+  record["devices"] = std::move(devices);
+  const SourceLine source = source_from_disk();
+  record["operands"] = {operand(from, source), operand(to, source)};
+  record["python"] = python_json(stacks::resolve(stacks::capture_python()), "", source);
+  if (options().native) record["native"] = native_json(native.frames);
+  record["copy"] = stated_json(copy);
+  return record;
+}
+
+}  // namespace devtrace
