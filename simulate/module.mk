@@ -10,6 +10,7 @@ STANDINS := cuda cudart cublasLt cublas cusparse cusolver cufft cudnn nvml cupti
 SIM_PRELOAD = $(foreach l,$(STANDINS),$(SIM_FILE_$(l)))
 
 SIM_FILE_cuda := libcuda.so.1
+SIM_NAMES_cuda := $(SIM_GEN)/driver.names
 SIM_CODE_cuda := 801
 SIM_FILE_cudart := libcudart.so.13
 SIM_REAL_cudart := cu13/lib/libcudart.so.13
@@ -34,6 +35,7 @@ SIM_REAL_cudnn := cudnn/lib/libcudnn.so.9
 SIM_CODE_cudnn := 3000
 SIM_EXTRA_cudnn := _ZNK2at7Context16userEnabledCuDNNEv _ZNK2at7Context19userEnabledCuDNNSDPEv
 SIM_FILE_nvml := libnvidia-ml.so.1
+SIM_NAMES_nvml := $(SIM_GEN)/nvml.names
 SIM_CODE_nvml := 3
 SIM_FILE_cupti := libcupti.so.13
 SIM_REAL_cupti := cu13/lib/libcupti.so.13
@@ -63,6 +65,10 @@ $(SIM_GEN)/driver_symbols.inc: simulate/tools/driver_symbols.py | setup-native
 	$(PYTHON) $< $(CUDA_INCLUDE) --names $(SIM_GEN)/driver.names --table $(SIM_GEN)/driver_versions.inc
 	sed 's/ .*//; s/.*/SYMBOL(&)/' $(SIM_GEN)/driver.names > $@
 	sed 's/ .*//; s/.*/#pragma redefine_extname & devtrace_sim_&/' $(SIM_GEN)/driver.names > $(SIM_GEN)/driver_aliases.inc
+
+$(SIM_GEN)/nvml.names: simulate/module.mk | setup-native
+	@mkdir -p $(@D)
+	sed -n 's/.*DECLDIR  *\(nvml[A-Za-z0-9_]*\)(.*/\1/p' $(CUDA_INCLUDE)/nvml.h | sort -u > $@
 
 # CUDA 12: the same sources against the headers of its wheels, in $(SIM)/cuda12. Not part of `make`, as no wheel that setup installs has
 # them: `make simulate-cuda12 CUDA12_SITE=…/site-packages/nvidia` reads those of a CUDA 12 PyTorch; without it, pip downloads them
@@ -115,9 +121,9 @@ SIM_SOURCES_$(1)$(2) := $$(wildcard simulate/$(1)/*.cpp) $(if $(filter cuda,$(1)
   $(if $(2),$$(wildcard simulate/$(1)/cuda12/*.cpp)) $(if $(filter cuda cudart,$(1)),,simulate/common/library.cpp)
 SIM_OBJECTS_$(1)$(2) := $$(patsubst %.cpp,$$(SIM_OBJ$(2))/%.o,$$(SIM_SOURCES_$(1)$(2)))
 
-$$(SIM_GEN)/$(1)$(2).map: $$(SIM_OBJECTS_$(1)$(2)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) simulate/tools/standin.py simulate/module.mk $$(SIM_GEN)/driver_symbols.inc
+$$(SIM_GEN)/$(1)$(2).map: $$(SIM_OBJECTS_$(1)$(2)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) simulate/tools/standin.py simulate/module.mk $$(SIM_GEN)/driver_symbols.inc $(if $(filter nvml,$(1)),$$(SIM_NAMES_$(1)))
 	$$(PYTHON) simulate/tools/standin.py --out $$(SIM_GEN)/$(1)$(2) --code $$(SIM_CODE_$(1)) \
-	  $(if $(SIM_REAL_$(1)),--real $$(call SIM_SYMBOLS$(2),$(1)) --extra devtrace_simulation $$(SIM_EXTRA_$(1)),$(if $(filter cuda,$(1)),--names $$(SIM_GEN)/driver.names --alias devtrace_sim_ --extra 'devtrace_sim_*' devtrace_simulation)) \
+	  $(if $(SIM_REAL_$(1)),--real $$(call SIM_SYMBOLS$(2),$(1)) --extra devtrace_simulation $$(SIM_EXTRA_$(1)),$(if $(SIM_NAMES_$(1)),--names $$(SIM_NAMES_$(1))) $(if $(filter cuda,$(1)),--alias devtrace_sim_ --extra 'devtrace_sim_*' devtrace_simulation)) \
 	  $(if $(SIM_PER_THREAD_$(1)),--per-thread $$(SIM_GEN)/$(1)$(2).per_thread.inc) --objects $$(filter %.o,$$^)
 
 $(if $(SIM_PER_THREAD_$(1)),$$(SIM_GEN)/$(1)_per_thread$(2).o: simulate/common/per_thread.cpp $$(SIM_GEN)/$(1)$(2).map

@@ -1,5 +1,8 @@
-// NVML: what programs ask of it about devices they then use through CUDA. Its header is in no wheel, so the few types
-// are here.
+// NVML: what programs ask of it about devices they then use through CUDA.
+#define NVML_NO_UNVERSIONED_FUNC_DEFS  // the old names are functions of their own
+#include <nvml.h>
+
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 
@@ -7,37 +10,9 @@
 
 namespace {
 
-// Values of nvml.h.
-enum nvmlReturn {
-  kSuccess = 0,
-  kInvalidArgument = 2,
-  kNotSupported = 3,
-  kNotFound = 6,
-  kInsufficientSize = 7,
-  kUnknown = 999
-};
-
 // The machine's devices, hidden ones too: NVML does not read CUDA_VISIBLE_DEVICES. A device is its physical index, plus
 // one.
-using Device = void*;
-
-struct Memory {
-  unsigned long long total, free, used;
-};
-struct Memory2 {
-  unsigned version;
-  unsigned long long total, reserved, free, used;
-};
-struct Pci {
-  char legacy[16];
-  unsigned domain, bus, device, id, subsystem;
-  char text[32];
-};
-struct Utilization {
-  unsigned gpu, memory;
-};
-
-int index_of(Device device) {
+int index_of(nvmlDevice_t device) {
   return static_cast<int>(reinterpret_cast<intptr_t>(device)) - 1;
 }
 
@@ -50,167 +25,141 @@ extern "C" int devtrace_sim_physical(int physical, char* name, size_t name_size,
 
 #define DEVICE(device)          \
   int index = index_of(device); \
-  if (index < 0 || index >= devtrace_sim_devtrace_simulation()) return kInvalidArgument
+  if (index < 0 || index >= devtrace_sim_devtrace_simulation()) return NVML_ERROR_INVALID_ARGUMENT
 
 #pragma GCC visibility push(default)
 extern "C" {
 
-int nvmlInit_v2(void) {
-  return kSuccess;
+nvmlReturn_t nvmlInit_v2(void) {
+  return NVML_SUCCESS;
 }
-int nvmlInit(void) {
-  return kSuccess;
+nvmlReturn_t nvmlInit(void) {
+  return NVML_SUCCESS;
 }
-int nvmlInitWithFlags(unsigned) {
-  return kSuccess;
+nvmlReturn_t nvmlInitWithFlags(unsigned) {
+  return NVML_SUCCESS;
 }
-int nvmlShutdown(void) {
-  return kSuccess;
+nvmlReturn_t nvmlShutdown(void) {
+  return NVML_SUCCESS;
 }
-const char* nvmlErrorString(int error) {
-  return error == kSuccess           ? "Success"
-         : error == kNotSupported    ? "Not Supported"
-         : error == kInvalidArgument ? "Invalid Argument"
-                                     : "Unknown Error";
+const char* nvmlErrorString(nvmlReturn_t error) {
+  return error == NVML_SUCCESS                  ? "Success"
+         : error == NVML_ERROR_NOT_SUPPORTED    ? "Not Supported"
+         : error == NVML_ERROR_INVALID_ARGUMENT ? "Invalid Argument"
+                                                : "Unknown Error";
 }
 
-int nvmlSystemGetDriverVersion(char* version, unsigned length) {
-  return static_cast<unsigned>(std::snprintf(version, length, "580.0.simulated")) < length ? kSuccess
-                                                                                           : kInsufficientSize;
+nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned length) {
+  return static_cast<unsigned>(std::snprintf(version, length, "580.0.simulated")) < length
+             ? NVML_SUCCESS
+             : NVML_ERROR_INSUFFICIENT_SIZE;
 }
-int nvmlSystemGetNVMLVersion(char* version, unsigned length) {
-  return static_cast<unsigned>(std::snprintf(version, length, "13.580.0")) < length ? kSuccess : kInsufficientSize;
+nvmlReturn_t nvmlSystemGetNVMLVersion(char* version, unsigned length) {
+  return static_cast<unsigned>(std::snprintf(version, length, "13.580.0")) < length ? NVML_SUCCESS
+                                                                                    : NVML_ERROR_INSUFFICIENT_SIZE;
 }
-int nvmlSystemGetCudaDriverVersion(int* version) {
+nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* version) {
   *version = CUDA_VERSION;
-  return kSuccess;
+  return NVML_SUCCESS;
 }
-int nvmlSystemGetCudaDriverVersion_v2(int* version) {
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* version) {
   return nvmlSystemGetCudaDriverVersion(version);
 }
 
-int nvmlDeviceGetCount_v2(unsigned* count) {
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) {
   *count = static_cast<unsigned>(devtrace_sim_devtrace_simulation());
-  return kSuccess;
+  return NVML_SUCCESS;
 }
-int nvmlDeviceGetCount(unsigned* count) {
+nvmlReturn_t nvmlDeviceGetCount(unsigned* count) {
   return nvmlDeviceGetCount_v2(count);
 }
-int nvmlDeviceGetHandleByIndex_v2(unsigned wanted, Device* device) {
-  if (wanted >= static_cast<unsigned>(devtrace_sim_devtrace_simulation())) return kInvalidArgument;
-  *device = reinterpret_cast<Device>(static_cast<intptr_t>(wanted) + 1);
-  return kSuccess;
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned wanted, nvmlDevice_t* device) {
+  if (wanted >= static_cast<unsigned>(devtrace_sim_devtrace_simulation())) return NVML_ERROR_INVALID_ARGUMENT;
+  *device = reinterpret_cast<nvmlDevice_t>(static_cast<intptr_t>(wanted) + 1);
+  return NVML_SUCCESS;
 }
-int nvmlDeviceGetHandleByIndex(unsigned wanted, Device* device) {
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned wanted, nvmlDevice_t* device) {
   return nvmlDeviceGetHandleByIndex_v2(wanted, device);
 }
-int nvmlDeviceGetIndex(Device device, unsigned* out) {
+nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned* out) {
   DEVICE(device);
   *out = static_cast<unsigned>(index);
-  return kSuccess;
+  return NVML_SUCCESS;
 }
-int nvmlDeviceGetUUID(Device device, char* uuid, unsigned length) {
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* uuid, unsigned length) {
   DEVICE(device);
-  return devtrace_sim_physical(index, nullptr, 0, uuid, length, nullptr, nullptr, nullptr) ? kSuccess
-                                                                                           : kInsufficientSize;
+  return devtrace_sim_physical(index, nullptr, 0, uuid, length, nullptr, nullptr, nullptr)
+             ? NVML_SUCCESS
+             : NVML_ERROR_INSUFFICIENT_SIZE;
 }
-int nvmlDeviceGetHandleByUUID(const char* uuid, Device* device) {
+nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* device) {
   char own[96];
   for (int i = 0; i < devtrace_sim_devtrace_simulation(); ++i)
     if (devtrace_sim_physical(i, nullptr, 0, own, sizeof own, nullptr, nullptr, nullptr) && !std::strcmp(own, uuid))
       return nvmlDeviceGetHandleByIndex_v2(static_cast<unsigned>(i), device);
-  return kNotFound;
+  return NVML_ERROR_NOT_FOUND;
 }
-int nvmlDeviceGetHandleByPciBusId_v2(const char* id, Device* device) {
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* id, nvmlDevice_t* device) {
   unsigned domain, bus, slot;
-  if (std::sscanf(id, "%x:%x:%x", &domain, &bus, &slot) < 2 || bus < 0x10) return kInvalidArgument;
-  return nvmlDeviceGetHandleByIndex_v2(bus - 0x10, device) ? kNotFound : kSuccess;
+  if (std::sscanf(id, "%x:%x:%x", &domain, &bus, &slot) < 2 || bus < 0x10) return NVML_ERROR_INVALID_ARGUMENT;
+  return nvmlDeviceGetHandleByIndex_v2(bus - 0x10, device) ? NVML_ERROR_NOT_FOUND : NVML_SUCCESS;
 }
-int nvmlDeviceGetName(Device device, char* name, unsigned length) {
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* name, unsigned length) {
   DEVICE(device);
-  return devtrace_sim_physical(index, name, length, nullptr, 0, nullptr, nullptr, nullptr) ? kSuccess
-                                                                                           : kInsufficientSize;
+  return devtrace_sim_physical(index, name, length, nullptr, 0, nullptr, nullptr, nullptr)
+             ? NVML_SUCCESS
+             : NVML_ERROR_INSUFFICIENT_SIZE;
 }
-int nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) {
   DEVICE(device);
   unsigned long long total = 0;
   devtrace_sim_physical(index, nullptr, 0, nullptr, 0, &total, nullptr, nullptr);
-  *memory = {total, total, 0};
-  return kSuccess;
+  *memory = {.total = total, .free = total, .used = 0};
+  return NVML_SUCCESS;
 }
-int nvmlDeviceGetMemoryInfo_v2(Device device, Memory2* memory) {
-  Memory m;
-  if (int e = nvmlDeviceGetMemoryInfo(device, &m)) return e;
-  *memory = {memory->version, m.total, 0, m.free, m.used};
-  return kSuccess;
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* memory) {
+  nvmlMemory_t m;
+  if (const nvmlReturn_t e = nvmlDeviceGetMemoryInfo(device, &m)) return e;
+  *memory = {.version = memory->version, .total = m.total, .reserved = 0, .free = m.free, .used = m.used};
+  return NVML_SUCCESS;
 }
-int nvmlDeviceGetCudaComputeCapability(Device device, int* major, int* minor) {
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, int* minor) {
   DEVICE(device);
   devtrace_sim_physical(index, nullptr, 0, nullptr, 0, nullptr, major, minor);
-  return kSuccess;
+  return NVML_SUCCESS;
 }
-int nvmlDeviceGetPciInfo_v3(Device device, Pci* pci) {
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* pci) {
   DEVICE(device);
   std::memset(pci, 0, sizeof *pci);
   pci->bus = static_cast<unsigned char>(0x10 + index);
-  std::snprintf(pci->legacy, sizeof pci->legacy, "0000:%02X:00.0", pci->bus & 0xff);
-  std::snprintf(pci->text, sizeof pci->text, "00000000:%02X:00.0", pci->bus & 0xff);
-  return kSuccess;
+  std::snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "0000:%02X:00.0", pci->bus & 0xff);
+  std::snprintf(pci->busId, sizeof pci->busId, "00000000:%02X:00.0", pci->bus & 0xff);
+  return NVML_SUCCESS;
 }
-int nvmlDeviceGetUtilizationRates(Device device, Utilization* utilization) {
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* utilization) {
   DEVICE(device);
   *utilization = {0, 0};
-  return kSuccess;
+  return NVML_SUCCESS;
 }
-int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, void*) {
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_t*) {
   DEVICE(device);
   *count = 0;
-  return kSuccess;
+  return NVML_SUCCESS;
 }
-int nvmlDeviceGetComputeRunningProcesses(Device device, unsigned* count, void* list) {
-  return nvmlDeviceGetComputeRunningProcesses_v3(device, count, list);
-}
-int nvmlDeviceGetPersistenceMode(Device device, int* mode) {
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_v1_t*) {
   DEVICE(device);
-  *mode = 1;
-  return kSuccess;
+  *count = 0;
+  return NVML_SUCCESS;
 }
-int nvmlDeviceGetMinorNumber(Device device, unsigned* number) {
+nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t* mode) {
+  DEVICE(device);
+  *mode = NVML_FEATURE_ENABLED;
+  return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned* number) {
   DEVICE(device);
   *number = static_cast<unsigned>(index);
-  return kSuccess;
+  return NVML_SUCCESS;
 }
-// No links are simulated: peer access has a table of its own (DEVTRACE_SIM_PEER).
-int nvmlDeviceGetNvLinkState(Device, unsigned, int*) {
-  return kNotSupported;
-}
-int nvmlDeviceGetNvLinkRemoteDeviceType(Device, unsigned, int*) {
-  return kNotSupported;
-}
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(Device, unsigned, void*) {
-  return kNotSupported;
-}
-int nvmlDeviceGetNvLinkCapability(Device, unsigned, int, unsigned*) {
-  return kNotSupported;
-}
-int nvmlDeviceGetTemperature(Device, int, unsigned*) {
-  return kNotSupported;
-}
-int nvmlDeviceGetPowerUsage(Device, unsigned*) {
-  return kNotSupported;
-}
-int nvmlDeviceGetClockInfo(Device, int, unsigned*) {
-  return kNotSupported;
-}
-int nvmlDeviceGetTopologyCommonAncestor(Device, Device, int*) {
-  return kNotSupported;
-}
-int nvmlDeviceGetP2PStatus(Device, Device, int, int*) {
-  return kNotSupported;
-}
-int nvmlDeviceGetMigMode(Device, unsigned*, unsigned*) {
-  return kNotSupported;
-}
-
 }  // extern "C"
 #pragma GCC visibility pop

@@ -1,0 +1,58 @@
+"""The stand-ins export what the real libraries export, under the same versions, and say what they lack."""
+
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, TOP
+
+WHEELS = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
+REAL = {
+    "libcudart.so.13": "cu13/lib",
+    "libcublas.so.13": "cu13/lib",
+    "libcublasLt.so.13": "cu13/lib",
+    "libcusolver.so.12": "cu13/lib",
+    "libcusparse.so.12": "cu13/lib",
+    "libcufft.so.12": "cu13/lib",
+    "libcupti.so.13": "cu13/lib",
+    "libcudnn.so.9": "cudnn/lib",
+}
+
+
+def exported(library: Path) -> set[str]:
+    """symbol@version of the functions."""
+    out = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
+    rows = [line.split()[-2:] for line in out.splitlines()]
+    return {name.replace("@@", "@") for kind, name in rows if kind in "TWVi" and name not in ("_init", "_fini")}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_every_symbol_and_version_of_the_real_one(name):
+    real = exported(WHEELS / REAL[name] / name)
+    assert len(real) > 30
+    assert real - exported(BUILD / "simulate" / name) == set()
+
+
+@pytest.mark.parametrize("name, header, declared", [
+    ("libcuda.so.1", "cuda.h", r"^CUresult CUDAAPI (cu\w+)\("),
+    ("libnvidia-ml.so.1", "nvml.h", r"^nvmlReturn_t DECLDIR (nvml\w+)\("),
+])  # fmt: skip
+def test_every_function_of_the_header_where_no_wheel_has_the_library(name, header, declared):
+    names = set(re.findall(declared, (TOP / ".cache/cuda/include" / header).read_text(), re.MULTILINE))
+    assert len(names) > 250
+    assert names - exported(BUILD / "simulate" / name) == set()
+
+
+def test_what_is_missing_is_said_once_with_the_interface_s_own_code():
+    program = f"""
+import ctypes
+ctypes.CDLL({str(BUILD / 'simulate/libcuda.so.1')!r}, mode=ctypes.RTLD_GLOBAL)
+nvml = ctypes.CDLL({str(BUILD / 'simulate/libnvidia-ml.so.1')!r})
+print(nvml.nvmlInit_v2(), nvml.nvmlDeviceGetFanSpeed(None, None), nvml.nvmlDeviceGetFanSpeed(None, None))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "0 3 3\n"), done.stderr
+    assert done.stderr.count("nvmlDeviceGetFanSpeed") == 1
