@@ -3,13 +3,15 @@
     python tests/bench/rehearsal_bench.py --build build
 
 Both run on one thread and generate the same tokens. Figures are processor time, which other programs on the machine do not stretch: the least
-of several rounds, after one to warm up.
+of several rounds, after one to warm up. Then what a rehearsal adds to the start of a program, by the clock.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent.parent
@@ -53,8 +55,29 @@ def run(prefix, device, size, options) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+START = "import torch, sys; torch.ones(1).to(sys.argv[1]).sum().item()"
+
+
+def start_up(ways: dict, options) -> None:
+    """Wall seconds of a program that imports PyTorch and adds one number, least of several runs."""
+
+    def least(prefix, device):
+        seconds = []
+        for _ in range(options.rounds + 2):
+            began = time.monotonic()
+            subprocess.run([*map(str, prefix), sys.executable, "-c", START, device], check=True, cwd="/tmp", env=options.env, capture_output=True)
+            seconds.append(time.monotonic() - began)
+        return min(seconds)
+
+    cpu = least([], "cpu")
+    print(f"start-up {'cpu':<20} {cpu:8.2f} s")
+    for way, (prefix, device) in ways.items():
+        if device != "split":
+            found = least(prefix, device)
+            print(f"start-up {way:<20} {found:8.2f} s, {found - cpu:+.2f} s")
+
+
 def main() -> int:
-    import os
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build", help="folder with the devtrace command")
@@ -78,6 +101,7 @@ def main() -> int:
             found = run(prefix, device, size, options)
             same = "" if found["tokens"] == cpu["tokens"] else "  OTHER TOKENS"
             print(f"{size:<8} {way:<20} {1000 * found['seconds'] / options.tokens:8.2f} {found['seconds'] / cpu['seconds']:6.2f}x{same}")
+    start_up(ways, options)
     return 0
 
 
