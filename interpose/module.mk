@@ -23,4 +23,4 @@ UNIT_TEST_BINARIES += $(BUILD)/interpose-tests
 INTERPOSE_TEST_SIM = $(SIM)/libcudart.so.13 $(SIM)/libcuda.so.1
 $(BUILD)/interpose-tests: $(INTERPOSE_TEST_OBJS) $(INTERPOSE_OBJS) $(TRACKER_OBJS) | simulate
 	$(CXX) $(LDFLAGS) $(INTERPOSE_TEST_OBJS) $(filter-out %/lifecycle.o %/c_api.o %/injection.o %/cuda_facts.o %/pytorch_hooks.o %/pytorch_map_hooks.o,$(INTERPOSE_OBJS)) \
-	  $(filter %/current_thread.o %/kernels.o %/policy.o,$(TRACKER_OBJS)) $(INTERPOSE_TEST_SIM) -lgtest -pthread -ldl -Wl,-rpath,'$$ORIGIN/simulate' -o $@
+	  $(filter %/current_thread.o %/kernels.o %/ownership.o %/policy.o,$(TRACKER_OBJS)) $(INTERPOSE_TEST_SIM) -lgtest -pthread -ldl -Wl,-rpath,'$$ORIGIN/simulate' -o $@

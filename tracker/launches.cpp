@@ -5,6 +5,7 @@
 #include "tracker/current_thread.h"
 #include "tracker/findings.h"
 #include "tracker/runtime.h"
+#include "tracker/unseen_memory.h"
 
 namespace devtrace::launches {
 namespace {
@@ -39,12 +40,15 @@ Device current_device() {
   if (!misplaced.device.is_cuda()) return;
   if (launch.device < 0) current_thread::set_device(misplaced.device.index);
   bool elsewhere = false;
+  unsigned questions = unseen_memory::kQuestions;
   try {
     for (const Kernel::Word& word : launch.kernel->words) {
       const uintptr_t address = word_at(launch, word);
+      unseen_memory::learn(address, questions);
       if (!ownership::likely(address).known()) continue;
       const auto extent = ownership::find(address);
       if (!extent || extent->memory != ownership::Memory::device) continue;
+      if (extent->asked && !unseen_memory::still_there(address)) continue;
       misplaced.pointers.push_back({address, extent->device, word.parameter, word.in_parameter});
       elsewhere = elsewhere || extent->device != misplaced.device;
     }
@@ -59,8 +63,7 @@ void check(const events::Launch& launch) {
   if (!launch.kernel || launch.kernel->excused) return;
   const Device here = launch.device >= 0 ? Device::cuda(launch.device) : current_device();
   for (const Kernel::Word& word : launch.kernel->words) {
-    const Device owner = ownership::likely(word_at(launch, word));
-    if (owner.known() && owner != here) return look_closer(launch);
+    if (ownership::suspicious(word_at(launch, word), here)) return look_closer(launch);
   }
 }
 

@@ -28,6 +28,7 @@ struct Extent {
   size_t bytes = 0;
   Device device;  // of managed and pinned memory: the CPU
   Memory memory = Memory::device;
+  bool asked = false;  // nobody saw it being allocated, so nobody need see it being freed: CUDA was asked for it
   uint64_t key() const { return address; }
 };
 
@@ -39,16 +40,35 @@ bool remove(uintptr_t address);
 void remove_starting_in(uintptr_t begin, uintptr_t end);
 
 namespace detail {
-extern std::atomic<std::atomic<uint8_t>*> chunks;  // null while nothing is owned
-}
+extern std::atomic<std::atomic<uint8_t>*> chunks;  // null while no kernel has been seen and nothing is owned
+// What the table says of a chunk, besides a device's ordinal and 1.
+constexpr uint8_t kNeverAsked = 0;
+constexpr uint8_t kNobodys = 63;  // no device's: CUDA was asked, or it cannot be
+}  // namespace detail
 
 // Hot, one load: the device whose memory lies, or last lay, in the address's chunk; unknown for all other addresses.
 inline Device likely(uintptr_t address) {
   std::atomic<uint8_t>* const chunks = detail::chunks.load(std::memory_order_relaxed);
   if (!chunks || address >> kAddressBits) return {};
   const uint8_t owner = chunks[address >> kChunkBits].load(std::memory_order_relaxed);
-  return owner == 0 ? Device{} : Device::cuda(owner - 1);
+  return owner == detail::kNeverAsked || owner == detail::kNobodys ? Device{} : Device::cuda(owner - 1);
 }
+
+// Hot, one load: whether the address's chunk is another device's than `here`, or one of which nobody knows anything
+// yet.
+inline bool suspicious(uintptr_t address, Device here) {
+  std::atomic<uint8_t>* const chunks = detail::chunks.load(std::memory_order_relaxed);
+  if (!chunks || address >> kAddressBits) return false;
+  const uint8_t owner = chunks[address >> kChunkBits].load(std::memory_order_relaxed);
+  return owner != detail::kNobodys && owner != here.index + 1;
+}
+
+// Makes the table, so that memory which nobody saw being allocated is asked for at a launch.
+void prepare();
+
+// Whether the address's chunk has never been asked for; and the answer that it is no device's.
+bool never_asked(uintptr_t address);
+void nobodys(uintptr_t address);
 
 // The extent around the address: exact bounds, exact owner.
 std::optional<Extent> find(uintptr_t address);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tracker/device.h"
+#include "tracker/ownership.h"
 
 namespace devtrace {
 
@@ -22,6 +23,9 @@ struct Runtime {
   std::vector<DeviceFacts> (*devices)();  // empty when CUDA is not in use
   bool (*simulated)();                    // the devices are devtrace's own stand-ins
   Device (*owner)(uint64_t address);      // as CUDA knows it; unknown when CUDA does not know the address
+  // What lies at an address; `extent` is filled in when it is known.
+  enum class Answer { none, nobodys, known };
+  Answer (*memory_at)(uint64_t address, ownership::Extent& extent);
   bool (*capturing)(const void* stream);  // are launches on it recorded in a graph?
 };
 

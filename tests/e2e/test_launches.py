@@ -214,6 +214,46 @@ def test_the_report_is_on_disk_before_the_launch(rehearse):
     assert "findings on disk: 1" in outcome.out and "synchronised: 700" in outcome.out, outcome.out
 
 
+# The stand-in's own names: no hook has them.
+UNSEEN = """
+use(1)
+address = P()
+call("devtrace_sim_cuMemAlloc_v2", ctypes.byref(address), S(8 << 20))
+unseen = address.value + (4 << 20) + 4
+use(0)
+"""
+
+
+def test_memory_that_nobody_saw_is_asked_for(rehearse):
+    outcome = rehearse(DRIVER + UNSEEN + "launch(here, here, here); launch(here, here, unseen)")
+    finding = only(outcome, "remote-access")
+    assert finding["devices"] == ["cuda:0", "cuda:1"] and finding["launch"]["offset"] == 16
+
+
+def test_memory_that_nobody_saw_is_asked_for_while_a_stream_is_captured(rehearse):
+    outcome = rehearse(
+        DRIVER
+        + UNSEEN
+        + textwrap.dedent("""
+        stream, graph = P(), P()
+        call("cuStreamCreate", ctypes.byref(stream), 1)
+        call("cuStreamBeginCapture_v2", stream, 0)
+        arguments = values(here, here, unseen)
+        pointers = (P * 3)(*[ctypes.cast(ctypes.pointer(v), P) for v in arguments])
+        call("cuLaunchKernel", touch, 1, 1, 1, 32, 1, 1, 0, stream, pointers, None)
+        call("cuStreamEndCapture", stream, ctypes.byref(graph))
+        print("captured")
+        """)
+    )
+    assert only(outcome, "remote-access")["launch"]["graph"] is True and "captured" in outcome.out
+
+
+def test_memory_that_nobody_saw_go_is_not_there_any_more(rehearse):
+    freed = "use(1); launch(there, there, unseen); call('devtrace_sim_cuMemFree_v2', address); use(0)"
+    outcome = rehearse(DRIVER + UNSEEN + freed + "\nlaunch(here, here, unseen)\nprint('launched')")
+    assert outcome.findings == [] and "launched" in outcome.out, outcome.err
+
+
 def test_a_loop_is_one_finding_with_its_count(rehearse):
     outcome = rehearse(DRIVER + "for _ in range(8): launch(here, here, there)")
     only(outcome, "remote-access")
