@@ -146,6 +146,14 @@ LAUNCHES = {
         pointers = (P * 3)(*[ctypes.cast(ctypes.pointer(v), P) for v in arguments])
         function(touch, 1, 1, 1, 32, 1, 1, 0, None, ctypes.cast(pointers, P), None)
         """,
+    "cuLaunchKernel, out of cuGetProcAddress as it was before CUDA 12": """
+        found = P()
+        call("cuGetProcAddress", b"cuLaunchKernel", ctypes.byref(found), 11030, ctypes.c_uint64(0))
+        function = ctypes.CFUNCTYPE(ctypes.c_int, P, U, U, U, U, U, U, U, P, P, P)(found.value)
+        arguments = values(here, here, there)
+        pointers = (P * 3)(*[ctypes.cast(ctypes.pointer(v), P) for v in arguments])
+        function(touch, 1, 1, 1, 32, 1, 1, 0, None, ctypes.cast(pointers, P), None)
+        """,
 }
 
 
@@ -263,6 +271,31 @@ def test_a_loop_is_one_finding_with_its_count(rehearse):
 def test_launches_can_be_left_alone(rehearse):
     outcome = rehearse(DRIVER + "launch(here, here, there); print('launched')", options="launches=0")
     assert outcome.findings == [] and "launched" in outcome.out, outcome.err
+
+
+def test_a_function_is_asked_for_with_its_version(rehearse):
+    """libcudart's symbols have one. A version that is not there stays what it is: nothing."""
+    outcome = rehearse(
+        DRIVER
+        + textwrap.dedent("""
+        libc, runtime = ctypes.CDLL(None), ctypes.CDLL("libcudart.so.13")
+        libc.dlvsym.restype = P
+        libc.dlvsym.argtypes = [P, ctypes.c_char_p, ctypes.c_char_p]
+        found = libc.dlvsym(runtime._handle, b"cudaLaunchKernel", b"libcudart.so.13")
+        print(libc.dlvsym(runtime._handle, b"cudaLaunchKernel", b"libcudart.so.9"), libc.dlvsym(None, b"printf", b"GLIBC_2.2.5") is not None)
+        library, kernel = P(), P()
+        assert runtime.cudaLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0) == 0
+        assert runtime.cudaLibraryGetKernel(ctypes.byref(kernel), library, b"touch") == 0
+        arguments = values(here, here, there)
+        pointers = (P * 3)(*[ctypes.cast(ctypes.pointer(v), P) for v in arguments])
+        class Dim3(ctypes.Structure):
+            _fields_ = [("x", U), ("y", U), ("z", U)]
+        launch_kernel = ctypes.CFUNCTYPE(ctypes.c_int, P, Dim3, Dim3, P, S, P)(found)
+        launch_kernel(kernel, Dim3(1, 1, 1), Dim3(32, 1, 1), ctypes.cast(pointers, P), 0, None)
+        """)
+    )
+    assert outcome.out == "None True\n", outcome.err
+    assert only(outcome, "remote-access")["launch"]["offset"] == 16
 
 
 def test_a_program_that_asks_for_cuda_is_not_told_that_there_is(preload):
