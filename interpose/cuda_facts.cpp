@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include <cstdio>
+#include <iterator>
 
 #include "interpose/cuda_device.h"
 #include "interpose/cuda_kernels.h"
@@ -60,6 +61,31 @@ bool simulated() {
   return interpose::find_in_library("libcuda.so", "devtrace_simulation") != nullptr;
 }
 
+// cuPointerGetAttributes succeeds for every address, also for one that CUDA does not know; an error is no answer. It is
+// allowed while a stream is being captured.
+Runtime::Answer memory_at(uint64_t address, ownership::Extent& extent) {
+  static const auto ask = driver("cuPointerGetAttributes", &::cuPointerGetAttributes);
+  unsigned type = 0;
+  int ordinal = -1;
+  unsigned is_managed = 0;
+  CUdeviceptr start = 0;
+  size_t bytes = 0;
+  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                      CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                      CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+  void* answers[] = {&type, &ordinal, &is_managed, &start, &bytes};
+  if (!ask || ask(std::size(attributes), attributes, answers, address) != CUDA_SUCCESS) return Runtime::Answer::none;
+  if (type == 0 || start == 0 || bytes == 0 || address - start >= bytes) return Runtime::Answer::nobodys;
+  extent = {start, bytes, Device::cpu(), ownership::Memory::pinned};
+  if (is_managed) {
+    extent.memory = ownership::Memory::managed;
+  } else if (type == CU_MEMORYTYPE_DEVICE && ordinal >= 0) {
+    extent.device = Device::cuda(ordinal);
+    extent.memory = ownership::Memory::device;
+  }
+  return Runtime::Answer::known;
+}
+
 bool capturing(const void* stream) {
   const auto ask = driver("cuStreamIsCapturing", &::cuStreamIsCapturing);
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -78,6 +104,7 @@ void answer_runtime_questions() {
                .symbol = find_in_library,
                .uses_of_parameters = uses_of_parameters,
                .owner = exact_owner,
+               .memory_at = memory_at,
                .capturing = capturing});
 }
 }  // namespace interpose

@@ -49,10 +49,11 @@ void tell_kernel(const cudaKernelNodeParamsV2& p, const void* node) {
 void tell_kernel(const CUDA_KERNEL_NODE_PARAMS_v1& p, const void* node) {
   tell(p.func, Handle::function, shape(p), {nullptr, true, device_of_node(node)}, p.kernelParams, p.extra);
 }
-// Also of CUDA_KERNEL_NODE_PARAMS_v3. A function has a context of its own; a kernel runs in the one that is given.
+// Also of CUDA_KERNEL_NODE_PARAMS_v3. A function has a context of its own; a kernel runs in the one that is given, else
+// in the current one.
 template <class Parameters>
 void tell_kernel(const Parameters& p, const void* node) {
-  const int device = !p.func && p.ctx ? device_of_context(p.ctx) : device_of_node(node);
+  const int device = p.func ? device_of_node(node) : p.ctx ? device_of_context(p.ctx) : -1;
   if (p.func)
     tell(p.func, Handle::function, shape(p), {nullptr, true, device}, p.kernelParams, p.extra);
   else

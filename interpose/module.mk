@@ -14,3 +14,14 @@ $(BUILD)/libdevtrace.map: interpose/hooks.inc interpose/module.mk
 $(BUILD)/libdevtrace.so: $(INTERPOSE_OBJS) $(TRACKER_OBJS) $(STACKS_OBJS) $(REPORT_OBJS) $(DEVICE_CODE_OBJS) $(BUILD)/libdevtrace.map
 	$(CXX) -shared $(LDFLAGS) -Wl,--version-script=$(BUILD)/libdevtrace.map -Wl,-z,defs -Wl,--gc-sections -Wl,-soname,libdevtrace.so \
 	  -static-libstdc++ -static-libgcc $(filter %.o,$^) -lgcc_eh $(STACKS_LIBS) $(DEVICE_CODE_LIBS) -ldl -o $@
+
+# The hooks with a recorder in the tracker's place, in front of the stand-ins: what they tell.
+INTERPOSE_TEST_OBJS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/unit/interpose/*.cpp))
+$(INTERPOSE_TEST_OBJS): EXTRA_CXXFLAGS = -isystem $(CUDA_INCLUDE) -D__CUDA_API_VERSION_INTERNAL
+UNIT_TEST_BINARIES += $(BUILD)/interpose-tests
+# Recursively expanded: simulate/module.mk comes later.
+INTERPOSE_TEST_SIM = $(SIM)/libcudart.so.13 $(SIM)/libcuda.so.1
+$(BUILD)/interpose-tests: $(INTERPOSE_TEST_OBJS) $(INTERPOSE_OBJS) $(TRACKER_OBJS) $(DEVICE_CODE_OBJS) | simulate
+	$(CXX) $(LDFLAGS) $(INTERPOSE_TEST_OBJS) $(filter-out %/lifecycle.o %/c_api.o %/injection.o %/cuda_facts.o %/pytorch_hooks.o %/pytorch_map_hooks.o,$(INTERPOSE_OBJS)) \
+	  $(filter %/current_thread.o %/kernels.o %/ownership.o,$(TRACKER_OBJS)) \
+	  $(DEVICE_CODE_OBJS) $(INTERPOSE_TEST_SIM) -lgtest $(DEVICE_CODE_LIBS) -pthread -ldl -Wl,-rpath,'$$ORIGIN/simulate' -o $@

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "interpose/cuda_hook.h"
+#include "interpose/elf_symbol.h"
 
 using devtrace::interpose::original_address;
 using devtrace::interpose::Symbol;
@@ -30,7 +31,7 @@ constexpr Row kRows[] = {
 
 // CUDA's names are few among the many that dlsym is asked for.
 const Row* row_of(std::string_view symbol) {
-  if (!symbol.starts_with("cu")) return nullptr;
+  if (!symbol.starts_with("cu") && !symbol.starts_with("__cu")) return nullptr;
   const auto row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.symbol == symbol; });
   return row == std::end(kRows) ? nullptr : row;
 }
@@ -118,26 +119,35 @@ unsigned runtime_version() {
 }  // namespace
 
 using Dlsym = void* (*)(void*, const char*);
+using Dlvsym = void* (*)(void*, const char*, const char*);
 extern "C" {
 __attribute__((visibility("hidden"))) Dlsym devtrace_real_dlsym = nullptr;
+__attribute__((visibility("hidden"))) Dlvsym devtrace_real_dlvsym = nullptr;
 }
 
-static void find_real_dlsym() {
-  for (const char* version : {"GLIBC_2.34", "GLIBC_2.2.5"})
-    if (!devtrace_real_dlsym) devtrace_real_dlsym = reinterpret_cast<Dlsym>(::dlvsym(RTLD_NEXT, "dlsym", version));
+static void find_real_functions() {
+  if (devtrace_real_dlsym && devtrace_real_dlvsym) return;
+  const int saved = errno;
+  for (const char* library : {"libc.so.6", "libdl.so.2"}) {  // before glibc 2.34 they are the latter's
+    using devtrace::interpose::elf_symbol;
+    if (!devtrace_real_dlsym) devtrace_real_dlsym = reinterpret_cast<Dlsym>(elf_symbol(library, "dlsym"));
+    if (!devtrace_real_dlvsym) devtrace_real_dlvsym = reinterpret_cast<Dlvsym>(elf_symbol(library, "dlvsym"));
+  }
+  errno = saved;
 }
 
 void* devtrace::interpose::real_dlsym(void* handle, const char* name) {
-  find_real_dlsym();
+  find_real_functions();
   return devtrace_real_dlsym(handle, name);
 }
 
 extern "C" {
 
-// The hook, if that is the answer; null: the real dlsym answers, to `*name`.
-__attribute__((visibility("hidden"), used)) void* devtrace_dlsym_answer(void* handle, const char** name) {
-  find_real_dlsym();
-  if (handle == RTLD_NEXT || !*name || (*name)[0] != 'c' || (*name)[1] != 'u') return nullptr;
+// The hook, if that is the answer; null: the real dlsym answers, or with a version dlvsym, to `*name`.
+__attribute__((visibility("hidden"), used)) void* devtrace_dlsym_answer(void* handle, const char** name,
+                                                                        const char* version) {
+  find_real_functions();
+  if (handle == RTLD_NEXT || !*name) return nullptr;
   const Row* const row = row_of(*name);
   if (!row) return nullptr;
   const int saved = errno;
@@ -146,7 +156,7 @@ __attribute__((visibility("hidden"), used)) void* devtrace_dlsym_answer(void* ha
   void* const original = original_address(row->index);
   // As seen from here: RTLD_DEFAULT is the only handle that another caller may see differently, and there we come
   // first.
-  void* const found = devtrace_real_dlsym(handle, *name);
+  void* const found = version ? devtrace_real_dlvsym(handle, *name, version) : devtrace_real_dlsym(handle, *name);
   if (found == hook && !original)
     *name = "(no CUDA in this process)";  // who asks whether there is CUDA must not take our export for a yes
   else if (found && (found == hook || found == original))
@@ -155,37 +165,44 @@ __attribute__((visibility("hidden"), used)) void* devtrace_dlsym_answer(void* ha
   return answer;
 }
 
-// RTLD_NEXT and RTLD_DEFAULT mean something else for every caller: the real dlsym must see the caller's return address,
-// so it is jumped to, not called.
+// RTLD_NEXT and RTLD_DEFAULT mean something else for every caller: the real functions must see the caller's return
+// address, so they are jumped to, not called.
 DEVTRACE_EXPORT void* dlsym(void* handle, const char* name) noexcept;
-__asm__(
-    ".pushsection .text\n"
-    ".globl dlsym\n"
-    ".type dlsym, @function\n"
-    "dlsym:\n"
-    "  .cfi_startproc\n"
-    "  push %rdi\n"
-    "  .cfi_adjust_cfa_offset 8\n"
-    "  push %rsi\n"
-    "  .cfi_adjust_cfa_offset 8\n"
-    "  sub $8, %rsp\n"
-    "  .cfi_adjust_cfa_offset 8\n"
-    "  lea 8(%rsp), %rsi\n"
-    "  call devtrace_dlsym_answer\n"
-    "  add $8, %rsp\n"
-    "  .cfi_adjust_cfa_offset -8\n"
-    "  pop %rsi\n"
-    "  .cfi_adjust_cfa_offset -8\n"
-    "  pop %rdi\n"
-    "  .cfi_adjust_cfa_offset -8\n"
-    "  test %rax, %rax\n"
-    "  jz 1f\n"
-    "  ret\n"
-    "1:\n"
-    "  jmp *devtrace_real_dlsym(%rip)\n"
-    "  .cfi_endproc\n"
-    ".size dlsym, . - dlsym\n"
-    ".popsection\n");
+DEVTRACE_EXPORT void* dlvsym(void* handle, const char* name, const char* version) noexcept;
+#define LOOK_UP(function, real, set_version)     \
+  __asm__(                                       \
+      ".pushsection .text\n"                     \
+      ".globl " function                         \
+      "\n"                                       \
+      ".type " function ", @function\n" function \
+      ":\n"                                      \
+      "  .cfi_startproc\n"                       \
+      "  push %rdi\n"                            \
+      "  .cfi_adjust_cfa_offset 8\n"             \
+      "  push %rdx\n"                            \
+      "  .cfi_adjust_cfa_offset 8\n"             \
+      "  push %rsi\n"                            \
+      "  .cfi_adjust_cfa_offset 8\n"             \
+      "  mov %rsp, %rsi\n" set_version           \
+      "  call devtrace_dlsym_answer\n"           \
+      "  pop %rsi\n"                             \
+      "  .cfi_adjust_cfa_offset -8\n"            \
+      "  pop %rdx\n"                             \
+      "  .cfi_adjust_cfa_offset -8\n"            \
+      "  pop %rdi\n"                             \
+      "  .cfi_adjust_cfa_offset -8\n"            \
+      "  test %rax, %rax\n"                      \
+      "  jz 1f\n"                                \
+      "  ret\n"                                  \
+      "1:\n"                                     \
+      "  jmp *" real                             \
+      "(%rip)\n"                                 \
+      "  .cfi_endproc\n"                         \
+      ".size " function ", . - " function        \
+      "\n"                                       \
+      ".popsection\n")
+LOOK_UP("dlsym", "devtrace_real_dlsym", "  xor %edx, %edx\n");
+LOOK_UP("dlvsym", "devtrace_real_dlvsym", "");
 }
 
 // ---- CUDA's own

@@ -38,3 +38,4 @@ format-check: | setup-native
 .PHONY: rehearsal-values
 rehearsal-values: all
 	$(PYTHON) tests/rehearsal/run.py --build $(BUILD) --json $(BUILD)/rehearsal-values.json --markdown docs/rehearsal.md
+include tests/matrix/module.mk

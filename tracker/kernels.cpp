@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "tracker/address_map.h"
+#include "tracker/ownership.h"
 #include "tracker/policy.h"
 
 namespace devtrace::kernels {
@@ -77,6 +78,7 @@ const Kernel* known(const void* function) {
 }
 
 const Kernel* remember(const void* function, std::string name, const std::vector<Parameter>& parameters) {
+  ownership::prepare();
   auto* kernel = new Kernel;
   kernel->excused = policy::may_reach_other_devices(name);
   kernel->name = std::move(name);

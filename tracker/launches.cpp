@@ -6,6 +6,7 @@
 #include "tracker/current_thread.h"
 #include "tracker/findings.h"
 #include "tracker/runtime.h"
+#include "tracker/unseen_memory.h"
 
 namespace devtrace::launches {
 namespace {
@@ -43,6 +44,23 @@ Device current_device() {
   return Device::cuda(ordinal);
 }
 
+// Hot.
+bool suspicious(const events::Launch& launch, Device here) {
+  for (const Run& run : launch.kernel->words().runs) {
+    const Place place = place_of(launch, run);
+    if (ownership::any_suspicious(place.start, place.words, here)) return true;
+  }
+  return false;
+}
+
+void learn(const events::Launch& launch) {
+  unsigned questions = unseen_memory::kQuestions;
+  for (const Run& run : launch.kernel->words().runs) {
+    const Place place = place_of(launch, run);
+    for (uint32_t i = 0; i < place.words; ++i) unseen_memory::learn(word_at(place.start, i), questions);
+  }
+}
+
 // Fills in the pointers into device memory, by exact owners: the table keeps owners of memory that is gone, and a word
 // may only look like an address. Whether one leads elsewhere.
 bool look_exactly(MisplacedLaunch& misplaced) {
@@ -55,6 +73,7 @@ bool look_exactly(MisplacedLaunch& misplaced) {
       if (!ownership::likely(address).known()) continue;
       const auto extent = ownership::find(address);
       if (!extent || extent->memory != ownership::Memory::device) continue;
+      if (extent->asked && !unseen_memory::still_there(address)) continue;
       misplaced.pointers.push_back(
           {address, extent->device, run.parameter, static_cast<uint16_t>(run.in_parameter + i * sizeof address)});
       elsewhere = elsewhere || extent->device != misplaced.device;
@@ -72,6 +91,8 @@ bool look_exactly(MisplacedLaunch& misplaced) {
   if (launch.device < 0) current_thread::set_device(misplaced.device.index);
   const Kernel& kernel = *launch.kernel;
   try {
+    learn(launch);
+    if (!suspicious(launch, misplaced.device)) return;
     bool elsewhere = look_exactly(misplaced);
     if (!kernel.words().code_asked && (elsewhere || kernel.worth_reading())) {
       kernels::ask_code(kernel, runtime().uses_of_parameters(launch.function, kernel.name));
@@ -87,10 +108,7 @@ bool look_exactly(MisplacedLaunch& misplaced) {
 void check(const events::Launch& launch) {
   if (!launch.kernel || launch.kernel->excused) return;
   const Device here = launch.device >= 0 ? Device::cuda(launch.device) : current_device();
-  for (const Run& run : launch.kernel->words().runs) {
-    const Place place = place_of(launch, run);
-    if (ownership::any_elsewhere(place.start, place.words, here)) return look_closer(launch);
-  }
+  if (suspicious(launch, here)) look_closer(launch);
 }
 
 }  // namespace devtrace::launches

@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <cstring>
+
 #include "tracker/extent_map.h"
 
 namespace devtrace::ownership {
@@ -22,6 +24,8 @@ std::atomic<uint8_t>* table() {
   if (memory == MAP_FAILED) return nullptr;
   ::madvise(memory, kChunks, MADV_DONTDUMP);
   auto* made = static_cast<std::atomic<uint8_t>*>(memory);
+  // Counts, flags and null pointers are no addresses: nothing lies in the first 4 GiB.
+  std::memset(memory, detail::kNobodys, (uint64_t{1} << 32) >> kChunkBits);
   if (detail::chunks.compare_exchange_strong(chunks, made, std::memory_order_acq_rel)) return made;
   ::munmap(memory, kChunks);  // another thread was faster
   return chunks;
@@ -34,13 +38,33 @@ std::atomic<uint8_t>* table() {
 void add(const Extent& extent) {
   if (extent.bytes == 0 || (extent.address + extent.bytes - 1) >> kAddressBits) return;
   extents.put(extent);
-  if (extent.memory != Memory::device || !extent.device.is_cuda() || extent.device.index >= kDevices) return;
-  std::atomic<uint8_t>* const chunks = table();
+  const bool of_device = extent.memory == Memory::device && extent.device.is_cuda();
+  if (of_device && extent.device.index >= kDevices) return;
+  std::atomic<uint8_t>* const chunks = of_device ? table() : detail::chunks.load(std::memory_order_acquire);
   if (!chunks) return;
-  const auto owner = static_cast<uint8_t>(extent.device.index + 1);
+  const auto owner = of_device ? static_cast<uint8_t>(extent.device.index + 1) : detail::kNobodys;
   const size_t last = (extent.address + extent.bytes - 1) >> kChunkBits;
+  // Memory that is every device's shares chunks with others' at its edges: it only answers for those nobody knew.
   for (size_t chunk = extent.address >> kChunkBits; chunk <= last; ++chunk)
-    chunks[chunk].store(owner, std::memory_order_relaxed);
+    if (of_device || chunks[chunk].load(std::memory_order_relaxed) == detail::kNeverAsked)
+      chunks[chunk].store(owner, std::memory_order_relaxed);
+}
+
+void prepare() {
+  table();
+}
+
+bool never_asked(uintptr_t address) {
+  std::atomic<uint8_t>* const chunks = detail::chunks.load(std::memory_order_acquire);
+  return chunks && !(address >> kAddressBits) &&
+         chunks[address >> kChunkBits].load(std::memory_order_relaxed) == detail::kNeverAsked;
+}
+
+void nobodys(uintptr_t address) {
+  std::atomic<uint8_t>* const chunks = detail::chunks.load(std::memory_order_acquire);
+  uint8_t known = detail::kNeverAsked;  // by now another thread may have been given memory there
+  if (chunks && !(address >> kAddressBits))
+    chunks[address >> kChunkBits].compare_exchange_strong(known, detail::kNobodys, std::memory_order_relaxed);
 }
 
 bool remove(uintptr_t address) {

@@ -16,7 +16,7 @@ namespace devtrace::ownership {
 // process on x86-64 can address; one byte each, reserved and not committed: 64 MiB of address space.
 constexpr unsigned kChunkBits = 21;
 constexpr unsigned kAddressBits = 47;
-constexpr int kDevices = 63;  // more than a process can have
+constexpr int kDevices = 62;  // more than a process can have
 constexpr size_t kChunks = size_t{1} << (kAddressBits - kChunkBits);
 
 enum class Memory : uint8_t {
@@ -30,6 +30,7 @@ struct Extent {
   size_t bytes = 0;
   Device device;  // of managed and pinned memory: the CPU
   Memory memory = Memory::device;
+  bool asked = false;  // nobody saw it being allocated, so nobody need see it being freed: CUDA was asked for it
   uint64_t key() const { return address; }
 };
 
@@ -41,20 +42,23 @@ bool remove(uintptr_t address);
 void remove_starting_in(uintptr_t begin, uintptr_t end);
 
 namespace detail {
-extern std::atomic<std::atomic<uint8_t>*> chunks;  // null while nothing is owned
-}
+extern std::atomic<std::atomic<uint8_t>*> chunks;  // null while no kernel has been seen and nothing is owned
+// What the table says of a chunk, besides a device's ordinal and 1.
+constexpr uint8_t kNeverAsked = 0;
+constexpr uint8_t kNobodys = 63;  // no device's: CUDA was asked, or it cannot be
+}  // namespace detail
 
 // Hot, one load: the device whose memory lies, or last lay, in the address's chunk; unknown for all other addresses.
 inline Device likely(uintptr_t address) {
   std::atomic<uint8_t>* const chunks = detail::chunks.load(std::memory_order_relaxed);
   if (!chunks || address >> kAddressBits) return {};
   const uint8_t owner = chunks[address >> kChunkBits].load(std::memory_order_relaxed);
-  return owner == 0 ? Device{} : Device::cuda(owner - 1);
+  return owner == detail::kNeverAsked || owner == detail::kNobodys ? Device{} : Device::cuda(owner - 1);
 }
 
 // Hot, a nanosecond for two words: whether one of `count` words, at any alignment, looks like an address of a device's
-// memory, but not of `here`'s. Bits above the 47 are not looked at: a number may be taken for an address.
-inline bool any_elsewhere(const void* words, size_t count, Device here) {
+// memory, but not of `here`'s, or like one of which nobody knows anything yet.
+inline bool any_suspicious(const void* words, size_t count, Device here) {
   std::atomic<uint8_t>* const chunks = detail::chunks.load(std::memory_order_relaxed);
   if (!chunks) return false;
   uint64_t owners = 0;  // a bit each
@@ -62,12 +66,19 @@ inline bool any_elsewhere(const void* words, size_t count, Device here) {
   for (size_t i = 0; i < count; ++i) {  // without a branch: several words are on their way at a time
     uint64_t word;
     std::memcpy(&word, static_cast<const char*>(words) + i * sizeof word, sizeof word);
-    const size_t chunk = word << (64 - kAddressBits) >> (64 - kAddressBits + kChunkBits);
+    const size_t chunk = word >> kAddressBits ? 0 : word >> kChunkBits;  // nothing lies in chunk 0
     owners |= uint64_t{1} << (chunks[chunk].load(std::memory_order_relaxed) & 63);
   }
   const uint64_t mine = here.is_cuda() ? uint64_t{1} << (here.index + 1) : 0;
-  return (owners & ~mine) > 1;  // bit 0: nobody
+  return (owners & ~(mine | uint64_t{1} << detail::kNobodys)) != 0;
 }
+
+// Makes the table, so that memory which nobody saw being allocated is asked for at a launch.
+void prepare();
+
+// Whether the address's chunk has never been asked for; and the answer that it is no device's.
+bool never_asked(uintptr_t address);
+void nobodys(uintptr_t address);
 
 // The extent around the address: exact bounds, exact owner.
 std::optional<Extent> find(uintptr_t address);

@@ -1,6 +1,8 @@
 // Functions whose parameters changed: cuda.h gives their plain names to the newest, and these are the older symbols
 // that programs of CUDA 12 and before look up. Each is the newer function without what was added.
 #define __CUDA_API_VERSION_INTERNAL  // the header then declares every symbol under its own name
+#include <cstring>
+
 #include "simulate/cuda/api.h"
 
 namespace {
@@ -10,6 +12,13 @@ CUmemLocation location(CUdevice device) {
   l.type = device == CU_DEVICE_CPU ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE;
   l.id = device == CU_DEVICE_CPU ? 0 : device;
   return l;
+}
+
+// What the newer structure has more stands at its end.
+CUDA_KERNEL_NODE_PARAMS with_context(const CUDA_KERNEL_NODE_PARAMS_v1& p) {
+  CUDA_KERNEL_NODE_PARAMS now = {};
+  std::memcpy(&now, &p, sizeof p);
+  return now;
 }
 
 }  // namespace
@@ -37,6 +46,23 @@ CUresult CUDAAPI cuStreamBeginCapture(CUstream stream) {
 CUresult CUDAAPI cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* d, size_t n,
                                 CUgraphNodeParams* p) {
   return cuGraphAddNode_v2(node, graph, d, nullptr, n, p);
+}
+CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* d, size_t n,
+                                      const CUDA_KERNEL_NODE_PARAMS_v1* p) {
+  if (!p) return CUDA_ERROR_INVALID_VALUE;
+  const CUDA_KERNEL_NODE_PARAMS now = with_context(*p);
+  return cuGraphAddKernelNode_v2(node, graph, d, n, &now);
+}
+CUresult CUDAAPI cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1* p) {
+  if (!p) return CUDA_ERROR_INVALID_VALUE;
+  const CUDA_KERNEL_NODE_PARAMS now = with_context(*p);
+  return cuGraphKernelNodeSetParams_v2(node, &now);
+}
+CUresult CUDAAPI cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                const CUDA_KERNEL_NODE_PARAMS_v1* p) {
+  if (!p) return CUDA_ERROR_INVALID_VALUE;
+  const CUDA_KERNEL_NODE_PARAMS now = with_context(*p);
+  return cuGraphExecKernelNodeSetParams_v2(exec, node, &now);
 }
 CUresult CUDAAPI cuGraphAddDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, size_t count) {
   return cuGraphAddDependencies_v2(graph, from, to, nullptr, count);

@@ -148,6 +148,14 @@ LAUNCHES = {
         pointers = (P * 3)(*[ctypes.cast(ctypes.pointer(v), P) for v in arguments])
         function(touch, 1, 1, 1, 32, 1, 1, 0, None, ctypes.cast(pointers, P), None)
         """,
+    "cuLaunchKernel, out of cuGetProcAddress as it was before CUDA 12": """
+        found = P()
+        call("cuGetProcAddress", b"cuLaunchKernel", ctypes.byref(found), 11030, ctypes.c_uint64(0))
+        function = ctypes.CFUNCTYPE(ctypes.c_int, P, U, U, U, U, U, U, U, P, P, P)(found.value)
+        arguments = values(here, here, there)
+        pointers = (P * 3)(*[ctypes.cast(ctypes.pointer(v), P) for v in arguments])
+        function(touch, 1, 1, 1, 32, 1, 1, 0, None, ctypes.cast(pointers, P), None)
+        """,
 }
 
 
@@ -216,6 +224,46 @@ def test_the_report_is_on_disk_before_the_launch(rehearse):
     assert "findings on disk: 1" in outcome.out and "synchronised: 700" in outcome.out, outcome.out
 
 
+# The stand-in's own names: no hook has them.
+UNSEEN = """
+use(1)
+address = P()
+call("devtrace_sim_cuMemAlloc_v2", ctypes.byref(address), S(8 << 20))
+unseen = address.value + (4 << 20) + 4
+use(0)
+"""
+
+
+def test_memory_that_nobody_saw_is_asked_for(rehearse):
+    outcome = rehearse(DRIVER + UNSEEN + "launch(here, here, here); launch(here, here, unseen)")
+    finding = only(outcome, "remote-access")
+    assert finding["devices"] == ["cuda:0", "cuda:1"] and finding["launch"]["offset"] == 16
+
+
+def test_memory_that_nobody_saw_is_asked_for_while_a_stream_is_captured(rehearse):
+    outcome = rehearse(
+        DRIVER
+        + UNSEEN
+        + textwrap.dedent("""
+        stream, graph = P(), P()
+        call("cuStreamCreate", ctypes.byref(stream), 1)
+        call("cuStreamBeginCapture_v2", stream, 0)
+        arguments = values(here, here, unseen)
+        pointers = (P * 3)(*[ctypes.cast(ctypes.pointer(v), P) for v in arguments])
+        call("cuLaunchKernel", touch, 1, 1, 1, 32, 1, 1, 0, stream, pointers, None)
+        call("cuStreamEndCapture", stream, ctypes.byref(graph))
+        print("captured")
+        """)
+    )
+    assert only(outcome, "remote-access")["launch"]["graph"] is True and "captured" in outcome.out
+
+
+def test_memory_that_nobody_saw_go_is_not_there_any_more(rehearse):
+    freed = "use(1); launch(there, there, unseen); call('devtrace_sim_cuMemFree_v2', address); use(0)"
+    outcome = rehearse(DRIVER + UNSEEN + freed + "\nlaunch(here, here, unseen)\nprint('launched')")
+    assert outcome.findings == [] and "launched" in outcome.out, outcome.err
+
+
 def test_a_loop_is_one_finding_with_its_count(rehearse):
     outcome = rehearse(DRIVER + "for _ in range(8): launch(here, here, there)")
     only(outcome, "remote-access")
@@ -225,6 +273,31 @@ def test_a_loop_is_one_finding_with_its_count(rehearse):
 def test_launches_can_be_left_alone(rehearse):
     outcome = rehearse(DRIVER + "launch(here, here, there); print('launched')", options="launches=0")
     assert outcome.findings == [] and "launched" in outcome.out, outcome.err
+
+
+def test_a_function_is_asked_for_with_its_version(rehearse):
+    """libcudart's symbols have one. A version that is not there stays what it is: nothing."""
+    outcome = rehearse(
+        DRIVER
+        + textwrap.dedent("""
+        libc, runtime = ctypes.CDLL(None), ctypes.CDLL("libcudart.so.13")
+        libc.dlvsym.restype = P
+        libc.dlvsym.argtypes = [P, ctypes.c_char_p, ctypes.c_char_p]
+        found = libc.dlvsym(runtime._handle, b"cudaLaunchKernel", b"libcudart.so.13")
+        print(libc.dlvsym(runtime._handle, b"cudaLaunchKernel", b"libcudart.so.9"), libc.dlvsym(None, b"printf", b"GLIBC_2.2.5") is not None)
+        library, kernel = P(), P()
+        assert runtime.cudaLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0) == 0
+        assert runtime.cudaLibraryGetKernel(ctypes.byref(kernel), library, b"touch") == 0
+        arguments = values(here, here, there)
+        pointers = (P * 3)(*[ctypes.cast(ctypes.pointer(v), P) for v in arguments])
+        class Dim3(ctypes.Structure):
+            _fields_ = [("x", U), ("y", U), ("z", U)]
+        launch_kernel = ctypes.CFUNCTYPE(ctypes.c_int, P, Dim3, Dim3, P, S, P)(found)
+        launch_kernel(kernel, Dim3(1, 1, 1), Dim3(32, 1, 1), ctypes.cast(pointers, P), 0, None)
+        """)
+    )
+    assert outcome.out == "None True\n", outcome.err
+    assert only(outcome, "remote-access")["launch"]["offset"] == 16
 
 
 def test_a_program_that_asks_for_cuda_is_not_told_that_there_is(preload):

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "tests/unit/tracker/quiet.h"
 #include "tracker/current_thread.h"
@@ -32,6 +33,21 @@ kernels::Use address(size_t) {
 }
 const char handle = 0;
 
+// What CUDA knows and nobody saw being allocated.
+bool cuda_answers = true;
+std::vector<ownership::Extent> unseen;
+std::vector<uint64_t> asked;
+Runtime::Answer memory_at(uint64_t address, ownership::Extent& extent) {
+  asked.push_back(address);
+  if (!cuda_answers) return Runtime::Answer::none;
+  for (const ownership::Extent& one : unseen)
+    if (address - one.address < one.bytes) {
+      extent = one;
+      return Runtime::Answer::known;
+    }
+  return Runtime::Answer::nobodys;
+}
+
 // Launches of a kernel(long, T*, struct { long; T* tensors[3]; }) on `device_now`, with findings counted and not
 // written.
 class Launches : public testing::Test {
@@ -49,6 +65,7 @@ class Launches : public testing::Test {
                        return uses;
                      },
                  .owner = [](uint64_t) { return Device{}; },
+                 .memory_at = memory_at,
                  .capturing = [](const void*) { return false; }});
     for (int device = 0; device < kDevices; ++device)
       ownership::add({memory_of(device), 4 * kChunk, Device::cuda(device)});
@@ -126,6 +143,73 @@ TEST_F(Launches, TheDeviceIsAskedForWhereItIsNotKnown) {
   current_thread::set_device(2);
   EXPECT_EQ(launch(false), 0u);
   EXPECT_EQ(current_thread::device(), 5);
+}
+
+TEST_F(Launches, MemoryThatNobodySawIsAskedForOnce) {
+  const uintptr_t base = memory_of(20);
+  unseen = {{base, 2 * kChunk, Device::cuda(3)}, {base + 8 * kChunk, kChunk, Device::cpu(), ownership::Memory::pinned}};
+  std::fill(std::begin(words), std::end(words), memory_of(0));
+  launch(false);
+  asked.clear();
+  words[1] = base + kChunk + 5;
+  words[4] = base + 8 * kChunk + 5;
+  words[5] = base + 12 * kChunk;  // nobody's
+  EXPECT_EQ(launch(false), 1u);
+  EXPECT_EQ(asked.size(),
+            5u);  // the three, and the one again whenever it is looked at exactly: before the code is read and after
+  asked.clear();
+  words[1] = memory_of(0);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(launch(false), 0u);
+  EXPECT_TRUE(asked.empty());
+  // Nobody sees its end either.
+  words[1] = base + 5;
+  unseen.clear();
+  EXPECT_EQ(launch(false), 0u);
+  EXPECT_FALSE(ownership::find(base + 5));
+}
+
+TEST_F(Launches, WhereCudaDoesNotAnswerAnotherLaunchAsks) {
+  const uintptr_t base = memory_of(22);
+  unseen = {{base, kChunk, Device::cuda(3)}};
+  std::fill(std::begin(words), std::end(words), memory_of(0));
+  words[2] = base;
+  cuda_answers = false;
+  EXPECT_EQ(launch(false), 0u);
+  cuda_answers = true;
+  EXPECT_EQ(launch(false), 1u);
+  unseen.clear();
+  ownership::remove(base);
+}
+
+TEST_F(Launches, WhatIsNoAddressIsNotAskedFor) {
+  const uintptr_t values[] = {0, 1, 0xffff'ffff, ~uintptr_t{0}, 0x3f800000'3f800000};
+  asked.clear();
+  for (const uintptr_t value : values) {
+    std::fill(std::begin(words), std::end(words), value);
+    EXPECT_EQ(launch(false), 0u);
+  }
+  EXPECT_TRUE(asked.empty());
+}
+
+TEST_F(Launches, OneLaunchAsksOnlySoMuch) {
+  static const char other = 0;
+  const kernels::Kernel* mine = kernel;
+  kernel = kernels::remember(&other, "many", {{0, 512}});
+  uintptr_t many[64];
+  for (size_t i = 0; i < 64; ++i) many[i] = memory_of(24) + i * kChunk;
+  events::Launch launch;
+  launch.function = &other;
+  launch.kernel = kernel;
+  launch.block = many;
+  launch.block_bytes = sizeof many;
+  asked.clear();
+  for (size_t launches = 1; launches <= 4; ++launches) {
+    launches::check(launch);
+    EXPECT_EQ(asked.size(), launches * 16);
+  }
+  launches::check(launch);
+  EXPECT_EQ(asked.size(), 64u);
+  kernel = mine;
 }
 
 TEST_F(Launches, AnExcusedKernelMayDoAsItLikes) {

@@ -1,0 +1,88 @@
+"""Every way to launch × every way to allocate × every place of a pointer, by a plain C++ program that is linked to the CUDA runtime
+(tests/matrix): every pointer to the other device's memory is found, rightly named, and before the launch; where there is none, nothing."""
+
+import re
+import subprocess
+
+import pytest
+from conftest import BUILD, LIBRARY, TOP, environment, execute
+
+MATRIX = BUILD / "matrix"
+PLACES = {"first": (0, 0), "struct": (1, 8), "list": (2, 8 + 8 * 17)}  # parameter, offset
+COLUMNS = ("launch", "allocation", "place", "injected", "log grew before the original", "result", "originals")
+
+
+def run(mode, folder):
+    """The program's cases and the findings. libdevtrace.so, the shim, the stand-ins: in this order, so that the shim sees each original
+    as it is entered."""
+    libraries = [LIBRARY, BUILD / "matrix-shim.so", *(BUILD / "simulate" / name for name in (BUILD / "simulate/preload.list").read_text().split())]
+    env = environment(
+        "dedupe=0:max_findings=100000:html=0:text=0:native=0", {"LD_PRELOAD": ":".join(map(str, libraries)), "DEVTRACE_SIM_GPUS": "2"}
+    )
+    outcome = execute([MATRIX, mode], folder, env)
+    assert outcome.code == 0 and outcome.out.endswith("done\n"), outcome.out[-500:] + outcome.err[-2000:]
+    cases = [dict(zip(COLUMNS, line.split()[1:])) for line in outcome.out.splitlines() if line.startswith("case ")]
+    for case in cases:
+        case |= {key: int(case[key]) for key in COLUMNS[3:]}
+    return cases, outcome.findings
+
+
+@pytest.fixture(scope="module")
+def listed():
+    return subprocess.run([MATRIX, "list"], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_every_injected_pointer_is_found_and_named_before_the_launch(tmp_path):
+    cases, findings = run("inject", tmp_path)
+    injected = [case for case in cases if case["injected"]]
+    assert len(injected) > 2000 and len({case["launch"] for case in injected}) > 40
+    assert [case for case in cases if case["result"] != 0 or case["originals"] != 1] == []
+    assert [case for case in cases if case["log grew before the original"] != case["injected"]] == []
+    assert len(findings) == len(injected)
+    wrong = []
+    for case, finding in zip(injected, findings):
+        launch = finding["launch"]
+        right = (
+            finding["kind"] == "remote-access" and finding["devices"] == ["cuda:0", "cuda:1"] and finding["current_device"] == "cuda:0"
+            and launch["kernel"] == "touch" and (launch["parameter"], launch["offset"]) == PLACES[case["place"]]
+            and launch["grid"] == [1, 1, 1] and launch["block"] == [1, 1, 1]
+            and launch.get("graph", False) == ("Graph" in case["launch"] or "captured" in case["launch"])
+            and [one["device"] for one in finding["operands"]].count("cuda:1") == 1
+        )
+        if not right:
+            wrong.append((case, finding))
+    assert wrong[:3] == []
+
+
+def test_where_all_is_where_it_belongs_nothing_is_found(tmp_path):
+    cases, findings = run("clean", tmp_path)
+    assert len(cases) > 2000 and [case for case in cases if case["result"] != 0 or case["injected"] or case["originals"] != 1] == []
+    assert findings == [] and [case for case in cases if case["log grew before the original"]] == []
+
+
+def test_every_launch_of_the_table_is_in_the_matrix(listed):
+    rows = set(re.findall(r'^HOOK\("libcu\w+\.so", (\w+)\)$', (TOP / "interpose/hooks.inc").read_text(), re.M))
+    done = {name.split(":")[0] for name in listed}
+    launches = {
+        row for row in rows
+        if re.search(r"^(__)?cu(da)?(Launch)|KernelNode|Graph(Add|Exec|)(Node|ExecNode)(SetParams)?(_v2)?$", row)
+    }
+    # Only CUDA 12's runtime has these, and the matrix is linked to CUDA 13's.
+    assert sorted(launches - done) == ["cudaGraphAddNode_v2", "cudaLaunchCooperativeKernelMultiDevice"]
+    shimmed = set(re.findall(r"^(?:LAUNCH|NODE)\((\w+)\)$", (TOP / "tests/matrix/launches.inc").read_text(), re.M))
+    assert sorted(launches - shimmed) == ["cudaGraphAddNode_v2", "cudaLaunchCooperativeKernelMultiDevice"]
+
+
+# Allocations that the matrix cannot make: another process's or another API's memory, and two functions of before CUDA 4.
+ELSEWHERE = {
+    "cudaIpcOpenMemHandle", "cuIpcOpenMemHandle", "cuIpcOpenMemHandle_v2", "cudaMemPoolImportPointer", "cuMemPoolImportPointer",
+    "cudaExternalMemoryGetMappedBuffer", "cuExternalMemoryGetMappedBuffer", "cuMemAllocHost", "cuMemHostRegister",
+}
+
+
+def test_every_allocation_of_the_table_is_in_the_matrix(listed):
+    rows = set(re.findall(r'^HOOK\("libcu\w+\.so", (\w+)\)$', (TOP / "interpose/hooks.inc").read_text(), re.M))
+    done = {name.split(":")[0] for name in listed}
+    allocations = {row for row in rows if re.search(r"Alloc|Malloc|HostRegister|MemMap$|OpenMem|ImportPointer|MappedBuffer", row)}
+    assert sorted(allocations - done - ELSEWHERE) == []
+    assert sorted(ELSEWHERE - rows) == []

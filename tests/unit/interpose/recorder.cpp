@@ -1,0 +1,56 @@
+#include "tests/unit/interpose/recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tracker/current_thread.h"
+#include "tracker/policy.h"
+
+namespace devtrace::events {
+
+void block_given(const void*, size_t, Device) {}
+void block_taken(const void*) {}
+bool wants_blocks() {
+  return false;
+}
+void allocated(const void*, size_t, Device, ownership::Memory) {}
+void freed(const void*) {}
+void unmapped(const void*, size_t) {}
+void device_reset(int ordinal) {
+  recorder::resets.push_back(ordinal);
+}
+void launched(const Launch&) {}
+bool wants_launches() {
+  return false;
+}
+void copied(const Copy& copy) {
+  recorder::copies.push_back(copy);
+}
+bool wants_copies() {
+  return true;
+}
+void peers_changed(int device, int peer, bool allowed, bool own) {
+  recorder::peers.push_back({device, peer, allowed, own});
+}
+void device_changed(int ordinal) {
+  current_thread::set_device(ordinal);
+  recorder::devices.push_back(ordinal);
+}
+void refused(const Refused&) {}
+
+}  // namespace devtrace::events
+
+int main(int argc, char** argv) {
+  ::setenv("DEVTRACE_SIM_GPUS", "2", 1);
+  ::setenv("DEVTRACE_SIM_PEER", "0-1", 1);
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
+
+namespace devtrace::policy {
+bool may_reach_other_devices(std::string_view) {
+  return false;
+}
+}  // namespace devtrace::policy
