@@ -14,3 +14,8 @@ BENCHMARKS += $(BUILD)/bench/provenance
 $(BUILD)/bench/provenance: $(BUILD)/obj/tests/bench/provenance_bench.o $(TRACKER_OBJS) $(STACKS_OBJS) $(REPORT_OBJS)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) -lbenchmark -lgcc_eh $(STACKS_LIBS) -pthread -ldl -o $@
+
+BENCHMARKS += $(BUILD)/bench/copy
+$(BUILD)/bench/copy: $(BUILD)/obj/tests/bench/copy_bench.o $(TRACKER_OBJS) $(STACKS_OBJS) $(REPORT_OBJS)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) $(filter %.o,$^) -lbenchmark -lgcc_eh $(STACKS_LIBS) -pthread -ldl -o $@
