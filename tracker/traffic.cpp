@@ -67,10 +67,11 @@ std::unordered_map<uint64_t, Written>* written = nullptr;
 
 // Memory that the table of chunks does not know is the host's, unless the caller says that it is a device's: then it is
 // managed, or was there before us.
-Device place_of(const StatedEnd& stated, Device likely) {
+Device place_of(const StatedEnd& stated, const void* address, Device likely) {
   if (likely.known()) return likely;
   if (stated.what == Stated::this_device) return stated.device;
-  return stated.what == Stated::a_device ? Device{} : Device::cpu();
+  if (stated.what == Stated::host) return Device::cpu();
+  return address && stated.what == Stated::nothing ? Device::cpu() : Device{};
 }
 
 // A place looks at the clock at its first copy, and at every so manieth.
@@ -179,8 +180,8 @@ void write(bool at_end) {
 }  // namespace
 
 void count(const events::Copy& copy, const copies::Owners& likely, stacks::OnePythonStack& stack) {
-  const Device to = place_of(copies::stated_destination(copy), likely.to);
-  const Device from = place_of(copies::stated_source(copy), likely.from);
+  const Device to = place_of(copies::stated_destination(copy), copy.to, likely.to);
+  const Device from = place_of(copies::stated_source(copy), copy.from, likely.from);
   if (to == from || !to.known() || !from.known()) return;
   Site site{from, to, false, false, stack.id()};
   site.staged = from.is_cuda() && to.is_cuda() && !peers::allowed(from, to) && !peers::allowed(to, from);

@@ -139,6 +139,16 @@ TEST_F(TrafficOf, NothingThatStaysWhereItIsAndNothingUnknown) {
   EXPECT_TRUE(written(13).empty());
 }
 
+TEST_F(TrafficOf, WhatHasNoAddressIsWhereTheCallerSays) {
+  events::copied({.from = reinterpret_cast<const void*>(memory_of(18)), .bytes = 10, .to_device = 19});
+  copy(0, memory_of(18), 7);                               // an array: of whichever device
+  copy(0, memory_of(18), 7, Direction::device_to_device);  // the same
+  const auto records = written(18);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0]["to"], "cuda:19");
+  EXPECT_EQ(records[0]["bytes"], 10);
+}
+
 TEST_F(TrafficOf, DirectCopiesAreToldFromStagedOnes) {
   const auto move = [](size_t bytes) { copy(memory_of(14), memory_of(15), bytes); };
   for (int allowed = 0; allowed < 2; ++allowed) {
