@@ -21,6 +21,7 @@
 #include "tracker/process_start.h"
 #include "tracker/provenance.h"
 #include "tracker/stacks.h"
+#include "tracker/traffic.h"
 
 namespace {
 
@@ -30,9 +31,11 @@ using namespace devtrace;
 // nothing.
 std::atomic<pid_t> own_pid{0};
 
-// The order of locks: findings, log, ownership, kernels, images, provenance, stacks. Released in the opposite one.
+// The order of locks: findings, traffic, log, ownership, kernels, images, provenance, stacks. Released in the opposite
+// one.
 void before_fork() {
   findings::before_fork();
+  traffic::before_fork();
   log::before_fork();
   ownership::before_fork();
   kernels::before_fork();
@@ -53,6 +56,7 @@ void after_fork(bool child) {
   kernels::after_fork();
   ownership::after_fork();
   log::after_fork(child);
+  traffic::after_fork(child);
   findings::after_fork(child);
 }
 

@@ -31,6 +31,8 @@ std::string text(const Json& process, const Json& finding, bool colour, std::str
 std::string html_head(const Json& process) noexcept;  // the page, and the process record
 std::string html_finding(const Json& process,
                          const Json& finding) noexcept;        // the record, and its text for browsers without scripts
-std::string html_record(std::string_view json_line) noexcept;  // `count`, `traffic`, `end`, a newer `process`
+std::string html_record(std::string_view json_line) noexcept;  // `count`, `end`, a newer `process`
+std::string html_traffic(const Json& process,
+                         const Json& traffic) noexcept;  // `traffic`, with what it costs on the link
 
 }  // namespace devtrace::report

@@ -129,4 +129,25 @@ std::string markdown(const Json& process, const Json& finding) {
   return out;
 }
 
+std::string traffic_markdown(const Json& process, const Traffic& traffic) {
+  if (traffic.empty()) return {};
+  const auto sites = traffic.call_sites(process);
+  const Traffic::Sum all = Traffic::sum(sites);
+  std::string out = fmt::format("### Traffic between devices\n\n{} in {}, at least {}. {}\n\n", size(all.bytes),
+                                copies(all.copies), duration(all.seconds), prose(kTrafficEstimate));
+  out += "| from | to | bytes | copies | at least | link |\n|---|---|---:|---:|---:|---|\n";
+  for (const auto& row : traffic.pairs(process))
+    out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", cell(code(row.from)), cell(code(row.to)), size(row.bytes),
+                       row.copies, duration(row.link.seconds), row.link.name);
+  out += "\n| call site | from | to | bytes | copies | at least |\n|---|---|---|---:|---:|---:|\n";
+  for (size_t index = 0; index < std::min(sites.size(), kShownCallSites); ++index) {
+    const auto& row = sites[index];
+    out +=
+        fmt::format("| {} | {} | {} | {} | {} | {} |\n", cell(code(call_site(*row.record, string(process, "cwd")))),
+                    cell(code(row.from)), cell(code(row.to)), size(row.bytes), row.copies, duration(row.link.seconds));
+  }
+  if (sites.size() > kShownCallSites) out += fmt::format("\nAnd {} more call sites.\n", sites.size() - kShownCallSites);
+  return out;
+}
+
 }  // namespace devtrace::report

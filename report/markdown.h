@@ -4,11 +4,15 @@
 #include <string>
 
 #include "report/in_process.h"
+#include "report/traffic.h"
 
 namespace devtrace::report {
 
 // GitHub-flavoured Markdown, ending in '\n'. Names and code lie in code spans and fences longer than any run of
 // backticks in them.
 std::string markdown(const Json& process, const Json& finding);
+
+// What moved between devices, as two tables; empty when nothing did.
+std::string traffic_markdown(const Json& process, const Traffic& traffic);
 
 }  // namespace devtrace::report

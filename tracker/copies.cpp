@@ -16,7 +16,8 @@ uintptr_t number(const void* address) {
 
 // What the table of chunks can tell. An unowned chunk where a device is stated may be managed or pinned memory, or
 // device memory that nobody saw: only a closer look tells it from the host's.
-bool contradicts(const StatedEnd& stated, Device likely) {
+bool contradicts(const StatedEnd& stated, const void* address, Device likely) {
+  if (!address) return false;  // an array, a variable of the program: CUDA knows where it lies
   switch (stated.what) {
     case Stated::nothing:
       return false;
@@ -57,6 +58,7 @@ Device runs_into(const ownership::Extent& first, uintptr_t address, size_t bytes
 MisplacedCopy::End judged(const StatedEnd& stated, uintptr_t address, size_t bytes) {
   MisplacedCopy::End end;
   end.address = address;
+  if (address == 0) return end;
   if (const auto extent = ownership::find(address)) {
     if (extent->memory != Memory::device) return end;
     end.owner = extent->device;
@@ -85,9 +87,8 @@ MisplacedCopy::End judged(const StatedEnd& stated, uintptr_t address, size_t byt
 }  // namespace
 
 void check(const events::Copy& copy, const Owners& likely) {
-  // An end without an address is an array, or not known.
-  if ((copy.to && contradicts(stated_destination(copy), likely.to)) ||
-      (copy.from && contradicts(stated_source(copy), likely.from)) ||
+  if (contradicts(stated_destination(copy), copy.to, likely.to) ||
+      contradicts(stated_source(copy), copy.from, likely.from) ||
       may_run_over(number(copy.to), copy.bytes, likely.to) || may_run_over(number(copy.from), copy.bytes, likely.from))
     look_closer(copy);
 }

@@ -64,7 +64,7 @@ std::string message(const events::Copy& copy, const Side& to, const Side& from) 
 Json operand(const Side& side, const SourceLine& source) {
   Json operand{{"name", fmt::format("the {}", side.role)}, {"role", side.role}};
   if (side.end.owner.known()) operand["device"] = side.end.owner.name();
-  operand["address"] = fmt::format("{:#x}", side.end.address);
+  if (side.end.address != 0) operand["address"] = fmt::format("{:#x}", side.end.address);
   if (side.end.wrong) operand["odd"] = true;
   add_provenance(operand, side.end.address, "", source);
   return operand;

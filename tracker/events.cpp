@@ -12,6 +12,7 @@
 #include "tracker/peers.h"
 #include "tracker/provenance.h"
 #include "tracker/runtime.h"
+#include "tracker/traffic.h"
 
 namespace devtrace::events {
 namespace {
@@ -96,11 +97,13 @@ bool wants_copies() {
 void copied(const Copy& copy) {
   if (copy.bytes == 0 || current_thread::inside()) return;
   const Options& wanted = options();
+  stacks::OnePythonStack stack;
   if (wanted.copies) {
     const copies::Owners likely{ownership::likely(number(copy.to)), ownership::likely(number(copy.from))};
     copies::check(copy, likely);
+    traffic::count(copy, likely, stack);
   }
-  if (wanted.provenance && copy.to && copy.from) provenance::copied(number(copy.to), number(copy.from));
+  if (wanted.provenance && copy.to && copy.from) provenance::copied(number(copy.to), number(copy.from), stack);
 }
 
 void peers_changed(int device, int peer, bool allowed, bool own) {

@@ -25,6 +25,7 @@
 #include "tracker/say.h"
 #include "tracker/spinlock.h"
 #include "tracker/stacks.h"
+#include "tracker/traffic.h"
 
 namespace devtrace::findings {
 namespace {
@@ -251,6 +252,7 @@ void finish(int exit_code) {
   now.finished = true;
   for (auto& [name, known] : now.by_name)
     if (known.count != known.written) write_count(known);
+  traffic::write_rest();
   Json record{{"record", "end"}, {"time", process_start::now()}, {"findings", count()}};
   if (count() != faults()) record["notes"] = count() - faults();
   record["dropped"] = now.dropped;

@@ -15,3 +15,8 @@ BENCHMARKS += $(TRACKER_BENCHMARKS)
 $(TRACKER_BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(TRACKER_OBJS) $(STACKS_OBJS) $(REPORT_OBJS)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) -lbenchmark -lgcc_eh $(STACKS_LIBS) -pthread -ldl -o $@
+
+BENCHMARKS += $(BUILD)/bench/copy
+$(BUILD)/bench/copy: $(BUILD)/obj/tests/bench/copy_bench.o $(TRACKER_OBJS) $(STACKS_OBJS) $(REPORT_OBJS)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) $(filter %.o,$^) -lbenchmark -lgcc_eh $(STACKS_LIBS) -pthread -ldl -o $@

@@ -41,13 +41,13 @@ void freed_starting_in(uintptr_t begin, uintptr_t end) {
   allocations.take_starting_in(begin, end);
 }
 
-void copied(uintptr_t to, uintptr_t from) {
+void copied(uintptr_t to, uintptr_t from, stacks::OnePythonStack& stack) {
   Block target;
   if (!blocks.starting_at(to, target) || target.moved_from.known()) return;
   Block source;
   bool source_known = blocks.starting_at(from, source);
   if (source_known && source.allocated.device == target.allocated.device) return;
-  if (target.allocated.thread != current_thread::id() || target.allocated.stack != stacks::capture_python()) return;
+  if (target.allocated.thread != current_thread::id() || target.allocated.stack != stack.id()) return;
   if (!source_known) source_known = blocks.around(from, source);  // a slice starts inside its block
   const Device source_device =
       source_known ? source.allocated.device : Device::cpu();  // CUDA memory always comes in known blocks

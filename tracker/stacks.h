@@ -42,6 +42,20 @@ std::string python_status();
 // functions and lines are the same id for the life of the process, also when code was made anew.
 StackId capture_python();
 
+// The same for one event, of which several want to know it: taken when the first asks.
+class OnePythonStack {
+ public:
+  StackId id() {
+    if (!taken_) id_ = capture_python();
+    taken_ = true;
+    return id_;
+  }
+
+ private:
+  StackId id_ = 0;
+  bool taken_ = false;
+};
+
 // Frames of a stack, innermost first; none for 0. Takes no lock but allocates: for findings only, never in a hot hook.
 std::vector<PythonFrame> resolve(StackId id);
 

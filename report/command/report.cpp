@@ -16,6 +16,7 @@
 #include "report/fields.h"
 #include "report/log_reader.h"
 #include "report/markdown.h"
+#include "report/traffic.h"
 
 namespace devtrace::command {
 namespace {
@@ -83,15 +84,22 @@ class Output {
   std::ofstream out_;
 };
 
-// One row a format: how a process, a finding and any other record are written.
+// One row a format: how a process, a finding and any other record are written, and what comes after them all.
 struct Format {
   const char* name;
   std::string (*process)(const Json& process);
   std::string (*finding)(const Json& process, const Json& finding);
-  std::string (*other)(const Json& record);
+  std::string (*other)(const Json& process, const Json& record);
+  std::string (*traffic)(const Json& process, const report::Traffic& traffic);
 };
 
 std::string nothing(const Json&) {
+  return {};
+}
+std::string nothing_else(const Json&, const Json&) {
+  return {};
+}
+std::string no_traffic(const Json&, const report::Traffic&) {
   return {};
 }
 bool to_terminal() {
@@ -102,13 +110,19 @@ bool to_terminal() {
 const Format kFormats[] = {
     {"text", nothing,
      [](const Json& process, const Json& finding) { return report::text(process, finding, to_terminal(), {}) + '\n'; },
-     nothing},
+     nothing_else,
+     [](const Json& process, const report::Traffic& traffic) { return report::traffic_text(process, traffic); }},
     {"html", report::html_head, report::html_finding,
-     [](const Json& record) { return report::html_record(report::json_line(record)); }},
+     [](const Json& process, const Json& record) {
+       return report::string(record, "record") == "traffic" ? report::html_traffic(process, record)
+                                                            : report::html_record(report::json_line(record));
+     },
+     no_traffic},
     {"json", report::json_line, [](const Json&, const Json& finding) { return report::json_line(finding); },
-     report::json_line},
+     [](const Json&, const Json& record) { return report::json_line(record); }, no_traffic},
     {"markdown", nothing,
-     [](const Json& process, const Json& finding) { return report::markdown(process, finding) + '\n'; }, nothing},
+     [](const Json& process, const Json& finding) { return report::markdown(process, finding) + '\n'; }, nothing_else,
+     report::traffic_markdown},
 };
 
 const Format& format_named(const std::string& name) {
@@ -123,6 +137,7 @@ struct Sink {
 // One pass over the log for all outputs. A finding's repetitions come after it, so they are said at the end.
 uint64_t write_log(const fs::path& log, const std::vector<Sink>& sinks, bool& trouble) {
   Json process;
+  report::Traffic traffic;
   uint64_t findings = 0;
   const auto reading = report::read_log(log, [&](Json&& record) {
     const auto kind = std::string(report::string(record, "record"));
@@ -134,10 +149,15 @@ uint64_t write_log(const fs::path& log, const std::vector<Sink>& sinks, bool& tr
       process = std::move(record);
       for (const Sink& sink : sinks) sink.output.write(sink.format.process(process));
     } else {
-      if (kind == "process") process.update(record);
-      for (const Sink& sink : sinks) sink.output.write(sink.format.other(record));
+      if (kind == "process") {
+        process.update(record);
+        traffic.begin_anew();
+      }
+      if (kind == "traffic") traffic.take(record);
+      for (const Sink& sink : sinks) sink.output.write(sink.format.other(process, record));
     }
   });
+  for (const Sink& sink : sinks) sink.output.write(sink.format.traffic(process, traffic));
   for (const std::string& warning : reading.warnings)
     fmt::print(stderr, "devtrace report: {}\n", report::printable(warning));
   trouble |= !reading.warnings.empty();

@@ -6,6 +6,7 @@
 #include "report/characters.h"
 #include "report/in_process.h"
 #include "report/markdown.h"
+#include "report/traffic.h"
 #include "report/wording.h"
 
 #define DEVTRACE_ASSET(name)                                                     \
@@ -65,6 +66,19 @@ std::string html_head(const Json& process) noexcept try {
 
 std::string html_record(std::string_view json_line) noexcept try {
   return element(valid_utf8(json_line));
+} catch (...) {
+  return {};
+}
+
+// What it costs and where, worked out here so that page, text and Markdown say the same.
+std::string html_traffic(const Json& process, const Json& traffic) noexcept try {
+  Json record = traffic;
+  const auto bytes = integer(traffic, "bytes");
+  const Link link = link_for(process, string(traffic, "from"), string(traffic, "to"), flag(traffic, "staged"),
+                             bytes && *bytes > 0 ? static_cast<uint64_t>(*bytes) : 0);
+  record["shown"] = {
+      {"link", link.name}, {"seconds", link.seconds}, {"place", call_site(traffic, string(process, "cwd"))}};
+  return element(json_line(record));
 } catch (...) {
   return {};
 }

@@ -5,7 +5,7 @@
 // A scope of its own: at the top level `name`, `location`, `status` and many more are the window's.
 {
 
-const log = { process: {}, findings: [], traffic: [], end: null, torn: 0 };
+const log = { process: {}, findings: [], traffic: [], sites: new Map(), end: null, torn: 0 };
 
 // ---- records --------------------------------------------------------------------------------------------------------------------------
 
@@ -19,11 +19,28 @@ function readRecords() {
       continue;
     }
     if (!isObject(record)) continue;
-    if (record.record === "process") Object.assign(log.process, record);
+    if (record.record === "process") startProcess(record);
     else if (record.record === "finding") log.findings.push(record);
     else if (record.record === "count") countAgain(record);
-    else if (record.record === "traffic") log.traffic.push(record);
+    else if (record.record === "traffic") moreTraffic(record);
     else if (record.record === "end") log.end = record;
+  }
+}
+
+// A log may go on with another program of the same process, which counts its ids anew.
+function startProcess(record) {
+  Object.assign(log.process, record);
+  log.sites.clear();
+}
+
+// Of a call site's totals the last one holds.
+function moreTraffic(record) {
+  const known = log.sites.get(record.id);
+  if (known === undefined) {
+    log.sites.set(record.id, log.traffic.length);
+    log.traffic.push(record);
+  } else {
+    log.traffic[known] = record;
   }
 }
 
@@ -96,6 +113,12 @@ function role(operand) {
   const owner = string(operand.module_class);
   const root = string(operand.root_class);
   return [string(operand.role), owner && "of " + owner, root && root !== owner && "in " + root].filter(Boolean).join(" ");
+}
+
+function duration(seconds) {
+  if (!Number.isFinite(seconds) || seconds < 0) return "";
+  const [value, unit] = seconds < 1e-3 ? [seconds * 1e6, "µs"] : seconds < 1 ? [seconds * 1e3, "ms"] : [seconds, "s"];
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${unit}`;
 }
 
 function time(seconds) {
@@ -304,13 +327,54 @@ function drawFacts(finding) {
       ["Exit code", log.end && log.end.exit], ["devtrace", string(process.devtrace)]])];
 }
 
+// From what device how much went to which, and the lines that moved it.
+function drawTraffic() {
+  const rows = log.traffic.map((record) => ({
+    record, from: string(record.from), to: string(record.to), bytes: Number(record.bytes) || 0, copies: Number(record.copies) || 0,
+    seconds: Number(object(record.shown).seconds) || 0, link: string(object(record.shown).link), place: string(object(record.shown).place),
+  })).filter((row) => row.from && row.to).sort((a, b) => b.seconds - a.seconds || b.bytes - a.bytes);
+  if (!rows.length) return [];
+  const sum = (some) => some.reduce((all, row) => ({ bytes: all.bytes + row.bytes, copies: all.copies + row.copies, seconds: all.seconds + row.seconds }), { bytes: 0, copies: 0, seconds: 0 });
+  const index = (name) => (name === "cpu" ? -1 : Number(/\d+$/.exec(name)) || 0);
+  const names = [...new Set(rows.flatMap((row) => [row.from, row.to]))].sort((a, b) => index(a) - index(b)).slice(0, 17);
+  const pairs = new Map(names.flatMap((from) => names.map((to) => [from + ">" + to, rows.filter((row) => row.from === from && row.to === to)])));
+  const most = Math.max(...[...pairs.values()].map((some) => sum(some).bytes));
+  const head = (name) => [make("span", { className: "dot", style: hue(name) }), name];
+  const cell = (from, to) => {
+    const some = pairs.get(from + ">" + to);
+    if (!some.length) return make("td", { className: "quiet" }, from === to ? "" : "–");
+    const all = sum(some);
+    const links = [...new Set(some.map((row) => row.link).filter(Boolean))].join("; ");
+    return make("td", { title: printable(links) }, make("b", null, bytes(all.bytes)), make("small", null, `${all.copies} ${all.copies === 1 ? "copy" : "copies"}, ≥ ${duration(all.seconds)}`),
+      make("span", { className: "meter", style: `width: ${Math.max(2, Math.round(100 * all.bytes / most))}%`, "aria-hidden": "true" }));
+  };
+  const all = sum(rows);
+  const shownRows = rows.slice(0, 20);
+  return [make("h2", null, "Traffic between devices"),
+    make("p", null, `${bytes(all.bytes)} in ${all.copies} ${all.copies === 1 ? "copy" : "copies"}, at least ${duration(all.seconds)}. `,
+      make("span", { className: "quiet" }, "The times are estimates: the bytes at the full rate of the link that the devices' names suggest, so it takes no less.")),
+    make("div", { className: "scroll" }, make("table", { className: "matrix" },
+      make("thead", null, make("tr", null, make("th", { scope: "col" }, "from \\ to"), names.map((name) => make("th", { scope: "col" }, head(name))))),
+      make("tbody", null, names.map((from) => make("tr", null, make("th", { scope: "row" }, head(from)), names.map((to) => cell(from, to))))))),
+    make("div", { className: "scroll" }, make("table", { className: "sites" },
+      make("thead", null, make("tr", null, ["Call site", "From", "To", "Bytes", "Copies", "At least", "Link"].map((text) => make("th", { scope: "col" }, text)))),
+      make("tbody", null, shownRows.map((row) => {
+        const frame = userFrame(row.record.python);
+        return make("tr", null,
+          make("th", { scope: "row" }, code(shortened(row.place, 200)), frame && string(frame.source) && make("pre", { className: "quiet" }, shortened(dedented(frame.source), 300))),
+          make("td", null, head(row.from)), make("td", null, head(row.to)), make("td", null, bytes(row.bytes)), make("td", null, String(row.copies)),
+          make("td", null, duration(row.seconds)), make("td", null, row.link));
+      })))),
+    rows.length > shownRows.length && make("p", { className: "quiet" }, `And ${rows.length - shownRows.length} more call sites.`)].filter(Boolean);
+}
+
 function drawFinding(finding) {
   const main = document.getElementById("finding");
   if (!finding) {
-    main.replaceChildren(make("h1", null, "No findings"), make("p", null, "No operation mixed devices while devtrace watched."), ...drawFacts({}).slice(2));
+    main.replaceChildren(make("h1", null, "No findings"), make("p", null, "No operation mixed devices while devtrace watched."), ...drawTraffic(), ...drawFacts({}).slice(2));
     return;
   }
-  main.replaceChildren(make("h1", null, shortened(headline(finding), 180)), drawAnswer(finding), ...drawOperands(finding), ...drawStacks(finding).filter(Boolean), ...drawFacts(finding));
+  main.replaceChildren(make("h1", null, shortened(headline(finding), 180)), drawAnswer(finding), ...drawOperands(finding), ...drawStacks(finding).filter(Boolean), ...drawTraffic(), ...drawFacts(finding));
 }
 
 // ---- the list, and which finding is shown -----------------------------------------------------------------------------------------------

@@ -46,6 +46,16 @@ TEST(Text, ObeysNothingThatAProgramPutsIntoNames) {
   EXPECT_LE(report.size(), 8000u) << "a name of 28,000 characters";
 }
 
+TEST(Text, ANoteIsCalledOne) {
+  auto it = test::sample("private_gpt.jsonl");
+  EXPECT_THAT(text(it.process, it.finding, false, ""), Not(HasSubstr("(note)")));
+  it.finding["severity"] = "note";
+  const std::string report = text(it.process, it.finding, false, "");
+  EXPECT_THAT(report, HasSubstr("devtrace: refused-op (note): "));
+  EXPECT_THAT(report, HasSubstr("SUMMARY: devtrace: refused-op (note) "));
+  EXPECT_THAT(markdown(it.process, it.finding), HasSubstr("*A note, not a fault.*"));
+}
+
 TEST(Text, SaysWhatIsNotKnown) {
   const std::string report =
       text(Json::object(), Json({{"record", "finding"}, {"kind", "refused-op"}, {"message", "Expected all tensors"}}),

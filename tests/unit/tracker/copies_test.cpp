@@ -150,6 +150,16 @@ TEST_F(Copies, EveryWrongDeviceIsFound) {
   EXPECT_FALSE(copy_peer(1, memory_of(1), 0, kHost).is_null()) << "host memory is no peer's";
 }
 
+// Arrays and variables of the program have no address that the caller knows.
+TEST_F(Copies, AnEndWithoutAnAddressIsNowhere) {
+  for (auto direction : {Direction::unstated, Direction::host_to_host, Direction::host_to_device,
+                         Direction::device_to_host, Direction::device_to_device})
+    EXPECT_TRUE(copy(direction, 0, 0).is_null());
+  EXPECT_TRUE(copy_peer(1, 0, 0, 0).is_null());
+  EXPECT_TRUE(copy(Direction::host_to_device, 0, kHost).is_null());
+  EXPECT_FALSE(copy(Direction::host_to_device, 0, memory_of(1)).is_null()) << "the other end has one";
+}
+
 TEST_F(Copies, MemoryThatIsGoneIsNobodys) {
   const uintptr_t gone = kBase + 64 * kChunk;
   ownership::add({gone, kChunk, Device::cuda(2)});

@@ -1,0 +1,132 @@
+#include "report/traffic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "report/characters.h"
+#include "report/wording.h"
+
+namespace devtrace::report {
+namespace {
+
+uint64_t count_of(const Json& record, const char* key) {
+  const auto value = integer(record, key);
+  return value && *value > 0 ? static_cast<uint64_t>(*value) : 0;
+}
+
+Traffic::Row row_of(const Json& process, const Json& record) {
+  Traffic::Row row{std::string(string(record, "from")),
+                   std::string(string(record, "to")),
+                   count_of(record, "bytes"),
+                   count_of(record, "copies"),
+                   {},
+                   &record};
+  row.link = link_for(process, row.from, row.to, flag(record, "staged"), row.bytes);
+  return row;
+}
+
+void longest_first(std::vector<Traffic::Row>& rows) {
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.link.seconds > b.link.seconds; });
+}
+
+}  // namespace
+
+void Traffic::take(const Json& record) {
+  if (!record.is_object()) return;
+  const auto id = integer(record, "id");
+  if (id) {
+    const auto [known, fresh] = by_id_.try_emplace(*id, records_.size());
+    if (!fresh) {
+      records_[known->second] = record;
+      return;
+    }
+  }
+  records_.push_back(record);
+}
+
+std::vector<Traffic::Row> Traffic::call_sites(const Json& process) const {
+  std::vector<Row> rows;
+  for (const Json& record : records_) rows.push_back(row_of(process, record));
+  longest_first(rows);
+  return rows;
+}
+
+std::vector<Traffic::Row> Traffic::pairs(const Json& process) const {
+  std::map<std::tuple<std::string, std::string, std::string>, Row> sums;
+  for (const Row& row : call_sites(process)) {
+    Row& pair = sums[{row.from, row.to, row.link.name}];
+    pair.from = row.from;
+    pair.to = row.to;
+    pair.bytes += row.bytes;
+    pair.copies += row.copies;
+    pair.link.seconds += row.link.seconds;
+    pair.link.name = row.link.name;
+  }
+  std::vector<Row> rows;
+  for (const auto& [key, row] : sums) rows.push_back(row);
+  longest_first(rows);
+  return rows;
+}
+
+std::string call_site(const Json& traffic, std::string_view cwd) {
+  if (flag(traffic, "other")) return "other call sites";
+  if (const Json& frame = user_frame(array(traffic, "python")); !frame.empty()) return place(frame, cwd);
+  if (const Json& native = array(traffic, "native"); !native.empty()) {
+    const Json& frame = native.front();
+    const std::string function(string(frame, "function"));
+    const std::string module(string(frame, "module").substr(string(frame, "module").rfind('/') + 1));
+    const auto line = integer(frame, "line");
+    const std::string where = string(frame, "file").empty() ? module + "+" + std::string(string(frame, "offset"))
+                              : line                        ? fmt::format("{}:{}", string(frame, "file"), *line)
+                                                            : std::string(string(frame, "file"));
+    return function.empty() ? where : fmt::format("{} ({})", function, where);
+  }
+  return "an unknown place";
+}
+
+std::string duration(double seconds) {
+  if (seconds < 0.001) return fmt::format("{:.{}f} µs", seconds * 1e6, seconds < 1e-5 ? 1 : 0);
+  if (seconds < 1) return fmt::format("{:.{}f} ms", seconds * 1e3, seconds < 0.01 ? 1 : 0);
+  return fmt::format("{:.{}f} s", seconds, seconds < 10 ? 1 : 0);
+}
+
+Traffic::Sum Traffic::sum(const std::vector<Row>& rows) {
+  Sum all;
+  for (const Row& row : rows) {
+    all.bytes += row.bytes;
+    all.copies += row.copies;
+    all.seconds += row.link.seconds;
+  }
+  return all;
+}
+
+std::string copies(uint64_t count) {
+  return fmt::format("{} {}", count, count == 1 ? "copy" : "copies");
+}
+
+std::string size(uint64_t count) {
+  return bytes(static_cast<int64_t>(std::min<uint64_t>(count, INT64_MAX)));
+}
+
+std::string traffic_text(const Json& process, const Traffic& traffic) {
+  if (traffic.empty()) return {};
+  const auto sites = traffic.call_sites(process);
+  const Traffic::Sum all = Traffic::sum(sites);
+  std::string out = fmt::format("Traffic between devices: {} in {}, at least {}\n", size(all.bytes), copies(all.copies),
+                                duration(all.seconds));
+  const auto line = [&](const Traffic::Row& row, std::string_view rest) {
+    out += fmt::format("  {:<16}  {:>8}  {:>12}  {:>8}  {}\n", shortened(printable(row.from + " to " + row.to), 40),
+                       size(row.bytes), copies(row.copies), duration(row.link.seconds), rest);
+  };
+  for (const auto& row : traffic.pairs(process)) line(row, row.link.name);
+  out += fmt::format("  by call site{}:\n", sites.size() > kShownCallSites ? ", the longest" : "");
+  for (size_t index = 0; index < std::min(sites.size(), kShownCallSites); ++index)
+    line(sites[index], shortened(printable(call_site(*sites[index].record, string(process, "cwd"))), 100));
+  if (sites.size() > kShownCallSites) out += fmt::format("  and {} more call sites\n", sites.size() - kShownCallSites);
+  return out + fmt::format("  {}\n", kTrafficEstimate);
+}
+
+}  // namespace devtrace::report

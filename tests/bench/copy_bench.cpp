@@ -1,0 +1,112 @@
+// What a copy costs the thread that makes it: events::copied against a function that does nothing, called alike. With
+// Python, the copy is told from below so many Python frames of an interpreter started here (the first libpython found).
+#include <benchmark/benchmark.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "tests/unit/tracker/stacks_embedded_python.h"
+#include "tracker/events.h"
+#include "tracker/ownership.h"
+#include "tracker/provenance.h"
+
+namespace {
+
+using devtrace::Device;
+namespace events = devtrace::events;
+using events::Copy;
+using events::Direction;
+
+constexpr uintptr_t kBase = 0x7000'0000'0000;
+constexpr uintptr_t kOther = 0x7100'0000'0000;
+constexpr uintptr_t kHost = 0x5500'0000'0000;
+constexpr size_t kBytes = 64 << 20;
+
+const void* at(uintptr_t address) {
+  return reinterpret_cast<const void*>(address);
+}
+
+// As a hook hands it over.
+Copy copy_of(uintptr_t to, uintptr_t from, Direction direction) {
+  return {.to = at(to), .from = at(from), .bytes = 4096, .direction = direction, .function = "cudaMemcpyAsync"};
+}
+
+void prepare() {
+  static const bool once = [] {
+    devtrace::ownership::add({kBase, kBytes, Device::cuda(0)});
+    devtrace::ownership::add({kOther, kBytes, Device::cuda(1)});
+    devtrace::provenance::given(kBase, kBytes, Device::cuda(0));
+    devtrace::provenance::given(kOther, kBytes, Device::cuda(1));
+    devtrace::provenance::given(kHost, kBytes, Device::cpu());
+    return true;
+  }();
+  (void)once;
+}
+
+[[gnu::noinline]] void nothing(const Copy& copy) {
+  asm volatile("" : : "r"(&copy) : "memory");
+}
+
+void told(benchmark::State& state, void (*tell)(const Copy&), uintptr_t to, uintptr_t from, Direction direction) {
+  for (auto _ : state) {
+    Copy copy = copy_of(to + 64, from + 64, direction);
+    benchmark::DoNotOptimize(copy);
+    tell(copy);
+  }
+}
+
+void Empty(benchmark::State& state) {
+  told(state, nothing, kBase, kHost, Direction::host_to_device);
+}
+BENCHMARK(Empty);
+
+void WithinOneDevice(benchmark::State& state) {
+  prepare();
+  told(state, events::copied, kBase, kBase + 4096, Direction::device_to_device);
+}
+BENCHMARK(WithinOneDevice);
+
+void FromTheHost(benchmark::State& state) {
+  prepare();
+  told(state, events::copied, kBase, kHost, Direction::host_to_device);
+}
+BENCHMARK(FromTheHost);
+BENCHMARK(FromTheHost)->Threads(2)->UseRealTime();
+
+void BetweenDevices(benchmark::State& state) {
+  prepare();
+  told(state, events::copied, kBase, kOther, Direction::device_to_device);
+}
+BENCHMARK(BetweenDevices);
+
+void (*in_python)() = nullptr;
+benchmark::State* running = nullptr;
+
+const devtrace::testing::EmbeddedPython* python() {
+  static const devtrace::testing::EmbeddedPython* started = []() -> const devtrace::testing::EmbeddedPython* {
+    const auto paths = devtrace::testing::libpythons();
+    if (paths.empty()) return nullptr;
+    auto* found = new devtrace::testing::EmbeddedPython(paths.front());
+    found->start("take", [] { in_python(); });
+    in_python = [] { devtrace::stacks::capture_python(); };
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // until a Python is looked for again
+    found->run("def below(n):\n  if n > 1: below(n - 1)\n  else: take()\nbelow(2)\nfor i in range(1000): len('')");
+    return found;
+  }();
+  return started;
+}
+
+// The stack was seen before, as that of every copy but a call site's first.
+void BetweenDevicesWithPython(benchmark::State& state) {
+  if (python() == nullptr) return state.SkipWithError("no libpython");
+  prepare();
+  running = &state;
+  in_python = [] { told(*running, events::copied, kBase, kOther, Direction::device_to_device); };
+  python()->run(("below(" + std::to_string(state.range(0) - 1) + ")").c_str());
+}
+BENCHMARK(BetweenDevicesWithPython)->Arg(2)->Arg(20);
+
+}  // namespace
+
+BENCHMARK_MAIN();

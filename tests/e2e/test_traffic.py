@@ -1,0 +1,195 @@
+"""The ledger of what moves between devices: it says what was really moved, by whom, also of a process that is killed."""
+
+import json
+import re
+import signal
+import subprocess
+import textwrap
+
+import pytest
+from conftest import BUILD, DEVTRACE, LIBRARY, environment, execute, line_of
+
+MIB = 1 << 20
+
+
+def traffic(outcome):
+    """The last record of each call site."""
+    return list({record["id"]: record for record in outcome.records if record["record"] == "traffic"}.values())
+
+
+def by_line(outcome, **where):
+    """(from, to): (bytes, copies), by the text of the innermost line of the program."""
+    lines = (outcome.folder / "program.py").read_text().splitlines()
+    found = {}
+    for record in traffic(outcome):
+        line = next(frame["line"] for frame in record["python"] if frame["file"].endswith("program.py"))
+        tag = re.search(r"# (\w+)$", lines[line - 1])
+        key = (tag.group(1) if tag else lines[line - 1].strip(), record["from"], record["to"])
+        bytes_, copies = found.get(key, (0, 0))
+        found[key] = (bytes_ + record["bytes"], copies + record["copies"])
+    return found
+
+
+def test_says_what_was_moved(rehearse):
+    outcome = rehearse("""
+        import torch
+        a = torch.ones(1024, 1024)
+        b = a.to("cuda:0")  # UP
+        for _ in range(7):
+            c = b.to("cuda:1")  # ACROSS
+        d = c.cpu()  # DOWN
+        pinned = torch.ones(1000, 250).pin_memory()
+        for _ in range(3):
+            e = pinned.to("cuda:1", non_blocking=True)  # ASYNC
+        f = torch.empty(1000, 250, pin_memory=True)
+        f.copy_(e, non_blocking=True)  # BACK
+        torch.cuda.synchronize()
+        g = b.clone(); b.copy_(g)  # STAYS
+        print(e.sum().item())  # ITEM
+        model = torch.nn.Linear(100, 10)
+        model.to("cuda:1")  # MODEL
+        model.cpu()  # OFFLOAD
+    """)
+    assert outcome.code == 0 and outcome.findings == [], outcome.err
+    assert by_line(outcome) == {
+        ("UP", "cpu", "cuda:0"): (4 * MIB, 1),
+        ("ACROSS", "cuda:0", "cuda:1"): (7 * 4 * MIB, 7),
+        ("DOWN", "cuda:1", "cpu"): (4 * MIB, 1),
+        ("ASYNC", "cpu", "cuda:1"): (3 * 1000000, 3),
+        ("BACK", "cuda:1", "cpu"): (1000000, 1),
+        ("ITEM", "cuda:1", "cpu"): (4, 1),
+        ("MODEL", "cpu", "cuda:1"): (1010 * 4, 2),
+        ("OFFLOAD", "cuda:1", "cpu"): (1010 * 4, 2),
+    }
+    assert all("staged" in record for record in traffic(outcome) if "cpu" not in (record["from"], record["to"]))
+    assert outcome.records[-1]["record"] == "end"
+
+
+def test_says_it_in_every_report(rehearse):
+    outcome = rehearse("""
+        import torch
+        a = torch.ones(1024, 1024, device="cuda:0")
+        def step():
+            return a.to("cuda:1")
+        step(), step()
+    """)
+    report = {
+        name: subprocess.run([DEVTRACE, "report", "--format", name, outcome.logs[0]], capture_output=True, text=True, check=True).stdout
+        for name in ("text", "markdown", "json")
+    }
+    assert re.search(r"^Traffic between devices: 8.0 MiB in 2 copies, at least \d", report["text"])
+    assert re.search(r"^  cuda:0 to cuda:1 +8.0 MiB +2 copies +\S+ .s  step \(program.py:5\)$", report["text"], re.MULTILINE)
+    assert "| `step (program.py:5)` | `cuda:0` | `cuda:1` | 8.0 MiB | 2 |" in report["markdown"]
+    assert [json.loads(line)["record"] for line in report["json"].splitlines()] == ["process", "traffic", "end"]
+
+
+def test_what_a_killed_process_has_moved_is_known(rehearse):
+    outcome = rehearse(
+        """
+        import os, time, torch
+        a = torch.ones(1000, device="cuda:0")
+        deadline = time.time() + 20
+        def written():
+            return '"traffic"' in open(f"devtrace-{os.getpid()}.jsonl").read()
+        count = 0
+        while not written() and time.time() < deadline:
+            a.cpu()  # DOWN
+            count += 1
+            time.sleep(0.02)
+        print(count, flush=True)
+        os.kill(os.getpid(), 9)
+        """,
+        options="traffic_interval=1",
+    )
+    assert outcome.code == 128 + signal.SIGKILL
+    assert [record["record"] for record in outcome.records][-1] == "traffic"
+    ((key, (bytes_, copies)),) = by_line(outcome).items()
+    assert key == ("DOWN", "cuda:0", "cpu")
+    assert copies == int(outcome.out) and bytes_ == copies * 4000, "all of it, but for what came after"
+
+
+def test_what_grows_slowly_is_not_written_every_second(rehearse):
+    outcome = rehearse(
+        """
+        import time, torch
+        a = torch.ones(1000, device="cuda:0")
+        end = time.time() + 4.5
+        while time.time() < end:
+            for _ in range(16):
+                a.cpu()  # DOWN
+            time.sleep(0.001)
+        """,
+        options="traffic_interval=1",
+    )
+    records = [record["bytes"] for record in outcome.records if record["record"] == "traffic"]
+    assert 2 <= len(records) <= 6 and records == sorted(records)
+    assert all(later > 1.25 * earlier for earlier, later in zip(records, records[1:-1]))
+
+
+def test_a_fork_counts_its_own(rehearse):
+    outcome = rehearse("""
+        import os, torch
+        a = torch.ones(1000)
+        b = a.to("cuda:0")  # UP
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+        b.cpu()  # DOWN
+    """)
+    assert set(by_line(outcome)) == {("UP", "cpu", "cuda:0"), ("DOWN", "cuda:0", "cpu")}
+    assert len(outcome.logs) == 1
+
+
+def test_threads_add_up(rehearse):
+    outcome = rehearse("""
+        import threading, torch
+        a = torch.ones(1000, device="cuda:0")
+        def work():
+            for _ in range(50):
+                a.to("cuda:1")  # ACROSS
+        threads = [threading.Thread(target=work) for _ in range(12)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    """)
+    assert by_line(outcome) == {("ACROSS", "cuda:0", "cuda:1"): (12 * 50 * 4000, 12 * 50)}
+
+
+def test_can_be_switched_off(rehearse):
+    outcome = rehearse('import torch\ntorch.ones(10).to("cuda:0")', options="copies=0")
+    assert traffic(outcome) == [] and outcome.code == 0
+
+
+def test_a_program_without_python_is_known_by_its_native_caller(tmp_path):
+    (tmp_path / "program.c").write_text(
+        textwrap.dedent("""
+        #include <stdlib.h>
+        int cudaMalloc(void**, size_t);
+        int cudaMemcpy(void*, const void*, size_t, int);
+        __attribute__((noinline)) void move_up(void* to, void* from) {
+          for (int i = 0; i < 5; ++i) cudaMemcpy(to, from, 4096, 1);
+        }
+        int main() {
+          void *device = 0, *host = calloc(1, 4096);
+          cudaMalloc(&device, 4096);
+          move_up(device, host);
+          return cudaMemcpy(host, device, 4096, 2);
+        }
+        """)
+    )
+    cudart = next((BUILD / "simulate").glob("libcudart.so.13"))
+    command = ["cc", "-g", "-rdynamic", "-o", tmp_path / "program", tmp_path / "program.c", cudart, "-Wl,--allow-shlib-undefined"]
+    subprocess.run(command, check=True)
+    outcome = execute([DEVTRACE, "rehearse", "--gpus", 2, "--", tmp_path / "program"], tmp_path, environment(None))
+    assert outcome.code == 0, outcome.err
+    records = traffic(outcome)
+    assert {(record["native"][0]["function"], record["from"], record["to"], record["copies"]) for record in records} == {
+        ("move_up", "cpu", "cuda:0", 5),
+        ("main", "cuda:0", "cpu", 1),
+    }
+    assert all(record["native"][0]["module"].endswith("/program") and record["native"][0]["line"] for record in records)
+
+
+def test_a_process_that_copies_nothing_between_devices_says_nothing(rehearse):
+    outcome = rehearse('import torch\na = torch.zeros(100, device="cuda:0")\nb = a.clone()\nb.copy_(a)\ntorch.cuda.synchronize()')
+    assert [record["record"] for record in outcome.records] == ["process", "end"]

@@ -1,0 +1,219 @@
+#include "tracker/traffic.h"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "tracker/current_thread.h"
+#include "tracker/ledger.h"
+#include "tracker/log.h"
+#include "tracker/options.h"
+#include "tracker/own_code.h"
+#include "tracker/peers.h"
+#include "tracker/record_parts.h"
+#include "tracker/spinlock.h"
+#include "tracker/stacks.h"
+
+namespace devtrace::traffic {
+namespace {
+
+using copies::Stated;
+using copies::StatedEnd;
+using record_parts::Json;
+
+// Who copied, and between which devices, in the 64 bits of a ledger's key. `place` is the id of the Python stack, or,
+// where there is none, the native address that called CUDA; 0: all places for which the ledger had no room.
+struct Site {
+  Device from, to;
+  bool staged;  // between devices of which neither was allowed to reach the other
+  bool native;
+  uint64_t place;
+
+  static uint64_t device_bits(Device device) { return static_cast<uint64_t>(device.index + 1) & 0x7F; }
+  static Device device_of(uint64_t bits) { return {static_cast<int8_t>(static_cast<int>(bits & 0x7F) - 1)}; }
+
+  uint64_t packed() const {
+    return place << 16 | uint64_t{native} << 15 | uint64_t{staged} << 14 | device_bits(to) << 7 | device_bits(from);
+  }
+  static Site of(uint64_t key) {
+    return {device_of(key), device_of(key >> 7), (key >> 14 & 1) != 0, (key >> 15 & 1) != 0, key >> 16};
+  }
+  Site without_place() const { return {from, to, staged, false, 0}; }
+};
+
+constinit Ledger ledger;
+constinit std::atomic<bool> any{false};
+constexpr unsigned kNoShard = ~0u;
+thread_local constinit unsigned shard = kNoShard;
+
+struct Total {
+  uint64_t bytes = 0;
+  uint64_t copies = 0;
+};
+
+// What the log knows already. Under the lock; leaked: hooks run after static destructors.
+struct Written {
+  int id = 0;
+  uint64_t bytes = 0;
+};
+SpinLock lock;
+std::unordered_map<uint64_t, Written>* written = nullptr;
+
+// Memory that the table of chunks does not know is the host's, unless the caller says that it is a device's: then it is
+// managed, or was there before us.
+Device place_of(const StatedEnd& stated, const void* address, Device likely) {
+  if (likely.known()) return likely;
+  if (stated.what == Stated::this_device) return stated.device;
+  if (stated.what == Stated::host) return Device::cpu();
+  return address && stated.what == Stated::nothing ? Device::cpu() : Device{};
+}
+
+// A place looks at the clock at its first copy, and at every so manieth.
+constexpr uint64_t kClockEvery = 16;
+
+// To the kernel's tick.
+int64_t seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return time.tv_sec;
+}
+
+// True for one thread each time the interval has passed.
+constinit std::atomic<int64_t> next_write{0};
+bool due() {
+  const int interval = options().traffic_interval;
+  if (interval == 0) return false;
+  const int64_t now = seconds();
+  int64_t next = next_write.load(std::memory_order_relaxed);
+  if (now < next) return false;
+  return next_write.compare_exchange_strong(next, now + interval, std::memory_order_relaxed) && next != 0;
+}
+
+std::vector<std::pair<uint64_t, Total>> totals() {
+  std::unordered_map<uint64_t, Total> sums;
+  ledger.for_each([&](uint64_t key, uint64_t bytes, uint64_t copies) {
+    Total& sum = sums[key];
+    sum.bytes += bytes;
+    sum.copies += copies;
+  });
+  std::vector<std::pair<uint64_t, Total>> list(sums.begin(), sums.end());
+  std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  return list;
+}
+
+// Names of all native places at once: each look-up alone would read the same symbol tables again.
+std::unordered_map<uint64_t, stacks::NativeFrame> native_names(const std::vector<std::pair<uint64_t, Total>>& list) {
+  std::vector<void*> addresses;
+  for (const auto& [key, total] : list)
+    if (const Site site = Site::of(key); site.native) addresses.push_back(reinterpret_cast<void*>(site.place));
+  std::unordered_map<uint64_t, stacks::NativeFrame> names;
+  if (addresses.empty() || !options().native) return names;
+  const auto frames = stacks::symbolize(addresses.data(), addresses.size(), true);
+  for (size_t i = 0; i < std::min(frames.size(), addresses.size()); ++i)
+    names.emplace(reinterpret_cast<uint64_t>(addresses[i]), frames[i]);
+  return names;
+}
+
+Json record_of(const Site& site, const Total& total, int id, const record_parts::SourceLine& source,
+               const std::unordered_map<uint64_t, stacks::NativeFrame>& names) {
+  Json record{{"record", "traffic"},      {"id", id},
+              {"from", site.from.name()}, {"to", site.to.name()},
+              {"bytes", total.bytes},     {"copies", total.copies}};
+  if (site.from.is_cuda() && site.to.is_cuda()) record["staged"] = site.staged;
+  if (site.place == 0) {
+    record["other"] = true;
+  } else if (site.native) {
+    if (const auto name = names.find(site.place); name != names.end())
+      record["native"] = record_parts::native_json({name->second});
+  } else {
+    record["python"] = record_parts::python_json(stacks::resolve(static_cast<stacks::StackId>(site.place)), "", source);
+  }
+  return record;
+}
+
+// A log that is written to every minute for a month must stay small: a site comes again once it has grown by a quarter,
+// and at the end.
+bool has_grown(const Total& total, const Written& known, bool at_end) {
+  return at_end ? total.bytes != known.bytes : total.bytes - known.bytes > known.bytes / 4;
+}
+
+// The process's log, and its page, are written by one thread at a time: what a site's last record says is the most.
+void write(bool at_end) {
+  if (!any.load(std::memory_order_relaxed) || !log::is_open()) return;
+  if (!written) written = new std::unordered_map<uint64_t, Written>;
+  auto list = totals();
+  std::erase_if(list, [&](const auto& entry) {
+    const auto known = written->find(entry.first);
+    return known != written->end() && !has_grown(entry.second, known->second, at_end) && !(at_end && log::has_html());
+  });
+  const record_parts::SourceLine source = record_parts::source_from_disk();
+  const auto names = native_names(list);
+  for (const auto& [key, total] : list) {
+    const auto [entry, fresh] = written->try_emplace(key, Written{static_cast<int>(written->size()) + 1, 0});
+    const Json record = record_of(Site::of(key), total, entry->second.id, source, names);
+    if (entry->second.bytes != total.bytes) log::write(record);
+    if (log::has_html()) log::write_html(report::html_traffic(log::process(), record));
+    entry->second.bytes = total.bytes;
+  }
+}
+
+// A copy's hook is a place where a finding may be written, so this may be, too. It happens once a minute.
+[[gnu::noinline]] void write_what_has_grown() noexcept {
+  const current_thread::Inside inside;
+  const int saved = errno;
+  if (lock.try_lock()) {
+    const std::lock_guard hold(lock, std::adopt_lock);
+    try {
+      write(false);
+    } catch (...) {  // out of memory: it is written later
+    }
+  }
+  errno = saved;
+}
+
+}  // namespace
+
+void count(const events::Copy& copy, const copies::Owners& likely, stacks::OnePythonStack& stack) {
+  const Device to = place_of(copies::stated_destination(copy), copy.to, likely.to);
+  const Device from = place_of(copies::stated_source(copy), copy.from, likely.from);
+  if (to == from || !to.known() || !from.known()) return;
+  Site site{from, to, false, false, stack.id()};
+  site.staged = from.is_cuda() && to.is_cuda() && !peers::allowed(from, to) && !peers::allowed(to, from);
+  if (site.place == 0) {
+    site.place = own_code::caller();
+    site.native = site.place != 0;
+  }
+  if (shard == kNoShard) shard = ledger.shard_for_new_thread();
+  if (!any.load(std::memory_order_relaxed)) any.store(true, std::memory_order_relaxed);
+  uint64_t before = ledger.add(shard, site.packed(), copy.bytes);
+  if (before == Ledger::kFull) before = ledger.add(shard, site.without_place().packed(), copy.bytes);
+  // Even a clock's tick costs as much as half a stack.
+  if (before % kClockEvery == 0 && due()) write_what_has_grown();
+}
+
+void write_rest() {
+  const std::lock_guard hold(lock);
+  write(true);
+}
+
+void before_fork() {
+  lock.lock();
+}
+
+void after_fork(bool child) {
+  if (child && any.load(std::memory_order_relaxed)) {
+    ledger.clear();  // the parent's copies are the parent's
+    written = nullptr;
+    next_write.store(0, std::memory_order_relaxed);
+    any.store(false, std::memory_order_relaxed);
+  }
+  lock.unlock();
+}
+
+}  // namespace devtrace::traffic

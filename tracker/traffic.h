@@ -1,0 +1,21 @@
+// What moves between devices, and from the host to them and back: bytes and copies by call site.
+#pragma once
+
+#include "tracker/copies.h"
+#include "tracker/stacks.h"
+
+namespace devtrace::traffic {
+
+// Hot: no malloc, no lock. A copy within one device is no traffic, nor is one of which an end is not known. When
+// `traffic_interval` seconds have passed, one of the copies writes what has grown since: it may be as slow as a
+// finding.
+void count(const events::Copy& copy, const copies::Owners& likely, stacks::OnePythonStack& stack);
+
+// The log's `traffic` records (docs/log.md) of what has moved since they were written last; `all` of it goes to the
+// HTML report, if there is one. Does not begin a log.
+void write_rest();
+
+void before_fork();
+void after_fork(bool child);
+
+}  // namespace devtrace::traffic
