@@ -86,11 +86,14 @@ bool look_exactly(MisplacedLaunch& misplaced) {
 
 void check(const events::Launch& launch) {
   if (!launch.kernel || launch.kernel->excused) return;
-  const Device here = current_device();
+  const ownership::Table table;
+  if (!table) return;
+  ownership::Owners owners = 0;
   for (const Run& run : launch.kernel->words().runs) {
     const Place place = place_of(launch, run);
-    if (ownership::any_elsewhere(place.start, place.words, here)) return look_closer(launch);
+    owners |= place.words == 1 ? table.owner(place.start) : table.owners(place.start, place.words);
   }
+  if (ownership::Table::elsewhere(owners, current_device())) look_closer(launch);
 }
 
 }  // namespace devtrace::launches

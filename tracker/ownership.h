@@ -49,22 +49,33 @@ inline Device likely(uintptr_t address) {
   return owner == 0 ? Device{} : Device::cuda(owner - 1);
 }
 
-// Hot, a nanosecond for two words: whether one of `count` words, at any alignment, looks like an address of a device's
-// memory, but not of `here`'s. Bits above the 47 are not looked at: a number may be taken for an address.
-inline bool any_elsewhere(const void* words, size_t count, Device here) {
-  std::atomic<uint8_t>* const chunks = detail::chunks.load(std::memory_order_relaxed);
-  if (!chunks) return false;
-  uint64_t owners = 0;  // a bit each
-#pragma GCC unroll 4
-  for (size_t i = 0; i < count; ++i) {  // without a branch: several words are on their way at a time
-    uint64_t word;
-    std::memcpy(&word, static_cast<const char*>(words) + i * sizeof word, sizeof word);
-    const size_t chunk = word << (64 - kAddressBits) >> (64 - kAddressBits + kChunkBits);
-    owners |= uint64_t{1} << (chunks[chunk].load(std::memory_order_relaxed) & 63);
+// Devices, a bit each; bit 0 is nobody. Whose memory words of any alignment look like addresses of: hot, a nanosecond
+// for two of them. Bits above the 47 are not looked at: a number may be taken for an address.
+using Owners = uint64_t;
+class Table {
+ public:
+  Table() : chunks_(detail::chunks.load(std::memory_order_relaxed)) {}
+  explicit operator bool() const { return chunks_ != nullptr; }
+  Owners owner(const void* word) const {
+    uint64_t value;
+    std::memcpy(&value, word, sizeof value);
+    const size_t chunk = value << (64 - kAddressBits) >> (64 - kAddressBits + kChunkBits);
+    return Owners{1} << (chunks_[chunk].load(std::memory_order_relaxed) & 63);
   }
-  const uint64_t mine = here.is_cuda() ? uint64_t{1} << (here.index + 1) : 0;
-  return (owners & ~mine) > 1;  // bit 0: nobody
-}
+  Owners owners(const void* words, size_t count) const {
+    Owners all = 0;
+#pragma GCC unroll 4
+    for (size_t i = 0; i < count; ++i)  // without a branch: several words are on their way at a time
+      all |= owner(static_cast<const char*>(words) + i * sizeof(uint64_t));
+    return all;
+  }
+  static bool elsewhere(Owners owners, Device here) {
+    return (owners & ~(here.is_cuda() ? Owners{1} << (here.index + 1) : 0)) > 1;
+  }
+
+ private:
+  const std::atomic<uint8_t>* chunks_;
+};
 
 // The extent around the address: exact bounds, exact owner.
 std::optional<Extent> find(uintptr_t address);
