@@ -60,11 +60,23 @@ bool simulated() {
   return interpose::find_in_library("libcuda.so", "devtrace_simulation") != nullptr;
 }
 
+bool host_within_reach(int device, uintptr_t address) {
+  static const auto ask_device = driver("cuDeviceGetAttribute", &::cuDeviceGetAttribute);
+  static const auto ask_pointer = driver("cuPointerGetAttribute", &::cuPointerGetAttribute);
+  int pageable = 1;
+  unsigned type = 0;
+  if (!ask_device || !ask_pointer ||
+      ask_device(&pageable, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device) != CUDA_SUCCESS || pageable)
+    return true;
+  // What CUDA has nothing to do with is an invalid value; any other error says nothing of the address.
+  return ask_pointer(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_ERROR_INVALID_VALUE;
+}
+
 }  // namespace
 
 namespace interpose {
 void answer_runtime_questions() {
-  set_runtime({exact_current_device, cuda_version, devices, simulated, uses_of_parameters});
+  set_runtime({exact_current_device, cuda_version, devices, simulated, uses_of_parameters, host_within_reach});
 }
 }  // namespace interpose
 

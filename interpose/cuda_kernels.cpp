@@ -111,7 +111,8 @@ kernels::Uses uses_of_parameters(const void* function, const std::string& name) 
       !device_code::read_kernel(code.image, architecture(), code.name.empty() ? name : code.name, &facts))
     return {};
   return [facts = std::move(facts)](size_t in_block) {
-    return facts.reads_address(in_block) ? kernels::Use::possible_address : kernels::Use::none;
+    if (!facts.reads_address(in_block)) return kernels::Use::none;
+    return facts.follows_address(in_block) ? kernels::Use::address : kernels::Use::possible_address;
   };
 }
 

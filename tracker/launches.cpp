@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "tracker/current_thread.h"
 #include "tracker/findings.h"
+#include "tracker/host_memory.h"
 #include "tracker/runtime.h"
 
 namespace devtrace::launches {
@@ -43,6 +45,29 @@ Device current_device() {
   return Device::cuda(ordinal);
 }
 
+// Adds the pointers into memory of the host that the device cannot reach. Whether there are any.
+bool add_unreachable(MisplacedLaunch& misplaced) {
+  auto& pointers = misplaced.pointers;
+  const size_t before = pointers.size();
+  for (const Run& run : misplaced.launch.kernel->words().addresses) {
+    const Place place = place_of(misplaced.launch, run);
+    for (uint32_t i = 0; i < place.words; ++i) {
+      const uintptr_t address = word_at(place.start, i);
+      if (!host_memory::possible(address) || ownership::likely(address).known()) continue;
+      if (ownership::find(address) || !host_memory::readable(address) ||
+          runtime().host_within_reach(misplaced.device.index, address))
+        host_memory::remember_harmless(address);
+      else
+        pointers.push_back(
+            {address, Device::cpu(), run.parameter, static_cast<uint16_t>(run.in_parameter + i * sizeof address)});
+    }
+  }
+  const auto place = [](const MisplacedLaunch::Pointer& p) { return std::pair(p.parameter, p.in_parameter); };
+  const bool added = pointers.size() != before;
+  if (added) std::sort(pointers.begin(), pointers.end(), [&](auto& a, auto& b) { return place(a) < place(b); });
+  return added;
+}
+
 // Fills in the pointers into device memory, by exact owners: the table keeps owners of memory that is gone, and a word
 // may only look like an address. Whether one leads elsewhere.
 bool look_exactly(MisplacedLaunch& misplaced) {
@@ -60,7 +85,7 @@ bool look_exactly(MisplacedLaunch& misplaced) {
       elsewhere = elsewhere || extent->device != misplaced.device;
     }
   }
-  return elsewhere;
+  return add_unreachable(misplaced) || elsewhere;
 }
 
 // Speed no longer counts, unless it comes to this at every launch: the kernel's code is read once.
@@ -84,16 +109,32 @@ bool look_exactly(MisplacedLaunch& misplaced) {
 
 }  // namespace
 
+// Hot. Whether one of the kernel's addresses may lead to memory of the host.
+static bool may_reach_host(const events::Launch& launch, const kernels::Words& words) {
+  for (const Run& run : words.addresses) {
+    const Place place = place_of(launch, run);
+    for (uint32_t i = 0; i < place.words; ++i) {
+      const uintptr_t word = word_at(place.start, i);
+      if (host_memory::possible(word) && !ownership::likely(word).known()) return true;
+    }
+  }
+  return false;
+}
+
 void check(const events::Launch& launch) {
   if (!launch.kernel || launch.kernel->excused) return;
+  const kernels::Words& words = launch.kernel->words();
   const ownership::Table table;
-  if (!table) return;
-  ownership::Owners owners = 0;
-  for (const Run& run : launch.kernel->words().runs) {
-    const Place place = place_of(launch, run);
-    owners |= place.words == 1 ? table.owner(place.start) : table.owners(place.start, place.words);
+  ownership::Owners owners = table ? 0 : ownership::kNobody;
+  if (table) {
+    for (const Run& run : words.runs) {
+      const Place place = place_of(launch, run);
+      owners |= place.words == 1 ? table.owner(place.start) : table.owners(place.start, place.words);
+    }
   }
-  if (ownership::Table::elsewhere(owners, current_device())) look_closer(launch);
+  if (ownership::Table::elsewhere(owners, current_device()) ||
+      (owners & ownership::kNobody && may_reach_host(launch, words)))
+    look_closer(launch);
 }
 
 }  // namespace devtrace::launches

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "tracker/extent_map.h"
+#include "tracker/host_memory.h"
 
 namespace devtrace::ownership {
 
@@ -45,7 +46,9 @@ void add(const Extent& extent) {
 
 bool remove(uintptr_t address) {
   Extent extent;
-  return extents.take(address, extent);
+  if (!extents.take(address, extent)) return false;
+  if (extent.memory != Memory::device) host_memory::forget_harmless();
+  return true;
 }
 
 std::optional<Extent> find(uintptr_t address) {

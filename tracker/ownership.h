@@ -52,6 +52,7 @@ inline Device likely(uintptr_t address) {
 // Devices, a bit each; bit 0 is nobody. Whose memory words of any alignment look like addresses of: hot, a nanosecond
 // for two of them. Bits above the 47 are not looked at: a number may be taken for an address.
 using Owners = uint64_t;
+constexpr Owners kNobody = 1;
 class Table {
  public:
   Table() : chunks_(detail::chunks.load(std::memory_order_relaxed)) {}
@@ -70,7 +71,7 @@ class Table {
     return all;
   }
   static bool elsewhere(Owners owners, Device here) {
-    return (owners & ~(here.is_cuda() ? Owners{1} << (here.index + 1) : 0)) > 1;
+    return (owners & ~(here.is_cuda() ? Owners{1} << (here.index + 1) : 0)) > kNobody;
   }
 
  private:

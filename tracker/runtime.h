@@ -2,6 +2,7 @@
 // only.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct Runtime {
   bool (*simulated)();                    // the devices are devtrace's own stand-ins
   // What a kernel's code does with its parameters; empty when nobody can read it. Takes milliseconds.
   kernels::Uses (*uses_of_parameters)(const void* function, const std::string& kernel);
+  // Whether kernels of a device can read memory of the host: pinned, managed, or all of it. True when nobody can tell.
+  bool (*host_within_reach)(int device, uintptr_t address);
 };
 
 // Set once, before the first event; every member is set.

@@ -26,7 +26,7 @@ int device() {
 void allocate(size_t live) {
   static size_t have = 0;
   set_runtime({device, [] { return std::string(); }, [] { return std::vector<DeviceFacts>(); }, [] { return true; },
-               [](const void*, const std::string&) { return kernels::Uses(); }});
+               [](const void*, const std::string&) { return kernels::Uses(); }, [](int, uintptr_t) { return true; }});
   for (; have < live; ++have) ownership::add({kBase + have * kStep, kStep, Device::cuda(0)});
 }
 
