@@ -16,14 +16,13 @@ constexpr unsigned kPageBits = 12;
 constexpr uintptr_t kLow = uintptr_t{1} << 32;  // below, numbers are common, and memory is that of old-style programs
 constexpr uintptr_t kFirst = uintptr_t{1} << 22;
 
-// Small: threads have little room for variables of a library that was opened late.
-constexpr size_t kRemembered = 16;
-struct Harmless {
-  uintptr_t pages[kRemembered];
-  uint32_t generation;
-};
-thread_local constinit Harmless harmless{};
-constinit std::atomic<uint32_t> generation{1};
+// Shared by all threads: read at launches, written when there is something to remember, which is soon everything.
+constexpr size_t kRemembered = 256;
+constinit std::atomic<uintptr_t> harmless[kRemembered]{};
+
+std::atomic<uintptr_t>& place_of(uintptr_t page) {
+  return harmless[page % kRemembered];
+}
 
 // Programs that are not position-independent have their heap behind themselves, low in memory.
 bool in_low_heap(uintptr_t word) {
@@ -37,20 +36,16 @@ bool possible(uintptr_t word) {
   if (word < kFirst || word >> ownership::kAddressBits) return false;
   if (word < kLow && !in_low_heap(word)) return false;
   const uintptr_t page = word >> kPageBits;
-  return harmless.pages[page % kRemembered] != page ||
-         harmless.generation != generation.load(std::memory_order_relaxed);
+  return place_of(page).load(std::memory_order_relaxed) != page;
 }
 
 void remember_harmless(uintptr_t word) {
-  const uint32_t now = generation.load(std::memory_order_relaxed);
-  if (harmless.generation != now) harmless = {};
-  harmless.generation = now;
   const uintptr_t page = word >> kPageBits;
-  harmless.pages[page % kRemembered] = page;
+  place_of(page).store(page, std::memory_order_relaxed);
 }
 
 void forget_harmless() {
-  generation.fetch_add(1, std::memory_order_relaxed);
+  for (std::atomic<uintptr_t>& page : harmless) page.store(0, std::memory_order_relaxed);
 }
 
 // Memory of devices that is mapped for the driver's own use, and reserved addresses, are not read by the kernel.

@@ -7,8 +7,8 @@ namespace devtrace::host_memory {
 
 // Hot. Whether it may be: not null, no small number, an address that user space can have, and not remembered.
 bool possible(uintptr_t word);
-// What was found to be no such address, or within reach: the calling thread does not ask again for its page, until
-// pinned or managed memory is freed anywhere.
+// What was found to be no such address, or within reach: its page is not asked about again, until pinned or managed
+// memory is freed.
 void remember_harmless(uintptr_t word);
 void forget_harmless();
 
