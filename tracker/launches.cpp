@@ -107,10 +107,8 @@ bool look_exactly(MisplacedLaunch& misplaced) {
   }
 }
 
-}  // namespace
-
 // Hot. Whether one of the kernel's addresses may lead to memory of the host.
-static bool may_reach_host(const events::Launch& launch, const kernels::Words& words) {
+bool may_reach_host(const events::Launch& launch, const kernels::Words& words) {
   for (const Run& run : words.addresses) {
     const Place place = place_of(launch, run);
     for (uint32_t i = 0; i < place.words; ++i) {
@@ -120,6 +118,8 @@ static bool may_reach_host(const events::Launch& launch, const kernels::Words& w
   }
   return false;
 }
+
+}  // namespace
 
 void check(const events::Launch& launch) {
   if (!launch.kernel || launch.kernel->excused) return;
