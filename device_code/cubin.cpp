@@ -81,87 +81,6 @@ struct Elf {
 // Where parameters begin in constant bank 0 of the kernel.
 using Banks = std::unordered_map<std::string, Bytes>;
 
-// One instruction in Volta's 16-byte encoding and its successors': the form of its operand b in bits 9–11, registers at
-// 16 (destination), 24 (a) and 32 (b, a uniform one in form 6), a constant's offset in words at 40 and its bank at 54.
-struct Instruction {
-  uint64_t low, high;
-  unsigned opcode() const { return low & 0x1ff; }
-  unsigned form() const { return low >> 9 & 7; }
-  unsigned destination() const { return low >> 16 & 0xff; }
-  unsigned a() const { return low >> 24 & 0xff; }
-  unsigned b() const { return low >> 32 & 0xff; }
-  bool uniform() const { return (opcode() >= 0x080 && opcode() < 0x0c0) || opcode() == 0x1c2 || opcode() == 0x1c3; }
-  bool loads_constant() const { return opcode() == 0x182 || opcode() == 0x0b9; }  // LDC, ULDC
-  // IMAD, IMAD.WIDE, IMAD.HI, SHF: what they multiply or shift by is no address.
-  bool takes_number() const { return opcode() == 0x024 || opcode() == 0x025 || opcode() == 0x027 || opcode() == 0x019; }
-  bool has_constant() const { return (form() == 5 || form() == 3) && (low >> 54 & 31) == 0; }
-  size_t constant() const { return (low >> 40 & 0x3fff) * 4; }
-  size_t bytes() const {  // of a constant
-    unsigned width = high >> 9 & 7;
-    return loads_constant() && width == 6 ? 16 : loads_constant() && width == 5 ? 8 : 4;
-  }
-};
-
-// Which parameter bytes lie in a register; read in the order of the code, which is near enough: what is multiplied by
-// was loaded shortly before.
-class Origins {
- public:
-  static constexpr size_t kUnknown = SIZE_MAX;
-  size_t uniform(unsigned r) const { return uniform_[r & 63]; }
-  size_t common(unsigned r) const { return common_[r & 255]; }
-  void load(const Instruction& i, size_t offset, size_t bytes) {
-    for (size_t each = 0; each < bytes; each += 4)
-      (i.uniform() ? uniform_[(i.destination() + each / 4) & 63] : common_[(i.destination() + each / 4) & 255]) =
-          offset + each;
-  }
-  void overwrite(const Instruction& i) {
-    (i.uniform() ? uniform_[i.destination() & 63] : common_[i.destination()]) = kUnknown;
-  }
-  Origins() {
-    for (size_t& r : uniform_) r = kUnknown;
-    for (size_t& r : common_) r = kUnknown;
-  }
-
- private:
-  size_t uniform_[64], common_[256];
-};
-
-// What the code reads of the parameters as addresses may be. A size that is multiplied by, or a shift, is left out:
-// PyTorch leaves such fields of its structs unset when a tensor has fewer dimensions, and what happens to be there
-// looks like a pointer often enough. No such field is read before the count of dimensions was.
-constexpr size_t kMostRanges = 2 * kMostParameterBytes / 8;
-void read_code(View code, Bytes bank, KernelFacts* facts) {
-  std::vector<Bytes> numbers;
-  Origins origins;
-  const auto number = [&](size_t offset) {
-    if (offset != Origins::kUnknown) numbers.push_back({offset & ~size_t{7}, (offset & ~size_t{7}) + 8});
-  };
-  for (size_t at = 0; at + 16 <= code.size; at += 16) {
-    Instruction i;
-    std::memcpy(&i.low, code.data + at, 8);
-    std::memcpy(&i.high, code.data + at + 8, 8);
-    const size_t offset = i.constant();
-    const bool parameter = i.has_constant() && offset >= bank.begin && offset < bank.end;
-    if (i.takes_number()) {
-      if (i.form() == 6) number(origins.uniform(i.b()));
-      if (i.form() == 1) number(origins.common(i.b()));
-      if (parameter && i.form() == 5) number(offset - bank.begin);
-    }
-    origins.overwrite(i);
-    if (!parameter) continue;
-    // An address is loaded as a whole; half a word is a number, or a table's beginning that an index is added to.
-    if (!i.loads_constant() || i.bytes() >= 8)
-      facts->reads.push_back({offset - bank.begin, offset - bank.begin + i.bytes()});
-    if (i.loads_constant()) origins.load(i, offset - bank.begin, i.bytes());
-    // Long code reads the same words again and again.
-    if (facts->reads.size() > kMostRanges) tidy(&facts->reads);
-    if (numbers.size() > kMostRanges) tidy(&numbers);
-  }
-  tidy(&facts->reads);
-  tidy(&numbers);
-  subtract(&facts->reads, numbers);
-}
-
 void read_parameters(View section, KernelFacts* facts, Bytes* bank) {
   facts->parameters_known = true;
   each_attribute(section, [&](uint8_t attribute, View v) {
@@ -257,7 +176,7 @@ bool read_cubin(Span bytes, std::string_view only, Image* out) {
     KernelFacts* const f = kernel_of(out, name, ".text.");
     if (!f) continue;
     if (readable)
-      read_code(elf.bytes(s), banks[std::string(name.substr(6))], f);
+      read_machine_code(elf.bytes(s), elf.architecture(), banks[std::string(name.substr(6))], f);
     else
       for (const Parameter& p : f->parameters) f->reads.push_back({p.offset, p.offset + p.size});
   }

@@ -34,6 +34,11 @@ bool KernelFacts::reads_address(size_t offset) const {
                      [&](Bytes r) { return r.begin < offset + sizeof(uintptr_t) && offset < r.end; });
 }
 
+bool KernelFacts::follows_address(size_t offset) const {
+  return std::any_of(follows.begin(), follows.end(),
+                     [&](Bytes r) { return r.begin <= offset && offset + sizeof(uintptr_t) <= r.end; });
+}
+
 void tidy(std::vector<Bytes>* ranges) {
   std::sort(ranges->begin(), ranges->end(), [](Bytes a, Bytes b) { return a.begin < b.begin; });
   std::vector<Bytes> joined;

@@ -28,6 +28,9 @@ struct KernelFacts {
   // What the kernel's code reads of its parameters at fixed places and may use as an address: sorted, disjoint. A value
   // that is passed and never read (an empty function object, a reference nobody follows) may be anything.
   std::vector<Bytes> reads;
+  // Words of these that the code certainly goes to memory with: loads or stores through them, or through a sum of one
+  // of them and numbers. Tidy, aligned. What is not here may be followed all the same.
+  std::vector<Bytes> follows;
   int registers = 32;
   int static_shared = 0, constant = 0, local = 0;  // bytes
   int max_threads = 1024;                          // a block
@@ -36,6 +39,8 @@ struct KernelFacts {
 
   // Whether the code may use the word at this offset of the parameter block as an address.
   bool reads_address(size_t offset) const;
+  // Whether it certainly does, at some point, on the way that it takes.
+  bool follows_address(size_t offset) const;
 };
 
 struct Image {

@@ -1,18 +1,20 @@
 // Kernels of PTX text: their names, parameters and thread limits. Enough to launch them without compiling.
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstring>
+#include <optional>
 #include <string_view>
-#include <system_error>
 #include <unordered_map>
 
 #include "device_code/formats.h"
+#include "device_code/ptx_body.h"
 
 namespace devtrace::device_code {
 namespace {
 
 constexpr size_t kHead = 64 * 1024;  // bytes in which .version stands, comments before it included
+
+constexpr size_t kMostWords = 256;  // of one statement
 
 // Words of PTX: names, directives, numbers, single characters.
 class Words {
@@ -53,23 +55,15 @@ class Words {
   const char *at_, *end_;
 };
 
-// Clamped: what is larger than this is nonsense.
-constexpr size_t kMostNumber = size_t{1} << 30;
-size_t number(std::string_view word) {
-  size_t value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return error == std::errc::result_out_of_range ? kMostNumber : std::min(value, kMostNumber);
-}
-
 size_t type_bytes(std::string_view type) {
   if (type.size() < 3 || type[0] != '.') return 0;
   if (type == ".pred") return 1;
   size_t digits = type.find_first_of("0123456789");
   if (digits == std::string_view::npos || !std::strchr("bsuf", type[1])) return 0;
-  return std::min(number(type.substr(digits)), size_t{1024}) / 8;
+  return std::min(ptx_number(type.substr(digits)), size_t{1024}) / 8;
 }
 
-using Names = std::unordered_map<std::string, Parameter>;
+using Names = PtxBody::Names;
 
 // After "(": .param [.align N] .type [.ptr …] name[count], …
 void read_parameters(Words& words, KernelFacts* facts, Names* names) {
@@ -91,11 +85,11 @@ void read_parameters(Words& words, KernelFacts* facts, Names* names) {
       // The alignment that follows is that of what it points to.
       continue;
     } else if (word == ".align") {
-      const size_t n = number(words.next());
+      const size_t n = ptx_number(words.next());
       if (!size) alignment = n;
     } else if (word == "[") {
       std::string_view count = words.next();
-      if (count != "]") size = std::min(size * number(count), kMostNumber);
+      if (count != "]") size = std::min(size * ptx_number(count), kMostNumber);
     } else if (size_t bytes = type_bytes(word)) {
       size = bytes;
     } else if (word[0] != '.' && word != "]") {
@@ -115,7 +109,7 @@ void read_variable(Words& words, Image* image) {
       words.next();
     else if (word == "[") {
       std::string_view count = words.next();
-      if (count != "]") size = std::min(size * number(count), kMostNumber);
+      if (count != "]") size = std::min(size * ptx_number(count), kMostNumber);
     } else if (size_t bytes = type_bytes(word))
       size = bytes;
     else if (word[0] != '.' && word != "]")
@@ -145,31 +139,37 @@ void read_ptx(Span image, std::string_view only, Image* out) {
   int architecture = 0, depth = 0;
   KernelFacts* kernel = nullptr;
   Names names;
-  bool loading = false;  // in an ld.param
+  std::optional<PtxBody> body;
+  std::vector<std::string_view> statement;
   for (std::string_view word = words.next(); !word.empty(); word = words.next()) {
     if (word == "{") ++depth;
-    if (word == "}" && --depth == 0) {
-      if (kernel) tidy(&kernel->reads);
+    if (word == "}" && --depth <= 0) {
+      depth = 0;
+      if (kernel) {
+        tidy(&kernel->reads);
+        tidy(&kernel->follows);
+      }
       kernel = nullptr;
     }
     if (depth && kernel) {
-      if (word == ".param") loading = true;
-      if (word == ";") loading = false;
-      auto it = names.find(std::string(word));
-      if (it == names.end()) continue;
-      // A load reads what is at its offset (no more than 16 bytes); any other mention may read all of it.
-      Bytes read = {it->second.offset, it->second.offset + it->second.size};
-      if (loading && words.next() == "+") read.begin += number(words.next());
-      if (loading) read.end = std::min(read.end, read.begin + 8);
-      if (read.begin < read.end) kernel->reads.push_back(read);
+      if (!body) body.emplace(names, kernel);
+      // A list of registers has braces as well as a block; what a block begins with is a statement by itself.
+      const bool ends = word == ";" || (word == "{" && statement.empty()) || (word == "}" && statement.empty());
+      if (!ends && statement.size() < kMostWords) statement.push_back(word);
+      if (word == ";") {
+        body->statement(statement);
+        statement.clear();
+      }
     }
     if (depth) continue;
     if (word == ".target") {
       std::string_view target = words.next();
-      if (target.starts_with("sm_")) architecture = static_cast<int>(number(target.substr(3)));
+      if (target.starts_with("sm_")) architecture = static_cast<int>(ptx_number(target.substr(3)));
     } else if (word == ".entry") {
       const std::string_view name = words.next();
       names.clear();
+      body.reset();
+      statement.clear();
       kernel = nullptr;
       if (!only.empty() && name != only) continue;
       kernel = &out->kernels[std::string(name)];
@@ -181,7 +181,7 @@ void read_ptx(Span image, std::string_view only, Image* out) {
       if (open == "(") read_parameters(words, kernel, &names);
       if (open == "{") ++depth;
     } else if (kernel && (word == ".maxntid" || word == ".reqntid")) {
-      kernel->max_threads = static_cast<int>(number(words.next()));
+      kernel->max_threads = static_cast<int>(ptx_number(words.next()));
     } else if ((word == ".global" || word == ".const") && only.empty()) {
       read_variable(words, out);
     }

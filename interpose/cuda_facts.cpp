@@ -93,6 +93,18 @@ bool capturing(const void* stream) {
          status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
+bool host_within_reach(int device, uintptr_t address) {
+  static const auto ask_device = driver("cuDeviceGetAttribute", &::cuDeviceGetAttribute);
+  static const auto ask_pointer = driver("cuPointerGetAttribute", &::cuPointerGetAttribute);
+  int pageable = 1;
+  unsigned type = 0;
+  if (!ask_device || !ask_pointer ||
+      ask_device(&pageable, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device) != CUDA_SUCCESS || pageable)
+    return true;
+  // What CUDA has nothing to do with is an invalid value; any other error says nothing of the address.
+  return ask_pointer(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_ERROR_INVALID_VALUE;
+}
+
 }  // namespace
 
 namespace interpose {
@@ -105,7 +117,8 @@ void answer_runtime_questions() {
                .uses_of_parameters = uses_of_parameters,
                .owner = exact_owner,
                .memory_at = memory_at,
-               .capturing = capturing});
+               .capturing = capturing,
+               .host_within_reach = host_within_reach});
 }
 }  // namespace interpose
 

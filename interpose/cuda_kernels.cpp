@@ -36,9 +36,14 @@ bool ask(const Questions& questions, const void* function, std::string& name,
   if (!get_layout || !get_name) return false;
   const char* text = nullptr;
   if (get_name(&text, function) != 0 || !text) return false;
+  // Past the last parameter the index is invalid; any other error says that the question is not understood.
+  std::vector<kernels::Parameter> found;
+  int error = 0;
+  for (kernels::Parameter next; found.size() < kMostParameters; found.push_back(next))
+    if ((error = get_layout(function, found.size(), &next.offset, &next.bytes)) != 0) break;
+  if (error != CUDA_ERROR_INVALID_VALUE) return false;
   name = text;
-  for (kernels::Parameter next; parameters.size() < kMostParameters; parameters.push_back(next))
-    if (get_layout(function, parameters.size(), &next.offset, &next.bytes) != 0) break;
+  parameters = std::move(found);
   return true;
 }
 
@@ -52,6 +57,17 @@ int architecture() {
       ask(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) != CUDA_SUCCESS)
     return 0;
   return major * 10 + minor;
+}
+
+// Before CUDA 12.4 nobody answers: the image tells, too.
+bool read_layout(const void* function, std::string& name, std::vector<kernels::Parameter>& parameters) {
+  const code_images::Code code = code_images::find(function);
+  device_code::KernelFacts facts;
+  if (!device_code::read_kernel(code.image, architecture(), code.name, &facts)) return false;
+  for (const device_code::Parameter& parameter : facts.parameters)
+    parameters.push_back({parameter.offset, parameter.size});
+  name = code.name;
+  return true;
 }
 
 }  // namespace
@@ -78,7 +94,8 @@ const kernels::Kernel* kernel_of(const void* function, Handle handle) {
     // cuLaunchKernel takes a CUkernel as well.
     if (!answered && handle == Handle::function)
       answered = ask(kQuestions[static_cast<int>(Handle::kernel)], function, name, parameters);
-    // What cannot be asked is remembered too, as a kernel without words.
+    if (!answered) read_layout(function, name, parameters);
+    // What nobody tells is remembered too, as a kernel without words.
     kernel = kernels::remember(function, std::move(name), parameters);
   } catch (...) {  // out of memory: this launch is not looked at
   }
@@ -94,7 +111,8 @@ kernels::Uses uses_of_parameters(const void* function, const std::string& name) 
       !device_code::read_kernel(code.image, architecture(), code.name.empty() ? name : code.name, &facts))
     return {};
   return [facts = std::move(facts)](size_t in_block) {
-    return facts.reads_address(in_block) ? kernels::Use::possible_address : kernels::Use::none;
+    if (!facts.reads_address(in_block)) return kernels::Use::none;
+    return facts.follows_address(in_block) ? kernels::Use::address : kernels::Use::possible_address;
   };
 }
 

@@ -12,7 +12,7 @@ enum class Handle {
   function,  // CUfunction, or a CUkernel in its place (cuLaunchKernel)
 };
 
-// Asks CUDA the first time; null when the layout of its parameters cannot be had (before CUDA 12.4).
+// Asks CUDA the first time or, where it is older than 12.4, reads the kernel's image.
 const kernels::Kernel* kernel_of(const void* function, Handle handle);
 
 // What the code behind a handle does with its parameters: read out of the image it came from. Takes milliseconds; empty

@@ -16,6 +16,7 @@ struct Device {
   static constexpr Device cpu() { return {kCpu}; }
   static constexpr Device cuda(int ordinal) { return {static_cast<int8_t>(ordinal)}; }
   constexpr bool known() const { return index != kUnknown; }
+  constexpr bool is_cpu() const { return index == kCpu; }
   constexpr bool is_cuda() const { return index >= 0; }
   friend constexpr bool operator==(Device, Device) = default;
 

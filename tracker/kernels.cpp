@@ -38,10 +38,12 @@ Remembered& place_of(uintptr_t function) {
   return memory.places[(function >> 4 ^ function >> 12) % kRemembered];
 }
 
+constexpr size_t kSmall = 64;  // bytes: an array of a few pointers
+
 // The aligned words for which `wanted(parameter, offset in the block)` holds.
 template <class Wanted>
-Words* words_where(const std::vector<Parameter>& parameters, const Wanted& wanted) {
-  auto* const found = new Words;
+std::vector<Run> words_where(const std::vector<Parameter>& parameters, const Wanted& wanted) {
+  std::vector<Run> found;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
     bool joins = false;
@@ -49,9 +51,9 @@ Words* words_where(const std::vector<Parameter>& parameters, const Wanted& wante
     for (size_t at = (8 - parameter.offset % 8) % 8; at + 8 <= parameter.bytes; at += 8) {
       const bool keep = wanted(parameter, parameter.offset + at);
       if (keep && joins)
-        ++found->runs.back().words;
+        ++found.back().words;
       else if (keep)
-        found->runs.push_back(
+        found.push_back(
             {static_cast<uint16_t>(i), static_cast<uint16_t>(at), static_cast<uint32_t>(parameter.offset + at), 1});
       joins = keep;
     }
@@ -83,7 +85,9 @@ const Kernel* remember(const void* function, std::string name, const std::vector
   kernel->excused = policy::may_reach_other_devices(name);
   kernel->name = std::move(name);
   kernel->parameters = parameters;
-  kernel->words_.store(words_where(parameters, [](const Parameter&, size_t) { return true; }));
+  kernel->words_.store(new Words{
+      words_where(parameters, [](const Parameter&, size_t) { return true; }),
+      words_where(parameters, [](const Parameter& parameter, size_t) { return parameter.bytes <= kSmall; }), false});
   // Two threads that ask at once leave one small object behind.
   const auto key = reinterpret_cast<uintptr_t>(function);
   entries.put({key, kernel});
@@ -92,10 +96,14 @@ const Kernel* remember(const void* function, std::string name, const std::vector
 }
 
 void ask_code(const Kernel& kernel, const Uses& uses) {
-  Words* const left = words_where(kernel.parameters, [&](const Parameter& parameter, size_t in_block) {
-    return uses ? uses(in_block) != Use::none : parameter.bytes == sizeof(void*);
-  });
-  left->code_asked = true;
+  const auto* const left =
+      new Words{words_where(kernel.parameters,
+                            [&](const Parameter& parameter, size_t in_block) {
+                              return uses ? uses(in_block) != Use::none : parameter.bytes == sizeof(void*);
+                            }),
+                words_where(kernel.parameters,
+                            [&](const Parameter&, size_t in_block) { return uses && uses(in_block) == Use::address; }),
+                true};
   // The old list stays: other threads may be reading it.
   kernel.words_.store(left, std::memory_order_release);
 }

@@ -25,11 +25,14 @@ struct Run {
 
 struct Words {
   std::vector<Run> runs;
+  // Those of them with which the code certainly goes to memory; until it has been asked, those of parameters so small
+  // that nothing in them is left unset.
+  std::vector<Run> addresses;
   bool code_asked = false;
 };
 
 // What the code does with the word at an offset of the parameter block, for whoever can read it.
-enum class Use : uint8_t { none, possible_address };
+enum class Use : uint8_t { none, possible_address, address };
 using Uses = std::function<Use(size_t in_block)>;
 
 // Made once for each function and kept for the life of the process.

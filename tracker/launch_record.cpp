@@ -102,7 +102,8 @@ std::optional<report::Json> launch_record(const MisplacedLaunch& misplaced) {
   // Nothing of the launch lies where it runs, and all of it in one other place: the place it runs is the mistake.
   const bool all_there =
       std::all_of(pointers.begin(), pointers.end(), [&](const Pointer& p) { return p.device == first; });
-  Json record = begin(all_there ? "wrong-current-device" : "remote-access");
+  const bool host = std::any_of(pointers.begin(), pointers.end(), [](const Pointer& p) { return p.device.is_cpu(); });
+  Json record = begin(host ? "host-access" : all_there ? "wrong-current-device" : "remote-access");
   const std::string kernel = boost::core::demangle(misplaced.launch.kernel->name.c_str());
   const Native native = native_stack();
   const policy::Decision allowed = decision(misplaced, kernel, native);
@@ -111,12 +112,15 @@ std::optional<report::Json> launch_record(const MisplacedLaunch& misplaced) {
     record["severity"] = "note";
     record["note"] = allowed.reason;
   }
-  const auto odd =
-      std::find_if(pointers.begin(), pointers.end(), [&](const Pointer& p) { return p.device != misplaced.device; });
-  record["message"] = all_there ? fmt::format("{} runs on {}, and all its memory is on {}", short_name(kernel),
-                                              misplaced.device.name(), first.name())
-                                : fmt::format("{} runs on {} and was given memory of {}", short_name(kernel),
-                                              misplaced.device.name(), odd->device.name());
+  const auto odd = std::find_if(pointers.begin(), pointers.end(), [&](const Pointer& p) {
+    return host ? p.device.is_cpu() : p.device != misplaced.device;
+  });
+  record["message"] = host        ? fmt::format("{} runs on {} and was given memory of the host, which it cannot reach",
+                                                short_name(kernel), misplaced.device.name())
+                      : all_there ? fmt::format("{} runs on {}, and all its memory is on {}", short_name(kernel),
+                                                misplaced.device.name(), first.name())
+                                  : fmt::format("{} runs on {} and was given memory of {}", short_name(kernel),
+                                                misplaced.device.name(), odd->device.name());
   record["operation"] = native.operation.empty() ? short_name(kernel) : "aten::" + native.operation;
   record["argument"] = fmt::format("parameter {}", odd->parameter);
   record["current_device"] = misplaced.device.name();

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "tracker/current_thread.h"
 #include "tracker/findings.h"
+#include "tracker/host_memory.h"
 #include "tracker/runtime.h"
 #include "tracker/unseen_memory.h"
 
@@ -44,13 +46,31 @@ Device current_device() {
   return Device::cuda(ordinal);
 }
 
-// Hot.
-bool suspicious(const events::Launch& launch, Device here) {
-  for (const Run& run : launch.kernel->words().runs) {
+// Hot. Whether one of the kernel's addresses may lead to memory of the host.
+bool may_reach_host(const events::Launch& launch, const kernels::Words& words) {
+  for (const Run& run : words.addresses) {
     const Place place = place_of(launch, run);
-    if (ownership::any_suspicious(place.start, place.words, here)) return true;
+    for (uint32_t i = 0; i < place.words; ++i) {
+      const uintptr_t word = word_at(place.start, i);
+      if (host_memory::possible(word) && !ownership::likely(word).known()) return true;
+    }
   }
   return false;
+}
+
+// Hot. Whether something about a launch on `here` may be amiss.
+bool suspicious(const events::Launch& launch, Device here) {
+  const kernels::Words& words = launch.kernel->words();
+  const ownership::Table table;
+  ownership::Owners owners = table ? 0 : ownership::kUnowned;
+  if (table) {
+    for (const Run& run : words.runs) {
+      const Place place = place_of(launch, run);
+      owners |= place.words == 1 ? table.owner(place.start) : table.owners(place.start, place.words);
+    }
+    if (ownership::Table::elsewhere(owners, here)) return true;
+  }
+  return owners & ownership::kUnowned && may_reach_host(launch, words);
 }
 
 void learn(const events::Launch& launch) {
@@ -59,6 +79,40 @@ void learn(const events::Launch& launch) {
     const Place place = place_of(launch, run);
     for (uint32_t i = 0; i < place.words; ++i) unseen_memory::learn(word_at(place.start, i), questions);
   }
+}
+
+// Adds the pointers into memory of the host that the device cannot reach. Whether there are any.
+bool add_unreachable(MisplacedLaunch& misplaced) {
+  auto& pointers = misplaced.pointers;
+  const size_t before = pointers.size();
+  for (const Run& run : misplaced.launch.kernel->words().addresses) {
+    const Place place = place_of(misplaced.launch, run);
+    for (uint32_t i = 0; i < place.words; ++i) {
+      const uintptr_t address = word_at(place.start, i);
+      if (!host_memory::possible(address) || ownership::likely(address).known()) continue;
+      if (ownership::find(address) || !host_memory::readable(address) || !runtime().host_within_reach ||
+          runtime().host_within_reach(misplaced.device.index, address))
+        host_memory::remember_harmless(address);
+      else
+        pointers.push_back(
+            {address, Device::cpu(), run.parameter, static_cast<uint16_t>(run.in_parameter + i * sizeof address)});
+    }
+  }
+  const auto place = [](const MisplacedLaunch::Pointer& p) { return std::pair(p.parameter, p.in_parameter); };
+  const bool added = pointers.size() != before;
+  if (added) std::sort(pointers.begin(), pointers.end(), [&](auto& a, auto& b) { return place(a) < place(b); });
+  return added;
+}
+
+// The end of a graph's own memory is seen by nobody, and its addresses come back: CUDA has the last word.
+Device confirmed(uintptr_t address, const ownership::Extent& known) {
+  ownership::Extent now;
+  if (!runtime().memory_at || runtime().memory_at(address, now) != Runtime::Answer::known ||
+      now.memory != ownership::Memory::device || now.device == known.device)
+    return known.device;
+  ownership::remove(known.address);
+  ownership::add(now);
+  return now.device;
 }
 
 // Fills in the pointers into device memory, by exact owners: the table keeps owners of memory that is gone, and a word
@@ -74,12 +128,14 @@ bool look_exactly(MisplacedLaunch& misplaced) {
       const auto extent = ownership::find(address);
       if (!extent || extent->memory != ownership::Memory::device) continue;
       if (extent->asked && !unseen_memory::still_there(address)) continue;
+      const bool certain = extent->asked || extent->device == misplaced.device;
+      const Device owner = certain ? extent->device : confirmed(address, *extent);
       misplaced.pointers.push_back(
-          {address, extent->device, run.parameter, static_cast<uint16_t>(run.in_parameter + i * sizeof address)});
-      elsewhere = elsewhere || extent->device != misplaced.device;
+          {address, owner, run.parameter, static_cast<uint16_t>(run.in_parameter + i * sizeof address)});
+      elsewhere = elsewhere || owner != misplaced.device;
     }
   }
-  return elsewhere;
+  return add_unreachable(misplaced) || elsewhere;
 }
 
 // Speed no longer counts, unless it comes to this at every launch: the kernel's code is read once.

@@ -15,7 +15,7 @@ void check(const events::Launch& launch);
 
 namespace devtrace {
 
-// A launch that was given memory of another device.
+// A launch that was given memory of another device, or of the host that devices cannot reach.
 struct MisplacedLaunch {
   struct Pointer {
     uintptr_t address;
@@ -25,7 +25,7 @@ struct MisplacedLaunch {
   };
   const events::Launch& launch;
   Device device;                  // on which the kernel is to run
-  std::vector<Pointer> pointers;  // into device memory, in order; at least one leads elsewhere
+  std::vector<Pointer> pointers;  // into memory of devices, or such of the host; in order; at least one leads elsewhere
 };
 
 }  // namespace devtrace

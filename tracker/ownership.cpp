@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tracker/extent_map.h"
+#include "tracker/host_memory.h"
 
 namespace devtrace::ownership {
 
@@ -69,7 +70,9 @@ void nobodys(uintptr_t address) {
 
 bool remove(uintptr_t address) {
   Extent extent;
-  return extents.take(address, extent);
+  if (!extents.take(address, extent)) return false;
+  if (extent.memory != Memory::device) host_memory::forget_harmless();
+  return true;
 }
 
 void remove_starting_in(uintptr_t begin, uintptr_t end) {

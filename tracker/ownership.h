@@ -56,22 +56,37 @@ inline Device likely(uintptr_t address) {
   return owner == detail::kNeverAsked || owner == detail::kNobodys ? Device{} : Device::cuda(owner - 1);
 }
 
-// Hot, a nanosecond for two words: whether one of `count` words, at any alignment, looks like an address of a device's
-// memory, but not of `here`'s, or like one of which nobody knows anything yet.
-inline bool any_suspicious(const void* words, size_t count, Device here) {
-  std::atomic<uint8_t>* const chunks = detail::chunks.load(std::memory_order_relaxed);
-  if (!chunks) return false;
-  uint64_t owners = 0;  // a bit each
-#pragma GCC unroll 4
-  for (size_t i = 0; i < count; ++i) {  // without a branch: several words are on their way at a time
-    uint64_t word;
-    std::memcpy(&word, static_cast<const char*>(words) + i * sizeof word, sizeof word);
-    const size_t chunk = word >> kAddressBits ? 0 : word >> kChunkBits;  // nothing lies in chunk 0
-    owners |= uint64_t{1} << (chunks[chunk].load(std::memory_order_relaxed) & 63);
+// Devices, a bit each; and whether there are words that are nobody's, or of which nobody knows anything yet. Whose
+// memory words of any alignment look like addresses of: hot, a nanosecond for two of them.
+using Owners = uint64_t;
+constexpr Owners kUnknown = Owners{1} << detail::kNeverAsked;
+constexpr Owners kUnowned = kUnknown | Owners{1} << detail::kNobodys;
+class Table {
+ public:
+  Table() : chunks_(detail::chunks.load(std::memory_order_relaxed)) {}
+  explicit operator bool() const { return chunks_ != nullptr; }
+  Owners owner(const void* word) const {
+    uint64_t value;
+    std::memcpy(&value, word, sizeof value);
+    const size_t chunk = value >> kAddressBits ? 0 : value >> kChunkBits;  // chunk 0 is nobody's
+    return Owners{1} << (chunks_[chunk].load(std::memory_order_relaxed) & 63);
   }
-  const uint64_t mine = here.is_cuda() ? uint64_t{1} << (here.index + 1) : 0;
-  return (owners & ~(mine | uint64_t{1} << detail::kNobodys)) != 0;
-}
+  Owners owners(const void* words, size_t count) const {
+    Owners all = 0;
+#pragma GCC unroll 4
+    for (size_t i = 0; i < count; ++i)  // without a branch: several words are on their way at a time
+      all |= owner(static_cast<const char*>(words) + i * sizeof(uint64_t));
+    return all;
+  }
+  // Others than `here`, or unknown.
+  static bool elsewhere(Owners owners, Device here) {
+    const Owners mine = here.is_cuda() ? Owners{1} << (here.index + 1) : 0;
+    return (owners & ~(mine | Owners{1} << detail::kNobodys)) != 0;
+  }
+
+ private:
+  const std::atomic<uint8_t>* chunks_;
+};
 
 // Makes the table, so that memory which nobody saw being allocated is asked for at a launch.
 void prepare();

@@ -32,6 +32,8 @@ struct Runtime {
   enum class Answer { none, nobodys, known };
   Answer (*memory_at)(uint64_t address, ownership::Extent& extent) = nullptr;
   bool (*capturing)(const void* stream) = nullptr;  // are launches on it recorded in a graph?
+  // Whether kernels of a device can read memory of the host: pinned, managed, or all of it. True when nobody can tell.
+  bool (*host_within_reach)(int device, uintptr_t address) = nullptr;
 };
 
 // Set once, before the first event; every member is set, but in unit tests.

@@ -6,6 +6,7 @@
 
 namespace devtrace::report::causes::rules {
 
+std::optional<Cause> host_memory(const Evidence&);
 std::optional<Cause> generator(const Evidence&);
 std::optional<Cause> declared_access(const Evidence&);
 std::optional<Cause> unguarded_kernel(const Evidence&);

@@ -12,6 +12,7 @@ using namespace causes;
 
 // In order of how particular they are; among answers of equal confidence the first one stands.
 constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
+    rules::host_memory,             // a kernel was given memory of the host
     rules::generator,               // a CPU generator for CUDA random numbers, or the other way round
     rules::declared_access,         // a note
     rules::unguarded_kernel,        // findings at a launch: everything is elsewhere

@@ -101,6 +101,7 @@ CUresult set_attribute(Function& f, int attribute, int value) {
 }
 
 CUresult parameter_info(Function* f, size_t index, size_t* offset, size_t* size) {
+  if (sim::settings().old_driver) return CUDA_ERROR_NOT_SUPPORTED;
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
   if (!offset || !f->facts || !f->facts->parameters_known || index >= f->facts->parameters.size())
     return CUDA_ERROR_INVALID_VALUE;
@@ -242,6 +243,7 @@ CUresult CUDAAPI cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuKernelGetName(const char** name, CUkernel kernel) {
+  if (sim::settings().old_driver) return CUDA_ERROR_NOT_SUPPORTED;
   Function* f = sim::function_of(reinterpret_cast<CUfunction>(kernel));
   if (!name || !f) return CUDA_ERROR_INVALID_HANDLE;
   *name = f->name.c_str();

@@ -44,7 +44,7 @@ bool illegal_word(CUcontext context, uintptr_t word, bool whole_parameter) {
   if (find_memory(word, &a)) return !usable(context, a);
   // Freed memory of another device, or an address of its arena that nobody was given: hardware would fault, but a
   // number could look like that too. A host address is a pointer only when it is a parameter by itself.
-  if (physical >= 0 || !whole_parameter) return false;
+  if (physical >= 0 || !whole_parameter || settings().pageable) return false;
   return host_data(word);
 }
 

@@ -114,6 +114,11 @@ void read_visible(Settings& s, const char* value) {
   }
 }
 
+bool is_one(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value && !std::strcmp(value, "1");
+}
+
 Settings read() {
   Settings s;
   s.part = find_part("h100");
@@ -124,8 +129,9 @@ Settings read() {
   if (const char* v = std::getenv("DEVTRACE_SIM_MEMORY")) read_memory(s, v);
   if (const char* v = std::getenv("DEVTRACE_SIM_PEER")) read_peers(s, v);
   read_visible(s, std::getenv("CUDA_VISIBLE_DEVICES"));
-  const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
-  s.launch_blocking = blocking && !std::strcmp(blocking, "1");
+  s.launch_blocking = is_one("CUDA_LAUNCH_BLOCKING");
+  s.old_driver = is_one("DEVTRACE_SIM_OLD_DRIVER");
+  s.pageable = is_one("DEVTRACE_SIM_PAGEABLE");
   return s;
 }
 

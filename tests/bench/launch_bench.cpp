@@ -25,8 +25,12 @@ int device() {
 // `live` allocations, most of them on the device on which the kernels run.
 void allocate(size_t live) {
   static size_t have = 0;
-  set_runtime({device, [] { return std::string(); }, [] { return std::vector<DeviceFacts>(); }, [] { return true; },
-               [](const void*, const std::string&) { return kernels::Uses(); }});
+  set_runtime({.current_device = device,
+               .cuda_version = [] { return std::string(); },
+               .devices = [] { return std::vector<DeviceFacts>(); },
+               .simulated = [] { return true; },
+               .uses_of_parameters = [](const void*, const std::string&) { return kernels::Uses(); },
+               .host_within_reach = [](int, uintptr_t) { return true; }});
   for (; have < live; ++have) ownership::add({kBase + have * kStep, kStep, Device::cuda(0)});
 }
 

@@ -108,3 +108,16 @@ def test_a_handle_that_comes_back_is_another_kernels(rehearse):
     finding = only(outcome, "remote-access")
     assert finding["launch"]["offset"] == 16
     assert max([record["count"] for record in outcome.records if record["record"] == "count"], default=1) == 4
+
+
+def test_a_driver_that_tells_nothing_of_a_kernel(rehearse):
+    """Before CUDA 12.4: the layout of the parameters, and the name, come out of the image as well."""
+    outcome = rehearse(UNREAD + "launch(here, here, there)\nlaunch(here, there, here)", env={"DEVTRACE_SIM_OLD_DRIVER": "1"})
+    finding = only(outcome, "remote-access")
+    assert (finding["launch"]["kernel"], finding["launch"]["parameter"], finding["launch"]["offset"]) == ("touch", 2, 8)
+
+
+def test_pytorchs_own_kernels_under_such_a_driver(rehearse):
+    outcome = rehearse(CLAIMED + "here + here\nhere + claimed(there, 0)", env={"DEVTRACE_SIM_OLD_DRIVER": "1"})
+    finding = only(outcome, "remote-access")
+    assert "elementwise_kernel" in finding["launch"]["kernel"] and finding["launch"]["offset"] == 16

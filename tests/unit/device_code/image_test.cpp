@@ -18,6 +18,14 @@ std::vector<size_t> addresses(const KernelFacts& facts) {
   return found;
 }
 
+// Those that it certainly goes to memory with.
+std::vector<size_t> followed(const KernelFacts& facts) {
+  std::vector<size_t> found;
+  for (size_t at = 0; at < 64; at += 8)
+    if (facts.follows_address(at)) found.push_back(at);
+  return found;
+}
+
 void expect_touch(const KernelFacts& facts, const std::string& where) {
   ASSERT_TRUE(facts.parameters_known) << where;
   const std::vector<std::pair<size_t, size_t>> layout = {{0, 4}, {8, 8}, {16, 24}, {40, 8}, {48, 8}};
@@ -27,6 +35,7 @@ void expect_touch(const KernelFacts& facts, const std::string& where) {
     EXPECT_EQ(facts.parameters[i].size, layout[i].second) << where;
   }
   EXPECT_EQ(addresses(facts), (std::vector<size_t>{8, 24, 32, 40})) << where;
+  EXPECT_EQ(followed(facts), (std::vector<size_t>{8, 24, 32})) << where << ": a number that is stored is no address";
 }
 
 TEST(Image, CubinsOfEveryArchitecture) {
@@ -35,11 +44,13 @@ TEST(Image, CubinsOfEveryArchitecture) {
     ASSERT_FALSE(cubin.empty()) << architecture;
     Image image;
     ASSERT_EQ(read_image(data::span(cubin), architecture, &image), ImageState::good);
-    ASSERT_EQ(image.kernels.size(), 3u);
+    ASSERT_EQ(image.kernels.size(), 4u);
     expect_touch(image.kernels["touch"], std::to_string(architecture));
     EXPECT_EQ(image.kernels["touch"].static_shared, 64) << architecture;
     EXPECT_EQ(image.kernels["touch"].max_threads, 256) << architecture;
     EXPECT_EQ(addresses(image.kernels["rows"]), std::vector<size_t>{0}) << architecture << ": a pitch is no address";
+    EXPECT_EQ(followed(image.kernels["rows"]), std::vector<size_t>{0}) << architecture;
+    EXPECT_EQ(followed(image.kernels["ways"]), (std::vector<size_t>{0, 8, 16, 24, 32})) << architecture;
   }
 }
 
@@ -49,7 +60,9 @@ TEST(Image, PtxTellsTheSame) {
   ASSERT_EQ(read_image(data::span(text), 90, &image), ImageState::good);
   expect_touch(image.kernels["touch"], "ptx");
   EXPECT_EQ(image.kernels["touch"].max_threads, 256);
-  EXPECT_EQ(image.kernels.size(), 3u);
+  EXPECT_EQ(image.kernels.size(), 4u);
+  EXPECT_EQ(followed(image.kernels["rows"]), std::vector<size_t>{0});
+  EXPECT_EQ(followed(image.kernels["ways"]), (std::vector<size_t>{0, 8, 16, 24, 32}));
 }
 
 TEST(Image, OneKernelOfEachFormat) {

@@ -28,6 +28,7 @@ const bool quiet = test::quiet();
 int device_now = 0;
 int code_read = 0;
 kernels::Uses uses;
+uintptr_t within_reach = 0;
 kernels::Use address(size_t) {
   return kernels::Use::possible_address;
 }
@@ -66,7 +67,8 @@ class Launches : public testing::Test {
                      },
                  .owner = [](uint64_t) { return Device{}; },
                  .memory_at = memory_at,
-                 .capturing = [](const void*) { return false; }});
+                 .capturing = [](const void*) { return false; },
+                 .host_within_reach = [](int, uintptr_t address) { return address == within_reach; }});
     for (int device = 0; device < kDevices; ++device)
       ownership::add({memory_of(device), 4 * kChunk, Device::cuda(device)});
   }
@@ -272,6 +274,61 @@ TEST_F(Launches, AProgramThatEnabledAccessItselfGetsANote) {
   EXPECT_EQ(launch(false), 1u);
   EXPECT_EQ(findings::faults(), faults + 1);
   EXPECT_EQ(test::last_finding()["severity"], "error");
+}
+
+// The host's memory, of this process: mapped, and no device's.
+TEST_F(Launches, MemoryOfTheHostIsFoundWhereTheCodeGoesThere) {
+  uses = [](size_t in_block) { return in_block == 8 || in_block == 32 ? kernels::Use::address : address(in_block); };
+  const std::vector<char> host(1 << 20);
+  const auto data = reinterpret_cast<uintptr_t>(host.data());
+  std::fill(std::begin(words), std::end(words), memory_of(0));
+  for (size_t place = 0; place < 6; ++place) {
+    words[place] = data + 64 * place;
+    EXPECT_EQ(launch(place % 2), place == 1 || place == 4 ? 1u : 0u) << "word " << place;
+    words[place] = memory_of(0);
+  }
+}
+
+TEST_F(Launches, MemoryOfTheHostThatDevicesReachIsNothing) {
+  uses = [](size_t) { return kernels::Use::address; };
+  const std::vector<char> host(1 << 20);
+  std::fill(std::begin(words), std::end(words), memory_of(0));
+  words[1] = within_reach = reinterpret_cast<uintptr_t>(host.data()) + 4096;
+  EXPECT_EQ(launch(false), 0u);
+  within_reach = 0;
+  EXPECT_EQ(launch(false), 0u) << "a page is asked about once";
+  ownership::add({words[1] + 8192, 4096, Device::cpu(), ownership::Memory::pinned});
+  words[1] += 8192 + 16;
+  EXPECT_EQ(launch(false), 0u);
+  ownership::remove(words[1] - 16);
+  EXPECT_EQ(launch(false), 1u) << "until pinned memory is freed";
+}
+
+TEST_F(Launches, AddressesWhereNothingIsAreNumbers) {
+  uses = [](size_t) { return kernels::Use::address; };
+  std::fill(std::begin(words), std::end(words), memory_of(0));
+  for (const uintptr_t value : {uintptr_t{0}, uintptr_t{7}, uintptr_t{0x1234'0000'0000}, uintptr_t{1} << 33}) {
+    words[1] = value;
+    EXPECT_EQ(launch(false), 0u) << std::hex << value;
+  }
+}
+
+TEST_F(Launches, WhereNobodyCanReadTheCodeNothingIsSaidOfTheHost) {
+  uses = {};
+  const std::vector<char> host(1 << 20);
+  std::fill(std::begin(words), std::end(words), memory_of(0));
+  words[1] = reinterpret_cast<uintptr_t>(host.data());
+  EXPECT_EQ(launch(false), 0u);
+}
+
+TEST_F(Launches, CudaHasTheLastWordOnWhoseMemoryItIs) {
+  const uintptr_t base = memory_of(30);
+  ownership::add({base, kChunk, Device::cuda(4)});  // … which a graph has given back unseen
+  unseen = {{base, kChunk, Device::cuda(0)}};
+  std::fill(std::begin(words), std::end(words), memory_of(0));
+  words[1] = base + 64;
+  EXPECT_EQ(launch(false), 0u);
+  EXPECT_EQ(ownership::find(base)->device, Device::cuda(0));
 }
 
 }  // namespace

@@ -1,0 +1,18 @@
+// Is a word an address of the host's ordinary memory, which devices cannot reach?
+#pragma once
+
+#include <cstdint>
+
+namespace devtrace::host_memory {
+
+// Hot. Whether it may be: not null, no small number, an address that user space can have, and not remembered.
+bool possible(uintptr_t word);
+// What was found to be no such address, or within reach: its page is not asked about again, until pinned or managed
+// memory is freed.
+void remember_harmless(uintptr_t word);
+void forget_harmless();
+
+// Whether something that this process can read lies there. A system call; false where the kernel forbids it.
+bool readable(uintptr_t address);
+
+}  // namespace devtrace::host_memory
