@@ -49,7 +49,8 @@ Device current_device() {
 bool add_unreachable(MisplacedLaunch& misplaced) {
   auto& pointers = misplaced.pointers;
   const size_t before = pointers.size();
-  for (const Run& run : misplaced.launch.kernel->words().addresses) {
+  for (const Run& run : misplaced.launch.kernel->words().runs) {
+    if (!run.address) continue;
     const Place place = place_of(misplaced.launch, run);
     for (uint32_t i = 0; i < place.words; ++i) {
       const uintptr_t address = word_at(place.start, i);
@@ -109,7 +110,8 @@ bool look_exactly(MisplacedLaunch& misplaced) {
 
 // Hot. Whether one of the kernel's addresses may lead to memory of the host.
 bool may_reach_host(const events::Launch& launch, const kernels::Words& words) {
-  for (const Run& run : words.addresses) {
+  for (const Run& run : words.runs) {
+    if (!run.address) continue;
     const Place place = place_of(launch, run);
     for (uint32_t i = 0; i < place.words; ++i) {
       const uintptr_t word = word_at(place.start, i);
@@ -125,15 +127,23 @@ void check(const events::Launch& launch) {
   if (!launch.kernel || launch.kernel->excused) return;
   const kernels::Words& words = launch.kernel->words();
   const ownership::Table table;
-  ownership::Owners owners = table ? 0 : ownership::kNobody;
-  if (table) {
-    for (const Run& run : words.runs) {
-      const Place place = place_of(launch, run);
-      owners |= place.words == 1 ? table.owner(place.start) : table.owners(place.start, place.words);
+  ownership::Owners owners = 0;
+  bool host = !table;
+  for (const Run& run : words.runs) {
+    if (!table) break;
+    const Place place = place_of(launch, run);
+    if (!run.address) {
+      owners |= table.owners(place.start, place.words);
+      continue;
+    }
+    for (uint32_t i = 0; i < place.words; ++i) {
+      const uintptr_t word = word_at(place.start, i);
+      const ownership::Owners owner = table.owner(word);
+      owners |= owner;
+      host |= owner == ownership::kNobody && host_memory::in_range(word);
     }
   }
-  if (ownership::Table::elsewhere(owners, current_device()) ||
-      (owners & ownership::kNobody && may_reach_host(launch, words)))
+  if (ownership::Table::elsewhere(owners, current_device()) || (host && may_reach_host(launch, words)))
     look_closer(launch);
 }
 
