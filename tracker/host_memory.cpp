@@ -14,7 +14,6 @@ namespace {
 
 constexpr unsigned kPageBits = 12;
 constexpr uintptr_t kLow = uintptr_t{1} << 32;  // below, numbers are common, and memory is that of old-style programs
-constexpr uintptr_t kFirst = uintptr_t{1} << 22;
 
 // Shared by all threads: read at launches, written when there is something to remember, which is soon everything.
 constexpr size_t kRemembered = 256;
@@ -33,7 +32,7 @@ bool in_low_heap(uintptr_t word) {
 }  // namespace
 
 bool possible(uintptr_t word) {
-  if (word < kFirst || word >> ownership::kAddressBits) return false;
+  if (!in_range(word)) return false;
   if (word < kLow && !in_low_heap(word)) return false;
   const uintptr_t page = word >> kPageBits;
   return place_of(page).load(std::memory_order_relaxed) != page;

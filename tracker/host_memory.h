@@ -5,6 +5,12 @@
 
 namespace devtrace::host_memory {
 
+// Hot, a comparison: what is outside is null, a small number, or no address of user space.
+constexpr uintptr_t kFirst = uintptr_t{1} << 22;
+inline bool in_range(uintptr_t word) {
+  return word - kFirst < (uintptr_t{1} << 47) - kFirst;
+}
+
 // Hot. Whether it may be: not null, no small number, an address that user space can have, and not remembered.
 bool possible(uintptr_t word);
 // What was found to be no such address, or within reach: its page is not asked about again, until pinned or managed

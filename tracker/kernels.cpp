@@ -40,22 +40,22 @@ Remembered& place_of(uintptr_t function) {
 
 constexpr size_t kSmall = 64;  // bytes: an array of a few pointers
 
-// The aligned words for which `wanted(parameter, offset in the block)` holds.
-template <class Wanted>
-std::vector<Run> words_where(const std::vector<Parameter>& parameters, const Wanted& wanted) {
+// The aligned words that can be addresses, by `use(parameter, offset in the block)`.
+template <class Used>
+std::vector<Run> words_by(const std::vector<Parameter>& parameters, const Used& use) {
   std::vector<Run> found;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
-    bool joins = false;
+    Use before = Use::none;
     // A pointer is aligned in the block; a parameter that starts unaligned holds none before the next multiple.
     for (size_t at = (8 - parameter.offset % 8) % 8; at + 8 <= parameter.bytes; at += 8) {
-      const bool keep = wanted(parameter, parameter.offset + at);
-      if (keep && joins)
+      const Use now = use(parameter, parameter.offset + at);
+      if (now != Use::none && now == before)
         ++found.back().words;
-      else if (keep)
-        found.push_back(
-            {static_cast<uint16_t>(i), static_cast<uint16_t>(at), static_cast<uint32_t>(parameter.offset + at), 1});
-      joins = keep;
+      else if (now != Use::none)
+        found.push_back({static_cast<uint16_t>(i), static_cast<uint16_t>(at),
+                         static_cast<uint32_t>(parameter.offset + at), 1, now == Use::address});
+      before = now;
     }
   }
   return found;
@@ -85,9 +85,10 @@ const Kernel* remember(const void* function, std::string name, const std::vector
   kernel->excused = policy::may_reach_other_devices(name);
   kernel->name = std::move(name);
   kernel->parameters = parameters;
-  kernel->words_.store(new Words{
-      words_where(parameters, [](const Parameter&, size_t) { return true; }),
-      words_where(parameters, [](const Parameter& parameter, size_t) { return parameter.bytes <= kSmall; }), false});
+  const auto any = [](const Parameter& parameter, size_t) {
+    return parameter.bytes <= kSmall ? Use::address : Use::possible_address;
+  };
+  kernel->words_.store(new Words{words_by(parameters, any), false});
   // Two threads that ask at once leave one small object behind.
   const auto key = reinterpret_cast<uintptr_t>(function);
   entries.put({key, kernel});
@@ -96,14 +97,11 @@ const Kernel* remember(const void* function, std::string name, const std::vector
 }
 
 void ask_code(const Kernel& kernel, const Uses& uses) {
-  const auto* const left =
-      new Words{words_where(kernel.parameters,
-                            [&](const Parameter& parameter, size_t in_block) {
-                              return uses ? uses(in_block) != Use::none : parameter.bytes == sizeof(void*);
-                            }),
-                words_where(kernel.parameters,
-                            [&](const Parameter&, size_t in_block) { return uses && uses(in_block) == Use::address; }),
-                true};
+  const auto used = [&](const Parameter& parameter, size_t in_block) {
+    if (uses) return uses(in_block);
+    return parameter.bytes == sizeof(void*) ? Use::possible_address : Use::none;
+  };
+  const auto* const left = new Words{words_by(kernel.parameters, used), true};
   // The old list stays: other threads may be reading it.
   kernel.words_.store(left, std::memory_order_release);
 }

@@ -15,19 +15,19 @@ struct Parameter {
   size_t bytes = 0;
 };
 
-// Aligned words that follow each other in one parameter.
+// Aligned words of one kind that follow each other in one parameter.
 struct Run {
   uint16_t parameter = 0;
   uint16_t in_parameter = 0;  // of the first word: offset in the parameter, bytes
   uint32_t in_block = 0;      // the same in the parameter block
   uint32_t words = 0;
+  // The code certainly goes to memory with them; until it has been asked, those of parameters so small that nothing in
+  // them is left unset.
+  bool address = false;
 };
 
 struct Words {
   std::vector<Run> runs;
-  // Those of them with which the code certainly goes to memory; until it has been asked, those of parameters so small
-  // that nothing in them is left unset.
-  std::vector<Run> addresses;
   bool code_asked = false;
 };
 

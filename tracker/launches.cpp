@@ -48,7 +48,8 @@ Device current_device() {
 
 // Hot. Whether one of the kernel's addresses may lead to memory of the host.
 bool may_reach_host(const events::Launch& launch, const kernels::Words& words) {
-  for (const Run& run : words.addresses) {
+  for (const Run& run : words.runs) {
+    if (!run.address) continue;
     const Place place = place_of(launch, run);
     for (uint32_t i = 0; i < place.words; ++i) {
       const uintptr_t word = word_at(place.start, i);
@@ -62,15 +63,23 @@ bool may_reach_host(const events::Launch& launch, const kernels::Words& words) {
 bool suspicious(const events::Launch& launch, Device here) {
   const kernels::Words& words = launch.kernel->words();
   const ownership::Table table;
-  ownership::Owners owners = table ? 0 : ownership::kUnowned;
-  if (table) {
-    for (const Run& run : words.runs) {
-      const Place place = place_of(launch, run);
-      owners |= place.words == 1 ? table.owner(place.start) : table.owners(place.start, place.words);
+  if (!table) return may_reach_host(launch, words);
+  ownership::Owners owners = 0;
+  bool host = false;
+  for (const Run& run : words.runs) {
+    const Place place = place_of(launch, run);
+    if (!run.address) {
+      owners |= table.owners(place.start, place.words);
+      continue;
     }
-    if (ownership::Table::elsewhere(owners, here)) return true;
+    for (uint32_t i = 0; i < place.words; ++i) {
+      const uintptr_t word = word_at(place.start, i);
+      const ownership::Owners owner = table.owner(word);
+      owners |= owner;
+      host |= (owner & ownership::kUnowned) && host_memory::in_range(word);
+    }
   }
-  return owners & ownership::kUnowned && may_reach_host(launch, words);
+  return ownership::Table::elsewhere(owners, here) || (host && may_reach_host(launch, words));
 }
 
 void learn(const events::Launch& launch) {
@@ -85,7 +94,8 @@ void learn(const events::Launch& launch) {
 bool add_unreachable(MisplacedLaunch& misplaced) {
   auto& pointers = misplaced.pointers;
   const size_t before = pointers.size();
-  for (const Run& run : misplaced.launch.kernel->words().addresses) {
+  for (const Run& run : misplaced.launch.kernel->words().runs) {
+    if (!run.address) continue;
     const Place place = place_of(misplaced.launch, run);
     for (uint32_t i = 0; i < place.words; ++i) {
       const uintptr_t address = word_at(place.start, i);

@@ -65,17 +65,18 @@ class Table {
  public:
   Table() : chunks_(detail::chunks.load(std::memory_order_relaxed)) {}
   explicit operator bool() const { return chunks_ != nullptr; }
-  Owners owner(const void* word) const {
-    uint64_t value;
-    std::memcpy(&value, word, sizeof value);
-    const size_t chunk = value >> kAddressBits ? 0 : value >> kChunkBits;  // chunk 0 is nobody's
+  Owners owner(uint64_t word) const {
+    const size_t chunk = word >> kAddressBits ? 0 : word >> kChunkBits;  // chunk 0 is nobody's
     return Owners{1} << (chunks_[chunk].load(std::memory_order_relaxed) & 63);
   }
   Owners owners(const void* words, size_t count) const {
     Owners all = 0;
 #pragma GCC unroll 4
-    for (size_t i = 0; i < count; ++i)  // without a branch: several words are on their way at a time
-      all |= owner(static_cast<const char*>(words) + i * sizeof(uint64_t));
+    for (size_t i = 0; i < count; ++i) {  // without a branch: several words are on their way at a time
+      uint64_t word;
+      std::memcpy(&word, static_cast<const char*>(words) + i * sizeof word, sizeof word);
+      all |= owner(word);
+    }
     return all;
   }
   // Others than `here`, or unknown.

@@ -83,19 +83,21 @@ void launch(benchmark::State& state) {
     values[i] = kBase + (i * 7919 + static_cast<size_t>(state.thread_index())) % live * kStep + 64;
     if (!structure || i == 0) parameters.push_back(&values[i]);
   }
+  if (state.range(2) != 0) values[words / 2] = 1024;  // not every parameter is a pointer
   for (auto _ : state) benchmark::DoNotOptimize(through(handle_of(words), parameters.data()));
   state.SetItemsProcessed(state.iterations());
 }
 
 void shapes(benchmark::internal::Benchmark* one) {
   for (const int live : {10, 1'000'000})
-    for (const int words : {1, 4, 16, static_cast<int>(kStructure)}) one->Args({words, live});
-  one->ArgNames({"words", "live"});
+    for (const int words : {1, 4, 16, static_cast<int>(kStructure)}) one->Args({words, live, 0});
+  one->Args({16, 1'000'000, 1});
+  one->ArgNames({"words", "live", "numbers"});
 }
 BENCHMARK(launch<empty_hook>)->Apply(shapes);
 BENCHMARK(launch<hook>)->Apply(shapes);
-BENCHMARK(launch<empty_hook>)->Args({4, 1'000'000})->Threads(64)->UseRealTime();
-BENCHMARK(launch<hook>)->Args({4, 1'000'000})->Threads(64)->UseRealTime();
+BENCHMARK(launch<empty_hook>)->Args({4, 1'000'000, 0})->Threads(64)->UseRealTime();
+BENCHMARK(launch<hook>)->Args({4, 1'000'000, 0})->Threads(64)->UseRealTime();
 
 }  // namespace
 
