@@ -44,6 +44,7 @@ void freed_starting_in(uintptr_t begin, uintptr_t end) {
 void copied(uintptr_t to, uintptr_t from, stacks::OnePythonStack& stack) {
   Block target;
   if (!blocks.starting_at(to, target) || target.moved_from.known()) return;
+  if (stack.taken() && target.allocated.stack != stack.id()) return;  // most often; it spares the other look-up
   Block source;
   bool source_known = blocks.starting_at(from, source);
   if (source_known && source.allocated.device == target.allocated.device) return;

@@ -50,6 +50,7 @@ class OnePythonStack {
     taken_ = true;
     return id_;
   }
+  bool taken() const { return taken_; }
 
  private:
   StackId id_ = 0;

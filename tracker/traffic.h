@@ -11,8 +11,8 @@ namespace devtrace::traffic {
 // finding.
 void count(const events::Copy& copy, const copies::Owners& likely, stacks::OnePythonStack& stack);
 
-// The log's `traffic` records (docs/log.md) of what has moved since they were written last; `all` of it goes to the
-// HTML report, if there is one. Does not begin a log.
+// The log's `traffic` records (docs/log.md) of what has moved since they were written last; all of it goes to the HTML
+// report, if there is one. Does not begin a log.
 void write_rest();
 
 void before_fork();
