@@ -32,6 +32,7 @@ Event read_event(const Json& operand, const char* key) {
 Operand read_operand(const Json& record) {
   Operand operand;
   operand.name = name_of(record);
+  operand.expression = string(record, "expression");
   operand.role = string(record, "role");
   operand.device = string(record, "device");
   operand.dtype = string(record, "dtype");

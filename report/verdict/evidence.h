@@ -36,7 +36,8 @@ struct Event {
 };
 
 struct Operand {
-  std::string name;  // best name; "the result of …" or "a tensor" when there is none
+  std::string name;             // best name; "the result of …" or "a tensor" when there is none
+  std::string_view expression;  // of a temporary, as the failing line writes it
   std::string_view role, device, dtype, module_path, module_class, root_class, hook;
   bool odd = false;
   bool is_parameter = false;
