@@ -1,0 +1,57 @@
+"""Every file of tests/workloads/cases is the defect of a public thread, small, and says in its first words which verdict it must get. Adding
+a case is adding a file."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+from conftest import TOP, all_names, start
+
+CASES = {path.stem: path for path in sorted((TOP / "tests/workloads/cases").glob("*.py"))}
+
+# All in one process: importing PyTorch takes seconds. A case ends with PyTorch's refusal.
+RUN = """
+import runpy, sys, torch
+for path in sys.argv[1:]:
+    torch.cuda.set_device(0)
+    torch.manual_seed(0)
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except RuntimeError as error:
+        print(path, "refused", flush=True)
+"""
+
+
+def expected(path: Path) -> dict:
+    """The fields of the docstring's last paragraph; an absent one is not promised."""
+    paragraph = ast.get_docstring(ast.parse(path.read_text())).split("\n\n")[-1]
+    return dict(line.split(": ", 1) if ": " in line else (line.rstrip(":"), "") for line in paragraph.splitlines())
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cases")
+    (folder / "program.py").write_text(RUN)
+    return start(["program.py", *CASES.values()], folder)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(ran, name):
+    path = CASES[name]
+    assert f"{path} refused" in ran.out.splitlines(), ran.err[-3000:]
+    findings = [one for one in ran.findings if any(frame["file"] == str(path) for frame in one["python"])]
+    assert len(findings) == 1
+    finding, expect = findings[0], expected(path)
+    cause = finding["cause"]
+    said = json.dumps({key: cause.get(key) for key in ("category", "confidence", "because", "fix")}, ensure_ascii=False, indent=1)
+    assert cause["category"] == expect["verdict"], said
+    for each in filter(None, expect["operands"].split(", ")):
+        operand, device = each.rsplit(" ", 1)
+        found = [one for one in finding["operands"] if one["device"] == device]
+        assert len(found) == 1 and (operand == found[0].get("name") or operand in all_names(found[0])), finding["operands"]
+    if "line" in expect:
+        mine = next(frame for frame in finding["python"] if frame.get("project"))
+        assert mine["source"].strip() == expect["line"]
+    if "fix" in expect:
+        assert cause.get("fix") == expect["fix"], said
