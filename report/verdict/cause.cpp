@@ -137,6 +137,18 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   return std::nullopt;
 }
 
+std::optional<Fix> register_buffer(const Frame& made) {
+  const std::string line = dedented(made.source);
+  constexpr std::string_view kSelf = "self.";
+  const size_t equals = line.find(" = ");
+  if (!line.starts_with(kSelf) || equals == line.npos || line.find('#') != line.npos) return std::nullopt;
+  const std::string name = line.substr(kSelf.size(), equals - kSelf.size());
+  const std::string value = line.substr(equals + 3);
+  if (!is_identifier(name) || value.empty() || value.back() == '\\') return std::nullopt;
+  return Fix{fmt::format("self.register_buffer(\"{}\", {}, persistent=False)", name, value), std::string(made.file),
+             made.line};
+}
+
 // The operand came out of a call that stands among the arguments of the failing one: `idx=text_to_token_ids(…)`. The
 // stack of its creation says which, and where; that the called function has a name for it says that the result is the
 // tensor and not a list of them.
@@ -145,14 +157,21 @@ static std::optional<Fix> move_made_argument(const Evidence& evidence, size_t fr
   const Frame& here = evidence.stack[frame];
   const Stack& made = operand.created.stack;
   const size_t outside = evidence.stack.size() - frame;
-  if (operand.moved.known || frame == 0 || made.size() <= outside) return std::nullopt;
+  if (operand.moved.known || frame == 0 || made.size() < outside) return std::nullopt;
   const Frame& line = made[made.size() - outside];
-  const std::string_view called = made[made.size() - outside - 1].function;
   const std::string_view argument = operand.name_in(frame - 1);
-  if (!line.same_function(here) || !(is_identifier(argument) || container_of(argument) == "args")) return std::nullopt;
+  if (!line.same_function(here) ||
+      !(is_identifier(argument) || container_of(argument) == "args" || container_of(argument) == "kwargs"))
+    return std::nullopt;
   const int64_t last = here.line + std::count(here.source.begin(), here.source.end(), '\n');
   if (line.line < here.line || line.line > last) return std::nullopt;
-  auto code = move_result(line.source, called.substr(called.rfind('.') + 1), device);
+  std::optional<std::string> code;
+  if (made.size() == outside) {
+    if (makes_argument(line.source)) code = give_device(line.source, device);
+  } else {
+    const std::string_view called = made[made.size() - outside - 1].function;
+    code = move_result(line.source, called.substr(called.rfind('.') + 1), device);
+  }
   if (!code) return std::nullopt;
   return Fix{std::move(*code), std::string(line.file), line.line};
 }

@@ -71,6 +71,14 @@ const Frame* Event::line() const {
   return &stack[innermost_project(stack).value_or(0)];
 }
 
+bool Operand::is_of_state() const {
+  if (is_state()) return true;
+  const Frame* made = created.line();
+  return made && made->function.ends_with("__init__") &&
+         (made->source.find("register_buffer(") != made->source.npos ||
+          made->source.find("nn.Parameter(") != made->source.npos);
+}
+
 const Event* Operand::placed() const {
   if (moved.known) return &moved;
   return created.known ? &created : nullptr;

@@ -51,6 +51,8 @@ struct Operand {
   bool on_cpu() const { return device == "cpu"; }
   // Registered state of a module: what model.to() moves.
   bool is_state() const { return is_parameter || role == "parameter" || role == "buffer"; }
+  // … or a view of it: memory that a module's constructor registered, by the line that made it.
+  bool is_of_state() const;
   // The event that put it on its device: its last move, else its creation. Null when neither is known.
   const Event* placed() const;
   // What it is called in that frame; empty when it has no name there.

@@ -355,6 +355,16 @@ bool stays(std::string_view operation) {
   return std::find(std::begin(kStaying), std::end(kStaying), operation) != std::end(kStaying);
 }
 
+// Is the call, whose name has a part at `name`, all that is given for an argument?
+bool is_whole_argument(std::string_view source, size_t name, size_t close) {
+  size_t begin = name;  // with what is before that part: `tokenizer.encode(`
+  while (begin > 0 && (word_char(source[begin - 1]) || source[begin - 1] == '.')) --begin;
+  while (begin > 0 && source[begin - 1] == ' ') --begin;
+  const size_t next = skip_blanks(source, close + 1);
+  const bool opens = begin > 0 && (source[begin - 1] == '(' || source[begin - 1] == ',' || source[begin - 1] == '=');
+  return opens && next < source.size() && (source[next] == ')' || source[next] == ',');
+}
+
 size_t name_end(std::string_view source, size_t at) {
   while (at < source.size() && word_char(source[at])) ++at;
   return at;
@@ -405,17 +415,16 @@ std::optional<std::string> move_result(std::string_view source, std::string_view
     if (end) return std::nullopt;
     const size_t close = closing(scan, source, at + wanted.size() - 1);
     if (close == source.npos) return std::nullopt;
-    size_t begin = at;  // with what is before the name: `tokenizer.encode(`
-    while (begin > 0 && (word_char(source[begin - 1]) || source[begin - 1] == '.')) --begin;
-    while (begin > 0 && source[begin - 1] == ' ') --begin;
-    const size_t next = skip_blanks(source, close + 1);
-    const bool opens = begin > 0 && (source[begin - 1] == '(' || source[begin - 1] == ',' || source[begin - 1] == '=');
-    const bool ends = next < source.size() && (source[next] == ')' || source[next] == ',');
-    if (!opens || !ends) return std::nullopt;
+    if (!is_whole_argument(source, at, close)) return std::nullopt;
     end = close + 1;
   }
   if (!end) return std::nullopt;
   return dedented(spliced(source, {*end, *end}, ".to(" + std::string(device) + ")"));
+}
+
+bool makes_argument(std::string_view source) {
+  const auto calls = factory_calls(source, Scan(source));
+  return calls.size() == 1 && is_whole_argument(source, calls[0].name, calls[0].close);
 }
 
 std::optional<std::string> moved_to(std::string_view source) {

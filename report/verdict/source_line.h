@@ -54,6 +54,9 @@ std::optional<std::string> begins_with(std::string_view expression);
 // The line with `.to(device)` behind its only call of `function`, where the call is a whole argument of another call.
 std::optional<std::string> move_result(std::string_view source, std::string_view function, std::string_view device);
 
+// Is the line's only torch.tensor(…) or the like all that is given for an argument: `f(x=torch.tensor(y))`?
+bool makes_argument(std::string_view source);
+
 // What .to(…) is given in the line's only move: `device` for `model.to(device)`; nothing unless it is a reference.
 std::optional<std::string> moved_to(std::string_view source);
 

@@ -27,7 +27,7 @@ std::optional<Cause> two_parts(const Evidence& evidence) {
 
 std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return !it.is_state() && evidence.made_inside_model(it); },
-                                  [](const Operand& other) { return other.is_state(); });
+                                  [](const Operand& other) { return other.is_of_state(); });
   if (!pair) return std::nullopt;
   if (pair.other->on_cpu()) {
     return Cause{kCategory, Confidence::high,

@@ -4,7 +4,7 @@ nn.DataParallel.
 verdict: data-parallel
 operands: self.scale cuda:0
 line: return self.linear(x) * self.scale
-fix: return self.linear(x) * self.scale.to(x.device)
+fix: self.register_buffer("scale", torch.rand(5).to("cuda:0"), persistent=False)
 """
 
 import torch

@@ -1,7 +1,7 @@
 """https://github.com/Tianxiaomo/pytorch-YOLOv4/issues/296: the anchors are a plain tensor of the detection layer, which .cuda() does not move.
 
 verdict: state-not-registered
-operands: self.anchors cpu, sizes cuda:0
+operands: self.anchors cpu
 line: return torch.exp(sizes) * self.anchors
 fix: self.register_buffer("anchors", torch.tensor([[12.0, 16.0], [19.0, 36.0], [40.0, 28.0]]), persistent=False)
 """
