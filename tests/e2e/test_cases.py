@@ -10,7 +10,7 @@ from conftest import TOP, all_names, start
 
 CASES = {path.stem: path for path in sorted((TOP / "tests/workloads/cases").glob("*.py"))}
 
-# All in one process: importing PyTorch takes seconds. A case ends with PyTorch's refusal.
+# All in one process: importing PyTorch takes seconds. Most end with PyTorch's refusal.
 RUN = """
 import runpy, sys, torch
 for path in sys.argv[1:]:
@@ -24,7 +24,7 @@ for path in sys.argv[1:]:
 
 
 def expected(path: Path) -> dict:
-    """The fields of the docstring's last paragraph; an absent one is not promised."""
+    """The fields of the docstring's last paragraph; an absent one is not promised. `silent: yes`: PyTorch lets it pass."""
     paragraph = ast.get_docstring(ast.parse(path.read_text())).split("\n\n")[-1]
     return dict(line.split(": ", 1) if ": " in line else (line.rstrip(":"), "") for line in paragraph.splitlines())
 
@@ -39,10 +39,10 @@ def ran(tmp_path_factory):
 @pytest.mark.parametrize("name", CASES)
 def test_case(ran, name):
     path = CASES[name]
-    assert f"{path} refused" in ran.out.splitlines(), ran.err[-3000:]
     findings = [one for one in ran.findings if any(frame["file"] == str(path) for frame in one["python"])]
     assert len(findings) == 1
     finding, expect = findings[0], expected(path)
+    assert (f"{path} refused" in ran.out.splitlines()) == ("silent" not in expect), ran.err[-3000:]
     cause = finding["cause"]
     said = json.dumps({key: cause.get(key) for key in ("category", "confidence", "because", "fix")}, ensure_ascii=False, indent=1)
     assert cause["category"] == expect["verdict"], said

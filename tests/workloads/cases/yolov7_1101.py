@@ -4,7 +4,7 @@ with a mask of the predictions' device.
 verdict: created-without-device
 operands: from_which_layer cpu, chosen cuda:0
 line: from_which_layer = from_which_layer[chosen]
-fix: from_which_layer = torch.ones(len(boxes), device=chosen.device) * layer
+fix: from_which_layer = from_which_layer.to(chosen.device)[chosen]
 """
 
 import torch
