@@ -1,4 +1,5 @@
-"""Every file of tests/workloads/cases is the defect of a public thread, small, and says in its first words which verdict it must get. Adding
+"""Every file of tests/workloads/cases is a defect, nearly always that of a public thread, rebuilt
+small from its operation and cause (not from its code), and says in its first words which verdict it must get. Adding
 a case is adding a file."""
 
 import ast

@@ -1,4 +1,4 @@
-"""https://github.com/run-llama/llama_index/issues/8789: the embedding model is told to be on the second GPU, and the batches go to "cuda".
+"""Of no thread (privateGPT in one file): the embedding model is told to be on the second GPU, and the batches go to "cuda".
 
 verdict: input-not-moved
 operands: input_ids cuda:0, embeddings.word_embeddings.weight cuda:1

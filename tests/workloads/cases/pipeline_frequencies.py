@@ -1,4 +1,4 @@
-"""https://github.com/mistralai/mistral-inference/issues/215: a pipeline over two GPUs keeps its rotary frequencies where the first layer is.
+"""Of no thread: a pipeline over two GPUs keeps its rotary frequencies where the first layer is.
 
 verdict: state-not-registered
 operands: freqs_cis cuda:0
