@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "report/characters.h"
 #include "report/verdict/source_line.h"
 
@@ -39,6 +41,21 @@ bool is_batch_encoding(const Operand& operand) {
                                          "/transformers/image_processing_", "/transformers/processing_"}) {
       if (frame.file.find(maker) != frame.file.npos) return true;
     }
+  }
+  return false;
+}
+
+// The device's own name, where the same function moved the target there further up: `device` after `model.to(device)`.
+std::optional<std::string> device_of_move(const Frame& here, const Operand& target) {
+  const Frame* moved = target.moved.line();
+  if (!moved || !moved->same_function(here) || moved->line >= here.line) return std::nullopt;
+  return moved_to(moved->source);
+}
+
+// PyTorch, and what nobody patches on his own machine.
+bool left_alone(const Frame& frame) {
+  for (const std::string_view part : {"/torch/", "/accelerate/", "/transformers/"}) {
+    if (frame.file.find(part) != frame.file.npos) return true;
   }
   return false;
 }
@@ -94,7 +111,12 @@ std::string device_expression(const Evidence& evidence, size_t frame, const Oper
       if (called) return fmt::format("next({}.parameters()).device", model);
     }
   }
+  if (is_identifier(own_name)) return fmt::format("{}.device", own_name);
+  if (const auto name = device_of_move(evidence.stack[frame], target)) return *name;
   if (is_reference(own_name)) return fmt::format("{}.device", own_name);
+  if (own_name.empty() && frame == 0) {
+    if (const auto tensor = begins_with(target.expression)) return fmt::format("{}.device", *tensor);
+  }
   return quoted(target.device);
 }
 
@@ -115,12 +137,67 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   return std::nullopt;
 }
 
+std::optional<Fix> register_buffer(const Frame& made) {
+  const std::string line = dedented(made.source);
+  constexpr std::string_view kSelf = "self.";
+  const size_t equals = line.find(" = ");
+  if (!line.starts_with(kSelf) || equals == line.npos || line.find('#') != line.npos) return std::nullopt;
+  const std::string name = line.substr(kSelf.size(), equals - kSelf.size());
+  const std::string value = line.substr(equals + 3);
+  if (!is_identifier(name) || value.empty() || value.back() == '\\') return std::nullopt;
+  return Fix{fmt::format("self.register_buffer(\"{}\", {}, persistent=False)", name, value), std::string(made.file),
+             made.line};
+}
+
+// The operand came out of a call that stands among the arguments of the failing one: `idx=text_to_token_ids(…)`. The
+// stack of its creation says which, and where; that the called function has a name for it says that the result is the
+// tensor and not a list of them.
+static std::optional<Fix> move_made_argument(const Evidence& evidence, size_t frame, const Operand& operand,
+                                             const std::string& device) {
+  const Frame& here = evidence.stack[frame];
+  const Stack& made = operand.created.stack;
+  const size_t outside = evidence.stack.size() - frame;
+  if (operand.moved.known || frame == 0 || made.size() < outside) return std::nullopt;
+  const Frame& line = made[made.size() - outside];
+  const std::string_view argument = operand.name_in(frame - 1);
+  if (!line.same_function(here) ||
+      !(is_identifier(argument) || container_of(argument) == "args" || container_of(argument) == "kwargs"))
+    return std::nullopt;
+  const int64_t last = here.line + std::count(here.source.begin(), here.source.end(), '\n');
+  if (line.line < here.line || line.line > last) return std::nullopt;
+  std::optional<std::string> code;
+  if (made.size() == outside) {
+    if (makes_argument(line.source)) code = give_device(line.source, device);
+  } else {
+    const std::string_view called = made[made.size() - outside - 1].function;
+    code = move_result(line.source, called.substr(called.rfind('.') + 1), device);
+  }
+  if (!code) return std::nullopt;
+  return Fix{std::move(*code), std::string(line.file), line.line};
+}
+
+// In the line of a library that failed: for want of a line of the user's where both sides have a name.
+static std::optional<Fix> move_in_library(const Evidence& evidence, const Operand& operand, const Operand& target) {
+  if (evidence.stack.empty() || evidence.stack[0].project || left_alone(evidence.stack[0])) return std::nullopt;
+  const std::string device = device_expression(evidence, 0, target);
+  if (device.starts_with('"')) return std::nullopt;
+  return move_at(evidence, 0, operand, device);
+}
+
 std::optional<Fix> move_where_named(const Evidence& evidence, const Operand& operand, const Operand& target) {
+  std::optional<Fix> with_number;  // cuda:1 is another one on the next machine
   for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
     if (!evidence.stack[frame].project) continue;
-    if (auto fix = move_at(evidence, frame, operand, device_expression(evidence, frame, target))) return fix;
+    const std::string device = device_expression(evidence, frame, target);
+    auto fix = move_at(evidence, frame, operand, device);
+    if (!fix) fix = move_made_argument(evidence, frame, operand, device);
+    if (!fix) continue;
+    if (!device.starts_with('"')) return fix;
+    with_number = std::move(fix);
+    break;
   }
-  return std::nullopt;
+  if (auto fix = move_in_library(evidence, operand, target)) return fix;
+  return with_number;
 }
 
 }  // namespace devtrace::report::causes

@@ -43,4 +43,8 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
 // answer.
 std::optional<Fix> move_where_named(const Evidence& evidence, const Operand& operand, const Operand& target);
 
+// `self.anchors = torch.tensor(…)` → `self.register_buffer("anchors", torch.tensor(…), persistent=False)`: without
+// persistent=False old checkpoints would no longer load.
+std::optional<Fix> register_buffer(const Frame& made);
+
 }  // namespace devtrace::report::causes

@@ -32,6 +32,7 @@ Event read_event(const Json& operand, const char* key) {
 Operand read_operand(const Json& record) {
   Operand operand;
   operand.name = name_of(record);
+  operand.expression = string(record, "expression");
   operand.role = string(record, "role");
   operand.device = string(record, "device");
   operand.dtype = string(record, "dtype");
@@ -68,6 +69,14 @@ std::optional<size_t> innermost_project(const Stack& stack) {
 const Frame* Event::line() const {
   if (stack.empty()) return nullptr;
   return &stack[innermost_project(stack).value_or(0)];
+}
+
+bool Operand::is_of_state() const {
+  if (is_state()) return true;
+  const Frame* made = created.line();
+  return made && made->function.ends_with("__init__") &&
+         (made->source.find("register_buffer(") != made->source.npos ||
+          made->source.find("nn.Parameter(") != made->source.npos);
 }
 
 const Event* Operand::placed() const {

@@ -36,7 +36,8 @@ struct Event {
 };
 
 struct Operand {
-  std::string name;  // best name; "the result of …" or "a tensor" when there is none
+  std::string name;             // best name; "the result of …" or "a tensor" when there is none
+  std::string_view expression;  // of a temporary, as the failing line writes it
   std::string_view role, device, dtype, module_path, module_class, root_class, hook;
   bool odd = false;
   bool is_parameter = false;
@@ -50,6 +51,8 @@ struct Operand {
   bool on_cpu() const { return device == "cpu"; }
   // Registered state of a module: what model.to() moves.
   bool is_state() const { return is_parameter || role == "parameter" || role == "buffer"; }
+  // … or a view of it: memory that a module's constructor registered, by the line that made it.
+  bool is_of_state() const;
   // The event that put it on its device: its last move, else its creation. Null when neither is known.
   const Event* placed() const;
   // What it is called in that frame; empty when it has no name there.

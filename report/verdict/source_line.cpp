@@ -338,6 +338,107 @@ std::optional<std::string> redirect_move(std::string_view source, std::string_vi
   return dedented(spliced(source, {begin, begin + first.size()}, device));
 }
 
+namespace {
+
+// Operations of torch and methods of tensors whose result lies where their first operand does.
+constexpr std::string_view kStaying[] = {
+    "abs",          "add",        "argmax",      "bmm",    "chunk",          "clamp",
+    "clone",        "contiguous", "cos",         "cumsum", "detach",         "div",
+    "exp",          "expand",     "flatten",     "float",  "gather",         "half",
+    "index_select", "log",        "log_softmax", "matmul", "mean",           "mm",
+    "mul",          "neg",        "permute",     "pow",    "relu",           "repeat",
+    "reshape",      "rsqrt",      "sigmoid",     "sin",    "softmax",        "sqrt",
+    "squeeze",      "sub",        "sum",         "t",      "take_along_dim", "tanh",
+    "transpose",    "unsqueeze",  "view"};
+
+bool stays(std::string_view operation) {
+  return std::find(std::begin(kStaying), std::end(kStaying), operation) != std::end(kStaying);
+}
+
+// Is the call, whose name has a part at `name`, all that is given for an argument?
+bool is_whole_argument(std::string_view source, size_t name, size_t close) {
+  size_t begin = name;  // with what is before that part: `tokenizer.encode(`
+  while (begin > 0 && (word_char(source[begin - 1]) || source[begin - 1] == '.')) --begin;
+  while (begin > 0 && source[begin - 1] == ' ') --begin;
+  const size_t next = skip_blanks(source, close + 1);
+  const bool opens = begin > 0 && (source[begin - 1] == '(' || source[begin - 1] == ',' || source[begin - 1] == '=');
+  return opens && next < source.size() && (source[next] == ')' || source[next] == ',');
+}
+
+size_t name_end(std::string_view source, size_t at) {
+  while (at < source.size() && word_char(source[at])) ++at;
+  return at;
+}
+
+}  // namespace
+
+std::optional<std::string> begins_with(std::string_view expression) {
+  const Scan scan(expression);
+  if (!scan.balanced) return std::nullopt;
+  std::string_view tensor;
+  size_t at = 0;
+  for (const std::string_view prefix : {"torch.nn.functional.", "torch.", "F."}) {
+    if (!expression.starts_with(prefix)) continue;
+    const size_t open = name_end(expression, prefix.size());
+    if (open >= expression.size() || expression[open] != '(') return std::nullopt;
+    const size_t close = closing(scan, expression, open);
+    if (close == expression.npos || !stays(expression.substr(prefix.size(), open - prefix.size()))) return std::nullopt;
+    const auto spans = arguments(expression, scan, {prefix.size(), open, close});
+    if (spans.empty()) return std::nullopt;
+    tensor = trimmed(expression.substr(spans[0].begin, spans[0].end - spans[0].begin));
+    at = close + 1;
+    break;
+  }
+  if (tensor.empty()) {
+    at = name_end(expression, 0);
+    tensor = expression.substr(0, at);
+  }
+  while (at < expression.size()) {
+    if (expression[at] != '.') return std::nullopt;
+    const size_t open = name_end(expression, at + 1);
+    if (open >= expression.size() || expression[open] != '(' || !stays(expression.substr(at + 1, open - at - 1)))
+      return std::nullopt;
+    const size_t close = closing(scan, expression, open);
+    if (close == expression.npos) return std::nullopt;
+    at = close + 1;
+  }
+  if (!is_reference(tensor)) return std::nullopt;
+  return std::string(tensor);
+}
+
+std::optional<std::string> move_result(std::string_view source, std::string_view function, std::string_view device) {
+  const Scan scan(source);
+  std::optional<size_t> end;
+  const std::string wanted = std::string(function) + "(";
+  for (size_t at = 0; (at = source.find(wanted, at)) != source.npos; ++at) {
+    if (!scan.code[at] || (at > 0 && word_char(source[at - 1]))) continue;
+    if (end) return std::nullopt;
+    const size_t close = closing(scan, source, at + wanted.size() - 1);
+    if (close == source.npos) return std::nullopt;
+    if (!is_whole_argument(source, at, close)) return std::nullopt;
+    end = close + 1;
+  }
+  if (!end) return std::nullopt;
+  return dedented(spliced(source, {*end, *end}, ".to(" + std::string(device) + ")"));
+}
+
+bool makes_argument(std::string_view source) {
+  const auto calls = factory_calls(source, Scan(source));
+  return calls.size() == 1 && is_whole_argument(source, calls[0].name, calls[0].close);
+}
+
+std::optional<std::string> moved_to(std::string_view source) {
+  const Scan scan(source);
+  const auto calls = find_calls(source, scan, ".", kMoves);
+  if (calls.size() != 1 || source.substr(calls[0].name, 3) != ".to") return std::nullopt;
+  const auto spans = arguments(source, scan, calls[0]);
+  if (spans.size() != 1) return std::nullopt;
+  const std::string_view value = trimmed(source.substr(spans[0].begin, spans[0].end - spans[0].begin));
+  // Not a dtype, and not another tensor: both are references too.
+  if (!is_reference(value) || !value.ends_with("device")) return std::nullopt;
+  return std::string(value);
+}
+
 bool says_current_device(std::string_view source) {
   const Scan scan(source);
   for (const Call& call : find_calls(source, scan, ".", kMoves)) {

@@ -47,4 +47,17 @@ std::optional<std::string> redirect_move(std::string_view source, std::string_vi
 // … when that place is "the current device": `.cuda()`, `.to("cuda")`, or device="cuda" in a factory call.
 bool says_current_device(std::string_view source);
 
+// The tensor that an expression of one device begins with: `logprobs` for `torch.gather(logprobs, 1, ids).squeeze()`.
+// Nothing where a step could change the device, or could give something that is no tensor.
+std::optional<std::string> begins_with(std::string_view expression);
+
+// The line with `.to(device)` behind its only call of `function`, where the call is a whole argument of another call.
+std::optional<std::string> move_result(std::string_view source, std::string_view function, std::string_view device);
+
+// Is the line's only torch.tensor(…) or the like all that is given for an argument: `f(x=torch.tensor(y))`?
+bool makes_argument(std::string_view source);
+
+// What .to(…) is given in the line's only move: `device` for `model.to(device)`; nothing unless it is a reference.
+std::optional<std::string> moved_to(std::string_view source);
+
 }  // namespace devtrace::report::causes

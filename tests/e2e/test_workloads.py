@@ -57,7 +57,9 @@ def same(found, expected, close=CLOSE):
         assert found.keys() == expected.keys()
         for key in expected:
             same(found[key], expected[key], close)
-    elif isinstance(expected, list) and any(isinstance(each, (list, dict)) for each in expected):
+    elif isinstance(expected, str):
+        assert found == expected
+    elif isinstance(expected, list) and any(isinstance(each, (list, dict, str)) for each in expected):
         assert len(found) == len(expected)
         for one, other in zip(found, expected):
             same(one, other, close)

@@ -18,6 +18,17 @@ const Frame* line_without_device(const Evidence& evidence, const Operand& operan
   return nullptr;
 }
 
+// Was the tensor there already when that line of this frame's function ran? Only a line of the same function can tell
+// that it was not.
+bool there_before(const Operand& other, const Frame& here, const Frame& made) {
+  const Event* placed = other.placed();
+  if (!placed) return true;
+  for (const Frame& frame : placed->stack) {
+    if (frame.same_function(here)) return frame.line < made.line;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<Cause> created_without_device(const Evidence& evidence) {
@@ -36,7 +47,7 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
               fmt::format("{} was made on {} because {} says no device, and meets {}.", it.name, it.device, at(&made),
                           with_place(other)),
               std::nullopt};
-  if (here) {
+  if (here && there_before(other, evidence.stack[*frame], made)) {
     if (auto line = give_device(made.source, device_expression(evidence, *frame, other))) {
       cause.fix = Fix{std::move(*line), std::string(made.file), made.line};
     }

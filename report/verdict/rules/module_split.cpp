@@ -27,7 +27,7 @@ std::optional<Cause> two_parts(const Evidence& evidence) {
 
 std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return !it.is_state() && evidence.made_inside_model(it); },
-                                  [](const Operand& other) { return other.is_state(); });
+                                  [](const Operand& other) { return other.is_of_state(); });
   if (!pair) return std::nullopt;
   if (pair.other->on_cpu()) {
     return Cause{kCategory, Confidence::high,
@@ -40,6 +40,21 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   return Cause{kCategory, Confidence::high,
                fmt::format("{} was computed inside {} on {} and meets {}: the model is spread over devices, {}.",
                            pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other), hook),
+               move_where_named(evidence, *pair.it, *pair.other)};
+}
+
+// Two results of the model's own layers, and nobody moved either: the layers are on different devices.
+std::optional<Cause> computed_apart(const Evidence& evidence) {
+  const auto of_a_layer = [&](const Operand& it) {
+    return !it.is_of_state() && !it.moved.known && !it.on_cpu() && evidence.made_inside_model(it) &&
+           it.created.stack.front().file.find("/torch/nn/") != std::string_view::npos;
+  };
+  const auto pair = evidence.pair(of_a_layer, of_a_layer);
+  if (!pair) return std::nullopt;
+  return Cause{kCategory, Confidence::medium,
+               fmt::format("{} and {} were computed by parts of one model that are on different devices, and nothing "
+                           "moves what passes between them.",
+                           with_place(*pair.it), with_place(*pair.other)),
                move_where_named(evidence, *pair.it, *pair.other)};
 }
 
@@ -69,7 +84,8 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
 std::optional<Cause> module_split(const Evidence& evidence) {
   if (auto cause = two_parts(evidence)) return cause;
   if (auto cause = passed_between_parts(evidence)) return cause;
-  return left_on_cpu(evidence);
+  if (auto cause = left_on_cpu(evidence)) return cause;
+  return computed_apart(evidence);
 }
 
 }  // namespace devtrace::report::causes::rules

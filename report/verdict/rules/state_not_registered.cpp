@@ -2,25 +2,24 @@
 // buffers only.
 #include <fmt/format.h>
 
-#include "report/characters.h"
+#include <algorithm>
+
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
 namespace devtrace::report::causes::rules {
 namespace {
 
-// `self.anchors = torch.tensor(…)` → `self.register_buffer("anchors", torch.tensor(…), persistent=False)`: without
-// persistent=False old checkpoints would no longer load.
-std::optional<Fix> register_it(const Frame& made) {
-  const std::string line = dedented(made.source);
-  constexpr std::string_view kSelf = "self.";
-  const size_t equals = line.find(" = ");
-  if (!line.starts_with(kSelf) || equals == line.npos || line.find('#') != line.npos) return std::nullopt;
-  const std::string name = line.substr(kSelf.size(), equals - kSelf.size());
-  const std::string value = line.substr(equals + 3);
-  if (!is_identifier(name) || value.empty() || value.back() == '\\') return std::nullopt;
-  return Fix{fmt::format("self.register_buffer(\"{}\", {}, persistent=False)", name, value), std::string(made.file),
-             made.line};
+// A plain attribute; or it came as an argument from a module further out, which holds it as `self.freqs_cis` since it
+// was constructed.
+bool is_attribute(const Evidence& evidence, const Operand& operand) {
+  if (operand.role == "attribute") return true;
+  const Frame* made = operand.created.line();
+  const auto caller = evidence.caller_of_model();
+  if (!caller || !made || !made->function.ends_with("__init__") || operand.is_of_state()) return false;
+  return std::any_of(operand.names.begin(), operand.names.end(), [&](const Operand::Name& each) {
+    return each.frame < *caller && each.name.starts_with("self.") && is_identifier(each.name.substr(5));
+  });
 }
 
 }  // namespace
@@ -28,7 +27,8 @@ std::optional<Fix> register_it(const Frame& made) {
 std::optional<Cause> state_not_registered(const Evidence& evidence) {
   const auto pair = evidence.pair(
       [&](const Operand& it) {
-        return it.role == "attribute" && !it.is_state() && !names_a_cache(it.name) && !evidence.made_inside_model(it);
+        return is_attribute(evidence, it) && !it.is_state() && !names_a_cache(it.name) &&
+               !evidence.made_inside_model(it);
       },
       [](const Operand&) { return true; });
   if (!pair) return std::nullopt;
@@ -44,7 +44,7 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
                   "behind; it meets {}.",
                   with_place(it), it.module_class.empty() ? "a module" : it.module_class, with_place(*pair.other)),
       std::nullopt};
-  if (in_init && made->project && !it.moved.known) cause.fix = register_it(*made);
+  if (in_init && made->project && !it.moved.known) cause.fix = register_buffer(*made);
   if (!cause.fix) cause.fix = move_where_named(evidence, it, *pair.other);
   return cause;
 }

@@ -83,6 +83,39 @@ TEST(IsReference, TakesNamesAttributesAndElements) {
   for (const char* no : {"", "1", "f(x)", "a + b", "a.", "x[", "\"s\""}) EXPECT_FALSE(is_reference(no)) << no;
 }
 
+TEST(BeginsWith, FollowsWhatStaysOnItsDevice) {
+  EXPECT_EQ(begins_with("torch.gather(logprobs, 1, ids).squeeze()"), "logprobs");
+  EXPECT_EQ(begins_with("torch.nn.functional.softmax(self.scores, dim=-1)"), "self.scores");
+  EXPECT_EQ(begins_with("hidden.float().mean(-1, keepdim=True)"), "hidden");
+  for (const char* no :
+       {"", "x.to(device)", "torch.zeros(n).float()", "self.model(x)", "model.encode(x)", "a + b", "torch.tensor(x)",
+        "torch.gather(f(x), 1, i)", "x.cpu().float()", "torch.gather(", "x[0].float()"})
+    EXPECT_EQ(begins_with(no), std::nullopt) << no;
+}
+
+TEST(MoveResult, WantsOneCallThatIsAWholeArgument) {
+  EXPECT_EQ(move_result("    idx=to_ids(\"a, b\", tokenizer),", "to_ids", "device"),
+            "idx=to_ids(\"a, b\", tokenizer).to(device),");
+  EXPECT_EQ(move_result("y = model(book.to_ids(text))", "to_ids", "d"), "y = model(book.to_ids(text).to(d))");
+  for (const char* no : {"y = model(to_ids(a), to_ids(b))", "y = model(to_ids(a)[0])", "y = model(-to_ids(a))",
+                         "y = model(to_ids(a) + 1)", "y = model(to_ids(a", "y = model(all_to_ids(a))", "to_ids(a)"})
+    EXPECT_EQ(move_result(no, "to_ids", "d"), std::nullopt) << no;
+}
+
+TEST(MakesArgument, WantsTheWholeOfIt) {
+  EXPECT_TRUE(makes_argument("out = model(input_ids=torch.as_tensor([tokens]), use_cache=False)"));
+  for (const char* no : {"out = model(torch.as_tensor(x) + y)", "x = torch.ones(3)", "f(torch.ones(3), torch.ones(2))"})
+    EXPECT_FALSE(makes_argument(no)) << no;
+}
+
+TEST(MovedTo, GivesTheDevicesName) {
+  EXPECT_EQ(moved_to("model.to(device)"), "device");
+  EXPECT_EQ(moved_to("model = Model(config).to(args.device)"), "args.device");
+  for (const char* no : {"model.to(\"cuda:1\")", "model.to(torch.float16)", "model.to(other)", "model.cuda()",
+                         "model.to(device, dtype)", "a.to(device); b.to(device)", ""})
+    EXPECT_EQ(moved_to(no), std::nullopt) << no;
+}
+
 // Nothing that a source line may hold makes any of them fail.
 TEST(AnySource, IsTaken) {
   for (const char* source : {"", "(((((", ")))))", "'", "\"\"\"", "'\\", "x = = =", "torch.ones(", "torch.ones()",
@@ -95,6 +128,10 @@ TEST(AnySource, IsTaken) {
     says_current_device(source);
     keyword_argument(source, "generator");
     is_reference(source);
+    begins_with(source);
+    move_result(source, "f", "d");
+    moved_to(source);
+    makes_argument(source);
   }
 }
 

@@ -1,0 +1,82 @@
+"""Every file of tests/workloads/cases is a defect, nearly always that of a public thread, rebuilt
+small from its operation and cause (not from its code), and says in its first words which verdict it must get. Adding
+a case is adding a file."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+from conftest import TOP, all_names, start
+
+CASES = {path.stem: path for path in sorted((TOP / "tests/workloads/cases").glob("*.py"))}
+
+# All in one process: importing PyTorch takes seconds. Most end with PyTorch's refusal.
+RUN = """
+import runpy, sys, torch
+for path in sys.argv[1:]:
+    torch.cuda.set_device(0)
+    torch.manual_seed(0)
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except RuntimeError:
+        print(path, "refused", flush=True)
+"""
+
+
+def expected(path: Path) -> dict:
+    """The fields of the docstring's last paragraph; an absent one is not promised. `silent: yes`: PyTorch lets it pass."""
+    paragraph = ast.get_docstring(ast.parse(path.read_text())).split("\n\n")[-1]
+    return dict(line.split(": ", 1) if ": " in line else (line.rstrip(":"), "") for line in paragraph.splitlines())
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cases")
+    (folder / "program.py").write_text(RUN)
+    return start(["program.py", *CASES.values()], folder)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(ran, name):
+    path = CASES[name]
+    findings = [one for one in ran.findings if any(frame["file"] == str(path) for frame in one["python"])]
+    assert len(findings) == 1
+    finding, expect = findings[0], expected(path)
+    assert (f"{path} refused" in ran.out.splitlines()) == ("silent" not in expect), ran.err[-3000:]
+    cause = finding["cause"]
+    said = json.dumps({key: cause.get(key) for key in ("category", "confidence", "because", "fix")}, ensure_ascii=False, indent=1)
+    assert cause["category"] == expect["verdict"], said
+    for each in filter(None, expect["operands"].split(", ")):
+        operand, device = each.rsplit(" ", 1)
+        there = [one for one in finding["operands"] if one["device"] == device]
+        assert any(operand in all_names(one) for one in there), finding["operands"]
+    if "line" in expect:
+        mine = next(frame for frame in finding["python"] if frame.get("project"))
+        assert mine["source"].strip() == expect["line"]
+    if "fix" in expect:
+        assert cause.get("fix") == expect["fix"], said
+
+
+def test_the_fixes_make_them_run(ran, tmp_path):
+    """Each fix that names a line of its case is put there; what is refused then is refused elsewhere, or not at all."""
+    copies, lines = [], {}
+    for name, path in CASES.items():
+        cause = next(one["cause"] for one in ran.findings if any(frame["file"] == str(path) for frame in one["python"]))
+        if cause.get("file") != str(path) or not cause.get("fix"):
+            continue
+        source = path.read_text().split("\n")
+        old = source[cause["line"] - 1]
+        indent = old[: len(old) - len(old.lstrip())]
+        source[cause["line"] - 1] = "\n".join(indent + line for line in cause["fix"].split("\n"))
+        copies.append(tmp_path / f"{name}.py")
+        copies[-1].write_text("\n".join(source))
+        lines[copies[-1]] = cause["line"]
+    assert len(copies) > len(CASES) / 2
+    (tmp_path / "program.py").write_text(RUN.replace("RuntimeError", "Exception"))
+    outcome = start(["program.py", *copies], tmp_path)
+    again = [line.split()[0] for line in outcome.out.splitlines() if line.endswith(" refused")]
+    # The keys are repaired and the values, one line further down, are next.
+    assert [Path(path).stem for path in again] == ["llamafactory_1751"], outcome.err[-3000:]
+    assert len(outcome.findings) == 1 and outcome.finding["operation"] == "aten::cat"
+    assert outcome.finding["cause"]["line"] == lines[Path(again[0])] + 1
