@@ -44,4 +44,5 @@ install: all
 # Ratios and costs, never a test: machines are noisy.
 bench: all $(BENCHMARKS)
 	@for program in $(BENCHMARKS); do echo "== $$program"; $$program --benchmark_min_time=0.2 || exit 1; done
+	@echo "== instructions"; $(PYTHON) tests/bench/instructions.py --build $(BUILD)
 	@echo "== rehearsal"; $(PYTHON) tests/bench/rehearsal_bench.py --build $(BUILD)
