@@ -170,6 +170,9 @@ function drawProgram() {
 }
 
 // Boxes, one a device, with what lies in them; between two of them the line that must not be.
+// As the user calls it: aten::add, or the kernel.
+const operationOf = (finding) => string(finding.operation) || string(object(finding.launch).kernel);
+
 function drawDevices(finding) {
   const names = [...new Set([...(Array.isArray(finding.devices) ? finding.devices : []), ...objects(finding.operands).map((each) => each.device)]
     .filter((each) => typeof each === "string" && each))].slice(0, 8);
@@ -178,14 +181,17 @@ function drawDevices(finding) {
     const index = /^cuda:(\d+)$/.exec(name);
     const known = index && objects(log.process.devices).find((device) => device.index === Number(index[1]));
     const held = objects(finding.operands).filter((operand) => operand.device === name).slice(0, 4);
+    const runs = string(object(finding.launch).kernel) && finding.current_device === name;
     return make("div", { className: "device", style: hue(name) },
       make("b", null, name), known && make("small", null, string(known.name)),
+      runs && make("span", { className: "held" }, make("small", null, "runs"), code(shortened(operationOf(finding), 80))),
       held.map((operand) => make("span", { className: "held" }, code(shortened(nameOf(operand), 80)), make("small", null, extent(operand)))));
   });
   const between = () => make("div", { className: "apart", "aria-hidden": "true" }, make("span", null, "✕"));
   const caption = names.map((name) => {
     const held = objects(finding.operands).filter((operand) => operand.device === name).map(nameOf);
-    return `${name} holds ${held.length ? held.join(", ") : "nothing that is named"}`;
+    const runs = string(object(finding.launch).kernel) && finding.current_device === name ? `runs ${operationOf(finding)} and ` : "";
+    return `${name} ${runs}holds ${held.length ? held.join(", ") : "nothing that is named"}`;
   }).join("; ");
   return make("div", { className: "devices", role: "img", "aria-label": printable(shortened(caption, 600)) },
     boxes.flatMap((box, index) => (index ? [between(), box] : [box])));

@@ -444,3 +444,25 @@ def test_hostile_traffic_is_text(page, tmp_path):
     page.open(traffic_page(tmp_path, 1, odd))
     assert page.all("main b[onmouseover], main i") == []
     assert "\\u001b[2J" in page.text(".sites")
+
+
+# ---- findings at a launch -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_launch_shows_where_the_kernel_runs_and_who_chose_that_device(page, tmp_path):
+    process, finding, end = (DATA / "private_gpt.jsonl").read_text().splitlines()
+    one = json.loads(finding)
+    one |= {"kind": "wrong-current-device", "operation": "add", "current_device": "cuda:0", "devices": ["cuda:0", "cuda:1"]}
+    one["launch"] = {"kernel": "add", "grid": [1, 1, 1], "block": [128, 1, 1], "stream": "0x0", "parameter": 0, "offset": 0}
+    one["operands"] = [{"name": "a", "role": "argument", "device": "cuda:1", "parameter": 0}]
+    chosen = {"file": "/app/choose.py", "line": 7, "function": "choose", "source": "torch.cuda.set_device(0)", "project": True}
+    for choice, expected in (({"time": 1.0, "device": "cuda:0", "python": [chosen]}, "choose.py:7"), ({"by_default": True}, "by default")):
+        one["device_choice"] = choice
+        log = tmp_path / "launch.jsonl"
+        log.write_text("\n".join([process, json.dumps(one), end]) + "\n")
+        page.open(render(log, tmp_path))
+        boxes = page.all(".device")
+        assert [box.text.split()[0] for box in boxes] == ["cuda:0", "cuda:1"]
+        assert "runs" in boxes[0].text and "add" in boxes[0].text and "runs" not in boxes[1].text
+        assert page.find(".devices").get_attribute("aria-label").startswith("cuda:0 runs add and holds nothing")
+        assert expected in page.text("main")
