@@ -82,7 +82,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build", help="folder with the devtrace command")
     parser.add_argument("--tokens", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--sizes", nargs="*", default=list(SIZES), choices=SIZES)
     options = parser.parse_args()
     options.env = {**os.environ, "HF_HUB_OFFLINE": "1"}
