@@ -85,6 +85,8 @@ std::string markdown(const Json& process, const Json& finding) {
   if (!frame.empty()) {
     out += fmt::format("At {}:\n\n", code(place(frame, cwd)));
     if (const auto source = string(frame, "source"); !source.empty()) out += block("python", source) + '\n';
+  } else if (const Json& native = native_user_frame(array(finding, "native")); !native.empty()) {
+    out += fmt::format("At {}.\n\n", code(native_place(native)));
   }
   if (const auto message = string(finding, "message"); !message.empty()) out += block("text", message) + '\n';
 

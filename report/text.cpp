@@ -125,7 +125,9 @@ class Report {
   void failing_call() {
     const Json& frames = array(finding_, "python");
     if (frames.empty()) {
-      line("\n  {}at{} an unknown place: no Python frame could be read", ink_.strong, ink_.off);
+      const Json& native = native_user_frame(array(finding_, "native"));
+      line("\n  {}at{} {}", ink_.strong, ink_.off,
+           native.empty() ? "an unknown place: no Python frame could be read" : printable(native_place(native)));
       return;
     }
     const Json& frame = user_frame(frames);

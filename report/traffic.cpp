@@ -74,16 +74,7 @@ std::vector<Traffic::Row> Traffic::pairs(const Json& process) const {
 std::string call_site(const Json& traffic, std::string_view cwd) {
   if (flag(traffic, "other")) return "other call sites";
   if (const Json& frame = user_frame(array(traffic, "python")); !frame.empty()) return place(frame, cwd);
-  if (const Json& native = array(traffic, "native"); !native.empty()) {
-    const Json& frame = native.front();
-    const std::string function(string(frame, "function"));
-    const std::string module(string(frame, "module").substr(string(frame, "module").rfind('/') + 1));
-    const auto line = integer(frame, "line");
-    const std::string where = string(frame, "file").empty() ? module + "+" + std::string(string(frame, "offset"))
-                              : line                        ? fmt::format("{}:{}", string(frame, "file"), *line)
-                                                            : std::string(string(frame, "file"));
-    return function.empty() ? where : fmt::format("{} ({})", function, where);
-  }
+  if (const Json& native = array(traffic, "native"); !native.empty()) return native_place(native.front());
   return "an unknown place";
 }
 

@@ -167,6 +167,39 @@ const Json& user_frame(const Json& frames) {
   return frames.empty() || !frames.front().is_object() ? none : frames.front();
 }
 
+const Json& native_user_frame(const Json& frames) {
+  static const Json& none = *new Json(Json::object());
+  if (!frames.is_array() || frames.empty()) return none;
+  const auto first = [&](auto&& fits) -> const Json* {
+    for (const Json& frame : frames)
+      if (frame.is_object() && fits(frame)) return &frame;
+    return nullptr;
+  };
+  constexpr std::string_view kLibraries[] = {"libcud",  "libcu",  "libtorch",  "libc10", "libnv",
+                                             "libc.so", "libc++", "libstdc++", "ld-"};
+  const auto own = [&](const Json& frame) {
+    const std::string_view path = string(frame, "module");
+    const std::string_view name = path.substr(path.rfind('/') + 1);
+    return !name.empty() && std::none_of(std::begin(kLibraries), std::end(kLibraries),
+                                         [&](std::string_view library) { return name.starts_with(library); });
+  };
+  for (const auto* found : {first([&](const Json& f) { return own(f) && !string(f, "file").empty(); }), first(own)})
+    if (found) return *found;
+  return frames.front().is_object() ? frames.front() : none;
+}
+
+std::string native_place(const Json& frame) {
+  const std::string_view module = string(frame, "module");
+  const auto line = integer(frame, "line");
+  std::string where(string(frame, "file"));
+  if (where.empty())
+    where = fmt::format("{}+{}", module.substr(module.rfind('/') + 1), string(frame, "offset"));
+  else if (line)
+    where += fmt::format(":{}", *line);
+  const std::string_view function = string(frame, "function");
+  return function.empty() ? where : fmt::format("{} ({})", function, where);
+}
+
 std::string summary(const Json& process, const Json& finding) {
   const Json& frame = user_frame(array(finding, "python"));
   std::string out = kind_name(finding);
@@ -174,6 +207,8 @@ std::string summary(const Json& process, const Json& finding) {
     out += ' ' + shown_file(file, string(process, "cwd"));
     if (const auto line = integer(frame, "line"); line && *line > 0) out += fmt::format(":{}", *line);
     if (const auto function = string(frame, "function"); !function.empty()) out += fmt::format(" in {}", function);
+  } else if (const Json& native = native_user_frame(array(finding, "native")); !native.empty()) {
+    out += ' ' + native_place(native);
   }
   const std::string operands = who_is_where(finding);
   out += ": " + (operands.empty() ? headline(finding) : operands);

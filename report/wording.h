@@ -40,6 +40,11 @@ std::string place(const Json& frame, std::string_view cwd);
 // The innermost frame of the user's own code, else the innermost one; an empty object when there is none.
 const Json& user_frame(const Json& frames);
 
+// The same of a native stack: the innermost frame with a source line, else the innermost outside of CUDA's and
+// PyTorch's libraries, else the innermost. And what it is called: "step (train.cpp:12)", "step (train+0x40)".
+const Json& native_user_frame(const Json& frames);
+std::string native_place(const Json& frame);
+
 // What is told and is no fault.
 bool is_note(const Json& finding);
 

@@ -222,8 +222,22 @@ function drawFix(finding) {
     make("div", { className: "excerpt diff code" }, lines));
 }
 
+// The native frame that a person would point at, as the text report chooses it (report/wording.cpp).
+const LIBRARIES = /^(libcu|libtorch|libc10|libnv|libc\.so|libc\+\+|libstdc\+\+|ld-)/;
+function nativeUserFrame(frames) {
+  const all = objects(frames);
+  const own = all.filter((frame) => string(frame.module) && !LIBRARIES.test(string(frame.module).split("/").pop()));
+  return own.find((frame) => string(frame.file)) || own[0] || all[0];
+}
+
+function nativePlace(frame) {
+  const where = string(frame.file) ? location(frame) : `${string(frame.module).split("/").pop()}+${string(frame.offset)}`;
+  return string(frame.function) ? `${frame.function} (${where})` : where;
+}
+
 function drawAnswer(finding) {
   const frame = userFrame(finding.python);
+  const native = nativeUserFrame(finding.native);
   const cause = object(finding.cause);
   const confidence = string(cause.confidence);
   return make("div", { className: "answer" },
@@ -231,7 +245,8 @@ function drawAnswer(finding) {
     make("section", { className: "where" }, make("h2", null, "Where"),
       frame ? [make("p", { className: "place" }, code(place(frame))),
         string(frame.source) && make("pre", { className: "excerpt" }, shortened(dedented(frame.source), 1000))]
-        : make("p", { className: "quiet" }, "No Python frame could be read.")),
+        : native ? make("p", { className: "place" }, code(nativePlace(native)))
+          : make("p", { className: "quiet" }, "No Python frame could be read.")),
     make("section", { className: "why" }, make("h2", null, "Why"), make("p", null, shortened(string(cause.because), 800) || "Not known."),
       make("p", { className: "tags" }, [string(cause.category), confidence && confidence + " confidence", finding.severity === "note" && "a note, not a fault"].filter(Boolean)
         .map((text) => make("span", { className: "tag" }, text)))),

@@ -466,3 +466,16 @@ def test_a_launch_shows_where_the_kernel_runs_and_who_chose_that_device(page, tm
         assert "runs" in boxes[0].text and "add" in boxes[0].text and "runs" not in boxes[1].text
         assert page.find(".devices").get_attribute("aria-label").startswith("cuda:0 runs add and holds nothing")
         assert expected in page.text("main")
+
+
+def test_without_python_the_native_place_stands_there(page, tmp_path):
+    process, finding, end = (DATA / "private_gpt.jsonl").read_text().splitlines()
+    one = json.loads(finding) | {"kind": "remote-access", "python": []}
+    one["native"] = [
+        {"module": "/usr/lib/libcudart.so.13", "function": "cudaLaunchKernel", "offset": "0x10"},
+        {"module": "/app/train", "function": "step", "offset": "0x40", "file": "/app/train.cpp", "line": 12},
+    ]
+    log = tmp_path / "native.jsonl"
+    log.write_text("\n".join([process, json.dumps(one), end]) + "\n")
+    page.open(render(log, tmp_path))
+    assert "step (" in page.text(".where") and "train.cpp:12" in page.text(".where")

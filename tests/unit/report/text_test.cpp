@@ -65,6 +65,31 @@ TEST(Text, SaysWhatIsNotKnown) {
   EXPECT_THAT(report, HasSubstr("SUMMARY: devtrace: refused-op"));
 }
 
+TEST(Text, OfAProgramWithoutPythonSaysTheNativePlace) {
+  using namespace std::string_literals;
+  const auto frame = [](const char* module, const char* function, const char* file, int line) {
+    Json one = {{"module", module}, {"function", function}, {"offset", "0x40"}};
+    if (*file) one.update({{"file", file}, {"line", line}});
+    return one;
+  };
+  Json finding = {{"kind", "remote-access"}, {"python", Json::array()}};
+  finding["native"] = {frame("/usr/lib/libcudart.so.13", "cudaLaunchKernel", "", 0),
+                       frame("/app/libops.so", "launch", "", 0), frame("/app/train", "step", "/app/train.cpp", 12),
+                       frame("/app/train", "main", "/app/train.cpp", 40)};
+  const auto says = [&](const char* place) {
+    const std::string report = text(Json::object(), finding, false, "");
+    EXPECT_NE(report.find("at "s + place), report.npos) << report;
+    EXPECT_NE(report.find("SUMMARY: devtrace: remote-access "s + place), report.npos) << report;
+    EXPECT_NE(markdown(Json::object(), finding).find("At `"s + place + "`"), std::string::npos);
+  };
+  says("step (/app/train.cpp:12)");
+  finding["native"].erase(2);
+  finding["native"].erase(2);
+  says("launch (libops.so+0x40)");
+  finding["native"].erase(1);
+  says("cudaLaunchKernel (libcudart.so.13+0x40)");
+}
+
 TEST(Text, TakesAnythingForARecord) {
   for (const Json& odd : {Json(nullptr), Json(5), Json::array(),
                           Json({{"operands", {1, nullptr}}, {"python", {nullptr, 5}}, {"cause", {{"because", 5}}}})}) {
