@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 HOW = (  # key, title, what it means
-    ("remote", "A kernel reads or writes the other device's memory", "Silent where the devices can reach each other, error 700 where they cannot. devtrace reports `remote-access`; the kernels are those it named."),
+    ("remote", "A kernel reads or writes the other device's memory", "Silent where the devices can reach each other, error 700 where they cannot. devtrace reports `remote-access`, or `wrong-current-device` where all of the kernel's memory is there; the kernels are those it named."),
     ("copied", "Copied to the other operands' device", "Right results, at the cost of a copy in every call. No finding: copies are counted, not reported."),
     ("result", "The result, or what is worked on, is copied to where the operand is", "As above, the other way round."),
     ("scalar", "A tensor without dimensions is read by the host", "PyTorch takes such a tensor as the number that it holds."),
