@@ -37,3 +37,24 @@ void tell_batch(const Nested& nested, const Operation* operations, size_t count,
 }
 
 }  // namespace devtrace::interpose
+
+// A hook of a copy, API being RUNTIME or DRIVER. The last arguments say what moves: it is told before the original is
+// called, for a move must be known when the copy itself faults. Those of the asynchronous ones have a parameter
+// `stream`.
+#define COPY_HOOK(API, symbol, parameters, arguments, ...) \
+  COPY_HOOK_TELLING(API, symbol, parameters, arguments, (nested, __VA_ARGS__, API_NAME(symbol)))
+#define COPY_HOOK_ASYNC(API, symbol, parameters, arguments, ...) \
+  COPY_HOOK_TELLING(API, symbol, parameters, arguments, (nested, __VA_ARGS__, API_NAME(symbol), stream))
+#define COPY_HOOK_TELLING(API, symbol, parameters, arguments, told)                          \
+  API##_HOOK(symbol, parameters) {                                                           \
+    const devtrace::interpose::Nested nested;                                                \
+    if (!nested.inner() && devtrace::events::wants_copies()) devtrace::interpose::tell told; \
+    return CALL_##API(symbol, arguments);                                                    \
+  }
+// A function and the one for a default stream of each thread.
+#define COPY_HOOKS(API, symbol, ...)  \
+  COPY_HOOK(API, symbol, __VA_ARGS__) \
+  COPY_HOOK(API, symbol##_ptds, __VA_ARGS__)
+#define COPY_HOOKS_ASYNC(API, symbol, ...)  \
+  COPY_HOOK_ASYNC(API, symbol, __VA_ARGS__) \
+  COPY_HOOK_ASYNC(API, symbol##_ptsz, __VA_ARGS__)

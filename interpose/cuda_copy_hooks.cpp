@@ -27,25 +27,10 @@ Copy from_symbol(void* to, size_t bytes, cudaMemcpyKind kind) {
 
 }  // namespace
 
-#define COPY(symbol, parameters, arguments, ...)                             \
-  RUNTIME_HOOK(symbol, parameters) {                                         \
-    const Nested nested;                                                     \
-    if (events::wants_copies()) tell(nested, __VA_ARGS__, API_NAME(symbol)); \
-    return CALL_RUNTIME(symbol, arguments);                                  \
-  }
-#define COPY_ASYNC(symbol, parameters, arguments, ...)                               \
-  RUNTIME_HOOK(symbol, parameters) {                                                 \
-    const Nested nested;                                                             \
-    if (events::wants_copies()) tell(nested, __VA_ARGS__, API_NAME(symbol), stream); \
-    return CALL_RUNTIME(symbol, arguments);                                          \
-  }
-// A function and the one for a default stream of each thread.
-#define COPY_BOTH(symbol, parameters, arguments, ...) \
-  COPY(symbol, parameters, arguments, __VA_ARGS__)    \
-  COPY(symbol##_ptds, parameters, arguments, __VA_ARGS__)
-#define COPY_BOTH_ASYNC(symbol, parameters, arguments, ...) \
-  COPY_ASYNC(symbol, parameters, arguments, __VA_ARGS__)    \
-  COPY_ASYNC(symbol##_ptsz, parameters, arguments, __VA_ARGS__)
+#define COPY(...) COPY_HOOK(RUNTIME, __VA_ARGS__)
+#define COPY_ASYNC(...) COPY_HOOK_ASYNC(RUNTIME, __VA_ARGS__)
+#define COPY_BOTH(...) COPY_HOOKS(RUNTIME, __VA_ARGS__)
+#define COPY_BOTH_ASYNC(...) COPY_HOOKS_ASYNC(RUNTIME, __VA_ARGS__)
 
 COPY_BOTH(cudaMemcpy, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind), (to, from, bytes, kind),
           Copy{.to = to, .from = from, .bytes = bytes, .direction = stated(kind)})

@@ -19,6 +19,8 @@ constinit Question<decltype(&::cuStreamGetCtx)> stream_context("libcuda.so", "cu
 constinit Question<cudaError_t (*)(int*)> runtime_device("libcudart.so", "cudaGetDevice");
 constinit Question<decltype(&::cuPointerGetAttribute)> pointer_attribute("libcuda.so", "cuPointerGetAttribute");
 
+constinit Question<decltype(&::cuDeviceGetAttribute)> attribute_of_device("libcuda.so", "cuDeviceGetAttribute");
+
 }  // namespace
 
 // The driver comes first: it answers only once somebody has initialised it, and leaves no error behind. Before a thread
@@ -57,6 +59,11 @@ bool range_around(uint64_t address, uint64_t& base, size_t& bytes) {
   if (!ask || ask(&start, &bytes, address) != CUDA_SUCCESS) return false;
   base = start;
   return true;
+}
+
+bool device_attribute(int device, int attribute, int& value) {
+  const auto ask = attribute_of_device.get();
+  return ask && device >= 0 && ask(&value, static_cast<CUdevice_attribute>(attribute), device) == CUDA_SUCCESS;
 }
 
 int device_of_context(void* context) {

@@ -24,6 +24,9 @@ Device owner(uint64_t address);
 // driver does not know it.
 bool range_around(uint64_t address, uint64_t& base, size_t& bytes);
 
+// An attribute (CUdevice_attribute) of a device; false when nobody answers.
+bool device_attribute(int device, int attribute, int& value);
+
 // The device of a context (CUcontext); -1 when it cannot be had.
 int device_of_context(void* context);
 

@@ -9,37 +9,13 @@ using devtrace::events::Direction;
 using devtrace::interpose::described;
 using devtrace::interpose::device_of_context;
 using devtrace::interpose::Nested;
+using devtrace::interpose::pointer;
 using devtrace::interpose::tell;
 using devtrace::interpose::tell_batch;
 namespace events = devtrace::events;
 
-namespace {
-
-const void* pointer(CUdeviceptr address) {
-  return reinterpret_cast<const void*>(address);
-}
-
-}  // namespace
-
-#define COPY(symbol, parameters, arguments, ...)                                                \
-  DRIVER_HOOK(symbol, parameters) {                                                             \
-    const Nested nested;                                                                        \
-    if (!nested.inner() && events::wants_copies()) tell(nested, __VA_ARGS__, API_NAME(symbol)); \
-    return CALL_DRIVER(symbol, arguments);                                                      \
-  }
-#define COPY_ASYNC(symbol, parameters, arguments, ...)                                                  \
-  DRIVER_HOOK(symbol, parameters) {                                                                     \
-    const Nested nested;                                                                                \
-    if (!nested.inner() && events::wants_copies()) tell(nested, __VA_ARGS__, API_NAME(symbol), stream); \
-    return CALL_DRIVER(symbol, arguments);                                                              \
-  }
-// A function and the one for a default stream of each thread.
-#define COPY_BOTH(symbol, parameters, arguments, ...) \
-  COPY(symbol, parameters, arguments, __VA_ARGS__)    \
-  COPY(symbol##_ptds, parameters, arguments, __VA_ARGS__)
-#define COPY_BOTH_ASYNC(symbol, parameters, arguments, ...) \
-  COPY_ASYNC(symbol, parameters, arguments, __VA_ARGS__)    \
-  COPY_ASYNC(symbol##_ptsz, parameters, arguments, __VA_ARGS__)
+#define COPY_BOTH(...) COPY_HOOKS(DRIVER, __VA_ARGS__)
+#define COPY_BOTH_ASYNC(...) COPY_HOOKS_ASYNC(DRIVER, __VA_ARGS__)
 
 COPY_BOTH(cuMemcpy, (CUdeviceptr to, CUdeviceptr from, size_t bytes), (to, from, bytes),
           Copy{.to = pointer(to), .from = pointer(from), .bytes = bytes})

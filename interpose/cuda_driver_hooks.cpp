@@ -5,20 +5,21 @@
 
 #include "interpose/cuda_device.h"
 #include "interpose/cuda_hook.h"
+#include "interpose/question.h"
 #include "tracker/events.h"
 
 using devtrace::Device;
 using devtrace::interpose::Nested;
 using devtrace::interpose::owner;
+using devtrace::interpose::pointer;
 using devtrace::interpose::range_around;
 using devtrace::ownership::Memory;
 namespace events = devtrace::events;
 
 namespace {
 
-const void* pointer(CUdeviceptr address) {
-  return reinterpret_cast<const void*>(address);
-}
+constinit devtrace::interpose::Question<decltype(&::cuMemGetAllocationPropertiesFromHandle)> allocation_properties(
+    "libcuda.so", "cuMemGetAllocationPropertiesFromHandle");
 
 CUresult told(const Nested& nested, CUresult result, CUdeviceptr* address, size_t bytes,
               Memory memory = Memory::device) {
@@ -154,8 +155,7 @@ DRIVER_HOOK(cuMemMap, (CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
   const Nested nested;
   const CUresult result = CALL_DRIVER(cuMemMap, (address, bytes, offset, handle, flags));
   if (result != CUDA_SUCCESS) return result;
-  static const auto ask = reinterpret_cast<decltype(&cuMemGetAllocationPropertiesFromHandle)>(
-      devtrace::interpose::find_in_library("libcuda.so", "cuMemGetAllocationPropertiesFromHandle"));
+  const auto ask = allocation_properties.get();
   CUmemAllocationProp properties{};
   if (ask && ask(&properties, handle) == CUDA_SUCCESS) {
     // The id only counts when the type says so.

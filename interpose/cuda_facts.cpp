@@ -8,10 +8,16 @@
 #include "interpose/cuda_device.h"
 #include "interpose/cuda_kernels.h"
 #include "interpose/original.h"
+#include "interpose/question.h"
 #include "tracker/runtime.h"
 
 namespace devtrace {
 namespace {
+
+constinit interpose::Question<decltype(&::cuPointerGetAttributes)> pointer_attributes("libcuda.so",
+                                                                                      "cuPointerGetAttributes");
+constinit interpose::Question<decltype(&::cuPointerGetAttribute)> pointer_attribute("libcuda.so",
+                                                                                    "cuPointerGetAttribute");
 
 template <class Function>
 Function driver(const char* symbol, Function) {
@@ -64,7 +70,7 @@ bool simulated() {
 // cuPointerGetAttributes succeeds for every address, also for one that CUDA does not know; an error is no answer. It is
 // allowed while a stream is being captured.
 Runtime::Answer memory_at(uint64_t address, ownership::Extent& extent) {
-  static const auto ask = driver("cuPointerGetAttributes", &::cuPointerGetAttributes);
+  const auto ask = pointer_attributes.get();
   unsigned type = 0;
   int ordinal = -1;
   unsigned is_managed = 0;
@@ -94,15 +100,13 @@ bool capturing(const void* stream) {
 }
 
 bool host_within_reach(int device, uintptr_t address) {
-  static const auto ask_device = driver("cuDeviceGetAttribute", &::cuDeviceGetAttribute);
-  static const auto ask_pointer = driver("cuPointerGetAttribute", &::cuPointerGetAttribute);
+  const auto ask = pointer_attribute.get();
   int pageable = 1;
   unsigned type = 0;
-  if (!ask_device || !ask_pointer ||
-      ask_device(&pageable, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device) != CUDA_SUCCESS || pageable)
+  if (!ask || !interpose::device_attribute(device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, pageable) || pageable)
     return true;
   // What CUDA has nothing to do with is an invalid value; any other error says nothing of the address.
-  return ask_pointer(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_ERROR_INVALID_VALUE;
+  return ask(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace

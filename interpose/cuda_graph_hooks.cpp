@@ -68,7 +68,7 @@ void told(const cudaMemAllocNodeParamsV2& p) {
 }
 template <class Parameters>
 void told(const Parameters& p) {
-  events::allocated(reinterpret_cast<const void*>(p.dptr), p.bytesize, Device::cuda(p.poolProps.location.id));
+  events::allocated(devtrace::interpose::pointer(p.dptr), p.bytesize, Device::cuda(p.poolProps.location.id));
 }
 
 // A node of any kind: before the original is called what it will do, afterwards what it was given.
@@ -189,14 +189,8 @@ EXEC_SET_NODE(DRIVER_HOOK, CALL_DRIVER, cuGraphExecNodeSetParams, CUgraphExec, C
 
 // ---- copies
 
-#define COPY(HOOK, CALL, symbol, parameters, arguments, ...)                                    \
-  HOOK(symbol, parameters) {                                                                    \
-    const Nested nested;                                                                        \
-    if (!nested.inner() && events::wants_copies()) tell(nested, __VA_ARGS__, API_NAME(symbol)); \
-    return CALL(symbol, arguments);                                                             \
-  }
-#define RUNTIME_COPY(...) COPY(RUNTIME_HOOK, CALL_RUNTIME, __VA_ARGS__)
-#define DRIVER_COPY(...) COPY(DRIVER_HOOK, CALL_DRIVER, __VA_ARGS__)
+#define RUNTIME_COPY(...) COPY_HOOK(RUNTIME, __VA_ARGS__)
+#define DRIVER_COPY(...) COPY_HOOK(DRIVER, __VA_ARGS__)
 #define STRUCTURE (copy ? described(*copy) : Copy{})
 #define LINEAR (Copy{.to = to, .from = from, .bytes = bytes, .direction = stated(kind)})
 // A variable of the program has no address that a hook could know without CUDA's help.

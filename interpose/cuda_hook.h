@@ -39,6 +39,11 @@ struct ApiName {
   }
 };
 
+// Of a CUdeviceptr.
+inline const void* pointer(unsigned long long address) {
+  return reinterpret_cast<const void*>(address);
+}
+
 // The runtime calls the driver: what the outer hook has told, the inner one leaves out.
 class Nested {
  public:

@@ -49,14 +49,11 @@ bool ask(const Questions& questions, const void* function, std::string& name,
 
 // Of the current device: 90 for 9.0; 0 when unknown.
 int architecture() {
-  static const auto ask =
-      reinterpret_cast<decltype(&::cuDeviceGetAttribute)>(find_in_library("libcuda.so", "cuDeviceGetAttribute"));
   const int device = exact_current_device();
   int major = 0, minor = 0;
-  if (!ask || device < 0 || ask(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) != CUDA_SUCCESS ||
-      ask(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) != CUDA_SUCCESS)
-    return 0;
-  return major * 10 + minor;
+  const bool known = device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, major) &&
+                     device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, minor);
+  return known ? major * 10 + minor : 0;
 }
 
 // Before CUDA 12.4 nobody answers: the image tells, too.

@@ -1,7 +1,6 @@
 #include "interpose/elf_symbol.h"
 
 #include <elf.h>
-#include <link.h>
 
 #include <cstdint>
 #include <cstring>
@@ -75,8 +74,7 @@ struct Search {
 
 int look_in(dl_phdr_info* info, size_t, void* data) {
   Search& search = *static_cast<Search*>(data);
-  const char* const slash = info->dlpi_name ? std::strrchr(info->dlpi_name, '/') : nullptr;
-  const char* const name = slash ? slash + 1 : info->dlpi_name;
+  const char* const name = file_name(*info);
   if (!name || std::strcmp(name, search.library) != 0) return 0;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
@@ -89,6 +87,11 @@ int look_in(dl_phdr_info* info, size_t, void* data) {
 }
 
 }  // namespace
+
+const char* file_name(const dl_phdr_info& object) {
+  const char* const slash = object.dlpi_name ? std::strrchr(object.dlpi_name, '/') : nullptr;
+  return slash ? slash + 1 : object.dlpi_name;
+}
 
 void* elf_symbol(const char* library, const char* symbol) {
   Search search{library, symbol, nullptr};

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "interpose/elf_symbol.h"
+
 namespace devtrace::interpose {
 namespace {
 
@@ -28,8 +30,7 @@ struct Search {
 
 int look_in(dl_phdr_info* info, size_t, void* data) {
   Search& search = *static_cast<Search*>(data);
-  const char* slash = info->dlpi_name ? std::strrchr(info->dlpi_name, '/') : nullptr;
-  const char* name = slash ? slash + 1 : info->dlpi_name;
+  const char* const name = file_name(*info);
   if (!name || std::strncmp(name, search.library, std::strlen(search.library)) != 0) return 0;
   void* handle = ::dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
   if (!handle) return 0;

@@ -175,8 +175,8 @@ const Json& native_user_frame(const Json& frames) {
       if (frame.is_object() && fits(frame)) return &frame;
     return nullptr;
   };
-  constexpr std::string_view kLibraries[] = {"libcud",  "libcu",  "libtorch",  "libc10", "libnv",
-                                             "libc.so", "libc++", "libstdc++", "ld-"};
+  constexpr std::string_view kLibraries[] = {"libcu",   "libtorch", "libc10",    "libnv",
+                                             "libc.so", "libc++",   "libstdc++", "ld-"};
   const auto own = [&](const Json& frame) {
     const std::string_view path = string(frame, "module");
     const std::string_view name = path.substr(path.rfind('/') + 1);

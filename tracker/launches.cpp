@@ -114,17 +114,6 @@ bool add_unreachable(MisplacedLaunch& misplaced) {
   return added;
 }
 
-// The end of a graph's own memory is seen by nobody, and its addresses come back: CUDA has the last word.
-Device confirmed(uintptr_t address, const ownership::Extent& known) {
-  ownership::Extent now;
-  if (!runtime().memory_at || runtime().memory_at(address, now) != Runtime::Answer::known ||
-      now.memory != ownership::Memory::device || now.device == known.device)
-    return known.device;
-  ownership::remove(known.address);
-  ownership::add(now);
-  return now.device;
-}
-
 // Fills in the pointers into device memory, by exact owners: the table keeps owners of memory that is gone, and a word
 // may only look like an address. Whether one leads elsewhere.
 bool look_exactly(MisplacedLaunch& misplaced) {
@@ -137,9 +126,8 @@ bool look_exactly(MisplacedLaunch& misplaced) {
       if (!ownership::likely(address).known()) continue;
       const auto extent = ownership::find(address);
       if (!extent || extent->memory != ownership::Memory::device) continue;
-      if (extent->asked && !unseen_memory::still_there(address)) continue;
-      const bool certain = extent->asked || extent->device == misplaced.device;
-      const Device owner = certain ? extent->device : confirmed(address, *extent);
+      const Device owner = unseen_memory::owner_now(address, *extent, misplaced.device);
+      if (!owner.known()) continue;
       misplaced.pointers.push_back(
           {address, owner, run.parameter, static_cast<uint16_t>(run.in_parameter + i * sizeof address)});
       elsewhere = elsewhere || owner != misplaced.device;

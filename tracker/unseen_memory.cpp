@@ -2,7 +2,6 @@
 
 #include <atomic>
 
-#include "tracker/ownership.h"
 #include "tracker/runtime.h"
 
 namespace devtrace::unseen_memory {
@@ -35,15 +34,19 @@ void learn(uintptr_t address, unsigned& questions) {
   }
 }
 
-bool still_there(uintptr_t address) {
-  const auto known = ownership::find(address);
-  if (!known || !known->asked || !runtime().memory_at) return known.has_value();
+Device owner_now(uintptr_t address, const ownership::Extent& known, Device here) {
+  if (!runtime().memory_at || (!known.asked && known.device == here)) return known.device;
   ownership::Extent now;
-  if (runtime().memory_at(address, now) == Runtime::Answer::known && now.device == known->device &&
-      now.memory == known->memory)
-    return true;
-  ownership::remove(known->address);
-  return false;
+  const bool answered = runtime().memory_at(address, now) == Runtime::Answer::known;
+  if (answered && now.memory == known.memory && now.device == known.device) return known.device;
+  if (known.asked) {
+    ownership::remove(known.address);
+    return {};
+  }
+  if (!answered || now.memory != ownership::Memory::device) return known.device;
+  ownership::remove(known.address);
+  ownership::add(now);
+  return now.device;
 }
 
 }  // namespace devtrace::unseen_memory

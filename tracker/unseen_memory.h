@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "tracker/ownership.h"
+
 namespace devtrace::unseen_memory {
 
 // At a suspicious launch: asks about the address unless its chunk is known. What CUDA knows there is owned from then
@@ -11,7 +13,9 @@ namespace devtrace::unseen_memory {
 void learn(uintptr_t address, unsigned& questions);
 constexpr unsigned kQuestions = 16;  // of one launch
 
-// Whether memory that was learnt so still is what it was: its end may have been as unseen. Forgets it otherwise.
-bool still_there(uintptr_t address);
+// The device that owns an address of `known`, which is some device's memory, before it is said to be another's than
+// `here`. The end of what was learnt so may have been as unseen, and that of a graph's own memory is seen by nobody:
+// CUDA has the last word, and what it contradicts is forgotten. Unknown when the memory is gone.
+Device owner_now(uintptr_t address, const ownership::Extent& known, Device here);
 
 }  // namespace devtrace::unseen_memory
