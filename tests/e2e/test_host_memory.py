@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 from conftest import line_of
-from test_launches import DRIVER, TRITON, only
+from test_launches import DRIVER, TRITON, only, told_before_error_700
 
 # count, first, both.number, both.first, both.second: the code follows first, both.first and both.second.
 HOST = DRIVER + """
@@ -81,16 +81,7 @@ def test_memory_that_was_registered_and_is_no_longer(rehearse):
 
 
 def test_the_report_is_on_disk_before_the_launch(rehearse):
-    outcome = rehearse(
-        HOST
-        + textwrap.dedent("""
-        import glob
-        launch(large, here, here)
-        print("findings on disk:", open(glob.glob("devtrace-*.jsonl")[0]).read().count('"record":"finding"'), flush=True)
-        print("synchronised:", cuda.cuCtxSynchronize())
-        """)
-    )
-    assert "findings on disk: 1" in outcome.out and "synchronised: 700" in outcome.out, outcome.out
+    told_before_error_700(rehearse, HOST + "launch(large, here, here)\n")
 
 
 def test_a_cpu_tensor_given_to_a_kernel_of_tritons(rehearse):

@@ -210,18 +210,21 @@ def test_memory_that_is_no_other_devices(rehearse, how):
     assert outcome.findings == [] and "launched" in outcome.out, outcome.err
 
 
-def test_the_report_is_on_disk_before_the_launch(rehearse):
-    """Error 700 comes at the next synchronisation; by then the log says why."""
+def told_before_error_700(rehearse, program):
+    """The launch that `program` makes faults at the next synchronisation; by then the log says why."""
     outcome = rehearse(
-        DRIVER
+        program
         + textwrap.dedent("""
-        import glob, sys
-        launch(here, here, there)
+        import glob
         print("findings on disk:", open(glob.glob("devtrace-*.jsonl")[0]).read().count('"record":"finding"'), flush=True)
         print("synchronised:", cuda.cuCtxSynchronize())
         """)
     )
     assert "findings on disk: 1" in outcome.out and "synchronised: 700" in outcome.out, outcome.out
+
+
+def test_the_report_is_on_disk_before_the_launch(rehearse):
+    told_before_error_700(rehearse, DRIVER + "launch(here, here, there)\n")
 
 
 # The stand-in's own names: no hook has them.
