@@ -119,7 +119,6 @@ void answer_runtime_questions() {
                .simulated = simulated,
                .symbol = find_in_library,
                .uses_of_parameters = uses_of_parameters,
-               .owner = exact_owner,
                .memory_at = memory_at,
                .capturing = capturing,
                .host_within_reach = host_within_reach});

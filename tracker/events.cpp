@@ -73,10 +73,11 @@ void device_reset(int ordinal) {
   if (current_thread::inside()) return;
   const Inside inside;
   const Device device = Device::cuda(ordinal);
+  ownership::Extent now;
   try {
     for (const ownership::Extent& extent : ownership::all())
       if ((extent.device == device || extent.memory != ownership::Memory::device) &&
-          !runtime().owner(extent.address).known())
+          runtime().memory_at(extent.address, now) != Runtime::Answer::known)
         freed(reinterpret_cast<const void*>(extent.address));
   } catch (...) {  // out of memory: what is gone is remembered until its addresses are given out again
   }

@@ -27,7 +27,6 @@ struct Runtime {
   void* (*symbol)(const char* library, const char* name) = nullptr;
   // What a kernel's code does with its parameters; empty when nobody can read it. Takes milliseconds.
   kernels::Uses (*uses_of_parameters)(const void* function, const std::string& kernel) = nullptr;
-  Device (*owner)(uint64_t address) = nullptr;  // as CUDA knows it; unknown when CUDA does not know the address
   // What lies at an address; `extent` is filled in when it is known.
   enum class Answer { none, nobodys, known };
   Answer (*memory_at)(uint64_t address, ownership::Extent& extent) = nullptr;

@@ -41,7 +41,6 @@ struct ObjectLayout {
 constexpr uint16_t kTypeName = 24;
 constexpr uint16_t kTypeBasicSize = 32;
 constexpr uint16_t kTypeFlags = 168;
-constexpr uint16_t kTypeBase = 256;
 constexpr uint16_t kTypeDictOffset = 288;
 constexpr uint16_t kCellContents = 16;
 constexpr uint16_t kTupleItems = 24;  // in the object itself

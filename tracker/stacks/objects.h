@@ -14,7 +14,7 @@ namespace devtrace::stacks {
 
 class Objects {
  public:
-  // Null when variables of this Python cannot be read.
+  // Both outlive it.
   Objects(const PythonReader& reader, const ObjectLayout& layout) : reader_(reader), layout_(layout) {}
 
   bool usable() const { return memory_.usable(); }

@@ -65,7 +65,6 @@ class Launches : public testing::Test {
                        ++code_read;
                        return uses;
                      },
-                 .owner = [](uint64_t) { return Device{}; },
                  .memory_at = memory_at,
                  .capturing = [](const void*) { return false; },
                  .host_within_reach = [](int, uintptr_t address) { return address == within_reach; }});
