@@ -16,6 +16,7 @@ include scripts/module.mk
 include report/module.mk
 include device_code/module.mk
 include tracker/module.mk
+include cupti_tracer/module.mk
 include interpose/module.mk
 include simulate/module.mk
 include tests/module.mk

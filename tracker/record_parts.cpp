@@ -12,6 +12,7 @@
 #include "tracker/current_thread.h"
 #include "tracker/evidence/operation.h"
 #include "tracker/options.h"
+#include "tracker/own_code.h"
 #include "tracker/process_start.h"
 
 namespace devtrace::record_parts {
@@ -128,6 +129,10 @@ Native native_stack() {
   native.frames = stacks::symbolize(addresses, count, true);
   // Our hooks stand in PyTorch's stack under PyTorch's names.
   std::erase_if(native.frames, [own = own_base()](const auto& frame) { return frame.address - frame.offset == own; });
+  // What called us on the program's behalf stands in front of the program.
+  const auto program = std::find_if_not(native.frames.begin(), native.frames.end(),
+                                        [](const auto& frame) { return own_code::counts_as_own(frame.module); });
+  native.frames.erase(native.frames.begin(), program);
   // What is further out than Python's evaluation has called that Python, and Python asked for what was refused.
   for (const stacks::NativeFrame& frame : native.frames) {
     if (evaluates_python(frame)) break;
