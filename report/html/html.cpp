@@ -74,10 +74,9 @@ std::string html_record(std::string_view json_line) noexcept try {
 std::string html_traffic(const Json& process, const Json& traffic) noexcept try {
   Json record = traffic;
   const auto bytes = integer(traffic, "bytes");
-  const Link link = link_for(process, string(traffic, "from"), string(traffic, "to"), flag(traffic, "staged"),
-                             bytes && *bytes > 0 ? static_cast<uint64_t>(*bytes) : 0);
+  const Link link = link_of(process, traffic);
   record["shown"] = {
-      {"link", link.name}, {"seconds", link.seconds}, {"place", call_site(traffic, string(process, "cwd"))}};
+      {"link", link_words(link, bytes && *bytes > 0 ? static_cast<uint64_t>(*bytes) : 0)}, {"seconds", link.seconds}, {"place", call_site(traffic, string(process, "cwd"))}};
   return element(json_line(record));
 } catch (...) {
   return {};
