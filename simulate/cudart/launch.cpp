@@ -2,6 +2,7 @@
 #include <cstring>
 #include <vector>
 
+#include "simulate/cudart/declared.h"
 #include "simulate/cudart/registry.h"
 
 using namespace devtrace::sim::runtime;
@@ -61,7 +62,6 @@ CUlaunchConfig driver_config(const cudaLaunchConfig_t& c) {
 
 }  // namespace
 
-#pragma GCC visibility push(default)
 extern "C" {
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void* stream) {
@@ -90,11 +90,6 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
                                cudaStream_t stream) {
   return launch(kernel, grid, block, arguments, shared, stream);
 }
-
-}  // extern "C"
-#pragma GCC visibility pop
-
-extern "C" {
 
 cudaError_t CUDARTAPI cudaLaunchKernel(const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared,
                                        cudaStream_t stream) {

@@ -1,16 +1,9 @@
-// CUPTI: a profiler can subscribe and enable what it wants, and is told of nothing. One subscriber, as with the real V1
-// API.
-#include <atomic>
+// CUPTI's small questions.
 #include <chrono>
 
-#include "simulate/common/library.h"
-#pragma GCC visibility push(default)
-#include <cupti.h>
-#pragma GCC visibility pop
+#include "simulate/cupti/cupti_headers.h"
 
 namespace {
-
-std::atomic<bool> g_subscribed{false};
 
 struct Row {
   CUptiResult result;
@@ -53,31 +46,6 @@ CUptiResult CUPTIAPI cuptiGetTimestamp(uint64_t* timestamp) {
   *timestamp = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
           .count());
-  return CUPTI_SUCCESS;
-}
-
-CUptiResult CUPTIAPI cuptiSubscribe(CUpti_SubscriberHandle* subscriber, CUpti_CallbackFunc callback, void*) {
-  if (!subscriber || !callback) return CUPTI_ERROR_INVALID_PARAMETER;
-  if (g_subscribed.exchange(true)) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
-  *subscriber = reinterpret_cast<CUpti_SubscriberHandle>(&g_subscribed);
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber) {
-  if (subscriber != reinterpret_cast<CUpti_SubscriberHandle>(&g_subscribed) || !g_subscribed.exchange(false))
-    return CUPTI_ERROR_INVALID_PARAMETER;
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiEnableCallback(uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain, CUpti_CallbackId) {
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiEnableDomain(uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain) {
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiEnableAllDomains(uint32_t, CUpti_SubscriberHandle) {
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiFinalize(void) {
-  g_subscribed = false;
   return CUPTI_SUCCESS;
 }
 

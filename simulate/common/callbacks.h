@@ -1,0 +1,82 @@
+// Calls that a profiler is told of: between the libraries that have them (libcuda, libcudart) and the stand-in
+// libcupti.
+//
+// Every exported function with a callback id is a jump through a variable of its own (tools/standin.py writes both).
+// While nobody listens the variable holds the function itself; listening puts a wrapper there (callbacks.cpp). libcuda
+// keeps the tables, as every other library of the stand-ins is linked with it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#pragma GCC visibility push(default)
+#include <cuda.h>
+#pragma GCC visibility pop
+
+namespace devtrace::sim {
+
+// The numbers of CUpti_CallbackDomain.
+enum Domain : uint32_t { kDriver = 1, kRuntime = 2, kDomains = 3 };
+
+// Why a function is wrapped: bits. The last: a profiler may be loaded by the first call that needs the driver, and is
+// then told of that call, too.
+enum Want : uint8_t { kWantSubscriber = 1, kWantActivity = 2, kWantInjection = 4 };
+
+constexpr uint32_t kMostCallbacks = 1024;  // callback ids are below this
+constexpr int kMostSubscribers = 8;
+
+// One function of one library.
+struct Callable {
+  uint32_t callback;
+  const char* name;
+  void** entry;  // what the exported symbol jumps to
+  void* implementation;
+  void* wrapper;
+};
+
+// One call under way, on its wrapper's stack.
+struct Call {
+  Domain domain;
+  uint32_t callback;
+  const char* name;
+  const void* parameters;  // null: the function has none
+  void* result;            // null: the function returns nothing
+  const char* symbol;      // the kernel's name at a launch, else null
+  // The rest is libcuda's and libcupti's.
+  uint32_t correlation = 0, outer = 0;
+  uint64_t start = 0;
+  uint32_t told[kMostSubscribers] = {};  // which subscriber of each seat was told of the beginning
+  uint64_t kept[kMostSubscribers] = {};  // what it keeps from there to the end
+};
+
+// What libcupti gives libcuda. Called on the calling thread.
+struct Listener {
+  void (*enter)(Call*);
+  void (*exit)(Call*);
+};
+
+}  // namespace devtrace::sim
+
+extern "C" {
+
+#pragma GCC visibility push(default)
+// A library's functions, once, when it is loaded; those that are wanted already are wrapped at once.
+void devtrace_sim_calls_add(devtrace::sim::Domain domain, const devtrace::sim::Callable* functions, size_t count);
+// Sets or clears one reason to wrap a function.
+void devtrace_sim_calls_want(devtrace::sim::Domain domain, uint32_t callback, devtrace::sim::Want who, int on);
+// For good: a listener is never taken away, as calls may be on their way to it.
+void devtrace_sim_calls_listen(const devtrace::sim::Listener* listener);
+
+// Initialises the driver if CUDA_INJECTION64_PATH names a profiler that was not loaded yet.
+void devtrace_sim_inject(void);
+
+void devtrace_sim_call_enter(devtrace::sim::Call* call);
+void devtrace_sim_call_exit(devtrace::sim::Call* call);
+
+// The thread's context and its number (from 1); null and 0 where there is none.
+CUcontext devtrace_sim_context(uint32_t* number);
+// Of a CUfunction or CUkernel; null when it is neither.
+const char* devtrace_sim_kernel_name(const void* handle);
+#pragma GCC visibility pop
+
+}  // extern "C"
