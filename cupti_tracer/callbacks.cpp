@@ -70,6 +70,10 @@ constinit std::atomic<bool> telling{false};
 // How many callbacks of the thread's calls have been entered and not left.
 thread_local constinit int depth = 0;
 
+// A call that was entered before anything was delivered.
+enum class Unseen : uint8_t { none, told, untold };
+thread_local constinit Unseen unseen = Unseen::none;
+
 void run(const Row& row, const CUpti_CallbackData& data) noexcept {
   const int saved = errno;
   Delivery delivered;
@@ -113,10 +117,20 @@ void tell(bool whether) {
   telling.store(whether, std::memory_order_relaxed);
 }
 
+void inside_call(bool told) {
+  unseen = told ? Unseen::told : Unseen::untold;
+}
+
 void CUPTIAPI callback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* raw) {
   const Row* const row = row_of(domain, id);
   if (!row || !row->hook || !raw) return;
   const auto& data = *static_cast<const CUpti_CallbackData*>(raw);
+  if (unseen != Unseen::none && depth == 0) {
+    if (domain == CUPTI_CB_DOMAIN_DRIVER_API) return;
+    const bool its_exit = data.callbackSite == CUPTI_API_EXIT;
+    if (its_exit && unseen == Unseen::untold) depth = 1;
+    unseen = Unseen::none;  // also when another call begins: the exit was of a function without a hook
+  }
   // What a hook asks CUDA itself is a call inside this one: the depth counts until its exit has been told.
   if (data.callbackSite == CUPTI_API_ENTER) ++depth;
   if (telling.load(std::memory_order_relaxed) && depth > 0) run(*row, data);

@@ -14,4 +14,8 @@ int enable_callbacks(const Library& cupti, CUpti_SubscriberHandle subscriber, st
 void CUPTIAPI callback(void* user, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data);
 void tell(bool whether);
 
+// The calling thread is in the middle of a call of the runtime's of which only the exit will be delivered: what the
+// runtime meanwhile calls of the driver is part of it. `told`: somebody else tells of that call.
+void inside_call(bool told);
+
 }  // namespace devtrace::cupti_tracer

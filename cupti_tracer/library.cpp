@@ -70,8 +70,7 @@ const Library* library(std::string& why) {
   void* const handle = open_library(why);
   if (!handle) return nullptr;
   static Library functions;
-#define CUPTI_FUNCTION(name) \
-  functions.name = reinterpret_cast<decltype(functions.name)>(::dlsym(handle, #name));
+#define CUPTI_FUNCTION(name) functions.name = reinterpret_cast<decltype(functions.name)>(::dlsym(handle, #name));
 #include "cupti_tracer/functions.inc"
 #undef CUPTI_FUNCTION
   if (!functions.cuptiSubscribe || !functions.cuptiUnsubscribe || !functions.cuptiEnableCallback ||

@@ -1,5 +1,7 @@
 #include "cupti_tracer/tracer.h"
 
+#include <dlfcn.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -8,6 +10,7 @@
 #include "cupti_tracer/callbacks.h"
 #include "cupti_tracer/library.h"
 #include "tracker/own_code.h"
+#include "tracker/stacks.h"
 
 namespace devtrace::cupti_tracer {
 namespace {
@@ -21,6 +24,19 @@ std::atomic<bool> running{false};
 
 // What stands between the program and a callback.
 constexpr const char* kBetween[] = {"libcupti.so", "libcuda.so", "libcudart.so", nullptr};
+
+// Whether the CUDA runtime is on the calling thread's stack. (A static one has no file of its own: its first call is
+// then told as the driver's calls that it makes.)
+bool called_by_runtime() {
+  constexpr size_t kMostFrames = 64;
+  void* addresses[kMostFrames];
+  const size_t count = stacks::capture_native(addresses, kMostFrames);
+  for (size_t i = 0; i < count; ++i) {
+    Dl_info info{};
+    if (::dladdr(addresses[i], &info) && info.dli_fname && std::strstr(info.dli_fname, "/libcudart.so")) return true;
+  }
+  return false;
+}
 
 // cuptiSubscribe_v2's parameters, with what CUDA 13.2 has added: a wish to sit beside other subscribers.
 struct Wish {
@@ -57,7 +73,7 @@ std::string reason(const Library& cupti, CUptiResult result, const Seat& seat) {
 
 }  // namespace
 
-bool start(std::string& why) {
+bool start(bool hooked, std::string& why) {
   if (running.load()) return true;
   const Library* const cupti = library(why);
   if (!cupti) return false;
@@ -74,6 +90,7 @@ bool start(std::string& why) {
   }
   started = {cupti, subscriber};
   record_copies(*cupti);
+  if (called_by_runtime()) inside_call(hooked);
   own_code::called_through(kBetween);
   running.store(true);
   tell(true);

@@ -28,7 +28,7 @@ namespace {
 // Inside the runtime the driver's calls change nothing that the runtime's own hook does not tell, and in the fast path
 // of a program that sets its device for each launch they would cost it what is remembered.
 void ask_anew(const Call& call) {
-  if (call.outer()) events::device_changed(-1);
+  if (call.after() && call.outer()) events::device_changed(-1);
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ void ask_anew(const Call& call) {
 RUNTIME_HOOK(cudaSetDevice, (int device)) {
   const Call call;
   const cudaError_t result = CALL_RUNTIME(cudaSetDevice, (device));
-  if (result == cudaSuccess) events::device_changed(device);
+  if (call.telling() && result == cudaSuccess) events::device_changed(device);
   return result;
 }
 

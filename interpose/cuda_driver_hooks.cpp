@@ -153,7 +153,7 @@ DRIVER_HOOK(cuMemMap, (CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
                        unsigned long long flags)) {
   const Call call;
   const CUresult result = CALL_DRIVER(cuMemMap, (address, bytes, offset, handle, flags));
-  if (result != CUDA_SUCCESS) return result;
+  if (result != CUDA_SUCCESS || !call.telling()) return result;
   const auto ask = allocation_properties.get();
   CUmemAllocationProp properties{};
   if (ask && ask(&properties, handle) == CUDA_SUCCESS) {

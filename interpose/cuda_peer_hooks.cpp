@@ -90,14 +90,14 @@ void tell_accesses(int owner, const CUmemAccessDesc* accesses, size_t count, con
 RUNTIME_HOOK(cudaDeviceEnablePeerAccess, (int peer, unsigned flags)) {
   const Call call;
   const cudaError_t result = CALL_RUNTIME(cudaDeviceEnablePeerAccess, (peer, flags));
-  if (done(result)) tell(exact_current_device(), peer, true, call.caller());
+  if (call.telling() && done(result)) tell(exact_current_device(), peer, true, call.caller());
   return result;
 }
 
 RUNTIME_HOOK(cudaDeviceDisablePeerAccess, (int peer)) {
   const Call call;
   const cudaError_t result = CALL_RUNTIME(cudaDeviceDisablePeerAccess, (peer));
-  if (done(result)) tell(exact_current_device(), peer, false, call.caller());
+  if (call.telling() && done(result)) tell(exact_current_device(), peer, false, call.caller());
   return result;
 }
 
@@ -118,7 +118,7 @@ DRIVER_HOOK(cuCtxDisablePeerAccess, (CUcontext peer)) {
 RUNTIME_HOOK(cudaMemPoolSetAccess, (cudaMemPool_t pool, const cudaMemAccessDesc* accesses, size_t count)) {
   const Call call;
   const cudaError_t result = CALL_RUNTIME(cudaMemPoolSetAccess, (pool, accesses, count));
-  if (done(result))
+  if (call.telling() && done(result))
     tell_accesses(device_of_pool(pool), reinterpret_cast<const CUmemAccessDesc*>(accesses), count, call.caller());
   return result;
 }

@@ -46,7 +46,7 @@ void start() {
         "backend=interpose, but the library was loaded through CUDA_INJECTION64_PATH, which is too late for that: "
         "nothing will be seen; start the program with 'devtrace run' or LD_PRELOAD=libdevtrace.so");
   std::string why;
-  if (devtrace::cupti_tracer::start(why)) {
+  if (devtrace::cupti_tracer::start(hooked, why)) {
     devtrace::interpose::muted.store(true);
     if (!hooked)
       say("loaded through CUDA_INJECTION64_PATH: launches and copies are seen; PyTorch's own refusals and where "

@@ -45,15 +45,16 @@ bool of_cuda_12() {
 
 class Intercepted {
  public:
-  Intercepted() : outer_(depth_++ == 0 && !muted.load(std::memory_order_relaxed)) {}
+  Intercepted() : telling_(!muted.load(std::memory_order_relaxed)), outer_(depth_++ == 0 && telling_) {}
   ~Intercepted() { --depth_; }
   Intercepted(const Intercepted&) = delete;
   Intercepted& operator=(const Intercepted&) = delete;
 
-  bool entering() const { return true; }
+  bool telling() const { return telling_; }
+  bool entering() const { return telling_; }
   bool outer() const { return outer_; }
   bool before() const { return outer_; }
-  bool after() const { return true; }
+  bool after() const { return telling_; }
   template <class Make>
   auto keep(const Make& make) const {
     return make();
@@ -63,6 +64,7 @@ class Intercepted {
 
  private:
   static inline thread_local constinit int depth_ = 0;
+  bool telling_;
   bool outer_;
 };
 using Call = Intercepted;

@@ -183,6 +183,28 @@ TEST_F(Callbacks, ParametersAreThoseOfTheVersionThatCuptiNames) {
   for (const auto& copy : recorder::copies) EXPECT_EQ(copy.number, 0u) << "its time is the whole batch's";
 }
 
+TEST_F(Callbacks, OfACallThatWasUnderWayOnlyTheExitIsTold) {
+  auto set = runtime(CUPTI_RUNTIME_TRACE_CBID_cudaSetDevice_v3020, cudaSetDevice_v3020_params{1});
+  auto current = driver(CUPTI_DRIVER_TRACE_CBID_cuCtxSetCurrent, cuCtxSetCurrent_params{nullptr});
+  tracer::inside_call(false);
+  current.enter();
+  current.exit();
+  set.exit();
+  EXPECT_EQ(recorder::devices, std::vector{1});
+  tracer::inside_call(true);  // a hook tells of it
+  current.enter();
+  current.exit();
+  set.exit();
+  EXPECT_EQ(recorder::devices, std::vector{1});
+  tracer::inside_call(false);  // of a function without a hook: no exit comes
+  set.enter();
+  set.exit();
+  EXPECT_EQ(recorder::devices, (std::vector{1, 1}));
+  current.enter();
+  current.exit();
+  EXPECT_EQ(recorder::devices, (std::vector{1, 1, -1}));
+}
+
 TEST_F(Callbacks, ErrnoStaysAsItWas) {
   auto set = runtime(CUPTI_RUNTIME_TRACE_CBID_cudaSetDevice_v3020, cudaSetDevice_v3020_params{0});
   errno = 77;
