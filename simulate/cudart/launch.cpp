@@ -81,7 +81,7 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, 
 }
 
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* stub) {
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   *kernel = kernel_of(stub);
   return *kernel ? cudaSuccess : done(cudaErrorInvalidDeviceFunction);
 }
@@ -108,7 +108,7 @@ cudaError_t CUDARTAPI cudaLaunchKernelExC(const cudaLaunchConfig_t* config, cons
 }
 
 cudaError_t CUDARTAPI cudaGetKernel(cudaKernel_t* kernel, const void* stub) {
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   if (!kernel) return done(cudaErrorInvalidValue);
   *kernel = kernel_of(stub);
   return *kernel ? cudaSuccess : done(cudaErrorInvalidDeviceFunction);

@@ -48,7 +48,7 @@ Registry& registry() {
 
 CUlibrary library_of(Fatbin* f) {
   std::lock_guard lock(f->mutex);
-  if (!f->library && cuInit(0) == CUDA_SUCCESS)
+  if (!f->library && quiet_cuInit(0) == CUDA_SUCCESS)
     cuLibraryLoadData(&f->library, f->image, nullptr, nullptr, 0, nullptr, nullptr, 0);
   return f->library;
 }

@@ -98,7 +98,8 @@ def main():
     parser.add_argument("--names", help="instead of --real: a file of 'name [same-ABI name]', one a line; with neither, what the objects define")
     parser.add_argument("--code", required=True, type=int, help="the API's not-supported code")
     parser.add_argument("--extra", nargs="*", default=[], help="symbols of our own to export")
-    parser.add_argument("--alias", help="also export every symbol under this prefix: how our own libraries call it unseen by interposers")
+    parser.add_argument("--alias", help="also export every symbol under this prefix: how our own libraries call it unseen by interposers; "
+                        "with quiet_ behind it, unseen by profilers as well")
     parser.add_argument("--per-thread", type=pathlib.Path, help="file for the functions that _ptsz symbols stand before (see common/per_thread.cpp)")
     parser.add_argument("--callbacks", nargs=3, metavar=("PREFIX", "IDS", "STRUCTURES"),
                         help="also write .callbacks.inc (common/callbacks.cpp) and .rename (for objcopy): CUPTI's names of the callback ids "
@@ -157,7 +158,11 @@ def main():
     if arguments.alias:
         for name in sorted(set(symbols) | ({"devtrace_simulation"} & done)):
             alias = arguments.alias + name
-            lines.append(jump_through(alias, f"devtrace_entry_{name}") if name in callbacks else jump(alias, name))
+            if name in callbacks:
+                lines.append(jump_through(alias, f"devtrace_entry_{name}"))
+                lines.append(jump(f"{arguments.alias}quiet_{name}", f"devtrace_impl_{name}"))
+            else:
+                lines.append(jump(alias, name))
     lines.append('\t.section .note.GNU-stack,"",@progbits\n')
     arguments.out.with_name(arguments.out.name + ".stubs.S").write_text("".join(lines))
     arguments.out.with_name(arguments.out.name + ".missing").write_text("\n".join(missing) + "\n")
