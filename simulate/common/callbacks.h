@@ -49,10 +49,34 @@ struct Call {
   uint64_t kept[kMostSubscribers] = {};  // what it keeps from there to the end
 };
 
-// What libcupti gives libcuda. Called on the calling thread.
+// One end of a copy.
+struct Place {
+  enum Kind : uint8_t { kPageable, kPinned, kDevice, kArray, kManaged } kind = kPageable;
+  int device = -1;       // −1: the host
+  uint32_t context = 0;  // number of the context that its memory belongs to; 0: none
+};
+
+// What a device did, and when.
+struct Work {
+  enum Kind : uint8_t { kCopy, kSet, kKernel } kind;
+  uint64_t start = 0, end = 0;  // by the listener's clock
+  uint32_t correlation = 0;     // of the call that asked for it
+  uint32_t device = 0, context = 0, stream = 0;
+  uint64_t bytes = 0;     // copies and fills
+  bool waited = false;    // the call waited for it
+  Place from, to;         // copies; fills: to
+  unsigned value = 0;     // fills
+  const char* name = "";  // kernels, from here on
+  unsigned grid[3] = {}, block[3] = {};
+  unsigned static_shared = 0, dynamic_shared = 0, registers = 0, local = 0;
+};
+
+// What libcupti gives libcuda.
 struct Listener {
-  void (*enter)(Call*);
+  void (*enter)(Call*);  // on the calling thread
   void (*exit)(Call*);
+  void (*worked)(const Work&);  // on the thread that did the work; must not call the driver
+  uint64_t (*now)();            // the clock of Work
 };
 
 }  // namespace devtrace::sim
@@ -64,6 +88,8 @@ extern "C" {
 void devtrace_sim_calls_add(devtrace::sim::Domain domain, const devtrace::sim::Callable* functions, size_t count);
 // Sets or clears one reason to wrap a function.
 void devtrace_sim_calls_want(devtrace::sim::Domain domain, uint32_t callback, devtrace::sim::Want who, int on);
+// Whether the listener wants to know what devices do.
+void devtrace_sim_work_want(int on);
 // For good: a listener is never taken away, as calls may be on their way to it.
 void devtrace_sim_calls_listen(const devtrace::sim::Listener* listener);
 
@@ -75,6 +101,10 @@ void devtrace_sim_call_exit(devtrace::sim::Call* call);
 
 // The thread's context and its number (from 1); null and 0 where there is none.
 CUcontext devtrace_sim_context(uint32_t* number);
+// A live context's number and device; 0: it is none.
+int devtrace_sim_context_facts(CUcontext context, uint32_t* number, uint32_t* device);
+// The number of a stream of the current context; 0: it is none of it.
+uint32_t devtrace_sim_stream_number(CUstream stream);
 // Of a CUfunction or CUkernel; null when it is neither.
 const char* devtrace_sim_kernel_name(const void* handle);
 #pragma GCC visibility pop

@@ -12,7 +12,9 @@
 #include <mutex>
 
 #include "simulate/common/callbacks.h"
+#include "simulate/cupti/activity.h"
 #include "simulate/cupti/cupti_headers.h"
+#include "simulate/cupti/listener.h"
 #include "simulate/cupti/names.h"
 
 namespace sim = devtrace::sim;
@@ -24,7 +26,7 @@ struct CUpti_Subscriber_st {
   void* userdata = nullptr;
   bool v2 = false;
   char name[64] = {};  // as the next one who asks for the seat is told
-  std::atomic<bool> taken{false};
+  std::atomic<bool> taken{false}, leaving{false};
   std::atomic<int> inside{0};  // threads that are in its callback, or about to be
   std::atomic<bool> enabled[CUPTI_CB_DOMAIN_SIZE][sim::kMostCallbacks] = {};
   uint32_t turn = 0;  // which of its subscribers this is
@@ -78,8 +80,10 @@ void tell(Seat& seat, Call* call, CUpti_ApiCallbackSite site, uint64_t* kept) {
   seat.callback(seat.userdata, static_cast<CUpti_CallbackDomain>(call->domain), call->callback, &data);
 }
 
+}  // namespace
+
 // A subscriber is told of a call's end if it was told of its beginning.
-void at_site(Call* call, CUpti_ApiCallbackSite site) {
+void sim::cupti::tell_subscribers(Call* call, CUpti_ApiCallbackSite site) {
   for (int i = 0; i < seat_count(); ++i) {
     Seat& seat = g_seats[i];
     const std::atomic<bool>& enabled = seat.enabled[call->domain][call->callback];
@@ -94,13 +98,7 @@ void at_site(Call* call, CUpti_ApiCallbackSite site) {
   }
 }
 
-void enter(Call* call) {
-  at_site(call, CUPTI_API_ENTER);
-}
-void leave(Call* call) {
-  at_site(call, CUPTI_API_EXIT);
-}
-constexpr sim::Listener kListener = {enter, leave};
+namespace {
 
 // The other threads are not in the child: nobody waits for them there.
 void in_child() {
@@ -143,11 +141,11 @@ CUptiResult take(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc callback, vo
   Seat* seat = nullptr;
   for (int i = 0; i < seat_count(); ++i) {
     Seat& s = g_seats[i];
-    if (s.taken && (!v2 || !s.v2 || i + 1 == seat_count())) {
+    if ((s.taken || s.leaving) && (!v2 || !s.v2 || i + 1 == seat_count())) {
       *in_the_way = &s;
       return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
     }
-    if (!s.taken && !seat) seat = &s;
+    if (!s.taken && !s.leaving && !seat) seat = &s;
   }
   seat->callback = callback;
   seat->userdata = userdata;
@@ -155,17 +153,25 @@ CUptiResult take(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc callback, vo
   ++seat->turn;
   std::snprintf(seat->name, sizeof seat->name, "CUPTI for %s", name ? name : "");
   seat->taken = true;
-  devtrace_sim_calls_listen(&kListener);
+  sim::cupti::listen();
   *handle = seat;
   return CUPTI_SUCCESS;
 }
 
-// Waits until no thread is in its callback any more, but for this one.
-void leave_seat(Seat& seat) {
-  for (int domain = 1; domain < CUPTI_CB_DOMAIN_SIZE; ++domain)
-    set_domain(seat, static_cast<CUpti_CallbackDomain>(domain), false);
-  seat.taken = false;
+// Waits until no thread is in its callback any more, but for this one. Others may leave in the meantime, inside their
+// callbacks, too: no lock is held.
+bool leave_seat(Seat& seat) {
+  {
+    std::lock_guard lock(g_mutex);
+    if (!seat.taken) return false;
+    for (int domain = 1; domain < CUPTI_CB_DOMAIN_SIZE; ++domain)
+      set_domain(seat, static_cast<CUpti_CallbackDomain>(domain), false);
+    seat.leaving = true;
+    seat.taken = false;
+  }
   while (seat.inside.load() > t_inside[seat_of(&seat)]) sched_yield();
+  seat.leaving = false;
+  return true;
 }
 
 }  // namespace
@@ -192,10 +198,7 @@ CUptiResult CUPTIAPI cuptiSubscribe_v2(CUpti_SubscriberHandle* subscriber, CUpti
 #endif
 
 CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber) {
-  std::lock_guard lock(g_mutex);
-  if (!valid(subscriber)) return CUPTI_ERROR_INVALID_PARAMETER;
-  leave_seat(*subscriber);
-  return CUPTI_SUCCESS;
+  return valid(subscriber) && leave_seat(*subscriber) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
 
 CUptiResult CUPTIAPI cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber,
@@ -238,9 +241,8 @@ CUptiResult CUPTIAPI cuptiSupportedDomains(size_t* count, CUpti_DomainTable* tab
 }
 
 CUptiResult CUPTIAPI cuptiFinalize(void) {
-  std::lock_guard lock(g_mutex);
-  for (Seat& seat : g_seats)
-    if (seat.taken) leave_seat(seat);
+  for (Seat& seat : g_seats) leave_seat(seat);
+  sim::cupti::end_activity();
   return CUPTI_SUCCESS;
 }
 

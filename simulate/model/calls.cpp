@@ -9,6 +9,7 @@
 #include "simulate/model/device.h"
 #include "simulate/model/injection.h"
 #include "simulate/model/module.h"
+#include "simulate/model/stream.h"
 
 namespace devtrace::sim {
 namespace {
@@ -31,6 +32,7 @@ Tables& tables() {
 
 std::atomic<const Listener*> g_listener{nullptr};
 std::atomic<uint32_t> g_correlations{0};
+std::atomic<bool> g_work{false};
 thread_local uint32_t t_correlation = 0;  // of the runtime call, or else the driver call, that the thread is in
 
 // Calls that are inside a wrapper stay there; whoever comes next takes the new way.
@@ -42,6 +44,10 @@ void point(const Callable& f, bool wrapped) {
 
 uint32_t current_correlation() {
   return t_correlation;
+}
+
+const Listener* work_listener() {
+  return g_work.load(std::memory_order_relaxed) ? g_listener.load(std::memory_order_acquire) : nullptr;
 }
 
 }  // namespace devtrace::sim
@@ -77,6 +83,10 @@ void devtrace_sim_calls_want(Domain domain, uint32_t callback, Want who, int on)
   }
 }
 
+void devtrace_sim_work_want(int on) {
+  g_work = on != 0;
+}
+
 void devtrace_sim_calls_listen(const Listener* listener) {
   g_listener.store(listener, std::memory_order_release);
 }
@@ -97,6 +107,18 @@ CUcontext devtrace_sim_context(uint32_t* number) {
   CUcontext context = current();
   if (number) *number = context ? static_cast<uint32_t>(context->id) : 0;
   return context;
+}
+
+int devtrace_sim_context_facts(CUcontext context, uint32_t* number, uint32_t* device) {
+  if (!context || !handles<CUctx_st>().has(context)) return 0;
+  *number = static_cast<uint32_t>(context->id);
+  *device = static_cast<uint32_t>(context->device);
+  return 1;
+}
+
+uint32_t devtrace_sim_stream_number(CUstream handle) {
+  CUstream stream;
+  return resolve(handle, &stream) ? 0 : static_cast<uint32_t>(stream->id);
 }
 
 const char* devtrace_sim_kernel_name(const void* handle) {

@@ -1,11 +1,16 @@
-// Which API call is under way, for whom it matters to know what came of it.
+// Which API call is under way, and who wants to know what comes of it.
 #pragma once
 
 #include <cstdint>
+
+#include "simulate/common/callbacks.h"
 
 namespace devtrace::sim {
 
 // The number that a profiler knows the thread's call by; 0 where nobody listens.
 uint32_t current_correlation();
+
+// Who wants to know what devices do; null: nobody.
+const Listener* work_listener();
 
 }  // namespace devtrace::sim
