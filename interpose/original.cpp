@@ -105,6 +105,11 @@ bool of_cuda_12(const void* function) {
   return ::dladdr(function, &info) && info.dli_fname && std::strstr(info.dli_fname, "libcudart.so.12");
 }
 
+void* library_address(Symbol symbol) {
+  const Row& row = kRows[static_cast<int>(symbol)];
+  return find_in_library(row.library, row.symbol);
+}
+
 void* original_address(Symbol symbol) {
   const int index = static_cast<int>(symbol);
   void* address = cache[index].load(std::memory_order_relaxed);

@@ -15,6 +15,9 @@ enum class Symbol : int {
 // Address of the next definition after ours; nullptr when the process has none. Cached after the first success.
 void* original_address(Symbol symbol);
 
+// The function of the symbol's own library, whatever stands before that; null: none. Not cached.
+void* library_address(Symbol symbol);
+
 // The same for any symbol that a loaded object called `library` (libcudart.so: with any version behind it) exports
 // itself. Not cached.
 void* find_in_library(const char* library, const char* symbol);

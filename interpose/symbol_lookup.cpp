@@ -76,9 +76,9 @@ bool cut(std::string_view& text, std::string_view suffix) {
   return true;
 }
 
-// The hook of the driver's function `name` (without a version), when `found` is what the driver answered to a caller
+// The row of the driver's function `name` (without a version), when `found` is what the driver answered to a caller
 // that was made for CUDA `version` (12080).
-void* hook_of_entry_point(std::string_view name, void* found, unsigned version, bool per_thread) {
+const Row* row_of_entry_point(std::string_view name, void* found, unsigned version, bool per_thread) {
   if (!name.starts_with("cu") || name.starts_with("cuda")) return nullptr;
   const Row* best = nullptr;
   unsigned best_since = 0;
@@ -90,7 +90,7 @@ void* hook_of_entry_point(std::string_view name, void* found, unsigned version, 
     std::string_view base = abi;
     if (base != name && !cut(base, "_v2") && !cut(base, "_v3") && !cut(base, "_v4")) continue;
     if (base != name) continue;
-    if (original_address(row.index) == found) return hook_of(row);
+    if (original_address(row.index) == found) return &row;
     // A driver may answer with another address than it exports, for the same function.
     const bool fits = row_per_thread == per_thread;
     const unsigned row_since = since(abi);
@@ -106,14 +106,24 @@ void* hook_of_entry_point(std::string_view name, void* found, unsigned version, 
   Dl_info info{};
   if (best && ::dladdr(found, &info) && info.dli_saddr == found && info.dli_sname && best->symbol != info.dli_sname)
     return nullptr;
-  return best ? hook_of(*best) : nullptr;
+  return best;
 }
 
-void replace(const char* symbol, void** function, unsigned version, unsigned long long flags) {
+// Whether the caller lies in the library that holds the original: a tool that stands between this library and CUDA, and
+// looks for the function that its own wrapper shall call. The hook would call the wrapper.
+bool is_the_originals(const void* caller, const Row& row) {
+  Dl_info asking{}, asked{};
+  void* const original = original_address(row.index);
+  return original && ::dladdr(caller, &asking) && ::dladdr(original, &asked) && asking.dli_fbase == asked.dli_fbase;
+}
+
+void replace(const char* symbol, void** function, unsigned version, unsigned long long flags, const void* caller) {
   constexpr unsigned long long kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   if (!symbol || !function || !*function) return;
   const int saved = errno;
-  if (void* hook = hook_of_entry_point(symbol, *function, version, (flags & kPerThread) != 0)) *function = hook;
+  const Row* const row = row_of_entry_point(symbol, *function, version, (flags & kPerThread) != 0);
+  if (row && !is_the_originals(caller, *row))
+    if (void* const hook = hook_of(*row)) *function = hook;
   errno = saved;
 }
 
@@ -179,7 +189,12 @@ void* answer_to(const Asked& asked, bool& absent) {
   void* const found = asked.in(asked.handle);
   if (!found) return nullptr;
   void* const hook = hook_of(asked.row);
-  if (found != hook) return found == original_address(asked.row.index) ? hook : nullptr;  // another's is its own affair
+  if (found != hook) {
+    if (found == original_address(asked.row.index)) return hook;
+    // Another library's function of the same name is its own affair; CUDA's behind another tool's wrapper is not.
+    const bool cudas = found == devtrace::interpose::library_address(asked.row.index);
+    return cudas && !is_the_originals(asked.caller, asked.row) ? hook : nullptr;
+  }
   absent = !there_without_us(asked);
   return nullptr;  // our own export: the real function answers, and leaves dlerror as it would
 }
@@ -249,13 +264,15 @@ LOOK_UP("dlvsym", "devtrace_real_dlvsym", "");
 DRIVER_HOOK(cuGetProcAddress_v2, (const char* symbol, void** function, int version, cuuint64_t flags,
                                   CUdriverProcAddressQueryResult* status)) {
   const CUresult result = CALL_DRIVER(cuGetProcAddress_v2, (symbol, function, version, flags, status));
-  if (result == CUDA_SUCCESS) replace(symbol, function, static_cast<unsigned>(version), flags);
+  if (result == CUDA_SUCCESS)
+    replace(symbol, function, static_cast<unsigned>(version), flags, __builtin_return_address(0));
   return result;
 }
 
 DRIVER_HOOK(cuGetProcAddress, (const char* symbol, void** function, int version, cuuint64_t flags)) {
   const CUresult result = CALL_DRIVER(cuGetProcAddress, (symbol, function, version, flags));
-  if (result == CUDA_SUCCESS) replace(symbol, function, static_cast<unsigned>(version), flags);
+  if (result == CUDA_SUCCESS)
+    replace(symbol, function, static_cast<unsigned>(version), flags, __builtin_return_address(0));
   return result;
 }
 
@@ -265,12 +282,13 @@ constexpr unsigned long long lookup_flags(std::string_view symbol_name, unsigned
   const bool per_thread = flags == cudaEnableDefault && symbol_name.ends_with("_ptsz");
   return per_thread ? +CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : flags;
 }
-#define ENTRY_POINT(symbol_name)                                                                                \
-  RUNTIME_HOOK(symbol_name, (const char* symbol, void** function, unsigned long long flags,                     \
-                             cudaDriverEntryPointQueryResult* status)) {                                        \
-    const cudaError_t result = CALL_RUNTIME(symbol_name, (symbol, function, flags, status));                    \
-    if (result == cudaSuccess) replace(symbol, function, runtime_version(), lookup_flags(#symbol_name, flags)); \
-    return result;                                                                                              \
+#define ENTRY_POINT(symbol_name)                                                                                    \
+  RUNTIME_HOOK(symbol_name, (const char* symbol, void** function, unsigned long long flags,                         \
+                             cudaDriverEntryPointQueryResult* status)) {                                            \
+    const cudaError_t result = CALL_RUNTIME(symbol_name, (symbol, function, flags, status));                        \
+    if (result == cudaSuccess)                                                                                      \
+      replace(symbol, function, runtime_version(), lookup_flags(#symbol_name, flags), __builtin_return_address(0)); \
+    return result;                                                                                                  \
   }
 ENTRY_POINT(cudaGetDriverEntryPoint)
 ENTRY_POINT(cudaGetDriverEntryPoint_ptsz)
@@ -279,7 +297,8 @@ ENTRY_POINT(cudaGetDriverEntryPoint_ptsz)
   RUNTIME_HOOK(symbol_name, (const char* symbol, void** function, unsigned version, unsigned long long flags, \
                              cudaDriverEntryPointQueryResult* status)) {                                      \
     const cudaError_t result = CALL_RUNTIME(symbol_name, (symbol, function, version, flags, status));         \
-    if (result == cudaSuccess) replace(symbol, function, version, lookup_flags(#symbol_name, flags));         \
+    if (result == cudaSuccess)                                                                                \
+      replace(symbol, function, version, lookup_flags(#symbol_name, flags), __builtin_return_address(0));     \
     return result;                                                                                            \
   }
 ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion)

@@ -189,6 +189,42 @@ def test_next_is_nothing_where_nothing_comes(tmp_path):
     assert "libtwo.so:cudaMalloc" in same(*both(tmp_path, [program], [one, two]))
 
 
+@pytest.mark.parametrize("way", ["dlsym", "cuGetProcAddress"])
+def test_a_tool_between_devtrace_and_cuda(tmp_path, way):
+    """It finds CUDA's function for its wrapper, not the hook, which would call the wrapper; everyone else finds the hook."""
+    look = {
+        "dlsym": 'return dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "cuMemAlloc_v2");',
+        "cuGetProcAddress": 'void* found; return cuGetProcAddress_v2("cuMemAlloc", &found, 12000, 0, 0) ? 0 : found;',
+    }[way]
+    look = f"int cuGetProcAddress_v2(const char*, void**, int, unsigned long long, void*);\nstatic void* look() {{ {look} }}"
+    (tmp_path / "map").write_text("{ global: cu*; local: *; };")
+    driver = build(tmp_path, "libcuda.so.1", r"""
+static int inside(void** p, size_t n) { return 77; }
+int cuMemAlloc_v2(void** p, size_t n) { return 77; }
+int cuGetProcAddress_v2(const char* n, void** f, int v, unsigned long long g, void* s) { *f = (void*)inside; return 0; }
+""")  # fmt: skip
+    tool = build(tmp_path, "libtool.so", look + r"""
+int cuMemAlloc_v2(void** p, size_t n) {
+  static int depth;
+  if (++depth > 3) { printf("recursion\n"); exit(9); }
+  int (*real)(void**, size_t) = look();
+  int answer = 1000 + real(p, n);
+  --depth;
+  return answer;
+}""", driver, f"-Wl,--version-script={tmp_path / 'map'}")  # fmt: skip
+    program = build(tmp_path, "program", look + r"""
+int cuMemAlloc_v2(void**, size_t);
+int main() {
+  void* p;
+  int (*found)(void**, size_t) = look();
+  printf("%d\n", cuMemAlloc_v2(&p, 1));
+  fprintf(stderr, "%s %d\n", whose(found), found(&p, 1));
+}""", driver)  # fmt: skip
+    bare, traced = both(tmp_path, [program], after=[tool])
+    assert bare.out == traced.out == "1077\n", traced.out
+    assert bare.err.endswith(" 77\n") and traced.err == "libdevtrace.so:cuMemAlloc_v2 1077\n"
+
+
 # ---- OpenMP's probing
 
 
@@ -226,7 +262,14 @@ def test_import_torch_with_openmp_probed_behind_it(tmp_path):
 
 
 FORKS = r"""
+#include <link.h>
 static volatile int stop;
+static int show(struct dl_phdr_info* info, size_t size, void* data) { return 0; }
+// As whoever unwinds a stack does; the child inherits the lock for ever.
+static void* iterate(void* unused) {
+  while (!stop) dl_iterate_phdr(show, 0);
+  return 0;
+}
 static void* library;
 static void* look(void* unused) {
   while (!stop) {
@@ -238,7 +281,7 @@ static void* look(void* unused) {
 int main() {
   library = dlopen("libcudart.so.13", RTLD_LAZY);
   pthread_t threads[3];
-  for (int i = 0; i < 3; ++i) pthread_create(&threads[i], 0, look, 0);
+  for (int i = 0; i < 3; ++i) pthread_create(&threads[i], 0, i ? look : iterate, 0);
   int good = 0;
   for (int i = 0; i < 150; ++i) {
     pid_t child = fork();
