@@ -90,7 +90,7 @@ const Row* row_of_entry_point(std::string_view name, void* found, unsigned versi
     std::string_view base = abi;
     if (base != name && !cut(base, "_v2") && !cut(base, "_v3") && !cut(base, "_v4")) continue;
     if (base != name) continue;
-    if (original_address(row.index) == found) return &row;
+    if (original_address(row.index) == found || devtrace::interpose::library_address(row.index) == found) return &row;
     // A driver may answer with another address than it exports, for the same function.
     const bool fits = row_per_thread == per_thread;
     const unsigned row_since = since(abi);
