@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "interpose/elf_symbol.h"
-
 namespace devtrace::cupti_tracer {
 namespace {
 
@@ -21,9 +19,9 @@ std::string path_of(const char* name) {
   ::dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* data) {
         auto& wanted = *static_cast<Search*>(data);
-        const char* const file = interpose::file_name(*info);
-        if (!file || !std::string_view(file).starts_with(wanted.name)) return 0;
-        wanted.path = info->dlpi_name;
+        const std::string_view path = info->dlpi_name ? info->dlpi_name : "";
+        if (!path.substr(path.rfind('/') + 1).starts_with(wanted.name)) return 0;
+        wanted.path = path;
         return 1;
       },
       &search);

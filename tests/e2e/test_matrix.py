@@ -20,6 +20,7 @@ class Pass:
     the way, and so may differ from those of the first pass."""
 
     way: str
+    mode: str = "inject"
     options: str = ""
     env: dict = field(default_factory=dict)
     differs: frozenset = frozenset()
@@ -30,6 +31,9 @@ PASSES = {
     "dlsym": Pass("dlsym"),
     "cuGetProcAddress_v2": Pass("cuGetProcAddress_v2"),
     "cudaGetDriverEntryPointByVersion": Pass("cudaGetDriverEntryPointByVersion"),
+    # CUPTI tells from within the original, which therefore has to be called: it must not mind what it is given. That its callbacks come
+    # before anything is launched is shown by test_stand_in_cupti.py, and that devtrace tells then by the unit tests of cupti_tracer.
+    "cupti": Pass("linked", mode="inject-through", options=":backend=cupti", env={"DEVTRACE_SIM_NO_FAULTS": "1"}),
 }
 # Of a run, not of what was found.
 OF_A_RUN = {"pid", "time", "thread", "address", "stream"}
@@ -42,7 +46,7 @@ def run(name, mode, folder):
     libraries = [LIBRARY, BUILD / "matrix-shim.so", *(BUILD / "simulate" / name for name in (BUILD / "simulate/preload.list").read_text().split())]
     options = "dedupe=0:max_findings=100000:html=0:text=0:native=0" + one.options
     env = environment(options, {"LD_PRELOAD": ":".join(map(str, libraries)), "DEVTRACE_SIM_GPUS": "2", **one.env})
-    outcome = execute([MATRIX, mode, one.way], folder, env)
+    outcome = execute([MATRIX, one.mode if mode == "inject" else mode, one.way], folder, env)
     assert outcome.code == 0 and outcome.out.endswith("done\n"), outcome.out[-500:] + outcome.err[-2000:]
     cases = [dict(zip(COLUMNS, line.split()[1:])) for line in outcome.out.splitlines() if line.startswith("case ")]
     for case in cases:

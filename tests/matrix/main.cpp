@@ -3,6 +3,8 @@
 // devices (its kernel is PTX text, which the stand-ins read).
 //
 //   matrix inject WAY   one pointer of each launch leads to the other device's memory
+//   matrix inject-through WAY   the same with originals that are really called: who tells from within them is not heard
+//                       otherwise. That the log had grown is then asked when they have returned.
 //   matrix clean WAY    all is where it belongs, and everything is really launched
 //
 // WAY: how it comes by CUDA's functions (ways.cpp). A line each: case <launch> <allocation> <place> <0 or 1: on the
@@ -43,7 +45,7 @@ long log_size() {
   return path && stat(path(), &facts) == 0 ? static_cast<long>(facts.st_size) : 0;
 }
 
-void go_through(bool inject) {
+void go_through(bool inject, bool call_originals) {
   long& matrix_entered = shims<long>("matrix_entered");
   long& matrix_size_at_entry = shims<long>("matrix_size_at_entry");
   int& matrix_swallow = shims<int>("matrix_swallow");
@@ -58,12 +60,13 @@ void go_through(bool inject) {
         const long before = log_size();
         const long entered = matrix_entered;
         // A graph's nodes are only added, never launched, so their originals may run.
-        matrix_swallow = inject && !std::strstr(launch.name, "Graph");
+        matrix_swallow = inject && !call_originals && !std::strstr(launch.name, "Graph");
         matrix_size_at_entry = -1;
         const int result = run(launch, arguments);
         matrix_swallow = 0;
+        const long after = call_originals ? log_size() : matrix_size_at_entry;
         std::printf("case %s %s %s %d %d %d %ld\n", launch.name, allocation.name, place, inject && !allocation.shared,
-                    matrix_size_at_entry > before, result, matrix_entered - entered);
+                    after > before, result, matrix_entered - entered);
       }
   }
 }
@@ -81,10 +84,11 @@ int main(int count, char** words) {
   }
   for (const Way& way : ways()) {
     if (mode == "ways") std::printf("%s\n", way.name);
-    if (way.name != wanted || (mode != "inject" && mode != "clean")) continue;
+    const bool inject = mode.starts_with("inject"), through = mode == "inject-through";
+    if (way.name != wanted || (!inject && mode != "clean")) continue;
     way.fill();
     prepare();
-    go_through(mode == "inject");
+    go_through(inject, through);
     CHECK(cuda.cudaDeviceSynchronize());
     std::printf("done\n");
     return 0;
