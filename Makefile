@@ -43,7 +43,8 @@ install: all
 	install -m 644 interpose/devtrace.h $(DESTDIR)$(PREFIX)/include/
 
 # Ratios and costs, never a test: machines are noisy.
-bench: all $(BENCHMARKS)
+bench: all $(BENCHMARKS) $(BUILD)/tests/lookups
 	@for program in $(BENCHMARKS); do echo "== $$program"; $$program --benchmark_min_time=0.2 || exit 1; done
+	@echo "== look-ups"; $(PYTHON) tests/bench/lookups.py --build $(BUILD)
 	@echo "== instructions"; $(PYTHON) tests/bench/instructions.py --build $(BUILD)
 	@echo "== rehearsal"; $(PYTHON) tests/bench/rehearsal_bench.py --build $(BUILD)

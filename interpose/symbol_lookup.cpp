@@ -39,7 +39,20 @@ constexpr auto kRows = [] {
   return rows;
 }();
 
-const Row* row_of(std::string_view symbol) {
+// Most names are none of the table's from their first two characters on.
+constexpr size_t kBegins = 1024;
+constexpr size_t begin_of(const char* symbol) {
+  return (static_cast<unsigned char>(symbol[0]) * 8u + static_cast<unsigned char>(symbol[0] ? symbol[1] : 0)) % kBegins;
+}
+constexpr auto kBegin = [] {
+  std::array<bool, kBegins> begins{};
+  for (const Row& row : kRows) begins[begin_of(row.symbol.data())] = true;
+  return begins;
+}();
+
+const Row* row_of(const char* name) {
+  if (!kBegin[begin_of(name)]) return nullptr;
+  const std::string_view symbol(name);
   const auto row = std::ranges::lower_bound(kRows, symbol, {}, &Row::symbol);
   return row != kRows.end() && row->symbol == symbol ? &*row : nullptr;
 }

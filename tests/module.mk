@@ -39,3 +39,4 @@ format-check: | setup-native
 rehearsal-values: all
 	$(PYTHON) tests/rehearsal/run.py --build $(BUILD) --json $(BUILD)/rehearsal-values.json --markdown docs/rehearsal.md
 include tests/matrix/module.mk
+include tests/lookups/module.mk
