@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tracker/clock.h"
 #include "tracker/copy_times.h"
 #include "tracker/current_thread.h"
 #include "tracker/ledger.h"
@@ -53,9 +54,21 @@ constinit std::atomic<bool> any{false};
 constexpr unsigned kNoShard = ~0u;
 thread_local constinit unsigned shard = kNoShard;
 
+// When a place copied first, and which thread: milliseconds since the epoch and the kernel's thread id in one word.
+struct First {
+  static constexpr unsigned kThreadBits = 22;  // the kernel's PID_MAX_LIMIT
+  static uint64_t now() {
+    return now_coarse() / 1'000'000 << kThreadBits | (current_thread::id() & ((1u << kThreadBits) - 1));
+  }
+  static Json json(uint64_t word) {
+    return {{"time", static_cast<double>(word >> kThreadBits) * 1e-3}, {"thread", word & ((1u << kThreadBits) - 1)}};
+  }
+};
+
 struct Total {
   uint64_t bytes = 0;
   uint64_t copies = 0;
+  uint64_t first = 0;  // a First; 0: not known yet
 };
 
 // What the log knows already. Under the lock; leaked: hooks run after static destructors.
@@ -99,8 +112,9 @@ bool due() {
 
 std::vector<std::pair<uint64_t, Total>> totals() {
   std::unordered_map<uint64_t, Total> sums;
-  ledger.for_each([&](uint64_t key, uint64_t bytes, uint64_t copies) {
+  ledger.for_each([&](uint64_t key, uint64_t bytes, uint64_t copies, uint64_t first) {
     Total& sum = sums[key];
+    if (first != 0) sum.first = sum.first == 0 ? first : std::min(sum.first, first);
     sum.bytes += bytes;
     sum.copies += copies;
   });
@@ -122,7 +136,7 @@ std::unordered_map<uint64_t, stacks::NativeFrame> native_names(const std::vector
   return names;
 }
 
-Json record_of(const Site& site, const Total& total, int id, const record_parts::SourceLine& source,
+Json record_of(const Site& site, const Total& total, int id, const record_parts::SourceText& source,
                const std::unordered_map<uint64_t, stacks::NativeFrame>& names, const copy_times::Total& timed) {
   Json record{{"record", "traffic"},      {"id", id},
               {"from", site.from.name()}, {"to", site.to.name()},
@@ -130,6 +144,7 @@ Json record_of(const Site& site, const Total& total, int id, const record_parts:
   if (site.from.is_cuda() && site.to.is_cuda()) record["staged"] = site.staged;
   if (timed.copies > 0)
     record["timed"] = {{"copies", timed.copies}, {"bytes", timed.bytes}, {"nanoseconds", timed.nanoseconds}};
+  if (total.first != 0) record["first"] = First::json(total.first);
   if (site.place == 0) {
     record["other"] = true;
   } else if (site.native) {
@@ -159,7 +174,7 @@ void write(bool at_end) {
     return known != written->end() && !has_grown(entry.second, times[entry.first], known->second, at_end) &&
            !(at_end && log::has_html());
   });
-  const record_parts::SourceLine source = record_parts::source_from_disk();
+  const record_parts::SourceText source = record_parts::source_from_disk();
   const auto names = native_names(list);
   for (const auto& [key, total] : list) {
     const auto [entry, fresh] = written->try_emplace(key, Written{static_cast<int>(written->size()) + 1, 0, 0});
@@ -204,7 +219,9 @@ void count(const events::Copy& copy, const copies::Owners& likely, stacks::OnePy
   if (before == Ledger::kFull) before = ledger.add(shard, key = site.without_place().packed(), copy.bytes);
   if (copy.number != 0) copy_times::expect(copy.number, key);
   // Even a clock's tick costs as much as half a stack.
-  if (before % kClockEvery == 0 && due()) write_what_has_grown();
+  if (before % kClockEvery != 0) return;
+  if (before == 0) ledger.mark(shard, key, First::now());
+  if (due()) write_what_has_grown();
 }
 
 void write_rest() {
