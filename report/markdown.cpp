@@ -56,7 +56,7 @@ void stack(std::string& out, std::string_view title, const Json& frames, std::st
   for (const Json& frame : frames) {
     text += fmt::format("{} {}\n", flag(frame, "project") ? ">" : " ", place(frame, cwd));
     if (const auto source = string(frame, "source"); !source.empty() && flag(frame, "project")) {
-      text += fmt::format("      {}\n", source.substr(0, source.find('\n')));
+      text += fmt::format("      {}\n", dedented(source.substr(0, source.find('\n'))));
     }
   }
   out += fmt::format("<details><summary>{}</summary>\n\n{}\n</details>\n\n", title, block("text", text));
@@ -84,7 +84,7 @@ std::string markdown(const Json& process, const Json& finding) {
   if (is_note(finding)) out += "*A note, not a fault.*\n\n";
   if (!frame.empty()) {
     out += fmt::format("At {}:\n\n", code(place(frame, cwd)));
-    if (const auto source = string(frame, "source"); !source.empty()) out += block("python", source) + '\n';
+    if (const auto source = string(frame, "source"); !source.empty()) out += block("python", dedented(source)) + '\n';
   } else if (const Json& native = native_user_frame(array(finding, "native")); !native.empty()) {
     out += fmt::format("At {}.\n\n", code(native_place(native)));
   }

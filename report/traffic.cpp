@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "report/characters.h"
 #include "report/wording.h"
@@ -62,8 +63,22 @@ void Traffic::take(const Json& record) {
 }
 
 std::vector<Traffic::Row> Traffic::call_sites(const Json& process) const {
+  std::map<std::tuple<std::string, std::string, std::string, bool, std::string>, size_t> known;
   std::vector<Row> rows;
-  for (const Json& record : records_) rows.push_back(row_of(process, record));
+  for (const Json& record : records_) {
+    Row row = row_of(process, record);
+    // Several stacks of a library may end in the same line of the user's.
+    const auto [entry, fresh] = known.try_emplace(
+        {row.from, row.to, row.link.name, row.link.measured, call_site(record, string(process, "cwd"))}, rows.size());
+    if (fresh) {
+      rows.push_back(std::move(row));
+      continue;
+    }
+    Row& site = rows[entry->second];
+    site.bytes += row.bytes;
+    site.copies += row.copies;
+    site.link.seconds += row.link.seconds;
+  }
   longest_first(rows);
   return rows;
 }

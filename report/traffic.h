@@ -27,7 +27,8 @@ class Traffic {
     Link link;
     const Json* record = nullptr;  // of a call site; null for the sum of a pair
   };
-  // What took longest first. What was measured and what is estimated are rows of their own.
+  // What took longest first. What the same line moved the same way is one call site; what was measured and what is
+  // estimated are rows of their own.
   std::vector<Row> pairs(const Json& process) const;
   std::vector<Row> call_sites(const Json& process) const;
 

@@ -16,6 +16,7 @@
 #include "report/fields.h"
 #include "report/log_reader.h"
 #include "report/markdown.h"
+#include "report/redact.h"
 #include "report/traffic.h"
 
 namespace devtrace::command {
@@ -27,6 +28,7 @@ using report::Json;
 struct ReportOptions {
   std::vector<std::string> logs;
   std::string format, output;
+  bool redact = false;
 };
 
 // A finding as this devtrace would write it now: logs of other programs may lack what it derives.
@@ -135,23 +137,31 @@ struct Sink {
 };
 
 // One pass over the log for all outputs. A finding's repetitions come after it, so they are said at the end.
-uint64_t write_log(const fs::path& log, const std::vector<Sink>& sinks, bool& trouble) {
-  Json process;
+uint64_t write_log(const fs::path& log, bool redact, const std::vector<Sink>& sinks, bool& trouble) {
+  Json original, process;
+  report::Redactor redactor;
   report::Traffic traffic;
   uint64_t findings = 0;
   const auto reading = report::read_log(log, [&](Json&& record) {
     const auto kind = std::string(report::string(record, "record"));
     if (kind == "finding") {
       ++findings;
-      const Json finding = completed(process, std::move(record));
+      // The verdict is found on what was really there.
+      Json finding = completed(original, std::move(record));
+      if (redact) finding = redactor.record(finding);
       for (const Sink& sink : sinks) sink.output.write(sink.format.finding(process, finding));
     } else if (process.is_null()) {
-      process = std::move(record);
+      original = std::move(record);
+      process = redact ? redactor.process(original) : original;
       for (const Sink& sink : sinks) sink.output.write(sink.format.process(process));
     } else {
       if (kind == "process") {
-        process.update(record);
+        original.update(record);
+        process = redact ? redactor.process(original) : original;
         traffic.begin_anew();
+        if (redact) record = process;
+      } else if (redact) {
+        record = redactor.record(record);
       }
       if (kind == "traffic") traffic.take(record);
       for (const Sink& sink : sinks) sink.output.write(sink.format.other(process, record));
@@ -207,10 +217,10 @@ int write_reports(const ReportOptions& options) {
         Output html(page.string());
         std::vector<Sink> sinks = {{format_named("html"), html}};
         if (!pages) sinks.push_back({format, main});
-        findings = write_log(log, sinks, trouble);
+        findings = write_log(log, options.redact, sinks, trouble);
         html.finish();
       } else {
-        findings = write_log(log, {{format, main}}, trouble);
+        findings = write_log(log, options.redact, {{format, main}}, trouble);
       }
       if (findings == 0 && (by_default || pages || options.format == "text"))
         fmt::print(stderr, "devtrace report: {}: no findings\n", report::printable(log.string()));
@@ -240,6 +250,10 @@ Action declare_report(CLI::App& app) {
   app.add_option("-o,--output", options->output,
                  "write to this file; - is standard output [html: beside each log; else standard output]")
       ->type_name("FILE");
+  app.add_flag(
+      "--redact", options->redact,
+      "for reports that leave the house: replace paths and names that are not a well-known package's, and leave "
+      "out host, command, strings and comments");
   app.footer(
       "A log that was cut off, because its process was killed, is read as far as it goes, and that is said.\n"
       "\n"
