@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "report/characters.h"
+#include "report/time_line.h"
 #include "report/wording.h"
 
 namespace devtrace::report {
@@ -60,6 +61,19 @@ void stack(std::string& out, std::string_view title, const Json& frames, std::st
     }
   }
   out += fmt::format("<details><summary>{}</summary>\n\n{}\n</details>\n\n", title, block("text", text));
+}
+
+void moments(std::string& out, const Json& process, const Json& finding, std::string_view cwd) {
+  const auto all = time_line(finding, cwd);
+  if (all.size() < 2) return;
+  const bool one =
+      std::all_of(all.begin(), all.end(), [&](const Moment& each) { return each.thread == all[0].thread; });
+  const double start = std::min(number(process, "started").value_or(all[0].time), all[0].time);
+  std::string text;
+  for (const Moment& each : all)
+    text += fmt::format("{:>+10.3f} s  {}{}{}\n", each.time - start, one ? "" : fmt::format("thread {}  ", each.thread),
+                        each.what, each.place.empty() ? "" : fmt::format("  {}", each.place));
+  out += fmt::format("<details><summary>Time line</summary>\n\n{}\n</details>\n\n", block("text", text));
 }
 
 std::string versions(const Json& process) {
@@ -126,6 +140,7 @@ std::string markdown(const Json& process, const Json& finding) {
   const Json& choice = object(finding, "device_choice");
   stack(out, fmt::format("Choice of {} as the current device", printable(string(finding, "current_device"))),
         array(choice, "python"), cwd);
+  moments(out, process, finding, cwd);
   out += fmt::format("<sub>devtrace fingerprint {}{}{}</sub>\n", code(string(finding, "fingerprint")),
                      versions(process).empty() ? "" : "; ", versions(process));
   return out;

@@ -16,6 +16,7 @@
 #include "report/fields.h"
 #include "report/log_reader.h"
 #include "report/markdown.h"
+#include "report/process_facts.h"
 #include "report/redact.h"
 #include "report/traffic.h"
 
@@ -92,7 +93,7 @@ struct Format {
   std::string (*process)(const Json& process);
   std::string (*finding)(const Json& process, const Json& finding);
   std::string (*other)(const Json& process, const Json& record);
-  std::string (*traffic)(const Json& process, const report::Traffic& traffic);
+  std::string (*closing)(const Json& process, const report::Traffic& traffic, const Json& end);
 };
 
 std::string nothing(const Json&) {
@@ -101,8 +102,12 @@ std::string nothing(const Json&) {
 std::string nothing_else(const Json&, const Json&) {
   return {};
 }
-std::string no_traffic(const Json&, const report::Traffic&) {
+std::string no_closing(const Json&, const report::Traffic&, const Json&) {
   return {};
+}
+// Two parts of a page, an empty line between them.
+std::string after(std::string first, const std::string& second) {
+  return first.empty() ? second : first + '\n' + second;
 }
 bool to_terminal() {
   const char* no_colour = std::getenv("NO_COLOR");
@@ -113,18 +118,22 @@ const Format kFormats[] = {
     {"text", nothing,
      [](const Json& process, const Json& finding) { return report::text(process, finding, to_terminal(), {}) + '\n'; },
      nothing_else,
-     [](const Json& process, const report::Traffic& traffic) { return report::traffic_text(process, traffic); }},
+     [](const Json& process, const report::Traffic& traffic, const Json& end) {
+       return after(report::traffic_text(process, traffic), report::process_text(process, end));
+     }},
     {"html", report::html_head, report::html_finding,
      [](const Json& process, const Json& record) {
        return report::string(record, "record") == "traffic" ? report::html_traffic(process, record)
                                                             : report::html_record(report::json_line(record));
      },
-     no_traffic},
+     no_closing},
     {"json", report::json_line, [](const Json&, const Json& finding) { return report::json_line(finding); },
-     [](const Json&, const Json& record) { return report::json_line(record); }, no_traffic},
+     [](const Json&, const Json& record) { return report::json_line(record); }, no_closing},
     {"markdown", nothing,
      [](const Json& process, const Json& finding) { return report::markdown(process, finding) + '\n'; }, nothing_else,
-     report::traffic_markdown},
+     [](const Json& process, const report::Traffic& traffic, const Json& end) {
+       return after(report::traffic_markdown(process, traffic), report::process_markdown(process, end));
+     }},
 };
 
 const Format& format_named(const std::string& name) {
@@ -138,7 +147,7 @@ struct Sink {
 
 // One pass over the log for all outputs. A finding's repetitions come after it, so they are said at the end.
 uint64_t write_log(const fs::path& log, bool redact, const std::vector<Sink>& sinks, bool& trouble) {
-  Json original, process;
+  Json original, process, end = Json::object();
   report::Redactor redactor;
   report::Traffic traffic;
   uint64_t findings = 0;
@@ -164,10 +173,11 @@ uint64_t write_log(const fs::path& log, bool redact, const std::vector<Sink>& si
         record = redactor.record(record);
       }
       if (kind == "traffic") traffic.take(record);
+      if (kind == "end") end = record;
       for (const Sink& sink : sinks) sink.output.write(sink.format.other(process, record));
     }
   });
-  for (const Sink& sink : sinks) sink.output.write(sink.format.traffic(process, traffic));
+  for (const Sink& sink : sinks) sink.output.write(sink.format.closing(process, traffic, end));
   for (const std::string& warning : reading.warnings)
     fmt::print(stderr, "devtrace report: {}\n", report::printable(warning));
   trouble |= !reading.warnings.empty();
