@@ -20,7 +20,7 @@ function drawDevices(finding) {
     const held = operands.filter((operand) => operand.device === name).map(nameOf);
     return `${name} ${runsOn(name) ? `runs ${operationOf(finding)} and ` : ""}holds ${held.length ? held.join(", ") : "nothing that is named"}`;
   }).join("; ");
-  return make("div", { className: "devices", role: "img", "aria-label": printable(shortened(caption, 600)) },
+  return make("div", { className: names.length > 2 ? "devices several" : "devices", role: "img", "aria-label": printable(shortened(caption, 600)) },
     boxes.flatMap((box, index) => (index ? [between(), box] : [box])));
 }
 
@@ -30,7 +30,7 @@ function drawWhere(finding) {
   const inLibrary = frame && frame.project !== true && objects(finding.python).length > 0;
   return make("section", { className: "where" }, make("h2", null, "Where"),
     frame ? [make("p", { className: "place" }, code(place(frame))),
-      string(frame.source) ? make("pre", { className: "excerpt" }, shortened(dedented(frame.source), 1000))
+      string(frame.source) ? make("pre", { className: "excerpt" }, breakable(shortened(compact(dedented(frame.source)), 1000)))
         : make("p", { className: "quiet" }, "The source of this line was not at hand."),
       inLibrary && make("p", { className: "quiet" }, "No frame of your own code is on this thread's stack; this is the innermost one.")]
       : native ? [make("p", { className: "place" }, code(nativePlace(native))), make("p", { className: "quiet" }, "There was no Python frame.")]
@@ -65,8 +65,8 @@ function drawFix(finding) {
   }
   const before = dedented(sourceOfLine(finding, cause.file, cause.line)).split("\n").filter((line) => line.trim());
   const after = fix.split("\n");
-  const lines = before.filter((line) => !after.includes(line)).map((line) => make("div", { className: "minus" }, "− " + line))
-    .concat(after.map((line) => make("div", { className: before.includes(line) ? "" : "plus" }, (before.includes(line) ? "  " : "+ ") + line)));
+  const lines = before.filter((line) => !after.includes(line)).map((line) => make("div", { className: "minus" }, "− ", breakable(line)))
+    .concat(after.map((line) => make("div", { className: before.includes(line) ? "" : "plus" }, before.includes(line) ? "  " : "+ ", breakable(line))));
   return make("section", { className: "fix" }, make("h2", null, "Fix"),
     string(cause.file) && make("p", { className: "place" }, code(location({ file: cause.file, line: cause.line }))),
     make("div", { className: "excerpt diff code" }, lines));

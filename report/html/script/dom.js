@@ -27,7 +27,7 @@ function draw(tag, attributes, ...children) {
 
 // Long paths and dotted names may go on in the next line, but after a separator rather than within a word.
 function breakable(text) {
-  return text.split(/(?<=[/._(\[,])(?=\w)/).flatMap((part, at) => (at ? [document.createElement("wbr"), part] : [part]));
+  return text.split(/(?<=[/._(\[,])(?=\w)(?!(?<=\.)py\b)/).flatMap((part, at) => (at ? [document.createElement("wbr"), part] : [part]));
 }
 
 const code = (text) => make("code", null, breakable(text));

@@ -1,7 +1,7 @@
 // How the operands came to lie where they are: a lane for each device, a row for each operand, from where it was made over its last move to
 // where the operation found it. An SVG whose units are the page's pixels; it is drawn anew when the page's width changes.
 
-const PICTURE = { head: 46, row: 58, pill: 26, letter: 7.4, small: 6.4, foot: 46, rows: 8, lanes: 8, roomy: 190 };
+const PICTURE = { head: 46, row: 58, pill: 26, letter: 7.4, small: 6.4, foot: 46, rows: 8, lanes: 8, roomy: 190, narrow: 125 };
 
 const stationsOf = (operand) => {
   const created = object(operand.created);
@@ -9,7 +9,7 @@ const stationsOf = (operand) => {
   const stations = [
     created.device && { device: created.device, did: "created", frame: userFrame(created.python) },
     moved.from && { device: moved.from, did: "", frame: null },
-    moved.to && { device: moved.to, did: "moved here", frame: userFrame(moved.python) },
+    moved.to && { device: moved.to, did: "moved", frame: userFrame(moved.python) },
     operand.device && { device: operand.device, did: "", frame: null },
   ].filter((each) => each && typeof each.device === "string");
   // One after the other on the same device is one station.
@@ -28,6 +28,7 @@ function pictureFor(finding, width) {
   if (!lanes.length) return null;
   const lane = width / lanes.length;
   const roomy = lane >= PICTURE.roomy;
+  const narrow = lane < PICTURE.narrow;
   const row = roomy ? PICTURE.row : PICTURE.row + 18;
   const height = PICTURE.head + ways.length * row + PICTURE.foot;
   const left = (device) => lanes.indexOf(device) * lane;
@@ -39,7 +40,7 @@ function pictureFor(finding, width) {
     svg.append(draw("g", { style: hue(device) },
       draw("rect", { class: "lane", x: at * lane + 3, y: 0, width: lane - 6, height: height - PICTURE.foot + 4, rx: 8 }),
       draw("text", { class: "device-name", x: at * lane + 14, y: 20 }, device),
-      draw("text", { class: "small", x: at * lane + 14, y: 36 }, fitting(modelOf(device), lane - 28, PICTURE.small))));
+      !narrow && draw("text", { class: "small", x: at * lane + 14, y: 36 }, fitting(modelOf(device), lane - 28, PICTURE.small))));
   }
 
   operands.forEach((operand, index) => {
@@ -51,7 +52,7 @@ function pictureFor(finding, width) {
     way.forEach((station, at) => {
       const x = left(station.device) + 12;
       const last = at === way.length - 1;
-      const note = station.frame ? `${station.did} ${shortLocation(station.frame)}` : station.did;
+      const note = station.frame && !narrow ? `${station.did} ${shortLocation(station.frame)}` : station.did;
       if (!last) {
         const target = left(way[at + 1].device);
         const rightwards = target > x;
@@ -63,7 +64,7 @@ function pictureFor(finding, width) {
       } else {
         group.append(draw("g", { style: hue(station.device) },
           draw("rect", { class: "pill", x, y: top, width: lane - 24, height: PICTURE.pill, rx: 6 }),
-          draw("text", { class: roomy ? "name" : "small", x: x + 9, y: middle + 4.5 }, fitting(roomy ? nameOf(operand) : extent(operand), lane - 40, PICTURE.letter))));
+          draw("text", { class: roomy ? "name" : "small", x: x + 9, y: middle + 4.5 }, fitting(roomy ? nameOf(operand) : narrow ? string(operand.dtype) : extent(operand), lane - 40, roomy ? PICTURE.letter : PICTURE.small))));
       }
       if (note) group.append(draw("text", { class: "small", x, y: top + PICTURE.pill + 14 }, fitting(note, lane - 24, PICTURE.small)));
     });

@@ -6,11 +6,13 @@ function drawSource(frame) {
   const around = object(frame.around);
   const first = Number.isInteger(around.line) ? around.line : 0;
   const lines = string(around.text).split("\n");
-  if (first < 1 || !string(around.text)) return string(frame.source) && make("pre", null, shortened(dedented(frame.source), 1000));
+  if (first < 1 || !string(around.text)) return string(frame.source) && make("pre", null, breakable(shortened(compact(dedented(frame.source)), 1000)));
   const last = frame.line + Math.max(1, string(frame.source).split("\n").length) - 1;
   return make("pre", { className: "lines" }, lines.slice(0, 20).map((text, at) => {
     const number = first + at;
-    return make("span", { className: number >= frame.line && number <= last ? "line here" : "line" }, make("i", { "aria-hidden": "true" }, String(number)), " " + shortened(text, 300) + "\n");
+    const here = number >= frame.line && number <= last;
+    const shownText = here && number > frame.line ? text.replace(/^ {13,}/, " ".repeat(12)) : text;
+    return make("span", { className: here ? "line here" : "line" }, make("i", { "aria-hidden": "true" }, String(number)), " ", here ? breakable(shortened(shownText, 300)) : shortened(text, 300), "\n");
   }));
 }
 
@@ -45,9 +47,9 @@ function drawFrames(frames) {
   return make("ol", null, items);
 }
 
-function drawStack(title, about, event) {
+function drawStack(title, about, event, className = "stack") {
   const frames = objects(object(event).python);
-  return make("section", { className: "stack" }, make("h3", null, title), about && make("p", { className: "quiet" }, about),
+  return make("section", { className }, make("h3", null, breakable(title)), about && make("p", { className: "quiet" }, about),
     frames.length ? drawFrames(frames) : make("p", { className: "quiet" }, isObject(event) ? "No Python frame was there." : "Not seen by devtrace."));
 }
 
@@ -65,12 +67,12 @@ function drawStacks(finding) {
     if (!isObject(created) && !isObject(moved)) continue;
     const name = shortened(nameOf(operand), 80);
     const on = string(object(created).device);
-    pairs.push(drawStack(`${name}: created`, [on && "on " + on, time(object(created).time)].filter(Boolean).join(", "), created));
+    const about = [on && "on " + on, time(object(created).time), !isObject(moved) && "no move of it was seen"].filter(Boolean).join(", ");
+    pairs.push(drawStack(`${name}: created`, about, created, isObject(moved) ? "stack" : "stack wide"));
     if (isObject(moved)) pairs.push(drawStack(`${name}: last moved`, [string(moved.from) && `${string(moved.from)} → ${string(moved.to)}`, time(moved.time)].filter(Boolean).join(", "), moved));
-    else pairs.push(make("section", { className: "stack" }, make("h3", null, `${name}: last moved`), make("p", { className: "quiet" }, "No move of it was seen.")));
   }
   const choice = object(finding.device_choice);
-  if (objects(choice.python).length) pairs.push(drawStack(`${string(finding.current_device)}: made the current device`, time(choice.time), choice));
+  if (objects(choice.python).length) pairs.push(drawStack(`${string(finding.current_device)}: made the current device`, time(choice.time), choice, "stack wide"));
   if (!objects(finding.python).length && !pairs.length) return drawNative(finding) && section("Stacks", drawNative(finding));
   return section("Stacks", make("div", { className: pairs.length ? "stacks" : "stacks alone" },
     drawStack("Failing call", time(finding.time), finding), pairs.length > 0 && make("div", { className: "pairs" }, pairs)), drawNative(finding));

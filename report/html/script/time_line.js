@@ -1,12 +1,12 @@
 // What happened before, in order and by thread: where the operands were made and moved, who chose the thread's device, when copies between
 // devices began. Read downwards; a lane at the left for each thread.
 
-const TIME_LINE = { most: 40, others: 12, lane: 16, row: 28 };
+const TIME_LINE = { most: 40, others: 12, lane: 16, row: 28, tallest: 2000 };
 
 function eventsOf(finding) {
   const events = [];
-  const add = (time, thread, kind, device, text, frame) => {
-    if (typeof time === "number" && time > 0) events.push({ time, thread: Number(thread) || 0, kind, device: string(device), text, frame });
+  const add = (time, thread, kind, device, text, frame, where = frame ? location(frame) : "") => {
+    if (typeof time === "number" && time > 0) events.push({ time, thread: Number(thread) || 0, kind, device: string(device), text, where });
   };
   for (const operand of objects(finding.operands)) {
     const { created, moved } = operand;
@@ -19,11 +19,11 @@ function eventsOf(finding) {
   }
   for (const record of log.traffic) {
     const first = object(record.first);
-    add(first.time, first.thread, "copied", record.to, [`first of ${copiesOf(Number(record.copies) || 0)} ${string(record.from)} → ${string(record.to)}`], userFrame(record.python));
+    add(first.time, first.thread, "copied", record.to, [`${record.copies === 1 ? "" : "first of "}${copiesOf(Number(record.copies) || 0)} ${string(record.from)} → ${string(record.to)}`], userFrame(record.python));
   }
   const others = log.rows.filter((row) => row.id !== finding.id && typeof row.time === "number").sort((a, b) => Math.abs(a.time - finding.time) - Math.abs(b.time - finding.time));
   for (const row of others.slice(0, TIME_LINE.others)) {
-    add(row.time, row.thread, "other", "", [make("a", { href: "#" + anchorOf(row) }, shortened(string(row.title) || "another finding", 80))], null);
+    add(row.time, row.thread, "other", "", [make("a", { href: "#" + anchorOf(row) }, shortened(string(row.title) || "another finding", 80))], null, string(row.where));
   }
   add(finding.time, finding.thread, "found", "", [make("b", null, shortened(headline(finding), 120))], userFrame(finding.python));
   return events.sort((a, b) => a.time - b.time);
@@ -48,14 +48,15 @@ function drawTimeLine(finding) {
   const names = threads.map((thread) => (thread === finding.thread && string(finding.thread_name) ? `${thread} ${string(finding.thread_name)}` : String(thread || "?")));
   const start = typeof log.process.started === "number" && log.process.started <= events[0].time ? log.process.started : events[0].time;
   const width = threads.length * TIME_LINE.lane;
-  const gutter = (event) => draw("svg", { class: "gutter", width, height: TIME_LINE.row, viewBox: `0 0 ${width} ${TIME_LINE.row}`, "aria-hidden": "true", style: event.device ? hue(event.device) : "" },
-    threads.map((_, at) => draw("line", { x1: (at + 0.5) * TIME_LINE.lane, x2: (at + 0.5) * TIME_LINE.lane, y1: 0, y2: TIME_LINE.row })),
-    mark(event.kind, (threads.indexOf(event.thread) + 0.5) * TIME_LINE.lane, TIME_LINE.row / 2));
+  // Its lines go on as far as the row is high.
+  const gutter = (event) => make("div", { className: "gutter-box" }, draw("svg", { class: "gutter", width, height: TIME_LINE.tallest, "aria-hidden": "true", style: event.device ? hue(event.device) : "" },
+    threads.map((_, at) => draw("line", { x1: (at + 0.5) * TIME_LINE.lane, x2: (at + 0.5) * TIME_LINE.lane, y1: 0, y2: TIME_LINE.tallest })),
+    mark(event.kind, (threads.indexOf(event.thread) + 0.5) * TIME_LINE.lane, TIME_LINE.row / 2)));
   const rows = events.map((event) => [
     make("th", { scope: "row", title: time(event.time) }, `+${(event.time - start).toFixed(3)} s`),
-    make("td", { className: "gutter-cell" }, gutter(event)),
+    make("td", { className: "gutter-cell", style: `min-width: ${width + 12}px` }, gutter(event)),
     ...(threads.length > 1 ? [names[threads.indexOf(event.thread)]] : []),
-    event.text, event.frame ? code(location(event.frame)) : ""]);
+    event.text, event.where && code(shortened(event.where, 160))]);
   const titles = ["Time", make("th", { scope: "col" }, make("span", { className: "visually-hidden" }, "Kind")), ...(threads.length > 1 ? ["Thread"] : []), "What", "Where"];
   const left = all.length - events.length;
   return section("Time line", make("p", { className: "quiet" },
