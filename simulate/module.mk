@@ -127,7 +127,8 @@ SIM_DECLARED_cudart := "simulate/cudart/declared.h"
 # exported one jumps to it or to its wrapper.
 SIM_KEEP_NAMES := simulate/cuda/symbols.o
 
-# CUPTI's names of the callback ids and of the errors, of one build (1: nothing or _12).
+# CUPTI's names of the callback ids and of the errors (but for two that the real one does not know either), of one build (1: nothing
+# or _12).
 SIM_CUPTI_NAMES := $(addprefix $(SIM_GEN)/cupti_,driver_names.inc runtime_names.inc results.inc)
 SIM_CUPTI_NAMES_12 := $(addprefix $(SIM_GEN)/cuda12/cupti_,driver_names.inc runtime_names.inc results.inc)
 define cupti_names
@@ -135,7 +136,7 @@ $$(SIM_CUPTI_NAMES$(1)) &: $(if $(1),$$(CUDA12)/ready) simulate/module.mk | setu
 	@mkdir -p $$(dir $$(firstword $$(SIM_CUPTI_NAMES$(1))))
 	sed -n 's/.*CUPTI_DRIVER_TRACE_CBID_\(\w*\) *= \([0-9]*\),.*/NAME(\2, "\1")/p' $$(SIM_INCLUDE$(1))/cupti_driver_cbid.h | grep -v SIZE > $$(word 1,$$(SIM_CUPTI_NAMES$(1)))
 	sed -n 's/.*CUPTI_RUNTIME_TRACE_CBID_\(\w*\) *= \([0-9]*\),.*/NAME(\2, "\1")/p' $$(SIM_INCLUDE$(1))/cupti_runtime_cbid.h | grep -v SIZE > $$(word 2,$$(SIM_CUPTI_NAMES$(1)))
-	sed -n 's/^ *\(CUPTI_SUCCESS\|CUPTI_ERROR_\w*\) *= .*/RESULT(\1)/p' $$(SIM_INCLUDE$(1))/cupti_result.h > $$(word 3,$$(SIM_CUPTI_NAMES$(1)))
+	sed -n 's/^ *\(CUPTI_SUCCESS\|CUPTI_ERROR_\w*\) *= .*/RESULT(\1)/p' $$(SIM_INCLUDE$(1))/cupti_result.h | grep -v 'OLD_PROFILER\|OPENACC' > $$(word 3,$$(SIM_CUPTI_NAMES$(1)))
 $$(SIM_OBJECTS_cupti$(1)): | $$(SIM_CUPTI_NAMES$(1))
 endef
 

@@ -40,3 +40,4 @@ rehearsal-values: all
 	$(PYTHON) tests/rehearsal/run.py --build $(BUILD) --json $(BUILD)/rehearsal-values.json --markdown docs/rehearsal.md
 include tests/matrix/module.mk
 include tests/lookups/module.mk
+include tests/cupti/module.mk
