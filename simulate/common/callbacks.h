@@ -16,7 +16,17 @@
 namespace devtrace::sim {
 
 // The numbers of CUpti_CallbackDomain.
-enum Domain : uint32_t { kDriver = 1, kRuntime = 2, kDomains = 3 };
+enum Domain : uint32_t { kDriver = 1, kRuntime = 2, kResource = 3, kSynchronize = 4, kDomains = 5 };
+// Those of CUpti_CallbackIdResource and CUpti_CallbackIdSync, as far as they come here.
+enum : uint32_t {
+  kContextCreated = 1,
+  kContextDestroyStarting = 2,
+  kStreamCreated = 3,
+  kStreamDestroyStarting = 4,
+  kInitFinished = 5,
+  kStreamSynchronized = 1,
+  kContextSynchronized = 2,
+};
 
 // Why a function is wrapped: bits. The last: a profiler may be loaded by the first call that needs the driver, and is
 // then told of that call, too.
@@ -71,10 +81,19 @@ struct Work {
   unsigned static_shared = 0, dynamic_shared = 0, registers = 0, local = 0;
 };
 
+// Something that happened inside a call.
+struct Notice {
+  Domain domain;
+  uint32_t callback;
+  CUcontext context;
+  CUstream stream;  // null: it concerns none
+};
+
 // What libcupti gives libcuda.
 struct Listener {
   void (*enter)(Call*);  // on the calling thread
   void (*exit)(Call*);
+  void (*noticed)(const Notice&);
   void (*worked)(const Work&);  // on the thread that did the work; must not call the driver
   uint64_t (*now)();            // the clock of Work
 };

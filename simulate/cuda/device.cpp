@@ -5,6 +5,7 @@
 
 #include "simulate/cuda/api.h"
 #include "simulate/cuda/attributes.h"
+#include "simulate/model/calls.h"
 #include "simulate/model/identity.h"
 #include "simulate/model/injection.h"
 #include "simulate/values/values.h"
@@ -15,7 +16,7 @@ CUresult CUDAAPI cuInit(unsigned int flags) {
   sim::values::bring_in();
   if (flags) return CUDA_ERROR_INVALID_VALUE;
   TRY(sim::initialize());
-  sim::inject();
+  if (sim::inject()) sim::notice(sim::kResource, sim::kInitFinished, nullptr);
   return CUDA_SUCCESS;
 }
 

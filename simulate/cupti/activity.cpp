@@ -231,7 +231,8 @@ void record_work(const Work& w) {
     r.channelType = CUPTI_CHANNEL_TYPE_ASYNC_MEMCPY;
     keep(r);
   } else if (between_devices(w)) {
-    if (!on(CUPTI_ACTIVITY_KIND_MEMCPY2) || !on(CUPTI_ACTIVITY_KIND_MEMCPY)) return;  // never alone, as found on hardware
+    if (!on(CUPTI_ACTIVITY_KIND_MEMCPY2) || !on(CUPTI_ACTIVITY_KIND_MEMCPY))
+      return;  // never alone, as found on hardware
     auto r = record_of<PeerCopyRecord>(w, CUPTI_ACTIVITY_KIND_MEMCPY2);
     fill_copy(r, w);
     r.srcDeviceId = static_cast<uint32_t>(w.from.device);

@@ -17,7 +17,7 @@ void leave(Call* call) {
   if (!call->outer) deliver_full();
 }
 
-constexpr Listener kListener = {enter, leave, record_work, now};
+constexpr Listener kListener = {enter, leave, tell_subscribers, record_work, now};
 
 }  // namespace
 

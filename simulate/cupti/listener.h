@@ -11,5 +11,6 @@ void listen();
 
 // In subscribers.cpp: tells those who enabled the call's id.
 void tell_subscribers(Call* call, CUpti_ApiCallbackSite site);
+void tell_subscribers(const Notice& notice);
 
 }  // namespace devtrace::sim::cupti

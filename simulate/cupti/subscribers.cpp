@@ -98,6 +98,26 @@ void sim::cupti::tell_subscribers(Call* call, CUpti_ApiCallbackSite site) {
   }
 }
 
+void sim::cupti::tell_subscribers(const Notice& notice) {
+  for (int i = 0; i < seat_count(); ++i) {
+    Seat& seat = g_seats[i];
+    const std::atomic<bool>& enabled = seat.enabled[notice.domain][notice.callback];
+    if (!enabled.load(std::memory_order_relaxed)) continue;
+    Inside inside(i);
+    if (!seat.taken.load() || !enabled.load()) continue;
+    const auto domain = static_cast<CUpti_CallbackDomain>(notice.domain);
+    if (notice.domain == kResource) {
+      CUpti_ResourceData data = {};
+      data.context = notice.context;
+      data.resourceHandle.stream = notice.stream;
+      seat.callback(seat.userdata, domain, notice.callback, &data);
+    } else {
+      const CUpti_SynchronizeData data = {notice.context, notice.stream};
+      seat.callback(seat.userdata, domain, notice.callback, &data);
+    }
+  }
+}
+
 namespace {
 
 // The other threads are not in the child: nobody waits for them there.
@@ -233,7 +253,8 @@ CUptiResult CUPTIAPI cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t 
   return *name ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
 CUptiResult CUPTIAPI cuptiSupportedDomains(size_t* count, CUpti_DomainTable* table) {
-  static CUpti_CallbackDomain domains[] = {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API};
+  static CUpti_CallbackDomain domains[] = {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API,
+                                           CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CB_DOMAIN_SYNCHRONIZE};
   if (!count || !table) return CUPTI_ERROR_INVALID_PARAMETER;
   *count = sizeof domains / sizeof *domains;
   *table = domains;

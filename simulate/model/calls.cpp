@@ -46,6 +46,11 @@ uint32_t current_correlation() {
   return t_correlation;
 }
 
+void notice(Domain domain, uint32_t callback, CUcontext context, CUstream stream) {
+  if (const Listener* listener = g_listener.load(std::memory_order_acquire))
+    listener->noticed({domain, callback, context, stream});
+}
+
 const Listener* work_listener() {
   return g_work.load(std::memory_order_relaxed) ? g_listener.load(std::memory_order_acquire) : nullptr;
 }

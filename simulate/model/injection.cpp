@@ -39,11 +39,11 @@ bool injection_pending() {
   return !g_done.load(std::memory_order_acquire) && path();
 }
 
-void inject() {
-  if (g_done.load(std::memory_order_acquire)) return;
+bool inject() {
+  if (g_done.load(std::memory_order_acquire)) return false;
   static bool begun = false;
   std::lock_guard lock(g_mutex);
-  if (begun) return;
+  if (begun) return false;
   begun = true;
   if (const char* file = path()) {
     load(file);
@@ -51,6 +51,7 @@ void inject() {
       devtrace_sim_calls_want(kRuntime, callback, kWantInjection, 0);
   }
   g_done.store(true, std::memory_order_release);
+  return true;
 }
 
 }  // namespace devtrace::sim

@@ -298,6 +298,45 @@ TEST(Callbacks, TheContextIsTheThreadsOwnThen) {
   EXPECT_EQ(device, 0u);
 }
 
+TEST(Callbacks, ResourcesAndSynchronisation) {
+  Subscriber s;
+  s.domain(CUPTI_CB_DOMAIN_RESOURCE);
+  s.domain(CUPTI_CB_DOMAIN_SYNCHRONIZE);
+  CUcontext zero, own;
+  CUstream stream;
+  ASSERT_EQ(cudaFree(nullptr), cudaSuccess);
+  ASSERT_EQ(cuCtxGetCurrent(&zero), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamCreate(&stream, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamDestroy(stream), CUDA_SUCCESS);
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&own, 0), CUDA_SUCCESS);  // is there already
+  ASSERT_EQ(cudaDeviceReset(), cudaSuccess);
+  constexpr auto kResource = CUPTI_CB_DOMAIN_RESOURCE, kSynchronize = CUPTI_CB_DOMAIN_SYNCHRONIZE;
+  const struct {
+    CUpti_CallbackDomain domain;
+    CUpti_CallbackId id;
+    CUcontext context;
+    CUstream stream;
+  } expected[] = {
+      {kResource, CUPTI_CBID_RESOURCE_CU_INIT_FINISHED, nullptr, nullptr},
+      {kResource, CUPTI_CBID_RESOURCE_CONTEXT_CREATED, zero, nullptr},
+      {kResource, CUPTI_CBID_RESOURCE_STREAM_CREATED, zero, stream},
+      {kSynchronize, CUPTI_CBID_SYNCHRONIZE_STREAM_SYNCHRONIZED, zero, stream},
+      {kSynchronize, CUPTI_CBID_SYNCHRONIZE_CONTEXT_SYNCHRONIZED, zero, nullptr},
+      {kResource, CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING, zero, stream},
+      {kResource, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, zero, nullptr},
+  };
+  const std::vector<Event> e = s.events();
+  ASSERT_EQ(e.size(), std::size(expected));
+  for (size_t i = 0; i < e.size(); ++i) {
+    EXPECT_EQ(e[i].domain, expected[i].domain) << i;
+    EXPECT_EQ(e[i].id, expected[i].id) << i;
+    EXPECT_EQ(e[i].context, expected[i].context) << i;
+    EXPECT_EQ(e[i].stream, expected[i].stream) << i;
+  }
+}
+
 TEST(Callbacks, BeginningAndEndOfACallShareTheirData) {
   uint64_t next = 100;
   Subscriber s([&](const Event& e, const void*) {

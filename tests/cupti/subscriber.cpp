@@ -35,6 +35,24 @@ void Subscriber::forget() {
 
 void Subscriber::told(void* userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* given) {
   auto* self = static_cast<Subscriber*>(userdata);
+  if (domain != CUPTI_CB_DOMAIN_DRIVER_API && domain != CUPTI_CB_DOMAIN_RUNTIME_API) {
+    Event e = {};
+    e.domain = domain;
+    e.id = id;
+    e.thread = std::this_thread::get_id();
+    if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
+      const auto& data = *static_cast<const CUpti_ResourceData*>(given);
+      e.context = data.context;
+      e.stream = data.resourceHandle.stream;
+    } else if (domain == CUPTI_CB_DOMAIN_SYNCHRONIZE) {
+      const auto& data = *static_cast<const CUpti_SynchronizeData*>(given);
+      e.context = data.context;
+      e.stream = data.stream;
+    }
+    std::lock_guard lock(self->mutex_);
+    self->events_.push_back(e);
+    return;
+  }
   const auto& data = *static_cast<const CUpti_CallbackData*>(given);
   Event e = {domain,
              id,
@@ -48,7 +66,8 @@ void Subscriber::told(void* userdata, CUpti_CallbackDomain domain, CUpti_Callbac
              data.correlationId,
              data.correlationData,
              *data.correlationData,
-             std::this_thread::get_id()};
+             std::this_thread::get_id(),
+             nullptr};
   if (data.callbackSite == CUPTI_API_EXIT && data.functionReturnValue)
     e.result = *static_cast<const int*>(data.functionReturnValue);
   if (self->look_) self->look_(e, data.functionParams);

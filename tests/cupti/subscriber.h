@@ -25,6 +25,7 @@ struct Event {
   uint64_t* data;
   uint64_t kept;  // what was in *data
   std::thread::id thread;
+  CUstream stream;  // of a resource or a synchronisation
 };
 
 class Subscriber {
