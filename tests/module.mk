@@ -28,6 +28,11 @@ conformance: all
 demo: all
 	scripts/demo $(BUILD)
 
+# The pictures of the report in docs/, made anew.
+.PHONY: pictures
+pictures: demo
+	$(PYTHON) scripts/pictures $(BUILD)/demo/broken/devtrace-*.jsonl docs
+
 FORMATTED = $$(git ls-files '*.cpp' '*.h')
 format: | setup-native
 	clang-format -i $(FORMATTED)

@@ -26,7 +26,10 @@ function eventsOf(finding) {
     add(row.time, row.thread, "other", "", [make("a", { href: "#" + anchorOf(row) }, shortened(string(row.title) || "another finding", 80))], null, string(row.where));
   }
   add(finding.time, finding.thread, "found", "", [make("b", null, shortened(headline(finding), 120))], userFrame(finding.python));
-  return events.sort((a, b) => a.time - b.time);
+  // The log's clocks differ in how fine they are. Within a millisecond a move is its allocation, its copy, and then itself.
+  const order = ["made", "chose", "copied", "moved", "other", "found"];
+  const tick = (event) => Math.floor(event.time * 1000);
+  return events.sort((a, b) => tick(a) - tick(b) || order.indexOf(a.kind) - order.indexOf(b.kind));
 }
 
 // A shape for each kind, so that colour says nothing alone.
