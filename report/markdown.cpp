@@ -20,17 +20,10 @@ size_t longest_run(std::string_view text, char c) {
 }
 
 std::string code(std::string_view raw) {
-  const std::string text = printable(raw);
-  if (text.empty()) return {};
-  const std::string fence(longest_run(text, '`') + 1, '`');
-  const char* pad = text.front() == '`' || text.back() == '`' ? " " : "";
-  return fence + pad + text + pad + fence;
+  return markdown_code(raw);
 }
-
-// In a table a bar ends the cell, even in a code span.
 std::string cell(std::string text) {
-  for (size_t at = 0; (at = text.find('|', at)) != text.npos; at += 2) text.insert(at, 1, '\\');
-  return text;
+  return markdown_cell(std::move(text));
 }
 
 std::string block(std::string_view language, std::string_view raw) {
@@ -73,6 +66,19 @@ std::string versions(const Json& process) {
 }
 
 }  // namespace
+
+std::string markdown_code(std::string_view raw) {
+  const std::string text = printable(raw);
+  if (text.empty()) return {};
+  const std::string fence(longest_run(text, '`') + 1, '`');
+  const char* pad = text.front() == '`' || text.back() == '`' ? " " : "";
+  return fence + pad + text + pad + fence;
+}
+
+std::string markdown_cell(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != text.npos; at += 2) text.insert(at, 1, '\\');
+  return text;
+}
 
 std::string markdown(const Json& process, const Json& finding) {
   const std::string_view cwd = string(process, "cwd");

@@ -1,16 +1,13 @@
 // devtrace report: logs, read again.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "report/characters.h"
+#include "report/command/output.h"
 #include "report/command/subcommand.h"
 #include "report/command/usage.h"
 #include "report/fields.h"
@@ -36,54 +33,6 @@ Json completed(const Json& process, Json finding) {
   return finding;
 }
 
-// Where the output goes: standard output, or a file that appears when it is whole.
-class Output {
- public:
-  explicit Output(const std::string& file) : file_(file == "-" ? "" : file) {
-    if (file_.empty()) return;
-    std::error_code ignored;
-    const bool device = fs::exists(file_, ignored) && !fs::is_regular_file(file_, ignored);  // a pipe, /dev/null
-    if (!device) part_ = file_ + ".part";
-    out_.open(device ? file_ : part_, std::ios::binary | std::ios::trunc);
-    if (!out_) failed("cannot be written");
-  }
-  ~Output() {
-    if (part_.empty()) return;
-    out_.close();
-    std::error_code ignored;
-    fs::remove(part_, ignored);
-  }
-  Output(const Output&) = delete;
-  Output& operator=(const Output&) = delete;
-
-  void write(std::string_view text) {
-    if (file_.empty()) {
-      if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) failed("writing failed");
-    } else if (!out_.write(text.data(), static_cast<std::streamsize>(text.size()))) {
-      failed("writing failed");
-    }
-  }
-  void finish() {
-    if (file_.empty()) {
-      if (std::fflush(stdout) != 0) failed("writing failed");
-      return;
-    }
-    out_.close();
-    if (!out_) failed("writing failed");
-    if (!part_.empty() && std::rename(part_.c_str(), file_.c_str()) != 0) failed("cannot be written");
-    part_.clear();
-  }
-
- private:
-  [[noreturn]] void failed(const char* what) const {
-    const int error = errno;
-    throw Failure(kBadUsage,
-                  fmt::format("{}: {}: {}", file_.empty() ? "standard output" : file_, what, std::strerror(error)));
-  }
-  std::string file_, part_;
-  std::ofstream out_;
-};
-
 // One row a format: how a process, a finding and any other record are written, and what comes after them all.
 struct Format {
   const char* name;
@@ -101,10 +50,6 @@ std::string nothing_else(const Json&, const Json&) {
 }
 std::string no_traffic(const Json&, const report::Traffic&) {
   return {};
-}
-bool to_terminal() {
-  const char* no_colour = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
 }
 
 const Format kFormats[] = {
