@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "report/characters.h"
+#include "report/suppressions.h"
 #include "report/wording.h"
 
 namespace devtrace::report {
@@ -132,6 +133,9 @@ std::string markdown(const Json& process, const Json& finding) {
   const Json& choice = object(finding, "device_choice");
   stack(out, fmt::format("Choice of {} as the current device", printable(string(finding, "current_device"))),
         array(choice, "python"), cwd);
+  if (!is_note(finding))
+    out += fmt::format("<details><summary>Suppress</summary>\n\n{}\n</details>\n\n",
+                       block("text", suppression_entry(process, finding)));
   out += fmt::format("<sub>devtrace fingerprint {}{}{}</sub>\n", code(string(finding, "fingerprint")),
                      versions(process).empty() ? "" : "; ", versions(process));
   return out;

@@ -6,6 +6,7 @@
 #include "report/characters.h"
 #include "report/in_process.h"
 #include "report/markdown.h"
+#include "report/suppressions.h"
 #include "report/traffic.h"
 #include "report/wording.h"
 
@@ -88,6 +89,7 @@ std::string html_finding(const Json& process, const Json& finding) noexcept try 
   Json record = finding;
   record["shown"] = {{"headline", headline(finding)},
                      {"summary", summary(process, finding)},
+                     {"suppression", suppression_entry(process, finding)},
                      {"markdown", markdown(process, finding)}};
   return element(json_line(record)) + "<noscript><pre>" + html_escaped(text(process, finding, false, {})) +
          "</pre></noscript>\n";
