@@ -292,6 +292,7 @@ void Collection::read(const std::filesystem::path& log) {
   std::ifstream in(log, std::ios::binary);
   if (!in) {
     problem(fmt::format("{}: cannot be opened: {}", reading.log, std::generic_category().message(errno)));
+    ++unreadable_;
     return;
   }
   const uint64_t before = bytes_;
@@ -320,6 +321,7 @@ void Collection::read(const std::filesystem::path& log) {
     for (const std::string& warning : done.warnings) problem(warning);
   } catch (const LogError& error) {
     problem(error.what());
+    ++unreadable_;
   }
   std::error_code error;
   const auto size = std::filesystem::file_size(log, error);

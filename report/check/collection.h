@@ -102,6 +102,8 @@ class Collection {
   // One line each, beginning with the file: something was not read, so nobody can say that it held nothing new.
   const std::vector<std::string>& problems() const { return problems_; }
   void problem(std::string what);
+  // Logs of which nothing, or not all, could be read.
+  size_t unreadable() const { return unreadable_; }
   // Processes without an `end` record.
   std::vector<const Process*> unfinished() const;
 
@@ -125,7 +127,7 @@ class Collection {
   std::map<std::string, std::set<std::string>> placement_;
   std::vector<std::string> problems_;
   uint64_t bytes_ = 0;
-  size_t logs_ = 0, record_bytes_ = 0;
+  size_t logs_ = 0, record_bytes_ = 0, unreadable_ = 0;
   bool too_many_faults_ = false, too_many_processes_ = false;
 };
 

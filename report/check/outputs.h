@@ -11,7 +11,8 @@ namespace devtrace::report::check {
 struct Result {
   const Collection& logs;
   const Comparison& judged;
-  std::string root;  // of the repository, absolute
+  std::string root;      // of the repository, absolute
+  bool compared = true;  // with a baseline; else nothing is called new
 };
 
 // For the terminal: new findings whole (the first ones), the others a line each, and the tally.
@@ -34,7 +35,11 @@ void check_html(const Result& result, const std::function<void(std::string_view)
 // The log that a merged page or text stands for: the first process's record, and how many there were.
 Json merged_process(const Collection& logs);
 
-// A fault as the log has it, with `status`, `witnesses` (text), and the sum of its occurrences as `count`.
-Json merged_finding(const Judged& judged, const Collection& logs);
+// A fault as the log has it, with `status`, `seen_by` (a text), `witnesses`, and the sum of its occurrences as `count`.
+Json merged_finding(const Judged& judged, const Result& result);
+
+// What `devtrace report` shows of several logs: every fault once, with its witnesses, and the traffic of all.
+std::string merged_text(const Result& result, bool colour);
+std::string merged_markdown(const Result& result);
 
 }  // namespace devtrace::report::check

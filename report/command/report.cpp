@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "report/characters.h"
+#include "report/check/outputs.h"
 #include "report/command/output.h"
 #include "report/command/subcommand.h"
 #include "report/command/usage.h"
@@ -117,6 +118,38 @@ fs::path html_beside(const fs::path& log) {
   return fs::path(log).replace_extension(".html");
 }
 
+// Several logs as one report: what several processes met is told once.
+int write_merged(const ReportOptions& options, const std::vector<fs::path>& logs, bool unreadable) {
+  namespace check = report::check;
+  check::Repository repository("");
+  const report::Suppressions none;
+  check::Collection all(repository, {none, ""});
+  for (const fs::path& log : logs) all.read(log);
+  for (const std::string& problem : all.problems())
+    fmt::print(stderr, "devtrace report: {}\n", report::printable(problem));
+  for (const check::Process* each : all.unfinished())
+    fmt::print(stderr, "devtrace report: {}: has no end record: the process was killed, or is still running\n",
+               report::printable(each->log));
+  const check::Comparison judged = check::compare(all, {}, none, "", {});
+  const check::Result result{all, judged, repository.root().string(), false};
+
+  const bool by_default = options.format.empty();
+  if (by_default || options.format == "html") {
+    const std::string file = by_default ? (logs.front().parent_path() / "devtrace-all.html").string() : options.output;
+    Output page(file);
+    check::check_html(result, [&](std::string_view text) { page.write(text); });
+    page.finish();
+    if (by_default) fmt::print(stderr, "devtrace report: HTML in {}\n", report::printable(file));
+  }
+  if (options.format != "html") {
+    Output out(by_default ? "" : options.output);
+    out.write(options.format == "markdown" ? check::merged_markdown(result)
+                                           : check::merged_text(result, to_terminal()));
+    out.finish();
+  }
+  return unreadable || all.unreadable() > 0 ? kBadUsage : 0;
+}
+
 int write_reports(const ReportOptions& options) {
   std::vector<fs::path> logs;
   bool unreadable = false, trouble = false;
@@ -134,13 +167,9 @@ int write_reports(const ReportOptions& options) {
   }
   const bool by_default = options.format.empty();
   const Format& format = format_named(by_default ? "text" : options.format);
-  // A page shows one process: without a file named, each log has its page beside it.
+  // Without a file named, each log has its page beside it.
   const bool pages = format.name == std::string("html") && options.output.empty();
-  if (format.name == std::string("html") && !options.output.empty() && logs.size() > 1) {
-    throw Failure(kBadUsage,
-                  fmt::format("one page shows one log, and there are {}: leave out -o, and each has its page beside it",
-                              logs.size()));
-  }
+  if (logs.size() > 1 && !pages && format.name != std::string("json")) return write_merged(options, logs, unreadable);
 
   Output main(pages ? "" : options.output);
   for (const fs::path& log : logs) {
@@ -178,14 +207,20 @@ Action declare_report(CLI::App& app) {
   app.add_option("logs", options->logs, "logs (devtrace-*.jsonl), or folders of them")
       ->type_name("LOG|FOLDER")
       ->required();
-  app.add_option("--format", options->format,
-                 "text, html, json (the records, completed) or markdown [text, and the HTML beside each log]")
+  app.add_option(
+         "--format", options->format,
+         "text, html, json (the records, completed) or markdown [text, and the HTML beside the log; of several logs "
+         "in devtrace-all.html]")
       ->type_name("NAME")
       ->check(CLI::IsMember(names));
   app.add_option("-o,--output", options->output,
-                 "write to this file; - is standard output [html: beside each log; else standard output]")
+                 "write to this file; - is standard output [html: a page beside each log; else standard output]")
       ->type_name("FILE");
   app.footer(
+      "Several logs, or a folder's, are one report: the same fault in several processes is told once, with its "
+      "witnesses. json gives their records\n"
+      "one after the other.\n"
+      "\n"
       "A log that was cut off, because its process was killed, is read as far as it goes, and that is said.\n"
       "\n"
       "Exit status: 0 when every log was read, whatever it holds; 2 when one could not be read, or for bad usage.");
