@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 
 #include "report/characters.h"
 #include "report/wording.h"
@@ -36,6 +35,7 @@ constexpr Key kKeys[] = {
 constexpr double kDays = 86400;
 constexpr double kHolds = 90 * kDays;
 constexpr size_t kComplaints = 20;
+constexpr size_t kLongest = 1u << 20;  // of the file
 
 bool blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
@@ -175,13 +175,15 @@ Suppressions parse_suppressions(std::string_view text, std::string path) {
 
 std::optional<Suppressions> read_suppressions(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) {
-    if (in && in.peek() == std::ifstream::traits_type::eof()) return parse_suppressions({}, path);  // an empty file
+  std::string text(kLongest + 1, '\0');
+  if (in) in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad() || (!in.eof() && in.fail()) || static_cast<size_t>(in.gcount()) > kLongest) {
+    if (in) errno = EFBIG;
     if (errno == 0) errno = EIO;
     return std::nullopt;
   }
-  return parse_suppressions(text.str(), path);
+  text.resize(static_cast<size_t>(in.gcount()));
+  return parse_suppressions(text, path);
 }
 
 std::string date_of(double seconds) {

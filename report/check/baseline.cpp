@@ -15,6 +15,7 @@ namespace devtrace::report::check {
 namespace {
 
 constexpr int64_t kVersion = 1;
+constexpr size_t kLongest = 256u << 20;
 constexpr const char* kMark = "devtrace_baseline";
 
 std::string text_of(const std::string& file) {
@@ -23,7 +24,13 @@ std::string text_of(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   std::ostringstream text;
   if (!in) throw BaselineError(fmt::format("{}: cannot be opened: {}", file, std::generic_category().message(errno)));
-  text << in.rdbuf();
+  std::string chunk(1 << 16, '\0');
+  size_t read = 0;
+  while (in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())), in.gcount() > 0) {
+    text.write(chunk.data(), in.gcount());
+    if ((read += static_cast<size_t>(in.gcount())) > kLongest)
+      throw BaselineError(fmt::format("{}: not a baseline: longer than {} MiB", file, kLongest >> 20));
+  }
   return text.str();
 }
 

@@ -108,7 +108,7 @@ std::vector<fs::path> logs_of(const CheckOptions& options, Collection& into) {
       for (const fs::path& log : report::all_logs_at(argument)) {
         std::error_code error;
         const bool plain = fs::is_regular_file(log, error);
-        if (!plain && !named) {
+        if (!plain && !(named && fs::is_fifo(log, error))) {
           into.problem(fmt::format("{}: not a file that can be read", log.string()));
           continue;
         }
