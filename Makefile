@@ -41,6 +41,9 @@ install: all
 	install -m 755 $(BUILD)/libdevtrace.so $(DESTDIR)$(PREFIX)/lib/devtrace/
 	cp -a $(BUILD)/simulate/. $(DESTDIR)$(PREFIX)/lib/devtrace/simulate/
 	install -m 644 interpose/devtrace.h $(DESTDIR)$(PREFIX)/include/
+	install -d $(DESTDIR)$(PREFIX)/lib/devtrace/python $(DESTDIR)$(PREFIX)/share/devtrace
+	cp -a recipes/pytest/. $(DESTDIR)$(PREFIX)/lib/devtrace/python/
+	cp -a recipes/nightly recipes/which-version recipes/*.sql recipes/*.yml recipes/*.yaml recipes/*.sbatch $(DESTDIR)$(PREFIX)/share/devtrace/
 
 # Ratios and costs, never a test: machines are noisy.
 bench: all $(BENCHMARKS) $(BUILD)/tests/lookups

@@ -17,6 +17,14 @@ DEVTRACE_EXPORT uint64_t devtrace_finding_count(void) {
   return devtrace::findings::count();
 }
 
+DEVTRACE_EXPORT uint64_t devtrace_fault_count(void) {
+  return devtrace::findings::faults();
+}
+
+DEVTRACE_EXPORT uint64_t devtrace_occurrences(uint64_t id) {
+  return devtrace::findings::occurrences_of(id);
+}
+
 DEVTRACE_EXPORT const char* devtrace_log_path(void) {
   static thread_local std::string path;
   path = devtrace::log::is_open() ? devtrace::log::path() : std::string();

@@ -14,6 +14,12 @@ const char* devtrace_version(void);
 /* Findings of this process so far, repetitions and dropped ones included. */
 uint64_t devtrace_finding_count(void);
 
+/* Those of them that are neither notes nor suppressed: what fails a run. */
+uint64_t devtrace_fault_count(void);
+
+/* Occurrences so far of the finding with that id in this process's log (1, 2, ...); 0 for none, and with dedupe=0. */
+uint64_t devtrace_occurrences(uint64_t id);
+
 /* Path of this process's log; "" while there is none. The string stays until the calling thread asks again. */
 const char* devtrace_log_path(void);
 

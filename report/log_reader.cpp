@@ -17,6 +17,7 @@ constexpr int64_t kSchema = 1;
 constexpr size_t kWarnings = 20;  // of a file that is broken all over, the first ones tell
 constexpr int kDeepest = 100;
 constexpr int kMostFields = 10000;
+constexpr size_t kMostValues = 500'000;
 
 enum class Line { whole, cut, too_long, none };
 
@@ -41,10 +42,12 @@ Line next_line(std::istream& in, std::string& line) {
 }
 
 // Before it is parsed: our records nest 6 deep, and no object of theirs has 100 fields, but the parser recurses into
-// depth, and ordered_json looks every new field up among those it has.
+// depth, ordered_json looks every new field up among those it has, and every value costs the memory of some twenty
+// characters.
 bool unreasonable(std::string_view line) {
   std::array<int, kDeepest + 1> fields{};
   int depth = 0;
+  size_t values = 0;
   bool in_string = false;
   for (size_t at = 0; at < line.size(); ++at) {
     const char c = line[at];
@@ -54,6 +57,7 @@ bool unreasonable(std::string_view line) {
       continue;
     }
     if (c == '"') in_string = true;
+    if ((c == ',' || c == '[' || c == '{') && ++values > kMostValues) return true;
     if (c == ':' && ++fields[depth] > kMostFields) return true;
     if (c == '{' || c == '[') {
       if (++depth > kDeepest) return true;
@@ -153,6 +157,24 @@ std::vector<std::filesystem::path> logs_at(const std::filesystem::path& path) {
     (entry.path().filename().string().starts_with("devtrace-") ? ours : others).push_back(entry.path());
   }
   auto& logs = ours.empty() ? others : ours;
+  if (logs.empty()) throw LogError(fmt::format("{}: holds no .jsonl file", path.string()));
+  std::sort(logs.begin(), logs.end());
+  return logs;
+}
+
+std::vector<std::filesystem::path> all_logs_at(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  if (!fs::exists(status)) throw LogError(fmt::format("{}: no such file or folder", path.string()));
+  if (!fs::is_directory(status)) return {path};
+  std::vector<fs::path> logs;
+  fs::recursive_directory_iterator entry(path, error), end;
+  for (; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->path().extension() == ".jsonl" && !entry->is_directory(ignored)) logs.push_back(entry->path());
+  }
+  if (error) throw LogError(fmt::format("{}: cannot be listed: {}", path.string(), error.message()));
   if (logs.empty()) throw LogError(fmt::format("{}: holds no .jsonl file", path.string()));
   std::sort(logs.begin(), logs.end());
   return logs;

@@ -38,4 +38,8 @@ LogReading read_log(const std::filesystem::path& file, const std::function<void(
 // name. Throws LogError when there is nothing to read.
 std::vector<std::filesystem::path> logs_at(const std::filesystem::path& path);
 
+// The same for a gate, which may overlook nothing: every *.jsonl in the folder and in those below it, whatever its
+// name. Links to folders are not followed.
+std::vector<std::filesystem::path> all_logs_at(const std::filesystem::path& path);
+
 }  // namespace devtrace::report

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "report/characters.h"
+#include "report/suppressions.h"
 #include "report/time_line.h"
 #include "report/wording.h"
 
@@ -21,17 +22,10 @@ size_t longest_run(std::string_view text, char c) {
 }
 
 std::string code(std::string_view raw) {
-  const std::string text = printable(raw);
-  if (text.empty()) return {};
-  const std::string fence(longest_run(text, '`') + 1, '`');
-  const char* pad = text.front() == '`' || text.back() == '`' ? " " : "";
-  return fence + pad + text + pad + fence;
+  return markdown_code(raw);
 }
-
-// In a table a bar ends the cell, even in a code span.
 std::string cell(std::string text) {
-  for (size_t at = 0; (at = text.find('|', at)) != text.npos; at += 2) text.insert(at, 1, '\\');
-  return text;
+  return markdown_cell(std::move(text));
 }
 
 std::string block(std::string_view language, std::string_view raw) {
@@ -88,6 +82,19 @@ std::string versions(const Json& process) {
 
 }  // namespace
 
+std::string markdown_code(std::string_view raw) {
+  const std::string text = printable(raw);
+  if (text.empty()) return {};
+  const std::string fence(longest_run(text, '`') + 1, '`');
+  const char* pad = text.front() == '`' || text.back() == '`' ? " " : "";
+  return fence + pad + text + pad + fence;
+}
+
+std::string markdown_cell(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != text.npos; at += 2) text.insert(at, 1, '\\');
+  return text;
+}
+
 std::string markdown(const Json& process, const Json& finding) {
   const std::string_view cwd = string(process, "cwd");
   const Json& frame = user_frame(array(finding, "python"));
@@ -141,6 +148,9 @@ std::string markdown(const Json& process, const Json& finding) {
   stack(out, fmt::format("Choice of {} as the current device", printable(string(finding, "current_device"))),
         array(choice, "python"), cwd);
   moments(out, process, finding, cwd);
+  if (!is_note(finding))
+    out += fmt::format("<details><summary>Suppress</summary>\n\n{}\n</details>\n\n",
+                       block("text", suppression_entry(process, finding)));
   out += fmt::format("<sub>devtrace fingerprint {}{}{}</sub>\n", code(string(finding, "fingerprint")),
                      versions(process).empty() ? "" : "; ", versions(process));
   return out;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "report/in_process.h"
 #include "report/traffic.h"
@@ -14,5 +15,9 @@ std::string markdown(const Json& process, const Json& finding);
 
 // What moved between devices, as two tables; empty when nothing did.
 std::string traffic_markdown(const Json& process, const Traffic& traffic);
+
+// A code span, whatever the text holds; and the same, or any other piece, inside a table.
+std::string markdown_code(std::string_view raw);
+std::string markdown_cell(std::string text);
 
 }  // namespace devtrace::report

@@ -1,9 +1,9 @@
 # report: REPORT_OBJS goes into libdevtrace.so and into the command; the command adds what only runs offline.
 REPORT_OBJS := $(patsubst %,$(BUILD)/obj/report/%.o, \
-  fields characters wording fingerprint redact text time_line process_facts links traffic markdown html/html html/assets \
+  fields characters wording suppressions fingerprint redact text time_line process_facts links traffic markdown html/html html/assets \
   verdict/verdict verdict/evidence verdict/cause verdict/source_line $(patsubst report/%.cpp,%,$(wildcard report/verdict/rules/*.cpp)))
 
-REPORT_COMMAND_OBJS := $(patsubst report/%.cpp,$(BUILD)/obj/report/%.o, report/log_reader.cpp $(wildcard report/command/*.cpp))
+REPORT_COMMAND_OBJS := $(patsubst report/%.cpp,$(BUILD)/obj/report/%.o, report/log_reader.cpp $(wildcard report/check/*.cpp) $(wildcard report/command/*.cpp))
 
 $(REPORT_OBJS) $(REPORT_COMMAND_OBJS): EXTRA_CXXFLAGS += -DFMT_HEADER_ONLY
 
@@ -11,8 +11,8 @@ $(BUILD)/obj/report/html/assets.o: report/html/assets.S report/html/report.html 
 	@mkdir -p $(@D)
 	$(CXX) -fPIC -c $< -o $@
 
-# The names of the parts that a rehearsal can pretend come from the simulation itself.
-REPORT_COMMAND_USES := $(BUILD)/obj/simulate/model/parts.o
+# The names of the parts that a rehearsal can pretend come from the simulation itself; suppressions have the policy's patterns.
+REPORT_COMMAND_USES := $(BUILD)/obj/simulate/model/parts.o $(BUILD)/obj/tracker/pattern.o
 
 $(BUILD)/devtrace: $(REPORT_COMMAND_OBJS) $(REPORT_OBJS) $(REPORT_COMMAND_USES)
 	@mkdir -p $(@D)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "report/characters.h"
+#include "report/suppressions.h"
 #include "report/wording.h"
 
 namespace devtrace::report {
@@ -58,7 +59,9 @@ class Report {
     origins();
     device_choice();
     verdict();
-    if (!html_path.empty()) line("\n  {}report: {}{}", ink_.quiet, printable(html_path), ink_.off);
+    out_ += '\n';
+    if (!html_path.empty()) line("  {}report: {}{}", ink_.quiet, printable(html_path), ink_.off);
+    if (!is_note(finding_)) line("  {}suppress: {}{}", ink_.quiet, suppression_entry(process_, finding_), ink_.off);
     line("SUMMARY: devtrace: {}", shortened(printable(summary(process_, finding_)), 240));
     return std::move(out_);
   }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "report/suppressions.h"
 #include "tracker/copy_record.h"
 #include "tracker/current_thread.h"
 #include "tracker/files.h"
@@ -32,10 +34,13 @@ namespace {
 
 using report::Json;
 
+// A fault fails a run. A note and what the user's suppressions cover is counted and told in the log alone.
+enum class Weight { fault, note, suppressed };
+
 struct Known {
   int id = 0;
   std::string fingerprint;
-  bool note = false;
+  Weight weight = Weight::fault;
   uint64_t count = 1;
   uint64_t written = 1;  // the count that the log already states
 };
@@ -46,7 +51,7 @@ struct State {
   // Call site and refusal, before any evidence is gathered.
   struct Call {
     std::string name;  // empty: it came after max_findings, or is excused
-    bool note = false;
+    Weight weight = Weight::fault;
     bool excused = false;
   };
   std::unordered_map<uint64_t, Call> by_call;
@@ -59,9 +64,14 @@ State* state = nullptr;  // under lock
 struct Occurrences {
   std::atomic<uint64_t> all{0};
   std::atomic<uint64_t> notes{0};
-  void add(bool note) {
+  std::atomic<uint64_t> suppressed{0};
+  void add(Weight weight) {
     all.fetch_add(1, std::memory_order_relaxed);
-    if (note) notes.fetch_add(1, std::memory_order_relaxed);
+    if (weight == Weight::note) notes.fetch_add(1, std::memory_order_relaxed);
+    if (weight == Weight::suppressed) suppressed.fetch_add(1, std::memory_order_relaxed);
+  }
+  void forget() {
+    for (auto* each : {&all, &notes, &suppressed}) each->store(0, std::memory_order_relaxed);
   }
 };
 Occurrences occurrences;
@@ -108,7 +118,7 @@ bool counted_by_call(uint64_t key) {
   if (found == now.by_call.end()) return false;
   const State::Call& call = found->second;
   if (call.excused) return true;
-  occurrences.add(call.note);
+  occurrences.add(call.weight);
   if (call.name.empty())
     ++now.dropped;
   else
@@ -119,11 +129,48 @@ bool counted_by_call(uint64_t key) {
 void excuse(uint64_t key) {
   if (key == 0) return;
   const std::lock_guard hold(lock);
-  current().by_call.emplace(key, State::Call{.name = "", .note = false, .excused = true});
+  current().by_call.emplace(key, State::Call{.name = "", .excused = true});
 }
 
 bool is_note(const Json& record) {
   return record.value("severity", "") == "note";
+}
+
+// Read when the first finding needs them; complaints go to stderr then. Leaked, like all else here.
+const report::Suppressions& suppressions() {
+  static const report::Suppressions& read = *[] {
+    auto* all = new report::Suppressions;
+    std::string path = options().suppressions;
+    if (path.empty()) return all;
+    if (path[0] != '/') path = log::process().value("cwd", "") + "/" + path;
+    errno = 0;
+    if (auto found = report::read_suppressions(path))
+      *all = std::move(*found);
+    else
+      say("suppressions=" + options().suppressions + ": cannot be read: " + std::strerror(errno) +
+          "; nothing is suppressed");
+    for (const std::string& complaint : all->complaints) say(complaint + "; the line was left out");
+    const std::string today = report::date_of(process_start::now());
+    for (const report::Suppression& each : all->entries)
+      if (each.expired(today))
+        say(all->path + ":" + std::to_string(each.line) + ": expired on " + each.expires + ": it suppresses no more");
+    return all;
+  }();
+  return read;
+}
+
+// Which the finding is; a suppressed one gets the field that says by what. Its fingerprint stands in the record.
+Weight weigh(Json& record) try {
+  if (is_note(record)) return Weight::note;
+  const report::Suppressions& all = suppressions();
+  if (all.entries.empty()) return Weight::fault;
+  const auto by = all.covering(record, report::date_of(process_start::now()));
+  if (!by) return Weight::fault;
+  const report::Suppression& entry = all.entries[*by];
+  record["suppressed"] = {{"file", all.path}, {"line", entry.line}, {"reason", entry.reason}};
+  return Weight::suppressed;
+} catch (...) {
+  return Weight::fault;
 }
 
 bool colour_wanted() {
@@ -136,29 +183,29 @@ void tally() {
   if (const char* path = std::getenv("DEVTRACE_TALLY"); path && *path) files::append(path, "f");
 }
 
-void tell(Json& record) {
+void tell(Json& record, Weight weight) {
   log::write(record);
+  if (weight == Weight::suppressed) return;
   if (options().html) log::write_html(report::html_finding(log::process(), record));
   if (options().text)
     files::write_all(STDERR_FILENO,
                      report::text(log::process(), record, colour_wanted(), log::has_html() ? log::html_path() : ""));
-  if (!is_note(record)) tally();
+  if (weight == Weight::fault) tally();
 }
 
 // Under the lock, so that reports of several threads do not mix and ids follow the log's order. Calls nothing that
 // takes the GIL.
-void keep(Json record, uint64_t key) {
-  log::open();
-  const std::string fingerprint = report::fingerprint(log::process(), record);
-  const bool note = is_note(record);
+void keep(Json record, uint64_t key, Weight weight) {
+  const std::string fingerprint = record.value("fingerprint", "");
+  const bool note = weight == Weight::note;
   // What was a note once is a fault when the program takes its permission back.
-  const std::string name = fingerprint + (note ? " note" : "");
+  const std::string name = fingerprint + (note ? " note" : weight == Weight::suppressed ? " suppressed" : "");
   Json cause = report::verdict(record);
   const std::lock_guard hold(lock);
   State& now = current();
   if (options().dedupe) {
     if (const auto known = now.by_name.find(name); known != now.by_name.end()) {
-      if (key) now.by_call.emplace(key, State::Call{name, note});
+      if (key) now.by_call.emplace(key, State::Call{name, weight});
       count_again(known->second);
       return;
     }
@@ -166,13 +213,13 @@ void keep(Json record, uint64_t key) {
   if (options().max_findings > 0 && now.written >= options().max_findings) {
     if (now.dropped++ == 0)
       say("max_findings=" + std::to_string(options().max_findings) + " reached; further findings are only counted");
-    if (key && options().dedupe) now.by_call.emplace(key, State::Call{"", note});
+    if (key && options().dedupe) now.by_call.emplace(key, State::Call{"", weight});
     return;
   }
   const int id = ++now.written;
   if (options().dedupe) {
-    now.by_name.emplace(name, Known{id, fingerprint, note, 1, 1});
-    if (key) now.by_call.emplace(key, State::Call{name, note});
+    now.by_name.emplace(name, Known{id, fingerprint, weight, 1, 1});
+    if (key) now.by_call.emplace(key, State::Call{name, weight});
   }
   // The contract's order of fields: who reads the line with his eyes sees the name first.
   Json line;
@@ -184,7 +231,7 @@ void keep(Json record, uint64_t key) {
   line.update(record);
   if (!cause.is_null()) line["cause"] = std::move(cause);
   line["count"] = 1;
-  tell(line);
+  tell(line, weight);
 }
 
 [[noreturn]] void halt() {
@@ -202,10 +249,12 @@ void report(uint64_t key, const std::function<std::optional<Json>()>& record_of,
     if (policy) excuse(key);
     return;
   }
-  const bool note = is_note(*record);
-  occurrences.add(note);
-  keep(std::move(*record), key);
-  if (options().halt_on_error && !note) halt();
+  log::open();
+  (*record)["fingerprint"] = report::fingerprint(log::process(), *record);
+  const Weight weight = weigh(*record);
+  occurrences.add(weight);
+  keep(std::move(*record), key, weight);
+  if (options().halt_on_error && weight == Weight::fault) halt();
 }
 
 }  // namespace
@@ -241,7 +290,16 @@ uint64_t count() {
 }
 
 uint64_t faults() {
-  return count() - occurrences.notes.load(std::memory_order_relaxed);
+  return count() - occurrences.notes.load(std::memory_order_relaxed) -
+         occurrences.suppressed.load(std::memory_order_relaxed);
+}
+
+uint64_t occurrences_of(uint64_t id) {
+  const std::lock_guard hold(lock);
+  if (!state) return 0;
+  for (const auto& [name, known] : state->by_name)
+    if (static_cast<uint64_t>(known.id) == id) return known.count;
+  return 0;
 }
 
 void finish(int exit_code) {
@@ -254,7 +312,8 @@ void finish(int exit_code) {
     if (known.count != known.written) write_count(known);
   traffic::write_rest();
   Json record{{"record", "end"}, {"time", process_start::now()}, {"findings", count()}};
-  if (count() != faults()) record["notes"] = count() - faults();
+  if (const uint64_t notes = occurrences.notes.load(std::memory_order_relaxed)) record["notes"] = notes;
+  if (const uint64_t some = occurrences.suppressed.load(std::memory_order_relaxed)) record["suppressed"] = some;
   record["dropped"] = now.dropped;
   if (exit_code >= 0) record["exit"] = exit_code;
   log::write(record);
@@ -268,8 +327,7 @@ void before_fork() {
 void after_fork(bool child) {
   if (child) {
     state = nullptr;  // the parent's findings are the parent's
-    occurrences.all.store(0, std::memory_order_relaxed);
-    occurrences.notes.store(0, std::memory_order_relaxed);
+    occurrences.forget();
   }
   lock.unlock();
 }

@@ -14,9 +14,11 @@ void report(const events::Refused& refusal);
 void report(const MisplacedLaunch& launch);
 void report(const MisplacedCopy& copy);
 
-// Occurrences so far in this process, dropped ones included; and those of them that are no notes.
+// Occurrences so far in this process, dropped ones included; and those of them that are neither notes nor suppressed.
 uint64_t count();
 uint64_t faults();
+// Those of the finding with that id in the log (1, 2, …), 0 for none and with dedupe=0.
+uint64_t occurrences_of(uint64_t id);
 
 // Writes the counts and the end record; the process ends with `exit_code` (-1: unknown). Once only.
 void finish(int exit_code);

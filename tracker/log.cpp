@@ -1,6 +1,7 @@
 #include "tracker/log.h"
 
 #include <limits.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -59,18 +60,60 @@ void append_or_complain(const std::string& path, const std::string& data, bool& 
       "; the program runs on, findings are only told here (DEVTRACE_OPTIONS=log_path=... names another place)");
 }
 
-// A file named after the pid that an earlier process with the same number left is not this process's log. One that this
-// process left before it called exec is: it is appended to.
-void drop_stale(const std::string& path, const std::string& pattern, const Json& process) {
-  if (pattern.find("%p") == std::string::npos) return;
+// Seconds since the epoch when this machine was started.
+double boot_time() {
+  timespec now{}, up{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  ::clock_gettime(CLOCK_BOOTTIME, &up);
+  return static_cast<double>(now.tv_sec - up.tv_sec) + static_cast<double>(now.tv_nsec - up.tv_nsec) * 1e-9;
+}
+
+// Whether the log that begins with that record was written on another machine (or in a container with a name of its
+// own) that shares our disk, where our pid is somebody else's. An earlier life of our machine is none.
+bool of_another_machine(const Json& earlier, const Json& process) {
+  if (earlier.value("host", "") != process.value("host", "")) return true;
+  const std::string boot = earlier.value("boot", "");
+  return !boot.empty() && boot != process.value("boot", "") && earlier.value("started", 0.0) >= boot_time();
+}
+
+enum class Before { nothing, ours, stale, theirs };
+
+// What lies where our log is to be. A file that this process left before it called exec is ours, and appended to; so is
+// what is no log, which is never destroyed.
+Before before_us(const std::string& path, const Json& process) try {
   std::ifstream stream(path);
   std::string line;
-  if (!std::getline(stream, line)) return;
+  if (!std::getline(stream, line)) return Before::nothing;
   const Json earlier = Json::parse(line, nullptr, false);
-  if (!earlier.is_object() || earlier.value("record", "") != "process") return;  // not a log: never destroyed
-  if (earlier.value("start_ticks", uint64_t{0}) == process.value("start_ticks", uint64_t{1})) return;
-  ::unlink(path.c_str());
-  ::unlink(with_html_ending(path).c_str());
+  if (!earlier.is_object() || earlier.value("record", "") != "process") return Before::ours;
+  if (of_another_machine(earlier, process)) return Before::theirs;
+  return earlier.value("start_ticks", uint64_t{0}) == process.value("start_ticks", uint64_t{1}) ? Before::ours
+                                                                                                : Before::stale;
+} catch (...) {
+  return Before::ours;  // fields of other types
+}
+
+// `path`, when it may hold this process's log: a file that an earlier process with the same number left is removed, and
+// where another machine's process with that number writes, the host's name is added.
+std::string free_path(const std::string& path, const std::string& pattern, const Json& process) {
+  if (pattern.find("%p") == std::string::npos) return path;
+  const size_t slash = path.rfind('/'), dot = path.rfind('.');
+  const size_t stem = dot == std::string::npos || (slash != std::string::npos && dot < slash) ? path.size() : dot;
+  std::string candidate = path;
+  for (int round = 2; round < 100; ++round) {
+    const Before before = before_us(candidate, process);
+    if (before == Before::stale) {
+      ::unlink(candidate.c_str());
+      ::unlink(with_html_ending(candidate).c_str());
+    }
+    if (before != Before::theirs) return candidate;
+    std::string addition = "-" + process.value("host", "");
+    if (round > 2) addition += "-" + std::to_string(round - 1);
+    for (char& c : addition)
+      if (c == '/') c = '-';
+    candidate = path.substr(0, stem) + addition + path.substr(stem);
+  }
+  return candidate;
 }
 
 State& made() {
@@ -78,10 +121,10 @@ State& made() {
   auto fresh = std::make_unique<State>();
   fresh->process = process_record();
   fresh->log = absolute(expand(options().log_path));
-  if (options().html) fresh->html = with_html_ending(fresh->log);
   const std::lock_guard hold(lock);
   if (State* existing = state.load(std::memory_order_acquire)) return *existing;
-  drop_stale(fresh->log, options().log_path, fresh->process);
+  fresh->log = free_path(fresh->log, options().log_path, fresh->process);
+  if (options().html) fresh->html = with_html_ending(fresh->log);
   append_or_complain(fresh->log, report::json_line(fresh->process), fresh->log_failed, "log");
   state.store(fresh.get(), std::memory_order_release);
   return *fresh.release();

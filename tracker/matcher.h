@@ -1,17 +1,14 @@
-// Whom a rule speaks of: a kernel, the library that launches it, a function on the way there. The policy's table and
-// suppressions are made of these.
+// Whom a rule speaks of: a kernel, the library that launches it, a function on the way there. The policy's table is
+// made of these.
 #pragma once
 
 #include <span>
 #include <string_view>
 
+#include "tracker/pattern.h"
 #include "tracker/stacks.h"
 
 namespace devtrace {
-
-// `*` stands for any characters, `^` at the start and `$` at the end bind the pattern to the text's; else it matches
-// anywhere in it.
-bool pattern_matches(std::string_view pattern, std::string_view text);
 
 // Of whom it is asked.
 struct Deed {

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -93,6 +94,20 @@ std::string host_name() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
+// Names the machine since it was started, the same in all of its containers: whose processes have one clock.
+std::string boot_id() {
+  const std::string text = file_text("/proc/sys/kernel/random/boot_id");
+  return text.substr(0, text.find('\n'));
+}
+
+// How far the machine's clock is from the right time at most, in seconds, when it is being kept right (NTP, PTP); else
+// below 0.
+double clock_error() {
+  timex clock{};
+  const int state = ::adjtimex(&clock);
+  return state == -1 || state == TIME_ERROR || clock.maxerror < 0 ? -1 : static_cast<double>(clock.maxerror) * 1e-6;
+}
+
 std::string working_directory() {
   char* path = ::getcwd(nullptr, 0);
   std::string text = path ? path : "";
@@ -116,6 +131,8 @@ Json process_record() {
   record["started"] = process_start::time();
   if (const uint64_t ticks = start_ticks()) record["start_ticks"] = ticks;
   add(record, "host", host_name());
+  add(record, "boot", boot_id());
+  if (const double error = clock_error(); error >= 0) record["clock_error"] = error;
   add(record, "cwd", working_directory());
   add(record, "python", python_version());
   add(record, "torch", torch_version());

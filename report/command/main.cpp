@@ -19,6 +19,7 @@ constexpr Subcommand kSubcommands[] = {
     {"run", "run a program and explain every operation that mixes devices", declare_run, true},
     {"rehearse", "the same on a machine without GPUs: run it on simulated devices", declare_rehearse, true},
     {"report", "turn logs into text, HTML, Markdown or JSON", declare_report},
+    {"check", "compare logs with a baseline: fail on what is new", declare_check},
 };
 
 constexpr const char* kAbout =
@@ -32,6 +33,7 @@ constexpr const char* kExamples =
     "  devtrace run -- python train.py               report to stderr, log and HTML in the current directory\n"
     "  devtrace rehearse --gpus 2 -- python train.py the same without a GPU\n"
     "  devtrace report devtrace-4242.jsonl           read a log again\n"
+    "  devtrace check --baseline devtrace.json logs/ fail when a nightly run found something new\n"
     "\n"
     "Without the command: LD_PRELOAD=/path/to/libdevtrace.so python train.py\n"
     "Options of the library: DEVTRACE_OPTIONS=help=1 devtrace run -- true";

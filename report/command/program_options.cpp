@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 
 #include "report/command/subcommand.h"
 #include "report/command/usage.h"
+#include "report/suppressions.h"
 
 namespace devtrace::command {
 namespace {
@@ -16,6 +20,25 @@ std::string item(std::string_view key, std::string_view value) {
     throw Failure(kBadUsage, fmt::format("option {}: the value {} must not hold a quotation mark", key, value));
   const bool quote = value.find(':') != value.npos;
   return fmt::format("{}={}{}{}", key, quote ? "\"" : "", value, quote ? "\"" : "");
+}
+
+// The file's absolute path: the program may be elsewhere when its first finding is made. A mistake in it is told now.
+std::string readable_suppressions(const std::string& file) {
+  errno = 0;
+  const auto read = report::read_suppressions(file);
+  if (!read) throw Failure(kBadUsage, fmt::format("--suppressions {}: cannot be read: {}", file, std::strerror(errno)));
+  if (!read->complaints.empty()) throw Failure(kBadUsage, read->complaints.front());
+  return std::filesystem::absolute(file).string();
+}
+
+// The folder in front of the first % of a log's path: nobody else would make it, and every process of a job would lose
+// its log. Where it cannot be made the library says so.
+void make_log_folder(const std::string& pattern) {
+  const std::string plain = pattern.substr(0, pattern.find('%'));
+  const size_t slash = plain.rfind('/');
+  if (slash == plain.npos || slash == 0) return;
+  std::error_code ignored;
+  std::filesystem::create_directories(plain.substr(0, slash), ignored);
 }
 
 // The program and its arguments. Without "--" they begin at the first word that is no option; a "--" after that is the
@@ -48,6 +71,9 @@ void ProgramOptions::declare(CLI::App& app) {
          "--log-path", log_path,
          "the log's file; %p is the process id, %h the host, %q{VAR} an environment variable [devtrace-%p.jsonl]")
       ->type_name("FILE");
+  app.add_option("--suppressions", suppressions,
+                 "findings that are accepted for a while: in the log, counted, and not told (docs/suppressions.md)")
+      ->type_name("FILE");
   app.add_option("--option", options,
                  "an option of the library, as in DEVTRACE_OPTIONS; may be repeated (--option help=1 lists them)")
       ->type_name("KEY=VALUE")
@@ -65,7 +91,9 @@ std::string ProgramOptions::library_options() const {
   std::string all;
   const auto add = [&](const std::string& next) { all += fmt::format("{}{}", all.empty() ? "" : ":", next); };
   if (const char* given = std::getenv("DEVTRACE_OPTIONS"); given && *given) add(given);
+  make_log_folder(log_path);
   if (!log_path.empty()) add(item("log_path", log_path));
+  if (!suppressions.empty()) add(item("suppressions", readable_suppressions(suppressions)));
   if (no_html) add("html=0");
   if (no_text) add("text=0");
   for (const std::string& each : options) {

@@ -12,7 +12,7 @@ namespace devtrace::command {
 
 struct ProgramOptions {
   std::vector<std::string> options;  // key=value, as in DEVTRACE_OPTIONS
-  std::string log_path;
+  std::string log_path, suppressions;
   bool no_html = false, no_text = false;
   int error_exitcode = 0;
 

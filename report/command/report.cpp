@@ -1,16 +1,14 @@
 // devtrace report: logs, read again.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "report/characters.h"
+#include "report/check/outputs.h"
+#include "report/command/output.h"
 #include "report/command/subcommand.h"
 #include "report/command/usage.h"
 #include "report/fields.h"
@@ -39,54 +37,6 @@ Json completed(const Json& process, Json finding) {
   return finding;
 }
 
-// Where the output goes: standard output, or a file that appears when it is whole.
-class Output {
- public:
-  explicit Output(const std::string& file) : file_(file == "-" ? "" : file) {
-    if (file_.empty()) return;
-    std::error_code ignored;
-    const bool device = fs::exists(file_, ignored) && !fs::is_regular_file(file_, ignored);  // a pipe, /dev/null
-    if (!device) part_ = file_ + ".part";
-    out_.open(device ? file_ : part_, std::ios::binary | std::ios::trunc);
-    if (!out_) failed("cannot be written");
-  }
-  ~Output() {
-    if (part_.empty()) return;
-    out_.close();
-    std::error_code ignored;
-    fs::remove(part_, ignored);
-  }
-  Output(const Output&) = delete;
-  Output& operator=(const Output&) = delete;
-
-  void write(std::string_view text) {
-    if (file_.empty()) {
-      if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) failed("writing failed");
-    } else if (!out_.write(text.data(), static_cast<std::streamsize>(text.size()))) {
-      failed("writing failed");
-    }
-  }
-  void finish() {
-    if (file_.empty()) {
-      if (std::fflush(stdout) != 0) failed("writing failed");
-      return;
-    }
-    out_.close();
-    if (!out_) failed("writing failed");
-    if (!part_.empty() && std::rename(part_.c_str(), file_.c_str()) != 0) failed("cannot be written");
-    part_.clear();
-  }
-
- private:
-  [[noreturn]] void failed(const char* what) const {
-    const int error = errno;
-    throw Failure(kBadUsage,
-                  fmt::format("{}: {}: {}", file_.empty() ? "standard output" : file_, what, std::strerror(error)));
-  }
-  std::string file_, part_;
-  std::ofstream out_;
-};
-
 // One row a format: how a process, a finding and any other record are written, and what comes after them all.
 struct Format {
   const char* name;
@@ -108,10 +58,6 @@ std::string no_closing(const Json&, const report::Traffic&, const Json&) {
 // Two parts of a page, an empty line between them.
 std::string after(std::string first, const std::string& second) {
   return first.empty() ? second : first + '\n' + second;
-}
-bool to_terminal() {
-  const char* no_colour = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
 }
 
 const Format kFormats[] = {
@@ -192,6 +138,38 @@ fs::path html_beside(const fs::path& log) {
   return fs::path(log).replace_extension(".html");
 }
 
+// Several logs as one report: what several processes met is told once.
+int write_merged(const ReportOptions& options, const std::vector<fs::path>& logs, bool unreadable) {
+  namespace check = report::check;
+  check::Repository repository("");
+  const report::Suppressions none;
+  check::Collection all(repository, {none, ""});
+  for (const fs::path& log : logs) all.read(log);
+  for (const std::string& problem : all.problems())
+    fmt::print(stderr, "devtrace report: {}\n", report::printable(problem));
+  for (const check::Process* each : all.unfinished())
+    fmt::print(stderr, "devtrace report: {}: has no end record: the process was killed, or is still running\n",
+               report::printable(each->log));
+  const check::Comparison judged = check::compare(all, {}, none, "", {});
+  const check::Result result{all, judged, repository.root().string(), false};
+
+  const bool by_default = options.format.empty();
+  if (by_default || options.format == "html") {
+    const std::string file = by_default ? (logs.front().parent_path() / "devtrace-all.html").string() : options.output;
+    Output page(file);
+    check::check_html(result, [&](std::string_view text) { page.write(text); });
+    page.finish();
+    if (by_default) fmt::print(stderr, "devtrace report: HTML in {}\n", report::printable(file));
+  }
+  if (options.format != "html") {
+    Output out(by_default ? "" : options.output);
+    out.write(options.format == "markdown" ? check::merged_markdown(result)
+                                           : check::merged_text(result, to_terminal()));
+    out.finish();
+  }
+  return unreadable || all.unreadable() > 0 ? kBadUsage : 0;
+}
+
 int write_reports(const ReportOptions& options) {
   std::vector<fs::path> logs;
   bool unreadable = false, trouble = false;
@@ -209,13 +187,9 @@ int write_reports(const ReportOptions& options) {
   }
   const bool by_default = options.format.empty();
   const Format& format = format_named(by_default ? "text" : options.format);
-  // A page shows one process: without a file named, each log has its page beside it.
+  // Without a file named, each log has its page beside it.
   const bool pages = format.name == std::string("html") && options.output.empty();
-  if (format.name == std::string("html") && !options.output.empty() && logs.size() > 1) {
-    throw Failure(kBadUsage,
-                  fmt::format("one page shows one log, and there are {}: leave out -o, and each has its page beside it",
-                              logs.size()));
-  }
+  if (logs.size() > 1 && !pages && format.name != std::string("json")) return write_merged(options, logs, unreadable);
 
   Output main(pages ? "" : options.output);
   for (const fs::path& log : logs) {
@@ -253,18 +227,24 @@ Action declare_report(CLI::App& app) {
   app.add_option("logs", options->logs, "logs (devtrace-*.jsonl), or folders of them")
       ->type_name("LOG|FOLDER")
       ->required();
-  app.add_option("--format", options->format,
-                 "text, html, json (the records, completed) or markdown [text, and the HTML beside each log]")
+  app.add_option(
+         "--format", options->format,
+         "text, html, json (the records, completed) or markdown [text, and the HTML beside the log; of several logs "
+         "in devtrace-all.html]")
       ->type_name("NAME")
       ->check(CLI::IsMember(names));
   app.add_option("-o,--output", options->output,
-                 "write to this file; - is standard output [html: beside each log; else standard output]")
+                 "write to this file; - is standard output [html: a page beside each log; else standard output]")
       ->type_name("FILE");
   app.add_flag(
       "--redact", options->redact,
       "for reports that leave the house: replace paths and names that are not a well-known package's, and leave "
       "out host, command, strings and comments");
   app.footer(
+      "Several logs, or a folder's, are one report: the same fault in several processes is told once, with its "
+      "witnesses. json gives their records\n"
+      "one after the other.\n"
+      "\n"
       "A log that was cut off, because its process was killed, is read as far as it goes, and that is said.\n"
       "\n"
       "Exit status: 0 when every log was read, whatever it holds; 2 when one could not be read, or for bad usage.");

@@ -7,6 +7,7 @@
 #include "report/in_process.h"
 #include "report/markdown.h"
 #include "report/redact.h"
+#include "report/suppressions.h"
 #include "report/traffic.h"
 #include "report/wording.h"
 
@@ -101,8 +102,9 @@ std::string html_traffic(const Json& process, const Json& traffic) noexcept try 
   Json record = traffic;
   const auto bytes = integer(traffic, "bytes");
   const Link link = link_of(process, traffic);
-  record["shown"] = {
-      {"link", link_words(link, bytes && *bytes > 0 ? static_cast<uint64_t>(*bytes) : 0)}, {"seconds", link.seconds}, {"place", call_site(traffic, string(process, "cwd"))}};
+  record["shown"] = {{"link", link_words(link, bytes && *bytes > 0 ? static_cast<uint64_t>(*bytes) : 0)},
+                     {"seconds", link.seconds},
+                     {"place", call_site(traffic, string(process, "cwd"))}};
   return element(json_line(record));
 } catch (...) {
   return {};
@@ -113,6 +115,7 @@ std::string html_finding(const Json& process, const Json& finding) noexcept try 
   Json record = finding;
   record["shown"] = {{"headline", headline(finding)},
                      {"summary", summary(process, finding)},
+                     {"suppression", suppression_entry(process, finding)},
                      {"markdown", markdown(process, finding)}};
   // Once more for those who may not tell whose program it was.
   if (!flag(process, "redacted")) {

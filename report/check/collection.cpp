@@ -1,0 +1,339 @@
+#include "report/check/collection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <system_error>
+
+#include "report/characters.h"
+#include "report/log_reader.h"
+#include "report/traffic.h"
+#include "report/verdict/evidence.h"
+#include "report/wording.h"
+
+namespace devtrace::report::check {
+namespace {
+
+constexpr size_t kLongestText = 2000;  // of what is kept of every fault
+
+bool is_fingerprint(std::string_view text) {
+  return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
+std::string kept(std::string text) {
+  return text.size() <= kLongestText ? std::move(text) : shortened(text, kLongestText / 4);
+}
+
+// "cuda:6" is cuda:0 where it comes first.
+class Numbering {
+ public:
+  std::string of(std::string_view device) {
+    if (!device.starts_with("cuda:")) return std::string(device);
+    const auto known = std::find(seen_.begin(), seen_.end(), device);
+    const auto index = known - seen_.begin();
+    if (known == seen_.end()) seen_.emplace_back(device);
+    return fmt::format("cuda:{}", index);
+  }
+
+ private:
+  std::vector<std::string> seen_;
+};
+
+std::string_view rank_of(const Json& process) {
+  for (const char* variable : {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"})
+    if (const auto rank = string(object(process, "environment"), variable); !rank.empty()) return rank;
+  return {};
+}
+
+}  // namespace
+
+std::string Process::name() const {
+  const std::string_view rank = rank_of(record);
+  const std::string place = printable(fmt::format("{}{}pid {}", host(), host().empty() ? "" : ", ", pid));
+  return rank.empty() ? place : fmt::format("rank {} ({})", printable(rank), place);
+}
+
+uint64_t Fault::occurrences() const {
+  uint64_t all = 0;
+  for (const Witness& each : witnesses) all += each.count;
+  return all;
+}
+
+Json Fault::finding() const {
+  if (!record.empty()) {
+    Json whole = Json::parse(record, nullptr, false);
+    if (whole.is_object()) return whole;
+  }
+  Json slim = {{"record", "finding"},
+               {"kind", kind},
+               {"fingerprint", fingerprint},
+               {"operation", operation},
+               {"message", headline}};
+  if (!file.empty())
+    slim["python"] = {{{"file", file}, {"line", line}, {"function", function}, {"project", in_repository}}};
+  return slim;
+}
+
+// What holds for the log that is being read.
+struct Collection::Reading {
+  std::string log;
+  std::map<int64_t, size_t> by_pid;  // the process that a record's pid means, now
+  std::set<int64_t> refused;         // pids whose process record was left out
+  std::optional<size_t> latest;
+  size_t first_process = 0;  // of this log
+  int64_t nameless = 0;      // ids of records that have none count down
+  struct Known {
+    size_t fault, witness;
+    uint64_t count;
+  };
+  std::map<std::pair<size_t, int64_t>, Known> findings;  // process and id
+  struct Moved {
+    std::string key;
+    uint64_t bytes = 0, copies = 0;
+  };
+  std::map<std::pair<size_t, int64_t>, Moved> traffic;
+  bool too_many_sites = false;
+
+  std::optional<size_t> process(const Json& record) const {
+    const auto pid = integer(record, "pid");
+    if (!pid) return latest;
+    const auto found = by_pid.find(*pid);
+    return found == by_pid.end() ? latest : std::optional(found->second);
+  }
+};
+
+void Collection::problem(std::string what) {
+  if (problems_.size() < kMostProblems) problems_.push_back(std::move(what));
+}
+
+void Collection::begin(Reading& reading, Json&& record) {
+  const auto pid = integer(record, "pid").value_or(0);
+  const auto schema = integer(record, "schema");
+  if (!schema || *schema != 1) {
+    problem(fmt::format("{}: process {} wrote in another schema than 1: its records were left out", reading.log, pid));
+    reading.refused.insert(pid);
+    return;
+  }
+  reading.refused.erase(pid);
+  // The same process after an exec goes on; its ids begin anew.
+  const auto before = reading.by_pid.find(pid);
+  if (before != reading.by_pid.end() &&
+      integer(processes_[before->second].record, "start_ticks") == integer(record, "start_ticks")) {
+    Process& same = processes_[before->second];
+    same.record.update(record);
+    same.ended = false;
+    std::erase_if(reading.findings, [&](const auto& each) { return each.first.first == before->second; });
+    std::erase_if(reading.traffic, [&](const auto& each) { return each.first.first == before->second; });
+    reading.latest = before->second;
+    return;
+  }
+  if (processes_.size() >= kMostProcesses) {
+    if (!too_many_processes_)
+      problem(fmt::format("{}: more than {} processes: the rest was left out", reading.log, kMostProcesses));
+    too_many_processes_ = true;
+    reading.refused.insert(pid);
+    return;
+  }
+  reading.latest = processes_.size();
+  reading.by_pid[pid] = processes_.size();
+  processes_.push_back({std::move(record), reading.log, pid, false, 0});
+}
+
+void Collection::locate(Fault& fault, const Json& process, const Json& record) {
+  const std::string_view cwd = string(process, "cwd");
+  const auto take = [&](const Json& frame, std::optional<std::string> path) {
+    fault.in_repository = path.has_value();
+    fault.file = kept(path ? std::move(*path) : shown_file(string(frame, "file"), cwd));
+    fault.function = kept(std::string(string(frame, "function")));
+    fault.line = std::max<int64_t>(0, integer(frame, "line").value_or(0));
+  };
+  for (const char* stack : {"python", "native"}) {
+    for (const Json& frame : array(record, stack))
+      if (auto path = repository_.path_of(string(frame, "file"), cwd)) return take(frame, std::move(path));
+  }
+  const Json& frame = user_frame(array(record, "python"));
+  take(frame.empty() ? native_user_frame(array(record, "native")) : frame, std::nullopt);
+}
+
+// Parameters, buffers and caches, where the finding's operands say that they lie.
+void Collection::place(const Json& record) {
+  Numbering numbers;
+  for (const Json& device : array(record, "devices"))
+    if (device.is_string()) numbers.of(device.get_ref<const std::string&>());
+  for (const Json& operand : array(record, "operands")) {
+    const std::string_view device = string(operand, "device"), path = string(operand, "module_path");
+    const std::string_view role = string(operand, "role"), name = string(operand, "name");
+    const bool state = !path.empty() && (role == "parameter" || role == "buffer");
+    if (device.empty() || !(state || causes::names_a_cache(name))) continue;
+    const std::string_view root = string(operand, "root_class");
+    const std::string_view which = name.starts_with(path) ? name : path;  // of a parameter the whole path
+    std::string key = kept(state ? fmt::format("{}{}{}", root, root.empty() ? "" : " ", which) : std::string(name));
+    if (placement_.size() >= kMostPlacements && !placement_.contains(key)) continue;
+    placement_[std::move(key)].insert(numbers.of(device));
+  }
+}
+
+void Collection::finding(Reading& reading, Json&& record) {
+  const auto process = reading.process(record);
+  if (!process) return;
+  const Json& of = processes_[*process].record;
+  std::string fingerprint(string(record, "fingerprint"));
+  if (!is_fingerprint(fingerprint)) fingerprint = report::fingerprint(of, record);
+  const bool note = is_note(record);
+  const std::string name = fingerprint + (note ? "n" : "");
+  const double time = number(record, "time").value_or(0);
+
+  auto known = by_name_.find(name);
+  if (known == by_name_.end()) {
+    if (faults_.size() >= kMostFaults) {
+      if (!too_many_faults_)
+        problem(fmt::format("{}: more than {} different findings: the rest was left out", reading.log, kMostFaults));
+      too_many_faults_ = true;
+      return;
+    }
+    record["fingerprint"] = fingerprint;
+    if (object(record, "cause").empty()) record["cause"] = report::verdict(record);
+    Fault fault;
+    fault.fingerprint = std::move(fingerprint);
+    fault.note = note;
+    fault.kind = kept(std::string(string(record, "kind")));
+    fault.operation = kept(std::string(string(record, "operation")));
+    fault.headline = kept(headline(record));
+    fault.summary = kept(summary(of, record));
+    locate(fault, of, record);
+    if (const Json& by = object(record, "suppressed"); !by.empty())
+      fault.suppressed = {kept(std::string(string(by, "file"))), kept(std::string(string(by, "reason"))),
+                          integer(by, "line").value_or(0)};
+    fault.suppressed_by = today_.suppressions.covering(record, today_.date);
+    std::string line = record.dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (record_bytes_ + line.size() <= kMostRecordBytes) {
+      record_bytes_ += line.size();
+      fault.record = std::move(line);
+    }
+    known = by_name_.emplace(name, faults_.size()).first;
+    faults_.push_back(std::move(fault));
+  }
+  place(record);
+
+  Fault& fault = faults_[known->second];
+  if (object(record, "suppressed").empty()) fault.suppressed.reset();
+  fault.last_seen = std::max(fault.last_seen, time);
+  // Logs are read one after the other: the witnesses of this one stand at the end.
+  size_t witness = fault.witnesses.size();
+  while (witness > 0 && fault.witnesses[witness - 1].process >= reading.first_process &&
+         fault.witnesses[witness - 1].process != *process)
+    --witness;
+  if (witness == 0 || fault.witnesses[witness - 1].process != *process) {
+    fault.witnesses.push_back({*process, time, 0});
+    witness = fault.witnesses.size();
+  }
+  --witness;
+  const auto stated = integer(record, "count").value_or(1);
+  const uint64_t count = stated > 0 ? static_cast<uint64_t>(stated) : 1;
+  fault.witnesses[witness].count += count;
+  if (const auto id = integer(record, "id")) reading.findings[{*process, *id}] = {known->second, witness, count};
+}
+
+void Collection::count(Reading& reading, const Json& record) {
+  const auto process = reading.process(record);
+  const auto id = integer(record, "id"), count = integer(record, "count");
+  if (!process || !id || !count || *count <= 0) return;
+  const auto known = reading.findings.find({*process, *id});
+  if (known == reading.findings.end()) return;
+  const auto now = static_cast<uint64_t>(*count);
+  if (now <= known->second.count) return;
+  faults_[known->second.fault].witnesses[known->second.witness].count += now - known->second.count;
+  known->second.count = now;
+}
+
+void Collection::traffic(Reading& reading, const Json& record) {
+  const auto process = reading.process(record);
+  const auto bytes = integer(record, "bytes"), copies = integer(record, "copies");
+  const std::string_view from = string(record, "from"), to = string(record, "to");
+  if (!process || !bytes || *bytes < 0 || from.empty() || to.empty()) return;
+  const int64_t id = integer(record, "id").value_or(--reading.nameless);
+  auto& moved = reading.traffic[{*process, id}];
+  if (moved.key.empty()) {
+    if (reading.traffic.size() > kMostSites || (traffic_.size() >= kMostSites && !reading.too_many_sites)) {
+      if (!reading.too_many_sites)
+        problem(fmt::format("{}: more than {} call sites of copies: the rest was left out", reading.log, kMostSites));
+      reading.too_many_sites = true;
+    }
+    if (reading.too_many_sites) {
+      reading.traffic.erase({*process, id});
+      return;
+    }
+    Numbering numbers;
+    const std::string first = numbers.of(from), second = numbers.of(to);
+    const Json& of = processes_[*process].record;
+    const Json& frame = user_frame(array(record, "python"));
+    const auto path = repository_.path_of(string(frame, "file"), string(of, "cwd"));
+    Json site = frame;
+    if (site.is_object()) site.erase("line");
+    if (path) site["file"] = *path;
+    std::string where = frame.empty() ? call_site(record, string(of, "cwd")) : report::place(site, string(of, "cwd"));
+    moved.key = kept(fmt::format("{} to {} at {}", first, second, where));
+  }
+  Site& site = traffic_[moved.key];
+  const auto all = static_cast<uint64_t>(*bytes);
+  const auto times = static_cast<uint64_t>(std::max<int64_t>(0, copies.value_or(0)));
+  if (all > moved.bytes) site.bytes += all - moved.bytes;
+  if (times > moved.copies) site.copies += times - moved.copies;
+  moved.bytes = std::max(moved.bytes, all);
+  moved.copies = std::max(moved.copies, times);
+}
+
+void Collection::read(const std::filesystem::path& log) {
+  Reading reading;
+  reading.log = log.string();
+  reading.first_process = processes_.size();
+  ++logs_;
+  std::ifstream in(log, std::ios::binary);
+  if (!in) {
+    problem(fmt::format("{}: cannot be opened: {}", reading.log, std::generic_category().message(errno)));
+    ++unreadable_;
+    return;
+  }
+  const uint64_t before = bytes_;
+  uint64_t records = 0;
+  const auto tell = [&] {
+    const auto at = in.tellg();
+    if (at > 0) bytes_ = before + static_cast<uint64_t>(at);
+    if (progress_) progress_(reading.log, bytes_);
+  };
+  try {
+    const auto done = read_log(in, reading.log, [&](Json&& record) {
+      if ((++records & 15) == 0 && progress_) tell();
+      const std::string kind(string(record, "record"));
+      if (kind == "process") return begin(reading, std::move(record));
+      if (const auto pid = integer(record, "pid"); pid && reading.refused.contains(*pid)) return;
+      if (kind == "finding") return finding(reading, std::move(record));
+      if (kind == "count") return count(reading, record);
+      if (kind == "traffic") return traffic(reading, record);
+      if (kind != "end") return;
+      if (const auto process = reading.process(record)) {
+        processes_[*process].ended = true;
+        processes_[*process].dropped =
+            static_cast<uint64_t>(std::max<int64_t>(0, integer(record, "dropped").value_or(0)));
+      }
+    });
+    for (const std::string& warning : done.warnings) problem(warning);
+  } catch (const LogError& error) {
+    problem(error.what());
+    ++unreadable_;
+  }
+  std::error_code error;
+  const auto size = std::filesystem::file_size(log, error);
+  bytes_ = before + (error ? 0 : size);
+  if (progress_) progress_(reading.log, bytes_);
+}
+
+std::vector<const Process*> Collection::unfinished() const {
+  std::vector<const Process*> all;
+  for (const Process& each : processes_)
+    if (!each.ended) all.push_back(&each);
+  return all;
+}
+
+}  // namespace devtrace::report::check

@@ -1,0 +1,124 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "report/characters.h"
+#include "report/check/outputs.h"
+#include "report/check/witnesses.h"
+#include "report/markdown.h"
+#include "report/traffic.h"
+
+namespace devtrace::report::check {
+
+Json merged_process(const Collection& logs) {
+  if (logs.processes().empty()) return {{"record", "process"}, {"schema", 1}};
+  Json process = logs.processes().front().record;
+  if (logs.processes().size() > 1) process["processes"] = logs.processes().size();
+  return process;
+}
+
+Json merged_finding(const Judged& judged, const Result& result) {
+  const Collection& logs = result.logs;
+  const Fault& fault = *judged.fault;
+  Json finding = fault.finding();
+  if (result.compared) finding["status"] = word(judged.status);
+  if (!judged.reason.empty()) finding["status_reason"] = judged.reason;
+  finding["count"] = fault.occurrences();
+  finding["seen_by"] = witnesses(fault, logs);
+  if (const std::string first = who_was_first(fault, logs); !first.empty()) finding["first_seen_by"] = first;
+  Json& all = finding["witnesses"] = Json::array();
+  for (const Witness& each : fault.witnesses) {
+    if (all.size() == 100) break;  // a page is no table of a cluster
+    const Process& process = logs.processes()[each.process];
+    Json one = {{"pid", process.pid}, {"host", process.host()}, {"count", each.count}};
+    if (const auto& environment = object(process.record, "environment"); environment.contains("RANK"))
+      one["rank"] = environment["RANK"];
+    if (each.time > 0) one["time"] = each.time;
+    all.push_back(std::move(one));
+  }
+  return finding;
+}
+
+void check_html(const Result& result, const std::function<void(std::string_view)>& write) {
+  const Json process = merged_process(result.logs);
+  write(html_head(process));
+  uint64_t findings = 0;
+  for (const Judged& each : result.judged.faults) {
+    findings += each.fault->occurrences();
+    const auto& by = each.fault->witnesses;
+    const Json& of = by.empty() ? process : result.logs.processes()[by.front().process].record;
+    write(html_finding(of, merged_finding(each, result)));
+  }
+  for (const Json& gone : result.judged.gone) {
+    Json finding = {{"record", "finding"}, {"status", "gone"}, {"count", 0}};
+    for (const char* key : {"kind", "fingerprint", "operation"})
+      if (const auto value = string(gone, key); !value.empty()) finding[key] = value;
+    finding["message"] = "gone: it is in the baseline and was not seen";
+    if (const auto file = string(gone, "file"); !file.empty())
+      finding["python"] = {{{"file", file}, {"function", string(gone, "function")}, {"project", true}}};
+    write(html_finding(process, finding));
+  }
+  if (result.compared)
+    write(html_record(
+        json_line({{"record", "check"}, {"tally", result.judged.tally()}, {"exit", result.judged.exit_code()}})));
+  if (result.logs.unfinished().empty())
+    write(html_record(json_line({{"record", "end"}, {"findings", findings}, {"dropped", 0}})));
+}
+
+namespace {
+
+// The dearest call sites of all processes together.
+std::vector<std::pair<std::string, Site>> dearest(const Collection& logs) {
+  std::vector<std::pair<std::string, Site>> sites(logs.traffic().begin(), logs.traffic().end());
+  std::stable_sort(sites.begin(), sites.end(),
+                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  return sites;
+}
+
+const Process& first_witness(const Fault& fault, const Collection& logs) {
+  return logs.processes()[fault.witnesses.front().process];
+}
+
+}  // namespace
+
+std::string merged_text(const Result& result, bool colour) {
+  const Collection& logs = result.logs;
+  std::string out;
+  for (const Judged& each : result.judged.faults) {
+    const Fault& fault = *each.fault;
+    out += text(first_witness(fault, logs).record, fault.finding(), colour, {});
+    out += fmt::format("  seen by {}\n", witnesses(fault, logs));
+    if (const std::string first = who_was_first(fault, logs); !first.empty()) out += fmt::format("  {}\n", first);
+    out += '\n';
+  }
+  const auto sites = dearest(logs);
+  if (!sites.empty()) out += "Traffic between devices, of all processes:\n";
+  for (size_t index = 0; index < std::min(sites.size(), kShownCallSites); ++index)
+    out += fmt::format("  {:>8}  {:>12}  {}\n", size(sites[index].second.bytes), copies(sites[index].second.copies),
+                       shortened(printable(sites[index].first), 160));
+  if (sites.size() > kShownCallSites) out += fmt::format("  and {} more call sites\n", sites.size() - kShownCallSites);
+  out += fmt::format("{} different finding{} in {} logs of {} process{}\n", result.judged.faults.size(),
+                     result.judged.faults.size() == 1 ? "" : "s", logs.logs(), logs.processes().size(),
+                     logs.processes().size() == 1 ? "" : "es");
+  return out;
+}
+
+std::string merged_markdown(const Result& result) {
+  const Collection& logs = result.logs;
+  std::string out;
+  for (const Judged& each : result.judged.faults) {
+    out += markdown(first_witness(*each.fault, logs).record, each.fault->finding());
+    out += fmt::format("\nSeen by {}.\n\n", markdown_code(witnesses(*each.fault, logs)));
+  }
+  const auto sites = dearest(logs);
+  if (!sites.empty())
+    out += "### Traffic between devices, of all processes\n\n| bytes | copies | call site |\n|---:|---:|---|\n";
+  for (size_t index = 0; index < std::min(sites.size(), kShownCallSites); ++index)
+    out += fmt::format("| {} | {} | {} |\n", size(sites[index].second.bytes), sites[index].second.copies,
+                       markdown_cell(markdown_code(shortened(printable(sites[index].first), 160))));
+  return out;
+}
+
+}  // namespace devtrace::report::check

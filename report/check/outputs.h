@@ -1,0 +1,45 @@
+// The judgement in the forms that people and their tools read.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "report/check/comparison.h"
+
+namespace devtrace::report::check {
+
+struct Result {
+  const Collection& logs;
+  const Comparison& judged;
+  std::string root;      // of the repository, absolute
+  bool compared = true;  // with a baseline; else nothing is called new
+};
+
+// For the terminal: new findings whole (the first ones), the others a line each, and the tally.
+std::string check_text(const Result& result, bool colour);
+
+// JUnit XML as Jenkins, GitLab and GitHub's actions read it: a test case a fault; new ones fail, known and suppressed
+// ones are skipped, gone ones pass, what could not be judged is an error.
+std::string junit(const Result& result);
+
+// SARIF 2.1.0, one run: results with baselineState, suppressions and the fingerprint as partial fingerprint.
+std::string sarif(const Result& result);
+
+// A summary for a job's page.
+std::string check_markdown(const Result& result);
+
+// The HTML page of all processes: the same page as for one, with "status" and "witnesses" in each finding's record.
+// Given out piece by piece.
+void check_html(const Result& result, const std::function<void(std::string_view)>& write);
+
+// The log that a merged page or text stands for: the first process's record, and how many there were.
+Json merged_process(const Collection& logs);
+
+// A fault as the log has it, with `status`, `seen_by` (a text), `witnesses`, and the sum of its occurrences as `count`.
+Json merged_finding(const Judged& judged, const Result& result);
+
+// What `devtrace report` shows of several logs: every fault once, with its witnesses, and the traffic of all.
+std::string merged_text(const Result& result, bool colour);
+std::string merged_markdown(const Result& result);
+
+}  // namespace devtrace::report::check

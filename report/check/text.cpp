@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "report/characters.h"
+#include "report/check/outputs.h"
+#include "report/check/witnesses.h"
+#include "report/traffic.h"
+#include "report/wording.h"
+
+namespace devtrace::report::check {
+namespace {
+
+constexpr size_t kWhole = 20;   // new findings that are told in full; --junit and --sarif have all
+constexpr size_t kLines = 200;  // others of one status
+
+class Text {
+ public:
+  Text(const Result& result, bool colour) : result_(result), colour_(colour) {}
+
+  std::string write() {
+    const Comparison& judged = result_.judged;
+    faults(Status::fresh);
+    faults(Status::known);
+    faults(Status::suppressed);
+    faults(Status::note);
+    gone();
+    traffic();
+    placement();
+    suppressions();
+    size_t hosts = 0;
+    std::set<std::string_view> names;
+    for (const Process& each : result_.logs.processes()) hosts += names.insert(each.host()).second;
+    line("{}{}{}: {} log{} of {} process{} on {} host{}", strong(), judged.tally(), off(), result_.logs.logs(),
+         result_.logs.logs() == 1 ? "" : "s", result_.logs.processes().size(),
+         result_.logs.processes().size() == 1 ? "" : "es", hosts, hosts == 1 ? "" : "s");
+    return std::move(out_);
+  }
+
+ private:
+  template <typename... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+    out_ += '\n';
+  }
+  const char* strong() const { return colour_ ? "\033[1m" : ""; }
+  const char* off() const { return colour_ ? "\033[0m" : ""; }
+
+  void seen(const Fault& fault) {
+    line("  seen by {}", witnesses(fault, result_.logs));
+    if (const std::string first = who_was_first(fault, result_.logs); !first.empty()) line("  {}", first);
+  }
+
+  void faults(Status status) {
+    size_t shown = 0, left = 0;
+    for (const Judged& each : result_.judged.faults) {
+      if (each.status != status) continue;
+      const Fault& fault = *each.fault;
+      ++shown;
+      if (status == Status::fresh && shown <= kWhole) {
+        const Process& by = result_.logs.processes()[fault.witnesses.front().process];
+        line("{}new{} {}", strong(), off(), fault.fingerprint);
+        out_ += text(by.record, fault.finding(), colour_, {});
+        seen(fault);
+        out_ += '\n';
+      } else if (shown <= kLines) {
+        line("{}{}{} {} {}{}", strong(), word(status), off(), fault.fingerprint,
+             shortened(printable(fault.summary), 200),
+             each.reason.empty() ? "" : fmt::format(" ({})", shortened(printable(each.reason), 120)));
+        seen(fault);
+      } else {
+        ++left;
+      }
+    }
+    if (left > 0) line("… and {} more {}", left, word(status));
+  }
+
+  void gone() {
+    const bool all = result_.judged.problems.empty();
+    size_t shown = 0;
+    for (const Json& entry : result_.judged.gone) {
+      if (++shown > kLines) break;
+      line("{}{}{} {} {}", strong(), all ? "gone" : "not seen", off(), printable(string(entry, "fingerprint")),
+           shortened(printable(string(entry, "summary")), 200));
+    }
+    if (shown > kLines) line("… and {} more", result_.judged.gone.size() - kLines);
+  }
+
+  void traffic() {
+    size_t shown = 0;
+    for (const auto& each : result_.judged.traffic) {
+      if (++shown > 20) break;
+      const bool more = each.now.bytes > each.before.bytes;
+      line("{}{} traffic{} {}: {} in {}, was {} in {}", each.fails ? strong() : "", more ? "more" : "less",
+           each.fails ? off() : "", shortened(printable(each.site), 200), size(each.now.bytes), copies(each.now.copies),
+           size(each.before.bytes), copies(each.before.copies));
+    }
+    if (shown > 20) line("… and {} more call sites", result_.judged.traffic.size() - 20);
+  }
+
+  void placement() {
+    for (const auto& each : result_.judged.placement)
+      line("placement {}: on {}, was on {}", shortened(printable(each.what), 200),
+           listed({each.now.begin(), each.now.end()}), printable(listed({each.before.begin(), each.before.end()})));
+  }
+
+  void suppressions() {
+    for (const Suppression* each : result_.judged.expired)
+      line("suppression of line {} expired on {}: it holds no longer{}{}", each->line, each->expires,
+           each->reason.empty() ? "" : ": ", shortened(printable(each->reason), 120));
+    for (const Suppression* each : result_.judged.unused)
+      line("suppression of line {} was not needed{}{}", each->line, each->reason.empty() ? "" : ": ",
+           shortened(printable(each->reason), 120));
+  }
+
+  const Result& result_;
+  bool colour_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string check_text(const Result& result, bool colour) {
+  return Text(result, colour).write();
+}
+
+}  // namespace devtrace::report::check
