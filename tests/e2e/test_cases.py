@@ -3,6 +3,7 @@ small from its operation and cause (not from its code), and says in its first wo
 a case is adding a file."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -40,10 +41,14 @@ def test_case(ran, name):
 
 
 def test_the_page_says_the_same(ran):
-    page = (TOP / "docs/cases.md").read_text().splitlines()
-    rows = [case_row(path, ran.of(path)[0]) for path in CASES.values()]
+    # How sure it is may hang on times that the kernel's clock tells apart in one run and not in another.
+    def without_confidence(row):
+        return re.sub(r" \| (high|medium|low) \| ", " | ", row)
+
+    page = [without_confidence(line) for line in (TOP / "docs/cases.md").read_text().splitlines()]
+    rows = [without_confidence(case_row(path, ran.of(path)[0])) for path in CASES.values()]
     assert [row for row in rows if row not in page] == [], "make cases-page"
-    assert len([line for line in page if line.startswith("| [")]) == len(rows) + 5
+    assert len([line for line in page if line.startswith("| ") and not line.startswith("| case")]) == len(rows) + 5
 
 
 def test_the_fixes_make_them_run(ran, tmp_path):

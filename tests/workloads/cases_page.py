@@ -86,7 +86,7 @@ def cell(text: str) -> str:
 
 def row(name: str, finding: dict) -> str:
     operands = {}
-    for operand in finding["operands"]:
+    for operand in finding.get("operands", []):
         if operand.get("name"):
             operands.setdefault(operand["device"], operand["name"])
     cause = finding["cause"]

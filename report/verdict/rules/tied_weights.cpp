@@ -7,18 +7,27 @@
 namespace devtrace::report::causes::rules {
 namespace {
 
+// A tensor's name in two parts of one object: `self` and `weight` of "self.lm_head.weight". Empty for a shorter name: a
+// module that is a variable has its parts' tensors under a second name, which is no second module.
+struct Ends {
+  std::string_view root, tensor;
+  explicit Ends(std::string_view name) {
+    const size_t first = name.find('.'), last = name.rfind('.');
+    if (first == last) return;
+    root = name.substr(0, first);
+    tensor = name.substr(last + 1);
+  }
+  bool operator==(const Ends&) const = default;
+};
+
 // The two names that one frame has for it, where these are of two modules' state.
 std::optional<std::pair<std::string_view, std::string_view>> both_names(const Operand& operand) {
   if (!operand.is_state()) return std::nullopt;
-  for (const Operand::Name& first : operand.names) {
-    for (const Operand::Name& second : operand.names) {
-      const auto last = [](std::string_view name) { return name.substr(name.rfind('.') + 1); };
-      const bool both_paths = first.name.find('.') != first.name.npos && second.name.find('.') != second.name.npos;
-      if (&first < &second && first.frame == second.frame && first.name != second.name && both_paths &&
-          last(first.name) == last(second.name))
+  for (const Operand::Name& first : operand.names)
+    for (const Operand::Name& second : operand.names)
+      if (first.frame == second.frame && first.name < second.name && !Ends(first.name).root.empty() &&
+          Ends(first.name) == Ends(second.name))
         return std::pair{first.name, second.name};
-    }
-  }
   return std::nullopt;
 }
 

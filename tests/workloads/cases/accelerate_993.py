@@ -2,7 +2,7 @@
 devices. accelerate unties them there without a word; moving the parts by hand leaves the tensor with one of them.
 
 verdict: tied-weights
-operands: hidden_states cuda:1, lm_head.weight cuda:0
+operands: hidden_states cuda:1, self.lm_head.weight cuda:0
 line: logits = self.lm_head(hidden_states)
 fix: logits = self.lm_head(hidden_states.to(self.embed_tokens.weight.device))
 """
