@@ -74,6 +74,11 @@ int append(const std::string& path, std::string_view data) {
   return fault;
 }
 
+bool is_regular(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
 }  // namespace devtrace::files
 
 namespace devtrace {

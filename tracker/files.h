@@ -13,6 +13,9 @@ namespace devtrace::files {
 // at any time.
 int append(const std::string& path, std::string_view data);
 
+// Something that can be read without waiting for anybody: no pipe, no terminal, no device.
+bool is_regular(const std::string& path);
+
 // write(2) of all of `data`, with SIGPIPE swallowed. Returns 0 or an errno.
 int write_all(int descriptor, std::string_view data);
 

@@ -5,7 +5,6 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <utility>
@@ -59,10 +58,7 @@ SourceText source_from_disk() {
   using Lines = std::vector<std::string>;
   const auto lines_of = [files = std::make_shared<std::map<std::string, Lines>>()](const std::string& file) -> Lines& {
     const auto [entry, fresh] = files->try_emplace(file);
-    if (fresh) {
-      std::ifstream stream(file);
-      for (std::string text; std::getline(stream, text);) entry->second.push_back(text);
-    }
+    if (fresh) entry->second = evidence::lines_on_disk(file);
     return entry->second;
   };
   return {[lines_of](const std::string& file, int line) -> std::string {

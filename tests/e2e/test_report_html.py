@@ -1,7 +1,9 @@
 """The page in a real browser: first screen, navigation, themes, copying, and text that would like to be markup."""
 
 import base64
+import contextlib
 import json
+import random
 import re
 import subprocess
 import threading
@@ -402,6 +404,7 @@ def test_prints_without_controls(page, pages):
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
     assert not page.find("#copy").is_displayed()
     assert background(page) == "rgb(255, 255, 255)"
+    assert page.run(CONTRAST) == [], "no pale colours of the dark theme on paper"
     pdf = base64.b64decode(page.driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
     assert pdf.startswith(b"%PDF")
 
@@ -426,6 +429,63 @@ def test_hostile_text_is_shown_as_text(page, pages):
 def test_hostile_text_on_a_phone_stays_inside(page, pages):
     page.open(pages["hostile"], (390, 844))
     assert page.run("return document.documentElement.scrollWidth") <= 390
+
+
+def leaves(value, path=()):
+    """(path, value) of everything in a record that holds nothing else."""
+    if isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(each, (*path, key))
+    else:
+        yield path, value
+
+
+def replaced(record, path, value):
+    for key in path[:-1]:
+        record = record[key]
+    record[path[-1]] = value
+
+
+HOSTILE = "</script><b onmouseover=alert(1)>\"'`&amp;<!--\u202e\x1b[2J\x00 $& {{script}}"
+
+
+def test_no_text_of_a_record_becomes_markup(page, tmp_path):
+    """Every string of every record at once, wherever the page may show it."""
+    records = [json.loads(line) for line in synthetic_log(3).splitlines()]
+    for record in records:
+        if record["record"] in ("finding", "traffic"):
+            record["python"][0]["around"] = {"line": 1, "text": "x"}
+        for path, value in list(leaves(record)):
+            if isinstance(value, str) and path[-1] not in ("record", "fingerprint", "device", "from", "to") and path[0] != "devices":
+                replaced(record, path, HOSTILE)
+    log = tmp_path / "hostile.jsonl"
+    log.write_text("\n".join(json.dumps(record) for record in records) + "\n")
+    page.open(render(log, tmp_path))
+    assert page.all("b[onmouseover]") == [] and "</script><b onmouseover=alert(1)>" in page.text("h1")
+    assert page.text("#list-count") == "3 findings" and len(page.all(".time-line tr")) > 4 and page.all("svg.picture .pill")
+    shown = page.run("return document.body.innerText + [...document.querySelectorAll('[title],[aria-label]')].map(e => e.title + e.getAttribute('aria-label')).join('')")
+    assert "\u202e" not in shown and "\x1b" not in shown, "nothing reorders the text, nothing is invisible"
+    page.press("j?")
+    assert page.run("return document.documentElement.scrollWidth") <= 1280
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_record_may_hold_anything(page, tmp_path, seed):
+    """Somebody's own tool may write the log: a field of another type than docs/log.md says counts as absent."""
+    draw = random.Random(seed)
+    records = [json.loads(line) for line in synthetic_log(3).splitlines()]
+    for record in records:
+        paths = [path for path, _ in leaves(record) if path != ("record",)]
+        paths += [path[:-1] for path in paths if len(path) > 1]
+        for path in draw.sample(paths, min(len(paths), 1 + len(paths) // 8)):
+            with contextlib.suppress(KeyError, IndexError, TypeError):  # what it lay in is replaced already
+                replaced(record, path, draw.choice([None, [], {}, [[]], [{}], -1, 1e300, 2**70, True, "", "x", [None, 7, "y"]]))
+    log = tmp_path / "odd.jsonl"
+    log.write_text("\n".join(json.dumps(record) for record in records) + "\n")
+    page.open(render(log, tmp_path))
+    for _ in range(3):
+        assert page.text("h1") and page.all("main .facts")
+        page.press("j")
 
 
 @pytest.mark.parametrize("keep", [0.999, 0.9, 0.5, 0.1])
@@ -561,6 +621,8 @@ def test_a_launch_shows_where_the_kernel_runs_and_who_chose_that_device(page, tm
         assert "runs" in boxes[0].text and "add" in boxes[0].text and "runs" not in boxes[1].text
         assert page.find(".devices").get_attribute("aria-label").startswith("cuda:0 runs add and holds nothing")
         assert expected in page.text("main")
+        assert [name.text for name in page.all(".picture .device-name")] == ["cuda:0", "cuda:1"]
+        assert page.text(".picture .meeting") == "✕ add runs on cuda:0" and len(page.all(".picture .meeting line")) == 2
 
 
 def test_without_python_the_native_place_stands_there(page, tmp_path):

@@ -1,6 +1,7 @@
 """Programs that hide something: no source on disk, no symbols, a notebook's cells, `python -c`, a zip application, torch.compile. The report
 says what it knows, in all its forms, and invents nothing."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -88,8 +89,19 @@ def test_a_zip_application(rehearse, page, tmp_path, compressed):  # noqa: F811
     finding = outcome.finding
     frame = finding["python"][0]
     assert (frame["file"].endswith("app.pyz/inner.py"), frame["line"], frame["function"], frame["project"]) == (True, 2, "mix", True)
+    # Compressed files are not read: where it is, is known all the same.
+    assert frame.get("source") == (None if compressed else "total = a + b")
     assert operand(finding, "cuda:0")["name"] == "a" and "left" in all_names(operand(finding, "cuda:0"))
     told_everywhere(outcome, page, "mix (app.pyz/inner.py:2)")
+
+
+def test_code_that_came_out_of_a_pipe(rehearse, page, tmp_path):  # noqa: F811
+    """Who opens the pipe again waits for a writer that never comes."""
+    os.mkfifo(tmp_path / "pipe")
+    outcome = rehearse(f"import torch\n{TENSORS}code = compile('left + right', 'pipe', 'exec')\ntry:\n    exec(code)\nexcept RuntimeError:\n    print('refused')\n", timeout=60)
+    assert outcome.out == "refused\n"
+    assert outcome.finding["python"][0] == {"file": "pipe", "line": 1, "function": "<module>", "project": True}
+    told_everywhere(outcome, page, "<module> (pipe:1)")
 
 
 def test_around_and_inside_of_torch_compile(rehearse, page):  # noqa: F811

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
+
+#include "tracker/evidence/zip_file.h"
+#include "tracker/files.h"
 
 namespace devtrace::evidence {
 namespace {
@@ -26,15 +30,6 @@ std::vector<std::string> cached_lines(const python::Api& api, const std::string&
   if (python::shape_of(api, list) != python::Shape::list) return lines;
   for (ssize_t i = 0, n = api.PyList_Size(list); i < n; ++i)
     lines.push_back(python::text(api, api.PyList_GetItem(list, i)));
-  return lines;
-}
-
-std::vector<std::string> lines_on_disk(const std::string& file) {
-  std::vector<std::string> lines;
-  std::ifstream stream(file, std::ios::binary | std::ios::ate);
-  if (!stream || static_cast<size_t>(std::max<std::streamoff>(stream.tellg(), 0)) > kLongestFile) return lines;
-  stream.seekg(0);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
 }
 
@@ -78,7 +73,33 @@ std::string without_indentation(const std::vector<std::string>& lines, int first
   return text;
 }
 
+void trim_line_ends(std::vector<std::string>& lines) {
+  for (std::string& line : lines)
+    while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
+}
+
 }  // namespace
+
+std::vector<std::string> lines_on_disk(const std::string& file) {
+  std::vector<std::string> lines;
+  const auto split = [&](std::istream& stream) {
+    for (std::string line; std::getline(stream, line);) lines.push_back(line);
+    trim_line_ends(lines);
+  };
+  // Opening a named pipe out of which a program came would wait for its next writer for ever.
+  if (!files::is_regular(file)) {
+    if (const auto text = zip_member(file, kLongestFile)) {
+      std::istringstream member(*text);
+      split(member);
+    }
+    return lines;
+  }
+  std::ifstream stream(file, std::ios::binary | std::ios::ate);
+  if (static_cast<size_t>(std::max<std::streamoff>(stream.tellg(), 0)) > kLongestFile) return lines;
+  stream.seekg(0);
+  split(stream);
+  return lines;
+}
 
 Excerpt around(const std::vector<std::string>& lines, int first, int last) {
   const int count = static_cast<int>(lines.size());
@@ -92,8 +113,7 @@ Source::Source(const python::Api& api, const std::string& file) {
   if (file.empty()) return;
   lines_ = cached_lines(api, file);
   if (lines_.empty() && file[0] != '<') lines_ = lines_on_disk(file);
-  for (std::string& line : lines_)
-    while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
+  trim_line_ends(lines_);
 }
 
 Region Source::closed(Region region) const {

@@ -24,6 +24,9 @@ struct Excerpt {
   std::string text;
 };
 
+// The lines of a file, each without its end; of one inside of a zip archive, too. Empty when it cannot be read.
+std::vector<std::string> lines_on_disk(const std::string& file);
+
 // Three lines before `first` and three after `last`, each cut where it is no longer read by anybody.
 Excerpt around(const std::vector<std::string>& lines, int first, int last);
 

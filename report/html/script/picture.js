@@ -24,7 +24,9 @@ const stationsOf = (operand) => {
 function pictureFor(finding, width) {
   const operands = objects(finding.operands).filter((each) => typeof each.device === "string").slice(0, PICTURE.rows);
   const ways = operands.map(stationsOf);
-  const lanes = inOrder(ways.flat().map((station) => station.device)).slice(0, PICTURE.lanes);
+  // A kernel runs where its device is, whether or not anything of it lies there.
+  const runsOn = string(object(finding.launch).kernel) && string(finding.current_device);
+  const lanes = inOrder([...ways.flat().map((station) => station.device), runsOn]).slice(0, PICTURE.lanes);
   if (!lanes.length) return null;
   const lane = width / lanes.length;
   const roomy = lane >= PICTURE.roomy;
@@ -71,7 +73,7 @@ function pictureFor(finding, width) {
     svg.append(group);
   });
 
-  const found = lanes.filter((device) => operands.some((operand) => operand.device === device));
+  const found = lanes.filter((device) => device === runsOn || operands.some((operand) => operand.device === device));
   const y = height - PICTURE.foot + 14;
   const from = Math.min(...found.map(left)) + 12;
   const to = Math.max(...found.map(left)) + lane - 12;
@@ -79,7 +81,7 @@ function pictureFor(finding, width) {
   svg.append(draw("g", { class: found.length > 1 ? "meeting bad" : "meeting" },
     found.map((device) => draw("line", { x1: left(device) + lane / 2, x2: left(device) + lane / 2, y1: y - 10, y2: y })),
     draw("rect", { x: from, y, width: to - from, height: 28, rx: 6 }),
-    draw("text", { x: (from + to) / 2, y: y + 18.5, "text-anchor": "middle" }, fitting(`${verb} ${operationOf(finding) || "the operation"}`, to - from - 20, PICTURE.letter))));
+    draw("text", { x: (from + to) / 2, y: y + 18.5, "text-anchor": "middle" }, fitting(`${verb} ${operationOf(finding) || "the operation"}${runsOn ? ` runs on ${runsOn}` : ""}`, to - from - 20, PICTURE.letter))));
   return svg;
 }
 
