@@ -3,9 +3,12 @@
 import base64
 import contextlib
 import json
+import os
 import random
 import re
+import struct
 import subprocess
+import sys
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +18,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from conftest import DEVTRACE, TOP
+from conftest import BUILD, DEVTRACE, TOP
 from pages import Page, browser, page, render  # noqa: F401 (fixtures)
 from synthetic_log import synthetic_log
 
@@ -68,6 +71,33 @@ def test_a_log_without_an_end_says_so(page, pages):
     page.open(pages["petals"])
     assert "killed, or is still running" in page.text("#banners")
     assert "Rehearsal" not in page.text("#banners")
+
+
+def test_dropped_findings_are_said(page, tmp_path):
+    process, finding, end = (DATA / "private_gpt.jsonl").read_text().splitlines()
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join([process, finding, json.dumps(json.loads(end) | {"dropped": 3})]) + "\n")
+    page.open(render(log, tmp_path))
+    assert "3 more findings were dropped" in page.text("#banners")
+
+
+def test_two_programs_of_one_process_have_their_own_links(page, tmp_path):
+    """exec: the log goes on, and ids begin anew."""
+    process, finding, end = (DATA / "private_gpt.jsonl").read_text().splitlines()
+    log = tmp_path / "log.jsonl"
+    second = json.dumps(json.loads(finding) | {"operation": "aten::cat", "fingerprint": "b" * 16})
+    log.write_text("\n".join([process, finding, process, second, end]) + "\n")
+    page.open(render(log, tmp_path), hash="#finding-1-2")
+    assert page.text("h1").startswith("aten::cat")
+    page.press("k")
+    assert page.run("return location.hash") == "#finding-1" and page.text("h1").startswith("aten::index_select")
+
+
+def test_the_pictures_can_be_made_anew(tmp_path):
+    subprocess.run([sys.executable, TOP / "scripts" / "pictures", DATA / "private_gpt.jsonl", tmp_path, "one"], check=True, env={**os.environ, "DEVTRACE_BUILD": str(BUILD)})
+    sizes = {file.name: struct.unpack(">II", file.read_bytes()[16:24]) for file in tmp_path.glob("*.png")}
+    assert sizes["one.png"] == sizes["one-dark.png"] == (1920, 1200) and sizes["one-phone.png"] == (780, 1688)
+    assert sizes["one-whole.png"][0] == 960 and sizes["one-whole.png"][1] > 1200
 
 
 def test_a_fix_without_a_line_is_shown_without_one(page, tmp_path):

@@ -12,7 +12,7 @@ function groupOf(row) {
 
 function prepareList() {
   for (const row of log.rows) {
-    row.words = [row.title, row.where, row.function, row.summary, row.kind, row.category, row.fingerprint].map(string).join(" ").toLowerCase();
+    row.words = [row.title, row.where, row.function, row.summary, row.kind, row.severity, row.category, row.fingerprint].map(string).join(" ").toLowerCase();
     const key = string(row.fingerprint) || anchorOf(row);
     if (list.groups.has(key)) list.groups.get(key).push(row);
     else list.groups.set(key, [row]);

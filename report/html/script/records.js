@@ -1,7 +1,7 @@
 // The log's records, which lie after the page in inert script elements. A finding's element says in its data-row what the list shows of it;
 // the finding itself is read when it is looked at, so that a page with a thousand of them opens at once.
 
-const log = { process: {}, rows: [], traffic: [], sites: new Map(), end: null, torn: 0 };
+const log = { process: {}, rows: [], ids: new Map(), traffic: [], sites: new Map(), end: null, torn: 0 };
 
 function parsed(json) {
   try {
@@ -32,9 +32,9 @@ function readRecords() {
 
 // A log that goes on with another program of the same process has its ids twice.
 function freeAnchor(id) {
-  const name = "finding-" + id;
-  const times = log.rows.filter((row) => row.id === id).length;
-  return times ? `${name}-${times + 1}` : name;
+  const times = (log.ids.get(id) || 0) + 1;
+  log.ids.set(id, times);
+  return times > 1 ? `finding-${id}-${times}` : `finding-${id}`;
 }
 
 // The whole finding of a row.
