@@ -375,8 +375,17 @@ Json Redactor::record(const Json& record) {
   take(out, record,
        {"record",  "id",   "kind", "severity", "note",  "fingerprint", "time",   "thread", "count", "findings", "notes",
         "dropped", "exit", "from", "to",       "bytes", "copies",      "staged", "other",  "first", "pid"});
-  if (const auto operation = string(record, "operation"); !operation.empty()) out["operation"] = kernel(operation);
-  take(out, record, {"overload", "method", "argument", "current_device", "devices"});
+  const auto operation = string(record, "operation");
+  if (!operation.empty()) out["operation"] = kernel(operation);
+  // An operator of the program's own has arguments of its own.
+  const bool own = string(out, "operation") != operation && string(record, "kind") == "refused-op";
+  if (own) {
+    for (const char* key : {"overload", "argument"})
+      if (const auto value = string(record, key); !value.empty()) out[key] = code(value);
+  } else {
+    take(out, record, {"overload", "method", "argument"});
+  }
+  take(out, record, {"current_device", "devices"});
   if (record.contains("operands")) {
     out["operands"] = Json::array();
     for (const Json& each : array(record, "operands"))

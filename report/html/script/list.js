@@ -63,7 +63,7 @@ function drawRows() {
   const scroller = document.getElementById("rows");
   const first = Math.max(0, Math.floor(scroller.scrollTop / ROW.height) - ROW.margin);
   const last = Math.min(list.visible.length, Math.ceil((scroller.scrollTop + scroller.clientHeight) / ROW.height) + ROW.margin);
-  const wanted = `${first} ${last} ${shown ? shown.id : ""}`;
+  const wanted = `${first} ${last} ${shown ? shown.anchor : ""}`;
   if (wanted === list.drawn) return;
   list.drawn = wanted;
   const held = document.activeElement?.closest("#findings") && document.activeElement.getAttribute("href");

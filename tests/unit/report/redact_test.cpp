@@ -23,7 +23,7 @@ Json secret_process() {
 Json secret_finding() {
   return Json::parse(
       R"json({"record":"finding","id":1,"kind":"refused-op","fingerprint":"00000000000000aa","time":5.5,"thread":7,"thread_name":"acme",
-    "message":"Expected acme_tensor to be on cuda:0","operation":"acme::fused","devices":["cuda:0","cuda:1"],"acme":{"acme":1},
+    "message":"Expected acme_tensor to be on cuda:0","operation":"acme::fused","argument":"acme_arg","method":"wrapper_acme","overload":"acme","devices":["cuda:0","cuda:1"],"acme":{"acme":1},
     "operands":[{"name":"acme_tensor.x","names":[{"frame":0,"name":"self.acme_tensor"}],"role":"attribute","device":"cuda:1","shape":[3],
       "expression":"acme_of('acme')","module_path":"acme.block","module_class":"AcmeBlock","root_class":"AcmeModel","hook":"AcmeHook",
       "created":{
@@ -80,6 +80,21 @@ TEST(Redact, WhatHelpsIsLeft) {
   EXPECT_EQ(finding["operands"][0]["created"]["python"][0]["line"], 3);
   EXPECT_THAT(std::string(string(finding["operands"][0]["created"]["python"][0], "source")),
               HasSubstr("(f'…', \"…\", '…', device=\"cuda:0\")"));
+}
+
+TEST(Redact, OfAKernelItsNumbersStay) {
+  Redactor redactor;
+  const Json finding = redactor.record({{"record", "finding"},
+                                        {"kind", "remote-access"},
+                                        {"operation", "acme_kernel"},
+                                        {"argument", "parameter 1"},
+                                        {"message", "acme_kernel runs on cuda:0 and was given memory of cuda:1"},
+                                        {"launch", {{"kernel", "void acme_kernel(float*)"}, {"parameter", 1}}}});
+  const std::string name(string(finding, "operation"));
+  EXPECT_THAT(lower(finding.dump()), Not(HasSubstr("acme")));
+  EXPECT_EQ(finding["argument"], "parameter 1");
+  EXPECT_EQ(finding["launch"]["kernel"], "void " + name + "(float*)");
+  EXPECT_EQ(finding["message"], name + " runs on cuda:0 and was given memory of cuda:1");
 }
 
 TEST(Redact, TheSameNameIsTheSameEverywhere) {
