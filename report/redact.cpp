@@ -359,7 +359,7 @@ Json Redactor::process(const Json& record) {
   const auto numbers = [](std::string_view text) { return text.find_first_not_of("0123456789, ") == text.npos; };
   if (const auto visible = string(record, "visible_devices"); !visible.empty() && numbers(visible))
     out["visible_devices"] = visible;
-  take(out, record, {"devtrace", "rehearsal", "stacks"});
+  take(out, record, {"devtrace", "backend", "rehearsal", "stacks"});
   Json environment = Json::object();
   for (const auto& [key, value] : object(record, "environment").items()) {
     if (value.is_string() && numbers(value.get_ref<const std::string&>())) environment[key] = value;
@@ -374,7 +374,7 @@ Json Redactor::record(const Json& record) {
   Json out = Json::object();
   take(out, record,
        {"record",  "id",   "kind", "severity", "note",  "fingerprint", "time",   "thread", "count", "findings", "notes",
-        "dropped", "exit", "from", "to",       "bytes", "copies",      "staged", "other",  "first", "pid"});
+        "dropped", "exit", "from", "to",       "bytes", "copies",      "staged", "other",  "first", "timed",    "pid"});
   const auto operation = string(record, "operation");
   if (!operation.empty()) out["operation"] = kernel(operation);
   // An operator of the program's own has arguments of its own.

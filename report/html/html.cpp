@@ -103,6 +103,8 @@ std::string html_traffic(const Json& process, const Json& traffic) noexcept try 
   const auto bytes = integer(traffic, "bytes");
   const Link link = link_of(process, traffic);
   record["shown"] = {{"link", link_words(link, bytes && *bytes > 0 ? static_cast<uint64_t>(*bytes) : 0)},
+                     {"name", link.name},
+                     {"measured", link.measured},
                      {"seconds", link.seconds},
                      {"place", call_site(traffic, string(process, "cwd"))}};
   return element(json_line(record));

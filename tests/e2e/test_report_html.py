@@ -604,6 +604,19 @@ def test_traffic_is_a_matrix_and_a_list(page, tmp_path, findings):
     assert "estimates" in page.text("main")
 
 
+def test_what_one_line_moved_is_one_row_whatever_was_measured(page, tmp_path):
+    """Several stacks of a library end in the same line of the user's: their bytes, copies and times add up."""
+    same = [moved(n, "cuda:0", "cuda:1", n << 30, 1, staged=False, timed={"copies": 1, "bytes": n << 30, "nanoseconds": n * 10_000_000}) for n in (1, 2, 3)]
+    for record in same:
+        record["python"][0]["line"] = 7
+    page.open(traffic_page(tmp_path, 1, [*same, moved(4, "cuda:0", "cuda:1", 1 << 30, 1, staged=False)]))
+    sites = [[cell.text for cell in row.find_elements(By.CSS_SELECTOR, "th,td")] for row in page.all(".sites tbody tr")]
+    assert [(site[0].split("\n")[0], site[3], site[4], site[6]) for site in sites] == [
+        ("step (main.py:7)", "6.0 GiB", "3", "NVLink, measured: 107 GB/s"),
+        ("step (main.py:4)", "1.0 GiB", "1", "NVLink"),
+    ]
+
+
 def test_no_traffic_is_no_table(page, pages):
     page.open(pages["private_gpt"])
     assert page.all(".matrix") == [] and "Traffic" not in page.text("main")

@@ -5,19 +5,27 @@ const TRAFFIC = { devices: 17, sites: 20 };
 function trafficRows() {
   return log.traffic.map((record) => ({
     record, from: string(record.from), to: string(record.to), bytes: Number(record.bytes) || 0, copies: Number(record.copies) || 0,
-    seconds: Number(object(record.shown).seconds) || 0, link: string(object(record.shown).link), place: string(object(record.shown).place),
+    seconds: Number(object(record.shown).seconds) || 0, link: string(object(record.shown).link), name: string(object(record.shown).name), measured: object(record.shown).measured === true, place: string(object(record.shown).place),
   })).filter((row) => row.from && row.to);
+}
+
+// As traffic.cpp has it: the link's name, and the rate where it was measured.
+function linkWords(row) {
+  if (!row.measured || !(row.seconds > 0)) return row.name;
+  const rate = row.bytes / row.seconds * 1e-9;
+  return [row.name, `measured: ${rate.toFixed(rate < 10 ? 1 : 0)} GB/s`].filter(Boolean).join(", ");
 }
 
 // Several stacks of a library may end in the same line of the user's.
 function bySite(rows) {
   const sites = new Map();
   for (const row of rows) {
-    const key = [row.place, row.from, row.to, row.link].join("\n");
+    const key = [row.place, row.from, row.to, row.name, row.measured].join("\n");
     const site = sites.get(key);
     if (!site) sites.set(key, { ...row });
     else for (const what of ["bytes", "copies", "seconds"]) site[what] += row[what];
   }
+  for (const site of sites.values()) site.link = linkWords(site);
   return [...sites.values()].sort((a, b) => b.seconds - a.seconds || b.bytes - a.bytes);
 }
 

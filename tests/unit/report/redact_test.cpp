@@ -58,8 +58,10 @@ TEST(Redact, NothingOfTheProgramIsLeft) {
   const Json traffic = redactor.record(
       {{"record", "traffic"},
        {"id", 1},
+       {"timed", {{"copies", 1}, {"bytes", 8}, {"nanoseconds", 5}}},
        {"python", {{{"file", "/home/acme/io.py"}, {"line", 5}, {"function", "acme"}, {"source", "acme()"}}}}});
   EXPECT_EQ(traffic["python"][0]["line"], 5);
+  EXPECT_EQ(traffic["timed"]["nanoseconds"], 5);
   for (const Json& each : {process, finding, traffic}) EXPECT_THAT(lower(each.dump()), Not(HasSubstr("acme")));
   EXPECT_THAT(lower(markdown(process, finding)), Not(HasSubstr("acme")));
   EXPECT_THAT(lower(text(process, finding, false, "")), Not(HasSubstr("acme")));
