@@ -26,15 +26,9 @@ Json secret_finding() {
     "message":"Expected acme_tensor to be on cuda:0","operation":"acme::fused","argument":"acme_arg","method":"wrapper_acme","overload":"acme","devices":["cuda:0","cuda:1"],"acme":{"acme":1},
     "operands":[{"name":"acme_tensor.x","names":[{"frame":0,"name":"self.acme_tensor"}],"role":"attribute","device":"cuda:1","shape":[3],
       "expression":"acme_of('acme')","module_path":"acme.block","module_class":"AcmeBlock","root_class":"AcmeModel","hook":"AcmeHook",
-      "created":{
-  "time" : 1.5, "thread" : 7, "device" : "cpu", "python" : [ {
-    "file" : "/home/acme/work/acme/io.py",
-    "line" : 3,
-    "function" : "load_acme",
-    "source" : "acme_tensor = read(f'{acme}/acme', \"acme\", '''acme''', device=\"cuda:0\")  # acme",
-    "project" : true,
-    "around" : {"line" : 1, "text" : "acme"}
-  } ]}}],
+      "created":{"time":1.5,"thread":7,"device":"cpu","python":[{"file":"/home/acme/work/acme/io.py","line":3,"function":"load_acme",
+        "source":"acme_tensor = read(f'{acme}/acme', \"acme\", '''acme''', device=\"cuda:0\")  # acme","project":true,
+        "around":{"line":1,"text":"acme"}}]}}],
     "python":[{"file":"/venv/acme/lib/python3.11/site-packages/torch/nn/functional.py","line":9,"function":"embedding","source":"return torch.embedding(weight)"},
       {"file":"/venv/acme/lib/python3.11/site-packages/acme_private/core.py","line":2,"function":"acme_core","source":"go(acme)"},
       {"file":"/home/acme/work/main.py","line":12,"function":"AcmeModel.forward.<locals>.<lambda>","source":"y = self.acme_tensor @ w","project":true}],
