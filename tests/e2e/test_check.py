@@ -325,6 +325,40 @@ def test_more_findings_than_anybody_has(check, tmp_path):
     assert done.returncode == 1 and "more than 100000 different findings" in done.stderr and "100000 new" in done.stdout
 
 
+FLOODS = {
+    "processes": '{"record":"process","schema":1,"pid":%d,"start_ticks":%d,"host":"h%d"}',
+    "processes of another schema": '{"record":"process","schema":2,"pid":%d,"x":"%d%d"}',
+    "ids": '{"record":"finding","pid":1,"id":%d,"kind":"refused-op","x":"%d%d"}',
+    "findings": '{"record":"finding","pid":1,"id":%d,"operation":"' + "x" * 300 + '%d","python":[{"file":"/a/b/c%d.py","line":1,"project":true}]}',
+    "traffic": '{"record":"traffic","pid":1,"id":%d,"from":"cuda:%d","to":"cpu","bytes":5,"python":[{"file":"f%d.py","project":true}]}',
+    "garbage": "%d %d %d",
+}
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_memory_is_bounded_whatever_there_is_much_of(tmp_path, name):
+    with open(tmp_path / "a.jsonl", "w") as out:
+        out.write(lines(process()))
+        number = 0
+        while out.tell() < 60_000_000:
+            for _ in range(10000):
+                number += 1
+                out.write(FLOODS[name] % (number, number, number) + "\n")
+        out.write(lines(end()))
+    limit = 900_000_000
+    done = subprocess.run([DEVTRACE, "check", "a.jsonl"], cwd=tmp_path, capture_output=True, timeout=100,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    assert done.returncode in ((1,) if name in ("ids", "findings") else (0,) if name == "traffic" and number < 20000 else (2,)), done.stderr[-300:]
+    assert len(done.stderr) < 200_000
+
+
+def test_a_finding_with_a_hundred_thousand_operands_and_frames(check, log):
+    operands = [{"name": "a", "device": f"cuda:{number % 2}"} for number in range(50000)]
+    frames = [{"file": f"/x/{number}/" + "y/" * 100 + "z.py", "line": 1, "function": "f", "project": True} for number in range(20000)]
+    log(process(), {"record": "finding", "pid": 1, "id": 1, "kind": "refused-op", "operands": operands, "python": frames}, end())
+    assert check("logs", "--sarif", "s.sarif", "--junit", "j.xml", "--markdown", "m.md", "--html", "h.html").returncode == 1
+
+
 def mutations(text: bytes, rounds: int):
     chance = random.Random(7)
     for _ in range(rounds):
