@@ -56,7 +56,7 @@ def test_three_nights(petals):
     assert result["locations"][0]["physicalLocation"] == {
         "artifactLocation": {"uri": "swarm/block.py", "uriBaseId": "SRCROOT"}, "region": {"startLine": int(line)}}
     assert result["message"]["text"].startswith("aten::cat was given tensors on") and result["baselineState"] == "new"
-    assert "## devtrace: new findings" in (petals / "page.md").read_text()
+    assert "## devtrace: something new" in (petals / "page.md").read_text()
 
     accept = subprocess.run([DEVTRACE, "check", "--baseline", "known.json", "--update-baseline", "devtrace-logs"], cwd=petals, capture_output=True, text=True)
     assert accept.returncode == 0
