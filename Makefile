@@ -16,6 +16,7 @@ include scripts/module.mk
 include report/module.mk
 include device_code/module.mk
 include tracker/module.mk
+include cupti_tracer/module.mk
 include interpose/module.mk
 include simulate/module.mk
 include tests/module.mk
@@ -45,7 +46,8 @@ install: all
 	cp -a recipes/nightly recipes/which-version recipes/*.sql recipes/*.yml recipes/*.yaml recipes/*.sbatch $(DESTDIR)$(PREFIX)/share/devtrace/
 
 # Ratios and costs, never a test: machines are noisy.
-bench: all $(BENCHMARKS)
+bench: all $(BENCHMARKS) $(BUILD)/tests/lookups
 	@for program in $(BENCHMARKS); do echo "== $$program"; $$program --benchmark_min_time=0.2 || exit 1; done
+	@echo "== look-ups"; $(PYTHON) tests/bench/lookups.py --build $(BUILD)
 	@echo "== instructions"; $(PYTHON) tests/bench/instructions.py --build $(BUILD)
 	@echo "== rehearsal"; $(PYTHON) tests/bench/rehearsal_bench.py --build $(BUILD)

@@ -8,8 +8,8 @@
 #include "interpose/cuda_hook.h"
 #include "tracker/events.h"
 
+using devtrace::interpose::Call;
 using devtrace::interpose::exact_current_device;
-using devtrace::interpose::Nested;
 namespace events = devtrace::events;
 
 // Graphics headers would have to be there for these two libraries' own.
@@ -27,24 +27,24 @@ namespace {
 
 // Inside the runtime the driver's calls change nothing that the runtime's own hook does not tell, and in the fast path
 // of a program that sets its device for each launch they would cost it what is remembered.
-void ask_anew(const Nested& nested) {
-  if (!nested.inner()) events::device_changed(-1);
+void ask_anew(const Call& call) {
+  if (call.after() && call.outer()) events::device_changed(-1);
 }
 
 }  // namespace
 
 RUNTIME_HOOK(cudaSetDevice, (int device)) {
-  const Nested nested;
+  const Call call;
   const cudaError_t result = CALL_RUNTIME(cudaSetDevice, (device));
-  if (result == cudaSuccess) events::device_changed(device);
+  if (call.telling() && result == cudaSuccess) events::device_changed(device);
   return result;
 }
 
 #define RUNTIME_DEVICE(symbol, parameters, arguments)           \
   RUNTIME_HOOK(symbol, parameters) {                            \
-    const Nested nested;                                        \
+    const Call call;                                            \
     const cudaError_t result = CALL_RUNTIME(symbol, arguments); \
-    ask_anew(nested);                                           \
+    ask_anew(call);                                             \
     return result;                                              \
   }
 RUNTIME_DEVICE(cudaInitDevice, (int device, unsigned device_flags, unsigned flags), (device, device_flags, flags))
@@ -54,9 +54,9 @@ RUNTIME_DEVICE(cudaVDPAUSetVDPAUDevice, (int device, unsigned vdpau, void* get),
 
 #define CONTEXT(symbol, parameters, arguments)              \
   DRIVER_HOOK(symbol, parameters) {                         \
-    const Nested nested;                                    \
+    const Call call;                                        \
     const CUresult result = CALL_DRIVER(symbol, arguments); \
-    ask_anew(nested);                                       \
+    ask_anew(call);                                         \
     return result;                                          \
   }
 CONTEXT(cuCtxSetCurrent, (CUcontext context), (context))
@@ -81,14 +81,14 @@ CONTEXT(cuVDPAUCtxCreate_v2, (CUcontext * context, unsigned flags, CUdevice devi
 
 // What ends a context. Afterwards CUDA is asked for every piece of memory on the device whether it is still there: a
 // device can have several contexts.
-#define ENDS_CONTEXT_OF(ordinal, symbol, parameters, arguments) \
-  DRIVER_HOOK(symbol, parameters) {                             \
-    const Nested nested;                                        \
-    const int ended = nested.inner() ? -1 : (ordinal);          \
-    const CUresult result = CALL_DRIVER(symbol, arguments);     \
-    ask_anew(nested);                                           \
-    if (ended >= 0) events::device_reset(ended);                \
-    return result;                                              \
+#define ENDS_CONTEXT_OF(ordinal, symbol, parameters, arguments)                 \
+  DRIVER_HOOK(symbol, parameters) {                                             \
+    const Call call;                                                            \
+    const int ended = call.keep([&] { return call.outer() ? (ordinal) : -1; }); \
+    const CUresult result = CALL_DRIVER(symbol, arguments);                     \
+    ask_anew(call);                                                             \
+    if (call.after() && ended >= 0) events::device_reset(ended);                \
+    return result;                                                              \
   }
 using devtrace::interpose::device_of_context;
 ENDS_CONTEXT_OF(device_of_context(context), cuCtxDestroy, (CUcontext context), (context))
@@ -102,14 +102,14 @@ ENDS_CONTEXT_OF(device, cuDevicePrimaryCtxReset_v2, (CUdevice device), (device))
 // context any more.
 CONTEXT(cuGreenCtxDestroy, (CUgreenCtx context), (context))
 
-#define RUNTIME_RESET(symbol)                            \
-  RUNTIME_HOOK(symbol, (void)) {                         \
-    const Nested nested;                                 \
-    const int device = exact_current_device();           \
-    const cudaError_t result = CALL_RUNTIME(symbol, ()); \
-    ask_anew(nested);                                    \
-    if (device >= 0) events::device_reset(device);       \
-    return result;                                       \
+#define RUNTIME_RESET(symbol)                                      \
+  RUNTIME_HOOK(symbol, (void)) {                                   \
+    const Call call;                                               \
+    const int device = call.keep(exact_current_device);            \
+    const cudaError_t result = CALL_RUNTIME(symbol, ());           \
+    ask_anew(call);                                                \
+    if (call.after() && device >= 0) events::device_reset(device); \
+    return result;                                                 \
   }
 RUNTIME_RESET(cudaDeviceReset)
 RUNTIME_RESET(cudaThreadExit)  // its name before CUDA 4, exported up to 12

@@ -21,19 +21,21 @@ events::Copy described(const CUDA_MEMCPY3D_PEER& copy);
 events::Copy described(const CUDA_MEMCPY3D_BATCH_OP& copy);
 
 // Tells of a copy, unless an outer hook has.
-inline void tell(const Nested& nested, events::Copy copy, const char* function, const void* stream = nullptr) {
-  if (nested.inner()) return;
+inline void tell(const Call& call, events::Copy copy, const char* function, const void* stream = nullptr,
+                 size_t copies_of_call = 1) {
+  if (!call.before()) return;
   copy.function = function;
+  // The time that is told of a call is that of all its copies.
+  if (copies_of_call == 1) copy.number = call.number();
   copy.stream = stream;
   events::copied(copy);
 }
 
 // The same for each of a batch's.
 template <class Operation>
-void tell_batch(const Nested& nested, const Operation* operations, size_t count, const char* function,
-                const void* stream) {
-  if (!nested.inner() && events::wants_copies())
-    for (size_t i = 0; operations && i < count; ++i) tell(nested, described(operations[i]), function, stream);
+void tell_batch(const Call& call, const Operation* operations, size_t count, const char* function, const void* stream) {
+  if (call.before() && events::wants_copies())
+    for (size_t i = 0; operations && i < count; ++i) tell(call, described(operations[i]), function, stream, count);
 }
 
 }  // namespace devtrace::interpose
@@ -42,14 +44,14 @@ void tell_batch(const Nested& nested, const Operation* operations, size_t count,
 // called, for a move must be known when the copy itself faults. Those of the asynchronous ones have a parameter
 // `stream`.
 #define COPY_HOOK(API, symbol, parameters, arguments, ...) \
-  COPY_HOOK_TELLING(API, symbol, parameters, arguments, (nested, __VA_ARGS__, API_NAME(symbol)))
+  COPY_HOOK_TELLING(API, symbol, parameters, arguments, (call, __VA_ARGS__, API_NAME(symbol)))
 #define COPY_HOOK_ASYNC(API, symbol, parameters, arguments, ...) \
-  COPY_HOOK_TELLING(API, symbol, parameters, arguments, (nested, __VA_ARGS__, API_NAME(symbol), stream))
-#define COPY_HOOK_TELLING(API, symbol, parameters, arguments, told)                          \
-  API##_HOOK(symbol, parameters) {                                                           \
-    const devtrace::interpose::Nested nested;                                                \
-    if (!nested.inner() && devtrace::events::wants_copies()) devtrace::interpose::tell told; \
-    return CALL_##API(symbol, arguments);                                                    \
+  COPY_HOOK_TELLING(API, symbol, parameters, arguments, (call, __VA_ARGS__, API_NAME(symbol), stream))
+#define COPY_HOOK_TELLING(API, symbol, parameters, arguments, told)                        \
+  API##_HOOK(symbol, parameters) {                                                         \
+    const devtrace::interpose::Call call;                                                  \
+    if (call.before() && devtrace::events::wants_copies()) devtrace::interpose::tell told; \
+    return CALL_##API(symbol, arguments);                                                  \
   }
 // A function and the one for a default stream of each thread.
 #define COPY_HOOKS(API, symbol, ...)  \

@@ -5,9 +5,9 @@
 #include "interpose/cuda_device.h"
 
 using devtrace::events::Copy;
+using devtrace::interpose::Call;
 using devtrace::interpose::current_device;
 using devtrace::interpose::described;
-using devtrace::interpose::Nested;
 using devtrace::interpose::stated;
 using devtrace::interpose::tell;
 using devtrace::interpose::tell_batch;
@@ -113,34 +113,27 @@ COPY_BOTH_ASYNC(cudaMemcpy3DPeerAsync, (const cudaMemcpy3DPeerParms* copy, cudaS
 
 // Many at once. CUDA 12's have an argument more than CUDA 13's, under the same names: the hooks take as many arguments
 // as either version and hand on all; one that the original does not have is looked at by nobody.
-#define BATCH(name, symbol)                                                                                            \
-  extern "C" DEVTRACE_EXPORT cudaError_t name(void* const* to, const void* const* from, const size_t* bytes,           \
-                                              size_t count, void* attributes, size_t* indices, size_t attribute_count, \
-                                              void* eighth, void* ninth) __asm__(#symbol);                             \
-  extern "C" cudaError_t name(void* const* to, const void* const* from, const size_t* bytes, size_t count,             \
-                              void* attributes, size_t* indices, size_t attribute_count, void* eighth, void* ninth) {  \
-    const Nested nested;                                                                                               \
-    const auto original = ORIGINAL_AS(symbol, name);                                                                   \
-    if (!original) return cudaErrorSharedObjectSymbolNotFound;                                                         \
-    static const bool is_12 = devtrace::interpose::of_cuda_12(reinterpret_cast<const void*>(original));                \
-    if (!nested.inner() && events::wants_copies() && to && from && bytes)                                              \
-      for (size_t i = 0; i < count; ++i)                                                                               \
-        tell(nested, Copy{.to = to[i], .from = from[i], .bytes = bytes[i]}, API_NAME(symbol), is_12 ? ninth : eighth); \
-    return original(to, from, bytes, count, attributes, indices, attribute_count, eighth, ninth);                      \
+#define BATCH(symbol, name)                                                                                       \
+  RUNTIME_HOOK_AS(symbol, name,                                                                                   \
+                  (void* const* to, const void* const* from, const size_t* bytes, size_t count, void* attributes, \
+                   size_t* indices, size_t attribute_count, void* eighth, void* ninth)) {                         \
+    const Call call;                                                                                              \
+    if (call.before() && events::wants_copies() && to && from && bytes)                                           \
+      for (size_t i = 0; i < count; ++i)                                                                          \
+        tell(call, Copy{.to = to[i], .from = from[i], .bytes = bytes[i]}, API_NAME(symbol),                       \
+             OLDER_THAN(13000, symbol, name) ? ninth : eighth, count);                                            \
+    return CALL_RUNTIME_AS(symbol, name,                                                                          \
+                           (to, from, bytes, count, attributes, indices, attribute_count, eighth, ninth));        \
   }
-BATCH(batch, cudaMemcpyBatchAsync)
-BATCH(batch_per_thread, cudaMemcpyBatchAsync_ptsz)
+BATCH(cudaMemcpyBatchAsync, batch)
+BATCH(cudaMemcpyBatchAsync_ptsz, batch_per_thread)
 
-#define BATCH_3D(name, symbol)                                                                                      \
-  extern "C" DEVTRACE_EXPORT cudaError_t name(size_t count, cudaMemcpy3DBatchOp* copies, void* third, void* fourth, \
-                                              void* fifth) __asm__(#symbol);                                        \
-  extern "C" cudaError_t name(size_t count, cudaMemcpy3DBatchOp* copies, void* third, void* fourth, void* fifth) {  \
-    const Nested nested;                                                                                            \
-    const auto original = ORIGINAL_AS(symbol, name);                                                                \
-    if (!original) return cudaErrorSharedObjectSymbolNotFound;                                                      \
-    static const bool is_12 = devtrace::interpose::of_cuda_12(reinterpret_cast<const void*>(original));             \
-    tell_batch(nested, copies, count, API_NAME(symbol), is_12 ? fifth : fourth);                                    \
-    return original(count, copies, third, fourth, fifth);                                                           \
+#define BATCH_3D(symbol, name)                                                                            \
+  RUNTIME_HOOK_AS(symbol, name,                                                                           \
+                  (size_t count, cudaMemcpy3DBatchOp * copies, void* third, void* fourth, void* fifth)) { \
+    const Call call;                                                                                      \
+    tell_batch(call, copies, count, API_NAME(symbol), OLDER_THAN(13000, symbol, name) ? fifth : fourth);  \
+    return CALL_RUNTIME_AS(symbol, name, (count, copies, third, fourth, fifth));                          \
   }
-BATCH_3D(batch_3d, cudaMemcpy3DBatchAsync)
-BATCH_3D(batch_3d_per_thread, cudaMemcpy3DBatchAsync_ptsz)
+BATCH_3D(cudaMemcpy3DBatchAsync, batch_3d)
+BATCH_3D(cudaMemcpy3DBatchAsync_ptsz, batch_3d_per_thread)

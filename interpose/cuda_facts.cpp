@@ -7,6 +7,7 @@
 
 #include "interpose/cuda_device.h"
 #include "interpose/cuda_kernels.h"
+#include "interpose/injection.h"
 #include "interpose/original.h"
 #include "interpose/question.h"
 #include "tracker/runtime.h"
@@ -116,6 +117,7 @@ void answer_runtime_questions() {
   set_runtime({.current_device = exact_current_device,
                .cuda_version = cuda_version,
                .devices = devices,
+               .backend = backend,
                .simulated = simulated,
                .symbol = find_in_library,
                .uses_of_parameters = uses_of_parameters,

@@ -12,10 +12,10 @@
 
 using devtrace::Device;
 using devtrace::events::Copy;
+using devtrace::interpose::Call;
 using devtrace::interpose::described;
 using devtrace::interpose::device_of_context;
 using devtrace::interpose::Handle;
-using devtrace::interpose::Nested;
 using devtrace::interpose::Question;
 using devtrace::interpose::Shape;
 using devtrace::interpose::shape;
@@ -72,21 +72,21 @@ void told(const Parameters& p) {
 }
 
 // A node of any kind: before the original is called what it will do, afterwards what it was given.
-void tell_node(const Nested& nested, const cudaGraphNodeParams* p, const void* node, const char* function) {
-  if (nested.inner() || !p) return;
+void tell_node(const Call& call, const cudaGraphNodeParams* p, const void* node, const char* function) {
+  if (!call.before() || !p) return;
   if (p->type == cudaGraphNodeTypeKernel) tell_kernel(p->kernel, node);
-  if (p->type == cudaGraphNodeTypeMemcpy) tell(nested, described(p->memcpy.copyParams), function);
+  if (p->type == cudaGraphNodeTypeMemcpy) tell(call, described(p->memcpy.copyParams), function);
 }
-void tell_node(const Nested& nested, const CUgraphNodeParams* p, const void* node, const char* function) {
-  if (nested.inner() || !p) return;
+void tell_node(const Call& call, const CUgraphNodeParams* p, const void* node, const char* function) {
+  if (!call.before() || !p) return;
   if (p->type == CU_GRAPH_NODE_TYPE_KERNEL) tell_kernel(p->kernel, node);
-  if (p->type == CU_GRAPH_NODE_TYPE_MEMCPY) tell(nested, described(p->memcpy.copyParams), function);
+  if (p->type == CU_GRAPH_NODE_TYPE_MEMCPY) tell(call, described(p->memcpy.copyParams), function);
 }
-void node_told(const Nested& nested, bool success, const cudaGraphNodeParams* p) {
-  if (success && !nested.inner() && p && p->type == cudaGraphNodeTypeMemAlloc) told(p->alloc);
+void node_told(const Call& call, bool success, const cudaGraphNodeParams* p) {
+  if (success && call.outer() && p && p->type == cudaGraphNodeTypeMemAlloc) told(p->alloc);
 }
-void node_told(const Nested& nested, bool success, const CUgraphNodeParams* p) {
-  if (success && !nested.inner() && p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) told(p->alloc);
+void node_told(const Call& call, bool success, const CUgraphNodeParams* p) {
+  if (success && call.outer() && p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) told(p->alloc);
 }
 
 }  // namespace
@@ -95,19 +95,19 @@ void node_told(const Nested& nested, bool success, const CUgraphNodeParams* p) {
 
 #define ADD_KERNEL(HOOK, CALL, symbol, Graph, Node, Parameters)                                             \
   HOOK(symbol, (Node * node, Graph graph, const Node* after, size_t count, const Parameters* parameters)) { \
-    const Nested nested;                                                                                    \
-    if (!nested.inner() && parameters) tell_kernel(*parameters, nullptr);                                   \
+    const Call call;                                                                                        \
+    if (call.before() && parameters) tell_kernel(*parameters, nullptr);                                     \
     return CALL(symbol, (node, graph, after, count, parameters));                                           \
   }
 ADD_KERNEL(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphAddKernelNode, cudaGraph_t, cudaGraphNode_t, cudaKernelNodeParams)
 ADD_KERNEL(DRIVER_HOOK, CALL_DRIVER, cuGraphAddKernelNode, CUgraph, CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v1)
 ADD_KERNEL(DRIVER_HOOK, CALL_DRIVER, cuGraphAddKernelNode_v2, CUgraph, CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v2)
 
-#define SET_KERNEL(HOOK, CALL, symbol, Node, Parameters)               \
-  HOOK(symbol, (Node node, const Parameters* parameters)) {            \
-    const Nested nested;                                               \
-    if (!nested.inner() && parameters) tell_kernel(*parameters, node); \
-    return CALL(symbol, (node, parameters));                           \
+#define SET_KERNEL(HOOK, CALL, symbol, Node, Parameters)             \
+  HOOK(symbol, (Node node, const Parameters* parameters)) {          \
+    const Call call;                                                 \
+    if (call.before() && parameters) tell_kernel(*parameters, node); \
+    return CALL(symbol, (node, parameters));                         \
   }
 SET_KERNEL(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphKernelNodeSetParams, cudaGraphNode_t, cudaKernelNodeParams)
 SET_KERNEL(DRIVER_HOOK, CALL_DRIVER, cuGraphKernelNodeSetParams, CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v1)
@@ -115,8 +115,8 @@ SET_KERNEL(DRIVER_HOOK, CALL_DRIVER, cuGraphKernelNodeSetParams_v2, CUgraphNode,
 
 #define EXEC_SET_KERNEL(HOOK, CALL, symbol, Exec, Node, Parameters)    \
   HOOK(symbol, (Exec exec, Node node, const Parameters* parameters)) { \
-    const Nested nested;                                               \
-    if (!nested.inner() && parameters) tell_kernel(*parameters, node); \
+    const Call call;                                                   \
+    if (call.before() && parameters) tell_kernel(*parameters, node);   \
     return CALL(symbol, (exec, node, parameters));                     \
   }
 EXEC_SET_KERNEL(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphExecKernelNodeSetParams, cudaGraphExec_t, cudaGraphNode_t,
@@ -130,57 +130,50 @@ EXEC_SET_KERNEL(DRIVER_HOOK, CALL_DRIVER, cuGraphExecKernelNodeSetParams_v2, CUg
 
 DRIVER_HOOK(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode* after, size_t count,
                              CUgraphNodeParams* parameters)) {
-  const Nested nested;
-  tell_node(nested, parameters, nullptr, API_NAME(cuGraphAddNode));
+  const Call call;
+  tell_node(call, parameters, nullptr, API_NAME(cuGraphAddNode));
   const CUresult result = CALL_DRIVER(cuGraphAddNode, (node, graph, after, count, parameters));
-  node_told(nested, result == CUDA_SUCCESS, parameters);
+  node_told(call, result == CUDA_SUCCESS, parameters);
   return result;
 }
 DRIVER_HOOK(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode* after,
                                 const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* parameters)) {
-  const Nested nested;
-  tell_node(nested, parameters, nullptr, API_NAME(cuGraphAddNode_v2));
+  const Call call;
+  tell_node(call, parameters, nullptr, API_NAME(cuGraphAddNode_v2));
   const CUresult result = CALL_DRIVER(cuGraphAddNode_v2, (node, graph, after, edges, count, parameters));
-  node_told(nested, result == CUDA_SUCCESS, parameters);
+  node_told(call, result == CUDA_SUCCESS, parameters);
   return result;
 }
 
 // CUDA 12's cudaGraphAddNode has no edges, so that everything behind them stands one place further to the front;
 // CUDA 13's is what CUDA 12 calls _v2. The hook hands on as many arguments as either has.
-#define ADD_NODE(name, symbol, is_short)                                                                              \
-  extern "C" DEVTRACE_EXPORT cudaError_t name(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, \
-                                              void* fourth, void* fifth, void* sixth) __asm__(#symbol);               \
-  extern "C" cudaError_t name(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, void* fourth,   \
-                              void* fifth, void* sixth) {                                                             \
-    const Nested nested;                                                                                              \
-    const auto original = ORIGINAL_AS(symbol, name);                                                                  \
-    if (!original) return cudaErrorSharedObjectSymbolNotFound;                                                        \
-    static const bool without_edges = is_short(reinterpret_cast<const void*>(original));                              \
-    auto* const parameters = static_cast<cudaGraphNodeParams*>(without_edges ? fifth : sixth);                        \
-    tell_node(nested, parameters, nullptr, API_NAME(symbol));                                                         \
-    const cudaError_t result = original(node, graph, after, fourth, fifth, sixth);                                    \
-    node_told(nested, result == cudaSuccess, parameters);                                                             \
-    return result;                                                                                                    \
+#define ADD_NODE(symbol, name, without_edges)                                                                          \
+  RUNTIME_HOOK_AS(symbol, name,                                                                                        \
+                  (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t* after, void* fourth, void* fifth, \
+                   void* sixth)) {                                                                                     \
+    const Call call;                                                                                                   \
+    auto* const parameters = static_cast<cudaGraphNodeParams*>((without_edges) ? fifth : sixth);                       \
+    tell_node(call, parameters, nullptr, API_NAME(symbol));                                                            \
+    const cudaError_t result = CALL_RUNTIME_AS(symbol, name, (node, graph, after, fourth, fifth, sixth));              \
+    node_told(call, result == cudaSuccess, parameters);                                                                \
+    return result;                                                                                                     \
   }
-static bool never(const void*) {
-  return false;
-}
-ADD_NODE(add_node, cudaGraphAddNode, devtrace::interpose::of_cuda_12)
-ADD_NODE(add_node_v2, cudaGraphAddNode_v2, never)
+ADD_NODE(cudaGraphAddNode, add_node, OLDER_THAN(12030, cudaGraphAddNode, add_node))
+ADD_NODE(cudaGraphAddNode_v2, add_node_v2, false)
 
-#define SET_NODE(HOOK, CALL, symbol, Node, Parameters)     \
-  HOOK(symbol, (Node node, Parameters * parameters)) {     \
-    const Nested nested;                                   \
-    tell_node(nested, parameters, node, API_NAME(symbol)); \
-    return CALL(symbol, (node, parameters));               \
+#define SET_NODE(HOOK, CALL, symbol, Node, Parameters)   \
+  HOOK(symbol, (Node node, Parameters * parameters)) {   \
+    const Call call;                                     \
+    tell_node(call, parameters, node, API_NAME(symbol)); \
+    return CALL(symbol, (node, parameters));             \
   }
 SET_NODE(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphNodeSetParams, cudaGraphNode_t, cudaGraphNodeParams)
 SET_NODE(DRIVER_HOOK, CALL_DRIVER, cuGraphNodeSetParams, CUgraphNode, CUgraphNodeParams)
 
 #define EXEC_SET_NODE(HOOK, CALL, symbol, Exec, Node, Parameters) \
   HOOK(symbol, (Exec exec, Node node, Parameters * parameters)) { \
-    const Nested nested;                                          \
-    tell_node(nested, parameters, node, API_NAME(symbol));        \
+    const Call call;                                              \
+    tell_node(call, parameters, node, API_NAME(symbol));          \
     return CALL(symbol, (exec, node, parameters));                \
   }
 EXEC_SET_NODE(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphExecNodeSetParams, cudaGraphExec_t, cudaGraphNode_t,
@@ -253,9 +246,9 @@ DRIVER_COPY(cuGraphExecMemcpyNodeSetParams,
 
 #define ADD_ALLOCATION(HOOK, CALL, symbol, Graph, Node, Parameters, success)                          \
   HOOK(symbol, (Node * node, Graph graph, const Node* after, size_t count, Parameters* parameters)) { \
-    const Nested nested;                                                                              \
+    const Call call;                                                                                  \
     const auto result = CALL(symbol, (node, graph, after, count, parameters));                        \
-    if (result == success && !nested.inner() && parameters) told(*parameters);                        \
+    if (result == success && call.outer() && parameters) told(*parameters);                           \
     return result;                                                                                    \
   }
 ADD_ALLOCATION(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphAddMemAllocNode, cudaGraph_t, cudaGraphNode_t,

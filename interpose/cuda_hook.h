@@ -1,17 +1,39 @@
-// How a hook of a CUDA function is declared. Without an original there is no such library in the process, and nobody
-// who could have called.
+// How a hook of a CUDA function is written. Each is one function: what it tells before the original is called, the
+// call, and what it tells of the result. It is compiled twice, and sees no difference:
+//   - as the function itself, which the program calls in the original's place (interpose/intercepted_hook.h);
+//   - as the body of CUPTI's two callbacks of that function, at its entry and its exit, where the "call" only hands
+//   over
+//     the result, if there is one yet (cupti_tracer/callback_hook.h).
+//
+// Either form gives a hook:
+//   RUNTIME_HOOK(symbol, (parameters)) { … }, DRIVER_HOOK(…)   its definition
+//   CALL_RUNTIME(symbol, (arguments)), CALL_DRIVER(…)          the original's result. Without an original there is no
+//                                                              such library in the process, and nobody who could have
+//                                                              called.
+//   RUNTIME_HOOK_AS(symbol, name, (parameters)), CALL_RUNTIME_AS(symbol, name, (arguments))
+//                                                              the same for a hook whose C++ name is not its symbol
+//   OLDER_THAN(version, symbol, name)                          whether the function called has the parameters of before
+//                                                              CUDA `version` (13000): the same symbol then has others
+// and the class Call, of which a hook makes one. Each of the following is false when telling() is:
+//   telling()    nobody else tells of the call: false in hooks while CUPTI tells
+//   entering()   the original has not been called yet
+//   outer()      no other hook of this thread is being called: the runtime calls the driver, and what the outer hook
+//                has told, the inner one leaves out
+//   before()     both
+//   after()      the original has been called: what needs no result to be told, but must not be told early
+//   keep(make)   make()'s value as it was before the original was called
+//   number()     by which the call's own time is told later; 0: it is not
+//   caller()     an address in the code that called the function
 #pragma once
 
 #include <cstddef>
 #include <string_view>
 
-#include "interpose/original.h"
-
-#define RUNTIME_HOOK(symbol, parameters)                    \
-  extern "C" DEVTRACE_EXPORT cudaError_t symbol parameters; \
-  extern "C" cudaError_t symbol parameters
-#define CALL_RUNTIME(symbol, arguments) \
-  (ORIGINAL(symbol) ? ORIGINAL(symbol) arguments : cudaErrorSharedObjectSymbolNotFound)
+#ifdef DEVTRACE_HOOKS_AS_CALLBACKS
+#include "cupti_tracer/callback_hook.h"
+#else
+#include "interpose/intercepted_hook.h"
+#endif
 
 // The name of the function that a symbol stands for, as a string that lives as long as the process.
 #define API_NAME(symbol)                                          \
@@ -19,11 +41,6 @@
     static constexpr devtrace::interpose::ApiName kName(#symbol); \
     return kName.text;                                            \
   }())
-
-#define DRIVER_HOOK(symbol, parameters)                          \
-  extern "C" DEVTRACE_EXPORT CUresult CUDAAPI symbol parameters; \
-  extern "C" CUresult CUDAAPI symbol parameters
-#define CALL_DRIVER(symbol, arguments) (ORIGINAL(symbol) ? ORIGINAL(symbol) arguments : CUDA_ERROR_NOT_FOUND)
 
 namespace devtrace::interpose {
 
@@ -43,19 +60,5 @@ struct ApiName {
 inline const void* pointer(unsigned long long address) {
   return reinterpret_cast<const void*>(address);
 }
-
-// The runtime calls the driver: what the outer hook has told, the inner one leaves out.
-class Nested {
- public:
-  Nested() : outer_(depth_++ != 0) {}
-  ~Nested() { --depth_; }
-  Nested(const Nested&) = delete;
-  Nested& operator=(const Nested&) = delete;
-  bool inner() const { return outer_; }
-
- private:
-  static inline thread_local constinit int depth_ = 0;
-  bool outer_;
-};
 
 }  // namespace devtrace::interpose

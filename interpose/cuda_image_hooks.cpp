@@ -8,36 +8,8 @@
 #include "interpose/cuda_hook.h"
 #include "tracker/kernels.h"
 
+using devtrace::interpose::Call;
 namespace images = devtrace::interpose::code_images;
-
-// ---- What nvcc's code calls when its library is loaded; in no public header.
-
-extern "C" {
-DEVTRACE_EXPORT void** __cudaRegisterFatBinary(void* wrapper);
-DEVTRACE_EXPORT void __cudaRegisterFunction(void** handle, const char* stub, char* symbol, const char* name, int limit,
-                                            void* thread, void* block, void* block_shape, void* grid, int* warp);
-DEVTRACE_EXPORT void __cudaUnregisterFatBinary(void** handle);
-}
-
-void** __cudaRegisterFatBinary(void* wrapper) {
-  if (!ORIGINAL(__cudaRegisterFatBinary)) return nullptr;
-  void** const handle = ORIGINAL(__cudaRegisterFatBinary)(wrapper);
-  if (handle) images::fat_binary(handle, wrapper);
-  return handle;
-}
-
-void __cudaRegisterFunction(void** handle, const char* stub, char* symbol, const char* name, int limit, void* thread,
-                            void* block, void* block_shape, void* grid, int* warp) {
-  images::kernel_of_fat_binary(handle, stub, name);
-  if (ORIGINAL(__cudaRegisterFunction))
-    ORIGINAL(__cudaRegisterFunction)(handle, stub, symbol, name, limit, thread, block, block_shape, grid, warp);
-}
-
-void __cudaUnregisterFatBinary(void** handle) {
-  images::fat_binary_gone(handle);
-  devtrace::kernels::forget_all();
-  if (ORIGINAL(__cudaUnregisterFatBinary)) ORIGINAL(__cudaUnregisterFatBinary)(handle);
-}
 
 // ---- Other handles of the same kernel.
 
@@ -105,8 +77,11 @@ DRIVER_HOOK(cuLibraryGetModule, (CUmodule * module, CUlibrary library)) {
 
 #define UNLOAD(HOOK_KIND, CALL, symbol, container_type) \
   HOOK_KIND(symbol, (container_type container)) {       \
-    images::unloaded(container);                        \
-    devtrace::kernels::forget_all();                    \
+    const Call call;                                    \
+    if (call.entering()) {                              \
+      images::unloaded(container);                      \
+      devtrace::kernels::forget_all();                  \
+    }                                                   \
     return CALL(symbol, (container));                   \
   }
 UNLOAD(RUNTIME_HOOK, CALL_RUNTIME, cudaLibraryUnload, cudaLibrary_t)

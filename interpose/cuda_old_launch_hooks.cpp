@@ -11,8 +11,8 @@
 #include "tracker/address_map.h"
 #include "tracker/arena.h"
 
+using devtrace::interpose::Call;
 using devtrace::interpose::Handle;
-using devtrace::interpose::Nested;
 using devtrace::interpose::Shape;
 namespace events = devtrace::events;
 
@@ -56,8 +56,8 @@ void set(CUfunction function, int offset, const void* value, size_t bytes) {
   pending->bytes = std::max(pending->bytes, static_cast<size_t>(offset) + bytes);
 }
 
-void tell(const Nested& nested, CUfunction function, int width, int height, CUstream stream) {
-  const Pending* const pending = nested.inner() ? nullptr : pending_of(function);
+void tell(const Call& call, CUfunction function, int width, int height, CUstream stream) {
+  const Pending* const pending = call.before() ? pending_of(function) : nullptr;
   if (!pending) return;
   const Shape shape{{static_cast<unsigned>(width), static_cast<unsigned>(height), 1},
                     {pending->block[0], pending->block[1], pending->block[2]}};
@@ -88,17 +88,17 @@ DRIVER_HOOK(cuParamSetf, (CUfunction function, int offset, float value)) {
 }
 
 DRIVER_HOOK(cuLaunch, (CUfunction function)) {
-  const Nested nested;
-  tell(nested, function, 1, 1, nullptr);
+  const Call call;
+  tell(call, function, 1, 1, nullptr);
   return CALL_DRIVER(cuLaunch, (function));
 }
 DRIVER_HOOK(cuLaunchGrid, (CUfunction function, int width, int height)) {
-  const Nested nested;
-  tell(nested, function, width, height, nullptr);
+  const Call call;
+  tell(call, function, width, height, nullptr);
   return CALL_DRIVER(cuLaunchGrid, (function, width, height));
 }
 DRIVER_HOOK(cuLaunchGridAsync, (CUfunction function, int width, int height, CUstream stream)) {
-  const Nested nested;
-  tell(nested, function, width, height, stream);
+  const Call call;
+  tell(call, function, width, height, stream);
   return CALL_DRIVER(cuLaunchGridAsync, (function, width, height, stream));
 }

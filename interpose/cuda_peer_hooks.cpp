@@ -15,10 +15,10 @@
 #include "tracker/events.h"
 
 using devtrace::Device;
+using devtrace::interpose::Call;
 using devtrace::interpose::device_of_context;
 using devtrace::interpose::exact_current_device;
 using devtrace::interpose::exact_owner;
-using devtrace::interpose::Nested;
 using devtrace::interpose::Question;
 namespace events = devtrace::events;
 
@@ -88,65 +88,61 @@ void tell_accesses(int owner, const CUmemAccessDesc* accesses, size_t count, con
 }  // namespace
 
 RUNTIME_HOOK(cudaDeviceEnablePeerAccess, (int peer, unsigned flags)) {
-  const Nested nested;
+  const Call call;
   const cudaError_t result = CALL_RUNTIME(cudaDeviceEnablePeerAccess, (peer, flags));
-  if (done(result)) tell(exact_current_device(), peer, true, __builtin_return_address(0));
+  if (call.telling() && done(result)) tell(exact_current_device(), peer, true, call.caller());
   return result;
 }
 
 RUNTIME_HOOK(cudaDeviceDisablePeerAccess, (int peer)) {
-  const Nested nested;
+  const Call call;
   const cudaError_t result = CALL_RUNTIME(cudaDeviceDisablePeerAccess, (peer));
-  if (done(result)) tell(exact_current_device(), peer, false, __builtin_return_address(0));
+  if (call.telling() && done(result)) tell(exact_current_device(), peer, false, call.caller());
   return result;
 }
 
 DRIVER_HOOK(cuCtxEnablePeerAccess, (CUcontext peer, unsigned flags)) {
-  const Nested nested;
+  const Call call;
   const CUresult result = CALL_DRIVER(cuCtxEnablePeerAccess, (peer, flags));
-  if (done(result) && !nested.inner())
-    tell(exact_current_device(), device_of_context(peer), true, __builtin_return_address(0));
+  if (done(result) && call.outer()) tell(exact_current_device(), device_of_context(peer), true, call.caller());
   return result;
 }
 
 DRIVER_HOOK(cuCtxDisablePeerAccess, (CUcontext peer)) {
-  const Nested nested;
+  const Call call;
   const CUresult result = CALL_DRIVER(cuCtxDisablePeerAccess, (peer));
-  if (done(result) && !nested.inner())
-    tell(exact_current_device(), device_of_context(peer), false, __builtin_return_address(0));
+  if (done(result) && call.outer()) tell(exact_current_device(), device_of_context(peer), false, call.caller());
   return result;
 }
 
 RUNTIME_HOOK(cudaMemPoolSetAccess, (cudaMemPool_t pool, const cudaMemAccessDesc* accesses, size_t count)) {
-  const Nested nested;
+  const Call call;
   const cudaError_t result = CALL_RUNTIME(cudaMemPoolSetAccess, (pool, accesses, count));
-  if (done(result))
-    tell_accesses(device_of_pool(pool), reinterpret_cast<const CUmemAccessDesc*>(accesses), count,
-                  __builtin_return_address(0));
+  if (call.telling() && done(result))
+    tell_accesses(device_of_pool(pool), reinterpret_cast<const CUmemAccessDesc*>(accesses), count, call.caller());
   return result;
 }
 
 DRIVER_HOOK(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc* accesses, size_t count)) {
-  const Nested nested;
+  const Call call;
   const CUresult result = CALL_DRIVER(cuMemPoolSetAccess, (pool, accesses, count));
-  if (done(result) && !nested.inner())
-    tell_accesses(device_of_pool(pool), accesses, count, __builtin_return_address(0));
+  if (done(result) && call.outer()) tell_accesses(device_of_pool(pool), accesses, count, call.caller());
   return result;
 }
 
 DRIVER_HOOK(cuMemSetAccess, (CUdeviceptr address, size_t bytes, const CUmemAccessDesc* accesses, size_t count)) {
-  const Nested nested;
+  const Call call;
   const CUresult result = CALL_DRIVER(cuMemSetAccess, (address, bytes, accesses, count));
-  if (done(result) && !nested.inner())
+  if (done(result) && call.outer())
     if (const Device owner = exact_owner(address); owner.is_cuda())
-      tell_accesses(owner.index, accesses, count, __builtin_return_address(0));
+      tell_accesses(owner.index, accesses, count, call.caller());
   return result;
 }
 
 // A pool keeps its device for as long as it lives. Its end, and a trim, give back only memory that nobody holds:
 // nothing is to be forgotten then, and trims are not hooked.
 DRIVER_HOOK(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps* properties)) {
-  const Nested nested;
+  const Call call;
   const CUresult result = CALL_DRIVER(cuMemPoolCreate, (pool, properties));
   if (result == CUDA_SUCCESS && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
     pools.put({reinterpret_cast<uintptr_t>(*pool), properties->location.id});
@@ -154,15 +150,15 @@ DRIVER_HOOK(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps* propert
 }
 
 DRIVER_HOOK(cuMemPoolDestroy, (CUmemoryPool pool)) {
-  const Nested nested;
+  const Call call;
   Pool known;
-  pools.take(reinterpret_cast<uintptr_t>(pool), known);
+  if (call.entering()) pools.take(reinterpret_cast<uintptr_t>(pool), known);
   return CALL_DRIVER(cuMemPoolDestroy, (pool));
 }
 
 // The runtime's own pools come out of the driver's function, but by a pointer that need not be ours.
 RUNTIME_HOOK(cudaMemPoolCreate, (cudaMemPool_t * pool, const cudaMemPoolProps* properties)) {
-  const Nested nested;
+  const Call call;
   const cudaError_t result = CALL_RUNTIME(cudaMemPoolCreate, (pool, properties));
   if (result == cudaSuccess && properties->location.type == cudaMemLocationTypeDevice)
     pools.put({reinterpret_cast<uintptr_t>(*pool), properties->location.id});
@@ -170,8 +166,8 @@ RUNTIME_HOOK(cudaMemPoolCreate, (cudaMemPool_t * pool, const cudaMemPoolProps* p
 }
 
 RUNTIME_HOOK(cudaMemPoolDestroy, (cudaMemPool_t pool)) {
-  const Nested nested;
+  const Call call;
   Pool known;
-  pools.take(reinterpret_cast<uintptr_t>(pool), known);
+  if (call.entering()) pools.take(reinterpret_cast<uintptr_t>(pool), known);
   return CALL_RUNTIME(cudaMemPoolDestroy, (pool));
 }

@@ -1,7 +1,9 @@
 #include "interpose/elf_symbol.h"
 
 #include <elf.h>
+#include <pthread.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 
@@ -66,37 +68,65 @@ uint32_t find(const Tables& tables, const char* name) {
   return 0;
 }
 
-struct Search {
-  const char* library;
-  const char* symbol;
-  void* found;
+std::atomic<bool> forked{false};
+[[gnu::constructor]] void watch_forks() {
+  ::pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
+}
+
+std::string_view file_of(const char* path) {
+  if (!path) return {};
+  const char* const slash = std::strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+struct Show {
+  bool (*look)(const Object&, void*);
+  void* data;
 };
 
-int look_in(dl_phdr_info* info, size_t, void* data) {
-  Search& search = *static_cast<Search*>(data);
-  const char* const name = file_name(*info);
-  if (!name || std::strcmp(name, search.library) != 0) return 0;
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-    const Tables tables(reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr),
-                        info->dlpi_addr);
-    const uint32_t index = tables.complete() ? find(tables, search.symbol) : 0;
-    if (index != 0) search.found = reinterpret_cast<void*>(info->dlpi_addr + tables.symbols[index].st_value);
-  }
-  return search.found != nullptr;
+int show(dl_phdr_info* info, size_t, void* data) {
+  const Show& show = *static_cast<Show*>(data);
+  const ElfW(Dyn)* dynamic = nullptr;
+  for (int i = 0; i < info->dlpi_phnum; ++i)
+    if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+      dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+  return show.look({file_of(info->dlpi_name), info->dlpi_addr, dynamic}, show.data);
 }
 
 }  // namespace
 
-const char* file_name(const dl_phdr_info& object) {
-  const char* const slash = object.dlpi_name ? std::strrchr(object.dlpi_name, '/') : nullptr;
-  return slash ? slash + 1 : object.dlpi_name;
+bool Object::is_this_library() const {
+  return dynamic == _DYNAMIC;  // every object has its own of that name
 }
 
-void* elf_symbol(const char* library, const char* symbol) {
-  Search search{library, symbol, nullptr};
-  ::dl_iterate_phdr(look_in, &search);
-  return search.found;
+void for_each_object(bool (*look)(const Object&, void* data), void* data) {
+  if (!forked.load(std::memory_order_relaxed)) {
+    Show to{look, data};
+    ::dl_iterate_phdr(show, &to);
+    return;
+  }
+  for (const link_map* one = _r_debug.r_map; one; one = one->l_next)
+    if (look({file_of(one->l_name), one->l_addr, one->l_ld}, data)) return;
+}
+
+void* elf_symbol(const Object& object, const char* symbol) {
+  if (!object.dynamic) return nullptr;
+  const Tables tables(object.dynamic, object.base);
+  const uint32_t index = tables.complete() ? find(tables, symbol) : 0;
+  if (index == 0) return nullptr;
+  void* const address = reinterpret_cast<void*>(object.base + tables.symbols[index].st_value);
+  // A function that is chosen for the processor: what stands in the table chooses it.
+  const bool chosen = ELF64_ST_TYPE(tables.symbols[index].st_info) == STT_GNU_IFUNC;
+  return chosen ? reinterpret_cast<void* (*)()>(address)() : address;
+}
+
+void* elf_symbol(std::string_view file, const char* symbol) {
+  void* found = nullptr;
+  for_each_object([&](const Object& object) {
+    if (object.file == file) found = elf_symbol(object, symbol);
+    return found != nullptr;
+  });
+  return found;
 }
 
 }  // namespace devtrace::interpose

@@ -1,19 +1,94 @@
 // CUDA's own way to load a tool: CUDA_INJECTION64_PATH names a library, which the driver opens when it starts and whose
-// InitializeInjection it calls.
+// InitializeInjection it calls. That is also the moment to subscribe to CUPTI: nothing has been allocated yet.
+
+#include "interpose/injection.h"
 
 #include <dlfcn.h>
+#include <limits.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "cupti_tracer/tracer.h"
 #include "interpose/devtrace.h"
-#include "interpose/original.h"
+#include "interpose/intercepted_hook.h"
+#include "tracker/current_thread.h"
+#include "tracker/options.h"
 #include "tracker/say.h"
 
-// A library that is opened late stands behind the real functions in every look-up, so none of its hooks is ever called.
+namespace {
+
+using devtrace::Backend;
+using devtrace::options;
+using devtrace::say;
+
+constexpr const char* kVariable = "CUDA_INJECTION64_PATH";
+
+// A library that is opened late stands behind the real functions in every look-up: none of its hooks is ever called. It
+// then also stands behind the C library, of which this is a function that nobody replaces.
+bool preloaded() {
+  return !devtrace::interpose::defined_before_us("gnu_get_libc_version");
+}
+
+void start() {
+  const bool hooked = preloaded();
+  const Backend wished = options().backend;
+  if (hooked && wished != Backend::cupti) return;
+  if (!hooked && wished == Backend::interpose)
+    return say(
+        "backend=interpose, but the library was loaded through CUDA_INJECTION64_PATH, which is too late for that: "
+        "nothing will be seen; start the program with 'devtrace run' or LD_PRELOAD=libdevtrace.so");
+  std::string why;
+  if (devtrace::cupti_tracer::start(hooked, why)) {
+    devtrace::interpose::muted.store(true);
+    if (!hooked)
+      say("loaded through CUDA_INJECTION64_PATH: launches and copies are seen; PyTorch's own refusals and where "
+          "tensors "
+          "were made are only with 'devtrace run' or LD_PRELOAD=libdevtrace.so");
+  } else if (hooked) {
+    say(why + ": going on with interposition; what is lost are the times of copies between devices");
+  } else {
+    say(why + ": nothing will be seen; start the program with 'devtrace run' or LD_PRELOAD=libdevtrace.so");
+  }
+}
+
+}  // namespace
+
+namespace devtrace::interpose {
+
+void ask_cuda_for_injection() {
+  const char* const text = std::getenv("DEVTRACE_OPTIONS");
+  if (!text || !std::strstr(text, "backend=") || options().backend != Backend::cupti || !preloaded()) return;
+  Dl_info ours{};
+  if (!::dladdr(reinterpret_cast<void*>(&devtrace_version), &ours) || !ours.dli_fname) return;
+  char path[PATH_MAX];  // the program may change its directory before it uses CUDA
+  if (::realpath(ours.dli_fname, path)) ::setenv(kVariable, path, 0);
+}
+
+const char* backend() {
+  return muted.load() ? "cupti" : "interpose";
+}
+
+void leave_cupti() {
+  cupti_tracer::stop();
+  muted.store(false);
+}
+
+void forget_cupti_in_child() {
+  cupti_tracer::after_fork_in_child();
+  muted.store(false);
+}
+
+}  // namespace devtrace::interpose
+
 // Returns 1, success: the driver must go on, whatever has become of the tool.
 extern "C" DEVTRACE_EXPORT int InitializeInjection() {
-  const bool preloaded = ::dlsym(RTLD_DEFAULT, "devtrace_version") == reinterpret_cast<void*>(&devtrace_version);
-  if (!preloaded)
-    devtrace::say(
-        "loaded through CUDA_INJECTION64_PATH, which comes too late to see anything: start the program with "
-        "'devtrace run' or LD_PRELOAD=libdevtrace.so");
+  try {
+    const devtrace::current_thread::Inside inside;
+    start();
+  } catch (...) {  // out of memory
+  }
   return 1;
 }

@@ -11,6 +11,7 @@
 
 #include "interpose/code_images.h"
 #include "interpose/cuda_facts.h"
+#include "interpose/injection.h"
 #include "interpose/original.h"
 #include "tracker/current_thread.h"
 #include "tracker/findings.h"
@@ -49,6 +50,7 @@ void after_fork(bool child) {
     own_pid.store(::getpid());
     process_start::note();
     current_thread::forget_after_fork();
+    interpose::forget_cupti_in_child();
   }
   stacks::after_fork();
   provenance::after_fork();
@@ -64,6 +66,7 @@ void finish(int status) noexcept {
   if (own_pid.load() != ::getpid()) return;
   const current_thread::Inside inside;
   try {
+    interpose::leave_cupti();
     findings::finish(status);
   } catch (...) {
   }
@@ -99,6 +102,7 @@ void at_exit(int status, void*) {
   ::pthread_atfork(
       before_fork, [] { after_fork(false); }, [] { after_fork(true); });
   ::on_exit(at_exit, nullptr);
+  interpose::ask_cuda_for_injection();
   const char* text = ::getenv("DEVTRACE_OPTIONS");
   if (text && std::strstr(text, "help=1")) options();
 }

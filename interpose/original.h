@@ -15,15 +15,26 @@ enum class Symbol : int {
 // Address of the next definition after ours; nullptr when the process has none. Cached after the first success.
 void* original_address(Symbol symbol);
 
-// The same for any symbol, in any loaded object whose file name begins with `library`. Not cached.
+// The function of the symbol's own library, whatever stands before that; null: none. Not cached.
+void* library_address(Symbol symbol);
+
+// The same for any symbol that a loaded object called `library` (libcudart.so: with any version behind it) exports
+// itself. Not cached.
 void* find_in_library(const char* library, const char* symbol);
+
+// What this library exports under that name; null: nothing.
+void* own_address(const char* symbol);
+
+// Whether an object that the loader searches before this library exports the symbol: the program, what was preloaded
+// first.
+bool defined_before_us(const char* symbol);
+
+// Whether the address lies in an object that was there when the program started, not in one that was opened since.
+bool there_at_start(const void* address);
 
 // Whether a function is CUDA 12's runtime's: some of its functions have other parameters than CUDA 13's of the same
 // name.
 bool of_cuda_12(const void* function);
-
-// dlsym without our hook of it. RTLD_NEXT and RTLD_DEFAULT are seen from this library.
-void* real_dlsym(void* handle, const char* symbol);
 
 }  // namespace devtrace::interpose
 

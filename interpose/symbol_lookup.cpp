@@ -7,12 +7,15 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
 
 #include "interpose/cuda_hook.h"
 #include "interpose/elf_symbol.h"
+#include "interpose/question.h"
 
 using devtrace::interpose::original_address;
 using devtrace::interpose::Symbol;
@@ -21,28 +24,47 @@ namespace {
 
 struct Row {
   std::string_view symbol;
+  const char* absent;  // what dlerror says of it as of the symbol itself, and nothing is called
   Symbol index;
 };
-constexpr Row kRows[] = {
-#define HOOK(library, symbol) {#symbol, Symbol::symbol},
+
+// By name: everything that is looked up in the process comes by here.
+constexpr auto kRows = [] {
+  std::array<Row, static_cast<size_t>(Symbol::count)> rows{
+#define HOOK(library, symbol) Row{#symbol, #symbol " ", Symbol::symbol},
 #include "interpose/hooks.inc"
 #undef HOOK
-};
+  };
+  std::ranges::sort(rows, {}, &Row::symbol);
+  return rows;
+}();
 
-// CUDA's names are few among the many that dlsym is asked for.
-const Row* row_of(std::string_view symbol) {
-  if (!symbol.starts_with("cu") && !symbol.starts_with("__cu")) return nullptr;
-  const auto row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.symbol == symbol; });
-  return row == std::end(kRows) ? nullptr : row;
+// Most names are none of the table's from their first two characters on.
+constexpr size_t kBegins = 1024;
+constexpr size_t begin_of(const char* symbol) {
+  return (static_cast<unsigned char>(symbol[0]) * 8u + static_cast<unsigned char>(symbol[0] ? symbol[1] : 0)) % kBegins;
+}
+constexpr auto kBegin = [] {
+  std::array<bool, kBegins> begins{};
+  for (const Row& row : kRows) begins[begin_of(row.symbol.data())] = true;
+  return begins;
+}();
+
+const Row* row_of(const char* name) {
+  if (!kBegin[begin_of(name)]) return nullptr;
+  const std::string_view symbol(name);
+  const auto row = std::ranges::lower_bound(kRows, symbol, {}, &Row::symbol);
+  return row != kRows.end() && row->symbol == symbol ? &*row : nullptr;
 }
 
+// No lock and nothing initialised at first use: a look-up may come out of another one's malloc, and out of a child that
+// was forked while another thread looked up.
+constinit std::atomic<void*> hooks[kRows.size()]{};
 void* hook_of(const Row& row) {
-  static void* const self = [] {
-    Dl_info info{};
-    ::dladdr(reinterpret_cast<void*>(&hook_of), &info);
-    return info.dli_fname ? ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
-  }();
-  return self ? devtrace::interpose::real_dlsym(self, row.symbol.data()) : nullptr;
+  std::atomic<void*>& known = hooks[&row - kRows.data()];
+  void* hook = known.load(std::memory_order_relaxed);
+  if (!hook) known.store(hook = devtrace::interpose::own_address(row.symbol.data()), std::memory_order_relaxed);
+  return hook;
 }
 
 // Functions of which several ABIs are hooked, and the CUDA version that brought each. Whoever asks for one by its plain
@@ -67,9 +89,10 @@ bool cut(std::string_view& text, std::string_view suffix) {
   return true;
 }
 
-// The hook of the driver's function `name` (without a version), when `found` is what the driver answered to a caller
+// The row of the driver's function `name` (without a version), when `found` is what the driver answered to a caller
 // that was made for CUDA `version` (12080).
-void* hook_of_entry_point(std::string_view name, void* found, unsigned version, bool per_thread) {
+const Row* row_of_entry_point(std::string_view name, void* found, unsigned version, bool per_thread) {
+  if (!name.starts_with("cu") || name.starts_with("cuda")) return nullptr;
   const Row* best = nullptr;
   unsigned best_since = 0;
   bool best_fits = false;
@@ -80,7 +103,7 @@ void* hook_of_entry_point(std::string_view name, void* found, unsigned version, 
     std::string_view base = abi;
     if (base != name && !cut(base, "_v2") && !cut(base, "_v3") && !cut(base, "_v4")) continue;
     if (base != name) continue;
-    if (original_address(row.index) == found) return hook_of(row);
+    if (original_address(row.index) == found || devtrace::interpose::library_address(row.index) == found) return &row;
     // A driver may answer with another address than it exports, for the same function.
     const bool fits = row_per_thread == per_thread;
     const unsigned row_since = since(abi);
@@ -90,30 +113,39 @@ void* hook_of_entry_point(std::string_view name, void* found, unsigned version, 
     best_since = row_since;
     best_fits = fits;
   }
+  // Before CUDA 3.2 functions of the same names took addresses of 32 bits.
+  if (version < 4000) return nullptr;
   // It may also answer with a newer ABI that no row knows: what it exports under another name is that name's.
   Dl_info info{};
   if (best && ::dladdr(found, &info) && info.dli_saddr == found && info.dli_sname && best->symbol != info.dli_sname)
     return nullptr;
-  return best ? hook_of(*best) : nullptr;
+  return best;
 }
 
-void replace(const char* symbol, void** function, unsigned version, unsigned long long flags) {
+// Whether the caller lies in the library that holds the original: a tool that stands between this library and CUDA, and
+// looks for the function that its own wrapper shall call. The hook would call the wrapper.
+bool is_the_originals(const void* caller, const Row& row) {
+  Dl_info asking{}, asked{};
+  void* const original = original_address(row.index);
+  return original && ::dladdr(caller, &asking) && ::dladdr(original, &asked) && asking.dli_fbase == asked.dli_fbase;
+}
+
+void replace(const char* symbol, void** function, unsigned version, unsigned long long flags, const void* caller) {
   constexpr unsigned long long kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   if (!symbol || !function || !*function) return;
   const int saved = errno;
-  if (void* hook = hook_of_entry_point(symbol, *function, version, (flags & kPerThread) != 0)) *function = hook;
+  const Row* const row = row_of_entry_point(symbol, *function, version, (flags & kPerThread) != 0);
+  if (row && !is_the_originals(caller, *row))
+    if (void* const hook = hook_of(*row)) *function = hook;
   errno = saved;
 }
 
-// Whoever names no version gets what the runtime was made for.
+// Whoever names no version gets what the runtime was made for; 0 while nobody knows.
 unsigned runtime_version() {
-  static const unsigned known = [] {
-    int version = 0;
-    const auto ask =
-        reinterpret_cast<int (*)(int*)>(devtrace::interpose::find_in_library("libcudart.so", "cudaRuntimeGetVersion"));
-    return ask && ask(&version) == 0 ? static_cast<unsigned>(version) : 0u;
-  }();
-  return known;
+  static constinit devtrace::interpose::Question<int (*)(int*)> question("libcudart.so", "cudaRuntimeGetVersion");
+  const auto ask = question.get();
+  int version = 0;
+  return ask && ask(&version) == 0 ? static_cast<unsigned>(version) : 0;
 }
 
 }  // namespace
@@ -127,40 +159,73 @@ __attribute__((visibility("hidden"))) Dlvsym devtrace_real_dlvsym = nullptr;
 
 static void find_real_functions() {
   if (devtrace_real_dlsym && devtrace_real_dlvsym) return;
-  const int saved = errno;
   for (const char* library : {"libc.so.6", "libdl.so.2"}) {  // before glibc 2.34 they are the latter's
     using devtrace::interpose::elf_symbol;
     if (!devtrace_real_dlsym) devtrace_real_dlsym = reinterpret_cast<Dlsym>(elf_symbol(library, "dlsym"));
     if (!devtrace_real_dlvsym) devtrace_real_dlvsym = reinterpret_cast<Dlvsym>(elf_symbol(library, "dlvsym"));
   }
-  errno = saved;
 }
 
-void* devtrace::interpose::real_dlsym(void* handle, const char* name) {
-  find_real_functions();
-  return devtrace_real_dlsym(handle, name);
+namespace {
+
+// One look-up that somebody asked for, as far as it can be repeated from here.
+struct Asked {
+  void* handle;
+  const Row& row;
+  const char* version;  // null: any
+  const void* caller;
+
+  void* in(void* scope) const {
+    return version ? devtrace_real_dlvsym(scope, row.symbol.data(), version)
+                   : devtrace_real_dlsym(scope, row.symbol.data());
+  }
+};
+
+// Whether the caller would find the function if this library did not stand before it.
+bool there_without_us(const Asked& asked) {
+  if (asked.in(RTLD_NEXT)) return true;
+  // RTLD_DEFAULT goes on with what the caller itself was opened with, RTLD_LOCAL or not.
+  return asked.handle == RTLD_DEFAULT && !devtrace::interpose::there_at_start(asked.caller) &&
+         original_address(asked.row.index);
 }
+
+// The hook, if that is the answer. `absent`: nothing is, as it would be without this library's exports.
+void* answer_to(const Asked& asked, bool& absent) {
+  const char* const name = asked.row.symbol.data();
+  if (asked.handle == RTLD_NEXT) {
+    // Whoever comes before this library finds it next; the others do not.
+    absent = !asked.in(RTLD_NEXT) && !devtrace::interpose::defined_before_us(name);
+    return nullptr;
+  }
+  // As seen from here: RTLD_DEFAULT is the only handle that another caller may see differently, and there we come
+  // first.
+  void* const found = asked.in(asked.handle);
+  if (!found) return nullptr;
+  void* const hook = hook_of(asked.row);
+  if (found != hook) {
+    if (found == original_address(asked.row.index)) return hook;
+    // Another library's function of the same name is its own affair; CUDA's behind another tool's wrapper is not.
+    const bool cudas = found == devtrace::interpose::library_address(asked.row.index);
+    return cudas && !is_the_originals(asked.caller, asked.row) ? hook : nullptr;
+  }
+  absent = !there_without_us(asked);
+  return nullptr;  // our own export: the real function answers, and leaves dlerror as it would
+}
+
+}  // namespace
 
 extern "C" {
 
 // The hook, if that is the answer; null: the real dlsym answers, or with a version dlvsym, to `*name`.
 __attribute__((visibility("hidden"), used)) void* devtrace_dlsym_answer(void* handle, const char** name,
-                                                                        const char* version) {
+                                                                        const char* version, const void* caller) {
   find_real_functions();
-  if (handle == RTLD_NEXT || !*name) return nullptr;
-  const Row* const row = row_of(*name);
+  const Row* const row = *name ? row_of(*name) : nullptr;
   if (!row) return nullptr;
   const int saved = errno;
-  void* answer = nullptr;
-  void* const hook = hook_of(*row);
-  void* const original = original_address(row->index);
-  // As seen from here: RTLD_DEFAULT is the only handle that another caller may see differently, and there we come
-  // first.
-  void* const found = version ? devtrace_real_dlvsym(handle, *name, version) : devtrace_real_dlsym(handle, *name);
-  if (found == hook && !original)
-    *name = "(no CUDA in this process)";  // who asks whether there is CUDA must not take our export for a yes
-  else if (found && (found == hook || found == original))
-    answer = hook;  // another library's function of the same name is its own affair
+  bool absent = false;
+  void* const answer = answer_to({handle, *row, version, caller}, absent);
+  if (absent) *name = row->absent;
   errno = saved;
   return answer;
 }
@@ -183,7 +248,8 @@ DEVTRACE_EXPORT void* dlvsym(void* handle, const char* name, const char* version
       "  .cfi_adjust_cfa_offset 8\n"             \
       "  push %rsi\n"                            \
       "  .cfi_adjust_cfa_offset 8\n"             \
-      "  mov %rsp, %rsi\n" set_version           \
+      "  mov %rsp, %rsi\n"                       \
+      "  mov 24(%rsp), %rcx\n" set_version       \
       "  call devtrace_dlsym_answer\n"           \
       "  pop %rsi\n"                             \
       "  .cfi_adjust_cfa_offset -8\n"            \
@@ -211,23 +277,31 @@ LOOK_UP("dlvsym", "devtrace_real_dlvsym", "");
 DRIVER_HOOK(cuGetProcAddress_v2, (const char* symbol, void** function, int version, cuuint64_t flags,
                                   CUdriverProcAddressQueryResult* status)) {
   const CUresult result = CALL_DRIVER(cuGetProcAddress_v2, (symbol, function, version, flags, status));
-  if (result == CUDA_SUCCESS) replace(symbol, function, static_cast<unsigned>(version), flags);
+  if (result == CUDA_SUCCESS)
+    replace(symbol, function, static_cast<unsigned>(version), flags, __builtin_return_address(0));
   return result;
 }
 
 DRIVER_HOOK(cuGetProcAddress, (const char* symbol, void** function, int version, cuuint64_t flags)) {
   const CUresult result = CALL_DRIVER(cuGetProcAddress, (symbol, function, version, flags));
-  if (result == CUDA_SUCCESS) replace(symbol, function, static_cast<unsigned>(version), flags);
+  if (result == CUDA_SUCCESS)
+    replace(symbol, function, static_cast<unsigned>(version), flags, __builtin_return_address(0));
   return result;
 }
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // programs that call it are none the newer for it
-#define ENTRY_POINT(symbol_name)                                                             \
-  RUNTIME_HOOK(symbol_name, (const char* symbol, void** function, unsigned long long flags,  \
-                             cudaDriverEntryPointQueryResult* status)) {                     \
-    const cudaError_t result = CALL_RUNTIME(symbol_name, (symbol, function, flags, status)); \
-    if (result == cudaSuccess) replace(symbol, function, runtime_version(), flags);          \
-    return result;                                                                           \
+// The functions of a program that was compiled for a default stream of each thread.
+constexpr unsigned long long lookup_flags(std::string_view symbol_name, unsigned long long flags) {
+  const bool per_thread = flags == cudaEnableDefault && symbol_name.ends_with("_ptsz");
+  return per_thread ? +CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : flags;
+}
+#define ENTRY_POINT(symbol_name)                                                                                    \
+  RUNTIME_HOOK(symbol_name, (const char* symbol, void** function, unsigned long long flags,                         \
+                             cudaDriverEntryPointQueryResult* status)) {                                            \
+    const cudaError_t result = CALL_RUNTIME(symbol_name, (symbol, function, flags, status));                        \
+    if (result == cudaSuccess)                                                                                      \
+      replace(symbol, function, runtime_version(), lookup_flags(#symbol_name, flags), __builtin_return_address(0)); \
+    return result;                                                                                                  \
   }
 ENTRY_POINT(cudaGetDriverEntryPoint)
 ENTRY_POINT(cudaGetDriverEntryPoint_ptsz)
@@ -236,7 +310,8 @@ ENTRY_POINT(cudaGetDriverEntryPoint_ptsz)
   RUNTIME_HOOK(symbol_name, (const char* symbol, void** function, unsigned version, unsigned long long flags, \
                              cudaDriverEntryPointQueryResult* status)) {                                      \
     const cudaError_t result = CALL_RUNTIME(symbol_name, (symbol, function, version, flags, status));         \
-    if (result == cudaSuccess) replace(symbol, function, version, flags);                                     \
+    if (result == cudaSuccess)                                                                                \
+      replace(symbol, function, version, lookup_flags(#symbol_name, flags), __builtin_return_address(0));     \
     return result;                                                                                            \
   }
 ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion)

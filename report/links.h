@@ -10,8 +10,9 @@
 namespace devtrace::report {
 
 struct Link {
-  double seconds = 0;  // at the link's full rate: it takes no less
-  std::string name;    // "PCIe 5.0 x16", "NVLink", "PCIe 4.0 x16 twice, through the host (assumed)"
+  double seconds = 0;     // at the link's full rate: it takes no less; or as measured
+  std::string name;       // "PCIe 5.0 x16", "NVLink", "PCIe 4.0 x16 twice, through the host (assumed)"
+  bool measured = false;  // by the device itself
 };
 
 // `process`: the log's process record, whose `devices` tell the names. `from` and `to`: "cpu", "cuda:1". `staged`: of

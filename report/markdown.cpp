@@ -6,6 +6,7 @@
 
 #include "report/characters.h"
 #include "report/suppressions.h"
+#include "report/time_line.h"
 #include "report/wording.h"
 
 namespace devtrace::report {
@@ -50,10 +51,23 @@ void stack(std::string& out, std::string_view title, const Json& frames, std::st
   for (const Json& frame : frames) {
     text += fmt::format("{} {}\n", flag(frame, "project") ? ">" : " ", place(frame, cwd));
     if (const auto source = string(frame, "source"); !source.empty() && flag(frame, "project")) {
-      text += fmt::format("      {}\n", source.substr(0, source.find('\n')));
+      text += fmt::format("      {}\n", dedented(source.substr(0, source.find('\n'))));
     }
   }
   out += fmt::format("<details><summary>{}</summary>\n\n{}\n</details>\n\n", title, block("text", text));
+}
+
+void moments(std::string& out, const Json& process, const Json& finding, std::string_view cwd) {
+  const auto all = time_line(finding, cwd);
+  if (all.size() < 2) return;
+  const bool one =
+      std::all_of(all.begin(), all.end(), [&](const Moment& each) { return each.thread == all[0].thread; });
+  const double start = std::min(number(process, "started").value_or(all[0].time), all[0].time);
+  std::string text;
+  for (const Moment& each : all)
+    text += fmt::format("{:>+10.3f} s  {}{}{}\n", each.time - start, one ? "" : fmt::format("thread {}  ", each.thread),
+                        each.what, each.place.empty() ? "" : fmt::format("  {}", each.place));
+  out += fmt::format("<details><summary>Time line</summary>\n\n{}\n</details>\n\n", block("text", text));
 }
 
 std::string versions(const Json& process) {
@@ -91,7 +105,7 @@ std::string markdown(const Json& process, const Json& finding) {
   if (is_note(finding)) out += "*A note, not a fault.*\n\n";
   if (!frame.empty()) {
     out += fmt::format("At {}:\n\n", code(place(frame, cwd)));
-    if (const auto source = string(frame, "source"); !source.empty()) out += block("python", source) + '\n';
+    if (const auto source = string(frame, "source"); !source.empty()) out += block("python", dedented(source)) + '\n';
   } else if (const Json& native = native_user_frame(array(finding, "native")); !native.empty()) {
     out += fmt::format("At {}.\n\n", code(native_place(native)));
   }
@@ -136,6 +150,7 @@ std::string markdown(const Json& process, const Json& finding) {
   if (!is_note(finding))
     out += fmt::format("<details><summary>Suppress</summary>\n\n{}\n</details>\n\n",
                        block("text", suppression_entry(process, finding)));
+  moments(out, process, finding, cwd);
   out += fmt::format("<sub>devtrace fingerprint {}{}{}</sub>\n", code(string(finding, "fingerprint")),
                      versions(process).empty() ? "" : "; ", versions(process));
   return out;
@@ -150,7 +165,7 @@ std::string traffic_markdown(const Json& process, const Traffic& traffic) {
   out += "| from | to | bytes | copies | at least | link |\n|---|---|---:|---:|---:|---|\n";
   for (const auto& row : traffic.pairs(process))
     out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", cell(code(row.from)), cell(code(row.to)), size(row.bytes),
-                       row.copies, duration(row.link.seconds), row.link.name);
+                       row.copies, duration(row.link.seconds), link_words(row.link, row.bytes));
   out += "\n| call site | from | to | bytes | copies | at least |\n|---|---|---|---:|---:|---:|\n";
   for (size_t index = 0; index < std::min(sites.size(), kShownCallSites); ++index) {
     const auto& row = sites[index];

@@ -1,13 +1,13 @@
 # report: REPORT_OBJS goes into libdevtrace.so and into the command; the command adds what only runs offline.
 REPORT_OBJS := $(patsubst %,$(BUILD)/obj/report/%.o, \
-  fields characters wording suppressions fingerprint text links traffic markdown html/html html/assets \
+  fields characters wording suppressions fingerprint redact text time_line process_facts links traffic markdown html/html html/assets \
   verdict/verdict verdict/evidence verdict/cause verdict/source_line $(patsubst report/%.cpp,%,$(wildcard report/verdict/rules/*.cpp)))
 
 REPORT_COMMAND_OBJS := $(patsubst report/%.cpp,$(BUILD)/obj/report/%.o, report/log_reader.cpp $(wildcard report/check/*.cpp) $(wildcard report/command/*.cpp))
 
 $(REPORT_OBJS) $(REPORT_COMMAND_OBJS): EXTRA_CXXFLAGS += -DFMT_HEADER_ONLY
 
-$(BUILD)/obj/report/html/assets.o: report/html/assets.S $(wildcard report/html/report.*)
+$(BUILD)/obj/report/html/assets.o: report/html/assets.S report/html/report.html $(wildcard report/html/style/* report/html/script/*)
 	@mkdir -p $(@D)
 	$(CXX) -fPIC -c $< -o $@
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "report/characters.h"
 #include "report/wording.h"
@@ -17,13 +18,8 @@ uint64_t count_of(const Json& record, const char* key) {
 }
 
 Traffic::Row row_of(const Json& process, const Json& record) {
-  Traffic::Row row{std::string(string(record, "from")),
-                   std::string(string(record, "to")),
-                   count_of(record, "bytes"),
-                   count_of(record, "copies"),
-                   {},
-                   &record};
-  row.link = link_for(process, row.from, row.to, flag(record, "staged"), row.bytes);
+  Traffic::Row row{std::string(string(record, "from")), std::string(string(record, "to")), count_of(record, "bytes"),
+                   count_of(record, "copies"),          link_of(process, record),          &record};
   return row;
 }
 
@@ -33,6 +29,25 @@ void longest_first(std::vector<Traffic::Row>& rows) {
 }
 
 }  // namespace
+
+Link link_of(const Json& process, const Json& traffic) {
+  const uint64_t bytes = count_of(traffic, "bytes");
+  Link link = link_for(process, string(traffic, "from"), string(traffic, "to"), flag(traffic, "staged"), bytes);
+  const Json& timed = object(traffic, "timed");
+  const uint64_t timed_bytes = count_of(timed, "bytes"), nanoseconds = count_of(timed, "nanoseconds");
+  if (timed_bytes > 0 && nanoseconds > 0) {
+    link.seconds =
+        static_cast<double>(nanoseconds) * 1e-9 * static_cast<double>(bytes) / static_cast<double>(timed_bytes);
+    link.measured = true;
+  }
+  return link;
+}
+
+std::string link_words(const Link& link, uint64_t bytes) {
+  if (!link.measured || link.seconds <= 0) return link.name;
+  const double rate = static_cast<double>(bytes) / link.seconds * 1e-9;
+  return fmt::format("{}{}measured: {:.{}f} GB/s", link.name, link.name.empty() ? "" : ", ", rate, rate < 10 ? 1 : 0);
+}
 
 void Traffic::take(const Json& record) {
   if (!record.is_object()) return;
@@ -48,22 +63,37 @@ void Traffic::take(const Json& record) {
 }
 
 std::vector<Traffic::Row> Traffic::call_sites(const Json& process) const {
+  std::map<std::tuple<std::string, std::string, std::string, bool, std::string>, size_t> known;
   std::vector<Row> rows;
-  for (const Json& record : records_) rows.push_back(row_of(process, record));
+  for (const Json& record : records_) {
+    Row row = row_of(process, record);
+    // Several stacks of a library may end in the same line of the user's.
+    const auto [entry, fresh] = known.try_emplace(
+        {row.from, row.to, row.link.name, row.link.measured, call_site(record, string(process, "cwd"))}, rows.size());
+    if (fresh) {
+      rows.push_back(std::move(row));
+      continue;
+    }
+    Row& site = rows[entry->second];
+    site.bytes += row.bytes;
+    site.copies += row.copies;
+    site.link.seconds += row.link.seconds;
+  }
   longest_first(rows);
   return rows;
 }
 
 std::vector<Traffic::Row> Traffic::pairs(const Json& process) const {
-  std::map<std::tuple<std::string, std::string, std::string>, Row> sums;
+  std::map<std::tuple<std::string, std::string, std::string, bool>, Row> sums;
   for (const Row& row : call_sites(process)) {
-    Row& pair = sums[{row.from, row.to, row.link.name}];
+    Row& pair = sums[{row.from, row.to, row.link.name, row.link.measured}];
     pair.from = row.from;
     pair.to = row.to;
     pair.bytes += row.bytes;
     pair.copies += row.copies;
     pair.link.seconds += row.link.seconds;
     pair.link.name = row.link.name;
+    pair.link.measured = row.link.measured;
   }
   std::vector<Row> rows;
   for (const auto& [key, row] : sums) rows.push_back(row);
@@ -112,7 +142,7 @@ std::string traffic_text(const Json& process, const Traffic& traffic) {
     out += fmt::format("  {:<16}  {:>8}  {:>12}  {:>8}  {}\n", shortened(printable(row.from + " to " + row.to), 40),
                        size(row.bytes), copies(row.copies), duration(row.link.seconds), rest);
   };
-  for (const auto& row : traffic.pairs(process)) line(row, row.link.name);
+  for (const auto& row : traffic.pairs(process)) line(row, link_words(row.link, row.bytes));
   out += fmt::format("  by call site{}:\n", sites.size() > kShownCallSites ? ", the longest" : "");
   for (size_t index = 0; index < std::min(sites.size(), kShownCallSites); ++index)
     line(sites[index], shortened(printable(call_site(*sites[index].record, string(process, "cwd"))), 100));

@@ -24,10 +24,11 @@ class Traffic {
     std::string from, to;
     uint64_t bytes = 0;
     uint64_t copies = 0;
-    Link link;                     // estimated
+    Link link;
     const Json* record = nullptr;  // of a call site; null for the sum of a pair
   };
-  // What took longest first.
+  // What took longest first. What the same line moved the same way is one call site; what was measured and what is
+  // estimated are rows of their own.
   std::vector<Row> pairs(const Json& process) const;
   std::vector<Row> call_sites(const Json& process) const;
 
@@ -42,6 +43,13 @@ class Traffic {
   std::vector<Json> records_;
 };
 
+// How long a `traffic` record's bytes took: as the device measured it, else as the devices' names suggest. Where only
+// some of the copies were measured the others are taken to be as fast.
+Link link_of(const Json& process, const Json& traffic);
+
+// The link's name, and the rate if it was measured: "NVLink, measured: 212 GB/s".
+std::string link_words(const Link& link, uint64_t bytes);
+
 // Where the bytes were moved: "load (main.py:30)", a native function, or "other call sites".
 std::string call_site(const Json& traffic, std::string_view cwd);
 
@@ -54,8 +62,8 @@ std::string size(uint64_t count);
 
 constexpr size_t kShownCallSites = 10;
 constexpr std::string_view kTrafficEstimate =
-    "The times are estimates: the bytes at the full rate of the link that the devices' names suggest, so it takes no "
-    "less.";
+    "Times that are not said to be measured are estimates: the bytes at the full rate of the link that the devices' "
+    "names suggest, so it takes no less.";
 
 // A short table, ending in '\n'; empty when nothing moved. In Markdown: markdown.h.
 std::string traffic_text(const Json& process, const Traffic& traffic);

@@ -93,7 +93,7 @@ SIM_SYMBOLS_12 = $(CUDA12)/$(SIM_FILE_$(1)_12).symbols
 SIM_INCLUDE := $(CUDA_INCLUDE)
 SIM_INCLUDE_12 := $(CUDA12)/include
 SIM_FLAGS = $(addprefix -isystem ,$(CUDA_INCLUDE) $(CUDA_WHEEL_LIBRARIES)/cudnn/include) -I$(SIM_GEN)
-SIM_FLAGS_12 = -isystem $(SIM_INCLUDE_12) $(SIM_FLAGS)  # CUDA 13's folder follows: it has the cuda.h of both
+SIM_FLAGS_12 = -isystem $(SIM_INCLUDE_12) -I$(SIM_GEN)/cuda12 $(SIM_FLAGS)  # CUDA 13's folder follows: it has the cuda.h of both
 SIM_PRELOAD_12 = $(foreach l,$(STANDINS),$(if $(SIM_FILE_$(l)_12),$(SIM_FILE_$(l)_12),../$(SIM_FILE_$(l))))
 
 .PHONY: simulate-cuda12
@@ -113,7 +113,32 @@ $(SIM_OBJ_12)/%.o: %.cpp $(CUDA12)/ready | setup-native
 
 # Libraries with functions for a default stream a thread, and what declares these.
 SIM_PER_THREAD_cuda := <cuda.h>
-SIM_PER_THREAD_cudart := "simulate/cudart/runtime.h"
+SIM_PER_THREAD_cudart := "simulate/cudart/declared.h"
+
+# Libraries whose functions a profiler can be told of: how CUPTI's names of their callback ids begin, the headers of these and of
+# the parameters, the domain, and what declares the functions.
+SIM_CALLBACKS_cuda = CUPTI_DRIVER_TRACE_CBID_ $(SIM_INCLUDE$(1))/cupti_driver_cbid.h $(SIM_INCLUDE$(1))/generated_cuda_meta.h
+SIM_CALLBACKS_cudart = CUPTI_RUNTIME_TRACE_CBID_ $(SIM_INCLUDE$(1))/cupti_runtime_cbid.h $(SIM_INCLUDE$(1))/generated_cuda_runtime_api_meta.h
+SIM_DOMAIN_cuda := kDriver
+SIM_DOMAIN_cudart := kRuntime
+SIM_DECLARED_cuda := "simulate/cuda/declared.h"
+SIM_DECLARED_cudart := "simulate/cudart/declared.h"
+# Objects that mean the exported functions where they name one. In all others a function with callbacks gets another name, and the
+# exported one jumps to it or to its wrapper.
+SIM_KEEP_NAMES := simulate/cuda/symbols.o
+
+# CUPTI's names of the callback ids and of the errors (but for two that the real one does not know either), of one build (1: nothing
+# or _12).
+SIM_CUPTI_NAMES := $(addprefix $(SIM_GEN)/cupti_,driver_names.inc runtime_names.inc results.inc)
+SIM_CUPTI_NAMES_12 := $(addprefix $(SIM_GEN)/cuda12/cupti_,driver_names.inc runtime_names.inc results.inc)
+define cupti_names
+$$(SIM_CUPTI_NAMES$(1)) &: $(if $(1),$$(CUDA12)/ready) simulate/module.mk | setup-native
+	@mkdir -p $$(dir $$(firstword $$(SIM_CUPTI_NAMES$(1))))
+	sed -n 's/.*CUPTI_DRIVER_TRACE_CBID_\(\w*\) *= \([0-9]*\),.*/NAME(\2, "\1")/p' $$(SIM_INCLUDE$(1))/cupti_driver_cbid.h | grep -v SIZE > $$(word 1,$$(SIM_CUPTI_NAMES$(1)))
+	sed -n 's/.*CUPTI_RUNTIME_TRACE_CBID_\(\w*\) *= \([0-9]*\),.*/NAME(\2, "\1")/p' $$(SIM_INCLUDE$(1))/cupti_runtime_cbid.h | grep -v SIZE > $$(word 2,$$(SIM_CUPTI_NAMES$(1)))
+	sed -n 's/^ *\(CUPTI_SUCCESS\|CUPTI_ERROR_\w*\) *= .*/RESULT(\1)/p' $$(SIM_INCLUDE$(1))/cupti_result.h | grep -v 'OLD_PROFILER\|OPENACC' > $$(word 3,$$(SIM_CUPTI_NAMES$(1)))
+$$(SIM_OBJECTS_cupti$(1)): | $$(SIM_CUPTI_NAMES$(1))
+endef
 
 # One library (1) of one build (2: nothing or _12): its own objects, and what is the same in each.
 define standin
@@ -124,15 +149,26 @@ SIM_OBJECTS_$(1)$(2) := $$(patsubst %.cpp,$$(SIM_OBJ$(2))/%.o,$$(SIM_SOURCES_$(1
 $$(SIM_GEN)/$(1)$(2).map: $$(SIM_OBJECTS_$(1)$(2)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) simulate/tools/standin.py simulate/module.mk $$(SIM_GEN)/driver_symbols.inc $(if $(filter nvml,$(1)),$$(SIM_NAMES_$(1)))
 	$$(PYTHON) simulate/tools/standin.py --out $$(SIM_GEN)/$(1)$(2) --code $$(SIM_CODE_$(1)) \
 	  $(if $(SIM_REAL_$(1)),--real $$(call SIM_SYMBOLS$(2),$(1)) --extra devtrace_simulation $$(SIM_EXTRA_$(1)),$(if $(SIM_NAMES_$(1)),--names $$(SIM_NAMES_$(1))) $(if $(filter cuda,$(1)),--alias devtrace_sim_ --extra 'devtrace_sim_*' devtrace_simulation)) \
-	  $(if $(SIM_PER_THREAD_$(1)),--per-thread $$(SIM_GEN)/$(1)$(2).per_thread.inc) --objects $$(filter %.o,$$^)
+	  $(if $(SIM_PER_THREAD_$(1)),--per-thread $$(SIM_GEN)/$(1)$(2).per_thread.inc) \
+	  $(if $(SIM_CALLBACKS_$(1)),--callbacks $$(call SIM_CALLBACKS_$(1),$(2))) --objects $$(filter %.o,$$^)
 
 $(if $(SIM_PER_THREAD_$(1)),$$(SIM_GEN)/$(1)_per_thread$(2).o: simulate/common/per_thread.cpp $$(SIM_GEN)/$(1)$(2).map
 	$$(CXX) $$(ALL_CXXFLAGS) $$(SIM_FLAGS$(2)) -DPER_THREAD_HEADER='$(SIM_PER_THREAD_$(1))' -DPER_THREAD_LIST='"$(1)$(2).per_thread.inc"' -c $$< -o $$@)
 
-$$(SIM_OUT$(2))/$$(SIM_FILE_$(1)$(2)): $(if $(filter cuda,$(1)),$$(DEVICE_CODE_OBJS)) $(if $(SIM_PER_THREAD_$(1)),$$(SIM_GEN)/$(1)_per_thread$(2).o) $$(SIM_GEN)/$(1)$(2).map $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1)
+$(if $(SIM_CALLBACKS_$(1)),$$(SIM_GEN)/$(1)_callbacks$(2).o: simulate/common/callbacks.cpp $$(SIM_GEN)/$(1)$(2).map
+	$$(CXX) $$(ALL_CXXFLAGS) $$(SIM_FLAGS$(2)) -DCALLBACK_HEADER='$(SIM_DECLARED_$(1))' -DCALLBACK_LIST='"$(1)$(2).callbacks.inc"' -DCALLBACK_DOMAIN=$(SIM_DOMAIN_$(1)) -c $$< -o $$@
+$$(SIM_GEN)/$(1)_renamed$(2).o: $$(SIM_OBJECTS_$(1)$(2)) $$(SIM_GEN)/$(1)_per_thread$(2).o $$(SIM_GEN)/$(1)$(2).map
+	$$(CXX) -nostdlib -r -o $$@.joined $$(filter-out $$(addprefix $$(SIM_OBJ$(2))/,$$(SIM_KEEP_NAMES)),$$(filter %.o,$$^))
+	objcopy --redefine-syms=$$(SIM_GEN)/$(1)$(2).rename $$@.joined $$@
+	rm $$@.joined)
+
+# What of it is linked.
+SIM_LINKED_$(1)$(2) := $(if $(SIM_CALLBACKS_$(1)),$$(SIM_GEN)/$(1)_renamed$(2).o $$(SIM_GEN)/$(1)_callbacks$(2).o $$(filter $$(addprefix $$(SIM_OBJ$(2))/,$$(SIM_KEEP_NAMES)),$$(SIM_OBJECTS_$(1)$(2))),$$(SIM_OBJECTS_$(1)$(2)))
+
+$$(SIM_OUT$(2))/$$(SIM_FILE_$(1)$(2)): $$(SIM_LINKED_$(1)$(2)) $(if $(filter cuda,$(1)),$$(DEVICE_CODE_OBJS)) $$(SIM_GEN)/$(1)$(2).map $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1)
 	@mkdir -p $$(@D)
 	$$(CXX) -shared -o $$@ -Wl,-soname,$$(SIM_FILE_$(1)$(2)) -Wl,--version-script=$$(SIM_GEN)/$(1)$(2).map -Wl,-Bsymbolic -Wl,-z,defs -static-libstdc++ -static-libgcc \
-	  -g $$(SIM_OBJECTS_$(1)$(2)) $(if $(filter cuda,$(1)),$$(DEVICE_CODE_OBJS)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) $$(SIM_GEN)/$(1)$(2).stubs.S $(if $(SIM_PER_THREAD_$(1)),$$(SIM_GEN)/$(1)_per_thread$(2).o) \
+	  -g $$(SIM_LINKED_$(1)$(2)) $(if $(filter cuda,$(1)),$$(DEVICE_CODE_OBJS)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) $$(SIM_GEN)/$(1)$(2).stubs.S \
 	  $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1) $$(SIM_LIBS_$(1)) -lpthread -ldl
 
 $$(SIM_OBJECTS_$(1)$(2)): EXTRA_CXXFLAGS = $$(SIM_FLAGS$(2))
@@ -149,8 +185,10 @@ endef
 
 $(foreach l,$(STANDINS),$(eval $(call standin,$(l))))
 $(foreach l,$(SIM_GENERATED),$(eval $(call many,$(l))))
+$(eval $(call cupti_names))
 $(foreach l,$(STANDINS_12),$(eval $(call standin,$(l),_12)))
 $(foreach l,$(SIM_GENERATED),$(eval $(call many,$(l),_12)))
+$(eval $(call cupti_names,_12))
 
 # The device model's own tests, linked with the stand-ins.
 SIM_TEST_OBJECTS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/unit/simulate/*.cpp))

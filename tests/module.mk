@@ -5,7 +5,9 @@
 .PHONY: unit-test e2e
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Which tests of tests/e2e to run: make e2e TESTS="tests/e2e/test_fork.py -k loader"
-TESTS ?= tests/e2e tests/conformance tests/rehearsal
+TESTS ?= tests/e2e tests/conformance tests/rehearsal $(SIMULATED_GPU_TESTS)
+# Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
+SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,host_memory static_runtime two_devices)
 
 test: all $(UNIT_TEST_BINARIES)
 	@$(MAKE) --no-print-directory unit-test
@@ -19,7 +21,11 @@ unit-test: $(UNIT_TEST_BINARIES)
 
 # A file stays with one worker: its tests share programs that ran once.
 e2e: all
-	$(PYTEST) -n 2 --dist loadfile $(TESTS)
+	DEVTRACE_TEST_GPU=simulated $(PYTEST) -n 2 --dist loadfile $(TESTS)
+
+# Skipped with the reason where there is no GPU. Not in parallel: there are figures among them.
+test-gpu: all
+	$(PYTEST) tests/gpu
 
 # Recall and precision on PyTorch's whole operator database; minutes, so `make test` runs a sample of it.
 conformance: all
@@ -27,6 +33,11 @@ conformance: all
 
 demo: all
 	scripts/demo $(BUILD)
+
+# The pictures of the report in docs/, made anew.
+.PHONY: pictures
+pictures: demo
+	$(PYTHON) scripts/pictures $(BUILD)/demo/broken/devtrace-*.jsonl docs
 
 FORMATTED = $$(git ls-files '*.cpp' '*.h')
 format: | setup-native
@@ -39,3 +50,5 @@ format-check: | setup-native
 rehearsal-values: all
 	$(PYTHON) tests/rehearsal/run.py --build $(BUILD) --json $(BUILD)/rehearsal-values.json --markdown docs/rehearsal.md
 include tests/matrix/module.mk
+include tests/lookups/module.mk
+include tests/cupti/module.mk

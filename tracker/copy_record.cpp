@@ -61,7 +61,7 @@ std::string message(const events::Copy& copy, const Side& to, const Side& from) 
   return text;
 }
 
-Json operand(const Side& side, const SourceLine& source) {
+Json operand(const Side& side, const SourceText& source) {
   Json operand{{"name", fmt::format("the {}", side.role)}, {"role", side.role}};
   if (side.end.owner.known()) operand["device"] = side.end.owner.name();
   if (side.end.address != 0) operand["address"] = fmt::format("{:#x}", side.end.address);
@@ -100,7 +100,8 @@ report::Json copy_record(const MisplacedCopy& misplaced) {
   }
   for (const Side* side : {&from, &to}) add_device(devices, side->stated.device.name());
   record["devices"] = std::move(devices);
-  const SourceLine source = source_from_disk();
+  const SourceText source = source_from_disk();
+  add_device_changes(record, "", source);
   record["operands"] = {operand(from, source), operand(to, source)};
   record["python"] = python_json(stacks::resolve(stacks::capture_python()), "", source);
   if (options().native) record["native"] = native_json(native.frames);

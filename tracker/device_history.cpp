@@ -45,4 +45,8 @@ std::optional<Choice> last() {
   return choices.kept[choices.count - 1];
 }
 
+std::vector<Choice> kept() {
+  return {choices.kept, choices.kept + choices.count};
+}
+
 }  // namespace devtrace::device_history

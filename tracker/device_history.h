@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "tracker/stacks.h"
 
@@ -20,5 +21,8 @@ void chosen(int device);
 
 // The choice that still holds; nothing when this thread never made one: CUDA then takes the first device.
 std::optional<Choice> last();
+
+// That one and those that it stands on, oldest first: at most eight.
+std::vector<Choice> kept();
 
 }  // namespace devtrace::device_history

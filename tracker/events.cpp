@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "tracker/copies.h"
+#include "tracker/copy_times.h"
 #include "tracker/current_thread.h"
 #include "tracker/device_history.h"
 #include "tracker/findings.h"
@@ -105,6 +106,14 @@ void copied(const Copy& copy) {
     traffic::count(copy, likely, stack);
   }
   if (wanted.provenance && copy.to && copy.from) provenance::copied(number(copy.to), number(copy.from), stack);
+}
+
+void copy_took(uint32_t number, uint64_t bytes, uint64_t nanoseconds) {
+  const Inside inside;
+  try {
+    copy_times::took(number, bytes, nanoseconds);
+  } catch (...) {  // out of memory: a time less
+  }
 }
 
 void peers_changed(int device, int peer, bool allowed, bool own) {

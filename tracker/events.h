@@ -59,8 +59,10 @@ struct Copy {
   int from_device = -1;
   const void* stream = nullptr;
   const char* function = "";  // of the API: "cudaMemcpyAsync"
+  uint32_t number = 0;        // under which `copy_took` will say how long it took; 0: nobody will
 };
 void copied(const Copy& copy);
+void copy_took(uint32_t number, uint64_t bytes, uint64_t nanoseconds);
 bool wants_copies();  // are copies looked at at all?
 
 // A device was allowed to reach another's memory, or no longer. `own`: the program asked for it, not PyTorch, which

@@ -20,7 +20,7 @@ using namespace record_parts;
 const char kAten[] = "aten::";
 constexpr size_t kMostFrames = 128;
 
-Json operand_json(const evidence::Operand& operand, const std::string& library, const SourceLine& source) {
+Json operand_json(const evidence::Operand& operand, const std::string& library, const SourceText& source) {
   Json record;
   add(record, "name", operand.name);
   Json names = Json::array();
@@ -53,6 +53,7 @@ std::string first_line(std::string_view text) {
 struct Gathered {
   Json python = Json::array();
   Json operands = Json::array();
+  Json history = Json::object();             // `device_changes`, if there were any
   std::vector<std::string> operand_devices;  // in order
   std::set<std::string> mentioned_devices;   // of all tensors that the failing expression mentions
   std::string operation;
@@ -67,8 +68,10 @@ void gather_python(const events::Refused& refusal, const Native& native, Gathere
   const evidence::SourceReader sources(*api);
   const std::vector<Frame> frames = evidence::frames(*api, kMostFrames, sources);
   const std::string library = evidence::standard_library(*api);
-  const SourceLine source = [&](const std::string& file, int line) { return sources.lines(file, line); };
+  const SourceText source{[&](const std::string& file, int line) { return sources.lines(file, line); },
+                          [&](const std::string& file, int line) { return sources.around(file, line); }};
   out.python = python_json(frames);
+  add_device_changes(out.history, library, source);
   if (!torch.imported()) return;
   evidence::Wanted wanted;
   if (refusal.odd.known()) {
@@ -131,6 +134,7 @@ std::optional<Json> finding_record(const events::Refused& refusal, refusals::Lik
     for (const std::string& device : named) add_device(devices, device);
   record["devices"] = std::move(devices);
   if (!gathered.operands.empty()) record["operands"] = std::move(gathered.operands);
+  record.update(gathered.history);
   record["python"] = std::move(gathered.python);
   if (options().native) record["native"] = native_json(native.frames);
   return record;

@@ -59,7 +59,7 @@ void add_holder(Json& operand, const evidence::Holder& holder) {
 
 // One operand for each pointer: the tensor that a Python frame holds there, and where its memory came from.
 Json operands(const MisplacedLaunch& misplaced, const std::vector<stacks::PythonFrame>& frames,
-              const SourceLine& source) {
+              const SourceText& source) {
   std::vector<uintptr_t> addresses;
   for (const Pointer& pointer : misplaced.pointers) addresses.push_back(pointer.address);
   std::vector<bool> own;
@@ -79,7 +79,7 @@ Json operands(const MisplacedLaunch& misplaced, const std::vector<stacks::Python
   return list;
 }
 
-Json device_choice(const SourceLine& source) {
+Json device_choice(const SourceText& source) {
   const auto choice = device_history::last();
   if (!choice) return {{"by_default", true}};
   Json record{{"time", static_cast<double>(choice->time) * 1e-9}};
@@ -128,9 +128,10 @@ std::optional<report::Json> launch_record(const MisplacedLaunch& misplaced) {
   add_device(devices, misplaced.device.name());
   for (const Pointer& pointer : pointers) add_device(devices, pointer.device.name());
   record["devices"] = std::move(devices);
-  const SourceLine source = source_from_disk();
+  const SourceText source = source_from_disk();
   const std::vector<stacks::PythonFrame> frames = stacks::resolve(stacks::capture_python());
   record["device_choice"] = device_choice(source);
+  add_device_changes(record, "", source);
   record["operands"] = operands(misplaced, frames, source);
   record["python"] = python_json(frames, "", source);
   if (options().native) record["native"] = native_json(native.frames);

@@ -33,19 +33,33 @@ class Ledger {
     return kFull;
   }
 
+  // Remembers a word with a key that was just added for the first time; of several, the first.
+  void mark(unsigned shard, uint64_t key, uint64_t word) {
+    Cell* const cells = cells_[shard];
+    size_t at = key * 0x9E3779B97F4A7C15u >> (64 - kBits);
+    for (size_t probe = 0; probe < kProbes; ++probe, at = (at + 1) % kCells) {
+      if (cells[at].key.load(std::memory_order_relaxed) != key) continue;
+      uint64_t none = 0;
+      cells[at].mark.compare_exchange_strong(none, word, std::memory_order_relaxed);
+      return;
+    }
+  }
+
   // A thread's shard, for as long as it lives: it asks once.
   unsigned shard_for_new_thread() {
     const unsigned number = threads_.fetch_add(1, std::memory_order_relaxed);
     return number < kOwnShards ? number : kOwnShards + number % kSharedShards;
   }
 
-  // Calls `visit(key, bytes, times)` for what each shard holds; a key may come once from every shard.
+  // Calls `visit(key, bytes, times, mark)` for what each shard holds; a key may come once from every shard. The mark is
+  // 0 until it is set.
   template <class Visit>
   void for_each(const Visit& visit) const {
     for (const auto& shard : cells_)
       for (const Cell& cell : shard)
         if (const uint64_t key = cell.key.load(std::memory_order_relaxed))
-          visit(key, cell.bytes.load(std::memory_order_relaxed), cell.times.load(std::memory_order_relaxed));
+          visit(key, cell.bytes.load(std::memory_order_relaxed), cell.times.load(std::memory_order_relaxed),
+                cell.mark.load(std::memory_order_relaxed));
   }
 
   // While nobody else adds.
@@ -56,6 +70,7 @@ class Ledger {
         cell.key.store(0, std::memory_order_relaxed);
         cell.bytes.store(0, std::memory_order_relaxed);
         cell.times.store(0, std::memory_order_relaxed);
+        cell.mark.store(0, std::memory_order_relaxed);
       }
     }
   }
@@ -69,6 +84,7 @@ class Ledger {
     std::atomic<uint64_t> key;
     std::atomic<uint64_t> bytes;
     std::atomic<uint64_t> times;
+    std::atomic<uint64_t> mark;
   };
 
   static uint64_t increase(std::atomic<uint64_t>& sum, uint64_t by, bool own) {

@@ -37,11 +37,26 @@ const char* parse_value(std::string_view value, std::string& out) {
   return nullptr;
 }
 
+const char* parse_value(std::string_view value, Backend& out) {
+  if (value == "auto")
+    out = Backend::automatic;
+  else if (value == "interpose")
+    out = Backend::interpose;
+  else if (value == "cupti")
+    out = Backend::cupti;
+  else
+    return "must be auto, interpose or cupti";
+  return nullptr;
+}
+
 std::string default_text(bool value) {
   return value ? "1" : "0";
 }
 std::string default_text(int value) {
   return std::to_string(value);
+}
+std::string default_text(Backend) {
+  return "auto";
 }
 std::string default_text(const char* value) {
   return value;

@@ -13,6 +13,13 @@ using Switch = bool;
 using Number = int;
 }  // namespace option
 
+// Which way the events of CUDA come: the hooks, CUPTI's callbacks, or the hooks unless the library came too late for
+// them.
+enum class Backend { automatic, interpose, cupti };
+namespace option {
+using Backend = devtrace::Backend;
+}
+
 struct Options {
 #define OPTION(type, name, default_value, description) option::type name = default_value;
 #include "tracker/options.inc"

@@ -146,6 +146,7 @@ Json process_record() {
   if (!devices.empty()) record["devices"] = std::move(devices);
   if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) record["visible_devices"] = visible;
   record["devtrace"] = kVersion;
+  record["backend"] = runtime().backend();
   record["rehearsal"] = runtime().simulated();
   add(record, "stacks", stacks::python_status());
   Json environment = Json::object();

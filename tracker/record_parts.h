@@ -18,9 +18,13 @@ using report::Json;
 // `record`, `kind`, `time` and the calling thread.
 Json begin(const char* kind);
 
-// The text of a line: from Python, which knows notebooks too, or from disk, where the GIL may not be taken.
-using SourceLine = std::function<std::string(const std::string& file, int line)>;
-SourceLine source_from_disk();
+// The text of a line and what stands around it: from Python, which knows notebooks too, or from disk, where the GIL
+// may not be taken.
+struct SourceText {
+  std::function<std::string(const std::string& file, int line)> lines;
+  std::function<evidence::Excerpt(const std::string& file, int line)> around;
+};
+SourceText source_from_disk();
 
 // Absent facts are absent.
 void add(Json& record, const char* key, std::string value);
@@ -29,11 +33,14 @@ void add(Json& record, const char* key, std::string value);
 void add_device(Json& devices, const std::string& name);
 
 Json python_json(const std::vector<evidence::Frame>& frames);
-Json python_json(const std::vector<stacks::PythonFrame>& frames, const std::string& library, const SourceLine& source);
+Json python_json(const std::vector<stacks::PythonFrame>& frames, const std::string& library, const SourceText& source);
 Json native_json(const std::vector<stacks::NativeFrame>& frames);
 
 // `created` and `moved` of the memory around `storage`, where they are known. `library`: the standard library's folder.
-void add_provenance(Json& operand, uintptr_t storage, const std::string& library, const SourceLine& source);
+void add_provenance(Json& operand, uintptr_t storage, const std::string& library, const SourceText& source);
+
+// `device_changes`: the calling thread's last changes of its current device, oldest first; absent when there was none.
+void add_device_changes(Json& record, const std::string& library, const SourceText& source);
 
 // The calling thread's native stack, from the function outside this library that called into it.
 struct Native {

@@ -22,6 +22,7 @@ struct Runtime {
   int (*current_device)() = nullptr;  // of the calling thread; -1 when CUDA is not in use. Must not initialise CUDA.
   std::string (*cuda_version)() = nullptr;          // "13.0"; empty when unknown
   std::vector<DeviceFacts> (*devices)() = nullptr;  // empty when CUDA is not in use
+  const char* (*backend)() = nullptr;               // which way events come: "interpose" or "cupti"
   bool (*simulated)() = nullptr;                    // the devices are devtrace's own stand-ins
   // Address of a symbol in a loaded object whose file name begins with `library`; nullptr when there is none.
   void* (*symbol)(const char* library, const char* name) = nullptr;

@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tracker/clock.h"
+#include "tracker/copy_times.h"
 #include "tracker/current_thread.h"
 #include "tracker/ledger.h"
 #include "tracker/log.h"
@@ -52,15 +54,28 @@ constinit std::atomic<bool> any{false};
 constexpr unsigned kNoShard = ~0u;
 thread_local constinit unsigned shard = kNoShard;
 
+// When a place copied first, and which thread: milliseconds since the epoch and the kernel's thread id in one word.
+struct First {
+  static constexpr unsigned kThreadBits = 22;  // the kernel's PID_MAX_LIMIT
+  static uint64_t now() {
+    return now_coarse() / 1'000'000 << kThreadBits | (current_thread::id() & ((1u << kThreadBits) - 1));
+  }
+  static Json json(uint64_t word) {
+    return {{"time", static_cast<double>(word >> kThreadBits) * 1e-3}, {"thread", word & ((1u << kThreadBits) - 1)}};
+  }
+};
+
 struct Total {
   uint64_t bytes = 0;
   uint64_t copies = 0;
+  uint64_t first = 0;  // a First; 0: not known yet
 };
 
 // What the log knows already. Under the lock; leaked: hooks run after static destructors.
 struct Written {
   int id = 0;
   uint64_t bytes = 0;
+  uint64_t timed = 0;  // copies
 };
 SpinLock lock;
 std::unordered_map<uint64_t, Written>* written = nullptr;
@@ -97,8 +112,9 @@ bool due() {
 
 std::vector<std::pair<uint64_t, Total>> totals() {
   std::unordered_map<uint64_t, Total> sums;
-  ledger.for_each([&](uint64_t key, uint64_t bytes, uint64_t copies) {
+  ledger.for_each([&](uint64_t key, uint64_t bytes, uint64_t copies, uint64_t first) {
     Total& sum = sums[key];
+    if (first != 0) sum.first = sum.first == 0 ? first : std::min(sum.first, first);
     sum.bytes += bytes;
     sum.copies += copies;
   });
@@ -120,12 +136,15 @@ std::unordered_map<uint64_t, stacks::NativeFrame> native_names(const std::vector
   return names;
 }
 
-Json record_of(const Site& site, const Total& total, int id, const record_parts::SourceLine& source,
-               const std::unordered_map<uint64_t, stacks::NativeFrame>& names) {
+Json record_of(const Site& site, const Total& total, int id, const record_parts::SourceText& source,
+               const std::unordered_map<uint64_t, stacks::NativeFrame>& names, const copy_times::Total& timed) {
   Json record{{"record", "traffic"},      {"id", id},
               {"from", site.from.name()}, {"to", site.to.name()},
               {"bytes", total.bytes},     {"copies", total.copies}};
   if (site.from.is_cuda() && site.to.is_cuda()) record["staged"] = site.staged;
+  if (timed.copies > 0)
+    record["timed"] = {{"copies", timed.copies}, {"bytes", timed.bytes}, {"nanoseconds", timed.nanoseconds}};
+  if (total.first != 0) record["first"] = First::json(total.first);
   if (site.place == 0) {
     record["other"] = true;
   } else if (site.native) {
@@ -139,8 +158,9 @@ Json record_of(const Site& site, const Total& total, int id, const record_parts:
 
 // A log that is written to every minute for a month must stay small: a site comes again once it has grown by a quarter,
 // and at the end.
-bool has_grown(const Total& total, const Written& known, bool at_end) {
-  return at_end ? total.bytes != known.bytes : total.bytes - known.bytes > known.bytes / 4;
+bool has_grown(const Total& total, const copy_times::Total& timed, const Written& known, bool at_end) {
+  return at_end ? total.bytes != known.bytes || timed.copies != known.timed
+                : total.bytes - known.bytes > known.bytes / 4;
 }
 
 // The process's log, and its page, are written by one thread at a time: what a site's last record says is the most.
@@ -148,18 +168,21 @@ void write(bool at_end) {
   if (!any.load(std::memory_order_relaxed) || !log::is_open()) return;
   if (!written) written = new std::unordered_map<uint64_t, Written>;
   auto list = totals();
+  auto times = copy_times::totals();
   std::erase_if(list, [&](const auto& entry) {
     const auto known = written->find(entry.first);
-    return known != written->end() && !has_grown(entry.second, known->second, at_end) && !(at_end && log::has_html());
+    return known != written->end() && !has_grown(entry.second, times[entry.first], known->second, at_end) &&
+           !(at_end && log::has_html());
   });
-  const record_parts::SourceLine source = record_parts::source_from_disk();
+  const record_parts::SourceText source = record_parts::source_from_disk();
   const auto names = native_names(list);
   for (const auto& [key, total] : list) {
-    const auto [entry, fresh] = written->try_emplace(key, Written{static_cast<int>(written->size()) + 1, 0});
-    const Json record = record_of(Site::of(key), total, entry->second.id, source, names);
-    if (entry->second.bytes != total.bytes) log::write(record);
+    const auto [entry, fresh] = written->try_emplace(key, Written{static_cast<int>(written->size()) + 1, 0, 0});
+    const Json record = record_of(Site::of(key), total, entry->second.id, source, names, times[key]);
+    if (entry->second.bytes != total.bytes || entry->second.timed != times[key].copies) log::write(record);
     if (log::has_html()) log::write_html(report::html_traffic(log::process(), record));
     entry->second.bytes = total.bytes;
+    entry->second.timed = times[key].copies;
   }
 }
 
@@ -191,10 +214,14 @@ void count(const events::Copy& copy, const copies::Owners& likely, stacks::OnePy
   }
   if (shard == kNoShard) shard = ledger.shard_for_new_thread();
   if (!any.load(std::memory_order_relaxed)) any.store(true, std::memory_order_relaxed);
-  uint64_t before = ledger.add(shard, site.packed(), copy.bytes);
-  if (before == Ledger::kFull) before = ledger.add(shard, site.without_place().packed(), copy.bytes);
+  uint64_t key = site.packed();
+  uint64_t before = ledger.add(shard, key, copy.bytes);
+  if (before == Ledger::kFull) before = ledger.add(shard, key = site.without_place().packed(), copy.bytes);
+  if (copy.number != 0) copy_times::expect(copy.number, key);
   // Even a clock's tick costs as much as half a stack.
-  if (before % kClockEvery == 0 && due()) write_what_has_grown();
+  if (before % kClockEvery != 0) return;
+  if (before == 0) ledger.mark(shard, key, First::now());
+  if (due()) write_what_has_grown();
 }
 
 void write_rest() {
@@ -209,6 +236,7 @@ void before_fork() {
 void after_fork(bool child) {
   if (child && any.load(std::memory_order_relaxed)) {
     ledger.clear();  // the parent's copies are the parent's
+    copy_times::clear();
     written = nullptr;
     next_write.store(0, std::memory_order_relaxed);
     any.store(false, std::memory_order_relaxed);

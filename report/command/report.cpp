@@ -14,6 +14,8 @@
 #include "report/fields.h"
 #include "report/log_reader.h"
 #include "report/markdown.h"
+#include "report/process_facts.h"
+#include "report/redact.h"
 #include "report/traffic.h"
 
 namespace devtrace::command {
@@ -25,6 +27,7 @@ using report::Json;
 struct ReportOptions {
   std::vector<std::string> logs;
   std::string format, output;
+  bool redact = false;
 };
 
 // A finding as this devtrace would write it now: logs of other programs may lack what it derives.
@@ -40,7 +43,7 @@ struct Format {
   std::string (*process)(const Json& process);
   std::string (*finding)(const Json& process, const Json& finding);
   std::string (*other)(const Json& process, const Json& record);
-  std::string (*traffic)(const Json& process, const report::Traffic& traffic);
+  std::string (*closing)(const Json& process, const report::Traffic& traffic, const Json& end);
 };
 
 std::string nothing(const Json&) {
@@ -49,26 +52,34 @@ std::string nothing(const Json&) {
 std::string nothing_else(const Json&, const Json&) {
   return {};
 }
-std::string no_traffic(const Json&, const report::Traffic&) {
+std::string no_closing(const Json&, const report::Traffic&, const Json&) {
   return {};
+}
+// Two parts of a page, an empty line between them.
+std::string after(std::string first, const std::string& second) {
+  return first.empty() ? second : first + '\n' + second;
 }
 
 const Format kFormats[] = {
     {"text", nothing,
      [](const Json& process, const Json& finding) { return report::text(process, finding, to_terminal(), {}) + '\n'; },
      nothing_else,
-     [](const Json& process, const report::Traffic& traffic) { return report::traffic_text(process, traffic); }},
+     [](const Json& process, const report::Traffic& traffic, const Json& end) {
+       return after(report::traffic_text(process, traffic), report::process_text(process, end));
+     }},
     {"html", report::html_head, report::html_finding,
      [](const Json& process, const Json& record) {
        return report::string(record, "record") == "traffic" ? report::html_traffic(process, record)
                                                             : report::html_record(report::json_line(record));
      },
-     no_traffic},
+     no_closing},
     {"json", report::json_line, [](const Json&, const Json& finding) { return report::json_line(finding); },
-     [](const Json&, const Json& record) { return report::json_line(record); }, no_traffic},
+     [](const Json&, const Json& record) { return report::json_line(record); }, no_closing},
     {"markdown", nothing,
      [](const Json& process, const Json& finding) { return report::markdown(process, finding) + '\n'; }, nothing_else,
-     report::traffic_markdown},
+     [](const Json& process, const report::Traffic& traffic, const Json& end) {
+       return after(report::traffic_markdown(process, traffic), report::process_markdown(process, end));
+     }},
 };
 
 const Format& format_named(const std::string& name) {
@@ -81,29 +92,38 @@ struct Sink {
 };
 
 // One pass over the log for all outputs. A finding's repetitions come after it, so they are said at the end.
-uint64_t write_log(const fs::path& log, const std::vector<Sink>& sinks, bool& trouble) {
-  Json process;
+uint64_t write_log(const fs::path& log, bool redact, const std::vector<Sink>& sinks, bool& trouble) {
+  Json original, process, end = Json::object();
+  report::Redactor redactor;
   report::Traffic traffic;
   uint64_t findings = 0;
   const auto reading = report::read_log(log, [&](Json&& record) {
     const auto kind = std::string(report::string(record, "record"));
     if (kind == "finding") {
       ++findings;
-      const Json finding = completed(process, std::move(record));
+      // The verdict is found on what was really there.
+      Json finding = completed(original, std::move(record));
+      if (redact) finding = redactor.record(finding);
       for (const Sink& sink : sinks) sink.output.write(sink.format.finding(process, finding));
     } else if (process.is_null()) {
-      process = std::move(record);
+      original = std::move(record);
+      process = redact ? redactor.process(original) : original;
       for (const Sink& sink : sinks) sink.output.write(sink.format.process(process));
     } else {
       if (kind == "process") {
-        process.update(record);
+        original.update(record);
+        process = redact ? redactor.process(original) : original;
         traffic.begin_anew();
+        if (redact) record = process;
+      } else if (redact) {
+        record = redactor.record(record);
       }
       if (kind == "traffic") traffic.take(record);
+      if (kind == "end") end = record;
       for (const Sink& sink : sinks) sink.output.write(sink.format.other(process, record));
     }
   });
-  for (const Sink& sink : sinks) sink.output.write(sink.format.traffic(process, traffic));
+  for (const Sink& sink : sinks) sink.output.write(sink.format.closing(process, traffic, end));
   for (const std::string& warning : reading.warnings)
     fmt::print(stderr, "devtrace report: {}\n", report::printable(warning));
   trouble |= !reading.warnings.empty();
@@ -169,7 +189,15 @@ int write_reports(const ReportOptions& options) {
   const Format& format = format_named(by_default ? "text" : options.format);
   // Without a file named, each log has its page beside it.
   const bool pages = format.name == std::string("html") && options.output.empty();
-  if (logs.size() > 1 && !pages && format.name != std::string("json")) return write_merged(options, logs, unreadable);
+  // A redacted report stays one a process: each has names of its own for what it hides.
+  if (logs.size() > 1 && !pages && !options.redact && format.name != std::string("json"))
+    return write_merged(options, logs, unreadable);
+  if (format.name == std::string("html") && !options.output.empty() && logs.size() > 1) {
+    throw Failure(kBadUsage,
+                  fmt::format("one redacted page shows one log, and there are {}: leave out -o, and each has "
+                              "its page beside it",
+                              logs.size()));
+  }
 
   Output main(pages ? "" : options.output);
   for (const fs::path& log : logs) {
@@ -181,10 +209,10 @@ int write_reports(const ReportOptions& options) {
         Output html(page.string());
         std::vector<Sink> sinks = {{format_named("html"), html}};
         if (!pages) sinks.push_back({format, main});
-        findings = write_log(log, sinks, trouble);
+        findings = write_log(log, options.redact, sinks, trouble);
         html.finish();
       } else {
-        findings = write_log(log, {{format, main}}, trouble);
+        findings = write_log(log, options.redact, {{format, main}}, trouble);
       }
       if (findings == 0 && (by_default || pages || options.format == "text"))
         fmt::print(stderr, "devtrace report: {}: no findings\n", report::printable(log.string()));
@@ -216,10 +244,14 @@ Action declare_report(CLI::App& app) {
   app.add_option("-o,--output", options->output,
                  "write to this file; - is standard output [html: a page beside each log; else standard output]")
       ->type_name("FILE");
+  app.add_flag(
+      "--redact", options->redact,
+      "for reports that leave the house: replace paths and names that are not a well-known package's, and leave "
+      "out host, command, strings and comments");
   app.footer(
       "Several logs, or a folder's, are one report: the same fault in several processes is told once, with its "
       "witnesses. json gives their records\n"
-      "one after the other.\n"
+      "one after the other, and with --redact each process stays for itself.\n"
       "\n"
       "A log that was cut off, because its process was killed, is read as far as it goes, and that is said.\n"
       "\n"

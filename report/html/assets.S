@@ -1,19 +1,62 @@
 // The page's parts as they lie in this folder, each as bytes and their number. Position-independent and invisible outside of the object.
     .section .rodata
-    .macro asset name, file
+    .macro begin name
     .globl devtrace_\name, devtrace_\name\()_size
     .hidden devtrace_\name, devtrace_\name\()_size
     .balign 8
 devtrace_\name:
-    .incbin "\file"
+    .endm
+    .macro end name
 1:
     .balign 8
 devtrace_\name\()_size:
     .quad 1b - devtrace_\name
     .endm
+    .macro style name
+    .incbin "report/html/style/\name\().css"
+    .endm
+    .macro script name
+    .incbin "report/html/script/\name\().js"
+    .endm
 
-    asset page, "report/html/report.html"
-    asset style, "report/html/report.css"
-    asset script, "report/html/report.js"
+    begin page
+    .incbin "report/html/report.html"
+    end page
+
+    begin style
+    style colours
+    style page
+    style list
+    style finding
+    style picture
+    style small
+    style print
+    end style
+
+// One scope for all of them, and not the window's, where `name`, `location` and `status` are taken. What a file uses when the page is drawn
+// may stand in a later one.
+    begin script
+    .ascii "\"use strict\";\n{\n"
+    script text
+    script words
+    script records
+    script dom
+    script head
+    script answer
+    script picture
+    script operands
+    script stacks
+    script time_line
+    script traffic
+    script facts
+    script finding
+    script list
+    script navigation
+    script theme
+    script copy
+    script keys
+    script start
+    .ascii "}\n"
+    end script
 
     .section .note.GNU-stack, "", @progbits

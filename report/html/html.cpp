@@ -6,6 +6,7 @@
 #include "report/characters.h"
 #include "report/in_process.h"
 #include "report/markdown.h"
+#include "report/redact.h"
 #include "report/suppressions.h"
 #include "report/traffic.h"
 #include "report/wording.h"
@@ -21,9 +22,34 @@ DEVTRACE_ASSET(script);
 namespace devtrace::report {
 namespace {
 
-std::string element(std::string_view json) {
+// `row`: what the list of findings shows of it, as JSON; the page then reads the rest when it is looked at.
+std::string element(std::string_view json, std::string_view row = {}) {
   while (!json.empty() && (json.back() == '\n' || json.back() == '\r')) json.remove_suffix(1);
-  return "<script type=\"application/json\" class=\"record\">" + script_escaped(json) + "</script>\n";
+  const std::string data = row.empty() ? "" : " data-row=\"" + html_escaped(row) + '"';
+  return "<script type=\"application/json\" class=\"record\"" + data + ">" + script_escaped(json) + "</script>\n";
+}
+
+std::string row_of(const Json& process, const Json& finding) {
+  const Json& frame = user_frame(array(finding, "python"));
+  const Json& native = native_user_frame(array(finding, "native"));
+  Json row = Json::object();
+  for (const char* key : {"id", "kind", "severity", "fingerprint", "time", "thread", "count", "status"}) {
+    if (finding.contains(key)) row[key] = finding[key];
+  }
+  row["title"] = operation_of(finding);
+  if (!frame.empty()) {
+    const auto line = integer(frame, "line");
+    row["where"] =
+        shown_file(string(frame, "file"), string(process, "cwd")) + (line ? ":" + std::to_string(*line) : "");
+    row["function"] = string(frame, "function");
+  } else if (!native.empty()) {
+    row["where"] = native_place(native);
+  }
+  row["category"] = string(object(finding, "cause"), "category");
+  row["summary"] = summary(process, finding);
+  std::string line = json_line(row);
+  line.pop_back();
+  return line;
 }
 
 // report.html holds {{title}}, {{style}} and {{script}}, once each.
@@ -75,10 +101,10 @@ std::string html_record(std::string_view json_line) noexcept try {
 std::string html_traffic(const Json& process, const Json& traffic) noexcept try {
   Json record = traffic;
   const auto bytes = integer(traffic, "bytes");
-  const Link link = link_for(process, string(traffic, "from"), string(traffic, "to"), flag(traffic, "staged"),
-                             bytes && *bytes > 0 ? static_cast<uint64_t>(*bytes) : 0);
-  record["shown"] = {
-      {"link", link.name}, {"seconds", link.seconds}, {"place", call_site(traffic, string(process, "cwd"))}};
+  const Link link = link_of(process, traffic);
+  record["shown"] = {{"link", link_words(link, bytes && *bytes > 0 ? static_cast<uint64_t>(*bytes) : 0)},
+                     {"seconds", link.seconds},
+                     {"place", call_site(traffic, string(process, "cwd"))}};
   return element(json_line(record));
 } catch (...) {
   return {};
@@ -91,8 +117,14 @@ std::string html_finding(const Json& process, const Json& finding) noexcept try 
                      {"summary", summary(process, finding)},
                      {"suppression", suppression_entry(process, finding)},
                      {"markdown", markdown(process, finding)}};
-  return element(json_line(record)) + "<noscript><pre>" + html_escaped(text(process, finding, false, {})) +
-         "</pre></noscript>\n";
+  // Once more for those who may not tell whose program it was.
+  if (!flag(process, "redacted")) {
+    Redactor redactor;
+    const Json clean = redactor.process(process);
+    record["shown"]["redacted"] = markdown(clean, redactor.record(finding));
+  }
+  return element(json_line(record), row_of(process, finding)) + "<noscript><pre>" +
+         html_escaped(text(process, finding, false, {})) + "</pre></noscript>\n";
 } catch (...) {
   return {};
 }

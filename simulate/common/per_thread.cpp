@@ -4,15 +4,8 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include PER_THREAD_HEADER
 
-#undef cudaStreamGetCaptureInfo
-#if defined(CUDART_VERSION) && CUDART_VERSION < 13000
-// Its header knows this one under a number only.
-extern "C" cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus*, unsigned long long*);
-#undef cudaStreamUpdateCaptureDependencies
-#undef cudaMemPrefetchAsync
-#endif
 #ifdef CUDART_VERSION
-extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);  // in no header
+#include "simulate/cudart/plain_names.h"
 #endif
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 

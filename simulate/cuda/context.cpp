@@ -1,5 +1,6 @@
 // Contexts of the driver API.
 #include "simulate/cuda/api.h"
+#include "simulate/model/calls.h"
 #include "simulate/model/capture.h"
 #include "simulate/model/memory.h"
 #include "simulate/model/stream.h"
@@ -10,6 +11,13 @@ bool alive(CUcontext context) {
   return sim::handles<CUctx_st>().has(context);
 }
 
+CUresult synchronize(CUcontext context) {
+  TRY(sim::check_unsafe());
+  sim::synchronize_context(context);
+  sim::notice(sim::kSynchronize, sim::kContextSynchronized, context);
+  return static_cast<CUresult>(context->sticky.load());
+}
+
 }  // namespace
 
 extern "C" {
@@ -18,14 +26,20 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   TRY(ready());
   if (!context) return CUDA_ERROR_INVALID_VALUE;
   if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  return sim::retain_primary(device, context);
+  bool activated;
+  TRY(sim::retain_primary(device, context, &activated));
+  if (activated) sim::notice(sim::kResource, sim::kContextCreated, *context);
+  return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
   TRY(ready());
   if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   TRY(sim::release_primary(device));
-  if (sim::device(device).retained == 0) sim::end_memory_of(sim::device(device).primary);
+  if (sim::device(device).retained == 0) {
+    sim::notice(sim::kResource, sim::kContextDestroyStarting, sim::device(device).primary);
+    sim::end_memory_of(sim::device(device).primary);
+  }
   return CUDA_SUCCESS;
 }
 
@@ -49,6 +63,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device) {
   TRY(ready());
   if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (CUcontext primary = sim::device(device).primary) {
+    if (sim::device(device).retained) sim::notice(sim::kResource, sim::kContextDestroyStarting, primary);
     sim::synchronize_context(primary);
     sim::device(device).retained = 0;
     primary->sticky = CUDA_SUCCESS;
@@ -63,12 +78,15 @@ CUresult CUDAAPI cuCtxCreate(CUcontext* context, CUctxCreateParams*, unsigned in
   if (!context) return CUDA_ERROR_INVALID_VALUE;
   if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   *context = sim::create_context(device, flags, false);
-  return sim::push_current(*context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (!sim::push_current(*context)) return CUDA_ERROR_INVALID_VALUE;
+  sim::notice(sim::kResource, sim::kContextCreated, *context);
+  return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuCtxDestroy(CUcontext context) {
   TRY(ready());
   if (!alive(context) || context->primary) return CUDA_ERROR_INVALID_CONTEXT;
+  sim::notice(sim::kResource, sim::kContextDestroyStarting, context);
   sim::synchronize_context(context);
   if (sim::current() == context) sim::pop_current();
   sim::end_memory_of(context);
@@ -145,18 +163,14 @@ CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long* id) {
 
 CUresult CUDAAPI cuCtxSynchronize(void) {
   REQUIRE_CONTEXT(context);
-  TRY(sim::check_unsafe());
-  sim::synchronize_context(context);
-  return static_cast<CUresult>(context->sticky.load());
+  return synchronize(context);
 }
 
 CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext context) {
   if (!context) return cuCtxSynchronize();
   TRY(ready());
   if (!alive(context)) return CUDA_ERROR_INVALID_CONTEXT;
-  TRY(sim::check_unsafe());
-  sim::synchronize_context(context);
-  return static_cast<CUresult>(context->sticky.load());
+  return synchronize(context);
 }
 
 CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {

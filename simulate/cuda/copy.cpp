@@ -19,6 +19,7 @@ CUresult enqueue_copy(const CUDA_MEMCPY3D& copy, CUstream handle, bool wait) {
   sim::Operation operation;
   operation.type = CU_GRAPH_NODE_TYPE_MEMCPY;
   operation.copy = copy;
+  operation.waited = wait;
   TRY(sim::submit(stream, std::move(operation)));
   if (wait) sim::synchronize(stream);
   return CUDA_SUCCESS;
@@ -100,6 +101,7 @@ CUresult fill(CUdeviceptr to, size_t pitch, unsigned value, unsigned element, si
   REQUIRE_CONTEXT(context);
   sim::Operation operation;
   operation.type = CU_GRAPH_NODE_TYPE_MEMSET;
+  operation.waited = wait;
   operation.set = {to, pitch, value, element, width, height};
   TRY(sim::check_set(operation.set));
   if (wait) TRY(sim::check_unsafe());

@@ -5,14 +5,19 @@
 
 #include "simulate/cuda/api.h"
 #include "simulate/cuda/attributes.h"
+#include "simulate/model/calls.h"
 #include "simulate/model/identity.h"
+#include "simulate/model/injection.h"
 #include "simulate/values/values.h"
 
 extern "C" {
 
 CUresult CUDAAPI cuInit(unsigned int flags) {
   sim::values::bring_in();
-  return flags ? CUDA_ERROR_INVALID_VALUE : sim::initialize();
+  if (flags) return CUDA_ERROR_INVALID_VALUE;
+  TRY(sim::initialize());
+  if (sim::inject()) sim::notice(sim::kResource, sim::kInitFinished, nullptr);
+  return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuDriverGetVersion(int* version) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "simulate/cuda/api.h"
+#include "simulate/cuda/symbols.h"
 
 namespace {
 
@@ -15,25 +16,6 @@ struct Row {
 constexpr Row kVersions[] = {
 #include "driver_versions.inc"
 };
-
-struct Symbol {
-  const char* name;
-  void (*function)();
-};
-#define SYMBOL(name) extern "C" void devtrace_sim_symbol_##name() __asm__(#name);
-#include "driver_symbols.inc"
-#undef SYMBOL
-#define SYMBOL(name) {#name, devtrace_sim_symbol_##name},
-constexpr Symbol kSymbols[] = {
-#include "driver_symbols.inc"
-};
-#undef SYMBOL
-
-void* address_of(const std::string& symbol) {
-  for (const Symbol& s : kSymbols)  // sorted, but looked up a few hundred times a process at most
-    if (symbol == s.name) return reinterpret_cast<void*>(s.function);
-  return nullptr;
-}
 
 }  // namespace
 
@@ -54,10 +36,10 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char* name, void** function, int vers
   }
   if (symbol) {
     if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) {
-      *function = address_of(std::string(symbol) + "_ptsz");
-      if (!*function) *function = address_of(std::string(symbol) + "_ptds");
+      *function = sim::exported_function((std::string(symbol) + "_ptsz").c_str());
+      if (!*function) *function = sim::exported_function((std::string(symbol) + "_ptds").c_str());
     }
-    if (!*function) *function = address_of(symbol);
+    if (!*function) *function = sim::exported_function(symbol);
   }
   if (status)
     *status = *function ? CU_GET_PROC_ADDRESS_SUCCESS

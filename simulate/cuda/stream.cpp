@@ -2,6 +2,7 @@
 #include "simulate/model/stream.h"
 
 #include "simulate/cuda/api.h"
+#include "simulate/model/calls.h"
 #include "simulate/model/capture.h"
 
 namespace {
@@ -37,6 +38,7 @@ CUresult CUDAAPI cuStreamCreateWithPriority(CUstream* stream, unsigned int flags
   REQUIRE_CONTEXT(context);
   if (!stream || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING))) return CUDA_ERROR_INVALID_VALUE;
   *stream = sim::create_stream(context, flags, priority > 0 ? 0 : priority < -5 ? -5 : priority);
+  sim::notice(sim::kResource, sim::kStreamCreated, context, *stream);
   return CUDA_SUCCESS;
 }
 
@@ -47,6 +49,7 @@ CUresult CUDAAPI cuStreamCreate(CUstream* stream, unsigned int flags) {
 CUresult CUDAAPI cuStreamDestroy(CUstream stream) {
   TRY(ready());
   if (!sim::handles<CUstream_st>().has(stream) || stream == stream->context->legacy) return CUDA_ERROR_INVALID_HANDLE;
+  sim::notice(sim::kResource, sim::kStreamDestroyStarting, stream->context, stream);
   sim::destroy_stream(stream);
   return CUDA_SUCCESS;
 }
@@ -78,6 +81,7 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
     sim::synchronize_context(stream->context);
   else
     sim::synchronize(stream);
+  sim::notice(sim::kSynchronize, sim::kStreamSynchronized, stream->context, stream);
   return static_cast<CUresult>(stream->context->sticky.load());
 }
 

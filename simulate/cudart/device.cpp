@@ -14,24 +14,27 @@ namespace {
 
 thread_local int t_chosen = 0;  // by cudaSetDevice or cudaInitDevice, while no context is current
 
-// One retain a device for the life of the process, like the runtime's own.
+}  // namespace
+
 CUresult primary(int device, CUcontext* context) {
-  static std::mutex mutex;
+  static std::recursive_mutex mutex;  // recursive: a profiler that is told of the retain may call the runtime
   static CUcontext contexts[64];
   std::lock_guard lock(mutex);
   int active = 0;
   unsigned flags = 0;
-  if (CUresult e = cuDevicePrimaryCtxGetState(device, &flags, &active)) return e;
+  if (CUresult e = quiet_cuDevicePrimaryCtxGetState(device, &flags, &active)) return e;
   if (!contexts[device] || !active)
     if (CUresult e = cuDevicePrimaryCtxRetain(&contexts[device], device)) return e;
   *context = contexts[device];
   return CUDA_SUCCESS;
 }
 
+namespace {
+
 CUresult choose(int device, bool make_current) {
-  if (CUresult e = cuInit(0)) return e;
+  if (CUresult e = quiet_cuInit(0)) return e;
   CUdevice d;
-  if (CUresult e = cuDeviceGet(&d, device)) return e;
+  if (CUresult e = quiet_cuDeviceGet(&d, device)) return e;
   CUcontext context;
   if (CUresult e = primary(device, &context)) return e;
   t_chosen = device;
@@ -42,11 +45,12 @@ CUresult choose(int device, bool make_current) {
 
 CUresult ensure() {
   CUcontext context = nullptr;
-  if (cuCtxGetCurrent(&context) == CUDA_SUCCESS && context) {
+  if (quiet_cuCtxGetCurrent(&context) == CUDA_SUCCESS && context) {
     unsigned flags;
     int device, active;
     // After cudaDeviceReset the context is still current but was given up: the next call brings it back.
-    if (cuCtxGetDevice(&device) || cuDevicePrimaryCtxGetState(device, &flags, &active) || active) return CUDA_SUCCESS;
+    if (quiet_cuCtxGetDevice(&device) || quiet_cuDevicePrimaryCtxGetState(device, &flags, &active) || active)
+      return CUDA_SUCCESS;
     return choose(device, true);
   }
   return choose(t_chosen, true);
@@ -54,7 +58,7 @@ CUresult ensure() {
 
 int current_device() {
   CUdevice device;
-  return cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : t_chosen;
+  return quiet_cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : t_chosen;
 }
 
 }  // namespace devtrace::sim::runtime
@@ -95,13 +99,13 @@ cudaError_t CUDARTAPI cudaPeekAtLastError(void) {
 cudaError_t CUDARTAPI cudaGetDeviceCount(int* count) {
   if (!count) return done(cudaErrorInvalidValue);
   *count = 0;
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   return done(cuDeviceGetCount(count));
 }
 
 cudaError_t CUDARTAPI cudaGetDevice(int* device) {
   if (!device) return done(cudaErrorInvalidValue);
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   *device = current_device();
   return cudaSuccess;
 }
@@ -118,42 +122,42 @@ cudaError_t CUDARTAPI cudaSetValidDevices(int*, int) {
 
 cudaError_t CUDARTAPI cudaChooseDevice(int* device, const cudaDeviceProp*) {
   if (!device) return done(cudaErrorInvalidValue);
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   *device = 0;
   return cudaSuccess;
 }
 
 cudaError_t CUDARTAPI cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (!properties) return done(cudaErrorInvalidValue);
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   CUdevice d;
-  CALL(cuDeviceGet(&d, device));
+  CALL(quiet_cuDeviceGet(&d, device));
   fill_properties(properties, device);
   return cudaSuccess;
 }
 
 cudaError_t CUDARTAPI cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   return done(cuDeviceGetAttribute(value, static_cast<CUdevice_attribute>(attribute), device));
 }
 
 cudaError_t CUDARTAPI cudaDeviceGetPCIBusId(char* id, int length, int device) {
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   return done(cuDeviceGetPCIBusId(id, length, device));
 }
 cudaError_t CUDARTAPI cudaDeviceGetByPCIBusId(int* device, const char* id) {
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   return done(cuDeviceGetByPCIBusId(device, id));
 }
 
 cudaError_t CUDARTAPI cudaDeviceCanAccessPeer(int* can, int device, int peer) {
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   return done(cuDeviceCanAccessPeer(can, device, peer));
 }
 cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peer, unsigned int flags) {
   CALL(ensure());
   CUdevice d;
-  CALL(cuDeviceGet(&d, peer));
+  CALL(quiet_cuDeviceGet(&d, peer));
   CUcontext context;
   CALL(primary(peer, &context));
   return done(cuCtxEnablePeerAccess(context, flags));
@@ -161,13 +165,13 @@ cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peer, unsigned int flags) {
 cudaError_t CUDARTAPI cudaDeviceDisablePeerAccess(int peer) {
   CALL(ensure());
   CUdevice d;
-  CALL(cuDeviceGet(&d, peer));
+  CALL(quiet_cuDeviceGet(&d, peer));
   CUcontext context;
   CALL(primary(peer, &context));
   return done(cuCtxDisablePeerAccess(context));
 }
 cudaError_t CUDARTAPI cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int from, int to) {
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   return done(cuDeviceGetP2PAttribute(value, static_cast<CUdevice_P2PAttribute>(attribute), from, to));
 }
 
@@ -208,7 +212,7 @@ cudaError_t CUDARTAPI cudaGetDeviceFlags(unsigned int* flags) {
   return done(cuCtxGetFlags(flags));
 }
 cudaError_t CUDARTAPI cudaSetDeviceFlags(unsigned int flags) {
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   return done(cuDevicePrimaryCtxSetFlags(current_device(), flags));
 }
 cudaError_t CUDARTAPI cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTarget,

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <vector>
 
+#include "simulate/cudart/declared.h"
 #include "simulate/cudart/registry.h"
 
 using namespace devtrace::sim::runtime;
@@ -61,7 +62,6 @@ CUlaunchConfig driver_config(const cudaLaunchConfig_t& c) {
 
 }  // namespace
 
-#pragma GCC visibility push(default)
 extern "C" {
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void* stream) {
@@ -81,7 +81,7 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, 
 }
 
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* stub) {
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   *kernel = kernel_of(stub);
   return *kernel ? cudaSuccess : done(cudaErrorInvalidDeviceFunction);
 }
@@ -90,11 +90,6 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
                                cudaStream_t stream) {
   return launch(kernel, grid, block, arguments, shared, stream);
 }
-
-}  // extern "C"
-#pragma GCC visibility pop
-
-extern "C" {
 
 cudaError_t CUDARTAPI cudaLaunchKernel(const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared,
                                        cudaStream_t stream) {
@@ -113,7 +108,7 @@ cudaError_t CUDARTAPI cudaLaunchKernelExC(const cudaLaunchConfig_t* config, cons
 }
 
 cudaError_t CUDARTAPI cudaGetKernel(cudaKernel_t* kernel, const void* stub) {
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   if (!kernel) return done(cudaErrorInvalidValue);
   *kernel = kernel_of(stub);
   return *kernel ? cudaSuccess : done(cudaErrorInvalidDeviceFunction);

@@ -13,7 +13,7 @@ CUdeviceptr at(const void* pointer) {
 
 bool known(const void* pointer) {
   unsigned type;
-  return cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at(pointer)) == CUDA_SUCCESS;
+  return quiet_cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at(pointer)) == CUDA_SUCCESS;
 }
 
 // The stated direction: a side that is said to be the device's must be memory that the driver knows. A side said to be
@@ -31,8 +31,29 @@ cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, c
   if (size == 0) return cudaSuccess;
   if (!to || !from) return done(cudaErrorInvalidValue);
   CALL(check_kind(to, from, kind));
-  return done(wait ? cuMemcpy(at(to), at(from), size) : cuMemcpyAsync(at(to), at(from), size, stream));
+  switch (kind) {
+    case cudaMemcpyHostToDevice:
+      return done(wait ? cuMemcpyHtoD(at(to), from, size) : cuMemcpyHtoDAsync(at(to), from, size, stream));
+    case cudaMemcpyDeviceToHost:
+      return done(wait ? cuMemcpyDtoH(to, at(from), size) : cuMemcpyDtoHAsync(to, at(from), size, stream));
+    case cudaMemcpyDeviceToDevice:
+      return done(wait ? cuMemcpyDtoD(at(to), at(from), size) : cuMemcpyDtoDAsync(at(to), at(from), size, stream));
+    default:
+      return done(wait ? cuMemcpy(at(to), at(from), size) : cuMemcpyAsync(at(to), at(from), size, stream));
+  }
 }
+
+struct Peers {
+  CUcontext to = nullptr, from = nullptr;
+  CUresult find(int to_device, int from_device) {
+    if (CUresult e = ensure()) return e;
+    CUdevice d;
+    if (CUresult e = quiet_cuDeviceGet(&d, to_device)) return e;
+    if (CUresult e = quiet_cuDeviceGet(&d, from_device)) return e;
+    if (CUresult e = primary(to_device, &to)) return e;
+    return primary(from_device, &from);
+  }
+};
 
 cudaError_t copy_2d(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                     cudaMemcpyKind kind, cudaStream_t stream, bool wait) {
@@ -141,19 +162,15 @@ cudaError_t CUDARTAPI cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* f
   return copy_2d(to, to_pitch, from, from_pitch, width, height, kind, stream, false);
 }
 cudaError_t CUDARTAPI cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t size) {
-  CALL(ensure());
-  CUdevice d;
-  CALL(cuDeviceGet(&d, to_device));
-  CALL(cuDeviceGet(&d, from_device));
-  return done(size ? cuMemcpy(at(to), at(from), size) : CUDA_SUCCESS);
+  Peers p;
+  CALL(p.find(to_device, from_device));
+  return done(size ? cuMemcpyPeer(at(to), p.to, at(from), p.from, size) : CUDA_SUCCESS);
 }
 cudaError_t CUDARTAPI cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t size,
                                           cudaStream_t stream) {
-  CALL(ensure());
-  CUdevice d;
-  CALL(cuDeviceGet(&d, to_device));
-  CALL(cuDeviceGet(&d, from_device));
-  return done(size ? cuMemcpyAsync(at(to), at(from), size, stream) : CUDA_SUCCESS);
+  Peers p;
+  CALL(p.find(to_device, from_device));
+  return done(size ? cuMemcpyPeerAsync(at(to), p.to, at(from), p.from, size, stream) : CUDA_SUCCESS);
 }
 #if CUDART_VERSION < 13000
 cudaError_t CUDARTAPI cudaMemcpyBatchAsync(void** to, void** from, size_t* sizes, size_t count, cudaMemcpyAttributes*,
@@ -237,15 +254,15 @@ cudaError_t CUDARTAPI cudaFreeAsync(void* pointer, cudaStream_t stream) {
   return pointer ? done(cuMemFreeAsync(at(pointer), stream)) : cudaSuccess;
 }
 cudaError_t CUDARTAPI cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   return done(cuDeviceGetDefaultMemPool(pool, device));
 }
 cudaError_t CUDARTAPI cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   return done(cuDeviceGetMemPool(pool, device));
 }
 cudaError_t CUDARTAPI cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
-  CALL(cuInit(0));
+  CALL(quiet_cuInit(0));
   return done(cuDeviceSetMemPool(device, pool));
 }
 cudaError_t CUDARTAPI cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {

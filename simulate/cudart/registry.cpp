@@ -8,6 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "simulate/common/callbacks.h"
+#include "simulate/cudart/declared.h"
+
 namespace devtrace::sim::runtime {
 namespace {
 
@@ -45,7 +48,7 @@ Registry& registry() {
 
 CUlibrary library_of(Fatbin* f) {
   std::lock_guard lock(f->mutex);
-  if (!f->library && cuInit(0) == CUDA_SUCCESS)
+  if (!f->library && quiet_cuInit(0) == CUDA_SUCCESS)
     cuLibraryLoadData(&f->library, f->image, nullptr, nullptr, 0, nullptr, nullptr, 0);
   return f->library;
 }
@@ -68,6 +71,15 @@ CUkernel kernel_of(const void* stub) {
   std::unique_lock lock(r.mutex);
   r.stubs[stub].kernel = kernel;
   return kernel;
+}
+
+const char* name_of(const void* handle) {
+  {
+    Registry& r = registry();
+    std::shared_lock lock(r.mutex);
+    if (auto it = r.stubs.find(handle); it != r.stubs.end()) return it->second.name;
+  }
+  return devtrace_sim_kernel_name(handle);
 }
 
 cudaError_t variable_of(const void* shadow, CUdeviceptr* address, size_t* size) {
@@ -93,9 +105,6 @@ cudaError_t variable_of(const void* shadow, CUdeviceptr* address, size_t* size) 
 
 using namespace devtrace::sim::runtime;
 
-// The entry points that compiled code calls are in no public header; their shapes follow from the calls that nvcc
-// emits.
-#pragma GCC visibility push(default)
 extern "C" {
 
 struct FatbinWrapper {
@@ -166,4 +175,3 @@ char __cudaInitModule(void** handle) {
 }
 
 }  // extern "C"
-#pragma GCC visibility pop

@@ -10,6 +10,16 @@
 #pragma GCC visibility pop
 #include "simulate/cudart/names.h"
 
+// What the runtime asks the driver for its own sake: a profiler is told of no such call.
+#define QUIET(name) extern "C" decltype(::name) quiet_##name __asm__("devtrace_sim_quiet_" #name)
+QUIET(cuInit);
+QUIET(cuDeviceGet);
+QUIET(cuCtxGetCurrent);
+QUIET(cuCtxGetDevice);
+QUIET(cuDevicePrimaryCtxGetState);
+QUIET(cuPointerGetAttribute);
+#undef QUIET
+
 namespace devtrace::sim::runtime {
 
 // The thread's error, as cudaGetLastError gives it.
@@ -26,6 +36,8 @@ inline cudaError_t done(CUresult result) {
 
 // Initialises the driver, and gives the thread a device's primary context if it has none.
 CUresult ensure();
+// A device's primary context, retained once for the life of the process, like the runtime's own.
+CUresult primary(int device, CUcontext* context);
 // The device that the thread is on; 0 before any choice.
 int current_device();
 

@@ -1,33 +1,24 @@
-// CUPTI: a profiler can subscribe and enable what it wants, and is told of nothing. One subscriber, as with the real V1
-// API.
-#include <atomic>
-#include <chrono>
+// CUPTI's small questions.
+#include "simulate/common/callbacks.h"
+#include "simulate/cupti/activity.h"
+#include "simulate/cupti/cupti_headers.h"
 
-#include "simulate/common/library.h"
-#pragma GCC visibility push(default)
-#include <cupti.h>
-#pragma GCC visibility pop
+namespace sim = devtrace::sim;
 
 namespace {
 
-std::atomic<bool> g_subscribed{false};
-
-struct Row {
-  CUptiResult result;
-  const char* text;
-};
-#define ROW(result) \
-  { result, #result }
-constexpr Row kResults[] = {
-    ROW(CUPTI_SUCCESS),
-    ROW(CUPTI_ERROR_INVALID_PARAMETER),
-    ROW(CUPTI_ERROR_NOT_INITIALIZED),
-    ROW(CUPTI_ERROR_MAX_LIMIT_REACHED),
-    ROW(CUPTI_ERROR_NOT_SUPPORTED),
-    ROW(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED),
-    ROW(CUPTI_ERROR_UNKNOWN),
-};
-#undef ROW
+// Out of the header (module.mk): "RESULT(name)" a line.
+#define RESULT(name) \
+  case name:         \
+    return #name;
+const char* text_of(CUptiResult result) {
+  switch (result) {
+#include "cupti_results.inc"
+    default:
+      return nullptr;
+  }
+}
+#undef RESULT
 
 }  // namespace
 
@@ -40,95 +31,38 @@ CUptiResult CUPTIAPI cuptiGetVersion(uint32_t* version) {
 }
 CUptiResult CUPTIAPI cuptiGetResultString(CUptiResult result, const char** text) {
   if (!text) return CUPTI_ERROR_INVALID_PARAMETER;
-  *text = "CUPTI_ERROR";
-  for (const Row& row : kResults)
-    if (row.result == result) *text = row.text;
-  return CUPTI_SUCCESS;
+  const char* known = text_of(result);
+  *text = known ? known : "<unknown>";
+  return known ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
 CUptiResult CUPTIAPI cuptiGetErrorMessage(CUptiResult result, const char** text) {
   return cuptiGetResultString(result, text);
 }
 CUptiResult CUPTIAPI cuptiGetTimestamp(uint64_t* timestamp) {
   if (!timestamp) return CUPTI_ERROR_INVALID_PARAMETER;
-  *timestamp = static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count());
+  *timestamp = sim::cupti::now();
   return CUPTI_SUCCESS;
 }
 
-CUptiResult CUPTIAPI cuptiSubscribe(CUpti_SubscriberHandle* subscriber, CUpti_CallbackFunc callback, void*) {
-  if (!subscriber || !callback) return CUPTI_ERROR_INVALID_PARAMETER;
-  if (g_subscribed.exchange(true)) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
-  *subscriber = reinterpret_cast<CUpti_SubscriberHandle>(&g_subscribed);
-  return CUPTI_SUCCESS;
+// By its header these may be asked inside callbacks: no callback comes of them.
+CUptiResult CUPTIAPI cuptiGetDeviceId(CUcontext context, uint32_t* device) {
+  if (!device) return CUPTI_ERROR_INVALID_PARAMETER;
+  uint32_t number;
+  if (!context) context = devtrace_sim_context(nullptr);
+  return devtrace_sim_context_facts(context, &number, device) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_DEVICE;
 }
-CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber) {
-  if (subscriber != reinterpret_cast<CUpti_SubscriberHandle>(&g_subscribed) || !g_subscribed.exchange(false))
-    return CUPTI_ERROR_INVALID_PARAMETER;
-  return CUPTI_SUCCESS;
+CUptiResult CUPTIAPI cuptiGetContextId(CUcontext context, uint32_t* number) {
+  if (!number) return CUPTI_ERROR_INVALID_PARAMETER;
+  uint32_t device;
+  return devtrace_sim_context_facts(context, number, &device) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_CONTEXT;
 }
-CUptiResult CUPTIAPI cuptiEnableCallback(uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain, CUpti_CallbackId) {
-  return CUPTI_SUCCESS;
+CUptiResult CUPTIAPI cuptiGetStreamIdEx(CUcontext, CUstream stream, uint8_t per_thread, uint32_t* number) {
+  if (!number) return CUPTI_ERROR_INVALID_PARAMETER;
+  *number = devtrace_sim_stream_number(stream || !per_thread ? stream : CU_STREAM_PER_THREAD);
+  return *number ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_STREAM;
 }
-CUptiResult CUPTIAPI cuptiEnableDomain(uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain) {
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiEnableAllDomains(uint32_t, CUpti_SubscriberHandle) {
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiFinalize(void) {
-  g_subscribed = false;
-  return CUPTI_SUCCESS;
-}
-
-CUptiResult CUPTIAPI cuptiActivityEnable(CUpti_ActivityKind) {
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKind) {
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
-                                                    CUpti_BuffersCallbackCompleteFunc complete) {
-  return request && complete ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
-}
-CUptiResult CUPTIAPI cuptiActivityFlushAll(uint32_t) {
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiActivityFlushPeriod(uint32_t) {
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiActivityGetNextRecord(uint8_t*, size_t, CUpti_Activity**) {
-  return CUPTI_ERROR_MAX_LIMIT_REACHED;
-}
-CUptiResult CUPTIAPI cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t* dropped) {
-  if (!dropped) return CUPTI_ERROR_INVALID_PARAMETER;
-  *dropped = 0;
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiActivityPushExternalCorrelationId(CUpti_ExternalCorrelationKind, uint64_t) {
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind, uint64_t* last) {
-  if (last) *last = 0;
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc) {
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiActivitySetAttribute(CUpti_ActivityAttribute, size_t*, void*) {
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiActivityEnableRuntimeApi(CUpti_CallbackId, uint8_t) {
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiActivityEnableDriverApi(CUpti_CallbackId, uint8_t) {
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t) {
-  return CUPTI_SUCCESS;
-}
-CUptiResult CUPTIAPI cuptiActivityEnableLatencyTimestamps(uint8_t) {
-  return CUPTI_SUCCESS;
+CUptiResult CUPTIAPI cuptiGetStreamId(CUcontext context, CUstream stream, uint32_t* number) {
+  return cuptiGetStreamIdEx(context, stream, 0, number);
 }
 
 }  // extern "C"

@@ -98,11 +98,11 @@ CUcontext create_context(int ordinal, unsigned flags, bool primary) {
   return context;
 }
 
-CUresult retain_primary(int ordinal, CUcontext* context) {
+CUresult retain_primary(int ordinal, CUcontext* context, bool* activated) {
   Device& d = device(ordinal);
   std::lock_guard lock(g_mutex);
   if (!d.primary) d.primary = create_context(ordinal, d.flags, true);
-  ++d.retained;
+  *activated = d.retained.fetch_add(1) == 0;
   *context = d.primary;
   return CUDA_SUCCESS;
 }

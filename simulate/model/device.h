@@ -46,7 +46,8 @@ int ordinal_of(int physical);
 bool can_access_peer(int a, int b);
 
 CUcontext create_context(int ordinal, unsigned flags, bool primary);
-CUresult retain_primary(int ordinal, CUcontext* context);
+// `activated`: nobody had retained it.
+CUresult retain_primary(int ordinal, CUcontext* context, bool* activated);
 CUresult release_primary(int ordinal);
 void destroy_context(CUcontext context);
 

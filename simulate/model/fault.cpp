@@ -13,6 +13,7 @@
 #include "simulate/model/device.h"
 #include "simulate/model/memory.h"
 #include "simulate/model/pool.h"
+#include "simulate/model/settings.h"
 
 namespace devtrace::sim {
 namespace {
@@ -73,7 +74,7 @@ bool illegal_parameter(CUcontext context, const Function& f, const device_code::
 }  // namespace
 
 bool illegal_address(CUcontext context, const Function& f, void* const* arguments) {
-  if (!arguments || !f.facts || !f.facts->parameters_known) return false;
+  if (settings().no_faults || !arguments || !f.facts || !f.facts->parameters_known) return false;
   const std::vector<device_code::Parameter>& parameters = f.facts->parameters;
   for (size_t i = 0; i < parameters.size(); ++i)
     if (arguments[i] && illegal_parameter(context, f, parameters[i], arguments[i])) return true;
@@ -81,7 +82,7 @@ bool illegal_address(CUcontext context, const Function& f, void* const* argument
 }
 
 bool illegal_address(CUcontext context, const Function& f, const Arguments& arguments) {
-  if (!f.facts || !f.facts->parameters_known) return false;
+  if (settings().no_faults || !f.facts || !f.facts->parameters_known) return false;
   for (const device_code::Parameter& p : f.facts->parameters)
     if (p.offset + p.size <= arguments.values.size() &&
         illegal_parameter(context, f, p, arguments.values.data() + p.offset))

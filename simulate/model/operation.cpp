@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "simulate/model/array.h"
+#include "simulate/model/calls.h"
 #include "simulate/model/device.h"
 #include "simulate/model/fault.h"
 #include "simulate/model/graph.h"
@@ -134,6 +135,94 @@ CUresult check_end(CUmemorytype type, const void* host, CUdeviceptr device, CUar
   return check_range(at + first, size, type == CU_MEMORYTYPE_DEVICE);
 }
 
+CUresult perform(Operation& op) {
+  switch (op.type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      return run_kernel(op);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      count(op.copy);
+      if (!op.held)
+        copy_now(op.copy);
+      else
+        clear_host(op.copy);
+      return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      if (!op.held) set_now(op.set);
+      return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_HOST:
+      op.host.fn(op.host.userData);
+      return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+      complete_event(op.event, op.event_turn);
+      return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      wait_event(op.event, op.event_turn);
+      return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return pool_free(op.free);
+    default:
+      return CUDA_SUCCESS;
+  }
+}
+
+Place place(CUmemorytype type, const void* host, CUdeviceptr device_address, CUarray array) {
+  const int at = place_of(type, host, device_address, array) - 1;
+  Place p;
+  p.device = at;
+  Allocation a;
+  if (type == CU_MEMORYTYPE_ARRAY) {
+    p.kind = Place::kArray;
+  } else if (find_memory(type == CU_MEMORYTYPE_HOST ? reinterpret_cast<uintptr_t>(host) : device_address, &a)) {
+    p.kind = a.kind == Kind::managed ? Place::kManaged : at < 0 ? Place::kPinned : Place::kDevice;
+    if (a.context) p.context = static_cast<uint32_t>(a.context->id);
+  }
+  if (at >= 0 && !p.context && device(at).primary) p.context = static_cast<uint32_t>(device(at).primary->id);
+  return p;
+}
+
+// False: nothing that a profiler is told of.
+bool describe(const Operation& op, Work* work) {
+  work->correlation = op.correlation;
+  work->device = static_cast<uint32_t>(op.context->device);
+  work->context = static_cast<uint32_t>(op.context->id);
+  work->stream = op.stream;
+  work->waited = op.waited;
+  switch (op.type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL: {
+      work->kind = Work::kKernel;
+      const CUDA_KERNEL_NODE_PARAMS& k = op.kernel;
+      const Function* f = k.func ? function_of(k.func) : nullptr;
+      work->name = f ? f->name.c_str() : "library";  // null: a mathematics library's
+      const unsigned grid[] = {k.gridDimX, k.gridDimY, k.gridDimZ}, block[] = {k.blockDimX, k.blockDimY, k.blockDimZ};
+      std::memcpy(work->grid, grid, sizeof grid);
+      std::memcpy(work->block, block, sizeof block);
+      work->dynamic_shared = k.sharedMemBytes;
+      if (f && f->facts) {
+        work->static_shared = static_cast<unsigned>(f->facts->static_shared);
+        work->registers = static_cast<unsigned>(f->facts->registers);
+        work->local = static_cast<unsigned>(f->facts->local);
+      }
+      return true;
+    }
+    case CU_GRAPH_NODE_TYPE_MEMCPY: {
+      work->kind = Work::kCopy;
+      const CUDA_MEMCPY3D& c = op.copy;
+      work->bytes = c.WidthInBytes * c.Height * c.Depth;
+      work->from = place(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray);
+      work->to = place(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray);
+      return true;
+    }
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      work->kind = Work::kSet;
+      work->bytes = op.set.width * op.set.elementSize * op.set.height;
+      work->value = op.set.value;
+      work->to = place(CU_MEMORYTYPE_DEVICE, nullptr, op.set.dst, nullptr);
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 CUDA_MEMCPY3D plain_copy(CUdeviceptr to, CUdeviceptr from, size_t size) {
@@ -163,33 +252,16 @@ CUresult check_set(const CUDA_MEMSET_NODE_PARAMS& s) {
 }
 
 CUresult execute(Operation& op) {
-  switch (op.type) {
-    case CU_GRAPH_NODE_TYPE_KERNEL:
-      return run_kernel(op);
-    case CU_GRAPH_NODE_TYPE_MEMCPY:
-      count(op.copy);
-      if (!op.held)
-        copy_now(op.copy);
-      else
-        clear_host(op.copy);
-      return CUDA_SUCCESS;
-    case CU_GRAPH_NODE_TYPE_MEMSET:
-      if (!op.held) set_now(op.set);
-      return CUDA_SUCCESS;
-    case CU_GRAPH_NODE_TYPE_HOST:
-      op.host.fn(op.host.userData);
-      return CUDA_SUCCESS;
-    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-      complete_event(op.event, op.event_turn);
-      return CUDA_SUCCESS;
-    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-      wait_event(op.event, op.event_turn);
-      return CUDA_SUCCESS;
-    case CU_GRAPH_NODE_TYPE_MEM_FREE:
-      return pool_free(op.free);
-    default:
-      return CUDA_SUCCESS;
-  }
+  const Listener* listener = op.correlation ? work_listener() : nullptr;
+  if (!listener) return perform(op);
+  Work work = {};
+  if (!describe(op, &work)) return perform(op);
+  work.start = listener->now();
+  const CUresult result = perform(op);
+  work.end = listener->now();
+  if (work.end <= work.start) work.end = work.start + 1;
+  listener->worked(work);
+  return result;
 }
 
 }  // namespace devtrace::sim

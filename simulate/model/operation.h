@@ -19,7 +19,9 @@ struct Arguments {
 struct Operation {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   CUcontext context = nullptr;
-  bool covered = false, held = false;  // belongs to an operator that values/ computes: values/values.h
+  bool covered = false, held = false;    // belongs to an operator that values/ computes: values/values.h
+  uint32_t correlation = 0, stream = 0;  // the call and the stream's number, for a profiler; 0: none wants to know
+  bool waited = false;                   // the call waits for it
   // Only the member that `type` names means anything.
   CUDA_KERNEL_NODE_PARAMS kernel = {};
   Arguments arguments;
@@ -34,7 +36,7 @@ struct Operation {
   CUdeviceptr free = 0;
 };
 
-// Does it, now. Bytes are really copied and set; kernels are counted, not run.
+// Does it, now. Bytes are really copied and set; kernels are counted, not run. A profiler that wants to know is told.
 CUresult execute(Operation& operation);
 
 // Whether the driver would accept the copy or fill: bounds, kinds, read-only memory. Called when it is enqueued.

@@ -131,6 +131,7 @@ Settings read() {
   read_visible(s, std::getenv("CUDA_VISIBLE_DEVICES"));
   s.launch_blocking = is_one("CUDA_LAUNCH_BLOCKING");
   s.old_driver = is_one("DEVTRACE_SIM_OLD_DRIVER");
+  s.no_faults = is_one("DEVTRACE_SIM_NO_FAULTS");
   s.pageable = is_one("DEVTRACE_SIM_PAGEABLE");
   return s;
 }

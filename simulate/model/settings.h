@@ -19,7 +19,9 @@ struct Settings {
   int visible_count = 0;
   bool launch_blocking = false;  // CUDA_LAUNCH_BLOCKING: a launch waits, and returns the kernel's own error
   bool old_driver = false;       // DEVTRACE_SIM_OLD_DRIVER: of before CUDA 12.3, which tells nothing of a kernel
-  bool pageable = false;         // DEVTRACE_SIM_PAGEABLE: devices reach all of the host's memory
+  bool no_faults =
+      false;  // DEVTRACE_SIM_NO_FAULTS: a kernel's bad pointers go unnoticed, for tests of what is told before
+  bool pageable = false;  // DEVTRACE_SIM_PAGEABLE: devices reach all of the host's memory
 };
 
 // Read once, at the first use of CUDA. A bad value is one line on stderr, and the default stands.

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 
+#include "simulate/model/calls.h"
 #include "simulate/model/capture.h"
 #include "simulate/model/device.h"
 #include "simulate/values/values.h"
@@ -110,6 +111,10 @@ CUresult submit(CUstream stream, Operation operation) {
   operation.covered |= values::covered();  // a graph's node keeps what it was captured with
   operation.held |= values::held();
   if (!operation.context) operation.context = stream->context;
+  if (work_listener()) {
+    operation.correlation = current_correlation();
+    operation.stream = static_cast<uint32_t>(stream->id);
+  }
   if (capturing(stream)) return capture(stream, operation);
   if (CUresult e = check_implicit(stream)) return e;
   wait_for_default_order(stream);

@@ -49,8 +49,46 @@ def jump(name, target):
     return f"\t.globl {name}\n\t.type {name}, @function\n{name}:\n\tjmp {target}\n\t.size {name}, . - {name}\n"
 
 
-def jump_per_thread(name, target):
-    return f"\t.globl {name}\n\t.type {name}, @function\n{name}:\n\tjmp *devtrace_per_thread_{target}(%rip)\n\t.size {name}, . - {name}\n"
+def jump_through(name, variable):
+    return f"\t.globl {name}\n\t.type {name}, @function\n{name}:\n\tjmp *{variable}(%rip)\n\t.size {name}, . - {name}\n"
+
+
+def entry(name):
+    """The exported symbol of a function with callbacks: a jump to whatever its variable holds (common/callbacks.h)."""
+    variable = f"devtrace_entry_{name}"
+    return (jump_through(name, variable) + f"\t.data\n\t.balign 8\n\t.globl {variable}\n\t.hidden {variable}\n"
+            f"{variable}: .quad devtrace_impl_{name}\n\t.text\n")
+
+
+def split(name):
+    """('cudaMemAdvise', '_ptsz', 2) of cudaMemAdvise_v2_ptsz: what is one function to its users, by age."""
+    name, suffix = next(((name[: -len(s)], s) for s in SUFFIXES if name.endswith(s)), (name, ""))
+    plain, _, number = name.rpartition("_v")
+    return (plain, suffix, int(number)) if plain and number.isdigit() else (name, suffix, 1)
+
+
+def callback_ids(header, prefix, symbols):
+    """{symbol: name of its callback id}. The driver's ids are called as its symbols are; those of the runtime have the version that
+    brought the function, cudaMemAdvise_v8000 and cudaMemAdvise_v12020, and a library exports the last of them under one name each."""
+    names = re.findall(rf"\b{prefix}(\w+)\s*=", pathlib.Path(header).read_text())
+    if "DRIVER" in prefix:
+        return {name: name for name in names if name in symbols}
+    versions, found = {}, {}
+    for name in names:
+        plain, _, version = name.rpartition("_v")
+        if plain and version.isdigit():
+            versions.setdefault(plain, []).append((int(version), name))
+    families = {}
+    for symbol in symbols:
+        plain, suffix, age = split(symbol)
+        if symbol in versions and age > 1:  # an id of its own
+            found[symbol] = max(versions[symbol])[1]
+        else:
+            families.setdefault(plain + suffix, []).append((age, symbol))
+    for name, family in families.items():
+        for (_, symbol), (_, callback) in zip(sorted(family, reverse=True), sorted(versions.get(name, ()), reverse=True)):
+            found[symbol] = callback
+    return found
 
 
 def main():
@@ -60,8 +98,12 @@ def main():
     parser.add_argument("--names", help="instead of --real: a file of 'name [same-ABI name]', one a line; with neither, what the objects define")
     parser.add_argument("--code", required=True, type=int, help="the API's not-supported code")
     parser.add_argument("--extra", nargs="*", default=[], help="symbols of our own to export")
-    parser.add_argument("--alias", help="also export every symbol under this prefix: how our own libraries call it unseen by interposers")
+    parser.add_argument("--alias", help="also export every symbol under this prefix: how our own libraries call it unseen by interposers; "
+                        "with quiet_ behind it, unseen by profilers as well")
     parser.add_argument("--per-thread", type=pathlib.Path, help="file for the functions that _ptsz symbols stand before (see common/per_thread.cpp)")
+    parser.add_argument("--callbacks", nargs=3, metavar=("PREFIX", "IDS", "STRUCTURES"),
+                        help="also write .callbacks.inc (common/callbacks.cpp) and .rename (for objcopy): CUPTI's names of the callback ids "
+                        "begin so, the header of these, and that of the parameters' structures")
     parser.add_argument("--objects", nargs="*", default=[])
     arguments = parser.parse_args()
 
@@ -81,27 +123,57 @@ def main():
     lines = ["\t.text\n"]
     missing = []
     per_thread = set()
+    told = {}
+    callbacks = {}
+    if arguments.callbacks:
+        prefix, ids, structures = arguments.callbacks
+        told = callback_ids(ids, prefix, symbols)
+        structures = set(re.findall(r"\} (\w+)_params;", pathlib.Path(structures).read_text()))
+
+    def tell(name, like):
+        structure = f"{told[name]}_params" if told[name] in structures else "None"
+        callbacks[name] = f"CALLBACK({name}, {like}, {prefix}{told[name]}, {structure})\n"
+        lines.append(entry(name))
+
+    def body(name):
+        return f"devtrace_impl_{name}" if name in told else name
+
     for name in sorted(symbols):
         if name in done:
+            if name in told:
+                tell(name, name)
             continue
         base = next((name[: -len(s)] for s in SUFFIXES if name.endswith(s)), None)
         target = next((t for t in (base, same.get(name), same.get(base)) if t in done), None)
+        if target and name in told:
+            tell(name, target)
         if target and arguments.per_thread and name.endswith("_ptsz"):
-            lines.append(jump_per_thread(name, target))
+            lines.append(jump_through(body(name), f"devtrace_per_thread_{target}"))
             per_thread.add(target)
         elif target:
-            lines.append(jump(name, target))
+            lines.append(jump(body(name), body(target)))
         else:
             lines.append(stub(name, arguments.code))
             missing.append(name)
     if arguments.alias:
-        lines += [jump(arguments.alias + name, name) for name in sorted(set(symbols) | ({"devtrace_simulation"} & done))]
+        for name in sorted(set(symbols) | ({"devtrace_simulation"} & done)):
+            alias = arguments.alias + name
+            if name in callbacks:
+                lines.append(jump_through(alias, f"devtrace_entry_{name}"))
+                lines.append(jump(f"{arguments.alias}quiet_{name}", f"devtrace_impl_{name}"))
+            else:
+                lines.append(jump(alias, name))
     lines.append('\t.section .note.GNU-stack,"",@progbits\n')
     arguments.out.with_name(arguments.out.name + ".stubs.S").write_text("".join(lines))
     arguments.out.with_name(arguments.out.name + ".missing").write_text("\n".join(missing) + "\n")
 
     if arguments.per_thread:
         arguments.per_thread.write_text("".join(f"PER_THREAD({name})\n" for name in sorted(per_thread)))
+
+    if arguments.callbacks:
+        arguments.out.with_name(arguments.out.name + ".callbacks.inc").write_text("".join(callbacks.values()))
+        arguments.out.with_name(arguments.out.name + ".rename").write_text(
+            "".join(f"{name} devtrace_impl_{name}\n" for name in sorted(told) if name in done))
 
     nodes = {}
     for name, version in symbols.items():

@@ -486,7 +486,7 @@ def test_markdown_and_html_mark_what_is_new_known_and_gone(check, log, tmp_path)
     assert "| **new** | `refused-op` | `aten::fresh` |" in summary and "| gone | `refused-op` | `aten::old` |" in summary
     assert "### aten::fresh was given tensors on" in summary and "### aten::index\\_select" not in summary
     page = (tmp_path / "h.html").read_text()
-    records = [json.loads(text) for text in re.findall(r'<script type="application/json" class="record">(.*?)</script>', page)]
+    records = [json.loads(text) for text in re.findall(r'<script type="application/json" class="record"[^>]*>(.*?)</script>', page)]
     status = {record["operation"]: record["status"] for record in records if record["record"] == "finding"}
     assert status == {"aten::index_select": "known", "aten::fresh": "new", "aten::old": "gone"}
 

@@ -1,5 +1,7 @@
 #include "tracker/evidence/frames.h"
 
+#include <utility>
+
 namespace devtrace::evidence {
 namespace {
 
@@ -81,6 +83,7 @@ bool Frame::is_parameter(const Api& api, const std::string& name) const {
 
 std::vector<Frame> frames(const Api& api, size_t most, const SourceReader& sources) {
   std::vector<Frame> found;
+  bool excerpt_taken = false;
   const std::string library = standard_library(api);
   Ref next = Ref::borrowed(api, api.PyEval_GetFrame());
   while (next && found.size() < most) {
@@ -91,6 +94,7 @@ std::vector<Frame> frames(const Api& api, size_t most, const SourceReader& sourc
     const Source& source = sources.file(frame.file);
     frame.region = source.closed(frame.region);
     frame.source = source.lines(frame.region);
+    if (frame.project && !std::exchange(excerpt_taken, true)) frame.around = source.around(frame.region);
     frame.exact = frame.region.column >= 0;
     frame.expression = frame.exact ? source.text(frame.region) : frame.source;
     frame.cut = ends_with(source.before(frame.region), '.');
@@ -106,7 +110,9 @@ bool is_project_file(const std::string& file, const std::string& standard_librar
     return false;
   if (file.starts_with("<frozen ") || file.starts_with("<__array_function__") || file.starts_with("<eval_with_key>"))
     return false;
-  return standard_library.empty() || !file.starts_with(standard_library + "/");
+  // Without the GIL nobody says where the standard library lies: as a rule in .../lib/python3.11/.
+  if (standard_library.empty()) return file.find("/lib/python3.") == std::string::npos;
+  return !file.starts_with(standard_library + "/");
 }
 
 std::string standard_library(const Api& api) {

@@ -9,6 +9,8 @@ namespace {
 using python::Ref;
 
 constexpr int kMostLines = 10;
+constexpr int kLinesAround = 3;
+constexpr size_t kLongestLine = 300;
 constexpr size_t kLongestFile = 8u << 20;  // a generated monster is not worth the time
 
 // linecache.cache[file] is (size, mtime, lines, fullname), or a 1-tuple before it is first read.
@@ -60,7 +62,31 @@ int bracket_balance(const std::string& line) {
   return balance;
 }
 
+// Lines `first` to `last`, from 1, which must be there; each without line end.
+std::string without_indentation(const std::vector<std::string>& lines, int first, int last, size_t longest) {
+  size_t indentation = std::string::npos;
+  for (int line = first; line <= last; ++line) {
+    const size_t begin = lines[line - 1].find_first_not_of(" \t\r");
+    if (begin != std::string::npos) indentation = std::min(indentation, begin);
+  }
+  std::string text;
+  for (int line = first; line <= last; ++line) {
+    const std::string& whole = lines[line - 1];
+    if (line > first) text += '\n';
+    if (indentation < whole.size()) text += whole.substr(indentation, longest);
+  }
+  return text;
+}
+
 }  // namespace
+
+Excerpt around(const std::vector<std::string>& lines, int first, int last) {
+  const int count = static_cast<int>(lines.size());
+  if (first < 1 || first > count) return {};
+  const int from = std::max(1, first - kLinesAround);
+  const int to = std::min(count, std::clamp(last, first, first + kMostLines - 1) + kLinesAround);
+  return {from, without_indentation(lines, from, to, kLongestLine)};
+}
 
 Source::Source(const python::Api& api, const std::string& file) {
   if (file.empty()) return;
@@ -86,18 +112,12 @@ std::string Source::lines(const Region& given) const {
   const Region region = closed(given);
   const int last = std::min({region.end_line, region.line + kMostLines - 1, static_cast<int>(lines_.size())});
   if (region.line < 1 || last < region.line) return {};
-  size_t indentation = std::string::npos;
-  for (int line = region.line; line <= last; ++line) {
-    const size_t begin = lines_[line - 1].find_first_not_of(" \t");
-    if (begin != std::string::npos) indentation = std::min(indentation, begin);
-  }
-  std::string text;
-  for (int line = region.line; line <= last; ++line) {
-    const std::string& whole = lines_[line - 1];
-    if (!text.empty()) text += '\n';
-    if (indentation < whole.size()) text += whole.substr(indentation);
-  }
-  return text;
+  return without_indentation(lines_, region.line, last, std::string::npos);
+}
+
+Excerpt Source::around(const Region& given) const {
+  const Region region = closed(given);
+  return evidence::around(lines_, region.line, region.end_line);
 }
 
 std::string Source::text(const Region& given) const {

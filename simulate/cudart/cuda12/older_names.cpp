@@ -1,20 +1,9 @@
 // What CUDA 12's runtime exports beside the functions that CUDA 13 has: plain names with the parameters of older
 // releases, and the last of the cudaThread* family. Not part of a CUDA 13 build.
-#include "simulate/cudart/runtime.h"
+#include "simulate/cudart/declared.h"
+#include "simulate/cudart/plain_names.h"
 
 using namespace devtrace::sim::runtime;
-
-// The plain names are meant here.
-#undef cudaStreamGetCaptureInfo
-#undef cudaStreamUpdateCaptureDependencies
-#undef cudaMemAdvise
-#undef cudaMemPrefetchAsync
-#undef cudaGraphGetEdges
-#undef cudaGraphNodeGetDependencies
-#undef cudaGraphNodeGetDependentNodes
-#undef cudaGraphAddDependencies
-#undef cudaGraphRemoveDependencies
-#undef cudaGraphAddNode
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 

@@ -76,6 +76,25 @@ TEST(TrafficReport, AnotherProgramOfTheSameProcessCountsAnew) {
   EXPECT_EQ(Traffic::sum(traffic.call_sites({})).bytes, 110u);
 }
 
+TEST(TrafficReport, WhatTheDeviceMeasuredIsNoEstimate) {
+  const Json h100 = process("NVIDIA H100 80GB HBM3");
+  Json timed = record(1, "cuda:0", "cuda:1", 3'000'000'000, 3);
+  timed["timed"] = {{"copies", 2}, {"bytes", 2'000'000'000}, {"nanoseconds", 40'000'000}};
+  Traffic traffic;
+  traffic.take(timed);
+  traffic.take(record(2, "cuda:0", "cuda:1", 1 << 20));
+  const auto sites = traffic.call_sites(h100);
+  EXPECT_TRUE(sites[0].link.measured);
+  EXPECT_DOUBLE_EQ(sites[0].link.seconds, 0.06) << "the third copy is taken to be as fast";
+  EXPECT_THAT(link_words(sites[0].link, sites[0].bytes), testing::EndsWith(", measured: 50 GB/s"));
+  EXPECT_FALSE(sites[1].link.measured);
+  EXPECT_EQ(traffic.pairs(h100).size(), 2u) << "what is measured and what is not do not mix";
+  EXPECT_THAT(traffic_text(h100, traffic), HasSubstr("measured: 50 GB/s"));
+  EXPECT_THAT(html_traffic(h100, timed), HasSubstr("measured: 50 GB/s"));
+  timed["timed"] = {{"copies", 1}, {"bytes", -1}, {"nanoseconds", "soon"}};
+  EXPECT_FALSE(link_of(h100, timed).measured);
+}
+
 TEST(TrafficReport, WhatTakesLongestComesFirst) {
   const Json h100 = process("NVIDIA H100 80GB HBM3");
   Traffic traffic;

@@ -21,8 +21,11 @@ bool quiet() {
 }
 
 void answer_as_device_0() {
-  set_runtime(
-      {[] { return 0; }, [] { return std::string(); }, [] { return std::vector<DeviceFacts>(); }, [] { return true; }});
+  set_runtime({.current_device = [] { return 0; },
+               .cuda_version = [] { return std::string(); },
+               .devices = [] { return std::vector<DeviceFacts>(); },
+               .backend = [] { return "interpose"; },
+               .simulated = [] { return true; }});
 }
 
 std::vector<report::Json> records() {

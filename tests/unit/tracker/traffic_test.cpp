@@ -8,10 +8,12 @@
 
 #include "report/in_process.h"
 #include "tests/unit/tracker/quiet.h"
+#include "tracker/current_thread.h"
 #include "tracker/events.h"
 #include "tracker/ledger.h"
 #include "tracker/log.h"
 #include "tracker/ownership.h"
+#include "tracker/process_start.h"
 
 namespace {
 
@@ -28,7 +30,7 @@ TEST(Ledger, AddsUpByKeyInEveryShard) {
     for (uint64_t key = 1; key <= 100; ++key)
       for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(ledger.add(shard, key << 20, key), i);
   std::map<uint64_t, uint64_t> bytes, times;
-  ledger.for_each([&](uint64_t key, uint64_t sum, uint64_t count) {
+  ledger.for_each([&](uint64_t key, uint64_t sum, uint64_t count, uint64_t) {
     bytes[key] += sum;
     times[key] += count;
   });
@@ -38,7 +40,7 @@ TEST(Ledger, AddsUpByKeyInEveryShard) {
     EXPECT_EQ(times[key << 20], 16u * 3);
   }
   ledger.clear();
-  ledger.for_each([](uint64_t, uint64_t, uint64_t) { FAIL(); });
+  ledger.for_each([](uint64_t, uint64_t, uint64_t, uint64_t) { FAIL(); });
 }
 
 TEST(Ledger, SaysWhenItIsFullAndKeepsWhatItHas) {
@@ -48,7 +50,7 @@ TEST(Ledger, SaysWhenItIsFullAndKeepsWhatItHas) {
   EXPECT_GT(kept, Ledger::kCells * 3 / 4);
   EXPECT_LE(kept, Ledger::kCells);
   size_t found = 0;
-  ledger.for_each([&](uint64_t, uint64_t, uint64_t) { ++found; });
+  ledger.for_each([&](uint64_t, uint64_t, uint64_t, uint64_t) { ++found; });
   EXPECT_EQ(found, kept);
 }
 
@@ -62,7 +64,7 @@ TEST(Ledger, LosesNothingOfManyThreads) {
     });
   for (std::thread& thread : threads) thread.join();
   uint64_t all = 0;
-  ledger.for_each([&](uint64_t, uint64_t bytes, uint64_t) { all += bytes; });
+  ledger.for_each([&](uint64_t, uint64_t bytes, uint64_t, uint64_t) { all += bytes; });
   EXPECT_EQ(all, 24u * 20'000 * 3);
 }
 
@@ -116,6 +118,8 @@ TEST_F(TrafficOf, AllThatMovesBetweenTwoDevices) {
   EXPECT_EQ(records[0]["copies"], 5);
   EXPECT_EQ(records[0]["staged"], true);
   EXPECT_FALSE(records[0].contains("python")) << "there is none";
+  EXPECT_EQ(records[0]["first"]["thread"], current_thread::id());
+  EXPECT_NEAR(records[0]["first"]["time"].get<double>(), process_start::now(), 5.0);
   EXPECT_TRUE(written(10).empty()) << "what has not grown is not written again";
 }
 

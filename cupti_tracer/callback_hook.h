@@ -1,0 +1,65 @@
+// A hook as the body of CUPTI's callbacks at a function's entry and exit; see interpose/cuda_hook.h. It runs once for
+// each. At the entry the "call" is one that failed, so that nothing is told of a result; at the exit it hands over the
+// real result, and what was to be told before is left out.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cupti_tracer/delivery.h"
+#include "cupti_tracer/parameters.h"
+#include "tracker/own_code.h"
+
+// The table of callbacks (cupti_tracer/callbacks.cpp) finds a hook by this name.
+#define CALLBACK_HOOK(Result, symbol, name, parameters)                                                  \
+  static Result devtrace_body_##name parameters;                                                         \
+  extern "C" __attribute__((visibility("hidden"))) void devtrace_callback_##symbol(const void* packed) { \
+    devtrace::cupti_tracer::call_with(&devtrace_body_##name, packed);                                    \
+  }                                                                                                      \
+  static Result devtrace_body_##name parameters
+
+#define RUNTIME_HOOK(symbol, parameters) CALLBACK_HOOK(cudaError_t, symbol, symbol, parameters)
+#define RUNTIME_HOOK_AS(symbol, name, parameters) CALLBACK_HOOK(cudaError_t, symbol, name, parameters)
+#define DRIVER_HOOK(symbol, parameters) CALLBACK_HOOK(CUresult, symbol, symbol, parameters)
+
+#define CALL_RUNTIME(symbol, arguments) \
+  (devtrace::cupti_tracer::unused arguments, devtrace::cupti_tracer::result<cudaError_t>())
+#define CALL_RUNTIME_AS(symbol, name, arguments) CALL_RUNTIME(symbol, arguments)
+#define CALL_DRIVER(symbol, arguments) \
+  (devtrace::cupti_tracer::unused arguments, devtrace::cupti_tracer::result<CUresult>())
+
+#define OLDER_THAN(since, symbol, name) (devtrace::cupti_tracer::delivery->version < (since))
+
+namespace devtrace::cupti_tracer {
+
+template <class... Arguments>
+void unused(const Arguments&...) {}
+
+template <class Result>
+Result result() {
+  return delivery->exit ? *static_cast<const Result*>(delivery->result) : static_cast<Result>(1);  // an invalid value
+}
+
+class [[maybe_unused]] Delivered {  // some hooks ask it nothing
+ public:
+  bool telling() const { return true; }
+  bool entering() const { return !delivery->exit; }
+  bool outer() const { return delivery->outer; }
+  bool before() const { return entering() && outer(); }
+  bool after() const { return delivery->exit; }
+  template <class Make>
+  auto keep(const Make& make) const {
+    using Value = decltype(make());
+    static_assert(std::is_integral_v<Value> && sizeof(Value) <= sizeof(uint64_t));
+    if (entering()) *delivery->kept = static_cast<uint64_t>(make());
+    return static_cast<Value>(*delivery->kept);
+  }
+  uint32_t number() const { return delivery->number; }
+  const void* caller() const { return reinterpret_cast<const void*>(own_code::caller()); }
+};
+
+}  // namespace devtrace::cupti_tracer
+
+namespace devtrace::interpose {
+using Call = cupti_tracer::Delivered;
+}

@@ -1,0 +1,21 @@
+// CUPTI's callbacks, turned into the events that the hooks tell.
+#pragma once
+
+#include "cupti_tracer/library.h"
+
+namespace devtrace::cupti_tracer {
+
+// Enables the callbacks of every hooked function that this CUPTI knows, each by itself: a whole domain would cost every
+// CUDA call of the program, and leaves out the launches of graphs. Returns how many there are; `why` says what CUPTI
+// objected to, if it did.
+int enable_callbacks(const Library& cupti, CUpti_SubscriberHandle subscriber, std::string& why);
+
+// What CUPTI calls, on the thread that calls CUDA. Tells nothing unless `tell(true)` was said.
+void CUPTIAPI callback(void* user, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data);
+void tell(bool whether);
+
+// The calling thread is in the middle of a call of the runtime's of which only the exit will be delivered: what the
+// runtime meanwhile calls of the driver is part of it. `told`: somebody else tells of that call.
+void inside_call(bool told);
+
+}  // namespace devtrace::cupti_tracer

@@ -1,0 +1,116 @@
+#include "cupti_tracer/tracer.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "cupti_tracer/activity.h"
+#include "cupti_tracer/callbacks.h"
+#include "cupti_tracer/library.h"
+#include "tracker/own_code.h"
+#include "tracker/stacks.h"
+
+namespace devtrace::cupti_tracer {
+namespace {
+
+struct Started {
+  const Library* cupti = nullptr;
+  CUpti_SubscriberHandle subscriber = nullptr;
+};
+Started started;
+std::atomic<bool> running{false};
+
+// What stands between the program and a callback.
+constexpr const char* kBetween[] = {"libcupti.so", "libcuda.so", "libcudart.so", nullptr};
+
+// Whether the CUDA runtime is on the calling thread's stack. (A static one has no file of its own: its first call is
+// then told as the driver's calls that it makes.)
+bool called_by_runtime() {
+  constexpr size_t kMostFrames = 64;
+  void* addresses[kMostFrames];
+  const size_t count = stacks::capture_native(addresses, kMostFrames);
+  for (size_t i = 0; i < count; ++i) {
+    Dl_info info{};
+    if (::dladdr(addresses[i], &info) && info.dli_fname && std::strstr(info.dli_fname, "/libcudart.so")) return true;
+  }
+  return false;
+}
+
+// cuptiSubscribe_v2's parameters, with what CUDA 13.2 has added: a wish to sit beside other subscribers.
+struct Wish {
+  CUpti_SubscriberParams parameters;
+  uint8_t allow_others;
+};
+
+// Who sits there already, for cuptiSubscribe_v2 to write.
+struct Seat {
+  char holder[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = {};
+};
+
+CUptiResult subscribe(const Library& cupti, CUpti_SubscriberHandle& subscriber, Seat& seat) {
+  if (!cupti.cuptiSubscribe_v2) return cupti.cuptiSubscribe(&subscriber, callback, nullptr);
+  Wish wish{};
+  wish.parameters.subscriberName = "devtrace";
+  wish.parameters.oldSubscriberName = seat.holder;
+  wish.parameters.oldSubscriberSize = sizeof seat.holder;
+  wish.allow_others = 1;
+  wish.parameters.structSize = offsetof(Wish, allow_others) + sizeof wish.allow_others;
+  const CUptiResult result = cupti.cuptiSubscribe_v2(&subscriber, callback, nullptr, &wish.parameters);
+  if (result != CUPTI_ERROR_INVALID_PARAMETER) return result;
+  wish.parameters.structSize = CUpti_SubscriberParams_STRUCT_SIZE;  // before CUDA 13.2
+  return cupti.cuptiSubscribe_v2(&subscriber, callback, nullptr, &wish.parameters);
+}
+
+std::string reason(const Library& cupti, CUptiResult result, const Seat& seat) {
+  if (result != CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) return "CUPTI refuses: " + cupti.text(result);
+  const size_t length = ::strnlen(seat.holder, sizeof seat.holder);
+  return "CUPTI's only seat is taken" +
+         (length ? " by '" + std::string(seat.holder, length) + "'"
+                 : std::string(" by another tool (torch.profiler, Nsight, compute-sanitizer)"));
+}
+
+}  // namespace
+
+bool start(bool hooked, std::string& why) {
+  if (running.load()) return true;
+  const Library* const cupti = library(why);
+  if (!cupti) return false;
+  CUpti_SubscriberHandle subscriber = nullptr;
+  Seat seat;
+  if (const CUptiResult result = subscribe(*cupti, subscriber, seat); result != CUPTI_SUCCESS) {
+    why = reason(*cupti, result, seat);
+    return false;
+  }
+  if (enable_callbacks(*cupti, subscriber, why) == 0) {
+    cupti->cuptiUnsubscribe(subscriber);
+    if (why.empty()) why = "this CUPTI delivers no callback of any hooked function";
+    return false;
+  }
+  started = {cupti, subscriber};
+  record_copies(*cupti);
+  if (called_by_runtime()) inside_call(hooked);
+  own_code::called_through(kBetween);
+  running.store(true);
+  tell(true);
+  // Registered after CUPTI was loaded, so it runs before CUPTI's own exit handlers.
+  std::atexit(stop);
+  return true;
+}
+
+void stop() {
+  if (!running.exchange(false)) return;
+  flush_copies(*started.cupti);
+  tell(false);
+  started.cupti->cuptiUnsubscribe(started.subscriber);
+  own_code::called_through(nullptr);
+}
+
+void after_fork_in_child() {
+  if (!running.exchange(false)) return;
+  tell(false);
+  own_code::called_through(nullptr);
+}
+
+}  // namespace devtrace::cupti_tracer

@@ -1,0 +1,37 @@
+// What nvcc's code calls when its library is loaded and unloaded; in no public header. Which image a kernel comes from
+// is remembered after the original has taken it, and forgotten before it goes.
+
+#include <cuda_runtime_api.h>
+
+#include "interpose/code_images.h"
+#include "interpose/original.h"
+#include "tracker/kernels.h"
+
+namespace images = devtrace::interpose::code_images;
+
+extern "C" {
+DEVTRACE_EXPORT void** __cudaRegisterFatBinary(void* wrapper);
+DEVTRACE_EXPORT void __cudaRegisterFunction(void** handle, const char* stub, char* symbol, const char* name, int limit,
+                                            void* thread, void* block, void* block_shape, void* grid, int* warp);
+DEVTRACE_EXPORT void __cudaUnregisterFatBinary(void** handle);
+}
+
+void** __cudaRegisterFatBinary(void* wrapper) {
+  if (!ORIGINAL(__cudaRegisterFatBinary)) return nullptr;
+  void** const handle = ORIGINAL(__cudaRegisterFatBinary)(wrapper);
+  if (handle) images::fat_binary(handle, wrapper);
+  return handle;
+}
+
+void __cudaRegisterFunction(void** handle, const char* stub, char* symbol, const char* name, int limit, void* thread,
+                            void* block, void* block_shape, void* grid, int* warp) {
+  images::kernel_of_fat_binary(handle, stub, name);
+  if (ORIGINAL(__cudaRegisterFunction))
+    ORIGINAL(__cudaRegisterFunction)(handle, stub, symbol, name, limit, thread, block, block_shape, grid, warp);
+}
+
+void __cudaUnregisterFatBinary(void** handle) {
+  images::fat_binary_gone(handle);
+  devtrace::kernels::forget_all();
+  if (ORIGINAL(__cudaUnregisterFatBinary)) ORIGINAL(__cudaUnregisterFatBinary)(handle);
+}

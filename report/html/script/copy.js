@@ -1,0 +1,28 @@
+// The shown finding as Markdown for a bug tracker, with paths and names replaced if wanted.
+
+const wantsRedacted = () => document.getElementById("redact").getAttribute("aria-pressed") === "true";
+
+function switchRedaction() {
+  document.getElementById("redact").setAttribute("aria-pressed", String(!wantsRedacted()));
+  say(wantsRedacted() ? "Copies are redacted: paths and names are replaced" : "Copies are not redacted");
+}
+
+async function copyMarkdown() {
+  const button = document.getElementById("copy");
+  const texts = object(shown && findingOf(shown).shown);
+  const text = string(wantsRedacted() && texts.redacted ? texts.redacted : texts.markdown);
+  if (!text) return;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Without permission, or in a browser that has no clipboard for files.
+    const area = make("textarea", { value: text, className: "visually-hidden", "aria-hidden": "true" });
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  button.textContent = "Copied";
+  say(wantsRedacted() ? "Copied as Markdown, redacted" : "Copied as Markdown");
+  setTimeout(() => { button.textContent = "Copy as Markdown"; }, 1500);
+}

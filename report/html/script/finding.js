@@ -1,0 +1,30 @@
+// One finding, from its answer to its facts.
+
+// Which of those with the same fingerprint this is, and the way to its neighbours.
+function drawOccurrences(row) {
+  const group = groupOf(row);
+  const at = group.indexOf(row);
+  const link = (to, text) => to && make("a", { href: "#" + anchorOf(to) }, text);
+  return group.length > 1 && make("span", { className: "occurrences" }, `occurrence ${at + 1} of ${group.length} `, link(group[at - 1], "previous"), " ", link(group[at + 1], "next"));
+}
+
+function drawTitle(row, finding) {
+  const seen = row.count > 1 && make("span", { className: "tag" }, `seen ${row.count} times`);
+  const link = make("a", { className: "permalink", href: "#" + anchorOf(row), "aria-label": "Link to this finding" }, "#" + anchorOf(row));
+  return [make("p", { className: "kind" }, make("span", { className: finding.severity === "note" ? "tag" : "tag fault" }, string(finding.kind) || "finding"), seen, drawOccurrences(row), link),
+    make("h1", null, shortened(headline(finding), 180))];
+}
+
+function drawFinding(row) {
+  const main = document.getElementById("finding");
+  main.replaceChildren();
+  if (!row) {
+    append(main, [make("h1", null, "No findings"), make("p", null, "No operation mixed devices while devtrace watched."), drawTraffic(), drawProcessFacts()]);
+    return;
+  }
+  const finding = findingOf(row);
+  append(main, [drawTitle(row, finding), drawAnswer(finding), drawOperands(finding), drawStacks(finding), drawTimeLine(finding), drawTraffic(),
+    drawFindingFacts(finding, row.count), drawProcessFacts()]);
+  // What scrolls by itself must be within the keyboard's reach.
+  for (const each of main.querySelectorAll(".long, .excerpt")) if (each.scrollHeight > each.clientHeight) each.tabIndex = 0;
+}

@@ -1,0 +1,22 @@
+// The operands as a picture and as a table.
+
+function origin(event) {
+  if (!isObject(event)) return quiet("not known");
+  const frame = userFrame(event.python);
+  const way = event.from && event.to ? `${string(event.from)} → ${string(event.to)}` : string(event.device);
+  return [way && make("span", null, way, " "), frame ? code(location(frame)) : quiet("at an unknown place")];
+}
+
+function drawOperands(finding) {
+  const operands = objects(finding.operands);
+  if (!operands.length) return null;
+  const rows = operands.map((operand) => [
+    [code(shortened(nameOf(operand), 200)), ...(operand.odd ? [" ", make("span", { className: "tag" }, "odd one out")] : [])],
+    deviceName(string(operand.device)),
+    [extent(operand), make("br"), quiet(bytes(operand.bytes))],
+    [role(operand), string(operand.hook) && quiet(make("br"), `hook: ${string(operand.hook)}`)],
+    origin(operand.created),
+    operand.moved ? origin(operand.moved) : quiet(operand.created ? "never seen" : "not known"),
+  ]);
+  return section("Operands", drawPicture(finding), table("operands", ["Name", "Device", "Type", "Role", "Created", "Last moved"], rows, "Operands"));
+}

@@ -1,0 +1,67 @@
+// The log's records, which lie after the page in inert script elements. A finding's element says in its data-row what the list shows of it;
+// the finding itself is read when it is looked at, so that a page with a thousand of them opens at once.
+
+const log = { process: {}, rows: [], traffic: [], sites: new Map(), end: null, torn: 0 };
+
+function parsed(json) {
+  try {
+    return object(JSON.parse(json));
+  } catch {
+    return null;
+  }
+}
+
+function readRecords() {
+  const elements = [...document.querySelectorAll("script.record")];
+  for (const element of elements) {
+    if (element.dataset.row !== undefined) {
+      const row = parsed(element.dataset.row);
+      // Only what was written last can have been cut off.
+      if (!row || (element === elements.at(-1) && !parsed(element.textContent))) log.torn += 1;
+      else log.rows.push({ ...row, count: row.count || 1, element, anchor: freeAnchor(row.id) });
+      continue;
+    }
+    const record = parsed(element.textContent);
+    if (!record) log.torn += 1;
+    else if (record.record === "process") startProcess(record);
+    else if (record.record === "count") countAgain(record);
+    else if (record.record === "traffic") moreTraffic(record);
+    else if (record.record === "end") log.end = record;
+  }
+}
+
+// A log that goes on with another program of the same process has its ids twice.
+function freeAnchor(id) {
+  const name = "finding-" + id;
+  const times = log.rows.filter((row) => row.id === id).length;
+  return times ? `${name}-${times + 1}` : name;
+}
+
+// The whole finding of a row.
+function findingOf(row) {
+  row.finding ??= parsed(row.element.textContent) || { message: "This record could not be read." };
+  return row.finding;
+}
+
+// A log may go on with another program of the same process, which counts its ids anew.
+function startProcess(record) {
+  Object.assign(log.process, record);
+  log.sites.clear();
+}
+
+// Of a call site's totals the last one holds.
+function moreTraffic(record) {
+  const known = log.sites.get(record.id);
+  if (known === undefined) {
+    log.sites.set(record.id, log.traffic.length);
+    log.traffic.push(record);
+  } else {
+    log.traffic[known] = record;
+  }
+}
+
+// Of a finding's counts the largest holds.
+function countAgain(record) {
+  const row = log.rows.find((each) => each.id === record.id && each.fingerprint === record.fingerprint);
+  if (row && record.count > row.count) row.count = record.count;
+}

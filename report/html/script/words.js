@@ -1,0 +1,91 @@
+// How things are called. What is said of a finding as a whole comes with its record, written by the same code as the text report.
+
+// As wording.cpp has it: a path as its reader knows it.
+function shownFile(file) {
+  const installed = /^.*\/(?:site|dist)-packages\/(.+)$/s.exec(file);
+  if (installed) return installed[1];
+  const folder = string(log.process.cwd).replace(/\/+$/, "") + "/";
+  return folder.length > 1 && file.startsWith(folder) && file.length > folder.length ? file.slice(folder.length) : file;
+}
+
+function location(frame) {
+  const line = Number.isInteger(frame.line) && frame.line > 0 ? ":" + frame.line : "";
+  return shownFile(string(frame.file)) + line;
+}
+
+const baseName = (path) => path.split("/").pop();
+
+// Where there is no room for a path.
+const shortLocation = (frame) => baseName(location(frame));
+
+const functionOf = (frame) => string(frame.function).replace(/\.<locals>\.<(?:dict|list|set)comp>$|\.<locals>\.<genexpr>$/, "");
+
+function userFrame(frames) {
+  const all = objects(frames);
+  return all.find((frame) => frame.project === true) || all[0] || null;
+}
+
+function place(frame) {
+  const where = location(frame);
+  const name = functionOf(frame);
+  return name && where ? `${name} (${where})` : name || where;
+}
+
+// The native frame that a person would point at, as the text report chooses it (report/wording.cpp).
+const LIBRARIES = /^(libcu|libtorch|libc10|libnv|libc\.so|libc\+\+|libstdc\+\+|ld-)/;
+function nativeUserFrame(frames) {
+  const all = objects(frames);
+  const own = all.filter((frame) => string(frame.module) && !LIBRARIES.test(baseName(string(frame.module))));
+  return own.find((frame) => string(frame.file)) || own[0] || all[0];
+}
+
+function nativePlace(frame) {
+  const where = string(frame.file) ? location(frame) : `${baseName(string(frame.module))}+${string(frame.offset)}`;
+  return string(frame.function) ? `${frame.function} (${where})` : where;
+}
+
+function bytes(count) {
+  if (!Number.isFinite(count) || count < 0) return "";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  for (; count >= 1024 && unit < units.length - 1; ++unit) count /= 1024;
+  return `${unit && count < 10 ? count.toFixed(1) : Math.round(count)} ${units[unit]}`;
+}
+
+function duration(seconds) {
+  if (!Number.isFinite(seconds) || seconds < 0) return "";
+  const [value, unit] = seconds < 1e-3 ? [seconds * 1e6, "µs"] : seconds < 1 ? [seconds * 1e3, "ms"] : [seconds, "s"];
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${unit}`;
+}
+
+function time(seconds) {
+  const date = new Date(seconds * 1000);
+  return typeof seconds === "number" && !Number.isNaN(date.getTime()) ? date.toISOString().replace("T", " ").replace("Z", " UTC") : "";
+}
+
+const copiesOf = (count) => `${count} ${count === 1 ? "copy" : "copies"}`;
+const timesOf = (count) => (count === 1 ? "once" : `${count} times`);
+
+const headline = (finding) => string(object(finding.shown).headline) || `${string(finding.operation) || "an operation"} mixed devices`;
+const operationOf = (finding) => string(finding.operation) || string(object(finding.launch).kernel);
+const nameOf = (operand) => string(operand.name) || (string(operand.expression) ? `the result of ${string(operand.expression)}` : "a tensor");
+
+function extent(operand) {
+  const shape = Array.isArray(operand.shape) ? ` [${operand.shape.map((size) => (Number.isInteger(size) ? size : "?")).join(", ")}]` : "";
+  return (string(operand.dtype) + shape).trim();
+}
+
+function role(operand) {
+  const owner = string(operand.module_class);
+  const root = string(operand.root_class);
+  return [string(operand.role), owner && "of " + owner, root && root !== owner && "in " + root].filter(Boolean).join(" ");
+}
+
+// cpu before cuda:0, cuda:2 before cuda:10.
+const deviceNumber = (name) => (name === "cpu" ? -1 : Number(/\d+$/.exec(name)) || 0);
+const inOrder = (devices) => [...new Set(devices.filter((each) => typeof each === "string" && each))].sort((a, b) => deviceNumber(a) - deviceNumber(b));
+
+function modelOf(device) {
+  const index = /^cuda:(\d+)$/.exec(device);
+  return string(object(index && objects(log.process.devices).find((each) => each.index === Number(index[1]))).name);
+}

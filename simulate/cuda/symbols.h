@@ -1,0 +1,9 @@
+// The driver's exported functions.
+#pragma once
+
+namespace devtrace::sim {
+
+// By its symbol, "cuMemAlloc_v2"; null when there is none.
+void* exported_function(const char* name);
+
+}  // namespace devtrace::sim

@@ -1,0 +1,16 @@
+// Where libcuda's news of calls and work arrives.
+#pragma once
+
+#include "simulate/common/callbacks.h"
+#include "simulate/cupti/cupti_headers.h"
+
+namespace devtrace::sim::cupti {
+
+// From now on, for good.
+void listen();
+
+// In subscribers.cpp: tells those who enabled the call's id.
+void tell_subscribers(Call* call, CUpti_ApiCallbackSite site);
+void tell_subscribers(const Notice& notice);
+
+}  // namespace devtrace::sim::cupti

@@ -1,0 +1,270 @@
+// Who is told of calls, and of which.
+//
+// The seat is one a process, as with the real library. DEVTRACE_SIM_CUPTI_SUBSCRIBERS=N stands for a driver that has
+// room for N subscribers, if all of them come by cuptiSubscribe_v2.
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "simulate/common/callbacks.h"
+#include "simulate/cupti/activity.h"
+#include "simulate/cupti/cupti_headers.h"
+#include "simulate/cupti/listener.h"
+#include "simulate/cupti/names.h"
+
+namespace sim = devtrace::sim;
+using sim::Call;
+
+// A seat. Never freed, as a call may be on its way to it; it serves one subscriber after the other.
+struct CUpti_Subscriber_st {
+  CUpti_CallbackFunc callback = nullptr;
+  void* userdata = nullptr;
+  bool v2 = false;
+  char name[64] = {};  // as the next one who asks for the seat is told
+  std::atomic<bool> taken{false}, leaving{false};
+  std::atomic<int> inside{0};  // threads that are in its callback, or about to be
+  std::atomic<bool> enabled[CUPTI_CB_DOMAIN_SIZE][sim::kMostCallbacks] = {};
+  uint32_t turn = 0;  // which of its subscribers this is
+};
+
+namespace {
+
+using Seat = CUpti_Subscriber_st;
+
+Seat g_seats[sim::kMostSubscribers];
+std::mutex g_mutex;                                     // of taking and leaving seats
+thread_local int t_inside[sim::kMostSubscribers] = {};  // this thread's part of a seat's `inside`
+
+int seat_count() {
+  static const int count = [] {
+    const char* value = std::getenv("DEVTRACE_SIM_CUPTI_SUBSCRIBERS");
+    const int wanted = value ? std::atoi(value) : 1;
+    return wanted < 1 ? 1 : wanted > sim::kMostSubscribers ? sim::kMostSubscribers : wanted;
+  }();
+  return count;
+}
+
+// Keeps whoever leaves the seat waiting while the thread is in its callback.
+class Inside {
+ public:
+  explicit Inside(int seat) : seat_(seat) {
+    g_seats[seat].inside.fetch_add(1);
+    ++t_inside[seat];
+  }
+  ~Inside() {
+    --t_inside[seat_];
+    g_seats[seat_].inside.fetch_sub(1);
+  }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  int seat_;
+};
+
+void tell(Seat& seat, Call* call, CUpti_ApiCallbackSite site, uint64_t* kept) {
+  CUpti_CallbackData data = {};
+  data.callbackSite = site;
+  data.functionName = call->name;
+  data.functionParams = call->parameters;
+  data.functionReturnValue = call->result;
+  data.symbolName = call->symbol;
+  data.context = devtrace_sim_context(&data.contextUid);
+  data.correlationData = kept;
+  data.correlationId = call->correlation;
+  seat.callback(seat.userdata, static_cast<CUpti_CallbackDomain>(call->domain), call->callback, &data);
+}
+
+}  // namespace
+
+// A subscriber is told of a call's end if it was told of its beginning.
+void sim::cupti::tell_subscribers(Call* call, CUpti_ApiCallbackSite site) {
+  for (int i = 0; i < seat_count(); ++i) {
+    Seat& seat = g_seats[i];
+    const std::atomic<bool>& enabled = seat.enabled[call->domain][call->callback];
+    if (!enabled.load(std::memory_order_relaxed)) continue;
+    Inside inside(i);
+    if (!seat.taken.load() || !enabled.load()) continue;
+    if (site == CUPTI_API_ENTER)
+      call->told[i] = seat.turn;
+    else if (call->told[i] != seat.turn)
+      continue;
+    tell(seat, call, site, &call->kept[i]);
+  }
+}
+
+void sim::cupti::tell_subscribers(const Notice& notice) {
+  for (int i = 0; i < seat_count(); ++i) {
+    Seat& seat = g_seats[i];
+    const std::atomic<bool>& enabled = seat.enabled[notice.domain][notice.callback];
+    if (!enabled.load(std::memory_order_relaxed)) continue;
+    Inside inside(i);
+    if (!seat.taken.load() || !enabled.load()) continue;
+    const auto domain = static_cast<CUpti_CallbackDomain>(notice.domain);
+    if (notice.domain == kResource) {
+      CUpti_ResourceData data = {};
+      data.context = notice.context;
+      data.resourceHandle.stream = notice.stream;
+      seat.callback(seat.userdata, domain, notice.callback, &data);
+    } else {
+      const CUpti_SynchronizeData data = {notice.context, notice.stream};
+      seat.callback(seat.userdata, domain, notice.callback, &data);
+    }
+  }
+}
+
+namespace {
+
+// The other threads are not in the child: nobody waits for them there.
+void in_child() {
+  for (int i = 0; i < sim::kMostSubscribers; ++i) g_seats[i].inside = t_inside[i];
+}
+
+bool valid(CUpti_SubscriberHandle s) {
+  return s >= g_seats && s < g_seats + sim::kMostSubscribers && s->taken;
+}
+int seat_of(CUpti_SubscriberHandle s) {
+  return static_cast<int>(s - g_seats);
+}
+
+// Graph launches stay silent until they are asked for by their own ids.
+bool only_by_name(CUpti_CallbackDomain domain, CUpti_CallbackId id) {
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
+    return id == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch || id == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz;
+  return domain == CUPTI_CB_DOMAIN_RUNTIME_API && (id == CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000 ||
+                                                   id == CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_ptsz_v10000);
+}
+
+void set(Seat& seat, CUpti_CallbackDomain domain, CUpti_CallbackId id, bool on) {
+  seat.enabled[domain][id] = on;
+  if (domain != CUPTI_CB_DOMAIN_DRIVER_API && domain != CUPTI_CB_DOMAIN_RUNTIME_API) return;
+  bool any = false;
+  for (const Seat& s : g_seats) any = any || s.enabled[domain][id];
+  devtrace_sim_calls_want(static_cast<sim::Domain>(domain), id, sim::kWantSubscriber, any);
+}
+
+void set_domain(Seat& seat, CUpti_CallbackDomain domain, bool on) {
+  for (CUpti_CallbackId id = 1; id < sim::cupti::callback_count(domain); ++id)
+    if (!on || !only_by_name(domain, id)) set(seat, domain, id, on);
+}
+
+CUptiResult take(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc callback, void* userdata, bool v2, const char* name,
+                 const Seat** in_the_way) {
+  static const bool forks = pthread_atfork(nullptr, nullptr, in_child) == 0;
+  (void)forks;
+  std::lock_guard lock(g_mutex);
+  Seat* seat = nullptr;
+  for (int i = 0; i < seat_count(); ++i) {
+    Seat& s = g_seats[i];
+    if ((s.taken || s.leaving) && (!v2 || !s.v2 || i + 1 == seat_count())) {
+      *in_the_way = &s;
+      return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+    }
+    if (!s.taken && !s.leaving && !seat) seat = &s;
+  }
+  seat->callback = callback;
+  seat->userdata = userdata;
+  seat->v2 = v2;
+  ++seat->turn;
+  std::snprintf(seat->name, sizeof seat->name, "CUPTI for %s", name ? name : "");
+  seat->taken = true;
+  sim::cupti::listen();
+  *handle = seat;
+  return CUPTI_SUCCESS;
+}
+
+// Waits until no thread is in its callback any more, but for this one. Others may leave in the meantime, inside their
+// callbacks, too: no lock is held.
+bool leave_seat(Seat& seat) {
+  {
+    std::lock_guard lock(g_mutex);
+    if (!seat.taken) return false;
+    for (int domain = 1; domain < CUPTI_CB_DOMAIN_SIZE; ++domain)
+      set_domain(seat, static_cast<CUpti_CallbackDomain>(domain), false);
+    seat.leaving = true;
+    seat.taken = false;
+  }
+  while (seat.inside.load() > t_inside[seat_of(&seat)]) sched_yield();
+  seat.leaving = false;
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUptiResult CUPTIAPI cuptiSubscribe(CUpti_SubscriberHandle* subscriber, CUpti_CallbackFunc callback, void* userdata) {
+  if (!subscriber || !callback) return CUPTI_ERROR_INVALID_PARAMETER;
+  const Seat* in_the_way = nullptr;
+  return take(subscriber, callback, userdata, false, nullptr, &in_the_way);
+}
+
+#if CUPTI_API_VERSION >= 130000
+CUptiResult CUPTIAPI cuptiSubscribe_v2(CUpti_SubscriberHandle* subscriber, CUpti_CallbackFunc callback, void* userdata,
+                                       CUpti_SubscriberParams* p) {
+  if (!subscriber || !callback) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (p && p->structSize < CUpti_SubscriberParams_STRUCT_SIZE) return CUPTI_ERROR_INVALID_PARAMETER;
+  const Seat* in_the_way = nullptr;
+  CUptiResult e = take(subscriber, callback, userdata, true, p ? p->subscriberName : nullptr, &in_the_way);
+  if (e && p && p->oldSubscriberName && p->oldSubscriberSize)
+    std::snprintf(p->oldSubscriberName, p->oldSubscriberSize, "%s", in_the_way->name);
+  return e;
+}
+#endif
+
+CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber) {
+  return valid(subscriber) && leave_seat(*subscriber) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
+}
+
+CUptiResult CUPTIAPI cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber,
+                                         CUpti_CallbackDomain domain, CUpti_CallbackId id) {
+  if (!valid(subscriber) || id == 0 || id >= sim::cupti::callback_count(domain)) return CUPTI_ERROR_INVALID_PARAMETER;
+  set(*subscriber, domain, id, enable != 0);
+  return CUPTI_SUCCESS;
+}
+CUptiResult CUPTIAPI cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle subscriber,
+                                       CUpti_CallbackDomain domain) {
+  if (!valid(subscriber) || !sim::cupti::callback_count(domain)) return CUPTI_ERROR_INVALID_PARAMETER;
+  set_domain(*subscriber, domain, enable != 0);
+  return CUPTI_SUCCESS;
+}
+CUptiResult CUPTIAPI cuptiEnableAllDomains(uint32_t enable, CUpti_SubscriberHandle subscriber) {
+  if (!valid(subscriber)) return CUPTI_ERROR_INVALID_PARAMETER;
+  for (int domain = 1; domain < CUPTI_CB_DOMAIN_SIZE; ++domain)
+    set_domain(*subscriber, static_cast<CUpti_CallbackDomain>(domain), enable != 0);
+  return CUPTI_SUCCESS;
+}
+CUptiResult CUPTIAPI cuptiGetCallbackState(uint32_t* enabled, CUpti_SubscriberHandle subscriber,
+                                           CUpti_CallbackDomain domain, CUpti_CallbackId id) {
+  if (!enabled || !valid(subscriber) || id == 0 || id >= sim::cupti::callback_count(domain))
+    return CUPTI_ERROR_INVALID_PARAMETER;
+  *enabled = subscriber->enabled[domain][id];
+  return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTIAPI cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t id, const char** name) {
+  if (!name) return CUPTI_ERROR_INVALID_PARAMETER;
+  *name = sim::cupti::callback_name(domain, id);
+  return *name ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
+}
+CUptiResult CUPTIAPI cuptiSupportedDomains(size_t* count, CUpti_DomainTable* table) {
+  static CUpti_CallbackDomain domains[] = {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API,
+                                           CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CB_DOMAIN_SYNCHRONIZE};
+  if (!count || !table) return CUPTI_ERROR_INVALID_PARAMETER;
+  *count = sizeof domains / sizeof *domains;
+  *table = domains;
+  return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTIAPI cuptiFinalize(void) {
+  for (Seat& seat : g_seats) leave_seat(seat);
+  sim::cupti::end_activity();
+  return CUPTI_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,0 +1,71 @@
+"""A report's page in a real headless Chromium: fixtures, and what a test may ask of a page."""
+
+import json
+import subprocess
+
+import pytest
+from conftest import DEVTRACE
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+
+
+@pytest.fixture(scope="module")
+def browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = "/usr/bin/chromium"
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+    yield driver
+    driver.quit()
+
+
+class Page:
+    def __init__(self, driver):
+        self.driver = driver
+
+    def open(self, file, size=(1280, 800), theme="light", hash=""):
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size[0] < 500})
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [{"name": "prefers-color-scheme", "value": theme}]})
+        self.driver.get("about:blank")
+        self.driver.get(f"file://{file}{hash}")
+        return self
+
+    def find(self, css):
+        return self.driver.find_element(By.CSS_SELECTOR, css)
+
+    def all(self, css):
+        return self.driver.find_elements(By.CSS_SELECTOR, css)
+
+    def text(self, css):
+        return self.find(css).text
+
+    def press(self, keys):
+        for key in keys:
+            self.find("body").send_keys(key)
+            # A finding is drawn by the hashchange event, which comes later.
+            self.driver.execute_async_script("const done = arguments[0]; setTimeout(done, 30)")
+
+    def run(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+
+@pytest.fixture
+def page(browser):
+    browser.get_log("browser"), browser.get_log("performance")
+    yield Page(browser)
+    complaints = [entry["message"] for entry in browser.get_log("browser")]
+    assert complaints == [], "the console stays empty"
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = {message["params"]["request"]["url"] for message in messages if message["method"] == "Network.requestWillBeSent"}
+    foreign = {url for url in asked if not url.startswith(("file:", "data:", "about:"))}
+    assert foreign == set(), "no request leaves the machine"
+
+
+def render(log, folder):
+    target = folder / (log.stem + ".html")
+    done = subprocess.run([DEVTRACE, "report", "--format", "html", "-o", target, log], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return target

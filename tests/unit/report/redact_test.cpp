@@ -1,0 +1,108 @@
+#include "report/redact.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "report/markdown.h"
+#include "tests/unit/report/data.h"
+
+namespace devtrace::report {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Everything that a log can say of somebody's program says "acme" here.
+Json secret_process() {
+  return Json::parse(
+      R"({"record":"process","schema":1,"pid":7,"command":["/home/acme/bin/acme-run","--acme"],"host":"acme-1",
+    "cwd":"/home/acme/work","python":"3.11.7","torch":"2.11.0","devices":[{"index":0,"name":"NVIDIA H100","uuid":"GPU-acme"}],
+    "visible_devices":"GPU-acme","environment":{"RANK":"1","JOB":"acme"},"rehearsal":true,"acme":"acme"})");
+}
+
+Json secret_finding() {
+  return Json::parse(
+      R"json({"record":"finding","id":1,"kind":"refused-op","fingerprint":"00000000000000aa","time":5.5,"thread":7,"thread_name":"acme",
+    "message":"Expected acme_tensor to be on cuda:0","operation":"acme::fused","devices":["cuda:0","cuda:1"],"acme":{"acme":1},
+    "operands":[{"name":"acme_tensor.x","names":[{"frame":0,"name":"self.acme_tensor"}],"role":"attribute","device":"cuda:1","shape":[3],
+      "expression":"acme_of('acme')","module_path":"acme.block","module_class":"AcmeBlock","root_class":"AcmeModel","hook":"AcmeHook",
+      "created":{
+  "time" : 1.5, "thread" : 7, "device" : "cpu", "python" : [ {
+    "file" : "/home/acme/work/acme/io.py",
+    "line" : 3,
+    "function" : "load_acme",
+    "source" : "acme_tensor = read(f'{acme}/acme', \"acme\", '''acme''', device=\"cuda:0\")  # acme",
+    "project" : true,
+    "around" : {"line" : 1, "text" : "acme"}
+  } ]}}],
+    "python":[{"file":"/venv/acme/lib/python3.11/site-packages/torch/nn/functional.py","line":9,"function":"embedding","source":"return torch.embedding(weight)"},
+      {"file":"/venv/acme/lib/python3.11/site-packages/acme_private/core.py","line":2,"function":"acme_core","source":"go(acme)"},
+      {"file":"/home/acme/work/main.py","line":12,"function":"AcmeModel.forward.<locals>.<lambda>","source":"y = self.acme_tensor @ w","project":true}],
+    "native":[{"module":"/home/acme/libacme.so","function":"acme_step(Acme const&)","offset":"0x1","file":"/home/acme/a.cpp","line":4},
+      {"module":"/venv/acme/lib/libtorch_cpu.so","function":"at::_ops::add::call","offset":"0x2"}],
+    "launch":{"kernel":"void acme_kernel<float>(Acme*)","grid":[1,1,1],"block":[32,1,1]},
+    "device_changes":[{"time":2.5,"device":"cuda:1","python":[{"file":"/home/acme/work/main.py","line":1,"function":"acme_setup","project":true}]}],
+    "cause":{"category":"input-not-moved","confidence":"high","because":"acme_tensor (made at io.py:3) is given to AcmeModel of acme/io.py.",
+      "fix":"self.acme_tensor = self.acme_tensor.to(w.device)","file":"/home/acme/work/main.py","line":12},"count":1})json");
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+TEST(Redact, NothingOfTheProgramIsLeft) {
+  Redactor redactor;
+  const Json process = redactor.process(secret_process());
+  const Json finding = redactor.record(secret_finding());
+  const Json traffic = redactor.record(
+      {{"record", "traffic"},
+       {"id", 1},
+       {"python", {{{"file", "/home/acme/io.py"}, {"line", 5}, {"function", "acme"}, {"source", "acme()"}}}}});
+  EXPECT_EQ(traffic["python"][0]["line"], 5);
+  for (const Json& each : {process, finding, traffic}) EXPECT_THAT(lower(each.dump()), Not(HasSubstr("acme")));
+  EXPECT_THAT(lower(markdown(process, finding)), Not(HasSubstr("acme")));
+  EXPECT_THAT(lower(text(process, finding, false, "")), Not(HasSubstr("acme")));
+}
+
+TEST(Redact, WhatHelpsIsLeft) {
+  Redactor redactor;
+  const Json process = redactor.process(secret_process());
+  const Json finding = redactor.record(secret_finding());
+  EXPECT_EQ(process["torch"], "2.11.0");
+  EXPECT_EQ(process["devices"][0]["name"], "NVIDIA H100");
+  EXPECT_EQ(process["environment"], Json::parse(R"({"RANK":"1"})"));
+  EXPECT_EQ(finding["fingerprint"], "00000000000000aa");
+  EXPECT_EQ(finding["python"][0]["file"], "/site-packages/torch/nn/functional.py");
+  EXPECT_EQ(finding["python"][0]["source"], "return torch.embedding(weight)");
+  EXPECT_EQ(finding["python"][2]["line"], 12);
+  EXPECT_EQ(finding["native"][1]["function"], "at::_ops::add::call");
+  EXPECT_EQ(finding["operands"][0]["created"]["python"][0]["line"], 3);
+  EXPECT_THAT(std::string(string(finding["operands"][0]["created"]["python"][0], "source")),
+              HasSubstr("(f'…', \"…\", '…', device=\"cuda:0\")"));
+}
+
+TEST(Redact, TheSameNameIsTheSameEverywhere) {
+  Redactor redactor;
+  redactor.process(secret_process());
+  const Json finding = redactor.record(secret_finding());
+  const std::string name(string(finding["operands"][0]["names"][0], "name").substr(5));
+  EXPECT_EQ(string(finding["operands"][0], "name"), name + ".x");
+  EXPECT_EQ(string(finding["python"][2], "source"), "y = self." + name + " @ w");
+  EXPECT_EQ(string(finding["cause"], "fix"), "self." + name + " = self." + name + ".to(w.device)");
+  EXPECT_THAT(std::string(string(finding["cause"], "because")), testing::StartsWith(name + " (made at file"));
+  EXPECT_EQ(finding["cause"]["file"], finding["python"][2]["file"]);
+}
+
+TEST(Redact, TakesWhateverSomebodyWrote) {
+  Redactor redactor;
+  const auto it = test::sample("hostile.jsonl");
+  const Json process = redactor.process(it.process);
+  EXPECT_FALSE(markdown(process, redactor.record(it.finding)).empty());
+  for (const char* odd : {"[]", "7", "{}", R"({"operands":7,"python":[1,{"file":[],"source":"'''"}],"cause":[]})",
+                          R"({"device_changes":[null],"launch":5,"operands":[{"names":[5],"created":[]}]})"})
+    redactor.record(Json::parse(odd));
+}
+
+}  // namespace
+}  // namespace devtrace::report
