@@ -147,10 +147,10 @@ std::string markdown(const Json& process, const Json& finding) {
   const Json& choice = object(finding, "device_choice");
   stack(out, fmt::format("Choice of {} as the current device", printable(string(finding, "current_device"))),
         array(choice, "python"), cwd);
+  moments(out, process, finding, cwd);
   if (!is_note(finding))
     out += fmt::format("<details><summary>Suppress</summary>\n\n{}\n</details>\n\n",
                        block("text", suppression_entry(process, finding)));
-  moments(out, process, finding, cwd);
   out += fmt::format("<sub>devtrace fingerprint {}{}{}</sub>\n", code(string(finding, "fingerprint")),
                      versions(process).empty() ? "" : "; ", versions(process));
   return out;

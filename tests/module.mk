@@ -49,6 +49,11 @@ format-check: | setup-native
 .PHONY: rehearsal-values
 rehearsal-values: all
 	$(PYTHON) tests/rehearsal/run.py --build $(BUILD) --json $(BUILD)/rehearsal-values.json --markdown docs/rehearsal.md
+
+# What the verdict says of the five systems and the cases.
+.PHONY: cases-page
+cases-page: all
+	DEVTRACE_BUILD=$(BUILD) $(PYTHON) tests/workloads/cases_page.py
 include tests/matrix/module.mk
 include tests/lookups/module.mk
 include tests/cupti/module.mk

@@ -40,6 +40,7 @@ Json operand_json(const evidence::Operand& operand, const std::string& library, 
   add(record, "module_class", operand.module_class);
   add(record, "root_class", operand.root_class);
   add(record, "hook", operand.hook);
+  add(record, "device_map", operand.device_map);
   if (operand.tensor.requires_grad) record["requires_grad"] = true;
   if (operand.tensor.is_parameter) record["is_parameter"] = true;
   add_provenance(record, operand.tensor.storage, library, source);

@@ -40,6 +40,7 @@ Operand read_operand(const Json& record) {
   operand.module_class = string(record, "module_class");
   operand.root_class = string(record, "root_class");
   operand.hook = string(record, "hook");
+  operand.device_map = string(record, "device_map");
   operand.odd = flag(record, "odd");
   operand.is_parameter = flag(record, "is_parameter");
   for (const Json& name : array(record, "names")) {

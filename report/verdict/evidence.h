@@ -38,7 +38,7 @@ struct Event {
 struct Operand {
   std::string name;             // best name; "the result of …" or "a tensor" when there is none
   std::string_view expression;  // of a temporary, as the failing line writes it
-  std::string_view role, device, dtype, module_path, module_class, root_class, hook;
+  std::string_view role, device, dtype, module_path, module_class, root_class, hook, device_map;
   bool odd = false;
   bool is_parameter = false;
   struct Name {

@@ -17,6 +17,8 @@ std::optional<Cause> data_parallel(const Evidence&);
 std::optional<Cause> cached_state_elsewhere(const Evidence&);
 std::optional<Cause> state_not_registered(const Evidence&);
 std::optional<Cause> created_without_device(const Evidence&);
+std::optional<Cause> tied_weights(const Evidence&);
+std::optional<Cause> inter_process(const Evidence&);
 std::optional<Cause> module_split(const Evidence&);
 std::optional<Cause> input_not_moved(const Evidence&);
 std::optional<Cause> default_device(const Evidence&);

@@ -19,6 +19,8 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::misstated_copy,          // findings at a copy
     rules::optimizer_state,         // the refusing code is an optimizer's
     rules::data_parallel,           // … a replica of nn.DataParallel
+    rules::inter_process,           // a tensor of another process
+    rules::tied_weights,            // one parameter of two modules on different devices
     rules::cached_state_elsewhere,  // a cache was filled on one device and is met on another
     rules::state_not_registered,    // a module's tensor that .to() does not know of
     rules::created_without_device,  // torch.zeros(…) and the like where the work goes on elsewhere

@@ -18,10 +18,14 @@ bool bad_shape(dim3 grid, dim3 block) {
          block.x > 1024 || block.y > 1024 || block.z > 64 || static_cast<size_t>(block.x) * block.y * block.z > 1024;
 }
 
-cudaError_t launch(CUkernel kernel, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream) {
+cudaError_t check(CUkernel kernel, dim3 grid, dim3 block) {
   CALL(ensure());
   if (!kernel) return done(cudaErrorInvalidDeviceFunction);
-  if (bad_shape(grid, block)) return done(cudaErrorInvalidConfiguration);
+  return bad_shape(grid, block) ? done(cudaErrorInvalidConfiguration) : cudaSuccess;
+}
+
+cudaError_t launch(CUkernel kernel, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream) {
+  if (cudaError_t e = check(kernel, grid, block)) return e;
   return done(cuLaunchKernel(function(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z,
                              static_cast<unsigned>(shared), stream, arguments, nullptr));
 }
@@ -31,7 +35,7 @@ CUkernel either(const void* handle) {
   if (CUkernel k = kernel_of(handle)) return k;
   const char* name;
   auto k = reinterpret_cast<CUkernel>(const_cast<void*>(handle));
-  return handle && cuKernelGetName(&name, k) == CUDA_SUCCESS ? k : nullptr;
+  return handle && quiet_cuKernelGetName(&name, k) == CUDA_SUCCESS ? k : nullptr;
 }
 
 struct Configuration {
@@ -99,12 +103,18 @@ cudaError_t CUDARTAPI cudaLaunchKernel(const void* stub, dim3 grid, dim3 block, 
 cudaError_t CUDARTAPI cudaLaunchCooperativeKernel(const void* stub, dim3 grid, dim3 block, void** arguments,
                                                   size_t shared, cudaStream_t stream) {
   CALL(ensure());
-  return launch(either(stub), grid, block, arguments, shared, stream);
+  CUkernel kernel = either(stub);
+  if (cudaError_t e = check(kernel, grid, block)) return e;
+  return done(cuLaunchCooperativeKernel(function(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                        static_cast<unsigned>(shared), stream, arguments));
 }
 cudaError_t CUDARTAPI cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* stub, void** arguments) {
   CALL(ensure());
   if (!config) return done(cudaErrorInvalidValue);
-  return launch(either(stub), config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream);
+  CUkernel kernel = either(stub);
+  if (cudaError_t e = check(kernel, config->gridDim, config->blockDim)) return e;
+  const CUlaunchConfig c = driver_config(*config);
+  return done(cuLaunchKernelEx(&c, function(kernel), arguments, nullptr));
 }
 
 cudaError_t CUDARTAPI cudaGetKernel(cudaKernel_t* kernel, const void* stub) {

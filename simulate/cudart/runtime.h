@@ -18,6 +18,7 @@ QUIET(cuCtxGetCurrent);
 QUIET(cuCtxGetDevice);
 QUIET(cuDevicePrimaryCtxGetState);
 QUIET(cuPointerGetAttribute);
+QUIET(cuKernelGetName);
 #undef QUIET
 
 namespace devtrace::sim::runtime {

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <string>
 #include <unordered_set>
-#include <vector>
 
 #include "simulate/cupti/buffers.h"
 #include "simulate/cupti/cupti_headers.h"
@@ -143,23 +142,32 @@ void record_kernel(const Work& w, CUpti_ActivityKind kind) {
   keep(r);
 }
 
-// The ids that a thread said its calls belong to, innermost last.
-std::vector<uint64_t>* external_ids() {
-  static thread_local std::vector<uint64_t> ids[CUPTI_EXTERNAL_CORRELATION_KIND_SIZE];
-  return ids;
-}
+// The ids that a thread said its calls belong to, innermost last. Plain memory: calls may come while a thread's
+// destructors run. What is deeper than there is room for is counted, and its ids are lost.
+struct ExternalIds {
+  static constexpr uint32_t kMost = 256;
+  uint64_t ids[kMost];
+  uint32_t depth;
+  void push(uint64_t id) {
+    if (depth < kMost) ids[depth] = id;
+    ++depth;
+  }
+  uint64_t last() const { return ids[depth < kMost ? depth - 1 : kMost - 1]; }
+};
+thread_local ExternalIds t_external[CUPTI_EXTERNAL_CORRELATION_KIND_SIZE];
+
 bool external_kind(CUpti_ExternalCorrelationKind kind) {
   return kind > CUPTI_EXTERNAL_CORRELATION_KIND_INVALID && kind < CUPTI_EXTERNAL_CORRELATION_KIND_SIZE;
 }
 
 void record_external(uint32_t correlation) {
   for (int kind = 1; kind < CUPTI_EXTERNAL_CORRELATION_KIND_SIZE; ++kind) {
-    const std::vector<uint64_t>& ids = external_ids()[kind];
-    if (ids.empty()) continue;
+    const ExternalIds& ids = t_external[kind];
+    if (!ids.depth) continue;
     ExternalRecord r = {};
     r.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
     r.externalKind = static_cast<CUpti_ExternalCorrelationKind>(kind);
-    r.externalId = ids.back();
+    r.externalId = ids.last();
     r.correlationId = correlation;
     keep(r);
   }
@@ -305,15 +313,15 @@ CUptiResult CUPTIAPI cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size
 }
 CUptiResult CUPTIAPI cuptiActivityPushExternalCorrelationId(CUpti_ExternalCorrelationKind kind, uint64_t id) {
   if (!external_kind(kind)) return CUPTI_ERROR_INVALID_PARAMETER;
-  external_ids()[kind].push_back(id);
+  t_external[kind].push(id);
   return CUPTI_SUCCESS;
 }
 CUptiResult CUPTIAPI cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind kind, uint64_t* last) {
   if (!external_kind(kind)) return CUPTI_ERROR_INVALID_PARAMETER;
-  std::vector<uint64_t>& ids = external_ids()[kind];
-  if (ids.empty()) return CUPTI_ERROR_QUEUE_EMPTY;
-  if (last) *last = ids.back();
-  ids.pop_back();
+  ExternalIds& ids = t_external[kind];
+  if (!ids.depth) return CUPTI_ERROR_QUEUE_EMPTY;
+  if (last) *last = ids.last();
+  --ids.depth;
   return CUPTI_SUCCESS;
 }
 

@@ -1,10 +1,12 @@
 #include "simulate/cupti/names.h"
 
+#include <iterator>
+
 namespace devtrace::sim::cupti {
 namespace {
 
-// Out of the headers of this CUPTI (module.mk): "NAME(id, name)" a line.
-#define NAME(id, name) [id] = name,
+// Out of the headers of this CUPTI (module.mk): "NAME(id, name)" a line, by id without a gap.
+#define NAME(id, name) name,
 constexpr const char* kDriver[] = {
 #include "cupti_driver_names.inc"
 };
@@ -12,6 +14,8 @@ constexpr const char* kRuntime[] = {
 #include "cupti_runtime_names.inc"
 };
 #undef NAME
+static_assert(std::size(kDriver) == CUPTI_DRIVER_TRACE_CBID_SIZE);
+static_assert(std::size(kRuntime) == CUPTI_RUNTIME_TRACE_CBID_SIZE);
 
 }  // namespace
 

@@ -37,7 +37,8 @@ namespace {
 using Seat = CUpti_Subscriber_st;
 
 Seat g_seats[sim::kMostSubscribers];
-std::mutex g_mutex;                                     // of taking and leaving seats
+std::mutex g_mutex;  // of taking and leaving seats
+std::mutex g_enabling;
 thread_local int t_inside[sim::kMostSubscribers] = {};  // this thread's part of a seat's `inside`
 
 int seat_count() {
@@ -120,8 +121,17 @@ void sim::cupti::tell_subscribers(const Notice& notice) {
 
 namespace {
 
-// The other threads are not in the child: nobody waits for them there.
+// A child gets the locks free, and without the other threads nobody waits for them there.
+void before_fork() {
+  g_mutex.lock();
+  g_enabling.lock();
+}
+void in_parent() {
+  g_enabling.unlock();
+  g_mutex.unlock();
+}
 void in_child() {
+  in_parent();
   for (int i = 0; i < sim::kMostSubscribers; ++i) g_seats[i].inside = t_inside[i];
 }
 
@@ -141,6 +151,7 @@ bool only_by_name(CUpti_CallbackDomain domain, CUpti_CallbackId id) {
 }
 
 void set(Seat& seat, CUpti_CallbackDomain domain, CUpti_CallbackId id, bool on) {
+  std::lock_guard lock(g_enabling);
   seat.enabled[domain][id] = on;
   if (domain != CUPTI_CB_DOMAIN_DRIVER_API && domain != CUPTI_CB_DOMAIN_RUNTIME_API) return;
   bool any = false;
@@ -155,7 +166,7 @@ void set_domain(Seat& seat, CUpti_CallbackDomain domain, bool on) {
 
 CUptiResult take(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc callback, void* userdata, bool v2, const char* name,
                  const Seat** in_the_way) {
-  static const bool forks = pthread_atfork(nullptr, nullptr, in_child) == 0;
+  static const bool forks = pthread_atfork(before_fork, in_parent, in_child) == 0;
   (void)forks;
   std::lock_guard lock(g_mutex);
   Seat* seat = nullptr;

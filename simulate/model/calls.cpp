@@ -1,6 +1,8 @@
 // The tables behind simulate/common/callbacks.h.
 #include "simulate/model/calls.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <mutex>
 #include <vector>
@@ -26,7 +28,10 @@ struct Tables {
 };
 // Libraries add theirs in their constructors: so made at the first use, and never destroyed.
 Tables& tables() {
-  static auto* t = new Tables;
+  static auto* t = [] {
+    pthread_atfork([] { tables().mutex.lock(); }, [] { tables().mutex.unlock(); }, [] { tables().mutex.unlock(); });
+    return new Tables;
+  }();
   return *t;
 }
 

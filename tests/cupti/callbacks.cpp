@@ -116,6 +116,23 @@ TEST(Callbacks, EveryFieldOfALaunch) {
   EXPECT_EQ(launches, 4);
 }
 
+TEST(Callbacks, TheDriversFunctionOfEachLaunch) {
+  void* stub = runtime_kernel("nothing");
+  Subscriber s;
+  s.domain(CUPTI_CB_DOMAIN_RUNTIME_API);
+  s.domain(CUPTI_CB_DOMAIN_DRIVER_API);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = config.blockDim = dim3(1);
+  ASSERT_EQ(cudaLaunchKernelExC(&config, stub, nullptr), cudaSuccess);
+  EXPECT_EQ(text(s.events()), "+cudaLaunchKernelExC +cuLaunchKernelEx -cuLaunchKernelEx -cudaLaunchKernelExC");
+  for (const Event& e : s.events()) EXPECT_EQ(e.symbol, "nothing") << e.name;
+  s.forget();
+  ASSERT_EQ(cudaLaunchCooperativeKernel(stub, dim3(1), dim3(1), nullptr, 0, nullptr), cudaSuccess);
+  EXPECT_EQ(text(s.events()),
+            "+cudaLaunchCooperativeKernel +cuLaunchCooperativeKernel -cuLaunchCooperativeKernel "
+            "-cudaLaunchCooperativeKernel");
+}
+
 #if CUDART_VERSION >= 13000
 extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
 extern "C" cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);

@@ -1,4 +1,7 @@
 // Who may subscribe, and what leaving means while calls are under way.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -165,6 +168,37 @@ TEST(Threads, ASubscriberMayLeaveFromInsideItsCallback) {
   cudaGetLastError();
   EXPECT_EQ(calls, 1);
   Subscriber s;
+}
+
+// Whatever the other threads were in the middle of: a child can leave, and subscribe again.
+TEST(Threads, AChildOfAForkIsAlone) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> calls{0};
+  CUpti_SubscriberHandle handle;
+  ASSERT_EQ(cuptiSubscribe(&handle, count, &calls), CUPTI_SUCCESS);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      for (unsigned i = 0; !stop; ++i) {
+        cudaGetLastError();
+        if (t == 0) cuptiEnableDomain(i % 2, handle, CUPTI_CB_DOMAIN_RUNTIME_API);
+      }
+    });
+  for (int i = 0; i < 50; ++i) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      alarm(20);
+      const bool left = cuptiUnsubscribe(handle) == CUPTI_SUCCESS;
+      _exit(left && cuptiSubscribe(&handle, count, &calls) == CUPTI_SUCCESS ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  stop = true;
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(cuptiUnsubscribe(handle), CUPTI_SUCCESS);
 }
 
 // The driver may be called in a callback, and says so again.

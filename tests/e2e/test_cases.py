@@ -2,47 +2,28 @@
 small from its operation and cause (not from its code), and says in its first words which verdict it must get. Adding
 a case is adding a file."""
 
-import ast
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from conftest import TOP, all_names, start
 
-CASES = {path.stem: path for path in sorted((TOP / "tests/workloads/cases").glob("*.py"))}
-
-# All in one process: importing PyTorch takes seconds. Most end with PyTorch's refusal.
-RUN = """
-import runpy, sys, torch
-for path in sys.argv[1:]:
-    torch.cuda.set_device(0)
-    torch.manual_seed(0)
-    try:
-        runpy.run_path(path, run_name="__main__")
-    except RuntimeError:
-        print(path, "refused", flush=True)
-"""
-
-
-def expected(path: Path) -> dict:
-    """The fields of the docstring's last paragraph; an absent one is not promised. `silent: yes`: PyTorch lets it pass."""
-    paragraph = ast.get_docstring(ast.parse(path.read_text())).split("\n\n")[-1]
-    return dict(line.split(": ", 1) if ": " in line else (line.rstrip(":"), "") for line in paragraph.splitlines())
+sys.path.insert(0, str(TOP / "tests/workloads"))
+from cases_page import CASES, RUN, case_row, described, run  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cases")
-    (folder / "program.py").write_text(RUN)
-    return start(["program.py", *CASES.values()], folder)
+    return run({path: described(path) for path in CASES.values()}, tmp_path_factory.mktemp("cases"))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_case(ran, name):
     path = CASES[name]
-    findings = [one for one in ran.findings if any(frame["file"] == str(path) for frame in one["python"])]
+    findings = ran.of(path)
     assert len(findings) == 1
-    finding, expect = findings[0], expected(path)
+    finding, expect = findings[0], described(path)
     assert (f"{path} refused" in ran.out.splitlines()) == ("silent" not in expect), ran.err[-3000:]
     cause = finding["cause"]
     said = json.dumps({key: cause.get(key) for key in ("category", "confidence", "because", "fix")}, ensure_ascii=False, indent=1)
@@ -58,12 +39,19 @@ def test_case(ran, name):
         assert cause.get("fix") == expect["fix"], said
 
 
+def test_the_page_says_the_same(ran):
+    page = (TOP / "docs/cases.md").read_text().splitlines()
+    rows = [case_row(path, ran.of(path)[0]) for path in CASES.values()]
+    assert [row for row in rows if row not in page] == [], "make cases-page"
+    assert len([line for line in page if line.startswith("| [")]) == len(rows) + 5
+
+
 def test_the_fixes_make_them_run(ran, tmp_path):
     """Each fix that names a line of its case is put there; what is refused then is refused elsewhere, or not at all."""
     copies, lines = [], {}
     for name, path in CASES.items():
-        cause = next(one["cause"] for one in ran.findings if any(frame["file"] == str(path) for frame in one["python"]))
-        if cause.get("file") != str(path) or not cause.get("fix"):
+        cause = ran.of(path)[0]["cause"]
+        if cause.get("file") != str(path) or not cause.get("fix") or "alone" in described(path):
             continue
         source = path.read_text().split("\n")
         old = source[cause["line"] - 1]

@@ -476,6 +476,33 @@ int main() {
     assert same(*both(tmp_path, [program])).startswith("5\n5\n6\n77\nlibstatic.so:cudaMalloc\n")
 
 
+def test_a_program_that_takes_addresses_of_its_own(tmp_path, cuda):
+    """A program at a fixed address answers for functions whose address it takes with places in itself: they lead to the hooks."""
+    program = build(tmp_path, "program", r"""
+int cudaMalloc(void**, size_t);
+int (*volatile taken)(void**, size_t) = cudaMalloc;
+int main() {
+  int (*found)(void**, size_t) = dlsym(RTLD_DEFAULT, "cudaMalloc");
+  void* p;
+  printf("%d %d\n", found == taken, found(&p, 1));
+}""", "-no-pie", "-fno-pie", cuda)  # fmt: skip
+    assert same(*both(tmp_path, [program])) == "1 77\n"
+
+
+def test_another_namespace_is_left_alone(tmp_path, cuda):
+    program = build(tmp_path, "program", r"""
+int main() {
+  void* here = dlopen("libcudart.so.13", RTLD_LAZY);
+  void* there = dlmopen(LM_ID_NEWLM, "libcudart.so.13", RTLD_LAZY);
+  int (*a)(void**, size_t) = dlsym(here, "cudaMalloc"), (*b)(void**, size_t) = dlsym(there, "cudaMalloc");
+  void* p;
+  printf("%d %d %s\n", a(&p, 1), b(&p, 1), whose(b));
+  fprintf(stderr, "%s\n", whose(a));
+}""", f"-Wl,-rpath,{cuda.parent}")  # fmt: skip
+    bare, traced = both(tmp_path, [program])
+    assert bare.out == traced.out == "77 77 libcudart.so.13:cudaMalloc\n" and traced.err == "libdevtrace.so:cudaMalloc\n", traced.err
+
+
 MALLOC = r"""
 static __thread int inside;
 int armed = ARMED;

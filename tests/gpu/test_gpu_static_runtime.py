@@ -1,13 +1,14 @@
 """Programs whose CUDA runtime is linked into them, as nvcc does it, and cuBLAS, which holds one: their launches are the driver's, by
 functions that were looked up at run time."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import TOP
-from gpu_machine import WHEELS, machine, only, reaches_host  # noqa: F401
+from gpu_machine import SIMULATED, WHEELS, Machine, machine, only, reaches_host  # noqa: F401
 from gpu_programs import DRIVER
 
 STATIC = WHEELS / "cu13/lib/libcudart_static.a"
@@ -98,12 +99,72 @@ def test_a_static_runtime(machine, tmp_path, compiler, how):
 @pytest.mark.skipif(not STATIC.exists(), reason="the wheels have no libcudart_static.a")
 def test_a_static_runtime_on_simulated_devices_says_that_it_cannot(tmp_path):
     """docs/rehearsal.md says so; the day that it can, the test above runs there, too."""
-    from gpu_machine import SIMULATED, Machine
-
     if not SIMULATED:
         pytest.skip("of the stand-ins: DEVTRACE_TEST_GPU=simulated runs it")
     outcome = Machine(tmp_path).run([compiled_by_gpp(tmp_path)])
     assert (outcome.code, outcome.findings) == (3, []) and "operation not supported" in outcome.out, outcome.err
+
+
+# Linked between a static runtime and the process (--wrap=dlsym): says whose function the runtime gets under each name.
+OBSERVER = r"""
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <cstdio>
+#include <cstring>
+extern "C" {
+void* __real_dlsym(void*, const char*);
+static int (*ask)(const char*, void**, int, unsigned long long, void*);
+static void tell(const char* way, const char* name, void* found) {
+  Dl_info info{};
+  if (found && dladdr(found, &info)) std::printf("%s %s %s %s\n", way, name, strrchr(info.dli_fname, '/') + 1, info.dli_saddr == found ? info.dli_sname : "?");
+}
+static int observe(const char* name, void** found, int version, unsigned long long flags, void* status) {
+  const int code = ask(name, found, version, flags, status);
+  if (code != 0 || !*name) return code;
+  tell("entry", name, *found);
+  if (strcmp(name, "cuGetProcAddress") == 0 && version >= 12000) *found = reinterpret_cast<void*>(observe);  // from here on it asks this one
+  return code;
+}
+void* __wrap_dlsym(void* handle, const char* name) {
+  void* const found = __real_dlsym(handle, name);
+  if (found) tell("dlsym", name, found);
+  if (strcmp(name, "cuGetProcAddress_v2") != 0) return found;
+  ask = reinterpret_cast<decltype(ask)>(found);
+  return reinterpret_cast<void*>(observe);
+}
+}
+int main() {
+  int count = 0;
+  cudaGetDeviceCount(&count);
+}
+"""
+
+
+@pytest.mark.skipif(not STATIC.exists(), reason="the wheels have no libcudart_static.a")
+def test_a_static_runtime_is_handed_the_hooks(machine, tmp_path):
+    """Of the hundreds of driver functions that it looks up, those of the table and no others; on simulated devices it comes as far as that."""
+    (tmp_path / "observer.cpp").write_text(OBSERVER)
+    include = TOP / ".cache/cuda/include"
+    subprocess.run(
+        ["g++", "-std=c++17", tmp_path / "observer.cpp", "-o", tmp_path / "observer", "-Wl,--wrap=dlsym", "-I", include, STATIC, "-ldl", "-lrt", "-lpthread"],
+        check=True,
+    )  # fmt: skip
+    rows = re.findall(r'^HOOK\("libcuda.so", (\w+)\)$', (TOP / "interpose/hooks.inc").read_text(), re.M)
+    hooked = {re.sub(r"(_v\d)?(_pts[zd]|_ptds)?$", "", row) for row in rows}
+    answers = {}
+    for trace in (True, False):
+        outcome = machine.run([tmp_path / "observer"], trace=trace)
+        assert outcome.code == 0, outcome.err
+        answers[trace] = [line.split() for line in outcome.out.splitlines()]
+        seen = {name for _, name, library, _ in answers[trace] if library == "libdevtrace.so"}
+        asked = {name for way, name, _, _ in answers[trace] if way == "entry"}
+        assert len(asked) > 300 and {"cuLaunchKernel", "cuLaunchKernelEx", "cuMemAlloc", "cuMemcpyHtoDAsync", "cuCtxSetCurrent"} <= asked
+        assert seen - {"cuGetProcAddress_v2"} == (asked & hooked if trace else set())
+    # Each hook is that of just the symbol, with its version and its stream, that the driver would have answered.
+    assert len(answers[True]) == len(answers[False])
+    pairs = [(traced[3], bare[3].removeprefix("devtrace_sim_")) for traced, bare in zip(answers[True], answers[False]) if traced[2] == "libdevtrace.so"]
+    assert [(traced, bare) for traced, bare in pairs if bare != "?" and traced != bare] == []
+    assert len({traced for traced, _ in pairs}) > 90 and (not SIMULATED or all(bare != "?" for _, bare in pairs))
 
 
 # Stands behind devtrace: what a hook calls is counted here. Without the hook nobody comes by.

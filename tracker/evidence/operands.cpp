@@ -392,6 +392,7 @@ class Collector {
         operand->module_class = class_of(owner);
         operand->root_class = class_of(module);
         operand->hook = hook_of(owner);
+        operand->device_map = entry_of_device_map(module, reached.name);
       }
       return --missing != 0;
     });
@@ -412,6 +413,29 @@ class Collector {
         text += "(execution_device=" + python::as_text(api_, device) + ")";
     }
     return text;
+  }
+
+  // What accelerate's device map of a model says of one of its tensors: "layers.1: cuda:1". Empty without a map.
+  std::string entry_of_device_map(PyObject* model, const std::string& path) const {
+    const Ref attributes = python::instance_dict(api_, model);
+    PyObject* map = attributes ? api_.PyDict_GetItemString(attributes.get(), "hf_device_map") : nullptr;
+    if (!map || python::shape_of(api_, map) != python::Shape::dict) return {};
+    std::string longest, device;
+    bool found = false;
+    PyObject *key, *value;
+    ssize_t position = 0;
+    while (api_.PyDict_Next(map, &position, &key, &value)) {
+      if (python::shape_of(api_, key) != python::Shape::unicode) continue;
+      const std::string part = python::text(api_, key);
+      const bool holds = part.empty() || path == part || path.starts_with(part + ".");
+      if (!holds || (found && part.size() <= longest.size())) continue;
+      const std::string kind = class_of(value);
+      if (kind != "int" && kind != "str" && kind != "device") continue;
+      found = true;
+      longest = part;
+      device = kind == "int" ? "cuda:" + python::as_text(api_, value) : python::as_text(api_, value);
+    }
+    return found ? (longest.empty() ? "the whole model" : longest) + ": " + device : "not in the map";
   }
 
   // The name by which the code that asked for the operation calls it: the innermost frame outside torch's own Python

@@ -27,7 +27,8 @@ struct Operand {
   std::string module_path;
   std::string module_class;
   std::string root_class;
-  std::string hook;  // accelerate's hook on the owning module
+  std::string hook;        // accelerate's hook on the owning module
+  std::string device_map;  // what accelerate's device map says of it: "layers.1: cuda:1", "not in the map"
 };
 
 struct Wanted {

@@ -15,13 +15,25 @@ std::string of_model(const Operand& state) {
   return state.root_class.empty() ? "the model" : std::string(state.root_class);
 }
 
+// What accelerate's map of the model adds, when it does not say the same.
+std::string by_the_map(const Operand& state) {
+  const std::string_view entry = state.device_map;
+  if (entry.empty()) return {};
+  const size_t colon = entry.find(": ");
+  if (colon == entry.npos) return fmt::format(" The model's hf_device_map does not name {}.", state.module_path);
+  if (entry.substr(colon + 2) == state.device) return {};
+  return fmt::format(" The model's hf_device_map has {} on {}: something moved {} afterwards.", entry.substr(0, colon),
+                     entry.substr(colon + 2), state.module_path);
+}
+
 std::optional<Cause> two_parts(const Evidence& evidence) {
   const auto state = [](const Operand& operand) { return operand.is_state(); };
   const auto pair = evidence.pair(state, state);
   if (!pair || !evidence.caller_of_model()) return std::nullopt;  // or somebody compares two models
   return Cause{kCategory, pair.it->root_class == pair.other->root_class ? Confidence::high : Confidence::medium,
                fmt::format("Two parts of {} that work together are on different devices: {} and {}.",
-                           of_model(*pair.it), with_place(*pair.it), with_place(*pair.other)),
+                           of_model(*pair.it), with_place(*pair.it), with_place(*pair.other)) +
+                   by_the_map(*pair.it) + by_the_map(*pair.other),
                std::nullopt};
 }
 
@@ -32,14 +44,16 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   if (pair.other->on_cpu()) {
     return Cause{kCategory, Confidence::high,
                  fmt::format("{} was computed by {} on {}, and {} of the same model was left on the CPU.",
-                             pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other)),
+                             pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other)) +
+                     by_the_map(*pair.other),
                  std::nullopt};
   }
   const std::string hook = pair.other->hook.empty() ? "and nothing moves what passes between its parts"
                                                     : fmt::format("and {} did not move it", pair.other->hook);
   return Cause{kCategory, Confidence::high,
                fmt::format("{} was computed inside {} on {} and meets {}: the model is spread over devices, {}.",
-                           pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other), hook),
+                           pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other), hook) +
+                   by_the_map(*pair.other),
                move_where_named(evidence, *pair.it, *pair.other)};
 }
 
@@ -66,7 +80,8 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
   if (!pair || !caller) return std::nullopt;
   Cause cause{kCategory, Confidence::medium,
               fmt::format("{} came in on {}, and {} is on the CPU: {} or this part of it was never moved.",
-                          with_place(*pair.it), pair.it->device, pair.other->name, of_model(*pair.other)),
+                          with_place(*pair.it), pair.it->device, pair.other->name, of_model(*pair.other)) +
+                  by_the_map(*pair.other),
               std::nullopt};
   const Frame& here = evidence.stack[*caller];
   const std::string_view name = pair.it->name_in(*caller);
