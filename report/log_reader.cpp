@@ -72,7 +72,9 @@ bool unreasonable(std::string_view line) {
 Json parse(const std::string& line) {
   if (unreasonable(line)) return Json(Json::value_t::discarded);
   Json record = Json::parse(line, nullptr, false);
-  if (record.is_discarded()) record = Json::parse(valid_utf8(line), nullptr, false);
+  if (record.is_discarded()) {
+    if (const std::string valid = valid_utf8(line); valid != line) record = Json::parse(valid, nullptr, false);
+  }
   if (!record.is_discarded() && !record.is_object()) return Json(Json::value_t::discarded);
   return record;
 }

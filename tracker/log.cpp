@@ -116,6 +116,14 @@ std::string free_path(const std::string& path, const std::string& pattern, const
   return candidate;
 }
 
+// A page shows one process: where several write one log (a log_path without %p), the first has the page of its name.
+std::string page_beside(const std::string& log, const Json& process) {
+  const Before before = before_us(log, process);
+  if (before != Before::stale && before != Before::theirs) return with_html_ending(log);
+  const std::string page = with_html_ending(log);
+  return page.substr(0, page.size() - 5) + "-" + std::to_string(::getpid()) + ".html";
+}
+
 State& made() {
   if (State* existing = state.load(std::memory_order_acquire)) return *existing;
   auto fresh = std::make_unique<State>();
@@ -124,7 +132,7 @@ State& made() {
   const std::lock_guard hold(lock);
   if (State* existing = state.load(std::memory_order_acquire)) return *existing;
   fresh->log = free_path(fresh->log, options().log_path, fresh->process);
-  if (options().html) fresh->html = with_html_ending(fresh->log);
+  if (options().html) fresh->html = page_beside(fresh->log, fresh->process);
   append_or_complain(fresh->log, report::json_line(fresh->process), fresh->log_failed, "log");
   state.store(fresh.get(), std::memory_order_release);
   return *fresh.release();

@@ -15,7 +15,12 @@
 namespace devtrace::report::check {
 namespace {
 
-constexpr size_t kLongestText = 2000;  // of what is kept of every fault
+constexpr size_t kLongestText = 600;       // bytes of what is kept of every fault
+constexpr size_t kMostIds = 1'000'000;     // of one log: repetitions of later findings are not counted
+constexpr size_t kMostOperands = 1'000;    // the verdict compares each with each
+constexpr ptrdiff_t kMostFrames = 300;     // that are looked for in the repository
+constexpr size_t kWholeProcesses = 1'000;  // whose records are kept as they are
+constexpr size_t kLongestProcess = 1u << 16;
 
 bool is_fingerprint(std::string_view text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == text.npos;
@@ -39,6 +44,20 @@ class Numbering {
  private:
   std::vector<std::string> seen_;
 };
+
+// What is kept of a process among very many, or of one that says too much.
+Json slim(Json record, size_t before) {
+  const bool small = json_line(record).size() <= kLongestProcess;
+  if (small && before < kWholeProcesses) return record;
+  Json out = Json::object();
+  for (const char* key :
+       {"record", "schema", "pid", "start_ticks", "started", "clock_error", "rehearsal", "host", "boot", "cwd"})
+    if (record.contains(key) && record[key].is_primitive() && string(record, key).size() < 1000) out[key] = record[key];
+  for (const char* key : {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"})
+    if (const auto value = string(object(record, "environment"), key); !value.empty() && value.size() < 100)
+      out["environment"][key] = value;
+  return out;
+}
 
 std::string_view rank_of(const Json& process) {
   for (const char* variable : {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"})
@@ -107,12 +126,20 @@ void Collection::problem(std::string what) {
   if (problems_.size() < kMostProblems) problems_.push_back(std::move(what));
 }
 
+// Its records are passed over from now on.
+void Collection::refuse(Reading& reading, int64_t pid) {
+  if (reading.refused.size() >= kMostProcesses)
+    throw LogError(fmt::format("{}: more than {} processes that cannot be read: the rest of it was left out",
+                               reading.log, kMostProcesses));
+  reading.refused.insert(pid);
+}
+
 void Collection::begin(Reading& reading, Json&& record) {
   const auto pid = integer(record, "pid").value_or(0);
   const auto schema = integer(record, "schema");
   if (!schema || *schema != 1) {
     problem(fmt::format("{}: process {} wrote in another schema than 1: its records were left out", reading.log, pid));
-    reading.refused.insert(pid);
+    refuse(reading, pid);
     return;
   }
   reading.refused.erase(pid);
@@ -121,7 +148,7 @@ void Collection::begin(Reading& reading, Json&& record) {
   if (before != reading.by_pid.end() &&
       integer(processes_[before->second].record, "start_ticks") == integer(record, "start_ticks")) {
     Process& same = processes_[before->second];
-    same.record.update(record);
+    same.record.update(slim(std::move(record), before->second));
     same.ended = false;
     std::erase_if(reading.findings, [&](const auto& each) { return each.first.first == before->second; });
     std::erase_if(reading.traffic, [&](const auto& each) { return each.first.first == before->second; });
@@ -132,12 +159,12 @@ void Collection::begin(Reading& reading, Json&& record) {
     if (!too_many_processes_)
       problem(fmt::format("{}: more than {} processes: the rest was left out", reading.log, kMostProcesses));
     too_many_processes_ = true;
-    reading.refused.insert(pid);
+    refuse(reading, pid);
     return;
   }
   reading.latest = processes_.size();
   reading.by_pid[pid] = processes_.size();
-  processes_.push_back({std::move(record), reading.log, pid, false, 0});
+  processes_.push_back({slim(std::move(record), processes_.size()), reading.log, pid, false, 0});
 }
 
 void Collection::locate(Fault& fault, const Json& process, const Json& record) {
@@ -149,8 +176,9 @@ void Collection::locate(Fault& fault, const Json& process, const Json& record) {
     fault.line = std::max<int64_t>(0, integer(frame, "line").value_or(0));
   };
   for (const char* stack : {"python", "native"}) {
-    for (const Json& frame : array(record, stack))
-      if (auto path = repository_.path_of(string(frame, "file"), cwd)) return take(frame, std::move(path));
+    const Json& frames = array(record, stack);
+    for (auto at = frames.begin(); at != frames.end() && at - frames.begin() < kMostFrames; ++at)
+      if (auto path = repository_.path_of(string(*at, "file"), cwd)) return take(*at, std::move(path));
   }
   const Json& frame = user_frame(array(record, "python"));
   take(frame.empty() ? native_user_frame(array(record, "native")) : frame, std::nullopt);
@@ -193,7 +221,8 @@ void Collection::finding(Reading& reading, Json&& record) {
       return;
     }
     record["fingerprint"] = fingerprint;
-    if (object(record, "cause").empty()) record["cause"] = report::verdict(record);
+    if (object(record, "cause").empty() && array(record, "operands").size() <= kMostOperands)
+      record["cause"] = report::verdict(record);
     Fault fault;
     fault.fingerprint = std::move(fingerprint);
     fault.note = note;
@@ -232,7 +261,8 @@ void Collection::finding(Reading& reading, Json&& record) {
   const auto stated = integer(record, "count").value_or(1);
   const uint64_t count = stated > 0 ? static_cast<uint64_t>(stated) : 1;
   fault.witnesses[witness].count += count;
-  if (const auto id = integer(record, "id")) reading.findings[{*process, *id}] = {known->second, witness, count};
+  if (const auto id = integer(record, "id"); id && reading.findings.size() < kMostIds)
+    reading.findings[{*process, *id}] = {known->second, witness, count};
 }
 
 void Collection::count(Reading& reading, const Json& record) {

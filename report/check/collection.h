@@ -109,7 +109,7 @@ class Collection {
 
  private:
   struct Reading;
-  size_t process_for(Reading& reading, const Json& record);
+  void refuse(Reading& reading, int64_t pid);
   void begin(Reading& reading, Json&& record);
   void finding(Reading& reading, Json&& record);
   void count(Reading& reading, const Json& record);

@@ -5,6 +5,7 @@
 #include "report/characters.h"
 #include "report/check/outputs.h"
 #include "report/check/witnesses.h"
+#include "report/traffic.h"
 
 namespace devtrace::report::check {
 namespace {
@@ -55,8 +56,8 @@ class Suite {
     for (const auto& each : result_.judged.traffic) {
       if (!each.fails) continue;
       begin("traffic " + each.site, "traffic", "", 0);
-      const std::string what = fmt::format("{} bytes in {} copies, was {} bytes in {} copies", each.now.bytes,
-                                           each.now.copies, each.before.bytes, each.before.copies);
+      const std::string what = fmt::format("{} in {}, was {} in {}", size(each.now.bytes), copies(each.now.copies),
+                                           size(each.before.bytes), copies(each.before.copies));
       failure("traffic", what, what);
     }
     if (result_.judged.placement_fails) {

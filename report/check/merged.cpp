@@ -8,6 +8,7 @@
 #include "report/check/outputs.h"
 #include "report/check/witnesses.h"
 #include "report/markdown.h"
+#include "report/process_facts.h"
 #include "report/traffic.h"
 
 namespace devtrace::report::check {
@@ -45,14 +46,17 @@ void check_html(const Result& result, const std::function<void(std::string_view)
   const Json process = merged_process(result.logs);
   write(html_head(process));
   uint64_t findings = 0;
+  size_t id = 0;  // the processes' own are given several times
   for (const Judged& each : result.judged.faults) {
     findings += each.fault->occurrences();
     const auto& by = each.fault->witnesses;
     const Json& of = by.empty() ? process : result.logs.processes()[by.front().process].record;
-    write(html_finding(of, merged_finding(each, result)));
+    Json finding = merged_finding(each, result);
+    finding["id"] = ++id;
+    write(html_finding(of, finding));
   }
   for (const Json& gone : result.judged.gone) {
-    Json finding = {{"record", "finding"}, {"status", "gone"}, {"count", 0}};
+    Json finding = {{"record", "finding"}, {"id", ++id}, {"status", "gone"}, {"count", 0}};
     for (const char* key : {"kind", "fingerprint", "operation"})
       if (const auto value = string(gone, key); !value.empty()) finding[key] = value;
     finding["message"] = "gone: it is in the baseline and was not seen";
@@ -77,6 +81,20 @@ std::vector<std::pair<std::string, Site>> dearest(const Collection& logs) {
   return sites;
 }
 
+constexpr size_t kShownProcesses = 8;
+
+// What is known of the processes as a whole, as the report of one says it.
+std::string facts(const Collection& logs, std::string (*of)(const Json& process, const Json& end)) {
+  std::string out;
+  for (size_t index = 0; index < std::min(logs.processes().size(), kShownProcesses); ++index) {
+    const Process& each = logs.processes()[index];
+    const std::string text =
+        of(each.record, each.ended ? Json({{"record", "end"}, {"dropped", each.dropped}}) : Json());
+    if (!text.empty()) out += '\n' + text;
+  }
+  return out;
+}
+
 const Process& first_witness(const Fault& fault, const Collection& logs) {
   return logs.processes()[fault.witnesses.front().process];
 }
@@ -99,6 +117,7 @@ std::string merged_text(const Result& result, bool colour) {
     out += fmt::format("  {:>8}  {:>12}  {}\n", size(sites[index].second.bytes), copies(sites[index].second.copies),
                        shortened(printable(sites[index].first), 160));
   if (sites.size() > kShownCallSites) out += fmt::format("  and {} more call sites\n", sites.size() - kShownCallSites);
+  out += facts(logs, process_text);
   out += fmt::format("{} different finding{} in {} logs of {} process{}\n", result.judged.faults.size(),
                      result.judged.faults.size() == 1 ? "" : "s", logs.logs(), logs.processes().size(),
                      logs.processes().size() == 1 ? "" : "es");
@@ -118,7 +137,7 @@ std::string merged_markdown(const Result& result) {
   for (size_t index = 0; index < std::min(sites.size(), kShownCallSites); ++index)
     out += fmt::format("| {} | {} | {} |\n", size(sites[index].second.bytes), sites[index].second.copies,
                        markdown_cell(markdown_code(shortened(printable(sites[index].first), 160))));
-  return out;
+  return out + facts(logs, process_markdown);
 }
 
 }  // namespace devtrace::report::check

@@ -1,11 +1,15 @@
 #include "report/check/repository.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace devtrace::report::check {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostFiles = 200'000;
+constexpr size_t kMostFiles = 20'000;  // remembered
+constexpr ptrdiff_t kDeepest = 32;     // folders of a path whose end is looked for
 
 bool installed(std::string_view file) {
   for (const std::string_view part : {"/site-packages/", "/dist-packages/", "/lib/python3."})
@@ -54,7 +58,8 @@ std::optional<std::string> Repository::look_up(const std::string& file, const st
   std::error_code error;
   // By the longest end of its path that exists here: the log was written in another checkout of the repository.
   const fs::path normal = whole.lexically_normal();
-  for (auto part = normal.begin(); part != normal.end(); ++part) {
+  const ptrdiff_t parts = std::distance(normal.begin(), normal.end());
+  for (auto part = std::next(normal.begin(), std::max<ptrdiff_t>(0, parts - kDeepest)); part != normal.end(); ++part) {
     if (part->empty() || *part == "/") continue;
     fs::path rest;
     for (auto each = part; each != normal.end(); ++each) rest /= *each;

@@ -134,7 +134,9 @@ class Run {
     out["occurrenceCount"] = std::max<uint64_t>(1, fault.occurrences());
     if (judged.status == Status::suppressed)
       out["suppressions"] = {{{"kind", "external"}, {"justification", printable(judged.reason)}}};
-    out["properties"] = {{"seenBy", witnesses(fault, result_.logs)}};
+    const Json& process = result_.logs.processes()[fault.witnesses.front().process].record;
+    out["properties"] = {{"seenBy", witnesses(fault, result_.logs)},
+                         {"suppressionEntry", suppression_entry(process, finding)}};
     return out;
   }
 

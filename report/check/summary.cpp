@@ -22,7 +22,7 @@ class Summary {
   std::string write() {
     const Comparison& judged = result_.judged;
     const int code = judged.exit_code();
-    line("## devtrace: {}\n", code == 0 ? "nothing new" : code == 1 ? "new findings" : "could not judge");
+    line("## devtrace: {}\n", code == 0 ? "nothing new" : code == 1 ? "something new" : "could not judge");
     line("{}, in {} logs of {} processes.\n", judged.tally(), result_.logs.logs(), result_.logs.processes().size());
     if (!judged.problems.empty()) {
       line("**Not everything could be judged:**\n");

@@ -174,7 +174,7 @@ int check(const CheckOptions& options) {
   progress->clear();
 
   Rules rules;
-  if (!options.tolerance.empty()) rules.traffic_tolerance = share(options.tolerance);
+  if (!options.tolerance.empty() && !options.update) rules.traffic_tolerance = share(options.tolerance);
   rules.fail_on_placement = options.fail_on_placement;
   rules.allow_unfinished = options.allow_unfinished;
   rules.expected_processes = options.expected;
@@ -224,7 +224,7 @@ Action declare_check(CLI::App& app) {
   app.add_option("--root", options->root,
                  "the repository: places are given from there [the git work tree around the current folder, else that]")
       ->type_name("FOLDER")
-      ->check(CLI::ExistingDirectory);
+      ->check(CLI::Validator(CLI::ExistingDirectory).description(""));
   app.add_option("--traffic-tolerance", options->tolerance,
                  "fail when a call site moved so much more between devices than in the baseline, and 1 MiB more at "
                  "least, like 20% [traffic is told, and fails nothing]")
@@ -236,7 +236,7 @@ Action declare_check(CLI::App& app) {
                "accept logs without an end record, of processes that are killed on purpose");
   app.add_option("--expect-processes", options->expected, "could not judge when fewer processes left a log")
       ->type_name("N")
-      ->check(CLI::Range(1, 10'000'000));
+      ->check(CLI::Validator(CLI::Range(1, 10'000'000)).description(""));
   app.add_option("--date", options->date, "the day by which suppressions expire, like 2026-12-31 [today, UTC]")
       ->type_name("DATE")
       ->check(CLI::Validator(valid_date, ""));

@@ -189,7 +189,15 @@ int write_reports(const ReportOptions& options) {
   const Format& format = format_named(by_default ? "text" : options.format);
   // Without a file named, each log has its page beside it.
   const bool pages = format.name == std::string("html") && options.output.empty();
-  if (logs.size() > 1 && !pages && format.name != std::string("json")) return write_merged(options, logs, unreadable);
+  // A redacted report stays one a process: each has names of its own for what it hides.
+  if (logs.size() > 1 && !pages && !options.redact && format.name != std::string("json"))
+    return write_merged(options, logs, unreadable);
+  if (format.name == std::string("html") && !options.output.empty() && logs.size() > 1) {
+    throw Failure(kBadUsage,
+                  fmt::format("one redacted page shows one log, and there are {}: leave out -o, and each has "
+                              "its page beside it",
+                              logs.size()));
+  }
 
   Output main(pages ? "" : options.output);
   for (const fs::path& log : logs) {
@@ -243,7 +251,7 @@ Action declare_report(CLI::App& app) {
   app.footer(
       "Several logs, or a folder's, are one report: the same fault in several processes is told once, with its "
       "witnesses. json gives their records\n"
-      "one after the other.\n"
+      "one after the other, and with --redact each process stays for itself.\n"
       "\n"
       "A log that was cut off, because its process was killed, is read as far as it goes, and that is said.\n"
       "\n"

@@ -33,7 +33,7 @@ std::string row_of(const Json& process, const Json& finding) {
   const Json& frame = user_frame(array(finding, "python"));
   const Json& native = native_user_frame(array(finding, "native"));
   Json row = Json::object();
-  for (const char* key : {"id", "kind", "severity", "fingerprint", "time", "thread", "count"}) {
+  for (const char* key : {"id", "kind", "severity", "fingerprint", "time", "thread", "count", "status"}) {
     if (finding.contains(key)) row[key] = finding[key];
   }
   row["title"] = operation_of(finding);

@@ -325,6 +325,40 @@ def test_more_findings_than_anybody_has(check, tmp_path):
     assert done.returncode == 1 and "more than 100000 different findings" in done.stderr and "100000 new" in done.stdout
 
 
+FLOODS = {
+    "processes": '{"record":"process","schema":1,"pid":%d,"start_ticks":%d,"host":"h%d"}',
+    "processes of another schema": '{"record":"process","schema":2,"pid":%d,"x":"%d%d"}',
+    "ids": '{"record":"finding","pid":1,"id":%d,"kind":"refused-op","x":"%d%d"}',
+    "findings": '{"record":"finding","pid":1,"id":%d,"operation":"' + "x" * 300 + '%d","python":[{"file":"/a/b/c%d.py","line":1,"project":true}]}',
+    "traffic": '{"record":"traffic","pid":1,"id":%d,"from":"cuda:%d","to":"cpu","bytes":5,"python":[{"file":"f%d.py","project":true}]}',
+    "garbage": "%d %d %d",
+}
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_memory_is_bounded_whatever_there_is_much_of(tmp_path, name):
+    with open(tmp_path / "a.jsonl", "w") as out:
+        out.write(lines(process()))
+        number = 0
+        while out.tell() < 40_000_000:
+            for _ in range(10000):
+                number += 1
+                out.write(FLOODS[name] % (number, number, number) + "\n")
+        out.write(lines(end()))
+    limit = 700_000_000
+    done = subprocess.run([DEVTRACE, "check", "a.jsonl"], cwd=tmp_path, capture_output=True, timeout=100,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    assert done.returncode in ((1,) if name in ("ids", "findings") else (0,) if name == "traffic" and number < 20000 else (2,)), done.stderr[-300:]
+    assert len(done.stderr) < 200_000
+
+
+def test_a_finding_with_a_hundred_thousand_operands_and_frames(check, log):
+    operands = [{"name": "a", "device": f"cuda:{number % 2}"} for number in range(50000)]
+    frames = [{"file": f"/x/{number}/" + "y/" * 100 + "z.py", "line": 1, "function": "f", "project": True} for number in range(20000)]
+    log(process(), {"record": "finding", "pid": 1, "id": 1, "kind": "refused-op", "operands": operands, "python": frames}, end())
+    assert check("logs", "--sarif", "s.sarif", "--junit", "j.xml", "--markdown", "m.md", "--html", "h.html").returncode == 1
+
+
 def mutations(text: bytes, rounds: int):
     chance = random.Random(7)
     for _ in range(rounds):
@@ -448,11 +482,11 @@ def test_markdown_and_html_mark_what_is_new_known_and_gone(check, log, tmp_path)
     done = check("--baseline", "known.json", "--markdown", "m.md", "--html", "h.html", "logs")
     assert done.returncode == 1
     summary = (tmp_path / "m.md").read_text()
-    assert summary.startswith("## devtrace: new findings\n\n1 new, 1 known, 1 gone")
+    assert summary.startswith("## devtrace: something new\n\n1 new, 1 known, 1 gone")
     assert "| **new** | `refused-op` | `aten::fresh` |" in summary and "| gone | `refused-op` | `aten::old` |" in summary
     assert "### aten::fresh was given tensors on" in summary and "### aten::index\\_select" not in summary
     page = (tmp_path / "h.html").read_text()
-    records = [json.loads(text) for text in re.findall(r'<script type="application/json" class="record">(.*?)</script>', page)]
+    records = [json.loads(text) for text in re.findall(r'<script type="application/json" class="record"[^>]*>(.*?)</script>', page)]
     status = {record["operation"]: record["status"] for record in records if record["record"] == "finding"}
     assert status == {"aten::index_select": "known", "aten::fresh": "new", "aten::old": "gone"}
 

@@ -272,6 +272,11 @@ def test_rehearse_says_what_is_missing(devtrace, installed):
     (["rehearse", "--peer", "0-", "true"], "neither all, none nor pairs"),
     (["report"], "logs is required"),
     (["report", "--format", "pdf", "x"], "--format"),
+    (["check"], "logs is required"),
+    (["check", "--expect-processes", "0", "x"], "--expect-processes"),
+    (["check", "--traffic-tolerance", "lots", "x"], "'lots' is no share; write 20% or 0.2"),
+    (["check", "--date", "soon", "x"], "'soon' is not a date"),
+    (["check", "--root", "no/such/folder", "x"], "--root"),
 ])
 def test_bad_usage_is_one_clear_message_and_2(devtrace, words, said):
     done = devtrace(*words)
@@ -284,7 +289,7 @@ def test_bad_usage_is_one_clear_message_and_2(devtrace, words, said):
 def test_help_and_version(devtrace):
     assert devtrace("--version").stdout.startswith("devtrace 0.")
     help_text = devtrace("--help").stdout
-    for name in ("run", "rehearse", "report"):
+    for name in ("run", "rehearse", "report", "check"):
         assert name in help_text
         own = devtrace(name, "--help")
         assert own.returncode == 0
@@ -338,7 +343,7 @@ def test_report_formats(devtrace, logs):
     assert devtrace("report", "--format", "html", "-o", "-", "private_gpt.jsonl").stdout.startswith("<!doctype html>")
     assert not (logs / "private_gpt.html").exists()
     assert devtrace("report", "--format", "markdown", "-o", "out.md", "private_gpt.jsonl", "petals.jsonl").returncode == 0
-    assert [line.split(" ")[1] for line in (logs / "out.md").read_text().splitlines() if line.startswith("### ")] == ["aten::index\\_select", "The", "aten::cat", "The"]
+    assert [line.split(" ")[1] for line in (logs / "out.md").read_text().splitlines() if line.startswith("### ")] == ["aten::index\\_select", "aten::cat", "The", "The"]
     assert not list(logs.glob("*.part"))
 
 

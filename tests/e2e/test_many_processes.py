@@ -101,3 +101,34 @@ def test_a_log_that_an_earlier_process_with_our_pid_left_is_replaced(tmp_path):
     outcome = execute([DEVTRACE, "rehearse", "--gpus", 2, "--", sys.executable, program], tmp_path, environment(None))
     (log,) = outcome.logs
     assert '"before"' not in log.read_text() and len(outcome.findings) == 1
+
+
+CHILD = """
+    import subprocess, sys
+    import torch
+    try:
+        torch.ones(3, device="cuda:0") + torch.ones(3, device="cuda:1")
+    except RuntimeError:
+        print("refused", flush=True)
+    if len(sys.argv) == 1:
+        subprocess.run([sys.executable, __file__, "child"], check=True)
+"""
+
+
+def test_a_rank_and_its_child_may_share_a_log(tmp_path):
+    """%q{RANK} without %p: the records say whose they are."""
+    program = tmp_path / "program.py"
+    program.write_text("\n".join(line[4:] for line in CHILD.splitlines()))
+    command = [DEVTRACE, "rehearse", "--gpus", 2, "--log-path", "devtrace-%q{RANK}.jsonl", "--", sys.executable, program]
+    outcome = execute(command, tmp_path, environment(None, {"RANK": "3"}))
+    assert outcome.out == "refused\n" * 2, outcome.err
+    (log,) = outcome.logs
+    assert log.name == "devtrace-3.jsonl"
+    processes = [record["pid"] for record in outcome.records if record["record"] == "process"]
+    assert len(set(processes)) == 2
+    assert sorted(page.name for page in outcome.pages) == sorted(["devtrace-3.html", f"devtrace-3-{processes[1]}.html"])
+    for page in outcome.pages:
+        assert page.read_text().count("<!doctype html>") == 1
+    done = subprocess.run([DEVTRACE, "check", log], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1 and "1 new, 0 known, 0 gone: 1 log of 2 processes on 1 host" in done.stdout
+    assert re.search(r"seen by 2 processes, twice: rank 3 \(\S+, pid \d+\), rank 3 \(\S+, pid \d+\)", done.stdout)

@@ -56,7 +56,7 @@ def test_three_nights(petals):
     assert result["locations"][0]["physicalLocation"] == {
         "artifactLocation": {"uri": "swarm/block.py", "uriBaseId": "SRCROOT"}, "region": {"startLine": int(line)}}
     assert result["message"]["text"].startswith("aten::cat was given tensors on") and result["baselineState"] == "new"
-    assert "## devtrace: new findings" in (petals / "page.md").read_text()
+    assert "## devtrace: something new" in (petals / "page.md").read_text()
 
     accept = subprocess.run([DEVTRACE, "check", "--baseline", "known.json", "--update-baseline", "devtrace-logs"], cwd=petals, capture_output=True, text=True)
     assert accept.returncode == 0
@@ -128,6 +128,26 @@ def test_versions_between_are_halved(tmp_path):
     assert done.returncode == 1, done.stderr
     assert done.stdout.splitlines()[-1] == "new in 1.3, not yet in 1.2"
     assert (tmp_path / "tried").read_text().split() == ["1.0", "1.6", "1.3", "1.1", "1.2"]
+
+
+def test_git_finds_the_commit(tmp_path):
+    """The line for git bisect as the page has it: one commit cannot be judged, and is skipped."""
+    git = lambda *words: subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    git("init", "-q")
+    sources = ["'cuda:0'", "'cuda:0' ", "broken(", "'cuda:1'", "'cuda:1' "]
+    for number, device in enumerate(sources):
+        text = f"import torch\ntry:\n    torch.ones(1, device='cuda:0') + torch.ones(1, device={device})\nexcept RuntimeError:\n    pass\n"
+        (tmp_path / "train.py").write_text(text if number != 2 else "this is no Python")
+        git("add", "train.py")
+        git("commit", "-qm", f"number {number}")
+    (tmp_path / "known.json").write_text('{"devtrace_baseline": 1, "findings": []}')
+    (line,) = re.findall(r"git bisect run sh -c '(.*?)'", (TOP / "docs/nightly.md").read_text(), re.DOTALL)
+    line = line.replace("devtrace run", f"{DEVTRACE} rehearse --gpus 2").replace("devtrace check", f"{DEVTRACE} check").replace("python", sys.executable)
+    git("bisect", "start", "HEAD", "HEAD~4")
+    done = subprocess.run(["git", "bisect", "run", "sh", "-c", line], cwd=tmp_path, env=environment(None), capture_output=True, text=True)
+    assert "only 'skip'ped commits left to test" in done.stdout + done.stderr, done.stdout + done.stderr
+    left = re.findall(r"^[0-9a-f]{40}$", done.stdout, re.MULTILINE)
+    assert {git("show", "-s", "--format=%s", commit).strip() for commit in left} == {"number 2", "number 3"}
 
 
 # ---- DuckDB --------------------------------------------------------------------------------------------------------------------------

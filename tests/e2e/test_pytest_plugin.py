@@ -108,6 +108,15 @@ def test_suppressed_findings_fail_no_test(tmp_path):
     assert "6 passed" in done.stdout
 
 
+def test_workers_of_xdist_watch_too(tmp_path):
+    (tmp_path / "test_it.py").write_text(textwrap.dedent(SUITE))
+    env = environment(None, {"PYTHONPATH": str(TOP / "recipes/pytest"), "DEVTRACE": str(DEVTRACE)})
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "2", "--devtrace", "--devtrace-gpus", "2", "-rA"]
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 1 and "3 failed, 3 passed, 1 error" in done.stdout, done.stdout
+    assert done.stdout.count("devtrace: 1 finding in this test\n\n==") == 3
+
+
 def test_without_the_option_nothing_happens(tmp_path):
     (tmp_path / "test_it.py").write_text("def test_it():\n    import ctypes\n    assert not hasattr(ctypes.CDLL(None), 'devtrace_version')\n")
     assert run(tmp_path).returncode == 0
