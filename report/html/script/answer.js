@@ -38,10 +38,16 @@ function drawWhere(finding) {
           ? `No Python frame could be read: ${string(log.process.stacks)}.` : "No Python frame could be read."));
 }
 
+// How it stands to the baseline that it was compared with (devtrace check).
+function standing(finding) {
+  const reason = shortened(string(finding.status_reason), 200);
+  return finding.status + (reason ? `: ${reason}` : "");
+}
+
 function drawWhy(finding) {
   const cause = object(finding.cause);
   const confidence = string(cause.confidence);
-  const tags = [string(cause.category), confidence && confidence + " confidence", finding.severity === "note" && "a note, not a fault"];
+  const tags = [string(finding.status) && standing(finding), string(cause.category), confidence && confidence + " confidence", finding.severity === "note" && "a note, not a fault"];
   return make("section", { className: "why" }, make("h2", null, "Why"), make("p", null, shortened(string(cause.because), 800) || "Not known."),
     string(finding.note) && make("p", null, shortened(finding.note, 300)),
     make("p", { className: "tags" }, tags.filter(Boolean).map((text) => make("span", { className: "tag" }, text))));

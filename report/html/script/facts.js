@@ -16,6 +16,7 @@ function drawFindingFacts(finding, count) {
     ["Kernel", string(launch.kernel)], ["Grid, block", size(launch.grid) && `${size(launch.grid)}, ${size(launch.block)}`],
     ["Launch", launch.graph === true ? "not yet: it was made part of a graph" : ""], ["Copy", string(copy.function) && [copy.function, string(copy.direction), bytes(copy.bytes)].filter(Boolean).join(", ")],
     ["Thread", [finding.thread, string(finding.thread_name)].filter(Boolean).join(" ")], ["Time", time(finding.time)], ["Seen", timesOf(count)],
+    ["Seen by", string(finding.seen_by)], ["First", string(finding.first_seen_by)], ["To suppress it", string(object(finding.shown).suppression)],
     ["Kind", string(finding.kind)], ["Fingerprint", string(finding.fingerprint)]]));
 }
 

@@ -3,6 +3,7 @@
 function drawBanners() {
   const banners = [];
   if (log.process.rehearsal === true) banners.push("Rehearsal: the devices were simulated.");
+  if (log.check) banners.push(`Compared with a baseline: ${string(log.check.tally)}.`);
   if (!log.end) banners.push("The process was killed, or is still running: its log has no end.");
   if (log.torn) banners.push(`${log.torn} record${log.torn > 1 ? "s" : ""} could not be read: cut off while being written.`);
   if (log.end && log.end.dropped > 0) banners.push(`${log.end.dropped} more findings were dropped: max_findings was reached.`);

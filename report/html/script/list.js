@@ -12,7 +12,7 @@ function groupOf(row) {
 
 function prepareList() {
   for (const row of log.rows) {
-    row.words = [row.title, row.where, row.function, row.summary, row.kind, row.severity, row.category, row.fingerprint].map(string).join(" ").toLowerCase();
+    row.words = [row.title, row.where, row.function, row.summary, row.kind, row.severity, row.category, row.status, row.fingerprint].map(string).join(" ").toLowerCase();
     const key = string(row.fingerprint) || anchorOf(row);
     if (list.groups.has(key)) list.groups.get(key).push(row);
     else list.groups.set(key, [row]);
@@ -54,7 +54,7 @@ function drawRow(row, at) {
   const link = make("a", { href: "#" + anchorOf(row), title: printable(shortened(string(row.summary), 300)) },
     make("span", null, make("b", null, shortened(string(row.title), 80)), count > 1 && quiet(` ×${count}`)),
     make("small", null, baseName(shortened(string(row.where), 160)), string(row.function) && ` in ${shortened(string(row.function), 80)}`),
-    make("small", null, [string(row.kind), string(row.category), row.severity === "note" && "note"].filter(Boolean).join(" · ")));
+    make("small", null, [string(row.status), string(row.kind), string(row.category), row.severity === "note" && "note"].filter(Boolean).join(" · ")));
   if (isShown(row)) link.setAttribute("aria-current", "true");
   return make("li", { style: `top: ${at * ROW.height}px; height: ${ROW.height}px`, "aria-posinset": String(at + 1), "aria-setsize": String(list.visible.length) }, link);
 }

@@ -1,7 +1,7 @@
 // The log's records, which lie after the page in inert script elements. A finding's element says in its data-row what the list shows of it;
 // the finding itself is read when it is looked at, so that a page with a thousand of them opens at once.
 
-const log = { process: {}, rows: [], ids: new Map(), traffic: [], sites: new Map(), end: null, torn: 0 };
+const log = { process: {}, rows: [], ids: new Map(), traffic: [], sites: new Map(), check: null, end: null, torn: 0 };
 
 function parsed(json) {
   try {
@@ -18,7 +18,7 @@ function readRecords() {
       const row = parsed(element.dataset.row);
       // Only what was written last can have been cut off.
       if (!row || (element === elements.at(-1) && !parsed(element.textContent))) log.torn += 1;
-      else log.rows.push({ ...row, count: row.count || 1, element, anchor: freeAnchor(row.id) });
+      else log.rows.push({ ...row, count: row.count ?? 1, element, anchor: freeAnchor(row.id) });
       continue;
     }
     const record = parsed(element.textContent);
@@ -26,6 +26,7 @@ function readRecords() {
     else if (record.record === "process") startProcess(record);
     else if (record.record === "count") countAgain(record);
     else if (record.record === "traffic") moreTraffic(record);
+    else if (record.record === "check") log.check = record;
     else if (record.record === "end") log.end = record;
   }
 }
