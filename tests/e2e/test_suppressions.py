@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 
 from conftest import DEVTRACE, environment, execute, start
 
@@ -27,7 +28,7 @@ SOURCE = """
 def run(folder, entry, *arguments, options=(), env=None):
     (folder / "program.py").write_text("\n".join(line[4:] for line in SOURCE.splitlines()))
     (folder / "accepted.txt").write_text(entry)
-    command = [DEVTRACE, "rehearse", "--gpus", 2, *options, "--", "python", "program.py", *arguments]
+    command = [DEVTRACE, "rehearse", "--gpus", 2, *options, "--", sys.executable, "program.py", *arguments]
     return execute(command, folder, environment(None, env))
 
 
