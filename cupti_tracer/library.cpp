@@ -1,31 +1,24 @@
 #include "cupti_tracer/library.h"
 
 #include <dlfcn.h>
-#include <link.h>
 
-#include <cstring>
 #include <string_view>
 #include <vector>
+
+#include "interpose/elf_symbol.h"
 
 namespace devtrace::cupti_tracer {
 namespace {
 
 // The path of the first loaded object whose file name begins with `name`; empty without one.
-std::string path_of(const char* name) {
-  struct Search {
-    std::string_view name;
-    std::string path;
-  } search{name, {}};
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* data) {
-        auto& wanted = *static_cast<Search*>(data);
-        const std::string_view path = info->dlpi_name ? info->dlpi_name : "";
-        if (!path.substr(path.rfind('/') + 1).starts_with(wanted.name)) return 0;
-        wanted.path = path;
-        return 1;
-      },
-      &search);
-  return search.path;
+std::string path_of(std::string_view name) {
+  std::string path;
+  interpose::for_each_object([&](const interpose::Object& object) {
+    if (!object.file().starts_with(name)) return false;
+    path = object.path;
+    return true;
+  });
+  return path;
 }
 
 // Where a libcupti can be, the likeliest first. The runtime's own folder is where the CUDA 13 wheels have both; those

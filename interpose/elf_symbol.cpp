@@ -73,10 +73,8 @@ std::atomic<bool> forked{false};
   ::pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
 }
 
-std::string_view file_of(const char* path) {
-  if (!path) return {};
-  const char* const slash = std::strrchr(path, '/');
-  return slash ? slash + 1 : path;
+std::string_view text(const char* path) {
+  return path ? path : "";
 }
 
 struct Show {
@@ -90,7 +88,7 @@ int show(dl_phdr_info* info, size_t, void* data) {
   for (int i = 0; i < info->dlpi_phnum; ++i)
     if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
       dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-  return show.look({file_of(info->dlpi_name), info->dlpi_addr, dynamic}, show.data);
+  return show.look({text(info->dlpi_name), info->dlpi_addr, dynamic}, show.data);
 }
 
 }  // namespace
@@ -106,7 +104,7 @@ void for_each_object(bool (*look)(const Object&, void* data), void* data) {
     return;
   }
   for (const link_map* one = _r_debug.r_map; one; one = one->l_next)
-    if (look({file_of(one->l_name), one->l_addr, one->l_ld}, data)) return;
+    if (look({text(one->l_name), one->l_addr, one->l_ld}, data)) return;
 }
 
 void* elf_symbol(const Object& object, const char* symbol) {
@@ -123,7 +121,7 @@ void* elf_symbol(const Object& object, const char* symbol) {
 void* elf_symbol(std::string_view file, const char* symbol) {
   void* found = nullptr;
   for_each_object([&](const Object& object) {
-    if (object.file == file) found = elf_symbol(object, symbol);
+    if (object.file() == file) found = elf_symbol(object, symbol);
     return found != nullptr;
   });
   return found;

@@ -11,10 +11,11 @@ namespace devtrace::interpose {
 
 // A loaded object, as long as for_each_object shows it.
 struct Object {
-  std::string_view file;  // its file's name without the folder; of the program itself empty
+  std::string_view path;  // of the program itself empty
   ElfW(Addr) base;
   const ElfW(Dyn) * dynamic;
 
+  std::string_view file() const { return path.substr(path.rfind('/') + 1); }  // without the folder
   bool is_this_library() const;
 };
 

@@ -71,7 +71,7 @@ void* at_start(Side side, const char* symbol) {
 void* find_in_library(const char* library, const char* symbol) {
   void* found = nullptr;
   for_each_object([&](const Object& object) {
-    if (is_library(object.file, library)) found = elf_symbol(object, symbol);
+    if (is_library(object.file(), library)) found = elf_symbol(object, symbol);
     return found != nullptr;
   });
   return found;

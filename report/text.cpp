@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <vector>
 
 #include "report/characters.h"
+#include "report/lines.h"
 #include "report/suppressions.h"
 #include "report/wording.h"
 
@@ -47,7 +47,7 @@ struct Palette {
 constexpr Palette kColours = {"\033[1;31m", "\033[36m", "\033[2m", "\033[1m", "\033[32m", "\033[0m"};
 constexpr Palette kPlain = {"", "", "", "", "", ""};
 
-class Report {
+class Report : Lines {
  public:
   Report(const Json& process, const Json& finding, bool colour)
       : finding_(finding), cwd_(string(process, "cwd")), process_(process), ink_(colour ? kColours : kPlain) {}
@@ -67,12 +67,6 @@ class Report {
   }
 
  private:
-  template <typename... Args>
-  void line(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
-    out_ += '\n';
-  }
-
   void header() {
     const auto pid = integer(process_, "pid");
     line("=={}==devtrace: {}{}:{} {}{}{}{}", pid ? std::to_string(*pid) : "?", ink_.error,
@@ -210,7 +204,6 @@ class Report {
   std::string_view cwd_;
   const Json& process_;
   const Palette& ink_;
-  std::string out_;
 };
 
 }  // namespace

@@ -15,26 +15,11 @@ std::string xml(std::string_view raw) {
   std::string text = printable(raw, true), out;
   for (size_t at = 0; (at = text.find("\xEF\xBF", at)) != text.npos; at += 3)
     if (at + 2 < text.size() && (text[at + 2] == '\xBE' || text[at + 2] == '\xBF')) text[at + 2] = '\xBD';
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\n':
-        out += "&#10;";
-        break;
-      default:
-        out += c;
-    }
+  for (const char c : html_escaped(text)) {
+    if (c == '\n')
+      out += "&#10;";
+    else
+      out += c;
   }
   return out;
 }

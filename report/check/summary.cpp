@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
-#include <iterator>
-
 #include "report/characters.h"
 #include "report/check/outputs.h"
 #include "report/check/witnesses.h"
+#include "report/lines.h"
 #include "report/markdown.h"
 #include "report/traffic.h"
 #include "report/wording.h"
@@ -15,7 +14,7 @@ namespace {
 constexpr size_t kWhole = 10;  // GitHub's job page takes a mebibyte
 constexpr size_t kRows = 100;
 
-class Summary {
+class Summary : Lines {
  public:
   explicit Summary(const Result& result) : result_(result) {}
 
@@ -42,12 +41,6 @@ class Summary {
   }
 
  private:
-  template <typename... Args>
-  void line(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
-    out_ += '\n';
-  }
-
   static std::string cell(std::string_view raw) { return markdown_cell(markdown_code(shortened(printable(raw), 200))); }
   static std::string code_span(std::string_view raw) { return markdown_code(shortened(printable(raw), 400)); }
 
@@ -87,7 +80,6 @@ class Summary {
   }
 
   const Result& result_;
-  std::string out_;
 };
 
 }  // namespace

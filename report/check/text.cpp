@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
-#include <iterator>
-
 #include "report/characters.h"
 #include "report/check/outputs.h"
 #include "report/check/witnesses.h"
+#include "report/lines.h"
 #include "report/traffic.h"
 #include "report/wording.h"
 
@@ -14,7 +13,7 @@ namespace {
 constexpr size_t kWhole = 20;   // new findings that are told in full; --junit and --sarif have all
 constexpr size_t kLines = 200;  // others of one status
 
-class Text {
+class Text : Lines {
  public:
   Text(const Result& result, bool colour) : result_(result), colour_(colour) {}
 
@@ -38,11 +37,6 @@ class Text {
   }
 
  private:
-  template <typename... Args>
-  void line(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
-    out_ += '\n';
-  }
   const char* strong() const { return colour_ ? "\033[1m" : ""; }
   const char* off() const { return colour_ ? "\033[0m" : ""; }
 
@@ -115,7 +109,6 @@ class Text {
 
   const Result& result_;
   bool colour_;
-  std::string out_;
 };
 
 }  // namespace

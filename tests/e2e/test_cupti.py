@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 from conftest import BUILD, LIBRARY, environment, execute, line_of, start
-from test_launches import TRITON
+from triton_program import TRITON
 from test_matrix import without
 from test_traffic import by_line, traffic
 

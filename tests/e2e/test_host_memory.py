@@ -4,7 +4,8 @@ import textwrap
 
 import pytest
 from conftest import line_of
-from test_launches import DRIVER, TRITON, only, told_before_error_700
+from test_launches import DRIVER, only, told_before_error_700
+from triton_program import TRITON
 
 # count, first, both.number, both.first, both.second: the code follows first, both.first and both.second.
 HOST = DRIVER + """

@@ -4,15 +4,7 @@ import textwrap
 
 import pytest
 from conftest import line_of
-
-TRITON = """
-import torch, triton, triton.language as tl
-@triton.jit
-def add(x, y, out, n: tl.constexpr):
-    i = tl.arange(0, n)
-    tl.store(out + i, tl.load(x + i) + tl.load(y + i))
-here, there, there_too = (torch.ones(64, device=f"cuda:{n}") for n in (0, 1, 1))
-"""
+from triton_program import TRITON
 
 # A kernel of one's own through the driver alone, without PyTorch: nobody sets a device, nobody checks.
 DRIVER = """

@@ -2,7 +2,7 @@
 
 import pytest
 from conftest import line_of
-from test_launches import TRITON
+from triton_program import TRITON
 from test_traffic import traffic
 
 OWN = """

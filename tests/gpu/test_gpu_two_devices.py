@@ -3,17 +3,10 @@
 import pytest
 from gpu_machine import SIMULATED, machine, only  # noqa: F401
 from gpu_programs import DRIVER
+from triton_program import TRITON
 
 pytestmark = pytest.mark.devices(2)
 
-TRITON = """
-import torch, triton, triton.language as tl
-@triton.jit
-def add(x, y, out, n: tl.constexpr):
-    i = tl.arange(0, n)
-    tl.store(out + i, tl.load(x + i) + tl.load(y + i))
-here, there, there_too = (torch.ones(64, device=f"cuda:{n}") for n in (0, 1, 1))
-"""
 
 
 def test_a_refusal_between_devices(machine):
