@@ -108,13 +108,16 @@ def test_suppressed_findings_fail_no_test(tmp_path):
     assert "6 passed" in done.stdout
 
 
-def test_workers_of_xdist_watch_too(tmp_path):
+@pytest.mark.parametrize("ci", ["", "true"])
+def test_workers_of_xdist_watch_too(tmp_path, ci):
+    """Where CI is set pytest's closing summary repeats whole messages: each report is counted in its test's section."""
     (tmp_path / "test_it.py").write_text(textwrap.dedent(SUITE))
-    env = environment(None, {"PYTHONPATH": str(TOP / "recipes/pytest"), "DEVTRACE": str(DEVTRACE)})
+    env = environment(None, {"PYTHONPATH": str(TOP / "recipes/pytest"), "DEVTRACE": str(DEVTRACE), "CI": ci})
     words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "2", "--devtrace", "--devtrace-gpus", "2", "-rA"]
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200)
     assert done.returncode == 1 and "3 failed, 3 passed, 1 error" in done.stdout, done.stdout
-    assert done.stdout.count("devtrace: 1 finding in this test\n\n==") == 3
+    sections, _, _ = done.stdout.partition("short test summary info")
+    assert sections.count("devtrace: 1 finding in this test\n\n==") == 3
 
 
 def test_without_the_option_nothing_happens(tmp_path):
