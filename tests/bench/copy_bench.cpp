@@ -80,6 +80,27 @@ void BetweenDevices(benchmark::State& state) {
 }
 BENCHMARK(BetweenDevices);
 
+// As `.to()` does: the block is given out, filled and taken back. What the copy adds is the difference.
+void moved(benchmark::State& state, void (*tell)(const Copy&)) {
+  prepare();
+  constexpr uintptr_t kTarget = kOther + kBytes;
+  for (auto _ : state) {
+    devtrace::provenance::given(kTarget, 4096, Device::cuda(1));
+    Copy copy = copy_of(kTarget, kBase, Direction::device_to_device);
+    benchmark::DoNotOptimize(copy);
+    tell(copy);
+    devtrace::provenance::taken(kTarget);
+  }
+}
+void BlockWithoutMove(benchmark::State& state) {
+  moved(state, nothing);
+}
+BENCHMARK(BlockWithoutMove);
+void BlockWithMove(benchmark::State& state) {
+  moved(state, events::copied);
+}
+BENCHMARK(BlockWithMove);
+
 void (*in_python)() = nullptr;
 benchmark::State* running = nullptr;
 
@@ -106,6 +127,21 @@ void BetweenDevicesWithPython(benchmark::State& state) {
   python()->run(("below(" + std::to_string(state.range(0) - 1) + ")").c_str());
 }
 BENCHMARK(BetweenDevicesWithPython)->Arg(2)->Arg(20);
+
+void BlockWithoutMoveWithPython(benchmark::State& state) {
+  if (python() == nullptr) return state.SkipWithError("no libpython");
+  running = &state;
+  in_python = [] { moved(*running, nothing); };
+  python()->run("below(19)");
+}
+BENCHMARK(BlockWithoutMoveWithPython);
+void BlockWithMoveWithPython(benchmark::State& state) {
+  if (python() == nullptr) return state.SkipWithError("no libpython");
+  running = &state;
+  in_python = [] { moved(*running, events::copied); };
+  python()->run("below(19)");
+}
+BENCHMARK(BlockWithMoveWithPython);
 
 }  // namespace
 
