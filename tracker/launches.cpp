@@ -21,7 +21,7 @@ struct Place {
   const char* start;
   uint32_t words;
 };
-Place place_of(const events::Launch& launch, const Run& run) {
+[[gnu::always_inline]] inline Place place_of(const events::Launch& launch, const Run& run) {
   if (launch.parameters)
     return {static_cast<const char*>(launch.parameters[run.parameter]) + run.in_parameter, run.words};
   if (run.in_block >= launch.block_bytes) return {nullptr, 0};
@@ -64,22 +64,22 @@ bool suspicious(const events::Launch& launch, Device here) {
   const kernels::Words& words = launch.kernel->words();
   const ownership::Table table;
   if (!table) return may_reach_host(launch, words);
-  ownership::Owners owners = 0;
+  auto devices = ownership::Table::kAll;
   bool host = false;
   for (const Run& run : words.runs) {
     const Place place = place_of(launch, run);
     if (!run.address) {
-      owners |= table.owners(place.start, place.words);
+      devices &= table.of_all(place.start, place.words);
       continue;
     }
     for (uint32_t i = 0; i < place.words; ++i) {
       const uintptr_t word = word_at(place.start, i);
-      const ownership::Owners owner = table.owner(word);
-      owners |= owner;
-      host |= (owner & ownership::kUnowned) && host_memory::in_range(word);
+      const auto of_word = table.of(word);
+      devices &= of_word;
+      host |= of_word == ownership::Table::kAll && host_memory::in_range(word);
     }
   }
-  return ownership::Table::elsewhere(owners, here) || (host && may_reach_host(launch, words));
+  return !ownership::Table::has(devices, here) || (host && may_reach_host(launch, words));
 }
 
 void learn(const events::Launch& launch) {

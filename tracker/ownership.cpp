@@ -2,33 +2,35 @@
 
 #include <sys/mman.h>
 
-#include <cstring>
-
 #include "tracker/extent_map.h"
 #include "tracker/host_memory.h"
 
 namespace devtrace::ownership {
 
 namespace detail {
-constinit std::atomic<std::atomic<uint8_t>*> chunks{nullptr};
+constinit std::atomic<std::atomic<Devices>*> chunks{nullptr};
 }
 
 namespace {
 
+constexpr size_t kTableBytes = kChunks * sizeof(detail::Devices);
+
 constinit ExtentMap<Extent> extents;
 
 // Without memory for the table every address is unknown, and nothing is found.
-std::atomic<uint8_t>* table() {
-  std::atomic<uint8_t>* chunks = detail::chunks.load(std::memory_order_acquire);
+std::atomic<detail::Devices>* table() {
+  std::atomic<detail::Devices>* chunks = detail::chunks.load(std::memory_order_acquire);
   if (chunks) return chunks;
-  void* memory = ::mmap(nullptr, kChunks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      ::mmap(nullptr, kTableBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
-  ::madvise(memory, kChunks, MADV_DONTDUMP);
-  auto* made = static_cast<std::atomic<uint8_t>*>(memory);
+  ::madvise(memory, kTableBytes, MADV_DONTDUMP);
+  auto* made = static_cast<std::atomic<detail::Devices>*>(memory);
   // Counts, flags and null pointers are no addresses: nothing lies in the first 4 GiB.
-  std::memset(memory, detail::kNobodys, (uint64_t{1} << 32) >> kChunkBits);
+  for (size_t chunk = 0; chunk < (uint64_t{1} << 32) >> kChunkBits; ++chunk)
+    made[chunk].store(detail::kNobodys, std::memory_order_relaxed);
   if (detail::chunks.compare_exchange_strong(chunks, made, std::memory_order_acq_rel)) return made;
-  ::munmap(memory, kChunks);  // another thread was faster
+  ::munmap(memory, kTableBytes);  // another thread was faster
   return chunks;
 }
 
@@ -41,9 +43,9 @@ void add(const Extent& extent) {
   extents.put(extent);
   const bool of_device = extent.memory == Memory::device && extent.device.is_cuda();
   if (of_device && extent.device.index >= kDevices) return;
-  std::atomic<uint8_t>* const chunks = of_device ? table() : detail::chunks.load(std::memory_order_acquire);
+  std::atomic<detail::Devices>* const chunks = of_device ? table() : detail::chunks.load(std::memory_order_acquire);
   if (!chunks) return;
-  const auto owner = of_device ? static_cast<uint8_t>(extent.device.index + 1) : detail::kNobodys;
+  const auto owner = of_device ? detail::only(extent.device) : detail::kNobodys;
   const size_t last = (extent.address + extent.bytes - 1) >> kChunkBits;
   // Memory that is every device's shares chunks with others' at its edges: it only answers for those nobody knew.
   for (size_t chunk = extent.address >> kChunkBits; chunk <= last; ++chunk)
@@ -56,14 +58,14 @@ void prepare() {
 }
 
 bool never_asked(uintptr_t address) {
-  std::atomic<uint8_t>* const chunks = detail::chunks.load(std::memory_order_acquire);
+  std::atomic<detail::Devices>* const chunks = detail::chunks.load(std::memory_order_acquire);
   return chunks && !(address >> kAddressBits) &&
          chunks[address >> kChunkBits].load(std::memory_order_relaxed) == detail::kNeverAsked;
 }
 
 void nobodys(uintptr_t address) {
-  std::atomic<uint8_t>* const chunks = detail::chunks.load(std::memory_order_acquire);
-  uint8_t known = detail::kNeverAsked;  // by now another thread may have been given memory there
+  std::atomic<detail::Devices>* const chunks = detail::chunks.load(std::memory_order_acquire);
+  detail::Devices known = detail::kNeverAsked;  // by now another thread may have been given memory there
   if (chunks && !(address >> kAddressBits))
     chunks[address >> kChunkBits].compare_exchange_strong(known, detail::kNobodys, std::memory_order_relaxed);
 }
