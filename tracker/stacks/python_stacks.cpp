@@ -35,10 +35,12 @@ constexpr std::string_view kDeeper = "[deeper frames left out]";
 class StackKey {
  public:
   void add(const RawFrame& frame) {
-    // The product with a non-zero second factor keeps every frame in; the generation tells a code object from its
-    // successor.
-    hash_ = fold(hash_ ^ (frame.code + code_lives.generation(frame.code) * kOdd),
-                 kOdd + static_cast<uint64_t>(frame.offset));
+    // The folded product with a non-zero second factor keeps every frame in; the generation tells a code object from
+    // its successor. No frame's product waits for the one before; the sum of them, a polynomial, tells their order, and
+    // how often a frame comes.
+    const uint64_t one =
+        fold(frame.code + code_lives.generation(frame.code) * kOdd, kOdd + static_cast<uint64_t>(frame.offset));
+    hash_ = hash_ * kOther + one;
     ++depth_;
   }
   size_t depth() const { return depth_; }
