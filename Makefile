@@ -9,7 +9,7 @@ ALL_CXXFLAGS := -std=c++20 -fPIC -fvisibility=hidden -fno-omit-frame-pointer $(W
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all demo test test-gpu conformance bench install format format-check clean setup
+.PHONY: all demo test test-gpu conformance bench install wheel format format-check clean setup
 
 include scripts/module.mk
 # In this order: a rule's prerequisites may name objects of the folders before it.
@@ -44,6 +44,10 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/lib/devtrace/python $(DESTDIR)$(PREFIX)/share/devtrace
 	cp -a recipes/pytest/. $(DESTDIR)$(PREFIX)/lib/devtrace/python/
 	cp -a recipes/nightly recipes/which-version recipes/*.sql recipes/*.yml recipes/*.yaml recipes/*.sbatch $(DESTDIR)$(PREFIX)/share/devtrace/
+
+# build/wheel/devtrace-….whl, for `pip install`.
+wheel: all
+	BUILD=$(BUILD) PYTHON=$(PYTHON) scripts/make-wheel $(BUILD)/wheel
 
 # Ratios and costs, never a test: machines are noisy.
 bench: all $(BENCHMARKS) $(BUILD)/tests/lookups

@@ -167,7 +167,7 @@ SIM_LINKED_$(1)$(2) := $(if $(SIM_CALLBACKS_$(1)),$$(SIM_GEN)/$(1)_renamed$(2).o
 
 $$(SIM_OUT$(2))/$$(SIM_FILE_$(1)$(2)): $$(SIM_LINKED_$(1)$(2)) $(if $(filter cuda,$(1)),$$(DEVICE_CODE_OBJS)) $$(SIM_GEN)/$(1)$(2).map $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1)
 	@mkdir -p $$(@D)
-	$$(CXX) -shared -o $$@ -Wl,-soname,$$(SIM_FILE_$(1)$(2)) -Wl,--version-script=$$(SIM_GEN)/$(1)$(2).map -Wl,-Bsymbolic -Wl,-z,defs -static-libstdc++ -static-libgcc \
+	$$(CXX) -shared -o $$@ -Wl,-soname,$$(SIM_FILE_$(1)$(2)) -Wl,--version-script=$$(SIM_GEN)/$(1)$(2).map -Wl,-Bsymbolic -Wl,-z,defs -Wl,--gc-sections -static-libstdc++ -static-libgcc \
 	  -g $$(SIM_LINKED_$(1)$(2)) $(if $(filter cuda,$(1)),$$(DEVICE_CODE_OBJS)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) $$(SIM_GEN)/$(1)$(2).stubs.S \
 	  $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1) $$(SIM_LIBS_$(1)) -lpthread -ldl
 

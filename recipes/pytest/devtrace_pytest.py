@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -54,9 +55,10 @@ def library():
 
 
 def command():
-    """The devtrace command: $DEVTRACE, beside this file's installation (PREFIX/lib/devtrace/python), or on PATH."""
+    """The devtrace command: $DEVTRACE, beside this file's installation (PREFIX/lib/devtrace/python, a wheel's environment), or on PATH."""
     here = Path(__file__).resolve().parent
-    for candidate in (os.environ.get("DEVTRACE"), here.parents[2] / "bin" / "devtrace", here.parents[1] / "build" / "devtrace", shutil.which("devtrace")):
+    for candidate in (os.environ.get("DEVTRACE"), here.parents[2] / "bin" / "devtrace", here.parents[1] / "build" / "devtrace",
+                      Path(sysconfig.get_path("data")) / "bin" / "devtrace", shutil.which("devtrace")):
         if candidate and os.access(candidate, os.X_OK):
             return str(candidate)
     raise pytest.UsageError("--devtrace: there is no devtrace command on PATH; say where it is in DEVTRACE")

@@ -1,0 +1,66 @@
+"""`make wheel`, as somebody installs it: into an environment of its own, without this folder."""
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+
+import pytest
+
+from conftest import BUILD, TOP, environment, execute
+
+MIXED = "import torch\ntorch.ones(3, device='cuda:0') + torch.ones(3, device='cuda:1')\n"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    out = tmp_path_factory.mktemp("wheel")
+    env = {**os.environ, "BUILD": str(BUILD.relative_to(TOP)), "PYTHON": sys.executable}
+    for inherited in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
+        env.pop(inherited, None)
+    done = subprocess.run(["scripts/make-wheel", str(out)], cwd=TOP, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (made,) = out.iterdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The folder of an environment into which pip put the wheel and nothing else."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(folder / "bin/python"), "install", "--quiet",
+                    "--no-index", "--no-deps", str(wheel)], check=True)
+    return folder
+
+
+def test_its_name_says_what_it_runs_on(wheel):
+    """Ubuntu 22.04, on which PyTorch's own images stand, has glibc 2.35."""
+    glibc = re.fullmatch(r"devtrace-[\d.]+-py3-none-manylinux_2_(\d+)_x86_64\.whl", wheel.name)
+    assert glibc and int(glibc[1]) <= 35, wheel.name
+
+
+def test_licences_go_with_it(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        licences = {name.rpartition("/")[2] for name in archive.namelist() if "/licenses/" in name}
+    assert {"LICENSE", "libunwind", "libfmt-dev", "nlohmann-json3-dev"} <= licences
+
+
+def test_the_command_finds_its_parts(installed, tmp_path):
+    (tmp_path / "program.py").write_text(MIXED)
+    command = [installed / "bin/devtrace", "rehearse", "--gpus", "2", "--", sys.executable, "program.py"]
+    done = execute(command, tmp_path, environment(None))
+    assert done.code == 1 and done.finding["operation"] == "aten::add" and done.finding["devices"] == ["cuda:0", "cuda:1"]
+    assert done.finding["native"], "the stripped library walks native stacks, too"
+    assert "SUMMARY: devtrace: refused-op program.py:2" in done.err and len(done.pages) == 1
+
+
+def test_pytest_finds_the_plugin(installed, tmp_path):
+    (tmp_path / "test_it.py").write_text(f"def test_it():\n    {MIXED.replace(chr(10), chr(10) + '    ').rstrip()}\n")
+    env = environment(None, {"PYTHONPATH": sysconfig.get_path("purelib"), "PATH": os.defpath})
+    env.pop("DEVTRACE", None)
+    command = [installed / "bin/python", "-m", "pytest", "-p", "no:cacheprovider", "--devtrace", "--devtrace-gpus", "2"]
+    done = execute(command, tmp_path, env)
+    assert done.code == 1 and "SUMMARY: devtrace: refused-op test_it.py:3" in done.out, done.out + done.err
