@@ -22,6 +22,7 @@ CASES = (
     ("copy within one device", "copy", "WithinOneDevice$", COPIED, "devtrace::copies::check("),
     ("copy from the host", "copy", "FromTheHost$", COPIED, "devtrace::copies::check("),
     ("copy between devices", "copy", "BetweenDevices$", COPIED, "devtrace::copies::check("),
+    ("copy between devices, 20 Python frames", "copy", "BetweenDevicesWithPython/20$", COPIED, "devtrace::copies::check("),
 )  # fmt: skip
 
 
