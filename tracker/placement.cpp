@@ -291,7 +291,7 @@ void write_rest() {
   if (!state || !log::has_html()) return;
   for (Known& known : state->roots) {
     if (known.record.empty() || known.in_page) continue;
-    log::write_html(report::html_record(known.record));
+    log::write_html(report::html_placement(Json::parse(known.record, nullptr, false)));
     known.in_page = true;
   }
 }
