@@ -19,6 +19,7 @@
 #include "tracker/log.h"
 #include "tracker/options.h"
 #include "tracker/ownership.h"
+#include "tracker/placement.h"
 #include "tracker/process_start.h"
 #include "tracker/provenance.h"
 #include "tracker/stacks.h"
@@ -32,11 +33,12 @@ using namespace devtrace;
 // nothing.
 std::atomic<pid_t> own_pid{0};
 
-// The order of locks: findings, traffic, log, ownership, kernels, images, provenance, stacks. Released in the opposite
+// The order of locks: findings, traffic, placement, log, ownership, kernels, images, provenance, stacks. Released in the opposite
 // one.
 void before_fork() {
   findings::before_fork();
   traffic::before_fork();
+  placement::before_fork();
   log::before_fork();
   ownership::before_fork();
   kernels::before_fork();
@@ -58,12 +60,14 @@ void after_fork(bool child) {
   kernels::after_fork();
   ownership::after_fork();
   log::after_fork(child);
+  placement::after_fork(child);
   traffic::after_fork(child);
   findings::after_fork(child);
 }
 
 void finish(int status) noexcept {
   if (own_pid.load() != ::getpid()) return;
+  placement::look_last();
   const current_thread::Inside inside;
   try {
     interpose::leave_cupti();

@@ -1,6 +1,6 @@
 # report: REPORT_OBJS goes into libdevtrace.so and into the command; the command adds what only runs offline.
 REPORT_OBJS := $(patsubst %,$(BUILD)/obj/report/%.o, \
-  fields characters wording suppressions fingerprint redact text time_line process_facts links traffic markdown html/html html/assets \
+  fields characters wording suppressions fingerprint redact text time_line process_facts links traffic name_groups placement markdown html/html html/assets \
   verdict/verdict verdict/evidence verdict/cause verdict/source_line $(patsubst report/%.cpp,%,$(wildcard report/verdict/rules/*.cpp)))
 
 REPORT_COMMAND_OBJS := $(patsubst report/%.cpp,$(BUILD)/obj/report/%.o, report/log_reader.cpp $(wildcard report/check/*.cpp) $(wildcard report/command/*.cpp))

@@ -391,6 +391,19 @@ Json Redactor::record(const Json& record) {
     for (const Json& each : array(record, "operands"))
       if (each.is_object()) out["operands"].push_back(operand(each));
   }
+  if (record.contains("entries")) {  // a `placement`
+    for (const char* key : {"root", "variable", "part_of"})
+      if (const auto value = string(record, key); !value.empty()) out[key] = code(value);
+    take(out, record, {"left_out", "cut"});
+    Json& entries = out["entries"] = Json::array();
+    for (const Json& each : array(record, "entries")) {
+      if (!each.is_object()) continue;
+      Json clean = {{"name", code(string(each, "name"))}};
+      take(clean, each, {"kind", "device", "bytes"});
+      if (const auto same = string(each, "same_as"); !same.empty()) clean["same_as"] = code(same);
+      entries.push_back(std::move(clean));
+    }
+  }
   if (record.contains("python")) out["python"] = frames(array(record, "python"));
   if (record.contains("native")) out["native"] = native(array(record, "native"));
   if (const Json& launch = object(record, "launch"); !launch.empty()) {

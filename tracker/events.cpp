@@ -11,6 +11,7 @@
 #include "tracker/log.h"
 #include "tracker/options.h"
 #include "tracker/peers.h"
+#include "tracker/placement.h"
 #include "tracker/provenance.h"
 #include "tracker/runtime.h"
 #include "tracker/traffic.h"
@@ -89,7 +90,9 @@ bool wants_launches() {
 }
 
 void launched(const Launch& launch) {
-  if (!current_thread::inside()) launches::check(launch);
+  if (current_thread::inside()) return;
+  launches::check(launch);
+  placement::launched();
 }
 
 bool wants_copies() {
@@ -106,6 +109,7 @@ void copied(const Copy& copy) {
     traffic::count(copy, likely, stack);
   }
   if (wanted.provenance && copy.to && copy.from) provenance::copied(number(copy.to), number(copy.from), stack);
+  placement::copied();
 }
 
 void copy_took(uint32_t number, uint64_t bytes, uint64_t nanoseconds) {

@@ -22,6 +22,7 @@
 #include "tracker/log.h"
 #include "tracker/options.h"
 #include "tracker/peers.h"
+#include "tracker/placement.h"
 #include "tracker/process_start.h"
 #include "tracker/refusals.h"
 #include "tracker/say.h"
@@ -311,6 +312,7 @@ void finish(int exit_code) {
   for (auto& [name, known] : now.by_name)
     if (known.count != known.written) write_count(known);
   traffic::write_rest();
+  placement::write_rest();
   Json record{{"record", "end"}, {"time", process_start::now()}, {"findings", count()}};
   if (const uint64_t notes = occurrences.notes.load(std::memory_order_relaxed)) record["notes"] = notes;
   if (const uint64_t some = occurrences.suppressed.load(std::memory_order_relaxed)) record["suppressed"] = some;

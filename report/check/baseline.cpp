@@ -1,6 +1,7 @@
 #include "report/check/baseline.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -57,6 +58,16 @@ bool too_deep(std::string_view text) {
   return false;
 }
 
+std::set<std::string> devices_of(std::string_view text) {
+  std::set<std::string> devices;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(", "), text.size());
+    devices.emplace(text.substr(0, end));
+    text.remove_prefix(std::min(end + 2, text.size()));
+  }
+  return devices;
+}
+
 Json entry_for(const Fault& fault) {
   Json entry;
   entry["fingerprint"] = fault.fingerprint;
@@ -106,10 +117,11 @@ Baseline read_baseline(const std::string& file) {
     baseline.traffic[std::string(string(entry, "site"))] = {
         static_cast<uint64_t>(*bytes), static_cast<uint64_t>(std::max<int64_t>(0, copies.value_or(0)))};
   }
-  baseline.has_placement = whole.contains("placement");
-  for (const auto& [what, devices] : object(whole, "placement").items())
-    for (const Json& device : devices)
-      if (device.is_string()) baseline.placement[what].insert(device.get<std::string>());
+  for (const auto& [root, names] : object(whole, "placement").items()) {
+    if (!names.is_object()) continue;
+    for (const auto& [name, devices] : names.items())
+      if (devices.is_string()) baseline.placement[root][name] = devices_of(devices.get_ref<const std::string&>());
+  }
   for (const auto& [key, value] : whole.items())
     if (key != kMark && key != "findings" && key != "traffic" && key != "placement") baseline.others[key] = value;
   return baseline;
@@ -134,9 +146,13 @@ std::string updated(const Baseline& before, const Collection& now, const std::se
   for (const auto& [site, sum] : now.traffic())
     whole["traffic"].push_back({{"site", printable(site)}, {"bytes", sum.bytes}, {"copies", sum.copies}});
   whole["placement"] = Json::object();
-  auto placement = keep_gone ? before.placement : std::map<std::string, std::set<std::string>>();
-  for (const auto& [what, devices] : now.placement()) placement[what] = devices;
-  for (const auto& [what, devices] : placement) whole["placement"][printable(what)] = devices;
+  // What nobody knows tonight is not gone.
+  Places placement = keep_gone || now.placement().empty() ? before.placement : Places();
+  for (const auto& [root, names] : renumbered(before.placement, now.placement()))
+    for (const auto& [name, devices] : names) placement[root][name] = devices;
+  for (const auto& [root, names] : placement)
+    for (const auto& [name, devices] : names)
+      whole["placement"][root][name] = fmt::format("{}", fmt::join(devices, ", "));
   return whole.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

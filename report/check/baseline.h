@@ -11,7 +11,7 @@
 //       }
 //     ],
 //     "traffic": [{"site": "cuda:0 to cuda:1 at step (train.py)", "bytes": …, "copies": …}],
-//     "placement": {"BertModel embeddings.word_embeddings.weight": ["cuda:0"]}
+//     "placement": {"BertModel": {"embeddings.word_embeddings.weight": "cuda:0"}}   several: "cpu, cuda:0"
 //   }
 #pragma once
 
@@ -34,9 +34,9 @@ struct BaselineError : std::runtime_error {
 struct Baseline {
   std::map<std::string, Json> findings;  // by fingerprint
   std::map<std::string, Site> traffic;
-  std::map<std::string, std::set<std::string>> placement;
+  Places placement;              // empty: not known
   Json others = Json::object();  // fields of the file that this devtrace does not know
-  bool has_traffic = false, has_placement = false;
+  bool has_traffic = false;
 };
 
 // Throws BaselineError.

@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
 #include "report/characters.h"
 #include "report/log_reader.h"
+#include "report/placement.h"
 #include "report/traffic.h"
-#include "report/verdict/evidence.h"
 #include "report/wording.h"
 
 namespace devtrace::report::check {
@@ -113,6 +114,7 @@ struct Collection::Reading {
   };
   std::map<std::pair<size_t, int64_t>, Moved> traffic;
   bool too_many_sites = false;
+  std::map<size_t, Placement> placement;  // by process
 
   std::optional<size_t> process(const Json& record) const {
     const auto pid = integer(record, "pid");
@@ -152,6 +154,7 @@ void Collection::begin(Reading& reading, Json&& record) {
     same.ended = false;
     std::erase_if(reading.findings, [&](const auto& each) { return each.first.first == before->second; });
     std::erase_if(reading.traffic, [&](const auto& each) { return each.first.first == before->second; });
+    place(reading, before->second);
     reading.latest = before->second;
     return;
   }
@@ -184,22 +187,24 @@ void Collection::locate(Fault& fault, const Json& process, const Json& record) {
   take(frame.empty() ? native_user_frame(array(record, "native")) : frame, std::nullopt);
 }
 
-// Parameters, buffers and caches, where the finding's operands say that they lie.
-void Collection::place(const Json& record) {
-  Numbering numbers;
-  for (const Json& device : array(record, "devices"))
-    if (device.is_string()) numbers.of(device.get_ref<const std::string&>());
-  for (const Json& operand : array(record, "operands")) {
-    const std::string_view device = string(operand, "device"), path = string(operand, "module_path");
-    const std::string_view role = string(operand, "role"), name = string(operand, "name");
-    const bool state = !path.empty() && (role == "parameter" || role == "buffer");
-    if (device.empty() || !(state || causes::names_a_cache(name))) continue;
-    const std::string_view root = string(operand, "root_class");
-    const std::string_view which = name.starts_with(path) ? name : path;  // of a parameter the whole path
-    std::string key = kept(state ? fmt::format("{}{}{}", root, root.empty() ? "" : " ", which) : std::string(name));
-    if (placement_.size() >= kMostPlacements && !placement_.contains(key)) continue;
-    placement_[std::move(key)].insert(numbers.of(device));
+// What the process said last of its models. Ranks that do the same, each on a device of its own, say the same.
+void Collection::place(Reading& reading, size_t process) {
+  const auto known = reading.placement.find(process);
+  if (known == reading.placement.end()) return;
+  const Json& of = processes_[process].record;
+  for (const Placement::Root& root : known->second.roots()) {
+    auto& names = placement_[root.name];
+    for (const Placement::Tensor& tensor : root.tensors) {
+      if (!names.contains(tensor.name) && ++placements_ > kMostPlacements) {
+        if (!std::exchange(too_many_placements_, true))
+          problem(
+              fmt::format("{}: more than {} tensors of models: the rest was left out", reading.log, kMostPlacements));
+        return;
+      }
+      names[tensor.name].insert(device_of_rank(of, tensor.device));
+    }
   }
+  reading.placement.erase(known);
 }
 
 void Collection::finding(Reading& reading, Json&& record) {
@@ -243,7 +248,6 @@ void Collection::finding(Reading& reading, Json&& record) {
     known = by_name_.emplace(name, faults_.size()).first;
     faults_.push_back(std::move(fault));
   }
-  place(record);
 
   Fault& fault = faults_[known->second];
   if (object(record, "suppressed").empty()) fault.suppressed.reset();
@@ -341,6 +345,10 @@ void Collection::read(const std::filesystem::path& log) {
       if (kind == "finding") return finding(reading, std::move(record));
       if (kind == "count") return count(reading, record);
       if (kind == "traffic") return traffic(reading, record);
+      if (kind == "placement") {
+        if (const auto process = reading.process(record)) reading.placement[*process].take(record);
+        return;
+      }
       if (kind != "end") return;
       if (const auto process = reading.process(record)) {
         processes_[*process].ended = true;
@@ -353,6 +361,7 @@ void Collection::read(const std::filesystem::path& log) {
     problem(error.what());
     ++unreadable_;
   }
+  for (size_t process = reading.first_process; process < processes_.size(); ++process) place(reading, process);
   std::error_code error;
   const auto size = std::filesystem::file_size(log, error);
   bytes_ = before + (error ? 0 : size);

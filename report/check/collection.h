@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "report/check/placement.h"
 #include "report/check/repository.h"
 #include "report/fields.h"
 #include "report/suppressions.h"
@@ -24,7 +25,7 @@ namespace devtrace::report::check {
 constexpr size_t kMostFaults = 100'000;
 constexpr size_t kMostProcesses = 100'000;
 constexpr size_t kMostSites = 20'000;
-constexpr size_t kMostPlacements = 10'000;
+constexpr size_t kMostPlacements = 200'000;
 constexpr size_t kMostProblems = 1000;
 constexpr size_t kMostRecordBytes = 128u << 20;  // of faults' whole records; later ones keep their summary alone
 
@@ -94,8 +95,8 @@ class Collection {
   const std::vector<Fault>& faults() const { return faults_; }
   const std::vector<Process>& processes() const { return processes_; }
   const std::map<std::string, Site>& traffic() const { return traffic_; }
-  // "BertModel embeddings.word_embeddings.weight" → the devices it was seen on, numbered by the finding's.
-  const std::map<std::string, std::set<std::string>>& placement() const { return placement_; }
+  // Empty when no process has said where its models lie: that is then not known.
+  const Places& placement() const { return placement_; }
   uint64_t bytes() const { return bytes_; }
   size_t logs() const { return logs_; }
 
@@ -114,7 +115,7 @@ class Collection {
   void finding(Reading& reading, Json&& record);
   void count(Reading& reading, const Json& record);
   void traffic(Reading& reading, const Json& record);
-  void place(const Json& record);
+  void place(Reading& reading, size_t process);
   void locate(Fault& fault, const Json& process, const Json& record);
 
   Repository& repository_;
@@ -124,11 +125,12 @@ class Collection {
   std::vector<Fault> faults_;
   std::unordered_map<std::string, size_t> by_name_;  // fingerprint, and whether it is a note
   std::map<std::string, Site> traffic_;
-  std::map<std::string, std::set<std::string>> placement_;
+  Places placement_;
+  size_t placements_ = 0;
   std::vector<std::string> problems_;
   uint64_t bytes_ = 0;
   size_t logs_ = 0, record_bytes_ = 0, unreadable_ = 0;
-  bool too_many_faults_ = false, too_many_processes_ = false;
+  bool too_many_faults_ = false, too_many_processes_ = false, too_many_placements_ = false;
 };
 
 }  // namespace devtrace::report::check

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "report/characters.h"
+#include "report/placement.h"
 
 namespace devtrace::report::check {
 namespace {
@@ -61,6 +62,29 @@ void compare_traffic(const Collection& logs, const Baseline& baseline, const Rul
     };
     return std::tuple(!a.fails, -growth(a)) < std::tuple(!b.fails, -growth(b));
   });
+}
+
+// What one side does not know has not moved, and is not gone.
+void compare_placement(const Collection& logs, const Baseline& baseline, const Rules& rules, Comparison& out) {
+  if (logs.placement().empty()) {
+    if (rules.fail_on_placement)
+      out.problems.push_back(
+          "no log says where a model lies: there was none, or PyTorch was not used, or the logs were written with "
+          "placement=0 or by an older devtrace");
+    return;
+  }
+  if (baseline.placement.empty()) {
+    if (rules.fail_on_placement)
+      out.remarks.push_back("the baseline holds no placement yet: --update-baseline takes it up");
+    return;
+  }
+  out.placement = changes(baseline.placement, logs.placement());
+  out.placement_fails = rules.fail_on_placement && !out.placement.moved.empty();
+  std::string numbers;
+  for (const auto& [tonight, before] : out.placement.numbers)
+    numbers += fmt::format("{}{} is the baseline's {}", numbers.empty() ? "" : ", ", tonight, before);
+  if (!out.placement.moved.empty() && !numbers.empty())
+    out.remarks.push_back(fmt::format("placements are told with the baseline's numbers: {}", numbers));
 }
 
 void look_at_processes(const Collection& logs, const Rules& rules, Comparison& out) {
@@ -126,11 +150,7 @@ Comparison compare(const Collection& logs, const Baseline& baseline, const Suppr
       out.unused.push_back(&entry);
   }
   compare_traffic(logs, baseline, rules, out);
-  for (const auto& [what, now] : logs.placement()) {
-    const auto known = baseline.placement.find(printable(what));
-    if (known != baseline.placement.end() && known->second != now) out.placement.push_back({what, known->second, now});
-  }
-  out.placement_fails = rules.fail_on_placement && !out.placement.empty();
+  compare_placement(logs, baseline, rules, out);
   look_at_processes(logs, rules, out);
   return out;
 }
@@ -157,7 +177,7 @@ std::string Comparison::tally() const {
   if (const size_t some = count(Status::note)) out += fmt::format(", {} note{}", some, some == 1 ? "" : "s");
   if (const size_t some = failing_traffic())
     out += fmt::format(", more traffic at {} call site{}", some, some == 1 ? "" : "s");
-  if (placement_fails) out += fmt::format(", {} moved to another device", placement.size());
+  if (placement_fails) out += fmt::format(", {} moved to another device", tensors(placement.moved_tensors));
   return out;
 }
 

@@ -7,6 +7,7 @@
 
 #include "report/check/baseline.h"
 #include "report/check/collection.h"
+#include "report/check/placement.h"
 #include "report/suppressions.h"
 
 namespace devtrace::report::check {
@@ -41,11 +42,7 @@ struct Comparison {
     bool fails = false;
   };
   std::vector<MoreTraffic> traffic;  // call sites that moved more, or less, than a hundredth of what they did
-  struct Moved {
-    std::string what;
-    std::set<std::string> before, now;
-  };
-  std::vector<Moved> placement;
+  PlacementChanges placement;
 
   std::vector<const Suppression*> unused, expired;
   std::vector<std::string> problems;  // why not all could be judged

@@ -46,9 +46,10 @@ class Suite {
       failure("traffic", what, what);
     }
     if (result_.judged.placement_fails) {
-      for (const auto& each : result_.judged.placement) {
-        begin("placement of " + each.what, "placement", "", 0);
-        failure("placement", "lies on another device than in the baseline", each.what);
+      for (const Displaced& each : result_.judged.placement.moved) {
+        begin("placement of " + displaced_words(each), "placement", "", 0);
+        const std::string what = fmt::format("on {}, was on {}", device_words(each.now), device_words(each.before));
+        failure("placement", what, what);
       }
     }
     for (const std::string& problem : result_.judged.problems) {

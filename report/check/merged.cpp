@@ -8,8 +8,10 @@
 #include "report/check/outputs.h"
 #include "report/check/witnesses.h"
 #include "report/markdown.h"
+#include "report/placement.h"
 #include "report/process_facts.h"
 #include "report/traffic.h"
+#include "report/wording.h"
 
 namespace devtrace::report::check {
 
@@ -42,6 +44,29 @@ Json merged_finding(const Judged& judged, const Result& result) {
   return finding;
 }
 
+std::string displaced_words(const Displaced& each) {
+  return fmt::format("{} {} ({})", shortened(printable(each.root), 100),
+                     shortened(printable(group_words(each.names)), 200), tensors(each.tensors));
+}
+
+std::string device_words(const std::set<std::string>& devices) {
+  return shortened(printable(listed({devices.begin(), devices.end()})), 200);
+}
+
+namespace {
+
+Json moved_json(const Result& result) {
+  Json all = Json::array();
+  for (const Displaced& each : result.judged.placement.moved) {
+    if (all.size() == 200) break;
+    all.push_back(
+        {{"what", displaced_words(each)}, {"before", device_words(each.before)}, {"now", device_words(each.now)}});
+  }
+  return all;
+}
+
+}  // namespace
+
 void check_html(const Result& result, const std::function<void(std::string_view)>& write) {
   const Json process = merged_process(result.logs);
   write(html_head(process));
@@ -65,8 +90,10 @@ void check_html(const Result& result, const std::function<void(std::string_view)
     write(html_finding(process, finding));
   }
   if (result.compared)
-    write(html_record(
-        json_line({{"record", "check"}, {"tally", result.judged.tally()}, {"exit", result.judged.exit_code()}})));
+    write(html_record(json_line({{"record", "check"},
+                                 {"tally", result.judged.tally()},
+                                 {"exit", result.judged.exit_code()},
+                                 {"moved", moved_json(result)}})));
   if (result.logs.unfinished().empty())
     write(html_record(json_line({{"record", "end"}, {"findings", findings}, {"dropped", 0}})));
 }

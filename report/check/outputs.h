@@ -42,4 +42,8 @@ Json merged_finding(const Judged& judged, const Result& result);
 std::string merged_text(const Result& result, bool colour);
 std::string merged_markdown(const Result& result);
 
+// "LlamaForCausalLM model.layers.16-31 (224 tensors)"; "cuda:0 and cuda:1".
+std::string displaced_words(const Displaced& each);
+std::string device_words(const std::set<std::string>& devices);
+
 }  // namespace devtrace::report::check

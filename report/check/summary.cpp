@@ -30,6 +30,7 @@ class Summary : Lines {
     }
     table();
     traffic();
+    placement();
     size_t shown = 0;
     for (const Judged& each : judged.faults) {
       if (each.status != Status::fresh || ++shown > kWhole) continue;
@@ -76,6 +77,17 @@ class Summary : Lines {
     for (size_t index = 0; index < std::min<size_t>(all.size(), 20); ++index)
       line("| {}{} | {} | {} |", all[index].fails ? "**more** " : "", cell(all[index].site), size(all[index].now.bytes),
            size(all[index].before.bytes));
+    line("");
+  }
+
+  void placement() {
+    const auto& all = result_.judged.placement.moved;
+    if (all.empty()) return;
+    line("| moved | now | before |\n|---|---|---|");
+    for (size_t index = 0; index < std::min<size_t>(all.size(), 20); ++index)
+      line("| {}{} | {} | {} |", result_.judged.placement_fails ? "**moved** " : "", cell(displaced_words(all[index])),
+           cell(device_words(all[index].now)), cell(device_words(all[index].before)));
+    if (all.size() > 20) line("\nAnd {} more.", all.size() - 20);
     line("");
   }
 

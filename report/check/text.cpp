@@ -10,7 +10,8 @@
 namespace devtrace::report::check {
 namespace {
 
-constexpr size_t kWhole = 20;   // new findings that are told in full; --junit and --sarif have all
+constexpr size_t kWhole = 20;  // new findings that are told in full; --junit and --sarif have all
+constexpr size_t kPlacements = 20;
 constexpr size_t kLines = 200;  // others of one status
 
 class Text : Lines {
@@ -93,9 +94,23 @@ class Text : Lines {
   }
 
   void placement() {
-    for (const auto& each : result_.judged.placement)
-      line("placement {}: on {}, was on {}", shortened(printable(each.what), 200),
-           listed({each.now.begin(), each.now.end()}), printable(listed({each.before.begin(), each.before.end()})));
+    const PlacementChanges& all = result_.judged.placement;
+    const bool fails = result_.judged.placement_fails;
+    told(all.moved, [&](const Displaced& each) {
+      line("{}moved{} {}: on {}, was on {}", fails ? strong() : "", fails ? off() : "", displaced_words(each),
+           device_words(each.now), device_words(each.before));
+    });
+    told(all.fresh,
+         [&](const Displaced& each) { line("placed {}: on {}", displaced_words(each), device_words(each.now)); });
+    told(all.gone, [&](const Displaced& each) {
+      line("no longer seen {}: was on {}", displaced_words(each), device_words(each.before));
+    });
+  }
+
+  template <class Tell>
+  void told(const std::vector<Displaced>& list, const Tell& tell) {
+    for (size_t index = 0; index < std::min(list.size(), kPlacements); ++index) tell(list[index]);
+    if (list.size() > kPlacements) line("… and {} more", list.size() - kPlacements);
   }
 
   void suppressions() {

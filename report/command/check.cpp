@@ -175,7 +175,7 @@ int check(const CheckOptions& options) {
 
   Rules rules;
   if (!options.tolerance.empty() && !options.update) rules.traffic_tolerance = share(options.tolerance);
-  rules.fail_on_placement = options.fail_on_placement;
+  rules.fail_on_placement = options.fail_on_placement && !options.update;
   rules.allow_unfinished = options.allow_unfinished;
   rules.expected_processes = options.expected;
   const Comparison judged = compare(logs, baseline, suppressions, today, rules);
@@ -231,7 +231,7 @@ Action declare_check(CLI::App& app) {
       ->type_name("SHARE")
       ->check(CLI::Validator(valid_share, ""));
   app.add_flag("--fail-on-placement", options->fail_on_placement,
-               "fail when a parameter, buffer or cache of a finding lies on another device than in the baseline");
+               "fail when a parameter, buffer or cache of a model lies on another device than in the baseline");
   app.add_flag("--allow-unfinished", options->allow_unfinished,
                "accept logs without an end record, of processes that are killed on purpose");
   app.add_option("--expect-processes", options->expected, "could not judge when fewer processes left a log")

@@ -14,6 +14,7 @@
 #include "report/fields.h"
 #include "report/log_reader.h"
 #include "report/markdown.h"
+#include "report/placement.h"
 #include "report/process_facts.h"
 #include "report/redact.h"
 #include "report/traffic.h"
@@ -37,13 +38,20 @@ Json completed(const Json& process, Json finding) {
   return finding;
 }
 
+// What is known of a process when its log has been read.
+struct Whole {
+  report::Traffic traffic;
+  report::Placement placement;
+  Json end = Json::object();
+};
+
 // One row a format: how a process, a finding and any other record are written, and what comes after them all.
 struct Format {
   const char* name;
   std::string (*process)(const Json& process);
   std::string (*finding)(const Json& process, const Json& finding);
   std::string (*other)(const Json& process, const Json& record);
-  std::string (*closing)(const Json& process, const report::Traffic& traffic, const Json& end);
+  std::string (*closing)(const Json& process, const Whole& whole);
 };
 
 std::string nothing(const Json&) {
@@ -52,33 +60,38 @@ std::string nothing(const Json&) {
 std::string nothing_else(const Json&, const Json&) {
   return {};
 }
-std::string no_closing(const Json&, const report::Traffic&, const Json&) {
+std::string no_closing(const Json&, const Whole&) {
   return {};
 }
 // Two parts of a page, an empty line between them.
 std::string after(std::string first, const std::string& second) {
-  return first.empty() ? second : first + '\n' + second;
+  return first.empty() ? second : second.empty() ? first : first + '\n' + second;
 }
 
 const Format kFormats[] = {
     {"text", nothing,
      [](const Json& process, const Json& finding) { return report::text(process, finding, to_terminal(), {}) + '\n'; },
      nothing_else,
-     [](const Json& process, const report::Traffic& traffic, const Json& end) {
-       return after(report::traffic_text(process, traffic), report::process_text(process, end));
+     [](const Json& process, const Whole& whole) {
+       return after(after(report::traffic_text(process, whole.traffic), report::placement_text(whole.placement)),
+                    report::process_text(process, whole.end));
      }},
     {"html", report::html_head, report::html_finding,
      [](const Json& process, const Json& record) {
-       return report::string(record, "record") == "traffic" ? report::html_traffic(process, record)
-                                                            : report::html_record(report::json_line(record));
+       const auto kind = report::string(record, "record");
+       if (kind == "traffic") return report::html_traffic(process, record);
+       if (kind == "placement") return report::html_placement(record);
+       return report::html_record(report::json_line(record));
      },
      no_closing},
     {"json", report::json_line, [](const Json&, const Json& finding) { return report::json_line(finding); },
      [](const Json&, const Json& record) { return report::json_line(record); }, no_closing},
     {"markdown", nothing,
      [](const Json& process, const Json& finding) { return report::markdown(process, finding) + '\n'; }, nothing_else,
-     [](const Json& process, const report::Traffic& traffic, const Json& end) {
-       return after(report::traffic_markdown(process, traffic), report::process_markdown(process, end));
+     [](const Json& process, const Whole& whole) {
+       return after(
+           after(report::traffic_markdown(process, whole.traffic), report::placement_markdown(whole.placement)),
+           report::process_markdown(process, whole.end));
      }},
 };
 
@@ -93,9 +106,9 @@ struct Sink {
 
 // One pass over the log for all outputs. A finding's repetitions come after it, so they are said at the end.
 uint64_t write_log(const fs::path& log, bool redact, const std::vector<Sink>& sinks, bool& trouble) {
-  Json original, process, end = Json::object();
+  Json original, process;
   report::Redactor redactor;
-  report::Traffic traffic;
+  Whole whole;
   uint64_t findings = 0;
   const auto reading = report::read_log(log, [&](Json&& record) {
     const auto kind = std::string(report::string(record, "record"));
@@ -113,17 +126,19 @@ uint64_t write_log(const fs::path& log, bool redact, const std::vector<Sink>& si
       if (kind == "process") {
         original.update(record);
         process = redact ? redactor.process(original) : original;
-        traffic.begin_anew();
+        whole.traffic.begin_anew();
+        whole.placement.begin_anew();
         if (redact) record = process;
       } else if (redact) {
         record = redactor.record(record);
       }
-      if (kind == "traffic") traffic.take(record);
-      if (kind == "end") end = record;
+      if (kind == "traffic") whole.traffic.take(record);
+      if (kind == "placement") whole.placement.take(record);
+      if (kind == "end") whole.end = record;
       for (const Sink& sink : sinks) sink.output.write(sink.format.other(process, record));
     }
   });
-  for (const Sink& sink : sinks) sink.output.write(sink.format.closing(process, traffic, end));
+  for (const Sink& sink : sinks) sink.output.write(sink.format.closing(process, whole));
   for (const std::string& warning : reading.warnings)
     fmt::print(stderr, "devtrace report: {}\n", report::printable(warning));
   trouble |= !reading.warnings.empty();

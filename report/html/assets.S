@@ -48,6 +48,7 @@ devtrace_\name\()_size:
     script stacks
     script time_line
     script traffic
+    script placement
     script facts
     script finding
     script list

@@ -6,6 +6,7 @@
 #include "report/characters.h"
 #include "report/in_process.h"
 #include "report/markdown.h"
+#include "report/placement.h"
 #include "report/redact.h"
 #include "report/suppressions.h"
 #include "report/traffic.h"
@@ -107,6 +108,35 @@ std::string html_traffic(const Json& process, const Json& traffic) noexcept try 
                      {"measured", link.measured},
                      {"seconds", link.seconds},
                      {"place", call_site(traffic, string(process, "cwd"))}};
+  return element(json_line(record));
+} catch (...) {
+  return {};
+}
+
+// The groups are worked out here so that page, text and Markdown say the same. `of`: each entry's group.
+std::string html_placement(const Json& placement) noexcept try {
+  Json record = placement;
+  Placement one;
+  one.take(placement);
+  const auto roots = one.roots();
+  Json groups = Json::array(), of = Json::array();
+  if (!roots.empty()) {
+    std::vector<size_t> group_of(roots.front().tensors.size());
+    for (const PlacementRow& row : rows_of(roots.front()))
+      for (const PlacementRow::Group& group : row.groups) {
+        for (const size_t index : group.members) group_of[index] = groups.size();
+        groups.push_back({{"device", row.device},
+                          {"name", group_words(group.name)},
+                          {"tensors", group.tensors},
+                          {"bytes", group.bytes}});
+      }
+    of = group_of;
+    // As they were read: `of` counts no others.
+    record["entries"] = Json::array();
+    for (const Placement::Tensor& tensor : roots.front().tensors)
+      record["entries"].push_back({{"name", tensor.name}, {"kind", tensor.kind}, {"bytes", tensor.bytes}});
+  }
+  record["shown"] = {{"groups", std::move(groups)}, {"of", std::move(of)}};
   return element(json_line(record));
 } catch (...) {
   return {};

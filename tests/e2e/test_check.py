@@ -562,19 +562,58 @@ def test_traffic_is_compared_by_call_site(check, log, tmp_path):
     assert check(*gate[:2], "--traffic-tolerance", "lots", "logs").returncode == 2
 
 
+def placement(where, pid=1, number=1, root="LlamaForCausalLM", **fields):
+    entries = [{"name": name, "kind": "parameter", "device": device, "bytes": 4} for name, device in where.items()]
+    return {"record": "placement", "pid": pid, "id": number, "time": 1, "root": root, "entries": entries, **fields}
+
+
+def layers(first, count=80, at=("cuda:0", "cuda:1")):
+    return {f"model.layers.{number}.{what}.weight": at[number >= first] for number in range(count) for what in ("q", "k", "v")}
+
+
 def test_placement_is_compared(check, log, tmp_path):
-    log(process(), finding(), end())
+    """What lies where in a model of eighty layers, told in two lines (test_placement.py has real logs)."""
+    log(process(), placement(layers(40)), end())
     baseline(check)
-    key = "BertModel embeddings.word_embeddings.weight"
-    before = json.loads((tmp_path / "known.json").read_text())["placement"]
-    assert list(before) == [key]
-    moved = copy.deepcopy(FINDING)
-    for operand in moved["operands"]:
-        operand["device"] = "cpu" if operand["name"].endswith("weight") else operand["device"]
-    log(process(), {**moved, "pid": 1}, end())
-    done = check("--baseline", "known.json", "logs")
-    assert done.returncode == 0 and f"placement {key}: on cpu, was on cuda:" in done.stdout
-    assert check("--baseline", "known.json", "--fail-on-placement", "logs").returncode == 1
+    gate = ["--baseline", "known.json", "--fail-on-placement"]
+    assert json.loads((tmp_path / "known.json").read_text())["placement"]["LlamaForCausalLM"]["model.layers.0.q.weight"] == "cuda:0"
+    log(process(), placement(layers(80)), placement(layers(40, at=("cuda:6", "cuda:2"))), end())
+    done = check(*gate, "logs")
+    assert done.returncode == 0 and "moved" not in done.stdout + done.stderr, "the last record holds, whatever the devices' numbers"
+    log(process(), placement({**layers(24), "lm_head.weight": "cpu"}), end())
+    done = check(*gate, "logs")
+    assert done.returncode == 1 and "moved LlamaForCausalLM model.layers.24-39 (48 tensors): on cuda:1, was on cuda:0" in done.stdout
+    assert "placed LlamaForCausalLM lm_head.weight (1 tensor): on cpu" in done.stdout and "48 tensors moved to another device" in done.stdout
+    assert check("--baseline", "known.json", "logs").returncode == 0
+    log(process(), placement(layers(40, count=60)), end())
+    done = check(*gate, "logs")
+    assert done.returncode == 0 and "no longer seen LlamaForCausalLM model.layers.60-79 (60 tensors): was on cuda:1" in done.stdout, "gone is not moved"
+
+
+def test_a_placement_that_nobody_knows_is_not_judged(check, log, tmp_path):
+    log()
+    baseline(check)
+    gate = ["--baseline", "known.json", "--fail-on-placement"]
+    log(process(), placement(layers(2, count=4)), end())
+    done = check(*gate, "logs")
+    assert done.returncode == 0 and "the baseline holds no placement yet" in done.stderr
+    baseline(check)
+    before = (tmp_path / "known.json").read_text()
+    log()
+    assert check("--baseline", "known.json", "logs").returncode == 0
+    done = check(*gate, "logs")
+    assert done.returncode == 2 and "no log says where a model lies" in done.stderr and "no longer seen" not in done.stdout
+    baseline(check)
+    assert (tmp_path / "known.json").read_text() == before, "what is not known tonight is kept"
+
+
+def test_odd_placements_do_no_harm(check, log):
+    log(process(), placement(layers(2, count=4)), placement({"a" * 100000: "cuda:0", "." * 100000: "cpu"}, number=2),
+        {"record": "placement", "id": [], "root": {}, "entries": {"a": 1}}, placement({"x": "cuda:" + "9" * 5000, "y": ""}, number=3),
+        placement({"\x1b[31mred": "cuda:0"}, number=4, root="\x1b[2J"), end())
+    baseline(check)
+    done = check("--baseline", "known.json", "--fail-on-placement", "--html", "h.html", "--markdown", "m.md", "logs")
+    assert done.returncode == 0 and "\x1b" not in done.stdout, done.stderr
 
 
 # ---- cost ----------------------------------------------------------------------------------------------------------------------------

@@ -24,6 +24,9 @@ std::unique_ptr<const Api> find_api() {
 #undef API
   look_up("PyGC_Disable", api->PyGC_Disable);
   look_up("PyGC_Enable", api->PyGC_Enable);
+  look_up("PyThreadState_GetUnchecked", api->PyThreadState_GetUnchecked) ||
+      look_up("_PyThreadState_UncheckedGet", api->PyThreadState_GetUnchecked);
+  look_up("PyUnstable_GC_VisitObjects", api->PyUnstable_GC_VisitObjects);
   look_up("Py_IsFinalizing", api->Py_IsFinalizing) || look_up("_Py_IsFinalizing", api->Py_IsFinalizing);
   return complete && api->Py_IsInitialized() ? std::move(api) : nullptr;
 }
@@ -47,6 +50,13 @@ const Api* api() {
   // PyGILState_Ensure on a finalizing interpreter never returns.
   const bool finalizing = api->Py_IsFinalizing && api->Py_IsFinalizing();
   return api->Py_IsInitialized() && !finalizing ? api : nullptr;
+}
+
+// PyGILState_Check answers yes to everybody once there was a second interpreter.
+bool holds_gil(const Api& api) {
+  void* mine = api.PyGILState_GetThisThreadState();
+  return mine != nullptr && api.PyThreadState_GetUnchecked && mine == api.PyThreadState_GetUnchecked() &&
+         api.PyInterpreterState_Get() == api.PyInterpreterState_Main();
 }
 
 Gil::Gil(const Api& api) : api_(api), state_(api.PyGILState_Ensure()) {
@@ -102,6 +112,11 @@ std::string as_text(const Api& api, PyObject* object) {
 
 std::string type_name(const Api& api, PyObject* type) {
   return text(api, attribute(api, type, "__qualname__").get());
+}
+
+Ref imported_module(const Api& api, const char* name) {
+  PyObject* modules = api.PyImport_GetModuleDict();
+  return modules ? Ref::borrowed(api, api.PyDict_GetItemString(modules, name)) : Ref();
 }
 
 long long integer(const Api& api, PyObject* object, long long otherwise) {

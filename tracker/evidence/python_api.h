@@ -18,6 +18,15 @@ struct CompilerFlags {
   int feature_version;
 };
 
+// PyMethodDef.
+struct MethodDefinition {
+  static constexpr int kNoArguments = 4;  // METH_NOARGS
+  const char* name;
+  PyObject* (*function)(PyObject* self, PyObject* nothing);
+  int flags;
+  const char* doc;
+};
+
 struct Api {
 #define API(type, name, parameters) type(*name) parameters = nullptr;
 #include "tracker/evidence/python_api.inc"
@@ -25,11 +34,16 @@ struct Api {
   // Not in every version.
   int (*PyGC_Disable)() = nullptr;  // 3.10
   int (*PyGC_Enable)() = nullptr;
-  int (*Py_IsFinalizing)() = nullptr;  // 3.13; _Py_IsFinalizing before
+  int (*Py_IsFinalizing)() = nullptr;               // 3.13; _Py_IsFinalizing before
+  void* (*PyThreadState_GetUnchecked)() = nullptr;  // 3.13; _PyThreadState_UncheckedGet before
+  void (*PyUnstable_GC_VisitObjects)(int (*)(PyObject*, void*), void*) = nullptr;  // 3.12
 };
 
 // nullptr when the process has no usable Python (none, not initialised, or finalizing).
 const Api* api();
+
+// Does the calling thread hold the GIL, in the main interpreter? No GIL is needed to ask.
+bool holds_gil(const Api& api);
 
 // Holds the GIL, keeps the pending exception, and keeps the garbage collector from running finalizers of the user's in
 // our frames.
@@ -84,6 +98,7 @@ Ref type_of(const Api& api, PyObject* object);
 std::string text(const Api& api, PyObject* unicode);    // "" when it is no str
 std::string as_text(const Api& api, PyObject* object);  // str(object); for objects of built-in and torch types only
 std::string type_name(const Api& api, PyObject* type);  // __qualname__
+Ref imported_module(const Api& api, const char* name);  // of sys.modules; empty when it is not there
 long long integer(const Api& api, PyObject* object, long long otherwise);
 
 enum class Shape { other, tuple, list, dict, unicode };

@@ -1,14 +1,6 @@
 #include "tracker/evidence/torch_objects.h"
 
 namespace devtrace::python {
-namespace {
-
-Ref imported_module(const Api& api, const char* name) {
-  PyObject* modules = api.PyImport_GetModuleDict();
-  return modules ? Ref::borrowed(api, api.PyDict_GetItemString(modules, name)) : Ref();
-}
-
-}  // namespace
 
 Torch::Torch(const Api& api) : api_(api) {
   torch_ = imported_module(api, "torch");
@@ -51,6 +43,12 @@ Ref Torch::get(PyObject* tensor, const char* name) const {
 
 Ref Torch::invoke(PyObject* tensor, const char* method) const {
   return call_with(api_, attribute(api_, tensor_base_.get(), method).get(), tensor);
+}
+
+Whereabouts Torch::whereabouts(PyObject* tensor) const {
+  const long long elements = integer(api_, invoke(tensor, "numel").get(), 0);
+  const long long item = integer(api_, invoke(tensor, "element_size").get(), 0);
+  return {as_text(api_, get(tensor, "device").get()), elements * item};
 }
 
 TensorFacts Torch::facts(PyObject* tensor) const {

@@ -21,6 +21,12 @@ struct TensorFacts {
   bool is_parameter = false;
 };
 
+// What is asked of very many tensors at once.
+struct Whereabouts {
+  std::string device;
+  int64_t bytes = 0;
+};
+
 // torch as the process has imported it. Lives under one Gil; while it lives, __torch_function__ is off for this thread.
 class Torch {
  public:
@@ -29,6 +35,7 @@ class Torch {
   Torch(const Torch&) = delete;
   Torch& operator=(const Torch&) = delete;
 
+  bool usable() const { return tensor_base_ && module_ && plain_dispatch_; }
   bool imported() const { return static_cast<bool>(tensor_base_); }
   bool is_tensor(PyObject* object) const;
   bool is_module(PyObject* object) const;
@@ -36,7 +43,10 @@ class Torch {
   // alone.
   bool is_opaque(PyObject* tensor) const;
   TensorFacts facts(PyObject* tensor) const;
+  Whereabouts whereabouts(PyObject* tensor) const;
   std::string version() const;
+  PyObject* module_class() const { return module_.get(); }
+  PyObject* tensor_class() const { return tensor_base_.get(); }
 
  private:
   // An attribute or method of a tensor through the base class's own descriptor, whatever a subclass overrides.

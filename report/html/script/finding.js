@@ -19,11 +19,11 @@ function drawFinding(row) {
   const main = document.getElementById("finding");
   main.replaceChildren();
   if (!row) {
-    append(main, [make("h1", null, "No findings"), make("p", null, "No operation mixed devices while devtrace watched."), drawTraffic(), drawProcessFacts()]);
+    append(main, [make("h1", null, "No findings"), make("p", null, "No operation mixed devices while devtrace watched."), drawMoved(), drawTraffic(), drawPlacement(), drawProcessFacts()]);
     return;
   }
   const finding = findingOf(row);
-  append(main, [drawTitle(row, finding), drawAnswer(finding), drawOperands(finding), drawStacks(finding), drawTimeLine(finding), drawTraffic(),
+  append(main, [drawTitle(row, finding), drawAnswer(finding), drawOperands(finding), drawStacks(finding), drawTimeLine(finding), drawTraffic(), drawMoved(), drawPlacement(),
     drawFindingFacts(finding, row.count), drawProcessFacts()]);
   // What scrolls by itself must be within the keyboard's reach.
   for (const each of main.querySelectorAll(".long, .excerpt")) if (each.scrollHeight > each.clientHeight) each.tabIndex = 0;

@@ -1,7 +1,7 @@
 // The log's records, which lie after the page in inert script elements. A finding's element says in its data-row what the list shows of it;
 // the finding itself is read when it is looked at, so that a page with a thousand of them opens at once.
 
-const log = { process: {}, rows: [], ids: new Map(), traffic: [], sites: new Map(), check: null, end: null, torn: 0 };
+const log = { process: {}, rows: [], ids: new Map(), traffic: [], sites: new Map(), models: new Map(), check: null, end: null, torn: 0 };
 
 function parsed(json) {
   try {
@@ -26,6 +26,7 @@ function readRecords() {
     else if (record.record === "process") startProcess(record);
     else if (record.record === "count") countAgain(record);
     else if (record.record === "traffic") moreTraffic(record);
+    else if (record.record === "placement") log.models.set(record.id, record);
     else if (record.record === "check") log.check = record;
     else if (record.record === "end") log.end = record;
   }
@@ -48,6 +49,7 @@ function findingOf(row) {
 function startProcess(record) {
   Object.assign(log.process, record);
   log.sites.clear();
+  log.models.clear();
 }
 
 // Of a call site's totals the last one holds.

@@ -1,0 +1,54 @@
+// Where the program's models lie: by device, and by module within it. What moved since the baseline, on the page of devtrace check.
+
+const PLACEMENT = { models: 20, groups: 100, tensors: 300 };
+
+const tensorsOf = (count) => `${count} tensor${count === 1 ? "" : "s"}`;
+
+// Of several models of one class each is called by the variable that holds it.
+function modelName(model) {
+  const variable = string(model.variable);
+  return string(model.root) + (variable ? ` (${variable})` : "");
+}
+
+function drawTensors(entries) {
+  return make("ul", { className: "tensors" }, entries.slice(0, PLACEMENT.tensors).map((entry) => make("li", null, code(shortened(string(entry.name), 200)), " ",
+    quiet([string(entry.kind), bytes(entry.bytes)].filter(Boolean).join(", ")))),
+  entries.length > PLACEMENT.tensors && make("li", { className: "quiet" }, `And ${entries.length - PLACEMENT.tensors} more.`));
+}
+
+// A part of a model; its tensors are drawn when they are asked for.
+function drawGroup(group, entries) {
+  const summary = make("summary", null, code(shortened(string(group.name), 200)), " ", quiet(`${tensorsOf(group.tensors)}, ${bytes(group.bytes)}`));
+  const fold = make("details", { className: "fold" }, summary);
+  fold.addEventListener("toggle", () => fold.childElementCount < 2 && append(fold, [drawTensors(entries())]));
+  return fold;
+}
+
+function drawModel(model) {
+  const groups = objects(object(model.shown).groups);
+  const of = Array.isArray(object(model.shown).of) ? model.shown.of : [];
+  const names = inOrder(groups.map((group) => string(group.device)));
+  const rows = names.map((name) => {
+    const here = groups.map((group, at) => ({ group, at })).filter(({ group }) => group.device === name);
+    const all = (what) => here.reduce((sum, { group }) => sum + (Number(group[what]) || 0), 0);
+    const folds = here.slice(0, PLACEMENT.groups).map(({ group, at }) => drawGroup(group, () => objects(model.entries).filter((_, entry) => of[entry] === at)));
+    const more = here.length > PLACEMENT.groups && quiet(`And ${here.length - PLACEMENT.groups} more.`);
+    return [deviceName(name), bytes(all("bytes")), String(all("tensors")), [...folds, more]];
+  });
+  const left = Number(model.left_out) > 0 && make("p", { className: "quiet" }, `Of ${tensorsOf(model.left_out)} more nothing is known.`);
+  return [make("h3", null, code(shortened(modelName(model), 160))), table("placement", ["Device", "Bytes", "Tensors", "What"], rows, `Where ${modelName(model)} lies`), left];
+}
+
+function drawPlacement() {
+  const models = [...log.models.values()].filter((model) => objects(object(model.shown).groups).length);
+  if (!models.length) return null;
+  return section("Where the model lives", models.slice(0, PLACEMENT.models).flatMap(drawModel),
+    models.length > PLACEMENT.models && make("p", { className: "quiet" }, `And ${models.length - PLACEMENT.models} more.`));
+}
+
+function drawMoved() {
+  const moved = objects(object(log.check).moved);
+  if (!moved.length) return null;
+  return section("Moved to another device", table("moved", ["What", "Now", "In the baseline"], moved.map((each) =>
+    [code(shortened(string(each.what), 300)), string(each.now), string(each.before)]), "What lies on another device than in the baseline"));
+}

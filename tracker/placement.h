@@ -1,0 +1,23 @@
+// Where every parameter, buffer and cache of the program's modules lies: sampled now and then, between two instructions
+// of the main thread's Python, and written to the log when it has changed.
+//
+// Models are local variables more often than not, and gone when the process ends: the end alone would know nothing.
+#pragma once
+
+namespace devtrace::placement {
+
+// Hot: a nanosecond, but for one call in very many, which asks Python for a sample (Py_AddPendingCall: no GIL). Any
+// thread; no allocator's lock may be held.
+void launched();
+void copied();
+
+// Writes what lives now. Does nothing where the calling thread does not hold the GIL.
+void look_last();
+
+// What the page beside the log lacks, where there is one.
+void write_rest();
+
+void before_fork();
+void after_fork(bool child);
+
+}  // namespace devtrace::placement
