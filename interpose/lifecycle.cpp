@@ -111,6 +111,9 @@ void at_exit(int status, void*) {
 
 extern "C" {
 
+// In the place of every version of it that the C library has had.
+__asm__(".symver _exit, _exit@@\n.symver _Exit, _Exit@@\n");
+
 DEVTRACE_EXPORT void _exit(int status) {
   if (!may_be_in_a_handler()) finish(status);
   ORIGINAL(_exit)(status);
