@@ -20,7 +20,7 @@ DEVTRACE_EXPORT void __cudaUnregisterFatBinary(void** handle);
 void** __cudaRegisterFatBinary(void* wrapper) {
   // Whose constructors run now may have brought a runtime along; in which the image is registered must be right at
   // once.
-  devtrace::interpose::runtimes::look();
+  devtrace::interpose::runtimes::notice();
   const auto original = ORIGINAL(__cudaRegisterFatBinary);
   if (!original) return nullptr;
   void** const handle = original(wrapper);

@@ -325,11 +325,8 @@ void look() {
   });
 }
 
-void notice(const void* handle) {
-  static constinit std::atomic<const void*> last{nullptr};
+void notice() {
   static constinit std::atomic<unsigned long long> loaded{0};
-  if (handle == last.load(std::memory_order_relaxed)) return;
-  last.store(handle, std::memory_order_relaxed);
   const unsigned long long now = loaded_objects();
   if (now == loaded.exchange(now)) return;
   const int saved = errno;

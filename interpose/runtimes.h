@@ -24,8 +24,8 @@ bool several();
 // first called; one of the same version, or of none, only here.
 void look();
 
-// The same if something has been loaded. To be called where somebody uses what he has just opened: `handle` is that.
-void notice(const void* handle);
+// The same, if something has been loaded since. To be called where somebody may use what has just been opened.
+void notice();
 
 // Of a runtime's function, where there are several: the one that is meant by the call that returns to `caller`. Takes
 // what the entry has left; `peek` leaves it for the call itself.

@@ -225,7 +225,12 @@ extern "C" {
 __attribute__((visibility("hidden"), used)) void* devtrace_dlsym_answer(void* handle, const char** name,
                                                                         const char* version, const void* caller) {
   find_real_functions();
-  if (handle != RTLD_DEFAULT && handle != RTLD_NEXT) runtimes::notice(handle);
+  // What is asked first of a library that has just been opened.
+  static constinit std::atomic<void*> last{nullptr};
+  if (handle != RTLD_DEFAULT && handle != RTLD_NEXT && last.load(std::memory_order_relaxed) != handle) {
+    last.store(handle, std::memory_order_relaxed);
+    runtimes::notice();
+  }
   const Row* const row = *name ? row_of(*name) : nullptr;
   if (!row) return nullptr;
   const int saved = errno;
