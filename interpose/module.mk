@@ -25,7 +25,7 @@ UNIT_TEST_BINARIES += $(BUILD)/interpose-tests
 INTERPOSE_TEST_SIM = $(SIM)/libcudart.so.13 $(SIM)/libcuda.so.1
 $(BUILD)/interpose-tests: $(INTERPOSE_TEST_OBJS) $(INTERPOSE_OBJS) $(TRACKER_OBJS) $(STACKS_OBJS) $(DEVICE_CODE_OBJS) $(BUILD)/libdevtrace.map | simulate
 	$(CXX) $(LDFLAGS) $(INTERPOSE_TEST_OBJS) $(filter-out %/lifecycle.o %/c_api.o %/injection.o %/cuda_facts.o %/pytorch_hooks.o %/pytorch_map_hooks.o,$(INTERPOSE_OBJS)) \
-	  $(filter %/current_thread.o %/kernels.o %/ownership.o %/host_memory.o,$(TRACKER_OBJS)) $(filter %/loaded_objects.o,$(STACKS_OBJS)) \
+	  $(filter %/current_thread.o %/kernels.o %/ownership.o %/host_memory.o,$(TRACKER_OBJS)) $(filter %/loaded_objects.o,$(STACKS_OBJS)) $(STACKS_WRAP) \
 	  $(DEVICE_CODE_OBJS) $(INTERPOSE_TEST_SIM) -lgtest $(DEVICE_CODE_LIBS) -pthread -ldl -Wl,--version-script=$(BUILD)/libdevtrace.map -Wl,-rpath,'$$ORIGIN/simulate' -o $@
 
 # The callbacks with the same recorder; CUPTI's part is played by the test, its names are the real library's.

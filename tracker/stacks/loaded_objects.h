@@ -1,4 +1,8 @@
 // The objects that the loader has loaded: the program, its libraries, what was opened since.
+//
+// In a child of a fork the loader's lock may be held for ever, by a thread that is not in the child: there nothing of
+// ours, libunwind and libbacktrace included, waits for it. loaded_objects.cpp stands in dl_iterate_phdr's place for all
+// that is linked with it (-Wl,--wrap).
 #pragma once
 
 #include <link.h>
@@ -18,8 +22,7 @@ struct Object {
 };
 
 // Shows the loaded objects in the order in which they came, which is that of the loader's search, until `look` answers
-// true. In a child of a fork it takes no lock: the loader's may have been held by a thread that is not in the child,
-// and then dl_iterate_phdr would wait for ever.
+// true.
 void for_each_object(bool (*look)(const Object&, void* data), void* data);
 template <class Look>
 void for_each_object(Look&& look) {
