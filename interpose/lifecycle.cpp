@@ -15,6 +15,7 @@
 #include "interpose/original.h"
 #include "tracker/current_thread.h"
 #include "tracker/findings.h"
+#include "tracker/graph_copies.h"
 #include "tracker/kernels.h"
 #include "tracker/log.h"
 #include "tracker/options.h"
@@ -32,10 +33,11 @@ using namespace devtrace;
 // nothing.
 std::atomic<pid_t> own_pid{0};
 
-// The order of locks: findings, traffic, log, ownership, kernels, images, provenance, stacks. Released in the opposite
-// one.
+// The order of locks: findings, graph copies, traffic, log, ownership, kernels, images, provenance, stacks. Released in
+// the opposite one.
 void before_fork() {
   findings::before_fork();
+  graph_copies::before_fork();
   traffic::before_fork();
   log::before_fork();
   ownership::before_fork();
@@ -59,6 +61,7 @@ void after_fork(bool child) {
   ownership::after_fork();
   log::after_fork(child);
   traffic::after_fork(child);
+  graph_copies::after_fork();
   findings::after_fork(child);
 }
 
