@@ -93,8 +93,11 @@ void run(const Row& row, const CUpti_CallbackData& data) noexcept {
 
 }  // namespace
 
-int enable_callbacks(const Library& cupti, CUpti_SubscriberHandle subscriber, std::string& why) {
-  int enabled = 0;
+int enable_callbacks(const Library& cupti, CUpti_SubscriberHandle subscriber, std::string& refused) {
+  constexpr int kMostNames = 6;
+  int enabled = 0, left_out = 0;
+  std::string error;
+  refused.clear();
   for (const CUpti_CallbackDomain domain : {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API}) {
     for (uint32_t id = 0; id < kMostIds; ++id) {
       const char* text = nullptr;
@@ -104,12 +107,16 @@ int enable_callbacks(const Library& cupti, CUpti_SubscriberHandle subscriber, st
       const Hook hook = hook_of(name);
       if (!hook) continue;
       *row_of(domain, id) = {hook, version};
-      if (const CUptiResult result = cupti.cuptiEnableCallback(1, subscriber, domain, id); result == CUPTI_SUCCESS)
+      if (const CUptiResult result = cupti.cuptiEnableCallback(1, subscriber, domain, id); result == CUPTI_SUCCESS) {
         ++enabled;
-      else
-        why = "CUPTI does not deliver " + std::string(text) + ": " + cupti.text(result);
+      } else {
+        if (left_out < kMostNames) (refused += left_out ? ", " : "") += name;
+        if (left_out++ == 0) error = cupti.text(result);
+      }
     }
   }
+  if (left_out > kMostNames) refused += " and " + std::to_string(left_out - kMostNames) + " more";
+  if (left_out > 0) refused += " (" + error + ")";
   return enabled;
 }
 

@@ -6,9 +6,9 @@
 namespace devtrace::cupti_tracer {
 
 // Enables the callbacks of every hooked function that this CUPTI knows, each by itself: a whole domain would cost every
-// CUDA call of the program, and leaves out the launches of graphs. Returns how many there are; `why` says what CUPTI
-// objected to, if it did.
-int enable_callbacks(const Library& cupti, CUpti_SubscriberHandle subscriber, std::string& why);
+// CUDA call of the program, and leaves out the launches of graphs. Returns how many there are; `refused` names those
+// that CUPTI does not deliver, and why: "cudaMalloc, cuMemAlloc and 3 more (CUPTI_ERROR_NOT_COMPATIBLE)"; empty: none.
+int enable_callbacks(const Library& cupti, CUpti_SubscriberHandle subscriber, std::string& refused);
 
 // What CUPTI calls, on the thread that calls CUDA. Tells nothing unless `tell(true)` was said.
 void CUPTIAPI callback(void* user, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data);

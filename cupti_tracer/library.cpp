@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "interpose/elf_symbol.h"
+#include "tracker/stacks/loaded_objects.h"
 
 namespace devtrace::cupti_tracer {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 // The path of the first loaded object whose file name begins with `name`; empty without one.
 std::string path_of(std::string_view name) {
   std::string path;
-  interpose::for_each_object([&](const interpose::Object& object) {
+  for_each_object([&](const Object& object) {
     if (!object.file().starts_with(name)) return false;
     path = object.path;
     return true;

@@ -10,6 +10,7 @@
 #include "cupti_tracer/callbacks.h"
 #include "cupti_tracer/library.h"
 #include "tracker/own_code.h"
+#include "tracker/say.h"
 #include "tracker/stacks.h"
 
 namespace devtrace::cupti_tracer {
@@ -83,11 +84,15 @@ bool start(bool hooked, std::string& why) {
     why = reason(*cupti, result, seat);
     return false;
   }
-  if (enable_callbacks(*cupti, subscriber, why) == 0) {
+  std::string refused;
+  if (enable_callbacks(*cupti, subscriber, refused) == 0) {
     cupti->cuptiUnsubscribe(subscriber);
-    if (why.empty()) why = "this CUPTI delivers no callback of any hooked function";
+    why = "this CUPTI delivers no callback of any hooked function";
+    if (!refused.empty()) why += ", not of " + refused;
     return false;
   }
+  if (!refused.empty())
+    say("CUPTI does not deliver calls of " + refused + ": what the program does through them is not seen");
   started = {cupti, subscriber};
   record_copies(*cupti);
   if (called_by_runtime()) inside_call(hooked);

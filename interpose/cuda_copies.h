@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include "interpose/cuda_hook.h"
+#include "interpose/graph_copies.h"
 #include "tracker/events.h"
 
 namespace devtrace::interpose {
@@ -28,8 +29,17 @@ inline void tell(const Call& call, events::Copy copy, const char* function, cons
   // The time that is told of a call is that of all its copies.
   if (copies_of_call == 1) copy.number = call.number();
   copy.stream = stream;
+  copy.graph = graph_copies::captures(stream);
   events::copied(copy);
 }
+
+// What is made of it when the stream is being captured: called after the original has succeeded.
+inline void note_captured(const Call& call, const events::Copy& copy, const char*, const void* stream) {
+  if (!call.after() || !call.outer() || !graph_copies::captures(stream)) return;
+  if (const void* const node = graph_copies::captured_node(stream)) events::copy_planned(node, copy);
+}
+// Nothing that waits can be captured.
+inline void note_captured(const Call&, const events::Copy&, const char*) {}
 
 // The same for each of a batch's.
 template <class Operation>
@@ -47,11 +57,13 @@ void tell_batch(const Call& call, const Operation* operations, size_t count, con
   COPY_HOOK_TELLING(API, symbol, parameters, arguments, (call, __VA_ARGS__, API_NAME(symbol)))
 #define COPY_HOOK_ASYNC(API, symbol, parameters, arguments, ...) \
   COPY_HOOK_TELLING(API, symbol, parameters, arguments, (call, __VA_ARGS__, API_NAME(symbol), stream))
-#define COPY_HOOK_TELLING(API, symbol, parameters, arguments, told)                        \
-  API##_HOOK(symbol, parameters) {                                                         \
-    const devtrace::interpose::Call call;                                                  \
-    if (call.before() && devtrace::events::wants_copies()) devtrace::interpose::tell told; \
-    return CALL_##API(symbol, arguments);                                                  \
+#define COPY_HOOK_TELLING(API, symbol, parameters, arguments, told)                                               \
+  API##_HOOK(symbol, parameters) {                                                                                \
+    const devtrace::interpose::Call call;                                                                         \
+    if (call.before() && devtrace::events::wants_copies()) devtrace::interpose::tell told;                        \
+    const auto result = CALL_##API(symbol, arguments);                                                            \
+    if (result == 0 && devtrace::interpose::graph_copies::any_capture()) devtrace::interpose::note_captured told; \
+    return result;                                                                                                \
   }
 // A function and the one for a default stream of each thread.
 #define COPY_HOOKS(API, symbol, ...)  \

@@ -2,7 +2,8 @@
 // change, on the device on which it will run; a graph's launch then has nothing new in it. (What a stream's capture
 // records has gone through the ordinary functions.)
 //
-// A copy's node is told as one copy each time, however often the graph is launched.
+// A copy's node is looked at as one copy each time; what it moves is counted when the graph is launched
+// (cuda_graph_launch_hooks.cpp).
 
 #include "interpose/cuda_copies.h"
 #include "interpose/cuda_device.h"
@@ -71,16 +72,40 @@ void told(const Parameters& p) {
   events::allocated(devtrace::interpose::pointer(p.dptr), p.bytesize, Device::cuda(p.poolProps.location.id));
 }
 
+void tell_copy_node(const Call& call, Copy copy, const char* function) {
+  if (!call.before() || !events::wants_copies()) return;
+  copy.function = function;
+  copy.graph = true;
+  events::copied(copy);
+}
+
+// Afterwards: what the graph copies when it is launched. `exec`: the only one that is changed; null: the graph itself.
+void copy_node_made(const Call& call, bool success, const void* exec, const void* node, const Copy& copy) {
+  if (!success || !call.after() || !call.outer() || !node || !events::wants_copies()) return;
+  if (exec)
+    events::graph_copy_changed(exec, node, copy);
+  else
+    events::copy_planned(node, copy);
+}
+void node_made(const Call& call, bool success, const void* exec, const void* node, const cudaGraphNodeParams* p) {
+  if (p && p->type == cudaGraphNodeTypeMemcpy)
+    copy_node_made(call, success, exec, node, described(p->memcpy.copyParams));
+}
+void node_made(const Call& call, bool success, const void* exec, const void* node, const CUgraphNodeParams* p) {
+  if (p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+    copy_node_made(call, success, exec, node, described(p->memcpy.copyParams));
+}
+
 // A node of any kind: before the original is called what it will do, afterwards what it was given.
 void tell_node(const Call& call, const cudaGraphNodeParams* p, const void* node, const char* function) {
   if (!call.before() || !p) return;
   if (p->type == cudaGraphNodeTypeKernel) tell_kernel(p->kernel, node);
-  if (p->type == cudaGraphNodeTypeMemcpy) tell(call, described(p->memcpy.copyParams), function);
+  if (p->type == cudaGraphNodeTypeMemcpy) tell_copy_node(call, described(p->memcpy.copyParams), function);
 }
 void tell_node(const Call& call, const CUgraphNodeParams* p, const void* node, const char* function) {
   if (!call.before() || !p) return;
   if (p->type == CU_GRAPH_NODE_TYPE_KERNEL) tell_kernel(p->kernel, node);
-  if (p->type == CU_GRAPH_NODE_TYPE_MEMCPY) tell(call, described(p->memcpy.copyParams), function);
+  if (p->type == CU_GRAPH_NODE_TYPE_MEMCPY) tell_copy_node(call, described(p->memcpy.copyParams), function);
 }
 void node_told(const Call& call, bool success, const cudaGraphNodeParams* p) {
   if (success && call.outer() && p && p->type == cudaGraphNodeTypeMemAlloc) told(p->alloc);
@@ -134,6 +159,7 @@ DRIVER_HOOK(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNod
   tell_node(call, parameters, nullptr, API_NAME(cuGraphAddNode));
   const CUresult result = CALL_DRIVER(cuGraphAddNode, (node, graph, after, count, parameters));
   node_told(call, result == CUDA_SUCCESS, parameters);
+  node_made(call, result == CUDA_SUCCESS, nullptr, node ? *node : nullptr, parameters);
   return result;
 }
 DRIVER_HOOK(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode* after,
@@ -142,6 +168,7 @@ DRIVER_HOOK(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraph
   tell_node(call, parameters, nullptr, API_NAME(cuGraphAddNode_v2));
   const CUresult result = CALL_DRIVER(cuGraphAddNode_v2, (node, graph, after, edges, count, parameters));
   node_told(call, result == CUDA_SUCCESS, parameters);
+  node_made(call, result == CUDA_SUCCESS, nullptr, node ? *node : nullptr, parameters);
   return result;
 }
 
@@ -156,16 +183,19 @@ DRIVER_HOOK(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraph
     tell_node(call, parameters, nullptr, API_NAME(symbol));                                                            \
     const cudaError_t result = CALL_RUNTIME_AS(symbol, name, (node, graph, after, fourth, fifth, sixth));              \
     node_told(call, result == cudaSuccess, parameters);                                                                \
+    node_made(call, result == cudaSuccess, nullptr, node ? *node : nullptr, parameters);                               \
     return result;                                                                                                     \
   }
 ADD_NODE(cudaGraphAddNode, add_node, OLDER_THAN(12030, cudaGraphAddNode, add_node))
 ADD_NODE(cudaGraphAddNode_v2, add_node_v2, false)
 
-#define SET_NODE(HOOK, CALL, symbol, Node, Parameters)   \
-  HOOK(symbol, (Node node, Parameters * parameters)) {   \
-    const Call call;                                     \
-    tell_node(call, parameters, node, API_NAME(symbol)); \
-    return CALL(symbol, (node, parameters));             \
+#define SET_NODE(HOOK, CALL, symbol, Node, Parameters)       \
+  HOOK(symbol, (Node node, Parameters * parameters)) {       \
+    const Call call;                                         \
+    tell_node(call, parameters, node, API_NAME(symbol));     \
+    const auto result = CALL(symbol, (node, parameters));    \
+    node_made(call, result == 0, nullptr, node, parameters); \
+    return result;                                           \
   }
 SET_NODE(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphNodeSetParams, cudaGraphNode_t, cudaGraphNodeParams)
 SET_NODE(DRIVER_HOOK, CALL_DRIVER, cuGraphNodeSetParams, CUgraphNode, CUgraphNodeParams)
@@ -174,7 +204,9 @@ SET_NODE(DRIVER_HOOK, CALL_DRIVER, cuGraphNodeSetParams, CUgraphNode, CUgraphNod
   HOOK(symbol, (Exec exec, Node node, Parameters * parameters)) { \
     const Call call;                                              \
     tell_node(call, parameters, node, API_NAME(symbol));          \
-    return CALL(symbol, (exec, node, parameters));                \
+    const auto result = CALL(symbol, (exec, node, parameters));   \
+    node_made(call, result == 0, exec, node, parameters);         \
+    return result;                                                \
   }
 EXEC_SET_NODE(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphExecNodeSetParams, cudaGraphExec_t, cudaGraphNode_t,
               cudaGraphNodeParams)
@@ -182,65 +214,80 @@ EXEC_SET_NODE(DRIVER_HOOK, CALL_DRIVER, cuGraphExecNodeSetParams, CUgraphExec, C
 
 // ---- copies
 
-#define RUNTIME_COPY(...) COPY_HOOK(RUNTIME, __VA_ARGS__)
-#define DRIVER_COPY(...) COPY_HOOK(DRIVER, __VA_ARGS__)
+// `exec`, `made`: the executable graph that is changed, null for a graph itself, and the node.
+#define COPY_NODE(API, symbol, parameters, arguments, exec, made, ...)      \
+  API##_HOOK(symbol, parameters) {                                          \
+    const Call call;                                                        \
+    if (call.before()) tell_copy_node(call, __VA_ARGS__, API_NAME(symbol)); \
+    const auto result = CALL_##API(symbol, arguments);                      \
+    if (result == 0) copy_node_made(call, true, exec, made, __VA_ARGS__);   \
+    return result;                                                          \
+  }
+#define RUNTIME_ADDS(symbol, parameters, arguments, ...) \
+  COPY_NODE(RUNTIME, symbol, parameters, arguments, nullptr, node ? *node : nullptr, __VA_ARGS__)
+#define RUNTIME_SETS(symbol, parameters, arguments, ...) \
+  COPY_NODE(RUNTIME, symbol, parameters, arguments, nullptr, node, __VA_ARGS__)
+#define RUNTIME_SETS_EXEC(symbol, parameters, arguments, ...) \
+  COPY_NODE(RUNTIME, symbol, parameters, arguments, exec, node, __VA_ARGS__)
 #define STRUCTURE (copy ? described(*copy) : Copy{})
 #define LINEAR (Copy{.to = to, .from = from, .bytes = bytes, .direction = stated(kind)})
 // A variable of the program has no address that a hook could know without CUDA's help.
 #define TO_SYMBOL (Copy{.from = from, .bytes = bytes, .direction = stated(kind)})
 #define FROM_SYMBOL (Copy{.to = to, .bytes = bytes, .direction = stated(kind)})
 
-RUNTIME_COPY(cudaGraphAddMemcpyNode,
+RUNTIME_ADDS(cudaGraphAddMemcpyNode,
              (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
               const cudaMemcpy3DParms* copy),
              (node, graph, after, count, copy), STRUCTURE)
-RUNTIME_COPY(cudaGraphMemcpyNodeSetParams, (cudaGraphNode_t node, const cudaMemcpy3DParms* copy), (node, copy),
+RUNTIME_SETS(cudaGraphMemcpyNodeSetParams, (cudaGraphNode_t node, const cudaMemcpy3DParms* copy), (node, copy),
              STRUCTURE)
-RUNTIME_COPY(cudaGraphExecMemcpyNodeSetParams,
-             (cudaGraphExec_t exec, cudaGraphNode_t node, const cudaMemcpy3DParms* copy), (exec, node, copy), STRUCTURE)
-RUNTIME_COPY(cudaGraphAddMemcpyNode1D,
+RUNTIME_SETS_EXEC(cudaGraphExecMemcpyNodeSetParams,
+                  (cudaGraphExec_t exec, cudaGraphNode_t node, const cudaMemcpy3DParms* copy), (exec, node, copy),
+                  STRUCTURE)
+RUNTIME_ADDS(cudaGraphAddMemcpyNode1D,
              (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, void* to,
               const void* from, size_t bytes, cudaMemcpyKind kind),
              (node, graph, after, count, to, from, bytes, kind), LINEAR)
-RUNTIME_COPY(cudaGraphMemcpyNodeSetParams1D,
+RUNTIME_SETS(cudaGraphMemcpyNodeSetParams1D,
              (cudaGraphNode_t node, void* to, const void* from, size_t bytes, cudaMemcpyKind kind),
              (node, to, from, bytes, kind), LINEAR)
-RUNTIME_COPY(cudaGraphExecMemcpyNodeSetParams1D,
-             (cudaGraphExec_t exec, cudaGraphNode_t node, void* to, const void* from, size_t bytes,
-              cudaMemcpyKind kind),
-             (exec, node, to, from, bytes, kind), LINEAR)
-RUNTIME_COPY(cudaGraphAddMemcpyNodeToSymbol,
+RUNTIME_SETS_EXEC(cudaGraphExecMemcpyNodeSetParams1D,
+                  (cudaGraphExec_t exec, cudaGraphNode_t node, void* to, const void* from, size_t bytes,
+                   cudaMemcpyKind kind),
+                  (exec, node, to, from, bytes, kind), LINEAR)
+RUNTIME_ADDS(cudaGraphAddMemcpyNodeToSymbol,
              (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, const void* symbol,
               const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind),
              (node, graph, after, count, symbol, from, bytes, offset, kind), TO_SYMBOL)
-RUNTIME_COPY(cudaGraphMemcpyNodeSetParamsToSymbol,
+RUNTIME_SETS(cudaGraphMemcpyNodeSetParamsToSymbol,
              (cudaGraphNode_t node, const void* symbol, const void* from, size_t bytes, size_t offset,
               cudaMemcpyKind kind),
              (node, symbol, from, bytes, offset, kind), TO_SYMBOL)
-RUNTIME_COPY(cudaGraphExecMemcpyNodeSetParamsToSymbol,
-             (cudaGraphExec_t exec, cudaGraphNode_t node, const void* symbol, const void* from, size_t bytes,
-              size_t offset, cudaMemcpyKind kind),
-             (exec, node, symbol, from, bytes, offset, kind), TO_SYMBOL)
-RUNTIME_COPY(cudaGraphAddMemcpyNodeFromSymbol,
+RUNTIME_SETS_EXEC(cudaGraphExecMemcpyNodeSetParamsToSymbol,
+                  (cudaGraphExec_t exec, cudaGraphNode_t node, const void* symbol, const void* from, size_t bytes,
+                   size_t offset, cudaMemcpyKind kind),
+                  (exec, node, symbol, from, bytes, offset, kind), TO_SYMBOL)
+RUNTIME_ADDS(cudaGraphAddMemcpyNodeFromSymbol,
              (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, void* to,
               const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind),
              (node, graph, after, count, to, symbol, bytes, offset, kind), FROM_SYMBOL)
-RUNTIME_COPY(cudaGraphMemcpyNodeSetParamsFromSymbol,
+RUNTIME_SETS(cudaGraphMemcpyNodeSetParamsFromSymbol,
              (cudaGraphNode_t node, void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind),
              (node, to, symbol, bytes, offset, kind), FROM_SYMBOL)
-RUNTIME_COPY(cudaGraphExecMemcpyNodeSetParamsFromSymbol,
-             (cudaGraphExec_t exec, cudaGraphNode_t node, void* to, const void* symbol, size_t bytes, size_t offset,
-              cudaMemcpyKind kind),
-             (exec, node, to, symbol, bytes, offset, kind), FROM_SYMBOL)
+RUNTIME_SETS_EXEC(cudaGraphExecMemcpyNodeSetParamsFromSymbol,
+                  (cudaGraphExec_t exec, cudaGraphNode_t node, void* to, const void* symbol, size_t bytes,
+                   size_t offset, cudaMemcpyKind kind),
+                  (exec, node, to, symbol, bytes, offset, kind), FROM_SYMBOL)
 
-DRIVER_COPY(cuGraphAddMemcpyNode,
-            (CUgraphNode * node, CUgraph graph, const CUgraphNode* after, size_t count, const CUDA_MEMCPY3D* copy,
-             CUcontext context),
-            (node, graph, after, count, copy, context), STRUCTURE)
-DRIVER_COPY(cuGraphMemcpyNodeSetParams, (CUgraphNode node, const CUDA_MEMCPY3D* copy), (node, copy), STRUCTURE)
-DRIVER_COPY(cuGraphExecMemcpyNodeSetParams,
-            (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* copy, CUcontext context),
-            (exec, node, copy, context), STRUCTURE)
+COPY_NODE(DRIVER, cuGraphAddMemcpyNode,
+          (CUgraphNode * node, CUgraph graph, const CUgraphNode* after, size_t count, const CUDA_MEMCPY3D* copy,
+           CUcontext context),
+          (node, graph, after, count, copy, context), nullptr, node ? *node : nullptr, STRUCTURE)
+COPY_NODE(DRIVER, cuGraphMemcpyNodeSetParams, (CUgraphNode node, const CUDA_MEMCPY3D* copy), (node, copy), nullptr,
+          node, STRUCTURE)
+COPY_NODE(DRIVER, cuGraphExecMemcpyNodeSetParams,
+          (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* copy, CUcontext context),
+          (exec, node, copy, context), exec, node, STRUCTURE)
 
 // ---- allocations: the address is given out when the node is added, and belongs to the graph from then on
 

@@ -8,6 +8,7 @@
 #include "interpose/code_images.h"
 #include "interpose/cuda_device.h"
 #include "interpose/original.h"
+#include "interpose/runtimes.h"
 #include "tracker/current_thread.h"
 
 namespace devtrace::interpose {
@@ -29,10 +30,15 @@ constexpr size_t kMostParameters = 4096;  // more than 4 KiB of them cannot be p
 using GetName = int (*)(const char**, const void*);
 using GetLayout = int (*)(const void*, size_t, size_t*, size_t*);
 
-bool ask(const Questions& questions, const void* function, std::string& name,
+// Both questions; null: it has none, or is not loaded.
+struct Functions {
+  GetName get_name;
+  GetLayout get_layout;
+};
+
+bool ask(const Functions& functions, const void* function, std::string& name,
          std::vector<kernels::Parameter>& parameters) {
-  const auto get_layout = reinterpret_cast<GetLayout>(find_in_library(questions.library, questions.layout));
-  const auto get_name = reinterpret_cast<GetName>(find_in_library(questions.library, questions.name));
+  const auto [get_name, get_layout] = functions;
   if (!get_layout || !get_name) return false;
   const char* text = nullptr;
   if (get_name(&text, function) != 0 || !text) return false;
@@ -45,6 +51,42 @@ bool ask(const Questions& questions, const void* function, std::string& name,
   name = text;
   parameters = std::move(found);
   return true;
+}
+
+bool ask(const Questions& questions, const void* function, std::string& name,
+         std::vector<kernels::Parameter>& parameters) {
+  return ask({reinterpret_cast<GetName>(find_in_library(questions.library, questions.name)),
+              reinterpret_cast<GetLayout>(find_in_library(questions.library, questions.layout))},
+             function, name, parameters);
+}
+
+// A stub is known to the runtime in which it was registered. The last question for a parameter fails, and the runtime
+// keeps that as the thread's error: PyTorch would take it for the launch's. An error of the program's own that was
+// there before stays as it is if nothing is asked; false: so it was, or nobody could be asked.
+bool ask_runtimes(const void* stub, std::string& name, std::vector<kernels::Parameter>& parameters, bool& answered) {
+  using LastError = int (*)();
+  bool asked = false, left_out = false;
+  void* found = nullptr;
+  for (int which = 0; !answered && runtimes::function_of(which, "cudaPeekAtLastError", found); ++which) {
+    const auto of_it = [&](const char* symbol) {
+      void* function = nullptr;
+      runtimes::function_of(which, symbol, function);
+      return function;
+    };
+    const auto peek = reinterpret_cast<LastError>(found);
+    const auto clear = reinterpret_cast<LastError>(of_it("cudaGetLastError"));
+    if (!peek || !clear || peek() != 0) {
+      left_out = true;
+      continue;
+    }
+    asked = true;
+    const Questions& questions = kQuestions[static_cast<int>(Handle::stub)];
+    answered =
+        ask({reinterpret_cast<GetName>(of_it(questions.name)), reinterpret_cast<GetLayout>(of_it(questions.layout))},
+            stub, name, parameters);
+    clear();
+  }
+  return answered || (asked && !left_out);
 }
 
 // Of the current device: 90 for 9.0; 0 when unknown.
@@ -74,29 +116,23 @@ const kernels::Kernel* kernel_of(const void* function, Handle handle) {
   if (!function || current_thread::inside()) return nullptr;
   const current_thread::Inside inside;
   const int saved = errno;
-  // The last question for a parameter fails, and the runtime keeps that as the thread's error: PyTorch would take it
-  // for the launch's. An error of the program's own that was there before stays as it is if nothing is asked.
-  using LastError = int (*)();
-  const auto peek = reinterpret_cast<LastError>(find_in_library("libcudart.so", "cudaPeekAtLastError"));
-  const auto clear = reinterpret_cast<LastError>(find_in_library("libcudart.so", "cudaGetLastError"));
-  if (handle == Handle::stub && (!peek || !clear || peek() != 0)) {
-    errno = saved;
-    return nullptr;
-  }
   std::string name;
   std::vector<kernels::Parameter> parameters;
   const kernels::Kernel* kernel = nullptr;
   try {
-    bool answered = ask(kQuestions[static_cast<int>(handle)], function, name, parameters);
+    bool answered = false, askable = true;
+    if (handle == Handle::stub)
+      askable = ask_runtimes(function, name, parameters, answered);
+    else
+      answered = ask(kQuestions[static_cast<int>(handle)], function, name, parameters);
     // cuLaunchKernel takes a CUkernel as well.
     if (!answered && handle == Handle::function)
       answered = ask(kQuestions[static_cast<int>(Handle::kernel)], function, name, parameters);
-    if (!answered) read_layout(function, name, parameters);
+    if (!answered && askable) read_layout(function, name, parameters);
     // What nobody tells is remembered too, as a kernel without words.
-    kernel = kernels::remember(function, std::move(name), parameters);
+    if (askable) kernel = kernels::remember(function, std::move(name), parameters);
   } catch (...) {  // out of memory: this launch is not looked at
   }
-  if (handle == Handle::stub) clear();
   errno = saved;
   return kernel;
 }

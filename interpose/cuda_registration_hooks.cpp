@@ -5,6 +5,7 @@
 
 #include "interpose/code_images.h"
 #include "interpose/original.h"
+#include "interpose/runtimes.h"
 #include "tracker/kernels.h"
 
 namespace images = devtrace::interpose::code_images;
@@ -17,8 +18,12 @@ DEVTRACE_EXPORT void __cudaUnregisterFatBinary(void** handle);
 }
 
 void** __cudaRegisterFatBinary(void* wrapper) {
-  if (!ORIGINAL(__cudaRegisterFatBinary)) return nullptr;
-  void** const handle = ORIGINAL(__cudaRegisterFatBinary)(wrapper);
+  // Whose constructors run now may have brought a runtime along; in which the image is registered must be right at
+  // once.
+  devtrace::interpose::runtimes::notice();
+  const auto original = ORIGINAL(__cudaRegisterFatBinary);
+  if (!original) return nullptr;
+  void** const handle = original(wrapper);
   if (handle) images::fat_binary(handle, wrapper);
   return handle;
 }
@@ -26,12 +31,12 @@ void** __cudaRegisterFatBinary(void* wrapper) {
 void __cudaRegisterFunction(void** handle, const char* stub, char* symbol, const char* name, int limit, void* thread,
                             void* block, void* block_shape, void* grid, int* warp) {
   images::kernel_of_fat_binary(handle, stub, name);
-  if (ORIGINAL(__cudaRegisterFunction))
-    ORIGINAL(__cudaRegisterFunction)(handle, stub, symbol, name, limit, thread, block, block_shape, grid, warp);
+  if (const auto original = ORIGINAL(__cudaRegisterFunction))
+    original(handle, stub, symbol, name, limit, thread, block, block_shape, grid, warp);
 }
 
 void __cudaUnregisterFatBinary(void** handle) {
   images::fat_binary_gone(handle);
   devtrace::kernels::forget_all();
-  if (ORIGINAL(__cudaUnregisterFatBinary)) ORIGINAL(__cudaUnregisterFatBinary)(handle);
+  if (const auto original = ORIGINAL(__cudaUnregisterFatBinary)) original(handle);
 }

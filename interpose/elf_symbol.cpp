@@ -1,9 +1,7 @@
 #include "interpose/elf_symbol.h"
 
 #include <elf.h>
-#include <pthread.h>
 
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 
@@ -17,7 +15,8 @@ struct Tables {
   const ElfW(Versym) * versions = nullptr;
   const uint32_t* hashes = nullptr;
 
-  const uint32_t* old_hashes = nullptr;  // DT_HASH, where there is no DT_GNU_HASH
+  const uint32_t* old_hashes = nullptr;        // DT_HASH, where there is no DT_GNU_HASH
+  const ElfW(Verdef) * definitions = nullptr;  // of versions
 
   Tables(const ElfW(Dyn) * entry, ElfW(Addr) base) {
     for (; entry->d_tag != DT_NULL; ++entry) {
@@ -28,15 +27,34 @@ struct Tables {
       if (entry->d_tag == DT_VERSYM) versions = static_cast<const ElfW(Versym)*>(address);
       if (entry->d_tag == DT_GNU_HASH) hashes = static_cast<const uint32_t*>(address);
       if (entry->d_tag == DT_HASH) old_hashes = static_cast<const uint32_t*>(address);
+      if (entry->d_tag == DT_VERDEF) definitions = static_cast<const ElfW(Verdef)*>(address);
     }
   }
   bool complete() const { return symbols && names && (hashes || old_hashes); }
 
-  // Whether the symbol at an index is the one, in its default version.
-  bool is(uint32_t index, const char* name) const {
+  // The number of a version that the object defines; 0: it does not.
+  ElfW(Half) number_of(const char* version) const {
+    for (const ElfW(Verdef)* one = definitions; one && names;
+         one = one->vd_next ? behind<ElfW(Verdef)>(one, one->vd_next) : nullptr) {
+      const auto* const name = behind<ElfW(Verdaux)>(one, one->vd_aux);
+      if (!(one->vd_flags & VER_FLG_BASE) && std::strcmp(names + name->vda_name, version) == 0) return one->vd_ndx;
+    }
+    return 0;
+  }
+
+  // Whether the symbol at an index is the one, in its default version, or in the one that is wanted.
+  bool is(uint32_t index, const char* name, const char* version) const {
     constexpr ElfW(Versym) kHidden = 0x8000;  // an older version, kept for programs that were linked to it
-    return symbols[index].st_shndx != SHN_UNDEF && std::strcmp(names + symbols[index].st_name, name) == 0 &&
-           !(versions && versions[index] & kHidden);
+    if (symbols[index].st_shndx == SHN_UNDEF || std::strcmp(names + symbols[index].st_name, name) != 0) return false;
+    if (!versions) return true;
+    if (!version) return !(versions[index] & kHidden);
+    return versions[index] <= VER_NDX_GLOBAL || (versions[index] & ~kHidden) == number_of(version);
+  }
+
+ private:
+  template <class T>
+  static const T* behind(const void* start, size_t bytes) {
+    return reinterpret_cast<const T*>(static_cast<const char*>(start) + bytes);
   }
 };
 
@@ -47,10 +65,10 @@ uint32_t hash_of(const char* name) {
 }
 
 // The symbol's index; 0, which is no symbol's, when there is none.
-uint32_t find(const Tables& tables, const char* name) {
+uint32_t find(const Tables& tables, const char* name, const char* version) {
   if (!tables.hashes) {
     for (uint32_t index = 1; index < tables.old_hashes[1]; ++index)
-      if (tables.is(index, name)) return index;
+      if (tables.is(index, name, version)) return index;
     return 0;
   }
   // Bucket count, first symbol, words of the filter, its shift; filter, buckets, chains.
@@ -63,59 +81,45 @@ uint32_t find(const Tables& tables, const char* name) {
   for (bool last = index < first; !last; ++index) {
     const uint32_t candidate = chain[index - first];
     last = candidate & 1;
-    if ((candidate | 1) == (hash | 1) && tables.is(index, name)) return index;
+    if ((candidate | 1) == (hash | 1) && tables.is(index, name, version)) return index;
   }
   return 0;
 }
 
-std::atomic<bool> forked{false};
-[[gnu::constructor]] void watch_forks() {
-  ::pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
-}
-
-std::string_view text(const char* path) {
-  return path ? path : "";
-}
-
-struct Show {
-  bool (*look)(const Object&, void*);
-  void* data;
-};
-
-int show(dl_phdr_info* info, size_t, void* data) {
-  const Show& show = *static_cast<Show*>(data);
-  const ElfW(Dyn)* dynamic = nullptr;
-  for (int i = 0; i < info->dlpi_phnum; ++i)
-    if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-      dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-  return show.look({text(info->dlpi_name), info->dlpi_addr, dynamic}, show.data);
-}
-
 }  // namespace
 
-bool Object::is_this_library() const {
-  return dynamic == _DYNAMIC;  // every object has its own of that name
-}
-
-void for_each_object(bool (*look)(const Object&, void* data), void* data) {
-  if (!forked.load(std::memory_order_relaxed)) {
-    Show to{look, data};
-    ::dl_iterate_phdr(show, &to);
-    return;
-  }
-  for (const link_map* one = _r_debug.r_map; one; one = one->l_next)
-    if (look({text(one->l_name), one->l_addr, one->l_ld}, data)) return;
-}
-
 void* elf_symbol(const Object& object, const char* symbol) {
+  return elf_symbol(object, symbol, nullptr);
+}
+
+void* elf_symbol(const Object& object, const char* symbol, const char* version) {
   if (!object.dynamic) return nullptr;
   const Tables tables(object.dynamic, object.base);
-  const uint32_t index = tables.complete() ? find(tables, symbol) : 0;
+  const uint32_t index = tables.complete() ? find(tables, symbol, version) : 0;
   if (index == 0) return nullptr;
   void* const address = reinterpret_cast<void*>(object.base + tables.symbols[index].st_value);
   // A function that is chosen for the processor: what stands in the table chooses it.
   const bool chosen = ELF64_ST_TYPE(tables.symbols[index].st_info) == STT_GNU_IFUNC;
   return chosen ? reinterpret_cast<void* (*)()>(address)() : address;
+}
+
+bool defines_version(const Object& object, const char* version) {
+  return object.dynamic && Tables(object.dynamic, object.base).number_of(version) != 0;
+}
+
+std::string_view soname(const Object& object) {
+  const char* const names = object.dynamic ? Tables(object.dynamic, object.base).names : nullptr;
+  if (!names) return {};
+  for (const ElfW(Dyn)* entry = object.dynamic; entry->d_tag != DT_NULL; ++entry)
+    if (entry->d_tag == DT_SONAME) return names + entry->d_un.d_val;
+  return {};
+}
+
+void for_each_needed(const Object& object, void (*visit)(const char* name, void* data), void* data) {
+  const char* const names = object.dynamic ? Tables(object.dynamic, object.base).names : nullptr;
+  if (!names) return;
+  for (const ElfW(Dyn)* entry = object.dynamic; entry->d_tag != DT_NULL; ++entry)
+    if (entry->d_tag == DT_NEEDED) visit(names + entry->d_un.d_val, data);
 }
 
 void* elf_symbol(std::string_view file, const char* symbol) {

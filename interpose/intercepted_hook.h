@@ -5,26 +5,34 @@
 #include <cstdint>
 
 #include "interpose/original.h"
+#include "interpose/runtimes.h"
 
 #define RUNTIME_HOOK(symbol, parameters)                    \
   extern "C" DEVTRACE_EXPORT cudaError_t symbol parameters; \
   extern "C" cudaError_t symbol parameters
-#define CALL_RUNTIME(symbol, arguments) \
-  (ORIGINAL(symbol) ? ORIGINAL(symbol) arguments : cudaErrorSharedObjectSymbolNotFound)
+#define CALL_RUNTIME(symbol, arguments) CALL_ORIGINAL(ORIGINAL(symbol), arguments, cudaErrorSharedObjectSymbolNotFound)
 
 #define RUNTIME_HOOK_AS(symbol, name, parameters)                          \
   extern "C" DEVTRACE_EXPORT cudaError_t name parameters __asm__(#symbol); \
   extern "C" cudaError_t name parameters
 #define CALL_RUNTIME_AS(symbol, name, arguments) \
-  (ORIGINAL_AS(symbol, name) ? ORIGINAL_AS(symbol, name) arguments : cudaErrorSharedObjectSymbolNotFound)
+  CALL_ORIGINAL(ORIGINAL_AS(symbol, name), arguments, cudaErrorSharedObjectSymbolNotFound)
 
 #define DRIVER_HOOK(symbol, parameters)                          \
   extern "C" DEVTRACE_EXPORT CUresult CUDAAPI symbol parameters; \
   extern "C" CUresult CUDAAPI symbol parameters
-#define CALL_DRIVER(symbol, arguments) (ORIGINAL(symbol) ? ORIGINAL(symbol) arguments : CUDA_ERROR_NOT_FOUND)
+#define CALL_DRIVER(symbol, arguments) CALL_ORIGINAL(ORIGINAL(symbol), arguments, CUDA_ERROR_NOT_FOUND)
+
+// `found` is looked at once: it takes what tells the caller's runtime from another (interpose/runtimes.h).
+#define CALL_ORIGINAL(found, arguments, absent)                 \
+  __extension__({                                               \
+    const auto devtrace_original = (found);                     \
+    devtrace_original ? devtrace_original arguments : (absent); \
+  })
 
 // CUDA 12 and 13 are told apart by the runtime's file.
-#define OLDER_THAN(version, symbol, name) (devtrace::interpose::of_cuda_12<devtrace::interpose::Symbol::symbol>())
+#define OLDER_THAN(version, symbol, name) \
+  (devtrace::interpose::of_cuda_12<devtrace::interpose::Symbol::symbol>(__builtin_return_address(0)))
 
 namespace devtrace::interpose {
 
@@ -32,7 +40,8 @@ namespace devtrace::interpose {
 inline constinit std::atomic<bool> muted{false};
 
 template <Symbol symbol>
-bool of_cuda_12() {
+bool of_cuda_12(const void* caller) {
+  if (runtimes::several()) return of_cuda_12(runtimes::peek_for(symbol, caller));
   static constinit std::atomic<int> known{-1};
   int answer = known.load(std::memory_order_relaxed);
   if (answer >= 0) return answer != 0;

@@ -15,6 +15,7 @@
 #include "interpose/original.h"
 #include "tracker/current_thread.h"
 #include "tracker/findings.h"
+#include "tracker/graph_copies.h"
 #include "tracker/kernels.h"
 #include "tracker/log.h"
 #include "tracker/options.h"
@@ -33,10 +34,11 @@ using namespace devtrace;
 // nothing.
 std::atomic<pid_t> own_pid{0};
 
-// The order of locks: findings, traffic, placement, log, ownership, kernels, images, provenance, stacks. Released in the opposite
-// one.
+// The order of locks: findings, graph copies, traffic, placement, log, ownership, kernels, images, provenance, stacks.
+// Released in the opposite one.
 void before_fork() {
   findings::before_fork();
+  graph_copies::before_fork();
   traffic::before_fork();
   placement::before_fork();
   log::before_fork();
@@ -62,6 +64,7 @@ void after_fork(bool child) {
   log::after_fork(child);
   placement::after_fork(child);
   traffic::after_fork(child);
+  graph_copies::after_fork();
   findings::after_fork(child);
 }
 
@@ -114,6 +117,9 @@ void at_exit(int status, void*) {
 }  // namespace
 
 extern "C" {
+
+// In the place of every version of it that the C library has had.
+__asm__(".symver _exit, _exit@@\n.symver _Exit, _Exit@@\n");
 
 DEVTRACE_EXPORT void _exit(int status) {
   if (!may_be_in_a_handler()) finish(status);

@@ -9,20 +9,12 @@
 #include <string_view>
 
 #include "interpose/elf_symbol.h"
+#include "interpose/runtimes.h"
 
 namespace devtrace::interpose {
 namespace {
 
-struct Row {
-  const char* library;
-  const char* symbol;
-};
-constexpr Row kRows[] = {
-#define HOOK(library, symbol) {library, #symbol},
-#include "interpose/hooks.inc"
-#undef HOOK
-};
-constinit std::atomic<void*> cache[static_cast<int>(Symbol::count)]{};
+constinit std::atomic<void*> firsts[static_cast<int>(Symbol::count)]{};
 
 // The objects that were there when the program started come first, in the order in which the loader searches them; what
 // is opened later follows and may be RTLD_LOCAL. Until this constructor has run only constructors have, of objects of
@@ -32,21 +24,6 @@ size_t objects_at_start = SIZE_MAX;
   size_t count = 0;
   for_each_object([&](const Object&) { return ++count, false; });
   objects_at_start = count;
-}
-
-// Whether `file` is the library whose name begins with `library` ("libcudart.so"): libcudart.so.13, and
-// libcudart-8d27a8b4.so.11.0 as wheels with libraries of their own call it. A library of somebody else's has a longer
-// name.
-bool is_library(std::string_view file, std::string_view library) {
-  const size_t stem = library.rfind(".so");
-  if (!file.starts_with(library.substr(0, stem))) return false;
-  file.remove_prefix(std::min(stem, file.size()));
-  if (file.starts_with("-")) {
-    const size_t hash = file.find_first_not_of("0123456789abcdef", 1);
-    if (hash == 1 || hash == file.npos) return false;
-    file.remove_prefix(hash);
-  }
-  return file == ".so" || file.starts_with(".so.");
 }
 
 enum class Side { before_us, behind_us };
@@ -68,6 +45,20 @@ void* at_start(Side side, const char* symbol) {
 
 }  // namespace
 
+constinit std::atomic<void*> originals[static_cast<int>(Symbol::count)]{};
+
+bool is_library(std::string_view file, std::string_view library) {
+  const size_t stem = library.rfind(".so");
+  if (!file.starts_with(library.substr(0, stem))) return false;
+  file.remove_prefix(std::min(stem, file.size()));
+  if (file.starts_with("-")) {
+    const size_t hash = file.find_first_not_of("0123456789abcdef", 1);
+    if (hash == 1 || hash == file.npos) return false;
+    file.remove_prefix(hash);
+  }
+  return file == ".so" || file.starts_with(".so.");
+}
+
 void* find_in_library(const char* library, const char* symbol) {
   void* found = nullptr;
   for_each_object([&](const Object& object) {
@@ -81,14 +72,18 @@ bool defined_before_us(const char* symbol) {
   return at_start(Side::before_us, symbol);
 }
 
+bool was_there_at_start(const link_map& object) {
+  const link_map* one = _r_debug.r_map;
+  for (size_t position = 0; one && position < objects_at_start; ++position, one = one->l_next)
+    if (one == &object) return true;
+  return false;
+}
+
 bool there_at_start(const void* address) {
   Dl_info info{};
   link_map* object = nullptr;
-  if (!::dladdr1(address, &info, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) || !object) return false;
-  const link_map* one = _r_debug.r_map;
-  for (size_t position = 0; one && position < objects_at_start; ++position, one = one->l_next)
-    if (one == object) return true;
-  return false;
+  return ::dladdr1(address, &info, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) && object &&
+         was_there_at_start(*object);
 }
 
 void* own_address(const char* symbol) {
@@ -106,20 +101,39 @@ bool of_cuda_12(const void* function) {
 }
 
 void* library_address(Symbol symbol) {
-  const Row& row = kRows[static_cast<int>(symbol)];
-  return find_in_library(row.library, row.symbol);
+  return find_in_library(kHookRows[static_cast<int>(symbol)].library, name_of(symbol));
 }
 
 void* original_address(Symbol symbol) {
   const int index = static_cast<int>(symbol);
-  void* address = cache[index].load(std::memory_order_relaxed);
+  void* address = firsts[index].load(std::memory_order_relaxed);
   if (address) return address;
-  const Row& row = kRows[index];
   // As RTLD_NEXT would; what Python opened RTLD_LOCAL, which is most of PyTorch, it would not see.
-  address = at_start(Side::behind_us, row.symbol);
-  if (!address) address = find_in_library(row.library, row.symbol);
-  if (address) cache[index].store(address, std::memory_order_relaxed);
+  address = at_start(Side::behind_us, name_of(symbol));
+  if (!address) address = library_address(symbol);
+  if (address) firsts[index].store(address, std::memory_order_relaxed);
   return address;
+}
+
+void* find_original(Symbol symbol, const void* caller) {
+  if (of_runtime(symbol)) {
+    if (!runtimes::several()) runtimes::look();
+    if (runtimes::several()) return runtimes::function_for(symbol, caller);
+  }
+  void* const address = original_address(symbol);
+  std::atomic<void*>& kept = originals[static_cast<int>(symbol)];
+  kept.store(address);
+  // A second runtime that another thread has seen in between: who saw it may have forgotten too early.
+  if (of_runtime(symbol) && runtimes::several()) {
+    kept.store(nullptr);
+    return runtimes::function_for(symbol, caller);
+  }
+  return address;
+}
+
+void forget_originals_of_runtime() {
+  for (int i = 0; i < static_cast<int>(Symbol::count); ++i)
+    if (of_runtime(static_cast<Symbol>(i))) originals[i].store(nullptr);
 }
 
 }  // namespace devtrace::interpose

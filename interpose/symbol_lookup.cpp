@@ -15,10 +15,11 @@
 
 #include "interpose/cuda_hook.h"
 #include "interpose/elf_symbol.h"
-#include "interpose/question.h"
+#include "interpose/runtimes.h"
 
 using devtrace::interpose::original_address;
 using devtrace::interpose::Symbol;
+namespace runtimes = devtrace::interpose::runtimes;
 
 namespace {
 
@@ -140,11 +141,11 @@ void replace(const char* symbol, void** function, unsigned version, unsigned lon
   errno = saved;
 }
 
-// Whoever names no version gets what the runtime was made for; 0 while nobody knows.
-unsigned runtime_version() {
-  static constinit devtrace::interpose::Question<int (*)(int*)> question("libcudart.so", "cudaRuntimeGetVersion");
-  const auto ask = question.get();
+// Whoever names no version gets what the runtime whose function it called was made for; 0 while nobody knows.
+unsigned version_of_runtime(void* function) {
+  using Ask = int (*)(int*);
   int version = 0;
+  const auto ask = reinterpret_cast<Ask>(runtimes::beside(function, "cudaRuntimeGetVersion"));
   return ask && ask(&version) == 0 ? static_cast<unsigned>(version) : 0;
 }
 
@@ -202,11 +203,15 @@ void* answer_to(const Asked& asked, bool& absent) {
   void* const found = asked.in(asked.handle);
   if (!found) return nullptr;
   void* const hook = hook_of(asked.row);
-  if (found != hook) {
-    if (found == original_address(asked.row.index)) return hook;
+  if (found != hook && !runtimes::is_entry(found)) {
+    // Who has one runtime's function shall never get into another one's.
+    void* const entry =
+        devtrace::interpose::of_runtime(asked.row.index) ? runtimes::entry_to(asked.row.index, found) : nullptr;
+    if (found == original_address(asked.row.index)) return entry ? entry : hook;
     // Another library's function of the same name is its own affair; CUDA's behind another tool's wrapper is not.
-    const bool cudas = found == devtrace::interpose::library_address(asked.row.index);
-    return cudas && !is_the_originals(asked.caller, asked.row) ? hook : nullptr;
+    const bool cudas = entry || found == devtrace::interpose::library_address(asked.row.index);
+    if (!cudas || is_the_originals(asked.caller, asked.row)) return nullptr;
+    return entry ? entry : hook;
   }
   absent = !there_without_us(asked);
   return nullptr;  // our own export: the real function answers, and leaves dlerror as it would
@@ -220,6 +225,12 @@ extern "C" {
 __attribute__((visibility("hidden"), used)) void* devtrace_dlsym_answer(void* handle, const char** name,
                                                                         const char* version, const void* caller) {
   find_real_functions();
+  // What is asked first of a library that has just been opened.
+  static constinit std::atomic<void*> last{nullptr};
+  if (handle != RTLD_DEFAULT && handle != RTLD_NEXT && last.load(std::memory_order_relaxed) != handle) {
+    last.store(handle, std::memory_order_relaxed);
+    runtimes::notice();
+  }
   const Row* const row = *name ? row_of(*name) : nullptr;
   if (!row) return nullptr;
   const int saved = errno;
@@ -267,6 +278,10 @@ DEVTRACE_EXPORT void* dlvsym(void* handle, const char* name, const char* version
       ".size " function ", . - " function        \
       "\n"                                       \
       ".popsection\n")
+// Each in the place of every version of it that the C library has had.
+#define UNVERSIONED(symbol) __asm__(".symver " #symbol ", " #symbol "@@")
+UNVERSIONED(dlsym);
+UNVERSIONED(dlvsym);
 LOOK_UP("dlsym", "devtrace_real_dlsym", "  xor %edx, %edx\n");
 LOOK_UP("dlvsym", "devtrace_real_dlvsym", "");
 }
@@ -295,13 +310,16 @@ constexpr unsigned long long lookup_flags(std::string_view symbol_name, unsigned
   const bool per_thread = flags == cudaEnableDefault && symbol_name.ends_with("_ptsz");
   return per_thread ? +CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : flags;
 }
-#define ENTRY_POINT(symbol_name)                                                                                    \
-  RUNTIME_HOOK(symbol_name, (const char* symbol, void** function, unsigned long long flags,                         \
-                             cudaDriverEntryPointQueryResult* status)) {                                            \
-    const cudaError_t result = CALL_RUNTIME(symbol_name, (symbol, function, flags, status));                        \
-    if (result == cudaSuccess)                                                                                      \
-      replace(symbol, function, runtime_version(), lookup_flags(#symbol_name, flags), __builtin_return_address(0)); \
-    return result;                                                                                                  \
+#define ENTRY_POINT(symbol_name)                                                                         \
+  RUNTIME_HOOK(symbol_name, (const char* symbol, void** function, unsigned long long flags,              \
+                             cudaDriverEntryPointQueryResult* status)) {                                 \
+    const auto original = ORIGINAL(symbol_name);                                                         \
+    const cudaError_t result =                                                                           \
+        CALL_ORIGINAL(original, (symbol, function, flags, status), cudaErrorSharedObjectSymbolNotFound); \
+    if (result == cudaSuccess)                                                                           \
+      replace(symbol, function, version_of_runtime(reinterpret_cast<void*>(original)),                   \
+              lookup_flags(#symbol_name, flags), __builtin_return_address(0));                           \
+    return result;                                                                                       \
   }
 ENTRY_POINT(cudaGetDriverEntryPoint)
 ENTRY_POINT(cudaGetDriverEntryPoint_ptsz)

@@ -7,6 +7,7 @@
 #include "tracker/current_thread.h"
 #include "tracker/device_history.h"
 #include "tracker/findings.h"
+#include "tracker/graph_copies.h"
 #include "tracker/launches.h"
 #include "tracker/log.h"
 #include "tracker/options.h"
@@ -106,10 +107,59 @@ void copied(const Copy& copy) {
   if (wanted.copies) {
     const copies::Owners likely{ownership::likely(number(copy.to)), ownership::likely(number(copy.from))};
     copies::check(copy, likely);
-    traffic::count(copy, likely, stack);
+    if (!copy.graph) traffic::count(copy, likely, stack);
   }
   if (wanted.provenance && copy.to && copy.from) provenance::copied(number(copy.to), number(copy.from), stack);
   placement::copied();
+}
+
+// What is kept of graphs may find no memory: then copies are not counted, and the graph is launched all the same.
+template <class Work>
+void of_graphs(const Work& work) noexcept {
+  if (!options().copies || current_thread::inside()) return;
+  const Inside inside;
+  try {
+    stacks::OnePythonStack stack;
+    work(stack);
+  } catch (...) {
+  }
+}
+
+void copy_planned(const void* node, const Copy& copy) {
+  of_graphs([&](stacks::OnePythonStack& stack) { graph_copies::planned(node, copy, stack); });
+}
+
+bool copy_is_planned(const void* node) {
+  return graph_copies::is_planned(node);
+}
+
+void graph_node_gone(const void* node) {
+  of_graphs([&](stacks::OnePythonStack&) { graph_copies::node_gone(node); });
+}
+
+void graph_ready(const void* executable, const GraphCopy* copies, size_t count) {
+  of_graphs([&](stacks::OnePythonStack& stack) { graph_copies::ready(executable, copies, count, stack); });
+}
+
+void graph_copy_changed(const void* executable, const void* node, const Copy& copy) {
+  of_graphs([&](stacks::OnePythonStack& stack) { graph_copies::changed(executable, node, copy, stack); });
+}
+
+void graph_child_changed(const void* executable, const void* node, const GraphCopy* copies, size_t count) {
+  of_graphs(
+      [&](stacks::OnePythonStack& stack) { graph_copies::child_changed(executable, node, copies, count, stack); });
+}
+
+void graph_node_enabled(const void* executable, const void* node, bool enabled) {
+  of_graphs([&](stacks::OnePythonStack&) { graph_copies::enabled(executable, node, enabled); });
+}
+
+void graph_gone(const void* executable) {
+  of_graphs([&](stacks::OnePythonStack&) { graph_copies::gone(executable); });
+}
+
+void graph_launched(const void* executable) {
+  if (!current_thread::inside()) graph_copies::launched(executable);
 }
 
 void copy_took(uint32_t number, uint64_t bytes, uint64_t nanoseconds) {

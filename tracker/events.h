@@ -60,10 +60,32 @@ struct Copy {
   const void* stream = nullptr;
   const char* function = "";  // of the API: "cudaMemcpyAsync"
   uint32_t number = 0;        // under which `copy_took` will say how long it took; 0: nobody will
+  bool graph = false;         // it becomes part of a graph, which will be launched later: nothing moves now
 };
 void copied(const Copy& copy);
 void copy_took(uint32_t number, uint64_t bytes, uint64_t nanoseconds);
 bool wants_copies();  // are copies looked at at all?
+
+// A graph's copies, by handles that are compared only. A node that copies was made, or changed, by the calling thread.
+void copy_planned(const void* node, const Copy& copy);
+bool copy_is_planned(const void* node);
+void graph_node_gone(const void* node);
+
+// What an executable graph copies at each launch. `of`: the node of the graph itself that the copy is, or is inside of.
+struct GraphCopy {
+  const void* node;
+  const void* of;
+  bool described;  // nobody has seen the node being made: `copy` is what it does
+  Copy copy;
+};
+void graph_ready(const void* executable, const GraphCopy* copies, size_t count);
+void graph_copy_changed(const void* executable, const void* node, const Copy& copy);
+void graph_child_changed(const void* executable, const void* node, const GraphCopy* copies, size_t count);
+void graph_node_enabled(const void* executable, const void* node, bool enabled);
+void graph_gone(const void* executable);
+
+// Hot. The executable graph is about to be launched.
+void graph_launched(const void* executable);
 
 // A device was allowed to reach another's memory, or no longer. `own`: the program asked for it, not PyTorch, which
 // does so for its copies.

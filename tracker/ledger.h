@@ -18,7 +18,7 @@ class Ledger {
   // How many times the shard has had this key before; kFull when it has no place for another one: then nothing was
   // added. Keys are not 0.
   static constexpr uint64_t kFull = ~uint64_t{0};
-  uint64_t add(unsigned shard, uint64_t key, uint64_t bytes) {
+  uint64_t add(unsigned shard, uint64_t key, uint64_t bytes, uint64_t times = 1) {
     const bool own = shard < kOwnShards;
     Cell* const cells = cells_[shard];
     size_t at = key * 0x9E3779B97F4A7C15u >> (64 - kBits);
@@ -28,7 +28,7 @@ class Ledger {
       if (there == 0 && cell.key.compare_exchange_strong(there, key, std::memory_order_relaxed)) there = key;
       if (there != key) continue;
       increase(cell.bytes, bytes, own);
-      return increase(cell.times, 1, own);
+      return increase(cell.times, times, own);
     }
     return kFull;
   }

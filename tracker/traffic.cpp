@@ -17,6 +17,7 @@
 #include "tracker/log.h"
 #include "tracker/options.h"
 #include "tracker/own_code.h"
+#include "tracker/ownership.h"
 #include "tracker/peers.h"
 #include "tracker/record_parts.h"
 #include "tracker/spinlock.h"
@@ -202,26 +203,54 @@ void write(bool at_end) {
 
 }  // namespace
 
-void count(const events::Copy& copy, const copies::Owners& likely, stacks::OnePythonStack& stack) {
+namespace {
+
+uint64_t site_of(const events::Copy& copy, const copies::Owners& likely, stacks::OnePythonStack& stack) {
   const Device to = place_of(copies::stated_destination(copy), copy.to, likely.to);
   const Device from = place_of(copies::stated_source(copy), copy.from, likely.from);
-  if (to == from || !to.known() || !from.known()) return;
+  if (to == from || !to.known() || !from.known()) return 0;
   Site site{from, to, false, false, stack.id()};
   site.staged = from.is_cuda() && to.is_cuda() && !peers::allowed(from, to) && !peers::allowed(to, from);
   if (site.place == 0) {
     site.place = own_code::caller();
     site.native = site.place != 0;
   }
+  return site.packed();
+}
+
+// Changes the key to that of all places for which there is no room, if need be.
+bool add_to(uint64_t& key, uint64_t bytes, uint64_t copies) {
   if (shard == kNoShard) shard = ledger.shard_for_new_thread();
   if (!any.load(std::memory_order_relaxed)) any.store(true, std::memory_order_relaxed);
-  uint64_t key = site.packed();
-  uint64_t before = ledger.add(shard, key, copy.bytes);
-  if (before == Ledger::kFull) before = ledger.add(shard, key = site.without_place().packed(), copy.bytes);
-  if (copy.number != 0) copy_times::expect(copy.number, key);
+  uint64_t before = ledger.add(shard, key, bytes, copies);
+  if (before == Ledger::kFull) before = ledger.add(shard, key = Site::of(key).without_place().packed(), bytes, copies);
   // Even a clock's tick costs as much as half a stack.
-  if (before % kClockEvery != 0) return;
+  if (before % kClockEvery != 0 && before / kClockEvery == (before + copies) / kClockEvery) return false;
   if (before == 0) ledger.mark(shard, key, First::now());
+  return true;
+}
+
+}  // namespace
+
+uint64_t site_of(const events::Copy& copy, stacks::OnePythonStack& stack) {
+  const auto likely = [](const void* address) { return ownership::likely(reinterpret_cast<uintptr_t>(address)); };
+  return copy.bytes == 0 ? 0 : site_of(copy, {likely(copy.to), likely(copy.from)}, stack);
+}
+
+bool add(uint64_t site, uint64_t bytes, uint64_t copies) {
+  return add_to(site, bytes, copies);
+}
+
+void write_if_due() {
   if (due()) write_what_has_grown();
+}
+
+void count(const events::Copy& copy, const copies::Owners& likely, stacks::OnePythonStack& stack) {
+  uint64_t key = site_of(copy, likely, stack);
+  if (key == 0) return;
+  const bool look_at_clock = add_to(key, copy.bytes, 1);
+  if (copy.number != 0) copy_times::expect(copy.number, key);
+  if (look_at_clock) write_if_due();
 }
 
 void write_rest() {

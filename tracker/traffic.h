@@ -11,6 +11,13 @@ namespace devtrace::traffic {
 // finding.
 void count(const events::Copy& copy, const copies::Owners& likely, stacks::OnePythonStack& stack);
 
+// The same in parts, for copies that are made again and again: the ledger's key of who copies now between which
+// devices, 0 where that is no traffic; so many copies more under a key, true when it is time to write; and then
+// writing.
+uint64_t site_of(const events::Copy& copy, stacks::OnePythonStack& stack);
+bool add(uint64_t site, uint64_t bytes, uint64_t copies);
+void write_if_due();
+
 // The log's `traffic` records (docs/log.md) of what has moved since they were written last; all of it goes to the HTML
 // report, if there is one. Does not begin a log.
 void write_rest();

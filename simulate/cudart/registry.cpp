@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <string>
@@ -14,16 +15,18 @@
 namespace devtrace::sim::runtime {
 namespace {
 
+// Lives until nobody uses it: one thread may open its library while another takes it back.
 struct Fatbin {
   const void* image = nullptr;
-  std::mutex mutex;
-  CUlibrary library = nullptr;  // opened at the first use of one of its kernels
-  std::vector<const void*> stubs, shadows;
+  std::vector<const void*> stubs, shadows;  // under the registry's lock
+  std::mutex mutex;                         // of what follows
+  CUlibrary library = nullptr;              // opened at the first use of one of its kernels
+  bool gone = false;                        // the image may be read no more
 };
 
 struct Stub {
-  Fatbin* fatbin;
-  const char* name;
+  std::shared_ptr<Fatbin> fatbin;
+  const char* name = nullptr;
   CUkernel kernel = nullptr;
 };
 
@@ -36,6 +39,7 @@ struct Variable {
 
 struct Registry {
   std::shared_mutex mutex;
+  std::unordered_map<void**, std::shared_ptr<Fatbin>> fatbins;  // by handle
   std::unordered_map<const void*, Stub> stubs;
   std::unordered_map<const void*, Variable> variables;
 };
@@ -46,11 +50,12 @@ Registry& registry() {
   return *r;
 }
 
-CUlibrary library_of(Fatbin* f) {
-  std::lock_guard lock(f->mutex);
-  if (!f->library && quiet_cuInit(0) == CUDA_SUCCESS)
-    cuLibraryLoadData(&f->library, f->image, nullptr, nullptr, 0, nullptr, nullptr, 0);
-  return f->library;
+CUkernel kernel_in(Fatbin& f, const char* name) {
+  std::lock_guard lock(f.mutex);
+  CUkernel kernel = nullptr;
+  if (f.gone || quiet_cuInit(0) != CUDA_SUCCESS) return nullptr;
+  if (!f.library && cuLibraryLoadData(&f.library, f.image, nullptr, nullptr, 0, nullptr, nullptr, 0)) return nullptr;
+  return cuLibraryGetKernel(&kernel, f.library, name) == CUDA_SUCCESS ? kernel : nullptr;
 }
 
 }  // namespace
@@ -65,11 +70,12 @@ CUkernel kernel_of(const void* stub) {
     if (it->second.kernel) return it->second.kernel;
     found = it->second;
   }
-  CUlibrary library = library_of(found.fatbin);
-  CUkernel kernel = nullptr;
-  if (!library || cuLibraryGetKernel(&kernel, library, found.name)) return nullptr;
+  CUkernel kernel = kernel_in(*found.fatbin, found.name);
+  if (!kernel) return nullptr;
   std::unique_lock lock(r.mutex);
-  r.stubs[stub].kernel = kernel;
+  auto it = r.stubs.find(stub);
+  if (it == r.stubs.end() || it->second.fatbin != found.fatbin) return nullptr;  // taken back meanwhile
+  it->second.kernel = kernel;
   return kernel;
 }
 
@@ -114,32 +120,45 @@ struct FatbinWrapper {
 };
 
 void** __cudaRegisterFatBinary(void* wrapper) {
-  auto* f = new Fatbin;
+  auto f = std::make_shared<Fatbin>();
   f->image = static_cast<FatbinWrapper*>(wrapper)->data;
-  return reinterpret_cast<void**>(f);
+  void** handle = reinterpret_cast<void**>(f.get());
+  Registry& r = registry();
+  std::unique_lock lock(r.mutex);
+  r.fatbins[handle] = std::move(f);
+  return handle;
 }
 
 void __cudaRegisterFatBinaryEnd(void**) {}
 
 void __cudaUnregisterFatBinary(void** handle) {
-  auto* f = reinterpret_cast<Fatbin*>(handle);
   Registry& r = registry();
-  std::unique_lock lock(r.mutex);
-  for (const void* stub : f->stubs) r.stubs.erase(stub);
-  for (const void* shadow : f->shadows) r.variables.erase(shadow);
+  std::shared_ptr<Fatbin> f;
+  {
+    std::unique_lock lock(r.mutex);
+    auto it = r.fatbins.find(handle);
+    if (it == r.fatbins.end()) return;
+    f = std::move(it->second);
+    r.fatbins.erase(it);
+    for (const void* stub : f->stubs) r.stubs.erase(stub);
+    for (const void* shadow : f->shadows) r.variables.erase(shadow);
+  }
   // The image goes away with its library, so the open CUlibrary must not be read again; it is closed, and its kernels
   // are dead handles.
+  std::lock_guard lock(f->mutex);
+  f->gone = true;
   if (f->library) cuLibraryUnload(f->library);
-  delete f;
+  f->library = nullptr;
 }
 
 void __cudaRegisterFunction(void** handle, const char* stub, char*, const char* name, int, void*, void*, void*, void*,
                             int*) {
-  auto* f = reinterpret_cast<Fatbin*>(handle);
   Registry& r = registry();
   std::unique_lock lock(r.mutex);
-  r.stubs[stub] = {f, name, nullptr};
-  f->stubs.push_back(stub);
+  auto it = r.fatbins.find(handle);
+  if (it == r.fatbins.end()) return;
+  r.stubs[stub] = {it->second, name, nullptr};
+  it->second->stubs.push_back(stub);
 }
 
 void __cudaRegisterVar(void** handle, char* shadow, char*, const char*, int, size_t size, int, int) {

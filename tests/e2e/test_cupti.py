@@ -5,6 +5,7 @@ import textwrap
 
 import pytest
 from conftest import BUILD, LIBRARY, environment, execute, line_of, start
+from test_lookup import build
 from triton_program import TRITON
 from test_matrix import without
 from test_traffic import by_line, traffic
@@ -114,6 +115,31 @@ def test_without_a_seat_and_without_hooks_nothing_can_be_seen(tmp_path):
     outcome = injected(OTHER_FIRST + "import torch; torch.ones(3, device='cuda:0'); print('went on')", tmp_path)
     assert outcome.out.endswith("went on\n") and outcome.logs == []
     assert "nothing will be seen; start the program with 'devtrace run'" in outcome.err
+
+
+REFUSES = r"""
+#include <dlfcn.h>
+#include <string.h>
+int cuptiGetCallbackName(int, unsigned, const char**);
+int cuptiEnableCallback(unsigned enable, void* subscriber, int domain, unsigned id) {
+  static int (*real)(unsigned, void*, int, unsigned);
+  if (!real) real = dlsym(RTLD_NEXT, "cuptiEnableCallback");
+  const char* name = "";
+  cuptiGetCallbackName(domain, id, &name);
+  return strncmp(name, "cudaMemcpyPeerAsync", 19) ? real(enable, subscriber, domain, id) : 14;
+}
+"""
+
+
+def test_what_cupti_does_not_deliver_is_said_once(tmp_path):
+    """By a library that stands before libcupti and has its name."""
+    shim = build(tmp_path / "shim", "libcupti.so.0", REFUSES, "-D_GNU_SOURCE", BUILD / "simulate/libcupti.so.13")
+    program = build(tmp_path, "program", 'int cudaFree(void*); int main() { printf("%d\\n", cudaFree(0)); return 0; }', BUILD / "simulate/libcudart.so.13")
+    env = {"LD_PRELOAD": str(shim), "LD_LIBRARY_PATH": str(BUILD / "simulate"), "CUDA_INJECTION64_PATH": str(LIBRARY)}
+    outcome = execute([program], tmp_path, environment(None, env))
+    assert outcome.out == "0\n", outcome.err
+    said = [line for line in outcome.err.splitlines() if "CUPTI does not deliver" in line]
+    assert said == ["devtrace: CUPTI does not deliver calls of cudaMemcpyPeerAsync (CUPTI_ERROR_NOT_COMPATIBLE): what the program does through them is not seen"], outcome.err
 
 
 def test_where_cupti_has_several_seats_one_is_taken(rehearse):

@@ -37,8 +37,7 @@ LEFT_OUT = {
         cuMemcpyAtoA_v2 cuMemcpyAtoA_v2_ptds""",
     "a function of the host is no kernel": "cudaLaunchHostFunc cudaLaunchHostFunc_ptsz cuLaunchHostFunc cuLaunchHostFunc_ptsz",
     "everything in a graph was looked at when it was added or captured": """
-        cudaGraphLaunch cudaGraphLaunch_ptsz cuGraphLaunch cuGraphLaunch_ptsz cudaGraphAddChildGraphNode cuGraphAddChildGraphNode
-        cudaGraphExecChildGraphNodeSetParams cuGraphExecChildGraphNodeSetParams""",
+        cudaGraphAddChildGraphNode cuGraphAddChildGraphNode""",
     "a node that touches no memory, or sets it on whatever device it is": """
         cudaGraphAdd*EmptyNode cuGraphAdd*EmptyNode cudaGraphAddEvent* cuGraphAddEvent* cudaGraphAddExternal* cuGraphAddExternal*
         cudaGraphAddHostNode cuGraphAddHostNode cudaGraphAddMemsetNode cuGraphAddMemsetNode cuGraphAddBatchMemOpNode

@@ -4,10 +4,13 @@ import json
 import re
 import signal
 import subprocess
+import sysconfig
 import textwrap
+from pathlib import Path
 
 import pytest
 from conftest import BUILD, DEVTRACE, LIBRARY, environment, execute, line_of
+from test_lookup import build
 
 MIB = 1 << 20
 
@@ -193,3 +196,87 @@ def test_a_program_without_python_is_known_by_its_native_caller(tmp_path):
 def test_a_process_that_copies_nothing_between_devices_says_nothing(rehearse):
     outcome = rehearse('import torch\na = torch.zeros(100, device="cuda:0")\nb = a.clone()\nb.copy_(a)\ntorch.cuda.synchronize()')
     assert [record["record"] for record in outcome.records] == ["process", "end"]
+
+
+CAPTURED = """
+import torch
+pinned = torch.ones(1024, 256).pin_memory()
+here, there = torch.zeros(1024, 256, device="cuda:0"), torch.zeros(1024, 256, device="cuda:0")
+back = torch.empty(1024, 256, pin_memory=True)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    here.copy_(pinned, non_blocking=True)  # UP
+    there.copy_(here)  # STAYS
+    for _ in range(2):
+        back.copy_(there, non_blocking=True)  # BACK
+print("captured", flush=True)
+REPLAYS
+torch.cuda.synchronize()
+"""
+
+
+@pytest.mark.parametrize("backend", ["interpose", "cupti"])
+@pytest.mark.parametrize("times", [0, 1, 37])
+def test_a_graphs_copies_are_counted_at_each_launch(rehearse, backend, times):
+    """Under the line that was captured; not when they are captured, for then nothing moves."""
+    outcome = rehearse(CAPTURED.replace("REPLAYS", f"for _ in range({times}): graph.replay()"), options=f"backend={backend}")
+    assert outcome.code == 0 and "captured" in outcome.out and outcome.findings == [], outcome.err
+    found = {key: moved for key, moved in by_line(outcome).items() if key[0] in ("UP", "BACK", "STAYS")}
+    up, back = ("UP", "cpu", "cuda:0"), ("BACK", "cuda:0", "cpu")
+    assert found == ({up: (times * MIB, times), back: (2 * times * MIB, 2 * times)} if times else {})
+
+
+NODES = r"""
+#include <cuda_runtime_api.h>
+static cudaGraphExec_t ready(cudaGraph_t graph) { cudaGraphExec_t exec; CHECK(cudaGraphInstantiate(&exec, graph, 0)); return exec; }
+static void* here, *host, *there;
+static cudaGraphNode_t add(cudaGraph_t graph, void* to, void* from, size_t bytes) {
+  cudaGraphNode_t node;
+  CHECK(cudaGraphAddMemcpyNode1D(&node, graph, 0, 0, to, from, bytes, cudaMemcpyDefault));
+  return node;
+}
+static void launch(cudaGraphExec_t exec, int times) { while (times--) CHECK(cudaGraphLaunch(exec, 0)); CHECK(cudaDeviceSynchronize()); }
+int main() {
+  CHECK(cudaSetDevice(0)); CHECK(cudaMalloc(&here, 1 << 20));
+  CHECK(cudaMallocHost(&host, 1 << 20));
+  CHECK(cudaSetDevice(1)); CHECK(cudaMalloc(&there, 1 << 20)); CHECK(cudaSetDevice(0));
+  cudaGraph_t graph, child, outer;
+  CHECK(cudaGraphCreate(&graph, 0)); CHECK(cudaGraphCreate(&child, 0)); CHECK(cudaGraphCreate(&outer, 0));
+  cudaGraphNode_t up = add(graph, here, host, 1000), across = add(graph, there, here, 100), inside;
+  cudaGraphExec_t exec = ready(graph);
+  launch(exec, 3);                                                                             // up 3 * 1000, across 3 * 100
+  CHECK(cudaGraphExecMemcpyNodeSetParams1D(exec, up, here, host, 2000, cudaMemcpyDefault));
+  launch(exec, 2);                                                                             // up 2 * 2000, across 2 * 100
+  CHECK(cudaGraphNodeSetEnabled(exec, up, 0));
+  launch(exec, 5);                                                                             // across 5 * 100
+  CHECK(cudaGraphMemcpyNodeSetParams1D(across, there, here, 50, cudaMemcpyDefault));
+  cudaGraphExecUpdateResultInfo info;
+  CHECK(cudaGraphExecUpdate(exec, graph, &info));
+  CHECK(cudaGraphNodeSetEnabled(exec, up, 1));
+  launch(exec, 1);                                                                             // up 1000, across 50
+  add(child, host, here, 10);
+  CHECK(cudaGraphAddChildGraphNode(&inside, outer, 0, 0, child));
+  cudaGraphExec_t nested = ready(outer);
+  launch(nested, 4);                                                                           // down 4 * 10
+  CHECK(cudaGraphExecDestroy(exec)); CHECK(cudaGraphDestroy(graph));
+  CHECK(cudaGraphCreate(&graph, 0));
+  exec = ready(graph);  // perhaps at the old one's place: it copies nothing
+  launch(exec, 9);
+  printf("done\n");
+}
+"""
+
+
+@pytest.mark.parametrize("backend", ["interpose", "cupti"])
+def test_a_graphs_changes_change_what_is_counted(tmp_path, backend):
+    check = '#define CHECK(call) do { int e = call; if (e) { printf("%s: %d\\n", #call, e); exit(1); } } while (0)\n'
+    include = Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
+    program = build(tmp_path, "program", check + NODES, f"-I{include}", BUILD / "simulate/libcudart.so.13", f"-Wl,-rpath-link,{BUILD / 'simulate'}")
+    env = {"LD_LIBRARY_PATH": str(BUILD / "simulate"), "DEVTRACE_SIM_GPUS": "2", "DEVTRACE_SIM_PEER": "0-1", "LD_PRELOAD": str(LIBRARY)}
+    outcome = execute([program], tmp_path, environment(f"backend={backend}", env))
+    assert outcome.out == "done\n" and outcome.findings == [], outcome.out + outcome.err
+    sums = {}
+    for record in traffic(outcome):
+        bytes_, copies = sums.get((record["from"], record["to"]), (0, 0))
+        sums[record["from"], record["to"]] = (bytes_ + record["bytes"], copies + record["copies"])
+    assert sums == {("cpu", "cuda:0"): (8000, 6), ("cuda:0", "cuda:1"): (1050, 11), ("cuda:0", "cpu"): (40, 4)}

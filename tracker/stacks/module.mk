@@ -3,7 +3,9 @@ ifndef STACKS_OBJS
 STACKS_SOURCES := $(wildcard tracker/stacks/*.cpp)
 STACKS_OBJS := $(STACKS_SOURCES:%.cpp=$(BUILD)/obj/%.o)
 # libgcc's unwinder first: libunwind defines the same names, and our own exceptions must keep the one they were compiled for.
-STACKS_LIBS := -lgcc_eh .cache/libunwind/lib/libunwind.a -lbacktrace
+# --wrap: what stands in dl_iterate_phdr's place (loaded_objects.h), for whatever is linked in.
+STACKS_WRAP := -Wl,--wrap=dl_iterate_phdr
+STACKS_LIBS := $(STACKS_WRAP) -lgcc_eh .cache/libunwind/lib/libunwind.a -lbacktrace
 
 $(STACKS_OBJS): EXTRA_CXXFLAGS += -isystem .cache/libunwind/include -DBOOST_STACKTRACE_USE_BACKTRACE
 

@@ -69,17 +69,6 @@ Search search_objects() {
 
 }  // namespace
 
-unsigned long long loaded_objects() {
-  unsigned long long adds = 0;
-  dl_iterate_phdr(
-      [](dl_phdr_info* object, size_t, void* argument) {
-        *static_cast<unsigned long long*>(argument) = object->dlpi_adds;
-        return 1;
-      },
-      &adds);
-  return adds;
-}
-
 std::optional<DynamicSymbols> python_symbols() {
   return search_objects().python;
 }

@@ -38,9 +38,6 @@ struct PythonApi {
   const void* runtime;    // _PyRuntime; nullptr where it is not exported
 };
 
-// Number of objects that were ever loaded into this process: while it stays, no new Python can have appeared.
-unsigned long long loaded_objects();
-
 // The first loaded object that exports an initialised Python, otherwise the first that exports one; nothing when there
 // is none. Takes only the loader's short list lock; never calls malloc.
 std::optional<DynamicSymbols> python_symbols();

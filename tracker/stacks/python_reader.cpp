@@ -13,6 +13,7 @@
 #include "tracker/spinlock.h"
 #include "tracker/stacks/decode.h"
 #include "tracker/stacks/guarded_memory.h"
+#include "tracker/stacks/loaded_objects.h"
 
 namespace devtrace::stacks {
 namespace {
@@ -189,7 +190,7 @@ void look_for_python() {
   const int64_t time = now();
   if (time < next_look.load(std::memory_order_relaxed)) return;
   next_look.store(time + kPause, std::memory_order_relaxed);
-  const unsigned long long objects = loaded_objects();
+  const unsigned long long objects = loaded_objects();  // while it stays, no new Python can have appeared
   if (objects != looked_at_objects) {
     looked_at_objects = objects;
     if (!find_python(reader.api)) reader.api = {};

@@ -106,6 +106,25 @@ TEST_F(Callbacks, EveryHookOfCudaHasOne) {
   EXPECT_GT(count, 200);
 }
 
+TEST_F(Callbacks, WhatCuptiRefusesIsNamed) {
+  static std::set<std::string> refused;
+  tracer::Library cupti = library_of_names();
+  cupti.cuptiEnableCallback = [](uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain domain, CUpti_CallbackId id) {
+    const std::string name = real_cupti::name(domain, id);
+    for (const std::string& start : refused)
+      if (name.starts_with(start)) return CUPTI_ERROR_NOT_COMPATIBLE;
+    return CUPTI_SUCCESS;
+  };
+  std::string said;
+  refused = {"cudaMalloc_v", "cuMemAllocManaged"};
+  EXPECT_EQ(tracer::enable_callbacks(cupti, nullptr, said), count - 2);
+  EXPECT_EQ(said, "cuMemAllocManaged, cudaMalloc (error 14)");
+  refused = {"cudaMemcpy"};
+  const int rest = tracer::enable_callbacks(cupti, nullptr, said);
+  EXPECT_TRUE(said.ends_with(" and " + std::to_string(count - rest - 6) + " more (error 14)")) << said;
+  EXPECT_LT(said.size(), 250u);
+}
+
 TEST_F(Callbacks, ACopyIsToldOnceAndBeforeItIsMade) {
   int to = 0, from = 0;
   auto copy = runtime(CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020,

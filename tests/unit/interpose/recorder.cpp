@@ -27,6 +27,17 @@ bool wants_launches() {
 void copied(const Copy& copy) {
   recorder::copies.push_back(copy);
 }
+void copy_planned(const void*, const Copy&) {}
+bool copy_is_planned(const void*) {
+  return false;
+}
+void graph_node_gone(const void*) {}
+void graph_ready(const void*, const GraphCopy*, size_t) {}
+void graph_copy_changed(const void*, const void*, const Copy&) {}
+void graph_child_changed(const void*, const void*, const GraphCopy*, size_t) {}
+void graph_node_enabled(const void*, const void*, bool) {}
+void graph_gone(const void*) {}
+void graph_launched(const void*) {}
 bool wants_copies() {
   return true;
 }

@@ -5,11 +5,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/unit/simulate/kernels.h"
+
+extern "C" {
+void** __cudaRegisterFatBinary(void*);
+void __cudaUnregisterFatBinary(void**);
+void __cudaRegisterFunction(void**, const char*, char*, const char*, int, void*, void*, void*, void*, int*);
+}
 
 namespace {
 
@@ -260,6 +268,38 @@ TEST_F(Device, PointerInAStructCounts) {
   std::swap(words[0], words[1]);
   EXPECT_EQ(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr), CUDA_SUCCESS);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+}
+
+// As a library that is closed while another thread launches its kernel for the first time.
+TEST_F(Device, AnImageIsTakenBackWhileItsKernelIsLookedFor) {
+  std::string text = kKernels;
+  for (int i = 0; i < 500; ++i) text += ".visible .entry filler" + std::to_string(i) + "(.param .u64 a) { ret; }\n";
+  struct {
+    int magic = 0x466243b1, version = 1;
+    const void* data;
+    void* more = nullptr;
+  } wrapper{.data = text.c_str()};
+  static char stub, name[] = "store";
+  ASSERT_EQ(cudaFree(nullptr), cudaSuccess);
+  int before = 0;
+  for (int round = 0; round < 250; ++round) {
+    void** const handle = __cudaRegisterFatBinary(&wrapper);
+    __cudaRegisterFunction(handle, &stub, name, name, -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+    std::atomic<bool> going{false};
+    cudaKernel_t kernel = nullptr;
+    std::thread looks([&] {
+      going = true;
+      before += cudaGetKernel(&kernel, &stub) == cudaSuccess;
+    });
+    while (!going) {
+    }
+    for (int spin = 0; spin < round; ++spin) asm volatile("");
+    __cudaUnregisterFatBinary(handle);
+    looks.join();
+    ASSERT_EQ(cudaGetKernel(&kernel, &stub), cudaErrorInvalidDeviceFunction) << "round " << round;
+  }
+  EXPECT_GT(before, 0);
+  cudaGetLastError();
 }
 
 TEST_F(Device, ForkedChildIsRefusedAndTheParentGoesOn) {

@@ -14,6 +14,7 @@
 #include "tracker/stacks.h"
 #include "tracker/stacks/dynamic_symbols.h"
 #include "tracker/stacks/elf_file.h"
+#include "tracker/stacks/python_api.h"
 
 namespace devtrace::stacks {
 
@@ -136,6 +137,41 @@ TEST(NativeStack, ChildrenOfAForkGoOnWhileThreadsCapture) {
   }
   stop = true;
   for (auto& thread : threads) thread.join();
+}
+
+// As whoever unwinds a stack holds it: the child inherits the loader's lock for ever.
+TEST(Symbolize, AChildOfAForkDoesNotWaitForTheLoadersLock) {
+  std::atomic<bool> held{false}, stop{false};
+  std::thread holder([&] {
+    const auto hold = [](dl_phdr_info*, size_t, void* flags) {
+      auto& [held, stop] = *static_cast<std::pair<std::atomic<bool>*, std::atomic<bool>*>*>(flags);
+      *held = true;
+      while (!*stop) std::this_thread::yield();
+      return 1;
+    };
+    std::pair<std::atomic<bool>*, std::atomic<bool>*> flags{&held, &stop};
+    dl_iterate_phdr(hold, &flags);
+  });
+  while (!held) std::this_thread::yield();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);  // a deadlock ends as a signal
+    void* const addresses[] = {reinterpret_cast<void*>(&local_function),
+                               reinterpret_cast<void*>(dlsym(RTLD_DEFAULT, "qsort"))};
+    std::vector<void*> behind;
+    for (void* address : addresses) behind.push_back(static_cast<char*>(address) + 1);
+    const auto frames = symbolize(behind.data(), behind.size(), true);
+    PythonApi api;
+    find_python(api);
+    const bool named = frames[0].function.find("local_function") != std::string::npos && frames[0].line > 0 &&
+                       frames[1].function == "qsort" && frames[1].module.find("libc") != std::string::npos;
+    _exit(named && local_function(64, 0).size() > 3 ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  stop = true;
+  holder.join();
 }
 
 TEST(DynamicSymbols, FindsWhatDlsymFinds) {

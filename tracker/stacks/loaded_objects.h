@@ -1,0 +1,42 @@
+// The objects that the loader has loaded: the program, its libraries, what was opened since.
+//
+// In a child of a fork the loader's lock may be held for ever, by a thread that is not in the child: there nothing of
+// ours, libunwind and libbacktrace included, waits for it. loaded_objects.cpp stands in dl_iterate_phdr's place for all
+// that is linked with it (-Wl,--wrap).
+#pragma once
+
+#include <link.h>
+
+#include <string_view>
+
+namespace devtrace {
+
+// A loaded object, as long as for_each_object shows it.
+struct Object {
+  std::string_view path;  // of the program itself empty
+  ElfW(Addr) base;
+  const ElfW(Dyn) * dynamic;
+
+  std::string_view file() const { return path.substr(path.rfind('/') + 1); }  // without the folder
+  bool is_this_library() const;
+};
+
+// Shows the loaded objects in the order in which they came, which is that of the loader's search, until `look` answers
+// true.
+void for_each_object(bool (*look)(const Object&, void* data), void* data);
+template <class Look>
+void for_each_object(Look&& look) {
+  for_each_object([](const Object& object, void* data) { return (*static_cast<Look*>(data))(object); }, &look);
+}
+
+// A number that changes when an object is loaded.
+unsigned long long loaded_objects();
+
+// The loader's own list of them, each of which stays until `look` has come back: for who must go through it many times.
+template <class Look>
+void with_objects(Look&& look) {
+  for_each_object([&](const Object&) { return look(static_cast<const link_map*>(_r_debug.r_map)), true; });
+}
+Object object_of(const link_map& listed);
+
+}  // namespace devtrace
