@@ -2,7 +2,7 @@
 
 import torch
 
-from . import exceptions, graphs, memory, randomness, sparse
+from . import exceptions, graphs, memory, native, randomness, sparse
 from .specials import SPECIALS
 
 Tensor = torch.Tensor
@@ -84,7 +84,9 @@ class Plan:
         self.out = getattr(op._overloadpacket, self.out_name)._op if self.out_name else None
         self.before = self.look if self.random or self.nested_too or self.nested_too_when or self.replaces else None
         # One dense result and nothing special about it.
-        self.plain = self.simple and self.before is None and not self.grows and self.second_chance is None
+        fits = self.simple and not (self.random or self.nested_too_when or self.replaces or self.grows or self.second_chance)
+        self.plain = fits and not self.nested_too
+        self.native = native.GATE if not fits else native.NESTED_TOO if self.nested_too else native.PLAIN
 
     def out_overload(self, op):
         """The overload that writes into a given tensor, called like `op` with an out= more; None when there is none."""

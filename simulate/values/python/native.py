@@ -8,6 +8,7 @@ import os
 
 import torch
 
+GATE, PLAIN, NESTED_TOO = range(3)  # see How in ../torch/kernels.cpp
 _library = None
 
 
@@ -28,12 +29,12 @@ def start():
         _library = library
 
 
-def before(name, plain):
+def before(name, how):
     """Before the operator's real kernel is taken and replaced; what after() needs."""
     if _library is None:
         return None
     qualified, _, overload = name.partition(".")
-    return _library.devtrace_values_before(qualified.encode(), overload.encode(), plain)
+    return _library.devtrace_values_before(qualified.encode(), overload.encode(), how)
 
 
 def after(begun, out):

@@ -66,7 +66,7 @@ def replace(name, key, wrap):
     if left_alone(name, key, op._schema):
         return
     plan = compute.Plan(name, op, key)
-    begun = native.before(name, plan.plain) if key == "CUDA" and name not in exceptions.INSTEAD else None
+    begun = native.before(name, plan.native) if key == "CUDA" and name not in exceptions.INSTEAD else None
     real = torch.library.get_kernel(name, key).call_boxed
     if name in exceptions.INSTEAD:
         real = exceptions.INSTEAD[name](op, real)

@@ -3,10 +3,13 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
 #include <c10/core/Storage.h>
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
+#include <utility>
 
 namespace devtrace::sim::values {
 
@@ -37,5 +40,50 @@ inline std::optional<at::Tensor> alias(const at::Tensor& tensor) {
                                                     static_cast<int64_t>(offset / size));
   return made;
 }
+
+// Makes a CUDA operator's argument one for a CPU kernel; false when it does not fit.
+inline bool convert(c10::IValue* value) {
+  if (value->isTensor()) {
+    const at::Tensor& tensor = value->toTensor();
+    if (!tensor.defined() || tensor.is_cpu()) return true;
+    if (!tensor.is_cuda()) return false;
+    std::optional<at::Tensor> made = alias(tensor);
+    if (made) *value = c10::IValue(*std::move(made));
+    return made.has_value();
+  }
+  if (value->isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const c10::IValue& each : value->toListRef()) {
+      c10::IValue one = each;
+      if (!convert(&one)) return false;
+      list.push_back(std::move(one).toTensor());
+    }
+    *value = c10::IValue(std::move(list));
+    return true;
+  }
+  if (value->isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const c10::IValue& each : value->toListRef()) {
+      c10::IValue one = each;
+      if (!convert(&one)) return false;
+      list.push_back(one.isNone() ? std::nullopt : std::optional<at::Tensor>(std::move(one).toTensor()));
+    }
+    *value = c10::IValue(std::move(list));
+    return true;
+  }
+  if (value->isDevice()) *value = c10::IValue(c10::Device(c10::kCPU));
+  return !value->isGenerator();
+}
+
+// Copies the CPU's value to its place. The same shape.
+inline void put(const at::Tensor& place, const at::Tensor& value) {
+  if (value.scalar_type() == place.scalar_type() && value.strides() == place.strides() && value.is_contiguous() &&
+      !value.is_conj() && !value.is_neg())
+    std::memcpy(place.mutable_data_ptr(), value.const_data_ptr(), value.nbytes());
+  else
+    place.copy_(value);
+}
+
+inline constexpr c10::DispatchKeySet kCpu(c10::DispatchKey::CPU);
 
 }  // namespace devtrace::sim::values

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "simulate/values/torch/alias.h"
+#include "simulate/values/torch/attention.h"
 #include "simulate/values/values.h"
 
 namespace devtrace::sim::values {
@@ -32,22 +33,24 @@ ThreadFunction g_thread = nullptr;
 Function g_pause = nullptr, g_resume = nullptr;  // libdevtrace.so's, where it is
 std::atomic<bool> g_recording{false};            // a CUDA graph may be being captured
 
-// The real kernel's launches and copies: its results are computed right after it.
+// What an operator launches and copies: its results are computed right after it. `held`: those of nested operators are
+// not.
 class Covered {
  public:
-  explicit Covered(Thread& thread) : thread_(thread) {
+  explicit Covered(Thread& thread, bool held = true) : thread_(thread), held_(held) {
     ++thread_.covered;
-    ++thread_.held;
+    thread_.held += held_;
   }
   ~Covered() {
     --thread_.covered;
-    --thread_.held;
+    thread_.held -= held_;
   }
   Covered(const Covered&) = delete;
   Covered& operator=(const Covered&) = delete;
 
  private:
   Thread& thread_;
+  const int held_;
 };
 
 // Computing is not the program's doing: libdevtrace.so must not see what it refuses or where it puts things.
@@ -66,7 +69,7 @@ class Unwatched {
 // What a real kernel has made, on its way to the Python kernel, which believes to call the real one itself.
 struct Made {
   const c10::OperatorKernel* by = nullptr;
-  IValue result;
+  Stack results;
 };
 thread_local Made t_made;
 
@@ -78,7 +81,7 @@ class Real final : public c10::OperatorKernel {
   void operator()(const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
     if (t_made.by != this) return kernel_.callBoxed(op, keys, stack);
     torch::jit::drop(*stack, op.schema().arguments().size());
-    stack->push_back(std::move(t_made.result));
+    for (IValue& each : t_made.results) stack->push_back(std::move(each));
     t_made = {};
   }
 
@@ -91,60 +94,16 @@ struct Plan {
   c10::SafeKernelFunction real, python;
   std::optional<c10::SafeKernelFunction> cpu = {};  // none: only python/ computes it
   std::optional<c10::SafeKernelFunction> out = {};  // computes the same into a given tensor, its last argument
-  const c10::OperatorKernel* by = nullptr;     // Real, where there is a `cpu`
-  size_t arguments = 0;
+  const c10::OperatorKernel* by = nullptr;          // Real, where there is a `cpu`
+  size_t arguments = 0, results = 1;
   size_t pinned = SIZE_MAX;  // which of them is pin_memory
   bool writes = false;       // the result is an argument that it wrote to
+  bool nested_too = false;   // the real kernel looks at values that nested operators compute
+  std::optional<Attention> attention = {};
 };
 
-// An argument for the CPU's kernel; false when it does not fit.
-bool convert(IValue* value) {
-  if (value->isTensor()) {
-    const at::Tensor& tensor = value->toTensor();
-    if (!tensor.defined() || tensor.is_cpu()) return true;
-    if (!tensor.is_cuda()) return false;
-    std::optional<at::Tensor> made = alias(tensor);
-    if (made) *value = IValue(*std::move(made));
-    return made.has_value();
-  }
-  if (value->isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const IValue& each : value->toListRef()) {
-      IValue one = each;
-      if (!convert(&one)) return false;
-      list.push_back(std::move(one).toTensor());
-    }
-    *value = IValue(std::move(list));
-    return true;
-  }
-  if (value->isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const IValue& each : value->toListRef()) {
-      IValue one = each;
-      if (!convert(&one)) return false;
-      list.push_back(one.isNone() ? std::nullopt : std::optional<at::Tensor>(std::move(one).toTensor()));
-    }
-    *value = IValue(std::move(list));
-    return true;
-  }
-  if (value->isDevice()) *value = IValue(c10::Device(c10::kCPU));
-  return !value->isGenerator();
-}
-
-void put(const at::Tensor& place, const at::Tensor& value) {
-  if (value.scalar_type() == place.scalar_type() && value.strides() == place.strides() && value.is_contiguous() &&
-      !value.is_conj() && !value.is_neg())
-    std::memcpy(place.mutable_data_ptr(), value.const_data_ptr(), value.nbytes());
-  else
-    place.copy_(value);
-}
-
-// `stack`: the arguments; `result`: of the real kernel, dense and with the right shape. False when python/ has to do it.
-bool compute(const OperatorHandle& op, const Plan& plan, Stack* stack, const at::Tensor& result) {
-  const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  constexpr DispatchKeySet kCpu(DispatchKey::CPU);
-  for (IValue& each : *stack)
-    if (!convert(&each)) return false;
+// `stack`: the arguments; `result`: of the real kernel. False when python/ has to do it.
+bool compute_one(const OperatorHandle& op, const Plan& plan, Stack* stack, const at::Tensor& result) {
   if (plan.pinned < stack->size()) (*stack)[plan.pinned] = IValue();
   if (plan.writes) {
     plan.cpu->callBoxed(op, kCpu, stack);
@@ -164,6 +123,15 @@ bool compute(const OperatorHandle& op, const Plan& plan, Stack* stack, const at:
   return true;
 }
 
+bool compute(const OperatorHandle& op, const Plan& plan, Stack* stack, at::ArrayRef<IValue> results) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  for (IValue& each : *stack)
+    if (!convert(&each)) return false;
+  if (plan.attention) return plan.attention->compute(*plan.cpu, stack, results);
+  return results[0].isTensor() && results[0].toTensor().defined() &&
+         compute_one(op, plan, stack, results[0].toTensor());
+}
+
 class Kernel final : public c10::OperatorKernel {
  public:
   explicit Kernel(Plan plan) : plan_(std::move(plan)) {}
@@ -171,31 +139,32 @@ class Kernel final : public c10::OperatorKernel {
   void operator()(const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
     Thread& thread = *g_thread();
     if (thread.held > 0) return plan_.real.callBoxed(op, keys, stack);  // inside one that is computed as a whole
-    if (!plan_.cpu || g_recording.load(std::memory_order_relaxed))
-      return plan_.python.callBoxed(op, keys, stack);
     const auto given = torch::jit::last(*stack, plan_.arguments);
+    const bool fits = plan_.cpu && (!plan_.attention || plan_.attention->fits(given));
+    if (!fits || g_recording.load(std::memory_order_relaxed)) return plan_.python.callBoxed(op, keys, stack);
     Stack arguments(given.begin(), given.end());
     {
-      const Covered covered(thread);
+      const Covered covered(thread, !plan_.nested_too);
       plan_.real.callBoxed(op, keys, stack);
     }
-    if (computed(op, thread, arguments, stack->back())) return;
-    IValue result = torch::jit::pop(*stack);
+    const auto results = torch::jit::last(*stack, plan_.results);
+    if (computed(op, thread, arguments, results)) return;
+    Made made = {plan_.by, Stack(results.begin(), results.end())};
+    torch::jit::drop(*stack, plan_.results);
     stack->insert(stack->end(), std::make_move_iterator(arguments.begin()), std::make_move_iterator(arguments.end()));
-    t_made = {plan_.by, std::move(result)};
+    t_made = std::move(made);
     plan_.python.callBoxed(op, keys, stack);
   }
 
  private:
-  bool computed(const OperatorHandle& op, Thread& thread, const Stack& arguments, const IValue& result) {
-    if (!result.isTensor() || !result.toTensor().defined()) return false;
+  bool computed(const OperatorHandle& op, Thread& thread, const Stack& arguments, at::ArrayRef<IValue> results) {
     const Covered covered(thread);
     const Unwatched unwatched;
     try {
       Stack stack;
       stack.reserve(arguments.size() + 1);
       stack = arguments;
-      return compute(op, plan_, &stack, result.toTensor());
+      return compute(op, plan_, &stack, results);
     } catch (const std::exception&) {
       // python/ finds out once more, and what to do about it: another type, or an error that is the program's.
       return false;
@@ -220,18 +189,26 @@ void put_in_front(const OperatorHandle& op, std::unique_ptr<Kernel> kernel) {
       nullptr, "devtrace"));
 }
 
+// What is done for an operator here, in numbers that python/native.py knows.
+enum How {
+  kGate,   // nothing, but that it gets past Python inside of another operator
+  kPlain,  // it is computed
+  kNestedToo,
+};
+
 // An operator between devtrace_values_before and devtrace_values_after.
 struct Begun {
   OperatorHandle op;
   c10::SafeKernelFunction real;
+  How how;
   const c10::OperatorKernel* by = nullptr;
 };
 
-std::unique_ptr<Begun> begin(const char* name, const char* overload, bool plain) {
+std::unique_ptr<Begun> begin(const char* name, const char* overload, How how) {
   const std::optional<OperatorHandle> op = c10::Dispatcher::singleton().findSchema({name, overload});
   if (!op) return nullptr;
-  auto begun = std::make_unique<Begun>(Begun{*op, op->getComputedKernelForDispatchKey(DispatchKey::CUDA)});
-  if (plain) {
+  auto begun = std::make_unique<Begun>(Begun{*op, op->getComputedKernelForDispatchKey(DispatchKey::CUDA), how});
+  if (how != kGate || attention_of(*op)) {
     auto real = std::make_unique<Real>(begun->real);
     begun->by = real.get();
     put_in_front(*op, std::move(real));
@@ -246,7 +223,10 @@ void finish(const Begun& begun, const char* out_overload) {
   plan.arguments = schema.arguments().size();
   if (begun.by) {
     plan.by = begun.by;
-    plan.cpu = op.getComputedKernelForDispatchKey(DispatchKey::CPU);
+    plan.results = schema.returns().size();
+    plan.nested_too = begun.how == kNestedToo;
+    plan.attention = attention_of(op);
+    plan.cpu = (plan.attention ? cpu_attention() : op).getComputedKernelForDispatchKey(DispatchKey::CPU);
     const c10::AliasInfo* alias = schema.returns()[0].alias_info();
     plan.writes = alias && alias->isWrite();
     if (const auto at = schema.argumentIndexWithName("pin_memory")) plan.pinned = static_cast<size_t>(*at);
@@ -274,11 +254,10 @@ EXPORTED int devtrace_values_start() {
 }
 
 // Each operator: this, then python/ takes the real kernel and registers its own, then devtrace_values_after with what
-// this returned. `plain`: the operator may be computed here; otherwise it only gets past Python inside of other
-// operators. Null: python/ is alone with it.
-EXPORTED void* devtrace_values_before(const char* name, const char* overload, int plain) {
+// this returned. Null: python/ is alone with it.
+EXPORTED void* devtrace_values_before(const char* name, const char* overload, int how) {
   try {
-    return begin(name, overload, plain != 0).release();
+    return begin(name, overload, static_cast<How>(how)).release();
   } catch (const std::exception&) {
     return nullptr;
   }
