@@ -47,13 +47,24 @@ SIM_LIBS_cuda := $(DEVICE_CODE_LIBS)
 SIM_GENERATED := cublas cusparse cusolver
 
 .PHONY: simulate
-simulate: $(foreach l,$(STANDINS),$(SIM)/$(SIM_FILE_$(l))) $(SIM)/preload.list $(SIM)/python/copied
+simulate: $(foreach l,$(STANDINS),$(SIM)/$(SIM_FILE_$(l))) $(SIM)/preload.list $(SIM)/python/copied $(SIM)/torch/built
 
 # True values: the Python side, which libcuda.so.1 finds beside itself.
 $(SIM)/python/copied: $(wildcard simulate/values/python/*.py)
 	@mkdir -p $(SIM)/python
 	rm -rf $(SIM)/python/devtrace_values
 	cp -r simulate/values/python $(SIM)/python/devtrace_values
+	@touch $@
+
+# ... and its quick way, for the PyTorch whose headers are here, by whose commit it is called: values/python/native.py looks for that.
+TORCH := $(dir $(CUDA_WHEEL_LIBRARIES))torch
+TORCH_VERSION = $(shell sed -n "s/^git_version = '\(.*\)'/\1/p" $(TORCH)/version.py)
+TORCH_KERNELS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard simulate/values/torch/*.cpp))
+$(TORCH_KERNELS): EXTRA_CXXFLAGS = -isystem $(TORCH)/include
+$(TORCH_KERNELS): $(wildcard $(TORCH)/version.py)
+$(SIM)/torch/built: $(TORCH_KERNELS)
+	rm -rf $(@D) && mkdir -p $(@D)
+	$(CXX) -shared -o $(@D)/$(TORCH_VERSION).so -Wl,-z,defs -g $^ -L$(TORCH)/lib -ltorch_cpu -lc10 -ldl
 	@touch $@
 
 $(SIM)/preload.list: simulate/module.mk

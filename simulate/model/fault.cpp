@@ -36,11 +36,15 @@ bool host_data(uintptr_t address) {
   return dladdr(reinterpret_cast<void*>(address), &object) == 0;
 }
 
-bool illegal_word(CUcontext context, uintptr_t word, bool whole_parameter) {
-  // Null, small numbers and what is no address of this machine.
+// Neither the context's own device's memory nor null, a small number or what is no address of this machine.
+bool is_elsewhere(CUcontext context, uintptr_t word) {
   if (word < (uintptr_t{1} << 32) || word >> 47) return false;
-  int physical = arena_owner(word);
-  if (physical >= 0 && ordinal_of(physical) == context->device) return false;
+  const int physical = arena_owner(word);
+  return physical < 0 || ordinal_of(physical) != context->device;
+}
+
+bool illegal_word(CUcontext context, uintptr_t word, bool whole_parameter) {
+  const int physical = arena_owner(word);
   Allocation a;
   if (find_memory(word, &a)) return !usable(context, a);
   // Freed memory of another device, or an address of its arena that nobody was given: hardware would fault, but a
@@ -63,7 +67,9 @@ bool illegal_parameter(CUcontext context, const Function& f, const device_code::
   for (size_t at = 0; at + sizeof(uintptr_t) <= p.size; at += sizeof(uintptr_t)) {
     uintptr_t word;
     std::memcpy(&word, static_cast<const char*>(value) + at, sizeof word);
-    if (illegal_word(context, word, p.size == sizeof word) && f.facts->reads_address(p.offset + at)) {
+    // In this order: whether there is host memory takes a system call.
+    if (is_elsewhere(context, word) && f.facts->reads_address(p.offset + at) &&
+        illegal_word(context, word, p.size == sizeof word)) {
       say(context, f, p.offset + at, word);
       return true;
     }

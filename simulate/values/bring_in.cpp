@@ -395,3 +395,8 @@ void bring_in() {
 }
 
 }  // namespace devtrace::sim::values
+
+// For the kernels of torch/.
+extern "C" __attribute__((visibility("default"))) devtrace::sim::values::Thread* devtrace_sim_values_thread() {
+  return &devtrace::sim::values::t_thread;
+}

@@ -2,7 +2,7 @@
 
 import torch
 
-from . import exceptions, graphs, memory, randomness, sparse
+from . import exceptions, graphs, memory, native, randomness, sparse
 from .specials import SPECIALS
 
 Tensor = torch.Tensor
@@ -80,11 +80,16 @@ class Plan:
         # A sparse argument that is written to may get other indices from the real kernel.
         self.replaces = [n for n in self.writes if n not in self.outs] if key != "CUDA" else []
         self.simple = self.cpu is not None and not self.special and len(self.written) == 1 and str(schema.returns[0].type) == "Tensor"
-        self.out = self.out_overload(op) if torch.Tag.pointwise in op.tags or name in PRODUCTS else None
+        self.out_name = self.out_overload(op) if torch.Tag.pointwise in op.tags or name in PRODUCTS else None
+        self.out = getattr(op._overloadpacket, self.out_name)._op if self.out_name else None
         self.before = self.look if self.random or self.nested_too or self.nested_too_when or self.replaces else None
+        # One dense result and nothing special about it.
+        fits = self.simple and not (self.random or self.nested_too_when or self.replaces or self.grows or self.second_chance)
+        self.plain = fits and not self.nested_too
+        self.native = native.GATE if not fits else native.NESTED_TOO if self.nested_too else native.PLAIN
 
     def out_overload(self, op):
-        """The same operator writing into a given tensor, called like `op` with an out= more; None when there is none."""
+        """The overload that writes into a given tensor, called like `op` with an out= more; None when there is none."""
         if self.writes or not self.simple:
             return None
         own = [(a.name, str(a.type)) for a in op._schema.arguments]
@@ -92,13 +97,12 @@ class Plan:
             other = getattr(op._overloadpacket, name)
             arguments = other._schema.arguments
             if [a.name for a in arguments if a.is_out] == ["out"] and [(a.name, str(a.type)) for a in arguments if not a.is_out] == own:
-                return other._op
+                return name
         return None
 
     def kernels(self):
         """(compute, second_chance, before), for wrap."""
-        plain = self.simple and self.before is None and not self.grows and self.second_chance is None
-        return (quick(self) if plain else self.compute), self.second_chance, self.before
+        return (quick(self) if self.plain else self.compute), self.second_chance, self.before
 
     # -- before the real kernel
 

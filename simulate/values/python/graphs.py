@@ -6,7 +6,7 @@ of every operator are: they happen as part of the operators.
 
 import torch
 
-from . import memory
+from . import memory, native
 
 recording = None  # the list of what is captured, while a graph is
 _within = None
@@ -48,10 +48,12 @@ def install(within):
         begin(self, *args, **kwargs)
         recording = self._devtrace_operators = []
         self._devtrace_replays = 0
+        native.record(True)
 
     def capture_end(self):
         global recording
         recording = None
+        native.record(False)
         return end(self)
 
     def replay_computed(self):

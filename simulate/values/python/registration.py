@@ -4,7 +4,7 @@ import warnings
 
 import torch
 
-from . import compute, exceptions, numbers
+from . import compute, exceptions, native, numbers
 
 KEYS = ("CUDA", "SparseCUDA", "SparseCsrCUDA")
 # Metadata, memory itself, or reading one element: the real kernel is already true.
@@ -48,6 +48,7 @@ def install(wrap, not_computed):
     if not hasattr(torch.library, "get_kernel"):
         raise RuntimeError(f"PyTorch {torch.__version__} does not give its kernels away, which 2.9 and later do")
     compute.not_computed = not_computed
+    native.start()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that registered kernels are overridden is the point
         for key in KEYS:
@@ -65,6 +66,7 @@ def replace(name, key, wrap):
     if left_alone(name, key, op._schema):
         return
     plan = compute.Plan(name, op, key)
+    begun = native.before(name, plan.native) if key == "CUDA" and name not in exceptions.INSTEAD else None
     real = torch.library.get_kernel(name, key).call_boxed
     if name in exceptions.INSTEAD:
         real = exceptions.INSTEAD[name](op, real)
@@ -75,4 +77,5 @@ def replace(name, key, wrap):
     if namespace not in _libraries:
         _libraries[namespace] = torch._C._dispatch_library("IMPL", namespace, "", __file__, 0)
     _libraries[namespace].impl(rest, key, kernel, True)
+    native.after(begun, plan.out_name)
     installed += 1

@@ -1,0 +1,49 @@
+"""The quick way to true values: kernels in C++ (../torch) in front of this package's, for the PyTorch that they were compiled for.
+
+With any other PyTorch, or with DEVTRACE_SIM_VALUES=python, this package is alone: the same values, more slowly.
+"""
+
+import ctypes
+import os
+
+import torch
+
+GATE, PLAIN, NESTED_TOO = range(3)  # see How in ../torch/kernels.cpp
+_library = None
+
+
+def start():
+    """Before any operator is replaced."""
+    global _library
+    top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    path = os.path.join(top, "torch", f"{torch.version.git_version}.so")
+    if os.environ.get("DEVTRACE_SIM_VALUES") == "python" or not os.path.exists(path):
+        return
+    try:
+        library = ctypes.CDLL(path, mode=os.RTLD_NOW)
+    except OSError:  # built from the same sources, but in a way of its own
+        return
+    library.devtrace_values_before.restype = ctypes.c_void_p
+    library.devtrace_values_after.argtypes = ctypes.c_void_p, ctypes.c_char_p
+    if library.devtrace_values_start():
+        _library = library
+
+
+def before(name, how):
+    """Before the operator's real kernel is taken and replaced; what after() needs."""
+    if _library is None:
+        return None
+    qualified, _, overload = name.partition(".")
+    return _library.devtrace_values_before(qualified.encode(), overload.encode(), how)
+
+
+def after(begun, out):
+    """`out`: the overload that writes the same into a given tensor, or None."""
+    if begun is not None:
+        _library.devtrace_values_after(begun, (out or "").encode())
+
+
+def record(on):
+    """While a graph is captured every operator comes to this package."""
+    if _library is not None:
+        _library.devtrace_values_record(on)

@@ -1,0 +1,279 @@
+// The quick way to true values: kernels in C++ in front of those of python/, for operators with one dense result and
+// nothing special about them. What does not fit is left to python/, before or after the real kernel has run.
+//
+// Compiled against one PyTorch's headers, so for that one only: python/native.py opens this library in no other.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/boxing/KernelFunction.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/Exception.h>
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "simulate/values/torch/alias.h"
+#include "simulate/values/torch/attention.h"
+#include "simulate/values/values.h"
+
+namespace devtrace::sim::values {
+namespace {
+
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+using c10::IValue;
+using c10::OperatorHandle;
+using torch::jit::Stack;
+
+using ThreadFunction = Thread* (*)();
+using Function = void (*)();
+ThreadFunction g_thread = nullptr;
+Function g_pause = nullptr, g_resume = nullptr;  // libdevtrace.so's, where it is
+std::atomic<bool> g_recording{false};            // a CUDA graph may be being captured
+
+// What an operator launches and copies: its results are computed right after it. `held`: those of nested operators are
+// not.
+class Covered {
+ public:
+  explicit Covered(Thread& thread, bool held = true) : thread_(thread), held_(held) {
+    ++thread_.covered;
+    thread_.held += held_;
+  }
+  ~Covered() {
+    --thread_.covered;
+    thread_.held -= held_;
+  }
+  Covered(const Covered&) = delete;
+  Covered& operator=(const Covered&) = delete;
+
+ private:
+  Thread& thread_;
+  const int held_;
+};
+
+// Computing is not the program's doing: libdevtrace.so must not see what it refuses or where it puts things.
+class Unwatched {
+ public:
+  Unwatched() {
+    if (g_pause) g_pause();
+  }
+  ~Unwatched() {
+    if (g_resume) g_resume();
+  }
+  Unwatched(const Unwatched&) = delete;
+  Unwatched& operator=(const Unwatched&) = delete;
+};
+
+// What a real kernel has made, on its way to the Python kernel, which believes to call the real one itself.
+struct Made {
+  const c10::OperatorKernel* by = nullptr;
+  Stack results;
+};
+thread_local Made t_made;
+
+// In front of the real kernel, for python/ to call as such.
+class Real final : public c10::OperatorKernel {
+ public:
+  explicit Real(c10::SafeKernelFunction kernel) : kernel_(std::move(kernel)) {}
+
+  void operator()(const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
+    if (t_made.by != this) return kernel_.callBoxed(op, keys, stack);
+    torch::jit::drop(*stack, op.schema().arguments().size());
+    for (IValue& each : t_made.results) stack->push_back(std::move(each));
+    t_made = {};
+  }
+
+ private:
+  const c10::SafeKernelFunction kernel_;
+};
+
+// How one operator is computed.
+struct Plan {
+  c10::SafeKernelFunction real, python;
+  std::optional<c10::SafeKernelFunction> cpu = {};  // none: only python/ computes it
+  std::optional<c10::SafeKernelFunction> out = {};  // computes the same into a given tensor, its last argument
+  const c10::OperatorKernel* by = nullptr;          // Real, where there is a `cpu`
+  size_t arguments = 0, results = 1;
+  size_t pinned = SIZE_MAX;  // which of them is pin_memory
+  bool writes = false;       // the result is an argument that it wrote to
+  bool nested_too = false;   // the real kernel looks at values that nested operators compute
+  std::optional<Attention> attention = {};
+};
+
+// `stack`: the arguments; `result`: of the real kernel. False when python/ has to do it.
+bool compute_one(const OperatorHandle& op, const Plan& plan, Stack* stack, const at::Tensor& result) {
+  if (plan.pinned < stack->size()) (*stack)[plan.pinned] = IValue();
+  if (plan.writes) {
+    plan.cpu->callBoxed(op, kCpu, stack);
+    return true;
+  }
+  const std::optional<at::Tensor> place = result.is_cuda() ? alias(result) : result;
+  if (!place) return false;
+  if (plan.out) {
+    stack->emplace_back(*place);
+    plan.out->callBoxed(plan.out->opHandle(), kCpu, stack);
+    return place->sizes() == result.sizes();
+  }
+  plan.cpu->callBoxed(op, kCpu, stack);
+  const at::Tensor& value = stack->back().toTensor();
+  if (!value.defined() || value.layout() != c10::kStrided || value.sizes() != place->sizes()) return false;
+  put(*place, value);
+  return true;
+}
+
+bool compute(const OperatorHandle& op, const Plan& plan, Stack* stack, at::ArrayRef<IValue> results) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  for (IValue& each : *stack)
+    if (!convert(&each)) return false;
+  if (plan.attention) return plan.attention->compute(*plan.cpu, stack, results);
+  return results[0].isTensor() && results[0].toTensor().defined() &&
+         compute_one(op, plan, stack, results[0].toTensor());
+}
+
+class Kernel final : public c10::OperatorKernel {
+ public:
+  explicit Kernel(Plan plan) : plan_(std::move(plan)) {}
+
+  void operator()(const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
+    Thread& thread = *g_thread();
+    if (thread.held > 0) return plan_.real.callBoxed(op, keys, stack);  // inside one that is computed as a whole
+    const auto given = torch::jit::last(*stack, plan_.arguments);
+    const bool fits = plan_.cpu && (!plan_.attention || plan_.attention->fits(given));
+    if (!fits || g_recording.load(std::memory_order_relaxed)) return plan_.python.callBoxed(op, keys, stack);
+    Stack arguments(given.begin(), given.end());
+    {
+      const Covered covered(thread, !plan_.nested_too);
+      plan_.real.callBoxed(op, keys, stack);
+    }
+    const auto results = torch::jit::last(*stack, plan_.results);
+    if (computed(op, thread, arguments, results)) return;
+    Made made = {plan_.by, Stack(results.begin(), results.end())};
+    torch::jit::drop(*stack, plan_.results);
+    stack->insert(stack->end(), std::make_move_iterator(arguments.begin()), std::make_move_iterator(arguments.end()));
+    t_made = std::move(made);
+    plan_.python.callBoxed(op, keys, stack);
+  }
+
+ private:
+  bool computed(const OperatorHandle& op, Thread& thread, const Stack& arguments, at::ArrayRef<IValue> results) {
+    const Covered covered(thread);
+    const Unwatched unwatched;
+    try {
+      Stack stack;
+      stack.reserve(arguments.size() + 1);
+      stack = arguments;
+      return compute(op, plan_, &stack, results);
+    } catch (const std::exception&) {
+      // python/ finds out once more, and what to do about it: another type, or an error that is the program's.
+      return false;
+    }
+  }
+
+  const Plan plan_;
+};
+
+// Overriding kernels is the point.
+class Silent final : public c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
+template <typename Kernel>
+void put_in_front(const OperatorHandle& op, std::unique_ptr<Kernel> kernel) {
+  Silent silent;
+  const c10::WarningUtils::WarningHandlerGuard guard(&silent);
+  // Lasts as long as the process.
+  new c10::RegistrationHandleRAII(c10::Dispatcher::singleton().registerImpl(
+      op.operator_name(), DispatchKey::CUDA, c10::KernelFunction::makeFromBoxedFunctor(std::move(kernel)), std::nullopt,
+      nullptr, "devtrace"));
+}
+
+// What is done for an operator here, in numbers that python/native.py knows.
+enum How {
+  kGate,   // nothing, but that it gets past Python inside of another operator
+  kPlain,  // it is computed
+  kNestedToo,
+};
+
+// An operator between devtrace_values_before and devtrace_values_after.
+struct Begun {
+  OperatorHandle op;
+  c10::SafeKernelFunction real;
+  How how;
+  const c10::OperatorKernel* by = nullptr;
+};
+
+std::unique_ptr<Begun> begin(const char* name, const char* overload, How how) {
+  const std::optional<OperatorHandle> op = c10::Dispatcher::singleton().findSchema({name, overload});
+  if (!op) return nullptr;
+  auto begun = std::make_unique<Begun>(Begun{*op, op->getComputedKernelForDispatchKey(DispatchKey::CUDA), how});
+  if (how != kGate || attention_of(*op)) {
+    auto real = std::make_unique<Real>(begun->real);
+    begun->by = real.get();
+    put_in_front(*op, std::move(real));
+  }
+  return begun;
+}
+
+void finish(const Begun& begun, const char* out_overload) {
+  const OperatorHandle& op = begun.op;
+  Plan plan = {.real = begun.real, .python = op.getComputedKernelForDispatchKey(DispatchKey::CUDA)};
+  const c10::FunctionSchema& schema = op.schema();
+  plan.arguments = schema.arguments().size();
+  if (begun.by) {
+    plan.by = begun.by;
+    plan.results = schema.returns().size();
+    plan.nested_too = begun.how == kNestedToo;
+    plan.attention = attention_of(op);
+    plan.cpu = (plan.attention ? cpu_attention() : op).getComputedKernelForDispatchKey(DispatchKey::CPU);
+    const c10::AliasInfo* alias = schema.returns()[0].alias_info();
+    plan.writes = alias && alias->isWrite();
+    if (const auto at = schema.argumentIndexWithName("pin_memory")) plan.pinned = static_cast<size_t>(*at);
+    const auto out = c10::Dispatcher::singleton().findSchema({op.operator_name().name, out_overload});
+    if (*out_overload && out && out->schema().arguments().size() == plan.arguments + 1 &&
+        out->schema().arguments().back().is_out())
+      plan.out = out->getComputedKernelForDispatchKey(DispatchKey::CPU);
+  }
+  put_in_front(op, std::make_unique<Kernel>(std::move(plan)));
+}
+
+}  // namespace
+}  // namespace devtrace::sim::values
+
+using namespace devtrace::sim::values;
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+// Before the others. 0: the stand-in driver is not there.
+EXPORTED int devtrace_values_start() {
+  g_thread = reinterpret_cast<ThreadFunction>(dlsym(RTLD_DEFAULT, "devtrace_sim_values_thread"));
+  g_pause = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "devtrace_pause"));
+  g_resume = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "devtrace_resume"));
+  return g_thread != nullptr;
+}
+
+// Each operator: this, then python/ takes the real kernel and registers its own, then devtrace_values_after with what
+// this returned. Null: python/ is alone with it.
+EXPORTED void* devtrace_values_before(const char* name, const char* overload, int how) {
+  try {
+    return begin(name, overload, static_cast<How>(how)).release();
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+// `out_overload`: the one that computes the same into a given tensor; empty: none.
+EXPORTED void devtrace_values_after(void* begun, const char* out_overload) {
+  const std::unique_ptr<Begun> own(static_cast<Begun*>(begun));
+  try {
+    finish(*own, out_overload);
+  } catch (const std::exception&) {
+    // python/ is alone with it.
+  }
+}
+
+// While a graph is captured every operator goes to python/, which keeps it for the replays.
+EXPORTED void devtrace_values_record(int on) {
+  g_recording = on != 0;
+}
