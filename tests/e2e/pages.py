@@ -8,6 +8,7 @@ from conftest import DEVTRACE
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +32,9 @@ class Page:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [{"name": "prefers-color-scheme", "value": theme}]})
         self.driver.get("about:blank")
         self.driver.get(f"file://{file}{hash}")
+        # On a machine that does much else, `get` has come back while about:blank was still there.
+        WebDriverWait(self.driver, 60).until(lambda driver: driver.execute_script(
+            "return location.protocol === 'file:' && document.readyState === 'complete'"))
         return self
 
     def find(self, css):
