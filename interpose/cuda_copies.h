@@ -26,8 +26,8 @@ inline void tell(const Call& call, events::Copy copy, const char* function, cons
                  size_t copies_of_call = 1) {
   if (!call.before()) return;
   copy.function = function;
-  // The time that is told of a call is that of all its copies.
-  if (copies_of_call == 1) copy.number = call.number();
+  copy.number = call.number();
+  copy.several = copies_of_call > 1;
   copy.stream = stream;
   copy.graph = graph_copies::captures(stream);
   events::copied(copy);

@@ -60,6 +60,7 @@ struct Copy {
   const void* stream = nullptr;
   const char* function = "";  // of the API: "cudaMemcpyAsync"
   uint32_t number = 0;        // under which `copy_took` will say how long it took; 0: nobody will
+  bool several = false;       // one of several that one call makes, under one number
   bool graph = false;         // it becomes part of a graph, which will be launched later: nothing moves now
 };
 void copied(const Copy& copy);

@@ -124,6 +124,14 @@ std::string page_beside(const std::string& log, const Json& process) {
   return page.substr(0, page.size() - 5) + "-" + std::to_string(::getpid()) + ".html";
 }
 
+// Whether there is a page already, which begins like this one: that of the program which this process ran before it
+// called exec. A second head would be a second page in one file.
+bool has_page(const std::string& path, const std::string& head) {
+  std::ifstream stream(path);
+  char begins[64] = {};
+  return stream.read(begins, sizeof begins) && head.starts_with(std::string_view(begins, sizeof begins));
+}
+
 State& made() {
   if (State* existing = state.load(std::memory_order_acquire)) return *existing;
   auto fresh = std::make_unique<State>();
@@ -160,7 +168,10 @@ void write_html(const std::string& html) {
   State& current = made();
   if (current.html.empty() || current.log_failed) return;  // one complaint a directory is enough
   std::string text;
-  if (!current.html_begun) text = report::html_head(current.process);
+  if (!current.html_begun) {
+    text = report::html_head(current.process);
+    if (has_page(current.html, text)) text = report::html_record(report::json_line(current.process));
+  }
   current.html_begun = true;
   append_or_complain(current.html, text + html, current.html_failed, "HTML report");
 }

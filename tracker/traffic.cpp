@@ -247,9 +247,12 @@ void write_if_due() {
 
 void count(const events::Copy& copy, const copies::Owners& likely, stacks::OnePythonStack& stack) {
   uint64_t key = site_of(copy, likely, stack);
-  if (key == 0) return;
+  if (key == 0) {
+    if (copy.several && copy.number != 0) copy_times::expect_one_of_several(copy.number, 0);
+    return;
+  }
   const bool look_at_clock = add_to(key, copy.bytes, 1);
-  if (copy.number != 0) copy_times::expect(copy.number, key);
+  if (copy.number != 0) (copy.several ? copy_times::expect_one_of_several : copy_times::expect)(copy.number, key);
   if (look_at_clock) write_if_due();
 }
 

@@ -339,6 +339,7 @@ void Collection::read(const std::filesystem::path& log) {
   try {
     const auto done = read_log(in, reading.log, [&](Json&& record) {
       if ((++records & 15) == 0 && progress_) tell();
+      if (rewrite_) record = rewrite_(std::move(record));
       const std::string kind(string(record, "record"));
       if (kind == "process") return begin(reading, std::move(record));
       if (const auto pid = integer(record, "pid"); pid && reading.refused.contains(*pid)) return;

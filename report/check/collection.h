@@ -85,8 +85,13 @@ class Collection {
     const Suppressions& suppressions;
     std::string date;  // YYYY-MM-DD
   };
-  Collection(Repository& repository, Today today, Progress progress = {})
-      : repository_(repository), today_(std::move(today)), progress_(std::move(progress)) {}
+  // `rewrite`: makes of each record what is kept of it.
+  using Rewrite = std::function<Json(Json&&)>;
+  Collection(Repository& repository, Today today, Progress progress = {}, Rewrite rewrite = {})
+      : repository_(repository),
+        today_(std::move(today)),
+        progress_(std::move(progress)),
+        rewrite_(std::move(rewrite)) {}
 
   // Reads one log. What keeps it from being judged whole goes to problems().
   void read(const std::filesystem::path& log);
@@ -121,6 +126,7 @@ class Collection {
   Repository& repository_;
   Today today_;
   Progress progress_;
+  Rewrite rewrite_;
   std::vector<Process> processes_;
   std::vector<Fault> faults_;
   std::unordered_map<std::string, size_t> by_name_;  // fingerprint, and whether it is a note

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 
 #include "report/characters.h"
@@ -104,33 +105,62 @@ struct Sink {
   Output& output;
 };
 
+// Records of one log after the other, as those may see them for whom they are. The same name becomes the same name in
+// all logs.
+class Shown {
+ public:
+  explicit Shown(bool redacted) : redacted_(redacted) {}
+
+  Json operator()(Json&& record) {
+    const auto kind = report::string(record, "record");
+    if (kind == "process" || process_.is_null()) {
+      if (report::integer(process_, "pid") != report::integer(record, "pid")) process_ = Json();
+      process_.update(record);
+      return redacted_ ? process() : std::move(record);
+    }
+    // The verdict is found on what was really there.
+    if (kind == "finding") record = completed(process_, std::move(record));
+    return redacted_ ? redactor_.record(record) : std::move(record);
+  }
+  void begin_log() { process_ = Json(); }
+  // The latest, with what earlier ones of the same log said.
+  Json process() { return redacted_ ? with_machine(redactor_.process(process_)) : process_; }
+
+ private:
+  // Which processes ran on one machine may be told, its name not.
+  Json with_machine(Json process) {
+    const auto boot = report::string(process_, "boot"), host = report::string(process_, "host");
+    const auto known = machines_.try_emplace(std::string(boot.empty() ? host : boot), machines_.size() + 1).first;
+    process["host"] = fmt::format("machine{}", known->second);
+    return process;
+  }
+
+  bool redacted_;
+  report::Redactor redactor_;
+  Json process_;
+  std::map<std::string, size_t> machines_;
+};
+
 // One pass over the log for all outputs. A finding's repetitions come after it, so they are said at the end.
-uint64_t write_log(const fs::path& log, bool redact, const std::vector<Sink>& sinks, bool& trouble) {
-  Json original, process;
-  report::Redactor redactor;
+uint64_t write_log(const fs::path& log, Shown& shown, const std::vector<Sink>& sinks, bool& trouble) {
+  Json process;
   Whole whole;
   uint64_t findings = 0;
-  const auto reading = report::read_log(log, [&](Json&& record) {
+  shown.begin_log();
+  const auto reading = report::read_log(log, [&](Json&& raw) {
+    const Json record = shown(std::move(raw));
     const auto kind = std::string(report::string(record, "record"));
     if (kind == "finding") {
       ++findings;
-      // The verdict is found on what was really there.
-      Json finding = completed(original, std::move(record));
-      if (redact) finding = redactor.record(finding);
-      for (const Sink& sink : sinks) sink.output.write(sink.format.finding(process, finding));
+      for (const Sink& sink : sinks) sink.output.write(sink.format.finding(process, record));
     } else if (process.is_null()) {
-      original = std::move(record);
-      process = redact ? redactor.process(original) : original;
+      process = record;
       for (const Sink& sink : sinks) sink.output.write(sink.format.process(process));
     } else {
       if (kind == "process") {
-        original.update(record);
-        process = redact ? redactor.process(original) : original;
+        process = shown.process();
         whole.traffic.begin_anew();
         whole.placement.begin_anew();
-        if (redact) record = process;
-      } else if (redact) {
-        record = redactor.record(record);
       }
       if (kind == "traffic") whole.traffic.take(record);
       if (kind == "placement") whole.placement.take(record);
@@ -158,8 +188,14 @@ int write_merged(const ReportOptions& options, const std::vector<fs::path>& logs
   namespace check = report::check;
   check::Repository repository("");
   const report::Suppressions none;
-  check::Collection all(repository, {none, ""});
-  for (const fs::path& log : logs) all.read(log);
+  Shown shown(options.redact);
+  check::Collection::Rewrite rewrite;
+  if (options.redact) rewrite = [&](Json&& record) { return shown(std::move(record)); };
+  check::Collection all(repository, {none, ""}, {}, std::move(rewrite));
+  for (const fs::path& log : logs) {
+    shown.begin_log();
+    all.read(log);
+  }
   for (const std::string& problem : all.problems())
     fmt::print(stderr, "devtrace report: {}\n", report::printable(problem));
   for (const check::Process* each : all.unfinished())
@@ -204,16 +240,9 @@ int write_reports(const ReportOptions& options) {
   const Format& format = format_named(by_default ? "text" : options.format);
   // Without a file named, each log has its page beside it.
   const bool pages = format.name == std::string("html") && options.output.empty();
-  // A redacted report stays one a process: each has names of its own for what it hides.
-  if (logs.size() > 1 && !pages && !options.redact && format.name != std::string("json"))
-    return write_merged(options, logs, unreadable);
-  if (format.name == std::string("html") && !options.output.empty() && logs.size() > 1) {
-    throw Failure(kBadUsage,
-                  fmt::format("one redacted page shows one log, and there are {}: leave out -o, and each has "
-                              "its page beside it",
-                              logs.size()));
-  }
+  if (logs.size() > 1 && !pages && format.name != std::string("json")) return write_merged(options, logs, unreadable);
 
+  Shown shown(options.redact);
   Output main(pages ? "" : options.output);
   for (const fs::path& log : logs) {
     try {
@@ -224,10 +253,10 @@ int write_reports(const ReportOptions& options) {
         Output html(page.string());
         std::vector<Sink> sinks = {{format_named("html"), html}};
         if (!pages) sinks.push_back({format, main});
-        findings = write_log(log, options.redact, sinks, trouble);
+        findings = write_log(log, shown, sinks, trouble);
         html.finish();
       } else {
-        findings = write_log(log, options.redact, {{format, main}}, trouble);
+        findings = write_log(log, shown, {{format, main}}, trouble);
       }
       if (findings == 0 && (by_default || pages || options.format == "text"))
         fmt::print(stderr, "devtrace report: {}: no findings\n", report::printable(log.string()));
@@ -266,7 +295,7 @@ Action declare_report(CLI::App& app) {
   app.footer(
       "Several logs, or a folder's, are one report: the same fault in several processes is told once, with its "
       "witnesses. json gives their records\n"
-      "one after the other, and with --redact each process stays for itself.\n"
+      "one after the other.\n"
       "\n"
       "A log that was cut off, because its process was killed, is read as far as it goes, and that is said.\n"
       "\n"

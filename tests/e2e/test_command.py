@@ -327,6 +327,27 @@ def test_a_redacted_report_tells_nothing_of_the_program(devtrace, logs, format):
         assert done.stdout.count("SUMMARY: devtrace: refused-op file1.py:41 in Name2.name3: input_ids on cuda:0") == 1
 
 
+@pytest.mark.parametrize("format", ["text", "markdown", "html"])
+def test_a_redacted_report_of_several_logs_is_one(devtrace, logs, format):
+    """As without --redact: told once, with its witnesses; which of them shared a machine is told, and not which machine."""
+    records = [json.loads(line) for line in (logs / "private_gpt.jsonl").read_text().splitlines()]
+    for pid, host in ((4243, "gpu-07"), (4244, "gpu-08")):
+        process = {**records[0], "pid": pid, "host": host, "start_ticks": pid, "boot": f"boot of {host}"}
+        lines = [process, *({**record, "pid": pid} for record in records[1:])]
+        (logs / f"{host}-{pid}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    names = sorted(path.name for path in logs.glob("gpu-*.jsonl"))
+    done = devtrace("report", "--redact", "--format", format, "-o", "-", "petals.jsonl", "private_gpt.jsonl", *names)
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout[max(0, done.stdout.find('class="record"')):]
+    for told in ("EmbeddingComponent", "embedding_component", "ingest", "/home", "ada", "gpu-0", "boot of"):
+        assert told not in shown, told
+    assert "3 processes" in shown and "machine2" in shown and "machine3" in shown
+    if format == "text":
+        assert done.stdout.count("SUMMARY: devtrace: refused-op") == 2
+    if format == "html":
+        assert shown.count("data-row=") == 2 and shown.count('"record":"process"') == 1
+
+
 def test_the_text_says_what_was_dropped_and_that_the_end_is_missing(devtrace, logs):
     process, finding, end = (logs / "private_gpt.jsonl").read_text().splitlines()
     (logs / "cut.jsonl").write_text("\n".join([process, finding]) + "\n")

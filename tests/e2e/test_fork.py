@@ -1,6 +1,7 @@
 """A fork after start-up: each side keeps its own log, and both go on finding."""
 
 import json
+import re
 
 
 def by_process(outcome) -> dict[int, list[dict]]:
@@ -162,3 +163,30 @@ def test_exec_and_subprocess(rehearse):
     )
     assert (outcome.code, outcome.out) == (0, "3\n"), outcome.err
     assert [finding["devices"] for finding in outcome.findings] == [["cuda:0", "cpu"]]
+
+
+def test_a_program_that_calls_exec_goes_on_in_its_page(rehearse):
+    outcome = rehearse(
+        """
+        import os, sys
+        import torch
+
+        def refuse(operation):
+            try:
+                operation(torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1"))
+            except RuntimeError:
+                pass
+
+        if len(sys.argv) < 2:
+            refuse(torch.add)
+            os.execv(sys.executable, [sys.executable, __file__, "again"])
+        refuse(torch.mul)
+        """
+    )
+    assert [finding["operation"] for finding in outcome.findings] == ["aten::add", "aten::mul"], outcome.err
+    (page,) = outcome.pages
+    text = page.read_text()
+    assert text.count("<!doctype html>") == 1
+    processes = [json.loads(record)["command"] for record in re.findall(r'<script type="application/json" class="record">({"record":"process".*?)</script>', text)]
+    assert [command[-1] for command in processes] == [str(outcome.folder / "program.py"), "again"], processes
+    assert text.count('class="record" data-row=') == 2

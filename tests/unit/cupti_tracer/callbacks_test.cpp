@@ -199,7 +199,10 @@ TEST_F(Callbacks, ParametersAreThoseOfTheVersionThatCuptiNames) {
   now.exit();
   ASSERT_EQ(recorder::copies.size(), 4u);
   for (const auto& copy : recorder::copies) EXPECT_EQ(copy.stream, stream);
-  for (const auto& copy : recorder::copies) EXPECT_EQ(copy.number, 0u) << "its time is the whole batch's";
+  for (const auto& copy : recorder::copies) {
+    EXPECT_EQ(copy.number, 41u);
+    EXPECT_TRUE(copy.several) << "its time is the whole batch's";
+  }
 }
 
 TEST_F(Callbacks, OfACallThatWasUnderWayOnlyTheExitIsTold) {

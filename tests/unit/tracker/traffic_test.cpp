@@ -8,6 +8,7 @@
 
 #include "report/in_process.h"
 #include "tests/unit/tracker/quiet.h"
+#include "tracker/copy_times.h"
 #include "tracker/current_thread.h"
 #include "tracker/events.h"
 #include "tracker/ledger.h"
@@ -52,6 +53,27 @@ TEST(Ledger, SaysWhenItIsFullAndKeepsWhatItHas) {
   size_t found = 0;
   ledger.for_each([&](uint64_t, uint64_t, uint64_t, uint64_t) { ++found; });
   EXPECT_EQ(found, kept);
+}
+
+TEST(CopyTimes, TheCopiesOfOneCallAreTimedTogetherIfTheyAreOneSites) {
+  constexpr uint64_t kSite = 5 << 16, kOther = 6 << 16;
+  for (int i = 0; i < 8; ++i) copy_times::expect_one_of_several(7001, kSite);
+  copy_times::took(7001, 3000, 10);  // CUDA may make several of them one, and all of them a few
+  copy_times::took(7001, 5000, 20);
+  for (const uint64_t site : {kSite, kOther}) copy_times::expect_one_of_several(7002, site);
+  copy_times::took(7002, 100, 5);
+  for (const uint64_t site : {uint64_t{0}, kOther}) copy_times::expect_one_of_several(7003, site);
+  copy_times::took(7003, 100, 5);
+  copy_times::expect(7004, kOther);
+  copy_times::took(7004, 400, 40);
+  const auto totals = copy_times::totals();
+  ASSERT_EQ(totals.size(), 2u);
+  EXPECT_EQ(totals.at(kSite).copies, 8u);
+  EXPECT_EQ(totals.at(kSite).bytes, 8000u);
+  EXPECT_EQ(totals.at(kSite).nanoseconds, 30u);
+  EXPECT_EQ(totals.at(kOther).copies, 1u);
+  EXPECT_EQ(totals.at(kOther).nanoseconds, 40u);
+  copy_times::clear();
 }
 
 TEST(Ledger, LosesNothingOfManyThreads) {
