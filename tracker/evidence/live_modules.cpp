@@ -244,9 +244,19 @@ class Walk {
   bool offloads(PyObject* dict, const char* what) const {
     PyObject* hook = dict ? api_.PyDict_GetItemString(dict, "_hf_hook") : nullptr;
     if (!hook) return false;
-    const Ref attributes = python::instance_dict(api_, hook);
-    PyObject* flag = attributes ? api_.PyDict_GetItemString(attributes.get(), what) : nullptr;
-    return flag && api_.PyObject_IsTrue(flag) == 1;
+    const auto attribute = [&](PyObject* object, const char* name) {
+      const Ref attributes = python::instance_dict(api_, object);
+      return attributes ? api_.PyDict_GetItemString(attributes.get(), name) : nullptr;
+    };
+    const auto says = [&](PyObject* object) {
+      PyObject* flag = attribute(object, what);
+      return flag && api_.PyObject_IsTrue(flag) == 1;
+    };
+    PyObject* several = attribute(hook, "hooks");  // a SequentialHook's
+    if (!several || python::shape_of(api_, several) != Shape::tuple) return says(hook);
+    for (ssize_t i = 0, n = std::min(api_.PyTuple_Size(several), kMostElements); i < n; ++i)
+      if (says(api_.PyTuple_GetItem(several, i))) return true;
+    return false;
   }
 
   void enter_module(PyObject* module, const std::string& prefix, bool offloaded, int depth) {
