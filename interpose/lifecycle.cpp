@@ -33,8 +33,8 @@ using namespace devtrace;
 // nothing.
 std::atomic<pid_t> own_pid{0};
 
-// The order of locks: findings, traffic, placement, log, ownership, kernels, images, provenance, stacks. Released in the opposite
-// one.
+// The order of locks: findings, traffic, placement, log, ownership, kernels, images, provenance, stacks. Released in
+// the opposite one.
 void before_fork() {
   findings::before_fork();
   traffic::before_fork();
