@@ -287,8 +287,9 @@ void ask_for_sample() {
 void launched() {
   note_something();
   const uint64_t count = ++counts.launches;
-  const bool power_of_four = std::has_single_bit(count) && std::countr_zero(count) % 2 == 0;
-  if (power_of_four || count % kLookEvery == 0) consider(power_of_four);
+  const bool power_of_two = (count & (count - 1)) == 0;
+  if (power_of_two || count % kLookEvery == 0) [[unlikely]]
+    consider(power_of_two && std::countr_zero(count) % 2 == 0);  // much: when it is a power of four
 }
 
 void copied() {
