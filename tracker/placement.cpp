@@ -213,22 +213,28 @@ bool readable(const python::Api& api) {
   return std::string_view(api.Py_GetVersion()).find("free-threading") == std::string_view::npos;
 }
 
-void sample(bool at_end) {
-  const python::Api* api = python::api();
-  if (!api || !log::is_open() || !python::holds_gil(*api) || !readable(*api)) return;
-  const double began = thread_time();
-  if (!anything.exchange(false, std::memory_order_relaxed)) return;
-  LiveModules live;
-  {
-    const python::Gil gil(*api);
-    const python::Torch torch(*api);
-    if (!torch.usable()) return;
-    live = evidence::live_modules(*api, torch, known_objects());
-    ask_for_exit(*api);
-  }
-  write(live, at_end);
+void took(double began) {
   const std::lock_guard hold(lock);
   current().sampling.took(now(), thread_time() - began);
+}
+
+void sample(bool at_end) {
+  const python::Api* api = python::api();
+  if (!api || !log::is_open() || !python::holds_gil(*api)) return;
+  if (!anything.exchange(false, std::memory_order_relaxed)) return;
+  const double began = thread_time();
+  LiveModules live;
+  bool known = false;
+  if (readable(*api)) {
+    const python::Gil gil(*api);
+    if (const python::Torch torch(*api); torch.usable()) {
+      live = evidence::live_modules(*api, torch, known_objects());
+      ask_for_exit(*api);
+      known = true;
+    }
+  }
+  if (known) write(live, at_end);
+  took(began);
 }
 
 void sample_and_keep_errno(bool at_end) noexcept {
@@ -249,21 +255,29 @@ int pending_call(void*) noexcept {
   return 0;
 }
 
+// False, too, when somebody else is at it.
+bool due(bool much) {
+  if (!lock.try_lock()) return false;
+  const std::lock_guard hold(lock, std::adopt_lock);
+  return current().sampling.due(now(), much);
+}
+
+void ask_for_sample() {
+  const double began = thread_time();
+  const python::Api* api = python::api();
+  if (!api) return took(began);  // a program without Python is not searched for one again and again
+  if (scheduled.exchange(true, std::memory_order_acq_rel)) return;
+  const bool queue_is_full = api->Py_AddPendingCall(pending_call, nullptr) != 0;
+  if (queue_is_full) scheduled.store(false, std::memory_order_release);
+}
+
 [[gnu::noinline]] void consider(bool much) noexcept {
-  if (!options().placement || scheduled.load(std::memory_order_relaxed) || !log::is_open()) return;
+  if (!log::is_open() || !options().placement || scheduled.load(std::memory_order_relaxed)) return;
   const current_thread::Inside inside;
   const int saved = errno;
   try {
-    bool due = false;
-    if (lock.try_lock()) {
-      const std::lock_guard hold(lock, std::adopt_lock);
-      due = current().sampling.due(now(), much);
-    }
-    const python::Api* api = due ? python::api() : nullptr;
-    if (api && !scheduled.exchange(true, std::memory_order_acq_rel) &&
-        api->Py_AddPendingCall(pending_call, nullptr) != 0)
-      scheduled.store(false, std::memory_order_release);  // its queue is full
-  } catch (...) {                                         // out of memory
+    if (due(much)) ask_for_sample();
+  } catch (...) {  // out of memory
   }
   errno = saved;
 }
@@ -273,8 +287,9 @@ int pending_call(void*) noexcept {
 void launched() {
   note_something();
   const uint64_t count = ++counts.launches;
-  const bool power_of_four = std::has_single_bit(count) && std::countr_zero(count) % 2 == 0;
-  if (power_of_four || count % kLookEvery == 0) consider(power_of_four);
+  const bool power_of_two = (count & (count - 1)) == 0;
+  if (power_of_two || count % kLookEvery == 0) [[unlikely]]
+    consider(power_of_two && std::countr_zero(count) % 2 == 0);  // much: when it is a power of four
 }
 
 void copied() {
@@ -283,7 +298,7 @@ void copied() {
 }
 
 void look_last() {
-  if (options().placement && log::is_open()) sample_and_keep_errno(true);
+  if (log::is_open() && options().placement) sample_and_keep_errno(true);
 }
 
 void write_rest() {

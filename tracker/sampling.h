@@ -27,6 +27,7 @@ class Sampling {
     spent_ += cost;
     wanted_ = false;
   }
+  double spent() const { return spent_; }
 
  private:
   double last_ = 0;

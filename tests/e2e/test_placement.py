@@ -232,14 +232,22 @@ def test_a_device_map_and_its_cache(program):
 def test_what_accelerate_offloads_lies_nowhere(program):
     outcome = program("""
         from accelerate import cpu_offload
-        model = Net()
-        model.head.weight = torch.nn.Parameter(model.head.weight.detach().clone())
+        class Scale(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.ones(8))
+            def forward(self, x):
+                for _ in range(20):
+                    x = x * self.weight  # looks come in here, where the weight is on cuda:0
+                print(self.weight.device)
+                return x
+        model = Scale()
         cpu_offload(model, execution_device=torch.device("cuda:0"))
-        run(model, "cuda:0", 40)
+        model(torch.ones(8, device="cuda:0"))
     """)
-    assert outcome.code == 0, outcome.err
-    assert {entry["device"] for record in outcome.records if record["record"] == "placement" and record["root"] == "Net"
-            for entry in record["entries"] if entry["kind"] == "parameter"} == {"meta"}
+    assert outcome.code == 0 and outcome.out == "cuda:0\n", outcome.err
+    seen = [places(record) for record in outcome.records if record["record"] == "placement" and record["root"] == "Scale"]
+    assert seen == [{"weight": "meta"}]
 
 
 def test_objects_that_nobody_may_touch(program):

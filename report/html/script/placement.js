@@ -11,7 +11,7 @@ function modelName(model) {
 }
 
 function drawTensors(entries) {
-  return make("ul", { className: "tensors" }, entries.slice(0, PLACEMENT.tensors).map((entry) => make("li", null, code(shortened(string(entry.name), 200)), " ",
+  return make("ul", { className: "tensors", tabIndex: 0 }, entries.slice(0, PLACEMENT.tensors).map((entry) => make("li", null, code(shortened(string(entry.name), 200)), " ",
     quiet([string(entry.kind), bytes(entry.bytes)].filter(Boolean).join(", ")))),
   entries.length > PLACEMENT.tensors && make("li", { className: "quiet" }, `And ${entries.length - PLACEMENT.tensors} more.`));
 }
