@@ -16,7 +16,7 @@ def start():
     """Before any operator is replaced."""
     global _library
     top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    path = os.path.join(top, "torch", f"{torch.version.git_version}.so")
+    path = os.path.join(top, "torch", f"libcuda_values-{torch.version.git_version}.so")
     if os.environ.get("DEVTRACE_SIM_VALUES") == "python" or not os.path.exists(path):
         return
     try:
