@@ -29,6 +29,10 @@ def start():
         _library = library
 
 
+def started():
+    return _library is not None
+
+
 def before(name, how):
     """Before the operator's real kernel is taken and replaced; what after() needs."""
     if _library is None:
