@@ -56,7 +56,8 @@ $(SIM)/python/copied: $(wildcard simulate/values/python/*.py)
 	cp -r simulate/values/python $(SIM)/python/devtrace_values
 	@touch $@
 
-# ... and its quick way, for the PyTorch whose headers are here, by whose commit it is called: values/python/native.py looks for that.
+# ... and its quick way, for the PyTorch whose headers are here, by whose commit it is called: values/python/native.py looks for
+# that. The name begins like those of CUDA's libraries, whose lines no stack is looked up for.
 TORCH := $(dir $(CUDA_WHEEL_LIBRARIES))torch
 TORCH_VERSION = $(shell sed -n "s/^git_version = '\(.*\)'/\1/p" $(TORCH)/version.py)
 TORCH_KERNELS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard simulate/values/torch/*.cpp))
@@ -64,7 +65,7 @@ $(TORCH_KERNELS): EXTRA_CXXFLAGS = -isystem $(TORCH)/include
 $(TORCH_KERNELS): $(wildcard $(TORCH)/version.py)
 $(SIM)/torch/built: $(TORCH_KERNELS)
 	rm -rf $(@D) && mkdir -p $(@D)
-	$(CXX) -shared -o $(@D)/$(TORCH_VERSION).so -Wl,-z,defs -g $^ -L$(TORCH)/lib -ltorch_cpu -lc10 -ldl
+	$(CXX) -shared -o $(@D)/libcuda_values-$(TORCH_VERSION).so -Wl,-z,defs -g $^ -L$(TORCH)/lib -ltorch_cpu -lc10 -ldl
 	@touch $@
 
 $(SIM)/preload.list: simulate/module.mk

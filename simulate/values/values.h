@@ -5,7 +5,7 @@
 
 namespace devtrace::sim::values {
 
-// The calling thread is inside an operator whose result will be computed on the CPU right after it (python/).
+// The calling thread is inside an operator whose result will be computed on the CPU right after it (torch/, python/).
 struct Thread {
   int covered = 0;  // its kernels need no mention
   int held = 0;     // and its copies and fills must not touch memory: see held()
@@ -23,7 +23,7 @@ inline bool held() {
 
 // Brings python/ into this process's Python, once, as soon as PyTorch is there. Cheap to call often: before every use
 // of CUDA. Does nothing in a thread that does not hold the GIL, in processes without Python, or under
-// DEVTRACE_SIM_VALUES=0.
+// DEVTRACE_SIM_VALUES=0. With DEVTRACE_SIM_VALUES=python the kernels of torch/ stay out of it.
 void bring_in();
 
 // Something whose result nobody computed: said once at exit, with the others of its kind. `mangled` is a kernel's name

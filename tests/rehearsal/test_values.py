@@ -17,9 +17,11 @@ NAMES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def checks(tmp_path_factory):
-    outcome = start([HERE / "checks.py"], tmp_path_factory.mktemp("checks"), options="text=0:html=0", timeout=250)
+# Where the kernels of simulate/values/torch fit this PyTorch, those in Python are tried alone, too.
+@pytest.fixture(scope="module", params=["", "python"], ids=["all", "python"])
+def checks(request, tmp_path_factory):
+    env = {"DEVTRACE_SIM_VALUES": request.param} if request.param else None
+    outcome = start([HERE / "checks.py"], tmp_path_factory.mktemp("checks"), options="text=0:html=0", env=env, timeout=250)
     faults = {r["check"]: r["fault"] for r in map(json.loads, outcome.out.splitlines())}
     return outcome, faults
 

@@ -12,7 +12,7 @@ def install(wrap, not_computed, within):
     """wrap: a kernel, see bring_in.cpp; not_computed(name, reason): for the list at exit; within(f): f() with copies held."""
     import torch
 
-    from . import communication, graphs, registration
+    from . import communication, graphs, native, registration
 
     registration.install(wrap, not_computed)
     graphs.install(within)
@@ -22,4 +22,5 @@ def install(wrap, not_computed, within):
     if os.environ.get("DEVTRACE_SIM_VERBOSE") == "1":
         import sys
 
-        print(f"devtrace: values of {registration.installed} operators are computed", file=sys.stderr)
+        way = "most of them in C++" if native.started() else "all by way of Python"
+        print(f"devtrace: values of {registration.installed} operators are computed, {way}", file=sys.stderr)

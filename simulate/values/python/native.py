@@ -16,7 +16,7 @@ def start():
     """Before any operator is replaced."""
     global _library
     top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    path = os.path.join(top, "torch", f"{torch.version.git_version}.so")
+    path = os.path.join(top, "torch", f"libcuda_values-{torch.version.git_version}.so")
     if os.environ.get("DEVTRACE_SIM_VALUES") == "python" or not os.path.exists(path):
         return
     try:
@@ -27,6 +27,10 @@ def start():
     library.devtrace_values_after.argtypes = ctypes.c_void_p, ctypes.c_char_p
     if library.devtrace_values_start():
         _library = library
+
+
+def started():
+    return _library is not None
 
 
 def before(name, how):
