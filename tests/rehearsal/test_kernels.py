@@ -102,3 +102,20 @@ def test_what_does_not_fit_is_python_s(rehearse, way):
     assert found["wider"] == 1, found
     assert "index 7 is out of bounds" in found["error"]
     assert outcome.findings == [] and "not computed" not in outcome.err
+
+
+INFERENCE_FIRST = """
+import torch
+
+with torch.inference_mode():
+    x = torch.arange(6.0, device="cuda")
+    first = x.topk(2)[0].tolist()
+print(first, x.topk(2)[0].tolist())
+"""
+
+
+@pytest.mark.parametrize("way", ["", "python"])
+def test_what_is_made_in_inference_mode_serves_after_it(rehearse, way):
+    """The tensors over all of memory are made when first needed: those made in inference mode could not be written to after it."""
+    outcome = rehearse(INFERENCE_FIRST, trace=False, env={"DEVTRACE_SIM_VALUES": way} if way else None)
+    assert outcome.code == 0 and outcome.out == "[5.0, 4.0] [5.0, 4.0]\n", outcome.err

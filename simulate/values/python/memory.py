@@ -22,6 +22,7 @@ def _flat(dtype):
     return flat
 
 
+@torch.inference_mode(False)  # it outlives the program's inference mode, and may be written to after that
 def _make(tensor, address, dtype, shape, strides):
     size = tensor.element_size()
     if not address:  # no elements
