@@ -274,9 +274,11 @@ if __name__ == "__main__":
     there, back = context.Queue(), context.Queue()
     process = context.Process(target=child, args=(there, back))
     process.start()
-    numbers = torch.arange(1000.0, device="cuda:0")
+    numbers, whole = torch.arange(1000.0, device="cuda:0"), torch.arange(4, device="cuda:1")
+    # A queue sends in a thread of its own. PyTorch (2.11) dies in GetNewRefCountedSentData when another thread allocates meanwhile, which collects
+    # what it is about to use: so both are made before.
     there.put(numbers[3:6])
-    there.put(torch.arange(4, device="cuda:1"))
+    there.put(whole)
     print(back.get(timeout=90))
     made = back.get(timeout=90)
     print(str(made.device), (made - 1).cpu().tolist(), numbers[2:7].cpu().tolist())
