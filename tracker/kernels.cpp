@@ -1,6 +1,7 @@
 #include "tracker/kernels.h"
 
 #include <atomic>
+#include <string_view>
 
 #include "tracker/address_map.h"
 #include "tracker/ownership.h"
@@ -36,6 +37,20 @@ thread_local constinit Memory memory{};
 // Functions are aligned to 16 bytes, handles come from malloc.
 Remembered& place_of(uintptr_t function) {
   return memory.places[(function >> 4 ^ function >> 12) % kRemembered];
+}
+
+// Kernels that take an array of addresses and read as many as a dimension of the grid says. PyTorch leaves the rest as
+// it was on the stack: often the addresses of the launch before, which may have been on another device.
+struct Counted {
+  std::string_view name;
+  int dimension;
+};
+constexpr Counted kCounted[] = {{"CatArrayBatchedCopy", 1}};
+
+int counted_by(std::string_view name) {
+  for (const Counted& row : kCounted)
+    if (name.find(row.name) != name.npos) return row.dimension;
+  return -1;
 }
 
 constexpr size_t kSmall = 64;  // bytes: an array of a few pointers
@@ -83,6 +98,7 @@ const Kernel* remember(const void* function, std::string name, const std::vector
   ownership::prepare();
   auto* kernel = new Kernel;
   kernel->excused = policy::may_reach_other_devices(name);
+  kernel->counted_by = counted_by(name);
   kernel->name = std::move(name);
   kernel->parameters = parameters;
   const auto any = [](const Parameter& parameter, size_t) {

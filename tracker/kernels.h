@@ -40,6 +40,7 @@ struct Kernel {
   std::string name;      // as the program's image has it, mangled
   bool excused = false;  // its job is to reach other devices (policy)
   std::vector<Parameter> parameters;
+  int counted_by = -1;  // the dimension of the grid that says how many words of each parameter are set; -1: all are
   // Hot. The words that can be a pointer, structures' own included: all of them, until the code has been asked.
   const Words& words() const { return *words_.load(std::memory_order_acquire); }
   // Counts the launches that looked suspicious and were not: true when reading the code would be cheaper by now.

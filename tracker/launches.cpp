@@ -30,6 +30,16 @@ struct Place {
           static_cast<uint32_t>(std::min<size_t>(run.words, left))};
 }
 
+// The words of a run that were set.
+Place set_part_of(const events::Launch& launch, const Run& run) {
+  Place place = place_of(launch, run);
+  const int dimension = launch.kernel->counted_by;
+  if (dimension < 0 || launch.grid[dimension] == 0) return place;
+  const uint32_t before = run.in_parameter / sizeof(uintptr_t), set = launch.grid[dimension];
+  place.words = set > before ? std::min(place.words, set - before) : 0;
+  return place;
+}
+
 uintptr_t word_at(const char* start, size_t index) {
   uintptr_t value;
   std::memcpy(&value, start + index * sizeof value, sizeof value);
@@ -96,7 +106,7 @@ bool add_unreachable(MisplacedLaunch& misplaced) {
   const size_t before = pointers.size();
   for (const Run& run : misplaced.launch.kernel->words().runs) {
     if (!run.address) continue;
-    const Place place = place_of(misplaced.launch, run);
+    const Place place = set_part_of(misplaced.launch, run);
     for (uint32_t i = 0; i < place.words; ++i) {
       const uintptr_t address = word_at(place.start, i);
       if (!host_memory::possible(address) || ownership::likely(address).known()) continue;
@@ -120,7 +130,7 @@ bool look_exactly(MisplacedLaunch& misplaced) {
   misplaced.pointers.clear();
   bool elsewhere = false;
   for (const Run& run : misplaced.launch.kernel->words().runs) {
-    const Place place = place_of(misplaced.launch, run);
+    const Place place = set_part_of(misplaced.launch, run);
     for (uint32_t i = 0; i < place.words; ++i) {
       const uintptr_t address = word_at(place.start, i);
       if (!ownership::likely(address).known()) continue;

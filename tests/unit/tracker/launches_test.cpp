@@ -258,6 +258,27 @@ TEST_F(Launches, WhatAlwaysLooksSuspiciousIsNotLookedAtForEver) {
   EXPECT_EQ(kernel->words().runs.size(), 1u);
 }
 
+// PyTorch's concatenation of two tensors on one device, after one on another: the rest of its array is what the stack
+// held.
+TEST_F(Launches, WhatTheGridLeavesOutOfAnArrayIsNotSet) {
+  const char concatenation = 0;
+  events::Launch launch;
+  launch.function = &concatenation;
+  launch.kernel = kernels::remember(
+      &concatenation, "_ZN2at6native12_GLOBAL__N_119CatArrayBatchedCopyIjjLi4ELi64ELi64EEEvPT_", {{0, 8}, {8, 32}});
+  launch.grid[0] = 128;
+  launch.grid[1] = 2;
+  uintptr_t array[] = {memory_of(0), memory_of(0), memory_of(1), 0}, output = memory_of(0);
+  const void* parameters[] = {&output, array};
+  launch.parameters = parameters;
+  const uint64_t before = findings::count();
+  launches::check(launch);
+  EXPECT_EQ(findings::count() - before, 0U);
+  launch.grid[1] = 3;
+  launches::check(launch);
+  EXPECT_EQ(findings::count() - before, 1U);
+}
+
 TEST_F(Launches, AProgramThatEnabledAccessItselfGetsANote) {
   std::fill(std::begin(words), std::end(words), memory_of(0));
   words[1] = memory_of(6);
