@@ -88,6 +88,17 @@ Executable* find(const void* executable) {
   return found == all().executables.end() ? nullptr : &found->second;
 }
 
+// Calls `to(Entry&)` on what is known of a node in an executable graph.
+template <class To>
+void change(const void* executable, const void* node, const To& to) {
+  const std::lock_guard hold(lock);
+  Executable* const found = find(executable);
+  if (!found) return;
+  for (Entry& entry : found->entries)
+    if (entry.node == node) to(entry);
+  add_up(*found);
+}
+
 }  // namespace
 
 void planned(const void* node, const events::Copy& copy, stacks::OnePythonStack& stack) {
@@ -122,12 +133,7 @@ void ready(const void* executable, const events::GraphCopy* copies, size_t count
 
 void changed(const void* executable, const void* node, const events::Copy& copy, stacks::OnePythonStack& stack) {
   const Plan plan = plan_of(copy, stack);
-  const std::lock_guard hold(lock);
-  Executable* const found = find(executable);
-  if (!found) return;
-  for (Entry& entry : found->entries)
-    if (entry.node == node) entry.plan = plan;
-  add_up(*found);
+  change(executable, node, [&](Entry& entry) { entry.plan = plan; });
 }
 
 void child_changed(const void* executable, const void* node, const events::GraphCopy* copies, size_t count,
@@ -143,12 +149,7 @@ void child_changed(const void* executable, const void* node, const events::Graph
 }
 
 void enabled(const void* executable, const void* node, bool whether) {
-  const std::lock_guard hold(lock);
-  Executable* const found = find(executable);
-  if (!found) return;
-  for (Entry& entry : found->entries)
-    if (entry.node == node) entry.enabled = whether;
-  add_up(*found);
+  change(executable, node, [&](Entry& entry) { entry.enabled = whether; });
 }
 
 void gone(const void* executable) {

@@ -85,23 +85,6 @@ bool find_python() {
   return all && g_python.none;
 }
 
-class Covered {
- public:
-  explicit Covered(bool held) : held_(held) {
-    ++t_thread.covered;
-    t_thread.held += held_;
-  }
-  ~Covered() {
-    --t_thread.covered;
-    t_thread.held -= held_;
-  }
-  Covered(const Covered&) = delete;
-  Covered& operator=(const Covered&) = delete;
-
- private:
-  const int held_;
-};
-
 // Computing is not the program's doing: libdevtrace.so must not see what it refuses or where it puts things.
 class Unwatched {
  public:
@@ -239,7 +222,7 @@ Object* whole(Object* self, Object* arguments, Object* keywords) {
   Object* state = p.none;
   bool nested_too = false;
   if (part(kBefore) != p.none) {
-    const Covered covered(true);
+    const Covered covered(t_thread);
     const Unwatched unwatched;
     Object* call = p.PyTuple_Pack(2, arguments, keywords ? keywords : p.none);
     state = call ? p.PyObject_Call(part(kBefore), call, nullptr) : nullptr;
@@ -251,10 +234,10 @@ Object* whole(Object* self, Object* arguments, Object* keywords) {
   }
   Object* result = nullptr;
   {
-    const Covered covered(!nested_too);
+    const Covered covered(t_thread, !nested_too);
     result = p.PyObject_Call(part(kReal), arguments, keywords);
   }
-  const Covered covered(true);
+  const Covered covered(t_thread);
   const Call given = {arguments, keywords ? keywords : p.none, state, part(kPending)};
   if (result) {
     Object* computed = then(part(kCompute), result, given);
@@ -301,7 +284,7 @@ Object* not_computed(Object*, Object* arguments, Object*) {
 // within(function, *arguments): the call, as inside an operator that is computed elsewhere: no copy touches memory.
 Object* within(Object*, Object* arguments, Object*) {
   Object* function = g_python.PyTuple_GetItem(arguments, 0);
-  const Covered covered(true);
+  const Covered covered(t_thread);
   Object* call = g_python.PyTuple_Pack(0);
   Object* result = g_python.PyObject_Call(function, call, nullptr);
   g_python.Py_DecRef(call);
@@ -389,7 +372,7 @@ void bring_in() {
   if (!g_python.Py_IsInitialized() || !g_python.PyGILState_Check() || g_python.PyErr_Occurred()) return;
   if (!torch_is_there()) return;
   if (g_state.exchange(kDone) == kDone) return;
-  const Covered covered(true);
+  const Covered covered(t_thread);
   const Unwatched unwatched;
   install();
 }

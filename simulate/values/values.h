@@ -12,6 +12,26 @@ struct Thread {
 };
 extern thread_local Thread t_thread;
 
+// What an operator launches and copies: its results are computed right after it. `held`: those of nested operators are
+// not.
+class Covered {
+ public:
+  explicit Covered(Thread& thread, bool held = true) : thread_(thread), held_(held) {
+    ++thread_.covered;
+    thread_.held += held_;
+  }
+  ~Covered() {
+    --thread_.covered;
+    thread_.held -= held_;
+  }
+  Covered(const Covered&) = delete;
+  Covered& operator=(const Covered&) = delete;
+
+ private:
+  Thread& thread_;
+  const int held_;
+};
+
 inline bool covered() {
   return t_thread.covered > 0;
 }

@@ -92,6 +92,8 @@ extern "C" __global__ void walk(Walk w) {
   *(float*)(w.to + offset) = *(float*)(w.from + offset);
 }
 extern "C" __global__ void store(float* p, const void* unread, unsigned long long number) { p[threadIdx.x] = number; }
+struct Array { float* at[4]; };  // as PyTorch's concatenation has it: as many are set as the grid is high
+extern "C" __global__ void CatArrayBatchedCopy(float* to, Array from) { *to = *from.at[blockIdx.y]; }
 '''
 class Walk(ctypes.Structure):
     _fields_ = [("words", ctypes.c_uint32 * 18), ("to", ctypes.c_uint64), ("source", ctypes.c_uint64)]
@@ -137,6 +139,7 @@ print("unread", launch(0, b"store", word(own[0]), word(theirs), word(7)))
 print("unread host", launch(0, b"store", word(own[0]), word(ctypes.addressof(heap)), word(7)))
 print("walk", launch(0, b"walk", Walk.over(own[0], own[0] + 64, 0)))
 print("garbage", launch(0, b"walk", Walk.over(own[0], own[0] + 64, theirs)))
+print("array", launch(0, b"CatArrayBatchedCopy", word(own[0]), (word * 4)(own[0] + 64, theirs)))
 """
 FAULTY = FAULTS + """
 print("remote", launch(0, b"store", word(theirs), word(own[0]), word(7)))
@@ -151,7 +154,7 @@ print("others", launch(3, b"store", word(own[3]), word(0), word(7)))
 @pytest.mark.parametrize("part, architecture", [("h100", "90"), ("a100", "80"), ("t4", "75")])
 def test_what_a_kernel_may_be_given(tmp_path, part, architecture):
     outcome = rehearse(tmp_path, FINE.replace('b"90"', f'b"{architecture}"'), "--peer", "none", "--part", part)
-    assert outcome.out.splitlines() == [f"{name} (0, 0)" for name in ("own", "pinned", "unread", "unread host", "walk", "garbage")], outcome.err
+    assert outcome.out.splitlines() == [f"{name} (0, 0)" for name in ("own", "pinned", "unread", "unread host", "walk", "garbage", "array")], outcome.err
 
 
 @pytest.mark.parametrize("part, architecture", [("h100", "90"), ("a100", "80"), ("t4", "75")])

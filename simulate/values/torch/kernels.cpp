@@ -33,26 +33,6 @@ ThreadFunction g_thread = nullptr;
 Function g_pause = nullptr, g_resume = nullptr;  // libdevtrace.so's, where it is
 std::atomic<bool> g_recording{false};            // a CUDA graph may be being captured
 
-// What an operator launches and copies: its results are computed right after it. `held`: those of nested operators are
-// not.
-class Covered {
- public:
-  explicit Covered(Thread& thread, bool held = true) : thread_(thread), held_(held) {
-    ++thread_.covered;
-    thread_.held += held_;
-  }
-  ~Covered() {
-    --thread_.covered;
-    thread_.held -= held_;
-  }
-  Covered(const Covered&) = delete;
-  Covered& operator=(const Covered&) = delete;
-
- private:
-  Thread& thread_;
-  const int held_;
-};
-
 // Computing is not the program's doing: libdevtrace.so must not see what it refuses or where it puts things.
 class Unwatched {
  public:
