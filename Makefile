@@ -53,5 +53,6 @@ wheel: all
 bench: all $(BENCHMARKS) $(BUILD)/tests/lookups
 	@for program in $(BENCHMARKS); do echo "== $$program"; $$program --benchmark_min_time=0.2 || exit 1; done
 	@echo "== look-ups"; $(PYTHON) tests/bench/lookups.py --build $(BUILD)
+	@echo "== several runtimes"; $(PYTHON) tests/bench/runtimes.py --build $(BUILD)
 	@echo "== instructions"; $(PYTHON) tests/bench/instructions.py --build $(BUILD)
 	@echo "== rehearsal"; $(PYTHON) tests/bench/rehearsal_bench.py --build $(BUILD)

@@ -123,12 +123,12 @@ void for_each_needed(const Object& object, void (*visit)(const char* name, void*
 }
 
 void* elf_symbol(std::string_view file, const char* symbol) {
-  void* found = nullptr;
-  for_each_object([&](const Object& object) {
-    if (object.file() == file) found = elf_symbol(object, symbol);
-    return found != nullptr;
-  });
-  return found;
+  for (const link_map* one = _r_debug.r_map; one; one = one->l_next) {
+    const Object object = object_of(*one);
+    if (object.file() != file) continue;
+    if (void* const found = elf_symbol(object, symbol)) return found;
+  }
+  return nullptr;
 }
 
 }  // namespace devtrace::interpose

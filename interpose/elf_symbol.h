@@ -31,7 +31,9 @@ void for_each_needed(const Object& object, const Visit& visit) {
       const_cast<Visit*>(&visit));
 }
 
-// The same of the first loaded object with that file name; null when none is loaded or has it.
+// The same of the first loaded object with that file name; null when none is loaded or has it. Takes no lock, and does
+// not call dl_iterate_phdr, of which the program may have its own, which looks the next up with dlsym: for what stays,
+// as the C library does.
 void* elf_symbol(std::string_view file, const char* symbol);
 
 }  // namespace devtrace::interpose

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <iterator>
 #include <string_view>
 
@@ -76,12 +77,16 @@ constinit Slot slots[kSlots];
 // What a reference to a version leads to, once it is clear.
 constinit Functions versions[kVersionCount]{};
 
-// What an unversioned reference finds among the objects of the start; kNothing: nothing.
-constinit Functions at_start{};
+// What a reference finds among the objects of the start, by its version (kNone: without one); kNothing: nothing.
+constinit Functions at_start[1 + kVersionCount]{};
 void* const kNothing = reinterpret_cast<void*>(-1);
 
+std::atomic<void*>& found_at_start(Symbol symbol, int version) {
+  return at_start[1 + version][number_of(symbol)];
+}
+
 // Which slot an object's calls mean: 56 bits that name the object, 8 of the slot.
-constinit std::atomic<uint64_t> callers[64]{};
+constinit std::atomic<uint64_t> callers[512]{};
 
 bool in_list(const link_map* first, const Slot& slot) {
   for (; first; first = first->l_next)
@@ -202,31 +207,36 @@ Slot* in_scope_of(const link_map* first, const link_map* caller, int version) {
   return nullptr;
 }
 
-uint64_t tag_of(const link_map& object) {
+// Names an object and the version it refers to; the last 8 bits are left free. By its file as well: where one was
+// closed the next may lie.
+uint64_t tag_of(const link_map& object, int version) {
   uint64_t hash = reinterpret_cast<uintptr_t>(&object) * 0x9E3779B97F4A7C15u;
   hash = (hash ^ reinterpret_cast<uintptr_t>(object.l_ld) ^ (hash >> 29)) * 0xBF58476D1CE4E5B9u;
-  for (const char* at = object.l_name; at && *at; ++at)
-    hash = (hash ^ static_cast<unsigned char>(*at)) * 0x100000001B3u;
-  return hash & ~uint64_t{0xFF};
+  hash ^= std::hash<std::string_view>{}(object.l_name ? object.l_name : "");
+  return (hash + static_cast<uint64_t>(version + 1)) << 8;
+}
+
+std::atomic<uint64_t>& kept_under(uint64_t tag) {
+  return callers[(tag >> 8) % std::size(callers)];
+}
+
+// As was found before; null: not yet.
+Slot* slot_known_for(uint64_t tag) {
+  const uint64_t entry = kept_under(tag).load(std::memory_order_relaxed);
+  return (entry & ~uint64_t{0xFF}) == tag && (entry & 0xFF) ? &slots[(entry & 0xFF) - 1] : nullptr;
 }
 
 Slot* slot_meant_by(const link_map* first, const void* caller, int version) {
   const link_map* const object = object_at(caller);
-  Slot* found = nullptr;
-  if (object) {
-    const uint64_t name = tag_of(*object) ^ (static_cast<uint64_t>(version + 1) << 8);
-    std::atomic<uint64_t>& known = callers[(name >> 8) % std::size(callers)];
-    const uint64_t entry = known.load(std::memory_order_relaxed);
-    if ((entry & ~uint64_t{0xFF}) == name && (entry & 0xFF)) {
-      found = &slots[(entry & 0xFF) - 1];
-    } else if (!was_there_at_start(*object) && (found = in_scope_of(first, object, version))) {
-      known.store(name | static_cast<uint64_t>(found - slots + 1), std::memory_order_relaxed);
-    }
-  }
+  Slot* found = object && !was_there_at_start(*object) ? in_scope_of(first, object, version) : nullptr;
   // Nobody would have bound that call: a pointer to the function that was passed on, or a runtime opened for all.
   for (const link_map* one = first; one && !found; one = one->l_next)
     if (Slot* const slot = slot_of(*one); fits(slot, version)) found = slot;
   for (const link_map* one = first; one && !found; one = one->l_next) found = slot_of(*one);
+  if (object && found) {
+    const uint64_t tag = tag_of(*object, version);
+    kept_under(tag).store(tag | static_cast<uint64_t>(found - slots + 1), std::memory_order_relaxed);
+  }
   return found;
 }
 
@@ -256,41 +266,56 @@ void* among_the_start(const link_map* first, Symbol symbol, const char* version)
   return nullptr;
 }
 
-void* of_version(const link_map* first, Symbol symbol, int version, const void* caller) {
-  void* function = among_the_start(first, symbol, kVersions[version]);
+// `version`: kNone for a reference without one.
+void* of_reference(const link_map* first, Symbol symbol, int version, const void* caller) {
+  std::atomic<void*>& known = found_at_start(symbol, version);
+  void* function = known.load(std::memory_order_relaxed);
+  if (!function) {
+    function = among_the_start(first, symbol, version == kNone ? nullptr : kVersions[version]);
+    if (!function) function = kNothing;
+    known.store(function, std::memory_order_relaxed);
+  }
+  if (function == kNothing) function = function_of_slot(first, slot_meant_by(first, caller, version), symbol);
+  if (version == kNone) return function;
   int candidates = 0;
   for (const Slot& slot : slots) candidates += slot.object.load(std::memory_order_relaxed) && fits(&slot, version);
-  if (!function) function = function_of_slot(first, slot_meant_by(first, caller, version), symbol);
   if (function && candidates <= 1) versions[version][number_of(symbol)].store(function, std::memory_order_relaxed);
   return function;
 }
 
-void* of_caller(const link_map* first, Symbol symbol, const void* caller) {
-  std::atomic<void*>& known = at_start[number_of(symbol)];
-  void* function = known.load(std::memory_order_relaxed);
-  if (!function) {
-    function = among_the_start(first, symbol, nullptr);
-    known.store(function ? function : kNothing, std::memory_order_relaxed);
+// What was found for that caller's object before; null: it has to be looked for. Takes no lock.
+void* known_for_caller(Symbol symbol, int version, const void* caller) {
+  void* const early = found_at_start(symbol, version).load(std::memory_order_relaxed);
+  if (early != kNothing) return early;
+  const link_map* const object = object_at(caller);
+  const Slot* const slot = object ? slot_known_for(tag_of(*object, version)) : nullptr;
+  void* const function = slot ? slot->functions[number_of(symbol)].load(std::memory_order_relaxed) : nullptr;
+  // Nobody says when a runtime goes.
+  const link_map* const home = function ? object_at(function) : nullptr;
+  return home && home->l_ld == slot->object.load(std::memory_order_relaxed) ? function : nullptr;
+}
+
+void* known_function(Symbol symbol, int choice, const void* caller) {
+  const int version = choice < kSlots ? kNone : choice - kSlots;
+  if (choice >= 0) {
+    const Functions& functions = version == kNone ? slots[choice].functions : versions[version];
+    void* const function = functions[number_of(symbol)].load(std::memory_order_relaxed);
+    if (function || version == kNone) return function;
   }
-  if (function && function != kNothing) return function;
-  return function_of_slot(first, slot_meant_by(first, caller, kNone), symbol);
+  return known_for_caller(symbol, version, caller);
 }
 
 void* function_of_choice(Symbol symbol, int choice, const void* caller) {
-  const int version = choice - kSlots;
+  if (void* const function = known_function(symbol, choice, caller)) return function;
   void* function = nullptr;
-  if (choice >= 0)
-    function =
-        (version >= 0 ? versions[version] : slots[choice].functions)[number_of(symbol)].load(std::memory_order_relaxed);
-  if (function) return function;
   const int saved = errno;
   look();
   with_objects([&](const link_map* first) {
-    if (version >= 0)
-      function = of_version(first, symbol, version, caller);
+    if (choice >= kSlots)
+      function = of_reference(first, symbol, choice - kSlots, caller);
     else if (choice >= 0)
       function = function_of_slot(first, &slots[choice], symbol);
-    if (!function) function = of_caller(first, symbol, caller);
+    if (!function) function = of_reference(first, symbol, kNone, caller);
   });
   errno = saved;
   return function;

@@ -538,6 +538,23 @@ int main() {
         assert same(*both(tmp_path, [program], before, after)) == "77\n0\n77\n77\n"
 
 
+def test_a_dl_iterate_phdr_that_looks_up(tmp_path, cuda):
+    """A program may have its own, which finds the next one by dlsym; devtrace goes by the program's too."""
+    program = build(tmp_path, "program", r"""
+#include <link.h>
+int dl_iterate_phdr(int (*look)(struct dl_phdr_info*, size_t, void*), void* data) {
+  static int (*next)(int (*)(struct dl_phdr_info*, size_t, void*), void*);
+  if (!next) next = dlsym(RTLD_NEXT, "dl_iterate_phdr");
+  return next(look, data);
+}
+int main() {
+  int (*found)(void**, size_t) = dlsym(dlopen("libcudart.so.13", RTLD_LAZY), "cudaMalloc");
+  void* p;
+  printf("%d\n", found(&p, 1));
+}""", "-rdynamic", f"-Wl,-rpath,{cuda.parent}")  # fmt: skip
+    assert same(*both(tmp_path, [program])) == "77\n"
+
+
 def test_many_threads_at_once(tmp_path, cuda):
     names = [name for library, name in ROWS if library == "libcudart.so"]
     program = build(tmp_path, "program", f"const char* names[] = {{{', '.join(f'{chr(34)}{name}{chr(34)}' for name in names)}}};" + r"""

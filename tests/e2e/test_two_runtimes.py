@@ -113,6 +113,64 @@ def test_a_plugin_of_a_plugin(tmp_path):
     assert out == said(FIRST, SECOND, without=["malloc"])
 
 
+def two_of_one_version(folder: Path) -> list[Path]:
+    """As PyTorch loads them where LD_LIBRARY_PATH leads to one and its wheels bring the other."""
+    folders = [folder / name for name in ("system", "wheels")]
+    for each in folders:
+        each.mkdir()
+    return [runtime(each, "libcudart.so.13", n, "libcudart.so.13") for each, n in zip(folders, (FIRST, SECOND))]
+
+
+def test_a_call_does_not_go_through_the_list_of_what_is_loaded(tmp_path):
+    """Which of two it means is found once for each function and caller: a hundred calls walk no more often than one."""
+    one, two = two_of_one_version(tmp_path)
+    # The one is there by its name when the second is opened by its path.
+    program = build(tmp_path, "program", r"""
+#include <link.h>
+static int walks;
+int dl_iterate_phdr(int (*look)(struct dl_phdr_info*, size_t, void*), void* data) {
+  static int (*next)(int (*)(struct dl_phdr_info*, size_t, void*), void*);
+  ++walks;
+  if (!next) next = dlsym(RTLD_NEXT, "dl_iterate_phdr");
+  return next(look, data);
+}
+int main(int argc, char** words) {
+  void* plugin = dlopen(words[1], RTLD_NOW);
+  if (!plugin || !dlopen(words[2], RTLD_NOW)) { printf("%s\n", dlerror()); return 1; }
+  int (*of_frame)(void**, size_t) = dlsym(plugin, "a_malloc_here"), (*without)(void**, size_t) = dlsym(plugin, "a_malloc");
+  void* p;
+  for (int round = 0; round < 100; ++round) {
+    if (round == 1) walks = 0;
+    if (of_frame(&p, 1) != 12 || without(&p, 1) != 12) return 2;
+  }
+  fprintf(stderr, "%d walks\n", walks);
+}""", "-rdynamic")  # fmt: skip
+    _, traced = both(tmp_path, [program, *plugins(tmp_path, one, two)[:1], two])
+    assert traced.code == 0, (traced.code, traced.out, traced.err)
+    assert traced.err == "0 walks\n"
+
+
+def test_a_plugin_where_another_lay_before(tmp_path):
+    """The next to be opened may lie where one was closed, and mean the other runtime."""
+    runtimes = [runtime(tmp_path, f"libcudart.so.{n}", n, None) for n in (FIRST, SECOND)]
+    program = build(tmp_path, "program", r"""
+int main(int argc, char** words) {
+  dlopen(words[3], RTLD_NOW), dlopen(words[4], RTLD_NOW);
+  for (int i = 0; i < 6; ++i) {
+    void* plugin = dlopen(words[1 + i % 2], RTLD_NOW);
+    void* p;
+    int (*function)(void**, size_t) = dlsym(plugin, i % 2 ? "b_malloc_here" : "a_malloc_here");
+    printf("%d\n", function(&p, 1));
+    fprintf(stderr, "%p\n", (void*)function);
+    dlclose(plugin);
+  }
+}""")  # fmt: skip
+    bare, traced = both(tmp_path, [program, *plugins(tmp_path, *runtimes), *runtimes])
+    assert bare.out == f"{FIRST}\n{SECOND}\n" * 3, bare.out + bare.err
+    assert traced.out == bare.out
+    assert len(set(traced.err.split())) == 1, "they do not lie in one place: the test shows nothing"
+
+
 def test_functions_looked_up_in_one_runtime_are_its_own(tmp_path):
     """Whoever calls them: by the program here, which is linked to the other."""
     one, two = [runtime(tmp_path, f"libcudart.so.{n}", n, f"libcudart.so.{n}") for n in (FIRST, SECOND)]
