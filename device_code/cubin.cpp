@@ -78,8 +78,11 @@ struct Elf {
   }
 };
 
-// Where parameters begin in constant bank 0 of the kernel.
-using Banks = std::unordered_map<std::string, Bytes>;
+// What there is in a kernel's constant banks: parameters in bank 0, numbers of the code's own in bank 2.
+struct Banks {
+  Bytes parameters;
+  View numbers;
+};
 
 void read_parameters(View section, KernelFacts* facts, Bytes* bank) {
   facts->parameters_known = true;
@@ -159,24 +162,26 @@ bool read_cubin(Span bytes, std::string_view only, Image* out) {
   }
   if (out->kernels.empty()) return true;
   const bool readable = elf.architecture() >= 70;
-  Banks banks;
+  std::unordered_map<std::string, Banks> banks;
   bool reserves_shared = false;
   for (const Elf64_Shdr& s : elf.sections) reserves_shared |= elf.text(elf.names, s.sh_name) == ".nv.shared.reserved.0";
   for (const Elf64_Shdr& s : elf.sections) {
     const std::string_view name = elf.text(elf.names, s.sh_name);
     if (KernelFacts* f = kernel_of(out, name, ".nv.info."))
-      read_parameters(elf.bytes(s), f, &banks[std::string(name.substr(9))]);
+      read_parameters(elf.bytes(s), f, &banks[std::string(name.substr(9))].parameters);
     // From Hopper on the section begins with 1 KiB that is the driver's.
     if (KernelFacts* f = kernel_of(out, name, ".nv.shared."))
       f->static_shared = static_cast<int>(s.sh_size) - (reserves_shared && s.sh_size >= 1024 ? 1024 : 0);
+    if (kernel_of(out, name, ".nv.constant2.")) banks[std::string(name.substr(14))].numbers = elf.bytes(s);
     if (name == ".nv.info") read_functions(elf, elf.bytes(s), out);
   }
   for (const Elf64_Shdr& s : elf.sections) {
     const std::string_view name = elf.text(elf.names, s.sh_name);
     KernelFacts* const f = kernel_of(out, name, ".text.");
     if (!f) continue;
+    const Banks& own = banks[std::string(name.substr(6))];
     if (readable)
-      read_machine_code(elf.bytes(s), elf.architecture(), banks[std::string(name.substr(6))], f);
+      read_machine_code(elf.bytes(s), elf.architecture(), own.parameters, own.numbers, f);
     else
       for (const Parameter& p : f->parameters) f->reads.push_back({p.offset, p.offset + p.size});
   }

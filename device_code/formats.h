@@ -32,8 +32,9 @@ size_t cubin_bytes(Span image);
 // `only`: the one kernel to read, empty: all, and variables.
 bool read_cubin(Span image, std::string_view only, Image* out);
 
-// The code of one kernel, of Volta (70) or later; `bank`: where its parameters lie in constant bank 0.
-void read_machine_code(View code, unsigned architecture, Bytes bank, KernelFacts* out);
+// The code of one kernel, of Volta (70) or later; `bank`: where its parameters lie in constant bank 0; `numbers`: bank
+// 2, where compilers of before Hopper keep numbers that no instruction has room for.
+void read_machine_code(View code, unsigned architecture, Bytes bank, View numbers, KernelFacts* out);
 
 // Sorts ranges and joins those that touch.
 void tidy(std::vector<Bytes>* ranges);

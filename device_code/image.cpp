@@ -29,12 +29,25 @@ bool take(Image& image, std::string_view name, KernelFacts* out) {
 
 }  // namespace
 
-bool KernelFacts::reads_address(size_t offset) const {
-  return std::any_of(reads.begin(), reads.end(),
+namespace {
+bool reads_always(const KernelFacts& facts, size_t offset) {
+  return std::any_of(facts.reads.begin(), facts.reads.end(),
                      [&](Bytes r) { return r.begin < offset + sizeof(uintptr_t) && offset < r.end; });
+}
+}  // namespace
+
+const Array* KernelFacts::array_at(size_t offset) const {
+  if (reads_always(*this, offset)) return nullptr;
+  const auto found = std::find_if(arrays.begin(), arrays.end(), [&](const Array& a) { return a.holds(offset); });
+  return found == arrays.end() ? nullptr : &*found;
+}
+
+bool KernelFacts::reads_address(size_t offset) const {
+  return reads_always(*this, offset) || array_at(offset);
 }
 
 bool KernelFacts::follows_address(size_t offset) const {
+  if (const Array* const array = array_at(offset)) return array->followed;
   return std::any_of(follows.begin(), follows.end(),
                      [&](Bytes r) { return r.begin <= offset && offset + sizeof(uintptr_t) <= r.end; });
 }

@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "device_code/array.h"
+
 namespace devtrace::device_code {
 
 struct Parameter {
@@ -31,6 +33,8 @@ struct KernelFacts {
   // Words of these that the code certainly goes to memory with: loads or stores through them, or through a sum of one
   // of them and numbers. Tidy, aligned. What is not here may be followed all the same.
   std::vector<Bytes> follows;
+  // Words that it reads at places that depend on the block.
+  std::vector<Array> arrays;
   int registers = 32;
   int static_shared = 0, constant = 0, local = 0;  // bytes
   int max_threads = 1024;                          // a block
@@ -41,6 +45,8 @@ struct KernelFacts {
   bool reads_address(size_t offset) const;
   // Whether it certainly does, at some point, on the way that it takes.
   bool follows_address(size_t offset) const;
+  // The array that the word is in, if only some launches use it; null: none.
+  const Array* array_at(size_t offset) const;
 };
 
 struct Image {

@@ -144,8 +144,12 @@ kernels::Uses uses_of_parameters(const void* function, const std::string& name) 
       !device_code::read_kernel(code.image, architecture(), code.name.empty() ? name : code.name, &facts))
     return {};
   return [facts = std::move(facts)](size_t in_block) {
-    if (!facts.reads_address(in_block)) return kernels::Use::none;
-    return facts.follows_address(in_block) ? kernels::Use::address : kernels::Use::possible_address;
+    using As = kernels::Use::As;
+    kernels::Use use;
+    if (!facts.reads_address(in_block)) return use;
+    use.as = facts.follows_address(in_block) ? As::address : As::possible_address;
+    if (const device_code::Array* const array = facts.array_at(in_block)) use.array = *array;
+    return use;
   };
 }
 

@@ -1,7 +1,7 @@
 #include "tracker/kernels.h"
 
+#include <algorithm>
 #include <atomic>
-#include <string_view>
 
 #include "tracker/address_map.h"
 #include "tracker/ownership.h"
@@ -39,38 +39,31 @@ Remembered& place_of(uintptr_t function) {
   return memory.places[(function >> 4 ^ function >> 12) % kRemembered];
 }
 
-// Kernels that take an array of addresses and read as many as a dimension of the grid says. PyTorch leaves the rest as
-// it was on the stack: often the addresses of the launch before, which may have been on another device.
-struct Counted {
-  std::string_view name;
-  int dimension;
-};
-constexpr Counted kCounted[] = {{"CatArrayBatchedCopy", 1}};
-
-int counted_by(std::string_view name) {
-  for (const Counted& row : kCounted)
-    if (name.find(row.name) != name.npos) return row.dimension;
-  return -1;
-}
-
 constexpr size_t kSmall = 64;  // bytes: an array of a few pointers
 
 // The aligned words that can be addresses, by `use(parameter, offset in the block)`.
 template <class Used>
-std::vector<Run> words_by(const std::vector<Parameter>& parameters, const Used& use) {
-  std::vector<Run> found;
+Words words_by(const std::vector<Parameter>& parameters, const Used& use) {
+  Words found;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
-    Use before = Use::none;
+    Use before;
     // A pointer is aligned in the block; a parameter that starts unaligned holds none before the next multiple.
     for (size_t at = (8 - parameter.offset % 8) % 8; at + 8 <= parameter.bytes; at += 8) {
       const Use now = use(parameter, parameter.offset + at);
-      if (now != Use::none && now == before)
-        ++found.back().words;
-      else if (now != Use::none)
-        found.push_back({static_cast<uint16_t>(i), static_cast<uint16_t>(at),
-                         static_cast<uint32_t>(parameter.offset + at), 1, now == Use::address});
+      if (now.as != Use::As::nothing && now == before) {
+        ++found.runs.back().words;
+        continue;
+      }
       before = now;
+      if (now.as == Use::As::nothing) continue;
+      Run run{static_cast<uint16_t>(i), static_cast<uint16_t>(at), static_cast<uint32_t>(parameter.offset + at), 1,
+              now.as == Use::As::address};
+      if (now.array) {
+        run.array = static_cast<int>(std::ranges::find(found.arrays, *now.array) - found.arrays.begin());
+        if (run.array == std::ssize(found.arrays)) found.arrays.push_back(*now.array);
+      }
+      found.runs.push_back(run);
     }
   }
   return found;
@@ -98,13 +91,12 @@ const Kernel* remember(const void* function, std::string name, const std::vector
   ownership::prepare();
   auto* kernel = new Kernel;
   kernel->excused = policy::may_reach_other_devices(name);
-  kernel->counted_by = counted_by(name);
   kernel->name = std::move(name);
   kernel->parameters = parameters;
   const auto any = [](const Parameter& parameter, size_t) {
-    return parameter.bytes <= kSmall ? Use::address : Use::possible_address;
+    return Use{parameter.bytes <= kSmall ? Use::As::address : Use::As::possible_address, {}};
   };
-  kernel->words_.store(new Words{words_by(parameters, any), false});
+  kernel->words_.store(new Words(words_by(parameters, any)));
   // Two threads that ask at once leave one small object behind.
   const auto key = reinterpret_cast<uintptr_t>(function);
   entries.put({key, kernel});
@@ -115,9 +107,10 @@ const Kernel* remember(const void* function, std::string name, const std::vector
 void ask_code(const Kernel& kernel, const Uses& uses) {
   const auto used = [&](const Parameter& parameter, size_t in_block) {
     if (uses) return uses(in_block);
-    return parameter.bytes == sizeof(void*) ? Use::possible_address : Use::none;
+    return Use{parameter.bytes == sizeof(void*) ? Use::As::possible_address : Use::As::nothing, {}};
   };
-  const auto* const left = new Words{words_by(kernel.parameters, used), true};
+  auto* const left = new Words(words_by(kernel.parameters, used));
+  left->code_asked = true;
   // The old list stays: other threads may be reading it.
   kernel.words_.store(left, std::memory_order_release);
 }

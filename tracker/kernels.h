@@ -5,8 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "device_code/array.h"
 
 namespace devtrace::kernels {
 
@@ -24,15 +27,21 @@ struct Run {
   // The code certainly goes to memory with them; until it has been asked, those of parameters so small that nothing in
   // them is left unset.
   bool address = false;
+  int array = -1;  // number in Words::arrays: only some launches use the words; -1: all do
 };
 
 struct Words {
   std::vector<Run> runs;
+  std::vector<device_code::Array> arrays;
   bool code_asked = false;
 };
 
 // What the code does with the word at an offset of the parameter block, for whoever can read it.
-enum class Use : uint8_t { none, possible_address, address };
+struct Use {
+  enum class As : uint8_t { nothing, possible_address, address } as = As::nothing;
+  std::optional<device_code::Array> array;  // that the word is in, if only some launches use it
+  bool operator==(const Use&) const = default;
+};
 using Uses = std::function<Use(size_t in_block)>;
 
 // Made once for each function and kept for the life of the process.
@@ -40,7 +49,6 @@ struct Kernel {
   std::string name;      // as the program's image has it, mangled
   bool excused = false;  // its job is to reach other devices (policy)
   std::vector<Parameter> parameters;
-  int counted_by = -1;  // the dimension of the grid that says how many words of each parameter are set; -1: all are
   // Hot. The words that can be a pointer, structures' own included: all of them, until the code has been asked.
   const Words& words() const { return *words_.load(std::memory_order_acquire); }
   // Counts the launches that looked suspicious and were not: true when reading the code would be cheaper by now.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "tracker/current_thread.h"
@@ -30,20 +31,34 @@ struct Place {
           static_cast<uint32_t>(std::min<size_t>(run.words, left))};
 }
 
-// The words of a run that were set.
-Place set_part_of(const events::Launch& launch, const Run& run) {
-  Place place = place_of(launch, run);
-  const int dimension = launch.kernel->counted_by;
-  if (dimension < 0 || launch.grid[dimension] == 0) return place;
-  const uint32_t before = run.in_parameter / sizeof(uintptr_t), set = launch.grid[dimension];
-  place.words = set > before ? std::min(place.words, set - before) : 0;
-  return place;
-}
-
 uintptr_t word_at(const char* start, size_t index) {
   uintptr_t value;
   std::memcpy(&value, start + index * sizeof value, sizeof value);
   return value;
+}
+
+// A number out of the parameter block.
+std::optional<uint64_t> number_at(const events::Launch& launch, size_t offset, size_t bytes) {
+  uint64_t number = 0;
+  const char* place = nullptr;
+  if (!launch.parameters) {
+    if (offset + bytes <= launch.block_bytes) place = static_cast<const char*>(launch.block) + offset;
+  } else {
+    const auto& all = launch.kernel->parameters;
+    for (size_t i = 0; i < all.size() && !place; ++i)
+      if (offset >= all[i].offset && offset + bytes <= all[i].offset + all[i].bytes)
+        place = static_cast<const char*>(launch.parameters[i]) + (offset - all[i].offset);
+  }
+  if (!place) return std::nullopt;
+  std::memcpy(&number, place, bytes);
+  return number;
+}
+
+// Whether the launch uses the word number `index` of a run.
+bool is_used(const events::Launch& launch, const kernels::Words& words, const Run& run, uint32_t index) {
+  return run.array < 0 || words.arrays[static_cast<size_t>(run.array)].takes(
+                              run.in_block + index * sizeof(uintptr_t), launch.grid,
+                              [&](size_t offset, size_t bytes) { return number_at(launch, offset, bytes); });
 }
 
 Device current_device() {
@@ -104,12 +119,14 @@ void learn(const events::Launch& launch) {
 bool add_unreachable(MisplacedLaunch& misplaced) {
   auto& pointers = misplaced.pointers;
   const size_t before = pointers.size();
-  for (const Run& run : misplaced.launch.kernel->words().runs) {
+  const kernels::Words& words = misplaced.launch.kernel->words();
+  for (const Run& run : words.runs) {
     if (!run.address) continue;
-    const Place place = set_part_of(misplaced.launch, run);
+    const Place place = place_of(misplaced.launch, run);
     for (uint32_t i = 0; i < place.words; ++i) {
       const uintptr_t address = word_at(place.start, i);
       if (!host_memory::possible(address) || ownership::likely(address).known()) continue;
+      if (!is_used(misplaced.launch, words, run, i)) continue;
       if (ownership::find(address) || !host_memory::readable(address) || !runtime().host_within_reach ||
           runtime().host_within_reach(misplaced.device.index, address))
         host_memory::remember_harmless(address);
@@ -129,11 +146,12 @@ bool add_unreachable(MisplacedLaunch& misplaced) {
 bool look_exactly(MisplacedLaunch& misplaced) {
   misplaced.pointers.clear();
   bool elsewhere = false;
-  for (const Run& run : misplaced.launch.kernel->words().runs) {
-    const Place place = set_part_of(misplaced.launch, run);
+  const kernels::Words& words = misplaced.launch.kernel->words();
+  for (const Run& run : words.runs) {
+    const Place place = place_of(misplaced.launch, run);
     for (uint32_t i = 0; i < place.words; ++i) {
       const uintptr_t address = word_at(place.start, i);
-      if (!ownership::likely(address).known()) continue;
+      if (!ownership::likely(address).known() || !is_used(misplaced.launch, words, run, i)) continue;
       const auto extent = ownership::find(address);
       if (!extent || extent->memory != ownership::Memory::device) continue;
       const Device owner = unseen_memory::owner_now(address, *extent, misplaced.device);

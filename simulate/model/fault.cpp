@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "simulate/model/arena.h"
 #include "simulate/model/device.h"
@@ -63,43 +65,60 @@ void say(CUcontext context, const Function& f, size_t offset, uintptr_t word) {
                owner < 0 ? "" : std::to_string(owner).c_str(), offset, f.name.c_str(), context->device);
 }
 
-// An array of addresses of which a kernel reads as many as its grid says; PyTorch leaves the rest as it was on the
-// stack.
-bool may_be_unset(const Function& f, size_t at) {
-  return at > 0 && f.name.find("CatArrayBatchedCopy") != f.name.npos;
-}
-
-bool illegal_parameter(CUcontext context, const Function& f, const device_code::Parameter& p, const void* value) {
-  for (size_t at = 0; at + sizeof(uintptr_t) <= p.size; at += sizeof(uintptr_t)) {
-    uintptr_t word;
-    std::memcpy(&word, static_cast<const char*>(value) + at, sizeof word);
-    // In this order: whether there is host memory takes a system call.
-    if (is_elsewhere(context, word) && f.facts->reads_address(p.offset + at) && !may_be_unset(f, at) &&
-        illegal_word(context, word, p.size == sizeof word)) {
-      say(context, f, p.offset + at, word);
-      return true;
+// `value_of(i)`: where the parameter's value is; null: nobody gave one.
+template <class ValueOf>
+bool illegal_parameters(CUcontext context, const Function& f, const Grid& grid, const ValueOf& value_of) {
+  const std::vector<device_code::Parameter>& parameters = f.facts->parameters;
+  const auto number = [&](size_t offset, size_t bytes) -> std::optional<uint64_t> {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const device_code::Parameter& p = parameters[i];
+      if (offset < p.offset || offset + bytes > p.offset + p.size || !value_of(i)) continue;
+      uint64_t found = 0;
+      std::memcpy(&found, value_of(i) + (offset - p.offset), bytes);
+      return found;
+    }
+    return std::nullopt;
+  };
+  const auto reads = [&](size_t offset) {
+    if (!f.facts->reads_address(offset)) return false;
+    const device_code::Array* const array = f.facts->array_at(offset);
+    return !array || array->takes(offset, grid, number);
+  };
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const device_code::Parameter& p = parameters[i];
+    const char* const value = value_of(i);
+    for (size_t at = 0; value && at + sizeof(uintptr_t) <= p.size; at += sizeof(uintptr_t)) {
+      uintptr_t word;
+      std::memcpy(&word, value + at, sizeof word);
+      // In this order: whether there is host memory takes a system call.
+      if (is_elsewhere(context, word) && reads(p.offset + at) && illegal_word(context, word, p.size == sizeof word)) {
+        say(context, f, p.offset + at, word);
+        return true;
+      }
     }
   }
   return false;
 }
 
-}  // namespace
-
-bool illegal_address(CUcontext context, const Function& f, void* const* arguments) {
-  if (settings().no_faults || !arguments || !f.facts || !f.facts->parameters_known) return false;
-  const std::vector<device_code::Parameter>& parameters = f.facts->parameters;
-  for (size_t i = 0; i < parameters.size(); ++i)
-    if (arguments[i] && illegal_parameter(context, f, parameters[i], arguments[i])) return true;
-  return false;
+// Whether there is anything to go by.
+bool is_checked(const Function& f) {
+  return !settings().no_faults && f.facts && f.facts->parameters_known;
 }
 
-bool illegal_address(CUcontext context, const Function& f, const Arguments& arguments) {
-  if (settings().no_faults || !f.facts || !f.facts->parameters_known) return false;
-  for (const device_code::Parameter& p : f.facts->parameters)
-    if (p.offset + p.size <= arguments.values.size() &&
-        illegal_parameter(context, f, p, arguments.values.data() + p.offset))
-      return true;
-  return false;
+}  // namespace
+
+bool illegal_address(CUcontext context, const Function& f, const Grid& grid, void* const* arguments) {
+  if (!arguments || !is_checked(f)) return false;
+  return illegal_parameters(context, f, grid, [&](size_t i) { return static_cast<const char*>(arguments[i]); });
+}
+
+bool illegal_address(CUcontext context, const Function& f, const Grid& grid, const Arguments& arguments) {
+  if (!is_checked(f)) return false;
+  return illegal_parameters(context, f, grid, [&](size_t i) -> const char* {
+    const device_code::Parameter& p = f.facts->parameters[i];
+    if (p.offset + p.size > arguments.values.size()) return nullptr;
+    return reinterpret_cast<const char*>(arguments.values.data()) + p.offset;
+  });
 }
 
 }  // namespace devtrace::sim

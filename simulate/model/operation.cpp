@@ -95,8 +95,9 @@ CUresult run_kernel(const Operation& op) {
   const Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;  // null: a mathematics library's
   if (!op.covered) values::not_computed_kernel(f ? f->name : "of a mathematics library");
   if (!f) return CUDA_SUCCESS;
-  bool illegal = op.kernel.kernelParams ? illegal_address(op.context, *f, op.kernel.kernelParams)
-                                        : illegal_address(op.context, *f, op.arguments);
+  const Grid grid = {op.kernel.gridDimX, op.kernel.gridDimY, op.kernel.gridDimZ};
+  const bool illegal = op.kernel.kernelParams ? illegal_address(op.context, *f, grid, op.kernel.kernelParams)
+                                              : illegal_address(op.context, *f, grid, op.arguments);
   if (illegal) op.context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
   return CUDA_SUCCESS;
 }

@@ -35,6 +35,48 @@ def test_a_structure_of_pytorchs_own_kernels(rehearse):
     assert next(frame["line"] for frame in finding["python"] if frame.get("project")) == line_of(outcome, "HERE")
 
 
+@pytest.mark.parametrize("part", ["h100", "a100", "t4"])
+@pytest.mark.parametrize("operation, kernel, offset", [
+    ("torch.cat([here, here, {}])", "CatArrayBatchedCopy", 8 * 2),
+    ("torch._foreach_mul_([here, here, {}], 2.0)", "multi_tensor_apply_kernel", 8 * 2),
+])  # fmt: skip
+def test_an_array_of_which_each_block_takes_an_entry(rehearse, operation, kernel, offset, part):
+    """By its own number, as in a concatenation, or by one out of a table. Any entry but the first."""
+    outcome = rehearse(CLAIMED + operation.format("here") + "\nwrong = claimed(there, 0)\n" + operation.format("wrong") + "  # HERE", env={"DEVTRACE_SIM_PART": part})
+    finding = only(outcome, "remote-access")
+    assert kernel in finding["launch"]["kernel"] and finding["launch"]["offset"] == offset
+    assert next(frame["line"] for frame in finding["python"] if frame.get("project")) == line_of(outcome, "HERE")
+
+
+@pytest.mark.parametrize("part", ["h100", "a100", "t4"])
+def test_what_no_block_takes_of_an_array_may_be_anything(rehearse, part):
+    """PyTorch leaves the entries that it does not need as they were on the stack: with the addresses of the other device's call before."""
+    outcome = rehearse(
+        """
+        import torch
+        def work(device, count):
+            many = [torch.ones(8, device=device) for _ in range(count)]
+            torch.cat(many)
+            torch._foreach_add_(many, 1.0)
+            torch._foreach_mul_(many, [tensor.clone() for tensor in many])
+            torch._foreach_norm(many)
+            torch._foreach_norm(many, float("inf"))
+            optimizer = torch.optim.AdamW([tensor.requires_grad_() for tensor in many], fused=True)
+            for tensor in many:
+                tensor.grad = torch.ones_like(tensor)
+            optimizer.step()
+        for _ in range(2):
+            work("cuda:0", 40)
+            work("cuda:1", 2)
+        for device in range(2):
+            torch.cuda.synchronize(device)
+        print("no error 700")
+        """,
+        env={"DEVTRACE_SIM_PART": part, "DEVTRACE_SIM_PEER": "none"},
+    )
+    assert (outcome.code, outcome.out, outcome.findings) == (0, "no error 700\n", []), outcome.err
+
+
 # Both fields of the structure: one that the code follows, one that it never reads.
 UNREAD = DRIVER.replace("  ld.param.u64 %rd3, [both+16];\n", "").replace("  st.global.u32 [%rd3], %r1;\n", "")
 

@@ -92,8 +92,9 @@ extern "C" __global__ void walk(Walk w) {
   *(float*)(w.to + offset) = *(float*)(w.from + offset);
 }
 extern "C" __global__ void store(float* p, const void* unread, unsigned long long number) { p[threadIdx.x] = number; }
-struct Array { float* at[4]; };  // as PyTorch's concatenation has it: as many are set as the grid is high
-extern "C" __global__ void CatArrayBatchedCopy(float* to, Array from) { *to = *from.at[blockIdx.y]; }
+struct Lists { float* at[64]; unsigned char of_block[64]; };  // as PyTorch's concatenation and its foreach have them: set as far as blocks take them
+extern "C" __global__ void listed(float* to, Lists from) { *to = *from.at[blockIdx.y]; }
+extern "C" __global__ void tabled(float* to, Lists from) { *to = *from.at[from.of_block[blockIdx.x]]; }
 '''
 class Walk(ctypes.Structure):
     _fields_ = [("words", ctypes.c_uint32 * 18), ("to", ctypes.c_uint64), ("source", ctypes.c_uint64)]
@@ -104,6 +105,12 @@ class Walk(ctypes.Structure):
             walk.words[i] = garbage >> 32 if i % 2 else garbage & 0xffffffff
         walk.words[0] = 0
         return walk
+class Lists(ctypes.Structure):
+    _fields_ = [("at", ctypes.c_uint64 * 64), ("of_block", ctypes.c_uint8 * 64)]
+    @classmethod
+    def of(cls, at, of_block=()):
+        "What is not given leads to another device."
+        return cls((ctypes.c_uint64 * 64)(*at, *[theirs] * (64 - len(at))), (ctypes.c_uint8 * 64)(*of_block))
 nvrtc = ctypes.CDLL(glob.glob(sys.prefix + "/lib/python3*/site-packages/nvidia/cu13/lib/libnvrtc.so.13")[0])
 def cubin(architecture):
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
@@ -114,7 +121,7 @@ def cubin(architecture):
     nvrtc.nvrtcGetCUBIN(program, image)
     return image
 image = cubin(sys.argv[1].encode() if len(sys.argv) > 1 else b"90")
-def launch(device, name, *arguments):
+def launch(device, name, *arguments, grid=(1, 1, 1)):
     "What the launch says, and what the next synchronisation does."
     context(device)
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
@@ -123,7 +130,7 @@ def launch(device, name, *arguments):
         return error
     do("cuModuleGetFunction", ctypes.byref(function), module, name)
     pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(each) for each in arguments))
-    error = call("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, None, pointers, None)
+    error = call("cuLaunchKernel", function, *grid, 1, 1, 1, 0, None, pointers, None)
     return error, call("cuCtxSynchronize")
 own, theirs = [allocate(device) for device in range(4)], allocate(3)
 heap = ctypes.create_string_buffer(1 << 20)
@@ -139,7 +146,8 @@ print("unread", launch(0, b"store", word(own[0]), word(theirs), word(7)))
 print("unread host", launch(0, b"store", word(own[0]), word(ctypes.addressof(heap)), word(7)))
 print("walk", launch(0, b"walk", Walk.over(own[0], own[0] + 64, 0)))
 print("garbage", launch(0, b"walk", Walk.over(own[0], own[0] + 64, theirs)))
-print("array", launch(0, b"CatArrayBatchedCopy", word(own[0]), (word * 4)(own[0] + 64, theirs)))
+print("listed", launch(0, b"listed", word(own[0]), Lists.of([own[0], own[0]]), grid=(9, 2, 1)))
+print("tabled", launch(0, b"tabled", word(own[0]), Lists.of([own[0], theirs, own[0]], [2, 0, 1]), grid=(2, 9, 1)))
 """
 FAULTY = FAULTS + """
 print("remote", launch(0, b"store", word(theirs), word(own[0]), word(7)))
@@ -148,19 +156,29 @@ print("host", launch(1, b"store", word(ctypes.addressof(heap)), word(own[1]), wo
 print("in a struct", launch(2, b"walk", Walk.over(theirs, own[2], 0)))
 print("others", launch(3, b"store", word(own[3]), word(0), word(7)))
 """
+TAKEN = FAULTS + """
+print("listed", launch(0, b"listed", word(own[0]), Lists.of([own[0], own[0]]), grid=(1, 3, 1)))
+print("tabled", launch(1, b"tabled", word(own[1]), Lists.of([own[1], theirs, own[1]], [2, 0, 1]), grid=(3, 1, 1)))
+"""
 
 
 # Each part's machine code is another: sm_75 has its constants in every instruction, sm_90 loads them into uniform registers first.
 @pytest.mark.parametrize("part, architecture", [("h100", "90"), ("a100", "80"), ("t4", "75")])
 def test_what_a_kernel_may_be_given(tmp_path, part, architecture):
     outcome = rehearse(tmp_path, FINE.replace('b"90"', f'b"{architecture}"'), "--peer", "none", "--part", part)
-    assert outcome.out.splitlines() == [f"{name} (0, 0)" for name in ("own", "pinned", "unread", "unread host", "walk", "garbage", "array")], outcome.err
+    assert outcome.out.splitlines() == [f"{name} (0, 0)" for name in ("own", "pinned", "unread", "unread host", "walk", "garbage", "listed", "tabled")], outcome.err
 
 
 @pytest.mark.parametrize("part, architecture", [("h100", "90"), ("a100", "80"), ("t4", "75")])
 def test_what_ends_in_an_illegal_address(tmp_path, part, architecture):
     outcome = rehearse(tmp_path, FAULTY.replace('b"90"', f'b"{architecture}"'), "--peer", "none", "--part", part)
     assert outcome.out.splitlines() == ["remote (0, 700)", "again 700 700", "host (0, 700)", "in a struct (0, 700)", "others (0, 0)"], outcome.err
+
+
+@pytest.mark.parametrize("part, architecture", [("h100", "90"), ("a100", "80"), ("t4", "75")])
+def test_an_entry_of_an_array_that_a_block_takes(tmp_path, part, architecture):
+    outcome = rehearse(tmp_path, TAKEN.replace('b"90"', f'b"{architecture}"'), "--peer", "none", "--part", part)
+    assert outcome.out.splitlines() == ["listed (0, 700)", "tabled (0, 700)"], outcome.err
 
 
 def test_a_blocking_launch_returns_its_own_error(tmp_path):

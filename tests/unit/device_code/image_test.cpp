@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <optional>
 
 #include "tests/unit/device_code/data.h"
 
@@ -44,7 +45,7 @@ TEST(Image, CubinsOfEveryArchitecture) {
     ASSERT_FALSE(cubin.empty()) << architecture;
     Image image;
     ASSERT_EQ(read_image(data::span(cubin), architecture, &image), ImageState::good);
-    ASSERT_EQ(image.kernels.size(), 4u);
+    ASSERT_EQ(image.kernels.size(), 6u);
     expect_touch(image.kernels["touch"], std::to_string(architecture));
     EXPECT_EQ(image.kernels["touch"].static_shared, 64) << architecture;
     EXPECT_EQ(image.kernels["touch"].max_threads, 256) << architecture;
@@ -54,13 +55,48 @@ TEST(Image, CubinsOfEveryArchitecture) {
   }
 }
 
+// The offsets of the words that blocks of that grid take, with this table behind two lists of six.
+std::vector<size_t> taken(const KernelFacts& facts, const unsigned (&grid)[3], const std::vector<uint8_t>& table = {}) {
+  std::vector<size_t> found;
+  for (size_t at = 0; at < 112; at += 8) {
+    const Array* const array = facts.array_at(at);
+    const auto number = [&](size_t offset, size_t bytes) -> std::optional<uint64_t> {
+      EXPECT_EQ(bytes, 1u);
+      if (offset < 96 || offset - 96 >= table.size()) return std::nullopt;
+      return table[offset - 96];
+    };
+    if (array && array->takes(at, grid, number)) found.push_back(at);
+    EXPECT_EQ(array != nullptr, facts.reads_address(at) && facts.follows_address(at)) << at;
+  }
+  return found;
+}
+
+TEST(Image, ArraysOfWhichEachBlockTakesAnEntry) {
+  for (const int architecture : data::kArchitectures) {
+    SCOPED_TRACE(architecture);
+    Image image;
+    ASSERT_EQ(read_image(data::span(data::cubin(architecture)), architecture, &image), ImageState::good);
+    const KernelFacts& listed = image.kernels["listed"];
+    EXPECT_EQ(taken(listed, {9, 1, 1}), std::vector<size_t>{8});
+    EXPECT_EQ(taken(listed, {1, 3, 1}), (std::vector<size_t>{8, 16, 24}));
+    EXPECT_EQ(taken(listed, {1, 99, 1}), (std::vector<size_t>{8, 16, 24, 32})) << "no farther than the parameter";
+    EXPECT_EQ(taken(listed, {0, 0, 0}), (std::vector<size_t>{8, 16, 24, 32})) << "nobody knows the grid";
+    EXPECT_FALSE(listed.reads_address(0));
+    const KernelFacts& tabled = image.kernels["tabled"];
+    EXPECT_EQ(taken(tabled, {1, 1, 1}, {2, 0, 0}), (std::vector<size_t>{16, 64}));
+    EXPECT_EQ(taken(tabled, {3, 1, 1}, {2, 0, 5}), (std::vector<size_t>{0, 16, 40, 48, 64, 88}));
+    EXPECT_EQ(taken(tabled, {3, 1, 1}, {}).size(), 12u) << "the table is not at hand";
+    EXPECT_FALSE(tabled.reads_address(96)) << "a table of numbers";
+  }
+}
+
 TEST(Image, PtxTellsTheSame) {
   const data::Image text = data::ptx();
   Image image;
   ASSERT_EQ(read_image(data::span(text), 90, &image), ImageState::good);
   expect_touch(image.kernels["touch"], "ptx");
   EXPECT_EQ(image.kernels["touch"].max_threads, 256);
-  EXPECT_EQ(image.kernels.size(), 4u);
+  EXPECT_EQ(image.kernels.size(), 6u);
   EXPECT_EQ(followed(image.kernels["rows"]), std::vector<size_t>{0});
   EXPECT_EQ(followed(image.kernels["ways"]), (std::vector<size_t>{0, 8, 16, 24, 32}));
 }

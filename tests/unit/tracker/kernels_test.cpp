@@ -40,7 +40,8 @@ TEST(Kernels, AParameterThatIsNotAlignedIsReadWhereAlignmentBegins) {
 TEST(Kernels, WordsThatTheCodeDoesNotReadAreDroppedOnceItWasAsked) {
   const kernels::Kernel* kernel = kernels::remember(&handles[3], "k", {{0, 8}, {8, 40}});
   kernels::ask_code(*kernel, [](size_t offset) {
-    return offset == 16 || offset == 24 || offset == 40 ? kernels::Use::possible_address : kernels::Use::none;
+    using As = kernels::Use::As;
+    return kernels::Use{offset == 16 || offset == 24 || offset == 40 ? As::possible_address : As::nothing, {}};
   });
   EXPECT_EQ(words_of(kernel), (Words{{1, 8}, {1, 16}, {1, 32}}));
   EXPECT_TRUE(kernel->words().code_asked);

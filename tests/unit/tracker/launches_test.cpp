@@ -29,8 +29,9 @@ int device_now = 0;
 int code_read = 0;
 kernels::Uses uses;
 uintptr_t within_reach = 0;
+using As = kernels::Use::As;
 kernels::Use address(size_t) {
-  return kernels::Use::possible_address;
+  return {As::possible_address, {}};
 }
 const char handle = 0;
 
@@ -223,7 +224,7 @@ TEST_F(Launches, AnExcusedKernelMayDoAsItLikes) {
 }
 
 TEST_F(Launches, TheCodeIsReadOnceAndOnlyWhenALaunchLooksSuspicious) {
-  uses = [](size_t in_block) { return in_block == 24 ? kernels::Use::none : kernels::Use::possible_address; };
+  uses = [](size_t in_block) { return in_block == 24 ? kernels::Use() : address(in_block); };
   std::fill(std::begin(words), std::end(words), memory_of(0));
   EXPECT_EQ(launch(false), 0u);
   EXPECT_EQ(code_read, 0);
@@ -248,7 +249,7 @@ TEST_F(Launches, WhatAlwaysLooksSuspiciousIsNotLookedAtForEver) {
   const uintptr_t gone = memory_of(1) + 8 * kChunk;
   ownership::add({gone, kChunk, Device::cuda(1)});
   ownership::remove(gone);
-  uses = [](size_t in_block) { return in_block == 0 ? kernels::Use::possible_address : kernels::Use::none; };
+  uses = [](size_t in_block) { return in_block == 0 ? address(in_block) : kernels::Use(); };
   std::fill(std::begin(words), std::end(words), memory_of(0));
   words[3] = gone;
   EXPECT_EQ(launch(false), 0u);
@@ -258,25 +259,61 @@ TEST_F(Launches, WhatAlwaysLooksSuspiciousIsNotLookedAtForEver) {
   EXPECT_EQ(kernel->words().runs.size(), 1u);
 }
 
-// PyTorch's concatenation of two tensors on one device, after one on another: the rest of its array is what the stack
+// A kernel of PyTorch's on two tensors of one device, after one on another: the rest of its array is what the stack
 // held.
-TEST_F(Launches, WhatTheGridLeavesOutOfAnArrayIsNotSet) {
-  const char concatenation = 0;
-  events::Launch launch;
-  launch.function = &concatenation;
-  launch.kernel = kernels::remember(
-      &concatenation, "_ZN2at6native12_GLOBAL__N_119CatArrayBatchedCopyIjjLi4ELi64ELi64EEEvPT_", {{0, 8}, {8, 32}});
-  launch.grid[0] = 128;
-  launch.grid[1] = 2;
-  uintptr_t array[] = {memory_of(0), memory_of(0), memory_of(1), 0}, output = memory_of(0);
-  const void* parameters[] = {&output, array};
-  launch.parameters = parameters;
-  const uint64_t before = findings::count();
-  launches::check(launch);
-  EXPECT_EQ(findings::count() - before, 0U);
-  launch.grid[1] = 3;
-  launches::check(launch);
-  EXPECT_EQ(findings::count() - before, 1U);
+TEST_F(Launches, WhatNoBlockTakesOutOfAnArrayIsNotSet) {
+  const char handles[2] = {};
+  for (const bool as_block : {false, true}) {
+    uses = [](size_t in_block) {
+      const device_code::Array array{
+          .begin = 8, .end = 40, .stride = 8, .dimension = 1, .table = 0, .table_width = 0, .followed = true};
+      return kernels::Use{As::address, in_block >= 8 ? std::optional(array) : std::nullopt};
+    };
+    uintptr_t block[] = {memory_of(0), memory_of(0), memory_of(0), memory_of(1), 0};
+    const void* parameters[] = {&block[0], &block[1]};
+    events::Launch launch;
+    launch.function = &handles[as_block];
+    launch.kernel = kernels::remember(launch.function, "listed", {{0, 8}, {8, 32}});
+    launch.grid[0] = 128;
+    launch.grid[1] = 2;
+    launch.block = as_block ? block : nullptr;
+    launch.block_bytes = sizeof block;
+    launch.parameters = as_block ? nullptr : parameters;
+    const uint64_t before = findings::count();
+    launches::check(launch);
+    EXPECT_EQ(findings::count() - before, 0U);
+    launch.grid[1] = 3;
+    launches::check(launch);
+    EXPECT_EQ(findings::count() - before, 1U);
+  }
+}
+
+// The same by a table of the entry that each block takes, in the same structure.
+TEST_F(Launches, TheTableInTheParametersSaysWhichEntriesAreSet) {
+  const char handles[2] = {};
+  for (const bool as_block : {false, true}) {
+    uses = [](size_t in_block) {
+      const device_code::Array array{
+          .begin = 8, .end = 32, .stride = 8, .dimension = 0, .table = 32, .table_width = 1, .followed = false};
+      return in_block == 32 ? kernels::Use()
+                            : kernels::Use{As::possible_address, in_block ? std::optional(array) : std::nullopt};
+    };
+    uintptr_t block[] = {memory_of(0), memory_of(0), memory_of(1), memory_of(0), 0x01'00'02'00};
+    const void* parameters[] = {&block[0], &block[1]};
+    events::Launch launch;
+    launch.function = &handles[as_block];
+    launch.kernel = kernels::remember(launch.function, "tabled", {{0, 8}, {8, 32}});
+    launch.block = as_block ? block : nullptr;
+    launch.block_bytes = sizeof block;
+    launch.parameters = as_block ? nullptr : parameters;
+    const uint64_t before = findings::count();
+    launch.grid[0] = 3;  // blocks that take entries 0, 2 and 0
+    launches::check(launch);
+    EXPECT_EQ(findings::count() - before, 0U);
+    launch.grid[0] = 4;  // and 1
+    launches::check(launch);
+    EXPECT_EQ(findings::count() - before, 1U);
+  }
 }
 
 TEST_F(Launches, AProgramThatEnabledAccessItselfGetsANote) {
@@ -298,7 +335,9 @@ TEST_F(Launches, AProgramThatEnabledAccessItselfGetsANote) {
 
 // The host's memory, of this process: mapped, and no device's.
 TEST_F(Launches, MemoryOfTheHostIsFoundWhereTheCodeGoesThere) {
-  uses = [](size_t in_block) { return in_block == 8 || in_block == 32 ? kernels::Use::address : address(in_block); };
+  uses = [](size_t in_block) {
+    return in_block == 8 || in_block == 32 ? kernels::Use{As::address, {}} : address(in_block);
+  };
   const std::vector<char> host(1 << 20);
   const auto data = reinterpret_cast<uintptr_t>(host.data());
   std::fill(std::begin(words), std::end(words), memory_of(0));
@@ -310,7 +349,7 @@ TEST_F(Launches, MemoryOfTheHostIsFoundWhereTheCodeGoesThere) {
 }
 
 TEST_F(Launches, MemoryOfTheHostThatDevicesReachIsNothing) {
-  uses = [](size_t) { return kernels::Use::address; };
+  uses = [](size_t) { return kernels::Use{As::address, {}}; };
   const std::vector<char> host(1 << 20);
   std::fill(std::begin(words), std::end(words), memory_of(0));
   words[1] = within_reach = reinterpret_cast<uintptr_t>(host.data()) + 4096;
@@ -325,7 +364,7 @@ TEST_F(Launches, MemoryOfTheHostThatDevicesReachIsNothing) {
 }
 
 TEST_F(Launches, AddressesWhereNothingIsAreNumbers) {
-  uses = [](size_t) { return kernels::Use::address; };
+  uses = [](size_t) { return kernels::Use{As::address, {}}; };
   std::fill(std::begin(words), std::end(words), memory_of(0));
   for (const uintptr_t value : {uintptr_t{0}, uintptr_t{7}, uintptr_t{0x1234'0000'0000}, uintptr_t{1} << 33}) {
     words[1] = value;
