@@ -124,16 +124,18 @@ struct Reader {
 
   // The entry of the array that begins at `offset`; unknown: there are too many.
   Value entry(size_t offset, const Value& index) {
-    Array array{offset, 0, index.scale, index.counted.dimension, index.counted.table, index.counted.table_width, false};
-    for (size_t i = 0; i < facts->arrays.size(); ++i) {
-      array.followed = facts->arrays[i].followed;
-      if (facts->arrays[i] == array) return Value::of(Kind::entry, i);
-    }
-    if (facts->arrays.size() == kMostArrays) return {};
-    array.followed = false;
-    facts->arrays.push_back(array);
-    of_numbers.push_back(false);
-    return Value::of(Kind::entry, facts->arrays.size() - 1);
+    const Counted& counted = index.counted;
+    const Array array{offset, 0, index.scale, counted.dimension, counted.table, counted.table_width, false};
+    std::vector<Array>& known = facts->arrays;
+    const auto same = std::ranges::find_if(known, [&](Array one) {
+      one.followed = false;
+      return one == array;
+    });
+    const auto number = static_cast<size_t>(same - known.begin());
+    if (number == kMostArrays) return {};
+    if (same == known.end()) known.push_back(array);
+    of_numbers.resize(known.size());
+    return Value::of(Kind::entry, number);
   }
 
   void set_loaded(const Instruction& i, size_t offset, Kind kind) {
@@ -214,6 +216,7 @@ struct Reader {
   }
   void finish() {
     tidy_all();
+    of_numbers.resize(facts->arrays.size());
     subtract(&facts->reads, numbers);
     subtract(&facts->follows, numbers);
     std::vector<Array> left;
