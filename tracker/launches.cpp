@@ -31,6 +31,20 @@ struct Place {
           static_cast<uint32_t>(std::min<size_t>(run.words, left))};
 }
 
+// Of an array of which each block takes the entry with its own number, the entries that there are blocks for: the rest
+// often holds addresses of another device, which would be looked at closely at every launch.
+[[gnu::always_inline]] inline Place taken_part_of(const events::Launch& launch, const kernels::Words& words,
+                                                  const Run& run) {
+  Place place = place_of(launch, run);
+  if (run.array < 0) return place;
+  const device_code::Array& array = words.arrays[static_cast<size_t>(run.array)];
+  const uint32_t blocks = launch.grid[array.dimension];
+  if (array.table_width != 0 || blocks == 0) return place;
+  const auto before = static_cast<uint32_t>((run.in_block - array.begin) / array.stride);
+  place.words = std::min(place.words, blocks - std::min(blocks, before));
+  return place;
+}
+
 uintptr_t word_at(const char* start, size_t index) {
   uintptr_t value;
   std::memcpy(&value, start + index * sizeof value, sizeof value);
@@ -75,7 +89,7 @@ Device current_device() {
 bool may_reach_host(const events::Launch& launch, const kernels::Words& words) {
   for (const Run& run : words.runs) {
     if (!run.address) continue;
-    const Place place = place_of(launch, run);
+    const Place place = taken_part_of(launch, words, run);
     for (uint32_t i = 0; i < place.words; ++i) {
       const uintptr_t word = word_at(place.start, i);
       if (host_memory::possible(word) && !ownership::likely(word).known()) return true;
@@ -92,7 +106,7 @@ bool suspicious(const events::Launch& launch, Device here) {
   auto devices = ownership::Table::kAll;
   bool host = false;
   for (const Run& run : words.runs) {
-    const Place place = place_of(launch, run);
+    const Place place = taken_part_of(launch, words, run);
     if (!run.address) {
       devices &= table.of_all(place.start, place.words);
       continue;
