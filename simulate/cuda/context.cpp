@@ -13,6 +13,7 @@ bool alive(CUcontext context) {
 
 CUresult synchronize(CUcontext context) {
   TRY(sim::check_unsafe());
+  TRY(sim::check_context(context));
   sim::synchronize_context(context);
   sim::notice(sim::kSynchronize, sim::kContextSynchronized, context);
   return static_cast<CUresult>(context->sticky.load());
@@ -55,6 +56,9 @@ CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags
 CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) {
   TRY(ready());
   if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if ((flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) || (flags & CU_CTX_SCHED_MASK) == 3 ||
+      (flags & CU_CTX_SCHED_MASK) > CU_CTX_SCHED_BLOCKING_SYNC)
+    return CUDA_ERROR_INVALID_VALUE;
   sim::device(device).flags = flags;
   return CUDA_SUCCESS;
 }
@@ -211,7 +215,7 @@ CUresult CUDAAPI cuCtxGetApiVersion(CUcontext context, unsigned int* version) {
 CUresult CUDAAPI cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   REQUIRE_CONTEXT(context);
   if (least) *least = 0;
-  if (greatest) *greatest = -5;
+  if (greatest) *greatest = sim::kGreatestPriority;
   return CUDA_SUCCESS;
 }
 
@@ -223,7 +227,7 @@ CUresult CUDAAPI cuCtxResetPersistingL2Cache(void) {
 CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
   REQUIRE_CONTEXT(context);
   if (flags) return CUDA_ERROR_INVALID_VALUE;
-  if (!alive(peer)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!alive(peer) || peer == context) return CUDA_ERROR_INVALID_CONTEXT;
   if (!sim::can_access_peer(context->device, peer->device)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   uint32_t bit = 1u << peer->device;
   return context->peers.fetch_or(bit) & bit ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : CUDA_SUCCESS;

@@ -21,8 +21,9 @@ CUresult enqueue_copy(const CUDA_MEMCPY3D& copy, CUstream handle, bool wait) {
   operation.copy = copy;
   operation.waited = wait;
   TRY(sim::submit(stream, std::move(operation)));
-  if (wait) sim::synchronize(stream);
-  return CUDA_SUCCESS;
+  if (!wait) return CUDA_SUCCESS;
+  sim::synchronize(stream);
+  return static_cast<CUresult>(context->sticky.load());  // of the work that it waited for
 }
 
 CUresult plain(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream, bool wait) {

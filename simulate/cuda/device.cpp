@@ -111,8 +111,8 @@ CUresult CUDAAPI cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer)
 
 CUresult CUDAAPI cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to) {
   TRY(ready());
-  if (!value || from == to) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::valid_device(from) || !sim::valid_device(to)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  if (from == to || !sim::valid_device(from) || !sim::valid_device(to)) return CUDA_ERROR_INVALID_DEVICE;
   bool peer = sim::can_access_peer(from, to);
   *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ? 0 : peer;
   return CUDA_SUCCESS;

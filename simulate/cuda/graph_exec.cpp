@@ -4,6 +4,7 @@
 #include "simulate/cuda/graph_params.h"
 #include "simulate/model/capture.h"
 #include "simulate/model/graph.h"
+#include "simulate/model/pool.h"
 #include "simulate/model/stream.h"
 
 namespace {
@@ -76,6 +77,7 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream handle) {
     child.child = sim::graph_of(exec);
     return sim::submit(stream, std::move(child));
   }
+  if (!sim::launchable(exec)) return CUDA_ERROR_INVALID_VALUE;
   return sim::launch(exec, stream);
 }
 CUresult CUDAAPI cuGraphUpload(CUgraphExec exec, CUstream handle) {
@@ -165,13 +167,25 @@ CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attrib
   TRY(ready());
   if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (!value || attribute < 0 || attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) return CUDA_ERROR_INVALID_VALUE;
-  uint64_t reserved = sim::device(device).graph_reserved;
-  std::memcpy(value, &reserved, sizeof reserved);
+  const sim::GraphMemoryUse& use = sim::graph_memory_use(device);
+  const std::atomic<uint64_t>* const all[] = {&use.used, &use.used_high, &use.reserved, &use.reserved_high};
+  const uint64_t bytes = all[attribute - CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT]->load();
+  std::memcpy(value, &bytes, sizeof bytes);
   return CUDA_SUCCESS;
 }
-CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute, void*) {
+CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void* value) {
   TRY(ready());
-  return sim::valid_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  uint64_t bytes = 1;
+  if (value) std::memcpy(&bytes, value, sizeof bytes);
+  sim::GraphMemoryUse& use = sim::graph_memory_use(device);
+  const bool used = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH;
+  if (bytes || (!used && attribute != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)) return CUDA_ERROR_INVALID_VALUE;
+  if (used)
+    use.used_high = use.used.load();
+  else
+    use.reserved_high = use.reserved.load();
+  return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice device) {
   TRY(ready());

@@ -17,7 +17,8 @@ CUresult assign_alloc(Operation& op, CUDA_MEM_ALLOC_NODE_PARAMS& p) {
   int ordinal = p.poolProps.location.id;
   if (!p.bytesize || p.poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
   if (!valid_device(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
-  TRY(pool_allocate(default_pool(ordinal), p.bytesize, op.context, &p.dptr));
+  TRY(GraphMemory::allocate(default_pool(ordinal), p.bytesize, op.context, &op.memory));
+  p.dptr = op.memory->address();
   op.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   op.alloc = p;
   return CUDA_SUCCESS;

@@ -4,6 +4,9 @@
 
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <tuple>
 
 #include "simulate/cuda/api.h"
 #include "simulate/model/arena.h"
@@ -27,6 +30,20 @@ struct EventTicket {
 static_assert(sizeof(EventTicket) <= sizeof(CUipcEventHandle));
 
 constexpr size_t kPage = 4096;
+
+// What this process has opened, and how often: a handle that is opened again gives the address that it has.
+struct Opened {
+  CUdeviceptr address = 0;
+  int times = 0;
+};
+using Origin =
+    std::tuple<int, int, size_t, size_t, CUcontext>;  // process, file, offset, size; and the opener's context
+std::mutex g_opened_mutex;
+std::map<Origin, Opened> g_opened;
+
+Origin origin_of(const MemoryTicket& t, CUcontext context) {
+  return {t.pid, t.file, t.offset, t.size, context};
+}
 
 }  // namespace
 
@@ -58,6 +75,12 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* pointer, CUipcMemHandle handle,
   if (t.pid == getpid()) return CUDA_ERROR_INVALID_CONTEXT;  // as hardware: not in the process that made it
   int ordinal = sim::ordinal_of(t.physical_device);
   if (ordinal < 0) return CUDA_ERROR_INVALID_DEVICE;
+  std::lock_guard lock(g_opened_mutex);
+  if (const auto known = g_opened.find(origin_of(t, context)); known != g_opened.end()) {
+    ++known->second.times;
+    *pointer = known->second.address;
+    return CUDA_SUCCESS;
+  }
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", t.pid, t.file);
   int fd = sim::open_shared(path);
@@ -79,6 +102,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* pointer, CUipcMemHandle handle,
   a.device = ordinal;
   a.context = context;
   sim::remember(a);
+  g_opened[origin_of(t, context)] = {a.base, 1};
   *pointer = a.base;
   return CUDA_SUCCESS;
 }
@@ -88,7 +112,14 @@ CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr pointer) {
   sim::Allocation a;
   if (!sim::find_memory(pointer, &a) || a.kind != sim::Kind::imported || a.base != pointer)
     return CUDA_ERROR_INVALID_VALUE;
-  sim::forget(pointer, &a);
+  std::lock_guard lock(g_opened_mutex);
+  for (auto it = g_opened.begin(); it != g_opened.end(); ++it)
+    if (it->second.address == pointer) {
+      if (--it->second.times) return CUDA_SUCCESS;
+      g_opened.erase(it);
+      break;
+    }
+  if (!sim::forget(pointer, &a)) return CUDA_ERROR_INVALID_VALUE;
   size_t lead = a.base % kPage;
   munmap(reinterpret_cast<void*>(a.base - lead), (lead + a.size + kPage - 1) / kPage * kPage);
   return CUDA_SUCCESS;

@@ -8,6 +8,7 @@
 #include "simulate/cuda/api.h"
 #include "simulate/model/arena.h"
 #include "simulate/model/capture.h"
+#include "simulate/model/pool.h"
 #include "simulate/model/stream.h"
 
 namespace {
@@ -133,6 +134,7 @@ CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr* pointer, size_t* pitch, size_t wid
                                  unsigned int element) {
   if (!pitch || !width || !height || (element != 4 && element != 8 && element != 16)) return CUDA_ERROR_INVALID_VALUE;
   *pitch = round_up(width, 512);
+  if (*pitch < width || height > SIZE_MAX / *pitch) return CUDA_ERROR_OUT_OF_MEMORY;
   return cuMemAlloc(pointer, *pitch * height);
 }
 
@@ -144,7 +146,7 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr pointer) {
   if (!sim::find_memory(pointer, &a) || a.base != pointer) return CUDA_ERROR_INVALID_VALUE;
   if (a.kind != sim::Kind::device && a.kind != sim::Kind::managed) return CUDA_ERROR_INVALID_VALUE;
   sim::synchronize_context(context);  // cuMemFree waits for the work that may still use the memory
-  if (a.kind == sim::Kind::device) return sim::free_device(pointer);
+  if (a.kind == sim::Kind::device) return sim::pool_free(pointer);
   if (!sim::forget(pointer, &a)) return CUDA_ERROR_INVALID_VALUE;
   munmap(reinterpret_cast<void*>(a.base), round_up(a.size, kPage));
   return CUDA_SUCCESS;

@@ -26,9 +26,10 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr* pointer, size_t size, CUme
   if (!pointer || !size) return CUDA_ERROR_INVALID_VALUE;
   if (!alive(pool)) return CUDA_ERROR_INVALID_HANDLE;
   // The address is known at once on hardware too; in a capture the memory is the graph's.
-  TRY(sim::pool_allocate(pool, size, context, pointer));
-  if (!sim::capturing(stream)) return CUDA_SUCCESS;
+  if (!sim::capturing(stream)) return sim::pool_allocate(pool, size, context, pointer);
   sim::Operation operation;
+  TRY(sim::GraphMemory::allocate(pool, size, context, &operation.memory));
+  *pointer = operation.memory->address();
   operation.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   operation.alloc.poolProps = pool->properties;
   operation.alloc.bytesize = size;

@@ -37,7 +37,7 @@ extern "C" {
 CUresult CUDAAPI cuStreamCreateWithPriority(CUstream* stream, unsigned int flags, int priority) {
   REQUIRE_CONTEXT(context);
   if (!stream || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING))) return CUDA_ERROR_INVALID_VALUE;
-  *stream = sim::create_stream(context, flags, priority > 0 ? 0 : priority < -5 ? -5 : priority);
+  *stream = sim::create_stream(context, flags, sim::nearest_priority(priority));
   sim::notice(sim::kResource, sim::kStreamCreated, context, *stream);
   return CUDA_SUCCESS;
 }
@@ -176,6 +176,7 @@ CUresult CUDAAPI cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute,
   TRY(sim::resolve(handle, &stream));
   if (!value || attribute < 0 || attribute >= 16) return CUDA_ERROR_INVALID_VALUE;
   stream->attributes[attribute] = *value;
+  if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY) stream->priority = sim::nearest_priority(value->priority);
   return CUDA_SUCCESS;
 }
 
@@ -291,6 +292,7 @@ CUresult CUDAAPI cuEventQuery(CUevent event) {
     event->capture->invalid = true;
     return CUDA_ERROR_CAPTURED_EVENT;
   }
+  TRY(sim::check_unsafe());
   if (int sticky = event->context->sticky) return static_cast<CUresult>(sticky);
   return event->completed >= event->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -302,6 +304,7 @@ CUresult CUDAAPI cuEventSynchronize(CUevent event) {
     event->capture->invalid = true;
     return CUDA_ERROR_CAPTURED_EVENT;
   }
+  TRY(sim::check_unsafe());
   sim::wait_event(event, event->recorded);
   return static_cast<CUresult>(event->context->sticky.load());
 }
@@ -310,6 +313,7 @@ CUresult CUDAAPI cuEventElapsedTime(float* milliseconds, CUevent start, CUevent 
   TRY(ready());
   if (!milliseconds) return CUDA_ERROR_INVALID_VALUE;
   if (!alive(start) || !alive(end) || !start->timed || !end->timed) return CUDA_ERROR_INVALID_HANDLE;
+  if (start->context->device != end->context->device) return CUDA_ERROR_INVALID_HANDLE;
   if (!start->recorded || !end->recorded) return CUDA_ERROR_INVALID_HANDLE;
   if (start->completed < start->recorded || end->completed < end->recorded) return CUDA_ERROR_NOT_READY;
   *milliseconds = static_cast<float>((end->seconds - start->seconds) * 1e3);

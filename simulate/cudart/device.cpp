@@ -158,6 +158,7 @@ cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peer, unsigned int flags) {
   CALL(ensure());
   CUdevice d;
   CALL(quiet_cuDeviceGet(&d, peer));
+  if (peer == current_device()) return done(cudaErrorInvalidDevice);
   CUcontext context;
   CALL(primary(peer, &context));
   return done(cuCtxEnablePeerAccess(context, flags));

@@ -31,6 +31,7 @@ void finish(const std::shared_ptr<Capture>& c) {
 
 CUresult begin_capture(CUstream stream, CUstreamCaptureMode mode, CUgraph into, const CUgraphNode* tips, size_t count) {
   static std::atomic<unsigned long long> next{1};
+  if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
   if (stream == stream->context->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (capturing(stream)) return CUDA_ERROR_ILLEGAL_STATE;
   auto c = std::make_shared<Capture>();
@@ -149,6 +150,18 @@ CUresult check_unsafe() {
       return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
   }
+  return CUDA_SUCCESS;
+}
+
+CUresult check_context(CUcontext context) {
+  if (g_count.load(std::memory_order_acquire) == 0) return CUDA_SUCCESS;
+  std::lock_guard lock(g_mutex);
+  for (auto& c : g_captures)
+    for (CUstream member : c->members)
+      if (member->context == context) {
+        c->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+      }
   return CUDA_SUCCESS;
 }
 

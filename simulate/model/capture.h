@@ -37,6 +37,8 @@ CUresult check_implicit(CUstream stream);
 // Calls that cannot be captured (allocation, synchronisation): refused while a capture that forbids them is under way,
 // which they also spoil. PyTorch exchanges the thread's mode around its own.
 CUresult check_unsafe();
+// Nor can what waits for a whole context one of whose streams captures, in any mode.
+CUresult check_context(CUcontext context);
 CUstreamCaptureMode exchange_mode(CUstreamCaptureMode mode);
 
 }  // namespace devtrace::sim

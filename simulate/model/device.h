@@ -29,7 +29,6 @@ struct Device {
   std::atomic<unsigned> flags{0};
   std::atomic<CUmemoryPool> default_pool{nullptr}, pool{nullptr};
   std::atomic<uint64_t> launches{0};
-  std::atomic<uint64_t> graph_reserved{0};
 };
 
 // Makes the devices; later calls return the first one's result. CUDA_ERROR_NO_DEVICE when none is visible.

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "simulate/model/handles.h"
+#include "simulate/model/pool.h"
 #include "simulate/model/stream.h"
 
 namespace devtrace::sim {
@@ -23,6 +24,15 @@ void share(const std::unordered_map<CUuserObject, int>& from, std::unordered_map
 void drop(std::unordered_map<CUuserObject, int>& objects) {
   for (auto [object, count] : objects) release(object, count);
   objects.clear();
+}
+
+// Where a step's dependencies are among the steps, in one order whatever the order of the edges.
+std::vector<size_t> places_of(const std::vector<CUgraphNode>& nodes,
+                              const std::unordered_map<CUgraphNode, size_t>& all) {
+  std::vector<size_t> places;
+  for (CUgraphNode node : nodes) places.push_back(all.at(node));
+  std::sort(places.begin(), places.end());
+  return places;
 }
 
 }  // namespace
@@ -111,8 +121,10 @@ CUresult instantiate(CUgraph graph, unsigned flags, CUgraphExec* exec) {
   if (ordered.size() != graph->nodes.size()) return CUDA_ERROR_INVALID_VALUE;
   auto* made = new CUgraphExec_st;
   made->flags = flags;
+  std::unordered_map<CUgraphNode, size_t> places;
   for (CUgraphNode node : ordered) {
-    CUgraphExec_st::Step step{node, node->operation, true, nullptr};
+    places[node] = places.size();
+    CUgraphExec_st::Step step{node, node->operation, true, nullptr, places_of(node->dependencies, places)};
     if (step.operation.child) {
       if (CUresult e = instantiate(step.operation.child, 0, &step.child)) {
         destroy_exec(made);
@@ -149,13 +161,25 @@ CUresult update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* re
   for (size_t i = 0; i < ordered.size(); ++i)
     if (ordered[i]->operation.type != exec->steps[i].operation.type)
       return refuse(CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, ordered[i]);
-  for (size_t i = 0; i < ordered.size(); ++i) {
-    exec->steps[i].node = ordered[i];
-    exec->steps[i].operation = ordered[i]->operation;
-    if (exec->steps[i].child) update(exec->steps[i].child, ordered[i]->operation.child, nullptr);
-  }
+  std::unordered_map<CUgraphNode, size_t> places;
+  for (size_t i = 0; i < ordered.size(); ++i) places[ordered[i]] = i;
+  for (size_t i = 0; i < ordered.size(); ++i)
+    if (places_of(ordered[i]->dependencies, places) != exec->steps[i].dependencies)
+      return refuse(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, ordered[i]);
+  // Children first: where one refuses nothing has changed.
+  for (size_t i = 0; i < ordered.size(); ++i)
+    if (exec->steps[i].child)
+      if (CUresult e = update(exec->steps[i].child, ordered[i]->operation.child, result)) return e;
+  for (size_t i = 0; i < ordered.size(); ++i) exec->steps[i].operation = ordered[i]->operation;
   if (result) *result = {CU_GRAPH_EXEC_UPDATE_SUCCESS, nullptr, nullptr};
   return CUDA_SUCCESS;
+}
+
+bool launchable(CUgraphExec exec) {
+  if (exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) return true;
+  return std::none_of(exec->steps.begin(), exec->steps.end(), [](const CUgraphExec_st::Step& step) {
+    return step.child ? !launchable(step.child) : step.operation.memory && step.operation.memory->in_use();
+  });
 }
 
 CUresult launch(CUgraphExec exec, CUstream stream) {

@@ -36,6 +36,7 @@ struct CUgraphExec_st {
     devtrace::sim::Operation operation;
     bool enabled = true;
     CUgraphExec child = nullptr;
+    std::vector<size_t> dependencies = {};  // by their places among the steps
   };
   std::vector<Step> steps;
   unsigned flags = 0;
@@ -57,8 +58,11 @@ bool alive(CUgraphNode node);
 std::vector<CUgraphNode> order(CUgraph graph);
 CUresult instantiate(CUgraph graph, unsigned flags, CUgraphExec* exec);
 void destroy_exec(CUgraphExec exec);
-// Takes over the parameters of a graph of the same shape.
+// Takes over the parameters of a graph of the same shape. Nodes keep the names that they were instantiated with.
 CUresult update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* result);
+// False: memory that an earlier launch allocated was not freed, which only
+// CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH forgives.
+bool launchable(CUgraphExec exec);
 CUresult launch(CUgraphExec exec, CUstream stream);
 // What the executable does, as a graph that belongs to a node of another one.
 CUgraph graph_of(CUgraphExec exec);

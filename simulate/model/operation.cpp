@@ -159,6 +159,9 @@ CUresult perform(Operation& op) {
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
       wait_event(op.event, op.event_turn);
       return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+      op.memory->begin();
+      return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
       return pool_free(op.free);
     default:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "simulate/common/cuda_headers.h"
@@ -15,6 +16,8 @@ struct Arguments {
   std::vector<size_t> offsets;
   std::vector<void*> pointers;  // as kernelParams wants them; made when somebody asks
 };
+
+class GraphMemory;
 
 struct Operation {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -33,6 +36,7 @@ struct Operation {
   uint64_t event_turn = 0;  // which recording of the event
   CUgraph child = nullptr;
   CUDA_MEM_ALLOC_NODE_PARAMS alloc = {};
+  std::shared_ptr<GraphMemory> memory = {};  // of an allocation: pool.h
   CUdeviceptr free = 0;
 };
 

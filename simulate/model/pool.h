@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "simulate/common/cuda_headers.h"
 
@@ -23,7 +24,39 @@ CUmemoryPool create_pool(int device, bool is_default);
 CUmemoryPool default_pool(int device);
 CUmemoryPool current_pool(int device);
 CUresult pool_allocate(CUmemoryPool pool, size_t size, CUcontext context, CUdeviceptr* address);
-// For pool and other device memory alike.
+// For pool, graph and other device memory alike.
 CUresult pool_free(CUdeviceptr address);
+
+// What a graph's node allocates: at one address for as long as a graph or an executable names it, and in use from each
+// launch until it is freed, in the graph or outside.
+class GraphMemory {
+ public:
+  static CUresult allocate(CUmemoryPool pool, size_t size, CUcontext context, std::shared_ptr<GraphMemory>* memory);
+  // Still in use: what the program has not freed stays, as ordinary memory of its pool.
+  ~GraphMemory();
+  GraphMemory(const GraphMemory&) = delete;
+  GraphMemory& operator=(const GraphMemory&) = delete;
+
+  CUdeviceptr address() const { return address_; }
+  bool in_use() const { return in_use_; }
+  // A launch reaches its node.
+  void begin();
+  // False: it was not in use.
+  bool end();
+
+ private:
+  GraphMemory() = default;
+
+  CUdeviceptr address_ = 0;
+  size_t size_ = 0;
+  CUmemoryPool pool_ = nullptr;
+  std::atomic<bool> in_use_{false};
+};
+
+// Bytes of graphs' memory on a device, and the most that they were.
+struct GraphMemoryUse {
+  std::atomic<uint64_t> used{0}, used_high{0}, reserved{0}, reserved_high{0};
+};
+GraphMemoryUse& graph_memory_use(int ordinal);
 
 }  // namespace devtrace::sim

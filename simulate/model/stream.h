@@ -50,6 +50,12 @@ struct CUevent_st {
 
 namespace devtrace::sim {
 
+// The simulated devices' priorities: 0 is the least, -5 the greatest.
+constexpr int kGreatestPriority = -5;
+constexpr int nearest_priority(int priority) {
+  return priority > 0 ? 0 : priority < kGreatestPriority ? kGreatestPriority : priority;
+}
+
 CUstream create_stream(CUcontext context, unsigned flags, int priority);
 // Waits for its work, as the driver frees a stream's resources only then.
 void destroy_stream(CUstream stream);
