@@ -2,8 +2,7 @@
 
 import torch
 
-from . import exceptions, graphs, memory, native, randomness, sparse
-from .specials import SPECIALS
+from . import exceptions, graphs, memory, native, nested, randomness, sequences, sparse
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
@@ -14,8 +13,11 @@ not_computed = None  # set by registration.install
 WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 LACKS_KERNEL = ("not implemented for", "Unsupported dtype", "not supported", "does not support", "unsupported")
 
-# What PyTorch says of mixed devices: the program's fault, not a missing value's.
-REFUSED = ("on the same device", "should be either on")
+# What PyTorch refuses for the program's sake, not for a missing value's: mixed devices, and what the program has forbidden itself.
+REFUSED = (
+    "on the same device", "should be either on", "does not have a deterministic implementation", "called a synchronizing CUDA operation",
+    "not permitted when stream is capturing",
+)  # fmt: skip
 
 # Of one size whatever the values, and cheap enough for a copy of the result to count.
 PRODUCTS = {"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::cat"}
@@ -61,7 +63,7 @@ class Plan:
     def __init__(self, name, op, key):
         self.name = name
         schema = op._schema
-        self.special = SPECIALS.get(name)
+        self.special = sequences.SPECIALS.get(name)
         on_cpu = (key.replace("CUDA", "CPU"), "CPU")
         has = torch._C._dispatch_has_computed_kernel_for_dispatch_key
         self.cpu = op._op if any(has(name, k) for k in on_cpu) else None
@@ -132,6 +134,8 @@ class Plan:
                     if made is None:
                         raise Unable(f"a {value.layout} operand")
                     return made
+                if value.is_nested:
+                    return nested.alias(value)
                 value = memory.alias(value)
                 if narrow is not None and value.dtype in WIDER:
                     wide = value.to(WIDER[value.dtype])
@@ -332,6 +336,9 @@ def keep(result, value):
         return result
     if result.layout is not STRIDED or value.layout is not STRIDED:
         return sparse.on_device(value, result.device)
+    if value.is_nested:
+        nested.overwrite(result, value)
+        return result
     if result.shape == value.shape:
         (memory.alias(result) if result.is_cuda else result).copy_(value)
         return result

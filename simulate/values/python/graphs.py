@@ -6,7 +6,7 @@ of every operator are: they happen as part of the operators.
 
 import torch
 
-from . import memory, native
+from . import memory, native, randomness
 
 recording = None  # the list of what is captured, while a graph is
 _within = None
@@ -29,12 +29,16 @@ def _alias(value):
     return value
 
 
-def _moved_on(state, replays):
-    """Each replay draws other random numbers."""
-    if not state or state[2] is None:
+def _generator(state):
+    return state[1] if state else None
+
+
+def _at(state, positions):
+    """The state of an operator at a replay that finds the generators at `positions`, by generator."""
+    generator = _generator(state)
+    if generator is None:
         return state
-    device, seed, offset = state[2]
-    return (*state[:2], (device, seed, offset + replays), *state[3:])
+    return (*state[:2], randomness.in_replay(state[2], positions[generator]), *state[3:])
 
 
 def install(within):
@@ -47,7 +51,7 @@ def install(within):
         global recording
         begin(self, *args, **kwargs)
         recording = self._devtrace_operators = []
-        self._devtrace_replays = 0
+        randomness.begin_capture()
         native.record(True)
 
     def capture_end(self):
@@ -57,12 +61,14 @@ def install(within):
         return end(self)
 
     def replay_computed(self):
+        # The real replay moves them on.
+        generators = {_generator(state) for *_, state in self._devtrace_operators} - {None}
+        positions = {generator: randomness.position(generator) for generator in generators}
         result = replay(self)
-        self._devtrace_replays += 1
 
         def compute_all():
             for compute, result, args, kwargs, state in self._devtrace_operators:
-                compute(result, args, kwargs, _moved_on(state, self._devtrace_replays))
+                compute(result, args, kwargs, _at(state, positions))
 
         _within(compute_all)
         return result

@@ -13,7 +13,7 @@ MIRRORED = 64  # draws after a seed that go on as on the CPU
 LARGEST_CACHE = 64 * MIRRORED
 _states = {}  # (device, seed, offset): (state of the CPU generator there, draws since the seed)
 _own = threading.local()
-_captured = itertools.count(1)
+_captured = itertools.count(1)  # operators that draw, in the graph that is captured
 
 
 def device_of(value):
@@ -40,9 +40,21 @@ def position(generator):
     """(device, seed, offset), made of what the real kernels use."""
     try:
         seed, offset = (int(word) for word in generator.get_state().view(torch.int64)[-2:])
-    except RuntimeError:  # not while a graph is captured
+    except RuntimeError:  # not while a graph is captured: which of its operators, until a replay tells where it is
         seed, offset = generator.initial_seed(), next(_captured) << 40
     return generator.device.index, seed & 0xFFFFFFFFFFFFFFFF, offset
+
+
+def begin_capture():
+    """The same graph draws the same numbers wherever its replay finds the generator at the same position."""
+    global _captured
+    _captured = itertools.count(1)
+
+
+def in_replay(captured, position):
+    """Where a captured operator's random numbers are, once the generator's position before the replay is known."""
+    device, seed, offset = position
+    return device, seed, offset + captured[2]
 
 
 def seed_at(place):

@@ -4,7 +4,7 @@ import warnings
 
 import torch
 
-from . import compute, exceptions, native, numbers
+from . import compute, exceptions, native, nested, numbers
 
 KEYS = ("CUDA", "SparseCUDA", "SparseCsrCUDA")
 # Metadata, memory itself, or reading one element: the real kernel is already true.
@@ -12,7 +12,10 @@ LEFT_ALONE = {
     "aten::_local_scalar_dense", "aten::record_stream", "aten::resize_", "aten::set_", "aten::set_.source_Storage",
     "aten::set_.source_Storage_storage_offset", "aten::set_.source_Tensor", "aten::is_pinned", "aten::_pin_memory", "aten::is_set_to",
     "aten::empty.memory_format", "aten::empty_strided", "aten::_efficientzerotensor", "aten::_fused_sdp_choice",
-    "aten::_cudnn_init_dropout_state", "aten::_use_cudnn_ctc_loss", "aten::_use_cudnn_ctc_loss.Tensor", "aten::_debug_has_internal_overlap",
+    "aten::_cudnn_init_dropout_state", "aten::_use_cudnn_ctc_loss", "aten::_use_cudnn_ctc_loss.Tensor", "aten::_use_miopen_ctc_loss",
+    "aten::_use_miopen_ctc_loss.Tensor", "aten::_debug_has_internal_overlap",
+    # made of operators that are computed each, the sizes of a result out of their values
+    "aten::_nested_tensor_from_mask", "aten::_nested_tensor_from_mask_left_aligned",
     # of sparse tensors
     "aten::_sparse_coo_tensor_with_dims", "aten::_sparse_coo_tensor_with_dims_and_tensors", "aten::_coalesced_", "aten::copy_sparse_to_sparse_",
     "aten::_sparse_compressed_tensor_with_dims", "aten::empty_like", "aten::resize_as_sparse_", "aten::sparse_resize_",
@@ -54,6 +57,8 @@ def install(wrap, not_computed):
         for key in KEYS:
             for name in torch._C._dispatch_get_registrations_for_dispatch_key(key):
                 replace(name, key, wrap)
+        for name in nested.OWN_KERNELS:
+            replace(name, "NestedTensorCUDA", wrap)
         registered = set(torch._C._dispatch_get_registrations_for_dispatch_key("CUDA"))
         for name in FOR_ALL_BACKENDS:
             if name not in registered and torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CUDA"):

@@ -162,33 +162,6 @@ def flash_backward(
     return attention_backward(grad, query, key, value, None, dropout_p, is_causal, scale, left_seed(seed))[:3]
 
 
-@special("_efficient_attention_forward")
-def efficient_forward(
-    context, query, key, value, bias, starts_q, starts_k, max_q, max_k, dropout_p, mask_type, compute_log_sumexp=False, *, scale=None,
-    seqlen_k=None, window_size=None,
-):  # fmt: skip
-    if starts_q is not None or seqlen_k is not None or window_size is not None or mask_type == 2:
-        raise NotImplementedError("sequences of different lengths, windows, or masks from the end")
-    seed = drawn_seed(context, dropout_p, context.real[2])
-    query, key, value = (t.transpose(1, 2) for t in (query, key, value))
-    out, log_sum = attention(query, key, value, bias, dropout_p, mask_type == 1, scale, seed)
-    return out.transpose(1, 2), padded(log_sum, context.real[1]), *[None] * (len(context.real) - 2)
-
-
-@special("_flash_attention_forward")
-def flash_forward(
-    context, query, key, value, starts_q, starts_k, max_q, max_k, dropout_p, is_causal, return_debug_mask, *, scale=None, window_size_left=None,
-    window_size_right=None, seqused_k=None, alibi_slopes=None, **others,
-):  # fmt: skip
-    plain = window_size_left in (None, -1) and window_size_right in (None, -1)
-    if starts_q is not None or not plain or seqused_k is not None or alibi_slopes is not None:
-        raise NotImplementedError("sequences of different lengths, windows, or slopes")
-    seed = drawn_seed(context, dropout_p, context.real[2])
-    query, key, value = (t.transpose(1, 2) for t in (query, key, value))
-    out, log_sum = attention(query, key, value, None, dropout_p, is_causal, scale, seed)
-    return out.transpose(1, 2), padded(log_sum, context.real[1]), *[None] * (len(context.real) - 2)
-
-
 # -- dropout
 
 
