@@ -567,12 +567,31 @@ def refusals_show_no_frame_of_ours():
 
 @check
 def memory_is_what_the_program_uses():
-    """Computing keeps no device memory of its own."""
+    """Computing keeps no device memory of its own, and none until Python's garbage collector comes by."""
+    gpu, counts = X.cuda(), torch.tensor([3, 1, 3], device="cuda")
+    csr = X.relu().cuda().to_sparse_csr()
+    calls = {
+        "product": lambda: (gpu @ gpu.T).softmax(-1),
+        "several results": lambda: gpu.sort(),
+        "a list": lambda: torch._foreach_add([gpu, gpu], 1.0),
+        "several results of unknown size": lambda: counts.unique(return_inverse=True, return_counts=True),
+        "unknown size": lambda: gpu[gpu > 0],
+        "random": lambda: nn.functional.dropout(gpu, 0.5),
+        "by hand": lambda: nn.functional.scaled_dot_product_attention(*[gpu.view(1, 2, 3, 8)] * 3),
+        "sparse": lambda: csr @ gpu.T,
+        "nested": lambda: torch.nested.nested_tensor([gpu, gpu[:2]]).to_padded_tensor(0.0),
+        "backward": lambda: nn.functional.layer_norm(gpu.clone().requires_grad_(), (8,)).sum().backward(),
+    }
     gc.collect()
-    before = torch.cuda.memory_allocated()
-    out = (X.cuda() @ X.cuda().T).softmax(-1)
-    del out
-    assert torch.cuda.memory_allocated() == before
+    gc.disable()
+    try:
+        for name, call in calls.items():
+            call()  # libraries get their workspaces
+            before = torch.cuda.memory_allocated()
+            call()
+            assert torch.cuda.memory_allocated() == before, name
+    finally:
+        gc.enable()
 
 
 def main():

@@ -270,26 +270,21 @@ class Plan:
     def keep_all(self, results, values):
         one_list = len(self.written) != len(results) or len(self.written) == 1
         written = [False] * len(results) if one_list else self.written
-        done = []
+        return self.keep_rest(results, values, written, one_list, [])
 
-        def go_on():
-            while len(done) < len(results):
-                i = len(done)
-                if written[i]:
-                    done.append(results[i])
-                    continue
-                kept = keep(results[i], values[i])
-                if isinstance(kept, Pending):
+    # Not a function within keep_all that calls itself: such a one and what it holds, the results, wait for the garbage collector.
+    def keep_rest(self, results, values, written, one_list, done):
+        while len(done) < len(results):
+            i = len(done)
+            kept = results[i] if written[i] else keep(results[i], values[i])
+            if isinstance(kept, Pending):
 
-                    def finish(made, then=kept[3]):
-                        done.append(then(made))
-                        return go_on()
+                def finish(made, then=kept[3]):
+                    return self.keep_rest(results, values, written, one_list, [*done, then(made)])
 
-                    return Pending((*kept[:3], finish))
-                done.append(kept)
-            return list(done) if one_list else tuple(done)
-
-        return go_on()
+                return Pending((*kept[:3], finish))
+            done.append(kept)
+        return done if one_list else tuple(done)
 
 
 def quick(plan):
