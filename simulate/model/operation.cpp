@@ -110,10 +110,11 @@ CUresult check_range(CUdeviceptr address, size_t size, bool must_be_device) {
     if (must_be_device || owner_of(address) >= 0) return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
   }
-  // Mappings of one reservation lie side by side; a copy may run over several.
+  // Mappings of one reservation lie side by side; a copy may run over several. None is accessible until
+  // cuMemSetAccess.
   if (a.kind == Kind::mapped) {
     for (uintptr_t at = address; at < address + size; at = a.base + a.size)
-      if (!find_memory(at, &a) || a.kind != Kind::mapped) return CUDA_ERROR_INVALID_VALUE;
+      if (!find_memory(at, &a) || a.kind != Kind::mapped || !a.access) return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
   }
   if (a.kind == Kind::registered || a.kind == Kind::pinned) return CUDA_SUCCESS;

@@ -191,3 +191,26 @@ print(call("cudaStreamGetAttribute", stream, 8, byref(value)), value.priority)
 
 def test_a_streams_priority_is_the_one_that_was_set(tmp_path):
     assert said(tmp_path, PRIORITY) == ["0 0 -3", "0 -3"]
+
+
+MAPPED = """
+driver, chunk = ctypes.CDLL("libcuda.so.1"), 2 << 20
+class Place(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
+class Properties(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("place", Place), ("rest", ctypes.c_char * 16)]
+class Access(ctypes.Structure):
+    _fields_ = [("place", Place), ("flags", ctypes.c_int)]
+call("cudaFree", None)
+word = ctypes.c_uint64
+memory, address = word(), word()
+print(driver.cuMemCreate(byref(memory), Size(chunk), byref(Properties(1, 0, Place(1, 0))), word(0)),
+      driver.cuMemAddressReserve(byref(address), Size(chunk), Size(0), word(0), word(0)),
+      driver.cuMemMap(address, Size(chunk), Size(0), memory, word(0)))
+print(driver.cuMemcpyHtoD_v2(address, host, Size(16)), driver.cuMemsetD8_v2(address, 1, Size(16)))
+print(driver.cuMemSetAccess(address, Size(chunk), byref(Access(Place(1, 0), 3)), Size(1)), driver.cuMemsetD8_v2(address, 1, Size(16)))
+"""
+
+
+def test_mapped_memory_is_nobodys_before_access_is_given(tmp_path):
+    assert said(tmp_path, MAPPED) == ["0 0 0", "1 1", "0 0"]
