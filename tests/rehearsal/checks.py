@@ -294,6 +294,22 @@ def complex_numbers():
 
 
 @check
+def operators_that_call_their_kernels_themselves():
+    """Not by way of the operators that are registered for CUDA."""
+    want, have = (torch.full((6,), 7.0, device=d) for d in ("cpu", "cuda"))
+    indices = [torch.full((6,), 7, device=d) for d in ("cpu", "cuda")]
+    torch.mode(X, out=(want, indices[0]))
+    torch.mode(X.cuda(), out=(have, indices[1]))
+    same(have, want)
+    same(indices[1], indices[0])
+    z = torch.randn(4, 4, dtype=torch.complex64)
+    gpu = z.cuda()
+    z[:, ::2].conj_physical_()
+    gpu[:, ::2].conj_physical_()
+    same(gpu, z)
+
+
+@check
 def writing_through_views():
     want, have = X.clone(), X.cuda()
     for x in (want, have):

@@ -26,7 +26,10 @@ NOT_LEFT_ALONE = {("aten::zero_", "CUDA")}
 # Communication is real: gloo's copies and sums happen in host memory.
 NAMESPACES_LEFT_ALONE = {"c10d", "symm_mem", "_c10d_functional", "prims", "profiler", "debugprims", "inductor"}
 # Registered for all backends at once, but they launch kernels of their own or choose an algorithm by backend.
-FOR_ALL_BACKENDS = ("aten::copy_", "aten::_assert_async", "aten::_assert_async.msg", "aten::convolution", "aten::convolution_backward")
+FOR_ALL_BACKENDS = (
+    "aten::copy_", "aten::_assert_async", "aten::_assert_async.msg", "aten::convolution", "aten::convolution_backward",
+    "aten::mode.values", "aten::conj_physical_",
+)  # fmt: skip
 
 installed = 0
 _libraries = {}  # a registration lasts as long as its library object
