@@ -50,7 +50,7 @@ constexpr Row kErrors[] = {
     E(CUDA_ERROR_CAPTURED_EVENT, "operation not permitted on an event last recorded in a capturing stream"),
     E(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "attempt to terminate a thread-local capture sequence from another thread"),
     E(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update"),
-    E(CUDA_ERROR_INVALID_RESOURCE_TYPE, "invalid resource type"),
+    E(CUDA_ERROR_INVALID_RESOURCE_TYPE, "one or more resources passed in are not valid resource types for the operation"),
     E(CUDA_ERROR_UNKNOWN, "unknown error"),
 };
 #undef E

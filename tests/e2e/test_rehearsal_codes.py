@@ -1,5 +1,6 @@
 """What the simulated runtime answers where CUDA's documentation says what the real one does: errors, captures, graphs' own memory."""
 
+import ast
 import sys
 
 from conftest import DEVTRACE, environment, execute
@@ -214,3 +215,20 @@ print(driver.cuMemSetAccess(address, Size(chunk), byref(Access(Place(1, 0), 3)),
 
 def test_mapped_memory_is_nobodys_before_access_is_given(tmp_path):
     assert said(tmp_path, MAPPED) == ["0 0 0", "1 1", "0 0"]
+
+
+TEXTS = """
+import glob, sys
+for library in (runtime, ctypes.CDLL(glob.glob(sys.prefix + "/lib/python3*/site-packages/nvidia/cu13/lib/libcudart.so.13")[0])):
+    for name in "cudaGetErrorName", "cudaGetErrorString":
+        getattr(library, name).restype = ctypes.c_char_p
+    print({code: (library.cudaGetErrorName(code), library.cudaGetErrorString(code)) for code in range(1000)})
+"""
+
+
+def test_errors_are_called_as_the_real_runtime_calls_them(tmp_path):
+    """Those that a simulated device answers with; the others have no name here."""
+    here, real = map(ast.literal_eval, said(tmp_path, TEXTS))
+    named = {code: texts for code, texts in here.items() if texts[0] != b"unrecognized error code"}
+    assert len(named) > 40
+    assert named == {code: real[code] for code in named}
