@@ -11,8 +11,8 @@ $(BUILD)/obj/report/html/assets.o: report/html/assets.S report/html/report.html 
 	@mkdir -p $(@D)
 	$(CXX) -fPIC -c $< -o $@
 
-# The names of the parts that a rehearsal can pretend come from the simulation itself; suppressions have the policy's patterns.
-REPORT_COMMAND_USES := $(BUILD)/obj/simulate/model/parts.o $(BUILD)/obj/tracker/pattern.o
+# What a rehearsal can be asked for is read as the simulation itself reads it; suppressions have the policy's patterns.
+REPORT_COMMAND_USES := $(BUILD)/obj/simulate/model/parts.o $(BUILD)/obj/simulate/model/readings.o $(BUILD)/obj/tracker/pattern.o
 
 $(BUILD)/devtrace: $(REPORT_COMMAND_OBJS) $(REPORT_OBJS) $(REPORT_COMMAND_USES)
 	@mkdir -p $(@D)

@@ -8,6 +8,7 @@
 #include "report/command/subcommand.h"
 #include "report/command/torch_cuda.h"
 #include "simulate/model/parts.h"
+#include "simulate/model/readings.h"
 
 namespace devtrace::command {
 namespace {
@@ -24,35 +25,28 @@ std::string known_part(std::string& part) {
   return fmt::format("'{}' is no part devtrace knows; it knows {}", part, sim::part_keys());
 }
 
-// A number and a unit of bytes; the simulation checks the range.
 std::string size_of_memory(std::string& text) {
-  const size_t digits = text.find_first_not_of("0123456789.");
-  const std::string unit = CLI::detail::to_lower(digits == text.npos ? "" : text.substr(digits));
-  for (const char* known : {"", "b", "k", "m", "g", "kb", "mb", "gb", "kib", "mib", "gib"}) {
-    if (digits != 0 && !text.empty() && unit == known) return {};
-  }
-  return fmt::format("'{}' is no size; write 24GiB, 800MiB or a number of bytes", text);
+  if (sim::read_memory(text.c_str())) return {};
+  return fmt::format("'{}' is no size from 2MiB to 1TiB; write 24GiB, 800MiB or a number of bytes", text);
 }
 
 std::string pairs_of_peers(std::string& text) {
-  if (text == "all" || text == "none") return {};
-  bool number = false, dash = false;
-  for (const char c : text + ",") {
-    if (c >= '0' && c <= '9') {
-      number = true;
-    } else if (c == '-' && number && !dash) {
-      dash = true;
-      number = false;
-    } else if (c == ',' && number && dash) {
-      number = dash = false;
-    } else {
-      return fmt::format("'{}' is neither all, none nor pairs like 0-1,2-3", text);
-    }
-  }
-  return {};
+  if (sim::read_peers(text.c_str())) return {};
+  return fmt::format("'{}' is neither all, none nor pairs of different devices like 0-1,2-3", text);
+}
+
+// Pairs name devices that there are.
+void check_peers(const RehearseOptions& options) {
+  if (options.peer.empty() || options.peer == "all") return;
+  const sim::Peers peers = *sim::read_peers(options.peer.c_str());
+  for (size_t i = static_cast<size_t>(options.gpus); i < peers.size(); ++i)
+    if (peers[i])
+      throw Failure(kBadUsage, fmt::format("--peer {}: there is no device {}; --gpus {} gives 0 to {}", options.peer, i,
+                                           options.gpus, options.gpus - 1));
 }
 
 Launch plan(const CLI::App& app, const AfterDashes& after_dashes, const RehearseOptions& options) {
+  check_peers(options);
   Launch what = options.launch(app, after_dashes);
   const int cuda = options.cuda ? options.cuda : cuda_of_torch(what.program[0]);
   const SimulatedLibraries simulated = find_simulated_libraries(cuda);

@@ -82,7 +82,7 @@ int ordinal_of(int physical) {
 }
 
 bool can_access_peer(int a, int b) {
-  return a != b && (settings().peers[device(a).physical] >> device(b).physical & 1);
+  return a != b && (settings().peers[static_cast<size_t>(device(a).physical)] >> device(b).physical & 1);
 }
 
 CUcontext create_context(int ordinal, unsigned flags, bool primary) {

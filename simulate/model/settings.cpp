@@ -34,54 +34,18 @@ void read_part(Settings& s, const char* value) {
     complain("DEVTRACE_SIM_PART", value, (std::string("not one of ") + part_keys() + "; simulating h100").c_str());
 }
 
-void read_memory(Settings& s, const char* value) {
-  struct Unit {
-    const char* name;
-    double factor;
-  };
-  static constexpr Unit kUnits[] = {{"", 1},          {"b", 1},       {"kib", 1 << 10}, {"mib", 1 << 20},
-                                    {"gib", 1 << 30}, {"kb", 1e3},    {"mb", 1e6},      {"gb", 1e9},
-                                    {"k", 1 << 10},   {"m", 1 << 20}, {"g", 1 << 30}};
-  char* end;
-  double number = std::strtod(value, &end);
-  std::string unit;
-  for (; *end; ++end)
-    if (*end != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(*end)));
-  for (const Unit& u : kUnits) {
-    double bytes = number * u.factor;
-    // Below one 2 MiB chunk nothing can be allocated; 1 TiB a device keeps 16 arenas inside 47 bits.
-    if (unit == u.name && bytes >= (2 << 20) && bytes <= (1LL << 40)) {
-      s.memory = static_cast<size_t>(bytes);
-      return;
-    }
-  }
-  complain("DEVTRACE_SIM_MEMORY", value, "not a size from 2MiB to 1TiB like 24GiB; the part's own memory stands");
+void set_memory(Settings& s, const char* value) {
+  if (const std::optional<size_t> bytes = read_memory(value))
+    s.memory = *bytes;
+  else
+    complain("DEVTRACE_SIM_MEMORY", value, "not a size from 2MiB to 1TiB like 24GiB; the part's own memory stands");
 }
 
-void all_peers(Settings& s) {
-  for (int i = 0; i < kMaxDevices; ++i) s.peers[i] = ((1u << kMaxDevices) - 1) & ~(1u << i);
-}
-
-void read_peers(Settings& s, const char* value) {
-  if (!std::strcmp(value, "all")) return;
-  uint32_t peers[kMaxDevices] = {};
-  if (std::strcmp(value, "none")) {
-    for (const char* p = value;;) {
-      char *dash, *end;
-      long a = std::strtol(p, &dash, 10);
-      long b = *dash == '-' ? std::strtol(dash + 1, &end, 10) : -1;
-      if (dash == p || *dash != '-' || end == dash + 1 || a < 0 || b < 0 || a >= kMaxDevices || b >= kMaxDevices ||
-          a == b || (*end && *end != ',')) {
-        complain("DEVTRACE_SIM_PEER", value, "not all, none or pairs like 0-1,2-3; all devices are peers");
-        return;
-      }
-      peers[a] |= 1u << b;
-      peers[b] |= 1u << a;
-      if (!*end) break;
-      p = end + 1;
-    }
-  }
-  std::memcpy(s.peers, peers, sizeof peers);
+void set_peers(Settings& s, const char* value) {
+  if (const std::optional<Peers> peers = read_peers(value))
+    s.peers = *peers;
+  else
+    complain("DEVTRACE_SIM_PEER", value, "not all, none or pairs like 0-1,2-3; all devices are peers");
 }
 
 // As the driver reads it: entries up to the first that names no device; "" hides all.
@@ -122,12 +86,11 @@ bool is_one(const char* variable) {
 Settings read() {
   Settings s;
   s.part = find_part("h100");
-  all_peers(s);
   if (const char* v = std::getenv("DEVTRACE_SIM_GPUS")) read_gpus(s, v);
   if (const char* v = std::getenv("DEVTRACE_SIM_PART")) read_part(s, v);
   s.memory = s.part->memory;
-  if (const char* v = std::getenv("DEVTRACE_SIM_MEMORY")) read_memory(s, v);
-  if (const char* v = std::getenv("DEVTRACE_SIM_PEER")) read_peers(s, v);
+  if (const char* v = std::getenv("DEVTRACE_SIM_MEMORY")) set_memory(s, v);
+  if (const char* v = std::getenv("DEVTRACE_SIM_PEER")) set_peers(s, v);
   read_visible(s, std::getenv("CUDA_VISIBLE_DEVICES"));
   s.launch_blocking = is_one("CUDA_LAUNCH_BLOCKING");
   s.old_driver = is_one("DEVTRACE_SIM_OLD_DRIVER");

@@ -5,17 +5,16 @@
 #include <cstdint>
 
 #include "simulate/model/parts.h"
+#include "simulate/model/readings.h"
 
 namespace devtrace::sim {
 
-constexpr int kMaxDevices = 16;
-
 struct Settings {
-  int gpus = 1;                      // devices of the machine, 1–16
-  const Part* part = nullptr;        // never null once read
-  size_t memory = 0;                 // bytes a device has
-  uint32_t peers[kMaxDevices] = {};  // bit j of peers[i]: physical device i can reach j
-  int visible[kMaxDevices] = {};     // physical index of each visible device, by CUDA_VISIBLE_DEVICES
+  int gpus = 1;                   // devices of the machine, 1–16
+  const Part* part = nullptr;     // never null once read
+  size_t memory = 0;              // bytes a device has
+  Peers peers = all_peers();      // of physical devices
+  int visible[kMaxDevices] = {};  // physical index of each visible device, by CUDA_VISIBLE_DEVICES
   int visible_count = 0;
   bool launch_blocking = false;  // CUDA_LAUNCH_BLOCKING: a launch waits, and returns the kernel's own error
   bool old_driver = false;       // DEVTRACE_SIM_OLD_DRIVER: of before CUDA 12.3, which tells nothing of a kernel

@@ -269,7 +269,9 @@ def test_rehearse_says_what_is_missing(devtrace, installed):
     (["rehearse", "--gpus", "17", "true"], "--gpus"),
     (["rehearse", "--part", "gtx480", "true"], "'gtx480' is no part devtrace knows; it knows h100"),
     (["rehearse", "--memory", "lots", "true"], "'lots' is no size"),
+    (["rehearse", "--memory", "1KiB", "true"], "'1KiB' is no size from 2MiB to 1TiB"),
     (["rehearse", "--peer", "0-", "true"], "neither all, none nor pairs"),
+    (["rehearse", "--peer", "0-0", "true"], "neither all, none nor pairs of different devices"),
     (["report"], "logs is required"),
     (["report", "--format", "pdf", "x"], "--format"),
     (["check"], "logs is required"),
@@ -284,6 +286,11 @@ def test_bad_usage_is_one_clear_message_and_2(devtrace, words, said):
     assert said in done.stderr
     assert "--help" in done.stderr or "KEY=VALUE" in done.stderr
     assert done.stdout == ""
+
+
+def test_peers_are_of_devices_that_there_are(devtrace):
+    done = devtrace("rehearse", "--gpus", "4", "--peer", "0-1,0-9", "true")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "devtrace rehearse: --peer 0-1,0-9: there is no device 9; --gpus 4 gives 0 to 3\n")
 
 
 def test_help_and_version(devtrace):

@@ -9,7 +9,6 @@ OWN_KERNELS = {
 }  # fmt: skip
 
 
-
 @torch.inference_mode(False)
 def _buffer(tensor):
     """A CPU tensor over its buffer, with a storage of that size: the CPU's kernels take a nested tensor's buffer to be its whole storage."""

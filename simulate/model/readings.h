@@ -1,0 +1,23 @@
+// What a rehearsal's options say: read alike by the command, which refuses what is wrong, and by the libraries, which
+// complain and go on.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace devtrace::sim {
+
+constexpr int kMaxDevices = 16;
+
+// "24GiB", "800 MB", "4g", a number of bytes: bytes, from 2 MiB to 1 TiB; std::nullopt: none of these.
+std::optional<size_t> read_memory(const char* text);
+
+// Bit j of entry i: device i can reach j's memory.
+using Peers = std::array<uint32_t, kMaxDevices>;
+Peers all_peers();
+// "all", "none", or pairs of different devices like "0-1,2-3"; std::nullopt: none of these.
+std::optional<Peers> read_peers(const char* text);
+
+}  // namespace devtrace::sim
