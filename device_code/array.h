@@ -1,7 +1,6 @@
 // An array in a kernel's parameters of which each block takes one entry.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -21,11 +20,13 @@ struct Array {
   bool operator==(const Array&) const = default;
   bool holds(size_t offset) const { return offset >= begin && offset < end && (offset - begin) % stride == 0; }
 
+  size_t entry_at(size_t offset) const { return (offset - begin) / stride; }
+
   // Whether a block of that grid takes the entry at `offset`. `read(offset, bytes)`: a number of the parameter block,
   // std::nullopt where it is not at hand; then, as with a grid that nobody knows (0), any entry may be taken.
   template <class Read>
   bool takes(size_t offset, const unsigned (&grid)[3], const Read& read) const {
-    const size_t entry = (offset - begin) / stride, blocks = grid[dimension];
+    const size_t entry = entry_at(offset), blocks = grid[dimension];
     if (blocks == 0) return true;
     if (table_width == 0) return entry < blocks;
     for (size_t block = 0; block < blocks; ++block) {

@@ -27,13 +27,11 @@ bool take(Image& image, std::string_view name, KernelFacts* out) {
   return true;
 }
 
-}  // namespace
-
-namespace {
 bool reads_always(const KernelFacts& facts, size_t offset) {
   return std::any_of(facts.reads.begin(), facts.reads.end(),
                      [&](Bytes r) { return r.begin < offset + sizeof(uintptr_t) && offset < r.end; });
 }
+
 }  // namespace
 
 const Array* KernelFacts::array_at(size_t offset) const {

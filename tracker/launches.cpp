@@ -40,7 +40,7 @@ struct Place {
   const device_code::Array& array = words.arrays[static_cast<size_t>(run.array)];
   const uint32_t blocks = launch.grid[array.dimension];
   if (array.table_width != 0 || blocks == 0) return place;
-  const auto before = static_cast<uint32_t>((run.in_block - array.begin) / array.stride);
+  const auto before = static_cast<uint32_t>(array.entry_at(run.in_block));
   place.words = std::min(place.words, blocks - std::min(blocks, before));
   return place;
 }

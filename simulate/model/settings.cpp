@@ -1,7 +1,6 @@
 #include "simulate/model/settings.h"
 
 #include <cctype>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

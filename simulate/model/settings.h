@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "simulate/model/parts.h"
 #include "simulate/model/readings.h"

@@ -538,15 +538,22 @@ int main() {
         assert same(*both(tmp_path, [program], before, after)) == "77\n0\n77\n77\n"
 
 
-def test_a_dl_iterate_phdr_that_looks_up(tmp_path, cuda):
-    """A program may have its own, which finds the next one by dlsym; devtrace goes by the program's too."""
-    program = build(tmp_path, "program", r"""
+# A program's own dl_iterate_phdr, which finds the next one by dlsym, and counts.
+OWN_WALK = r"""
 #include <link.h>
+static int walks;
 int dl_iterate_phdr(int (*look)(struct dl_phdr_info*, size_t, void*), void* data) {
   static int (*next)(int (*)(struct dl_phdr_info*, size_t, void*), void*);
+  ++walks;
   if (!next) next = dlsym(RTLD_NEXT, "dl_iterate_phdr");
   return next(look, data);
 }
+"""
+
+
+def test_a_dl_iterate_phdr_that_looks_up(tmp_path, cuda):
+    """devtrace goes by the program's, too."""
+    program = build(tmp_path, "program", OWN_WALK + r"""
 int main() {
   int (*found)(void**, size_t) = dlsym(dlopen("libcudart.so.13", RTLD_LAZY), "cudaMalloc");
   void* p;

@@ -163,19 +163,22 @@ print("tabled", launch(1, b"tabled", word(own[1]), Lists.of([own[1], theirs, own
 
 
 # Each part's machine code is another: sm_75 has its constants in every instruction, sm_90 loads them into uniform registers first.
-@pytest.mark.parametrize("part, architecture", [("h100", "90"), ("a100", "80"), ("t4", "75")])
+each_architecture = pytest.mark.parametrize("part, architecture", [("h100", "90"), ("a100", "80"), ("t4", "75")])
+
+
+@each_architecture
 def test_what_a_kernel_may_be_given(tmp_path, part, architecture):
     outcome = rehearse(tmp_path, FINE.replace('b"90"', f'b"{architecture}"'), "--peer", "none", "--part", part)
     assert outcome.out.splitlines() == [f"{name} (0, 0)" for name in ("own", "pinned", "unread", "unread host", "walk", "garbage", "listed", "tabled")], outcome.err
 
 
-@pytest.mark.parametrize("part, architecture", [("h100", "90"), ("a100", "80"), ("t4", "75")])
+@each_architecture
 def test_what_ends_in_an_illegal_address(tmp_path, part, architecture):
     outcome = rehearse(tmp_path, FAULTY.replace('b"90"', f'b"{architecture}"'), "--peer", "none", "--part", part)
     assert outcome.out.splitlines() == ["remote (0, 700)", "again 700 700", "host (0, 700)", "in a struct (0, 700)", "others (0, 0)"], outcome.err
 
 
-@pytest.mark.parametrize("part, architecture", [("h100", "90"), ("a100", "80"), ("t4", "75")])
+@each_architecture
 def test_an_entry_of_an_array_that_a_block_takes(tmp_path, part, architecture):
     outcome = rehearse(tmp_path, TAKEN.replace('b"90"', f'b"{architecture}"'), "--peer", "none", "--part", part)
     assert outcome.out.splitlines() == ["listed (0, 700)", "tabled (0, 700)"], outcome.err

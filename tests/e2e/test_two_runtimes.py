@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BUILD, environment, execute
-from test_lookup import ROWS, both, build, functions, same
+from test_lookup import OWN_WALK, ROWS, both, build, functions, same
 
 NAMES = [name for library, name in ROWS if library == "libcudart.so"]
 FIRST, SECOND = 12, 13
@@ -125,15 +125,7 @@ def test_a_call_does_not_go_through_the_list_of_what_is_loaded(tmp_path):
     """Which of two it means is found once for each function and caller: a hundred calls walk no more often than one."""
     one, two = two_of_one_version(tmp_path)
     # The one is there by its name when the second is opened by its path.
-    program = build(tmp_path, "program", r"""
-#include <link.h>
-static int walks;
-int dl_iterate_phdr(int (*look)(struct dl_phdr_info*, size_t, void*), void* data) {
-  static int (*next)(int (*)(struct dl_phdr_info*, size_t, void*), void*);
-  ++walks;
-  if (!next) next = dlsym(RTLD_NEXT, "dl_iterate_phdr");
-  return next(look, data);
-}
+    program = build(tmp_path, "program", OWN_WALK + r"""
 int main(int argc, char** words) {
   void* plugin = dlopen(words[1], RTLD_NOW);
   if (!plugin || !dlopen(words[2], RTLD_NOW)) { printf("%s\n", dlerror()); return 1; }

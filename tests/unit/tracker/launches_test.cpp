@@ -259,10 +259,26 @@ TEST_F(Launches, WhatAlwaysLooksSuspiciousIsNotLookedAtForEver) {
   EXPECT_EQ(kernel->words().runs.size(), 1u);
 }
 
+// Findings at a launch of a kernel(T*, struct { ... }) whose five words are `block`.
+uint64_t launch_of_two(const char* handle, uintptr_t (&block)[5], bool as_block, unsigned x, unsigned y) {
+  const void* parameters[] = {&block[0], &block[1]};
+  events::Launch launch;
+  launch.function = handle;
+  launch.kernel = kernels::remember(handle, "arrays", {{0, 8}, {8, 32}});
+  launch.grid[0] = x;
+  launch.grid[1] = y;
+  launch.block = as_block ? block : nullptr;
+  launch.block_bytes = sizeof block;
+  launch.parameters = as_block ? nullptr : parameters;
+  const uint64_t before = findings::count();
+  launches::check(launch);
+  return findings::count() - before;
+}
+
 // A kernel of PyTorch's on two tensors of one device, after one on another: the rest of its array is what the stack
 // held.
 TEST_F(Launches, WhatNoBlockTakesOutOfAnArrayIsNotSet) {
-  const char handles[2] = {};
+  static const char handles[2] = {};
   for (const bool as_block : {false, true}) {
     uses = [](size_t in_block) {
       const device_code::Array array{
@@ -270,27 +286,14 @@ TEST_F(Launches, WhatNoBlockTakesOutOfAnArrayIsNotSet) {
       return kernels::Use{As::address, in_block >= 8 ? std::optional(array) : std::nullopt};
     };
     uintptr_t block[] = {memory_of(0), memory_of(0), memory_of(0), memory_of(1), 0};
-    const void* parameters[] = {&block[0], &block[1]};
-    events::Launch launch;
-    launch.function = &handles[as_block];
-    launch.kernel = kernels::remember(launch.function, "listed", {{0, 8}, {8, 32}});
-    launch.grid[0] = 128;
-    launch.grid[1] = 2;
-    launch.block = as_block ? block : nullptr;
-    launch.block_bytes = sizeof block;
-    launch.parameters = as_block ? nullptr : parameters;
-    const uint64_t before = findings::count();
-    launches::check(launch);
-    EXPECT_EQ(findings::count() - before, 0U);
-    launch.grid[1] = 3;
-    launches::check(launch);
-    EXPECT_EQ(findings::count() - before, 1U);
+    EXPECT_EQ(launch_of_two(&handles[as_block], block, as_block, 128, 2), 0U);
+    EXPECT_EQ(launch_of_two(&handles[as_block], block, as_block, 128, 3), 1U);
   }
 }
 
 // The same by a table of the entry that each block takes, in the same structure.
 TEST_F(Launches, TheTableInTheParametersSaysWhichEntriesAreSet) {
-  const char handles[2] = {};
+  static const char handles[2] = {};
   for (const bool as_block : {false, true}) {
     uses = [](size_t in_block) {
       const device_code::Array array{
@@ -299,20 +302,9 @@ TEST_F(Launches, TheTableInTheParametersSaysWhichEntriesAreSet) {
                             : kernels::Use{As::possible_address, in_block ? std::optional(array) : std::nullopt};
     };
     uintptr_t block[] = {memory_of(0), memory_of(0), memory_of(1), memory_of(0), 0x01'00'02'00};
-    const void* parameters[] = {&block[0], &block[1]};
-    events::Launch launch;
-    launch.function = &handles[as_block];
-    launch.kernel = kernels::remember(launch.function, "tabled", {{0, 8}, {8, 32}});
-    launch.block = as_block ? block : nullptr;
-    launch.block_bytes = sizeof block;
-    launch.parameters = as_block ? nullptr : parameters;
-    const uint64_t before = findings::count();
-    launch.grid[0] = 3;  // blocks that take entries 0, 2 and 0
-    launches::check(launch);
-    EXPECT_EQ(findings::count() - before, 0U);
-    launch.grid[0] = 4;  // and 1
-    launches::check(launch);
-    EXPECT_EQ(findings::count() - before, 1U);
+    // Blocks that take entries 0, 2 and 0; then 1, too.
+    EXPECT_EQ(launch_of_two(&handles[as_block], block, as_block, 3, 0), 0U);
+    EXPECT_EQ(launch_of_two(&handles[as_block], block, as_block, 4, 0), 1U);
   }
 }
 
