@@ -1,4 +1,4 @@
-// A hook as the body of CUPTI's callbacks at a function's entry and exit; see interpose/cuda_hook.h. It runs once for
+// A hook as the body of CUPTI's callbacks at a function's entry and exit; see interpose/cuda/hook.h. It runs once for
 // each. At the entry the "call" is one that failed, so that nothing is told of a result; at the exit it hands over the
 // real result, and what was to be told before is left out.
 #pragma once
@@ -8,7 +8,7 @@
 
 #include "cupti_tracer/delivery.h"
 #include "cupti_tracer/parameters.h"
-#include "tracker/own_code.h"
+#include "tracker/stacks/caller.h"
 
 // The table of callbacks (cupti_tracer/callbacks.cpp) finds a hook by this name.
 #define CALLBACK_HOOK(Result, symbol, name, parameters)                                                  \

@@ -12,7 +12,7 @@
 // CUPTI knows nothing of: PyTorch's, the C library's.
 #define HOOK(library, symbol) \
   extern "C" __attribute__((weak, visibility("hidden"))) void devtrace_callback_##symbol(const void* packed);
-#include "interpose/hooks.inc"
+#include "interpose/linking/hooks.inc"
 #undef HOOK
 
 namespace devtrace::cupti_tracer {
@@ -31,7 +31,7 @@ struct Named {
 Hook hook_of(std::string_view symbol) {
   static const Named hooks[] = {
 #define HOOK(library, symbol) {#symbol, &devtrace_callback_##symbol},
-#include "interpose/hooks.inc"
+#include "interpose/linking/hooks.inc"
 #undef HOOK
   };
   for (const Named& named : hooks)

@@ -9,9 +9,9 @@
 #include "cupti_tracer/activity.h"
 #include "cupti_tracer/callbacks.h"
 #include "cupti_tracer/library.h"
-#include "tracker/own_code.h"
-#include "tracker/say.h"
-#include "tracker/stacks.h"
+#include "tracker/base/message.h"
+#include "tracker/stacks/caller.h"
+#include "tracker/stacks/stacks.h"
 
 namespace devtrace::cupti_tracer {
 namespace {

@@ -1,11 +1,11 @@
 #include <string>
 
+#include "common/version.h"
 #include "interpose/devtrace.h"
-#include "interpose/original.h"
-#include "tracker/current_thread.h"
-#include "tracker/findings.h"
-#include "tracker/log.h"
-#include "tracker/version.h"
+#include "interpose/linking/original.h"
+#include "tracker/base/thread_state.h"
+#include "tracker/findings/findings.h"
+#include "tracker/log/log.h"
 
 extern "C" {
 
@@ -32,10 +32,10 @@ DEVTRACE_EXPORT const char* devtrace_log_path(void) {
 }
 
 DEVTRACE_EXPORT void devtrace_pause(void) {
-  devtrace::current_thread::enter();
+  devtrace::thread_state::enter();
 }
 
 DEVTRACE_EXPORT void devtrace_resume(void) {
-  devtrace::current_thread::leave();
+  devtrace::thread_state::leave();
 }
 }

@@ -12,11 +12,11 @@
 #include <string>
 
 #include "cupti_tracer/tracer.h"
+#include "interpose/cuda/intercepted_hook.h"
 #include "interpose/devtrace.h"
-#include "interpose/intercepted_hook.h"
-#include "tracker/current_thread.h"
-#include "tracker/options.h"
-#include "tracker/say.h"
+#include "tracker/base/message.h"
+#include "tracker/base/options.h"
+#include "tracker/base/thread_state.h"
 
 namespace {
 
@@ -86,7 +86,7 @@ void forget_cupti_in_child() {
 // Returns 1, success: the driver must go on, whatever has become of the tool.
 extern "C" DEVTRACE_EXPORT int InitializeInjection() {
   try {
-    const devtrace::current_thread::Inside inside;
+    const devtrace::ReentrancyGuard inside;
     start();
   } catch (...) {  // out of memory
   }

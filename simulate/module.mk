@@ -41,7 +41,7 @@ SIM_FILE_cupti := libcupti.so.13
 SIM_REAL_cupti := cu13/lib/libcupti.so.13
 SIM_CODE_cupti := 27
 
-SIM_LIBS_cuda := $(DEVICE_CODE_LIBS)
+SIM_LIBS_cuda := $(LINK_device_code)
 
 # Libraries whose many functions tools/library.py writes.
 SIM_GENERATED := cublas cusparse cusolver
@@ -72,13 +72,13 @@ $(SIM)/preload.list: simulate/module.mk
 	@mkdir -p $(@D)
 	printf '%s\n' $(SIM_PRELOAD) > $@
 
-$(SIM_GEN)/driver_symbols.inc: simulate/tools/driver_symbols.py | setup-native
+$(SIM_GEN)/driver_symbols.inc: simulate/tools/driver_symbols.py | setup-python
 	@mkdir -p $(@D)
 	$(PYTHON) $< $(CUDA_INCLUDE) --names $(SIM_GEN)/driver.names --table $(SIM_GEN)/driver_versions.inc
 	sed 's/ .*//; s/.*/SYMBOL(&)/' $(SIM_GEN)/driver.names > $@
 	sed 's/ .*//; s/.*/#pragma redefine_extname & devtrace_sim_&/' $(SIM_GEN)/driver.names > $(SIM_GEN)/driver_aliases.inc
 
-$(SIM_GEN)/nvml.names: simulate/module.mk | setup-native
+$(SIM_GEN)/nvml.names: simulate/module.mk | setup-python
 	@mkdir -p $(@D)
 	sed -n 's/.*DECLDIR  *\(nvml[A-Za-z0-9_]*\)(.*/\1/p' $(CUDA_INCLUDE)/nvml.h | sort -u > $@
 
@@ -115,17 +115,17 @@ $(SIM_OUT_12)/preload.list: simulate/module.mk
 	@mkdir -p $(@D)
 	printf '%s\n' $(SIM_PRELOAD_12) > $@
 
-$(CUDA12)/ready: simulate/tools/cuda12.py simulate/tools/standin.py | setup-native
+$(CUDA12)/ready: simulate/tools/cuda12.py simulate/tools/stub_library.py | setup-python
 	$(PYTHON) $< $(if $(CUDA12_SITE),--site $(CUDA12_SITE)) --out $(@D)
 	touch $@
 
-$(SIM_OBJ_12)/%.o: %.cpp $(CUDA12)/ready | setup-native
+$(SIM_OBJ_12)/%.o: %.cpp $(CUDA12)/ready | setup-python
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_CXXFLAGS) $(EXTRA_CXXFLAGS) -c $< -o $@
 
 # Libraries with functions for a default stream a thread, and what declares these.
 SIM_PER_THREAD_cuda := <cuda.h>
-SIM_PER_THREAD_cudart := "simulate/cudart/declared.h"
+SIM_PER_THREAD_cudart := "simulate/cudart/api_declarations.h"
 
 # Libraries whose functions a profiler can be told of: how CUPTI's names of their callback ids begin, the headers of these and of
 # the parameters, the domain, and what declares the functions.
@@ -133,8 +133,8 @@ SIM_CALLBACKS_cuda = CUPTI_DRIVER_TRACE_CBID_ $(SIM_INCLUDE$(1))/cupti_driver_cb
 SIM_CALLBACKS_cudart = CUPTI_RUNTIME_TRACE_CBID_ $(SIM_INCLUDE$(1))/cupti_runtime_cbid.h $(SIM_INCLUDE$(1))/generated_cuda_runtime_api_meta.h
 SIM_DOMAIN_cuda := kDriver
 SIM_DOMAIN_cudart := kRuntime
-SIM_DECLARED_cuda := "simulate/cuda/declared.h"
-SIM_DECLARED_cudart := "simulate/cudart/declared.h"
+SIM_DECLARED_cuda := "simulate/cuda/api_declarations.h"
+SIM_DECLARED_cudart := "simulate/cudart/api_declarations.h"
 # Objects that mean the exported functions where they name one. In all others a function with callbacks gets another name, and the
 # exported one jumps to it or to its wrapper.
 SIM_KEEP_NAMES := simulate/cuda/symbols.o
@@ -144,7 +144,7 @@ SIM_KEEP_NAMES := simulate/cuda/symbols.o
 SIM_CUPTI_NAMES := $(addprefix $(SIM_GEN)/cupti_,driver_names.inc runtime_names.inc results.inc)
 SIM_CUPTI_NAMES_12 := $(addprefix $(SIM_GEN)/cuda12/cupti_,driver_names.inc runtime_names.inc results.inc)
 define cupti_names
-$$(SIM_CUPTI_NAMES$(1)) &: $(if $(1),$$(CUDA12)/ready) simulate/module.mk | setup-native
+$$(SIM_CUPTI_NAMES$(1)) &: $(if $(1),$$(CUDA12)/ready) simulate/module.mk | setup-python
 	@mkdir -p $$(dir $$(firstword $$(SIM_CUPTI_NAMES$(1))))
 	sed -n 's/.*CUPTI_DRIVER_TRACE_CBID_\(\w*\) *= \([0-9]*\),.*/NAME(\2, "\1")/p' $$(SIM_INCLUDE$(1))/cupti_driver_cbid.h | grep -v SIZE > $$(word 1,$$(SIM_CUPTI_NAMES$(1)))
 	sed -n 's/.*CUPTI_RUNTIME_TRACE_CBID_\(\w*\) *= \([0-9]*\),.*/NAME(\2, "\1")/p' $$(SIM_INCLUDE$(1))/cupti_runtime_cbid.h | grep -v SIZE > $$(word 2,$$(SIM_CUPTI_NAMES$(1)))
@@ -154,12 +154,12 @@ endef
 
 # One library (1) of one build (2: nothing or _12): its own objects, and what is the same in each.
 define standin
-SIM_SOURCES_$(1)$(2) := $$(wildcard simulate/$(1)/*.cpp) $(if $(filter cuda,$(1)),$$(wildcard simulate/model/*.cpp simulate/values/*.cpp)) simulate/common/unsupported.cpp \
+SIM_SOURCES_$(1)$(2) := $$(wildcard simulate/$(1)/*.cpp) $(if $(filter cuda,$(1)),$$(wildcard simulate/cuda/*/*.cpp simulate/settings/*.cpp simulate/model/*.cpp simulate/values/*.cpp)) simulate/common/unsupported.cpp \
   $(if $(2),$$(wildcard simulate/$(1)/cuda12/*.cpp)) $(if $(filter cuda cudart,$(1)),,simulate/common/library.cpp)
 SIM_OBJECTS_$(1)$(2) := $$(patsubst %.cpp,$$(SIM_OBJ$(2))/%.o,$$(SIM_SOURCES_$(1)$(2)))
 
-$$(SIM_GEN)/$(1)$(2).map: $$(SIM_OBJECTS_$(1)$(2)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) simulate/tools/standin.py simulate/module.mk $$(SIM_GEN)/driver_symbols.inc $(if $(filter nvml,$(1)),$$(SIM_NAMES_$(1)))
-	$$(PYTHON) simulate/tools/standin.py --out $$(SIM_GEN)/$(1)$(2) --code $$(SIM_CODE_$(1)) \
+$$(SIM_GEN)/$(1)$(2).map: $$(SIM_OBJECTS_$(1)$(2)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) simulate/tools/stub_library.py simulate/module.mk $$(SIM_GEN)/driver_symbols.inc $(if $(filter nvml,$(1)),$$(SIM_NAMES_$(1)))
+	$$(PYTHON) simulate/tools/stub_library.py --out $$(SIM_GEN)/$(1)$(2) --code $$(SIM_CODE_$(1)) \
 	  $(if $(SIM_REAL_$(1)),--real $$(call SIM_SYMBOLS$(2),$(1)) --extra devtrace_simulation $$(SIM_EXTRA_$(1)),$(if $(SIM_NAMES_$(1)),--names $$(SIM_NAMES_$(1))) $(if $(filter cuda,$(1)),--alias devtrace_sim_ --extra 'devtrace_sim_*' devtrace_simulation)) \
 	  $(if $(SIM_PER_THREAD_$(1)),--per-thread $$(SIM_GEN)/$(1)$(2).per_thread.inc) \
 	  $(if $(SIM_CALLBACKS_$(1)),--callbacks $$(call SIM_CALLBACKS_$(1),$(2))) --objects $$(filter %.o,$$^)
@@ -177,10 +177,10 @@ $$(SIM_GEN)/$(1)_renamed$(2).o: $$(SIM_OBJECTS_$(1)$(2)) $$(SIM_GEN)/$(1)_per_th
 # What of it is linked.
 SIM_LINKED_$(1)$(2) := $(if $(SIM_CALLBACKS_$(1)),$$(SIM_GEN)/$(1)_renamed$(2).o $$(SIM_GEN)/$(1)_callbacks$(2).o $$(filter $$(addprefix $$(SIM_OBJ$(2))/,$$(SIM_KEEP_NAMES)),$$(SIM_OBJECTS_$(1)$(2))),$$(SIM_OBJECTS_$(1)$(2)))
 
-$$(SIM_OUT$(2))/$$(SIM_FILE_$(1)$(2)): $$(SIM_LINKED_$(1)$(2)) $(if $(filter cuda,$(1)),$$(DEVICE_CODE_OBJS)) $$(SIM_GEN)/$(1)$(2).map $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1)
+$$(SIM_OUT$(2))/$$(SIM_FILE_$(1)$(2)): $$(SIM_LINKED_$(1)$(2)) $(if $(filter cuda,$(1)),$$(OBJECTS_device_code)) $$(SIM_GEN)/$(1)$(2).map $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1)
 	@mkdir -p $$(@D)
 	$$(CXX) -shared -o $$@ -Wl,-soname,$$(SIM_FILE_$(1)$(2)) -Wl,--version-script=$$(SIM_GEN)/$(1)$(2).map -Wl,-Bsymbolic -Wl,-z,defs -Wl,--gc-sections -static-libstdc++ -static-libgcc \
-	  -g $$(SIM_LINKED_$(1)$(2)) $(if $(filter cuda,$(1)),$$(DEVICE_CODE_OBJS)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) $$(SIM_GEN)/$(1)$(2).stubs.S \
+	  -g $$(SIM_LINKED_$(1)$(2)) $(if $(filter cuda,$(1)),$$(OBJECTS_device_code)) $(if $(filter $(1),$(SIM_GENERATED)),$$(SIM_GEN)/$(1)_many$(2).o) $$(SIM_GEN)/$(1)$(2).stubs.S \
 	  $(if $(filter cuda,$(1)),,$$(SIM)/libcuda.so.1) $$(SIM_LIBS_$(1)) -lpthread -ldl
 
 $$(SIM_OBJECTS_$(1)$(2)): EXTRA_CXXFLAGS = $$(SIM_FLAGS$(2))
@@ -189,7 +189,7 @@ endef
 
 # The generated part of a mathematics library.
 define many
-$$(SIM_GEN)/$(1)_many$(2).cpp: $$(SIM_OBJECTS_$(1)$(2)) simulate/tools/library.py simulate/tools/standin.py
+$$(SIM_GEN)/$(1)_many$(2).cpp: $$(SIM_OBJECTS_$(1)$(2)) simulate/tools/library.py simulate/tools/stub_library.py
 	$$(PYTHON) simulate/tools/library.py $(1) --include $$(SIM_INCLUDE$(2)) --out $$@ --objects $$(SIM_OBJECTS_$(1)$(2))
 $$(SIM_GEN)/$(1)_many$(2).o: $$(SIM_GEN)/$(1)_many$(2).cpp
 	$$(CXX) $$(ALL_CXXFLAGS) -O1 -g0 $$(SIM_FLAGS$(2)) -c $$< -o $$@
@@ -202,9 +202,3 @@ $(foreach l,$(STANDINS_12),$(eval $(call standin,$(l),_12)))
 $(foreach l,$(SIM_GENERATED),$(eval $(call many,$(l),_12)))
 $(eval $(call cupti_names,_12))
 
-# The device model's own tests, linked with the stand-ins.
-SIM_TEST_OBJECTS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/unit/simulate/*.cpp))
-$(SIM_TEST_OBJECTS): EXTRA_CXXFLAGS = -isystem $(CUDA_INCLUDE)
-UNIT_TEST_BINARIES += $(BUILD)/simulate-tests
-$(BUILD)/simulate-tests: $(SIM_TEST_OBJECTS) $(SIM)/libcudart.so.13 $(SIM)/libcuda.so.1
-	$(CXX) -o $@ $^ -lgtest -lpthread -Wl,-rpath,'$$ORIGIN/simulate'

@@ -1,59 +1,123 @@
-# A folder adds its GoogleTest programs in its own module.mk:
-#   UNIT_TEST_BINARIES += $(BUILD)/report-tests
-# and `make test` builds and runs them. Whole programs are tests/e2e/test_*.py, run by pytest.
-# pytest comes last, so that its summary closes the output.
-.PHONY: unit-test e2e
+# Unit tests (GoogleTest) and whole programs (pytest).
+
+# A program of unit tests: $(call unit_test,NAME,FOLDERS WITH ITS SOURCES,FOLDERS THAT IT LINKS,FLAGS,LIBRARIES).
+# What must be linked though nobody calls it, and what else it needs: further prerequisites and UNIT_LINK_<name>.
+define unit_test_program
+UNIT_OBJECTS_$(1) := $$(patsubst %.cpp,$$(BUILD)/obj/%.o,$$(foreach d,$(2),$$(wildcard $$d/*.cpp)))
+$$(UNIT_OBJECTS_$(1)): EXTRA_CXXFLAGS = $(4)
+UNIT_TESTS += $$(BUILD)/tests/$(1)
+$$(BUILD)/tests/$(1): $$(UNIT_OBJECTS_$(1)) $$(call libraries,$(3))
+	mkdir -p $$(@D)
+	$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $$(filter -lgtest_main,$(5)) $$(filter %.a,$$^) $$(filter %.so.1 %.so.13,$$^) $$(UNIT_LINK_$(1)) -lgmock -lgtest $(5) -pthread -ldl -o $$@
+endef
+unit_test = $(eval $(call unit_test_program,$(1),$(2),$(3),$(4),$(5)))
+
+$(call unit_test,report,tests/unit/report,report report/check report/command,-O1,-lgtest_main)
+TRACKER_TESTS := $(filter-out %/stacks %/python,$(wildcard tests/unit/tracker/*))
+$(call unit_test,tracker,tests/unit/tracker $(TRACKER_TESTS),tracker,-O1,$$(LINK_stacks) -lgtest_main)
+# -rdynamic: tests look up names of their own functions.
+$(call unit_test,stacks,tests/unit/tracker/stacks tests/unit/tracker/python,tracker/stacks tracker/evidence,-isystem .cache/libunwind/include,-rdynamic $$(LINK_stacks) -lgtest_main)
+$(call unit_test,device-code,tests/unit/device_code,device_code,,$$(LINK_device_code) -lgtest_main)
+$(UNIT_OBJECTS_stacks) $(UNIT_OBJECTS_tracker): | setup-libunwind
+
+# The tests read real machine code: their PTX, compiled by the assembler that comes with Triton.
+DEVICE_CODE_DATA := $(BUILD)/tests/device-code-data
+DEVICE_CODE_CUBINS := $(patsubst %,$(DEVICE_CODE_DATA)/sm_%.cubin,75 80 90 100)
+PTXAS = $(firstword $(wildcard $(CUDA_WHEEL_LIBRARIES)/../triton/backends/nvidia/bin/$(1)) $(wildcard $(CUDA_WHEEL_LIBRARIES)/../triton/backends/nvidia/bin/ptxas))
+$(DEVICE_CODE_DATA)/sm_%.cubin: tests/unit/device_code/kernels.ptx | setup-python
+	mkdir -p $(@D)
+	cp $< $(@D)
+	$(call PTXAS,$(if $(filter 100,$*),ptxas-blackwell,ptxas)) -arch sm_$* $< -o $@
+$(BUILD)/tests/device-code: $(DEVICE_CODE_CUBINS)
+
+# The hooks with a recorder in the tracker's place, in front of the stubs: what they report.
+IN_SIMULATE := $(SIM)/libcudart.so.13 $(SIM)/libcuda.so.1
+HOOK_TEST_FLAGS := -isystem $(CUDA_INCLUDE) -D__CUDA_API_VERSION_INTERNAL
+HOOK_TEST_LINK = -Wl,--wrap=dl_iterate_phdr $(LINK_device_code) -Wl,--version-script=$(EXPORTS) -Wl,-rpath,'$$ORIGIN/../simulate'
+$(call unit_test,interpose,tests/unit/interpose,interpose/cuda tracker/launch,$$(HOOK_TEST_FLAGS),$$(HOOK_TEST_LINK))
+$(BUILD)/tests/interpose: $(OBJECTS_interpose/cuda_hooks) $(OBJECTS_interpose/linking) $(IN_SIMULATE) $(EXPORTS)
+
+# The callbacks with the same recorder; CUPTI's part is played by the test, its names are the real library's.
+$(call unit_test,cupti-tracer,tests/unit/cupti_tracer,interpose/cuda tracker/launch,\
+  -isystem $$(CUDA_INCLUDE) -DDEVTRACE_REAL_CUPTI='"$$(abspath $$(CUDA_WHEEL_LIBRARIES)/$$(SIM_REAL_cupti))"',$$(HOOK_TEST_LINK) $$(LINK_stacks))
+$(BUILD)/tests/programs/cupti-tracer: $(BUILD)/obj/tests/unit/interpose/recorder.o $(CALLBACK_OBJECTS) $(IN_SIMULATE) $(EXPORTS)
+$(UNIT_OBJECTS_interpose) $(UNIT_OBJECTS_cupti-tracer): | setup-python
+
+# The device model's own tests, linked with the stub libraries.
+$(call unit_test,simulate,tests/unit/simulate,,-isystem $$(CUDA_INCLUDE),-Wl$$(comma)-rpath$$(comma)'$$$$ORIGIN/../simulate')
+$(BUILD)/tests/simulate: $(IN_SIMULATE)
+$(UNIT_OBJECTS_simulate): | setup-python
+
+# What the tests load into interpreters with ctypes: the reader of stacks alone. The second has rows of layouts that a test
+# can make wrong.
+STACKS_LIBRARIES := $(call libraries,tracker/stacks tracker/evidence)
+STACKS_SHARED := -shared -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -Wl,-z,defs
+STACK_PROBES := $(BUILD)/tests/stack_probe.so $(BUILD)/tests/stack_probe_wrong_layout.so
+$(BUILD)/tests/stack_probe.so: $(BUILD)/obj/tests/e2e/process/stack_probe.o
+$(BUILD)/tests/stack_probe_wrong_layout.so: $(BUILD)/obj/tests/e2e/process/stack_probe.o $(BUILD)/obj/tests/e2e/process/stack_probe_wrong_layout.o
+$(BUILD)/tests/stack_probe_wrong_layout.so: STACKS_SHARED += -Wl,--wrap=_ZN8devtrace6stacks9layout_ofEi
+$(STACK_PROBES): $(STACKS_LIBRARIES)
+	mkdir -p $(@D)
+	$(CXX) $(STACKS_SHARED) -o $@ $(filter %.o %.a,$^) $(LINK_stacks) -ldl
+E2E_PROGRAMS += $(STACK_PROBES)
+
+include tests/programs/module.mk
+
+# Ratios and costs: see `make bench`.
+BENCHMARKS := $(patsubst tests/bench/%_bench.cpp,$(BUILD)/bench/%,$(wildcard tests/bench/*_bench.cpp))
+$(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libraries,tracker)
+	mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) $(filter %.o %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
+
+.PHONY: test unit unit-test e2e test-gpu conformance demo pictures rehearsal-values cases-page bench
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
-# Which tests of tests/e2e to run: make e2e TESTS="tests/e2e/test_fork.py -k loader"
-TESTS ?= tests/e2e tests/conformance tests/rehearsal $(SIMULATED_GPU_TESTS)
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
 SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,host_memory static_runtime two_devices)
+TESTS ?= tests/e2e tests/conformance tests/rehearsal $(SIMULATED_GPU_TESTS)
 
-test: all $(UNIT_TEST_BINARIES)
-	@$(MAKE) --no-print-directory unit-test
-	@$(MAKE) --no-print-directory e2e
+# pytest comes last, so that its summary closes the output.
+test: all $(UNIT_TESTS) $(E2E_PROGRAMS) ## every test that needs no GPU
+	$(MAKE) --no-print-directory unit
+	$(MAKE) --no-print-directory e2e
 
 # Every program runs, even after one has failed: a run tells all that is wrong.
-unit-test: $(UNIT_TEST_BINARIES)
-	@failed=; for program in $(UNIT_TEST_BINARIES); do \
-	  echo "== $$program"; $$program --gtest_brief=1 || failed="$$failed $$program"; \
+unit: $(UNIT_TESTS) ## unit tests; FILTER=ownership* some of them
+	failed=; for program in $(UNIT_TESTS); do \
+	  echo "== $$program"; $$program --gtest_brief=1 $(if $(FILTER),--gtest_filter='$(FILTER)') || failed="$$failed $$program"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+unit-test: unit
 
 # A file stays with one worker: its tests share programs that ran once.
-e2e: all
-	DEVTRACE_TEST_GPU=simulated $(PYTEST) -n 2 --dist loadfile $(TESTS)
+e2e: all $(E2E_PROGRAMS) ## whole programs; K=fork some of them, TESTS=tests/e2e/report a folder or a file
+	DEVTRACE_TEST_GPU=simulated $(PYTEST) -n 2 --dist loadfile $(if $(K),-k '$(K)') $(TESTS)
 
 # Skipped with the reason where there is no GPU. Not in parallel: there are figures among them.
-test-gpu: all
+test-gpu: all ## the tests of hardware
 	$(PYTEST) tests/gpu
 
 # Recall and precision on PyTorch's whole operator database; minutes, so `make test` runs a sample of it.
-conformance: all
+conformance: all ## findings on PyTorch's whole operator database
 	$(PYTHON) tests/conformance/run.py --build $(BUILD) --json $(BUILD)/conformance.json --markdown docs/conformance.md --silent docs/silent-operators.md
 
-demo: all
+demo: all ## the main job on a real program, with two simulated GPUs
 	scripts/demo $(BUILD)
 
 # The pictures of the report in docs/, made anew.
-.PHONY: pictures
 pictures: demo
 	$(PYTHON) scripts/pictures $(BUILD)/demo/broken/devtrace-*.jsonl docs
 
-FORMATTED = $$(git ls-files '*.cpp' '*.h')
-format: | setup-native
-	clang-format -i $(FORMATTED)
-format-check: | setup-native
-	clang-format --dry-run -Werror $(FORMATTED)
-
 # Values of a rehearsal on PyTorch's whole operator database, and the page about them; minutes, so `make test` runs a sample of it.
-.PHONY: rehearsal-values
-rehearsal-values: all
+rehearsal-values: all ## values of a rehearsal on the same
 	$(PYTHON) tests/rehearsal/run.py --build $(BUILD) --json $(BUILD)/rehearsal-values.json --markdown docs/rehearsal.md
 
 # What the verdict says of the five systems and the cases.
-.PHONY: cases-page
-cases-page: all
+cases-page: all ## the verdicts on all cases
 	DEVTRACE_BUILD=$(BUILD) $(PYTHON) tests/workloads/cases_page.py
-include tests/matrix/module.mk
-include tests/lookups/module.mk
-include tests/cupti/module.mk
+
+# Ratios and costs, never a test: machines are noisy.
+bench: all $(BENCHMARKS) $(BUILD)/tests/lookups ## what hooks and rehearsals cost
+	for program in $(BENCHMARKS); do echo "== $$program"; $$program --benchmark_min_time=0.2 || exit 1; done
+	echo "== look-ups"; $(PYTHON) tests/bench/lookups.py --build $(BUILD)
+	echo "== several runtimes"; $(PYTHON) tests/bench/runtimes.py --build $(BUILD)
+	echo "== instructions"; $(PYTHON) tests/bench/instructions.py --build $(BUILD)
+	echo "== rehearsal"; $(PYTHON) tests/bench/rehearsal_bench.py --build $(BUILD)

@@ -2,25 +2,23 @@
 
 #include <atomic>
 
-#include "tracker/copies.h"
-#include "tracker/copy_times.h"
-#include "tracker/current_thread.h"
-#include "tracker/device_history.h"
-#include "tracker/findings.h"
-#include "tracker/graph_copies.h"
-#include "tracker/launches.h"
-#include "tracker/log.h"
-#include "tracker/options.h"
-#include "tracker/peers.h"
-#include "tracker/placement.h"
-#include "tracker/provenance.h"
-#include "tracker/runtime.h"
-#include "tracker/traffic.h"
+#include "tracker/base/options.h"
+#include "tracker/base/thread_state.h"
+#include "tracker/copy/copy_check.h"
+#include "tracker/copy/copy_times.h"
+#include "tracker/copy/graph_copies.h"
+#include "tracker/copy/traffic.h"
+#include "tracker/findings/findings.h"
+#include "tracker/interface/platform.h"
+#include "tracker/launch/launch_check.h"
+#include "tracker/log/log.h"
+#include "tracker/memory/device_history.h"
+#include "tracker/memory/peer_access.h"
+#include "tracker/memory/provenance.h"
+#include "tracker/placement/placement.h"
 
 namespace devtrace::events {
 namespace {
-
-using current_thread::Inside;
 
 uintptr_t number(const void* address) {
   return reinterpret_cast<uintptr_t>(address);
@@ -45,7 +43,7 @@ bool wants_blocks() {
 }
 
 void block_given(const void* address, size_t bytes, Device device) {
-  if (!address || current_thread::inside() || !options().provenance) return;
+  if (!address || thread_state::inside() || !options().provenance) return;
   provenance::given(number(address), bytes, device);
 }
 
@@ -53,10 +51,10 @@ void block_taken(const void* address) {
   if (address) provenance::taken(number(address));
 }
 
-void allocated(const void* address, size_t bytes, Device device, ownership::Memory memory) {
-  if (!address || current_thread::inside()) return;
-  const Inside inside;
-  ownership::add({number(address), bytes, memory == ownership::Memory::device ? device : Device::cpu(), memory});
+void allocated(const void* address, size_t bytes, Device device, MemoryKind memory) {
+  if (!address || thread_state::inside()) return;
+  const ReentrancyGuard inside;
+  ownership::add({number(address), bytes, memory == MemoryKind::device ? device : Device::cpu(), memory});
   if (options().provenance) provenance::allocated(number(address), bytes, device);
   begin_log();
 }
@@ -73,14 +71,14 @@ void unmapped(const void* address, size_t bytes) {
 }
 
 void device_reset(int ordinal) {
-  if (current_thread::inside()) return;
-  const Inside inside;
+  if (thread_state::inside()) return;
+  const ReentrancyGuard inside;
   const Device device = Device::cuda(ordinal);
   ownership::Extent now;
   try {
     for (const ownership::Extent& extent : ownership::all())
       if ((extent.device == device || extent.memory != ownership::Memory::device) &&
-          runtime().memory_at(extent.address, now) != Runtime::Answer::known)
+          platform().memory_at(extent.address, now) != Platform::Answer::known)
         freed(reinterpret_cast<const void*>(extent.address));
   } catch (...) {  // out of memory: what is gone is remembered until its addresses are given out again
   }
@@ -91,7 +89,7 @@ bool wants_launches() {
 }
 
 void launched(const Launch& launch) {
-  if (current_thread::inside()) return;
+  if (thread_state::inside()) return;
   launches::check(launch);
   placement::launched();
 }
@@ -101,13 +99,13 @@ bool wants_copies() {
 }
 
 void copied(const Copy& copy) {
-  if (copy.bytes == 0 || current_thread::inside()) return;
+  if (copy.bytes == 0 || thread_state::inside()) return;
   const Options& wanted = options();
   stacks::OnePythonStack stack;
   if (wanted.copies) {
-    const copies::Owners likely{ownership::likely(number(copy.to)), ownership::likely(number(copy.from))};
-    copies::check(copy, likely);
-    if (!copy.graph) traffic::count(copy, likely, stack);
+    const memory::CopyEnds ends = memory::ends_of(copy);
+    copies::check(copy, ends);
+    if (!copy.graph) traffic::count(copy, ends, stack);
   }
   if (wanted.provenance && copy.to && copy.from) provenance::copied(number(copy.to), number(copy.from), stack);
   placement::copied();
@@ -116,8 +114,8 @@ void copied(const Copy& copy) {
 // What is kept of graphs may find no memory: then copies are not counted, and the graph is launched all the same.
 template <class Work>
 void of_graphs(const Work& work) noexcept {
-  if (!options().copies || current_thread::inside()) return;
-  const Inside inside;
+  if (!options().copies || thread_state::inside()) return;
+  const ReentrancyGuard inside;
   try {
     stacks::OnePythonStack stack;
     work(stack);
@@ -159,11 +157,11 @@ void graph_gone(const void* executable) {
 }
 
 void graph_launched(const void* executable) {
-  if (!current_thread::inside()) graph_copies::launched(executable);
+  if (!thread_state::inside()) graph_copies::launched(executable);
 }
 
 void copy_took(uint32_t number, uint64_t bytes, uint64_t nanoseconds) {
-  const Inside inside;
+  const ReentrancyGuard inside;
   try {
     copy_times::took(number, bytes, nanoseconds);
   } catch (...) {  // out of memory: a time less
@@ -175,13 +173,13 @@ void peers_changed(int device, int peer, bool allowed, bool own) {
 }
 
 void device_changed(int ordinal) {
-  current_thread::set_device(ordinal);
-  if (options().launches && !current_thread::inside()) device_history::chosen(ordinal);
+  thread_state::set_device(ordinal);
+  if (options().launches && !thread_state::inside()) device_history::chosen(ordinal);
 }
 
 void refused(const Refused& refusal) {
-  if (current_thread::inside()) return;
-  const Inside inside;
+  if (thread_state::inside()) return;
+  const ReentrancyGuard inside;
   try {
     findings::report(refusal);
   } catch (...) {  // nothing of ours may reach PyTorch; what is lost is one report when memory has run out

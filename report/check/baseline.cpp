@@ -1,6 +1,6 @@
 #include "report/check/baseline.h"
 
-#include <fmt/format.h>
+#include "report/base/format.h"
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 #include <sstream>
 #include <system_error>
 
-#include "report/characters.h"
-#include "report/suppressions.h"
+#include "report/base/escaping.h"
+#include "report/log/suppressions.h"
 
 namespace devtrace::report::check {
 namespace {

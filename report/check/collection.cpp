@@ -1,17 +1,18 @@
 #include "report/check/collection.h"
 
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <algorithm>
 #include <fstream>
 #include <system_error>
 #include <utility>
 
-#include "report/characters.h"
-#include "report/log_reader.h"
-#include "report/placement.h"
-#include "report/traffic.h"
-#include "report/wording.h"
+#include "report/base/escaping.h"
+#include "report/base/phrasing.h"
+#include "report/log/log_reader.h"
+#include "report/placement/placement.h"
+#include "report/report.h"
+#include "report/traffic/traffic.h"
 
 namespace devtrace::report::check {
 namespace {

@@ -15,10 +15,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "report/base/json_access.h"
 #include "report/check/placement.h"
 #include "report/check/repository.h"
-#include "report/fields.h"
-#include "report/suppressions.h"
+#include "report/log/suppressions.h"
 
 namespace devtrace::report::check {
 

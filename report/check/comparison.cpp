@@ -1,12 +1,12 @@
 #include "report/check/comparison.h"
 
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <algorithm>
 #include <tuple>
 
-#include "report/characters.h"
-#include "report/placement.h"
+#include "report/base/escaping.h"
+#include "report/placement/placement.h"
 
 namespace devtrace::report::check {
 namespace {

@@ -8,7 +8,7 @@
 #include "report/check/baseline.h"
 #include "report/check/collection.h"
 #include "report/check/placement.h"
-#include "report/suppressions.h"
+#include "report/log/suppressions.h"
 
 namespace devtrace::report::check {
 

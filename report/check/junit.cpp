@@ -1,11 +1,12 @@
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <iterator>
 
-#include "report/characters.h"
+#include "report/base/escaping.h"
+#include "report/check/occurrences.h"
 #include "report/check/outputs.h"
-#include "report/check/witnesses.h"
-#include "report/traffic.h"
+#include "report/report.h"
+#include "report/traffic/traffic.h"
 
 namespace devtrace::report::check {
 namespace {

@@ -1,17 +1,18 @@
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "report/characters.h"
+#include "report/base/escaping.h"
+#include "report/base/phrasing.h"
+#include "report/check/occurrences.h"
 #include "report/check/outputs.h"
-#include "report/check/witnesses.h"
-#include "report/markdown.h"
-#include "report/placement.h"
-#include "report/process_facts.h"
-#include "report/traffic.h"
-#include "report/wording.h"
+#include "report/placement/placement.h"
+#include "report/report.h"
+#include "report/text/markdown.h"
+#include "report/text/process_facts.h"
+#include "report/traffic/traffic.h"
 
 namespace devtrace::report::check {
 

@@ -1,11 +1,11 @@
 #include "report/check/placement.h"
 
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <algorithm>
 #include <tuple>
 
-#include "report/name_groups.h"
+#include "report/placement/name_groups.h"
 
 namespace devtrace::report::check {
 namespace {

@@ -1,12 +1,12 @@
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <map>
 
-#include "report/characters.h"
+#include "common/version.h"
+#include "report/base/escaping.h"
+#include "report/base/phrasing.h"
+#include "report/check/occurrences.h"
 #include "report/check/outputs.h"
-#include "report/check/witnesses.h"
-#include "report/wording.h"
-#include "tracker/version.h"
 
 namespace devtrace::report::check {
 namespace {

@@ -1,12 +1,12 @@
-#include <fmt/format.h>
+#include "report/base/format.h"
 
-#include "report/characters.h"
+#include "report/base/escaping.h"
+#include "report/base/line_writer.h"
+#include "report/base/phrasing.h"
+#include "report/check/occurrences.h"
 #include "report/check/outputs.h"
-#include "report/check/witnesses.h"
-#include "report/lines.h"
-#include "report/markdown.h"
-#include "report/traffic.h"
-#include "report/wording.h"
+#include "report/text/markdown.h"
+#include "report/traffic/traffic.h"
 
 namespace devtrace::report::check {
 namespace {

@@ -1,5 +1,5 @@
 // devtrace check: the gate of a nightly job.
-#include <fmt/format.h>
+#include "report/base/format.h"
 #include <unistd.h>
 
 #include <chrono>
@@ -10,13 +10,13 @@
 #include <optional>
 #include <set>
 
-#include "report/characters.h"
+#include "report/base/escaping.h"
+#include "report/base/phrasing.h"
 #include "report/check/outputs.h"
 #include "report/command/output.h"
 #include "report/command/subcommand.h"
 #include "report/command/usage.h"
-#include "report/log_reader.h"
-#include "report/wording.h"
+#include "report/log/log_reader.h"
 
 namespace devtrace::command {
 namespace {

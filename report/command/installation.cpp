@@ -1,6 +1,6 @@
 #include "report/command/installation.h"
 
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <cstdlib>
 #include <fstream>

@@ -1,7 +1,7 @@
 #include "report/command/launch.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include "report/base/format.h"
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

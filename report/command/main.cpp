@@ -1,5 +1,5 @@
 // devtrace: the command.
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/version.h"
 #include "report/command/subcommand.h"
-#include "tracker/version.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 #include "report/command/output.h"
 
-#include <fmt/format.h>
+#include "report/base/format.h"
 #include <unistd.h>
 
 #include <cerrno>

@@ -1,6 +1,6 @@
 #include "report/command/program_options.h"
 
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 
 #include "report/command/subcommand.h"
 #include "report/command/usage.h"
-#include "report/suppressions.h"
+#include "report/log/suppressions.h"
 
 namespace devtrace::command {
 namespace {

@@ -1,5 +1,5 @@
 // devtrace rehearse: the program with simulated CUDA libraries under it, and libdevtrace.so in front.
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <memory>
 
@@ -7,8 +7,8 @@
 #include "report/command/program_options.h"
 #include "report/command/subcommand.h"
 #include "report/command/torch_cuda.h"
-#include "simulate/model/parts.h"
-#include "simulate/model/readings.h"
+#include "simulate/settings/gpu_models.h"
+#include "simulate/settings/option_parsing.h"
 
 namespace devtrace::command {
 namespace {

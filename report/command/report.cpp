@@ -1,5 +1,7 @@
 // devtrace report: logs, read again.
-#include <fmt/format.h>
+#include "report/report.h"
+
+#include "report/base/format.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,18 +9,18 @@
 #include <map>
 #include <memory>
 
-#include "report/characters.h"
+#include "report/base/escaping.h"
+#include "report/base/json_access.h"
 #include "report/check/outputs.h"
 #include "report/command/output.h"
 #include "report/command/subcommand.h"
 #include "report/command/usage.h"
-#include "report/fields.h"
-#include "report/log_reader.h"
-#include "report/markdown.h"
-#include "report/placement.h"
-#include "report/process_facts.h"
-#include "report/redact.h"
-#include "report/traffic.h"
+#include "report/log/log_reader.h"
+#include "report/log/redact.h"
+#include "report/placement/placement.h"
+#include "report/text/markdown.h"
+#include "report/text/process_facts.h"
+#include "report/traffic/traffic.h"
 
 namespace devtrace::command {
 namespace {

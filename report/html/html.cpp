@@ -1,16 +1,18 @@
 // The HTML report: report.html, report.css and report.js made one page, and records as inert script elements after it.
 // The page needs no closing tags and no server; report.js reads whatever records are there when the browser has come to
 // the end of the file.
+#include "report/text/text.h"
+#include "report/html/html.h"
+
 #include <array>
 
-#include "report/characters.h"
-#include "report/in_process.h"
-#include "report/markdown.h"
-#include "report/placement.h"
-#include "report/redact.h"
-#include "report/suppressions.h"
-#include "report/traffic.h"
-#include "report/wording.h"
+#include "report/base/escaping.h"
+#include "report/base/phrasing.h"
+#include "report/log/redact.h"
+#include "report/log/suppressions.h"
+#include "report/placement/placement.h"
+#include "report/text/markdown.h"
+#include "report/traffic/traffic.h"
 
 #define DEVTRACE_ASSET(name)                                                     \
   extern "C" __attribute__((visibility("hidden"))) const char devtrace_##name[]; \

@@ -1,10 +1,10 @@
 #include "report/verdict/cause.h"
 
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <algorithm>
 
-#include "report/characters.h"
+#include "report/base/escaping.h"
 #include "report/verdict/source_line.h"
 
 namespace devtrace::report::causes {

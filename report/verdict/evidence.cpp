@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "report/wording.h"
+#include "report/base/phrasing.h"
 
 namespace devtrace::report::causes {
 namespace {
@@ -164,15 +164,6 @@ std::optional<size_t> Evidence::frame_that_made(const Operand& operand) const {
     return index;
   }
   return std::nullopt;
-}
-
-bool names_a_cache(std::string_view name) {
-  std::string lower(name);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const std::string_view word : {"cache", "past_key", "past_value", "layer_past", "presents", "past["}) {
-    if (lower.find(word) != lower.npos) return true;
-  }
-  return lower == "past" || lower == "present";
 }
 
 }  // namespace devtrace::report::causes

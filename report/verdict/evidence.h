@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "report/fields.h"
+#include "report/base/json_access.h"
 
 namespace devtrace::report::causes {
 
@@ -105,8 +105,5 @@ struct Evidence {
   // … and by this very frame's function, while it was running.
   std::optional<size_t> frame_that_made(const Operand& operand) const;
 };
-
-// A name that belongs to a cache of keys and values or another state that outlives a call.
-bool names_a_cache(std::string_view name);
 
 }  // namespace devtrace::report::causes

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <vector>
 
-#include "report/characters.h"
+#include "report/base/escaping.h"
 
 namespace devtrace::report::causes {
 namespace {

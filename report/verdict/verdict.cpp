@@ -1,9 +1,11 @@
 // The verdict: which of the known causes the evidence shows. To add one: a file in rules/, its line in rules.h, its row
 // here.
-#include <fmt/format.h>
+#include "report/verdict/verdict.h"
 
+#include "report/base/format.h"
+
+#include "report/base/phrasing.h"
 #include "report/verdict/rules.h"
-#include "report/wording.h"
 
 namespace devtrace::report {
 namespace {

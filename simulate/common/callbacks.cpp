@@ -1,5 +1,5 @@
 // The wrappers of one library's functions: each packs its arguments into the structure that CUPTI's headers promise,
-// tells the listener, calls the function and tells again. CALLBACK_LIST is tools/standin.py's answer, a line a
+// tells the listener, calls the function and tells again. CALLBACK_LIST is tools/stub_library.py's answer, a line a
 // function: CALLBACK(symbol, declared function of the same parameters, callback id, structure of the parameters).
 #define __CUDA_API_VERSION_INTERNAL
 #include "simulate/common/callbacks.h"
@@ -11,7 +11,7 @@
 #ifdef CUDART_VERSION
 #include <generated_cuda_runtime_api_meta.h>
 
-#include "simulate/cudart/plain_names.h"
+#include "simulate/common/undo_aliases.h"
 #endif
 
 #include <cstring>

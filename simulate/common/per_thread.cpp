@@ -1,11 +1,11 @@
 // The _ptsz variants of one library: programs compiled with a default stream for each thread call these, and mean that
-// stream where they pass 0. Which there are tools/standin.py finds out; PER_THREAD_LIST is its answer,
+// stream where they pass 0. Which there are tools/stub_library.py finds out; PER_THREAD_LIST is its answer,
 // PER_THREAD(function of the same parameters) a line.
 #define __CUDA_API_VERSION_INTERNAL
 #include PER_THREAD_HEADER
 
 #ifdef CUDART_VERSION
-#include "simulate/cudart/plain_names.h"
+#include "simulate/common/undo_aliases.h"
 #endif
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 

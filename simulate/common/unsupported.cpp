@@ -1,4 +1,4 @@
-// Where every symbol without an implementation ends (tools/standin.py writes the jumps).
+// Where every symbol without an implementation ends (tools/stub_library.py writes the jumps).
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,8 +1,8 @@
 // Contexts of the driver API.
 #include "simulate/cuda/api.h"
-#include "simulate/model/calls.h"
 #include "simulate/model/capture.h"
 #include "simulate/model/memory.h"
+#include "simulate/model/profiler_callbacks.h"
 #include "simulate/model/stream.h"
 
 namespace {

@@ -5,9 +5,9 @@
 
 #include "simulate/cuda/api.h"
 #include "simulate/cuda/attributes.h"
-#include "simulate/model/calls.h"
-#include "simulate/model/identity.h"
 #include "simulate/model/injection.h"
+#include "simulate/model/profiler_callbacks.h"
+#include "simulate/settings/identity.h"
 #include "simulate/values/values.h"
 
 extern "C" {

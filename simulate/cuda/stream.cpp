@@ -2,8 +2,8 @@
 #include "simulate/model/stream.h"
 
 #include "simulate/cuda/api.h"
-#include "simulate/model/calls.h"
 #include "simulate/model/capture.h"
+#include "simulate/model/profiler_callbacks.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <vector>
 
-#include "simulate/cudart/declared.h"
+#include "simulate/cudart/api_declarations.h"
 #include "simulate/cudart/registry.h"
 
 using namespace devtrace::sim::runtime;

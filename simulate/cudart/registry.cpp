@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "simulate/common/callbacks.h"
-#include "simulate/cudart/declared.h"
+#include "simulate/cudart/api_declarations.h"
 
 namespace devtrace::sim::runtime {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <bit>
 
-#include "simulate/model/settings.h"
+#include "simulate/settings/settings.h"
 
 namespace devtrace::sim {
 namespace {

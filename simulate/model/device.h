@@ -6,7 +6,7 @@
 
 #include "simulate/common/cuda_headers.h"
 #include "simulate/model/handles.h"
-#include "simulate/model/settings.h"
+#include "simulate/settings/settings.h"
 
 struct CUctx_st {
   int device = 0;  // ordinal

@@ -4,15 +4,15 @@
 #include <cstring>
 
 #include "simulate/model/array.h"
-#include "simulate/model/calls.h"
 #include "simulate/model/device.h"
 #include "simulate/model/fault.h"
 #include "simulate/model/graph.h"
 #include "simulate/model/memory.h"
 #include "simulate/model/module.h"
 #include "simulate/model/pool.h"
-#include "simulate/model/settings.h"
+#include "simulate/model/profiler_callbacks.h"
 #include "simulate/model/stream.h"
+#include "simulate/settings/settings.h"
 #include "simulate/values/values.h"
 
 namespace devtrace::sim {

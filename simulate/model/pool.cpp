@@ -5,7 +5,7 @@
 
 #include "simulate/model/device.h"
 #include "simulate/model/memory.h"
-#include "simulate/model/settings.h"
+#include "simulate/settings/settings.h"
 
 namespace devtrace::sim {
 namespace {

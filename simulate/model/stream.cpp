@@ -3,9 +3,9 @@
 #include <chrono>
 #include <thread>
 
-#include "simulate/model/calls.h"
 #include "simulate/model/capture.h"
 #include "simulate/model/device.h"
+#include "simulate/model/profiler_callbacks.h"
 #include "simulate/values/values.h"
 
 namespace devtrace::sim {

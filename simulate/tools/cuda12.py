@@ -13,7 +13,7 @@ import tempfile
 import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from standin import exported  # noqa: E402
+from stub_library import exported  # noqa: E402
 
 # folder in site-packages/nvidia, library, wheel; the versions are those that PyTorch 2.8 asks for.
 WHEELS = [

@@ -10,7 +10,7 @@ import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from standin import implemented  # noqa: E402
+from stub_library import implemented  # noqa: E402
 
 # What a rule writes into the parameters it finds, by name; see body().
 MAKE = "make"        # the first parameter is a new object's handle

@@ -6,10 +6,10 @@
 #include <string>
 #include <thread>
 
-#include "tests/unit/tracker/stacks_embedded_python.h"
+#include "tests/unit/tracker/stacks/embedded_python.h"
 #include "tracker/events.h"
-#include "tracker/ownership.h"
-#include "tracker/provenance.h"
+#include "tracker/memory/ownership.h"
+#include "tracker/memory/provenance.h"
 
 namespace {
 

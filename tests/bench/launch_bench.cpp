@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <vector>
 
-#include "tracker/current_thread.h"
+#include "tracker/base/thread_state.h"
 #include "tracker/events.h"
-#include "tracker/runtime.h"
+#include "tracker/interface/platform.h"
 
 namespace {
 
@@ -25,12 +25,12 @@ int device() {
 // `live` allocations, most of them on the device on which the kernels run.
 void allocate(size_t live) {
   static size_t have = 0;
-  set_runtime({.current_device = device,
-               .cuda_version = [] { return std::string(); },
-               .devices = [] { return std::vector<DeviceFacts>(); },
-               .simulated = [] { return true; },
-               .uses_of_parameters = [](const void*, const std::string&) { return kernels::Uses(); },
-               .host_within_reach = [](int, uintptr_t) { return true; }});
+  set_platform({.current_device = device,
+                .cuda_version = [] { return std::string(); },
+                .devices = [] { return std::vector<DeviceFacts>(); },
+                .simulated = [] { return true; },
+                .uses_of_parameters = [](const void*, const std::string&) { return kernels::Uses(); },
+                .host_within_reach = [](int, uintptr_t) { return true; }});
   for (; have < live; ++have) ownership::add({kBase + have * kStep, kStep, Device::cuda(0)});
 }
 
@@ -76,7 +76,7 @@ void launch(benchmark::State& state) {
     allocate(live);
     remember_kernel(words);
   }
-  current_thread::set_device(0);
+  thread_state::set_device(0);
   std::vector<uintptr_t> values(words);
   std::vector<void*> parameters;
   for (size_t i = 0; i < words; ++i) {

@@ -2,7 +2,7 @@
 // those).
 #include <benchmark/benchmark.h>
 
-#include "tracker/provenance.h"
+#include "tracker/memory/provenance.h"
 
 namespace {
 

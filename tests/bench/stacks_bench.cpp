@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/unit/tracker/stacks_embedded_python.h"
-#include "tracker/stacks.h"
+#include "tests/unit/tracker/stacks/embedded_python.h"
+#include "tracker/stacks/stacks.h"
 
 namespace devtrace::stacks {
 namespace {

@@ -149,7 +149,7 @@ def test_a_static_runtime_is_handed_the_hooks(machine, tmp_path):
         ["g++", "-std=c++17", tmp_path / "observer.cpp", "-o", tmp_path / "observer", "-Wl,--wrap=dlsym", "-I", include, STATIC, "-ldl", "-lrt", "-lpthread"],
         check=True,
     )  # fmt: skip
-    rows = re.findall(r'^HOOK\("libcuda.so", (\w+)\)$', (TOP / "interpose/hooks.inc").read_text(), re.M)
+    rows = re.findall(r'^HOOK\("libcuda.so", (\w+)\)$', (TOP / "interpose/linking/hooks.inc").read_text(), re.M)
     hooked = {re.sub(r"(_v\d)?(_pts[zd]|_ptds)?$", "", row) for row in rows}
     answers = {}
     for trace in (True, False):

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tracker/evidence/python_api.h"
+#include "tracker/python/python_api.h"
 
 namespace devtrace::evidence {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tracker/evidence/python_api.h"
 #include "tracker/evidence/source.h"
+#include "tracker/python/python_api.h"
 
 namespace devtrace::evidence {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tracker/evidence/reach.h"
+#include "tracker/evidence/object_walk.h"
 
 namespace devtrace::evidence {
 namespace {

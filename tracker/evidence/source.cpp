@@ -4,8 +4,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "tracker/base/files.h"
 #include "tracker/evidence/zip_file.h"
-#include "tracker/files.h"
 
 namespace devtrace::evidence {
 namespace {

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "tracker/files.h"
+#include "tracker/base/files.h"
 
 namespace devtrace::evidence {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tracker/arena.h"
+#include "tracker/base/arena.h"
 
 namespace devtrace::stacks {
 

@@ -10,8 +10,8 @@
 #include <atomic>
 #include <cerrno>
 
-#include "tracker/stacks.h"
-#include "tracker/stacks/lines.h"
+#include "tracker/stacks/debug_lines.h"
+#include "tracker/stacks/stacks.h"
 
 namespace devtrace::stacks {
 namespace {

@@ -3,16 +3,16 @@
 #include <mutex>
 #include <string_view>
 
-#include "tracker/arena.h"
-#include "tracker/spinlock.h"
-#include "tracker/stacks.h"
-#include "tracker/stacks/code_lives.h"
-#include "tracker/stacks/decode.h"
+#include "tracker/base/arena.h"
+#include "tracker/base/spinlock.h"
+#include "tracker/python/frame_decoder.h"
+#include "tracker/python/python_reader.h"
+#include "tracker/stacks/code_generations.h"
 #include "tracker/stacks/hash.h"
 #include "tracker/stacks/id_cache.h"
 #include "tracker/stacks/native.h"
-#include "tracker/stacks/python_reader.h"
-#include "tracker/stacks/stack_table.h"
+#include "tracker/stacks/stack_depot.h"
+#include "tracker/stacks/stacks.h"
 
 namespace devtrace::stacks {
 namespace {
@@ -129,8 +129,8 @@ void after_fork() {
   after_fork_reader();
 }
 
-void code_died(uintptr_t code) {
-  code_lives.died(code);
+[[gnu::constructor]] static void watch_code() {
+  observe_code_deaths([](uintptr_t code) { code_lives.died(code); });
 }
 
 }  // namespace devtrace::stacks

@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <memory>
 
-#include "tracker/stacks.h"
-#include "tracker/stacks/dynamic_symbols.h"
-#include "tracker/stacks/elf_file.h"
-#include "tracker/stacks/lines.h"
+#include "tracker/elf/dynamic_symbols.h"
+#include "tracker/elf/elf_file.h"
+#include "tracker/stacks/debug_lines.h"
+#include "tracker/stacks/stacks.h"
 
 namespace devtrace::stacks {
 namespace {

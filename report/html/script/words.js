@@ -31,7 +31,7 @@ function place(frame) {
   return name && where ? `${name} (${where})` : name || where;
 }
 
-// The native frame that a person would point at, as the text report chooses it (report/wording.cpp).
+// The native frame that a person would point at, as the text report chooses it (report/base/phrasing.cpp).
 const LIBRARIES = /^(libcu|libtorch|libc10|libnv|libc\.so|libc\+\+|libstdc\+\+|ld-)/;
 function nativeUserFrame(frames) {
   const all = objects(frames);

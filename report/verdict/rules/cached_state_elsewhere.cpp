@@ -1,8 +1,9 @@
 // Keys and values of earlier steps, kept on the device of the layer (or of the server) that filled them.
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <algorithm>
 
+#include "common/cache_names.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::causes::rules {

@@ -1,5 +1,5 @@
 // nn.DataParallel copies parameters and buffers to each replica's device, and nothing else.
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include "report/verdict/rules.h"
 

@@ -1,5 +1,5 @@
 // The policy says that the access is meant: there is nothing to repair, and why is told.
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include "report/verdict/rules.h"
 

@@ -1,6 +1,6 @@
 // A kernel was given memory of the host that its device cannot reach: a tensor that stayed on the CPU, or memory that
 // is not PyTorch's.
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // A tensor that came from another process by its handle (torch.multiprocessing): it lies where the sender had it, by
 // the sender's numbering of the devices.
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <algorithm>
 

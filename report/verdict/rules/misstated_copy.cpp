@@ -1,6 +1,6 @@
 // A copy whose caller says something of its two ends that is not so. Where the ends lie is exact, so what is said of
 // them is wrong; whether the word or the pointer was meant, the evidence cannot tell.
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include "report/verdict/rules.h"
 

@@ -1,5 +1,5 @@
 // A kernel of the program's own, or of a library that checks nothing, was given memory that is not on its device.
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <algorithm>
 

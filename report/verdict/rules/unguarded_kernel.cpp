@@ -1,5 +1,5 @@
 // A kernel launched on the current device with memory of another one: the launching code set no device guard.
-#include <fmt/format.h>
+#include "report/base/format.h"
 
 #include <algorithm>
 

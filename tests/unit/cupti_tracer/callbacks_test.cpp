@@ -84,7 +84,7 @@ TEST_F(Callbacks, EveryHookOfCudaHasOne) {
   std::map<std::string, bool> hooks;
 #define HOOK(library, symbol) \
   if (std::string(library).starts_with("libcu")) hooks[#symbol] = false;
-#include "interpose/hooks.inc"
+#include "interpose/linking/hooks.inc"
 #undef HOOK
   for (const auto& [domain, id] : enabled) {
     std::string name = real_cupti::name(domain, id);

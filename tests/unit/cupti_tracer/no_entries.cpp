@@ -1,5 +1,5 @@
 // Here are no hooks, and so none of the entries before them.
-#include "interpose/runtimes.h"
+#include "interpose/linking/cuda_runtimes.h"
 
 extern "C" {
 extern void* const devtrace_slot_entries[1][devtrace::interpose::runtimes::kSlots] = {};

@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "interpose/original.h"
+#include "interpose/linking/original.h"
 #include "tests/unit/interpose/recorder.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"

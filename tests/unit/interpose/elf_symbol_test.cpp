@@ -1,9 +1,9 @@
-#include "interpose/elf_symbol.h"
+#include "interpose/linking/elf_symbol.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include "interpose/original.h"
+#include "interpose/linking/original.h"
 
 using devtrace::interpose::elf_symbol;
 

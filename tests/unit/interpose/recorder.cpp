@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 
-#include "tracker/current_thread.h"
-#include "tracker/policy.h"
+#include "tracker/base/thread_state.h"
+#include "tracker/findings/policy.h"
 
 namespace devtrace::events {
 
@@ -14,7 +14,7 @@ void block_taken(const void*) {}
 bool wants_blocks() {
   return false;
 }
-void allocated(const void*, size_t, Device, ownership::Memory) {}
+void allocated(const void*, size_t, Device, MemoryKind) {}
 void freed(const void*) {}
 void unmapped(const void*, size_t) {}
 void device_reset(int ordinal) {
@@ -45,7 +45,7 @@ void peers_changed(int device, int peer, bool allowed, bool own) {
   recorder::peers.push_back({device, peer, allowed, own});
 }
 void device_changed(int ordinal) {
-  current_thread::set_device(ordinal);
+  thread_state::set_device(ordinal);
   recorder::devices.push_back(ordinal);
 }
 void refused(const Refused&) {}

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "report/check/occurrences.h"
 #include "report/check/outputs.h"
-#include "report/check/witnesses.h"
 #include "tests/unit/report/data.h"
 
 namespace devtrace::report::check {

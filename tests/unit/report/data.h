@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "report/in_process.h"
+#include "report/report.h"
 
 namespace devtrace::report::test {
 

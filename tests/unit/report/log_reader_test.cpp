@@ -1,4 +1,4 @@
-#include "report/log_reader.h"
+#include "report/log/log_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

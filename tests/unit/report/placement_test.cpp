@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/name_groups.h"
-#include "report/placement.h"
+#include "report/placement/name_groups.h"
+#include "report/placement/placement.h"
 
 namespace devtrace::report {
 namespace {

@@ -1,9 +1,9 @@
-#include "report/redact.h"
+#include "report/log/redact.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/markdown.h"
+#include "report/text/markdown.h"
 #include "tests/unit/report/data.h"
 
 namespace devtrace::report {

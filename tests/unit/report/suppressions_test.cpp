@@ -1,4 +1,4 @@
-#include "report/suppressions.h"
+#include "report/log/suppressions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

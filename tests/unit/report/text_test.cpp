@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/markdown.h"
+#include "report/text/markdown.h"
 #include "tests/unit/report/data.h"
 
 namespace devtrace::report {

@@ -1,10 +1,10 @@
-#include "report/time_line.h"
+#include "report/text/time_line.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/markdown.h"
-#include "report/process_facts.h"
+#include "report/text/markdown.h"
+#include "report/text/process_facts.h"
 #include "tests/unit/report/data.h"
 
 namespace devtrace::report {

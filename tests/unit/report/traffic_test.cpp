@@ -1,11 +1,11 @@
-#include "report/traffic.h"
+#include "report/traffic/traffic.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/in_process.h"
-#include "report/links.h"
-#include "report/markdown.h"
+#include "report/report.h"
+#include "report/text/markdown.h"
+#include "report/traffic/interconnect.h"
 
 namespace devtrace::report {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "tracker/log.h"
-#include "tracker/runtime.h"
+#include "tracker/interface/platform.h"
+#include "tracker/log/log.h"
 
 namespace devtrace::test {
 
@@ -21,11 +21,11 @@ bool quiet() {
 }
 
 void answer_as_device_0() {
-  set_runtime({.current_device = [] { return 0; },
-               .cuda_version = [] { return std::string(); },
-               .devices = [] { return std::vector<DeviceFacts>(); },
-               .backend = [] { return "interpose"; },
-               .simulated = [] { return true; }});
+  set_platform({.current_device = [] { return 0; },
+                .cuda_version = [] { return std::string(); },
+                .devices = [] { return std::vector<DeviceFacts>(); },
+                .backend = [] { return "interpose"; },
+                .simulated = [] { return true; }});
 }
 
 std::vector<report::Json> records() {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "report/in_process.h"
+#include "report/report.h"
 
 namespace devtrace::test {
 

@@ -1,0 +1,96 @@
+# The folders of code, lowest first: what each holds, what it may include, and so what is linked with it.
+#
+#   $(call folder,FOLDER,MAY INCLUDE,PARTS)
+#
+# FOLDER may include itself, and each folder named behind it; these stand above it in this file, so nothing can run in
+# a circle. PARTS: its subfolders that belong to it and have no line of their own. `make lint` checks every #include
+# against this file (scripts/check-includes), and docs/architecture.md shows the picture of it.
+
+# What is shared by the code in the process and the code that reads logs.
+$(call folder,common)
+# Kernels in cubins, PTX and fat binaries: the layout of their parameters, and which of these their code uses as addresses.
+$(call folder,device_code)
+
+# Records of a log as JSON, and the words and escapes of everything that people read.
+$(call folder,report/base)
+# What a log says: its records, fingerprints, suppressions, what a redacted one leaves out.
+$(call folder,report/log,common report/base)
+# Bytes between devices, and what they cost on the link.
+$(call folder,report/traffic,report/base)
+# Findings, processes and their order in time, as text and Markdown.
+$(call folder,report/text,report/base report/log report/traffic)
+# On which devices modules lie.
+$(call folder,report/placement,report/base report/text report/traffic)
+# Why a finding happened, and the line that repairs it: one file a rule.
+$(call folder,report/verdict,common report/base,rules)
+# The HTML report, appended record by record.
+$(call folder,report/html,report/base report/log report/text report/traffic report/placement)
+# What the tracker asks of the report: one header.
+$(call folder,report,report/base report/log report/text report/verdict report/html)
+# Today's findings against a baseline, and the formats in which that is said.
+$(call folder,report/check,common report report/base report/log report/text report/traffic report/placement)
+
+# Memory without malloc, maps, locks, clock, files, options, what a thread is doing.
+$(call folder,tracker/base)
+# Loaded objects and their symbols, read without the loader's locks.
+$(call folder,tracker/elf)
+# CPython's frames and objects, read as memory or under the GIL.
+$(call folder,tracker/python,tracker/base tracker/elf)
+# Python and native stacks, each kept once under an id, named later.
+$(call folder,tracker/stacks,tracker/base tracker/elf tracker/python)
+# The types that cross into the tracker (events) and out of it (questions to the platform).
+$(call folder,tracker/interface,device_code)
+# Which device owns an address, where a block came from, which device a thread chose, who may reach whom.
+$(call folder,tracker/memory,tracker/base tracker/stacks tracker/interface)
+# What was given to an operation: frames, expressions, tensors, by name.
+$(call folder,tracker/evidence,tracker/base tracker/python tracker/stacks tracker/interface)
+# The log on disk, the process record, and the fields that records of all kinds share.
+$(call folder,tracker/log,common report report/base tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence)
+# From an event worth reporting to a record in the log: one file a kind, and the policy of what is legitimate.
+$(call folder,tracker/findings,common report report/base report/log tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/log)
+# Every kernel's parameters, looked at before it is launched.
+$(call folder,tracker/launch,tracker/base tracker/interface tracker/memory tracker/findings)
+# Both ends of every copy, and what moves between devices by call site.
+$(call folder,tracker/copy,report report/base tracker/base tracker/stacks tracker/interface tracker/memory tracker/log tracker/findings)
+# On which device every parameter, buffer and cache lies, sampled.
+$(call folder,tracker/placement,common report tracker/base tracker/python tracker/evidence tracker/log)
+# The narrow waist (events.h), and the tracker's life in a process (session.h).
+$(call folder,tracker,tracker/base tracker/stacks tracker/interface tracker/memory tracker/log tracker/findings tracker/launch tracker/copy tracker/placement)
+
+# Which functions are hooked, and where the originals are.
+$(call folder,interpose/linking,tracker/elf)
+# The same events from CUPTI's callbacks, and the times of copies from its activity records.
+$(call folder,cupti_tracer,tracker tracker/base tracker/elf tracker/stacks interpose/linking)
+# What CUDA's handles and structures mean as events.
+$(call folder,interpose/cuda,device_code tracker tracker/base tracker/interface tracker/launch interpose/linking cupti_tracer)
+# The hooks of CUDA's functions: one file a group. Each is compiled twice, for interposition and for CUPTI.
+$(call folder,interpose/cuda_hooks,tracker tracker/base tracker/launch interpose/linking interpose/cuda)
+# The hooks of PyTorch's refusals and allocators.
+$(call folder,interpose/pytorch,tracker tracker/base interpose/linking)
+# libdevtrace.so: start and end of the process, CUDA's injection, the C interface.
+$(call folder,interpose,common tracker tracker/base tracker/log tracker/findings interpose/linking interpose/cuda cupti_tracer)
+
+# What a rehearsal can be asked for: models of GPUs, options, identities.
+$(call folder,simulate/settings)
+# What the stub libraries share: callbacks of profilers, per-thread variants, refusals of what is not simulated.
+$(call folder,simulate/common)
+# How true values are computed: by PyTorch's CPU kernels.
+$(call folder,simulate/values)
+# The simulated devices: memory, streams, graphs, modules, faults.
+$(call folder,simulate/model,device_code simulate/common simulate/settings simulate/values)
+# Kernels in front of PyTorch's dispatcher, compiled against its headers.
+$(call folder,simulate/values/torch,simulate/values)
+# The stub libraries: one folder each, by the library's name.
+$(call folder,simulate/cuda,simulate/common simulate/model simulate/settings simulate/values,graph memory)
+$(call folder,simulate/cudart,simulate/common,cuda12)
+$(call folder,simulate/cublas,simulate/common)
+$(call folder,simulate/cublasLt,simulate/common)
+$(call folder,simulate/cusparse,simulate/common)
+$(call folder,simulate/cusolver,simulate/common)
+$(call folder,simulate/cufft,simulate/common)
+$(call folder,simulate/cudnn)
+$(call folder,simulate/nvml,simulate/common)
+$(call folder,simulate/cupti,simulate/common)
+
+# The command.
+$(call folder,report/command,common report report/base report/log report/text report/traffic report/placement report/check simulate/settings)

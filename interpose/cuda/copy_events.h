@@ -1,0 +1,74 @@
+// What a copy moves, read out of the structures in which CUDA's functions take it. An end that is an array has no
+// address, for an array is opaque: it is null.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "interpose/cuda/graph_events.h"
+#include "interpose/cuda/hook.h"
+#include "tracker/events.h"
+
+namespace devtrace::interpose {
+
+events::Direction stated(cudaMemcpyKind kind);
+
+events::Copy described(const cudaMemcpy3DParms& copy);
+events::Copy described(const cudaMemcpy3DPeerParms& copy);
+events::Copy described(const cudaMemcpy3DBatchOp& copy);
+events::Copy described(const CUDA_MEMCPY2D& copy);
+events::Copy described(const CUDA_MEMCPY3D& copy);
+events::Copy described(const CUDA_MEMCPY3D_PEER& copy);
+events::Copy described(const CUDA_MEMCPY3D_BATCH_OP& copy);
+
+// Tells of a copy, unless an outer hook has.
+inline void tell(const Call& call, events::Copy copy, const char* function, const void* stream = nullptr,
+                 size_t copies_of_call = 1) {
+  if (!call.before()) return;
+  copy.function = function;
+  copy.number = call.number();
+  copy.several = copies_of_call > 1;
+  copy.stream = stream;
+  copy.graph = graph_copies::captures(stream);
+  events::copied(copy);
+}
+
+// What is made of it when the stream is being captured: called after the original has succeeded.
+inline void note_captured(const Call& call, const events::Copy& copy, const char*, const void* stream) {
+  if (!call.after() || !call.outer() || !graph_copies::captures(stream)) return;
+  if (const void* const node = graph_copies::captured_node(stream)) events::copy_planned(node, copy);
+}
+// Nothing that waits can be captured.
+inline void note_captured(const Call&, const events::Copy&, const char*) {}
+
+// The same for each of a batch's.
+template <class Operation>
+void tell_batch(const Call& call, const Operation* operations, size_t count, const char* function, const void* stream) {
+  if (call.before() && events::wants_copies())
+    for (size_t i = 0; operations && i < count; ++i) tell(call, described(operations[i]), function, stream, count);
+}
+
+}  // namespace devtrace::interpose
+
+// A hook of a copy, API being RUNTIME or DRIVER. The last arguments say what moves: it is told before the original is
+// called, for a move must be known when the copy itself faults. Those of the asynchronous ones have a parameter
+// `stream`.
+#define COPY_HOOK(API, symbol, parameters, arguments, ...) \
+  COPY_HOOK_TELLING(API, symbol, parameters, arguments, (call, __VA_ARGS__, API_NAME(symbol)))
+#define COPY_HOOK_ASYNC(API, symbol, parameters, arguments, ...) \
+  COPY_HOOK_TELLING(API, symbol, parameters, arguments, (call, __VA_ARGS__, API_NAME(symbol), stream))
+#define COPY_HOOK_TELLING(API, symbol, parameters, arguments, told)                                               \
+  API##_HOOK(symbol, parameters) {                                                                                \
+    const devtrace::interpose::Call call;                                                                         \
+    if (call.before() && devtrace::events::wants_copies()) devtrace::interpose::tell told;                        \
+    const auto result = CALL_##API(symbol, arguments);                                                            \
+    if (result == 0 && devtrace::interpose::graph_copies::any_capture()) devtrace::interpose::note_captured told; \
+    return result;                                                                                                \
+  }
+// A function and the one for a default stream of each thread.
+#define COPY_HOOKS(API, symbol, ...)  \
+  COPY_HOOK(API, symbol, __VA_ARGS__) \
+  COPY_HOOK(API, symbol##_ptds, __VA_ARGS__)
+#define COPY_HOOKS_ASYNC(API, symbol, ...)  \
+  COPY_HOOK_ASYNC(API, symbol, __VA_ARGS__) \
+  COPY_HOOK_ASYNC(API, symbol##_ptsz, __VA_ARGS__)

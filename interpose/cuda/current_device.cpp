@@ -1,0 +1,93 @@
+#include "interpose/cuda/current_device.h"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "interpose/linking/lazy_symbol.h"
+#include "interpose/linking/original.h"
+#include "tracker/base/thread_state.h"
+
+namespace devtrace::interpose {
+namespace {
+
+constinit Question<decltype(&::cuCtxGetDevice)> context_device("libcuda.so", "cuCtxGetDevice");
+constinit Question<decltype(&::cuCtxGetDevice_v2)> any_context_device("libcuda.so", "cuCtxGetDevice_v2");
+constinit Question<decltype(&::cuCtxPushCurrent_v2)> push_context("libcuda.so", "cuCtxPushCurrent_v2");
+constinit Question<decltype(&::cuCtxPopCurrent_v2)> pop_context("libcuda.so", "cuCtxPopCurrent_v2");
+constinit Question<decltype(&::cuMemGetAddressRange_v2)> address_range("libcuda.so", "cuMemGetAddressRange_v2");
+constinit Question<decltype(&::cuStreamGetCtx)> stream_context("libcuda.so", "cuStreamGetCtx");
+constinit Question<cudaError_t (*)(int*)> runtime_device("libcudart.so", "cudaGetDevice");
+constinit Question<decltype(&::cuPointerGetAttribute)> pointer_attribute("libcuda.so", "cuPointerGetAttribute");
+
+constinit Question<decltype(&::cuDeviceGetAttribute)> attribute_of_device("libcuda.so", "cuDeviceGetAttribute");
+
+}  // namespace
+
+// The driver comes first: it answers only once somebody has initialised it, and leaves no error behind. Before a thread
+// has a context the runtime knows which one it would take.
+int exact_current_device() {
+  CUdevice device = -1;
+  if (const auto ask = context_device.get(); ask && ask(&device) == CUDA_SUCCESS) return device;
+  const int known = thread_state::device();
+  if (known >= 0) return known;
+  const auto ask = runtime_device.get();
+  return ask && context_device.get() && ask(&device) == cudaSuccess ? device : -1;
+}
+
+Device current_device() {
+  int ordinal = thread_state::device();
+  if (ordinal < 0) ordinal = exact_current_device();
+  return ordinal >= 0 ? Device::cuda(ordinal) : Device{};
+}
+
+Device exact_owner(uint64_t address) {
+  int ordinal = -1;
+  const auto ask = pointer_attribute.get();
+  return ask && ask(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) == CUDA_SUCCESS && ordinal >= 0
+             ? Device::cuda(ordinal)
+             : Device{};
+}
+
+Device owner(uint64_t address) {
+  const Device known = exact_owner(address);
+  return known.known() ? known : current_device();
+}
+
+bool range_around(uint64_t address, uint64_t& base, size_t& bytes) {
+  CUdeviceptr start = 0;
+  const auto ask = address_range.get();
+  if (!ask || ask(&start, &bytes, address) != CUDA_SUCCESS) return false;
+  base = start;
+  return true;
+}
+
+bool device_attribute(int device, int attribute, int& value) {
+  const auto ask = attribute_of_device.get();
+  return ask && device >= 0 && ask(&value, static_cast<CUdevice_attribute>(attribute), device) == CUDA_SUCCESS;
+}
+
+int device_of_context(void* context) {
+  if (!context) return exact_current_device();
+  CUdevice device = -1;
+  const auto handle = static_cast<CUcontext>(context);
+  static const auto ask_any = any_context_device.get();  // whoever has a context has a driver
+  if (ask_any) return ask_any(&device, handle) == CUDA_SUCCESS ? device : -1;
+  // Before CUDA 13 only the current one can be asked.
+  const auto push = push_context.get();
+  const auto pop = pop_context.get();
+  const auto ask = context_device.get();
+  if (!push || !pop || !ask || push(handle) != CUDA_SUCCESS) return -1;
+  if (ask(&device) != CUDA_SUCCESS) device = -1;
+  CUcontext popped;
+  pop(&popped);
+  return device;
+}
+
+int device_of_stream(const void* stream) {
+  CUcontext context = nullptr;
+  const auto ask = stream_context.get();
+  if (!ask || ask(static_cast<CUstream>(const_cast<void*>(stream)), &context) != CUDA_SUCCESS) return -1;
+  return device_of_context(context);
+}
+
+}  // namespace devtrace::interpose

@@ -1,0 +1,81 @@
+// A hook as the function that the program calls in the original's place; see interpose/cuda/hook.h.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "interpose/linking/cuda_runtimes.h"
+#include "interpose/linking/original.h"
+
+#define RUNTIME_HOOK(symbol, parameters)                    \
+  extern "C" DEVTRACE_EXPORT cudaError_t symbol parameters; \
+  extern "C" cudaError_t symbol parameters
+#define CALL_RUNTIME(symbol, arguments) CALL_ORIGINAL(ORIGINAL(symbol), arguments, cudaErrorSharedObjectSymbolNotFound)
+
+#define RUNTIME_HOOK_AS(symbol, name, parameters)                          \
+  extern "C" DEVTRACE_EXPORT cudaError_t name parameters __asm__(#symbol); \
+  extern "C" cudaError_t name parameters
+#define CALL_RUNTIME_AS(symbol, name, arguments) \
+  CALL_ORIGINAL(ORIGINAL_AS(symbol, name), arguments, cudaErrorSharedObjectSymbolNotFound)
+
+#define DRIVER_HOOK(symbol, parameters)                          \
+  extern "C" DEVTRACE_EXPORT CUresult CUDAAPI symbol parameters; \
+  extern "C" CUresult CUDAAPI symbol parameters
+#define CALL_DRIVER(symbol, arguments) CALL_ORIGINAL(ORIGINAL(symbol), arguments, CUDA_ERROR_NOT_FOUND)
+
+// `found` is looked at once: it takes what tells the caller's runtime from another (interpose/linking/cuda_runtimes.h).
+#define CALL_ORIGINAL(found, arguments, absent)                 \
+  __extension__({                                               \
+    const auto devtrace_original = (found);                     \
+    devtrace_original ? devtrace_original arguments : (absent); \
+  })
+
+// CUDA 12 and 13 are told apart by the runtime's file.
+#define OLDER_THAN(version, symbol, name) \
+  (devtrace::interpose::of_cuda_12<devtrace::interpose::Symbol::symbol>(__builtin_return_address(0)))
+
+namespace devtrace::interpose {
+
+// While another way tells the same events (cupti_tracer/) the hooks hand on and tell nothing.
+inline constinit std::atomic<bool> muted{false};
+
+template <Symbol symbol>
+bool of_cuda_12(const void* caller) {
+  if (runtimes::several()) return of_cuda_12(runtimes::peek_for(symbol, caller));
+  static constinit std::atomic<int> known{-1};
+  int answer = known.load(std::memory_order_relaxed);
+  if (answer >= 0) return answer != 0;
+  const void* const original = original_address(symbol);
+  if (!original) return false;
+  answer = of_cuda_12(original);
+  known.store(answer, std::memory_order_relaxed);
+  return answer != 0;
+}
+
+class Intercepted {
+ public:
+  Intercepted() : telling_(!muted.load(std::memory_order_relaxed)), outer_(depth_++ == 0 && telling_) {}
+  ~Intercepted() { --depth_; }
+  Intercepted(const Intercepted&) = delete;
+  Intercepted& operator=(const Intercepted&) = delete;
+
+  bool telling() const { return telling_; }
+  bool entering() const { return telling_; }
+  bool outer() const { return outer_; }
+  bool before() const { return outer_; }
+  bool after() const { return telling_; }
+  template <class Make>
+  auto keep(const Make& make) const {
+    return make();
+  }
+  uint32_t number() const { return 0; }
+  [[gnu::always_inline]] const void* caller() const { return __builtin_return_address(0); }
+
+ private:
+  static inline thread_local constinit int depth_ = 0;
+  bool telling_;
+  bool outer_;
+};
+using Call = Intercepted;
+
+}  // namespace devtrace::interpose

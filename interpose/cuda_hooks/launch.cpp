@@ -1,0 +1,97 @@
+// Every way to launch a kernel. What is wrong is told before the original is called: it may not come back.
+
+#include "interpose/cuda/current_device.h"
+#include "interpose/cuda/hook.h"
+#include "interpose/cuda/launch_events.h"
+
+using devtrace::interpose::Call;
+using devtrace::interpose::Handle;
+using devtrace::interpose::shape;
+using devtrace::interpose::tell;
+
+#define RUNTIME_LAUNCH(symbol, handle)                                                                                 \
+  RUNTIME_HOOK(symbol,                                                                                                 \
+               (const void* function, dim3 grid, dim3 block, void** parameters, size_t shared, cudaStream_t stream)) { \
+    const Call call;                                                                                                   \
+    if (call.before()) tell(function, handle, shape(grid, block), {stream}, parameters);                               \
+    return CALL_RUNTIME(symbol, (function, grid, block, parameters, shared, stream));                                  \
+  }
+RUNTIME_LAUNCH(cudaLaunchKernel, Handle::stub)
+RUNTIME_LAUNCH(cudaLaunchKernel_ptsz, Handle::stub)
+RUNTIME_LAUNCH(cudaLaunchCooperativeKernel, Handle::stub)
+RUNTIME_LAUNCH(cudaLaunchCooperativeKernel_ptsz, Handle::stub)
+
+// What nvcc 13 makes of <<<…>>>; in no public header.
+RUNTIME_LAUNCH(__cudaLaunchKernel, Handle::kernel)
+RUNTIME_LAUNCH(__cudaLaunchKernel_ptsz, Handle::kernel)
+
+#define RUNTIME_LAUNCH_EX(symbol)                                                                           \
+  RUNTIME_HOOK(symbol, (const cudaLaunchConfig_t* config, const void* function, void** parameters)) {       \
+    const Call call;                                                                                        \
+    if (call.before() && config)                                                                            \
+      tell(function, Handle::stub, shape(config->gridDim, config->blockDim), {config->stream}, parameters); \
+    return CALL_RUNTIME(symbol, (config, function, parameters));                                            \
+  }
+RUNTIME_LAUNCH_EX(cudaLaunchKernelExC)
+RUNTIME_LAUNCH_EX(cudaLaunchKernelExC_ptsz)
+
+#define DRIVER_LAUNCH(symbol)                                                                                       \
+  DRIVER_HOOK(symbol, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,        \
+                       unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra)) {           \
+    const Call call;                                                                                                \
+    if (call.before()) tell(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters, extra); \
+    return CALL_DRIVER(symbol, (function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra));              \
+  }
+DRIVER_LAUNCH(cuLaunchKernel)
+DRIVER_LAUNCH(cuLaunchKernel_ptsz)
+
+#define DRIVER_LAUNCH_COOPERATIVE(symbol)                                                                    \
+  DRIVER_HOOK(symbol, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
+                       unsigned bz, unsigned shared, CUstream stream, void** parameters)) {                  \
+    const Call call;                                                                                         \
+    if (call.before()) tell(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters); \
+    return CALL_DRIVER(symbol, (function, gx, gy, gz, bx, by, bz, shared, stream, parameters));              \
+  }
+DRIVER_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel)
+DRIVER_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz)
+
+#define DRIVER_LAUNCH_EX(symbol)                                                                              \
+  DRIVER_HOOK(symbol, (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra)) { \
+    const Call call;                                                                                          \
+    if (call.before() && config)                                                                              \
+      tell(function, Handle::function, shape(*config), {config->hStream}, parameters, extra);                 \
+    return CALL_DRIVER(symbol, (config, function, parameters, extra));                                        \
+  }
+DRIVER_LAUNCH_EX(cuLaunchKernelEx)
+DRIVER_LAUNCH_EX(cuLaunchKernelEx_ptsz)
+
+// One kernel on several devices at once: each on its stream's device, and most are not the current one.
+DRIVER_HOOK(cuLaunchCooperativeKernelMultiDevice, (CUDA_LAUNCH_PARAMS * launches, unsigned count, unsigned flags)) {
+  const Call call;
+  if (call.before() && devtrace::events::wants_launches())
+    for (unsigned i = 0; launches && i < count; ++i)
+      tell(launches[i].function, Handle::function, shape(launches[i]),
+           {launches[i].hStream, false, devtrace::interpose::device_of_stream(launches[i].hStream)},
+           launches[i].kernelParams);
+  return CALL_DRIVER(cuLaunchCooperativeKernelMultiDevice, (launches, count, flags));
+}
+
+// Up to CUDA 12 the runtime has it as well.
+struct MultiDeviceLaunch {  // cudaLaunchParams, which CUDA 13's header has no more
+  void* function;
+  dim3 grid;
+  dim3 block;
+  void** parameters;
+  size_t shared;
+  cudaStream_t stream;
+};
+extern "C" cudaError_t CUDARTAPI cudaLaunchCooperativeKernelMultiDevice(MultiDeviceLaunch*, unsigned, unsigned);
+RUNTIME_HOOK(cudaLaunchCooperativeKernelMultiDevice, (MultiDeviceLaunch * launches, unsigned count, unsigned flags)) {
+  const Call call;
+  if (call.before() && devtrace::events::wants_launches())
+    for (unsigned i = 0; launches && i < count; ++i)
+      tell(launches[i].function, Handle::stub, shape(launches[i].grid, launches[i].block),
+           {launches[i].stream, false, devtrace::interpose::device_of_stream(launches[i].stream)},
+           launches[i].parameters);
+  return CALL_RUNTIME(cudaLaunchCooperativeKernelMultiDevice, (launches, count, flags));
+}

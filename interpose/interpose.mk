@@ -1,0 +1,34 @@
+# libdevtrace.so.
+
+# The hooks of CUDA's functions once more, as the bodies of CUPTI's callbacks (interpose/cuda/hook.h). What nvcc's code calls
+# when it is loaded is no callback of CUPTI's that says whether it succeeded; look-ups are none either.
+CALLBACK_OBJECTS := $(patsubst interpose/cuda_hooks/%.cpp,$(BUILD)/obj/cupti_tracer/callbacks/%.o,\
+  $(filter-out %/fatbin.cpp %/symbol_lookup.cpp %/proc_address.cpp,$(SOURCES_interpose/cuda_hooks)))
+$(CALLBACK_OBJECTS): EXTRA_CXXFLAGS = $(FLAGS_interpose/cuda_hooks) -DDEVTRACE_HOOKS_AS_CALLBACKS
+$(CALLBACK_OBJECTS): $(BUILD)/obj/cupti_tracer/callbacks/%.o: interpose/cuda_hooks/%.cpp | setup-python
+	mkdir -p $(@D)
+	scripts/progress $(BUILD) cupti_tracer/callbacks/$*
+	$(CXX) $(ALL_CXXFLAGS) $(EXTRA_CXXFLAGS) -c $< -o $@
+
+# What the library exports is the table of hooks, what CUDA calls in an injected library, and its own C interface;
+# everything else, libstdc++ and libunwind included, stays inside. A reference without a version accepts `devtrace`; the C
+# library's functions name themselves unversioned, which any version accepts; the CUDA runtime's versions are those of
+# interpose/linking/versioned_entries.cpp.
+EXPORTS := $(BUILD)/libdevtrace.map
+$(EXPORTS): interpose/linking/hooks.inc interpose/linking/cudart_versions.inc interpose/interpose.mk
+	mkdir -p $(@D)
+	{ echo 'devtrace { global:'; sed -n '/"libc\.so"/d; s/^HOOK("[^"]*", \(.*\))$$/  \1;/p' $<; echo '  InitializeInjection; devtrace_*;'; echo 'local: *; };'; \
+	  sed -n 's/^VERSION([0-9]*, \(.*\))$$/\1 { };/p' interpose/linking/cudart_versions.inc; } > $@
+
+# What the stacks' library is linked with. libgcc's unwinder first: libunwind defines the same names, and our own exceptions
+# must keep the one they were compiled for. --wrap: what stands in dl_iterate_phdr's place (tracker/elf/loaded_objects.h),
+# for whatever is linked in.
+LINK_stacks := -Wl,--wrap=dl_iterate_phdr -lgcc_eh .cache/libunwind/lib/libunwind.a -lbacktrace
+
+# Hooks are called by nobody here, so their objects are named, not looked for. Everything static but the C library: a
+# preloaded object must bring nothing along that the program did not ask for.
+HOOK_FOLDERS := interpose interpose/pytorch interpose/cuda_hooks interpose/linking
+HOOK_OBJECTS := $(foreach f,$(HOOK_FOLDERS),$(OBJECTS_$(f)))
+$(BUILD)/libdevtrace.so: $(HOOK_OBJECTS) $(CALLBACK_OBJECTS) $(filter-out $(foreach f,$(HOOK_FOLDERS),$(LIBRARY_$(f))),$(call libraries,$(HOOK_FOLDERS))) $(EXPORTS)
+	$(CXX) -shared $(LDFLAGS) -Wl,-Bsymbolic-functions -Wl,--version-script=$(EXPORTS) -Wl,-z,defs -Wl,--gc-sections -Wl,-soname,libdevtrace.so \
+	  -static-libstdc++ -static-libgcc $(filter %.o %.a,$^) $(LINK_stacks) $(LINK_device_code) -ldl -o $@

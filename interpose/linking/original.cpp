@@ -1,0 +1,139 @@
+#include "interpose/linking/original.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "interpose/linking/cuda_runtimes.h"
+#include "interpose/linking/elf_symbol.h"
+
+namespace devtrace::interpose {
+namespace {
+
+constinit std::atomic<void*> firsts[static_cast<int>(Symbol::count)]{};
+
+// The objects that were there when the program started come first, in the order in which the loader searches them; what
+// is opened later follows and may be RTLD_LOCAL. Until this constructor has run only constructors have, of objects of
+// the start.
+size_t objects_at_start = SIZE_MAX;
+[[gnu::constructor]] void count_objects() {
+  size_t count = 0;
+  for_each_object([&](const Object&) { return ++count, false; });
+  objects_at_start = count;
+}
+
+enum class Side { before_us, behind_us };
+// The first definition among the objects of the start on one side of this library.
+void* at_start(Side side, const char* symbol) {
+  void* found = nullptr;
+  size_t position = 0;
+  bool passed = false;
+  for_each_object([&](const Object& object) {
+    if (position++ >= objects_at_start || (passed && side == Side::before_us)) return true;
+    if (object.is_this_library())
+      passed = true;
+    else if (passed == (side == Side::behind_us))
+      found = elf_symbol(object, symbol);
+    return found != nullptr;
+  });
+  return found;
+}
+
+}  // namespace
+
+constinit std::atomic<void*> originals[static_cast<int>(Symbol::count)]{};
+
+bool is_library(std::string_view file, std::string_view library) {
+  const size_t stem = library.rfind(".so");
+  if (!file.starts_with(library.substr(0, stem))) return false;
+  file.remove_prefix(std::min(stem, file.size()));
+  if (file.starts_with("-")) {
+    const size_t hash = file.find_first_not_of("0123456789abcdef", 1);
+    if (hash == 1 || hash == file.npos) return false;
+    file.remove_prefix(hash);
+  }
+  return file == ".so" || file.starts_with(".so.");
+}
+
+void* find_in_library(const char* library, const char* symbol) {
+  void* found = nullptr;
+  for_each_object([&](const Object& object) {
+    if (is_library(object.file(), library)) found = elf_symbol(object, symbol);
+    return found != nullptr;
+  });
+  return found;
+}
+
+bool defined_before_us(const char* symbol) {
+  return at_start(Side::before_us, symbol);
+}
+
+bool was_there_at_start(const link_map& object) {
+  const link_map* one = _r_debug.r_map;
+  for (size_t position = 0; one && position < objects_at_start; ++position, one = one->l_next)
+    if (one == &object) return true;
+  return false;
+}
+
+bool there_at_start(const void* address) {
+  Dl_info info{};
+  link_map* object = nullptr;
+  return ::dladdr1(address, &info, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) && object &&
+         was_there_at_start(*object);
+}
+
+void* own_address(const char* symbol) {
+  void* found = nullptr;
+  for_each_object([&](const Object& object) {
+    if (object.is_this_library()) found = elf_symbol(object, symbol);
+    return object.is_this_library();
+  });
+  return found;
+}
+
+bool of_cuda_12(const void* function) {
+  Dl_info info{};
+  return ::dladdr(function, &info) && info.dli_fname && std::strstr(info.dli_fname, "libcudart.so.12");
+}
+
+void* library_address(Symbol symbol) {
+  return find_in_library(kHookRows[static_cast<int>(symbol)].library, name_of(symbol));
+}
+
+void* original_address(Symbol symbol) {
+  const int index = static_cast<int>(symbol);
+  void* address = firsts[index].load(std::memory_order_relaxed);
+  if (address) return address;
+  // As RTLD_NEXT would; what Python opened RTLD_LOCAL, which is most of PyTorch, it would not see.
+  address = at_start(Side::behind_us, name_of(symbol));
+  if (!address) address = library_address(symbol);
+  if (address) firsts[index].store(address, std::memory_order_relaxed);
+  return address;
+}
+
+void* find_original(Symbol symbol, const void* caller) {
+  if (of_runtime(symbol)) {
+    if (!runtimes::several()) runtimes::look();
+    if (runtimes::several()) return runtimes::function_for(symbol, caller);
+  }
+  void* const address = original_address(symbol);
+  std::atomic<void*>& kept = originals[static_cast<int>(symbol)];
+  kept.store(address);
+  // A second runtime that another thread has seen in between: who saw it may have forgotten too early.
+  if (of_runtime(symbol) && runtimes::several()) {
+    kept.store(nullptr);
+    return runtimes::function_for(symbol, caller);
+  }
+  return address;
+}
+
+void forget_originals_of_runtime() {
+  for (int i = 0; i < static_cast<int>(Symbol::count); ++i)
+    if (of_runtime(static_cast<Symbol>(i))) originals[i].store(nullptr);
+}
+
+}  // namespace devtrace::interpose

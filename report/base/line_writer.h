@@ -1,0 +1,23 @@
+// Text that is written line by line.
+#pragma once
+
+#include "report/base/format.h"
+
+#include <iterator>
+#include <string>
+#include <utility>
+
+namespace devtrace::report {
+
+class Lines {
+ protected:
+  template <typename... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+    out_ += '\n';
+  }
+
+  std::string out_;
+};
+
+}  // namespace devtrace::report

@@ -1,0 +1,227 @@
+#include "report/base/phrasing.h"
+
+#include "report/base/format.h"
+
+#include <algorithm>
+#include <ctime>
+
+namespace devtrace::report {
+namespace {
+
+// What happened, by kind: the sentence is "<operation> <happened> <devices>".
+struct Kind {
+  std::string_view name;
+  std::string_view happened;
+  std::string_view nameless_operation;
+};
+constexpr Kind kKinds[] = {
+    {"refused-op", "was given tensors on", "an operation"},
+    {"remote-access", "was given memory of another device:", "a kernel"},
+    {"host-access", "was given host memory that it cannot read:", "a kernel"},
+    {"wrong-current-device", "was launched while another device was current:", "a kernel"},
+    {"copy-mismatch", "states devices that its ends contradict:", "a copy"},
+};
+
+const Kind& kind_of(const Json& finding) {
+  for (const Kind& kind : kKinds) {
+    if (kind.name == string(finding, "kind")) return kind;
+  }
+  static constexpr Kind kOther = {"", "mixed", "an operation"};
+  return kOther;
+}
+
+}  // namespace
+
+bool is_note(const Json& finding) {
+  return string(finding, "severity") == "note";
+}
+
+std::string operation_of(const Json& finding) {
+  if (const auto operation = string(finding, "operation"); !operation.empty()) return std::string(operation);
+  if (const auto kernel = string(object(finding, "launch"), "kernel"); !kernel.empty()) return std::string(kernel);
+  return std::string(kind_of(finding).nameless_operation);
+}
+
+std::string kind_name(const Json& finding) {
+  const auto kind = string(finding, "kind");
+  const std::string name = kind.empty() ? "finding" : std::string(kind);
+  return is_note(finding) ? name + " (note)" : name;
+}
+
+std::vector<std::string> devices_of(const Json& finding) {
+  std::vector<std::string> devices;
+  const auto add = [&](std::string_view device) {
+    if (!device.empty() && std::find(devices.begin(), devices.end(), device) == devices.end())
+      devices.emplace_back(device);
+  };
+  for (const Json& device : array(finding, "devices")) {
+    if (device.is_string()) add(device.get_ref<const std::string&>());
+  }
+  if (devices.empty()) {
+    for (const Json& operand : array(finding, "operands")) add(string(operand, "device"));
+  }
+  return devices;
+}
+
+std::string listed(const std::vector<std::string>& items) {
+  std::string out;
+  for (size_t index = 0; index < items.size(); ++index) {
+    if (index > 0) out += index + 1 == items.size() ? " and " : ", ";
+    out += items[index];
+  }
+  return out;
+}
+
+std::string headline(const Json& finding) {
+  // Of a copy the message says more: which end lies elsewhere than stated.
+  if (string(finding, "kind") == "copy-mismatch" && !string(finding, "message").empty())
+    return std::string(string(finding, "message"));
+  const auto devices = devices_of(finding);
+  if (devices.empty()) return fmt::format("{} was given tensors on different devices", operation_of(finding));
+  return fmt::format("{} {} {}", operation_of(finding), kind_of(finding).happened, listed(devices));
+}
+
+std::string name_of(const Json& operand) {
+  const auto name = string(operand, "name");
+  if (!name.empty()) return std::string(name);
+  const auto expression = string(operand, "expression");
+  return expression.empty() ? "a tensor" : fmt::format("the result of {}", expression);
+}
+
+std::string who_is_where(const Json& finding) {
+  std::string out;
+  for (const Json& operand : array(finding, "operands")) {
+    if (!operand.is_object()) continue;
+    if (!out.empty()) out += ", ";
+    out += name_of(operand);
+    if (const auto device = string(operand, "device"); !device.empty()) out += fmt::format(" on {}", device);
+  }
+  return out;
+}
+
+std::string role_of(const Json& operand) {
+  std::string out(string(operand, "role"));
+  const auto owner = string(operand, "module_class");
+  const auto root = string(operand, "root_class");
+  if (!owner.empty()) out += fmt::format("{}of {}", out.empty() ? "" : " ", owner);
+  if (!root.empty() && root != owner) out += fmt::format("{}in {}", out.empty() ? "" : " ", root);
+  return out;
+}
+
+std::string bytes(int64_t count) {
+  if (count < 1024) return fmt::format("{} B", count);
+  double value = static_cast<double>(count);
+  const char* unit = "";
+  for (const char* larger : {"KiB", "MiB", "GiB", "TiB"}) {
+    if (value < 1024) break;
+    value /= 1024;
+    unit = larger;
+  }
+  return fmt::format("{:.{}f} {}", value, value < 10 ? 1 : 0, unit);
+}
+
+std::string extent_of(const Json& operand) {
+  std::string out(string(operand, "dtype"));
+  const auto add = [&](const std::string& part) { out += (out.empty() ? "" : " ") + part; };
+  if (operand.is_object() && operand.contains("shape") && operand["shape"].is_array()) {
+    std::string sizes;
+    for (const Json& size : operand["shape"]) {
+      if (!sizes.empty()) sizes += ", ";
+      sizes += size.is_number_integer() ? size.dump() : "?";
+    }
+    add('[' + sizes + ']');
+  }
+  return out;
+}
+
+std::string shown_file(std::string_view file, std::string_view cwd) {
+  while (cwd.size() > 1 && cwd.back() == '/') cwd.remove_suffix(1);
+  for (const std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
+    if (const size_t at = file.rfind(folder); at != file.npos) return std::string(file.substr(at + folder.size()));
+  }
+  if (cwd.size() > 1 && file.starts_with(cwd) && file.size() > cwd.size() + 1 && file[cwd.size()] == '/') {
+    return std::string(file.substr(cwd.size() + 1));
+  }
+  return std::string(file);
+}
+
+std::string place(const Json& frame, std::string_view cwd) {
+  auto function = string(frame, "function");
+  // Before Python 3.12 a comprehension is a function of its own; its reader knows it by the function around it.
+  for (const std::string_view anonymous :
+       {".<locals>.<dictcomp>", ".<locals>.<listcomp>", ".<locals>.<setcomp>", ".<locals>.<genexpr>"}) {
+    if (function.ends_with(anonymous)) function.remove_suffix(anonymous.size());
+  }
+  std::string where = shown_file(string(frame, "file"), cwd);
+  if (const auto line = integer(frame, "line"); line && *line > 0) where += fmt::format(":{}", *line);
+  if (function.empty()) return where;
+  return where.empty() ? std::string(function) : fmt::format("{} ({})", function, where);
+}
+
+const Json& user_frame(const Json& frames) {
+  static const Json& none = *new Json(Json::object());
+  if (!frames.is_array()) return none;
+  for (const Json& frame : frames) {
+    if (flag(frame, "project")) return frame;
+  }
+  return frames.empty() || !frames.front().is_object() ? none : frames.front();
+}
+
+const Json& native_user_frame(const Json& frames) {
+  static const Json& none = *new Json(Json::object());
+  if (!frames.is_array() || frames.empty()) return none;
+  const auto first = [&](auto&& fits) -> const Json* {
+    for (const Json& frame : frames)
+      if (frame.is_object() && fits(frame)) return &frame;
+    return nullptr;
+  };
+  constexpr std::string_view kLibraries[] = {"libcu",   "libtorch", "libc10",    "libnv",
+                                             "libc.so", "libc++",   "libstdc++", "ld-"};
+  const auto own = [&](const Json& frame) {
+    const std::string_view path = string(frame, "module");
+    const std::string_view name = path.substr(path.rfind('/') + 1);
+    return !name.empty() && std::none_of(std::begin(kLibraries), std::end(kLibraries),
+                                         [&](std::string_view library) { return name.starts_with(library); });
+  };
+  for (const auto* found : {first([&](const Json& f) { return own(f) && !string(f, "file").empty(); }), first(own)})
+    if (found) return *found;
+  return frames.front().is_object() ? frames.front() : none;
+}
+
+std::string native_place(const Json& frame) {
+  const std::string_view module = string(frame, "module");
+  const auto line = integer(frame, "line");
+  std::string where(string(frame, "file"));
+  if (where.empty())
+    where = fmt::format("{}+{}", module.substr(module.rfind('/') + 1), string(frame, "offset"));
+  else if (line)
+    where += fmt::format(":{}", *line);
+  const std::string_view function = string(frame, "function");
+  return function.empty() ? where : fmt::format("{} ({})", function, where);
+}
+
+std::string summary(const Json& process, const Json& finding) {
+  const Json& frame = user_frame(array(finding, "python"));
+  std::string out = kind_name(finding);
+  if (const auto file = string(frame, "file"); !file.empty()) {
+    out += ' ' + shown_file(file, string(process, "cwd"));
+    if (const auto line = integer(frame, "line"); line && *line > 0) out += fmt::format(":{}", *line);
+    if (const auto function = string(frame, "function"); !function.empty()) out += fmt::format(" in {}", function);
+  } else if (const Json& native = native_user_frame(array(finding, "native")); !native.empty()) {
+    out += ' ' + native_place(native);
+  }
+  const std::string operands = who_is_where(finding);
+  out += ": " + (operands.empty() ? headline(finding) : operands);
+  return out;
+}
+
+std::string clock_time(double seconds) {
+  if (!(seconds > -6e10 && seconds < 2.5e11)) return {};
+  const auto whole = static_cast<time_t>(seconds);
+  tm fields{};
+  if (!gmtime_r(&whole, &fields)) return {};
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC", fields.tm_year + 1900, fields.tm_mon + 1,
+                     fields.tm_mday, fields.tm_hour, fields.tm_min, fields.tm_sec);
+}
+
+}  // namespace devtrace::report

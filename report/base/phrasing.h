@@ -1,0 +1,66 @@
+// How findings are said: the same words in the text, the HTML and the Markdown report.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/base/json_access.h"
+
+namespace devtrace::report {
+
+// "aten::index_select was given tensors on cuda:0 and cuda:1".
+std::string headline(const Json& finding);
+
+// "input_ids on cuda:0, embeddings.word_embeddings.weight on cuda:1"; empty without operands.
+std::string who_is_where(const Json& finding);
+
+// One line that says it all, for the end of the text report and for lists: "refused-op main.py:42 in embed: input_ids
+// on cuda:0, …".
+std::string summary(const Json& process, const Json& finding);
+
+// The operand's name; without one "the result of b.neg()" where the text that made it is known, else "a tensor".
+std::string name_of(const Json& operand);
+
+// "parameter of Embedding in BertModel", "argument", …; empty when nothing is known.
+std::string role_of(const Json& operand);
+
+// "int64 [8, 128]", "768 B": what is known of it, empty when nothing is.
+std::string extent_of(const Json& operand);
+
+// "1.5 MiB".
+std::string bytes(int64_t count);
+
+// A path as a reader knows it: from the working directory, or from the package on, else whole.
+std::string shown_file(std::string_view file, std::string_view cwd);
+
+// "embed (main.py:42)".
+std::string place(const Json& frame, std::string_view cwd);
+
+// The innermost frame of the user's own code, else the innermost one; an empty object when there is none.
+const Json& user_frame(const Json& frames);
+
+// The same of a native stack: the innermost frame with a source line, else the innermost outside of CUDA's and
+// PyTorch's libraries, else the innermost. And what it is called: "step (train.cpp:12)", "step (train+0x40)".
+const Json& native_user_frame(const Json& frames);
+std::string native_place(const Json& frame);
+
+// What is told and is no fault.
+bool is_note(const Json& finding);
+
+// The finding's kind, "finding" when it says none; "remote-access (note)" of a note.
+std::string kind_name(const Json& finding);
+
+// "aten::cat", "a kernel", …: what the devices were mixed in.
+std::string operation_of(const Json& finding);
+
+// "cuda:0, cuda:1 and cpu".
+std::string listed(const std::vector<std::string>& items);
+
+// The devices of the finding, from `devices` or else from its operands, each once, in order of appearance.
+std::vector<std::string> devices_of(const Json& finding);
+
+// "14:03:05 UTC 2026-11-21"-like ISO time of seconds since the epoch; empty for times that no calendar has.
+std::string clock_time(double seconds);
+
+}  // namespace devtrace::report

@@ -1,0 +1,81 @@
+#include "report/check/occurrences.h"
+
+#include "report/base/format.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "report/base/escaping.h"
+#include "report/base/phrasing.h"
+#include "report/traffic/traffic.h"
+
+namespace devtrace::report::check {
+namespace {
+
+constexpr size_t kShown = 8;
+
+// Which clock a process told the time by: the machine since it was started, however its containers call themselves.
+std::string clock_of(const Process& process) {
+  const std::string_view boot = string(process.record, "boot");
+  return std::string(boot.empty() ? process.host() : boot);
+}
+
+std::string times(uint64_t count) {
+  return count == 1 ? "once" : count == 2 ? "twice" : fmt::format("{} times", count);
+}
+
+}  // namespace
+
+std::string witnesses(const Fault& fault, const Collection& logs) {
+  const auto& all = fault.witnesses;
+  std::string names;
+  for (size_t index = 0; index < std::min(all.size(), kShown); ++index)
+    names += fmt::format("{}{}", index ? ", " : "", logs.processes()[all[index].process].name());
+  if (all.size() > kShown) names += fmt::format(" and {} more", all.size() - kShown);
+  if (all.size() == 1) return fmt::format("{}, {}", names, times(fault.occurrences()));
+  return fmt::format("{} processes, {}: {}", all.size(), times(fault.occurrences()), names);
+}
+
+std::string who_was_first(const Fault& fault, const Collection& logs) {
+  std::map<std::string, const Witness*> first;  // by clock
+  const Witness* second = nullptr;              // of the same clock as the first of all, when there is one clock
+  for (const Witness& each : fault.witnesses) {
+    if (each.time <= 0) return {};
+    auto& earliest = first[clock_of(logs.processes()[each.process])];
+    if (!earliest || each.time < earliest->time) {
+      second = earliest;
+      earliest = &each;
+    } else if (!second || each.time < second->time) {
+      second = &each;
+    }
+  }
+  if (fault.witnesses.size() < 2) return {};
+  const auto name = [&](const Witness& witness) { return logs.processes()[witness.process].name(); };
+  if (first.size() == 1) {
+    const Witness& it = *first.begin()->second;
+    return fmt::format("first in {}, {} before {}", name(it), duration(second->time - it.time), name(*second));
+  }
+
+  std::vector<const Witness*> order;
+  for (const auto& [clock, witness] : first) order.push_back(witness);
+  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->time < b->time; });
+  const auto error = [&](const Witness& witness) {
+    return number(logs.processes()[witness.process].record, "clock_error");
+  };
+  const auto own = error(*order[0]);
+  const bool certain = own && std::all_of(order.begin() + 1, order.end(), [&](const Witness* later) {
+                         const auto its = error(*later);
+                         return its && *its >= 0 && *own >= 0 && later->time - order[0]->time > *own + *its;
+                       });
+  if (certain)
+    return fmt::format("first in {}, {} before {} (the hosts' clocks agree to {})", name(*order[0]),
+                       duration(order[1]->time - order[0]->time), name(*order[1]), duration(*own + *error(*order[1])));
+  std::vector<std::string> names;
+  for (size_t index = 0; index < std::min<size_t>(order.size(), 4); ++index) names.push_back(name(*order[index]));
+  return fmt::format(
+      "first on each host: {}{}; which of them was first is not known: the clocks of the {} hosts cannot be compared",
+      listed(names), order.size() > 4 ? " and others" : "", order.size());
+}
+
+}  // namespace devtrace::report::check

@@ -1,0 +1,113 @@
+// The fingerprint names a fault across runs, machines, checkouts and device numbers. Baselines and suppressions keep
+// it, so what is hashed may never change: FNV-1a, 64 bits, over these UTF-8 bytes, every field followed by one 0x1F:
+//
+//   "devtrace/1"  kind  operation  argument
+//   each of `devices`, in order, as cpu, or as cuda:0, cuda:1, … numbered by first appearance
+//   0x1E
+//   each frame of `python` with `project` true, innermost first: file, function
+//
+// A file under the process's working directory counts by its path from there, any other by its whole path. A frame that
+// repeats the one before it (recursion) counts once. With no such frame, all frames count, and their files from after
+// "/site-packages/",
+// "/dist-packages/" or "/lib/python3.<n>/" on.
+#include "report/log/fingerprint.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+#include "report/base/escaping.h"
+#include "report/base/json_access.h"
+
+namespace devtrace::report {
+namespace {
+
+class Hash {
+ public:
+  void field(std::string_view bytes) {
+    for (const char c : bytes) byte(c);
+    byte('\x1F');
+  }
+  void byte(char c) { state_ = (state_ ^ static_cast<unsigned char>(c)) * 0x100000001B3u; }
+  uint64_t value() const { return state_; }
+
+ private:
+  uint64_t state_ = 0xCBF29CE484222325u;
+};
+
+std::string_view below(std::string_view file, std::string_view folder) {
+  while (folder.size() > 1 && folder.back() == '/') folder.remove_suffix(1);
+  if (folder.empty() || folder == "/" || !file.starts_with(folder)) return file;
+  file.remove_prefix(folder.size());
+  return file.size() > 1 && file.front() == '/' ? file.substr(1) : std::string_view();
+}
+
+std::string_view from_working_directory(std::string_view file, std::string_view cwd) {
+  const std::string_view rest = below(file, cwd);
+  if (!rest.empty() && rest.size() < file.size()) return rest;
+  return file.starts_with("./") ? file.substr(2) : file;
+}
+
+std::string_view within_installation(std::string_view file) {
+  for (const std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
+    if (const size_t at = file.rfind(folder); at != file.npos) return file.substr(at + folder.size());
+  }
+  constexpr std::string_view kLibrary = "/lib/python3.";
+  if (const size_t at = file.rfind(kLibrary); at != file.npos) {
+    if (const size_t slash = file.find('/', at + kLibrary.size()); slash != file.npos) return file.substr(slash + 1);
+  }
+  return file;
+}
+
+void hash_devices(Hash& hash, const Json& devices) {
+  std::vector<std::string_view> seen;
+  for (const Json& device : devices) {
+    if (!device.is_string()) continue;
+    const std::string_view name = device.get_ref<const std::string&>();
+    if (!name.starts_with("cuda:")) {
+      hash.field(name);
+      continue;
+    }
+    size_t index = 0;
+    while (index < seen.size() && seen[index] != name) ++index;
+    if (index == seen.size()) seen.push_back(name);
+    hash.field("cuda:" + std::to_string(index));
+  }
+}
+
+void hash_frames(Hash& hash, const Json& frames, std::string_view cwd) {
+  bool any_project = false;
+  for (const Json& frame : frames) any_project |= flag(frame, "project");
+
+  std::string_view last_file, last_function;
+  for (const Json& frame : frames) {
+    if (any_project && !flag(frame, "project")) continue;
+    const std::string_view whole = string(frame, "file");
+    const std::string_view file = any_project ? from_working_directory(whole, cwd) : within_installation(whole);
+    const std::string_view function = string(frame, "function");
+    if (file == last_file && function == last_function) continue;
+    hash.field(file);
+    hash.field(function);
+    last_file = file;
+    last_function = function;
+  }
+}
+
+}  // namespace
+
+std::string fingerprint(const Json& process, const Json& finding) noexcept try {
+  Hash hash;
+  hash.field("devtrace/1");
+  for (const char* key : {"kind", "operation", "argument"}) hash.field(string(finding, key));
+  hash_devices(hash, array(finding, "devices"));
+  hash.byte('\x1E');
+  hash_frames(hash, array(finding, "python"), string(process, "cwd"));
+
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash.value()));
+  return digits;
+} catch (...) {
+  return "0000000000000000";
+}
+
+}  // namespace devtrace::report

@@ -1,0 +1,427 @@
+#include "report/log/redact.h"
+
+#include "report/base/format.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+#include <vector>
+
+#include "report/base/phrasing.h"
+
+namespace devtrace::report {
+namespace {
+
+using Words = std::set<std::string, std::less<>>;
+
+void add_words(Words& set, std::string_view words) {
+  while (!words.empty()) {
+    const size_t end = std::min(words.find(' '), words.size());
+    if (end > 0) set.emplace(words.substr(0, end));
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+}
+
+struct Public {
+  Words words, packages;
+};
+
+Public read_public() {
+  Public all;
+#define WORDS(text) add_words(all.words, text);
+#define PACKAGES(text) add_words(all.packages, text);
+#include "report/log/redact_public.inc"
+#undef WORDS
+#undef PACKAGES
+  return all;
+}
+
+const Public& known() {
+  static const Public& all = *new Public(read_public());  // leaked: hooks run after static destructors
+  return all;
+}
+
+bool begins_name(char c) {
+  return c == '_' || std::isalpha(static_cast<unsigned char>(c)) || static_cast<unsigned char>(c) >= 0x80;
+}
+bool in_name(char c) {
+  return begins_name(c) || std::isdigit(static_cast<unsigned char>(c));
+}
+
+// Calls `name` for each identifier and `rest` for each character between them. Numbers (0x10, 1e5) are no names.
+template <class Name, class Rest>
+void split(std::string_view text, const Name& name, const Rest& rest) {
+  while (!text.empty()) {
+    if (!in_name(text.front())) {
+      rest(text.front());
+      text.remove_prefix(1);
+      continue;
+    }
+    const size_t end =
+        std::min<size_t>(std::find_if_not(text.begin(), text.end(), in_name) - text.begin(), text.size());
+    const std::string_view word = text.substr(0, end);
+    if (begins_name(word.front())) {
+      name(word);
+    } else {
+      for (const char c : word) rest(c);
+    }
+    text.remove_prefix(end);
+  }
+}
+
+// In front of a quote these are no names.
+bool is_string_prefix(std::string_view word) {
+  return word.size() <= 2 && word.find_first_not_of("rRbBfFuU") == word.npos;
+}
+
+// Strings that say where something lies, and not what.
+bool is_plain_string(std::string_view text) {
+  if (text == "cpu" || text == "cuda" || text == "auto" || text == "pt") return true;
+  return text.starts_with("cuda:") && text.size() < 9 &&
+         std::all_of(text.begin() + 5, text.end(), [](unsigned char c) { return std::isdigit(c); });
+}
+
+// The string literal at the front, its quotes included; the rest of the text when it does not end.
+std::string_view literal(std::string_view text) {
+  const char quote = text.front();
+  const size_t marks = text.starts_with(std::string(3, quote)) ? 3 : 1;
+  const std::string end(marks, quote);
+  for (size_t at = marks; at < text.size(); ++at) {
+    if (text[at] == '\\') {
+      ++at;
+    } else if (text.substr(at).starts_with(end)) {
+      return text.substr(0, at + marks);
+    }
+  }
+  return text;
+}
+
+// "torch/nn/modules/module.py" of an installed file, "threading.py" of Python's own library; empty for any other.
+std::string_view installed(std::string_view file) {
+  for (const std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
+    if (const size_t at = file.rfind(folder); at != file.npos) return file.substr(at + folder.size());
+  }
+  return {};
+}
+
+std::string_view of_python(std::string_view file) {
+  const size_t at = file.rfind("/lib/python3.");
+  return at == file.npos || !installed(file).empty() ? std::string_view() : file.substr(at);
+}
+
+bool is_public(std::string_view file) {
+  if (const auto rest = installed(file); !rest.empty()) {
+    std::string_view package = rest.substr(0, rest.find('/'));
+    if (package.ends_with(".py")) package.remove_suffix(3);
+    return known().packages.contains(package);
+  }
+  return !of_python(file).empty() || file.starts_with("<frozen ") || file.starts_with("<eval_with_key>");
+}
+
+std::string_view base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+}
+
+bool is_public_library(std::string_view module) {
+  const auto name = base_name(module);
+  for (const std::string_view start :
+       {"libcu", "libtorch", "libc10", "libnv", "libnccl", "libc.so", "libm.so", "libstdc++", "libc++", "libgcc", "ld-",
+        "libpython", "python3", "libpthread", "libdevtrace"}) {
+    if (name.starts_with(start)) return true;
+  }
+  return is_public(module);
+}
+
+// Copies the fields that are as they are in every program.
+void take(Json& out, const Json& in, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (in.contains(key)) out[key] = in[key];
+  }
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  if (from.empty()) return;
+  for (size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size()) text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+std::string Redactor::file(std::string_view raw) {
+  if (raw.empty()) return {};
+  if (is_public(raw)) {
+    if (const auto rest = installed(raw); !rest.empty()) return "/site-packages/" + std::string(rest);
+    if (const auto rest = of_python(raw); !rest.empty()) return std::string(rest);
+    return std::string(raw);
+  }
+  if (raw == "<string>" || raw == "<stdin>") return std::string(raw);
+  const auto [entry, fresh] = files_.try_emplace(std::string(raw));
+  if (fresh) {
+    const auto name = base_name(raw);
+    const size_t dot = name.rfind('.');
+    const auto ending = dot == name.npos || name.size() - dot > 5 ? std::string_view(".py") : name.substr(dot);
+    entry->second = fmt::format("/project/file{}{}", files_.size(), ending);
+  }
+  return entry->second;
+}
+
+// The same kind of name, so that code still reads as code. What has two letters tells nothing.
+std::string Redactor::name(std::string_view raw) {
+  if (raw.size() <= 2 || known().words.contains(raw) || public_.contains(raw)) return std::string(raw);
+  const auto [entry, fresh] = names_.try_emplace(std::string(raw));
+  if (fresh) {
+    const bool capital = std::isupper(static_cast<unsigned char>(raw[0])) != 0;
+    const bool small = std::any_of(raw.begin(), raw.end(), [](unsigned char c) { return std::islower(c); });
+    entry->second = fmt::format("{}{}", !capital ? "name" : small ? "Name" : "NAME", names_.size());
+  }
+  return entry->second;
+}
+
+std::string Redactor::code(std::string_view raw) {
+  std::string out;
+  while (!raw.empty()) {
+    const char c = raw.front();
+    if (c == '"' || c == '\'') {
+      const auto whole = literal(raw);
+      const size_t marks = whole.starts_with(std::string(3, c)) ? 3 : 1;
+      const bool ends = whole.size() >= 2 * marks;
+      const auto inside = ends ? whole.substr(marks, whole.size() - 2 * marks) : std::string_view();
+      out += fmt::format("{0}{1}{0}", c, is_plain_string(inside) ? std::string(inside) : "…");
+      raw.remove_prefix(whole.size());
+    } else if (c == '#') {
+      raw.remove_prefix(std::min(raw.find('\n'), raw.size()));
+      while (!out.empty() && out.back() == ' ') out.pop_back();
+    } else if (in_name(c)) {
+      const size_t end = std::min<size_t>(std::find_if_not(raw.begin(), raw.end(), in_name) - raw.begin(), raw.size());
+      const std::string_view word = raw.substr(0, end);
+      const bool prefix = end < raw.size() && (raw[end] == '"' || raw[end] == '\'') && is_string_prefix(word);
+      out += prefix || !begins_name(c) ? std::string(word) : name(word);
+      raw.remove_prefix(end);
+    } else {
+      out += c;
+      raw.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
+// A C++ name, mangled or not, or an operator's.
+std::string Redactor::kernel(std::string_view raw) {
+  if (raw.starts_with("aten::") || raw.find("at::native::") != raw.npos || raw.starts_with("cuda") ||
+      raw.starts_with("cu"))
+    return std::string(raw);
+  return code(raw);
+}
+
+// A sentence about what was learnt before.
+std::string Redactor::prose(std::string_view raw) const {
+  std::string text(raw);
+  std::vector<std::pair<std::string, std::string>> paths;
+  for (const auto& [from, to] : files_) {
+    paths.emplace_back(from, to);
+    paths.emplace_back(shown_file(from, cwd_), shown_file(to, "/project"));
+    paths.emplace_back(base_name(from), base_name(to));
+  }
+  // The longest first: main.py is a part of domain.py.
+  std::stable_sort(paths.begin(), paths.end(),
+                   [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
+  for (const auto& [from, to] : paths) replace_all(text, from, to);
+  std::string out;
+  split(
+      text,
+      [&](std::string_view word) {
+        const auto found = names_.find(word);
+        out += found == names_.end() ? word : std::string_view(found->second);
+      },
+      [&](char c) { out += c; });
+  return out;
+}
+
+Json Redactor::frames(const Json& python) {
+  Json out = Json::array();
+  for (const Json& frame : python) {
+    if (!frame.is_object()) continue;
+    Json clean = Json::object();
+    const auto raw = string(frame, "file");
+    const bool open = is_public(raw) && !flag(frame, "project");
+    if (!raw.empty()) clean["file"] = file(raw);
+    take(clean, frame, {"line", "project"});
+    if (const auto function = string(frame, "function"); !function.empty())
+      clean["function"] = open ? std::string(function) : code(function);
+    if (const auto source = string(frame, "source"); !source.empty())
+      clean["source"] = open ? std::string(source) : code(source);
+    out.push_back(std::move(clean));
+  }
+  return out;
+}
+
+Json Redactor::native(const Json& frames) {
+  Json out = Json::array();
+  for (const Json& frame : frames) {
+    if (!frame.is_object()) continue;
+    Json clean = Json::object();
+    const auto module = string(frame, "module");
+    const bool open = is_public_library(module);
+    if (!module.empty()) clean["module"] = open ? std::string(base_name(module)) : name(base_name(module));
+    if (const auto function = string(frame, "function"); !function.empty())
+      clean["function"] = open ? std::string(function) : code(function);
+    if (const auto source = string(frame, "file"); !source.empty()) clean["file"] = file(source);
+    take(clean, frame, {"offset", "line"});
+    out.push_back(std::move(clean));
+  }
+  return out;
+}
+
+Json Redactor::event(const Json& event) {
+  Json out = Json::object();
+  take(out, event, {"time", "thread", "device", "from", "to", "by_default"});
+  if (event.contains("python")) out["python"] = frames(array(event, "python"));
+  return out;
+}
+
+Json Redactor::operand(const Json& operand) {
+  Json out = Json::object();
+  const auto coded = [&](const char* key) {
+    if (const auto value = string(operand, key); !value.empty()) out[key] = code(value);
+  };
+  coded("name");
+  Json names = Json::array();
+  for (const Json& each : array(operand, "names")) {
+    if (!each.is_object()) continue;
+    Json clean = Json::object();
+    take(clean, each, {"frame"});
+    clean["name"] = code(string(each, "name"));
+    names.push_back(std::move(clean));
+  }
+  if (!names.empty()) out["names"] = std::move(names);
+  take(out, operand, {"role", "odd"});
+  coded("expression");
+  take(out, operand, {"device", "dtype", "shape", "bytes", "address", "parameter"});
+  for (const char* key : {"module_path", "module_class", "root_class", "hook"}) coded(key);
+  take(out, operand, {"requires_grad", "is_parameter"});
+  for (const char* key : {"created", "moved"}) {
+    if (const Json& at = object(operand, key); !at.empty()) out[key] = event(at);
+  }
+  return out;
+}
+
+Json Redactor::cause(const Json& cause) {
+  Json out = Json::object();
+  take(out, cause, {"category", "confidence"});
+  const std::string place = file(string(cause, "file"));
+  const std::string fix = code(string(cause, "fix"));  // may bring names that nothing else has
+  if (const auto because = string(cause, "because"); !because.empty()) out["because"] = prose(because);
+  if (!fix.empty()) out["fix"] = fix;
+  if (!place.empty()) out["file"] = place;
+  take(out, cause, {"line"});
+  return out;
+}
+
+// Every name that code of well-known packages uses in this record is anybody's.
+void Redactor::learn(const Json& record) {
+  if (record.is_array()) {
+    for (const Json& each : record) learn(each);
+    return;
+  }
+  if (!record.is_object()) return;
+  const auto where = string(record, "file");
+  if (!where.empty() && is_public(where) && !flag(record, "project")) {
+    for (const char* key : {"function", "source"})
+      split(
+          string(record, key), [&](std::string_view word) { public_.emplace(word); }, [](char) {});
+  }
+  for (const Json& each : record)
+    if (each.is_structured()) learn(each);
+}
+
+Json Redactor::process(const Json& record) {
+  cwd_ = string(record, "cwd");
+  Json out = Json::object();
+  take(out, record, {"record", "schema", "pid", "ppid"});
+  Json command = Json::array();
+  for (const Json& word : array(record, "command")) {
+    if (!word.is_string()) continue;
+    const auto program = base_name(word.get_ref<const std::string&>());
+    command.push_back(program.starts_with("python") ? std::string(program) : "program");
+    command.push_back("…");
+    break;
+  }
+  if (!command.empty()) out["command"] = std::move(command);
+  take(out, record, {"started"});
+  if (!cwd_.empty()) out["cwd"] = "/project";
+  take(out, record, {"python", "torch", "cuda_runtime"});
+  Json devices = Json::array();
+  for (const Json& device : array(record, "devices")) {
+    Json clean = Json::object();
+    take(clean, device, {"index", "name"});
+    devices.push_back(std::move(clean));
+  }
+  if (!devices.empty()) out["devices"] = std::move(devices);
+  const auto numbers = [](std::string_view text) { return text.find_first_not_of("0123456789, ") == text.npos; };
+  if (const auto visible = string(record, "visible_devices"); !visible.empty() && numbers(visible))
+    out["visible_devices"] = visible;
+  take(out, record, {"devtrace", "backend", "rehearsal", "stacks"});
+  Json environment = Json::object();
+  for (const auto& [key, value] : object(record, "environment").items()) {
+    if (value.is_string() && numbers(value.get_ref<const std::string&>())) environment[key] = value;
+  }
+  if (!environment.empty()) out["environment"] = std::move(environment);
+  out["redacted"] = true;
+  return out;
+}
+
+Json Redactor::record(const Json& record) {
+  learn(record);
+  Json out = Json::object();
+  take(out, record,
+       {"record",  "id",   "kind", "severity", "note",  "fingerprint", "time",   "thread", "count", "findings", "notes",
+        "dropped", "exit", "from", "to",       "bytes", "copies",      "staged", "other",  "first", "timed",    "pid"});
+  const auto operation = string(record, "operation");
+  if (!operation.empty()) out["operation"] = kernel(operation);
+  // An operator of the program's own has arguments of its own.
+  const bool own = string(out, "operation") != operation && string(record, "kind") == "refused-op";
+  if (own) {
+    for (const char* key : {"overload", "argument"})
+      if (const auto value = string(record, key); !value.empty()) out[key] = code(value);
+  } else {
+    take(out, record, {"overload", "method", "argument"});
+  }
+  take(out, record, {"current_device", "devices"});
+  if (record.contains("operands")) {
+    out["operands"] = Json::array();
+    for (const Json& each : array(record, "operands"))
+      if (each.is_object()) out["operands"].push_back(operand(each));
+  }
+  if (record.contains("entries")) {  // a `placement`
+    for (const char* key : {"root", "variable", "part_of"})
+      if (const auto value = string(record, key); !value.empty()) out[key] = code(value);
+    take(out, record, {"left_out", "cut"});
+    Json& entries = out["entries"] = Json::array();
+    for (const Json& each : array(record, "entries")) {
+      if (!each.is_object()) continue;
+      Json clean = {{"name", code(string(each, "name"))}};
+      take(clean, each, {"kind", "device", "bytes"});
+      if (const auto same = string(each, "same_as"); !same.empty()) clean["same_as"] = code(same);
+      entries.push_back(std::move(clean));
+    }
+  }
+  if (record.contains("python")) out["python"] = frames(array(record, "python"));
+  if (record.contains("native")) out["native"] = native(array(record, "native"));
+  if (const Json& launch = object(record, "launch"); !launch.empty()) {
+    take(out["launch"], launch, {"grid", "block", "stream", "parameter", "offset", "graph"});
+    if (const auto name = string(launch, "kernel"); !name.empty()) out["launch"]["kernel"] = kernel(name);
+  }
+  if (const Json& copy = object(record, "copy"); !copy.empty())
+    take(out["copy"], copy, {"function", "direction", "source", "destination", "bytes", "stream"});
+  if (const Json& choice = object(record, "device_choice"); !choice.empty()) out["device_choice"] = event(choice);
+  if (record.contains("device_changes")) {
+    out["device_changes"] = Json::array();
+    for (const Json& change : array(record, "device_changes"))
+      if (change.is_object()) out["device_changes"].push_back(event(change));
+  }
+  if (const Json& why = object(record, "cause"); !why.empty()) out["cause"] = cause(why);
+  // Last, when every name of the finding is known.
+  if (const auto message = string(record, "message"); !message.empty()) out["message"] = prose(message);
+  return out;
+}
+
+}  // namespace devtrace::report

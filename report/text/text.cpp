@@ -1,0 +1,219 @@
+// The short report on stderr, in the sanitizers' manner. It is read over somebody's shoulder, in a terminal of 80 to
+// 120 columns: it says what, where, whence and what to change, and leaves the rest to the HTML.
+#include "report/text/text.h"
+
+#include "report/base/format.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "report/base/escaping.h"
+#include "report/base/line_writer.h"
+#include "report/base/phrasing.h"
+#include "report/log/suppressions.h"
+
+namespace devtrace::report {
+namespace {
+
+constexpr size_t kNameColumns = 44;  // a module path is longer; its ends tell which it is
+constexpr size_t kSourceColumns = 110;
+constexpr size_t kOperands = 4;
+constexpr size_t kProseColumns = 100;
+constexpr int kSourceLines = 3;
+
+// Broken at blanks, so that no line but that of a longer word has more than `columns`.
+std::string wrapped(std::string_view text, size_t columns, std::string_view indent) {
+  std::string out;
+  size_t used = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (used > 0 && used + 1 + length(word) > columns) {
+      out.append("\n").append(indent);
+      used = 0;
+    } else if (used > 0) {
+      out += ' ';
+      ++used;
+    }
+    out += word;
+    used += length(word);
+  }
+  return out;
+}
+
+// Escape codes, or nothing.
+struct Palette {
+  const char *error, *device, *quiet, *strong, *fix, *off;
+};
+constexpr Palette kColours = {"\033[1;31m", "\033[36m", "\033[2m", "\033[1m", "\033[32m", "\033[0m"};
+constexpr Palette kPlain = {"", "", "", "", "", ""};
+
+class Report : Lines {
+ public:
+  Report(const Json& process, const Json& finding, bool colour)
+      : finding_(finding), cwd_(string(process, "cwd")), process_(process), ink_(colour ? kColours : kPlain) {}
+
+  std::string write(std::string_view html_path) {
+    header();
+    operands();
+    failing_call();
+    origins();
+    device_choice();
+    verdict();
+    out_ += '\n';
+    if (!html_path.empty()) line("  {}report: {}{}", ink_.quiet, printable(html_path), ink_.off);
+    if (!is_note(finding_)) line("  {}suppress: {}{}", ink_.quiet, suppression_entry(process_, finding_), ink_.off);
+    line("SUMMARY: devtrace: {}", shortened(printable(summary(process_, finding_)), 240));
+    return std::move(out_);
+  }
+
+ private:
+  void header() {
+    const auto pid = integer(process_, "pid");
+    line("=={}==devtrace: {}{}:{} {}{}{}{}", pid ? std::to_string(*pid) : "?", ink_.error,
+         printable(kind_name(finding_)), ink_.off, ink_.strong, shortened(printable(headline(finding_)), 200), ink_.off,
+         flag(process_, "rehearsal") ? " (rehearsal: simulated devices)" : "");
+  }
+
+  std::string shown_name(const Json& operand) { return shortened(printable(name_of(operand)), kNameColumns); }
+
+  // Columns as wide as the widest of what is in them.
+  void operands() {
+    std::vector<Json> all;
+    for (const Json& operand : array(finding_, "operands")) {
+      if (operand.is_object()) all.push_back(operand);
+    }
+    size_t widest = 0;
+    for (const Json& operand : all) widest = std::max(widest, length(shown_name(operand)));
+    size_t shown = 0;
+    for (const Json& operand : all) {
+      if (++shown > kOperands) {
+        line("    {}and {} more{}", ink_.quiet, all.size() - kOperands, ink_.off);
+        break;
+      }
+      const std::string name = shown_name(operand);
+      const std::string role = shortened(printable(role_of(operand)), 60);
+      line("    {}{}  {}{:<8}{}  {:<22}  {}{}{}", name, std::string(widest - length(name), ' '), ink_.device,
+           printable(string(operand, "device")), ink_.off, shortened(printable(extent_of(operand)), 40), ink_.quiet,
+           role, ink_.off);
+    }
+    if (all.empty()) {
+      if (const auto message = string(finding_, "message"); !message.empty()) {
+        line("    {}", shortened(printable(message), 300));
+      }
+    }
+  }
+
+  void source(const Json& frame, std::string_view indent) {
+    const std::string code = dedented(string(frame, "source"));
+    std::string_view rest = code;
+    for (int shown = 0; !rest.empty(); ++shown) {
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      const std::string_view text = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      if (text.empty()) continue;
+      if (shown == kSourceLines) {
+        line("{}…", indent);
+        break;
+      }
+      line("{}{}", indent, shortened(printable(text), kSourceColumns));
+    }
+  }
+
+  void failing_call() {
+    const Json& frames = array(finding_, "python");
+    if (frames.empty()) {
+      const Json& native = native_user_frame(array(finding_, "native"));
+      line("\n  {}at{} {}", ink_.strong, ink_.off,
+           native.empty() ? "an unknown place: no Python frame could be read" : printable(native_place(native)));
+      return;
+    }
+    const Json& frame = user_frame(frames);
+    line("\n  {}at{} {}", ink_.strong, ink_.off, printable(place(frame, cwd_)));
+    source(frame, "        ");
+    if (&frame != &frames.front()) {
+      const auto depth = static_cast<size_t>(&frame - &frames.front());
+      line("     {}{} library frame{} further in: {}{}", ink_.quiet, depth, depth == 1 ? "" : "s",
+           printable(place(frames.front(), cwd_)), ink_.off);
+    }
+  }
+
+  void origin(const std::string& name, std::string_view did, const Json& event) {
+    const Json& frame = user_frame(array(event, "python"));
+    line("  {}{}{} {} {}", ink_.strong, name, ink_.off, did,
+         frame.empty() ? std::string("at an unknown place") : "in " + printable(place(frame, cwd_)));
+    source(frame, "        ");
+  }
+
+  void origins() {
+    const Json& all = array(finding_, "operands");
+    bool first = true;
+    for (size_t index = 0; index < std::min(all.size(), kOperands); ++index) {
+      const Json& operand = all[index];
+      const Json& created = object(operand, "created");
+      const Json& moved = object(operand, "moved");
+      if (created.empty() && moved.empty()) continue;
+      if (first) out_ += '\n';
+      first = false;
+      // Where it was last moved says why it is where it is; where it was made is then one line.
+      if (!moved.empty()) {
+        origin(shown_name(operand),
+               fmt::format("moved {} → {}", printable(string(moved, "from")), printable(string(moved, "to"))), moved);
+        const Json& frame = user_frame(array(created, "python"));
+        if (!frame.empty()) line("     {}created in {}{}", ink_.quiet, printable(place(frame, cwd_)), ink_.off);
+      } else {
+        const std::string device = printable(string(created, "device"));
+        origin(shown_name(operand), device.empty() ? "created" : fmt::format("created on {}", device), created);
+      }
+    }
+  }
+
+  // Of a launch that is wrong only by where it runs.
+  void device_choice() {
+    const Json& choice = object(finding_, "device_choice");
+    if (choice.empty() || string(finding_, "kind") != "wrong-current-device") return;
+    const std::string device = printable(string(finding_, "current_device"));
+    if (flag(choice, "by_default")) {
+      line("  {}{}{} is current by default: this thread never chose a device", ink_.strong, device, ink_.off);
+      return;
+    }
+    origin(device, "made the current device", choice);
+  }
+
+  void verdict() {
+    const Json& cause = object(finding_, "cause");
+    const auto because = string(cause, "because");
+    if (because.empty()) return;
+    line("\n  {}why{} {}", ink_.strong, ink_.off,
+         wrapped(fmt::format("{} ({}, {} confidence)", printable(because), printable(string(cause, "category")),
+                             printable(string(cause, "confidence"))),
+                 kProseColumns, "      "));
+    const auto fix = string(cause, "fix");
+    if (fix.empty()) return;
+    const auto at = integer(cause, "line");
+    const std::string file = printable(shown_file(string(cause, "file"), cwd_));
+    line("  {}fix{} {}{}", ink_.strong, ink_.off, file, at ? fmt::format(":{}", *at) : "");
+    std::string_view rest = fix;
+    while (!rest.empty()) {
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      line("        {}{}{}", ink_.fix, printable(rest.substr(0, end)), ink_.off);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+
+  const Json& finding_;
+  std::string_view cwd_;
+  const Json& process_;
+  const Palette& ink_;
+};
+
+}  // namespace
+
+std::string text(const Json& process, const Json& finding, bool colour, std::string_view html_path) noexcept try {
+  return Report(process, finding, colour).write(html_path);
+} catch (...) {
+  return "devtrace: a finding was made, and its report could not be written: out of memory\n";
+}
+
+}  // namespace devtrace::report

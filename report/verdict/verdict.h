@@ -1,0 +1,12 @@
+// Why a finding happened, and which change makes the line run.
+#pragma once
+
+#include "report/base/json.h"
+
+namespace devtrace::report {
+
+// The `cause` object of a finding: {category, confidence, because, fix, file, line}; `fix`, `file` and `line` are
+// absent when no line can be named. Uses everything but `cause` and `fingerprint`. Null only when memory runs out.
+Json verdict(const Json& finding) noexcept;
+
+}  // namespace devtrace::report

@@ -1,0 +1,14 @@
+# Flags of whole groups of folders.
+
+# In the process the hot paths' thread-local variables are the initial-exec model's: one instruction, no call.
+IN_PROCESS := $(filter report report/% tracker tracker/% interpose interpose/% cupti_tracer,$(FOLDERS))
+$(foreach f,$(IN_PROCESS),$(eval FLAGS_$(f) += -ftls-model=initial-exec))
+
+# System headers: their warnings are not ours. __CUDA_API_VERSION_INTERNAL: cuda.h then declares every symbol under its
+# own name (cuMemAlloc_v2) and renames none; hooks.inc names symbols.
+$(foreach f,$(filter interpose interpose/%,$(FOLDERS)),$(eval FLAGS_$(f) += -isystem $(CUDA_INCLUDE) -D__CUDA_API_VERSION_INTERNAL))
+FLAGS_cupti_tracer += -isystem $(CUDA_INCLUDE)
+$(foreach f,$(filter interpose interpose/% cupti_tracer,$(FOLDERS)),$(eval $(OBJECTS_$(f)): | setup-python))
+
+FLAGS_tracker/stacks += -isystem .cache/libunwind/include -DBOOST_STACKTRACE_USE_BACKTRACE
+$(OBJECTS_tracker/stacks): | setup-libunwind

@@ -1,0 +1,33 @@
+# Tools of the trade, and what is shipped.
+.PHONY: help clean format format-check lint install wheel
+
+help: ## this list
+	sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "  make %-18s %s\n", $$1, $$2 }' | LC_ALL=C sort -k2,2
+
+clean: ## remove what was built
+	rm -rf $(BUILD)
+
+FORMATTED = $$(git ls-files '*.cpp' '*.h')
+format: | setup-packages ## clang-format on every file
+	clang-format -i $(FORMATTED)
+format-check: | setup-packages
+	clang-format --dry-run -Werror $(FORMATTED)
+
+lint: ## includes against folders.mk
+	scripts/check-includes
+
+# The libraries are found relative to the command: PREFIX may be anywhere, and moved later.
+PREFIX ?= /usr/local
+install: all ## install under PREFIX
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/devtrace/simulate $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(BUILD)/devtrace $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(BUILD)/libdevtrace.so $(DESTDIR)$(PREFIX)/lib/devtrace/
+	cp -a $(BUILD)/simulate/. $(DESTDIR)$(PREFIX)/lib/devtrace/simulate/
+	install -m 644 interpose/devtrace.h $(DESTDIR)$(PREFIX)/include/
+	install -d $(DESTDIR)$(PREFIX)/lib/devtrace/python $(DESTDIR)$(PREFIX)/share/devtrace
+	cp -a recipes/pytest/. $(DESTDIR)$(PREFIX)/lib/devtrace/python/
+	cp -a recipes/nightly recipes/which-version recipes/*.sql recipes/*.yml recipes/*.yaml recipes/*.sbatch $(DESTDIR)$(PREFIX)/share/devtrace/
+
+# build/wheel/devtrace-….whl, for `pip install`.
+wheel: all ## a wheel for pip
+	BUILD=$(BUILD) PYTHON=$(PYTHON) scripts/make-wheel $(BUILD)/wheel

@@ -1,0 +1,56 @@
+#include "simulate/settings/option_parsing.h"
+
+#include <cctype>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace devtrace::sim {
+
+std::optional<size_t> read_memory(const char* text) {
+  struct Unit {
+    const char* name;
+    double factor;
+  };
+  static constexpr Unit kUnits[] = {{"", 1},          {"b", 1},       {"kib", 1 << 10}, {"mib", 1 << 20},
+                                    {"gib", 1 << 30}, {"kb", 1e3},    {"mb", 1e6},      {"gb", 1e9},
+                                    {"k", 1 << 10},   {"m", 1 << 20}, {"g", 1 << 30}};
+  char* end;
+  const double number = std::strtod(text, &end);
+  if (end == text) return std::nullopt;
+  std::string unit;
+  for (; *end; ++end)
+    if (*end != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(*end)));
+  for (const Unit& u : kUnits) {
+    const double bytes = number * u.factor;
+    // Below one 2 MiB chunk nothing can be allocated; 1 TiB a device keeps 16 arenas inside 47 bits.
+    if (unit == u.name && bytes >= (2 << 20) && bytes <= (1LL << 40)) return static_cast<size_t>(bytes);
+  }
+  return std::nullopt;
+}
+
+Peers all_peers() {
+  Peers peers;
+  for (size_t i = 0; i < kMaxDevices; ++i) peers[i] = ((1u << kMaxDevices) - 1) & ~(1u << i);
+  return peers;
+}
+
+std::optional<Peers> read_peers(const char* text) {
+  if (!std::strcmp(text, "all")) return all_peers();
+  Peers peers{};
+  if (!std::strcmp(text, "none")) return peers;
+  for (const char* p = text;;) {
+    char *dash, *end;
+    const long a = std::strtol(p, &dash, 10);
+    if (dash == p || *dash != '-') return std::nullopt;
+    const long b = std::strtol(dash + 1, &end, 10);
+    if (end == dash + 1 || a < 0 || b < 0 || a >= kMaxDevices || b >= kMaxDevices || a == b) return std::nullopt;
+    peers[static_cast<size_t>(a)] |= 1u << b;
+    peers[static_cast<size_t>(b)] |= 1u << a;
+    if (!*end) return peers;
+    if (*end != ',') return std::nullopt;
+    p = end + 1;
+  }
+}
+
+}  // namespace devtrace::sim

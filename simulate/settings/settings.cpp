@@ -1,0 +1,108 @@
+#include "simulate/settings/settings.h"
+
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "simulate/settings/identity.h"
+
+namespace devtrace::sim {
+namespace {
+
+void complain(const char* variable, const char* value, const char* expected) {
+  std::fprintf(stderr, "devtrace: %s=%s: %s\n", variable, value, expected);
+}
+
+void read_gpus(Settings& s, const char* value) {
+  char* end;
+  long n = std::strtol(value, &end, 10);
+  if (*value && !*end && n >= 1 && n <= kMaxDevices)
+    s.gpus = static_cast<int>(n);
+  else
+    complain("DEVTRACE_SIM_GPUS", value, "not a number from 1 to 16; simulating 1 device");
+}
+
+void read_part(Settings& s, const char* value) {
+  std::string key;
+  for (const char* c = value; *c; ++c) key += static_cast<char>(std::tolower(static_cast<unsigned char>(*c)));
+  if (const Part* part = find_part(key.c_str()))
+    s.part = part;
+  else
+    complain("DEVTRACE_SIM_PART", value, (std::string("not one of ") + part_keys() + "; simulating h100").c_str());
+}
+
+void set_memory(Settings& s, const char* value) {
+  if (const std::optional<size_t> bytes = read_memory(value))
+    s.memory = *bytes;
+  else
+    complain("DEVTRACE_SIM_MEMORY", value, "not a size from 2MiB to 1TiB like 24GiB; the part's own memory stands");
+}
+
+void set_peers(Settings& s, const char* value) {
+  if (const std::optional<Peers> peers = read_peers(value))
+    s.peers = *peers;
+  else
+    complain("DEVTRACE_SIM_PEER", value, "not all, none or pairs like 0-1,2-3; all devices are peers");
+}
+
+// As the driver reads it: entries up to the first that names no device; "" hides all.
+void read_visible(Settings& s, const char* value) {
+  s.visible_count = 0;
+  if (!value) {
+    for (int i = 0; i < s.gpus; ++i) s.visible[s.visible_count++] = i;
+    return;
+  }
+  for (const char* p = value; *p;) {
+    size_t length = std::strcspn(p, ",");
+    std::string entry(p, length);
+    while (!entry.empty() && entry.front() == ' ') entry.erase(0, 1);
+    while (!entry.empty() && entry.back() == ' ') entry.pop_back();
+    int found = -1;
+    char* end;
+    long index = std::strtol(entry.c_str(), &end, 10);
+    if (!entry.empty() && !*end && index >= 0 && index < s.gpus) found = static_cast<int>(index);
+    for (int i = 0; found < 0 && entry.size() > 4 && i < s.gpus; ++i)
+      if (device_uuid_text(i).compare(0, entry.size(), entry) == 0) found = i;
+    if (found < 0) return;
+    for (int i = 0; i < s.visible_count; ++i)
+      if (s.visible[i] == found) {  // a device named twice makes the driver see none
+        s.visible_count = 0;
+        return;
+      }
+    s.visible[s.visible_count++] = found;
+    p += length;
+    if (*p == ',') ++p;
+  }
+}
+
+bool is_one(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value && !std::strcmp(value, "1");
+}
+
+Settings read() {
+  Settings s;
+  s.part = find_part("h100");
+  if (const char* v = std::getenv("DEVTRACE_SIM_GPUS")) read_gpus(s, v);
+  if (const char* v = std::getenv("DEVTRACE_SIM_PART")) read_part(s, v);
+  s.memory = s.part->memory;
+  if (const char* v = std::getenv("DEVTRACE_SIM_MEMORY")) set_memory(s, v);
+  if (const char* v = std::getenv("DEVTRACE_SIM_PEER")) set_peers(s, v);
+  read_visible(s, std::getenv("CUDA_VISIBLE_DEVICES"));
+  s.launch_blocking = is_one("CUDA_LAUNCH_BLOCKING");
+  s.old_driver = is_one("DEVTRACE_SIM_OLD_DRIVER");
+  s.no_faults = is_one("DEVTRACE_SIM_NO_FAULTS");
+  s.pageable = is_one("DEVTRACE_SIM_PAGEABLE");
+  return s;
+}
+
+}  // namespace
+
+const Settings& settings() {
+  static const Settings s = read();
+  return s;
+}
+
+}  // namespace devtrace::sim

@@ -1,0 +1,74 @@
+"""What libdevtrace.so asks of a process and what it adds to it."""
+
+import ctypes
+import re
+import subprocess
+import sysconfig
+from pathlib import Path
+
+from conftest import LIBRARY, TOP
+
+SITE = Path(sysconfig.get_path("purelib"))
+# What PyTorch calls these functions in its different versions; the wheel here has one spelling of each.
+PYTORCH = re.compile(
+    r"^(c10::impl::common_device_check_failure\(|c10::detail::torchCheckFail\(|c10::detail::torchInternalAssertFail\(|c10::Error::Error\("
+    r"|c10::(Index|Type|Value|NotImplemented|Linalg|OutOfMemory)\w*Error::|c10::reportMemoryUsageToProfiler\(|at::MapAllocator::~?MapAllocator\(|c10::memoryProfilingEnabled\(|c10::cuda::)"
+)
+
+
+def dynamic_section() -> str:
+    return subprocess.run(["readelf", "--dynamic", "--wide", LIBRARY], capture_output=True, text=True, check=True).stdout
+
+
+def symbols(library, *flags) -> set[str]:
+    out = subprocess.run(["nm", "--dynamic", *flags, library], capture_output=True, text=True, check=True).stdout
+    return {line.split(maxsplit=2)[-1].split("@")[0] for line in out.splitlines()}
+
+
+def test_needs_no_library_of_the_program():
+    needed = re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic_section())
+    assert needed
+    assert [name for name in needed if re.match(r"lib(cudart|cuda|cupti|python|torch|c10|unwind|fmt|boost)", name)] == []
+
+
+def test_exports_what_it_intercepts_and_its_own_names_only():
+    real = set()
+    for library in [
+        *SITE.glob("torch/lib/libc10*.so"), SITE / "torch/lib/libtorch_cpu.so", *SITE.glob("nvidia/cu13/lib/libcudart.so*"),
+        *Path("/lib/x86_64-linux-gnu").glob("libc.so.6"),
+    ]:
+        real |= symbols(library, "--defined-only")
+    own = symbols(LIBRARY, "--defined-only")
+    nodes = {"devtrace", *re.findall(r"libcudart\.so\.[\d.]+", (TOP / "interpose/linking/cudart_versions.inc").read_text())}
+    rest = {name for name in own - nodes if name not in real and name != "InitializeInjection" and not name.startswith("devtrace_")}
+    named = subprocess.run(["c++filt"], input="\n".join(sorted(rest)), capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [name for name in named if not PYTORCH.match(name) and not re.match(r"cu(da)?[A-Z]\w+$", name)] == []
+    assert "InitializeInjection" in own
+
+
+def test_c_interface():
+    """The library can be opened by a process that was not started with it, and says that nothing was found."""
+    library = ctypes.CDLL(str(LIBRARY))
+    library.devtrace_finding_count.restype = ctypes.c_uint64
+    assert library.devtrace_finding_count() == 0
+
+
+def test_c_interface_counts(rehearse):
+    outcome = rehearse(
+        """
+        import ctypes, os
+        import torch
+        library = ctypes.CDLL(None)
+        library.devtrace_finding_count.restype = ctypes.c_uint64
+        library.devtrace_log_path.restype = ctypes.c_char_p
+        print(library.devtrace_finding_count())
+        for _ in range(3):
+            try:
+                torch.ones(3, device="cuda:0") + torch.ones(3, device="cuda:1")
+            except RuntimeError:
+                pass
+        print(library.devtrace_finding_count())
+        print(os.path.samefile(library.devtrace_log_path().decode(), f"devtrace-{os.getpid()}.jsonl"))
+        """
+    )
+    assert (outcome.code, outcome.out) == (0, "0\n3\nTrue\n"), outcome.err

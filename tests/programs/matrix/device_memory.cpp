@@ -1,0 +1,186 @@
+#include "tests/programs/matrix/allocation.h"
+#include "tests/programs/matrix/stage.h"
+
+namespace matrix {
+
+namespace {
+
+cudaMemPool_t pool_of(int device) {
+  cudaMemPool_t pool;
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location = {cudaMemLocationTypeDevice, device};
+  CHECK(cuda.cudaMemPoolCreate(&pool, &properties));
+  return pool;
+}
+
+template <class Parameters>
+Parameters of_graph(int device) {
+  Parameters p{};
+  p.poolProps.allocType = decltype(p.poolProps.allocType)(1);
+  p.poolProps.location.type = decltype(p.poolProps.location.type)(1);
+  p.poolProps.location.id = device;
+  p.bytesize = kBytes;
+  return p;
+}
+
+void* pointer(CUdeviceptr address) {
+  return reinterpret_cast<void*>(address);
+}
+
+}  // namespace
+
+std::vector<Allocation> device_memory() {
+  return {
+      {"cudaMalloc", false,
+       [](int) {
+         void* p;
+         CHECK(cuda.cudaMalloc(&p, kBytes));
+         return p;
+       }},
+      {"cudaMallocPitch", false,
+       [](int) {
+         void* p;
+         size_t pitch;
+         CHECK(cuda.cudaMallocPitch(&p, &pitch, 100, 40));
+         return static_cast<void*>(static_cast<char*>(p) + 30 * pitch);
+       }},
+      {"cudaMalloc3D", false,
+       [](int) {
+         cudaPitchedPtr p;
+         CHECK(cuda.cudaMalloc3D(&p, {100, 20, 3}));
+         return static_cast<void*>(static_cast<char*>(p.ptr) + 45 * p.pitch);
+       }},
+      {"cudaMallocAsync", false,
+       [](int) {
+         void* p;
+         CHECK(cuda.cudaMallocAsync(&p, kBytes, nullptr));
+         return p;
+       }},
+      {"cudaMallocAsync_ptsz", false,
+       [](int) {
+         void* p;
+         CHECK(cuda.cudaMallocAsync_ptsz(&p, kBytes, nullptr));
+         return p;
+       }},
+      {"cudaMallocAsync:captured", false,
+       [](int) {
+         void* p;
+         cudaStream_t stream;
+         cudaGraph_t captured;  // stays: the memory is the graph's
+         CHECK(cuda.cudaStreamCreate(&stream));
+         CHECK(cuda.cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+         CHECK(cuda.cudaMallocAsync(&p, kBytes, stream));
+         CHECK(cuda.cudaStreamEndCapture(stream, &captured));
+         return p;
+       }},
+      {"cudaMallocFromPoolAsync", false,
+       [](int device) {
+         void* p;
+         use(0);  // the pool's device counts
+         CHECK(cuda.cudaMallocFromPoolAsync(&p, kBytes, pool_of(device), nullptr));
+         return p;
+       }},
+      {"cudaMallocFromPoolAsync_ptsz", false,
+       [](int device) {
+         void* p;
+         CHECK(cuda.cudaMallocFromPoolAsync_ptsz(&p, kBytes, pool_of(device), nullptr));
+         return p;
+       }},
+      {"cudaGraphAddMemAllocNode", false,
+       [](int device) {
+         cudaGraph_t own;
+         cudaGraphNode_t added;
+         CHECK(cuda.cudaGraphCreate(&own, 0));
+         auto p = of_graph<cudaMemAllocNodeParams>(device);
+         CHECK(cuda.cudaGraphAddMemAllocNode(&added, own, nullptr, 0, &p));
+         return p.dptr;
+       }},
+      {"cudaGraphAddNode", false,
+       [](int device) {
+         cudaGraph_t own;
+         cudaGraphNode_t added;
+         CHECK(cuda.cudaGraphCreate(&own, 0));
+         cudaGraphNodeParams p{};
+         p.type = cudaGraphNodeTypeMemAlloc;
+         p.alloc = of_graph<cudaMemAllocNodeParamsV2>(device);
+         CHECK(cuda.cudaGraphAddNode(&added, own, nullptr, nullptr, 0, &p));
+         return p.alloc.dptr;
+       }},
+      {"cuGraphAddMemAllocNode", false,
+       [](int device) {
+         CUgraph own;
+         CUgraphNode added;
+         CHECK(cuda.cuGraphCreate(&own, 0));
+         auto p = of_graph<CUDA_MEM_ALLOC_NODE_PARAMS>(device);
+         CHECK(cuda.cuGraphAddMemAllocNode(&added, own, nullptr, 0, &p));
+         return pointer(p.dptr);
+       }},
+      {"cuGraphAddNode_v2", false,
+       [](int device) {
+         CUgraph own;
+         CUgraphNode added;
+         CHECK(cuda.cuGraphCreate(&own, 0));
+         CUgraphNodeParams p{};
+         p.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+         p.alloc = of_graph<CUDA_MEM_ALLOC_NODE_PARAMS_v2>(device);
+         CHECK(cuda.cuGraphAddNode_v2(&added, own, nullptr, nullptr, 0, &p));
+         return pointer(p.alloc.dptr);
+       }},
+      {"cuMemAlloc_v2", false,
+       [](int) {
+         CUdeviceptr p;
+         CHECK(cuda.cuMemAlloc_v2(&p, kBytes));
+         return pointer(p + 4097);
+       }},
+      {"cuMemAllocPitch_v2", false,
+       [](int) {
+         CUdeviceptr p;
+         size_t pitch;
+         CHECK(cuda.cuMemAllocPitch_v2(&p, &pitch, 100, 40, 4));
+         return pointer(p + 39 * pitch);
+       }},
+      {"cuMemAllocAsync", false,
+       [](int) {
+         CUdeviceptr p;
+         CHECK(cuda.cuMemAllocAsync(&p, kBytes, nullptr));
+         return pointer(p);
+       }},
+      {"cuMemAllocAsync_ptsz", false,
+       [](int) {
+         CUdeviceptr p;
+         CHECK(cuda.cuMemAllocAsync_ptsz(&p, kBytes, nullptr));
+         return pointer(p);
+       }},
+      {"cuMemAllocFromPoolAsync", false,
+       [](int device) {
+         CUdeviceptr p;
+         CHECK(cuda.cuMemAllocFromPoolAsync(&p, kBytes, pool_of(device), nullptr));
+         return pointer(p);
+       }},
+      {"cuMemAllocFromPoolAsync_ptsz", false,
+       [](int device) {
+         CUdeviceptr p;
+         CHECK(cuda.cuMemAllocFromPoolAsync_ptsz(&p, kBytes, pool_of(device), nullptr));
+         return pointer(p);
+       }},
+      {"cuMemMap", false,
+       [](int device) {
+         constexpr size_t kSize = 2 << 20;
+         CUdeviceptr reserved;
+         CUmemGenericAllocationHandle handle;
+         CUmemAllocationProp properties{};
+         properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+         properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+         CHECK(cuda.cuMemCreate(&handle, kSize, &properties, 0));
+         CHECK(cuda.cuMemAddressReserve(&reserved, 3 * kSize, 0, 0, 0));
+         use(0);  // where the physical memory lies counts
+         CHECK(cuda.cuMemMap(reserved + kSize, kSize, 0, handle, 0));
+         const CUmemAccessDesc access{properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+         CHECK(cuda.cuMemSetAccess(reserved + kSize, kSize, &access, 1));
+         return pointer(reserved + kSize + 12345);
+       }},
+  };
+}
+
+}  // namespace matrix

@@ -1,0 +1,5 @@
+// Precompiled for unit tests (scripts/precompiled.mk); no file includes it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "report/base/precompiled.h"

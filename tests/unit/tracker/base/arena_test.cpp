@@ -1,0 +1,99 @@
+#include "tracker/base/arena.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "tracker/base/spinlock.h"
+
+namespace devtrace {
+namespace {
+
+constinit Arena static_arena;  // fails to compile when a constructor would have to run
+
+TEST(Arena, AlignsAndZeroes) {
+  for (size_t alignment : {1, 2, 8, 16, 64, 4096}) {
+    for (size_t bytes : {1, 7, 100, 5000, 200'000}) {
+      auto* place = static_cast<unsigned char*>(static_arena.allocate(bytes, alignment));
+      ASSERT_NE(place, nullptr);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(place) % alignment, 0u) << bytes << " aligned to " << alignment;
+      EXPECT_TRUE(std::all_of(place, place + bytes, [](unsigned char byte) { return byte == 0; }));
+      std::memset(place, 0xff, bytes);  // a later block that overlaps would not be zero
+    }
+  }
+}
+
+TEST(Arena, ThreadsGetDisjointBlocks) {
+  Arena arena;
+  constexpr int kThreads = 8, kBlocks = 20'000;
+  struct Block {
+    unsigned char* place;
+    size_t bytes;
+  };
+  std::vector<std::vector<Block>> taken(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kBlocks; ++i) {
+        const size_t bytes = 1 + (i * 37 + t) % 300;
+        auto* place = static_cast<unsigned char*>(arena.allocate(bytes, 8));
+        std::memset(place, t + 1, bytes);
+        taken[t].push_back({place, bytes});
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (int t = 0; t < kThreads; ++t) {
+    for (const Block& block : taken[t]) {
+      ASSERT_TRUE(std::all_of(block.place, block.place + block.bytes, [t](unsigned char b) { return b == t + 1; }));
+    }
+  }
+}
+
+TEST(Arena, RefusedMemoryIsNullAndLeavesErrno) {
+  const pid_t child = fork();
+  if (child == 0) {
+    rlimit limit{1, 1};
+    setrlimit(RLIMIT_AS, &limit);
+    Arena arena;
+    errno = 1234;
+    const bool good = arena.allocate(8) == nullptr && arena.allocate(10'000'000) == nullptr && errno == 1234;
+    _exit(good ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(SpinLock, ExcludesAndWakes) {
+  static constinit SpinLock lock;
+  long counter = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50'000; ++i) {
+        std::lock_guard hold(lock);
+        const long seen = counter;
+        if (i % 5'000 == 0)
+          std::this_thread::yield();  // lose the processor while holding it: others must sleep and wake
+        counter = seen + 1;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(counter, 400'000);
+  EXPECT_TRUE(lock.try_lock());
+  EXPECT_FALSE(lock.try_lock());
+  lock.unlock();
+}
+
+}  // namespace
+}  // namespace devtrace

@@ -1,0 +1,60 @@
+#include "tracker/base/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using devtrace::parse_options;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(Options, EmptyTextGivesTheTablesDefaults) {
+  const auto parsed = parse_options("");
+  EXPECT_THAT(parsed.complaints, IsEmpty());
+  EXPECT_EQ(parsed.values.log_path, "devtrace-%p.jsonl");
+  EXPECT_TRUE(parsed.values.html);
+  EXPECT_EQ(parsed.values.error_exitcode, 0);
+}
+
+TEST(Options, EveryTypeIsParsed) {
+  const auto parsed = parse_options("html=0:error_exitcode=23:log_path=/tmp/x:dedupe=no");
+  EXPECT_THAT(parsed.complaints, IsEmpty());
+  EXPECT_FALSE(parsed.values.html);
+  EXPECT_FALSE(parsed.values.dedupe);
+  EXPECT_EQ(parsed.values.error_exitcode, 23);
+  EXPECT_EQ(parsed.values.log_path, "/tmp/x");
+}
+
+TEST(Options, AQuotedValueMayHoldAColon) {
+  EXPECT_EQ(parse_options("log_path=\"a:b\":html=0").values.log_path, "a:b");
+}
+
+TEST(Options, TheLastOfTwoHolds) {
+  EXPECT_EQ(parse_options("max_findings=1:max_findings=2").values.max_findings, 2);
+}
+
+struct Bad {
+  const char* text;
+  const char* complaint;
+};
+class BadOptions : public testing::TestWithParam<Bad> {};
+
+TEST_P(BadOptions, AreOneComplaintAndTheDefaultStands) {
+  const auto parsed = parse_options(GetParam().text);
+  EXPECT_THAT(parsed.complaints, ElementsAre(HasSubstr(GetParam().complaint)));
+  EXPECT_TRUE(parsed.values.html);
+  EXPECT_EQ(parsed.values.max_findings, 1000);
+  EXPECT_EQ(parsed.values.log_path, "devtrace-%p.jsonl");
+}
+INSTANTIATE_TEST_SUITE_P(All, BadOptions,
+                         testing::Values(Bad{"htlm=0", "no option 'htlm'"}, Bad{"html", "not of the form key=value"},
+                                         Bad{"html=maybe", "must be 0 or 1"}, Bad{"max_findings=-1", "whole number"},
+                                         Bad{"max_findings=99999999999999999999", "whole number"},
+                                         Bad{"max_findings=1x", "whole number"}, Bad{"log_path=", "must not be empty"},
+                                         Bad{"=1", "no option ''"}));
+
+TEST(Options, HelpNamesEveryOption) {
+#define OPTION(type, name, default_value, description) EXPECT_THAT(devtrace::options_help(), HasSubstr("  " #name "="));
+#include "tracker/base/options.inc"
+#undef OPTION
+}

@@ -1,0 +1,207 @@
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <link.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "tracker/elf/dynamic_symbols.h"
+#include "tracker/elf/elf_file.h"
+#include "tracker/python/reader_api.h"
+#include "tracker/stacks/stacks.h"
+
+namespace devtrace::stacks {
+
+// Not static, and -rdynamic: a name in the dynamic symbol table.
+[[gnu::noinline]] std::vector<void*> exported_function(size_t capacity, size_t skip) {
+  std::vector<void*> addresses(capacity);
+  addresses.resize(capture_native(addresses.data(), capacity, skip));
+  return addresses;
+}
+
+namespace {
+
+// Only in .symtab. The line of the call is checked below.
+[[gnu::noinline]] std::vector<void*> local_function(size_t capacity, size_t skip) {
+  auto addresses = exported_function(capacity, skip);
+  asm volatile("");  // not a tail call: this frame must stay
+  return addresses;
+}
+constexpr int kCallLine = __LINE__ - 4;
+
+TEST(NativeStack, InnermostFirstAndNamed) {
+  const auto addresses = local_function(64, 0);
+  ASSERT_GT(addresses.size(), 5u);
+  const auto frames = symbolize(addresses.data(), addresses.size(), false);
+  ASSERT_EQ(frames.size(), addresses.size());
+  EXPECT_EQ(frames[0].function, "devtrace::stacks::exported_function(unsigned long, unsigned long)");
+  EXPECT_EQ(frames[1].function,
+            "devtrace::stacks::(anonymous namespace)::local_function(unsigned long, unsigned long)");
+  EXPECT_NE(frames[2].function.find("InnermostFirstAndNamed"), std::string::npos);
+  EXPECT_EQ(frames[0].mangled, "_ZN8devtrace6stacks17exported_functionEmm");
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(frames[i].address, reinterpret_cast<uintptr_t>(addresses[i]) - 1);
+    Dl_info info;
+    ASSERT_NE(dladdr(addresses[i], &info), 0);
+    EXPECT_EQ(frames[i].offset, frames[i].address - reinterpret_cast<uintptr_t>(info.dli_fbase));
+    EXPECT_TRUE(frames[i].module.ends_with("tests/stacks")) << frames[i].module;
+    EXPECT_EQ(frames[i].file, "");
+  }
+}
+
+TEST(NativeStack, LinesWhenAskedFor) {
+  const auto addresses = local_function(64, 0);
+  const auto frames = symbolize(addresses.data(), addresses.size(), true);
+  EXPECT_TRUE(frames[1].file.ends_with("native_test.cpp")) << frames[1].file;
+  EXPECT_EQ(frames[1].line, kCallLine);
+  for (const NativeFrame& frame : frames) {
+    if (frame.module.find("libc.so") != std::string::npos) {
+      EXPECT_EQ(frame.file, "");
+    }
+  }
+}
+
+TEST(NativeStack, LinesFromManyThreadsAtOnce) {
+  std::atomic<int> right{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      const auto addresses = local_function(8, 0);
+      right += symbolize(addresses.data(), addresses.size(), true)[1].line == kCallLine;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(right, 8);
+}
+
+TEST(NativeStack, SkipAndCapacity) {
+  const auto all = local_function(64, 0);
+  const auto skipped = local_function(64, 1);
+  // From local_function's caller outwards both are the same but for the call's own place in this function.
+  ASSERT_EQ(skipped.size() + 1, all.size());
+  EXPECT_EQ(skipped[0], all[1]);
+  EXPECT_EQ(skipped[3], all[4]);
+  EXPECT_EQ(local_function(2, 0).size(), 2u);
+  EXPECT_EQ(local_function(0, 0).size(), 0u);
+  EXPECT_EQ(local_function(64, 1000).size(), 0u);
+}
+
+TEST(NativeStack, AddressesOutsideEveryObjectHaveNoModule) {
+  void* nowhere[] = {reinterpret_cast<void*>(0x10), nullptr};
+  const auto frames = symbolize(nowhere, 2, true);
+  EXPECT_EQ(frames[0].module, "");
+  EXPECT_EQ(frames[0].function, "");
+  EXPECT_EQ(frames[1].module, "");
+}
+
+TEST(NativeStack, LeavesErrnoAndExceptionsAlone) {
+  errno = 77;
+  local_function(64, 0);
+  EXPECT_EQ(errno, 77);
+  const std::function<void(int)> deep = [&](int n) {
+    if (n == 0) throw std::runtime_error("thrown through captured frames");
+    local_function(64, 0);
+    deep(n - 1);
+  };
+  EXPECT_THROW(deep(30), std::runtime_error);
+}
+
+TEST(NativeStack, ChildrenOfAForkGoOnWhileThreadsCapture) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  // Each new depth is a cold walk, which takes libunwind's locks.
+  const std::function<void(int)> deep = [&](int n) { n == 0 ? (void)local_function(200, 0) : deep(n - 1); };
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = t; !stop; ++i) std::thread([&] { deep(i % 40); }).join();  // a new thread has an empty cache
+    });
+  }
+  for (int i = 0; i < 50; ++i) {
+    before_fork();
+    const pid_t child = fork();
+    after_fork();
+    if (child == 0) {
+      alarm(20);  // a deadlock ends as a signal
+      std::thread([&] { deep(41); }).join();
+      _exit(local_function(64, 0).size() > 3 ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_EQ(status, 0);
+  }
+  stop = true;
+  for (auto& thread : threads) thread.join();
+}
+
+// As whoever unwinds a stack holds it: the child inherits the loader's lock for ever.
+TEST(Symbolize, AChildOfAForkDoesNotWaitForTheLoadersLock) {
+  std::atomic<bool> held{false}, stop{false};
+  std::thread holder([&] {
+    const auto hold = [](dl_phdr_info*, size_t, void* flags) {
+      auto& [held, stop] = *static_cast<std::pair<std::atomic<bool>*, std::atomic<bool>*>*>(flags);
+      *held = true;
+      while (!*stop) std::this_thread::yield();
+      return 1;
+    };
+    std::pair<std::atomic<bool>*, std::atomic<bool>*> flags{&held, &stop};
+    dl_iterate_phdr(hold, &flags);
+  });
+  while (!held) std::this_thread::yield();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);  // a deadlock ends as a signal
+    void* const addresses[] = {reinterpret_cast<void*>(&local_function),
+                               reinterpret_cast<void*>(dlsym(RTLD_DEFAULT, "qsort"))};
+    std::vector<void*> behind;
+    for (void* address : addresses) behind.push_back(static_cast<char*>(address) + 1);
+    const auto frames = symbolize(behind.data(), behind.size(), true);
+    PythonApi api;
+    find_python(api);
+    const bool named = frames[0].function.find("local_function") != std::string::npos && frames[0].line > 0 &&
+                       frames[1].function == "qsort" && frames[1].module.find("libc") != std::string::npos;
+    _exit(named && local_function(64, 0).size() > 3 ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  stop = true;
+  holder.join();
+}
+
+TEST(DynamicSymbols, FindsWhatDlsymFinds) {
+  size_t compared = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, size_t, void* argument) {
+        const DynamicSymbols symbols(*object);
+        EXPECT_EQ(symbols.find("no such symbol"), nullptr);
+        if (std::string(object->dlpi_name).find("libstdc++") == std::string::npos) return 0;
+        symbols.for_each([&](const Elf64_Sym& symbol, const char* name) {
+          if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC) return;
+          EXPECT_NE(symbols.find(name), nullptr) << name;
+          ++*static_cast<size_t*>(argument);
+        });
+        EXPECT_EQ(symbols.find("__cxa_throw"), dlsym(dlopen(object->dlpi_name, RTLD_NOLOAD | RTLD_NOW), "__cxa_throw"));
+        return 0;
+      },
+      &compared);
+  EXPECT_GT(compared, 1000u);
+}
+
+TEST(ElfFile, SectionsOfThisProgramAndOfNonsense) {
+  const ElfFile self("/proc/self/exe");
+  EXPECT_TRUE(self.has_section(".debug_line"));
+  EXPECT_TRUE(self.has_section(".text"));
+  EXPECT_FALSE(self.has_section(".debug"));
+  EXPECT_FALSE(ElfFile("/proc/self/status").has_section(".text"));
+  EXPECT_FALSE(ElfFile("/nowhere").has_section(".text"));
+  EXPECT_FALSE(ElfFile("/").has_section(".text"));
+}
+
+}  // namespace
+}  // namespace devtrace::stacks

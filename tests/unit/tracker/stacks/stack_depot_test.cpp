@@ -1,0 +1,213 @@
+#include "tracker/stacks/stack_depot.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tracker/base/spinlock.h"
+#include "tracker/stacks/code_generations.h"
+#include "tracker/stacks/hash.h"
+#include "tracker/stacks/id_cache.h"
+
+namespace devtrace::stacks {
+namespace {
+
+using Frames = std::vector<std::string>;
+
+struct Tables {
+  Arena arena;
+  StackTable table;
+
+  uint32_t add(const Frames& outermost_first) {
+    uint32_t stack = 0;
+    for (const std::string& name : outermost_first) {
+      stack = table.add_call(stack, table.add_frame(name + ".py", name, static_cast<int>(name.size()), arena), arena);
+    }
+    table.count_stack(stack);
+    return stack;
+  }
+  Frames read(uint32_t stack) {
+    Frames found;
+    table.for_each_frame(stack, [&](const StackTable::Frame& frame) {
+      EXPECT_EQ(frame.file, std::string(frame.function) + ".py");
+      EXPECT_EQ(frame.line, static_cast<int>(frame.function.size()));
+      found.insert(found.begin(), std::string(frame.function));
+    });
+    return found;
+  }
+};
+
+TEST(StackTable, KeepsEachStackOnce) {
+  auto tables = std::make_unique<Tables>();
+  const uint32_t abc = tables->add({"a", "b", "c"});
+  const uint32_t abd = tables->add({"a", "b", "d"});
+  const uint32_t ab = tables->add({"a", "b"});
+  EXPECT_EQ(tables->add({"a", "b", "c"}), abc);
+  EXPECT_EQ((std::set{abc, abd, ab}.size()), 3u);
+  EXPECT_EQ(tables->table.stacks(), 3u);
+  EXPECT_EQ(tables->read(abc), (Frames{"a", "b", "c"}));
+  EXPECT_EQ(tables->read(ab), (Frames{"a", "b"}));
+}
+
+TEST(StackTable, UnknownIdsHaveNoFrames) {
+  auto tables = std::make_unique<Tables>();
+  tables->add({"a"});
+  EXPECT_EQ(tables->read(0), Frames{});
+  EXPECT_EQ(tables->read(77), Frames{});
+  EXPECT_EQ(tables->read(0xffffffff), Frames{});
+}
+
+TEST(StackTable, EqualHashesAreToldApart) {
+  // The index alone: all items in one chain, found by content.
+  Arena arena;
+  NumberIndex index;
+  std::vector<int> items{0};
+  for (int i = 1; i <= 3000; ++i) {
+    items.push_back(i);
+    ASSERT_TRUE(index.add(42, i, arena, [](uint32_t) { return 42; }));
+  }
+  for (uint32_t i = 1; i <= 3000; i += 100) {
+    EXPECT_EQ(index.find(42, [&](uint32_t number) { return items[number] == static_cast<int>(i); }), i);
+  }
+  EXPECT_EQ(index.find(42, [](uint32_t) { return false; }), 0u);
+}
+
+TEST(StackTable, ReadersNeedNoLock) {
+  auto tables = std::make_unique<Tables>();
+  constexpr int kStacks = 30'000;
+  std::vector<std::atomic<uint32_t>> ids(kStacks);
+  const auto frames_of = [](int i) {
+    return Frames{"root", std::to_string(i % 7), std::to_string(i % 311), std::to_string(i)};
+  };
+  std::atomic<bool> wrong{false};
+  std::vector<std::thread> readers;
+  for (int t = 0; t < 3; ++t) {
+    readers.emplace_back([&, t] {
+      std::mt19937 random(t);
+      for (int known = 0; known < kStacks && !wrong;) {
+        while (known < kStacks && ids[known].load(std::memory_order_acquire) != 0) ++known;
+        if (known == 0) continue;
+        const int i = random() % known;
+        if (tables->read(ids[i].load(std::memory_order_acquire)) != frames_of(i)) wrong = true;
+      }
+    });
+  }
+  for (int i = 0; i < kStacks; ++i) ids[i].store(tables->add(frames_of(i)), std::memory_order_release);
+  for (auto& reader : readers) reader.join();
+  EXPECT_FALSE(wrong);
+  for (int i = 0; i < kStacks; i += 17) ASSERT_EQ(tables->add(frames_of(i)), ids[i].load());
+}
+
+TEST(IdCache, NeverAnswersWithAnotherKeysId) {
+  Arena arena;
+  IdCache cache(1 << 14);  // smaller than what is kept in it: it must lose entries
+  std::map<uint64_t, uint32_t> kept;
+  std::mt19937_64 random(1);
+  for (uint32_t id = 1; id <= 100'000; ++id) {
+    const uint64_t key = random();
+    kept[key] = id;
+    cache.keep(key, id, id, arena);
+    ASSERT_EQ(cache.find(key), id);
+  }
+  size_t found = 0;
+  for (const auto& [key, id] : kept) {
+    const uint32_t answer = cache.find(key);
+    ASSERT_TRUE(answer == 0 || answer == id);
+    found += answer != 0;
+    ASSERT_EQ(cache.find(~key), 0u);
+  }
+  EXPECT_GT(found, size_t{1} << 12);
+  EXPECT_LT(arena.bytes_held(), size_t{1} << 21);  // it does not grow with what was ever kept
+}
+
+TEST(IdCache, AKeyKeptAgainTakesTheNewId) {
+  Arena arena;
+  IdCache cache;
+  cache.keep(0x123456789abcdef0, 1, 1, arena);
+  cache.keep(0x123456789abcdef0, IdCache::kMaxId, 1, arena);
+  EXPECT_EQ(cache.find(0x123456789abcdef0), IdCache::kMaxId);
+}
+
+TEST(IdCache, DoesNotGrowWithKeysOfTheSameIds) {
+  Arena arena;
+  IdCache cache;
+  cache.keep(1 << 30, 1, 1, arena);
+  const size_t held = arena.bytes_held();
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 1'000'000; ++i) {
+    const uint64_t key = random();
+    cache.keep(key, 1 + i % 10, 10, arena);
+    ASSERT_EQ(cache.find(key), static_cast<uint32_t>(1 + i % 10));
+  }
+  EXPECT_EQ(arena.bytes_held(), held);
+}
+
+TEST(IdCache, ReadersBesideAWriterThatGrowsIt) {
+  Arena arena;
+  IdCache cache;
+  SpinLock lock;
+  std::atomic<bool> wrong{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(t);
+      for (int i = 0; i < 200'000; ++i) {
+        const uint32_t id = 1 + random() % 40'000;
+        const uint64_t key = hash_pair(id, 99);
+        const uint32_t answer = cache.find(key);
+        if (answer != 0 && answer != id) wrong = true;
+        if (answer != 0) continue;
+        std::lock_guard hold(lock);
+        cache.keep(key, id, 40'000, arena);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_FALSE(wrong);
+}
+
+TEST(CodeLives, ADeathMovesTheGenerationOfWhatWasMarkedOnly) {
+  auto lives = std::make_unique<CodeLives>();
+  const uintptr_t code = 0x7f0012345670;
+  const uint32_t before = lives->generation(code);
+  lives->died(code);
+  EXPECT_EQ(lives->generation(code), before) << "code that was never kept makes others' keys invalid";
+  lives->mark(code);
+  EXPECT_EQ(lives->generation(code), before);
+  lives->died(code);
+  EXPECT_NE(lives->generation(code), before);
+}
+
+TEST(CodeLives, NoKeyOutlivesItsCodeWhoeverDiesBeside) {
+  // Threads that each own an address: make a key, mark, die; the next life at the address must never make the same key.
+  auto lives = std::make_unique<CodeLives>();
+  std::atomic<bool> wrong{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(t);
+      std::vector<std::set<uint32_t>> used(8);
+      for (int i = 0; i < 20'000; ++i) {
+        const int slot = random() % used.size();
+        const uintptr_t code = 0x7f0000000000 + 16 * (1000 * t + slot);
+        const uint32_t generation = lives->generation(code);
+        if (!used[slot].insert(generation).second) wrong = true;
+        lives->mark(code);
+        lives->died(code);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_FALSE(wrong);
+}
+
+}  // namespace
+}  // namespace devtrace::stacks

@@ -1,0 +1,138 @@
+#include "tracker/base/options.h"
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+
+#include "tracker/base/message.h"
+
+namespace devtrace {
+namespace {
+
+// Each parser returns what was wrong with the value, or nullptr.
+const char* parse_value(std::string_view value, bool& out) {
+  if (value == "1" || value == "true" || value == "yes" || value == "on")
+    out = true;
+  else if (value == "0" || value == "false" || value == "no" || value == "off")
+    out = false;
+  else
+    return "must be 0 or 1";
+  return nullptr;
+}
+
+const char* parse_value(std::string_view value, int& out) {
+  const std::string text(value);
+  char* end = nullptr;
+  errno = 0;
+  const long number = std::strtol(text.c_str(), &end, 10);
+  if (text.empty() || *end != '\0' || errno == ERANGE || number < 0 || number > INT_MAX)
+    return "must be a whole number, 0 or more";
+  out = static_cast<int>(number);
+  return nullptr;
+}
+
+const char* parse_value(std::string_view value, std::string& out) {
+  if (value.empty()) return "must not be empty";
+  out = value;
+  return nullptr;
+}
+
+const char* parse_value(std::string_view value, Backend& out) {
+  if (value == "auto")
+    out = Backend::automatic;
+  else if (value == "interpose")
+    out = Backend::interpose;
+  else if (value == "cupti")
+    out = Backend::cupti;
+  else
+    return "must be auto, interpose or cupti";
+  return nullptr;
+}
+
+std::string default_text(bool value) {
+  return value ? "1" : "0";
+}
+std::string default_text(int value) {
+  return std::to_string(value);
+}
+std::string default_text(Backend) {
+  return "auto";
+}
+std::string default_text(const char* value) {
+  return value;
+}
+
+void set(ParsedOptions& parsed, std::string_view key, std::string_view value) {
+  const char* fault = nullptr;
+  if (key == "help") {
+    fault = parse_value(value, parsed.help);
+  }
+#define OPTION(type, name, default_value, description) \
+  else if (key == #name) {                             \
+    fault = parse_value(value, parsed.values.name);    \
+  }
+#include "tracker/base/options.inc"
+#undef OPTION
+  else {
+    parsed.complaints.push_back("DEVTRACE_OPTIONS: there is no option '" + std::string(key) +
+                                "' (DEVTRACE_OPTIONS=help=1 lists them)");
+    return;
+  }
+  if (fault)
+    parsed.complaints.push_back("DEVTRACE_OPTIONS: " + std::string(key) + "=" + std::string(value) + ": " + fault +
+                                "; the default stands");
+}
+
+// The next key=value of `text`, up to an unquoted ':'; removes it from `text`.
+std::string next_item(std::string_view& text) {
+  std::string item;
+  bool quoted = false;
+  size_t at = 0;
+  for (; at < text.size() && (quoted || text[at] != ':'); ++at) {
+    if (text[at] == '"')
+      quoted = !quoted;
+    else
+      item += text[at];
+  }
+  text.remove_prefix(at < text.size() ? at + 1 : at);
+  return item;
+}
+
+}  // namespace
+
+ParsedOptions parse_options(std::string_view text) {
+  ParsedOptions parsed;
+  while (!text.empty()) {
+    const std::string item = next_item(text);
+    if (item.empty()) continue;
+    const size_t equals = item.find('=');
+    if (equals == std::string::npos)
+      parsed.complaints.push_back("DEVTRACE_OPTIONS: '" + item + "' is not of the form key=value");
+    else
+      set(parsed, std::string_view(item).substr(0, equals), std::string_view(item).substr(equals + 1));
+  }
+  return parsed;
+}
+
+std::string options_help() {
+  std::string help = "DEVTRACE_OPTIONS=key=value:key=value, with these keys (and their defaults):\n";
+#define OPTION(type, name, default_value, description) \
+  help += "  " #name "=" + default_text(default_value) + "\n      " description "\n";
+#include "tracker/base/options.inc"
+#undef OPTION
+  return help;
+}
+
+const Options& options() {
+  // Never destroyed: hooks may run after static destructors.
+  static const Options* const instance = [] {
+    const char* text = std::getenv("DEVTRACE_OPTIONS");
+    auto* parsed = new ParsedOptions(parse_options(text ? text : ""));
+    if (parsed->help) say(options_help());
+    for (const std::string& complaint : parsed->complaints) say(complaint);
+    return &parsed->values;
+  }();
+  return *instance;
+}
+
+}  // namespace devtrace

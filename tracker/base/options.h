@@ -1,0 +1,45 @@
+// DEVTRACE_OPTIONS=key=value:key=value, in the sanitizers' manner.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace devtrace {
+
+namespace option {
+using Text = std::string;
+using Switch = bool;
+using Number = int;
+}  // namespace option
+
+// Which way the events of CUDA come: the hooks, CUPTI's callbacks, or the hooks unless the library came too late for
+// them.
+enum class Backend { automatic, interpose, cupti };
+namespace option {
+using Backend = devtrace::Backend;
+}
+
+struct Options {
+#define OPTION(type, name, default_value, description) option::type name = default_value;
+#include "tracker/base/options.inc"
+#undef OPTION
+};
+
+struct ParsedOptions {
+  Options values;
+  std::vector<std::string>
+      complaints;  // one sentence for each key or value that was not understood; its default stands
+  bool help = false;
+};
+
+// Never throws on bad input. A value may hold ':' when written in double quotes: log_path="C:x".
+ParsedOptions parse_options(std::string_view text);
+
+// The table as text, for help=1.
+std::string options_help();
+
+// The process's options: parsed on first use from the environment; complaints go to stderr then.
+const Options& options();
+
+}  // namespace devtrace

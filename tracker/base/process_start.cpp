@@ -1,0 +1,23 @@
+#include "tracker/base/process_start.h"
+
+#include <time.h>
+
+namespace devtrace::process_start {
+namespace {
+double started = 0;
+}
+
+double now() {
+  timespec time{};
+  clock_gettime(CLOCK_REALTIME, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec / 1000) * 1e-6;
+}
+
+void note() {
+  started = now();
+}
+double time() {
+  return started;
+}
+
+}  // namespace devtrace::process_start

@@ -1,0 +1,35 @@
+// Facts about the calling thread that hooks need for nanoseconds.
+#pragma once
+
+#include <cstdint>
+
+namespace devtrace::thread_state {
+
+// Kernel thread id, cached. The cache is dropped in a fork's child (forget_after_fork).
+uint32_t id();
+void forget_after_fork();
+
+// The device that this thread set last, -1 when it never did.
+int device();
+void set_device(int ordinal);
+
+// True while the tracker itself is at work on this thread: what it calls may come back through hooks and must not be
+// recorded.
+bool inside();
+// The same for as long as somebody else wants: pairs of them nest.
+void enter();
+void leave();
+
+}  // namespace devtrace::thread_state
+
+namespace devtrace {
+
+class ReentrancyGuard {
+ public:
+  ReentrancyGuard() { thread_state::enter(); }
+  ~ReentrancyGuard() { thread_state::leave(); }
+  ReentrancyGuard(const ReentrancyGuard&) = delete;
+  ReentrancyGuard& operator=(const ReentrancyGuard&) = delete;
+};
+
+}  // namespace devtrace

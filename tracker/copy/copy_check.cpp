@@ -1,0 +1,94 @@
+#include "tracker/copy/copy_check.h"
+
+#include "tracker/base/thread_state.h"
+#include "tracker/findings/findings.h"
+#include "tracker/memory/ownership.h"
+#include "tracker/memory/provenance.h"
+
+namespace devtrace::copies {
+namespace {
+
+using findings::MisplacedCopy;
+using memory::CopyEnd;
+using memory::Declared;
+using ownership::Memory;
+
+// What the table of chunks can tell. An unowned chunk where a device is stated may be managed or pinned memory, or
+// device memory that nobody saw: only a closer look tells it from the host's.
+bool contradicts(const CopyEnd& end) {
+  if (end.address == 0) return false;  // CUDA knows where it lies
+  switch (end.declared) {
+    case Declared::nothing:
+      return false;
+    case Declared::host:
+      return end.likely.known();
+    case Declared::any_device:
+      return !end.likely.known();
+    case Declared::this_device:
+      return end.likely != end.declared_device;
+  }
+  return false;
+}
+
+// Of a pitched copy `bytes` is less than the stretch from its first to its last byte: of such a copy less is seen, and
+// nothing that is not there.
+bool may_run_over(const CopyEnd& end, size_t bytes) {
+  const uintptr_t last = end.address + bytes - 1;
+  if (((end.address ^ last) >> ownership::kChunkBits) == 0) return false;
+  const Device there = ownership::likely(last);
+  return end.likely.known() && there.known() && there != end.likely;
+}
+
+// The device into whose memory the copy goes on where its own ends. The mappings of one stretch of virtual memory lie
+// one after the other and are the same device's; there it is no overrun.
+Device runs_into(const ownership::Extent& first, uintptr_t address, size_t bytes) {
+  const uintptr_t end = address + bytes;
+  for (auto extent = std::optional(first); extent && extent->memory == Memory::device;) {
+    if (extent->device != first.device) return extent->device;
+    const uintptr_t next = extent->address + extent->bytes;
+    if (next >= end) break;
+    extent = ownership::find(next);
+  }
+  return {};
+}
+
+// Only what is known to be wrong is: memory that nobody saw being allocated contradicts nothing, and managed and pinned
+// memory is every device's and the host's at once.
+MisplacedCopy::End classified(const CopyEnd& declared, size_t bytes) {
+  MisplacedCopy::End end;
+  end.end = declared;
+  const uintptr_t address = declared.address;
+  if (address == 0) return end;
+  if (const auto extent = ownership::find(address)) {
+    if (extent->memory != Memory::device) return end;
+    end.owner = extent->device;
+    end.runs_into = runs_into(*extent, address, bytes);
+  } else if (const auto block = provenance::find(address); block && block->allocated.device == Device::cpu()) {
+    end.owner = Device::cpu();
+  }
+  if (!end.owner.known()) return end;
+  end.wrong = end.runs_into.known() || (declared.declared == Declared::host && end.owner.is_cuda()) ||
+              (declared.declared == Declared::any_device && !end.owner.is_cuda()) ||
+              (declared.declared == Declared::this_device && end.owner != declared.declared_device);
+  return end;
+}
+
+[[gnu::noinline]] void look_closer(const events::Copy& copy, const memory::CopyEnds& ends) noexcept {
+  const ReentrancyGuard inside;
+  const MisplacedCopy misplaced{copy, classified(ends.to, copy.bytes), classified(ends.from, copy.bytes)};
+  if (!misplaced.to.wrong && !misplaced.from.wrong) return;
+  try {
+    findings::report(misplaced);
+  } catch (...) {  // out of memory: one report is lost, the copy goes on
+  }
+}
+
+}  // namespace
+
+void check(const events::Copy& copy, const memory::CopyEnds& ends) {
+  if (contradicts(ends.to) || contradicts(ends.from) || may_run_over(ends.to, copy.bytes) ||
+      may_run_over(ends.from, copy.bytes))
+    look_closer(copy, ends);
+}
+
+}  // namespace devtrace::copies

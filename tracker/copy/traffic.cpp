@@ -1,0 +1,279 @@
+#include "tracker/copy/traffic.h"
+
+#include "report/base/format.h"
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "report/report.h"
+#include "tracker/base/clock.h"
+#include "tracker/base/options.h"
+#include "tracker/base/sharded_counters.h"
+#include "tracker/base/spinlock.h"
+#include "tracker/base/thread_state.h"
+#include "tracker/copy/copy_times.h"
+#include "tracker/log/log.h"
+#include "tracker/log/record_fields.h"
+#include "tracker/memory/ownership.h"
+#include "tracker/memory/peer_access.h"
+#include "tracker/stacks/caller.h"
+#include "tracker/stacks/stacks.h"
+
+namespace devtrace::traffic {
+namespace {
+
+using memory::CopyEnd;
+using memory::Declared;
+using record_parts::Json;
+
+// Who copied, and between which devices, in the 64 bits of a ledger's key. `place` is the id of the Python stack, or,
+// where there is none, the native address that called CUDA; 0: all places for which the ledger had no room.
+struct Site {
+  Device from, to;
+  bool staged;  // between devices of which neither was allowed to reach the other
+  bool native;
+  uint64_t place;
+
+  static uint64_t device_bits(Device device) { return static_cast<uint64_t>(device.index + 1) & 0x7F; }
+  static Device device_of(uint64_t bits) { return {static_cast<int8_t>(static_cast<int>(bits & 0x7F) - 1)}; }
+
+  uint64_t packed() const {
+    return place << 16 | uint64_t{native} << 15 | uint64_t{staged} << 14 | device_bits(to) << 7 | device_bits(from);
+  }
+  static Site of(uint64_t key) {
+    return {device_of(key), device_of(key >> 7), (key >> 14 & 1) != 0, (key >> 15 & 1) != 0, key >> 16};
+  }
+  Site without_place() const { return {from, to, staged, false, 0}; }
+};
+
+constinit Ledger ledger;
+constinit std::atomic<bool> any{false};
+constexpr unsigned kNoShard = ~0u;
+thread_local constinit unsigned shard = kNoShard;
+
+// When a place copied first, and which thread: milliseconds since the epoch and the kernel's thread id in one word.
+struct First {
+  static constexpr unsigned kThreadBits = 22;  // the kernel's PID_MAX_LIMIT
+  static uint64_t now() {
+    return now_coarse() / 1'000'000 << kThreadBits | (thread_state::id() & ((1u << kThreadBits) - 1));
+  }
+  static Json json(uint64_t word) {
+    return {{"time", static_cast<double>(word >> kThreadBits) * 1e-3}, {"thread", word & ((1u << kThreadBits) - 1)}};
+  }
+};
+
+struct Total {
+  uint64_t bytes = 0;
+  uint64_t copies = 0;
+  uint64_t first = 0;  // a First; 0: not known yet
+};
+
+// What the log knows already. Under the lock; leaked: hooks run after static destructors.
+struct Written {
+  int id = 0;
+  uint64_t bytes = 0;
+  uint64_t timed = 0;  // copies
+};
+SpinLock lock;
+std::unordered_map<uint64_t, Written>* written = nullptr;
+
+// Memory that the table of chunks does not know is the host's, unless the caller says that it is a device's: then it is
+// managed, or was there before us.
+Device device_of(const CopyEnd& end) {
+  if (end.likely.known()) return end.likely;
+  if (end.declared == Declared::this_device) return end.declared_device;
+  if (end.declared == Declared::host) return Device::cpu();
+  return end.address != 0 && end.declared == Declared::nothing ? Device::cpu() : Device{};
+}
+
+// A place looks at the clock at its first copy, and at every so manieth.
+constexpr uint64_t kClockEvery = 16;
+
+// To the kernel's tick.
+int64_t seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return time.tv_sec;
+}
+
+// True for one thread each time the interval has passed.
+constinit std::atomic<int64_t> next_write{0};
+bool due() {
+  const int interval = options().traffic_interval;
+  if (interval == 0) return false;
+  const int64_t now = seconds();
+  int64_t next = next_write.load(std::memory_order_relaxed);
+  if (now < next) return false;
+  return next_write.compare_exchange_strong(next, now + interval, std::memory_order_relaxed) && next != 0;
+}
+
+std::vector<std::pair<uint64_t, Total>> totals() {
+  std::unordered_map<uint64_t, Total> sums;
+  ledger.for_each([&](uint64_t key, uint64_t bytes, uint64_t copies, uint64_t first) {
+    Total& sum = sums[key];
+    if (first != 0) sum.first = sum.first == 0 ? first : std::min(sum.first, first);
+    sum.bytes += bytes;
+    sum.copies += copies;
+  });
+  std::vector<std::pair<uint64_t, Total>> list(sums.begin(), sums.end());
+  std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  return list;
+}
+
+// Names of all native places at once: each look-up alone would read the same symbol tables again.
+std::unordered_map<uint64_t, stacks::NativeFrame> native_names(const std::vector<std::pair<uint64_t, Total>>& list) {
+  std::vector<void*> addresses;
+  for (const auto& [key, total] : list)
+    if (const Site site = Site::of(key); site.native) addresses.push_back(reinterpret_cast<void*>(site.place));
+  std::unordered_map<uint64_t, stacks::NativeFrame> names;
+  if (addresses.empty() || !options().native) return names;
+  const auto frames = stacks::symbolize(addresses.data(), addresses.size(), true);
+  for (size_t i = 0; i < std::min(frames.size(), addresses.size()); ++i)
+    names.emplace(reinterpret_cast<uint64_t>(addresses[i]), frames[i]);
+  return names;
+}
+
+Json record_of(const Site& site, const Total& total, int id, const record_parts::SourceText& source,
+               const std::unordered_map<uint64_t, stacks::NativeFrame>& names, const copy_times::Total& timed) {
+  Json record{{"record", "traffic"},      {"id", id},
+              {"from", site.from.name()}, {"to", site.to.name()},
+              {"bytes", total.bytes},     {"copies", total.copies}};
+  if (site.from.is_cuda() && site.to.is_cuda()) record["staged"] = site.staged;
+  if (timed.copies > 0)
+    record["timed"] = {{"copies", timed.copies}, {"bytes", timed.bytes}, {"nanoseconds", timed.nanoseconds}};
+  if (total.first != 0) record["first"] = First::json(total.first);
+  if (site.place == 0) {
+    record["other"] = true;
+  } else if (site.native) {
+    if (const auto name = names.find(site.place); name != names.end())
+      record["native"] = record_parts::native_json({name->second});
+  } else {
+    record["python"] = record_parts::python_json(stacks::resolve(static_cast<stacks::StackId>(site.place)), "", source);
+  }
+  return record;
+}
+
+// A log that is written to every minute for a month must stay small: a site comes again once it has grown by a quarter,
+// and at the end.
+bool has_grown(const Total& total, const copy_times::Total& timed, const Written& known, bool at_end) {
+  return at_end ? total.bytes != known.bytes || timed.copies != known.timed
+                : total.bytes - known.bytes > known.bytes / 4;
+}
+
+// The process's log, and its page, are written by one thread at a time: what a site's last record says is the most.
+void write(bool at_end) {
+  if (!any.load(std::memory_order_relaxed) || !log::is_open()) return;
+  if (!written) written = new std::unordered_map<uint64_t, Written>;
+  auto list = totals();
+  auto times = copy_times::totals();
+  std::erase_if(list, [&](const auto& entry) {
+    const auto known = written->find(entry.first);
+    return known != written->end() && !has_grown(entry.second, times[entry.first], known->second, at_end) &&
+           !(at_end && log::has_html());
+  });
+  const record_parts::SourceText source = record_parts::source_from_disk();
+  const auto names = native_names(list);
+  for (const auto& [key, total] : list) {
+    const auto [entry, fresh] = written->try_emplace(key, Written{static_cast<int>(written->size()) + 1, 0, 0});
+    const Json record = record_of(Site::of(key), total, entry->second.id, source, names, times[key]);
+    if (entry->second.bytes != total.bytes || entry->second.timed != times[key].copies) log::write(record);
+    if (log::has_html()) log::write_html(report::html_traffic(log::process(), record));
+    entry->second.bytes = total.bytes;
+    entry->second.timed = times[key].copies;
+  }
+}
+
+// A copy's hook is a place where a finding may be written, so this may be, too. It happens once a minute.
+[[gnu::noinline]] void write_what_has_grown() noexcept {
+  const ReentrancyGuard inside;
+  const int saved = errno;
+  if (lock.try_lock()) {
+    const std::lock_guard hold(lock, std::adopt_lock);
+    try {
+      write(false);
+    } catch (...) {  // out of memory: it is written later
+    }
+  }
+  errno = saved;
+}
+
+}  // namespace
+
+namespace {
+
+uint64_t site_of(const memory::CopyEnds& ends, stacks::OnePythonStack& stack) {
+  const Device to = device_of(ends.to);
+  const Device from = device_of(ends.from);
+  if (to == from || !to.known() || !from.known()) return 0;
+  Site site{from, to, false, false, stack.id()};
+  site.staged = from.is_cuda() && to.is_cuda() && !peers::allowed(from, to) && !peers::allowed(to, from);
+  if (site.place == 0) {
+    site.place = own_code::caller();
+    site.native = site.place != 0;
+  }
+  return site.packed();
+}
+
+// Changes the key to that of all places for which there is no room, if need be.
+bool add_to(uint64_t& key, uint64_t bytes, uint64_t copies) {
+  if (shard == kNoShard) shard = ledger.shard_for_new_thread();
+  if (!any.load(std::memory_order_relaxed)) any.store(true, std::memory_order_relaxed);
+  uint64_t before = ledger.add(shard, key, bytes, copies);
+  if (before == Ledger::kFull) before = ledger.add(shard, key = Site::of(key).without_place().packed(), bytes, copies);
+  // Even a clock's tick costs as much as half a stack.
+  if (before % kClockEvery != 0 && before / kClockEvery == (before + copies) / kClockEvery) return false;
+  if (before == 0) ledger.mark(shard, key, First::now());
+  return true;
+}
+
+}  // namespace
+
+uint64_t site_of(const events::Copy& copy, stacks::OnePythonStack& stack) {
+  return copy.bytes == 0 ? 0 : site_of(memory::ends_of(copy), stack);
+}
+
+bool add(uint64_t site, uint64_t bytes, uint64_t copies) {
+  return add_to(site, bytes, copies);
+}
+
+void write_if_due() {
+  if (due()) write_what_has_grown();
+}
+
+void count(const events::Copy& copy, const memory::CopyEnds& ends, stacks::OnePythonStack& stack) {
+  uint64_t key = site_of(ends, stack);
+  if (key == 0) {
+    if (copy.several && copy.number != 0) copy_times::expect_one_of_several(copy.number, 0);
+    return;
+  }
+  const bool look_at_clock = add_to(key, copy.bytes, 1);
+  if (copy.number != 0) (copy.several ? copy_times::expect_one_of_several : copy_times::expect)(copy.number, key);
+  if (look_at_clock) write_if_due();
+}
+
+void write_rest() {
+  const std::lock_guard hold(lock);
+  write(true);
+}
+
+void before_fork() {
+  lock.lock();
+}
+
+void after_fork(bool child) {
+  if (child && any.load(std::memory_order_relaxed)) {
+    ledger.clear();  // the parent's copies are the parent's
+    copy_times::clear();
+    written = nullptr;
+    next_write.store(0, std::memory_order_relaxed);
+    any.store(false, std::memory_order_relaxed);
+  }
+  lock.unlock();
+}
+
+}  // namespace devtrace::traffic

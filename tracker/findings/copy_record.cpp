@@ -1,0 +1,111 @@
+#include "tracker/findings/copy_record.h"
+
+#include "report/base/format.h"
+
+#include "tracker/base/options.h"
+#include "tracker/interface/platform.h"
+#include "tracker/log/record_fields.h"
+
+namespace devtrace::findings {
+namespace {
+
+using namespace record_parts;
+using events::Direction;
+using memory::Declared;
+
+const char* direction_name(Direction direction) {
+  switch (direction) {
+    case Direction::host_to_host:
+      return "host to host";
+    case Direction::host_to_device:
+      return "host to device";
+    case Direction::device_to_host:
+      return "device to host";
+    case Direction::device_to_device:
+      return "device to device";
+    case Direction::unstated:
+      break;
+  }
+  return "";
+}
+
+struct Side {
+  const char* role;
+  const MisplacedCopy::End& end;
+};
+
+// "its destination is on cuda:1 and not on the host"
+std::string contradiction(const Side& side) {
+  if (side.end.runs_into.known())
+    return fmt::format("its {} on {} runs on into memory of {}", side.role, side.end.owner.name(),
+                       side.end.runs_into.name());
+  const memory::CopyEnd& end = side.end.end;
+  const std::string said = end.declared == Declared::this_device ? end.declared_device.name()
+                           : end.declared == Declared::host      ? "the host"
+                                                                 : "a device";
+  return fmt::format("its {} is on {} and not on {}", side.role,
+                     side.end.owner == Device::cpu() ? "the host" : side.end.owner.name(), said);
+}
+
+std::string message(const events::Copy& copy, const Side& to, const Side& from) {
+  std::string text = copy.function;
+  if (const std::string direction = direction_name(copy.direction); !direction.empty())
+    text += " from " + direction;
+  else if (to.end.end.declared == Declared::this_device && from.end.end.declared == Declared::this_device)
+    text += fmt::format(" from {} to {}", from.end.end.declared_device.name(), to.end.end.declared_device.name());
+  text += ": ";
+  if (to.end.wrong) text += contradiction(to);
+  if (to.end.wrong && from.end.wrong) text += ", and ";
+  if (from.end.wrong) text += contradiction(from);
+  return text;
+}
+
+Json operand(const Side& side, const SourceText& source) {
+  Json operand{{"name", fmt::format("the {}", side.role)}, {"role", side.role}};
+  if (side.end.owner.known()) operand["device"] = side.end.owner.name();
+  if (side.end.end.address != 0) operand["address"] = fmt::format("{:#x}", side.end.end.address);
+  if (side.end.wrong) operand["odd"] = true;
+  add_provenance(operand, side.end.end.address, "", source);
+  return operand;
+}
+
+Json stated_json(const events::Copy& copy) {
+  Json json{{"function", copy.function}};
+  add(json, "direction", direction_name(copy.direction));
+  if (copy.to_device >= 0) json["destination"] = Device::cuda(copy.to_device).name();
+  if (copy.from_device >= 0) json["source"] = Device::cuda(copy.from_device).name();
+  json["bytes"] = copy.bytes;
+  if (copy.stream) json["stream"] = fmt::format("{:#x}", reinterpret_cast<uintptr_t>(copy.stream));
+  return json;
+}
+
+}  // namespace
+
+report::Json copy_record(const MisplacedCopy& misplaced) {
+  const events::Copy& copy = misplaced.copy;
+  const Side to{"destination", misplaced.to};
+  const Side from{"source", misplaced.from};
+  Json record = begin("copy-mismatch");
+  const Native native = native_stack();
+  record["message"] = message(copy, to, from);
+  record["operation"] = copy.function;
+  record["argument"] = to.end.wrong && from.end.wrong ? "source and destination" : to.end.wrong ? to.role : from.role;
+  if (const int device = platform().current_device(); device >= 0)
+    record["current_device"] = Device::cuda(device).name();
+  Json devices = Json::array();
+  for (const Side* side : {&from, &to}) {
+    add_device(devices, side->end.owner.name());
+    add_device(devices, side->end.runs_into.name());
+  }
+  for (const Side* side : {&from, &to}) add_device(devices, side->end.end.declared_device.name());
+  record["devices"] = std::move(devices);
+  const SourceText source = source_from_disk();
+  add_device_changes(record, "", source);
+  record["operands"] = {operand(from, source), operand(to, source)};
+  record["python"] = python_json(stacks::resolve(stacks::capture_python()), "", source);
+  if (options().native) record["native"] = native_json(native.frames);
+  record["copy"] = stated_json(copy);
+  return record;
+}
+
+}  // namespace devtrace::findings

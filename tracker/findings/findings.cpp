@@ -1,0 +1,340 @@
+#include "tracker/findings/findings.h"
+
+#include "report/base/format.h"
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <initializer_list>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "report/log/suppressions.h"
+#include "report/report.h"
+#include "tracker/base/files.h"
+#include "tracker/base/message.h"
+#include "tracker/base/options.h"
+#include "tracker/base/process_start.h"
+#include "tracker/base/spinlock.h"
+#include "tracker/base/thread_state.h"
+#include "tracker/findings/copy_record.h"
+#include "tracker/findings/launch_record.h"
+#include "tracker/findings/refusal_messages.h"
+#include "tracker/findings/refusal_record.h"
+#include "tracker/log/log.h"
+#include "tracker/memory/peer_access.h"
+#include "tracker/stacks/stacks.h"
+
+namespace devtrace::findings {
+namespace {
+
+using report::Json;
+
+// A fault fails a run. A note and what the user's suppressions cover is counted and told in the log alone.
+enum class Weight { fault, note, suppressed };
+
+struct Known {
+  int id = 0;
+  std::string fingerprint;
+  Weight weight = Weight::fault;
+  uint64_t count = 1;
+  uint64_t written = 1;  // the count that the log already states
+};
+
+// Everything under one lock: a finding is rare. Leaked: hooks run after static destructors.
+struct State {
+  std::unordered_map<std::string, Known> by_name;  // fingerprint and severity
+  // Call site and refusal, before any evidence is gathered.
+  struct Call {
+    std::string name;  // empty: it came after max_findings, or is excused
+    Weight weight = Weight::fault;
+    bool excused = false;
+  };
+  std::unordered_map<uint64_t, Call> by_call;
+  int written = 0;
+  uint64_t dropped = 0;
+  bool finished = false;
+};
+SpinLock lock;
+State* state = nullptr;  // under lock
+void (*rest)() = nullptr;
+struct Occurrences {
+  std::atomic<uint64_t> all{0};
+  std::atomic<uint64_t> notes{0};
+  std::atomic<uint64_t> suppressed{0};
+  void add(Weight weight) {
+    all.fetch_add(1, std::memory_order_relaxed);
+    if (weight == Weight::note) notes.fetch_add(1, std::memory_order_relaxed);
+    if (weight == Weight::suppressed) suppressed.fetch_add(1, std::memory_order_relaxed);
+  }
+  void forget() {
+    for (auto* each : {&all, &notes, &suppressed}) each->store(0, std::memory_order_relaxed);
+  }
+};
+Occurrences occurrences;
+
+State& current() {
+  if (!state) state = new State;
+  return *state;
+}
+
+constexpr size_t kMostCallers = 64;  // more than lie between a refusal and the Python frame that asked for it
+
+// What tells findings apart without looking at a single tensor: who called, by which native callers (two operations on
+// one line differ in nothing else), and what else the kind of finding adds. 0: cannot be told.
+uint64_t call_key(std::initializer_list<std::string_view> parts) {
+  const stacks::StackId stack = stacks::capture_python();
+  void* callers[kMostCallers];
+  const size_t count = stacks::capture_native(callers, kMostCallers);
+  if (stack == 0 && count == 0) return 0;
+  std::string text = std::to_string(stack);
+  text.append(reinterpret_cast<const char*>(callers), count * sizeof *callers);
+  for (std::string_view part : parts) (text += '\0') += part;
+  const uint64_t key = std::hash<std::string>{}(text);
+  return key == 0 ? 1 : key;
+}
+
+void write_count(Known& known) {
+  Json record{{"record", "count"}, {"id", known.id}, {"fingerprint", known.fingerprint}, {"count", known.count}};
+  log::write(record);
+  if (log::has_html()) log::write_html(report::html_record(report::json_line(record)));
+  known.written = known.count;
+}
+
+// Counts a repetition; the log hears of it as the count doubles, so that a killed process loses little.
+void count_again(Known& known) {
+  ++known.count;
+  if (known.count >= known.written * 2) write_count(known);
+}
+
+bool counted_by_call(uint64_t key) {
+  if (key == 0) return false;
+  const std::lock_guard hold(lock);
+  State& now = current();
+  const auto found = now.by_call.find(key);
+  if (found == now.by_call.end()) return false;
+  const State::Call& call = found->second;
+  if (call.excused) return true;
+  occurrences.add(call.weight);
+  if (call.name.empty())
+    ++now.dropped;
+  else
+    count_again(now.by_name.at(call.name));
+  return true;
+}
+
+void excuse(uint64_t key) {
+  if (key == 0) return;
+  const std::lock_guard hold(lock);
+  current().by_call.emplace(key, State::Call{.name = "", .excused = true});
+}
+
+bool is_note(const Json& record) {
+  return record.value("severity", "") == "note";
+}
+
+// Read when the first finding needs them; complaints go to stderr then. Leaked, like all else here.
+const report::Suppressions& suppressions() {
+  static const report::Suppressions& read = *[] {
+    auto* all = new report::Suppressions;
+    std::string path = options().suppressions;
+    if (path.empty()) return all;
+    if (path[0] != '/') path = log::process().value("cwd", "") + "/" + path;
+    errno = 0;
+    if (auto found = report::read_suppressions(path))
+      *all = std::move(*found);
+    else
+      say("suppressions=" + options().suppressions + ": cannot be read: " + std::strerror(errno) +
+          "; nothing is suppressed");
+    for (const std::string& complaint : all->complaints) say(complaint + "; the line was left out");
+    const std::string today = report::date_of(process_start::now());
+    for (const report::Suppression& each : all->entries)
+      if (each.expired(today))
+        say(all->path + ":" + std::to_string(each.line) + ": expired on " + each.expires + ": it suppresses no more");
+    return all;
+  }();
+  return read;
+}
+
+// Which the finding is; a suppressed one gets the field that says by what. Its fingerprint stands in the record.
+Weight weigh(Json& record) try {
+  if (is_note(record)) return Weight::note;
+  const report::Suppressions& all = suppressions();
+  if (all.entries.empty()) return Weight::fault;
+  const auto by = all.covering(record, report::date_of(process_start::now()));
+  if (!by) return Weight::fault;
+  const report::Suppression& entry = all.entries[*by];
+  record["suppressed"] = {{"file", all.path}, {"line", entry.line}, {"reason", entry.reason}};
+  return Weight::suppressed;
+} catch (...) {
+  return Weight::fault;
+}
+
+bool colour_wanted() {
+  const char* term = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) && !std::getenv("NO_COLOR") && term && std::strcmp(term, "dumb") != 0;
+}
+
+// One byte a finding that is a fault, for `devtrace run`, which waits for the whole process tree.
+void tally() {
+  if (const char* path = std::getenv("DEVTRACE_TALLY"); path && *path) files::append(path, "f");
+}
+
+void tell(Json& record, Weight weight) {
+  log::write(record);
+  if (weight == Weight::suppressed) return;
+  if (options().html) log::write_html(report::html_finding(log::process(), record));
+  if (options().text)
+    files::write_all(STDERR_FILENO,
+                     report::text(log::process(), record, colour_wanted(), log::has_html() ? log::html_path() : ""));
+  if (weight == Weight::fault) tally();
+}
+
+// Under the lock, so that reports of several threads do not mix and ids follow the log's order. Calls nothing that
+// takes the GIL.
+void keep(Json record, uint64_t key, Weight weight) {
+  const std::string fingerprint = record.value("fingerprint", "");
+  const bool note = weight == Weight::note;
+  // What was a note once is a fault when the program takes its permission back.
+  const std::string name = fingerprint + (note ? " note" : weight == Weight::suppressed ? " suppressed" : "");
+  Json cause = report::verdict(record);
+  const std::lock_guard hold(lock);
+  State& now = current();
+  if (options().dedupe) {
+    if (const auto known = now.by_name.find(name); known != now.by_name.end()) {
+      if (key) now.by_call.emplace(key, State::Call{name, weight});
+      count_again(known->second);
+      return;
+    }
+  }
+  if (options().max_findings > 0 && now.written >= options().max_findings) {
+    if (now.dropped++ == 0)
+      say("max_findings=" + std::to_string(options().max_findings) + " reached; further findings are only counted");
+    if (key && options().dedupe) now.by_call.emplace(key, State::Call{"", weight});
+    return;
+  }
+  const int id = ++now.written;
+  if (options().dedupe) {
+    now.by_name.emplace(name, Known{id, fingerprint, weight, 1, 1});
+    if (key) now.by_call.emplace(key, State::Call{name, weight});
+  }
+  // The contract's order of fields: who reads the line with his eyes sees the name first.
+  Json line;
+  line["record"] = "finding";
+  line["id"] = id;
+  line["kind"] = record["kind"];
+  line["severity"] = note ? "note" : "error";
+  line["fingerprint"] = fingerprint;
+  line.update(record);
+  if (!cause.is_null()) line["cause"] = std::move(cause);
+  line["count"] = 1;
+  tell(line, weight);
+}
+
+[[noreturn]] void halt() {
+  const int code = options().error_exitcode ? options().error_exitcode : 1;
+  finish(code);
+  ::_exit(code);
+}
+
+// `record` is asked for only when the same call has not been told before. Nothing: it is no finding, and where the
+// policy says so, that holds for all that comes by the same call.
+void report(uint64_t key, const std::function<std::optional<Json>()>& record_of, bool policy = false) {
+  if (counted_by_call(key)) return;
+  std::optional<Json> record = record_of();
+  if (!record) {
+    if (policy) excuse(key);
+    return;
+  }
+  log::open();
+  (*record)["fingerprint"] = report::fingerprint(log::process(), *record);
+  const Weight weight = weigh(*record);
+  occurrences.add(weight);
+  keep(std::move(*record), key, weight);
+  if (options().halt_on_error && weight == Weight::fault) halt();
+}
+
+}  // namespace
+
+void report(const events::Refused& refusal) {
+  const refusals::Likelihood likelihood =
+      refusal.method.empty() ? refusals::judge(refusal.message) : refusals::Likelihood::certain;
+  if (likelihood == refusals::Likelihood::none) return;
+  report(call_key({refusal.message.substr(0, 2048), refusal.function, refusal.file}),
+         [&] { return finding_record(refusal, likelihood); });
+}
+
+void report(const MisplacedLaunch& launch) {
+  std::string pointers;
+  for (const MisplacedLaunch::Pointer& pointer : launch.pointers)
+    pointers += fmt::format("{}+{}:{}{} ", pointer.parameter, pointer.in_parameter, pointer.device.index,
+                            peers::declared(launch.device, pointer.device) ? "d" : "");
+  report(
+      call_key({launch.launch.kernel->name, launch.device.name(), pointers}), [&] { return launch_record(launch); },
+      true);
+}
+
+void report(const MisplacedCopy& copy) {
+  std::string ends =
+      fmt::format("{} {} {}", static_cast<int>(copy.copy.direction), copy.copy.to_device, copy.copy.from_device);
+  for (const MisplacedCopy::End* end : {&copy.to, &copy.from})
+    ends += fmt::format(" {}:{}:{}", end->owner.index, end->runs_into.index, end->wrong);
+  report(call_key({copy.copy.function, ends}), [&]() -> std::optional<Json> { return copy_record(copy); });
+}
+
+uint64_t count() {
+  return occurrences.all.load(std::memory_order_relaxed);
+}
+
+uint64_t faults() {
+  return count() - occurrences.notes.load(std::memory_order_relaxed) -
+         occurrences.suppressed.load(std::memory_order_relaxed);
+}
+
+uint64_t occurrences_of(uint64_t id) {
+  const std::lock_guard hold(lock);
+  if (!state) return 0;
+  for (const auto& [name, known] : state->by_name)
+    if (static_cast<uint64_t>(known.id) == id) return known.count;
+  return 0;
+}
+
+void write_before_end(void (*write)()) {
+  rest = write;
+}
+
+void finish(int exit_code) {
+  if (!log::is_open()) return;
+  const std::lock_guard hold(lock);
+  State& now = current();
+  if (now.finished) return;
+  now.finished = true;
+  for (auto& [name, known] : now.by_name)
+    if (known.count != known.written) write_count(known);
+  if (rest) rest();
+  Json record{{"record", "end"}, {"time", process_start::now()}, {"findings", count()}};
+  if (const uint64_t notes = occurrences.notes.load(std::memory_order_relaxed)) record["notes"] = notes;
+  if (const uint64_t some = occurrences.suppressed.load(std::memory_order_relaxed)) record["suppressed"] = some;
+  record["dropped"] = now.dropped;
+  if (exit_code >= 0) record["exit"] = exit_code;
+  log::write(record);
+  if (log::has_html()) log::write_html(report::html_record(report::json_line(record)));
+}
+
+void before_fork() {
+  lock.lock();
+}
+
+void after_fork(bool child) {
+  if (child) {
+    state = nullptr;  // the parent's findings are the parent's
+    occurrences.forget();
+  }
+  lock.unlock();
+}
+
+}  // namespace devtrace::findings

@@ -1,0 +1,150 @@
+#include "tracker/findings/launch_record.h"
+
+#include "report/base/format.h"
+
+#include <algorithm>
+#include <boost/core/demangle.hpp>
+
+#include "tracker/base/options.h"
+#include "tracker/evidence/tensor_lookup.h"
+#include "tracker/findings/policy.h"
+#include "tracker/interface/platform.h"
+#include "tracker/log/record_fields.h"
+#include "tracker/memory/device_history.h"
+
+namespace devtrace::findings {
+namespace {
+
+using namespace record_parts;
+using Pointer = MisplacedLaunch::Pointer;
+
+// `void at::native::vectorized_elementwise_kernel<4, …>(int, …)` → at::native::vectorized_elementwise_kernel
+std::string short_name(std::string_view demangled) {
+  size_t depth = 0;
+  size_t end = demangled.size();
+  for (size_t i = 0; i < demangled.size(); ++i) {
+    if (demangled[i] == '<' || demangled[i] == '(') {
+      // "(anonymous namespace)::" belongs to the name.
+      if (depth == 0 && demangled.substr(i).starts_with("(anonymous namespace)")) {
+        i += std::string_view("(anonymous namespace)").size() - 1;
+        continue;
+      }
+      if (depth++ == 0) end = std::min(end, i);
+    } else if (demangled[i] == '>' || demangled[i] == ')') {
+      --depth;
+    } else if (demangled[i] == ' ' && depth == 0 && end == demangled.size()) {
+      demangled.remove_prefix(i + 1);  // the type that a template's function returns
+      return short_name(demangled);
+    }
+  }
+  return std::string(demangled.substr(0, end));
+}
+
+void add_holder(Json& operand, const evidence::Holder& holder) {
+  if (holder.best) {
+    operand["name"] = holder.module_path.empty() ? holder.best->name : holder.module_path;
+    operand["role"] = holder.best->role;
+  } else {
+    operand["role"] = "temporary";  // only those that pass it on know it
+  }
+  Json names = Json::array();
+  for (const auto& name : holder.names) names.push_back({{"frame", name.frame}, {"name", name.name}});
+  operand["names"] = std::move(names);
+  add(operand, "module_path", holder.module_path);
+  add(operand, "dtype", holder.tensor.dtype);
+  operand["shape"] = holder.tensor.shape;
+  operand["bytes"] = holder.tensor.bytes;
+  if (holder.tensor.is_parameter) operand["is_parameter"] = true;
+}
+
+// One operand for each pointer: the tensor that a Python frame holds there, and where its memory came from.
+Json operands(const MisplacedLaunch& misplaced, const std::vector<stacks::PythonFrame>& frames,
+              const SourceText& source) {
+  std::vector<uintptr_t> addresses;
+  for (const Pointer& pointer : misplaced.pointers) addresses.push_back(pointer.address);
+  std::vector<bool> own;
+  for (const stacks::PythonFrame& frame : frames) own.push_back(evidence::is_project_file(frame.file, ""));
+  const auto holders = evidence::holders(addresses, frames, own);
+  Json list = Json::array();
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const Pointer& pointer = misplaced.pointers[i];
+    Json operand{{"role", "parameter"}, {"device", pointer.device.name()}};
+    if (holders[i]) add_holder(operand, *holders[i]);
+    operand["parameter"] = pointer.parameter;
+    operand["address"] = fmt::format("{:#x}", pointer.address);
+    if (pointer.device != misplaced.device) operand["odd"] = true;
+    add_provenance(operand, pointer.address, "", source);
+    list.push_back(std::move(operand));
+  }
+  return list;
+}
+
+Json device_choice(const SourceText& source) {
+  const auto choice = device_history::last();
+  if (!choice) return {{"by_default", true}};
+  Json record{{"time", static_cast<double>(choice->time) * 1e-9}};
+  if (choice->device >= 0) record["device"] = Device::cuda(choice->device).name();
+  record["python"] = python_json(stacks::resolve(choice->stack), "", source);
+  return record;
+}
+
+policy::Decision decision(const MisplacedLaunch& misplaced, std::string_view kernel, const Native& native) {
+  std::vector<Device> owners;
+  for (const Pointer& pointer : misplaced.pointers) owners.push_back(pointer.device);
+  return policy::on_remote_access({misplaced.launch.kernel->name, kernel, native.frames}, misplaced.device, owners);
+}
+
+}  // namespace
+
+std::optional<report::Json> launch_record(const MisplacedLaunch& misplaced) {
+  const auto& pointers = misplaced.pointers;
+  const Device first = pointers.front().device;
+  // Nothing of the launch lies where it runs, and all of it in one other place: the place it runs is the mistake.
+  const bool all_there =
+      std::all_of(pointers.begin(), pointers.end(), [&](const Pointer& p) { return p.device == first; });
+  const bool host = std::any_of(pointers.begin(), pointers.end(), [](const Pointer& p) { return p.device.is_cpu(); });
+  Json record = begin(host ? "host-access" : all_there ? "wrong-current-device" : "remote-access");
+  const std::string kernel = boost::core::demangle(misplaced.launch.kernel->name.c_str());
+  const Native native = native_stack();
+  const policy::Decision allowed = decision(misplaced, kernel, native);
+  if (allowed.verdict == policy::Verdict::excused) return std::nullopt;
+  if (allowed.verdict == policy::Verdict::note) {
+    record["severity"] = "note";
+    record["note"] = allowed.reason;
+  }
+  const auto odd = std::find_if(pointers.begin(), pointers.end(), [&](const Pointer& p) {
+    return host ? p.device.is_cpu() : p.device != misplaced.device;
+  });
+  record["message"] = host        ? fmt::format("{} runs on {} and was given memory of the host, which it cannot reach",
+                                                short_name(kernel), misplaced.device.name())
+                      : all_there ? fmt::format("{} runs on {}, and all its memory is on {}", short_name(kernel),
+                                                misplaced.device.name(), first.name())
+                                  : fmt::format("{} runs on {} and was given memory of {}", short_name(kernel),
+                                                misplaced.device.name(), odd->device.name());
+  record["operation"] = native.operation.empty() ? short_name(kernel) : "aten::" + native.operation;
+  record["argument"] = fmt::format("parameter {}", odd->parameter);
+  record["current_device"] = misplaced.device.name();
+  Json devices = Json::array();
+  add_device(devices, misplaced.device.name());
+  for (const Pointer& pointer : pointers) add_device(devices, pointer.device.name());
+  record["devices"] = std::move(devices);
+  const SourceText source = source_from_disk();
+  const std::vector<stacks::PythonFrame> frames = stacks::resolve(stacks::capture_python());
+  record["device_choice"] = device_choice(source);
+  add_device_changes(record, "", source);
+  record["operands"] = operands(misplaced, frames, source);
+  record["python"] = python_json(frames, "", source);
+  if (options().native) record["native"] = native_json(native.frames);
+  const auto& grid = misplaced.launch.grid;
+  const auto& block = misplaced.launch.block_shape;
+  record["launch"] = {{"kernel", kernel},
+                      {"grid", {grid[0], grid[1], grid[2]}},
+                      {"block", {block[0], block[1], block[2]}},
+                      {"stream", fmt::format("{:#x}", reinterpret_cast<uintptr_t>(misplaced.launch.stream))},
+                      {"parameter", odd->parameter},
+                      {"offset", odd->in_parameter}};
+  if (misplaced.launch.graph || platform().capturing(misplaced.launch.stream)) record["launch"]["graph"] = true;
+  return record;
+}
+
+}  // namespace devtrace::findings

@@ -1,0 +1,38 @@
+// Launches and copies that a finding is made of.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tracker/interface/event_types.h"
+#include "tracker/memory/copy_ends.h"
+
+namespace devtrace::findings {
+
+// A launch that was given memory of another device, or of the host that devices cannot reach.
+struct MisplacedLaunch {
+  struct Pointer {
+    uintptr_t address;
+    Device device;          // the owner of the memory it points into
+    uint16_t parameter;     // index
+    uint16_t in_parameter;  // bytes from the parameter's start
+  };
+  const events::Launch& launch;
+  Device device;                  // on which the kernel is to run
+  std::vector<Pointer> pointers;  // into memory of devices, or such of the host; in order; at least one leads elsewhere
+};
+
+// A copy whose ends do not lie where its caller says.
+struct MisplacedCopy {
+  struct End {
+    memory::CopyEnd end;
+    Device owner;  // exact; unknown for memory that nobody saw, and for memory that is every device's
+    bool wrong = false;
+    Device runs_into;  // known: the copy goes on, past the end's own memory, into this device's
+  };
+  const events::Copy& copy;
+  End to;
+  End from;
+};
+
+}  // namespace devtrace::findings

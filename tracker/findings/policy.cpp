@@ -1,0 +1,71 @@
+#include "tracker/findings/policy.h"
+
+#include "report/base/format.h"
+
+#include "tracker/memory/peer_access.h"
+
+namespace devtrace::policy {
+namespace {
+
+// To excuse more, or to make a note of it: a row. The patterns of a row must all match (tracker/findings/policy_rule.h
+// says how); the first row that does decides.
+struct Row {
+  Matcher matcher;
+  Verdict verdict;
+  const char* reason;
+};
+constexpr auto kExcused = Verdict::excused;
+constexpr char kNccl[] = "NCCL moves data between devices";
+constexpr char kNvshmem[] = "NVSHMEM's symmetric heap spans devices";
+constexpr char kSymmetric[] = "PyTorch's symmetric memory spans devices";
+constexpr char kMp[] = "cuBLASMp works on several devices at once";
+constexpr char kAllReduce[] = "the all-reduce of vLLM and SGLang reads its peers' memory";
+constexpr char kCopy[] = "PyTorch copies between devices that can reach each other with a kernel";
+constexpr Row kRows[] = {
+    {{.kernel = "nccl"}, kExcused, kNccl},
+    {{.library = "^libnccl*.so"}, kExcused, kNccl},
+    {{.kernel = "nvshmem"}, kExcused, kNvshmem},
+    {{.library = "^libnvshmem"}, kExcused, kNvshmem},
+    {{.kernel = "symm_mem"}, kExcused, kSymmetric},
+    {{.kernel = "multimem_all_reduce"}, kExcused, kSymmetric},
+    {{.kernel = "one_shot_all_reduce"}, kExcused, kSymmetric},
+    {{.kernel = "two_shot_all_reduce"}, kExcused, kSymmetric},
+    {{.function = "^c10d::symmetric_memory::"}, kExcused, kSymmetric},
+    {{.kernel = "cublasmp"}, kExcused, kMp},
+    {{.library = "^libcublasMp"}, kExcused, kMp},
+    {{.library = "^libcusolverMg"}, kExcused, "cuSOLVER-Mg works on several devices at once"},
+    {{.kernel = "cross_device_reduce"}, kExcused, kAllReduce},
+    {{.kernel = "direct_copy_kernel"}, kExcused, kCopy},
+    // With a conversion of type, a conjugation or a negation: by kernels that others use as well.
+    {{.function = "^at::native::copy_("}, kExcused, kCopy},
+};
+
+// The program asked for every access that the kernel makes use of. PyTorch's own asking, for its copies, is told apart
+// where it happens (peers_changed).
+std::string declared(Device device, const std::vector<Device>& owners) {
+  std::string peers;
+  for (const Device& owner : owners) {
+    if (owner == device) continue;
+    if (!peers::declared(device, owner)) return {};
+    if (peers.find(owner.name()) == peers.npos) peers += (peers.empty() ? "" : ", ") + owner.name();
+  }
+  return peers;
+}
+
+}  // namespace
+
+bool may_reach_other_devices(std::string_view kernel) {
+  for (const Row& row : kRows)
+    if (row.verdict == kExcused && row.matcher.by_kernel_only() && row.matcher.matches({.kernel = kernel})) return true;
+  return false;
+}
+
+Decision on_remote_access(const Deed& deed, Device device, const std::vector<Device>& owners) {
+  for (const Row& row : kRows)
+    if (row.matcher.matches(deed)) return {row.verdict, row.reason};
+  if (const std::string peers = declared(device, owners); !peers.empty())
+    return {Verdict::note, fmt::format("the program itself enabled peer access from {} to {}", device.name(), peers)};
+  return {};
+}
+
+}  // namespace devtrace::policy

@@ -1,0 +1,16 @@
+// Everything that is known about a refusal, as the log's `finding` record without id, fingerprint, cause and count.
+#pragma once
+
+#include <optional>
+
+#include "report/base/json.h"
+#include "tracker/findings/refusal_messages.h"
+#include "tracker/interface/event_types.h"
+
+namespace devtrace::findings {
+
+// Nothing when the evidence says that this was no refusal of mixed devices (likelihood `possible`). Takes the GIL;
+// holds no lock.
+std::optional<report::Json> finding_record(const events::Refused& refusal, refusals::Likelihood likelihood);
+
+}  // namespace devtrace::findings

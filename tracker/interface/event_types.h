@@ -1,0 +1,67 @@
+// What an event of the hooks and of CUPTI's callbacks says (tracker/events.h). Plain values: nothing here names a CUDA
+// or PyTorch symbol, and nothing is kept.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tracker/interface/device.h"
+#include "tracker/interface/kernel.h"
+
+namespace devtrace::events {
+
+// A kernel that the calling thread launches, or makes part of a graph.
+struct Launch {
+  const void* function = nullptr;  // whose kernel `kernels::known` tells
+  const kernels::Kernel* kernel = nullptr;
+  // One address for each parameter; or, when null, the whole block of parameters.
+  const void* const* parameters = nullptr;
+  const void* block = nullptr;
+  size_t block_bytes = 0;
+  uint32_t grid[3] = {};
+  uint32_t block_shape[3] = {};
+  const void* stream = nullptr;
+  bool graph = false;  // a node of a graph, told when it is added and when its parameters change
+  int device = -1;     // on which it will run; -1: the thread's current one
+};
+
+// Bytes that are copied between two addresses whose devices the caller need not know.
+enum class Direction : uint8_t { unstated, host_to_host, host_to_device, device_to_host, device_to_device };
+struct Copy {
+  const void* to = nullptr;  // null: an array or a variable of the program, whose address the caller does not know
+  const void* from = nullptr;
+  size_t bytes = 0;  // all that moves: of a pitched copy every row, without the gaps
+  // What the caller says of the two ends, right or wrong; -1: nothing.
+  Direction direction = Direction::unstated;
+  int to_device = -1;
+  int from_device = -1;
+  const void* stream = nullptr;
+  const char* function = "";  // of the API: "cudaMemcpyAsync"
+  uint32_t number = 0;        // under which `copy_took` will say how long it took; 0: nobody will
+  bool several = false;       // one of several that one call makes, under one number
+  bool graph = false;         // it becomes part of a graph, which will be launched later: nothing moves now
+};
+
+// What an executable graph copies at each launch. `of`: the node of the graph itself that the copy is, or is inside of.
+struct GraphCopy {
+  const void* node;
+  const void* of;
+  bool described;  // nobody has seen the node being made: `copy` is what it does
+  Copy copy;
+};
+
+// An operation that PyTorch refuses.
+struct Refused {
+  std::string_view message;
+  std::string_view function;  // C++ function and file that raise, as PyTorch states them
+  std::string_view file;
+  // From common_device_check_failure only; empty or unknown elsewhere.
+  std::string_view method;
+  std::string_view argument;
+  Device common;  // the device of the operands checked before
+  Device odd;     // the device of the one that differs
+  const void* odd_data = nullptr;
+};
+
+}  // namespace devtrace::events

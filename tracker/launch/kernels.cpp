@@ -1,0 +1,132 @@
+#include "tracker/launch/kernels.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "tracker/base/address_map.h"
+#include "tracker/findings/policy.h"
+#include "tracker/memory/ownership.h"
+
+namespace devtrace::kernels {
+namespace {
+
+struct Entry {
+  uintptr_t function = 0;
+  const Kernel* kernel = nullptr;
+  uint64_t key() const { return function; }
+};
+constinit AddressMap<Entry> entries;
+constinit std::atomic<uint32_t> generation{1};  // of all that is known
+constinit std::atomic<bool> anything_known{false};
+
+// A thread launches few kernels many times, and many threads the same ones: each has a small memory of its own, so that
+// none waits for another.
+constexpr size_t kRemembered = 64;
+struct Remembered {
+  uintptr_t function;
+  const Kernel* kernel;
+};
+// Small, as are all variables of threads here: a process that opens this library late has little room left for them
+// (glibc's static TLS surplus).
+struct Memory {
+  Remembered places[kRemembered];
+  uint32_t generation;  // of everything in it
+};
+thread_local constinit Memory memory{};
+
+// Functions are aligned to 16 bytes, handles come from malloc.
+Remembered& place_of(uintptr_t function) {
+  return memory.places[(function >> 4 ^ function >> 12) % kRemembered];
+}
+
+constexpr size_t kSmall = 64;  // bytes: an array of a few pointers
+
+// The aligned words that can be addresses, by `use(parameter, offset in the block)`.
+template <class Used>
+Words words_by(const std::vector<Parameter>& parameters, const Used& use) {
+  Words found;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& parameter = parameters[i];
+    Use before;
+    // A pointer is aligned in the block; a parameter that starts unaligned holds none before the next multiple.
+    for (size_t at = (8 - parameter.offset % 8) % 8; at + 8 <= parameter.bytes; at += 8) {
+      const Use now = use(parameter, parameter.offset + at);
+      if (now.as != Use::As::nothing && now == before) {
+        ++found.runs.back().words;
+        continue;
+      }
+      before = now;
+      if (now.as == Use::As::nothing) continue;
+      Run run{static_cast<uint16_t>(i), static_cast<uint16_t>(at), static_cast<uint32_t>(parameter.offset + at), 1,
+              now.as == Use::As::address};
+      if (now.array) {
+        run.array = static_cast<int>(std::ranges::find(found.arrays, *now.array) - found.arrays.begin());
+        if (run.array == std::ssize(found.arrays)) found.arrays.push_back(*now.array);
+      }
+      found.runs.push_back(run);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+const Kernel* known(const void* function) {
+  const auto key = reinterpret_cast<uintptr_t>(function);
+  const uint32_t now = generation.load(std::memory_order_relaxed);
+  Remembered& place = place_of(key);
+  if (memory.generation == now) {
+    if (place.function == key) return place.kernel;
+  } else {
+    memory = {};
+    memory.generation = now;
+  }
+  Entry entry;
+  if (!entries.get(key, entry)) return nullptr;
+  place = {key, entry.kernel};
+  return entry.kernel;
+}
+
+const Kernel* remember(const void* function, std::string name, const std::vector<Parameter>& parameters) {
+  ownership::prepare();
+  auto* kernel = new Kernel;
+  kernel->excused = policy::may_reach_other_devices(name);
+  kernel->name = std::move(name);
+  kernel->parameters = parameters;
+  const auto any = [](const Parameter& parameter, size_t) {
+    return Use{parameter.bytes <= kSmall ? Use::As::address : Use::As::possible_address, {}};
+  };
+  kernel->words_.store(new Words(words_by(parameters, any)));
+  // Two threads that ask at once leave one small object behind.
+  const auto key = reinterpret_cast<uintptr_t>(function);
+  entries.put({key, kernel});
+  anything_known.store(true, std::memory_order_relaxed);
+  return kernel;
+}
+
+void ask_code(const Kernel& kernel, const Uses& uses) {
+  const auto used = [&](const Parameter& parameter, size_t in_block) {
+    if (uses) return uses(in_block);
+    return Use{parameter.bytes == sizeof(void*) ? Use::As::possible_address : Use::As::nothing, {}};
+  };
+  auto* const left = new Words(words_by(kernel.parameters, used));
+  left->code_asked = true;
+  // The old list stays: other threads may be reading it.
+  kernel.words_.store(left, std::memory_order_release);
+}
+
+void forget_all() {
+  if (!anything_known.exchange(false, std::memory_order_relaxed)) return;
+  entries.clear();
+  generation.fetch_add(1, std::memory_order_relaxed);
+}
+
+void before_fork() {
+  entries.lock();
+}
+
+void after_fork() {
+  entries.unlock();
+}
+
+}  // namespace devtrace::kernels

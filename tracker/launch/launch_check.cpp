@@ -1,0 +1,212 @@
+#include "tracker/launch/launch_check.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "tracker/base/thread_state.h"
+#include "tracker/findings/findings.h"
+#include "tracker/interface/platform.h"
+#include "tracker/launch/kernels.h"
+#include "tracker/memory/host_memory.h"
+#include "tracker/memory/untracked_memory.h"
+
+namespace devtrace::launches {
+namespace {
+
+using findings::MisplacedLaunch;
+using kernels::Kernel;
+using kernels::Run;
+
+// Where the words of a run are, as many as there are: a block may end early.
+struct Place {
+  const char* start;
+  uint32_t words;
+};
+[[gnu::always_inline]] inline Place place_of(const events::Launch& launch, const Run& run) {
+  if (launch.parameters)
+    return {static_cast<const char*>(launch.parameters[run.parameter]) + run.in_parameter, run.words};
+  if (run.in_block >= launch.block_bytes) return {nullptr, 0};
+  const size_t left = (launch.block_bytes - run.in_block) / sizeof(uintptr_t);
+  return {static_cast<const char*>(launch.block) + run.in_block,
+          static_cast<uint32_t>(std::min<size_t>(run.words, left))};
+}
+
+// Of an array of which each block takes the entry with its own number, the entries that there are blocks for: the rest
+// often holds addresses of another device, which would be looked at closely at every launch.
+[[gnu::always_inline]] inline Place taken_part_of(const events::Launch& launch, const kernels::Words& words,
+                                                  const Run& run) {
+  Place place = place_of(launch, run);
+  if (run.array < 0) return place;
+  const device_code::Array& array = words.arrays[static_cast<size_t>(run.array)];
+  const uint32_t blocks = launch.grid[array.dimension];
+  if (array.table_width != 0 || blocks == 0) return place;
+  const auto before = static_cast<uint32_t>(array.entry_at(run.in_block));
+  place.words = std::min(place.words, blocks - std::min(blocks, before));
+  return place;
+}
+
+uintptr_t word_at(const char* start, size_t index) {
+  uintptr_t value;
+  std::memcpy(&value, start + index * sizeof value, sizeof value);
+  return value;
+}
+
+// A number out of the parameter block.
+std::optional<uint64_t> number_at(const events::Launch& launch, size_t offset, size_t bytes) {
+  uint64_t number = 0;
+  const char* place = nullptr;
+  if (!launch.parameters) {
+    if (offset + bytes <= launch.block_bytes) place = static_cast<const char*>(launch.block) + offset;
+  } else {
+    const auto& all = launch.kernel->parameters;
+    for (size_t i = 0; i < all.size() && !place; ++i)
+      if (offset >= all[i].offset && offset + bytes <= all[i].offset + all[i].bytes)
+        place = static_cast<const char*>(launch.parameters[i]) + (offset - all[i].offset);
+  }
+  if (!place) return std::nullopt;
+  std::memcpy(&number, place, bytes);
+  return number;
+}
+
+// Whether the launch uses the word number `index` of a run.
+bool is_used(const events::Launch& launch, const kernels::Words& words, const Run& run, uint32_t index) {
+  return run.array < 0 || words.arrays[static_cast<size_t>(run.array)].takes(
+                              run.in_block + index * sizeof(uintptr_t), launch.grid,
+                              [&](size_t offset, size_t bytes) { return number_at(launch, offset, bytes); });
+}
+
+Device current_device() {
+  int ordinal = thread_state::device();
+  if (ordinal < 0) {
+    ordinal = platform().current_device();
+    if (ordinal < 0) return {};
+    thread_state::set_device(ordinal);
+  }
+  return Device::cuda(ordinal);
+}
+
+// Hot. Whether one of the kernel's addresses may lead to memory of the host.
+bool may_reach_host(const events::Launch& launch, const kernels::Words& words) {
+  for (const Run& run : words.runs) {
+    if (!run.address) continue;
+    const Place place = taken_part_of(launch, words, run);
+    for (uint32_t i = 0; i < place.words; ++i) {
+      const uintptr_t word = word_at(place.start, i);
+      if (host_memory::possible(word) && !ownership::likely(word).known()) return true;
+    }
+  }
+  return false;
+}
+
+// Hot. Whether something about a launch on `here` may be amiss.
+bool suspicious(const events::Launch& launch, Device here) {
+  const kernels::Words& words = launch.kernel->words();
+  const ownership::Table table;
+  if (!table) return may_reach_host(launch, words);
+  auto devices = ownership::Table::kAll;
+  bool host = false;
+  for (const Run& run : words.runs) {
+    const Place place = taken_part_of(launch, words, run);
+    if (!run.address) {
+      devices &= table.of_all(place.start, place.words);
+      continue;
+    }
+    for (uint32_t i = 0; i < place.words; ++i) {
+      const uintptr_t word = word_at(place.start, i);
+      const auto of_word = table.of(word);
+      devices &= of_word;
+      host |= of_word == ownership::Table::kAll && host_memory::in_range(word);
+    }
+  }
+  return !ownership::Table::has(devices, here) || (host && may_reach_host(launch, words));
+}
+
+void learn(const events::Launch& launch) {
+  unsigned questions = unseen_memory::kQuestions;
+  for (const Run& run : launch.kernel->words().runs) {
+    const Place place = place_of(launch, run);
+    for (uint32_t i = 0; i < place.words; ++i) unseen_memory::learn(word_at(place.start, i), questions);
+  }
+}
+
+// Adds the pointers into memory of the host that the device cannot reach. Whether there are any.
+bool add_unreachable(MisplacedLaunch& misplaced) {
+  auto& pointers = misplaced.pointers;
+  const size_t before = pointers.size();
+  const kernels::Words& words = misplaced.launch.kernel->words();
+  for (const Run& run : words.runs) {
+    if (!run.address) continue;
+    const Place place = place_of(misplaced.launch, run);
+    for (uint32_t i = 0; i < place.words; ++i) {
+      const uintptr_t address = word_at(place.start, i);
+      if (!host_memory::possible(address) || ownership::likely(address).known()) continue;
+      if (!is_used(misplaced.launch, words, run, i)) continue;
+      if (ownership::find(address) || !host_memory::readable(address) || !platform().host_within_reach ||
+          platform().host_within_reach(misplaced.device.index, address))
+        host_memory::remember_harmless(address);
+      else
+        pointers.push_back(
+            {address, Device::cpu(), run.parameter, static_cast<uint16_t>(run.in_parameter + i * sizeof address)});
+    }
+  }
+  const auto place = [](const MisplacedLaunch::Pointer& p) { return std::pair(p.parameter, p.in_parameter); };
+  const bool added = pointers.size() != before;
+  if (added) std::sort(pointers.begin(), pointers.end(), [&](auto& a, auto& b) { return place(a) < place(b); });
+  return added;
+}
+
+// Fills in the pointers into device memory, by exact owners: the table keeps owners of memory that is gone, and a word
+// may only look like an address. Whether one leads elsewhere.
+bool look_exactly(MisplacedLaunch& misplaced) {
+  misplaced.pointers.clear();
+  bool elsewhere = false;
+  const kernels::Words& words = misplaced.launch.kernel->words();
+  for (const Run& run : words.runs) {
+    const Place place = place_of(misplaced.launch, run);
+    for (uint32_t i = 0; i < place.words; ++i) {
+      const uintptr_t address = word_at(place.start, i);
+      if (!ownership::likely(address).known() || !is_used(misplaced.launch, words, run, i)) continue;
+      const auto extent = ownership::find(address);
+      if (!extent || extent->memory != ownership::Memory::device) continue;
+      const Device owner = unseen_memory::owner_now(address, *extent, misplaced.device);
+      if (!owner.known()) continue;
+      misplaced.pointers.push_back(
+          {address, owner, run.parameter, static_cast<uint16_t>(run.in_parameter + i * sizeof address)});
+      elsewhere = elsewhere || owner != misplaced.device;
+    }
+  }
+  return add_unreachable(misplaced) || elsewhere;
+}
+
+// Speed no longer counts, unless it comes to this at every launch: the kernel's code is read once.
+[[gnu::noinline]] void look_closer(const events::Launch& launch) noexcept {
+  const ReentrancyGuard inside;
+  MisplacedLaunch misplaced{launch, {}, {}};
+  misplaced.device = Device::cuda(launch.device >= 0 ? launch.device : platform().current_device());
+  if (!misplaced.device.is_cuda()) return;
+  if (launch.device < 0) thread_state::set_device(misplaced.device.index);
+  const Kernel& kernel = *launch.kernel;
+  try {
+    learn(launch);
+    if (!suspicious(launch, misplaced.device)) return;
+    bool elsewhere = look_exactly(misplaced);
+    if (!kernel.words().code_asked && (elsewhere || kernel.worth_reading())) {
+      kernels::ask_code(kernel, platform().uses_of_parameters(launch.function, kernel.name));
+      elsewhere = look_exactly(misplaced);
+    }
+    if (elsewhere) findings::report(misplaced);
+  } catch (...) {  // out of memory: one report is lost, the launch goes on
+  }
+}
+
+}  // namespace
+
+void check(const events::Launch& launch) {
+  if (!launch.kernel || launch.kernel->excused) return;
+  const Device here = launch.device >= 0 ? Device::cuda(launch.device) : current_device();
+  if (suspicious(launch, here)) look_closer(launch);
+}
+
+}  // namespace devtrace::launches

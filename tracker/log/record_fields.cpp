@@ -1,0 +1,182 @@
+#include "tracker/log/record_fields.h"
+
+#include <dlfcn.h>
+#include "report/base/format.h"
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "tracker/base/options.h"
+#include "tracker/base/process_start.h"
+#include "tracker/base/thread_state.h"
+#include "tracker/evidence/operation.h"
+#include "tracker/memory/device_history.h"
+#include "tracker/stacks/caller.h"
+
+namespace devtrace::record_parts {
+namespace {
+
+constexpr size_t kMostNativeFrames = 128;
+
+// Where this library itself is mapped; 0 when the loader does not say.
+uintptr_t own_base() {
+  Dl_info info{};
+  return ::dladdr(reinterpret_cast<void*>(&own_base), &info) != 0 ? reinterpret_cast<uintptr_t>(info.dli_fbase) : 0;
+}
+
+Json origin_json(const provenance::Origin& origin, const std::string& library, const SourceText& source) {
+  return {{"time", static_cast<double>(origin.time) * 1e-9},
+          {"thread", origin.thread},
+          {"python", python_json(stacks::resolve(origin.stack), library, source)}};
+}
+
+// A log holds what its reader wants to see of a stack: not every frame's surroundings, but those of the line that he
+// can change.
+void add_excerpt(Json& frame, const evidence::Excerpt& excerpt) {
+  if (excerpt.line > 0) frame["around"] = {{"line", excerpt.line}, {"text", excerpt.text}};
+}
+
+std::string thread_name() {
+  char name[17] = {};
+  return ::prctl(PR_GET_NAME, name, 0, 0, 0) == 0 ? name : "";
+}
+
+}  // namespace
+
+bool evaluates_python(const stacks::NativeFrame& frame) {
+  return frame.function.starts_with("_PyEval_EvalFrame");
+}
+
+void add(Json& record, const char* key, std::string value) {
+  if (!value.empty()) record[key] = std::move(value);
+}
+
+SourceText source_from_disk() {
+  using Lines = std::vector<std::string>;
+  const auto lines_of = [files = std::make_shared<std::map<std::string, Lines>>()](const std::string& file) -> Lines& {
+    const auto [entry, fresh] = files->try_emplace(file);
+    if (fresh) entry->second = evidence::lines_on_disk(file);
+    return entry->second;
+  };
+  return {[lines_of](const std::string& file, int line) -> std::string {
+            const Lines& lines = lines_of(file);
+            if (line < 1 || static_cast<size_t>(line) > lines.size()) return {};
+            const std::string& text = lines[static_cast<size_t>(line) - 1];
+            return text.substr(std::min(text.find_first_not_of(" \t"), text.size()));
+          },
+          [lines_of](const std::string& file, int line) { return evidence::around(lines_of(file), line, line); }};
+}
+
+// Which frames of an earlier place are the user's own is told by the same rule; sources are read while they are at
+// hand.
+Json python_json(const std::vector<stacks::PythonFrame>& frames, const std::string& library, const SourceText& source) {
+  Json list = Json::array();
+  bool excerpt_taken = !options().source;
+  for (const stacks::PythonFrame& frame : frames) {
+    Json entry{{"file", frame.file}, {"line", frame.line}, {"function", frame.function}};
+    if (options().source) add(entry, "source", source.lines(frame.file, frame.line));
+    if (evidence::is_project_file(frame.file, library)) {
+      entry["project"] = true;
+      if (!std::exchange(excerpt_taken, true)) add_excerpt(entry, source.around(frame.file, frame.line));
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+Json python_json(const std::vector<evidence::Frame>& frames) {
+  Json list = Json::array();
+  for (const evidence::Frame& frame : frames) {
+    Json entry{{"file", frame.file}, {"line", frame.region.line}, {"function", frame.function}};
+    if (options().source) add(entry, "source", frame.source);
+    if (frame.project) entry["project"] = true;
+    if (options().source) add_excerpt(entry, frame.around);
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+Json native_json(const std::vector<stacks::NativeFrame>& frames) {
+  Json list = Json::array();
+  for (const stacks::NativeFrame& frame : frames) {
+    Json entry = Json::object();
+    add(entry, "module", frame.module);
+    add(entry, "function", frame.function);
+    entry["offset"] = fmt::format("{:#x}", frame.offset);
+    add(entry, "file", frame.file);
+    if (frame.line > 0) entry["line"] = frame.line;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+void add_provenance(Json& operand, uintptr_t storage, const std::string& library, const SourceText& source) {
+  const auto block = storage ? provenance::find(storage) : std::nullopt;
+  if (!block) return;
+  if (!block->moved_from.known()) {
+    operand["created"] = origin_json(block->allocated, library, source);
+    operand["created"]["device"] = block->allocated.device.name();
+    return;
+  }
+  if (block->created.time != 0) {
+    operand["created"] = origin_json(block->created, library, source);
+    operand["created"]["device"] = block->created.device.name();
+  }
+  operand["moved"] = origin_json(block->allocated, library, source);
+  operand["moved"]["from"] = block->moved_from.name();
+  operand["moved"]["to"] = block->allocated.device.name();
+}
+
+void add_device_changes(Json& record, const std::string& library, const SourceText& source) {
+  const stacks::StackId here = stacks::capture_python();
+  Json changes = Json::array();
+  for (const device_history::Choice& choice : device_history::kept()) {
+    // PyTorch's own guard, around the operation that is being refused.
+    if (choice.stack != 0 && choice.stack == here) continue;
+    Json change{{"time", static_cast<double>(choice.time) * 1e-9}};
+    if (choice.device >= 0) change["device"] = Device::cuda(choice.device).name();
+    change["python"] = python_json(stacks::resolve(choice.stack), library, source);
+    changes.push_back(std::move(change));
+  }
+  if (!changes.empty()) record["device_changes"] = std::move(changes);
+}
+
+void add_device(Json& devices, const std::string& name) {
+  if (name == "cuda" || name.empty() || name == "unknown") return;
+  if (std::find(devices.begin(), devices.end(), Json(name)) == devices.end()) devices.push_back(name);
+}
+
+Native native_stack() {
+  Native native;
+  void* addresses[kMostNativeFrames];
+  const size_t count = stacks::capture_native(addresses, kMostNativeFrames);
+  native.frames = stacks::symbolize(addresses, count, true);
+  // Our hooks stand in PyTorch's stack under PyTorch's names.
+  std::erase_if(native.frames, [own = own_base()](const auto& frame) { return frame.address - frame.offset == own; });
+  // What called us on the program's behalf stands in front of the program.
+  const auto program = std::find_if_not(native.frames.begin(), native.frames.end(),
+                                        [](const auto& frame) { return own_code::counts_as_own(frame.module); });
+  native.frames.erase(native.frames.begin(), program);
+  // What is further out than Python's evaluation has called that Python, and Python asked for what was refused.
+  for (const stacks::NativeFrame& frame : native.frames) {
+    if (evaluates_python(frame)) break;
+    if (native.operation.empty()) native.operation = evidence::operation_of(frame.function);
+    native.autograd = native.autograd || frame.function.starts_with("torch::autograd::Engine::");
+  }
+  return native;
+}
+
+Json begin(const char* kind) {
+  Json record;
+  record["record"] = "finding";
+  record["kind"] = kind;
+  record["time"] = process_start::now();
+  record["thread"] = thread_state::id();
+  add(record, "thread_name", thread_name());
+  return record;
+}
+
+}  // namespace devtrace::record_parts

@@ -1,0 +1,57 @@
+// What findings of every kind have in common, as parts of their JSON records (docs/log.md).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "report/base/json.h"
+#include "tracker/evidence/frames.h"
+#include "tracker/memory/provenance.h"
+#include "tracker/stacks/stacks.h"
+
+namespace devtrace::record_parts {
+
+using report::Json;
+
+// `record`, `kind`, `time` and the calling thread.
+Json begin(const char* kind);
+
+// The text of a line and what stands around it: from Python, which knows notebooks too, or from disk, where the GIL
+// may not be taken.
+struct SourceText {
+  std::function<std::string(const std::string& file, int line)> lines;
+  std::function<evidence::Excerpt(const std::string& file, int line)> around;
+};
+SourceText source_from_disk();
+
+// Absent facts are absent.
+void add(Json& record, const char* key, std::string value);
+
+// Once each, and only devices that are one.
+void add_device(Json& devices, const std::string& name);
+
+Json python_json(const std::vector<evidence::Frame>& frames);
+Json python_json(const std::vector<stacks::PythonFrame>& frames, const std::string& library, const SourceText& source);
+Json native_json(const std::vector<stacks::NativeFrame>& frames);
+
+// `created` and `moved` of the memory around `storage`, where they are known. `library`: the standard library's folder.
+void add_provenance(Json& operand, uintptr_t storage, const std::string& library, const SourceText& source);
+
+// `device_changes`: the calling thread's last changes of its current device, oldest first; absent when there was none.
+void add_device_changes(Json& record, const std::string& library, const SourceText& source);
+
+// The calling thread's native stack, from the function outside this library that called into it.
+struct Native {
+  std::vector<stacks::NativeFrame> frames;
+  std::string operation;  // `at::_ops::index_select` gives index_select
+  bool autograd = false;  // the engine runs it: no Python expression asked for this operation
+};
+
+Native native_stack();
+
+// The frame runs Python code: what is further out than that has called that Python.
+bool evaluates_python(const stacks::NativeFrame& frame);
+
+}  // namespace devtrace::record_parts

@@ -1,0 +1,28 @@
+// Who made the calling thread's device the current one, and where.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tracker/stacks/stacks.h"
+
+namespace devtrace::device_history {
+
+struct Choice {
+  int device = -1;  // -1: a context that somebody made current
+  stacks::StackId stack = 0;
+  uint64_t time = 0;  // nanoseconds since the epoch, to the kernel's tick
+};
+
+// Hot. The calling thread's device was set. What one statement sets and then puts back (PyTorch's device guards, around
+// nearly every operation) leaves no trace.
+void chosen(int device);
+
+// The choice that still holds; nothing when this thread never made one: CUDA then takes the first device.
+std::optional<Choice> last();
+
+// That one and those that it stands on, oldest first: at most eight.
+std::vector<Choice> kept();
+
+}  // namespace devtrace::device_history

@@ -1,0 +1,53 @@
+// Where each block of tensor memory came from: allocated where, moved from where.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "tracker/interface/device.h"
+#include "tracker/stacks/stacks.h"
+
+namespace devtrace::provenance {
+
+// A place in the program's history.
+struct Origin {
+  stacks::StackId stack = 0;
+  uint32_t thread = 0;  // kernel thread id
+  uint64_t time = 0;    // nanoseconds since the epoch, to the kernel's tick
+  Device device;
+};
+
+struct Block {
+  uintptr_t address = 0;
+  size_t bytes = 0;
+  Origin allocated;   // of this block
+  Origin created;     // of the memory it was first copied from when it was moved here; stack 0 and time 0 when that was
+                      // not seen
+  Device moved_from;  // known only when the block was filled by a move; `allocated` is then the place of the move
+  uint64_t key() const { return address; }
+};
+
+// Hot: no malloc, no lock held while calling out. A block is what PyTorch's allocator gives out, or a file that it
+// maps; an allocation is what CUDA gives out.
+void given(uintptr_t address, size_t bytes, Device device);
+void taken(uintptr_t address);
+void allocated(uintptr_t address, size_t bytes, Device device);
+void freed(uintptr_t address);
+void freed_starting_in(uintptr_t begin, uintptr_t end);
+
+// Hot. A copy into the start of a block by the very statement that allocated it, from another device, is a move
+// (`.to()`, `.cuda()`, `.cpu()`): the block then remembers its source's origin. Any other copy changes nothing.
+void copied(uintptr_t to, uintptr_t from, stacks::OnePythonStack& stack);
+inline void copied(uintptr_t to, uintptr_t from) {
+  stacks::OnePythonStack stack;
+  copied(to, from, stack);
+}
+
+// The block, else the allocation, that `address` lies in.
+std::optional<Block> find(uintptr_t address);
+
+void before_fork();
+void after_fork();
+
+}  // namespace devtrace::provenance

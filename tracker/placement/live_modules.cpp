@@ -1,0 +1,393 @@
+#include "tracker/placement/live_modules.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "common/cache_names.h"
+#include "tracker/evidence/object_walk.h"
+#include "tracker/placement/root_names.h"
+#include "tracker/python/layout.h"
+#include "tracker/python/object_layout.h"
+
+namespace devtrace::evidence {
+namespace {
+
+using python::Api;
+using python::Ref;
+using python::Shape;
+using python::Torch;
+
+constexpr int kDeepest = 64;             // modules in modules
+constexpr int kDeepestContainer = 3;     // lists, dicts and cache layers in an attribute
+constexpr ssize_t kMostElements = 4096;  // of one container
+
+// nn.Module's own tables hold no tensors, or are walked by name.
+constexpr std::string_view kNoState[] = {"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"};
+
+uintptr_t number(PyObject* object) {
+  return reinterpret_cast<uintptr_t>(object);
+}
+
+// An object's type without a reference to it: most of a sample's time would go into counting.
+PyObject* raw_type(PyObject* object) {
+  PyObject* type;
+  std::memcpy(&type, reinterpret_cast<const char*>(object) + stacks::kObjectType, sizeof type);
+  return type;
+}
+
+// What the objects of a type are to us. Asked of the type alone, which runs nobody's code.
+enum class Sort : uint8_t { other, module, cache, tensor };
+
+class Types {
+ public:
+  Types(const Api& api, const Torch& torch) : api_(api), torch_(torch) {}
+
+  Sort sort(PyObject* object) {
+    PyObject* type = raw_type(object);
+    Recent& recent = recent_[number(type) / 64 % std::size(recent_)];
+    if (recent.type == type) return recent.sort;
+    const auto [entry, fresh] = sorts_.try_emplace(type, Sort::other);
+    if (fresh) entry->second = judge(type);
+    recent = {type, entry->second};
+    return entry->second;
+  }
+
+  // Not by attribute: a metaclass may answer with code of its own.
+  static std::string class_name(PyObject* type) {
+    const char* name;
+    std::memcpy(&name, reinterpret_cast<const char*>(type) + stacks::kTypeName, sizeof name);
+    const std::string_view whole = name ? name : "";
+    return std::string(whole.substr(whole.rfind('.') + 1));  // npos + 1 is 0
+  }
+
+ private:
+  Sort judge(PyObject* type) const {
+    if (api_.PyType_IsSubtype(type, torch_.module_class())) return Sort::module;
+    if (api_.PyType_IsSubtype(type, torch_.tensor_class())) return Sort::tensor;
+    const unsigned long flags = api_.PyType_GetFlags(type);
+    constexpr unsigned long kData = stacks::kListFlag | stacks::kTupleFlag | stacks::kDictFlag | stacks::kTypeFlag;
+    if (!(flags & stacks::kHeapTypeFlag) || (flags & kData)) return Sort::other;
+    return class_name(type).ends_with("Cache") ? Sort::cache : Sort::other;
+  }
+
+  struct Recent {
+    PyObject* type = nullptr;
+    Sort sort = Sort::other;
+  };
+  const Api& api_;
+  const Torch& torch_;
+  std::unordered_map<PyObject*, Sort> sorts_;
+  Recent recent_[512];  // most objects are of a few types
+};
+
+// The collector would run finalizers of the user's. Before 3.10 it can only be stopped by its module.
+class NoCollector {
+ public:
+  explicit NoCollector(const Api& api) : api_(api) {
+    if (api.PyGC_Disable) return;  // the Gil has done it
+    gc_ = python::imported_module(api, "gc");
+    const Ref on = python::call_method(api, gc_.get(), "isenabled");
+    on_ = on && api.PyObject_IsTrue(on.get()) == 1;
+    if (on_) python::call_method(api, gc_.get(), "disable");
+  }
+  ~NoCollector() {
+    if (on_) python::call_method(api_, gc_.get(), "enable");
+  }
+  NoCollector(const NoCollector&) = delete;
+  NoCollector& operator=(const NoCollector&) = delete;
+
+ private:
+  const Api& api_;
+  Ref gc_;
+  bool on_ = false;
+};
+
+// Every live module and cache, in the order in which the collector has them. Holds a reference to each.
+class Found {
+ public:
+  Found(const Api& api, Types& types) : api_(api), types_(types) {}
+
+  // Without a list of all objects where this Python can do so; the list tells the program's audit hooks of itself.
+  void search() {
+    if (api_.PyUnstable_GC_VisitObjects) {
+      api_.PyUnstable_GC_VisitObjects(
+          [](PyObject* object, void* self) { return static_cast<Found*>(self)->take(object) ? 1 : 0; }, this);
+      return;
+    }
+    const Ref gc = python::imported_module(api_, "gc");
+    const Ref all = python::call_method(api_, gc.get(), "get_objects");
+    if (!all) return;
+    PyObject** items;
+    std::memcpy(&items, reinterpret_cast<const char*>(all.get()) + stacks::kListItems, sizeof items);
+    constexpr ssize_t kAhead = 16;  // the objects lie all over the memory
+    for (ssize_t i = 0, n = api_.PyList_Size(all.get()); i < n; ++i) {
+      if (i + kAhead < n) __builtin_prefetch(items[i + kAhead]);
+      if (!take(items[i])) break;
+    }
+  }
+
+  const std::vector<Ref>& modules() const { return modules_; }
+  const std::vector<Ref>& caches() const { return caches_; }
+  bool cut() const { return cut_; }
+
+ private:
+  bool take(PyObject* object) noexcept try {
+    if (++seen_ > kMostObjects) {
+      cut_ = true;
+      return false;
+    }
+    const Sort sort = types_.sort(object);
+    if (sort == Sort::module) modules_.push_back(Ref::borrowed(api_, object));
+    if (sort == Sort::cache) caches_.push_back(Ref::borrowed(api_, object));
+    return true;
+  } catch (...) {  // out of memory
+    cut_ = true;
+    return false;
+  }
+
+  const Api& api_;
+  Types& types_;
+  std::vector<Ref> modules_, caches_;
+  size_t seen_ = 0;
+  bool cut_ = false;
+};
+
+// Calls `visit` with the name and the value of each entry whose key is a str or an int.
+template <class Visit>
+void each_entry(const Api& api, PyObject* dict, const Visit& visit) {
+  ssize_t position = 0, seen = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (dict && api.PyDict_Next(dict, &position, &key, &value) && ++seen <= kMostElements) {
+    std::string name = python::text(api, key);
+    if (name.empty() && python::shape_of(api, key) == Shape::other) {
+      const long long index = python::integer(api, key, -1);
+      if (index >= 0) name = std::to_string(index);
+    }
+    if (!name.empty()) visit(name, value);
+  }
+}
+
+class Walk {
+ public:
+  Walk(const Api& api, const Torch& torch, Types& types) : api_(api), torch_(torch), types_(types) {}
+
+  template <class Visit>
+  void each_child(PyObject* module, const Visit& visit) const {
+    const Ref children = python::module_table(api_, module, "_modules");
+    if (!children || python::shape_of(api_, children.get()) != Shape::dict) return;
+    each_entry(api_, children.get(), [&](const std::string& name, PyObject* child) {
+      if (types_.sort(child) == Sort::module) visit(name, child);
+    });
+  }
+
+  // The module that a wrapper stands for; itself where it is none.
+  PyObject* unwrapped(PyObject* module) const {
+    for (int depth = 0; depth < kDeepest; ++depth) {
+      PyObject* inner = nullptr;
+      size_t children = 0;
+      each_child(module, [&](const std::string& name, PyObject* child) {
+        ++children;
+        if (name == "module" || name == "_orig_mod" || name == "_fsdp_wrapped_module") inner = child;
+      });
+      if (!inner || children != 1 || inner == module || has_state(module)) return module;
+      module = inner;
+    }
+    return module;
+  }
+
+  // A copy that nn.DataParallel makes for one step.
+  bool is_replica(PyObject* module) const {
+    const Ref dict = python::instance_dict(api_, module);
+    PyObject* mark = dict ? api_.PyDict_GetItemString(dict.get(), "_is_replica") : nullptr;
+    return mark && api_.PyObject_IsTrue(mark) == 1;
+  }
+
+  PlacedRoot module_root(PyObject* module) {
+    begin(module);
+    on_way_.clear();
+    enter_module(module, "", false, 0);
+    return std::move(root_);
+  }
+
+  PlacedRoot cache_root(PyObject* cache) {
+    begin(cache);
+    enter(cache, "", "cache", 0);
+    return std::move(root_);
+  }
+
+  // Caches that a module holds belong to it.
+  bool is_part(uintptr_t cache) const { return caches_.contains(cache); }
+
+ private:
+  void begin(PyObject* object) {
+    root_ = {};
+    root_.object = number(object);
+    root_.name = Types::class_name(raw_type(object));
+    names_.clear();
+  }
+
+  bool has_state(PyObject* module) const {
+    bool any = false;
+    for (const char* table : {"_parameters", "_buffers"})
+      each_entry(api_, python::module_table(api_, module, table).get(),
+                 [&](const std::string&, PyObject* value) { any = any || types_.sort(value) == Sort::tensor; });
+    return any;
+  }
+
+  // accelerate brings such a module's weights to their device for its forward and takes them away again: where they are
+  // found depends on the moment.
+  bool offloads(PyObject* dict, const char* what) const {
+    PyObject* hook = dict ? api_.PyDict_GetItemString(dict, "_hf_hook") : nullptr;
+    if (!hook) return false;
+    const auto attribute = [&](PyObject* object, const char* name) {
+      const Ref attributes = python::instance_dict(api_, object);
+      return attributes ? api_.PyDict_GetItemString(attributes.get(), name) : nullptr;
+    };
+    const auto says = [&](PyObject* object) {
+      PyObject* flag = attribute(object, what);
+      return flag && api_.PyObject_IsTrue(flag) == 1;
+    };
+    PyObject* several = attribute(hook, "hooks");  // a SequentialHook's
+    if (!several || python::shape_of(api_, several) != Shape::tuple) return says(hook);
+    for (ssize_t i = 0, n = std::min(api_.PyTuple_Size(several), kMostElements); i < n; ++i)
+      if (says(api_.PyTuple_GetItem(several, i))) return true;
+    return false;
+  }
+
+  void enter_module(PyObject* module, const std::string& prefix, bool offloaded, int depth) {
+    if (depth > kDeepest || std::find(on_way_.begin(), on_way_.end(), module) != on_way_.end()) return;
+    on_way_.push_back(module);
+    const Ref dict = python::instance_dict(api_, module);
+    const bool own = offloads(dict.get(), "offload");
+    const auto table = [&](const char* name, const char* kind, bool away) {
+      each_entry(api_, python::module_table(api_, module, name).get(), [&](const std::string& key, PyObject* value) {
+        if (types_.sort(value) == Sort::tensor) add(value, prefix + key, kind, away);
+      });
+    };
+    table("_parameters", "parameter", offloaded || own);
+    table("_buffers", "buffer", offloaded || (own && offloads(dict.get(), "offload_buffers")));
+    each_entry(api_, dict.get(), [&](const std::string& key, PyObject* value) {
+      if (std::find(std::begin(kNoState), std::end(kNoState), key) != std::end(kNoState)) return;
+      const bool cache = names_a_cache(key) || types_.sort(value) == Sort::cache;
+      enter(value, prefix + key, cache ? "cache" : "attribute", 0);
+    });
+    const bool below = offloaded || (own && offloads(dict.get(), "place_submodules"));
+    each_child(module, [&](const std::string& key, PyObject* child) {
+      enter_module(child, prefix + key + ".", below, depth + 1);
+    });
+    on_way_.pop_back();
+  }
+
+  // Tensors that are no module's state: in lists, tuples, dicts and caches.
+  void enter(PyObject* value, const std::string& name, const char* kind, int depth) {
+    const Sort sort = types_.sort(value);
+    if (sort == Sort::tensor) return add(value, name, kind, false);
+    if (sort == Sort::module || depth > kDeepestContainer) return;
+    const std::string prefix = name.empty() ? "" : name + ".";
+    const auto element = [&](const std::string& key, PyObject* inner) { enter(inner, prefix + key, kind, depth + 1); };
+    const unsigned long flags = api_.PyType_GetFlags(raw_type(value));
+    if (flags & stacks::kListFlag) {
+      for (ssize_t i = 0, n = std::min(api_.PyList_Size(value), kMostElements); i < n; ++i)
+        element(std::to_string(i), api_.PyList_GetItem(value, i));
+    } else if (flags & stacks::kTupleFlag) {
+      for (ssize_t i = 0, n = std::min(api_.PyTuple_Size(value), kMostElements); i < n; ++i)
+        element(std::to_string(i), api_.PyTuple_GetItem(value, i));
+    } else if (flags & stacks::kDictFlag) {
+      each_entry(api_, value, element);
+    } else if (sort == Sort::cache || (kind == std::string_view("cache") && is_layer(value))) {
+      if (sort == Sort::cache && number(value) != root_.object) caches_.insert(number(value));
+      each_entry(api_, python::instance_dict(api_, value).get(), element);
+    }
+  }
+
+  // transformers keeps a cache as a list of DynamicLayer, StaticLayer, …
+  static bool is_layer(PyObject* value) { return Types::class_name(raw_type(value)).ends_with("Layer"); }
+
+  void add(PyObject* tensor, const std::string& name, const char* kind, bool offloaded) {
+    if (placed_ >= kMostPlaced) {
+      ++root_.left_out;
+      return;
+    }
+    PlacedTensor placed{name, kind, "", 0, ""};
+    const auto [known, fresh] = names_.try_emplace(tensor, name);
+    if (!fresh) placed.same_as = known->second;
+    const Ref local = torch_.is_opaque(tensor) ? local_part(tensor) : Ref::borrowed(api_, tensor);
+    python::Whereabouts where;
+    if (local) where = torch_.whereabouts(local.get());
+    if (where.device.empty()) {
+      ++root_.left_out;
+      return;
+    }
+    ++placed_;
+    placed.device = offloaded ? "meta" : std::move(where.device);
+    placed.bytes = where.bytes;
+    root_.tensors.push_back(std::move(placed));
+  }
+
+  // Of a DTensor this process's own piece. Other tensors with a dispatch of their own are not asked.
+  Ref local_part(PyObject* tensor) const {
+    if (Types::class_name(raw_type(tensor)) != "DTensor") return {};
+    Reach reach{api_, torch_};
+    Ref local = reach.step(tensor, {Step::attribute, "_local_tensor"}).first;
+    return local && torch_.is_tensor(local.get()) && !torch_.is_opaque(local.get()) ? std::move(local) : Ref();
+  }
+
+  const Api& api_;
+  const Torch& torch_;
+  Types& types_;
+  PlacedRoot root_;
+  std::unordered_map<PyObject*, std::string> names_;
+  std::unordered_set<uintptr_t> caches_;
+  std::vector<PyObject*> on_way_;  // modules may hold each other
+  size_t placed_ = 0;
+};
+
+}  // namespace
+
+LiveModules live_modules(const Api& api, const Torch& torch, const std::vector<uintptr_t>& wanted) {
+  const NoCollector quiet(api);
+  Types types(api, torch);
+  Found found(api, types);
+  found.search();
+  Walk walk(api, torch, types);
+  std::unordered_map<PyObject*, PyObject*> parents;
+  for (const Ref& module : found.modules())
+    walk.each_child(module.get(), [&](const std::string&, PyObject* child) { parents.emplace(child, module.get()); });
+  LiveModules live;
+  live.cut = found.cut();
+  std::unordered_set<PyObject*> roots;
+  const auto keep = [&](PlacedRoot root) {
+    if (root.tensors.empty() && root.left_out == 0) return;
+    if (live.roots.size() == kMostRoots)
+      live.cut = true;
+    else
+      live.roots.push_back(std::move(root));
+  };
+  for (const Ref& module : found.modules()) {
+    if (parents.contains(module.get()) || walk.is_replica(module.get())) continue;
+    PyObject* root = walk.unwrapped(module.get());
+    if (roots.insert(root).second) keep(walk.module_root(root));
+  }
+  for (const Ref& cache : found.caches())
+    if (!walk.is_part(number(cache.get()))) keep(walk.cache_root(cache.get()));
+  std::erase_if(live.roots, [&](const PlacedRoot& root) { return walk.is_part(root.object); });
+  for (const uintptr_t object : wanted) {
+    auto* part = reinterpret_cast<PyObject*>(object);
+    auto parent = parents.find(part);
+    if (parent == parents.end() || roots.contains(part)) continue;
+    PyObject* top = part;
+    for (int depth = 0; parent != parents.end() && depth < kDeepest; ++depth) {
+      top = parent->second;
+      if (roots.contains(top)) break;
+      parent = parents.find(top);
+    }
+    live.parts.push_back({object, Types::class_name(raw_type(part)), number(top)});
+  }
+  name_twins(live.roots);
+  return live;
+}
+
+}  // namespace devtrace::evidence

@@ -1,0 +1,126 @@
+// The frames of one thread, read as plain memory. The thread must be the calling one: its frames do not change while it
+// is in a hook, whoever holds the GIL.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "tracker/python/layout.h"
+
+namespace devtrace::stacks {
+
+struct RawFrame {
+  uintptr_t code = 0;   // the code object
+  int64_t offset = -1;  // of the instruction: bytes into its bytecode; negative before the first
+  uintptr_t frame = 0;
+};
+
+// Frames kept of a stack. Deeper ones (recursion) are left out, and the stack says so.
+constexpr size_t kMaxDepth = 512;
+
+enum class WalkEnd {
+  kOutermost,  // the whole stack was visited
+  kTooDeep,    // kMaxDepth frames were visited, and there are more
+  kBroken,     // what was read cannot be a stack
+};
+
+// The fastest way to read: trusts every address.
+struct PlainMemory {
+  template <class T>
+  bool read(uintptr_t address, T& value) const {
+    std::memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
+    return true;
+  }
+};
+
+struct LeftOut {
+  size_t foreign = 0;    // frames that run something else than a code object
+  size_t in_set_up = 0;  // frames before their first traceable instruction: Python does not show them either
+};
+
+namespace detail {
+
+// The walk for one way to keep the instruction: what differs between versions is decided once and not at each frame.
+// Frames have owners where instructions are pointers, and nowhere else.
+template <Instruction kInstruction, class Memory, class Visit>
+inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_type, uintptr_t frame, Visit&& visit,
+                    LeftOut* left_out) {
+  constexpr bool kOwned = kInstruction == Instruction::kPointer;
+  // Of frames that do not count. Ends a ring of them, if memory holds one; those that count end at kMaxDepth.
+  constexpr size_t kMaxSkipped = 15 * kMaxDepth;
+  const size_t to_previous = layout.frame_previous, to_code = layout.frame_code;
+  const size_t to_instruction = layout.frame_instruction;
+  const auto to_owner = static_cast<size_t>(layout.frame_owner);
+  const int shim_owner = layout.shim_owner;
+  size_t depth = 0, skipped = 0;
+  while (frame != 0) {
+    uintptr_t previous;
+    if (!memory.read(frame + to_previous, previous)) return WalkEnd::kBroken;
+    uint8_t owner = 0;
+    if constexpr (kOwned) {
+      if (!memory.read(frame + to_owner, owner)) return WalkEnd::kBroken;
+      if (owner == shim_owner) {
+        if (++skipped == kMaxSkipped) return WalkEnd::kTooDeep;
+        frame = previous;
+        continue;
+      }
+    }
+    RawFrame raw;
+    raw.frame = frame;
+    uintptr_t type;
+    if (!memory.read(frame + to_code, raw.code) || !memory.read(raw.code + kObjectType, type)) return WalkEnd::kBroken;
+    bool counts = type == code_type;
+    if (!counts) [[unlikely]] {
+      if (left_out != nullptr) ++left_out->foreign;
+    } else if constexpr (kInstruction == Instruction::kPointer) {
+      uintptr_t instruction;
+      int32_t first;  // in code units
+      if (!memory.read(frame + to_instruction, instruction) ||
+          !memory.read(raw.code + layout.code_first_traceable, first)) {
+        return WalkEnd::kBroken;
+      }
+      raw.offset = static_cast<int64_t>(instruction - raw.code - layout.code_instructions);
+      counts = raw.offset >= 2 * static_cast<int64_t>(first) || owner == kOwnedByGenerator;
+      if (!counts && left_out != nullptr) ++left_out->in_set_up;
+    } else {
+      int32_t index;
+      if (!memory.read(frame + to_instruction, index)) return WalkEnd::kBroken;
+      raw.offset = kInstruction == Instruction::kUnitIndex && index > 0 ? 2 * static_cast<int64_t>(index) : index;
+    }
+    if (counts) [[likely]] {
+      if (depth == kMaxDepth) return WalkEnd::kTooDeep;
+      ++depth;
+      visit(raw);
+    } else if (++skipped == kMaxSkipped) {
+      return WalkEnd::kTooDeep;
+    }
+    frame = previous;
+  }
+  return WalkEnd::kOutermost;
+}
+
+}  // namespace detail
+
+// Calls visit(RawFrame) for each frame that Python itself would show, innermost first. `code_type` is the address of
+// PyCode_Type. What is left out is counted in *left_out if that is not null.
+template <class Memory, class Visit>
+inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_type, uintptr_t thread, Visit&& visit,
+                    LeftOut* left_out = nullptr) {
+  uintptr_t frame;
+  if (!memory.read(thread + layout.thread_top, frame)) return WalkEnd::kBroken;
+  if (layout.holder_top != kAbsent && frame != 0 && !memory.read(frame + layout.holder_top, frame)) {
+    return WalkEnd::kBroken;
+  }
+  switch (layout.instruction) {
+    case Instruction::kPointer:
+      return detail::walk<Instruction::kPointer>(layout, memory, code_type, frame, visit, left_out);
+    case Instruction::kUnitIndex:
+      return detail::walk<Instruction::kUnitIndex>(layout, memory, code_type, frame, visit, left_out);
+    case Instruction::kByteIndex:
+      break;
+  }
+  return detail::walk<Instruction::kByteIndex>(layout, memory, code_type, frame, visit, left_out);
+}
+
+}  // namespace devtrace::stacks

@@ -1,0 +1,110 @@
+// CPython's C API as found in the running process, and the two guards under which it may be used.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+
+struct _object;
+using PyObject = _object;
+
+namespace devtrace::python {
+
+// PyCompilerFlags, the same since 3.8.
+struct CompilerFlags {
+  static constexpr int kNewestSyntax = 100;  // minor versions of Python 3 up to it
+  int flags;
+  int feature_version;
+};
+
+// PyMethodDef.
+struct MethodDefinition {
+  static constexpr int kNoArguments = 4;  // METH_NOARGS
+  const char* name;
+  PyObject* (*function)(PyObject* self, PyObject* nothing);
+  int flags;
+  const char* doc;
+};
+
+struct Api {
+#define API(type, name, parameters) type(*name) parameters = nullptr;
+#include "tracker/python/python_api.inc"
+#undef API
+  // Not in every version.
+  int (*PyGC_Disable)() = nullptr;  // 3.10
+  int (*PyGC_Enable)() = nullptr;
+  int (*Py_IsFinalizing)() = nullptr;               // 3.13; _Py_IsFinalizing before
+  void* (*PyThreadState_GetUnchecked)() = nullptr;  // 3.13; _PyThreadState_UncheckedGet before
+  void (*PyUnstable_GC_VisitObjects)(int (*)(PyObject*, void*), void*) = nullptr;  // 3.12
+};
+
+// nullptr when the process has no usable Python (none, not initialised, or finalizing).
+const Api* api();
+
+// Does the calling thread hold the GIL, in the main interpreter? No GIL is needed to ask.
+bool holds_gil(const Api& api);
+
+// Holds the GIL, keeps the pending exception, and keeps the garbage collector from running finalizers of the user's in
+// our frames.
+class Gil {
+ public:
+  explicit Gil(const Api& api);
+  ~Gil();
+  Gil(const Gil&) = delete;
+  Gil& operator=(const Gil&) = delete;
+
+ private:
+  const Api& api_;
+  int state_;
+  int collecting_ = 0;
+  PyObject* error_[3] = {};
+};
+
+// An owned reference; empty when the call that made it failed (the Python error is cleared).
+class Ref {
+ public:
+  Ref() = default;
+  Ref(const Api& api, PyObject* owned) : api_(&api), object_(owned) {
+    if (!owned) api.PyErr_Clear();
+  }
+  static Ref borrowed(const Api& api, PyObject* object) {
+    if (object) api.Py_IncRef(object);
+    return Ref(api, object);
+  }
+  Ref(Ref&& other) noexcept : api_(other.api_), object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref&& other) noexcept {
+    std::swap(api_, other.api_);
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() {
+    if (object_) api_->Py_DecRef(object_);
+  }
+  PyObject* get() const { return object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  const Api* api_ = nullptr;
+  PyObject* object_ = nullptr;
+};
+
+// What follows runs no Python code of the user's: only C slots of built-in types are reached.
+Ref attribute(const Api& api, PyObject* object, const char* name);
+Ref call(const Api& api, PyObject* callable);  // no arguments
+Ref call_method(const Api& api, PyObject* object, const char* name);
+Ref call_with(const Api& api, PyObject* callable, PyObject* argument);
+Ref type_of(const Api& api, PyObject* object);
+std::string text(const Api& api, PyObject* unicode);    // "" when it is no str
+std::string as_text(const Api& api, PyObject* object);  // str(object); for objects of built-in and torch types only
+std::string type_name(const Api& api, PyObject* type);  // __qualname__
+Ref imported_module(const Api& api, const char* name);  // of sys.modules; empty when it is not there
+long long integer(const Api& api, PyObject* object, long long otherwise);
+
+enum class Shape { other, tuple, list, dict, unicode };
+Shape shape_of(const Api& api, PyObject* object);  // by type flags, subclasses included
+
+// The instance's own attributes, without asking the class: empty for objects that have none.
+Ref instance_dict(const Api& api, PyObject* object);
+
+}  // namespace devtrace::python

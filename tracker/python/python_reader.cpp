@@ -1,0 +1,288 @@
+#include "tracker/python/python_reader.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+
+#include "tracker/base/spinlock.h"
+#include "tracker/elf/loaded_objects.h"
+#include "tracker/python/frame_decoder.h"
+#include "tracker/python/safe_memory.h"
+
+namespace devtrace::stacks {
+namespace {
+
+enum class Stage {
+  kUntried,
+  kNoPython,   // looked: none is loaded, or none has started
+  kCandidate,  // a known version; no stack of it was tried
+  kTried,      // a whole stack was read with the kernel's help and everything in it has the right type
+  kChecked,    // and Python itself gave the same frames and lines
+  kRefused,    // for ever
+};
+
+constinit std::atomic<const PythonReader*> published{nullptr};  // set once trusted, so that later calls only load it
+constinit std::atomic<Stage> stage{Stage::kUntried};
+constinit std::atomic<int64_t> next_look{0};  // CLOCK_MONOTONIC_COARSE, nanoseconds
+constinit SpinLock lock;                      // what is below
+constinit PythonReader reader{};
+constinit unsigned long long looked_at_objects = 0;
+constinit int failures = 0;
+constinit char version[32] = "";
+constinit char problem[160] = "";
+constinit bool check_asked = false;
+
+constexpr int kMaxFailures = 16;  // stacks that do not read well before this Python is given up
+
+// --- The death of code objects
+
+using Destructor = void (*)(void*);
+constinit std::atomic<Destructor> code_destructor{nullptr};  // Python's own
+using Observer = void (*)(uintptr_t);
+constinit Observer observer = nullptr;
+
+void watched_destructor(void* code) {
+  if (observer) observer(reinterpret_cast<uintptr_t>(code));
+  code_destructor.load(std::memory_order_relaxed)(code);
+}
+
+// A type's destructor is a plain pointer in writable memory; Python's own watchers (3.12) need the GIL to install.
+void watch_code_deaths() {
+  if (code_destructor.load() != nullptr) return;
+  auto* slot = reinterpret_cast<Destructor*>(reader.code_type + kTypeDealloc);
+  code_destructor.store(__atomic_load_n(slot, __ATOMIC_ACQUIRE));
+  __atomic_store_n(slot, &watched_destructor, __ATOMIC_RELEASE);
+}
+
+// --- The comparison with what Python says
+
+void refuse(const char* format, const char* what, long mine = 0, long theirs = 0) {
+  std::snprintf(problem, sizeof problem, format, what, mine, theirs);
+  stage.store(Stage::kRefused, std::memory_order_release);
+  published.store(nullptr, std::memory_order_release);
+}
+
+bool same_text(void* code, const char* name, size_t (*mine)(const Layout&, const RawFrame&, char*, size_t),
+               const RawFrame& frame) {
+  char text[1024];
+  const size_t size = mine(reader.layout, frame, text, sizeof text);
+  void* attribute = reader.api.attribute(code, name);
+  intptr_t length = 0;
+  const char* theirs = attribute == nullptr ? nullptr : reader.api.utf8(attribute, &length);
+  // A name that is not valid Unicode has no UTF-8 to compare with.
+  const bool same = theirs == nullptr || size == sizeof text ||
+                    std::string_view(theirs, static_cast<size_t>(length)) == std::string_view(text, size);
+  reader.api.clear_error();
+  if (attribute != nullptr) reader.api.decrement(attribute);
+  return same;
+}
+
+bool same_frame(void* frame, const RawFrame& raw) {
+  const PythonApi& api = reader.api;
+  void* code = api.frame_code(frame);
+  const int line = std::max(api.frame_line(frame), 0);
+  const int my_line = line_of(reader.layout, raw);
+  bool same = false;
+  if (reinterpret_cast<uintptr_t>(code) != raw.code) {
+    refuse("%s", "another function was read than Python says is running");
+  } else if (line != my_line) {
+    refuse("%s: %ld was read, Python says %ld", "a line differs", my_line, line);
+  } else if (!same_text(code, "co_filename", file_of, raw)) {
+    refuse("%s", "a file name differs from what Python says");
+  } else if (!same_text(code, reader.layout.minor >= 11 ? "co_qualname" : "co_name", function_of, raw)) {
+    refuse("%s", "a function's name differs from what Python says");
+  } else {
+    same = true;
+  }
+  api.decrement(code);
+  return same;
+}
+
+// Runs on the main thread with the GIL, between two instructions. Never inside a hook: it makes frame objects.
+int check_against_python(void*) {
+  constexpr size_t kChecked = 64;
+  std::lock_guard hold(lock);
+  const PythonApi& api = reader.api;
+  const auto thread = reinterpret_cast<uintptr_t>(api.this_thread_state());
+  if (thread == 0 || stage.load() == Stage::kRefused) return 0;
+  RawFrame raw[kChecked];
+  size_t count = 0;
+  walk(reader.layout, PlainMemory(), reader.code_type, thread, [&](const RawFrame& frame) {
+    if (count < kChecked) raw[count] = frame;
+    ++count;
+  });
+  // Making a frame object may start a collection up to 3.11, and that runs other people's code.
+  const bool collecting = api.disable_gc != nullptr && api.enable_gc != nullptr && api.disable_gc() != 0;
+  size_t seen = 0;
+  bool same = true;
+  void* frame = api.current_frame();
+  if (frame != nullptr) api.increment(frame);
+  for (; frame != nullptr && same && seen < std::min(count, kChecked); ++seen) {
+    same = same_frame(frame, raw[seen]);
+    void* back = api.frame_back(frame);
+    api.decrement(frame);
+    frame = back;
+  }
+  if (same && (frame != nullptr) != (count > kChecked)) {
+    refuse("%s", "Python says that the stack has another depth");
+    same = false;
+  }
+  if (frame != nullptr) api.decrement(frame);
+  if (collecting) api.enable_gc();
+  if (same && seen != 0) {
+    stage.store(Stage::kChecked, std::memory_order_release);
+    published.store(&reader, std::memory_order_release);  // also where every stack so far had a single frame
+  }
+  return 0;
+}
+
+// --- The trial of one stack
+
+bool has_type(const GuardedMemory& memory, uintptr_t object, const char* type) {
+  uintptr_t actual;
+  return memory.read(object + kObjectType, actual) && actual == reinterpret_cast<uintptr_t>(type);
+}
+
+bool readable_code(const GuardedMemory& memory, uintptr_t code) {
+  const Layout& layout = reader.layout;
+  uintptr_t file, name, lines;
+  return memory.read(code + layout.code_filename, file) && memory.read(code + layout.code_name, name) &&
+         memory.read(code + layout.code_line_table, lines) && has_type(memory, file, reader.api.str_type) &&
+         has_type(memory, name, reader.api.str_type) && has_type(memory, lines, reader.api.bytes_type);
+}
+
+// Frames of the calling thread's stack if all of it reads well; 0 when there is none, -1 when something is wrong.
+int try_this_stack() {
+  const auto thread = reinterpret_cast<uintptr_t>(reader.api.this_thread_state());
+  if (thread == 0) return 0;
+  const GuardedMemory memory;
+  if (!memory.usable()) return 0;
+  int frames = 0;
+  bool good = true;
+  LeftOut left_out;
+  const WalkEnd end = walk(
+      reader.layout, memory, reader.code_type, thread,
+      [&](const RawFrame& frame) {
+        ++frames;
+        good = good && readable_code(memory, frame.code);
+      },
+      &left_out);
+  // Frames of which not one has begun are no stack either.
+  const bool none_began = frames == 0 && left_out.in_set_up != 0;
+  return good && left_out.foreign == 0 && !none_began && end != WalkEnd::kBroken ? frames : -1;
+}
+
+// --- Finding a Python
+
+int64_t now() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec;
+}
+
+// Sets the stage to kCandidate or kRefused if there is a started Python.
+void look_for_python() {
+  constexpr int64_t kPause = 100'000'000;
+  const int64_t time = now();
+  if (time < next_look.load(std::memory_order_relaxed)) return;
+  next_look.store(time + kPause, std::memory_order_relaxed);
+  const unsigned long long objects = loaded_objects();  // while it stays, no new Python can have appeared
+  if (objects != looked_at_objects) {
+    looked_at_objects = objects;
+    if (!find_python(reader.api)) reader.api = {};
+  }
+  stage.store(Stage::kNoPython, std::memory_order_release);
+  if (reader.api.is_initialized == nullptr) return;
+  if (!reader.api.is_initialized()) {
+    looked_at_objects = 0;  // another one may have started by the next time
+    return;
+  }
+  const std::string_view full = reader.api.get_version();  // "3.11.7 (main, …) [GCC …]"
+  const size_t length = std::min({full.find(' '), full.size(), sizeof version - 1});
+  std::memcpy(version, full.data(), length);
+  version[length] = 0;
+  const Layout* row = full.starts_with("3.") ? layout_of(std::atoi(full.data() + 2)) : nullptr;
+  const char* why = nullptr;
+  if (row == nullptr) return refuse("%s", "its frames' layout is not known here");
+  reader.layout = *row;
+  if (full.find("free-threading") != std::string_view::npos) {
+    return refuse("%s", "free-threaded builds are not supported");
+  }
+  if (!reader.api.complete) return refuse("%s", "it does not export all that is needed");
+  if (!apply_debug_offsets(reader.api.runtime, reader.layout, &why)) return refuse("%s", why);
+  reader.code_type = reinterpret_cast<uintptr_t>(reader.api.code_type);
+  stage.store(Stage::kCandidate, std::memory_order_release);
+}
+
+const PythonReader* find_and_try() {
+  const Stage before = stage.load(std::memory_order_acquire);
+  if (before == Stage::kRefused) return nullptr;
+  if (before == Stage::kNoPython && now() < next_look.load(std::memory_order_relaxed)) return nullptr;
+  // Whoever holds the lock may wait for the loader's; this thread may be inside it. A stack lost here is better than
+  // that.
+  constexpr int kPatience = 10'000;
+  for (int i = 0; !lock.try_lock(); ++i) {
+    if (i == kPatience) return nullptr;
+    __builtin_ia32_pause();
+  }
+  std::lock_guard hold(lock, std::adopt_lock);
+  if (const PythonReader* other = published.load(std::memory_order_acquire)) return other;
+  if (stage.load() < Stage::kCandidate) look_for_python();
+  if (stage.load() < Stage::kCandidate || stage.load() == Stage::kRefused) return nullptr;
+  if (reader.api.is_finalizing()) return nullptr;
+  const int frames = try_this_stack();
+  if (frames < 0 && ++failures == kMaxFailures) refuse("%s", "what is read does not look like frames");
+  if (frames <= 0) return nullptr;
+  watch_code_deaths();
+  if (!check_asked) check_asked = reader.api.add_pending_call(check_against_python, nullptr) == 0;
+  if (frames > 1) {  // a single frame does not show that the way to its caller is known
+    if (stage.load() == Stage::kCandidate) stage.store(Stage::kTried, std::memory_order_release);
+    published.store(&reader, std::memory_order_release);
+  }
+  return &reader;
+}
+
+}  // namespace
+
+void observe_code_deaths(void (*died)(uintptr_t code)) {
+  observer = died;
+}
+
+const PythonReader* python_reader() {
+  if (const PythonReader* known = published.load(std::memory_order_acquire)) return known;
+  return find_and_try();
+}
+
+std::string python_status() {
+  const std::string python = std::string("CPython ") + version + ": ";
+  switch (stage.load(std::memory_order_acquire)) {
+    case Stage::kUntried:
+      return "";
+    case Stage::kNoPython:
+      return "no Python in this process";
+    case Stage::kCandidate:
+      return python + "no stack was read yet";
+    case Stage::kTried:
+      return python + "frames are read without the GIL, not yet compared with Python's own";
+    case Stage::kChecked:
+      return python + "frames are read without the GIL, and agree with Python's own";
+    case Stage::kRefused:
+      return python + problem + "; native frames only";
+  }
+  return "";
+}
+
+void before_fork_reader() {
+  lock.lock();
+}
+void after_fork_reader() {
+  lock.unlock();
+}
+
+}  // namespace devtrace::stacks

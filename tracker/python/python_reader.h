@@ -1,0 +1,31 @@
+// The CPython of this process as a thing to read frames of: found, recognised, and tried before it is trusted.
+#pragma once
+
+#include <string>
+
+#include "tracker/python/layout.h"
+#include "tracker/python/reader_api.h"
+
+namespace devtrace::stacks {
+
+struct PythonReader {
+  PythonApi api;
+  Layout layout;
+  uintptr_t code_type;
+};
+
+// The reader if Python's frames can be read on this thread now, else nullptr. Cheap when the answer is settled either
+// way.
+const PythonReader* python_reader();
+
+// As stacks.h says.
+std::string python_status();
+
+// `died` is called with the address of each code object that dies, from before the first reader is given out: for
+// whoever keeps keys made of such addresses. One observer; to be set before main.
+void observe_code_deaths(void (*died)(uintptr_t code));
+
+void before_fork_reader();
+void after_fork_reader();
+
+}  // namespace devtrace::stacks

@@ -1,0 +1,99 @@
+#include "tracker/session.h"
+
+#include <unistd.h>
+
+#include <atomic>
+
+#include "tracker/base/options.h"
+#include "tracker/base/process_start.h"
+#include "tracker/base/thread_state.h"
+#include "tracker/copy/graph_copies.h"
+#include "tracker/copy/traffic.h"
+#include "tracker/findings/findings.h"
+#include "tracker/launch/kernels.h"
+#include "tracker/log/log.h"
+#include "tracker/memory/ownership.h"
+#include "tracker/memory/provenance.h"
+#include "tracker/placement/placement.h"
+#include "tracker/stacks/stacks.h"
+
+namespace devtrace::session {
+namespace {
+
+// A vfork's child is told apart by its pid.
+std::atomic<pid_t> own_pid{0};
+
+void write_rest() {
+  traffic::write_rest();
+  placement::write_rest();
+}
+
+// In the opposite order of before_fork.
+void after_fork(bool child) {
+  stacks::after_fork();
+  provenance::after_fork();
+  if (platform().after_fork) platform().after_fork(child);
+  kernels::after_fork();
+  ownership::after_fork();
+  log::after_fork(child);
+  placement::after_fork(child);
+  traffic::after_fork(child);
+  graph_copies::after_fork();
+  findings::after_fork(child);
+}
+
+}  // namespace
+
+void start(const Platform& platform) {
+  own_pid.store(::getpid());
+  process_start::note();
+  set_platform(platform);
+  findings::write_before_end(write_rest);
+}
+
+// The order of locks (docs/architecture.md): whoever holds one may take those below it, never one above.
+void before_fork() {
+  findings::before_fork();
+  graph_copies::before_fork();
+  traffic::before_fork();
+  placement::before_fork();
+  log::before_fork();
+  ownership::before_fork();
+  kernels::before_fork();
+  if (platform().before_fork) platform().before_fork();
+  provenance::before_fork();
+  stacks::before_fork();
+}
+
+void after_fork_in_parent() {
+  after_fork(false);
+}
+
+void after_fork_in_child() {
+  own_pid.store(::getpid());
+  process_start::note();
+  thread_state::forget_after_fork();
+  after_fork(true);
+}
+
+bool is_own_process() {
+  return own_pid.load() == ::getpid();
+}
+
+void finish(int status) noexcept {
+  if (!is_own_process()) return;
+  placement::look_last();
+  const ReentrancyGuard inside;
+  try {
+    if (platform().before_end) platform().before_end();
+    findings::finish(status);
+  } catch (...) {
+  }
+}
+
+int exit_code(int status) {
+  const bool changed = status == 0 && findings::faults() > 0 && options().error_exitcode > 0 && is_own_process();
+  return changed ? options().error_exitcode : status;
+}
+
+}  // namespace devtrace::session

@@ -1,0 +1,27 @@
+// The tracker's life in a process: start, fork, end. The one owner of the order in which its locks are taken.
+#pragma once
+
+#include "tracker/interface/platform.h"
+
+namespace devtrace::session {
+
+// Once, before the first event. Every process on the machine may run this: it is a handful of system calls.
+void start(const Platform& platform);
+
+// For pthread_atfork: takes every lock, and gives them back in the parent and in the child, where all that belongs to
+// the parent is forgotten.
+void before_fork();
+void after_fork_in_parent();
+void after_fork_in_child();
+
+// The process ends with `status`: what is left to write is written, once. Does nothing in a vfork's child, which runs
+// in its parent's memory.
+void finish(int status) noexcept;
+
+// With `status` that the program ends with: the one to end with instead (option error_exitcode).
+int exit_code(int status);
+
+// Whether this is the process that started, or a fork's child that has been told of.
+bool is_own_process();
+
+}  // namespace devtrace::session

@@ -1,0 +1,164 @@
+// Distinct stacks, each kept once: texts, frames made of texts, and a tree of frames whose nodes are the stacks.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tracker/base/arena.h"
+
+namespace devtrace::stacks {
+
+// Items by number, 1 up to kMax, in memory that never moves. Written by one thread at a time; an item may be read by
+// any thread that got its number after it was added.
+template <class T>
+class Numbered {
+ public:
+  static constexpr uint32_t kMax = (uint32_t{1} << 24) - 1;
+
+  constexpr Numbered() = default;
+
+  const T& operator[](uint32_t number) const {
+    return segments_[number / kSegment].load(std::memory_order_acquire)[number % kSegment];
+  }
+  T& at(uint32_t number) { return segments_[number / kSegment].load(std::memory_order_relaxed)[number % kSegment]; }
+
+  // The new item's number; 0 when there are kMax of them or memory is refused.
+  uint32_t add(const T& item, Arena& arena) {
+    const uint32_t number = count_.load(std::memory_order_relaxed) + 1;
+    if (number > kMax) return 0;
+    std::atomic<T*>& segment = segments_[number / kSegment];
+    T* items = segment.load(std::memory_order_relaxed);
+    if (items == nullptr) {
+      items = arena.make_array<T>(kSegment);
+      if (items == nullptr) return 0;
+      segment.store(items, std::memory_order_release);
+    }
+    items[number % kSegment] = item;
+    count_.store(number, std::memory_order_release);
+    return number;
+  }
+
+  uint32_t count() const { return count_.load(std::memory_order_acquire); }
+
+ private:
+  static constexpr uint32_t kSegment = 4096;
+  std::atomic<T*> segments_[(kMax + 1) / kSegment] = {};
+  std::atomic<uint32_t> count_{0};
+};
+
+// Numbers by content: open addressing, written and read under the caller's lock.
+class NumberIndex {
+ public:
+  constexpr NumberIndex() = default;
+
+  // The number whose item `same(number)` holds for, or 0.
+  template <class Same>
+  uint32_t find(uint64_t hash, Same&& same) const {
+    if (places_ == nullptr) return 0;
+    for (size_t i = hash & mask_;; i = (i + 1) & mask_) {
+      if (places_[i].number == 0) return 0;
+      if (places_[i].hash == static_cast<uint32_t>(hash >> 32) && same(places_[i].number)) return places_[i].number;
+    }
+  }
+
+  // False when memory is refused. `hash_of(number)`: the hash that the number was added with.
+  template <class HashOf>
+  bool add(uint64_t hash, uint32_t number, Arena& arena, HashOf&& hash_of) {
+    if (places_ == nullptr || 2 * (count_ + 1) > mask_ + 1) {
+      const size_t larger = places_ == nullptr ? 1024 : 2 * (mask_ + 1);
+      Place* places = arena.make_array<Place>(larger);
+      if (places == nullptr) return false;
+      const Place* old = places_;
+      const size_t old_size = places_ == nullptr ? 0 : mask_ + 1;
+      places_ = places;
+      mask_ = larger - 1;
+      for (size_t i = 0; i < old_size; ++i) {
+        if (old[i].number != 0) put(hash_of(old[i].number), old[i].number);
+      }
+    }
+    put(hash, number);
+    ++count_;
+    return true;
+  }
+
+ private:
+  struct Place {
+    uint32_t hash;  // upper half
+    uint32_t number;
+  };
+  void put(uint64_t hash, uint32_t number) {
+    size_t i = hash & mask_;
+    while (places_[i].number != 0) i = (i + 1) & mask_;
+    places_[i] = {static_cast<uint32_t>(hash >> 32), number};
+  }
+
+  Place* places_ = nullptr;
+  size_t mask_ = 0;
+  size_t count_ = 0;
+};
+
+// Adding is for one thread at a time (the caller's lock); reading what an id stands for needs no lock.
+class StackTable {
+ public:
+  struct Frame {
+    std::string_view file;
+    std::string_view function;
+    int line;
+  };
+
+  // The id of a frame with this content; 0 when full. The texts are copied.
+  uint32_t add_frame(std::string_view file, std::string_view function, int line, Arena& arena);
+
+  // The id of the stack that calls `frame` from `caller` (0: the outermost frame); 0 when full.
+  uint32_t add_call(uint32_t caller, uint32_t frame, Arena& arena);
+
+  // Says that this id was given out as a stack, not just as a part of one.
+  void count_stack(uint32_t stack);
+
+  // Calls visit(Frame), innermost first. Nothing for 0 or a number that was never an id.
+  template <class Visit>
+  void for_each_frame(uint32_t stack, Visit&& visit) const {
+    if (stack > nodes_.count()) return;
+    while (stack != 0) {
+      const Node& node = nodes_[stack];
+      const FrameItem& frame = frames_[node.frame];
+      visit(Frame{text(frame.file), text(frame.function), frame.line});
+      stack = node.caller;
+    }
+  }
+
+  // Distinct stacks given out, and distinct frames.
+  size_t frames() const { return frames_.count(); }
+  size_t stacks() const { return stacks_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Text {
+    const char* bytes;
+    uint32_t size;
+  };
+  struct FrameItem {
+    uint32_t file;
+    uint32_t function;
+    int32_t line;
+  };
+  struct Node {
+    uint32_t caller;
+    uint32_t frame;
+    bool is_stack;  // a memory location of its own: set while others read the rest
+  };
+
+  std::string_view text(uint32_t number) const { return {texts_[number].bytes, texts_[number].size}; }
+  uint32_t add_text(std::string_view content, Arena& arena);
+
+  Numbered<Text> texts_;
+  Numbered<FrameItem> frames_;
+  Numbered<Node> nodes_;
+  NumberIndex text_index_;
+  NumberIndex frame_index_;
+  NumberIndex node_index_;
+  std::atomic<size_t> stacks_{0};
+};
+
+}  // namespace devtrace::stacks
