@@ -31,4 +31,4 @@ HOOK_FOLDERS := interpose interpose/pytorch interpose/cuda_hooks interpose/linki
 HOOK_OBJECTS := $(foreach f,$(HOOK_FOLDERS),$(OBJECTS_$(f)))
 $(BUILD)/libdevtrace.so: $(HOOK_OBJECTS) $(CALLBACK_OBJECTS) $(filter-out $(foreach f,$(HOOK_FOLDERS),$(LIBRARY_$(f))),$(call libraries,$(HOOK_FOLDERS))) $(EXPORTS)
 	$(CXX) -shared $(LDFLAGS) -Wl,-Bsymbolic-functions -Wl,--version-script=$(EXPORTS) -Wl,-z,defs -Wl,--gc-sections -Wl,-soname,libdevtrace.so \
-	  -static-libstdc++ -static-libgcc $(filter %.o %.a,$^) $(LINK_stacks) $(LINK_device_code) -ldl -o $@
+	  -static-libstdc++ -static-libgcc $(filter %.o,$^) $(filter %.a,$^) $(LINK_stacks) $(LINK_device_code) -ldl -o $@

@@ -58,7 +58,7 @@ $(BUILD)/tests/stack_probe_wrong_layout.so: $(BUILD)/obj/tests/e2e/process/stack
 $(BUILD)/tests/stack_probe_wrong_layout.so: STACKS_SHARED += -Wl,--wrap=_ZN8devtrace6stacks9layout_ofEi
 $(STACK_PROBES): $(STACKS_LIBRARIES)
 	mkdir -p $(@D)
-	$(CXX) $(STACKS_SHARED) -o $@ $(filter %.o %.a,$^) $(LINK_stacks) -ldl
+	$(CXX) $(STACKS_SHARED) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LINK_stacks) -ldl
 E2E_PROGRAMS += $(STACK_PROBES)
 
 include tests/programs/module.mk
@@ -67,7 +67,7 @@ include tests/programs/module.mk
 BENCHMARKS := $(patsubst tests/bench/%_bench.cpp,$(BUILD)/bench/%,$(wildcard tests/bench/*_bench.cpp))
 $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libraries,tracker)
 	mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) $(filter %.o %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
+	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
 
 .PHONY: test unit unit-test e2e test-gpu conformance demo pictures rehearsal-values cases-page bench
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
