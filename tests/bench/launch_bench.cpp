@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "tracker/launch/kernels.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/events.h"
 #include "tracker/interface/platform.h"
