@@ -42,7 +42,7 @@ Result result() {
 
 class [[maybe_unused]] Delivered {  // some hooks ask it nothing
  public:
-  bool telling() const { return true; }
+  bool enabled() const { return true; }
   bool entering() const { return !delivery->exit; }
   bool outer() const { return delivery->outer; }
   bool before() const { return entering() && outer(); }

@@ -98,7 +98,7 @@ bool start(bool hooked, std::string& why) {
   if (called_by_runtime()) inside_call(hooked);
   own_code::called_through(kBetween);
   running.store(true);
-  tell(true);
+  enable_events(true);
   // Registered after CUPTI was loaded, so it runs before CUPTI's own exit handlers.
   std::atexit(stop);
   return true;
@@ -107,14 +107,14 @@ bool start(bool hooked, std::string& why) {
 void stop() {
   if (!running.exchange(false)) return;
   flush_copies(*started.cupti);
-  tell(false);
+  enable_events(false);
   started.cupti->cuptiUnsubscribe(started.subscriber);
   own_code::called_through(nullptr);
 }
 
 void after_fork_in_child() {
   if (!running.exchange(false)) return;
-  tell(false);
+  enable_events(false);
   own_code::called_through(nullptr);
 }
 

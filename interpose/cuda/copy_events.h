@@ -22,8 +22,8 @@ events::Copy described(const CUDA_MEMCPY3D_PEER& copy);
 events::Copy described(const CUDA_MEMCPY3D_BATCH_OP& copy);
 
 // Tells of a copy, unless an outer hook has.
-inline void tell(const Call& call, events::Copy copy, const char* function, const void* stream = nullptr,
-                 size_t copies_of_call = 1) {
+inline void emit_copy(const Call& call, events::Copy copy, const char* function, const void* stream = nullptr,
+                      size_t copies_of_call = 1) {
   if (!call.before()) return;
   copy.function = function;
   copy.number = call.number();
@@ -43,9 +43,10 @@ inline void note_captured(const Call&, const events::Copy&, const char*) {}
 
 // The same for each of a batch's.
 template <class Operation>
-void tell_batch(const Call& call, const Operation* operations, size_t count, const char* function, const void* stream) {
+void emit_copies(const Call& call, const Operation* operations, size_t count, const char* function,
+                 const void* stream) {
   if (call.before() && events::wants_copies())
-    for (size_t i = 0; operations && i < count; ++i) tell(call, described(operations[i]), function, stream, count);
+    for (size_t i = 0; operations && i < count; ++i) emit_copy(call, described(operations[i]), function, stream, count);
 }
 
 }  // namespace devtrace::interpose
@@ -54,16 +55,16 @@ void tell_batch(const Call& call, const Operation* operations, size_t count, con
 // called, for a move must be known when the copy itself faults. Those of the asynchronous ones have a parameter
 // `stream`.
 #define COPY_HOOK(API, symbol, parameters, arguments, ...) \
-  COPY_HOOK_TELLING(API, symbol, parameters, arguments, (call, __VA_ARGS__, API_NAME(symbol)))
+  COPY_HOOK_EMITTING(API, symbol, parameters, arguments, (call, __VA_ARGS__, API_NAME(symbol)))
 #define COPY_HOOK_ASYNC(API, symbol, parameters, arguments, ...) \
-  COPY_HOOK_TELLING(API, symbol, parameters, arguments, (call, __VA_ARGS__, API_NAME(symbol), stream))
-#define COPY_HOOK_TELLING(API, symbol, parameters, arguments, told)                                               \
-  API##_HOOK(symbol, parameters) {                                                                                \
-    const devtrace::interpose::Call call;                                                                         \
-    if (call.before() && devtrace::events::wants_copies()) devtrace::interpose::tell told;                        \
-    const auto result = CALL_##API(symbol, arguments);                                                            \
-    if (result == 0 && devtrace::interpose::graph_copies::any_capture()) devtrace::interpose::note_captured told; \
-    return result;                                                                                                \
+  COPY_HOOK_EMITTING(API, symbol, parameters, arguments, (call, __VA_ARGS__, API_NAME(symbol), stream))
+#define COPY_HOOK_EMITTING(API, symbol, parameters, arguments, event)                                              \
+  API##_HOOK(symbol, parameters) {                                                                                 \
+    const devtrace::interpose::Call call;                                                                          \
+    if (call.before() && devtrace::events::wants_copies()) devtrace::interpose::emit_copy event;                   \
+    const auto result = CALL_##API(symbol, arguments);                                                             \
+    if (result == 0 && devtrace::interpose::graph_copies::any_capture()) devtrace::interpose::note_captured event; \
+    return result;                                                                                                 \
   }
 // A function and the one for a default stream of each thread.
 #define COPY_HOOKS(API, symbol, ...)  \

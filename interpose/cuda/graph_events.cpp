@@ -106,7 +106,7 @@ const void* captured_node(const void* stream) {
   return result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE && count == 1 && last ? last[0] : nullptr;
 }
 
-void tell_ready(const void* executable, const void* graph) {
+void emit_graph_ready(const void* executable, const void* graph) {
   quietly([&] {
     std::vector<events::GraphCopy> copies;
     collect(graph, nullptr, copies);
@@ -114,7 +114,7 @@ void tell_ready(const void* executable, const void* graph) {
   });
 }
 
-void tell_child_changed(const void* executable, const void* node, const void* child) {
+void emit_child_changed(const void* executable, const void* node, const void* child) {
   quietly([&] {
     std::vector<events::GraphCopy> copies;
     collect(child, node, copies);
@@ -122,7 +122,7 @@ void tell_child_changed(const void* executable, const void* node, const void* ch
   });
 }
 
-void tell_gone(const void* graph) {
+void emit_graph_gone(const void* graph) {
   quietly([&] {
     for (const CUgraphNode node : nodes(graph)) events::graph_node_gone(node);
   });

@@ -14,8 +14,8 @@
 //                                                              the same for a hook whose C++ name is not its symbol
 //   OLDER_THAN(version, symbol, name)                          whether the function called has the parameters of before
 //                                                              CUDA `version` (13000): the same symbol then has others
-// and the class Call, of which a hook makes one. Each of the following is false when telling() is:
-//   telling()    nobody else tells of the call: false in hooks while CUPTI tells
+// and the class Call, of which a hook makes one. Each of the following is false when enabled() is:
+//   enabled()    nobody else tells of the call: false in hooks while CUPTI tells
 //   entering()   the original has not been called yet
 //   outer()      no other hook of this thread is being called: the runtime calls the driver, and what the outer hook
 //                has told, the inner one leaves out

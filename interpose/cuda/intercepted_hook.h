@@ -54,16 +54,16 @@ bool of_cuda_12(const void* caller) {
 
 class Intercepted {
  public:
-  Intercepted() : telling_(!muted.load(std::memory_order_relaxed)), outer_(depth_++ == 0 && telling_) {}
+  Intercepted() : enabled_(!muted.load(std::memory_order_relaxed)), outer_(depth_++ == 0 && enabled_) {}
   ~Intercepted() { --depth_; }
   Intercepted(const Intercepted&) = delete;
   Intercepted& operator=(const Intercepted&) = delete;
 
-  bool telling() const { return telling_; }
-  bool entering() const { return telling_; }
+  bool enabled() const { return enabled_; }
+  bool entering() const { return enabled_; }
   bool outer() const { return outer_; }
   bool before() const { return outer_; }
-  bool after() const { return telling_; }
+  bool after() const { return enabled_; }
   template <class Make>
   auto keep(const Make& make) const {
     return make();
@@ -73,7 +73,7 @@ class Intercepted {
 
  private:
   static inline thread_local constinit int depth_ = 0;
-  bool telling_;
+  bool enabled_;
   bool outer_;
 };
 using Call = Intercepted;

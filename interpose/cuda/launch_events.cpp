@@ -19,8 +19,8 @@ events::Launch described(const void* function, Handle handle, const Shape& shape
 
 }  // namespace
 
-void tell(const void* function, Handle handle, const Shape& shape, const Place& place, void** parameters,
-          void** extra) {
+void emit_launch(const void* function, Handle handle, const Shape& shape, const Place& place, void** parameters,
+                 void** extra) {
   if (!events::wants_launches()) return;
   if (parameters) {
     events::Launch launch = described(function, handle, shape, place);
@@ -34,11 +34,11 @@ void tell(const void* function, Handle handle, const Shape& shape, const Place& 
     if (*entry == CU_LAUNCH_PARAM_BUFFER_POINTER) block = entry[1];
     if (*entry == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<const size_t*>(entry[1]);
   }
-  tell_block(function, handle, shape, place, block, bytes);
+  emit_launch_block(function, handle, shape, place, block, bytes);
 }
 
-void tell_block(const void* function, Handle handle, const Shape& shape, const Place& place, const void* block,
-                size_t bytes) {
+void emit_launch_block(const void* function, Handle handle, const Shape& shape, const Place& place, const void* block,
+                       size_t bytes) {
   if (!block || !events::wants_launches()) return;
   events::Launch launch = described(function, handle, shape, place);
   launch.block = block;

@@ -9,9 +9,9 @@ using devtrace::events::Direction;
 using devtrace::interpose::Call;
 using devtrace::interpose::described;
 using devtrace::interpose::device_of_context;
+using devtrace::interpose::emit_copies;
+using devtrace::interpose::emit_copy;
 using devtrace::interpose::pointer;
-using devtrace::interpose::tell;
-using devtrace::interpose::tell_batch;
 namespace events = devtrace::events;
 
 #define COPY_BOTH(...) COPY_HOOKS(DRIVER, __VA_ARGS__)
@@ -83,14 +83,14 @@ COPY_BOTH_ASYNC(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER* copy, CUstream s
                 copy ? described(*copy) : Copy{})
 
 // Many at once; CUDA 12's also say which one failed.
-#define BATCH(symbol, parameters, arguments)                                                                          \
-  DRIVER_HOOK(symbol, parameters) {                                                                                   \
-    const Call call;                                                                                                  \
-    if (call.before() && events::wants_copies() && to && from && bytes)                                               \
-      for (size_t i = 0; i < count; ++i)                                                                              \
-        tell(call, Copy{.to = pointer(to[i]), .from = pointer(from[i]), .bytes = bytes[i]}, API_NAME(symbol), stream, \
-             count);                                                                                                  \
-    return CALL_DRIVER(symbol, arguments);                                                                            \
+#define BATCH(symbol, parameters, arguments)                                                                       \
+  DRIVER_HOOK(symbol, parameters) {                                                                                \
+    const Call call;                                                                                               \
+    if (call.before() && events::wants_copies() && to && from && bytes)                                            \
+      for (size_t i = 0; i < count; ++i)                                                                           \
+        emit_copy(call, Copy{.to = pointer(to[i]), .from = pointer(from[i]), .bytes = bytes[i]}, API_NAME(symbol), \
+                  stream, count);                                                                                  \
+    return CALL_DRIVER(symbol, arguments);                                                                         \
   }
 #define BATCH_12(symbol)                                                                                      \
   BATCH(symbol,                                                                                               \
@@ -107,11 +107,11 @@ BATCH_12(cuMemcpyBatchAsync_ptsz)
 BATCH_13(cuMemcpyBatchAsync_v2)
 BATCH_13(cuMemcpyBatchAsync_v2_ptsz)
 
-#define BATCH_3D(symbol, parameters, arguments)                \
-  DRIVER_HOOK(symbol, parameters) {                            \
-    const Call call;                                           \
-    tell_batch(call, copies, count, API_NAME(symbol), stream); \
-    return CALL_DRIVER(symbol, arguments);                     \
+#define BATCH_3D(symbol, parameters, arguments)                 \
+  DRIVER_HOOK(symbol, parameters) {                             \
+    const Call call;                                            \
+    emit_copies(call, copies, count, API_NAME(symbol), stream); \
+    return CALL_DRIVER(symbol, arguments);                      \
   }
 #define BATCH_3D_12(symbol)                                                                                        \
   BATCH_3D(                                                                                                        \

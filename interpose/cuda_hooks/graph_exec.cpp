@@ -22,19 +22,19 @@ GRAPH_LAUNCH(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphLaunch_ptsz, cudaGraphExec_t, 
 GRAPH_LAUNCH(DRIVER_HOOK, CALL_DRIVER, cuGraphLaunch, CUgraphExec, CUstream)
 GRAPH_LAUNCH(DRIVER_HOOK, CALL_DRIVER, cuGraphLaunch_ptsz, CUgraphExec, CUstream)
 
-#define MAKES_READY(HOOK, CALL, symbol, Exec, Graph, parameters, arguments)                          \
-  HOOK(symbol, parameters) {                                                                         \
-    const Call call;                                                                                 \
-    const auto result = CALL(symbol, arguments);                                                     \
-    if (result == 0 && call.after() && call.outer() && exec) graph_copies::tell_ready(*exec, graph); \
-    return result;                                                                                   \
+#define MAKES_READY(HOOK, CALL, symbol, Exec, Graph, parameters, arguments)                                \
+  HOOK(symbol, parameters) {                                                                               \
+    const Call call;                                                                                       \
+    const auto result = CALL(symbol, arguments);                                                           \
+    if (result == 0 && call.after() && call.outer() && exec) graph_copies::emit_graph_ready(*exec, graph); \
+    return result;                                                                                         \
   }
 // Before CUDA 12 cudaGraphInstantiate told of errors in two arguments more: the hook hands on all that any version has.
 RUNTIME_HOOK_AS(cudaGraphInstantiate, instantiate,
                 (cudaGraphExec_t * exec, cudaGraph_t graph, void* third, void* fourth, void* fifth)) {
   const Call call;
   const cudaError_t result = CALL_RUNTIME_AS(cudaGraphInstantiate, instantiate, (exec, graph, third, fourth, fifth));
-  if (result == cudaSuccess && call.after() && call.outer() && exec) graph_copies::tell_ready(*exec, graph);
+  if (result == cudaSuccess && call.after() && call.outer() && exec) graph_copies::emit_graph_ready(*exec, graph);
   return result;
 }
 MAKES_READY(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphInstantiateWithFlags, cudaGraphExec_t, cudaGraph_t,
@@ -59,21 +59,21 @@ MAKES_READY(DRIVER_HOOK, CALL_DRIVER, cuGraphInstantiateWithParams_ptsz, CUgraph
             (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* parameters), (exec, graph, parameters))
 
 // Before CUDA 12 cudaGraphExecUpdate and cuGraphExecUpdate told of what differs in two arguments.
-#define UPDATES(HOOK, CALL, symbol, name, Exec, Graph)                                      \
-  HOOK(symbol, name, (Exec exec, Graph graph, void* third, void* fourth)) {                 \
-    const Call call;                                                                        \
-    const auto result = CALL(symbol, name, (exec, graph, third, fourth));                   \
-    if (result == 0 && call.after() && call.outer()) graph_copies::tell_ready(exec, graph); \
-    return result;                                                                          \
+#define UPDATES(HOOK, CALL, symbol, name, Exec, Graph)                                            \
+  HOOK(symbol, name, (Exec exec, Graph graph, void* third, void* fourth)) {                       \
+    const Call call;                                                                              \
+    const auto result = CALL(symbol, name, (exec, graph, third, fourth));                         \
+    if (result == 0 && call.after() && call.outer()) graph_copies::emit_graph_ready(exec, graph); \
+    return result;                                                                                \
   }
 UPDATES(RUNTIME_HOOK_AS, CALL_RUNTIME_AS, cudaGraphExecUpdate, exec_update, cudaGraphExec_t, cudaGraph_t)
 
-#define DRIVER_UPDATES(symbol, parameters, arguments)                                                  \
-  DRIVER_HOOK(symbol, parameters) {                                                                    \
-    const Call call;                                                                                   \
-    const CUresult result = CALL_DRIVER(symbol, arguments);                                            \
-    if (result == CUDA_SUCCESS && call.after() && call.outer()) graph_copies::tell_ready(exec, graph); \
-    return result;                                                                                     \
+#define DRIVER_UPDATES(symbol, parameters, arguments)                                                        \
+  DRIVER_HOOK(symbol, parameters) {                                                                          \
+    const Call call;                                                                                         \
+    const CUresult result = CALL_DRIVER(symbol, arguments);                                                  \
+    if (result == CUDA_SUCCESS && call.after() && call.outer()) graph_copies::emit_graph_ready(exec, graph); \
+    return result;                                                                                           \
   }
 DRIVER_UPDATES(cuGraphExecUpdate, (CUgraphExec exec, CUgraph graph, CUgraphNode* node, CUgraphExecUpdateResult* update),
                (exec, graph, node, update))
@@ -84,7 +84,7 @@ DRIVER_UPDATES(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphEx
   HOOK(symbol, (Exec exec, Node node, Graph child)) {                                                     \
     const Call call;                                                                                      \
     const auto result = CALL(symbol, (exec, node, child));                                                \
-    if (result == 0 && call.after() && call.outer()) graph_copies::tell_child_changed(exec, node, child); \
+    if (result == 0 && call.after() && call.outer()) graph_copies::emit_child_changed(exec, node, child); \
     return result;                                                                                        \
   }
 CHANGES_CHILD(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphExecChildGraphNodeSetParams, cudaGraphExec_t, cudaGraphNode_t,
@@ -102,16 +102,16 @@ ENABLES(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphNodeSetEnabled, cudaGraphExec_t, cu
 ENABLES(DRIVER_HOOK, CALL_DRIVER, cuGraphNodeSetEnabled, CUgraphExec, CUgraphNode)
 
 // Before the original: afterwards another thread may have been given the same handle.
-#define ENDS(HOOK, CALL, symbol, Handle, told) \
+#define ENDS(HOOK, CALL, symbol, Handle, emit) \
   HOOK(symbol, (Handle handle)) {              \
     const Call call;                           \
-    if (call.before()) told(handle);           \
+    if (call.before()) emit(handle);           \
     return CALL(symbol, (handle));             \
   }
 ENDS(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphExecDestroy, cudaGraphExec_t, events::graph_gone)
 ENDS(DRIVER_HOOK, CALL_DRIVER, cuGraphExecDestroy, CUgraphExec, events::graph_gone)
-ENDS(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphDestroy, cudaGraph_t, graph_copies::tell_gone)
-ENDS(DRIVER_HOOK, CALL_DRIVER, cuGraphDestroy, CUgraph, graph_copies::tell_gone)
+ENDS(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphDestroy, cudaGraph_t, graph_copies::emit_graph_gone)
+ENDS(DRIVER_HOOK, CALL_DRIVER, cuGraphDestroy, CUgraph, graph_copies::emit_graph_gone)
 ENDS(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphDestroyNode, cudaGraphNode_t, events::graph_node_gone)
 ENDS(DRIVER_HOOK, CALL_DRIVER, cuGraphDestroyNode, CUgraphNode, events::graph_node_gone)
 

@@ -8,9 +8,9 @@ using devtrace::events::Copy;
 using devtrace::interpose::Call;
 using devtrace::interpose::current_device;
 using devtrace::interpose::described;
+using devtrace::interpose::emit_copies;
+using devtrace::interpose::emit_copy;
 using devtrace::interpose::stated;
-using devtrace::interpose::tell;
-using devtrace::interpose::tell_batch;
 namespace events = devtrace::events;
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // programs that call them are none the newer for it
@@ -120,8 +120,8 @@ COPY_BOTH_ASYNC(cudaMemcpy3DPeerAsync, (const cudaMemcpy3DPeerParms* copy, cudaS
     const Call call;                                                                                              \
     if (call.before() && events::wants_copies() && to && from && bytes)                                           \
       for (size_t i = 0; i < count; ++i)                                                                          \
-        tell(call, Copy{.to = to[i], .from = from[i], .bytes = bytes[i]}, API_NAME(symbol),                       \
-             OLDER_THAN(13000, symbol, name) ? ninth : eighth, count);                                            \
+        emit_copy(call, Copy{.to = to[i], .from = from[i], .bytes = bytes[i]}, API_NAME(symbol),                  \
+                  OLDER_THAN(13000, symbol, name) ? ninth : eighth, count);                                       \
     return CALL_RUNTIME_AS(symbol, name,                                                                          \
                            (to, from, bytes, count, attributes, indices, attribute_count, eighth, ninth));        \
   }
@@ -132,7 +132,7 @@ BATCH(cudaMemcpyBatchAsync_ptsz, batch_per_thread)
   RUNTIME_HOOK_AS(symbol, name,                                                                           \
                   (size_t count, cudaMemcpy3DBatchOp * copies, void* third, void* fourth, void* fifth)) { \
     const Call call;                                                                                      \
-    tell_batch(call, copies, count, API_NAME(symbol), OLDER_THAN(13000, symbol, name) ? fifth : fourth);  \
+    emit_copies(call, copies, count, API_NAME(symbol), OLDER_THAN(13000, symbol, name) ? fifth : fourth); \
     return CALL_RUNTIME_AS(symbol, name, (count, copies, third, fourth, fifth));                          \
   }
 BATCH_3D(cudaMemcpy3DBatchAsync, batch_3d)

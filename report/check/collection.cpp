@@ -1,13 +1,12 @@
 #include "report/check/collection.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <fstream>
 #include <system_error>
 #include <utility>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/phrasing.h"
 #include "report/log/log_reader.h"
 #include "report/placement/placement.h"
@@ -332,14 +331,14 @@ void Collection::read(const std::filesystem::path& log) {
   }
   const uint64_t before = bytes_;
   uint64_t records = 0;
-  const auto tell = [&] {
+  const auto report_progress = [&] {
     const auto at = in.tellg();
     if (at > 0) bytes_ = before + static_cast<uint64_t>(at);
     if (progress_) progress_(reading.log, bytes_);
   };
   try {
     const auto done = read_log(in, reading.log, [&](Json&& record) {
-      if ((++records & 15) == 0 && progress_) tell();
+      if ((++records & 15) == 0 && progress_) report_progress();
       if (rewrite_) record = rewrite_(std::move(record));
       const std::string kind(string(record, "record"));
       if (kind == "process") return begin(reading, std::move(record));

@@ -1,11 +1,10 @@
-#include "report/base/format.h"
-
-#include "report/report.h"
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/line_writer.h"
 #include "report/base/phrasing.h"
 #include "report/check/occurrences.h"
 #include "report/check/outputs.h"
+#include "report/report.h"
 #include "report/traffic/traffic.h"
 
 namespace devtrace::report::check {
@@ -97,20 +96,20 @@ class Text : Lines {
   void placement() {
     const PlacementChanges& all = result_.judged.placement;
     const bool fails = result_.judged.placement_fails;
-    told(all.moved, [&](const Displaced& each) {
+    list(all.moved, [&](const Displaced& each) {
       line("{}moved{} {}: on {}, was on {}", fails ? strong() : "", fails ? off() : "", displaced_words(each),
            device_words(each.now), device_words(each.before));
     });
-    told(all.fresh,
+    list(all.fresh,
          [&](const Displaced& each) { line("placed {}: on {}", displaced_words(each), device_words(each.now)); });
-    told(all.gone, [&](const Displaced& each) {
+    list(all.gone, [&](const Displaced& each) {
       line("no longer seen {}: was on {}", displaced_words(each), device_words(each.before));
     });
   }
 
-  template <class Tell>
-  void told(const std::vector<Displaced>& list, const Tell& tell) {
-    for (size_t index = 0; index < std::min(list.size(), kPlacements); ++index) tell(list[index]);
+  template <class Write>
+  void list(const std::vector<Displaced>& list, const Write& write) {
+    for (size_t index = 0; index < std::min(list.size(), kPlacements); ++index) write(list[index]);
     if (list.size() > kPlacements) line("… and {} more", list.size() - kPlacements);
   }
 

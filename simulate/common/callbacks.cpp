@@ -87,19 +87,19 @@ struct Wrapper<Row, R (*)(A...)> {
   static R call(A... a) {
     using P = typename Row::Parameters;
     if constexpr (sizeof...(A) == 0) {
-      return tell(nullptr);
+      return notify(nullptr);
     } else if constexpr (std::is_same_v<P, None>) {
       const Packed<A...> parameters(a...);
-      return tell(&parameters, a...);
+      return notify(&parameters, a...);
     } else {
       static_assert(Fits<P, A...>, "the callback id is another version's");
       const P parameters = {a...};
-      return tell(&parameters, a...);
+      return notify(&parameters, a...);
     }
   }
 
  private:
-  static R tell(const void* parameters, A... a) {
+  static R notify(const void* parameters, A... a) {
     if constexpr (Row::kDomain == devtrace::sim::kRuntime && needs_driver(Row::kName)) devtrace_sim_inject();
     Call c = {Row::kDomain, Row::kCallback, Row::kName, parameters, nullptr, nullptr};
     if constexpr (launches(Row::kName)) (void)((c.symbol = kernel_name(a)) || ...);

@@ -1,9 +1,9 @@
 // Calls that a profiler is told of: between the libraries that have them (libcuda, libcudart) and the stand-in
 // libcupti.
 //
-// Every exported function with a callback id is a jump through a variable of its own (tools/stub_library.py writes both).
-// While nobody listens the variable holds the function itself; listening puts a wrapper there (callbacks.cpp). libcuda
-// keeps the tables, as every other library of the stand-ins is linked with it.
+// Every exported function with a callback id is a jump through a variable of its own (tools/stub_library.py writes
+// both). While nobody listens the variable holds the function itself; listening puts a wrapper there (callbacks.cpp).
+// libcuda keeps the tables, as every other library of the stand-ins is linked with it.
 #pragma once
 
 #include <cstddef>
@@ -55,8 +55,8 @@ struct Call {
   // The rest is libcuda's and libcupti's.
   uint32_t correlation = 0, outer = 0;
   uint64_t start = 0;
-  uint32_t told[kMostSubscribers] = {};  // which subscriber of each seat was told of the beginning
-  uint64_t kept[kMostSubscribers] = {};  // what it keeps from there to the end
+  uint32_t notified[kMostSubscribers] = {};  // which subscriber of each seat was told of the beginning
+  uint64_t kept[kMostSubscribers] = {};      // what it keeps from there to the end
 };
 
 // One end of a copy.

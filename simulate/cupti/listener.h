@@ -10,7 +10,7 @@ namespace devtrace::sim::cupti {
 void listen();
 
 // In subscribers.cpp: tells those who enabled the call's id.
-void tell_subscribers(Call* call, CUpti_ApiCallbackSite site);
-void tell_subscribers(const Notice& notice);
+void notify_subscribers(Call* call, CUpti_ApiCallbackSite site);
+void notify_subscribers(const Notice& notice);
 
 }  // namespace devtrace::sim::cupti

@@ -68,7 +68,7 @@ class Inside {
   int seat_;
 };
 
-void tell(Seat& seat, Call* call, CUpti_ApiCallbackSite site, uint64_t* kept) {
+void notify(Seat& seat, Call* call, CUpti_ApiCallbackSite site, uint64_t* kept) {
   CUpti_CallbackData data = {};
   data.callbackSite = site;
   data.functionName = call->name;
@@ -84,7 +84,7 @@ void tell(Seat& seat, Call* call, CUpti_ApiCallbackSite site, uint64_t* kept) {
 }  // namespace
 
 // A subscriber is told of a call's end if it was told of its beginning.
-void sim::cupti::tell_subscribers(Call* call, CUpti_ApiCallbackSite site) {
+void sim::cupti::notify_subscribers(Call* call, CUpti_ApiCallbackSite site) {
   for (int i = 0; i < seat_count(); ++i) {
     Seat& seat = g_seats[i];
     const std::atomic<bool>& enabled = seat.enabled[call->domain][call->callback];
@@ -92,14 +92,14 @@ void sim::cupti::tell_subscribers(Call* call, CUpti_ApiCallbackSite site) {
     Inside inside(i);
     if (!seat.taken.load() || !enabled.load()) continue;
     if (site == CUPTI_API_ENTER)
-      call->told[i] = seat.turn;
-    else if (call->told[i] != seat.turn)
+      call->notified[i] = seat.turn;
+    else if (call->notified[i] != seat.turn)
       continue;
-    tell(seat, call, site, &call->kept[i]);
+    notify(seat, call, site, &call->kept[i]);
   }
 }
 
-void sim::cupti::tell_subscribers(const Notice& notice) {
+void sim::cupti::notify_subscribers(const Notice& notice) {
   for (int i = 0; i < seat_count(); ++i) {
     Seat& seat = g_seats[i];
     const std::atomic<bool>& enabled = seat.enabled[notice.domain][notice.callback];

@@ -71,10 +71,10 @@ class Callbacks : public testing::Test {
     std::string why;
     count = tracer::enable_callbacks(library_of_names(), nullptr, why);
     EXPECT_EQ(why, "");
-    tracer::tell(true);
+    tracer::enable_events(true);
     recorder::clear();
   }
-  void TearDown() override { tracer::tell(false); }
+  void TearDown() override { tracer::enable_events(false); }
   int count = 0;
 };
 
@@ -238,11 +238,11 @@ TEST_F(Callbacks, ErrnoStaysAsItWas) {
 TEST_F(Callbacks, AfterTheEndNothingIsTold) {
   auto set = runtime(CUPTI_RUNTIME_TRACE_CBID_cudaSetDevice_v3020, cudaSetDevice_v3020_params{1});
   set.enter();
-  tracer::tell(false);
+  tracer::enable_events(false);
   set.exit();
   set.enter();
   set.exit();
-  tracer::tell(true);
+  tracer::enable_events(true);
   EXPECT_TRUE(recorder::devices.empty());
   set.enter();  // the depth is right again
   set.exit();
