@@ -44,17 +44,17 @@ class [[maybe_unused]] Delivered {  // some hooks ask it nothing
  public:
   bool enabled() const { return true; }
   bool entering() const { return !delivery->exit; }
-  bool outer() const { return delivery->outer; }
-  bool before() const { return entering() && outer(); }
+  bool outermost() const { return delivery->outermost; }
+  bool before() const { return entering() && outermost(); }
   bool after() const { return delivery->exit; }
   template <class Make>
-  auto keep(const Make& make) const {
+  auto value_at_entry(const Make& make) const {
     using Value = decltype(make());
     static_assert(std::is_integral_v<Value> && sizeof(Value) <= sizeof(uint64_t));
-    if (entering()) *delivery->kept = static_cast<uint64_t>(make());
-    return static_cast<Value>(*delivery->kept);
+    if (entering()) *delivery->at_entry = static_cast<uint64_t>(make());
+    return static_cast<Value>(*delivery->at_entry);
   }
-  uint32_t number() const { return delivery->number; }
+  uint32_t correlation_id() const { return delivery->correlation_id; }
   const void* caller() const { return reinterpret_cast<const void*>(own_code::caller()); }
 };
 

@@ -78,12 +78,12 @@ void run(const Row& row, const CUpti_CallbackData& data) noexcept {
   const int saved = errno;
   Delivery delivered;
   delivered.exit = data.callbackSite == CUPTI_API_EXIT;
-  delivered.outer = depth == 1;
+  delivered.outermost = depth == 1;
   delivered.version = row.version;
   delivered.result = data.functionReturnValue;
   uint64_t nowhere = 0;
-  delivered.kept = data.correlationData ? data.correlationData : &nowhere;
-  delivered.number = data.correlationId;
+  delivered.at_entry = data.correlationData ? data.correlationData : &nowhere;
+  delivered.correlation_id = data.correlationId;
   const Delivery* const outer = delivery;
   delivery = &delivered;
   row.hook(data.functionParams);

@@ -6,13 +6,13 @@
 namespace devtrace::cupti_tracer {
 
 struct Delivery {
-  bool exit = false;     // the function has been called
-  bool outer = false;    // it was not called by another whose callback is delivered as well
-  unsigned version = 0;  // the CUDA version with which the function's parameters came (12030); 0: the driver's, whose
-                         // names tell
+  bool exit = false;       // the function has been called
+  bool outermost = false;  // it was not called by another whose callback is delivered as well
+  unsigned version = 0;    // the CUDA version with which the function's parameters came (12030); 0: the driver's, whose
+                           // names tell
   const void* result = nullptr;  // at the exit
-  uint64_t* kept = nullptr;      // 64 bits that the entry leaves for the exit
-  uint32_t number = 0;           // that CUPTI's activity records give the call
+  uint64_t* at_entry = nullptr;  // 64 bits that the entry leaves for the exit
+  uint32_t correlation_id = 0;   // that CUPTI's activity records give the call
 };
 
 // The calling thread's, while a hook runs.

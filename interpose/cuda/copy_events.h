@@ -26,7 +26,7 @@ inline void emit_copy(const Call& call, events::Copy copy, const char* function,
                       size_t copies_of_call = 1) {
   if (!call.before()) return;
   copy.function = function;
-  copy.number = call.number();
+  copy.correlation_id = call.correlation_id();
   copy.several = copies_of_call > 1;
   copy.stream = stream;
   copy.graph = graph_copies::captures(stream);
@@ -35,7 +35,7 @@ inline void emit_copy(const Call& call, events::Copy copy, const char* function,
 
 // What is made of it when the stream is being captured: called after the original has succeeded.
 inline void note_captured(const Call& call, const events::Copy& copy, const char*, const void* stream) {
-  if (!call.after() || !call.outer() || !graph_copies::captures(stream)) return;
+  if (!call.after() || !call.outermost() || !graph_copies::captures(stream)) return;
   if (const void* const node = graph_copies::captured_node(stream)) events::copy_planned(node, copy);
 }
 // Nothing that waits can be captured.

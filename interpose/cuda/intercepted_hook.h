@@ -54,27 +54,27 @@ bool of_cuda_12(const void* caller) {
 
 class Intercepted {
  public:
-  Intercepted() : enabled_(!muted.load(std::memory_order_relaxed)), outer_(depth_++ == 0 && enabled_) {}
+  Intercepted() : enabled_(!muted.load(std::memory_order_relaxed)), outermost_(depth_++ == 0 && enabled_) {}
   ~Intercepted() { --depth_; }
   Intercepted(const Intercepted&) = delete;
   Intercepted& operator=(const Intercepted&) = delete;
 
   bool enabled() const { return enabled_; }
   bool entering() const { return enabled_; }
-  bool outer() const { return outer_; }
-  bool before() const { return outer_; }
+  bool outermost() const { return outermost_; }
+  bool before() const { return outermost_; }
   bool after() const { return enabled_; }
   template <class Make>
-  auto keep(const Make& make) const {
+  auto value_at_entry(const Make& make) const {
     return make();
   }
-  uint32_t number() const { return 0; }
+  uint32_t correlation_id() const { return 0; }
   [[gnu::always_inline]] const void* caller() const { return __builtin_return_address(0); }
 
  private:
   static inline thread_local constinit int depth_ = 0;
   bool enabled_;
-  bool outer_;
+  bool outermost_;
 };
 using Call = Intercepted;
 

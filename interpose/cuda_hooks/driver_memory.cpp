@@ -23,13 +23,13 @@ constinit devtrace::interpose::Question<decltype(&::cuMemGetAllocationProperties
 
 CUresult on_allocated(const Call& call, CUresult result, CUdeviceptr* address, size_t bytes,
                       Memory memory = Memory::device) {
-  if (result == CUDA_SUCCESS && address && call.outer())
+  if (result == CUDA_SUCCESS && address && call.outermost())
     events::allocated(pointer(*address), bytes, memory == Memory::device ? owner(*address) : Device::cpu(), memory);
   return result;
 }
 
 CUresult on_pinned(const Call& call, CUresult result, void* address, size_t bytes) {
-  if (result == CUDA_SUCCESS && address && call.outer())
+  if (result == CUDA_SUCCESS && address && call.outermost())
     events::allocated(address, bytes, Device::cpu(), Memory::pinned);
   return result;
 }
@@ -70,15 +70,15 @@ DRIVER_ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync)
 DRIVER_ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync_ptsz)
 
 // Memory that another process allocated.
-#define DRIVER_OPENED(symbol, parameters, arguments)                                   \
-  DRIVER_HOOK(symbol, parameters) {                                                    \
-    const Call call;                                                                   \
-    const CUresult result = CALL_DRIVER(symbol, arguments);                            \
-    uint64_t base = 0;                                                                 \
-    size_t bytes = 0;                                                                  \
-    if (result == CUDA_SUCCESS && call.outer() && range_around(*address, base, bytes)) \
-      events::allocated(pointer(base), bytes, owner(base));                            \
-    return result;                                                                     \
+#define DRIVER_OPENED(symbol, parameters, arguments)                                       \
+  DRIVER_HOOK(symbol, parameters) {                                                        \
+    const Call call;                                                                       \
+    const CUresult result = CALL_DRIVER(symbol, arguments);                                \
+    uint64_t base = 0;                                                                     \
+    size_t bytes = 0;                                                                      \
+    if (result == CUDA_SUCCESS && call.outermost() && range_around(*address, base, bytes)) \
+      events::allocated(pointer(base), bytes, owner(base));                                \
+    return result;                                                                         \
   }
 DRIVER_OPENED(cuIpcOpenMemHandle, (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags),
               (address, handle, flags))

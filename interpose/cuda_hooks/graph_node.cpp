@@ -81,7 +81,7 @@ void emit_copy_node(const Call& call, Copy copy, const char* function) {
 
 // Afterwards: what the graph copies when it is launched. `exec`: the only one that is changed; null: the graph itself.
 void copy_node_made(const Call& call, bool success, const void* exec, const void* node, const Copy& copy) {
-  if (!success || !call.after() || !call.outer() || !node || !events::wants_copies()) return;
+  if (!success || !call.after() || !call.outermost() || !node || !events::wants_copies()) return;
   if (exec)
     events::graph_copy_changed(exec, node, copy);
   else
@@ -108,10 +108,10 @@ void emit_node(const Call& call, const CUgraphNodeParams* p, const void* node, c
   if (p->type == CU_GRAPH_NODE_TYPE_MEMCPY) emit_copy_node(call, described(p->memcpy.copyParams), function);
 }
 void on_node_added(const Call& call, bool success, const cudaGraphNodeParams* p) {
-  if (success && call.outer() && p && p->type == cudaGraphNodeTypeMemAlloc) on_allocated(p->alloc);
+  if (success && call.outermost() && p && p->type == cudaGraphNodeTypeMemAlloc) on_allocated(p->alloc);
 }
 void on_node_added(const Call& call, bool success, const CUgraphNodeParams* p) {
-  if (success && call.outer() && p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) on_allocated(p->alloc);
+  if (success && call.outermost() && p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) on_allocated(p->alloc);
 }
 
 }  // namespace
@@ -295,7 +295,7 @@ COPY_NODE(DRIVER, cuGraphExecMemcpyNodeSetParams,
   HOOK(symbol, (Node * node, Graph graph, const Node* after, size_t count, Parameters* parameters)) { \
     const Call call;                                                                                  \
     const auto result = CALL(symbol, (node, graph, after, count, parameters));                        \
-    if (result == success && call.outer() && parameters) on_allocated(*parameters);                   \
+    if (result == success && call.outermost() && parameters) on_allocated(*parameters);               \
     return result;                                                                                    \
   }
 ADD_ALLOCATION(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphAddMemAllocNode, cudaGraph_t, cudaGraphNode_t,

@@ -104,7 +104,7 @@ RUNTIME_HOOK(cudaDeviceDisablePeerAccess, (int peer)) {
 DRIVER_HOOK(cuCtxEnablePeerAccess, (CUcontext peer, unsigned flags)) {
   const Call call;
   const CUresult result = CALL_DRIVER(cuCtxEnablePeerAccess, (peer, flags));
-  if (done(result) && call.outer())
+  if (done(result) && call.outermost())
     emit_peer_change(exact_current_device(), device_of_context(peer), true, call.caller());
   return result;
 }
@@ -112,7 +112,7 @@ DRIVER_HOOK(cuCtxEnablePeerAccess, (CUcontext peer, unsigned flags)) {
 DRIVER_HOOK(cuCtxDisablePeerAccess, (CUcontext peer)) {
   const Call call;
   const CUresult result = CALL_DRIVER(cuCtxDisablePeerAccess, (peer));
-  if (done(result) && call.outer())
+  if (done(result) && call.outermost())
     emit_peer_change(exact_current_device(), device_of_context(peer), false, call.caller());
   return result;
 }
@@ -128,14 +128,14 @@ RUNTIME_HOOK(cudaMemPoolSetAccess, (cudaMemPool_t pool, const cudaMemAccessDesc*
 DRIVER_HOOK(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc* accesses, size_t count)) {
   const Call call;
   const CUresult result = CALL_DRIVER(cuMemPoolSetAccess, (pool, accesses, count));
-  if (done(result) && call.outer()) emit_peer_accesses(device_of_pool(pool), accesses, count, call.caller());
+  if (done(result) && call.outermost()) emit_peer_accesses(device_of_pool(pool), accesses, count, call.caller());
   return result;
 }
 
 DRIVER_HOOK(cuMemSetAccess, (CUdeviceptr address, size_t bytes, const CUmemAccessDesc* accesses, size_t count)) {
   const Call call;
   const CUresult result = CALL_DRIVER(cuMemSetAccess, (address, bytes, accesses, count));
-  if (done(result) && call.outer())
+  if (done(result) && call.outermost())
     if (const Device owner = exact_owner(address); owner.is_cuda())
       emit_peer_accesses(owner.index, accesses, count, call.caller());
   return result;

@@ -1,6 +1,5 @@
 #include "tracker/copy/traffic.h"
 
-#include "report/base/format.h"
 #include <time.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "report/base/format.h"
 #include "report/report.h"
 #include "tracker/base/clock.h"
 #include "tracker/base/options.h"
@@ -248,11 +248,12 @@ void write_if_due() {
 void count(const events::Copy& copy, const memory::CopyEnds& ends, stacks::OnePythonStack& stack) {
   uint64_t key = site_of(ends, stack);
   if (key == 0) {
-    if (copy.several && copy.number != 0) copy_times::expect_one_of_several(copy.number, 0);
+    if (copy.several && copy.correlation_id != 0) copy_times::expect_one_of_several(copy.correlation_id, 0);
     return;
   }
   const bool look_at_clock = add_to(key, copy.bytes, 1);
-  if (copy.number != 0) (copy.several ? copy_times::expect_one_of_several : copy_times::expect)(copy.number, key);
+  if (copy.correlation_id != 0)
+    (copy.several ? copy_times::expect_one_of_several : copy_times::expect)(copy.correlation_id, key);
   if (look_at_clock) write_if_due();
 }
 

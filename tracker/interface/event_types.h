@@ -37,10 +37,10 @@ struct Copy {
   int to_device = -1;
   int from_device = -1;
   const void* stream = nullptr;
-  const char* function = "";  // of the API: "cudaMemcpyAsync"
-  uint32_t number = 0;        // under which `copy_took` will say how long it took; 0: nobody will
-  bool several = false;       // one of several that one call makes, under one number
-  bool graph = false;         // it becomes part of a graph, which will be launched later: nothing moves now
+  const char* function = "";    // of the API: "cudaMemcpyAsync"
+  uint32_t correlation_id = 0;  // under which `copy_took` will say how long it took; 0: nobody will
+  bool several = false;         // one of several that one call makes, under one id
+  bool graph = false;           // it becomes part of a graph, which will be launched later: nothing moves now
 };
 
 // What an executable graph copies at each launch. `of`: the node of the graph itself that the copy is, or is inside of.

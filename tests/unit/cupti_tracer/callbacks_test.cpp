@@ -137,7 +137,7 @@ TEST_F(Callbacks, ACopyIsToldOnceAndBeforeItIsMade) {
   EXPECT_EQ(recorder::copies[0].direction, devtrace::events::Direction::device_to_host);
   EXPECT_EQ(recorder::copies[0].stream, cudaStreamPerThread);
   EXPECT_STREQ(recorder::copies[0].function, "cudaMemcpyAsync");
-  EXPECT_EQ(recorder::copies[0].number, 41u);
+  EXPECT_EQ(recorder::copies[0].correlation_id, 41u);
   auto inner = driver(CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2,
                       cuMemcpyDtoHAsync_v2_params{&to, CUdeviceptr(&from), 4, nullptr});
   inner.enter();
@@ -200,7 +200,7 @@ TEST_F(Callbacks, ParametersAreThoseOfTheVersionThatCuptiNames) {
   ASSERT_EQ(recorder::copies.size(), 4u);
   for (const auto& copy : recorder::copies) EXPECT_EQ(copy.stream, stream);
   for (const auto& copy : recorder::copies) {
-    EXPECT_EQ(copy.number, 41u);
+    EXPECT_EQ(copy.correlation_id, 41u);
     EXPECT_TRUE(copy.several) << "its time is the whole batch's";
   }
 }
