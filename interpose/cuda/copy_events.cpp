@@ -9,7 +9,7 @@ namespace {
 using events::Copy;
 using events::Direction;
 
-constinit Question<decltype(&::cuArrayGetDescriptor_v2)> array_descriptor("libcuda.so", "cuArrayGetDescriptor_v2");
+constinit LazySymbol<decltype(&::cuArrayGetDescriptor_v2)> array_descriptor("libcuda.so", "cuArrayGetDescriptor_v2");
 
 // Bytes of one of an array's elements; widths are counted in them where an array takes part. 1 without an array, or
 // where the format is packed in blocks.

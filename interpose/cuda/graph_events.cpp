@@ -13,16 +13,17 @@
 namespace devtrace::interpose::graph_copies {
 namespace {
 
-constinit Question<decltype(&::cuStreamIsCapturing)> is_capturing("libcuda.so", "cuStreamIsCapturing");
-constinit Question<decltype(&::cuStreamGetCaptureInfo_v3)> capture_info("libcuda.so", "cuStreamGetCaptureInfo_v3");
+constinit LazySymbol<decltype(&::cuStreamIsCapturing)> is_capturing("libcuda.so", "cuStreamIsCapturing");
+constinit LazySymbol<decltype(&::cuStreamGetCaptureInfo_v3)> capture_info("libcuda.so", "cuStreamGetCaptureInfo_v3");
 // The ABI of CUDA 11.3, without what stands on the edges.
 using OlderCaptureInfo = CUresult (*)(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*, const CUgraphNode**,
                                       size_t*);
-constinit Question<OlderCaptureInfo> older_capture_info("libcuda.so", "cuStreamGetCaptureInfo_v2");
-constinit Question<decltype(&::cuGraphGetNodes)> nodes_of("libcuda.so", "cuGraphGetNodes");
-constinit Question<decltype(&::cuGraphNodeGetType)> type_of("libcuda.so", "cuGraphNodeGetType");
-constinit Question<decltype(&::cuGraphMemcpyNodeGetParams)> copy_of("libcuda.so", "cuGraphMemcpyNodeGetParams");
-constinit Question<decltype(&::cuGraphChildGraphNodeGetGraph)> child_of("libcuda.so", "cuGraphChildGraphNodeGetGraph");
+constinit LazySymbol<OlderCaptureInfo> older_capture_info("libcuda.so", "cuStreamGetCaptureInfo_v2");
+constinit LazySymbol<decltype(&::cuGraphGetNodes)> nodes_of("libcuda.so", "cuGraphGetNodes");
+constinit LazySymbol<decltype(&::cuGraphNodeGetType)> type_of("libcuda.so", "cuGraphNodeGetType");
+constinit LazySymbol<decltype(&::cuGraphMemcpyNodeGetParams)> copy_of("libcuda.so", "cuGraphMemcpyNodeGetParams");
+constinit LazySymbol<decltype(&::cuGraphChildGraphNodeGetGraph)> child_of("libcuda.so",
+                                                                          "cuGraphChildGraphNodeGetGraph");
 
 CUstream stream_of(const void* stream) {
   return static_cast<CUstream>(const_cast<void*>(stream));

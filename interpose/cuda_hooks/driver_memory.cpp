@@ -18,7 +18,7 @@ namespace events = devtrace::events;
 
 namespace {
 
-constinit devtrace::interpose::Question<decltype(&::cuMemGetAllocationPropertiesFromHandle)> allocation_properties(
+constinit devtrace::interpose::LazySymbol<decltype(&::cuMemGetAllocationPropertiesFromHandle)> allocation_properties(
     "libcuda.so", "cuMemGetAllocationPropertiesFromHandle");
 
 CUresult on_allocated(const Call& call, CUresult result, CUdeviceptr* address, size_t bytes,

@@ -18,7 +18,7 @@ using devtrace::interpose::described;
 using devtrace::interpose::device_of_context;
 using devtrace::interpose::emit_launch;
 using devtrace::interpose::Handle;
-using devtrace::interpose::Question;
+using devtrace::interpose::LazySymbol;
 using devtrace::interpose::Shape;
 using devtrace::interpose::shape;
 using devtrace::interpose::stated;
@@ -26,8 +26,8 @@ namespace events = devtrace::events;
 
 namespace {
 
-constinit Question<decltype(&::cuGraphKernelNodeGetParams_v2)> node_parameters("libcuda.so",
-                                                                               "cuGraphKernelNodeGetParams_v2");
+constinit LazySymbol<decltype(&::cuGraphKernelNodeGetParams_v2)> node_parameters("libcuda.so",
+                                                                                 "cuGraphKernelNodeGetParams_v2");
 
 // A node keeps the device that it was made for; -1 when it does not tell.
 int device_of_node(const void* node) {

@@ -19,7 +19,7 @@ using devtrace::interpose::Call;
 using devtrace::interpose::device_of_context;
 using devtrace::interpose::exact_current_device;
 using devtrace::interpose::exact_owner;
-using devtrace::interpose::Question;
+using devtrace::interpose::LazySymbol;
 namespace events = devtrace::events;
 
 namespace {
@@ -57,9 +57,9 @@ struct Pool {
 };
 constinit devtrace::AddressMap<Pool> pools;
 
-constinit Question<decltype(&::cuDeviceGetCount)> device_count("libcuda.so", "cuDeviceGetCount");
-constinit Question<decltype(&::cuDeviceGetMemPool)> current_pool("libcuda.so", "cuDeviceGetMemPool");
-constinit Question<decltype(&::cuDeviceGetDefaultMemPool)> default_pool("libcuda.so", "cuDeviceGetDefaultMemPool");
+constinit LazySymbol<decltype(&::cuDeviceGetCount)> device_count("libcuda.so", "cuDeviceGetCount");
+constinit LazySymbol<decltype(&::cuDeviceGetMemPool)> current_pool("libcuda.so", "cuDeviceGetMemPool");
+constinit LazySymbol<decltype(&::cuDeviceGetDefaultMemPool)> default_pool("libcuda.so", "cuDeviceGetDefaultMemPool");
 
 int device_of_pool(const void* handle) {
   Pool pool;
