@@ -60,7 +60,7 @@ struct Call {
 };
 
 // One end of a copy.
-struct Place {
+struct CopyEndpoint {
   enum Kind : uint8_t { kPageable, kPinned, kDevice, kArray, kManaged } kind = kPageable;
   int device = -1;       // −1: the host
   uint32_t context = 0;  // number of the context that its memory belongs to; 0: none
@@ -74,7 +74,7 @@ struct Work {
   uint32_t device = 0, context = 0, stream = 0;
   uint64_t bytes = 0;     // copies and fills
   bool waited = false;    // the call waited for it
-  Place from, to;         // copies; fills: to
+  CopyEndpoint from, to;  // copies; fills: to
   unsigned value = 0;     // fills
   const char* name = "";  // kernels, from here on
   unsigned grid[3] = {}, block[3] = {};

@@ -67,17 +67,17 @@ const char* kept_name(const char* name) {
   return names->insert(name).first->c_str();
 }
 
-uint8_t memory_kind(const Place& p) {
+uint8_t memory_kind(const CopyEndpoint& p) {
   switch (p.kind) {
-    case Place::kPageable:
+    case CopyEndpoint::kPageable:
       return CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE;
-    case Place::kPinned:
+    case CopyEndpoint::kPinned:
       return CUPTI_ACTIVITY_MEMORY_KIND_PINNED;
-    case Place::kDevice:
+    case CopyEndpoint::kDevice:
       return CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
-    case Place::kArray:
+    case CopyEndpoint::kArray:
       return CUPTI_ACTIVITY_MEMORY_KIND_ARRAY;
-    case Place::kManaged:
+    case CopyEndpoint::kManaged:
       return CUPTI_ACTIVITY_MEMORY_KIND_MANAGED;
   }
   return CUPTI_ACTIVITY_MEMORY_KIND_UNKNOWN;
@@ -90,7 +90,9 @@ bool between_devices(const Work& w) {
 uint8_t copy_kind(const Work& w) {
   if (between_devices(w)) return CUPTI_ACTIVITY_MEMCPY_KIND_PTOP;
   enum { kHost, kDevice, kArray };
-  auto side = [](const Place& p) { return p.kind == Place::kArray ? kArray : p.device >= 0 ? kDevice : kHost; };
+  auto side = [](const CopyEndpoint& p) {
+    return p.kind == CopyEndpoint::kArray ? kArray : p.device >= 0 ? kDevice : kHost;
+  };
   static constexpr uint8_t kKinds[3][3] = {
       // from, to
       {CUPTI_ACTIVITY_MEMCPY_KIND_HTOH, CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, CUPTI_ACTIVITY_MEMCPY_KIND_HTOA},

@@ -170,15 +170,15 @@ CUresult perform(Operation& op) {
   }
 }
 
-Place place(CUmemorytype type, const void* host, CUdeviceptr device_address, CUarray array) {
+CopyEndpoint place(CUmemorytype type, const void* host, CUdeviceptr device_address, CUarray array) {
   const int at = place_of(type, host, device_address, array) - 1;
-  Place p;
+  CopyEndpoint p;
   p.device = at;
   Allocation a;
   if (type == CU_MEMORYTYPE_ARRAY) {
-    p.kind = Place::kArray;
+    p.kind = CopyEndpoint::kArray;
   } else if (find_memory(type == CU_MEMORYTYPE_HOST ? reinterpret_cast<uintptr_t>(host) : device_address, &a)) {
-    p.kind = a.kind == Kind::managed ? Place::kManaged : at < 0 ? Place::kPinned : Place::kDevice;
+    p.kind = a.kind == Kind::managed ? CopyEndpoint::kManaged : at < 0 ? CopyEndpoint::kPinned : CopyEndpoint::kDevice;
     if (a.context) p.context = static_cast<uint32_t>(a.context->id);
   }
   if (at >= 0 && !p.context && device(at).primary) p.context = static_cast<uint32_t>(device(at).primary->id);
