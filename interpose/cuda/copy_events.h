@@ -11,15 +11,15 @@
 
 namespace devtrace::interpose {
 
-events::Direction stated(cudaMemcpyKind kind);
+events::Direction declared_direction(cudaMemcpyKind kind);
 
-events::Copy described(const cudaMemcpy3DParms& copy);
-events::Copy described(const cudaMemcpy3DPeerParms& copy);
-events::Copy described(const cudaMemcpy3DBatchOp& copy);
-events::Copy described(const CUDA_MEMCPY2D& copy);
-events::Copy described(const CUDA_MEMCPY3D& copy);
-events::Copy described(const CUDA_MEMCPY3D_PEER& copy);
-events::Copy described(const CUDA_MEMCPY3D_BATCH_OP& copy);
+events::Copy as_copy(const cudaMemcpy3DParms& copy);
+events::Copy as_copy(const cudaMemcpy3DPeerParms& copy);
+events::Copy as_copy(const cudaMemcpy3DBatchOp& copy);
+events::Copy as_copy(const CUDA_MEMCPY2D& copy);
+events::Copy as_copy(const CUDA_MEMCPY3D& copy);
+events::Copy as_copy(const CUDA_MEMCPY3D_PEER& copy);
+events::Copy as_copy(const CUDA_MEMCPY3D_BATCH_OP& copy);
 
 // Tells of a copy, unless an outer hook has.
 inline void emit_copy(const Call& call, events::Copy copy, const char* function, const void* stream = nullptr,
@@ -46,7 +46,7 @@ template <class Operation>
 void emit_copies(const Call& call, const Operation* operations, size_t count, const char* function,
                  const void* stream) {
   if (call.before() && events::wants_copies())
-    for (size_t i = 0; operations && i < count; ++i) emit_copy(call, described(operations[i]), function, stream, count);
+    for (size_t i = 0; operations && i < count; ++i) emit_copy(call, as_copy(operations[i]), function, stream, count);
 }
 
 }  // namespace devtrace::interpose

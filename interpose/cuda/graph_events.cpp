@@ -55,8 +55,8 @@ void collect(const void* graph, const void* of, std::vector<events::GraphCopy>& 
     events::GraphCopy copy{node, of ? of : node, false, {}};
     CUDA_MEMCPY3D parameters{};
     if (!events::copy_is_planned(node) && ask_copy && ask_copy(node, &parameters) == CUDA_SUCCESS) {
-      copy.described = true;
-      copy.copy = described(parameters);
+      copy.queried = true;
+      copy.copy = as_copy(parameters);
     }
     copies.push_back(copy);
   }

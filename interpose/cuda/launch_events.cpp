@@ -3,7 +3,7 @@
 namespace devtrace::interpose {
 namespace {
 
-events::Launch described(const void* function, Handle handle, const Shape& shape, const LaunchTarget& target) {
+events::Launch as_copy(const void* function, Handle handle, const Shape& shape, const LaunchTarget& target) {
   events::Launch launch;
   launch.function = function;
   launch.kernel = kernel_of(function, handle);
@@ -23,7 +23,7 @@ void emit_launch(const void* function, Handle handle, const Shape& shape, const 
                  void** extra) {
   if (!events::wants_launches()) return;
   if (parameters) {
-    events::Launch launch = described(function, handle, shape, target);
+    events::Launch launch = as_copy(function, handle, shape, target);
     launch.parameters = parameters;
     return events::launched(launch);
   }
@@ -40,7 +40,7 @@ void emit_launch(const void* function, Handle handle, const Shape& shape, const 
 void emit_launch_block(const void* function, Handle handle, const Shape& shape, const LaunchTarget& target,
                        const void* block, size_t bytes) {
   if (!block || !events::wants_launches()) return;
-  events::Launch launch = described(function, handle, shape, target);
+  events::Launch launch = as_copy(function, handle, shape, target);
   launch.block = block;
   launch.block_bytes = bytes;
   events::launched(launch);

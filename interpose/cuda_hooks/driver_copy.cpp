@@ -6,8 +6,8 @@
 
 using devtrace::events::Copy;
 using devtrace::events::Direction;
+using devtrace::interpose::as_copy;
 using devtrace::interpose::Call;
-using devtrace::interpose::described;
 using devtrace::interpose::device_of_context;
 using devtrace::interpose::emit_copies;
 using devtrace::interpose::emit_copy;
@@ -71,16 +71,16 @@ COPY_BOTH_ASYNC(cuMemcpyAtoHAsync_v2, (void* to, CUarray from, size_t offset, si
                 Copy{.to = to, .bytes = bytes, .direction = Direction::device_to_host})
 
 // Described by a structure.
-COPY_BOTH(cuMemcpy2D_v2, (const CUDA_MEMCPY2D* copy), (copy), copy ? described(*copy) : Copy{})
+COPY_BOTH(cuMemcpy2D_v2, (const CUDA_MEMCPY2D* copy), (copy), copy ? as_copy(*copy) : Copy{})
 COPY_BOTH_ASYNC(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D* copy, CUstream stream), (copy, stream),
-                copy ? described(*copy) : Copy{})
-COPY_BOTH(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D* copy), (copy), copy ? described(*copy) : Copy{})
-COPY_BOTH(cuMemcpy3D_v2, (const CUDA_MEMCPY3D* copy), (copy), copy ? described(*copy) : Copy{})
+                copy ? as_copy(*copy) : Copy{})
+COPY_BOTH(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D* copy), (copy), copy ? as_copy(*copy) : Copy{})
+COPY_BOTH(cuMemcpy3D_v2, (const CUDA_MEMCPY3D* copy), (copy), copy ? as_copy(*copy) : Copy{})
 COPY_BOTH_ASYNC(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D* copy, CUstream stream), (copy, stream),
-                copy ? described(*copy) : Copy{})
-COPY_BOTH(cuMemcpy3DPeer, (const CUDA_MEMCPY3D_PEER* copy), (copy), copy ? described(*copy) : Copy{})
+                copy ? as_copy(*copy) : Copy{})
+COPY_BOTH(cuMemcpy3DPeer, (const CUDA_MEMCPY3D_PEER* copy), (copy), copy ? as_copy(*copy) : Copy{})
 COPY_BOTH_ASYNC(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER* copy, CUstream stream), (copy, stream),
-                copy ? described(*copy) : Copy{})
+                copy ? as_copy(*copy) : Copy{})
 
 // Many at once; CUDA 12's also say which one failed.
 #define BATCH(symbol, parameters, arguments)                                                                       \

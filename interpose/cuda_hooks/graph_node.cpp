@@ -13,15 +13,15 @@
 
 using devtrace::Device;
 using devtrace::events::Copy;
+using devtrace::interpose::as_copy;
 using devtrace::interpose::Call;
-using devtrace::interpose::described;
+using devtrace::interpose::declared_direction;
 using devtrace::interpose::device_of_context;
 using devtrace::interpose::emit_launch;
 using devtrace::interpose::Handle;
 using devtrace::interpose::LazySymbol;
 using devtrace::interpose::Shape;
 using devtrace::interpose::shape;
-using devtrace::interpose::stated;
 namespace events = devtrace::events;
 
 namespace {
@@ -88,24 +88,23 @@ void copy_node_made(const Call& call, bool success, const void* exec, const void
     events::copy_planned(node, copy);
 }
 void node_made(const Call& call, bool success, const void* exec, const void* node, const cudaGraphNodeParams* p) {
-  if (p && p->type == cudaGraphNodeTypeMemcpy)
-    copy_node_made(call, success, exec, node, described(p->memcpy.copyParams));
+  if (p && p->type == cudaGraphNodeTypeMemcpy) copy_node_made(call, success, exec, node, as_copy(p->memcpy.copyParams));
 }
 void node_made(const Call& call, bool success, const void* exec, const void* node, const CUgraphNodeParams* p) {
   if (p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY)
-    copy_node_made(call, success, exec, node, described(p->memcpy.copyParams));
+    copy_node_made(call, success, exec, node, as_copy(p->memcpy.copyParams));
 }
 
 // A node of any kind: before the original is called what it will do, afterwards what it was given.
 void emit_node(const Call& call, const cudaGraphNodeParams* p, const void* node, const char* function) {
   if (!call.before() || !p) return;
   if (p->type == cudaGraphNodeTypeKernel) emit_kernel_node(p->kernel, node);
-  if (p->type == cudaGraphNodeTypeMemcpy) emit_copy_node(call, described(p->memcpy.copyParams), function);
+  if (p->type == cudaGraphNodeTypeMemcpy) emit_copy_node(call, as_copy(p->memcpy.copyParams), function);
 }
 void emit_node(const Call& call, const CUgraphNodeParams* p, const void* node, const char* function) {
   if (!call.before() || !p) return;
   if (p->type == CU_GRAPH_NODE_TYPE_KERNEL) emit_kernel_node(p->kernel, node);
-  if (p->type == CU_GRAPH_NODE_TYPE_MEMCPY) emit_copy_node(call, described(p->memcpy.copyParams), function);
+  if (p->type == CU_GRAPH_NODE_TYPE_MEMCPY) emit_copy_node(call, as_copy(p->memcpy.copyParams), function);
 }
 void on_node_added(const Call& call, bool success, const cudaGraphNodeParams* p) {
   if (success && call.outermost() && p && p->type == cudaGraphNodeTypeMemAlloc) on_allocated(p->alloc);
@@ -229,11 +228,11 @@ EXEC_SET_NODE(DRIVER_HOOK, CALL_DRIVER, cuGraphExecNodeSetParams, CUgraphExec, C
   COPY_NODE(RUNTIME, symbol, parameters, arguments, nullptr, node, __VA_ARGS__)
 #define RUNTIME_SETS_EXEC(symbol, parameters, arguments, ...) \
   COPY_NODE(RUNTIME, symbol, parameters, arguments, exec, node, __VA_ARGS__)
-#define STRUCTURE (copy ? described(*copy) : Copy{})
-#define LINEAR (Copy{.to = to, .from = from, .bytes = bytes, .direction = stated(kind)})
+#define STRUCTURE (copy ? as_copy(*copy) : Copy{})
+#define LINEAR (Copy{.to = to, .from = from, .bytes = bytes, .direction = declared_direction(kind)})
 // A variable of the program has no address that a hook could know without CUDA's help.
-#define TO_SYMBOL (Copy{.from = from, .bytes = bytes, .direction = stated(kind)})
-#define FROM_SYMBOL (Copy{.to = to, .bytes = bytes, .direction = stated(kind)})
+#define TO_SYMBOL (Copy{.from = from, .bytes = bytes, .direction = declared_direction(kind)})
+#define FROM_SYMBOL (Copy{.to = to, .bytes = bytes, .direction = declared_direction(kind)})
 
 RUNTIME_ADDS(cudaGraphAddMemcpyNode,
              (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,

@@ -95,7 +95,7 @@ constexpr uintptr_t memory_of(int device) {
 }
 constexpr uintptr_t kHost = 0x5700'0000'0000;
 
-void copy(uintptr_t to, uintptr_t from, size_t bytes, Direction direction = Direction::unstated) {
+void copy(uintptr_t to, uintptr_t from, size_t bytes, Direction direction = Direction::undeclared) {
   events::copied({.to = reinterpret_cast<const void*>(to),
                   .from = reinterpret_cast<const void*>(from),
                   .bytes = bytes,
