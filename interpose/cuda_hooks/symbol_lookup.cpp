@@ -203,10 +203,11 @@ void* resolve(const LookupRequest& request, bool& absent) {
   void* const found = request.in(request.handle);
   if (!found) return nullptr;
   void* const hook = hook_of(request.row);
-  if (found != hook && !runtimes::is_entry(found)) {
+  if (found != hook && !runtimes::is_trampoline(found)) {
     // Who has one runtime's function shall never get into another one's.
-    void* const entry =
-        devtrace::interpose::of_runtime(request.row.index) ? runtimes::entry_to(request.row.index, found) : nullptr;
+    void* const entry = devtrace::interpose::of_runtime(request.row.index)
+                            ? runtimes::trampoline_to(request.row.index, found)
+                            : nullptr;
     if (found == original_address(request.row.index)) return entry ? entry : hook;
     // Another library's function of the same name is its own affair; CUDA's behind another tool's wrapper is not.
     const bool cudas = entry || found == devtrace::interpose::library_address(request.row.index);
