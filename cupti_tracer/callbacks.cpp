@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "cupti_tracer/delivery.h"
+#include "cupti_tracer/callback_context.h"
 
 // Hooks that were compiled as callbacks (cupti_tracer/callback_hook.h). The table of hooks has others as well, which
 // CUPTI knows nothing of: PyTorch's, the C library's.
@@ -17,7 +17,7 @@
 
 namespace devtrace::cupti_tracer {
 
-thread_local constinit const Delivery* delivery = nullptr;
+thread_local constinit const CallbackContext* callback_context = nullptr;
 
 namespace {
 
@@ -76,18 +76,18 @@ thread_local constinit Unseen unseen = Unseen::none;
 
 void run(const Row& row, const CUpti_CallbackData& data) noexcept {
   const int saved = errno;
-  Delivery delivered;
-  delivered.exit = data.callbackSite == CUPTI_API_EXIT;
-  delivered.outermost = depth == 1;
-  delivered.version = row.version;
-  delivered.result = data.functionReturnValue;
+  CallbackContext context;
+  context.exit = data.callbackSite == CUPTI_API_EXIT;
+  context.outermost = depth == 1;
+  context.version = row.version;
+  context.result = data.functionReturnValue;
   uint64_t nowhere = 0;
-  delivered.at_entry = data.correlationData ? data.correlationData : &nowhere;
-  delivered.correlation_id = data.correlationId;
-  const Delivery* const outer = delivery;
-  delivery = &delivered;
+  context.at_entry = data.correlationData ? data.correlationData : &nowhere;
+  context.correlation_id = data.correlationId;
+  const CallbackContext* const outer = callback_context;
+  callback_context = &context;
   row.hook(data.functionParams);
-  delivery = outer;
+  callback_context = outer;
   errno = saved;
 }
 

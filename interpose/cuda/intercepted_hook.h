@@ -52,12 +52,12 @@ bool of_cuda_12(const void* caller) {
   return answer != 0;
 }
 
-class Intercepted {
+class InterceptedCall {
  public:
-  Intercepted() : enabled_(!muted.load(std::memory_order_relaxed)), outermost_(depth_++ == 0 && enabled_) {}
-  ~Intercepted() { --depth_; }
-  Intercepted(const Intercepted&) = delete;
-  Intercepted& operator=(const Intercepted&) = delete;
+  InterceptedCall() : enabled_(!muted.load(std::memory_order_relaxed)), outermost_(depth_++ == 0 && enabled_) {}
+  ~InterceptedCall() { --depth_; }
+  InterceptedCall(const InterceptedCall&) = delete;
+  InterceptedCall& operator=(const InterceptedCall&) = delete;
 
   bool enabled() const { return enabled_; }
   bool entering() const { return enabled_; }
@@ -76,6 +76,6 @@ class Intercepted {
   bool enabled_;
   bool outermost_;
 };
-using Call = Intercepted;
+using Call = InterceptedCall;
 
 }  // namespace devtrace::interpose

@@ -5,7 +5,7 @@
 
 namespace devtrace::cupti_tracer {
 
-struct Delivery {
+struct CallbackContext {
   bool exit = false;       // the function has been called
   bool outermost = false;  // it was not called by another whose callback is delivered as well
   unsigned version = 0;    // the CUDA version with which the function's parameters came (12030); 0: the driver's, whose
@@ -16,6 +16,6 @@ struct Delivery {
 };
 
 // The calling thread's, while a hook runs.
-extern thread_local constinit const Delivery* delivery __attribute__((visibility("hidden")));
+extern thread_local constinit const CallbackContext* callback_context __attribute__((visibility("hidden")));
 
 }  // namespace devtrace::cupti_tracer
