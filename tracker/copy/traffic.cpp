@@ -213,7 +213,7 @@ uint64_t site_of(const memory::CopyEnds& ends, stacks::OnePythonStack& stack) {
   Site site{from, to, false, false, stack.id()};
   site.staged = from.is_cuda() && to.is_cuda() && !peers::allowed(from, to) && !peers::allowed(to, from);
   if (site.place == 0) {
-    site.place = own_code::caller();
+    site.place = caller::address();
     site.native = site.place != 0;
   }
   return site.packed();
