@@ -51,7 +51,7 @@ struct Site {
   Site without_place() const { return {from, to, staged, false, 0}; }
 };
 
-constinit Ledger ledger;
+constinit ShardedCounters counters;
 constinit std::atomic<bool> any{false};
 constexpr unsigned kNoShard = ~0u;
 thread_local constinit unsigned shard = kNoShard;
@@ -114,7 +114,7 @@ bool due() {
 
 std::vector<std::pair<uint64_t, Total>> totals() {
   std::unordered_map<uint64_t, Total> sums;
-  ledger.for_each([&](uint64_t key, uint64_t bytes, uint64_t copies, uint64_t first) {
+  counters.for_each([&](uint64_t key, uint64_t bytes, uint64_t copies, uint64_t first) {
     Total& sum = sums[key];
     if (first != 0) sum.first = sum.first == 0 ? first : std::min(sum.first, first);
     sum.bytes += bytes;
@@ -221,13 +221,14 @@ uint64_t site_of(const memory::CopyEnds& ends, stacks::OnePythonStack& stack) {
 
 // Changes the key to that of all places for which there is no room, if need be.
 bool add_to(uint64_t& key, uint64_t bytes, uint64_t copies) {
-  if (shard == kNoShard) shard = ledger.shard_for_new_thread();
+  if (shard == kNoShard) shard = counters.shard_for_new_thread();
   if (!any.load(std::memory_order_relaxed)) any.store(true, std::memory_order_relaxed);
-  uint64_t before = ledger.add(shard, key, bytes, copies);
-  if (before == Ledger::kFull) before = ledger.add(shard, key = Site::of(key).without_place().packed(), bytes, copies);
+  uint64_t before = counters.add(shard, key, bytes, copies);
+  if (before == ShardedCounters::kFull)
+    before = counters.add(shard, key = Site::of(key).without_place().packed(), bytes, copies);
   // Even a clock's tick costs as much as half a stack.
   if (before % kClockEvery != 0 && before / kClockEvery == (before + copies) / kClockEvery) return false;
-  if (before == 0) ledger.mark(shard, key, First::now());
+  if (before == 0) counters.mark(shard, key, First::now());
   return true;
 }
 
@@ -268,7 +269,7 @@ void before_fork() {
 
 void after_fork(bool child) {
   if (child && any.load(std::memory_order_relaxed)) {
-    ledger.clear();  // the parent's copies are the parent's
+    counters.clear();  // the parent's copies are the parent's
     copy_times::clear();
     written = nullptr;
     next_write.store(0, std::memory_order_relaxed);
