@@ -100,7 +100,7 @@ class NumberIndex {
 };
 
 // Adding is for one thread at a time (the caller's lock); reading what an id stands for needs no lock.
-class StackTable {
+class StackDepot {
  public:
   struct Frame {
     std::string_view file;
