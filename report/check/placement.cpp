@@ -91,7 +91,7 @@ class Fates {
       const auto& [before, now] = fates_[static_cast<size_t>(group.colour)];
       Displaced one{root, group.name, group.members.size(), before, now};
       if (!before.empty() && !now.empty()) out.moved_tensors += one.tensors;
-      (before.empty() ? out.fresh : now.empty() ? out.gone : out.moved).push_back(std::move(one));
+      (before.empty() ? out.added : now.empty() ? out.gone : out.moved).push_back(std::move(one));
     }
   }
 

@@ -20,7 +20,7 @@ class Text : Lines {
 
   std::string write() {
     const Comparison& judged = result_.judged;
-    faults(Status::fresh);
+    faults(Status::added);
     faults(Status::known);
     faults(Status::suppressed);
     faults(Status::note);
@@ -42,18 +42,18 @@ class Text : Lines {
   const char* off() const { return colour_ ? "\033[0m" : ""; }
 
   void seen(const Fault& fault) {
-    line("  seen by {}", witnesses(fault, result_.logs));
+    line("  seen by {}", occurrences(fault, result_.logs));
     if (const std::string first = who_was_first(fault, result_.logs); !first.empty()) line("  {}", first);
   }
 
   void faults(Status status) {
     size_t shown = 0, left = 0;
-    for (const Judged& each : result_.judged.faults) {
+    for (const ClassifiedFault& each : result_.judged.faults) {
       if (each.status != status) continue;
       const Fault& fault = *each.fault;
       ++shown;
-      if (status == Status::fresh && shown <= kWhole) {
-        const Process& by = result_.logs.processes()[fault.witnesses.front().process];
+      if (status == Status::added && shown <= kWhole) {
+        const Process& by = result_.logs.processes()[fault.by_process.front().process];
         line("{}new{} {}", strong(), off(), fault.fingerprint);
         out_ += text(by.record, fault.finding(), colour_, {});
         seen(fault);
@@ -100,7 +100,7 @@ class Text : Lines {
       line("{}moved{} {}: on {}, was on {}", fails ? strong() : "", fails ? off() : "", displaced_words(each),
            device_words(each.now), device_words(each.before));
     });
-    list(all.fresh,
+    list(all.added,
          [&](const Displaced& each) { line("placed {}: on {}", displaced_words(each), device_words(each.now)); });
     list(all.gone, [&](const Displaced& each) {
       line("no longer seen {}: was on {}", displaced_words(each), device_words(each.before));
