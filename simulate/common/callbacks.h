@@ -13,7 +13,7 @@
 #include <cuda.h>
 #pragma GCC visibility pop
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 // The numbers of CUpti_CallbackDomain.
 enum Domain : uint32_t { kDriver = 1, kRuntime = 2, kResource = 3, kSynchronize = 4, kDomains = 5 };
@@ -98,25 +98,27 @@ struct Listener {
   uint64_t (*now)();            // the clock of Work
 };
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate
 
 extern "C" {
 
 #pragma GCC visibility push(default)
 // A library's functions, once, when it is loaded; those that are wanted already are wrapped at once.
-void devtrace_sim_calls_add(devtrace::sim::Domain domain, const devtrace::sim::Callable* functions, size_t count);
+void devtrace_sim_calls_add(devtrace::simulate::Domain domain, const devtrace::simulate::Callable* functions,
+                            size_t count);
 // Sets or clears one reason to wrap a function.
-void devtrace_sim_calls_want(devtrace::sim::Domain domain, uint32_t callback, devtrace::sim::Want who, int on);
+void devtrace_sim_calls_want(devtrace::simulate::Domain domain, uint32_t callback, devtrace::simulate::Want who,
+                             int on);
 // Whether the listener wants to know what devices do.
 void devtrace_sim_work_want(int on);
 // For good: a listener is never taken away, as calls may be on their way to it.
-void devtrace_sim_calls_listen(const devtrace::sim::Listener* listener);
+void devtrace_sim_calls_listen(const devtrace::simulate::Listener* listener);
 
 // Initialises the driver if CUDA_INJECTION64_PATH names a profiler that was not loaded yet.
 void devtrace_sim_inject(void);
 
-void devtrace_sim_call_enter(devtrace::sim::Call* call);
-void devtrace_sim_call_exit(devtrace::sim::Call* call);
+void devtrace_sim_call_enter(devtrace::simulate::Call* call);
+void devtrace_sim_call_exit(devtrace::simulate::Call* call);
 
 // The thread's context and its number (from 1); null and 0 where there is none.
 CUcontext devtrace_sim_context(uint32_t* number);

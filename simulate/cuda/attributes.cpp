@@ -4,7 +4,7 @@
 
 #include "simulate/cuda/api.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 // The same on every part of the table.
@@ -147,4 +147,4 @@ bool device_attribute(int attribute, int ordinal, int* value) {
   return false;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

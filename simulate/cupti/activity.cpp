@@ -15,7 +15,7 @@
 #include "simulate/cupti/listener.h"
 #include "simulate/cupti/names.h"
 
-namespace devtrace::sim::cupti {
+namespace devtrace::simulate::cupti {
 namespace {
 
 // The newest record of each kind in the headers of this build.
@@ -269,9 +269,9 @@ void end_activity() {
   forget_records();
 }
 
-}  // namespace devtrace::sim::cupti
+}  // namespace devtrace::simulate::cupti
 
-using namespace devtrace::sim::cupti;
+using namespace devtrace::simulate::cupti;
 
 extern "C" {
 

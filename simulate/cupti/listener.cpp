@@ -2,7 +2,7 @@
 
 #include "simulate/cupti/activity.h"
 
-namespace devtrace::sim::cupti {
+namespace devtrace::simulate::cupti {
 namespace {
 
 // The record's time is the call's own: callbacks lie outside of it.
@@ -25,4 +25,4 @@ void listen() {
   devtrace_sim_calls_listen(&kListener);
 }
 
-}  // namespace devtrace::sim::cupti
+}  // namespace devtrace::simulate::cupti

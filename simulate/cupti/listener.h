@@ -4,7 +4,7 @@
 #include "simulate/common/callbacks.h"
 #include "simulate/cupti/cupti_headers.h"
 
-namespace devtrace::sim::cupti {
+namespace devtrace::simulate::cupti {
 
 // From now on, for good.
 void listen();
@@ -13,4 +13,4 @@ void listen();
 void notify_subscribers(Call* call, CUpti_ApiCallbackSite site);
 void notify_subscribers(const Notice& notice);
 
-}  // namespace devtrace::sim::cupti
+}  // namespace devtrace::simulate::cupti

@@ -17,8 +17,8 @@
 #include "simulate/cupti/listener.h"
 #include "simulate/cupti/names.h"
 
-namespace sim = devtrace::sim;
-using sim::Call;
+namespace simulate = devtrace::simulate;
+using simulate::Call;
 
 // A seat. Never freed, as a call may be on its way to it; it serves one subscriber after the other.
 struct CUpti_Subscriber_st {
@@ -28,7 +28,7 @@ struct CUpti_Subscriber_st {
   char name[64] = {};  // as the next one who asks for the seat is told
   std::atomic<bool> taken{false}, leaving{false};
   std::atomic<int> inside{0};  // threads that are in its callback, or about to be
-  std::atomic<bool> enabled[CUPTI_CB_DOMAIN_SIZE][sim::kMostCallbacks] = {};
+  std::atomic<bool> enabled[CUPTI_CB_DOMAIN_SIZE][simulate::kMostCallbacks] = {};
   uint32_t turn = 0;  // which of its subscribers this is
 };
 
@@ -36,16 +36,16 @@ namespace {
 
 using Slot = CUpti_Subscriber_st;
 
-Slot g_slots[sim::kMostSubscribers];
+Slot g_slots[simulate::kMostSubscribers];
 std::mutex g_mutex;  // of taking and leaving seats
 std::mutex g_enabling;
-thread_local int t_inside[sim::kMostSubscribers] = {};  // this thread's part of a seat's `inside`
+thread_local int t_inside[simulate::kMostSubscribers] = {};  // this thread's part of a seat's `inside`
 
 int slot_count() {
   static const int count = [] {
     const char* value = std::getenv("DEVTRACE_SIM_CUPTI_SUBSCRIBERS");
     const int wanted = value ? std::atoi(value) : 1;
-    return wanted < 1 ? 1 : wanted > sim::kMostSubscribers ? sim::kMostSubscribers : wanted;
+    return wanted < 1 ? 1 : wanted > simulate::kMostSubscribers ? simulate::kMostSubscribers : wanted;
   }();
   return count;
 }
@@ -84,7 +84,7 @@ void notify(Slot& slot, Call* call, CUpti_ApiCallbackSite site, uint64_t* kept) 
 }  // namespace
 
 // A subscriber is told of a call's end if it was told of its beginning.
-void sim::cupti::notify_subscribers(Call* call, CUpti_ApiCallbackSite site) {
+void simulate::cupti::notify_subscribers(Call* call, CUpti_ApiCallbackSite site) {
   for (int i = 0; i < slot_count(); ++i) {
     Slot& slot = g_slots[i];
     const std::atomic<bool>& enabled = slot.enabled[call->domain][call->callback];
@@ -99,7 +99,7 @@ void sim::cupti::notify_subscribers(Call* call, CUpti_ApiCallbackSite site) {
   }
 }
 
-void sim::cupti::notify_subscribers(const Notice& notice) {
+void simulate::cupti::notify_subscribers(const Notice& notice) {
   for (int i = 0; i < slot_count(); ++i) {
     Slot& slot = g_slots[i];
     const std::atomic<bool>& enabled = slot.enabled[notice.domain][notice.callback];
@@ -132,11 +132,11 @@ void in_parent() {
 }
 void in_child() {
   in_parent();
-  for (int i = 0; i < sim::kMostSubscribers; ++i) g_slots[i].inside = t_inside[i];
+  for (int i = 0; i < simulate::kMostSubscribers; ++i) g_slots[i].inside = t_inside[i];
 }
 
 bool valid(CUpti_SubscriberHandle s) {
-  return s >= g_slots && s < g_slots + sim::kMostSubscribers && s->taken;
+  return s >= g_slots && s < g_slots + simulate::kMostSubscribers && s->taken;
 }
 int seat_of(CUpti_SubscriberHandle s) {
   return static_cast<int>(s - g_slots);
@@ -156,11 +156,11 @@ void set(Slot& slot, CUpti_CallbackDomain domain, CUpti_CallbackId id, bool on) 
   if (domain != CUPTI_CB_DOMAIN_DRIVER_API && domain != CUPTI_CB_DOMAIN_RUNTIME_API) return;
   bool any = false;
   for (const Slot& s : g_slots) any = any || s.enabled[domain][id];
-  devtrace_sim_calls_want(static_cast<sim::Domain>(domain), id, sim::kWantSubscriber, any);
+  devtrace_sim_calls_want(static_cast<simulate::Domain>(domain), id, simulate::kWantSubscriber, any);
 }
 
 void set_domain(Slot& slot, CUpti_CallbackDomain domain, bool on) {
-  for (CUpti_CallbackId id = 1; id < sim::cupti::callback_count(domain); ++id)
+  for (CUpti_CallbackId id = 1; id < simulate::cupti::callback_count(domain); ++id)
     if (!on || !only_by_name(domain, id)) set(slot, domain, id, on);
 }
 
@@ -184,7 +184,7 @@ CUptiResult take(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc callback, vo
   ++slot->turn;
   std::snprintf(slot->name, sizeof slot->name, "CUPTI for %s", name ? name : "");
   slot->taken = true;
-  sim::cupti::listen();
+  simulate::cupti::listen();
   *handle = slot;
   return CUPTI_SUCCESS;
 }
@@ -234,13 +234,14 @@ CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber) {
 
 CUptiResult CUPTIAPI cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber,
                                          CUpti_CallbackDomain domain, CUpti_CallbackId id) {
-  if (!valid(subscriber) || id == 0 || id >= sim::cupti::callback_count(domain)) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (!valid(subscriber) || id == 0 || id >= simulate::cupti::callback_count(domain))
+    return CUPTI_ERROR_INVALID_PARAMETER;
   set(*subscriber, domain, id, enable != 0);
   return CUPTI_SUCCESS;
 }
 CUptiResult CUPTIAPI cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle subscriber,
                                        CUpti_CallbackDomain domain) {
-  if (!valid(subscriber) || !sim::cupti::callback_count(domain)) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (!valid(subscriber) || !simulate::cupti::callback_count(domain)) return CUPTI_ERROR_INVALID_PARAMETER;
   set_domain(*subscriber, domain, enable != 0);
   return CUPTI_SUCCESS;
 }
@@ -252,7 +253,7 @@ CUptiResult CUPTIAPI cuptiEnableAllDomains(uint32_t enable, CUpti_SubscriberHand
 }
 CUptiResult CUPTIAPI cuptiGetCallbackState(uint32_t* enabled, CUpti_SubscriberHandle subscriber,
                                            CUpti_CallbackDomain domain, CUpti_CallbackId id) {
-  if (!enabled || !valid(subscriber) || id == 0 || id >= sim::cupti::callback_count(domain))
+  if (!enabled || !valid(subscriber) || id == 0 || id >= simulate::cupti::callback_count(domain))
     return CUPTI_ERROR_INVALID_PARAMETER;
   *enabled = subscriber->enabled[domain][id];
   return CUPTI_SUCCESS;
@@ -260,7 +261,7 @@ CUptiResult CUPTIAPI cuptiGetCallbackState(uint32_t* enabled, CUpti_SubscriberHa
 
 CUptiResult CUPTIAPI cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t id, const char** name) {
   if (!name) return CUPTI_ERROR_INVALID_PARAMETER;
-  *name = sim::cupti::callback_name(domain, id);
+  *name = simulate::cupti::callback_name(domain, id);
   return *name ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
 CUptiResult CUPTIAPI cuptiSupportedDomains(size_t* count, CUpti_DomainTable* table) {
@@ -274,7 +275,7 @@ CUptiResult CUPTIAPI cuptiSupportedDomains(size_t* count, CUpti_DomainTable* tab
 
 CUptiResult CUPTIAPI cuptiFinalize(void) {
   for (Slot& slot : g_slots) leave_slot(slot);
-  sim::cupti::end_activity();
+  simulate::cupti::end_activity();
   return CUPTI_SUCCESS;
 }
 

@@ -5,7 +5,7 @@
 #include "simulate/model/device.h"
 #include "simulate/model/memory.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 CUresult load(Container& c) {
   std::lock_guard lock(c.mutex);
@@ -58,4 +58,4 @@ Function* function_of(CUfunction handle) {
   return handles<Function>().has(f) ? f : nullptr;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

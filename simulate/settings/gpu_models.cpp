@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 constexpr size_t KiB = 1024, MiB = 1024 * KiB;
@@ -32,4 +32,4 @@ const char* part_keys() {
   return "h100, h200, a100, l40s, rtx4090, t4";
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 // Public properties of one real part. Sizes in bytes, clocks in kHz.
 struct Part {
@@ -25,4 +25,4 @@ const Part* find_part(const char* key);
 // All keys, separated by ", ", for messages.
 const char* part_keys();
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

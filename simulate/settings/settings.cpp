@@ -8,7 +8,7 @@
 
 #include "simulate/settings/identity.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 void complain(const char* variable, const char* value, const char* expected) {
@@ -105,4 +105,4 @@ const Settings& settings() {
   return s;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

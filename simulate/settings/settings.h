@@ -6,7 +6,7 @@
 #include "simulate/settings/gpu_models.h"
 #include "simulate/settings/option_parsing.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 struct Settings {
   int gpus = 1;                   // devices of the machine, 1–16
@@ -25,4 +25,4 @@ struct Settings {
 // Read once, at the first use of CUDA. A bad value is one line on stderr, and the default stands.
 const Settings& settings();
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate
