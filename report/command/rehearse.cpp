@@ -20,8 +20,8 @@ struct RehearseOptions : ProgramOptions {
 
 std::string known_part(std::string& part) {
   part = CLI::detail::to_lower(part);
-  if (simulate::find_part(part.c_str())) return {};
-  return fmt::format("'{}' is no part devtrace knows; it knows {}", part, simulate::part_keys());
+  if (simulate::find_gpu_model(part.c_str())) return {};
+  return fmt::format("'{}' is no part devtrace knows; it knows {}", part, simulate::gpu_model_keys());
 }
 
 std::string size_of_memory(std::string& text) {
@@ -73,7 +73,7 @@ Action declare_rehearse(CLI::App& app) {
   app.add_option("--gpus", options->gpus, "number of simulated devices, 1 to 16 [2]")
       ->type_name("N")
       ->check(CLI::Range(1, 16));
-  app.add_option("--part", options->part, fmt::format("what they pretend to be: {} [h100]", simulate::part_keys()))
+  app.add_option("--part", options->part, fmt::format("what they pretend to be: {} [h100]", simulate::gpu_model_keys()))
       ->type_name("NAME")
       ->transform(CLI::Validator(known_part, ""));
   app.add_option("--memory", options->memory, "memory of each, like 24GiB [the part's own]")

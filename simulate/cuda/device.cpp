@@ -45,7 +45,7 @@ CUresult CUDAAPI cuDeviceGetName(char* name, int length, CUdevice device) {
   TRY(ready());
   if (!name || length <= 0) return CUDA_ERROR_INVALID_VALUE;
   if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  std::snprintf(name, static_cast<size_t>(length), "%s (simulated)", simulate::settings().part->name);
+  std::snprintf(name, static_cast<size_t>(length), "%s (simulated)", simulate::settings().gpu_model->name);
   return CUDA_SUCCESS;
 }
 
@@ -138,9 +138,9 @@ __attribute__((visibility("default"))) int devtrace_sim_physical(int physical, c
                                                                  int* major, int* minor) {
   const simulate::Settings& s = simulate::settings();
   if (memory) *memory = s.memory;
-  if (major) *major = s.part->major;
-  if (minor) *minor = s.part->minor;
-  if (name && static_cast<size_t>(std::snprintf(name, name_size, "%s (simulated)", s.part->name)) >= name_size)
+  if (major) *major = s.gpu_model->major;
+  if (minor) *minor = s.gpu_model->minor;
+  if (name && static_cast<size_t>(std::snprintf(name, name_size, "%s (simulated)", s.gpu_model->name)) >= name_size)
     return 0;
   std::string text = simulate::device_uuid_text(physical);
   return !uuid || static_cast<size_t>(std::snprintf(uuid, uuid_size, "%s", text.c_str())) < uuid_size;

@@ -36,7 +36,7 @@ Arguments gather(const Function& f, void** parameters, void** extra) {
 }  // namespace
 
 CUresult check_shape(const Function& f, const Shape& s) {
-  const Part& part = *settings().part;
+  const GpuModel& gpu_model = *settings().gpu_model;
   if (!s.grid[0] || !s.grid[1] || !s.grid[2] || !s.block[0] || !s.block[1] || !s.block[2])
     return CUDA_ERROR_INVALID_VALUE;
   if (s.grid[0] > 0x7fffffffu || s.grid[1] > 65535 || s.grid[2] > 65535) return CUDA_ERROR_INVALID_VALUE;
@@ -46,7 +46,7 @@ CUresult check_shape(const Function& f, const Shape& s) {
   if (threads > static_cast<unsigned>(most))
     return threads > 1024 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   size_t shared = s.shared + static_cast<size_t>(f.facts ? f.facts->static_shared : 0);
-  size_t limit = f.max_dynamic_shared ? part.shared_per_block_optin : 48 << 10;
+  size_t limit = f.max_dynamic_shared ? gpu_model.shared_per_block_optin : 48 << 10;
   if (shared > limit || (f.max_dynamic_shared && s.shared > static_cast<size_t>(f.max_dynamic_shared)))
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;

@@ -51,10 +51,10 @@ CUresult close_container(T* c) {
 }
 
 CUresult function_attribute(const Function& f, int attribute, int* value) {
-  const simulate::Part& part = *simulate::settings().part;
+  const simulate::GpuModel& gpu_model = *simulate::settings().gpu_model;
   static const devtrace::device_code::KernelFacts kUnknown;
   const devtrace::device_code::KernelFacts& facts = f.facts ? *f.facts : kUnknown;
-  int own = part.major * 10 + part.minor;
+  int own = gpu_model.major * 10 + gpu_model.minor;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
       *value = facts.max_threads;
@@ -93,7 +93,7 @@ CUresult function_attribute(const Function& f, int attribute, int* value) {
 CUresult set_attribute(Function& f, int attribute, int value) {
   if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
     int fixed = f.facts ? f.facts->static_shared : 0;
-    if (value < 0 || static_cast<size_t>(value + fixed) > simulate::settings().part->shared_per_block_optin)
+    if (value < 0 || static_cast<size_t>(value + fixed) > simulate::settings().gpu_model->shared_per_block_optin)
       return CUDA_ERROR_INVALID_VALUE;
     f.max_dynamic_shared = value;
   }
@@ -128,15 +128,15 @@ CUresult variable(Container* container, const char* name, CUdeviceptr* address, 
 
 // Blocks of `threads` with `shared` dynamic bytes that fit a multiprocessor at once.
 int blocks_per_multiprocessor(const Function& f, int threads, size_t shared) {
-  const simulate::Part& part = *simulate::settings().part;
+  const simulate::GpuModel& gpu_model = *simulate::settings().gpu_model;
   if (threads <= 0 || threads > (f.facts ? f.facts->max_threads : 1024)) return 0;
   int warps = (threads + 31) / 32;
-  int blocks = std::min(part.blocks_per_multiprocessor, part.threads_per_multiprocessor / (warps * 32));
+  int blocks = std::min(gpu_model.blocks_per_multiprocessor, gpu_model.threads_per_multiprocessor / (warps * 32));
   int registers = f.facts ? f.facts->registers : 32;
   if (registers > 0) blocks = std::min(blocks, 65536 / ((registers + 7) / 8 * 8 * 32 * warps));
   size_t bytes =
       shared + static_cast<size_t>(f.facts ? f.facts->static_shared : 0) + 1024;  // the driver keeps 1 KiB a block
-  blocks = std::min(blocks, static_cast<int>(part.shared_per_multiprocessor / bytes));
+  blocks = std::min(blocks, static_cast<int>(gpu_model.shared_per_multiprocessor / bytes));
   return std::max(blocks, 0);
 }
 
@@ -330,7 +330,7 @@ CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block
     if (fit * threads > best) {
       best = fit * threads;
       *block = std::min(threads, most);
-      *grid = fit * simulate::settings().part->multiprocessors;
+      *grid = fit * simulate::settings().gpu_model->multiprocessors;
     }
   }
   return best ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -342,16 +342,17 @@ CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunct
 CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction handle, int blocks, int) {
   if (!simulate::function_of(handle)) return CUDA_ERROR_INVALID_HANDLE;
   if (!bytes || blocks <= 0) return CUDA_ERROR_INVALID_VALUE;
-  const simulate::Part& part = *simulate::settings().part;
-  *bytes = std::min(part.shared_per_multiprocessor / static_cast<size_t>(blocks) - 1024, part.shared_per_block_optin);
+  const simulate::GpuModel& gpu_model = *simulate::settings().gpu_model;
+  *bytes = std::min(gpu_model.shared_per_multiprocessor / static_cast<size_t>(blocks) - 1024,
+                    gpu_model.shared_per_block_optin);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuOccupancyMaxActiveClusters(int* clusters, CUfunction handle, const CUlaunchConfig* config) {
   Function* f = simulate::function_of(handle);
   if (!f || !clusters || !config) return CUDA_ERROR_INVALID_HANDLE;
   int threads = static_cast<int>(config->blockDimX * config->blockDimY * config->blockDimZ);
-  *clusters =
-      blocks_per_multiprocessor(*f, threads, config->sharedMemBytes) * simulate::settings().part->multiprocessors / 8;
+  *clusters = blocks_per_multiprocessor(*f, threads, config->sharedMemBytes) *
+              simulate::settings().gpu_model->multiprocessors / 8;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(int* size, CUfunction handle, const CUlaunchConfig*) {
