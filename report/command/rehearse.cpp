@@ -14,14 +14,14 @@ namespace {
 
 struct RehearseOptions : ProgramOptions {
   int gpus = 2, cuda = 0;
-  std::string part, memory, peer;
+  std::string gpu_model, memory, peer;
   bool no_values = false, no_trace = false, eager = false;
 };
 
-std::string known_part(std::string& part) {
-  part = CLI::detail::to_lower(part);
-  if (simulate::find_gpu_model(part.c_str())) return {};
-  return fmt::format("'{}' is no part devtrace knows; it knows {}", part, simulate::gpu_model_keys());
+std::string known_gpu_model(std::string& name) {
+  name = CLI::detail::to_lower(name);
+  if (simulate::find_gpu_model(name.c_str())) return {};
+  return fmt::format("'{}' is no GPU model devtrace knows; it knows {}", name, simulate::gpu_model_keys());
 }
 
 std::string size_of_memory(std::string& text) {
@@ -56,7 +56,7 @@ Launch plan(const CLI::App& app, const AfterDashes& after_dashes, const Rehearse
     if (!value.empty()) what.environment.emplace_back(key, value);
   };
   set("DEVTRACE_SIM_GPUS", std::to_string(options.gpus));
-  set("DEVTRACE_SIM_PART", options.part);
+  set("DEVTRACE_SIM_PART", options.gpu_model);
   set("DEVTRACE_SIM_MEMORY", options.memory);
   set("DEVTRACE_SIM_PEER", options.peer);
   if (options.no_values) set("DEVTRACE_SIM_VALUES", "0");
@@ -73,10 +73,11 @@ Action declare_rehearse(CLI::App& app) {
   app.add_option("--gpus", options->gpus, "number of simulated devices, 1 to 16 [2]")
       ->type_name("N")
       ->check(CLI::Range(1, 16));
-  app.add_option("--part", options->part, fmt::format("what they pretend to be: {} [h100]", simulate::gpu_model_keys()))
+  app.add_option("--gpu-model,--part", options->gpu_model,
+                 fmt::format("what they pretend to be: {} [h100]", simulate::gpu_model_keys()))
       ->type_name("NAME")
-      ->transform(CLI::Validator(known_part, ""));
-  app.add_option("--memory", options->memory, "memory of each, like 24GiB [the part's own]")
+      ->transform(CLI::Validator(known_gpu_model, ""));
+  app.add_option("--memory", options->memory, "memory of each, like 24GiB [the model's own]")
       ->type_name("SIZE")
       ->check(CLI::Validator(size_of_memory, ""));
   app.add_option("--peer", options->peer,

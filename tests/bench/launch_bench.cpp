@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <vector>
 
-#include "tracker/launch/kernels.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/events.h"
 #include "tracker/interface/platform.h"
+#include "tracker/launch/kernels.h"
 
 namespace {
 
