@@ -80,9 +80,10 @@ $(call folder,simulate/values)
 $(call folder,simulate/model,device_code simulate/common simulate/settings simulate/values)
 # Kernels in front of PyTorch's dispatcher, compiled against its headers.
 $(call folder,simulate/values/torch,simulate/values)
-# The stub libraries: one folder each, by the library's name.
+# The stub libraries: one folder each, by the library's name; cuda12 below it: what only the one for CUDA 12 has.
 $(call folder,simulate/cuda,simulate/common simulate/model simulate/settings simulate/values,graph memory)
-$(call folder,simulate/cudart,simulate/common,cuda12)
+$(call folder,simulate/cudart,simulate/common)
+$(call folder,simulate/cudart/cuda12,simulate/common simulate/cudart)
 $(call folder,simulate/cublas,simulate/common)
 $(call folder,simulate/cublasLt,simulate/common)
 $(call folder,simulate/cusparse,simulate/common)
