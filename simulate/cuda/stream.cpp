@@ -58,10 +58,7 @@ CUresult CUDAAPI cuStreamQuery(CUstream handle) {
   CUstream stream;
   TRY(sim::resolve(handle, &stream));
   REQUIRE_CONTEXT(context);
-  if (sim::capturing(stream)) {
-    stream->capture->invalid = true;
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
+  TRY(sim::check_not_capturing(stream));
   TRY(sim::check_implicit(stream));
   if (int sticky = stream->context->sticky) return static_cast<CUresult>(sticky);
   return sim::is_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -71,10 +68,7 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
   CUstream stream;
   TRY(sim::resolve(handle, &stream));
   REQUIRE_CONTEXT(context);
-  if (sim::capturing(stream)) {
-    stream->capture->invalid = true;
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
+  TRY(sim::check_not_capturing(stream));
   TRY(sim::check_implicit(stream));
   TRY(sim::check_unsafe());
   if (stream == stream->context->legacy)
@@ -96,10 +90,7 @@ CUresult CUDAAPI cuStreamAddCallback(CUstream handle, CUstreamCallback function,
   CUstream stream;
   TRY(sim::resolve(handle, &stream));
   if (!function || flags) return CUDA_ERROR_INVALID_VALUE;
-  if (sim::capturing(stream)) {
-    stream->capture->invalid = true;
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
+  TRY(sim::check_not_capturing(stream));
   return enqueue_host(stream, run_callback, new Callback{function, handle, data});
 }
 
@@ -288,10 +279,7 @@ CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream) {
 CUresult CUDAAPI cuEventQuery(CUevent event) {
   TRY(ready());
   if (!alive(event)) return CUDA_ERROR_INVALID_HANDLE;
-  if (event->capture && event->capture->origin) {
-    event->capture->invalid = true;
-    return CUDA_ERROR_CAPTURED_EVENT;
-  }
+  TRY(sim::check_not_captured(event));
   TRY(sim::check_unsafe());
   if (int sticky = event->context->sticky) return static_cast<CUresult>(sticky);
   return event->completed >= event->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -300,10 +288,7 @@ CUresult CUDAAPI cuEventQuery(CUevent event) {
 CUresult CUDAAPI cuEventSynchronize(CUevent event) {
   TRY(ready());
   if (!alive(event)) return CUDA_ERROR_INVALID_HANDLE;
-  if (event->capture && event->capture->origin) {
-    event->capture->invalid = true;
-    return CUDA_ERROR_CAPTURED_EVENT;
-  }
+  TRY(sim::check_not_captured(event));
   TRY(sim::check_unsafe());
   sim::wait_event(event, event->recorded);
   return static_cast<CUresult>(event->context->sticky.load());
