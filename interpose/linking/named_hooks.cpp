@@ -53,9 +53,9 @@ void* hook_of(const NamedHook& hook) {
 }
 
 bool is_the_originals(const void* caller, const NamedHook& hook) {
-  Dl_info asking{}, asked{};
+  Dl_info asking{}, request{};
   void* const original = original_address(hook.index);
-  return original && ::dladdr(caller, &asking) && ::dladdr(original, &asked) && asking.dli_fbase == asked.dli_fbase;
+  return original && ::dladdr(caller, &asking) && ::dladdr(original, &request) && asking.dli_fbase == request.dli_fbase;
 }
 
 }  // namespace devtrace::interpose

@@ -14,7 +14,7 @@
 
 #include "simulate/values/values.h"
 
-namespace devtrace::sim::values {
+namespace devtrace::simulate::values {
 
 thread_local Thread t_thread;
 
@@ -222,7 +222,7 @@ Object* whole(Object* self, Object* arguments, Object* keywords) {
   Object* state = p.none;
   bool nested_too = false;
   if (part(kBefore) != p.none) {
-    const Covered covered(t_thread);
+    const OperatorScope scope(t_thread);
     const Unwatched unwatched;
     Object* call = p.PyTuple_Pack(2, arguments, keywords ? keywords : p.none);
     state = call ? p.PyObject_Call(part(kBefore), call, nullptr) : nullptr;
@@ -234,10 +234,10 @@ Object* whole(Object* self, Object* arguments, Object* keywords) {
   }
   Object* result = nullptr;
   {
-    const Covered covered(t_thread, !nested_too);
+    const OperatorScope scope(t_thread, !nested_too);
     result = p.PyObject_Call(part(kReal), arguments, keywords);
   }
-  const Covered covered(t_thread);
+  const OperatorScope scope(t_thread);
   const Call given = {arguments, keywords ? keywords : p.none, state, part(kPending)};
   if (result) {
     Object* computed = then(part(kCompute), result, given);
@@ -258,8 +258,8 @@ Object* kernel(Object* self, Object* given, Object* keywords) {
       with_tensors(given, p.PyTuple_GetItem(self, kTensorPositions), p.PyTuple_GetItem(self, kWrapNumber));
   if (!arguments) return nullptr;
   // Held: inside another operator, which is computed as a whole.
-  Object* result =
-      held() ? p.PyObject_Call(p.PyTuple_GetItem(self, kReal), arguments, keywords) : whole(self, arguments, keywords);
+  Object* result = copies_suppressed() ? p.PyObject_Call(p.PyTuple_GetItem(self, kReal), arguments, keywords)
+                                       : whole(self, arguments, keywords);
   p.Py_DecRef(arguments);
   return result;
 }
@@ -284,7 +284,7 @@ Object* not_computed(Object*, Object* arguments, Object*) {
 // within(function, *arguments): the call, as inside an operator that is computed elsewhere: no copy touches memory.
 Object* within(Object*, Object* arguments, Object*) {
   Object* function = g_python.PyTuple_GetItem(arguments, 0);
-  const Covered covered(t_thread);
+  const OperatorScope scope(t_thread);
   Object* call = g_python.PyTuple_Pack(0);
   Object* result = g_python.PyObject_Call(function, call, nullptr);
   g_python.Py_DecRef(call);
@@ -372,14 +372,14 @@ void bring_in() {
   if (!g_python.Py_IsInitialized() || !g_python.PyGILState_Check() || g_python.PyErr_Occurred()) return;
   if (!torch_is_there()) return;
   if (g_state.exchange(kDone) == kDone) return;
-  const Covered covered(t_thread);
+  const OperatorScope scope(t_thread);
   const Unwatched unwatched;
   install();
 }
 
-}  // namespace devtrace::sim::values
+}  // namespace devtrace::simulate::values
 
 // For the kernels of torch/.
-extern "C" __attribute__((visibility("default"))) devtrace::sim::values::Thread* devtrace_sim_values_thread() {
-  return &devtrace::sim::values::t_thread;
+extern "C" __attribute__((visibility("default"))) devtrace::simulate::values::Thread* devtrace_sim_values_thread() {
+  return &devtrace::simulate::values::t_thread;
 }

@@ -11,7 +11,7 @@
 
 #include "simulate/values/values.h"
 
-namespace devtrace::sim::values {
+namespace devtrace::simulate::values {
 namespace {
 
 struct Missing {
@@ -88,4 +88,4 @@ void not_computed_operator(const std::string& name, const std::string& reason) {
   all.operators.emplace(name, reason);
 }
 
-}  // namespace devtrace::sim::values
+}  // namespace devtrace::simulate::values

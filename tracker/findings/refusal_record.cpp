@@ -1,10 +1,9 @@
 #include "tracker/findings/refusal_record.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <set>
 
+#include "report/base/format.h"
 #include "tracker/base/options.h"
 #include "tracker/evidence/operands.h"
 #include "tracker/evidence/operation.h"
