@@ -3,7 +3,7 @@
 # The hooks of CUDA's functions once more, as the bodies of CUPTI's callbacks (interpose/cuda/hook.h). What nvcc's code calls
 # when it is loaded is no callback of CUPTI's that says whether it succeeded; look-ups are none either.
 CALLBACK_OBJECTS := $(patsubst interpose/cuda_hooks/%.cpp,$(BUILD)/obj/cupti_tracer/callbacks/%.o,\
-  $(filter-out %/fatbin.cpp %/symbol_lookup.cpp %/proc_address.cpp,$(SOURCES_interpose/cuda_hooks)))
+  $(filter-out %/fatbin.cpp %/proc_address.cpp,$(SOURCES_interpose/cuda_hooks)))
 $(CALLBACK_OBJECTS): EXTRA_CXXFLAGS = $(FLAGS_interpose/cuda_hooks) -DDEVTRACE_HOOKS_AS_CALLBACKS
 $(CALLBACK_OBJECTS): $(BUILD)/obj/cupti_tracer/callbacks/%.o: interpose/cuda_hooks/%.cpp | setup-python
 	mkdir -p $(@D)

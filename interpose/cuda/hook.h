@@ -2,8 +2,7 @@
 // call, and what it tells of the result. It is compiled twice, and sees no difference:
 //   - as the function itself, which the program calls in the original's place (interpose/cuda/intercepted_hook.h);
 //   - as the body of CUPTI's two callbacks of that function, at its entry and its exit, where the "call" only hands
-//   over
-//     the result, if there is one yet (cupti_tracer/callback_hook.h).
+//     over the result, if there is one yet (cupti_tracer/callback_hook.h).
 //
 // Either form gives a hook:
 //   RUNTIME_HOOK(symbol, (parameters)) { … }, DRIVER_HOOK(…)   its definition

@@ -5,6 +5,7 @@
 
 #include "interpose/cuda/current_device.h"
 #include "interpose/cuda/hook.h"
+#include "interpose/cuda/opened_memory.h"
 #include "interpose/linking/lazy_symbol.h"
 #include "tracker/events.h"
 
@@ -12,7 +13,7 @@ using devtrace::Device;
 using devtrace::interpose::Call;
 using devtrace::interpose::owner;
 using devtrace::interpose::pointer;
-using devtrace::interpose::range_around;
+using devtrace::interpose::emit_opened;
 using Memory = devtrace::MemoryKind;
 namespace events = devtrace::events;
 
@@ -70,15 +71,12 @@ DRIVER_ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync)
 DRIVER_ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync_ptsz)
 
 // Memory that another process allocated.
-#define DRIVER_OPENED(symbol, parameters, arguments)                                       \
-  DRIVER_HOOK(symbol, parameters) {                                                        \
-    const Call call;                                                                       \
-    const CUresult result = CALL_DRIVER(symbol, arguments);                                \
-    uint64_t base = 0;                                                                     \
-    size_t bytes = 0;                                                                      \
-    if (result == CUDA_SUCCESS && call.outermost() && range_around(*address, base, bytes)) \
-      events::allocated(pointer(base), bytes, owner(base));                                \
-    return result;                                                                         \
+#define DRIVER_OPENED(symbol, parameters, arguments)                       \
+  DRIVER_HOOK(symbol, parameters) {                                        \
+    const Call call;                                                       \
+    const CUresult result = CALL_DRIVER(symbol, arguments);                \
+    if (result == CUDA_SUCCESS && call.outermost()) emit_opened(*address); \
+    return result;                                                         \
   }
 DRIVER_OPENED(cuIpcOpenMemHandle, (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags),
               (address, handle, flags))

@@ -4,12 +4,13 @@
 
 #include "interpose/cuda/current_device.h"
 #include "interpose/cuda/hook.h"
+#include "interpose/cuda/opened_memory.h"
 #include "tracker/events.h"
 
 using devtrace::Device;
 using devtrace::interpose::Call;
 using devtrace::interpose::owner;
-using devtrace::interpose::range_around;
+using devtrace::interpose::emit_opened;
 using Memory = devtrace::MemoryKind;
 namespace events = devtrace::events;
 
@@ -78,15 +79,12 @@ ALLOCATE_FROM_POOL(cudaMallocFromPoolAsync)
 ALLOCATE_FROM_POOL(cudaMallocFromPoolAsync_ptsz)
 
 // Memory that another process allocated.
-#define OPENED(symbol, parameters, arguments)                                                                        \
-  RUNTIME_HOOK(symbol, parameters) {                                                                                 \
-    const Call call;                                                                                                 \
-    const cudaError_t result = CALL_RUNTIME(symbol, arguments);                                                      \
-    uint64_t base = 0;                                                                                               \
-    size_t bytes = 0;                                                                                                \
-    if (call.enabled() && result == cudaSuccess && range_around(reinterpret_cast<uintptr_t>(*pointer), base, bytes)) \
-      events::allocated(reinterpret_cast<const void*>(base), bytes, owner(base));                                    \
-    return result;                                                                                                   \
+#define OPENED(symbol, parameters, arguments)                                                        \
+  RUNTIME_HOOK(symbol, parameters) {                                                                 \
+    const Call call;                                                                                 \
+    const cudaError_t result = CALL_RUNTIME(symbol, arguments);                                      \
+    if (call.enabled() && result == cudaSuccess) emit_opened(reinterpret_cast<uintptr_t>(*pointer)); \
+    return result;                                                                                   \
   }
 OPENED(cudaIpcOpenMemHandle, (void** pointer, cudaIpcMemHandle_t handle, unsigned flags), (pointer, handle, flags))
 OPENED(cudaMemPoolImportPointer, (void** pointer, cudaMemPool_t pool, cudaMemPoolPtrExportData* exported),

@@ -59,10 +59,7 @@ CUresult CUDAAPI cuStreamQuery(CUstream handle) {
   CUstream stream;
   TRY(simulate::resolve(handle, &stream));
   REQUIRE_CONTEXT(context);
-  if (simulate::capturing(stream)) {
-    stream->capture->invalid = true;
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
+  TRY(simulate::check_not_capturing(stream));
   TRY(simulate::check_implicit(stream));
   if (int sticky = stream->context->sticky) return static_cast<CUresult>(sticky);
   return simulate::is_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -72,10 +69,7 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
   CUstream stream;
   TRY(simulate::resolve(handle, &stream));
   REQUIRE_CONTEXT(context);
-  if (simulate::capturing(stream)) {
-    stream->capture->invalid = true;
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
+  TRY(simulate::check_not_capturing(stream));
   TRY(simulate::check_implicit(stream));
   TRY(simulate::check_unsafe());
   if (stream == stream->context->legacy)
@@ -97,10 +91,7 @@ CUresult CUDAAPI cuStreamAddCallback(CUstream handle, CUstreamCallback function,
   CUstream stream;
   TRY(simulate::resolve(handle, &stream));
   if (!function || flags) return CUDA_ERROR_INVALID_VALUE;
-  if (simulate::capturing(stream)) {
-    stream->capture->invalid = true;
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
+  TRY(simulate::check_not_capturing(stream));
   return enqueue_host(stream, run_callback, new Callback{function, handle, data});
 }
 
@@ -289,10 +280,7 @@ CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream) {
 CUresult CUDAAPI cuEventQuery(CUevent event) {
   TRY(ready());
   if (!alive(event)) return CUDA_ERROR_INVALID_HANDLE;
-  if (event->capture && event->capture->origin) {
-    event->capture->invalid = true;
-    return CUDA_ERROR_CAPTURED_EVENT;
-  }
+  TRY(simulate::check_not_captured(event));
   TRY(simulate::check_unsafe());
   if (int sticky = event->context->sticky) return static_cast<CUresult>(sticky);
   return event->completed >= event->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -301,10 +289,7 @@ CUresult CUDAAPI cuEventQuery(CUevent event) {
 CUresult CUDAAPI cuEventSynchronize(CUevent event) {
   TRY(ready());
   if (!alive(event)) return CUDA_ERROR_INVALID_HANDLE;
-  if (event->capture && event->capture->origin) {
-    event->capture->invalid = true;
-    return CUDA_ERROR_CAPTURED_EVENT;
-  }
+  TRY(simulate::check_not_captured(event));
   TRY(simulate::check_unsafe());
   simulate::wait_event(event, event->recorded);
   return static_cast<CUresult>(event->context->sticky.load());

@@ -33,6 +33,14 @@ const Allocation* holder(const std::map<uintptr_t, Allocation>& in, uintptr_t ad
   return address - it->second.base < it->second.size ? &it->second : nullptr;
 }
 
+bool find(std::map<uintptr_t, Allocation> Registry::*in, uintptr_t address, Allocation* found) {
+  Registry& r = registry();
+  std::shared_lock lock(r.mutex);
+  const Allocation* a = holder(r.*in, address);
+  if (a) *found = *a;
+  return a != nullptr;
+}
+
 template <typename F>
 void edit(uintptr_t base, F f) {
   Registry& r = registry();
@@ -60,19 +68,11 @@ bool forget(uintptr_t base, Allocation* was) {
 }
 
 bool find_memory(uintptr_t address, Allocation* found) {
-  Registry& r = registry();
-  std::shared_lock lock(r.mutex);
-  const Allocation* a = holder(r.memory, address);
-  if (a) *found = *a;
-  return a != nullptr;
+  return find(&Registry::memory, address, found);
 }
 
 bool find_reservation(uintptr_t address, Allocation* found) {
-  Registry& r = registry();
-  std::shared_lock lock(r.mutex);
-  const Allocation* a = holder(r.reservations, address);
-  if (a) *found = *a;
-  return a != nullptr;
+  return find(&Registry::reservations, address, found);
 }
 
 bool forget_reservation(uintptr_t base, size_t size) {

@@ -2,11 +2,9 @@
 // Python, the copy is told from below so many Python frames of an interpreter started here (the first libpython found).
 #include <benchmark/benchmark.h>
 
-#include <chrono>
 #include <string>
-#include <thread>
 
-#include "tests/unit/tracker/stacks/embedded_python.h"
+#include "tests/bench/in_python.h"
 #include "tracker/events.h"
 #include "tracker/memory/ownership.h"
 #include "tracker/memory/provenance.h"
@@ -14,6 +12,8 @@
 namespace {
 
 using devtrace::Device;
+using devtrace::testing::in_python;
+using devtrace::testing::python;
 namespace events = devtrace::events;
 using events::Copy;
 using events::Direction;
@@ -101,22 +101,7 @@ void BlockWithMove(benchmark::State& state) {
 }
 BENCHMARK(BlockWithMove);
 
-void (*in_python)() = nullptr;
 benchmark::State* running = nullptr;
-
-const devtrace::testing::EmbeddedPython* python() {
-  static const devtrace::testing::EmbeddedPython* started = []() -> const devtrace::testing::EmbeddedPython* {
-    const auto paths = devtrace::testing::libpythons();
-    if (paths.empty()) return nullptr;
-    auto* found = new devtrace::testing::EmbeddedPython(paths.front());
-    found->start("take", [] { in_python(); });
-    in_python = [] { devtrace::stacks::capture_python(); };
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // until a Python is looked for again
-    found->run("def below(n):\n  if n > 1: below(n - 1)\n  else: take()\nbelow(2)\nfor i in range(1000): len('')");
-    return found;
-  }();
-  return started;
-}
 
 // The stack was seen before, as that of every copy but a call site's first.
 void BetweenDevicesWithPython(benchmark::State& state) {

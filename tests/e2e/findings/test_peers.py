@@ -2,8 +2,8 @@
 
 import pytest
 from conftest import line_of
+from traffic_records import traffic
 from triton_program import TRITON
-from test_traffic import traffic
 
 OWN = """
 import ctypes
