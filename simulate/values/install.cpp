@@ -12,6 +12,7 @@
 #include <iterator>
 #include <string>
 
+#include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
 
 namespace devtrace::sim::values {
@@ -84,30 +85,6 @@ bool find_python() {
   }
   return all && g_python.none;
 }
-
-// Computing is not the program's doing: libdevtrace.so must not see what it refuses or where it puts things.
-class Unwatched {
- public:
-  Unwatched() { call(pause()); }
-  ~Unwatched() { call(resume()); }
-  Unwatched(const Unwatched&) = delete;
-  Unwatched& operator=(const Unwatched&) = delete;
-
- private:
-  using Function = void (*)();
-  static Function find(const char* name) { return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name)); }
-  static Function pause() {
-    static const Function function = find("devtrace_pause");
-    return function;
-  }
-  static Function resume() {
-    static const Function function = find("devtrace_resume");
-    return function;
-  }
-  static void call(Function function) {
-    if (function) function();
-  }
-};
 
 Object* type_of(Object* value) {
   Object* type = g_python.PyObject_Type(value);
