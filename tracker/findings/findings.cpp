@@ -1,6 +1,5 @@
 #include "tracker/findings/findings.h"
 
-#include "report/base/format.h"
 #include <unistd.h>
 
 #include <atomic>
@@ -13,6 +12,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "report/base/format.h"
 #include "report/log/suppressions.h"
 #include "report/report.h"
 #include "tracker/base/files.h"
@@ -265,7 +265,7 @@ void report(const events::Refused& refusal) {
       refusal.method.empty() ? refusals::judge(refusal.message) : refusals::Likelihood::certain;
   if (likelihood == refusals::Likelihood::none) return;
   report(call_key({refusal.message.substr(0, 2048), refusal.function, refusal.file}),
-         [&] { return finding_record(refusal, likelihood); });
+         [&] { return finding_record(refusal, refusals::parse(refusal.message, likelihood)); });
 }
 
 void report(const MisplacedLaunch& launch) {
