@@ -35,7 +35,7 @@ $(call folder,tracker/base)
 # Loaded objects and their symbols, read without the loader's locks.
 $(call folder,tracker/elf)
 # CPython's frames and objects, read as memory or under the GIL.
-$(call folder,tracker/python,tracker/base tracker/elf)
+$(call folder,tracker/python,common tracker/base tracker/elf)
 # Python and native stacks, each kept once under an id, named later.
 $(call folder,tracker/stacks,tracker/base tracker/elf tracker/python)
 # The types that cross into the tracker (events) and out of it (questions to the platform).
