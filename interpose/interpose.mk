@@ -13,7 +13,7 @@ $(CALLBACK_OBJECTS): $(BUILD)/obj/cupti_tracer/callbacks/%.o: interpose/cuda_hoo
 # What the library exports is the table of hooks, what CUDA calls in an injected library, and its own C interface;
 # everything else, libstdc++ and libunwind included, stays inside. A reference without a version accepts `devtrace`; the C
 # library's functions name themselves unversioned, which any version accepts; the CUDA runtime's versions are those of
-# interpose/linking/versioned_entries.cpp.
+# interpose/linking/versioned_trampolines.cpp.
 EXPORTS := $(BUILD)/libdevtrace.map
 $(EXPORTS): interpose/linking/hooks.inc interpose/linking/cudart_versions.inc interpose/interpose.mk
 	mkdir -p $(@D)

@@ -66,7 +66,7 @@ bool ask(const Questions& questions, const void* function, std::string& name,
 bool ask_runtimes(const void* stub, std::string& name, std::vector<device_code::Parameter>& parameters,
                   bool& answered) {
   using LastError = int (*)();
-  bool asked = false, left_out = false;
+  bool request = false, left_out = false;
   void* found = nullptr;
   for (int which = 0; !answered && runtimes::function_of(which, "cudaPeekAtLastError", found); ++which) {
     const auto of_it = [&](const char* symbol) {
@@ -80,14 +80,14 @@ bool ask_runtimes(const void* stub, std::string& name, std::vector<device_code::
       left_out = true;
       continue;
     }
-    asked = true;
+    request = true;
     const Questions& questions = kQuestions[static_cast<int>(Handle::stub)];
     answered =
         ask({reinterpret_cast<GetName>(of_it(questions.name)), reinterpret_cast<GetLayout>(of_it(questions.layout))},
             stub, name, parameters);
     clear();
   }
-  return answered || (asked && !left_out);
+  return answered || (request && !left_out);
 }
 
 // Of the current device: 90 for 9.0; 0 when unknown.

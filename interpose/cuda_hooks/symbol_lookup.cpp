@@ -126,9 +126,9 @@ const Row* row_of_entry_point(std::string_view name, void* found, unsigned versi
 // Whether the caller lies in the library that holds the original: a tool that stands between this library and CUDA, and
 // looks for the function that its own wrapper shall call. The hook would call the wrapper.
 bool is_the_originals(const void* caller, const Row& row) {
-  Dl_info asking{}, asked{};
+  Dl_info asking{}, request{};
   void* const original = original_address(row.index);
-  return original && ::dladdr(caller, &asking) && ::dladdr(original, &asked) && asking.dli_fbase == asked.dli_fbase;
+  return original && ::dladdr(caller, &asking) && ::dladdr(original, &request) && asking.dli_fbase == request.dli_fbase;
 }
 
 void replace(const char* symbol, void** function, unsigned version, unsigned long long flags, const void* caller) {
@@ -170,7 +170,7 @@ static void find_real_functions() {
 namespace {
 
 // One look-up that somebody asked for, as far as it can be repeated from here.
-struct Asked {
+struct LookupRequest {
   void* handle;
   const Row& row;
   const char* version;  // null: any
@@ -183,37 +183,38 @@ struct Asked {
 };
 
 // Whether the caller would find the function if this library did not stand before it.
-bool there_without_us(const Asked& asked) {
-  if (asked.in(RTLD_NEXT)) return true;
+bool there_without_us(const LookupRequest& request) {
+  if (request.in(RTLD_NEXT)) return true;
   // RTLD_DEFAULT goes on with what the caller itself was opened with, RTLD_LOCAL or not.
-  return asked.handle == RTLD_DEFAULT && !devtrace::interpose::there_at_start(asked.caller) &&
-         original_address(asked.row.index);
+  return request.handle == RTLD_DEFAULT && !devtrace::interpose::there_at_start(request.caller) &&
+         original_address(request.row.index);
 }
 
 // The hook, if that is the answer. `absent`: nothing is, as it would be without this library's exports.
-void* answer_to(const Asked& asked, bool& absent) {
-  const char* const name = asked.row.symbol.data();
-  if (asked.handle == RTLD_NEXT) {
+void* resolve(const LookupRequest& request, bool& absent) {
+  const char* const name = request.row.symbol.data();
+  if (request.handle == RTLD_NEXT) {
     // Whoever comes before this library finds it next; the others do not.
-    absent = !asked.in(RTLD_NEXT) && !devtrace::interpose::defined_before_us(name);
+    absent = !request.in(RTLD_NEXT) && !devtrace::interpose::defined_before_us(name);
     return nullptr;
   }
   // As seen from here: RTLD_DEFAULT is the only handle that another caller may see differently, and there we come
   // first.
-  void* const found = asked.in(asked.handle);
+  void* const found = request.in(request.handle);
   if (!found) return nullptr;
-  void* const hook = hook_of(asked.row);
-  if (found != hook && !runtimes::is_entry(found)) {
+  void* const hook = hook_of(request.row);
+  if (found != hook && !runtimes::is_trampoline(found)) {
     // Who has one runtime's function shall never get into another one's.
-    void* const entry =
-        devtrace::interpose::of_runtime(asked.row.index) ? runtimes::entry_to(asked.row.index, found) : nullptr;
-    if (found == original_address(asked.row.index)) return entry ? entry : hook;
+    void* const entry = devtrace::interpose::of_runtime(request.row.index)
+                            ? runtimes::trampoline_to(request.row.index, found)
+                            : nullptr;
+    if (found == original_address(request.row.index)) return entry ? entry : hook;
     // Another library's function of the same name is its own affair; CUDA's behind another tool's wrapper is not.
-    const bool cudas = entry || found == devtrace::interpose::library_address(asked.row.index);
-    if (!cudas || is_the_originals(asked.caller, asked.row)) return nullptr;
+    const bool cudas = entry || found == devtrace::interpose::library_address(request.row.index);
+    if (!cudas || is_the_originals(request.caller, request.row)) return nullptr;
     return entry ? entry : hook;
   }
-  absent = !there_without_us(asked);
+  absent = !there_without_us(request);
   return nullptr;  // our own export: the real function answers, and leaves dlerror as it would
 }
 
@@ -222,8 +223,8 @@ void* answer_to(const Asked& asked, bool& absent) {
 extern "C" {
 
 // The hook, if that is the answer; null: the real dlsym answers, or with a version dlvsym, to `*name`.
-__attribute__((visibility("hidden"), used)) void* devtrace_dlsym_answer(void* handle, const char** name,
-                                                                        const char* version, const void* caller) {
+__attribute__((visibility("hidden"), used)) void* devtrace_resolve_dlsym(void* handle, const char** name,
+                                                                         const char* version, const void* caller) {
   find_real_functions();
   // What is asked first of a library that has just been opened.
   static constinit std::atomic<void*> last{nullptr};
@@ -235,7 +236,7 @@ __attribute__((visibility("hidden"), used)) void* devtrace_dlsym_answer(void* ha
   if (!row) return nullptr;
   const int saved = errno;
   bool absent = false;
-  void* const answer = answer_to({handle, *row, version, caller}, absent);
+  void* const answer = resolve({handle, *row, version, caller}, absent);
   if (absent) *name = row->absent;
   errno = saved;
   return answer;
@@ -261,7 +262,7 @@ DEVTRACE_EXPORT void* dlvsym(void* handle, const char* name, const char* version
       "  .cfi_adjust_cfa_offset 8\n"             \
       "  mov %rsp, %rsi\n"                       \
       "  mov 24(%rsp), %rcx\n" set_version       \
-      "  call devtrace_dlsym_answer\n"           \
+      "  call devtrace_resolve_dlsym\n"          \
       "  pop %rsi\n"                             \
       "  .cfi_adjust_cfa_offset -8\n"            \
       "  pop %rdx\n"                             \

@@ -1,9 +1,9 @@
 #include "report/base/phrasing.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <ctime>
+
+#include "report/base/format.h"
 
 namespace devtrace::report {
 namespace {

@@ -1,8 +1,7 @@
 // devtrace rehearse: the program with simulated CUDA libraries under it, and libdevtrace.so in front.
-#include "report/base/format.h"
-
 #include <memory>
 
+#include "report/base/format.h"
 #include "report/command/installation.h"
 #include "report/command/program_options.h"
 #include "report/command/subcommand.h"
@@ -21,24 +20,24 @@ struct RehearseOptions : ProgramOptions {
 
 std::string known_part(std::string& part) {
   part = CLI::detail::to_lower(part);
-  if (sim::find_part(part.c_str())) return {};
-  return fmt::format("'{}' is no part devtrace knows; it knows {}", part, sim::part_keys());
+  if (simulate::find_gpu_model(part.c_str())) return {};
+  return fmt::format("'{}' is no part devtrace knows; it knows {}", part, simulate::gpu_model_keys());
 }
 
 std::string size_of_memory(std::string& text) {
-  if (sim::read_memory(text.c_str())) return {};
+  if (simulate::read_memory(text.c_str())) return {};
   return fmt::format("'{}' is no size from 2MiB to 1TiB; write 24GiB, 800MiB or a number of bytes", text);
 }
 
 std::string pairs_of_peers(std::string& text) {
-  if (sim::read_peers(text.c_str())) return {};
+  if (simulate::read_peers(text.c_str())) return {};
   return fmt::format("'{}' is neither all, none nor pairs of different devices like 0-1,2-3", text);
 }
 
 // Pairs name devices that there are.
 void check_peers(const RehearseOptions& options) {
   if (options.peer.empty() || options.peer == "all") return;
-  const sim::Peers peers = *sim::read_peers(options.peer.c_str());
+  const simulate::Peers peers = *simulate::read_peers(options.peer.c_str());
   for (size_t i = static_cast<size_t>(options.gpus); i < peers.size(); ++i)
     if (peers[i])
       throw Failure(kBadUsage, fmt::format("--peer {}: there is no device {}; --gpus {} gives 0 to {}", options.peer, i,
@@ -74,7 +73,7 @@ Action declare_rehearse(CLI::App& app) {
   app.add_option("--gpus", options->gpus, "number of simulated devices, 1 to 16 [2]")
       ->type_name("N")
       ->check(CLI::Range(1, 16));
-  app.add_option("--part", options->part, fmt::format("what they pretend to be: {} [h100]", sim::part_keys()))
+  app.add_option("--part", options->part, fmt::format("what they pretend to be: {} [h100]", simulate::gpu_model_keys()))
       ->type_name("NAME")
       ->transform(CLI::Validator(known_part, ""));
   app.add_option("--memory", options->memory, "memory of each, like 24GiB [the part's own]")

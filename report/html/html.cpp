@@ -1,7 +1,6 @@
 // The HTML report: report.html, report.css and report.js made one page, and records as inert script elements after it.
 // The page needs no closing tags and no server; report.js reads whatever records are there when the browser has come to
 // the end of the file.
-#include "report/text/text.h"
 #include "report/html/html.h"
 
 #include <array>
@@ -12,6 +11,7 @@
 #include "report/log/suppressions.h"
 #include "report/placement/placement.h"
 #include "report/text/markdown.h"
+#include "report/text/text.h"
 #include "report/traffic/traffic.h"
 
 #define DEVTRACE_ASSET(name)                                                     \

@@ -1,12 +1,11 @@
 #include "report/log/redact.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <cctype>
 #include <utility>
 #include <vector>
 
+#include "report/base/format.h"
 #include "report/base/phrasing.h"
 
 namespace devtrace::report {

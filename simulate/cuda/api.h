@@ -4,7 +4,7 @@
 #include "simulate/common/cuda_headers.h"
 #include "simulate/model/device.h"
 
-namespace sim = devtrace::sim;
+namespace simulate = devtrace::simulate;
 
 // Returns from the calling function when the expression is an error.
 #define TRY(expression)                                  \
@@ -14,5 +14,5 @@ namespace sim = devtrace::sim;
 
 // Every device call first: cuInit done, no fork since.
 inline CUresult ready() {
-  return sim::initialized() && !sim::forked() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+  return simulate::initialized() && !simulate::forked() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }

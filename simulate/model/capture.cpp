@@ -8,7 +8,7 @@
 
 #include "simulate/model/device.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 std::mutex g_mutex;
@@ -171,4 +171,4 @@ CUstreamCaptureMode exchange_mode(CUstreamCaptureMode mode) {
   return old;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -4,7 +4,7 @@
 #include "simulate/model/graph.h"
 #include "simulate/model/stream.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 struct Capture {
   CUgraph graph = nullptr;
@@ -41,4 +41,4 @@ CUresult check_unsafe();
 CUresult check_context(CUcontext context);
 CUstreamCaptureMode exchange_mode(CUstreamCaptureMode mode);
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

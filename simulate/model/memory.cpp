@@ -11,7 +11,7 @@
 #include "simulate/model/arena.h"
 #include "simulate/model/device.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 struct Registry {
@@ -159,4 +159,4 @@ int owner_of(uintptr_t address) {
   return find_memory(address, &a) ? a.device : -1;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -14,7 +14,7 @@
 #include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
 
-namespace devtrace::sim::values {
+namespace devtrace::simulate::values {
 
 thread_local Thread t_thread;
 
@@ -145,7 +145,7 @@ PyObject* whole(PyObject* self, PyObject* arguments, PyObject* keywords) {
   PyObject* state = none();
   bool nested_too = false;
   if (part(kBefore) != none()) {
-    const Covered covered(t_thread);
+    const OperatorScope scope(t_thread);
     const Unwatched unwatched;
     PyObject* call = p.PyTuple_Pack(2, arguments, keywords ? keywords : none());
     state = call ? p.PyObject_Call(part(kBefore), call, nullptr) : nullptr;
@@ -157,10 +157,10 @@ PyObject* whole(PyObject* self, PyObject* arguments, PyObject* keywords) {
   }
   PyObject* result = nullptr;
   {
-    const Covered covered(t_thread, !nested_too);
+    const OperatorScope scope(t_thread, !nested_too);
     result = p.PyObject_Call(part(kReal), arguments, keywords);
   }
-  const Covered covered(t_thread);
+  const OperatorScope scope(t_thread);
   const Call given = {arguments, keywords ? keywords : none(), state, part(kPending)};
   if (result) {
     PyObject* computed = then(part(kCompute), result, given);
@@ -181,8 +181,8 @@ PyObject* kernel(PyObject* self, PyObject* given, PyObject* keywords) {
       with_tensors(given, p.PyTuple_GetItem(self, kTensorPositions), p.PyTuple_GetItem(self, kWrapNumber));
   if (!arguments) return nullptr;
   // Held: inside another operator, which is computed as a whole.
-  PyObject* result =
-      held() ? p.PyObject_Call(p.PyTuple_GetItem(self, kReal), arguments, keywords) : whole(self, arguments, keywords);
+  PyObject* result = copies_suppressed() ? p.PyObject_Call(p.PyTuple_GetItem(self, kReal), arguments, keywords)
+                                         : whole(self, arguments, keywords);
   p.Py_DecRef(arguments);
   return result;
 }
@@ -208,7 +208,7 @@ PyObject* not_computed(PyObject*, PyObject* arguments, PyObject*) {
 // within(function, *arguments): the call, as inside an operator that is computed elsewhere: no copy touches memory.
 PyObject* within(PyObject*, PyObject* arguments, PyObject*) {
   PyObject* function = g_python.PyTuple_GetItem(arguments, 0);
-  const Covered covered(t_thread);
+  const OperatorScope scope(t_thread);
   PyObject* call = g_python.PyTuple_Pack(0);
   PyObject* result = g_python.PyObject_Call(function, call, nullptr);
   g_python.Py_DecRef(call);
@@ -296,14 +296,14 @@ void bring_in() {
   if (!g_python.Py_IsInitialized() || !g_python.PyGILState_Check() || g_python.PyErr_Occurred()) return;
   if (!torch_is_there()) return;
   if (g_state.exchange(kDone) == kDone) return;
-  const Covered covered(t_thread);
+  const OperatorScope scope(t_thread);
   const Unwatched unwatched;
   install();
 }
 
-}  // namespace devtrace::sim::values
+}  // namespace devtrace::simulate::values
 
 // For the kernels of torch/.
-extern "C" __attribute__((visibility("default"))) devtrace::sim::values::Thread* devtrace_sim_values_thread() {
-  return &devtrace::sim::values::t_thread;
+extern "C" __attribute__((visibility("default"))) devtrace::simulate::values::Thread* devtrace_sim_values_thread() {
+  return &devtrace::simulate::values::t_thread;
 }

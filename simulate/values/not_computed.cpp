@@ -12,7 +12,7 @@
 #include "common/kernel_names.h"
 #include "simulate/values/values.h"
 
-namespace devtrace::sim::values {
+namespace devtrace::simulate::values {
 namespace {
 
 struct Missing {
@@ -87,4 +87,4 @@ void not_computed_operator(const std::string& name, const std::string& reason) {
   all.operators.emplace(name, reason);
 }
 
-}  // namespace devtrace::sim::values
+}  // namespace devtrace::simulate::values

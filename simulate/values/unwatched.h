@@ -3,7 +3,7 @@
 
 #include <dlfcn.h>
 
-namespace devtrace::sim::values {
+namespace devtrace::simulate::values {
 
 // While one lives, the calling thread is not watched. Nothing happens where there is no libdevtrace.so.
 class Unwatched {
@@ -29,4 +29,4 @@ class Unwatched {
   }
 };
 
-}  // namespace devtrace::sim::values
+}  // namespace devtrace::simulate::values

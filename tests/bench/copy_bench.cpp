@@ -48,47 +48,47 @@ void prepare() {
   asm volatile("" : : "r"(&copy) : "memory");
 }
 
-void told(benchmark::State& state, void (*tell)(const Copy&), uintptr_t to, uintptr_t from, Direction direction) {
+void emitted(benchmark::State& state, void (*emit)(const Copy&), uintptr_t to, uintptr_t from, Direction direction) {
   for (auto _ : state) {
     Copy copy = copy_of(to + 64, from + 64, direction);
     benchmark::DoNotOptimize(copy);
-    tell(copy);
+    emit(copy);
   }
 }
 
 void Empty(benchmark::State& state) {
-  told(state, nothing, kBase, kHost, Direction::host_to_device);
+  emitted(state, nothing, kBase, kHost, Direction::host_to_device);
 }
 BENCHMARK(Empty);
 
 void WithinOneDevice(benchmark::State& state) {
   prepare();
-  told(state, events::copied, kBase, kBase + 4096, Direction::device_to_device);
+  emitted(state, events::copied, kBase, kBase + 4096, Direction::device_to_device);
 }
 BENCHMARK(WithinOneDevice);
 
 void FromTheHost(benchmark::State& state) {
   prepare();
-  told(state, events::copied, kBase, kHost, Direction::host_to_device);
+  emitted(state, events::copied, kBase, kHost, Direction::host_to_device);
 }
 BENCHMARK(FromTheHost);
 BENCHMARK(FromTheHost)->Threads(2)->UseRealTime();
 
 void BetweenDevices(benchmark::State& state) {
   prepare();
-  told(state, events::copied, kBase, kOther, Direction::device_to_device);
+  emitted(state, events::copied, kBase, kOther, Direction::device_to_device);
 }
 BENCHMARK(BetweenDevices);
 
 // As `.to()` does: the block is given out, filled and taken back. What the copy adds is the difference.
-void moved(benchmark::State& state, void (*tell)(const Copy&)) {
+void moved(benchmark::State& state, void (*emit)(const Copy&)) {
   prepare();
   constexpr uintptr_t kTarget = kOther + kBytes / 2;  // in memory that CUDA gave, as the blocks of PyTorch are
   for (auto _ : state) {
     devtrace::provenance::given(kTarget, 4096, Device::cuda(1));
     Copy copy = copy_of(kTarget, kBase, Direction::device_to_device);
     benchmark::DoNotOptimize(copy);
-    tell(copy);
+    emit(copy);
     devtrace::provenance::taken(kTarget);
   }
 }
@@ -123,7 +123,7 @@ void BetweenDevicesWithPython(benchmark::State& state) {
   if (python() == nullptr) return state.SkipWithError("no libpython");
   prepare();
   running = &state;
-  in_python = [] { told(*running, events::copied, kBase, kOther, Direction::device_to_device); };
+  in_python = [] { emitted(*running, events::copied, kBase, kOther, Direction::device_to_device); };
   python()->run(("below(" + std::to_string(state.range(0) - 1) + ")").c_str());
 }
 BENCHMARK(BetweenDevicesWithPython)->Arg(2)->Arg(20);

@@ -9,7 +9,7 @@
 
 namespace devtrace {
 
-class Ledger {
+class ShardedCounters {
  public:
   static constexpr unsigned kOwnShards = 8;
   static constexpr unsigned kSharedShards = 8;

@@ -45,8 +45,8 @@ std::string quoted_key(const Api& api, const std::string& name, PyObject* key) {
 
 }  // namespace
 
-void Reach::walk(PyObject* object, const std::string& name, int depth, bool attributes,
-                 const std::function<void(const Reached&)>& visit) {
+void ObjectWalk::walk(PyObject* object, const std::string& name, int depth, bool attributes,
+                      const std::function<void(const ReachedObject&)>& visit) {
   const auto enter = [&](PyObject* value, const std::string& inner_name, const char* role, int inner_depth) {
     if (budget == 0) return;
     --budget;
@@ -94,7 +94,7 @@ void Reach::walk(PyObject* object, const std::string& name, int depth, bool attr
   }
 }
 
-bool Reach::module_state(PyObject* module, const std::string& prefix, const VisitState& visit, int depth) {
+bool ObjectWalk::module_state(PyObject* module, const std::string& prefix, const VisitState& visit, int depth) {
   if (depth > kDeepestModule) return true;
   const auto take = [&](PyObject* tensor, const std::string& name, const char* role) {
     if (budget == 0) return false;
@@ -111,7 +111,7 @@ bool Reach::module_state(PyObject* module, const std::string& prefix, const Visi
   return true;
 }
 
-std::pair<Ref, std::string> Reach::step(PyObject* object, const Step& step) {
+std::pair<Ref, std::string> ObjectWalk::step(PyObject* object, const Step& step) {
   if (step.kind == Step::attribute) {
     if (torch.is_module(object)) {
       for (const python::ModuleTable& table : python::kModuleTables)

@@ -45,7 +45,7 @@ Ref Torch::invoke(PyObject* tensor, const char* method) const {
   return call_with(api_, attribute(api_, tensor_base_.get(), method).get(), tensor);
 }
 
-Whereabouts Torch::whereabouts(PyObject* tensor) const {
+TensorPlacement Torch::placement(PyObject* tensor) const {
   const long long elements = integer(api_, invoke(tensor, "numel").get(), 0);
   const long long item = integer(api_, invoke(tensor, "element_size").get(), 0);
   return {as_text(api_, get(tensor, "device").get()), elements * item};

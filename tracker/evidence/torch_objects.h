@@ -24,7 +24,7 @@ struct TensorFacts {
 };
 
 // What is asked of very many tensors at once.
-struct Whereabouts {
+struct TensorPlacement {
   std::string device;
   int64_t bytes = 0;
 };
@@ -45,7 +45,7 @@ class Torch {
   // alone.
   bool is_opaque(PyObject* tensor) const;
   TensorFacts facts(PyObject* tensor) const;
-  Whereabouts whereabouts(PyObject* tensor) const;
+  TensorPlacement placement(PyObject* tensor) const;
   std::string version() const;
   PyObject* module_class() const { return module_.get(); }
   PyObject* tensor_class() const { return tensor_base_.get(); }

@@ -184,7 +184,7 @@ void tally() {
   if (const char* path = std::getenv("DEVTRACE_TALLY"); path && *path) files::append(path, "f");
 }
 
-void tell(Json& record, Weight weight) {
+void emit(Json& record, Weight weight) {
   log::write(record);
   if (weight == Weight::suppressed) return;
   if (options().html) log::write_html(report::html_finding(log::process(), record));
@@ -232,7 +232,7 @@ void keep(Json record, uint64_t key, Weight weight) {
   line.update(record);
   if (!cause.is_null()) line["cause"] = std::move(cause);
   line["count"] = 1;
-  tell(line, weight);
+  emit(line, weight);
 }
 
 [[noreturn]] void halt() {

@@ -18,21 +18,21 @@ namespace {
 using namespace record_parts;
 using Pointer = MisplacedLaunch::Pointer;
 
-void add_holder(Json& operand, const evidence::Holder& holder) {
-  if (holder.best) {
-    operand["name"] = holder.module_path.empty() ? holder.best->name : holder.module_path;
-    operand["role"] = holder.best->role;
+void add_tensor(Json& operand, const evidence::NamedTensor& tensor) {
+  if (tensor.best) {
+    operand["name"] = tensor.module_path.empty() ? tensor.best->name : tensor.module_path;
+    operand["role"] = tensor.best->role;
   } else {
     operand["role"] = "temporary";  // only those that pass it on know it
   }
   Json names = Json::array();
-  for (const auto& name : holder.names) names.push_back({{"frame", name.frame}, {"name", name.name}});
+  for (const auto& name : tensor.names) names.push_back({{"frame", name.frame}, {"name", name.name}});
   operand["names"] = std::move(names);
-  add(operand, "module_path", holder.module_path);
-  add(operand, "dtype", holder.tensor.dtype);
-  operand["shape"] = holder.tensor.shape;
-  operand["bytes"] = holder.tensor.bytes;
-  if (holder.tensor.is_parameter) operand["is_parameter"] = true;
+  add(operand, "module_path", tensor.module_path);
+  add(operand, "dtype", tensor.tensor.dtype);
+  operand["shape"] = tensor.tensor.shape;
+  operand["bytes"] = tensor.tensor.bytes;
+  if (tensor.tensor.is_parameter) operand["is_parameter"] = true;
 }
 
 // One operand for each pointer: the tensor that a Python frame holds there, and where its memory came from.
@@ -42,12 +42,12 @@ Json operands(const MisplacedLaunch& misplaced, const std::vector<stacks::Python
   for (const Pointer& pointer : misplaced.pointers) addresses.push_back(pointer.address);
   std::vector<bool> own;
   for (const stacks::PythonFrame& frame : frames) own.push_back(evidence::is_project_file(frame.file, ""));
-  const auto holders = evidence::holders(addresses, frames, own);
+  const auto tensors = evidence::tensors_at(addresses, frames, own);
   Json list = Json::array();
   for (size_t i = 0; i < addresses.size(); ++i) {
     const Pointer& pointer = misplaced.pointers[i];
     Json operand{{"role", "parameter"}, {"device", pointer.device.name()}};
-    if (holders[i]) add_holder(operand, *holders[i]);
+    if (tensors[i]) add_tensor(operand, *tensors[i]);
     operand["parameter"] = pointer.parameter;
     operand["address"] = fmt::format("{:#x}", pointer.address);
     if (pointer.device != misplaced.device) operand["odd"] = true;

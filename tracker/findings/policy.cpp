@@ -1,7 +1,6 @@
 #include "tracker/findings/policy.h"
 
 #include "report/base/format.h"
-
 #include "tracker/memory/peer_access.h"
 
 namespace devtrace::policy {
@@ -60,9 +59,9 @@ bool may_reach_other_devices(std::string_view kernel) {
   return false;
 }
 
-Decision on_remote_access(const Deed& deed, Device device, const std::vector<Device>& owners) {
+Decision on_remote_access(const RemoteAccess& access, Device device, const std::vector<Device>& owners) {
   for (const Row& row : kRows)
-    if (row.matcher.matches(deed)) return {row.verdict, row.reason};
+    if (row.matcher.matches(access)) return {row.verdict, row.reason};
   if (const std::string peers = declared(device, owners); !peers.empty())
     return {Verdict::note, fmt::format("the program itself enabled peer access from {} to {}", device.name(), peers)};
   return {};

@@ -319,8 +319,8 @@ class Walk {
     const auto [known, fresh] = names_.try_emplace(tensor, name);
     if (!fresh) placed.same_as = known->second;
     const Ref local = torch_.is_opaque(tensor) ? local_part(tensor) : Ref::borrowed(api_, tensor);
-    python::Whereabouts where;
-    if (local) where = torch_.whereabouts(local.get());
+    python::TensorPlacement where;
+    if (local) where = torch_.placement(local.get());
     if (where.device.empty()) {
       ++root_.left_out;
       return;
@@ -334,8 +334,8 @@ class Walk {
   // Of a DTensor this process's own piece. Other tensors with a dispatch of their own are not asked.
   Ref local_part(PyObject* tensor) const {
     if (Types::class_name(raw_type(tensor)) != "DTensor") return {};
-    Reach reach{api_, torch_};
-    Ref local = reach.step(tensor, {Step::attribute, "_local_tensor"}).first;
+    ObjectWalk objects{api_, torch_};
+    Ref local = objects.step(tensor, {Step::attribute, "_local_tensor"}).first;
     return local && torch_.is_tensor(local.get()) && !torch_.is_opaque(local.get()) ? std::move(local) : Ref();
   }
 
@@ -390,7 +390,7 @@ LiveModules live_modules(const Api& api, const Torch& torch, const std::vector<u
     }
     live.parts.push_back({object, Types::class_name(raw_type(part)), number(top)});
   }
-  name_twins(live.roots);
+  name_roots(live.roots);
   return live;
 }
 

@@ -145,12 +145,12 @@ int check_against_python(void*) {
 
 // --- The trial of one stack
 
-bool has_type(const GuardedMemory& memory, uintptr_t object, const PyObject* type) {
+bool has_type(const SafeMemory& memory, uintptr_t object, const PyObject* type) {
   uintptr_t actual;
   return memory.read(object + kObjectType, actual) && actual == reinterpret_cast<uintptr_t>(type);
 }
 
-bool readable_code(const GuardedMemory& memory, uintptr_t code) {
+bool readable_code(const SafeMemory& memory, uintptr_t code) {
   const Layout& layout = reader.layout;
   uintptr_t file, name, lines;
   return memory.read(code + layout.code_filename, file) && memory.read(code + layout.code_name, name) &&
@@ -162,7 +162,7 @@ bool readable_code(const GuardedMemory& memory, uintptr_t code) {
 int try_this_stack() {
   const auto thread = reinterpret_cast<uintptr_t>(reader.api.PyGILState_GetThisThreadState());
   if (thread == 0) return 0;
-  const GuardedMemory memory;
+  const SafeMemory memory;
   if (!memory.usable()) return 0;
   int frames = 0;
   bool good = true;

@@ -19,7 +19,7 @@
 #include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
 
-namespace devtrace::sim::values {
+namespace devtrace::simulate::values {
 namespace {
 
 using c10::DispatchKey;
@@ -104,13 +104,14 @@ class Kernel final : public c10::OperatorKernel {
 
   void operator()(const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
     Thread& thread = *g_thread();
-    if (thread.held > 0) return plan_.real.callBoxed(op, keys, stack);  // inside one that is computed as a whole
+    if (thread.copies_suppressed > 0)
+      return plan_.real.callBoxed(op, keys, stack);  // inside one that is computed as a whole
     const auto given = torch::jit::last(*stack, plan_.arguments);
     const bool fits = plan_.cpu && (!plan_.attention || plan_.attention->fits(given));
     if (!fits || g_recording.load(std::memory_order_relaxed)) return plan_.python.callBoxed(op, keys, stack);
     Stack arguments(given.begin(), given.end());
     {
-      const Covered covered(thread, !plan_.nested_too);
+      const OperatorScope scope(thread, !plan_.nested_too);
       plan_.real.callBoxed(op, keys, stack);
     }
     const auto results = torch::jit::last(*stack, plan_.results);
@@ -124,7 +125,7 @@ class Kernel final : public c10::OperatorKernel {
 
  private:
   bool computed(const OperatorHandle& op, Thread& thread, const Stack& arguments, at::ArrayRef<IValue> results) {
-    const Covered covered(thread);
+    const OperatorScope scope(thread);
     const Unwatched unwatched;
     try {
       Stack stack;
@@ -205,9 +206,9 @@ void finish(const Begun& begun, const char* out_overload) {
 }
 
 }  // namespace
-}  // namespace devtrace::sim::values
+}  // namespace devtrace::simulate::values
 
-using namespace devtrace::sim::values;
+using namespace devtrace::simulate::values;
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
