@@ -35,7 +35,7 @@ $(call folder,tracker/base)
 # Loaded objects and their symbols, read without the loader's locks.
 $(call folder,tracker/elf)
 # CPython's frames and objects, read as memory or under the GIL.
-$(call folder,tracker/python,tracker/base tracker/elf)
+$(call folder,tracker/python,common tracker/base tracker/elf)
 # Python and native stacks, each kept once under an id, named later.
 $(call folder,tracker/stacks,tracker/base tracker/elf tracker/python)
 # The types that cross into the tracker (events) and out of it (questions to the platform).
@@ -75,7 +75,7 @@ $(call folder,simulate/settings)
 # What the stub libraries share: callbacks of profilers, per-thread variants, refusals of what is not simulated.
 $(call folder,simulate/common)
 # How true values are computed: by PyTorch's CPU kernels.
-$(call folder,simulate/values)
+$(call folder,simulate/values,common)
 # The simulated devices: memory, streams, graphs, modules, faults.
 $(call folder,simulate/model,device_code simulate/common simulate/settings simulate/values)
 # Kernels in front of PyTorch's dispatcher, compiled against its headers.

@@ -1,6 +1,7 @@
 #include "simulate/settings/gpu_models.h"
 
 #include <cstring>
+#include <string>
 
 namespace devtrace::simulate {
 namespace {
@@ -29,7 +30,12 @@ const GpuModel* find_gpu_model(const char* key) {
 }
 
 const char* gpu_model_keys() {
-  return "h100, h200, a100, l40s, rtx4090, t4";
+  static const std::string* const keys = [] {  // leaked: messages may be written at exit
+    auto* all = new std::string;
+    for (const GpuModel& gpu_model : kGpuModels) (*all += all->empty() ? "" : ", ") += gpu_model.key;
+    return all;
+  }();
+  return keys->c_str();
 }
 
 }  // namespace devtrace::simulate

@@ -227,18 +227,14 @@ class Collector {
   }
 
   void add_own_state(PyObject* module) {
-    constexpr std::pair<const char*, const char*> kTables[] = {{"_parameters", "parameter"}, {"_buffers", "buffer"}};
-    for (const auto& [table, role] : kTables) {
-      const Ref dict = python::module_table(api_, module, table);
-      ssize_t position = 0;
-      PyObject* key = nullptr;
-      PyObject* value = nullptr;
-      while (dict && api_.PyDict_Next(dict.get(), &position, &key, &value)) {
-        const size_t before = operands_.size();
-        if (torch_.is_tensor(value)) add({value, "self." + python::text(api_, key), role}, 0);
-        if (operands_.size() > before && !in_question(operands_.back())) operands_.pop_back();
-      }
-    }
+    python::for_each_state_tensor(api_, torch_, module,
+                                  [&](PyObject* tensor, const std::string& name, const char* role) {
+                                    const size_t before = operands_.size();
+                                    add({tensor, "self." + name, role}, 0);
+                                    if (operands_.size() > before && !in_question(operands_.back()))
+                                      operands_.pop_back();
+                                    return true;
+                                  });
   }
 
   bool in_question(const Operand& operand) const {

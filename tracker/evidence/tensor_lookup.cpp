@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "tracker/evidence/module_tables.h"
 #include "tracker/python/variables.h"
 
 namespace devtrace::evidence {
@@ -90,20 +91,21 @@ class Search {
           std::find_if(attributes.begin(), attributes.end(), [&](const auto& a) { return a.first == name; });
       return it == attributes.end() ? uintptr_t{0} : it->second;
     };
-    const bool is_module = attribute("_parameters") && attribute("_buffers") && attribute("_modules");
+    const bool is_module = std::all_of(std::begin(python::kModuleTables), std::end(python::kModuleTables),
+                                       [&](const python::ModuleTable& table) { return attribute(table.name) != 0; });
     for (const auto& [name, value] : attributes) {
       if (name.starts_with("_")) continue;
       visit(objects, value, {way.frame, way.name + "." + name, "attribute", "", way.depth + 1});
     }
     if (!is_module) return;
-    for (const auto& [table, role] : {std::pair{"_parameters", "parameter"}, {"_buffers", "buffer"}})
-      objects.for_each_entry(attribute(table), [&, role = role](const std::string& key, uintptr_t value) {
+    for (const python::ModuleTable& table : python::kStateTables)
+      objects.for_each_entry(attribute(table.name), [&](const std::string& key, uintptr_t value) {
         if (const auto tensor = tensors_.read(objects, value))
-          note(*tensor, {way.frame, way.name + "." + key, role, "", 0}, way.prefix + key);
+          note(*tensor, {way.frame, way.name + "." + key, table.role, "", 0}, way.prefix + key);
       });
     if (std::count(way.prefix.begin(), way.prefix.end(), '.') >= kMostModuleDepth) return;
-    objects.for_each_entry(attribute("_modules"), [&](const std::string& key, uintptr_t value) {
-      visit(objects, value, {way.frame, way.name + "." + key, "attribute", way.prefix + key + ".", 0});
+    objects.for_each_entry(attribute(python::kChildTable.name), [&](const std::string& key, uintptr_t value) {
+      visit(objects, value, {way.frame, way.name + "." + key, python::kChildTable.role, way.prefix + key + ".", 0});
     });
   }
 

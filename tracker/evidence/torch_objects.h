@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "tracker/evidence/module_tables.h"
 #include "tracker/python/python_api.h"
 
 namespace devtrace::python {
@@ -64,7 +66,12 @@ class Torch {
   Ref guard_;
 };
 
-// module.__dict__["_parameters"] and the like, without nn.Module.__getattr__. `name`: _parameters, _buffers, _modules.
-Ref module_table(const Api& api, PyObject* module, const char* name);
+// One of a module's tables, without nn.Module.__getattr__; empty when it has none.
+Ref module_table(const Api& api, PyObject* module, const ModuleTable& table);
+
+// Calls visit(tensor, its name in the module, its role) for each parameter and buffer that the module itself has, until
+// one says false; whether none did.
+using VisitTensor = std::function<bool(PyObject* tensor, const std::string& name, const char* role)>;
+bool for_each_state_tensor(const Api& api, const Torch& torch, PyObject* module, const VisitTensor& visit);
 
 }  // namespace devtrace::python

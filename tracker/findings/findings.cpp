@@ -265,7 +265,7 @@ void report(const events::Refused& refusal) {
       refusal.method.empty() ? refusals::judge(refusal.message) : refusals::Likelihood::certain;
   if (likelihood == refusals::Likelihood::none) return;
   report(call_key({refusal.message.substr(0, 2048), refusal.function, refusal.file}),
-         [&] { return finding_record(refusal, likelihood); });
+         [&] { return finding_record(refusal, refusals::parse(refusal.message, likelihood)); });
 }
 
 void report(const MisplacedLaunch& launch) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/core/demangle.hpp>
 
+#include "common/kernel_names.h"
 #include "report/base/format.h"
 #include "tracker/base/options.h"
 #include "tracker/evidence/tensor_lookup.h"
@@ -16,28 +17,6 @@ namespace {
 
 using namespace record_parts;
 using Pointer = MisplacedLaunch::Pointer;
-
-// `void at::native::vectorized_elementwise_kernel<4, …>(int, …)` → at::native::vectorized_elementwise_kernel
-std::string short_name(std::string_view demangled) {
-  size_t depth = 0;
-  size_t end = demangled.size();
-  for (size_t i = 0; i < demangled.size(); ++i) {
-    if (demangled[i] == '<' || demangled[i] == '(') {
-      // "(anonymous namespace)::" belongs to the name.
-      if (depth == 0 && demangled.substr(i).starts_with("(anonymous namespace)")) {
-        i += std::string_view("(anonymous namespace)").size() - 1;
-        continue;
-      }
-      if (depth++ == 0) end = std::min(end, i);
-    } else if (demangled[i] == '>' || demangled[i] == ')') {
-      --depth;
-    } else if (demangled[i] == ' ' && depth == 0 && end == demangled.size()) {
-      demangled.remove_prefix(i + 1);  // the type that a template's function returns
-      return short_name(demangled);
-    }
-  }
-  return std::string(demangled.substr(0, end));
-}
 
 void add_tensor(Json& operand, const evidence::NamedTensor& tensor) {
   if (tensor.best) {
@@ -115,12 +94,12 @@ std::optional<report::Json> launch_record(const MisplacedLaunch& misplaced) {
     return host ? p.device.is_cpu() : p.device != misplaced.device;
   });
   record["message"] = host        ? fmt::format("{} runs on {} and was given memory of the host, which it cannot reach",
-                                                short_name(kernel), misplaced.device.name())
-                      : all_there ? fmt::format("{} runs on {}, and all its memory is on {}", short_name(kernel),
+                                                short_kernel_name(kernel), misplaced.device.name())
+                      : all_there ? fmt::format("{} runs on {}, and all its memory is on {}", short_kernel_name(kernel),
                                                 misplaced.device.name(), first.name())
-                                  : fmt::format("{} runs on {} and was given memory of {}", short_name(kernel),
+                                  : fmt::format("{} runs on {} and was given memory of {}", short_kernel_name(kernel),
                                                 misplaced.device.name(), odd->device.name());
-  record["operation"] = native.operation.empty() ? short_name(kernel) : "aten::" + native.operation;
+  record["operation"] = native.operation.empty() ? short_kernel_name(kernel) : "aten::" + native.operation;
   record["argument"] = fmt::format("parameter {}", odd->parameter);
   record["current_device"] = misplaced.device.name();
   Json devices = Json::array();

@@ -62,7 +62,7 @@ std::optional<uint64_t> number_at(const events::Launch& launch, size_t offset, s
   } else {
     const auto& all = launch.kernel->parameters;
     for (size_t i = 0; i < all.size() && !place; ++i)
-      if (offset >= all[i].offset && offset + bytes <= all[i].offset + all[i].bytes)
+      if (offset >= all[i].offset && offset + bytes <= all[i].offset + all[i].size)
         place = static_cast<const char*>(launch.parameters[i]) + (offset - all[i].offset);
   }
   if (!place) return std::nullopt;

@@ -94,8 +94,8 @@ uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
 StackId capture_python() {
   const PythonReader* reader = python_reader();
   // While Python ends it frees the thread states of daemon threads that still run: those must not be looked at.
-  if (reader == nullptr || reader->api.is_finalizing()) return 0;
-  const auto thread = reinterpret_cast<uintptr_t>(reader->api.this_thread_state());
+  if (reader == nullptr || reader->api.Py_IsFinalizing()) return 0;
+  const auto thread = reinterpret_cast<uintptr_t>(reader->api.PyGILState_GetThisThreadState());
   if (thread == 0) return 0;
   StackKey key;
   const WalkEnd end =

@@ -16,6 +16,7 @@
 
 #include "simulate/values/torch/alias.h"
 #include "simulate/values/torch/attention.h"
+#include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
 
 namespace devtrace::simulate::values {
@@ -28,23 +29,8 @@ using c10::OperatorHandle;
 using torch::jit::Stack;
 
 using ThreadFunction = Thread* (*)();
-using Function = void (*)();
 ThreadFunction g_thread = nullptr;
-Function g_pause = nullptr, g_resume = nullptr;  // libdevtrace.so's, where it is
-std::atomic<bool> g_recording{false};            // a CUDA graph may be being captured
-
-// Computing is not the program's doing: libdevtrace.so must not see what it refuses or where it puts things.
-class Unwatched {
- public:
-  Unwatched() {
-    if (g_pause) g_pause();
-  }
-  ~Unwatched() {
-    if (g_resume) g_resume();
-  }
-  Unwatched(const Unwatched&) = delete;
-  Unwatched& operator=(const Unwatched&) = delete;
-};
+std::atomic<bool> g_recording{false};  // a CUDA graph may be being captured
 
 // What a real kernel has made, on its way to the Python kernel, which believes to call the real one itself.
 struct Made {
@@ -229,8 +215,6 @@ using namespace devtrace::simulate::values;
 // Before the others. 0: the stand-in driver is not there.
 EXPORTED int devtrace_values_start() {
   g_thread = reinterpret_cast<ThreadFunction>(dlsym(RTLD_DEFAULT, "devtrace_sim_values_thread"));
-  g_pause = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "devtrace_pause"));
-  g_resume = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "devtrace_resume"));
   return g_thread != nullptr;
 }
 
