@@ -12,7 +12,10 @@ namespace sim = devtrace::sim;
     if (CUresult failed_ = (expression)) return failed_; \
   } while (0)
 
+namespace devtrace::sim {
 // Every device call first: cuInit done, no fork since.
 inline CUresult ready() {
-  return sim::initialized() && !sim::forked() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+  return initialized() && !forked() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
+}  // namespace devtrace::sim
+using sim::ready;

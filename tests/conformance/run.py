@@ -16,9 +16,10 @@ import threading
 import time
 from pathlib import Path
 
-from judge import Verdicts, judge
-from report import markdown, table
 import silent
+from judge import Verdicts, judge
+
+from report import markdown, table
 
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent

@@ -2,8 +2,8 @@
 
 import pytest
 from conftest import line_of
-from triton_program import TRITON
 from test_traffic import traffic
+from triton_program import TRITON
 
 OWN = """
 import ctypes

@@ -6,9 +6,9 @@ import textwrap
 import pytest
 from conftest import BUILD, LIBRARY, environment, execute, line_of, start
 from test_lookup import build
-from triton_program import TRITON
 from test_matrix import without
 from test_traffic import by_line, traffic
+from triton_program import TRITON
 
 CUPTI = "backend=cupti"
 SILENT = TRITON + """

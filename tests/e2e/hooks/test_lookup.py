@@ -4,7 +4,6 @@ would have got without devtrace. Small C programs and libraries that only look l
 Six of these are faults that other tools' wrappers of dlsym have had: recursion where a name looks like one's own, RTLD_NEXT relative to
 the wrapper, OpenMP's probing at `import torch`, children of a fork, WSL2's thin loader, originals in libraries opened RTLD_LOCAL."""
 
-import os
 import re
 import subprocess
 import sys

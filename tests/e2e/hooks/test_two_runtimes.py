@@ -6,7 +6,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, environment, execute
+from conftest import BUILD
 from test_lookup import OWN_WALK, ROWS, both, build, functions, same
 
 NAMES = [name for library, name in ROWS if library == "libcudart.so"]

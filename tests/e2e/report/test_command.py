@@ -7,11 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-
 from conftest import DEVTRACE, TOP
 
 DATA = TOP / "tests" / "data"

@@ -15,11 +15,10 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 
 import pytest
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-
 from conftest import BUILD, DEVTRACE, TOP
 from pages import Page, browser, page, render  # noqa: F401 (fixtures)
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from synthetic_log import synthetic_log
 
 DATA = TOP / "tests" / "data"

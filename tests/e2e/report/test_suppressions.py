@@ -1,10 +1,9 @@
 """A suppressed finding is written, counted and not told; it fails no run."""
 
-import json
 import subprocess
 import sys
 
-from conftest import DEVTRACE, environment, execute, start
+from conftest import DEVTRACE, environment, execute
 
 SOURCE = """
     import sys

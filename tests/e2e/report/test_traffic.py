@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, DEVTRACE, LIBRARY, environment, execute, line_of
+from conftest import BUILD, DEVTRACE, LIBRARY, environment, execute
 from test_lookup import build
 
 MIB = 1 << 20
