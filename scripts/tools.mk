@@ -13,6 +13,14 @@ format: | setup-packages ## clang-format on every file
 format-check: | setup-packages
 	clang-format --dry-run -Werror $(FORMATTED)
 
+# The lines that unit tests ran, by folder; line by line in $(PLAIN_BUILD)/coverage/index.html.
+coverage: | setup-python ## which lines the unit tests run
+	find $(PLAIN_BUILD)/coverage -name '*.gcda' -delete 2>/dev/null || true
+	$(MAKE) --no-print-directory COVERAGE=1 unit
+	$(PYTHON) -m gcovr --root . --object-directory $(PLAIN_BUILD)/coverage/obj --exclude tests/ --exclude '$(PLAIN_BUILD)/.*' --gcov-parallel $(shell nproc) \
+	  --html-details $(PLAIN_BUILD)/coverage/index.html --json-summary $(PLAIN_BUILD)/coverage/summary.json $(PLAIN_BUILD)/coverage/obj
+	scripts/coverage $(PLAIN_BUILD)/coverage/summary.json
+
 # For clangd and clang-tidy, out of make's own command lines.
 compile_commands.json: ## how each file is compiled, for editors
 	$(MAKE) --no-print-directory --always-make --dry-run V=1 PRECOMPILE= all $(UNIT_TESTS) $(E2E_PROGRAMS) $(BENCHMARKS) | scripts/compile-commands > $@
