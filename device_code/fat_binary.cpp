@@ -69,7 +69,7 @@ std::vector<uint8_t> unpack(const Entry& e, View payload) {
     out.assign(payload.data, payload.data + payload.size);
     return out;
   }
-  if (e.compressed > payload.size || e.uncompressed > kMostImage) return out;
+  if (e.compressed > payload.size || e.uncompressed == 0 || e.uncompressed > kMostImage) return out;
   // No program shrinks more than this; a size that is a lie would be much memory for nothing.
   constexpr uint64_t kMostRatio = 1024;
   if (e.uncompressed / kMostRatio > e.compressed) return out;

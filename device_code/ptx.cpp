@@ -19,7 +19,8 @@ constexpr size_t kMostWords = 256;  // of one statement
 // Words of PTX: names, directives, numbers, single characters.
 class Words {
  public:
-  Words(const char* text, size_t size) : at_(text), end_(text + size) {}
+  // Nothing may be added to a null pointer, not even nothing.
+  Words(const char* text, size_t size) : at_(text), end_(text ? text + size : text) {}
 
   std::string_view next() {
     skip();

@@ -1,4 +1,3 @@
-comma := ,
 # How a folder becomes a static library, and what a program links: see folders.mk.
 
 # What a folder's objects are compiled with besides ALL_CXXFLAGS (FLAGS_<folder>), and which step of the set-up they need

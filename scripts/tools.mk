@@ -1,8 +1,8 @@
 # Tools of the trade, and what is shipped.
-.PHONY: help clean format format-check lint install wheel
+.PHONY: help clean format format-check lint tidy coverage compile_commands.json install wheel
 
 help: ## this list
-	sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "  make %-18s %s\n", $$1, $$2 }' | LC_ALL=C sort -k2,2
+	sed -n 's/^\([a-z][a-z_.-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "  make %-18s %s\n", $$1, $$2 }' | LC_ALL=C sort -k2,2
 
 clean: ## remove what was built
 	rm -rf $(BUILD)
@@ -13,8 +13,21 @@ format: | setup-packages ## clang-format on every file
 format-check: | setup-packages
 	clang-format --dry-run -Werror $(FORMATTED)
 
-lint: ## includes against folders.mk
+# The lines that unit tests ran, by folder; line by line in $(PLAIN_BUILD)/coverage/index.html.
+coverage: | setup-python ## which lines the unit tests run
+	find $(PLAIN_BUILD)/coverage -name '*.gcda' -delete 2>/dev/null || true
+	$(MAKE) --no-print-directory COVERAGE=1 unit
+	$(PYTHON) -m gcovr --root . --object-directory $(PLAIN_BUILD)/coverage/obj --exclude tests/ --exclude '$(PLAIN_BUILD)/.*' --gcov-parallel $(shell nproc) \
+	  --html-details $(PLAIN_BUILD)/coverage/index.html --json-summary $(PLAIN_BUILD)/coverage/summary.json $(PLAIN_BUILD)/coverage/obj
+	scripts/coverage $(PLAIN_BUILD)/coverage/summary.json
+
+# For clangd and clang-tidy, out of make's own command lines.
+compile_commands.json: ## how each file is compiled, for editors
+	$(MAKE) --no-print-directory --always-make --dry-run V=1 PRECOMPILE= all $(UNIT_TESTS) $(E2E_PROGRAMS) $(BENCHMARKS) | scripts/compile-commands > $@
+
+lint: | setup-python ## includes against folders.mk, Python's style
 	scripts/check-includes
+	$(PYTHON) -m ruff check --quiet .
 
 # The libraries are found relative to the command: PREFIX may be anywhere, and moved later.
 PREFIX ?= /usr/local

@@ -8,7 +8,7 @@ $$(UNIT_OBJECTS_$(1)): EXTRA_CXXFLAGS = $(4)
 UNIT_TESTS += $$(BUILD)/tests/$(1)
 $$(BUILD)/tests/$(1): $$(UNIT_OBJECTS_$(1)) $$(call libraries,$(3))
 	mkdir -p $$(@D)
-	$$(CXX) $$(LDFLAGS) $$(filter %.o,$$^) $$(filter -lgtest_main,$(5)) $$(filter %.a,$$^) $$(filter %.so.1 %.so.13,$$^) $$(UNIT_LINK_$(1)) -lgmock -lgtest $(5) -pthread -ldl -o $$@
+	$$(CXX) $$(LDFLAGS) $$(VARIANT_LDFLAGS) $$(filter %.o,$$^) $$(filter -lgtest_main,$(5)) $$(filter %.a,$$^) $$(filter %.so.1 %.so.13,$$^) $$(UNIT_LINK_$(1)) -lgmock -lgtest $(5) -pthread -ldl -o $$@
 endef
 unit_test = $(eval $(call unit_test_program,$(1),$(2),$(3),$(4),$(5)))
 
@@ -31,9 +31,17 @@ $(DEVICE_CODE_DATA)/sm_%.cubin: tests/unit/device_code/kernels.ptx | setup-pytho
 $(BUILD)/tests/device-code: $(DEVICE_CODE_CUBINS)
 
 # The hooks with a recorder in the tracker's place, in front of the stubs: what they report.
-IN_SIMULATE := $(SIM)/libcudart.so.13 $(SIM)/libcuda.so.1
+IN_SIMULATE := $(addprefix $(PLAIN_BUILD)/simulate/,libcudart.so.13 libcuda.so.1)
+STUBS_RPATH := -Wl,-rpath,'$$ORIGIN/../$(if $(VARIANT),../)simulate'
+ifneq ($(VARIANT),)
+# The usual build's stub libraries do for every variant. A file that is not written anew makes nothing else anew.
+.PHONY: stubs
+stubs:
+	$(MAKE) --no-print-directory BUILD=$(PLAIN_BUILD) SANITIZE= DEBUG= COVERAGE= $(IN_SIMULATE)
+$(IN_SIMULATE): stubs ;
+endif
 HOOK_TEST_FLAGS := -isystem $(CUDA_INCLUDE) -D__CUDA_API_VERSION_INTERNAL
-HOOK_TEST_LINK = -Wl,--wrap=dl_iterate_phdr $(LINK_device_code) -Wl,--version-script=$(EXPORTS) -Wl,-rpath,'$$ORIGIN/../simulate'
+HOOK_TEST_LINK = -Wl,--wrap=dl_iterate_phdr $(LINK_device_code) -Wl,--version-script=$(EXPORTS) $(STUBS_RPATH)
 $(call unit_test,interpose,tests/unit/interpose,interpose/cuda tracker/launch,$$(HOOK_TEST_FLAGS),$$(HOOK_TEST_LINK))
 $(BUILD)/tests/interpose: $(OBJECTS_interpose/cuda_hooks) $(OBJECTS_interpose/linking) $(IN_SIMULATE) $(EXPORTS)
 
@@ -44,7 +52,7 @@ $(BUILD)/tests/cupti-tracer: $(BUILD)/obj/tests/unit/interpose/recorder.o $(CALL
 $(UNIT_OBJECTS_interpose) $(UNIT_OBJECTS_cupti-tracer): | setup-python
 
 # The device model's own tests, linked with the stub libraries.
-$(call unit_test,simulate,tests/unit/simulate,,-isystem $$(CUDA_INCLUDE),-Wl$$(comma)-rpath$$(comma)'$$$$ORIGIN/../simulate')
+$(call unit_test,simulate,tests/unit/simulate,,-isystem $$(CUDA_INCLUDE),$$(STUBS_RPATH))
 $(BUILD)/tests/simulate: $(IN_SIMULATE)
 $(UNIT_OBJECTS_simulate): | setup-python
 

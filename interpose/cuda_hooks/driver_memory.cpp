@@ -11,9 +11,9 @@
 
 using devtrace::Device;
 using devtrace::interpose::Call;
+using devtrace::interpose::emit_opened;
 using devtrace::interpose::owner;
 using devtrace::interpose::pointer;
-using devtrace::interpose::emit_opened;
 using Memory = devtrace::MemoryKind;
 namespace events = devtrace::events;
 

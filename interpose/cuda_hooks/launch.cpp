@@ -78,6 +78,7 @@ DRIVER_HOOK(cuLaunchCooperativeKernelMultiDevice, (CUDA_LAUNCH_PARAMS * launches
 }
 
 // Up to CUDA 12 the runtime has it as well.
+namespace devtrace::interpose {
 struct MultiDeviceLaunch {  // cudaLaunchParams, which CUDA 13's header has no more
   void* function;
   dim3 grid;
@@ -86,6 +87,8 @@ struct MultiDeviceLaunch {  // cudaLaunchParams, which CUDA 13's header has no m
   size_t shared;
   cudaStream_t stream;
 };
+}  // namespace devtrace::interpose
+using devtrace::interpose::MultiDeviceLaunch;
 extern "C" cudaError_t CUDARTAPI cudaLaunchCooperativeKernelMultiDevice(MultiDeviceLaunch*, unsigned, unsigned);
 RUNTIME_HOOK(cudaLaunchCooperativeKernelMultiDevice, (MultiDeviceLaunch * launches, unsigned count, unsigned flags)) {
   const Call call;

@@ -9,8 +9,8 @@
 
 using devtrace::Device;
 using devtrace::interpose::Call;
-using devtrace::interpose::owner;
 using devtrace::interpose::emit_opened;
+using devtrace::interpose::owner;
 using Memory = devtrace::MemoryKind;
 namespace events = devtrace::events;
 

@@ -12,7 +12,10 @@ namespace simulate = devtrace::simulate;
     if (CUresult failed_ = (expression)) return failed_; \
   } while (0)
 
+namespace devtrace::simulate {
 // Every device call first: cuInit done, no fork since.
 inline CUresult ready() {
-  return simulate::initialized() && !simulate::forked() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+  return initialized() && !forked() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
+}  // namespace devtrace::simulate
+using simulate::ready;

@@ -33,7 +33,7 @@ def main():
 
     text = read(HEADERS)
     newest = {}
-    for name, suffix, target in DEFINE.findall(text):
+    for name, _, target in DEFINE.findall(text):
         newest.setdefault(name, target)
     # The public part of a header declares the newest ABI under the plain name, which a #define maps to cuX_vN; the internal part
     # declares every older ABI under its true symbol.
@@ -45,7 +45,7 @@ def main():
         signature[newest.get(name, name)] = arguments_of(args)
         signature.setdefault(name, None)
     names = set(signature) | set(newest.values()) | {"cuProfilerStart", "cuProfilerStop", "cuProfilerInitialize", "cuGetExportTable"}
-    for name, suffix, target in DEFINE.findall(text):
+    for _, suffix, target in DEFINE.findall(text):
         if suffix:
             names.add(target + "_" + suffix.lower())
 

@@ -68,7 +68,9 @@ LIBRARIES = {
 
 INFO = re.compile(r"^(info|devInfo|d_info|infoArray|dinfo|devInfoArray|hinfo)$")
 COUNT = re.compile(r"^(batchSize|batchCount)$")
-SIZE_NAMES = re.compile(r"(?i)^(lwork|l_?work|p?bufferSize\w*|workspaceInBytes\w*|size\w*InBytes|bufferSize\d?|internalDataInBytes|pBuffer\w*Bytes|size|niters)$")
+SIZE_NAMES = re.compile(
+    r"(?i)^(lwork|l_?work|p?bufferSize\w*|workspaceInBytes\w*|size\w*InBytes|bufferSize\d?|internalDataInBytes|pBuffer\w*Bytes|size|niters)$"
+)
 
 
 def declarations(text, status):

@@ -19,6 +19,7 @@ sys.path.insert(0, str(HERE.parent / "helpers"))
 import silent  # noqa: E402
 from judge import Verdicts, judge  # noqa: E402
 from operator_drivers import Supervisor, how, side_by_side  # noqa: E402
+
 from report import markdown, table  # noqa: E402
 
 STALLED_AFTER_S = 120

@@ -37,9 +37,9 @@ def module_both(module, *inputs, **tolerance):
     same(have, want, **tolerance)
     want.pow(2).sum().backward()
     have.pow(2).sum().backward()
-    for (name, w), (_, h) in zip(module.named_parameters(), on_gpu.named_parameters()):
+    for (_name, w), (_, h) in zip(module.named_parameters(), on_gpu.named_parameters()):
         same(h.grad, w.grad, **tolerance)
-    for (name, w), (_, h) in zip(module.named_buffers(), on_gpu.named_buffers()):
+    for (_name, w), (_, h) in zip(module.named_buffers(), on_gpu.named_buffers()):
         same(h, w, **tolerance)
 
 

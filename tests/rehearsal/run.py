@@ -15,6 +15,7 @@ TOP = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "helpers"))
 
 from operator_drivers import Supervisor, how, side_by_side  # noqa: E402
+
 from report import markdown, summary  # noqa: E402
 
 STALLED_AFTER_S = 240

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, TOP, execute, environment, start
+from conftest import BUILD, TOP, environment, execute, start
 
 HERE = Path(__file__).resolve().parent
 NAMES = [

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <type_traits>
 
+#include "tracker/base/assert.h"
 #include "tracker/base/spinlock.h"
 
 namespace devtrace {
@@ -99,6 +100,7 @@ class AddressMap {
     class Change {
      public:
       explicit Change(Shard& shard) : changes_(shard.changes), before_(changes_.load(std::memory_order_relaxed)) {
+        DEVTRACE_ASSERT(shard.lock.held() && before_ % 2 == 0);
         changes_.store(before_ + 1, std::memory_order_relaxed);  // seen before any word, whose stores are releases
       }
       ~Change() { changes_.store(before_ + 2, std::memory_order_release); }
@@ -111,6 +113,7 @@ class AddressMap {
     };
 
     void put(const Value& value) {
+      DEVTRACE_ASSERT(value.key() != 0);
       const std::lock_guard hold(lock);
       const Change change(*this);
       if ((used + 1) * 4 > capacity * 3 && !grow()) return;
@@ -159,6 +162,7 @@ class AddressMap {
       if (key_of(slot) == 0) return;
       Value value = load(slot);
       changed(value);
+      DEVTRACE_ASSERT(value.key() == key);
       const Change change(*this);
       store(slot, value);
     }
@@ -202,6 +206,7 @@ class AddressMap {
     size_t following(size_t index) const { return (index + 1) & (capacity - 1); }
 
     size_t locate(uint64_t key) const {
+      DEVTRACE_ASSERT(used < capacity);  // or it would search for ever
       size_t index = home(key);
       for (uint64_t there; (there = key_of(&slots[index])) != 0 && there != key;) index = following(index);
       return index;
@@ -210,6 +215,7 @@ class AddressMap {
     // Within a Change.
     bool grow() {
       const size_t smaller = capacity, larger = smaller ? smaller * 2 : 256;
+      DEVTRACE_ASSERT((larger & (larger - 1)) == 0 && used <= smaller);
       void* memory =
           ::mmap(nullptr, larger * sizeof(Value), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       // Out of memory: what is known stays, and new values go unrecorded as long as the map would be too full to probe.

@@ -13,6 +13,8 @@
 #include <new>
 #include <utility>
 
+#include "tracker/base/assert.h"
+
 namespace devtrace {
 
 class Arena {
@@ -25,6 +27,7 @@ class Arena {
   // `bytes` of zeroed memory aligned to `alignment` (a power of two, at most a page). nullptr only when the kernel
   // refuses memory; errno is left as it was.
   void* allocate(size_t bytes, size_t alignment = alignof(std::max_align_t)) noexcept {
+    DEVTRACE_ASSERT(alignment != 0 && (alignment & (alignment - 1)) == 0 && alignment <= kPage);
     if (bytes > kLargest) return map(round_up(bytes, kPage));
     const size_t reach = bytes + alignment - 1;  // enough to align inside, whatever the offset is
     for (Chunk* chunk = current_.load(std::memory_order_acquire);;) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "tracker/base/address_map.h"
+#include "tracker/base/assert.h"
 
 namespace devtrace {
 
@@ -53,7 +54,11 @@ class ExtentMap {
   // Calls `change(Extent&)` on the one that starts there, with a lock held; it leaves address and bytes as they are.
   template <class Change>
   void update(uintptr_t address, const Change& change) {
-    extents_.update(address, change);
+    extents_.update(address, [&](Extent& extent) {
+      [[maybe_unused]] const size_t bytes = extent.bytes;
+      change(extent);
+      DEVTRACE_ASSERT(extent.address == address && extent.bytes == bytes);
+    });
   }
 
   // Takes all that start in [begin, end). Extents that follow one another without a gap cost a look-up each; where

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tracker/base/assert.h"
+
 namespace devtrace {
 
 class ShardedCounters {
@@ -19,6 +21,7 @@ class ShardedCounters {
   // added. Keys are not 0.
   static constexpr uint64_t kFull = ~uint64_t{0};
   uint64_t add(unsigned shard, uint64_t key, uint64_t bytes, uint64_t times = 1) {
+    DEVTRACE_ASSERT(shard < kOwnShards + kSharedShards && key != 0);
     const bool own = shard < kOwnShards;
     Cell* const cells = cells_[shard];
     size_t at = key * 0x9E3779B97F4A7C15u >> (64 - kBits);

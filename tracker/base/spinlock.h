@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "tracker/base/assert.h"
+
 namespace devtrace {
 
 // Meets BasicLockable: use it with std::lock_guard. Not recursive: never call anything that may come back while holding
@@ -39,12 +41,17 @@ class SpinLock {
   }
 
   void unlock() noexcept {
-    if (state_.exchange(kFree, std::memory_order_release) == kContended) {
+    const uint32_t before = state_.exchange(kFree, std::memory_order_release);
+    DEVTRACE_ASSERT(before != kFree);
+    if (before == kContended) {
       const int saved = errno;
       syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
       errno = saved;
     }
   }
+
+  // By whomever: for asserts.
+  bool held() const noexcept { return state_.load(std::memory_order_relaxed) != kFree; }
 
  private:
   static constexpr uint32_t kFree = 0;

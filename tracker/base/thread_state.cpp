@@ -3,6 +3,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tracker/base/assert.h"
+
 namespace devtrace::thread_state {
 namespace {
 
@@ -39,6 +41,7 @@ void enter() {
   ++state.depth;
 }
 void leave() {
+  DEVTRACE_ASSERT(state.depth > 0);
   --state.depth;
 }
 }  // namespace devtrace::thread_state

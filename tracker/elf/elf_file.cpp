@@ -23,13 +23,13 @@ ElfFile::ElfFile(const std::string& path) {
   }
   close(file);
   if (data_ == nullptr || std::memcmp(data_, ELFMAG, SELFMAG) != 0 || data_[EI_CLASS] != ELFCLASS64) return;
-  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(data_);
-  if (header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shoff > size_ ||
-      header->e_shnum > (size_ - header->e_shoff) / sizeof(Elf64_Shdr)) {
+  const auto header = read<Elf64_Ehdr>(0);
+  if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shoff > size_ ||
+      header.e_shnum > (size_ - header.e_shoff) / sizeof(Elf64_Shdr)) {
     return;
   }
-  section_ = reinterpret_cast<const Elf64_Shdr*>(data_ + header->e_shoff);
-  sections_ = header->e_shnum;
+  first_section_ = header.e_shoff;
+  sections_ = header.e_shnum;
 }
 
 ElfFile::~ElfFile() {
@@ -46,11 +46,12 @@ void ElfFile::read_ahead(const Elf64_Shdr& section) const {
 
 bool ElfFile::has_section(std::string_view name) const {
   if (sections_ == 0) return false;
-  const size_t names_index = reinterpret_cast<const Elf64_Ehdr*>(data_)->e_shstrndx;
-  if (names_index >= sections_ || !inside(section_[names_index])) return false;
-  const Elf64_Shdr& names = section_[names_index];
+  const size_t names_index = read<Elf64_Ehdr>(0).e_shstrndx;
+  if (names_index >= sections_) return false;
+  const Elf64_Shdr names = section_at(names_index);
+  if (!inside(names)) return false;
   for (size_t i = 0; i < sections_; ++i) {
-    const size_t at = section_[i].sh_name;
+    const size_t at = section_at(i).sh_name;
     if (at < names.sh_size && name == std::string_view(data_ + names.sh_offset + at,
                                                        strnlen(data_ + names.sh_offset + at, names.sh_size - at))) {
       return true;

@@ -4,6 +4,7 @@
 #include <elf.h>
 
 #include <cstddef>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -24,21 +25,31 @@ class ElfFile {
   template <class Visit>
   void for_each_symbol(Visit&& visit) const {
     for (size_t i = 0; i < sections_; ++i) {
-      const Elf64_Shdr& section = section_[i];
+      const Elf64_Shdr section = section_at(i);
       if (section.sh_type != SHT_SYMTAB || section.sh_link >= sections_ || !inside(section)) continue;
-      const Elf64_Shdr& strings = section_[section.sh_link];
+      const Elf64_Shdr strings = section_at(section.sh_link);
       if (!inside(strings)) continue;
       read_ahead(section);
-      const auto* symbol = reinterpret_cast<const Elf64_Sym*>(data_ + section.sh_offset);
-      for (size_t n = section.sh_size / sizeof(Elf64_Sym); n != 0; --n, ++symbol) {
-        if (symbol->st_shndx != SHN_UNDEF && symbol->st_name < strings.sh_size) {
-          visit(*symbol, data_ + strings.sh_offset + symbol->st_name);
-        }
+      // A name without an end has the file's end for one, and behind that may be nothing.
+      const char* const names = data_ + strings.sh_offset;
+      if (strings.sh_size == 0 || names[strings.sh_size - 1] != '\0') continue;
+      for (size_t n = 0; n < section.sh_size / sizeof(Elf64_Sym); ++n) {
+        const auto symbol = read<Elf64_Sym>(section.sh_offset + n * sizeof(Elf64_Sym));
+        if (symbol.st_shndx != SHN_UNDEF && symbol.st_name < strings.sh_size) visit(symbol, names + symbol.st_name);
       }
     }
   }
 
  private:
+  // What stands in a file need not be aligned.
+  template <class T>
+  T read(size_t offset) const {
+    T value;
+    std::memcpy(&value, data_ + offset, sizeof value);
+    return value;
+  }
+  Elf64_Shdr section_at(size_t index) const { return read<Elf64_Shdr>(first_section_ + index * sizeof(Elf64_Shdr)); }
+
   bool inside(const Elf64_Shdr& section) const {
     return section.sh_offset <= size_ && section.sh_size <= size_ - section.sh_offset;
   }
@@ -47,7 +58,7 @@ class ElfFile {
 
   const char* data_ = nullptr;
   size_t size_ = 0;
-  const Elf64_Shdr* section_ = nullptr;
+  size_t first_section_ = 0;  // where it stands
   size_t sections_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include "tracker/base/assert.h"
 #include "tracker/base/extent_map.h"
 #include "tracker/memory/host_memory.h"
 
@@ -43,6 +44,7 @@ void add(const Extent& extent) {
   extents.put(extent);
   const bool of_device = extent.memory == Memory::device && extent.device.is_cuda();
   if (of_device && extent.device.index >= kDevices) return;
+  DEVTRACE_ASSERT(!of_device || extent.device.index >= 0);
   std::atomic<detail::Devices>* const chunks = of_device ? table() : detail::chunks.load(std::memory_order_acquire);
   if (!chunks) return;
   const auto owner = of_device ? detail::only(extent.device) : detail::kNobodys;

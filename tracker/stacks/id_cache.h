@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "tracker/base/arena.h"
+#include "tracker/base/assert.h"
 
 namespace devtrace::stacks {
 
@@ -34,6 +35,7 @@ class IdCache {
   // Keeps `id` (1 to kMaxId) for `key`. One thread at a time. `ids`: how many different ids there are. The cache grows
   // with those only: keys that will never be asked for again (of code that died) do not count, and lose their places.
   void keep(uint64_t key, uint32_t id, size_t ids, Arena& arena) {
+    DEVTRACE_ASSERT(id != 0 && id <= kMaxId);
     const Table* table = table_.load(std::memory_order_relaxed);
     if (table == nullptr) table = publish(kSmallest, arena);
     while (table != nullptr && !put(*table, key, id)) {
@@ -81,6 +83,7 @@ class IdCache {
   // come back as they are asked for. Readers may still be in the old table, so it stays: all old ones together are no
   // larger than the new one.
   const Table* publish(size_t slots, Arena& arena) {
+    DEVTRACE_ASSERT((slots & (slots - 1)) == 0);
     auto* table = arena.make<Table>();
     auto* places = static_cast<std::atomic<uint64_t>*>(arena.allocate(slots * sizeof(uint64_t), 64));
     if (table == nullptr || places == nullptr) return nullptr;

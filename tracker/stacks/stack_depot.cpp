@@ -41,6 +41,7 @@ uint32_t StackDepot::add_frame(std::string_view file, std::string_view function,
 }
 
 uint32_t StackDepot::add_call(uint32_t caller, uint32_t frame, Arena& arena) {
+  DEVTRACE_ASSERT(caller <= nodes_.count() && frame != 0 && frame <= frames_.count());
   const auto hash_node = [](const Node& node) { return hash_pair(node.caller, node.frame); };
   const Node node{caller, frame, false};
   const uint64_t hash = hash_node(node);

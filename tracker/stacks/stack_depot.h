@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "tracker/base/arena.h"
+#include "tracker/base/assert.h"
 
 namespace devtrace::stacks {
 
@@ -20,9 +21,13 @@ class Numbered {
   constexpr Numbered() = default;
 
   const T& operator[](uint32_t number) const {
+    DEVTRACE_ASSERT(number != 0 && number <= count());
     return segments_[number / kSegment].load(std::memory_order_acquire)[number % kSegment];
   }
-  T& at(uint32_t number) { return segments_[number / kSegment].load(std::memory_order_relaxed)[number % kSegment]; }
+  T& at(uint32_t number) {
+    DEVTRACE_ASSERT(number != 0 && number <= count());
+    return segments_[number / kSegment].load(std::memory_order_relaxed)[number % kSegment];
+  }
 
   // The new item's number; 0 when there are kMax of them or memory is refused.
   uint32_t add(const T& item, Arena& arena) {

@@ -36,7 +36,7 @@ def _pow_out(op, real):
 
 def _in_sequence(position):
     def make(op, real):
-        tensor_op = getattr(op._overloadpacket, "Tensor")._op
+        tensor_op = op._overloadpacket.Tensor._op
 
         def call(keys, *args, **kwargs):
             args = list(args)

@@ -7,6 +7,7 @@ from conftest import line_of, only
 from driver_program import DRIVER, told_before_error_700
 from triton_program import TRITON
 
+
 def test_triton_with_an_operand_on_the_other_device(rehearse):
     outcome = rehearse(TRITON + "add[(1,)](here, there, torch.empty_like(here), 64)  # HERE")
     finding = only(outcome, "remote-access")

@@ -6,11 +6,9 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
 from conftest import BUILD
 from interpreters import OTHERS, PARAMETERS, READABLE, SUPPORTED, pyenv_root
 

@@ -8,7 +8,6 @@ import sysconfig
 import zipfile
 
 import pytest
-
 from conftest import BUILD, TOP, environment, execute
 
 MIXED = "import torch\ntorch.ones(3, device='cuda:0') + torch.ones(3, device='cuda:1')\n"

@@ -4,7 +4,6 @@ import json
 import sys
 
 import pytest
-
 from conftest import DEVTRACE, environment, execute, start
 
 # Programs without PyTorch: the driver API through ctypes, so that a process lasts a tenth of a second.

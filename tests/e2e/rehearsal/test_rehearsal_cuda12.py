@@ -9,7 +9,6 @@ import shutil
 import subprocess
 
 import pytest
-
 from conftest import BUILD, DEVTRACE, environment, execute
 
 

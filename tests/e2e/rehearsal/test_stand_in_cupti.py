@@ -10,7 +10,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
 from conftest import BUILD, TOP, environment, execute
 
 SIMULATE = BUILD / "simulate"

@@ -5,7 +5,6 @@ import shutil
 import sys
 
 import pytest
-
 from conftest import DEVTRACE, TOP, environment, execute
 from same_numbers import CLOSE, same
 

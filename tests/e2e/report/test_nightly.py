@@ -12,7 +12,6 @@ import duckdb
 import jsonschema
 import pytest
 import yaml
-
 from conftest import DEVTRACE, TOP, environment
 
 RECIPES = TOP / "recipes"

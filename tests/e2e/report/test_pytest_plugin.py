@@ -7,7 +7,6 @@ import sys
 import textwrap
 
 import pytest
-
 from conftest import DEVTRACE, TOP, environment
 
 SUITE = """
