@@ -102,7 +102,8 @@ def test_nothing_is_taken_up_or_dropped_when_not_all_could_be_read(check, log, t
     "text, says",
     [
         ("", "known.json:1: not JSON"),
-        ('{\n"devtrace_baseline": 1,\n        ("[]", "known.json:1: not a baseline"),
+        ('{\n"devtrace_baseline": 1,\n<<<<<<< ours\n"findings": []}', "known.json:3: not JSON: it holds the marks of a merge conflict"),
+        ("[]", "known.json:1: not a baseline"),
         ('{"devtrace_baseline": 2}', "known.json:1: a baseline of version 2"),
         ('{"devtrace_baseline": 1, "findings": [{}]}', 'entry 1 of "findings" has no fingerprint'),
         ('{"devtrace_baseline": 1, "x": ' + "[" * 100000 + "]" * 100000 + "}", "nests more than 100 deep"),
@@ -174,7 +175,6 @@ def test_a_log_is_read_once_however_often_it_is_named(check, log):
     assert "1 log of 1 process" in done.stdout and ", once" in done.stdout
 
 
-<<<<<<< HEAD
 # ---- suppressions --------------------------------------------------------------------------------------------------------------------
 
 
