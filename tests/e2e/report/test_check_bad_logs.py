@@ -97,7 +97,7 @@ def test_more_findings_than_anybody_has(check, tmp_path):
     with open(tmp_path / "logs/a.jsonl", "w") as out:
         out.write(lines(process()))
         for number in range(110000):
-            out.write('{"record":"finding","pid":1,"operation":"o%d"}\n' % number)
+            out.write(f'{{"record":"finding","pid":1,"operation":"o{number}"}}\n')
         out.write(lines(end()))
     done = check("logs", "--sarif", "s.sarif")
     assert done.returncode == 1 and "more than 100000 different findings" in done.stderr and "100000 new" in done.stdout
