@@ -56,7 +56,7 @@ class [[maybe_unused]] CallbackCall {  // some hooks ask it nothing
     return static_cast<Value>(*callback_context->at_entry);
   }
   uint32_t correlation_id() const { return callback_context->correlation_id; }
-  const void* caller() const { return reinterpret_cast<const void*>(caller::address()); }
+  const void* caller() const { return reinterpret_cast<const void*>(stacks::caller::address()); }
 };
 
 }  // namespace devtrace::cupti_tracer

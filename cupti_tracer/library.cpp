@@ -13,7 +13,7 @@ namespace {
 // The path of the first loaded object whose file name begins with `name`; empty without one.
 std::string path_of(std::string_view name) {
   std::string path;
-  for_each_object([&](const Object& object) {
+  elf::for_each_object([&](const elf::Object& object) {
     if (!object.file().starts_with(name)) return false;
     path = object.path;
     return true;

@@ -96,7 +96,7 @@ bool start(bool hooked, std::string& why) {
   started = {cupti, subscriber};
   record_copies(*cupti);
   if (called_by_runtime()) inside_call(hooked);
-  caller::called_through(kBetween);
+  stacks::caller::called_through(kBetween);
   running.store(true);
   enable_events(true);
   // Registered after CUPTI was loaded, so it runs before CUPTI's own exit handlers.
@@ -109,13 +109,13 @@ void stop() {
   flush_copies(*started.cupti);
   enable_events(false);
   started.cupti->cuptiUnsubscribe(started.subscriber);
-  caller::called_through(nullptr);
+  stacks::caller::called_through(nullptr);
 }
 
 void after_fork_in_child() {
   if (!running.exchange(false)) return;
   enable_events(false);
-  caller::called_through(nullptr);
+  stacks::caller::called_through(nullptr);
 }
 
 }  // namespace devtrace::cupti_tracer

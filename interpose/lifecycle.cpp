@@ -38,7 +38,7 @@ Platform platform_of_this_process() {
   answers.backend = interpose::backend;
   answers.after_fork = [](bool child) {
     if (child) interpose::forget_cupti_in_child();
-    interpose::code_images::after_fork();
+    interpose::kernel_images::after_fork();
   };
   answers.before_end = interpose::leave_cupti;
   return answers;

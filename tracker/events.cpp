@@ -44,40 +44,40 @@ bool wants_blocks() {
 
 void block_given(const void* address, size_t bytes, Device device) {
   if (!address || thread_state::inside() || !options().provenance) return;
-  provenance::given(number(address), bytes, device);
+  memory::provenance::given(number(address), bytes, device);
 }
 
 void block_taken(const void* address) {
-  if (address) provenance::taken(number(address));
+  if (address) memory::provenance::taken(number(address));
 }
 
 void allocated(const void* address, size_t bytes, Device device, MemoryKind memory) {
   if (!address || thread_state::inside()) return;
   const ReentrancyGuard inside;
-  ownership::add({number(address), bytes, memory == MemoryKind::device ? device : Device::cpu(), memory});
-  if (options().provenance) provenance::allocated(number(address), bytes, device);
+  memory::ownership::add({number(address), bytes, memory == MemoryKind::device ? device : Device::cpu(), memory});
+  if (options().provenance) memory::provenance::allocated(number(address), bytes, device);
   begin_log();
 }
 
 void freed(const void* address) {
   if (!address) return;
-  ownership::remove(number(address));
-  if (options().provenance) provenance::freed(number(address));
+  memory::ownership::remove(number(address));
+  if (options().provenance) memory::provenance::freed(number(address));
 }
 
 void unmapped(const void* address, size_t bytes) {
-  ownership::remove_starting_in(number(address), number(address) + bytes);
-  if (options().provenance) provenance::freed_starting_in(number(address), number(address) + bytes);
+  memory::ownership::remove_starting_in(number(address), number(address) + bytes);
+  if (options().provenance) memory::provenance::freed_starting_in(number(address), number(address) + bytes);
 }
 
 void device_reset(int ordinal) {
   if (thread_state::inside()) return;
   const ReentrancyGuard inside;
   const Device device = Device::cuda(ordinal);
-  ownership::Extent now;
+  memory::ownership::Extent now;
   try {
-    for (const ownership::Extent& extent : ownership::all())
-      if ((extent.device == device || extent.memory != ownership::Memory::device) &&
+    for (const memory::ownership::Extent& extent : memory::ownership::all())
+      if ((extent.device == device || extent.memory != memory::ownership::Memory::device) &&
           platform().memory_at(extent.address, now) != Platform::Answer::known)
         freed(reinterpret_cast<const void*>(extent.address));
   } catch (...) {  // out of memory: what is gone is remembered until its addresses are given out again
@@ -90,7 +90,7 @@ bool wants_launches() {
 
 void launched(const Launch& launch) {
   if (thread_state::inside()) return;
-  launches::check(launch);
+  launch::check(launch);
   placement::launched();
 }
 
@@ -104,10 +104,10 @@ void copied(const Copy& copy) {
   stacks::OnePythonStack stack;
   if (wanted.copies) {
     const memory::CopyEnds ends = memory::ends_of(copy);
-    copies::check(copy, ends);
-    if (!copy.graph) traffic::count(copy, ends, stack);
+    copy::check(copy, ends);
+    if (!copy.graph) copy::traffic::count(copy, ends, stack);
   }
-  if (wanted.provenance && copy.to && copy.from) provenance::copied(number(copy.to), number(copy.from), stack);
+  if (wanted.provenance && copy.to && copy.from) memory::provenance::copied(number(copy.to), number(copy.from), stack);
   placement::copied();
 }
 
@@ -124,57 +124,58 @@ void of_graphs(const Work& work) noexcept {
 }
 
 void copy_planned(const void* node, const Copy& copy) {
-  of_graphs([&](stacks::OnePythonStack& stack) { graph_copies::planned(node, copy, stack); });
+  of_graphs([&](stacks::OnePythonStack& stack) { copy::graph_copies::planned(node, copy, stack); });
 }
 
 bool copy_is_planned(const void* node) {
-  return graph_copies::is_planned(node);
+  return copy::graph_copies::is_planned(node);
 }
 
 void graph_node_gone(const void* node) {
-  of_graphs([&](stacks::OnePythonStack&) { graph_copies::node_gone(node); });
+  of_graphs([&](stacks::OnePythonStack&) { copy::graph_copies::node_gone(node); });
 }
 
 void graph_ready(const void* executable, const GraphCopy* copies, size_t count) {
-  of_graphs([&](stacks::OnePythonStack& stack) { graph_copies::ready(executable, copies, count, stack); });
+  of_graphs([&](stacks::OnePythonStack& stack) { copy::graph_copies::ready(executable, copies, count, stack); });
 }
 
 void graph_copy_changed(const void* executable, const void* node, const Copy& copy) {
-  of_graphs([&](stacks::OnePythonStack& stack) { graph_copies::changed(executable, node, copy, stack); });
+  of_graphs([&](stacks::OnePythonStack& stack) { copy::graph_copies::changed(executable, node, copy, stack); });
 }
 
 void graph_child_changed(const void* executable, const void* node, const GraphCopy* copies, size_t count) {
-  of_graphs(
-      [&](stacks::OnePythonStack& stack) { graph_copies::child_changed(executable, node, copies, count, stack); });
+  of_graphs([&](stacks::OnePythonStack& stack) {
+    copy::graph_copies::child_changed(executable, node, copies, count, stack);
+  });
 }
 
 void graph_node_enabled(const void* executable, const void* node, bool enabled) {
-  of_graphs([&](stacks::OnePythonStack&) { graph_copies::enabled(executable, node, enabled); });
+  of_graphs([&](stacks::OnePythonStack&) { copy::graph_copies::enabled(executable, node, enabled); });
 }
 
 void graph_gone(const void* executable) {
-  of_graphs([&](stacks::OnePythonStack&) { graph_copies::gone(executable); });
+  of_graphs([&](stacks::OnePythonStack&) { copy::graph_copies::gone(executable); });
 }
 
 void graph_launched(const void* executable) {
-  if (!thread_state::inside()) graph_copies::launched(executable);
+  if (!thread_state::inside()) copy::graph_copies::launched(executable);
 }
 
 void copy_took(uint32_t correlation_id, uint64_t bytes, uint64_t nanoseconds) {
   const ReentrancyGuard inside;
   try {
-    copy_times::took(correlation_id, bytes, nanoseconds);
+    copy::copy_times::took(correlation_id, bytes, nanoseconds);
   } catch (...) {  // out of memory: a time less
   }
 }
 
 void peers_changed(int device, int peer, bool allowed, bool own) {
-  peers::changed(device, peer, allowed, own);
+  memory::peer_access::changed(device, peer, allowed, own);
 }
 
 void device_changed(int ordinal) {
   thread_state::set_device(ordinal);
-  if (options().launches && !thread_state::inside()) device_history::chosen(ordinal);
+  if (options().launches && !thread_state::inside()) memory::device_history::chosen(ordinal);
 }
 
 void refused(const Refused& refusal) {

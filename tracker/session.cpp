@@ -24,21 +24,21 @@ namespace {
 std::atomic<pid_t> own_pid{0};
 
 void write_rest() {
-  traffic::write_rest();
+  copy::traffic::write_rest();
   placement::write_rest();
 }
 
 // In the opposite order of before_fork.
 void after_fork(bool child) {
   stacks::after_fork();
-  provenance::after_fork();
+  memory::provenance::after_fork();
   if (platform().after_fork) platform().after_fork(child);
-  kernels::after_fork();
-  ownership::after_fork();
+  launch::kernels::after_fork();
+  memory::ownership::after_fork();
   log::after_fork(child);
   placement::after_fork(child);
-  traffic::after_fork(child);
-  graph_copies::after_fork();
+  copy::traffic::after_fork(child);
+  copy::graph_copies::after_fork();
   findings::after_fork(child);
 }
 
@@ -54,14 +54,14 @@ void start(const Platform& platform) {
 // The order of locks (docs/architecture.md): whoever holds one may take those below it, never one above.
 void before_fork() {
   findings::before_fork();
-  graph_copies::before_fork();
-  traffic::before_fork();
+  copy::graph_copies::before_fork();
+  copy::traffic::before_fork();
   placement::before_fork();
   log::before_fork();
-  ownership::before_fork();
-  kernels::before_fork();
+  memory::ownership::before_fork();
+  launch::kernels::before_fork();
   if (platform().before_fork) platform().before_fork();
-  provenance::before_fork();
+  memory::provenance::before_fork();
   stacks::before_fork();
 }
 

@@ -29,14 +29,14 @@ inline void emit_copy(const Call& call, events::Copy copy, const char* function,
   copy.correlation_id = call.correlation_id();
   copy.several = copies_of_call > 1;
   copy.stream = stream;
-  copy.graph = graph_copies::captures(stream);
+  copy.graph = graph_events::captures(stream);
   events::copied(copy);
 }
 
 // What is made of it when the stream is being captured: called after the original has succeeded.
 inline void note_captured(const Call& call, const events::Copy& copy, const char*, const void* stream) {
-  if (!call.after() || !call.outermost() || !graph_copies::captures(stream)) return;
-  if (const void* const node = graph_copies::captured_node(stream)) events::copy_planned(node, copy);
+  if (!call.after() || !call.outermost() || !graph_events::captures(stream)) return;
+  if (const void* const node = graph_events::captured_node(stream)) events::copy_planned(node, copy);
 }
 // Nothing that waits can be captured.
 inline void note_captured(const Call&, const events::Copy&, const char*) {}
@@ -63,7 +63,7 @@ void emit_copies(const Call& call, const Operation* operations, size_t count, co
     const devtrace::interpose::Call call;                                                                          \
     if (call.before() && devtrace::events::wants_copies()) devtrace::interpose::emit_copy event;                   \
     const auto result = CALL_##API(symbol, arguments);                                                             \
-    if (result == 0 && devtrace::interpose::graph_copies::any_capture()) devtrace::interpose::note_captured event; \
+    if (result == 0 && devtrace::interpose::graph_events::any_capture()) devtrace::interpose::note_captured event; \
     return result;                                                                                                 \
   }
 // A function and the one for a default stream of each thread.

@@ -10,7 +10,7 @@
 #include "interpose/linking/lazy_symbol.h"
 #include "tracker/base/thread_state.h"
 
-namespace devtrace::interpose::graph_copies {
+namespace devtrace::interpose::graph_events {
 namespace {
 
 constinit LazySymbol<decltype(&::cuStreamIsCapturing)> is_capturing("libcuda.so", "cuStreamIsCapturing");
@@ -129,4 +129,4 @@ void emit_graph_gone(const void* graph) {
   });
 }
 
-}  // namespace devtrace::interpose::graph_copies
+}  // namespace devtrace::interpose::graph_events

@@ -5,7 +5,7 @@
 
 #include "tracker/events.h"
 
-namespace devtrace::interpose::graph_copies {
+namespace devtrace::interpose::graph_events {
 
 // Whether any stream is being captured: one load.
 inline constinit std::atomic<int> captures_now{0};
@@ -30,4 +30,4 @@ void emit_child_changed(const void* executable, const void* node, const void* ch
 // A graph is about to be destroyed: its nodes' addresses may come back as others'.
 void emit_graph_gone(const void* graph);
 
-}  // namespace devtrace::interpose::graph_copies
+}  // namespace devtrace::interpose::graph_events

@@ -41,7 +41,7 @@ inline constinit std::atomic<bool> muted{false};
 
 template <Symbol symbol>
 bool of_cuda_12(const void* caller) {
-  if (runtimes::several()) return of_cuda_12(runtimes::peek_for(symbol, caller));
+  if (cuda_runtimes::several()) return of_cuda_12(cuda_runtimes::peek_for(symbol, caller));
   static constinit std::atomic<int> known{-1};
   int answer = known.load(std::memory_order_relaxed);
   if (answer >= 0) return answer != 0;

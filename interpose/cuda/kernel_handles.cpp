@@ -68,10 +68,10 @@ bool ask_runtimes(const void* stub, std::string& name, std::vector<device_code::
   using LastError = int (*)();
   bool request = false, left_out = false;
   void* found = nullptr;
-  for (int which = 0; !answered && runtimes::function_of(which, "cudaPeekAtLastError", found); ++which) {
+  for (int which = 0; !answered && cuda_runtimes::function_of(which, "cudaPeekAtLastError", found); ++which) {
     const auto of_it = [&](const char* symbol) {
       void* function = nullptr;
-      runtimes::function_of(which, symbol, function);
+      cuda_runtimes::function_of(which, symbol, function);
       return function;
     };
     const auto peek = reinterpret_cast<LastError>(found);
@@ -101,7 +101,7 @@ int architecture() {
 
 // Before CUDA 12.4 nobody answers: the image tells, too.
 bool read_layout(const void* function, std::string& name, std::vector<device_code::Parameter>& parameters) {
-  const code_images::Code code = code_images::find(function);
+  const kernel_images::Code code = kernel_images::find(function);
   device_code::KernelFacts facts;
   if (!device_code::read_kernel(code.image, architecture(), code.name, &facts)) return false;
   parameters = std::move(facts.parameters);
@@ -111,14 +111,14 @@ bool read_layout(const void* function, std::string& name, std::vector<device_cod
 
 }  // namespace
 
-const kernels::Kernel* kernel_of(const void* function, Handle handle) {
-  if (const kernels::Kernel* kernel = kernels::known(function)) return kernel;
+const Kernel* kernel_of(const void* function, Handle handle) {
+  if (const Kernel* kernel = launch::kernels::known(function)) return kernel;
   if (!function || thread_state::inside()) return nullptr;
   const ReentrancyGuard inside;
   const int saved = errno;
   std::string name;
   std::vector<device_code::Parameter> parameters;
-  const kernels::Kernel* kernel = nullptr;
+  const Kernel* kernel = nullptr;
   try {
     bool answered = false, askable = true;
     if (handle == Handle::stub)
@@ -130,22 +130,22 @@ const kernels::Kernel* kernel_of(const void* function, Handle handle) {
       answered = ask(kQuestions[static_cast<int>(Handle::kernel)], function, name, parameters);
     if (!answered && askable) read_layout(function, name, parameters);
     // What nobody tells is remembered too, as a kernel without words.
-    if (askable) kernel = kernels::remember(function, std::move(name), parameters);
+    if (askable) kernel = launch::kernels::remember(function, std::move(name), parameters);
   } catch (...) {  // out of memory: this launch is not looked at
   }
   errno = saved;
   return kernel;
 }
 
-kernels::Uses uses_of_parameters(const void* function, const std::string& name) {
-  const code_images::Code code = code_images::find(function);
+WordUses uses_of_parameters(const void* function, const std::string& name) {
+  const kernel_images::Code code = kernel_images::find(function);
   device_code::KernelFacts facts;
   if (code.image.bytes == 0 ||
       !device_code::read_kernel(code.image, architecture(), code.name.empty() ? name : code.name, &facts))
     return {};
   return [facts = std::move(facts)](size_t in_block) {
-    using As = kernels::Use::As;
-    kernels::Use use;
+    using As = WordUse::As;
+    WordUse use;
     if (!facts.reads_address(in_block)) return use;
     use.as = facts.follows_address(in_block) ? As::address : As::possible_address;
     if (const device_code::Array* const array = facts.array_at(in_block)) use.array = *array;

@@ -13,10 +13,10 @@ enum class Handle {
 };
 
 // Asks CUDA the first time or, where it is older than 12.4, reads the kernel's image.
-const kernels::Kernel* kernel_of(const void* function, Handle handle);
+const Kernel* kernel_of(const void* function, Handle handle);
 
 // What the code behind a handle does with its parameters: read out of the image it came from. Takes milliseconds; empty
 // when that was not seen or is of no known format.
-kernels::Uses uses_of_parameters(const void* function, const std::string& name);
+WordUses uses_of_parameters(const void* function, const std::string& name);
 
 }  // namespace devtrace::interpose

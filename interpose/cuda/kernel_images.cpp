@@ -15,7 +15,7 @@
 #include "tracker/base/arena.h"
 #include "tracker/base/spinlock.h"
 
-namespace devtrace::interpose::code_images {
+namespace devtrace::interpose::kernel_images {
 namespace {
 
 using device_code::Span;
@@ -291,4 +291,4 @@ void after_fork() {
   registered_lock.unlock();
 }
 
-}  // namespace devtrace::interpose::code_images
+}  // namespace devtrace::interpose::kernel_images

@@ -7,7 +7,7 @@
 
 #include "device_code/image.h"
 
-namespace devtrace::interpose::code_images {
+namespace devtrace::interpose::kernel_images {
 
 // nvcc's registrations: hundreds of thousands when PyTorch is loaded, so each takes nanoseconds and no malloc. `handle`
 // is the runtime's; `data` and `name` stay where they are until the handle is taken back.
@@ -37,4 +37,4 @@ Code find(const void* function);
 void before_fork();
 void after_fork();
 
-}  // namespace devtrace::interpose::code_images
+}  // namespace devtrace::interpose::kernel_images

@@ -123,7 +123,7 @@ Platform cuda_platform() {
           .memory_at = memory_at,
           .capturing = capturing,
           .host_within_reach = host_within_reach,
-          .before_fork = code_images::before_fork};
+          .before_fork = kernel_images::before_fork};
 }
 }  // namespace interpose
 

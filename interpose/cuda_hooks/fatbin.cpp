@@ -8,7 +8,7 @@
 #include "interpose/linking/original.h"
 #include "tracker/launch/kernels.h"
 
-namespace images = devtrace::interpose::code_images;
+namespace images = devtrace::interpose::kernel_images;
 
 extern "C" {
 DEVTRACE_EXPORT void** __cudaRegisterFatBinary(void* wrapper);
@@ -20,7 +20,7 @@ DEVTRACE_EXPORT void __cudaUnregisterFatBinary(void** handle);
 void** __cudaRegisterFatBinary(void* wrapper) {
   // Whose constructors run now may have brought a runtime along; in which the image is registered must be right at
   // once.
-  devtrace::interpose::runtimes::notice();
+  devtrace::interpose::cuda_runtimes::notice();
   const auto original = ORIGINAL(__cudaRegisterFatBinary);
   if (!original) return nullptr;
   void** const handle = original(wrapper);
@@ -37,6 +37,6 @@ void __cudaRegisterFunction(void** handle, const char* stub, char* symbol, const
 
 void __cudaUnregisterFatBinary(void** handle) {
   images::fat_binary_gone(handle);
-  devtrace::kernels::forget_all();
+  devtrace::launch::kernels::forget_all();
   if (const auto original = ORIGINAL(__cudaUnregisterFatBinary)) original(handle);
 }

@@ -8,13 +8,13 @@
 
 using devtrace::interpose::Call;
 namespace events = devtrace::events;
-namespace graph_copies = devtrace::interpose::graph_copies;
+namespace graph_events = devtrace::interpose::graph_events;
 
 // A launch on a captured stream launches nothing: the graph becomes part of the other.
 #define GRAPH_LAUNCH(HOOK, CALL, symbol, Exec, Stream)                                  \
   HOOK(symbol, (Exec exec, Stream stream)) {                                            \
     const Call call;                                                                    \
-    if (call.before() && !graph_copies::captures(stream)) events::graph_launched(exec); \
+    if (call.before() && !graph_events::captures(stream)) events::graph_launched(exec); \
     return CALL(symbol, (exec, stream));                                                \
   }
 GRAPH_LAUNCH(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphLaunch, cudaGraphExec_t, cudaStream_t)
@@ -26,7 +26,7 @@ GRAPH_LAUNCH(DRIVER_HOOK, CALL_DRIVER, cuGraphLaunch_ptsz, CUgraphExec, CUstream
   HOOK(symbol, parameters) {                                                                                   \
     const Call call;                                                                                           \
     const auto result = CALL(symbol, arguments);                                                               \
-    if (result == 0 && call.after() && call.outermost() && exec) graph_copies::emit_graph_ready(*exec, graph); \
+    if (result == 0 && call.after() && call.outermost() && exec) graph_events::emit_graph_ready(*exec, graph); \
     return result;                                                                                             \
   }
 // Before CUDA 12 cudaGraphInstantiate told of errors in two arguments more: the hook hands on all that any version has.
@@ -34,7 +34,7 @@ RUNTIME_HOOK_AS(cudaGraphInstantiate, instantiate,
                 (cudaGraphExec_t * exec, cudaGraph_t graph, void* third, void* fourth, void* fifth)) {
   const Call call;
   const cudaError_t result = CALL_RUNTIME_AS(cudaGraphInstantiate, instantiate, (exec, graph, third, fourth, fifth));
-  if (result == cudaSuccess && call.after() && call.outermost() && exec) graph_copies::emit_graph_ready(*exec, graph);
+  if (result == cudaSuccess && call.after() && call.outermost() && exec) graph_events::emit_graph_ready(*exec, graph);
   return result;
 }
 MAKES_READY(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphInstantiateWithFlags, cudaGraphExec_t, cudaGraph_t,
@@ -63,7 +63,7 @@ MAKES_READY(DRIVER_HOOK, CALL_DRIVER, cuGraphInstantiateWithParams_ptsz, CUgraph
   HOOK(symbol, name, (Exec exec, Graph graph, void* third, void* fourth)) {                           \
     const Call call;                                                                                  \
     const auto result = CALL(symbol, name, (exec, graph, third, fourth));                             \
-    if (result == 0 && call.after() && call.outermost()) graph_copies::emit_graph_ready(exec, graph); \
+    if (result == 0 && call.after() && call.outermost()) graph_events::emit_graph_ready(exec, graph); \
     return result;                                                                                    \
   }
 UPDATES(RUNTIME_HOOK_AS, CALL_RUNTIME_AS, cudaGraphExecUpdate, exec_update, cudaGraphExec_t, cudaGraph_t)
@@ -72,7 +72,7 @@ UPDATES(RUNTIME_HOOK_AS, CALL_RUNTIME_AS, cudaGraphExecUpdate, exec_update, cuda
   DRIVER_HOOK(symbol, parameters) {                                                                              \
     const Call call;                                                                                             \
     const CUresult result = CALL_DRIVER(symbol, arguments);                                                      \
-    if (result == CUDA_SUCCESS && call.after() && call.outermost()) graph_copies::emit_graph_ready(exec, graph); \
+    if (result == CUDA_SUCCESS && call.after() && call.outermost()) graph_events::emit_graph_ready(exec, graph); \
     return result;                                                                                               \
   }
 DRIVER_UPDATES(cuGraphExecUpdate, (CUgraphExec exec, CUgraph graph, CUgraphNode* node, CUgraphExecUpdateResult* update),
@@ -84,7 +84,7 @@ DRIVER_UPDATES(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphEx
   HOOK(symbol, (Exec exec, Node node, Graph child)) {                                                         \
     const Call call;                                                                                          \
     const auto result = CALL(symbol, (exec, node, child));                                                    \
-    if (result == 0 && call.after() && call.outermost()) graph_copies::emit_child_changed(exec, node, child); \
+    if (result == 0 && call.after() && call.outermost()) graph_events::emit_child_changed(exec, node, child); \
     return result;                                                                                            \
   }
 CHANGES_CHILD(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphExecChildGraphNodeSetParams, cudaGraphExec_t, cudaGraphNode_t,
@@ -110,8 +110,8 @@ ENABLES(DRIVER_HOOK, CALL_DRIVER, cuGraphNodeSetEnabled, CUgraphExec, CUgraphNod
   }
 ENDS(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphExecDestroy, cudaGraphExec_t, events::graph_gone)
 ENDS(DRIVER_HOOK, CALL_DRIVER, cuGraphExecDestroy, CUgraphExec, events::graph_gone)
-ENDS(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphDestroy, cudaGraph_t, graph_copies::emit_graph_gone)
-ENDS(DRIVER_HOOK, CALL_DRIVER, cuGraphDestroy, CUgraph, graph_copies::emit_graph_gone)
+ENDS(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphDestroy, cudaGraph_t, graph_events::emit_graph_gone)
+ENDS(DRIVER_HOOK, CALL_DRIVER, cuGraphDestroy, CUgraph, graph_events::emit_graph_gone)
 ENDS(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphDestroyNode, cudaGraphNode_t, events::graph_node_gone)
 ENDS(DRIVER_HOOK, CALL_DRIVER, cuGraphDestroyNode, CUgraphNode, events::graph_node_gone)
 
@@ -121,7 +121,7 @@ ENDS(DRIVER_HOOK, CALL_DRIVER, cuGraphDestroyNode, CUgraphNode, events::graph_no
   HOOK(symbol, parameters) {                                                            \
     const Call call;                                                                    \
     const auto result = CALL(symbol, arguments);                                        \
-    if (result == 0 && call.after() && call.outermost()) graph_copies::capture_begun(); \
+    if (result == 0 && call.after() && call.outermost()) graph_events::capture_begun(); \
     return result;                                                                      \
   }
 #define BEGINS_RUNTIME_CAPTURE(symbol) \
@@ -154,7 +154,7 @@ BEGINS_DRIVER_CAPTURE_TO_GRAPH(cuStreamBeginCaptureToGraph_ptsz)
   HOOK(symbol, (Stream stream, Graph * graph)) {                                        \
     const Call call;                                                                    \
     const auto result = CALL(symbol, (stream, graph));                                  \
-    if (result == 0 && call.after() && call.outermost()) graph_copies::capture_ended(); \
+    if (result == 0 && call.after() && call.outermost()) graph_events::capture_ended(); \
     return result;                                                                      \
   }
 ENDS_CAPTURE(RUNTIME_HOOK, CALL_RUNTIME, cudaStreamEndCapture, cudaStream_t, cudaGraph_t)

@@ -9,7 +9,7 @@
 #include "tracker/launch/kernels.h"
 
 using devtrace::interpose::Call;
-namespace images = devtrace::interpose::code_images;
+namespace images = devtrace::interpose::kernel_images;
 
 // ---- Other handles of the same kernel.
 
@@ -80,7 +80,7 @@ DRIVER_HOOK(cuLibraryGetModule, (CUmodule * module, CUlibrary library)) {
     const Call call;                                    \
     if (call.entering()) {                              \
       images::unloaded(container);                      \
-      devtrace::kernels::forget_all();                  \
+      devtrace::launch::kernels::forget_all();          \
     }                                                   \
     return CALL(symbol, (container));                   \
   }

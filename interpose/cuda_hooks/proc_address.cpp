@@ -15,7 +15,7 @@
 
 using devtrace::interpose::NamedHook;
 using devtrace::interpose::original_address;
-namespace runtimes = devtrace::interpose::runtimes;
+namespace cuda_runtimes = devtrace::interpose::cuda_runtimes;
 
 namespace {
 
@@ -88,7 +88,7 @@ void replace(const char* symbol, void** function, unsigned version, unsigned lon
 unsigned version_of_runtime(void* function) {
   using Ask = int (*)(int*);
   int version = 0;
-  const auto ask = reinterpret_cast<Ask>(runtimes::beside(function, "cudaRuntimeGetVersion"));
+  const auto ask = reinterpret_cast<Ask>(cuda_runtimes::beside(function, "cudaRuntimeGetVersion"));
   return ask && ask(&version) == 0 ? static_cast<unsigned>(version) : 0;
 }
 

@@ -32,16 +32,17 @@ struct Choice {
 extern "C" {
 #define DEVTRACE_HIDDEN __attribute__((visibility("hidden")))
 // By number, the slots' first: whether there is only one runtime and the entry leads to it.
-DEVTRACE_HIDDEN constinit std::atomic<bool> devtrace_settled[devtrace::interpose::runtimes::kSlots + kVersionCount]{};
+DEVTRACE_HIDDEN constinit std::atomic<bool>
+    devtrace_settled[devtrace::interpose::cuda_runtimes::kSlots + kVersionCount]{};
 DEVTRACE_HIDDEN constinit std::atomic<bool> devtrace_several{false};
 // By which entry this thread last came.
 DEVTRACE_HIDDEN __attribute__((tls_model("initial-exec"))) constinit __thread Choice devtrace_choice{nullptr, -1};
-DEVTRACE_HIDDEN extern void* const devtrace_slot_trampolines[][devtrace::interpose::runtimes::kSlots];
+DEVTRACE_HIDDEN extern void* const devtrace_slot_trampolines[][devtrace::interpose::cuda_runtimes::kSlots];
 DEVTRACE_HIDDEN extern const char devtrace_trampolines_begin[], devtrace_trampolines_end[];
 DEVTRACE_HIDDEN void devtrace_settle(int number);
 }
 
-namespace devtrace::interpose::runtimes {
+namespace devtrace::interpose::cuda_runtimes {
 namespace {
 
 constexpr int kNone = -1;
@@ -101,7 +102,7 @@ Slot* slot_of(const link_map& object) {
 }
 
 bool is_runtime(const link_map& object) {
-  return is_library(object_of(object).file(), kRuntime);
+  return is_library(elf::object_of(object).file(), kRuntime);
 }
 
 template <class Table>
@@ -113,7 +114,7 @@ void take_slot(const link_map& object) {
   for (Slot& slot : slots) {
     if (slot.object.load(std::memory_order_relaxed)) continue;
     int version = kVersionCount - 1;
-    while (version >= 0 && !defines_version(object_of(object), kVersions[version])) --version;
+    while (version >= 0 && !defines_version(elf::object_of(object), kVersions[version])) --version;
     slot.version.store(version, std::memory_order_relaxed);
     slot.object.store(object.l_ld, std::memory_order_release);
     if (version >= 0) forget(versions[version]);  // no longer the only one of them
@@ -122,7 +123,7 @@ void take_slot(const link_map& object) {
 }
 
 void* function_in(const link_map& object, Symbol symbol) {
-  return elf_symbol(object_of(object), name_of(symbol));
+  return elf_symbol(elf::object_of(object), name_of(symbol));
 }
 
 // The loaded object in which an address lies; null: none.
@@ -158,14 +159,15 @@ struct Group {
 };
 
 bool is_named(const link_map& object, std::string_view name) {
-  return soname(object_of(object)) == name || object_of(object).file() == name || object_of(object).path == name;
+  return soname(elf::object_of(object)) == name || elf::object_of(object).file() == name ||
+         elf::object_of(object).path == name;
 }
 
 // An object and all it needs, in the order in which the loader searches them.
 void needed_by(const link_map* first, const link_map* root, Group& group) {
   group.add(root);
   for (size_t i = 0; i < group.count; ++i)
-    for_each_needed(object_of(*group.objects[i]), [&](const char* name) {
+    for_each_needed(elf::object_of(*group.objects[i]), [&](const char* name) {
       const link_map* one = first;
       while (one && !is_named(*one, name)) one = one->l_next;
       group.add(one);
@@ -180,7 +182,7 @@ void who_need(const link_map* first, const link_map* object, Group& group) {
     for (const link_map* one = first; one; one = one->l_next) {
       if (group.has(one)) continue;
       bool needs = false;
-      for_each_needed(object_of(*one), [&](const char* name) {
+      for_each_needed(elf::object_of(*one), [&](const char* name) {
         for (size_t i = 0; i < group.count && !needs; ++i) needs = is_named(*group.objects[i], name);
       });
       if (needs) more |= group.add(one);
@@ -255,7 +257,7 @@ void* function_of_slot(const link_map* first, Slot* slot, Symbol symbol) {
 void* among_the_start(const link_map* first, Symbol symbol, const char* version) {
   bool passed = false;
   for (const link_map* one = first; one && was_there_at_start(*one); one = one->l_next) {
-    const Object object = object_of(*one);
+    const elf::Object object = elf::object_of(*one);
     if (object.is_this_library()) {
       passed = true;
     } else if (passed) {
@@ -310,7 +312,7 @@ void* function_of_choice(Symbol symbol, int choice, const void* caller) {
   void* function = nullptr;
   const int saved = errno;
   look();
-  with_objects([&](const link_map* first) {
+  elf::with_objects([&](const link_map* first) {
     if (choice >= kSlots)
       function = of_reference(first, symbol, choice - kSlots, caller);
     else if (choice >= 0)
@@ -328,7 +330,7 @@ bool several() {
 }
 
 void look() {
-  with_objects([](const link_map* first) {
+  elf::with_objects([](const link_map* first) {
     for (Slot& slot : slots) {
       if (!slot.object.load(std::memory_order_relaxed) || in_list(first, slot)) continue;
       slot.object.store(nullptr, std::memory_order_relaxed);
@@ -352,7 +354,7 @@ void look() {
 
 void notice() {
   static constinit std::atomic<unsigned long long> loaded{0};
-  const unsigned long long now = loaded_objects();
+  const unsigned long long now = elf::loaded_objects();
   if (now == loaded.exchange(now)) return;
   const int saved = errno;
   look();
@@ -376,7 +378,7 @@ void* trampoline_to(Symbol symbol, void* found) {
       if (slot.functions[number].load(std::memory_order_relaxed) == found)
         return devtrace_slot_trampolines[number][&slot - slots];
     if (attempt == 0) look();
-    with_objects([&](const link_map* first) {
+    elf::with_objects([&](const link_map* first) {
       for (const link_map* one = first; one; one = one->l_next)
         if (Slot* const slot = slot_of(*one); slot && function_in(*one, symbol) == found)
           slot->functions[number].store(found, std::memory_order_relaxed);
@@ -391,7 +393,7 @@ bool is_trampoline(const void* address) {
 
 bool function_of(int which, const char* symbol, void*& found) {
   bool there = false;
-  for_each_object([&](const Object& object) {
+  elf::for_each_object([&](const elf::Object& object) {
     if (!is_library(object.file(), kRuntime) || which-- > 0) return false;
     found = elf_symbol(object, symbol);
     return there = true;
@@ -401,14 +403,14 @@ bool function_of(int which, const char* symbol, void*& found) {
 
 void* beside(const void* function, const char* symbol) {
   const link_map* const object = object_at(function);
-  return object ? elf_symbol(object_of(*object), symbol) : nullptr;
+  return object ? elf_symbol(elf::object_of(*object), symbol) : nullptr;
 }
 
-}  // namespace devtrace::interpose::runtimes
+}  // namespace devtrace::interpose::cuda_runtimes
 
 // An entry was called that may lead to the only runtime there is.
 void devtrace_settle(int number) {
-  using namespace devtrace::interpose::runtimes;
+  using namespace devtrace::interpose::cuda_runtimes;
   const int saved = errno;
   look();
   const bool known = number >= kSlots || slots[number].object.load(std::memory_order_relaxed);

@@ -12,7 +12,7 @@
 
 #include "interpose/linking/original.h"
 
-namespace devtrace::interpose::runtimes {
+namespace devtrace::interpose::cuda_runtimes {
 
 // Runtimes that are told apart; a further one is served like the first.
 constexpr int kSlots = 4;
@@ -44,4 +44,4 @@ bool function_of(int which, const char* symbol, void*& found);
 // A symbol of the runtime that a function is of; null: it has none.
 void* beside(const void* function, const char* symbol);
 
-}  // namespace devtrace::interpose::runtimes
+}  // namespace devtrace::interpose::cuda_runtimes

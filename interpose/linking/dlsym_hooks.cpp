@@ -13,7 +13,7 @@
 using devtrace::interpose::hook_named;
 using devtrace::interpose::NamedHook;
 using devtrace::interpose::original_address;
-namespace runtimes = devtrace::interpose::runtimes;
+namespace cuda_runtimes = devtrace::interpose::cuda_runtimes;
 
 using Dlsym = void* (*)(void*, const char*);
 using Dlvsym = void* (*)(void*, const char*, const char*);
@@ -67,10 +67,10 @@ void* resolve(const LookupRequest& request, bool& absent) {
   void* const found = request.in(request.handle);
   if (!found) return nullptr;
   void* const hook = hook_of(request.row);
-  if (found != hook && !runtimes::is_trampoline(found)) {
+  if (found != hook && !cuda_runtimes::is_trampoline(found)) {
     // Who has one runtime's function shall never get into another one's.
     void* const entry = devtrace::interpose::of_runtime(request.row.index)
-                            ? runtimes::trampoline_to(request.row.index, found)
+                            ? cuda_runtimes::trampoline_to(request.row.index, found)
                             : nullptr;
     if (found == original_address(request.row.index)) return entry ? entry : hook;
     // Another library's function of the same name is its own affair; CUDA's behind another tool's wrapper is not.
@@ -94,7 +94,7 @@ __attribute__((visibility("hidden"), used)) void* devtrace_resolve_dlsym(void* h
   static constinit std::atomic<void*> last{nullptr};
   if (handle != RTLD_DEFAULT && handle != RTLD_NEXT && last.load(std::memory_order_relaxed) != handle) {
     last.store(handle, std::memory_order_relaxed);
-    runtimes::notice();
+    cuda_runtimes::notice();
   }
   const NamedHook* const row = *name ? hook_named(*name) : nullptr;
   if (!row) return nullptr;

@@ -88,11 +88,11 @@ uint32_t find(const Tables& tables, const char* name, const char* version) {
 
 }  // namespace
 
-void* elf_symbol(const Object& object, const char* symbol) {
+void* elf_symbol(const elf::Object& object, const char* symbol) {
   return elf_symbol(object, symbol, nullptr);
 }
 
-void* elf_symbol(const Object& object, const char* symbol, const char* version) {
+void* elf_symbol(const elf::Object& object, const char* symbol, const char* version) {
   if (!object.dynamic) return nullptr;
   const Tables tables(object.dynamic, object.base);
   const uint32_t index = tables.complete() ? find(tables, symbol, version) : 0;
@@ -103,11 +103,11 @@ void* elf_symbol(const Object& object, const char* symbol, const char* version) 
   return chosen ? reinterpret_cast<void* (*)()>(address)() : address;
 }
 
-bool defines_version(const Object& object, const char* version) {
+bool defines_version(const elf::Object& object, const char* version) {
   return object.dynamic && Tables(object.dynamic, object.base).number_of(version) != 0;
 }
 
-std::string_view soname(const Object& object) {
+std::string_view soname(const elf::Object& object) {
   const char* const names = object.dynamic ? Tables(object.dynamic, object.base).names : nullptr;
   if (!names) return {};
   for (const ElfW(Dyn)* entry = object.dynamic; entry->d_tag != DT_NULL; ++entry)
@@ -115,7 +115,7 @@ std::string_view soname(const Object& object) {
   return {};
 }
 
-void for_each_needed(const Object& object, void (*visit)(const char* name, void* data), void* data) {
+void for_each_needed(const elf::Object& object, void (*visit)(const char* name, void* data), void* data) {
   const char* const names = object.dynamic ? Tables(object.dynamic, object.base).names : nullptr;
   if (!names) return;
   for (const ElfW(Dyn)* entry = object.dynamic; entry->d_tag != DT_NULL; ++entry)
@@ -124,7 +124,7 @@ void for_each_needed(const Object& object, void (*visit)(const char* name, void*
 
 void* elf_symbol(std::string_view file, const char* symbol) {
   for (const link_map* one = _r_debug.r_map; one; one = one->l_next) {
-    const Object object = object_of(*one);
+    const elf::Object object = elf::object_of(*one);
     if (object.file() != file) continue;
     if (void* const found = elf_symbol(object, symbol)) return found;
   }

@@ -11,21 +11,21 @@ namespace devtrace::interpose {
 
 // The default version of a function (or a variable) that the object itself exports, not one of its dependencies'; null
 // when it has none. Allocates nothing and calls nothing that a hook could stand before.
-void* elf_symbol(const Object& object, const char* symbol);
+void* elf_symbol(const elf::Object& object, const char* symbol);
 
 // As a reference to a version of it is bound: to that version, or to a definition without one; null: neither.
-void* elf_symbol(const Object& object, const char* symbol, const char* version);
+void* elf_symbol(const elf::Object& object, const char* symbol, const char* version);
 
 // Whether the object has definitions of that version.
-bool defines_version(const Object& object, const char* version);
+bool defines_version(const elf::Object& object, const char* version);
 
 // What other objects call it when they need it; empty when nothing is said.
-std::string_view soname(const Object& object);
+std::string_view soname(const elf::Object& object);
 
 // The names of what the object needs, in its order.
-void for_each_needed(const Object& object, void (*visit)(const char* name, void* data), void* data);
+void for_each_needed(const elf::Object& object, void (*visit)(const char* name, void* data), void* data);
 template <class Visit>
-void for_each_needed(const Object& object, const Visit& visit) {
+void for_each_needed(const elf::Object& object, const Visit& visit) {
   for_each_needed(
       object, [](const char* name, void* data) { (*static_cast<const Visit*>(data))(name); },
       const_cast<Visit*>(&visit));

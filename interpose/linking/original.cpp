@@ -22,7 +22,7 @@ constinit std::atomic<void*> firsts[static_cast<int>(Symbol::count)]{};
 size_t objects_at_start = SIZE_MAX;
 [[gnu::constructor]] void count_objects() {
   size_t count = 0;
-  for_each_object([&](const Object&) { return ++count, false; });
+  elf::for_each_object([&](const elf::Object&) { return ++count, false; });
   objects_at_start = count;
 }
 
@@ -32,7 +32,7 @@ void* at_start(Side side, const char* symbol) {
   void* found = nullptr;
   size_t position = 0;
   bool passed = false;
-  for_each_object([&](const Object& object) {
+  elf::for_each_object([&](const elf::Object& object) {
     if (position++ >= objects_at_start || (passed && side == Side::before_us)) return true;
     if (object.is_this_library())
       passed = true;
@@ -61,7 +61,7 @@ bool is_library(std::string_view file, std::string_view library) {
 
 void* find_in_library(const char* library, const char* symbol) {
   void* found = nullptr;
-  for_each_object([&](const Object& object) {
+  elf::for_each_object([&](const elf::Object& object) {
     if (is_library(object.file(), library)) found = elf_symbol(object, symbol);
     return found != nullptr;
   });
@@ -88,7 +88,7 @@ bool there_at_start(const void* address) {
 
 void* own_address(const char* symbol) {
   void* found = nullptr;
-  for_each_object([&](const Object& object) {
+  elf::for_each_object([&](const elf::Object& object) {
     if (object.is_this_library()) found = elf_symbol(object, symbol);
     return object.is_this_library();
   });
@@ -117,16 +117,16 @@ void* original_address(Symbol symbol) {
 
 void* find_original(Symbol symbol, const void* caller) {
   if (of_runtime(symbol)) {
-    if (!runtimes::several()) runtimes::look();
-    if (runtimes::several()) return runtimes::function_for(symbol, caller);
+    if (!cuda_runtimes::several()) cuda_runtimes::look();
+    if (cuda_runtimes::several()) return cuda_runtimes::function_for(symbol, caller);
   }
   void* const address = original_address(symbol);
   std::atomic<void*>& kept = originals[static_cast<int>(symbol)];
   kept.store(address);
   // A second runtime that another thread has seen in between: who saw it may have forgotten too early.
-  if (of_runtime(symbol) && runtimes::several()) {
+  if (of_runtime(symbol) && cuda_runtimes::several()) {
     kept.store(nullptr);
-    return runtimes::function_for(symbol, caller);
+    return cuda_runtimes::function_for(symbol, caller);
   }
   return address;
 }

@@ -227,7 +227,7 @@ void Collection::finding(Reading& reading, Json&& record) {
     }
     record["fingerprint"] = fingerprint;
     if (object(record, "cause").empty() && array(record, "operands").size() <= kMostOperands)
-      record["cause"] = report::verdict(record);
+      record["cause"] = report::verdict::cause_of(record);
     Fault fault;
     fault.fingerprint = std::move(fingerprint);
     fault.note = note;

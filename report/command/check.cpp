@@ -18,7 +18,7 @@
 #include "report/command/usage.h"
 #include "report/log/log_reader.h"
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -269,4 +269,4 @@ Action declare_check(CLI::App& app) {
   };
 }
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

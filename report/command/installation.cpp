@@ -6,7 +6,7 @@
 #include "report/base/format.h"
 #include "report/command/subcommand.h"
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -71,4 +71,4 @@ SimulatedLibraries find_simulated_libraries(int cuda) {
   return found;
 }
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

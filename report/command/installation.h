@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 
 // libdevtrace.so: $DEVTRACE_LIBRARY when set, else found relative to this executable. Throws Failure when there is
 // none.
@@ -19,4 +19,4 @@ struct SimulatedLibraries {
 // it or one of its files is missing.
 SimulatedLibraries find_simulated_libraries(int cuda);
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

@@ -15,7 +15,7 @@
 #include "report/base/format.h"
 #include "report/command/subcommand.h"
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 namespace {
 
 // Where libdevtrace.so leaves one byte a finding, in whatever process of the tree. Gone when we are.
@@ -157,4 +157,4 @@ int launch(const Launch& launch) {
   return tally && tally->any() ? launch.error_exitcode : code;
 }
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 
 struct Launch {
   std::vector<std::string> program;              // as for execvp
@@ -21,4 +21,4 @@ struct Launch {
 // were findings. Throws Failure with code 127 when there is no such program, 126 when it cannot be run.
 int launch(const Launch& launch);
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

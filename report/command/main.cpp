@@ -12,7 +12,7 @@
 
 namespace {
 
-using namespace devtrace::command;
+using namespace devtrace::report::command;
 
 constexpr Subcommand kSubcommands[] = {
     {"run", "run a program and explain every operation that mixes devices", declare_run, true},

@@ -11,7 +11,7 @@
 #include "report/base/format.h"
 #include "report/command/subcommand.h"
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 
 namespace fs = std::filesystem;
 
@@ -61,4 +61,4 @@ bool to_terminal() {
   return isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
 }
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

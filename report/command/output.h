@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 
 class Output {
  public:
@@ -27,4 +27,4 @@ class Output {
 // Standard output is a terminal that wants colours.
 bool to_terminal();
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

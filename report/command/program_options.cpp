@@ -10,7 +10,7 @@
 #include "report/command/usage.h"
 #include "report/log/suppressions.h"
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 namespace {
 
 // One key=value as DEVTRACE_OPTIONS reads it: a ':' ends the item unless quoted, and a quote cannot be escaped.
@@ -113,4 +113,4 @@ Launch ProgramOptions::launch(const CLI::App& app, const AfterDashes& after_dash
   return launch;
 }
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

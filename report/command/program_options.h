@@ -8,7 +8,7 @@
 #include "report/command/launch.h"
 #include "report/command/subcommand.h"
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 
 struct ProgramOptions {
   std::vector<std::string> options;  // key=value, as in DEVTRACE_OPTIONS
@@ -24,4 +24,4 @@ struct ProgramOptions {
   std::string library_options() const;
 };
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

@@ -9,7 +9,7 @@
 #include "simulate/settings/gpu_models.h"
 #include "simulate/settings/option_parsing.h"
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 namespace {
 
 struct RehearseOptions : ProgramOptions {
@@ -105,4 +105,4 @@ Action declare_rehearse(CLI::App& app) {
   return [options, &app](const AfterDashes& after_dashes) { return launch(plan(app, after_dashes, *options)); };
 }
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

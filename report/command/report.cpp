@@ -21,7 +21,7 @@
 #include "report/text/process_facts.h"
 #include "report/traffic/traffic.h"
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,7 +36,7 @@ struct ReportOptions {
 // A finding as this devtrace would write it now: logs of other programs may lack what it derives.
 Json completed(const Json& process, Json finding) {
   if (report::string(finding, "fingerprint").empty()) finding["fingerprint"] = report::fingerprint(process, finding);
-  if (report::object(finding, "cause").empty()) finding["cause"] = report::verdict(finding);
+  if (report::object(finding, "cause").empty()) finding["cause"] = report::verdict::cause_of(finding);
   return finding;
 }
 
@@ -304,4 +304,4 @@ Action declare_report(CLI::App& app) {
   return [options](const AfterDashes&) { return write_reports(*options); };
 }
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

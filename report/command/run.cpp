@@ -5,7 +5,7 @@
 #include "report/command/program_options.h"
 #include "report/command/subcommand.h"
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 
 Action declare_run(CLI::App& app) {
   auto options = std::make_shared<ProgramOptions>();
@@ -28,4 +28,4 @@ Action declare_run(CLI::App& app) {
   };
 }
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

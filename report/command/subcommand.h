@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 
 constexpr int kBadUsage = 2;
 
@@ -36,4 +36,4 @@ Action declare_rehearse(CLI::App& app);
 Action declare_report(CLI::App& app);
 Action declare_check(CLI::App& app);
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

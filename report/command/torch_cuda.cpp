@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -55,4 +55,4 @@ int cuda_of_torch(const std::string& program) {
   return 0;
 }
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

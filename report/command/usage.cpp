@@ -2,7 +2,7 @@
 
 #include <memory>
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 namespace {
 
 class WithUsage : public CLI::Formatter {
@@ -22,4 +22,4 @@ void set_usage(CLI::App& app, const std::string& form) {
   app.formatter(std::make_shared<WithUsage>(form));
 }
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

@@ -4,9 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-namespace devtrace::command {
+namespace devtrace::report::command {
 
 // `form`: what follows "devtrace <subcommand>".
 void set_usage(CLI::App& app, const std::string& form);
 
-}  // namespace devtrace::command
+}  // namespace devtrace::report::command

@@ -6,7 +6,7 @@
 #include "report/base/format.h"
 #include "report/verdict/source_line.h"
 
-namespace devtrace::report::causes {
+namespace devtrace::report::verdict {
 namespace {
 
 std::string quoted(std::string_view device) {
@@ -199,4 +199,4 @@ std::optional<Fix> move_where_named(const Evidence& evidence, const Operand& ope
   return with_number;
 }
 
-}  // namespace devtrace::report::causes
+}  // namespace devtrace::report::verdict

@@ -7,7 +7,7 @@
 
 #include "report/verdict/evidence.h"
 
-namespace devtrace::report::causes {
+namespace devtrace::report::verdict {
 
 // Which confidence: high when nothing else could have left this evidence; medium when it is the usual reason; low never
 // names a line.
@@ -47,4 +47,4 @@ std::optional<Fix> move_where_named(const Evidence& evidence, const Operand& ope
 // persistent=False old checkpoints would no longer load.
 std::optional<Fix> register_buffer(const Frame& made);
 
-}  // namespace devtrace::report::causes
+}  // namespace devtrace::report::verdict

@@ -5,7 +5,7 @@
 
 #include "report/base/phrasing.h"
 
-namespace devtrace::report::causes {
+namespace devtrace::report::verdict {
 namespace {
 
 Stack read_stack(const Json& frames) {
@@ -166,4 +166,4 @@ std::optional<size_t> Evidence::frame_that_made(const Operand& operand) const {
   return std::nullopt;
 }
 
-}  // namespace devtrace::report::causes
+}  // namespace devtrace::report::verdict

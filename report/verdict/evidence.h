@@ -8,7 +8,7 @@
 
 #include "report/base/json_access.h"
 
-namespace devtrace::report::causes {
+namespace devtrace::report::verdict {
 
 struct Frame {
   std::string_view file, function, source;
@@ -106,4 +106,4 @@ struct Evidence {
   std::optional<size_t> frame_that_made(const Operand& operand) const;
 };
 
-}  // namespace devtrace::report::causes
+}  // namespace devtrace::report::verdict

@@ -4,7 +4,7 @@
 
 #include "report/verdict/cause.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 
 std::optional<Cause> host_memory(const Evidence&);
 std::optional<Cause> generator(const Evidence&);
@@ -23,4 +23,4 @@ std::optional<Cause> module_split(const Evidence&);
 std::optional<Cause> input_not_moved(const Evidence&);
 std::optional<Cause> default_device(const Evidence&);
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

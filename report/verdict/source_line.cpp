@@ -6,7 +6,7 @@
 
 #include "report/base/escaping.h"
 
-namespace devtrace::report::causes {
+namespace devtrace::report::verdict {
 namespace {
 
 bool word_char(char c) {
@@ -455,4 +455,4 @@ bool says_current_device(std::string_view source) {
   return false;
 }
 
-}  // namespace devtrace::report::causes
+}  // namespace devtrace::report::verdict

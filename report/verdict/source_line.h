@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace devtrace::report::causes {
+namespace devtrace::report::verdict {
 
 // `name` is an expression that can stand before ".to(…)" and be assigned to: `x`, `self.cache`, `batch["ids"]`,
 // `past[0][1]`.
@@ -60,4 +60,4 @@ bool makes_argument(std::string_view source);
 // What .to(…) is given in the line's only move: `device` for `model.to(device)`; nothing unless it is a reference.
 std::optional<std::string> moved_to(std::string_view source);
 
-}  // namespace devtrace::report::causes
+}  // namespace devtrace::report::verdict

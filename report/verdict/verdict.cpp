@@ -6,10 +6,8 @@
 #include "report/base/phrasing.h"
 #include "report/verdict/rules.h"
 
-namespace devtrace::report {
+namespace devtrace::report::verdict {
 namespace {
-
-using namespace causes;
 
 // In order of how particular they are; among answers of equal confidence the first one stands.
 constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
@@ -55,7 +53,7 @@ Json to_json(const Cause& cause) {
 
 }  // namespace
 
-Json verdict(const Json& finding) noexcept try {
+Json cause_of(const Json& finding) noexcept try {
   const Evidence evidence(finding);
   std::optional<Cause> best;
   for (const auto rule : kRules) {
@@ -67,4 +65,4 @@ Json verdict(const Json& finding) noexcept try {
   return nullptr;
 }
 
-}  // namespace devtrace::report
+}  // namespace devtrace::report::verdict

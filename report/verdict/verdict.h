@@ -3,10 +3,10 @@
 
 #include "report/base/json.h"
 
-namespace devtrace::report {
+namespace devtrace::report::verdict {
 
 // The `cause` object of a finding: {category, confidence, because, fix, file, line}; `fix`, `file` and `line` are
 // absent when no line can be named. Uses everything but `cause` and `fingerprint`. Null only when memory runs out.
-Json verdict(const Json& finding) noexcept;
+Json cause_of(const Json& finding) noexcept;
 
-}  // namespace devtrace::report
+}  // namespace devtrace::report::verdict

@@ -74,7 +74,7 @@ const char* kernel_name(const T& argument) {
   if constexpr (std::is_same_v<T, CUfunction> || std::is_same_v<T, CUkernel>) return devtrace_sim_kernel_name(argument);
 #ifdef CUDART_VERSION
   else if constexpr (std::is_same_v<T, const void*>)
-    return devtrace::simulate::runtime::name_of(argument);
+    return devtrace::simulate::cudart::name_of(argument);
 #endif
   else
     return nullptr;

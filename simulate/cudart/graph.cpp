@@ -5,7 +5,7 @@
 #include "simulate/cudart/convert.h"
 #include "simulate/cudart/registry.h"
 
-using namespace devtrace::simulate::runtime;
+using namespace devtrace::simulate::cudart;
 
 #define FORWARD(...) \
   CALL(ensure());    \

@@ -5,7 +5,7 @@
 #include "simulate/cudart/api_declarations.h"
 #include "simulate/cudart/registry.h"
 
-using namespace devtrace::simulate::runtime;
+using namespace devtrace::simulate::cudart;
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include "simulate/cudart/runtime.h"
 
-using namespace devtrace::simulate::runtime;
+using namespace devtrace::simulate::cudart;
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include "simulate/common/callbacks.h"
 #include "simulate/cudart/api_declarations.h"
 
-namespace devtrace::simulate::runtime {
+namespace devtrace::simulate::cudart {
 namespace {
 
 // Lives until nobody uses it: one thread may open its library while another takes it back.
@@ -107,9 +107,9 @@ cudaError_t variable_of(const void* shadow, CUdeviceptr* address, size_t* size) 
   return cudaSuccess;
 }
 
-}  // namespace devtrace::simulate::runtime
+}  // namespace devtrace::simulate::cudart
 
-using namespace devtrace::simulate::runtime;
+using namespace devtrace::simulate::cudart;
 
 extern "C" {
 

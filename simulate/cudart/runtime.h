@@ -21,7 +21,7 @@ QUIET(cuPointerGetAttribute);
 QUIET(cuKernelGetName);
 #undef QUIET
 
-namespace devtrace::simulate::runtime {
+namespace devtrace::simulate::cudart {
 
 // The thread's error, as cudaGetLastError gives it.
 extern thread_local cudaError_t last_error;
@@ -42,10 +42,10 @@ CUresult primary(int device, CUcontext* context);
 // The device that the thread is on; 0 before any choice.
 int current_device();
 
-}  // namespace devtrace::simulate::runtime
+}  // namespace devtrace::simulate::cudart
 
 // Returns the error from the calling runtime function.
-#define CALL(expression)                                                                \
-  do {                                                                                  \
-    if (auto failed_ = (expression)) return devtrace::simulate::runtime::done(failed_); \
+#define CALL(expression)                                                               \
+  do {                                                                                 \
+    if (auto failed_ = (expression)) return devtrace::simulate::cudart::done(failed_); \
   } while (0)

@@ -34,11 +34,11 @@ Copy copy_of(uintptr_t to, uintptr_t from, Direction direction) {
 
 void prepare() {
   static const bool once = [] {
-    devtrace::ownership::add({kBase, kBytes, Device::cuda(0)});
-    devtrace::ownership::add({kOther, kBytes, Device::cuda(1)});
-    devtrace::provenance::given(kBase, kBytes, Device::cuda(0));
-    devtrace::provenance::given(kOther, kBytes, Device::cuda(1));
-    devtrace::provenance::given(kHost, kBytes, Device::cpu());
+    devtrace::memory::ownership::add({kBase, kBytes, Device::cuda(0)});
+    devtrace::memory::ownership::add({kOther, kBytes, Device::cuda(1)});
+    devtrace::memory::provenance::given(kBase, kBytes, Device::cuda(0));
+    devtrace::memory::provenance::given(kOther, kBytes, Device::cuda(1));
+    devtrace::memory::provenance::given(kHost, kBytes, Device::cpu());
     return true;
   }();
   (void)once;
@@ -85,11 +85,11 @@ void moved(benchmark::State& state, void (*emit)(const Copy&)) {
   prepare();
   constexpr uintptr_t kTarget = kOther + kBytes / 2;  // in memory that CUDA gave, as the blocks of PyTorch are
   for (auto _ : state) {
-    devtrace::provenance::given(kTarget, 4096, Device::cuda(1));
+    devtrace::memory::provenance::given(kTarget, 4096, Device::cuda(1));
     Copy copy = copy_of(kTarget, kBase, Direction::device_to_device);
     benchmark::DoNotOptimize(copy);
     emit(copy);
-    devtrace::provenance::taken(kTarget);
+    devtrace::memory::provenance::taken(kTarget);
   }
 }
 void BlockWithoutMove(benchmark::State& state) {

@@ -30,9 +30,9 @@ void allocate(size_t live) {
                 .cuda_version = [] { return std::string(); },
                 .devices = [] { return std::vector<DeviceFacts>(); },
                 .simulated = [] { return true; },
-                .uses_of_parameters = [](const void*, const std::string&) { return kernels::Uses(); },
+                .uses_of_parameters = [](const void*, const std::string&) { return WordUses(); },
                 .host_within_reach = [](int, uintptr_t) { return true; }});
-  for (; have < live; ++have) ownership::add({kBase + have * kStep, kStep, Device::cuda(0)});
+  for (; have < live; ++have) memory::ownership::add({kBase + have * kStep, kStep, Device::cuda(0)});
 }
 
 const void* handle_of(size_t words) {
@@ -45,7 +45,7 @@ void remember_kernel(size_t words) {
     parameters.push_back({0, words * sizeof(uintptr_t)});
   else
     for (size_t i = 0; i < words; ++i) parameters.push_back({i * sizeof(uintptr_t), sizeof(uintptr_t)});
-  if (!kernels::known(handle_of(words))) kernels::remember(handle_of(words), "kernel", parameters);
+  if (!launch::kernels::known(handle_of(words))) launch::kernels::remember(handle_of(words), "kernel", parameters);
 }
 
 // The original, and a hook that does nothing else.
@@ -61,7 +61,7 @@ void remember_kernel(size_t words) {
   if (events::wants_launches()) {
     events::Launch launch;
     launch.function = function;
-    launch.kernel = kernels::known(function);
+    launch.kernel = launch::kernels::known(function);
     launch.parameters = parameters;
     events::launched(launch);
   }

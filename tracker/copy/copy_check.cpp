@@ -5,13 +5,13 @@
 #include "tracker/memory/ownership.h"
 #include "tracker/memory/provenance.h"
 
-namespace devtrace::copies {
+namespace devtrace::copy {
 namespace {
 
 using findings::MisplacedCopy;
 using memory::CopyEnd;
 using memory::Declared;
-using ownership::Memory;
+using memory::ownership::Memory;
 
 // What the table of chunks can tell. An unowned chunk where a device is stated may be managed or pinned memory, or
 // device memory that nobody saw: only a closer look tells it from the host's.
@@ -34,20 +34,20 @@ bool contradicts(const CopyEnd& end) {
 // nothing that is not there.
 bool may_run_over(const CopyEnd& end, size_t bytes) {
   const uintptr_t last = end.address + bytes - 1;
-  if (((end.address ^ last) >> ownership::kChunkBits) == 0) return false;
-  const Device there = ownership::likely(last);
+  if (((end.address ^ last) >> memory::ownership::kChunkBits) == 0) return false;
+  const Device there = memory::ownership::likely(last);
   return end.likely.known() && there.known() && there != end.likely;
 }
 
 // The device into whose memory the copy goes on where its own ends. The mappings of one stretch of virtual memory lie
 // one after the other and are the same device's; there it is no overrun.
-Device runs_into(const ownership::Extent& first, uintptr_t address, size_t bytes) {
+Device runs_into(const memory::ownership::Extent& first, uintptr_t address, size_t bytes) {
   const uintptr_t end = address + bytes;
   for (auto extent = std::optional(first); extent && extent->memory == Memory::device;) {
     if (extent->device != first.device) return extent->device;
     const uintptr_t next = extent->address + extent->bytes;
     if (next >= end) break;
-    extent = ownership::find(next);
+    extent = memory::ownership::find(next);
   }
   return {};
 }
@@ -59,11 +59,11 @@ MisplacedCopy::End classified(const CopyEnd& declared, size_t bytes) {
   end.end = declared;
   const uintptr_t address = declared.address;
   if (address == 0) return end;
-  if (const auto extent = ownership::find(address)) {
+  if (const auto extent = memory::ownership::find(address)) {
     if (extent->memory != Memory::device) return end;
     end.owner = extent->device;
     end.runs_into = runs_into(*extent, address, bytes);
-  } else if (const auto block = provenance::find(address); block && block->allocated.device == Device::cpu()) {
+  } else if (const auto block = memory::provenance::find(address); block && block->allocated.device == Device::cpu()) {
     end.owner = Device::cpu();
   }
   if (!end.owner.known()) return end;
@@ -91,4 +91,4 @@ void check(const events::Copy& copy, const memory::CopyEnds& ends) {
     look_closer(copy, ends);
 }
 
-}  // namespace devtrace::copies
+}  // namespace devtrace::copy

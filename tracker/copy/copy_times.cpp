@@ -5,7 +5,7 @@
 
 #include "tracker/base/spinlock.h"
 
-namespace devtrace::copy_times {
+namespace devtrace::copy::copy_times {
 namespace {
 
 struct Expected {
@@ -67,4 +67,4 @@ void clear() {
   lock.unlock();
 }
 
-}  // namespace devtrace::copy_times
+}  // namespace devtrace::copy::copy_times

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-namespace devtrace::copy_times {
+namespace devtrace::copy::copy_times {
 
 // Hot: the copy with this number (not 0) is counted under `site`, a key of the traffic ledger; 0: it is no traffic. Of
 // more copies under way than there is room for, the oldest are never timed.
@@ -27,4 +27,4 @@ std::unordered_map<uint64_t, Total> totals();  // by site
 // In a fork's child: the parent's copies are the parent's.
 void clear();
 
-}  // namespace devtrace::copy_times
+}  // namespace devtrace::copy::copy_times

@@ -11,7 +11,7 @@
 #include "tracker/base/spinlock.h"
 #include "tracker/copy/traffic.h"
 
-namespace devtrace::graph_copies {
+namespace devtrace::copy::graph_copies {
 namespace {
 
 struct Plan {
@@ -50,7 +50,7 @@ Known& all() {
 }
 
 Plan plan_of(const events::Copy& copy, stacks::OnePythonStack& stack) {
-  return {traffic::site_of(copy, stack), copy.bytes};
+  return {copy::traffic::site_of(copy, stack), copy.bytes};
 }
 
 void add_up(Executable& executable) {
@@ -163,9 +163,9 @@ void launched(const void* executable) {
   {
     const std::lock_guard hold(lock);
     if (const Executable* const found = find(executable))
-      for (const Sum& sum : found->sums) due |= traffic::add(sum.site, sum.bytes, sum.copies);
+      for (const Sum& sum : found->sums) due |= copy::traffic::add(sum.site, sum.bytes, sum.copies);
   }
-  if (due) traffic::write_if_due();
+  if (due) copy::traffic::write_if_due();
 }
 
 void before_fork() {
@@ -176,4 +176,4 @@ void after_fork() {
   lock.unlock();
 }
 
-}  // namespace devtrace::graph_copies
+}  // namespace devtrace::copy::graph_copies

@@ -7,7 +7,7 @@
 #include "tracker/interface/event_types.h"
 #include "tracker/stacks/stacks.h"
 
-namespace devtrace::graph_copies {
+namespace devtrace::copy::graph_copies {
 
 // A node (a new one, or one whose parameters have changed) copies this, for whoever calls now.
 void planned(const void* node, const events::Copy& copy, stacks::OnePythonStack& stack);
@@ -28,4 +28,4 @@ void launched(const void* executable);
 void before_fork();
 void after_fork();
 
-}  // namespace devtrace::graph_copies
+}  // namespace devtrace::copy::graph_copies

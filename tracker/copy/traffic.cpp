@@ -24,12 +24,12 @@
 #include "tracker/stacks/caller.h"
 #include "tracker/stacks/stacks.h"
 
-namespace devtrace::traffic {
+namespace devtrace::copy::traffic {
 namespace {
 
+using log::record_fields::Json;
 using memory::CopyEnd;
 using memory::Declared;
-using record_parts::Json;
 
 // Who copied, and between which devices, in the 64 bits of a ledger's key. `place` is the id of the Python stack, or,
 // where there is none, the native address that called CUDA; 0: all places for which the ledger had no room.
@@ -138,8 +138,8 @@ std::unordered_map<uint64_t, stacks::NativeFrame> native_names(const std::vector
   return names;
 }
 
-Json record_of(const Site& site, const Total& total, int id, const record_parts::SourceText& source,
-               const std::unordered_map<uint64_t, stacks::NativeFrame>& names, const copy_times::Total& timed) {
+Json record_of(const Site& site, const Total& total, int id, const log::record_fields::SourceText& source,
+               const std::unordered_map<uint64_t, stacks::NativeFrame>& names, const copy::copy_times::Total& timed) {
   Json record{{"record", "traffic"},      {"id", id},
               {"from", site.from.name()}, {"to", site.to.name()},
               {"bytes", total.bytes},     {"copies", total.copies}};
@@ -151,16 +151,17 @@ Json record_of(const Site& site, const Total& total, int id, const record_parts:
     record["other"] = true;
   } else if (site.native) {
     if (const auto name = names.find(site.place); name != names.end())
-      record["native"] = record_parts::native_json({name->second});
+      record["native"] = log::record_fields::native_json({name->second});
   } else {
-    record["python"] = record_parts::python_json(stacks::resolve(static_cast<stacks::StackId>(site.place)), "", source);
+    record["python"] =
+        log::record_fields::python_json(stacks::resolve(static_cast<stacks::StackId>(site.place)), "", source);
   }
   return record;
 }
 
 // A log that is written to every minute for a month must stay small: a site comes again once it has grown by a quarter,
 // and at the end.
-bool has_grown(const Total& total, const copy_times::Total& timed, const Written& known, bool at_end) {
+bool has_grown(const Total& total, const copy::copy_times::Total& timed, const Written& known, bool at_end) {
   return at_end ? total.bytes != known.bytes || timed.copies != known.timed
                 : total.bytes - known.bytes > known.bytes / 4;
 }
@@ -170,13 +171,13 @@ void write(bool at_end) {
   if (!any.load(std::memory_order_relaxed) || !log::is_open()) return;
   if (!written) written = new std::unordered_map<uint64_t, Written>;
   auto list = totals();
-  auto times = copy_times::totals();
+  auto times = copy::copy_times::totals();
   std::erase_if(list, [&](const auto& entry) {
     const auto known = written->find(entry.first);
     return known != written->end() && !has_grown(entry.second, times[entry.first], known->second, at_end) &&
            !(at_end && log::has_html());
   });
-  const record_parts::SourceText source = record_parts::source_from_disk();
+  const log::record_fields::SourceText source = log::record_fields::source_from_disk();
   const auto names = native_names(list);
   for (const auto& [key, total] : list) {
     const auto [entry, fresh] = written->try_emplace(key, Written{static_cast<int>(written->size()) + 1, 0, 0});
@@ -211,9 +212,10 @@ uint64_t site_of(const memory::CopyEnds& ends, stacks::OnePythonStack& stack) {
   const Device from = device_of(ends.from);
   if (to == from || !to.known() || !from.known()) return 0;
   Site site{from, to, false, false, stack.id()};
-  site.staged = from.is_cuda() && to.is_cuda() && !peers::allowed(from, to) && !peers::allowed(to, from);
+  site.staged = from.is_cuda() && to.is_cuda() && !memory::peer_access::allowed(from, to) &&
+                !memory::peer_access::allowed(to, from);
   if (site.place == 0) {
-    site.place = caller::address();
+    site.place = stacks::caller::address();
     site.native = site.place != 0;
   }
   return site.packed();
@@ -249,12 +251,12 @@ void write_if_due() {
 void count(const events::Copy& copy, const memory::CopyEnds& ends, stacks::OnePythonStack& stack) {
   uint64_t key = site_of(ends, stack);
   if (key == 0) {
-    if (copy.several && copy.correlation_id != 0) copy_times::expect_one_of_several(copy.correlation_id, 0);
+    if (copy.several && copy.correlation_id != 0) copy::copy_times::expect_one_of_several(copy.correlation_id, 0);
     return;
   }
   const bool look_at_clock = add_to(key, copy.bytes, 1);
   if (copy.correlation_id != 0)
-    (copy.several ? copy_times::expect_one_of_several : copy_times::expect)(copy.correlation_id, key);
+    (copy.several ? copy::copy_times::expect_one_of_several : copy::copy_times::expect)(copy.correlation_id, key);
   if (look_at_clock) write_if_due();
 }
 
@@ -270,7 +272,7 @@ void before_fork() {
 void after_fork(bool child) {
   if (child && any.load(std::memory_order_relaxed)) {
     counters.clear();  // the parent's copies are the parent's
-    copy_times::clear();
+    copy::copy_times::clear();
     written = nullptr;
     next_write.store(0, std::memory_order_relaxed);
     any.store(false, std::memory_order_relaxed);
@@ -278,4 +280,4 @@ void after_fork(bool child) {
   lock.unlock();
 }
 
-}  // namespace devtrace::traffic
+}  // namespace devtrace::copy::traffic

@@ -4,7 +4,7 @@
 #include "tracker/memory/copy_ends.h"
 #include "tracker/stacks/stacks.h"
 
-namespace devtrace::traffic {
+namespace devtrace::copy::traffic {
 
 // Hot: no malloc, no lock. A copy within one device is no traffic, nor is one of which an end is not known. When
 // `traffic_interval` seconds have passed, one of the copies writes what has grown since: it may be as slow as a
@@ -25,4 +25,4 @@ void write_rest();
 void before_fork();
 void after_fork(bool child);
 
-}  // namespace devtrace::traffic
+}  // namespace devtrace::copy::traffic

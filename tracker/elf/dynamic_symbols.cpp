@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace devtrace::stacks {
+namespace devtrace::elf {
 namespace {
 
 // The GNU hash section: buckets, symbols not in it, words of the Bloom filter, its shift; then filter, buckets, chains.
@@ -102,4 +102,4 @@ void* DynamicSymbols::find(std::string_view name) const {
   return nullptr;
 }
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::elf

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace devtrace::stacks {
+namespace devtrace::elf {
 
 class DynamicSymbols {
  public:
@@ -42,4 +42,4 @@ class DynamicSymbols {
   const uint32_t* sysv_hash_ = nullptr;
 };
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::elf

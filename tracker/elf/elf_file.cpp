@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-namespace devtrace::stacks {
+namespace devtrace::elf {
 
 ElfFile::ElfFile(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -60,4 +60,4 @@ bool ElfFile::has_section(std::string_view name) const {
   return false;
 }
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::elf

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace devtrace::stacks {
+namespace devtrace::elf {
 
 class ElfFile {
  public:
@@ -62,4 +62,4 @@ class ElfFile {
   size_t sections_ = 0;
 };
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::elf

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace devtrace {
+namespace devtrace::elf {
 namespace {
 
 std::atomic<bool> forked{false};
@@ -83,14 +83,14 @@ unsigned long long loaded_objects() {
   return adds;
 }
 
-}  // namespace devtrace
+}  // namespace devtrace::elf
 
 extern "C" {
 int __real_dl_iterate_phdr(int (*callback)(dl_phdr_info*, size_t, void*), void* data);
 
 __attribute__((visibility("hidden"))) int __wrap_dl_iterate_phdr(int (*callback)(dl_phdr_info*, size_t, void*),
                                                                  void* data) {
-  if (!devtrace::forked.load(std::memory_order_relaxed)) return __real_dl_iterate_phdr(callback, data);
+  if (!devtrace::elf::forked.load(std::memory_order_relaxed)) return __real_dl_iterate_phdr(callback, data);
   // Here nobody counts what was loaded, but the list grows at its end.
   unsigned long long adds = 0;
   for (const link_map* one = _r_debug.r_map; one; one = one->l_next) adds = reinterpret_cast<uintptr_t>(one->l_ld);
@@ -100,7 +100,7 @@ __attribute__((visibility("hidden"))) int __wrap_dl_iterate_phdr(int (*callback)
     info.dlpi_addr = one->l_addr;
     info.dlpi_name = one->l_name;
     info.dlpi_adds = adds;
-    if (devtrace::add_headers(*one, info)) result = callback(&info, sizeof info, data);
+    if (devtrace::elf::add_headers(*one, info)) result = callback(&info, sizeof info, data);
   }
   return result;
 }

@@ -9,7 +9,7 @@
 
 #include <string_view>
 
-namespace devtrace {
+namespace devtrace::elf {
 
 // A loaded object, as long as for_each_object shows it.
 struct Object {
@@ -39,4 +39,4 @@ void with_objects(Look&& look) {
 }
 Object object_of(const link_map& listed);
 
-}  // namespace devtrace
+}  // namespace devtrace::elf

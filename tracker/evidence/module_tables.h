@@ -1,7 +1,7 @@
 // The tables in which a torch.nn.Module keeps what belongs to it: attributes of the instance, dicts by name.
 #pragma once
 
-namespace devtrace::python {
+namespace devtrace::evidence {
 
 struct ModuleTable {
   const char* name;
@@ -16,4 +16,4 @@ inline constexpr ModuleTable kStateTables[] = {kParameterTable, kBufferTable};
 // In the order in which nn.Module.__getattr__ looks a name up.
 inline constexpr ModuleTable kModuleTables[] = {kParameterTable, kBufferTable, kChildTable};
 
-}  // namespace devtrace::python
+}  // namespace devtrace::evidence

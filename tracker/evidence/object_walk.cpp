@@ -101,8 +101,8 @@ bool ObjectWalk::module_state(PyObject* module, const std::string& prefix, const
     --budget;
     return visit({tensor, prefix + name, role}, module);
   };
-  if (!python::for_each_state_tensor(api, torch, module, take)) return false;
-  const Ref children = python::module_table(api, module, python::kChildTable);
+  if (!evidence::for_each_state_tensor(api, torch, module, take)) return false;
+  const Ref children = evidence::module_table(api, module, evidence::kChildTable);
   ssize_t position = 0;
   PyObject *key = nullptr, *value = nullptr;
   while (children && api.PyDict_Next(children.get(), &position, &key, &value))
@@ -114,8 +114,8 @@ bool ObjectWalk::module_state(PyObject* module, const std::string& prefix, const
 std::pair<Ref, std::string> ObjectWalk::step(PyObject* object, const Step& step) {
   if (step.kind == Step::attribute) {
     if (torch.is_module(object)) {
-      for (const python::ModuleTable& table : python::kModuleTables)
-        if (const Ref dict = python::module_table(api, object, table))
+      for (const evidence::ModuleTable& table : evidence::kModuleTables)
+        if (const Ref dict = evidence::module_table(api, object, table))
           if (PyObject* value = api.PyDict_GetItemString(dict.get(), step.name.c_str()))
             return {Ref::borrowed(api, value), table.role};
     }

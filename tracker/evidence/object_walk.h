@@ -18,7 +18,7 @@ struct ReachedObject {
 
 struct ObjectWalk {
   const python::Api& api;
-  const python::Torch& torch;
+  const evidence::Torch& torch;
   size_t budget = 50000;  // values still to be looked at, over all walks: a finding must stay milliseconds
 
   // Calls `visit` for every tensor and every module found in `object`: itself, elements of lists, tuples and dicts,

@@ -7,9 +7,9 @@
 namespace devtrace::evidence {
 namespace {
 
+using evidence::TensorFacts;
 using python::Api;
 using python::Ref;
-using python::TensorFacts;
 
 constexpr size_t kMostNamesAFrame = 4;
 constexpr size_t kMostComparisons = 2000;  // of tensors that may be aliases of an operand
@@ -31,7 +31,7 @@ bool is_object(const Operand& operand) {
 
 class Collector {
  public:
-  Collector(const Api& api, const python::Torch& torch, const std::vector<Frame>& frames, const Wanted& wanted)
+  Collector(const Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames, const Wanted& wanted)
       : api_(api), torch_(torch), frames_(frames), wanted_(wanted), reach_{api, torch} {}
 
   Operands run() {
@@ -227,14 +227,14 @@ class Collector {
   }
 
   void add_own_state(PyObject* module) {
-    python::for_each_state_tensor(api_, torch_, module,
-                                  [&](PyObject* tensor, const std::string& name, const char* role) {
-                                    const size_t before = operands_.size();
-                                    add({tensor, "self." + name, role}, 0);
-                                    if (operands_.size() > before && !in_question(operands_.back()))
-                                      operands_.pop_back();
-                                    return true;
-                                  });
+    evidence::for_each_state_tensor(api_, torch_, module,
+                                    [&](PyObject* tensor, const std::string& name, const char* role) {
+                                      const size_t before = operands_.size();
+                                      add({tensor, "self." + name, role}, 0);
+                                      if (operands_.size() > before && !in_question(operands_.back()))
+                                        operands_.pop_back();
+                                      return true;
+                                    });
   }
 
   bool in_question(const Operand& operand) const {
@@ -448,7 +448,7 @@ class Collector {
   }
 
   const Api& api_;
-  const python::Torch& torch_;
+  const evidence::Torch& torch_;
   const std::vector<Frame>& frames_;
   const Wanted& wanted_;
   ObjectWalk reach_;
@@ -463,7 +463,8 @@ class Collector {
 
 }  // namespace
 
-Operands operands(const Api& api, const python::Torch& torch, const std::vector<Frame>& frames, const Wanted& wanted) {
+Operands operands(const Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames,
+                  const Wanted& wanted) {
   return Collector(api, torch, frames, wanted).run();
 }
 

@@ -18,7 +18,7 @@ struct Name {
 
 struct Operand {
   // Of an intermediate result only the device is known, and its address where PyTorch's check stumbled over it.
-  python::TensorFacts tensor;
+  evidence::TensorFacts tensor;
   std::string expression;  // the text whose result it is, for one that has no name
   std::string name;        // the best one
   std::string role;        // docs/log.md
@@ -45,7 +45,7 @@ struct Operands {
 };
 
 inline constexpr size_t kMostOperands = 32;
-Operands operands(const python::Api& api, const python::Torch& torch, const std::vector<Frame>& frames,
+Operands operands(const python::Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames,
                   const Wanted& wanted);
 
 }  // namespace devtrace::evidence

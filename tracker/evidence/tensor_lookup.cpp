@@ -11,7 +11,7 @@
 namespace devtrace::evidence {
 namespace {
 
-using stacks::Objects;
+using python::Objects;
 
 constexpr size_t kMostFrames = 64;
 // Objects looked at: some ten milliseconds in all. A library's frames hold much that is not the reader's.
@@ -29,9 +29,9 @@ class Search {
 
   std::vector<std::optional<NamedTensor>> run() {
     if (tensors_.usable() && !addresses_.empty())
-      stacks::for_each_variable(
+      python::for_each_variable(
           std::min(frames_.size(), kMostFrames), [&](size_t frame) { return own_[frame] && !done(); },
-          [&](const Objects& objects, const stacks::Variable& variable) { look(objects, variable); });
+          [&](const Objects& objects, const python::Variable& variable) { look(objects, variable); });
     for (std::optional<NamedTensor>& holder : found_)
       if (holder) settle(*holder);
     return std::move(found_);
@@ -46,7 +46,7 @@ class Search {
     int depth = 0;
   };
 
-  void look(const Objects& objects, const stacks::Variable& variable) {
+  void look(const Objects& objects, const python::Variable& variable) {
     if (variable.name.starts_with("__") || done()) return;
     if (variable.frame != frame_) {  // a name in each frame
       frame_ = variable.frame;
@@ -67,11 +67,11 @@ class Search {
     const auto inner = [&](const std::string& name, const char* role) {
       return Way{way.frame, way.name + name, role, "", way.depth + 1};
     };
-    if (flags & (stacks::kListFlag | stacks::kTupleFlag)) {
+    if (flags & (python::kListFlag | python::kTupleFlag)) {
       objects.for_each_item(object, [&](size_t index, uintptr_t value) {
         visit(objects, value, inner("[" + std::to_string(index) + "]", "element"));
       });
-    } else if (flags & stacks::kDictFlag) {
+    } else if (flags & python::kDictFlag) {
       objects.for_each_entry(object, [&](const std::string& key, uintptr_t value) {
         visit(objects, value, inner("[\"" + key + "\"]", "element"));
       });
@@ -91,21 +91,21 @@ class Search {
           std::find_if(attributes.begin(), attributes.end(), [&](const auto& a) { return a.first == name; });
       return it == attributes.end() ? uintptr_t{0} : it->second;
     };
-    const bool is_module = std::all_of(std::begin(python::kModuleTables), std::end(python::kModuleTables),
-                                       [&](const python::ModuleTable& table) { return attribute(table.name) != 0; });
+    const bool is_module = std::all_of(std::begin(evidence::kModuleTables), std::end(evidence::kModuleTables),
+                                       [&](const evidence::ModuleTable& table) { return attribute(table.name) != 0; });
     for (const auto& [name, value] : attributes) {
       if (name.starts_with("_")) continue;
       visit(objects, value, {way.frame, way.name + "." + name, "attribute", "", way.depth + 1});
     }
     if (!is_module) return;
-    for (const python::ModuleTable& table : python::kStateTables)
+    for (const evidence::ModuleTable& table : evidence::kStateTables)
       objects.for_each_entry(attribute(table.name), [&](const std::string& key, uintptr_t value) {
         if (const auto tensor = tensors_.read(objects, value))
           note(*tensor, {way.frame, way.name + "." + key, table.role, "", 0}, way.prefix + key);
       });
     if (std::count(way.prefix.begin(), way.prefix.end(), '.') >= kMostModuleDepth) return;
-    objects.for_each_entry(attribute(python::kChildTable.name), [&](const std::string& key, uintptr_t value) {
-      visit(objects, value, {way.frame, way.name + "." + key, python::kChildTable.role, way.prefix + key + ".", 0});
+    objects.for_each_entry(attribute(evidence::kChildTable.name), [&](const std::string& key, uintptr_t value) {
+      visit(objects, value, {way.frame, way.name + "." + key, evidence::kChildTable.role, way.prefix + key + ".", 0});
     });
   }
 
@@ -117,7 +117,7 @@ class Search {
     constexpr std::string_view kOthers[] = {"module", "function", "method", "type",     "str",
                                             "int",    "float",    "bool",   "NoneType", "code"};
     char text[24] = {};
-    const uintptr_t name = objects.pointer(type + stacks::kTypeName);
+    const uintptr_t name = objects.pointer(type + python::kTypeName);
     if (name == 0 || !objects.memory().copy(name, text, sizeof text - 1)) return true;
     return entry->second =
                std::find(std::begin(kOthers), std::end(kOthers), std::string_view(text)) != std::end(kOthers);

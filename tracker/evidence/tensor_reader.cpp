@@ -76,7 +76,7 @@ bool TensorReader::usable() const {
 
 // Behind the object's head stands an at::Tensor, in older versions with a flag before it: the word whose pointer leads
 // to a TensorImpl.
-std::optional<TensorMetadata> TensorReader::read(const stacks::Objects& objects, uintptr_t object) const {
+std::optional<TensorMetadata> TensorReader::read(const python::Objects& objects, uintptr_t object) const {
   const uintptr_t type = objects.type_of(object);
   if (type == 0 || (type != tensor_class_ && type != parameter_class_)) return std::nullopt;
   for (const uintptr_t place : {object + 16, object + 24}) {

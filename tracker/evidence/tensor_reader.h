@@ -26,7 +26,7 @@ class TensorReader {
   bool usable() const;
   // The tensor that a Python object of class Tensor or Parameter is, if it has memory of its own. Other classes
   // (DTensor, FakeTensor) are left alone: theirs is elsewhere.
-  std::optional<TensorMetadata> read(const stacks::Objects& objects, uintptr_t object) const;
+  std::optional<TensorMetadata> read(const python::Objects& objects, uintptr_t object) const;
 
  private:
   using Handle = const void*;  // at::Tensor*

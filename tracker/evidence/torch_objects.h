@@ -9,7 +9,7 @@
 #include "tracker/evidence/module_tables.h"
 #include "tracker/python/python_api.h"
 
-namespace devtrace::python {
+namespace devtrace::evidence {
 
 struct TensorFacts {
   PyObject* object = nullptr;  // borrowed: alive as long as the frames are
@@ -32,7 +32,7 @@ struct TensorPlacement {
 // torch as the process has imported it. Lives under one Gil; while it lives, __torch_function__ is off for this thread.
 class Torch {
  public:
-  explicit Torch(const Api& api);
+  explicit Torch(const python::Api& api);
   ~Torch();
   Torch(const Torch&) = delete;
   Torch& operator=(const Torch&) = delete;
@@ -52,26 +52,26 @@ class Torch {
 
  private:
   // An attribute or method of a tensor through the base class's own descriptor, whatever a subclass overrides.
-  Ref get(PyObject* tensor, const char* name) const;
-  Ref invoke(PyObject* tensor, const char* method) const;
-  bool is_instance(PyObject* object, const Ref& type) const;
+  python::Ref get(PyObject* tensor, const char* name) const;
+  python::Ref invoke(PyObject* tensor, const char* method) const;
+  bool is_instance(PyObject* object, const python::Ref& type) const;
 
-  const Api& api_;
-  Ref torch_;
-  Ref tensor_base_;
-  Ref parameter_;
-  Ref module_;
-  Ref plain_dispatch_;  // Tensor.__torch_dispatch__
-  Ref data_address_;    // reads an address without materializing a lazily copied tensor
-  Ref guard_;
+  const python::Api& api_;
+  python::Ref torch_;
+  python::Ref tensor_base_;
+  python::Ref parameter_;
+  python::Ref module_;
+  python::Ref plain_dispatch_;  // Tensor.__torch_dispatch__
+  python::Ref data_address_;    // reads an address without materializing a lazily copied tensor
+  python::Ref guard_;
 };
 
 // One of a module's tables, without nn.Module.__getattr__; empty when it has none.
-Ref module_table(const Api& api, PyObject* module, const ModuleTable& table);
+python::Ref module_table(const python::Api& api, PyObject* module, const ModuleTable& table);
 
 // Calls visit(tensor, its name in the module, its role) for each parameter and buffer that the module itself has, until
 // one says false; whether none did.
 using VisitTensor = std::function<bool(PyObject* tensor, const std::string& name, const char* role)>;
-bool for_each_state_tensor(const Api& api, const Torch& torch, PyObject* module, const VisitTensor& visit);
+bool for_each_state_tensor(const python::Api& api, const Torch& torch, PyObject* module, const VisitTensor& visit);
 
-}  // namespace devtrace::python
+}  // namespace devtrace::evidence

@@ -8,7 +8,7 @@
 namespace devtrace::findings {
 namespace {
 
-using namespace record_parts;
+using namespace log::record_fields;
 using events::Direction;
 using memory::Declared;
 

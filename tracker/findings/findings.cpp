@@ -201,7 +201,7 @@ void keep(Json record, uint64_t key, Weight weight) {
   const bool note = weight == Weight::note;
   // What was a note once is a fault when the program takes its permission back.
   const std::string name = fingerprint + (note ? " note" : weight == Weight::suppressed ? " suppressed" : "");
-  Json cause = report::verdict(record);
+  Json cause = report::verdict::cause_of(record);
   const std::lock_guard hold(lock);
   State& now = current();
   if (options().dedupe) {
@@ -261,18 +261,19 @@ void report(uint64_t key, const std::function<std::optional<Json>()>& record_of,
 }  // namespace
 
 void report(const events::Refused& refusal) {
-  const refusals::Likelihood likelihood =
-      refusal.method.empty() ? refusals::judge(refusal.message) : refusals::Likelihood::certain;
-  if (likelihood == refusals::Likelihood::none) return;
+  const findings::refusal_messages::Likelihood likelihood = refusal.method.empty()
+                                                                ? findings::refusal_messages::judge(refusal.message)
+                                                                : findings::refusal_messages::Likelihood::certain;
+  if (likelihood == findings::refusal_messages::Likelihood::none) return;
   report(call_key({refusal.message.substr(0, 2048), refusal.function, refusal.file}),
-         [&] { return finding_record(refusal, refusals::parse(refusal.message, likelihood)); });
+         [&] { return finding_record(refusal, findings::refusal_messages::parse(refusal.message, likelihood)); });
 }
 
 void report(const MisplacedLaunch& launch) {
   std::string pointers;
   for (const MisplacedLaunch::Pointer& pointer : launch.pointers)
     pointers += fmt::format("{}+{}:{}{} ", pointer.parameter, pointer.in_parameter, pointer.device.index,
-                            peers::declared(launch.device, pointer.device) ? "d" : "");
+                            memory::peer_access::declared(launch.device, pointer.device) ? "d" : "");
   report(
       call_key({launch.launch.kernel->name, launch.device.name(), pointers}), [&] { return launch_record(launch); },
       true);

@@ -15,7 +15,7 @@
 namespace devtrace::findings {
 namespace {
 
-using namespace record_parts;
+using namespace log::record_fields;
 using Pointer = MisplacedLaunch::Pointer;
 
 void add_tensor(Json& operand, const evidence::NamedTensor& tensor) {
@@ -58,7 +58,7 @@ Json operands(const MisplacedLaunch& misplaced, const std::vector<stacks::Python
 }
 
 Json device_choice(const SourceText& source) {
-  const auto choice = device_history::last();
+  const auto choice = memory::device_history::last();
   if (!choice) return {{"by_default", true}};
   Json record{{"time", static_cast<double>(choice->time) * 1e-9}};
   if (choice->device >= 0) record["device"] = Device::cuda(choice->device).name();
@@ -66,10 +66,11 @@ Json device_choice(const SourceText& source) {
   return record;
 }
 
-policy::Decision decision(const MisplacedLaunch& misplaced, std::string_view kernel, const Native& native) {
+findings::policy::Decision decision(const MisplacedLaunch& misplaced, std::string_view kernel, const Native& native) {
   std::vector<Device> owners;
   for (const Pointer& pointer : misplaced.pointers) owners.push_back(pointer.device);
-  return policy::on_remote_access({misplaced.launch.kernel->name, kernel, native.frames}, misplaced.device, owners);
+  return findings::policy::on_remote_access({misplaced.launch.kernel->name, kernel, native.frames}, misplaced.device,
+                                            owners);
 }
 
 }  // namespace
@@ -84,9 +85,9 @@ std::optional<report::Json> launch_record(const MisplacedLaunch& misplaced) {
   Json record = begin(host ? "host-access" : all_there ? "wrong-current-device" : "remote-access");
   const std::string kernel = boost::core::demangle(misplaced.launch.kernel->name.c_str());
   const Native native = native_stack();
-  const policy::Decision allowed = decision(misplaced, kernel, native);
-  if (allowed.verdict == policy::Verdict::excused) return std::nullopt;
-  if (allowed.verdict == policy::Verdict::note) {
+  const findings::policy::Decision allowed = decision(misplaced, kernel, native);
+  if (allowed.verdict == findings::policy::Verdict::excused) return std::nullopt;
+  if (allowed.verdict == findings::policy::Verdict::note) {
     record["severity"] = "note";
     record["note"] = allowed.reason;
   }

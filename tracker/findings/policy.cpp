@@ -3,7 +3,7 @@
 #include "report/base/format.h"
 #include "tracker/memory/peer_access.h"
 
-namespace devtrace::policy {
+namespace devtrace::findings::policy {
 namespace {
 
 // To excuse more, or to make a note of it: a row. The patterns of a row must all match (tracker/findings/policy_rule.h
@@ -45,7 +45,7 @@ std::string declared(Device device, const std::vector<Device>& owners) {
   std::string peers;
   for (const Device& owner : owners) {
     if (owner == device) continue;
-    if (!peers::declared(device, owner)) return {};
+    if (!memory::peer_access::declared(device, owner)) return {};
     if (peers.find(owner.name()) == peers.npos) peers += (peers.empty() ? "" : ", ") + owner.name();
   }
   return peers;
@@ -67,4 +67,4 @@ Decision on_remote_access(const RemoteAccess& access, Device device, const std::
   return {};
 }
 
-}  // namespace devtrace::policy
+}  // namespace devtrace::findings::policy

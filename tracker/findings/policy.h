@@ -8,7 +8,7 @@
 #include "tracker/findings/policy_rule.h"
 #include "tracker/interface/device.h"
 
-namespace devtrace::policy {
+namespace devtrace::findings::policy {
 
 enum class Verdict {
   finding,  // nobody said that this is meant
@@ -28,4 +28,4 @@ bool may_reach_other_devices(std::string_view kernel);
 // A kernel that runs on `device` was given memory of `owners` (of its own, too). Slow: it looks at the whole stack.
 Decision on_remote_access(const RemoteAccess& access, Device device, const std::vector<Device>& owners);
 
-}  // namespace devtrace::policy
+}  // namespace devtrace::findings::policy

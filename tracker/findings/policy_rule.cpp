@@ -4,7 +4,7 @@
 
 #include "tracker/log/record_fields.h"
 
-namespace devtrace {
+namespace devtrace::findings {
 namespace {
 
 std::string_view file_name(std::string_view path) {
@@ -28,10 +28,10 @@ bool Matcher::matches(const RemoteAccess& access) const {
   }
   if (function.empty()) return true;
   for (const stacks::NativeFrame& frame : access.native) {
-    if (record_parts::evaluates_python(frame)) return false;
+    if (log::record_fields::evaluates_python(frame)) return false;
     if (pattern_matches(function, frame.function) || pattern_matches(function, frame.mangled)) return true;
   }
   return false;
 }
 
-}  // namespace devtrace
+}  // namespace devtrace::findings

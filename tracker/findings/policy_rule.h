@@ -8,7 +8,7 @@
 #include "common/glob.h"
 #include "tracker/stacks/stacks.h"
 
-namespace devtrace {
+namespace devtrace::findings {
 
 // Of whom it is asked.
 struct RemoteAccess {
@@ -27,4 +27,4 @@ struct Matcher {
   bool by_kernel_only() const { return library.empty() && function.empty(); }
 };
 
-}  // namespace devtrace
+}  // namespace devtrace::findings

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-namespace devtrace::refusals {
+namespace devtrace::findings::refusal_messages {
 namespace {
 
 // Phrases of PyTorch's device checks, over all versions read. A message with one of them is a refusal whatever the
@@ -148,4 +148,4 @@ RefusalMessage parse(std::string_view message, Likelihood likelihood) {
   return parsed;
 }
 
-}  // namespace devtrace::refusals
+}  // namespace devtrace::findings::refusal_messages

@@ -7,7 +7,7 @@
 
 #include "tracker/interface/device.h"
 
-namespace devtrace::refusals {
+namespace devtrace::findings::refusal_messages {
 
 enum class Likelihood {
   none,      // an ordinary error: nothing is looked at
@@ -44,4 +44,4 @@ struct RefusalMessage {
 // `likelihood`: what judge said, or better knowledge.
 RefusalMessage parse(std::string_view message, Likelihood likelihood);
 
-}  // namespace devtrace::refusals
+}  // namespace devtrace::findings::refusal_messages

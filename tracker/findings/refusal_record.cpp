@@ -14,8 +14,8 @@ namespace devtrace::findings {
 namespace {
 
 using evidence::Frame;
-using refusals::RefusalMessage;
-using namespace record_parts;
+using findings::refusal_messages::RefusalMessage;
+using namespace log::record_fields;
 
 const char kAten[] = "aten::";
 constexpr size_t kMostFrames = 128;
@@ -65,7 +65,7 @@ void gather_python(const events::Refused& refusal, const RefusalMessage& message
   const python::Api* api = python::api();
   if (!api) return;
   const python::Gil gil(*api);
-  const python::Torch torch(*api);
+  const evidence::Torch torch(*api);
   const evidence::SourceReader sources(*api);
   const std::vector<Frame> frames = evidence::frames(*api, kMostFrames, sources);
   const std::string library = evidence::standard_library(*api);
@@ -113,7 +113,8 @@ std::optional<Json> finding_record(const events::Refused& refusal, const Refusal
   if (!native.operation.empty()) gathered.operation = kAten + native.operation;
   gather_python(refusal, message, native, gathered);
 
-  if (message.likelihood == refusals::Likelihood::possible && !mixes_devices(message, gathered)) return std::nullopt;
+  if (message.likelihood == findings::refusal_messages::Likelihood::possible && !mixes_devices(message, gathered))
+    return std::nullopt;
 
   Json record = begin("refused-op");
   record["message"] = first_line(refusal.message);

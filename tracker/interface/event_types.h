@@ -13,8 +13,8 @@ namespace devtrace::events {
 
 // A kernel that the calling thread launches, or makes part of a graph.
 struct Launch {
-  const void* function = nullptr;  // whose kernel `kernels::known` tells
-  const kernels::Kernel* kernel = nullptr;
+  const void* function = nullptr;  // whose kernel `launch::kernels::known` tells
+  const Kernel* kernel = nullptr;
   // One address for each parameter; or, when null, the whole block of parameters.
   const void* const* parameters = nullptr;
   const void* block = nullptr;

@@ -12,10 +12,10 @@
 #include "device_code/array.h"
 #include "device_code/parameter.h"
 
-namespace devtrace::kernels {
+namespace devtrace {
 
 // Aligned words of one kind that follow each other in one parameter.
-struct Run {
+struct WordRun {
   uint16_t parameter = 0;
   uint16_t in_parameter = 0;  // of the first word: offset in the parameter, bytes
   uint32_t in_block = 0;      // the same in the parameter block
@@ -26,19 +26,19 @@ struct Run {
   int array = -1;  // number in Words::arrays: only some launches use the words; -1: all do
 };
 
-struct Words {
-  std::vector<Run> runs;
+struct KernelWords {
+  std::vector<WordRun> runs;
   std::vector<device_code::Array> arrays;
   bool code_asked = false;
 };
 
 // What the code does with the word at an offset of the parameter block, for whoever can read it.
-struct Use {
+struct WordUse {
   enum class As : uint8_t { nothing, possible_address, address } as = As::nothing;
   std::optional<device_code::Array> array;  // that the word is in, if only some launches use it
-  bool operator==(const Use&) const = default;
+  bool operator==(const WordUse&) const = default;
 };
-using Uses = std::function<Use(size_t in_block)>;
+using WordUses = std::function<WordUse(size_t in_block)>;
 
 // Made once for each function and kept for the life of the process.
 struct Kernel {
@@ -46,13 +46,13 @@ struct Kernel {
   bool excused = false;  // its job is to reach other devices (policy)
   std::vector<device_code::Parameter> parameters;
   // Hot. The words that can be a pointer, structures' own included: all of them, until the code has been asked.
-  const Words& words() const { return *words_.load(std::memory_order_acquire); }
+  const KernelWords& words() const { return *words_.load(std::memory_order_acquire); }
   // Counts the launches that looked suspicious and were not: true when reading the code would be cheaper by now.
   bool worth_reading() const { return looks_.fetch_add(1, std::memory_order_relaxed) >= kManyLooks; }
 
-  mutable std::atomic<const Words*> words_{nullptr};
+  mutable std::atomic<const KernelWords*> words_{nullptr};
   mutable std::atomic<uint32_t> looks_{0};
   static constexpr uint32_t kManyLooks = 1000;  // a look costs a microsecond, reading code a few milliseconds
 };
 
-}  // namespace devtrace::kernels
+}  // namespace devtrace

@@ -27,7 +27,7 @@ struct Platform {
   // Address of a symbol in a loaded object whose file name begins with `library`; nullptr when there is none.
   void* (*symbol)(const char* library, const char* name) = nullptr;
   // What a kernel's code does with its parameters; empty when nobody can read it. Takes milliseconds.
-  kernels::Uses (*uses_of_parameters)(const void* function, const std::string& kernel) = nullptr;
+  WordUses (*uses_of_parameters)(const void* function, const std::string& kernel) = nullptr;
   // What lies at an address; `extent` is filled in when it is known.
   enum class Answer { none, nobodys, known };
   Answer (*memory_at)(uint64_t address, Extent& extent) = nullptr;

@@ -7,7 +7,7 @@
 #include "tracker/findings/policy.h"
 #include "tracker/memory/ownership.h"
 
-namespace devtrace::kernels {
+namespace devtrace::launch::kernels {
 namespace {
 
 using device_code::Parameter;
@@ -45,22 +45,22 @@ constexpr size_t kSmall = 64;  // bytes: an array of a few pointers
 
 // The aligned words that can be addresses, by `use(parameter, offset in the block)`.
 template <class Used>
-Words words_by(const std::vector<Parameter>& parameters, const Used& use) {
-  Words found;
+KernelWords words_by(const std::vector<Parameter>& parameters, const Used& use) {
+  KernelWords found;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
-    Use before;
+    WordUse before;
     // A pointer is aligned in the block; a parameter that starts unaligned holds none before the next multiple.
     for (size_t at = (8 - parameter.offset % 8) % 8; at + 8 <= parameter.size; at += 8) {
-      const Use now = use(parameter, parameter.offset + at);
-      if (now.as != Use::As::nothing && now == before) {
+      const WordUse now = use(parameter, parameter.offset + at);
+      if (now.as != WordUse::As::nothing && now == before) {
         ++found.runs.back().words;
         continue;
       }
       before = now;
-      if (now.as == Use::As::nothing) continue;
-      Run run{static_cast<uint16_t>(i), static_cast<uint16_t>(at), static_cast<uint32_t>(parameter.offset + at), 1,
-              now.as == Use::As::address};
+      if (now.as == WordUse::As::nothing) continue;
+      WordRun run{static_cast<uint16_t>(i), static_cast<uint16_t>(at), static_cast<uint32_t>(parameter.offset + at), 1,
+                  now.as == WordUse::As::address};
       if (now.array) {
         run.array = static_cast<int>(std::ranges::find(found.arrays, *now.array) - found.arrays.begin());
         if (run.array == std::ssize(found.arrays)) found.arrays.push_back(*now.array);
@@ -90,15 +90,15 @@ const Kernel* known(const void* function) {
 }
 
 const Kernel* remember(const void* function, std::string name, const std::vector<Parameter>& parameters) {
-  ownership::prepare();
+  memory::ownership::prepare();
   auto* kernel = new Kernel;
-  kernel->excused = policy::may_reach_other_devices(name);
+  kernel->excused = findings::policy::may_reach_other_devices(name);
   kernel->name = std::move(name);
   kernel->parameters = parameters;
   const auto any = [](const Parameter& parameter, size_t) {
-    return Use{parameter.size <= kSmall ? Use::As::address : Use::As::possible_address, {}};
+    return WordUse{parameter.size <= kSmall ? WordUse::As::address : WordUse::As::possible_address, {}};
   };
-  kernel->words_.store(new Words(words_by(parameters, any)));
+  kernel->words_.store(new KernelWords(words_by(parameters, any)));
   // Two threads that ask at once leave one small object behind.
   const auto key = reinterpret_cast<uintptr_t>(function);
   entries.put({key, kernel});
@@ -106,12 +106,12 @@ const Kernel* remember(const void* function, std::string name, const std::vector
   return kernel;
 }
 
-void ask_code(const Kernel& kernel, const Uses& uses) {
+void ask_code(const Kernel& kernel, const WordUses& uses) {
   const auto used = [&](const Parameter& parameter, size_t in_block) {
     if (uses) return uses(in_block);
-    return Use{parameter.size == sizeof(void*) ? Use::As::possible_address : Use::As::nothing, {}};
+    return WordUse{parameter.size == sizeof(void*) ? WordUse::As::possible_address : WordUse::As::nothing, {}};
   };
-  auto* const left = new Words(words_by(kernel.parameters, used));
+  auto* const left = new KernelWords(words_by(kernel.parameters, used));
   left->code_asked = true;
   // The old list stays: other threads may be reading it.
   kernel.words_.store(left, std::memory_order_release);
@@ -131,4 +131,4 @@ void after_fork() {
   entries.unlock();
 }
 
-}  // namespace devtrace::kernels
+}  // namespace devtrace::launch::kernels

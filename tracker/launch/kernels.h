@@ -6,7 +6,7 @@
 
 #include "tracker/interface/kernel.h"
 
-namespace devtrace::kernels {
+namespace devtrace::launch::kernels {
 
 // Hot. What `remember` was told about this function; null before.
 const Kernel* known(const void* function);
@@ -15,11 +15,11 @@ const Kernel* remember(const void* function, std::string name, const std::vector
 // Leaves of the kernel's words those that its code may use as addresses: PyTorch leaves fields unset that a kernel does
 // not read, and what lies there is often an old pointer. Where nobody knows the code (`uses` is empty), the whole
 // structures are left out. Allocates.
-void ask_code(const Kernel& kernel, const Uses& uses);
+void ask_code(const Kernel& kernel, const WordUses& uses);
 // Handles of unloaded modules are given out again: what is known of functions is asked anew.
 void forget_all();
 
 void before_fork();
 void after_fork();
 
-}  // namespace devtrace::kernels
+}  // namespace devtrace::launch::kernels

@@ -12,19 +12,17 @@
 #include "tracker/memory/host_memory.h"
 #include "tracker/memory/untracked_memory.h"
 
-namespace devtrace::launches {
+namespace devtrace::launch {
 namespace {
 
 using findings::MisplacedLaunch;
-using kernels::Kernel;
-using kernels::Run;
 
 // Where the words of a run are, as many as there are: a block may end early.
 struct WordSpan {
   const char* start;
   uint32_t words;
 };
-[[gnu::always_inline]] inline WordSpan words_of(const events::Launch& launch, const Run& run) {
+[[gnu::always_inline]] inline WordSpan words_of(const events::Launch& launch, const WordRun& run) {
   if (launch.parameters)
     return {static_cast<const char*>(launch.parameters[run.parameter]) + run.in_parameter, run.words};
   if (run.in_block >= launch.block_bytes) return {nullptr, 0};
@@ -35,8 +33,8 @@ struct WordSpan {
 
 // Of an array of which each block takes the entry with its own number, the entries that there are blocks for: the rest
 // often holds addresses of another device, which would be looked at closely at every launch.
-[[gnu::always_inline]] inline WordSpan taken_part_of(const events::Launch& launch, const kernels::Words& words,
-                                                     const Run& run) {
+[[gnu::always_inline]] inline WordSpan taken_part_of(const events::Launch& launch, const KernelWords& words,
+                                                     const WordRun& run) {
   WordSpan span = words_of(launch, run);
   if (run.array < 0) return span;
   const device_code::Array& array = words.arrays[static_cast<size_t>(run.array)];
@@ -71,7 +69,7 @@ std::optional<uint64_t> number_at(const events::Launch& launch, size_t offset, s
 }
 
 // Whether the launch uses the word number `index` of a run.
-bool is_used(const events::Launch& launch, const kernels::Words& words, const Run& run, uint32_t index) {
+bool is_used(const events::Launch& launch, const KernelWords& words, const WordRun& run, uint32_t index) {
   return run.array < 0 || words.arrays[static_cast<size_t>(run.array)].takes(
                               run.in_block + index * sizeof(uintptr_t), launch.grid,
                               [&](size_t offset, size_t bytes) { return number_at(launch, offset, bytes); });
@@ -88,13 +86,13 @@ Device current_device() {
 }
 
 // Hot. Whether one of the kernel's addresses may lead to memory of the host.
-bool may_reach_host(const events::Launch& launch, const kernels::Words& words) {
-  for (const Run& run : words.runs) {
+bool may_reach_host(const events::Launch& launch, const KernelWords& words) {
+  for (const WordRun& run : words.runs) {
     if (!run.address) continue;
     const WordSpan span = taken_part_of(launch, words, run);
     for (uint32_t i = 0; i < span.words; ++i) {
       const uintptr_t word = word_at(span.start, i);
-      if (host_memory::possible(word) && !ownership::likely(word).known()) return true;
+      if (memory::host_memory::possible(word) && !memory::ownership::likely(word).known()) return true;
     }
   }
   return false;
@@ -102,12 +100,12 @@ bool may_reach_host(const events::Launch& launch, const kernels::Words& words) {
 
 // Hot. Whether something about a launch on `here` may be amiss.
 bool suspicious(const events::Launch& launch, Device here) {
-  const kernels::Words& words = launch.kernel->words();
-  const ownership::Table table;
+  const KernelWords& words = launch.kernel->words();
+  const memory::ownership::Table table;
   if (!table) return may_reach_host(launch, words);
-  auto devices = ownership::Table::kAll;
+  auto devices = memory::ownership::Table::kAll;
   bool host = false;
-  for (const Run& run : words.runs) {
+  for (const WordRun& run : words.runs) {
     const WordSpan span = taken_part_of(launch, words, run);
     if (!run.address) {
       devices &= table.of_all(span.start, span.words);
@@ -117,17 +115,17 @@ bool suspicious(const events::Launch& launch, Device here) {
       const uintptr_t word = word_at(span.start, i);
       const auto of_word = table.of(word);
       devices &= of_word;
-      host |= of_word == ownership::Table::kAll && host_memory::in_range(word);
+      host |= of_word == memory::ownership::Table::kAll && memory::host_memory::in_range(word);
     }
   }
-  return !ownership::Table::has(devices, here) || (host && may_reach_host(launch, words));
+  return !memory::ownership::Table::has(devices, here) || (host && may_reach_host(launch, words));
 }
 
 void learn(const events::Launch& launch) {
-  unsigned questions = unseen_memory::kQuestions;
-  for (const Run& run : launch.kernel->words().runs) {
+  unsigned questions = memory::untracked_memory::kQuestions;
+  for (const WordRun& run : launch.kernel->words().runs) {
     const WordSpan span = words_of(launch, run);
-    for (uint32_t i = 0; i < span.words; ++i) unseen_memory::learn(word_at(span.start, i), questions);
+    for (uint32_t i = 0; i < span.words; ++i) memory::untracked_memory::learn(word_at(span.start, i), questions);
   }
 }
 
@@ -135,17 +133,17 @@ void learn(const events::Launch& launch) {
 bool add_unreachable(MisplacedLaunch& misplaced) {
   auto& pointers = misplaced.pointers;
   const size_t before = pointers.size();
-  const kernels::Words& words = misplaced.launch.kernel->words();
-  for (const Run& run : words.runs) {
+  const KernelWords& words = misplaced.launch.kernel->words();
+  for (const WordRun& run : words.runs) {
     if (!run.address) continue;
     const WordSpan span = words_of(misplaced.launch, run);
     for (uint32_t i = 0; i < span.words; ++i) {
       const uintptr_t address = word_at(span.start, i);
-      if (!host_memory::possible(address) || ownership::likely(address).known()) continue;
+      if (!memory::host_memory::possible(address) || memory::ownership::likely(address).known()) continue;
       if (!is_used(misplaced.launch, words, run, i)) continue;
-      if (ownership::find(address) || !host_memory::readable(address) || !platform().host_within_reach ||
-          platform().host_within_reach(misplaced.device.index, address))
-        host_memory::remember_harmless(address);
+      if (memory::ownership::find(address) || !memory::host_memory::readable(address) ||
+          !platform().host_within_reach || platform().host_within_reach(misplaced.device.index, address))
+        memory::host_memory::remember_harmless(address);
       else
         pointers.push_back(
             {address, Device::cpu(), run.parameter, static_cast<uint16_t>(run.in_parameter + i * sizeof address)});
@@ -162,15 +160,15 @@ bool add_unreachable(MisplacedLaunch& misplaced) {
 bool look_exactly(MisplacedLaunch& misplaced) {
   misplaced.pointers.clear();
   bool elsewhere = false;
-  const kernels::Words& words = misplaced.launch.kernel->words();
-  for (const Run& run : words.runs) {
+  const KernelWords& words = misplaced.launch.kernel->words();
+  for (const WordRun& run : words.runs) {
     const WordSpan span = words_of(misplaced.launch, run);
     for (uint32_t i = 0; i < span.words; ++i) {
       const uintptr_t address = word_at(span.start, i);
-      if (!ownership::likely(address).known() || !is_used(misplaced.launch, words, run, i)) continue;
-      const auto extent = ownership::find(address);
-      if (!extent || extent->memory != ownership::Memory::device) continue;
-      const Device owner = unseen_memory::owner_now(address, *extent, misplaced.device);
+      if (!memory::ownership::likely(address).known() || !is_used(misplaced.launch, words, run, i)) continue;
+      const auto extent = memory::ownership::find(address);
+      if (!extent || extent->memory != memory::ownership::Memory::device) continue;
+      const Device owner = memory::untracked_memory::owner_now(address, *extent, misplaced.device);
       if (!owner.known()) continue;
       misplaced.pointers.push_back(
           {address, owner, run.parameter, static_cast<uint16_t>(run.in_parameter + i * sizeof address)});
@@ -193,7 +191,7 @@ bool look_exactly(MisplacedLaunch& misplaced) {
     if (!suspicious(launch, misplaced.device)) return;
     bool elsewhere = look_exactly(misplaced);
     if (!kernel.words().code_asked && (elsewhere || kernel.worth_reading())) {
-      kernels::ask_code(kernel, platform().uses_of_parameters(launch.function, kernel.name));
+      launch::kernels::ask_code(kernel, platform().uses_of_parameters(launch.function, kernel.name));
       elsewhere = look_exactly(misplaced);
     }
     if (elsewhere) findings::report(misplaced);
@@ -209,4 +207,4 @@ void check(const events::Launch& launch) {
   if (suspicious(launch, here)) look_closer(launch);
 }
 
-}  // namespace devtrace::launches
+}  // namespace devtrace::launch

@@ -4,9 +4,9 @@
 
 #include "tracker/interface/event_types.h"
 
-namespace devtrace::launches {
+namespace devtrace::launch {
 
 // Hot: about a nanosecond a word. What it finds suspicious is looked at closely, and reported, before it returns.
 void check(const events::Launch& launch);
 
-}  // namespace devtrace::launches
+}  // namespace devtrace::launch

@@ -16,7 +16,7 @@
 #include "tracker/interface/platform.h"
 #include "tracker/stacks/stacks.h"
 
-namespace devtrace {
+namespace devtrace::log {
 namespace {
 
 using report::Json;
@@ -156,4 +156,4 @@ Json process_record() {
   return record;
 }
 
-}  // namespace devtrace
+}  // namespace devtrace::log

@@ -3,9 +3,9 @@
 
 #include "report/base/json.h"
 
-namespace devtrace {
+namespace devtrace::log {
 
 // The `process` record of docs/log.md. Takes no GIL; asks CUDA only when the process already uses it.
 report::Json process_record();
 
-}  // namespace devtrace
+}  // namespace devtrace::log

@@ -16,7 +16,7 @@
 #include "tracker/memory/device_history.h"
 #include "tracker/stacks/caller.h"
 
-namespace devtrace::record_parts {
+namespace devtrace::log::record_fields {
 namespace {
 
 constexpr size_t kMostNativeFrames = 128;
@@ -27,7 +27,7 @@ uintptr_t own_base() {
   return ::dladdr(reinterpret_cast<void*>(&own_base), &info) != 0 ? reinterpret_cast<uintptr_t>(info.dli_fbase) : 0;
 }
 
-Json origin_json(const provenance::Origin& origin, const std::string& library, const SourceText& source) {
+Json origin_json(const memory::provenance::Origin& origin, const std::string& library, const SourceText& source) {
   return {{"time", static_cast<double>(origin.time) * 1e-9},
           {"thread", origin.thread},
           {"python", python_json(stacks::resolve(origin.stack), library, source)}};
@@ -114,7 +114,7 @@ Json native_json(const std::vector<stacks::NativeFrame>& frames) {
 }
 
 void add_provenance(Json& operand, uintptr_t storage, const std::string& library, const SourceText& source) {
-  const auto block = storage ? provenance::find(storage) : std::nullopt;
+  const auto block = storage ? memory::provenance::find(storage) : std::nullopt;
   if (!block) return;
   if (!block->moved_from.known()) {
     operand["created"] = origin_json(block->allocated, library, source);
@@ -133,7 +133,7 @@ void add_provenance(Json& operand, uintptr_t storage, const std::string& library
 void add_device_changes(Json& record, const std::string& library, const SourceText& source) {
   const stacks::StackId here = stacks::capture_python();
   Json changes = Json::array();
-  for (const device_history::Choice& choice : device_history::kept()) {
+  for (const memory::device_history::Choice& choice : memory::device_history::kept()) {
     // PyTorch's own guard, around the operation that is being refused.
     if (choice.stack != 0 && choice.stack == here) continue;
     Json change{{"time", static_cast<double>(choice.time) * 1e-9}};
@@ -158,7 +158,7 @@ Native native_stack() {
   std::erase_if(native.frames, [own = own_base()](const auto& frame) { return frame.address - frame.offset == own; });
   // What called us on the program's behalf stands in front of the program.
   const auto program = std::find_if_not(native.frames.begin(), native.frames.end(),
-                                        [](const auto& frame) { return caller::counts_as_own(frame.module); });
+                                        [](const auto& frame) { return stacks::caller::counts_as_own(frame.module); });
   native.frames.erase(native.frames.begin(), program);
   // What is further out than Python's evaluation has called that Python, and Python asked for what was refused.
   for (const stacks::NativeFrame& frame : native.frames) {
@@ -179,4 +179,4 @@ Json begin(const char* kind) {
   return record;
 }
 
-}  // namespace devtrace::record_parts
+}  // namespace devtrace::log::record_fields

@@ -11,7 +11,7 @@
 #include "tracker/memory/provenance.h"
 #include "tracker/stacks/stacks.h"
 
-namespace devtrace::record_parts {
+namespace devtrace::log::record_fields {
 
 using report::Json;
 
@@ -54,4 +54,4 @@ Native native_stack();
 // The frame runs Python code: what is further out than that has called that Python.
 bool evaluates_python(const stacks::NativeFrame& frame);
 
-}  // namespace devtrace::record_parts
+}  // namespace devtrace::log::record_fields

@@ -15,7 +15,7 @@ struct CopyEnd {
   uintptr_t address = 0;  // 0: an array or a variable of the program, whose address the caller does not know
   Declared declared = Declared::nothing;
   Device declared_device;  // of this_device
-  Device likely;           // ownership::likely, the owner of the address's chunk
+  Device likely;           // memory::ownership::likely, the owner of the address's chunk
 };
 
 struct CopyEnds {
@@ -29,7 +29,7 @@ inline CopyEnds ends_of(const events::Copy& copy) {
   const auto end = [&](const void* place, int device, events::Direction other_direction) {
     CopyEnd end;
     end.address = reinterpret_cast<uintptr_t>(place);
-    end.likely = ownership::likely(end.address);
+    end.likely = memory::ownership::likely(end.address);
     if (device >= 0) {
       end.declared = Declared::this_device;
       end.declared_device = Device::cuda(device);

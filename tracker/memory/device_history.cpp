@@ -5,7 +5,7 @@
 
 #include "tracker/base/clock.h"
 
-namespace devtrace::device_history {
+namespace devtrace::memory::device_history {
 namespace {
 
 // A stack of choices: each stands on the one that it may yet give way to. Guards nest a few deep. Plain data, no
@@ -49,4 +49,4 @@ std::vector<Choice> kept() {
   return {choices.kept, choices.kept + choices.count};
 }
 
-}  // namespace devtrace::device_history
+}  // namespace devtrace::memory::device_history

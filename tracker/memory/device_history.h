@@ -7,7 +7,7 @@
 
 #include "tracker/stacks/stacks.h"
 
-namespace devtrace::device_history {
+namespace devtrace::memory::device_history {
 
 struct Choice {
   int device = -1;  // -1: a context that somebody made current
@@ -25,4 +25,4 @@ std::optional<Choice> last();
 // That one and those that it stands on, oldest first: at most eight.
 std::vector<Choice> kept();
 
-}  // namespace devtrace::device_history
+}  // namespace devtrace::memory::device_history

@@ -9,7 +9,7 @@
 
 #include "tracker/memory/ownership.h"
 
-namespace devtrace::host_memory {
+namespace devtrace::memory::host_memory {
 namespace {
 
 constexpr unsigned kPageBits = 12;
@@ -58,4 +58,4 @@ bool readable(uintptr_t address) {
   return read;
 }
 
-}  // namespace devtrace::host_memory
+}  // namespace devtrace::memory::host_memory

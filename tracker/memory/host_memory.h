@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace devtrace::host_memory {
+namespace devtrace::memory::host_memory {
 
 // Hot, a comparison: what is outside is null, a small number, or no address of user space.
 constexpr uintptr_t kFirst = uintptr_t{1} << 22;
@@ -21,4 +21,4 @@ void forget_harmless();
 // Whether something that this process can read lies there. A system call; false where the kernel forbids it.
 bool readable(uintptr_t address);
 
-}  // namespace devtrace::host_memory
+}  // namespace devtrace::memory::host_memory

@@ -6,7 +6,7 @@
 #include "tracker/base/extent_map.h"
 #include "tracker/memory/host_memory.h"
 
-namespace devtrace::ownership {
+namespace devtrace::memory::ownership {
 
 namespace detail {
 constinit std::atomic<std::atomic<Devices>*> chunks{nullptr};
@@ -75,7 +75,7 @@ void nobodys(uintptr_t address) {
 bool remove(uintptr_t address) {
   Extent extent;
   if (!extents.take(address, extent)) return false;
-  if (extent.memory != Memory::device) host_memory::forget_harmless();
+  if (extent.memory != Memory::device) memory::host_memory::forget_harmless();
   return true;
 }
 
@@ -109,4 +109,4 @@ void after_fork() {
   extents.unlock();
 }
 
-}  // namespace devtrace::ownership
+}  // namespace devtrace::memory::ownership

@@ -11,7 +11,7 @@
 
 #include "tracker/interface/extent.h"
 
-namespace devtrace::ownership {
+namespace devtrace::memory::ownership {
 
 // Device memory is mapped in pages of 2 MiB, so a chunk of that size has one owner. Chunks of the 47 bits that a
 // process on x86-64 can address; four bytes each, reserved and not committed: 256 MiB of address space.
@@ -116,4 +116,4 @@ std::vector<Extent> all();
 void before_fork();
 void after_fork();
 
-}  // namespace devtrace::ownership
+}  // namespace devtrace::memory::ownership

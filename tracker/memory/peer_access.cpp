@@ -1,6 +1,6 @@
 #include "tracker/memory/peer_access.h"
 
-namespace devtrace::peers {
+namespace devtrace::memory::peer_access {
 
 namespace detail {
 constinit std::atomic<uint8_t> pairs[kDevices][kDevices]{};
@@ -16,4 +16,4 @@ void changed(int device, int peer, bool allowed, bool own) {
     pair.fetch_or(own ? detail::kAllowed | detail::kDeclared : detail::kAllowed, std::memory_order_relaxed);
 }
 
-}  // namespace devtrace::peers
+}  // namespace devtrace::memory::peer_access

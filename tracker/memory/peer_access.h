@@ -6,7 +6,7 @@
 
 #include "tracker/interface/device.h"
 
-namespace devtrace::peers {
+namespace devtrace::memory::peer_access {
 
 constexpr int kDevices = 64;  // of one process; pairs beyond are not known
 
@@ -33,4 +33,4 @@ inline bool declared(Device device, Device peer) {
   return detail::pair(device, peer) & detail::kDeclared;
 }
 
-}  // namespace devtrace::peers
+}  // namespace devtrace::memory::peer_access

@@ -4,7 +4,7 @@
 #include "tracker/base/extent_map.h"
 #include "tracker/base/thread_state.h"
 
-namespace devtrace::provenance {
+namespace devtrace::memory::provenance {
 namespace {
 
 // Blocks that PyTorch gave out, and allocations that CUDA gave out: the first block of an allocation has its address.
@@ -78,4 +78,4 @@ void after_fork() {
   blocks.unlock();
 }
 
-}  // namespace devtrace::provenance
+}  // namespace devtrace::memory::provenance

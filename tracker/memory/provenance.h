@@ -8,7 +8,7 @@
 #include "tracker/interface/device.h"
 #include "tracker/stacks/stacks.h"
 
-namespace devtrace::provenance {
+namespace devtrace::memory::provenance {
 
 // A place in the program's history.
 struct Origin {
@@ -50,4 +50,4 @@ std::optional<Block> find(uintptr_t address);
 void before_fork();
 void after_fork();
 
-}  // namespace devtrace::provenance
+}  // namespace devtrace::memory::provenance

@@ -12,13 +12,14 @@
 #include "tracker/python/layout.h"
 #include "tracker/python/object_layout.h"
 
-namespace devtrace::evidence {
+namespace devtrace::placement {
 namespace {
 
+using evidence::ObjectWalk;
+using evidence::Torch;
 using python::Api;
 using python::Ref;
 using python::Shape;
-using python::Torch;
 
 constexpr int kDeepest = 64;             // modules in modules
 constexpr int kDeepestContainer = 3;     // lists, dicts and cache layers in an attribute
@@ -27,8 +28,8 @@ constexpr ssize_t kMostElements = 4096;  // of one container
 // What nn.Module itself needs: holds no tensors, or is walked by name.
 bool is_modules_own(std::string_view attribute) {
   return attribute == "_non_persistent_buffers_set" ||
-         std::any_of(std::begin(python::kModuleTables), std::end(python::kModuleTables),
-                     [&](const python::ModuleTable& table) { return attribute == table.name; });
+         std::any_of(std::begin(evidence::kModuleTables), std::end(evidence::kModuleTables),
+                     [&](const evidence::ModuleTable& table) { return attribute == table.name; });
 }
 
 uintptr_t number(PyObject* object) {
@@ -38,7 +39,7 @@ uintptr_t number(PyObject* object) {
 // An object's type without a reference to it: most of a sample's time would go into counting.
 PyObject* raw_type(PyObject* object) {
   PyObject* type;
-  std::memcpy(&type, reinterpret_cast<const char*>(object) + stacks::kObjectType, sizeof type);
+  std::memcpy(&type, reinterpret_cast<const char*>(object) + python::kObjectType, sizeof type);
   return type;
 }
 
@@ -62,7 +63,7 @@ class Types {
   // Not by attribute: a metaclass may answer with code of its own.
   static std::string class_name(PyObject* type) {
     const char* name;
-    std::memcpy(&name, reinterpret_cast<const char*>(type) + stacks::kTypeName, sizeof name);
+    std::memcpy(&name, reinterpret_cast<const char*>(type) + python::kTypeName, sizeof name);
     const std::string_view whole = name ? name : "";
     return std::string(whole.substr(whole.rfind('.') + 1));  // npos + 1 is 0
   }
@@ -72,8 +73,8 @@ class Types {
     if (api_.PyType_IsSubtype(type, torch_.module_class())) return Sort::module;
     if (api_.PyType_IsSubtype(type, torch_.tensor_class())) return Sort::tensor;
     const unsigned long flags = api_.PyType_GetFlags(type);
-    constexpr unsigned long kData = stacks::kListFlag | stacks::kTupleFlag | stacks::kDictFlag | stacks::kTypeFlag;
-    if (!(flags & stacks::kHeapTypeFlag) || (flags & kData)) return Sort::other;
+    constexpr unsigned long kData = python::kListFlag | python::kTupleFlag | python::kDictFlag | python::kTypeFlag;
+    if (!(flags & python::kHeapTypeFlag) || (flags & kData)) return Sort::other;
     return class_name(type).ends_with("Cache") ? Sort::cache : Sort::other;
   }
 
@@ -125,7 +126,7 @@ class Found {
     const Ref all = python::call_method(api_, gc.get(), "get_objects");
     if (!all) return;
     PyObject** items;
-    std::memcpy(&items, reinterpret_cast<const char*>(all.get()) + stacks::kListItems, sizeof items);
+    std::memcpy(&items, reinterpret_cast<const char*>(all.get()) + python::kListItems, sizeof items);
     constexpr ssize_t kAhead = 16;  // the objects lie all over the memory
     for (ssize_t i = 0, n = api_.PyList_Size(all.get()); i < n; ++i) {
       if (i + kAhead < n) __builtin_prefetch(items[i + kAhead]);
@@ -180,7 +181,7 @@ class Walk {
 
   template <class Visit>
   void each_child(PyObject* module, const Visit& visit) const {
-    const Ref children = python::module_table(api_, module, python::kChildTable);
+    const Ref children = evidence::module_table(api_, module, evidence::kChildTable);
     if (!children || python::shape_of(api_, children.get()) != Shape::dict) return;
     each_entry(api_, children.get(), [&](const std::string& name, PyObject* child) {
       if (types_.sort(child) == Sort::module) visit(name, child);
@@ -235,8 +236,8 @@ class Walk {
 
   bool has_state(PyObject* module) const {
     bool any = false;
-    for (const python::ModuleTable& table : python::kStateTables)
-      each_entry(api_, python::module_table(api_, module, table).get(),
+    for (const evidence::ModuleTable& table : evidence::kStateTables)
+      each_entry(api_, evidence::module_table(api_, module, table).get(),
                  [&](const std::string&, PyObject* value) { any = any || types_.sort(value) == Sort::tensor; });
     return any;
   }
@@ -266,13 +267,13 @@ class Walk {
     on_way_.push_back(module);
     const Ref dict = python::instance_dict(api_, module);
     const bool own = offloads(dict.get(), "offload");
-    const auto enter_table = [&](const python::ModuleTable& table, bool away) {
-      each_entry(api_, python::module_table(api_, module, table).get(), [&](const std::string& key, PyObject* value) {
+    const auto enter_table = [&](const evidence::ModuleTable& table, bool away) {
+      each_entry(api_, evidence::module_table(api_, module, table).get(), [&](const std::string& key, PyObject* value) {
         if (types_.sort(value) == Sort::tensor) add(value, prefix + key, table.role, away);
       });
     };
-    enter_table(python::kParameterTable, offloaded || own);
-    enter_table(python::kBufferTable, offloaded || (own && offloads(dict.get(), "offload_buffers")));
+    enter_table(evidence::kParameterTable, offloaded || own);
+    enter_table(evidence::kBufferTable, offloaded || (own && offloads(dict.get(), "offload_buffers")));
     each_entry(api_, dict.get(), [&](const std::string& key, PyObject* value) {
       if (is_modules_own(key)) return;
       const bool cache = names_a_cache(key) || types_.sort(value) == Sort::cache;
@@ -293,13 +294,13 @@ class Walk {
     const std::string prefix = name.empty() ? "" : name + ".";
     const auto element = [&](const std::string& key, PyObject* inner) { enter(inner, prefix + key, kind, depth + 1); };
     const unsigned long flags = api_.PyType_GetFlags(raw_type(value));
-    if (flags & stacks::kListFlag) {
+    if (flags & python::kListFlag) {
       for (ssize_t i = 0, n = std::min(api_.PyList_Size(value), kMostElements); i < n; ++i)
         element(std::to_string(i), api_.PyList_GetItem(value, i));
-    } else if (flags & stacks::kTupleFlag) {
+    } else if (flags & python::kTupleFlag) {
       for (ssize_t i = 0, n = std::min(api_.PyTuple_Size(value), kMostElements); i < n; ++i)
         element(std::to_string(i), api_.PyTuple_GetItem(value, i));
-    } else if (flags & stacks::kDictFlag) {
+    } else if (flags & python::kDictFlag) {
       each_entry(api_, value, element);
     } else if (sort == Sort::cache || (kind == std::string_view("cache") && is_layer(value))) {
       if (sort == Sort::cache && number(value) != root_.object) caches_.insert(number(value));
@@ -319,7 +320,7 @@ class Walk {
     const auto [known, fresh] = names_.try_emplace(tensor, name);
     if (!fresh) placed.same_as = known->second;
     const Ref local = torch_.is_opaque(tensor) ? local_part(tensor) : Ref::borrowed(api_, tensor);
-    python::TensorPlacement where;
+    evidence::TensorPlacement where;
     if (local) where = torch_.placement(local.get());
     if (where.device.empty()) {
       ++root_.left_out;
@@ -335,7 +336,7 @@ class Walk {
   Ref local_part(PyObject* tensor) const {
     if (Types::class_name(raw_type(tensor)) != "DTensor") return {};
     ObjectWalk objects{api_, torch_};
-    Ref local = objects.step(tensor, {Step::attribute, "_local_tensor"}).first;
+    Ref local = objects.step(tensor, {evidence::Step::attribute, "_local_tensor"}).first;
     return local && torch_.is_tensor(local.get()) && !torch_.is_opaque(local.get()) ? std::move(local) : Ref();
   }
 
@@ -394,4 +395,4 @@ LiveModules live_modules(const Api& api, const Torch& torch, const std::vector<u
   return live;
 }
 
-}  // namespace devtrace::evidence
+}  // namespace devtrace::placement

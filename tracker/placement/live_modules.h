@@ -7,7 +7,7 @@
 
 #include "tracker/evidence/torch_objects.h"
 
-namespace devtrace::evidence {
+namespace devtrace::placement {
 
 struct PlacedTensor {
   std::string name;     // from the root: "model.layers.3.self_attn.q_proj.weight", "layers.0.keys"
@@ -44,6 +44,6 @@ inline constexpr size_t kMostPlaced = 50'000;  // tensors, over all roots
 
 // Under a Gil. Runs no code of the user's; the collector does not run meanwhile. About 20 ns for each object that
 // Python's collector tracks and some microseconds for each tensor. `wanted`: see LiveModules.
-LiveModules live_modules(const python::Api& api, const python::Torch& torch, const std::vector<uintptr_t>& wanted);
+LiveModules live_modules(const python::Api& api, const evidence::Torch& torch, const std::vector<uintptr_t>& wanted);
 
-}  // namespace devtrace::evidence
+}  // namespace devtrace::placement

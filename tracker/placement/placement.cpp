@@ -26,9 +26,6 @@
 namespace devtrace::placement {
 namespace {
 
-using evidence::LiveModules;
-using evidence::PlacedRoot;
-using evidence::PlacedTensor;
 using report::Json;
 
 // A root that the log knows.
@@ -227,8 +224,8 @@ void sample(bool at_end) {
   bool known = false;
   if (readable(*api)) {
     const python::Gil gil(*api);
-    if (const python::Torch torch(*api); torch.usable()) {
-      live = evidence::live_modules(*api, torch, known_objects());
+    if (const evidence::Torch torch(*api); torch.usable()) {
+      live = live_modules(*api, torch, known_objects());
       ask_for_exit(*api);
       known = true;
     }

@@ -5,7 +5,7 @@
 
 #include "tracker/python/variables.h"
 
-namespace devtrace::evidence {
+namespace devtrace::placement {
 namespace {
 
 constexpr size_t kMostFrames = 64;
@@ -18,9 +18,9 @@ class Holders {
   }
 
   void look() {
-    stacks::for_each_variable(
+    python::for_each_variable(
         kMostFrames, [](size_t) { return false; },
-        [&](const stacks::Objects& objects, const stacks::Variable& variable) {
+        [&](const python::Objects& objects, const python::Variable& variable) {
           if (variable.name.starts_with("_") || variable.global) return;
           note(variable.object, variable.name, variable.frame);
           const auto inner = [&](const std::string& part) {
@@ -28,11 +28,11 @@ class Holders {
                 [&, part](auto key, uintptr_t value) { note(value, named(variable.name, part, key), variable.frame); };
           };
           const uint64_t flags = objects.flags_of_type(objects.type_of(variable.object));
-          if (flags & (stacks::kListFlag | stacks::kTupleFlag))
+          if (flags & (python::kListFlag | python::kTupleFlag))
             objects.for_each_item(variable.object, inner("[]"));
-          else if (flags & stacks::kDictFlag)
+          else if (flags & python::kDictFlag)
             objects.for_each_entry(variable.object, inner("{}"));
-          else if (!roots_.contains(variable.object) && (flags & stacks::kHeapTypeFlag))
+          else if (!roots_.contains(variable.object) && (flags & python::kHeapTypeFlag))
             objects.for_each_attribute(variable.object, inner("."));
         });
   }
@@ -75,4 +75,4 @@ void name_roots(std::vector<PlacedRoot>& roots) {
   if (!twins.empty()) Holders(twins).look();
 }
 
-}  // namespace devtrace::evidence
+}  // namespace devtrace::placement

@@ -5,10 +5,10 @@
 
 #include "tracker/placement/live_modules.h"
 
-namespace devtrace::evidence {
+namespace devtrace::placement {
 
 // Sets `variable` of those of which several of one class are there. Under the GIL; looks at the calling thread's
 // frames, some microseconds a variable, and changes nothing in them.
 void name_roots(std::vector<PlacedRoot>& roots);
 
-}  // namespace devtrace::evidence
+}  // namespace devtrace::placement

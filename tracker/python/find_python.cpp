@@ -7,9 +7,11 @@
 #include "tracker/elf/dynamic_symbols.h"
 
 namespace devtrace::python {
+
+using namespace elf;
 namespace {
 
-using stacks::DynamicSymbols;
+using elf::DynamicSymbols;
 
 struct Search {
   std::optional<DynamicSymbols> python;
@@ -38,10 +40,10 @@ Found find_python(Api& api) {
   Search search;
   dl_iterate_phdr(look_into, &search);
   api = {};
-  if (!search.python) return Found::kNothing;
+  if (!search.python) return Found::nothing;
   static_cast<WithoutGil&>(api) = search.data;
   const bool all_functions = find_functions(api, [&](const char* name) { return search.python->find(name); });
-  return all_functions && search.all_data ? Found::kComplete : Found::kIncomplete;
+  return all_functions && search.all_data ? Found::complete : Found::incomplete;
 }
 
 }  // namespace devtrace::python

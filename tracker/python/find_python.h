@@ -6,9 +6,9 @@
 namespace devtrace::python {
 
 enum class Found {
-  kNothing,
-  kIncomplete,  // of the functions only Py_IsInitialized, Py_GetVersion and PyGILState_GetThisThreadState are certain
-  kComplete,
+  nothing,
+  incomplete,  // of the functions only Py_IsInitialized, Py_GetVersion and PyGILState_GetThisThreadState are certain
+  complete,
 };
 
 // Fills `api` from the first loaded object that exports an initialised Python, otherwise from the first that exports

@@ -3,7 +3,7 @@
 #include "tracker/python/line_table.h"
 #include "tracker/python/string_decoder.h"
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 namespace {
 
 template <class T>
@@ -31,4 +31,4 @@ int line_of(const Layout& layout, const RawFrame& frame) {
                  frame.offset);
 }
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

@@ -8,7 +8,7 @@
 
 #include "tracker/python/layout.h"
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 
 struct RawFrame {
   uintptr_t code = 0;   // the code object
@@ -20,9 +20,9 @@ struct RawFrame {
 constexpr size_t kMaxDepth = 512;
 
 enum class WalkEnd {
-  kOutermost,  // the whole stack was visited
-  kTooDeep,    // kMaxDepth frames were visited, and there are more
-  kBroken,     // what was read cannot be a stack
+  outermost,  // the whole stack was visited
+  too_deep,   // kMaxDepth frames were visited, and there are more
+  broken,     // what was read cannot be a stack
 };
 
 // The fastest way to read: trusts every address.
@@ -46,7 +46,7 @@ namespace detail {
 template <Instruction kInstruction, class Memory, class Visit>
 inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_type, uintptr_t frame, Visit&& visit,
                     LeftOut* left_out) {
-  constexpr bool kOwned = kInstruction == Instruction::kPointer;
+  constexpr bool kOwned = kInstruction == Instruction::pointer;
   // Of frames that do not count. Ends a ring of them, if memory holds one; those that count end at kMaxDepth.
   constexpr size_t kMaxSkipped = 15 * kMaxDepth;
   const size_t to_previous = layout.frame_previous, to_code = layout.frame_code;
@@ -56,12 +56,12 @@ inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_t
   size_t depth = 0, skipped = 0;
   while (frame != 0) {
     uintptr_t previous;
-    if (!memory.read(frame + to_previous, previous)) return WalkEnd::kBroken;
+    if (!memory.read(frame + to_previous, previous)) return WalkEnd::broken;
     uint8_t owner = 0;
     if constexpr (kOwned) {
-      if (!memory.read(frame + to_owner, owner)) return WalkEnd::kBroken;
+      if (!memory.read(frame + to_owner, owner)) return WalkEnd::broken;
       if (owner == shim_owner) {
-        if (++skipped == kMaxSkipped) return WalkEnd::kTooDeep;
+        if (++skipped == kMaxSkipped) return WalkEnd::too_deep;
         frame = previous;
         continue;
       }
@@ -69,35 +69,35 @@ inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_t
     RawFrame raw;
     raw.frame = frame;
     uintptr_t type;
-    if (!memory.read(frame + to_code, raw.code) || !memory.read(raw.code + kObjectType, type)) return WalkEnd::kBroken;
+    if (!memory.read(frame + to_code, raw.code) || !memory.read(raw.code + kObjectType, type)) return WalkEnd::broken;
     bool counts = type == code_type;
     if (!counts) [[unlikely]] {
       if (left_out != nullptr) ++left_out->foreign;
-    } else if constexpr (kInstruction == Instruction::kPointer) {
+    } else if constexpr (kInstruction == Instruction::pointer) {
       uintptr_t instruction;
       int32_t first;  // in code units
       if (!memory.read(frame + to_instruction, instruction) ||
           !memory.read(raw.code + layout.code_first_traceable, first)) {
-        return WalkEnd::kBroken;
+        return WalkEnd::broken;
       }
       raw.offset = static_cast<int64_t>(instruction - raw.code - layout.code_instructions);
       counts = raw.offset >= 2 * static_cast<int64_t>(first) || owner == kOwnedByGenerator;
       if (!counts && left_out != nullptr) ++left_out->in_set_up;
     } else {
       int32_t index;
-      if (!memory.read(frame + to_instruction, index)) return WalkEnd::kBroken;
-      raw.offset = kInstruction == Instruction::kUnitIndex && index > 0 ? 2 * static_cast<int64_t>(index) : index;
+      if (!memory.read(frame + to_instruction, index)) return WalkEnd::broken;
+      raw.offset = kInstruction == Instruction::unit_index && index > 0 ? 2 * static_cast<int64_t>(index) : index;
     }
     if (counts) [[likely]] {
-      if (depth == kMaxDepth) return WalkEnd::kTooDeep;
+      if (depth == kMaxDepth) return WalkEnd::too_deep;
       ++depth;
       visit(raw);
     } else if (++skipped == kMaxSkipped) {
-      return WalkEnd::kTooDeep;
+      return WalkEnd::too_deep;
     }
     frame = previous;
   }
-  return WalkEnd::kOutermost;
+  return WalkEnd::outermost;
 }
 
 }  // namespace detail
@@ -108,19 +108,19 @@ template <class Memory, class Visit>
 inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_type, uintptr_t thread, Visit&& visit,
                     LeftOut* left_out = nullptr) {
   uintptr_t frame;
-  if (!memory.read(thread + layout.thread_top, frame)) return WalkEnd::kBroken;
+  if (!memory.read(thread + layout.thread_top, frame)) return WalkEnd::broken;
   if (layout.holder_top != kAbsent && frame != 0 && !memory.read(frame + layout.holder_top, frame)) {
-    return WalkEnd::kBroken;
+    return WalkEnd::broken;
   }
   switch (layout.instruction) {
-    case Instruction::kPointer:
-      return detail::walk<Instruction::kPointer>(layout, memory, code_type, frame, visit, left_out);
-    case Instruction::kUnitIndex:
-      return detail::walk<Instruction::kUnitIndex>(layout, memory, code_type, frame, visit, left_out);
-    case Instruction::kByteIndex:
+    case Instruction::pointer:
+      return detail::walk<Instruction::pointer>(layout, memory, code_type, frame, visit, left_out);
+    case Instruction::unit_index:
+      return detail::walk<Instruction::unit_index>(layout, memory, code_type, frame, visit, left_out);
+    case Instruction::byte_index:
       break;
   }
-  return detail::walk<Instruction::kByteIndex>(layout, memory, code_type, frame, visit, left_out);
+  return detail::walk<Instruction::byte_index>(layout, memory, code_type, frame, visit, left_out);
 }
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 namespace {
 
 // A new version: add its row, and its interpreter to tests/e2e/process/test_stacks.py. The values come from the
@@ -16,8 +16,8 @@ constexpr Layout kLayouts[] = {
      .frame_instruction = 104,
      .frame_owner = kAbsent,
      .shim_owner = kAbsent,
-     .instruction = Instruction::kByteIndex,
-     .lines = LineTable::kLnotab,
+     .instruction = Instruction::byte_index,
+     .lines = LineTable::lnotab,
      .code_filename = 104,
      .code_name = 112,
      .code_first_line = 40,
@@ -34,8 +34,8 @@ constexpr Layout kLayouts[] = {
      .frame_instruction = 96,
      .frame_owner = kAbsent,
      .shim_owner = kAbsent,
-     .instruction = Instruction::kUnitIndex,
-     .lines = LineTable::kPairs,
+     .instruction = Instruction::unit_index,
+     .lines = LineTable::pairs,
      .code_filename = 104,
      .code_name = 112,
      .code_first_line = 40,
@@ -52,8 +52,8 @@ constexpr Layout kLayouts[] = {
      .frame_instruction = 56,
      .frame_owner = 69,
      .shim_owner = kAbsent,
-     .instruction = Instruction::kPointer,
-     .lines = LineTable::kVarints,
+     .instruction = Instruction::pointer,
+     .lines = LineTable::varints,
      .code_filename = 112,
      .code_name = 128,
      .code_first_line = 72,
@@ -70,8 +70,8 @@ constexpr Layout kLayouts[] = {
      .frame_instruction = 56,
      .frame_owner = 70,
      .shim_owner = 3,
-     .instruction = Instruction::kPointer,
-     .lines = LineTable::kVarints,
+     .instruction = Instruction::pointer,
+     .lines = LineTable::varints,
      .code_filename = 112,
      .code_name = 128,
      .code_first_line = 68,
@@ -88,8 +88,8 @@ constexpr Layout kLayouts[] = {
      .frame_instruction = 56,
      .frame_owner = 70,
      .shim_owner = 3,
-     .instruction = Instruction::kPointer,
-     .lines = LineTable::kVarints,
+     .instruction = Instruction::pointer,
+     .lines = LineTable::varints,
      .code_filename = 112,
      .code_name = 128,
      .code_first_line = 68,
@@ -175,4 +175,4 @@ bool apply_debug_offsets(const void* runtime, Layout& layout, const char** why) 
   return true;
 }
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

@@ -3,18 +3,18 @@
 
 #include <cstdint>
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 
 enum class Instruction : uint8_t {
-  kByteIndex,  // f_lasti, an int that counts bytes
-  kUnitIndex,  // f_lasti, an int that counts two-byte code units
-  kPointer,    // a pointer into the code object's own instructions
+  byte_index,  // f_lasti, an int that counts bytes
+  unit_index,  // f_lasti, an int that counts two-byte code units
+  pointer,     // a pointer into the code object's own instructions
 };
 
 enum class LineTable : uint8_t {
-  kLnotab,   // bytes: (instruction bytes, signed lines), as co_lnotab up to 3.9
-  kPairs,    // PEP 626 pairs of 3.10: (instruction bytes, signed lines or -128 for "no line")
-  kVarints,  // location table of 3.11 on
+  lnotab,   // bytes: (instruction bytes, signed lines), as co_lnotab up to 3.9
+  pairs,    // PEP 626 pairs of 3.10: (instruction bytes, signed lines or -128 for "no line")
+  varints,  // location table of 3.11 on
 };
 
 constexpr int16_t kAbsent = -1;
@@ -35,8 +35,8 @@ struct Layout {
   uint16_t code_name;  // the qualified name, from 3.11 on
   uint16_t code_first_line;
   uint16_t code_line_table;
-  uint16_t code_first_traceable;  // int: code units before it belong to the frame's set-up (kPointer only)
-  uint16_t code_instructions;     // the instructions themselves (kPointer only)
+  uint16_t code_first_traceable;  // int: code units before it belong to the frame's set-up (Instruction::pointer only)
+  uint16_t code_instructions;     // the instructions themselves (Instruction::pointer only)
   uint16_t ascii_payload;         // characters of a compact ASCII str
   uint16_t compact_payload;       // characters of any other compact str
 };
@@ -61,4 +61,4 @@ const Layout* layout_of(int minor);
 // plain 3.minor.
 bool apply_debug_offsets(const void* runtime, Layout& layout, const char** why);
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

@@ -1,6 +1,6 @@
 #include "tracker/python/line_table.h"
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 namespace {
 
 int lnotab_line(const uint8_t* table, size_t size, int first_line, int64_t offset) {
@@ -57,14 +57,14 @@ int varints_line(const uint8_t* table, size_t size, int first_line, int64_t offs
 int line_at(LineTable format, const uint8_t* table, size_t size, int first_line, int64_t offset) {
   if (offset < 0) return first_line;
   switch (format) {
-    case LineTable::kLnotab:
+    case LineTable::lnotab:
       return lnotab_line(table, size, first_line, offset);
-    case LineTable::kPairs:
+    case LineTable::pairs:
       return pairs_line(table, size, first_line, offset);
-    case LineTable::kVarints:
+    case LineTable::varints:
       return varints_line(table, size, first_line, offset);
   }
   return 0;
 }
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

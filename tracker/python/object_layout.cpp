@@ -1,6 +1,6 @@
 #include "tracker/python/object_layout.h"
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 namespace {
 
 // A new version: its row, from its own headers (offsetof). tests/e2e/findings/test_variables.py compares with what
@@ -22,7 +22,7 @@ constexpr ObjectLayout kLayouts[] = {
      .keys_entries = 32,
      .values = 0,
      .cached_keys = 864,
-     .instances = Instances::kDictOffset},
+     .instances = Instances::dict_offset},
     {.minor = 10,
      .frame_locals = 352,
      .frame_globals = 48,
@@ -39,7 +39,7 @@ constexpr ObjectLayout kLayouts[] = {
      .keys_entries = 32,
      .values = 0,
      .cached_keys = 872,
-     .instances = Instances::kDictOffset},
+     .instances = Instances::dict_offset},
     {.minor = 11,
      .frame_locals = 72,
      .frame_globals = 8,
@@ -56,7 +56,7 @@ constexpr ObjectLayout kLayouts[] = {
      .keys_entries = 24,
      .values = 0,
      .cached_keys = 872,
-     .instances = Instances::kTwoPointers},
+     .instances = Instances::two_pointers},
     {.minor = 12,
      .frame_locals = 72,
      .frame_globals = 24,
@@ -73,7 +73,7 @@ constexpr ObjectLayout kLayouts[] = {
      .keys_entries = 24,
      .values = 0,
      .cached_keys = 880,
-     .instances = Instances::kTaggedPointer},
+     .instances = Instances::tagged_pointer},
     {.minor = 13,
      .frame_locals = 72,
      .frame_globals = 24,
@@ -90,7 +90,7 @@ constexpr ObjectLayout kLayouts[] = {
      .keys_entries = 24,
      .values = 8,
      .cached_keys = 880,
-     .instances = Instances::kInlineValues},
+     .instances = Instances::inline_values},
 };
 
 }  // namespace
@@ -101,4 +101,4 @@ const ObjectLayout* object_layout_of(int minor) {
   return nullptr;
 }
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

@@ -6,14 +6,14 @@
 
 #include "tracker/python/layout.h"
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 
 // Where an instance's attributes are.
 enum class Instances : uint8_t {
-  kDictOffset,     // a dict at the type's tp_dictoffset
-  kTwoPointers,    // 3.11: values, else a dict, before the object
-  kTaggedPointer,  // 3.12: one pointer before the object, to values if it is odd
-  kInlineValues,   // 3.13: a dict before the object, else values behind it
+  dict_offset,     // a dict at the type's tp_dictoffset
+  two_pointers,    // 3.11: values, else a dict, before the object
+  tagged_pointer,  // 3.12: one pointer before the object, to values if it is odd
+  inline_values,   // 3.13: a dict before the object, else values behind it
 };
 
 // Offsets in bytes.
@@ -61,4 +61,4 @@ constexpr uint8_t kHiddenVariable = 0x10;  // of a variable's kind
 
 const ObjectLayout* object_layout_of(int minor);
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

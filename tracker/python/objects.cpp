@@ -4,7 +4,7 @@
 
 #include "tracker/python/string_decoder.h"
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 
 uintptr_t Objects::pointer(uintptr_t address) const {
   return field<uintptr_t>(address, 0);
@@ -80,28 +80,28 @@ void Objects::for_each_attribute(uintptr_t object, const Entry& visit) const {
   const uintptr_t type = type_of(object);
   const uint64_t flags = flags_of_type(type);
   if (type == 0 || flags & kTypeFlag) return;  // a class's attributes are no instance's
-  if (layout_.instances == Instances::kDictOffset || !(flags & kManagedDictFlag)) {
+  if (layout_.instances == Instances::dict_offset || !(flags & kManagedDictFlag)) {
     const auto offset = field<int64_t>(type + kTypeDictOffset, 0);
     if (offset > 0) for_each_entry(pointer(object + static_cast<uintptr_t>(offset)), visit);
     return;
   }
   const uintptr_t before = pointer(object - 3 * kWord);
   switch (layout_.instances) {
-    case Instances::kTwoPointers:
+    case Instances::two_pointers:
       if (const uintptr_t values = pointer(object - 4 * kWord)) return for_each_key(shared_keys(type), values, visit);
       return for_each_entry(before, visit);
-    case Instances::kTaggedPointer:
+    case Instances::tagged_pointer:
       if (before & 1) return for_each_key(shared_keys(type), before + 1, visit);
       return for_each_entry(before, visit);
-    case Instances::kInlineValues:
+    case Instances::inline_values:
       if (before != 0) return for_each_entry(before, visit);
       if (flags & kInlineValuesFlag)
         for_each_key(shared_keys(type), object + static_cast<uintptr_t>(field<int64_t>(type + kTypeBasicSize, 0)),
                      visit);
       return;
-    case Instances::kDictOffset:
+    case Instances::dict_offset:
       return;
   }
 }
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

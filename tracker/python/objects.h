@@ -10,7 +10,7 @@
 #include "tracker/python/python_reader.h"
 #include "tracker/python/safe_memory.h"
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 
 class Objects {
  public:
@@ -53,4 +53,4 @@ class Objects {
   SafeMemory memory_;
 };
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

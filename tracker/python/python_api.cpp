@@ -11,7 +11,7 @@ namespace {
 // Nothing where there is no Python yet, or one without all of it.
 std::unique_ptr<const Api> find_api() {
   auto api = std::make_unique<Api>();
-  return find_python(*api) == Found::kComplete && api->Py_IsInitialized() ? std::move(api) : nullptr;
+  return find_python(*api) == Found::complete && api->Py_IsInitialized() ? std::move(api) : nullptr;
 }
 
 constexpr unsigned long kListSubclass = 1UL << 25;

@@ -16,25 +16,27 @@
 #include "tracker/python/frame_decoder.h"
 #include "tracker/python/safe_memory.h"
 
-namespace devtrace::stacks {
+namespace devtrace::python {
+
+using namespace elf;
 namespace {
 
 enum class Stage {
-  kUntried,
-  kNoPython,   // looked: none is loaded, or none has started
-  kCandidate,  // a known version; no stack of it was tried
-  kTried,      // a whole stack was read with the kernel's help and everything in it has the right type
-  kChecked,    // and Python itself gave the same frames and lines
-  kRefused,    // for ever
+  untried,
+  no_python,  // looked: none is loaded, or none has started
+  candidate,  // a known version; no stack of it was tried
+  tried,      // a whole stack was read with the kernel's help and everything in it has the right type
+  checked,    // and Python itself gave the same frames and lines
+  refused,    // for ever
 };
 
 constinit std::atomic<const PythonReader*> published{nullptr};  // set once trusted, so that later calls only load it
-constinit std::atomic<Stage> stage{Stage::kUntried};
+constinit std::atomic<Stage> stage{Stage::untried};
 constinit std::atomic<int64_t> next_look{0};  // CLOCK_MONOTONIC_COARSE, nanoseconds
 constinit SpinLock lock;                      // what is below
 constinit PythonReader reader{};
 constinit python::Api api{};  // all of it, for the main thread under the GIL; reader.api is its part for everybody
-constinit python::Found found = python::Found::kNothing;
+constinit python::Found found = python::Found::nothing;
 constinit unsigned long long looked_at_objects = 0;
 constinit int failures = 0;
 constinit char version[32] = "";
@@ -67,7 +69,7 @@ void watch_code_deaths() {
 
 void refuse(const char* format, const char* what, long mine = 0, long theirs = 0) {
   std::snprintf(problem, sizeof problem, format, what, mine, theirs);
-  stage.store(Stage::kRefused, std::memory_order_release);
+  stage.store(Stage::refused, std::memory_order_release);
   published.store(nullptr, std::memory_order_release);
 }
 
@@ -111,7 +113,7 @@ int check_against_python(void*) {
   constexpr size_t kChecked = 64;
   std::lock_guard hold(lock);
   const auto thread = reinterpret_cast<uintptr_t>(api.PyGILState_GetThisThreadState());
-  if (thread == 0 || stage.load() == Stage::kRefused) return 0;
+  if (thread == 0 || stage.load() == Stage::refused) return 0;
   RawFrame raw[kChecked];
   size_t count = 0;
   walk(reader.layout, PlainMemory(), reader.code_type, thread, [&](const RawFrame& frame) {
@@ -137,7 +139,7 @@ int check_against_python(void*) {
   if (frame != nullptr) api.Py_DecRef(frame);
   if (collecting) api.PyGC_Enable();
   if (same && seen != 0) {
-    stage.store(Stage::kChecked, std::memory_order_release);
+    stage.store(Stage::checked, std::memory_order_release);
     published.store(&reader, std::memory_order_release);  // also where every stack so far had a single frame
   }
   return 0;
@@ -176,7 +178,7 @@ int try_this_stack() {
       &left_out);
   // Frames of which not one has begun are no stack either.
   const bool none_began = frames == 0 && left_out.in_set_up != 0;
-  return good && left_out.foreign == 0 && !none_began && end != WalkEnd::kBroken ? frames : -1;
+  return good && left_out.foreign == 0 && !none_began && end != WalkEnd::broken ? frames : -1;
 }
 
 // --- Finding a Python
@@ -187,7 +189,7 @@ int64_t now() {
   return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec;
 }
 
-// Sets the stage to kCandidate or kRefused if there is a started Python.
+// Sets the stage to candidate or refused if there is a started Python.
 void look_for_python() {
   constexpr int64_t kPause = 100'000'000;
   const int64_t time = now();
@@ -199,8 +201,8 @@ void look_for_python() {
     found = python::find_python(api);
     reader.api = api;
   }
-  stage.store(Stage::kNoPython, std::memory_order_release);
-  if (found == python::Found::kNothing) return;
+  stage.store(Stage::no_python, std::memory_order_release);
+  if (found == python::Found::nothing) return;
   if (!api.Py_IsInitialized()) {
     looked_at_objects = 0;  // another one may have started by the next time
     return;
@@ -216,16 +218,16 @@ void look_for_python() {
   if (full.find("free-threading") != std::string_view::npos) {
     return refuse("%s", "free-threaded builds are not supported");
   }
-  if (found != python::Found::kComplete) return refuse("%s", "it does not export all that is needed");
+  if (found != python::Found::complete) return refuse("%s", "it does not export all that is needed");
   if (!apply_debug_offsets(api._PyRuntime, reader.layout, &why)) return refuse("%s", why);
   reader.code_type = reinterpret_cast<uintptr_t>(api.PyCode_Type);
-  stage.store(Stage::kCandidate, std::memory_order_release);
+  stage.store(Stage::candidate, std::memory_order_release);
 }
 
 const PythonReader* find_and_try() {
   const Stage before = stage.load(std::memory_order_acquire);
-  if (before == Stage::kRefused) return nullptr;
-  if (before == Stage::kNoPython && now() < next_look.load(std::memory_order_relaxed)) return nullptr;
+  if (before == Stage::refused) return nullptr;
+  if (before == Stage::no_python && now() < next_look.load(std::memory_order_relaxed)) return nullptr;
   // Whoever holds the lock may wait for the loader's; this thread may be inside it. A stack lost here is better than
   // that.
   constexpr int kPatience = 10'000;
@@ -235,8 +237,8 @@ const PythonReader* find_and_try() {
   }
   std::lock_guard hold(lock, std::adopt_lock);
   if (const PythonReader* other = published.load(std::memory_order_acquire)) return other;
-  if (stage.load() < Stage::kCandidate) look_for_python();
-  if (stage.load() < Stage::kCandidate || stage.load() == Stage::kRefused) return nullptr;
+  if (stage.load() < Stage::candidate) look_for_python();
+  if (stage.load() < Stage::candidate || stage.load() == Stage::refused) return nullptr;
   if (api.Py_IsFinalizing()) return nullptr;
   const int frames = try_this_stack();
   if (frames < 0 && ++failures == kMaxFailures) refuse("%s", "what is read does not look like frames");
@@ -244,7 +246,7 @@ const PythonReader* find_and_try() {
   watch_code_deaths();
   if (!check_asked) check_asked = api.Py_AddPendingCall(check_against_python, nullptr) == 0;
   if (frames > 1) {  // a single frame does not show that the way to its caller is known
-    if (stage.load() == Stage::kCandidate) stage.store(Stage::kTried, std::memory_order_release);
+    if (stage.load() == Stage::candidate) stage.store(Stage::tried, std::memory_order_release);
     published.store(&reader, std::memory_order_release);
   }
   return &reader;
@@ -264,17 +266,17 @@ const PythonReader* python_reader() {
 std::string python_status() {
   const std::string python = std::string("CPython ") + version + ": ";
   switch (stage.load(std::memory_order_acquire)) {
-    case Stage::kUntried:
+    case Stage::untried:
       return "";
-    case Stage::kNoPython:
+    case Stage::no_python:
       return "no Python in this process";
-    case Stage::kCandidate:
+    case Stage::candidate:
       return python + "no stack was read yet";
-    case Stage::kTried:
+    case Stage::tried:
       return python + "frames are read without the GIL, not yet compared with Python's own";
-    case Stage::kChecked:
+    case Stage::checked:
       return python + "frames are read without the GIL, and agree with Python's own";
-    case Stage::kRefused:
+    case Stage::refused:
       return python + problem + "; native frames only";
   }
   return "";
@@ -287,4 +289,4 @@ void after_fork_reader() {
   lock.unlock();
 }
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

@@ -6,7 +6,7 @@
 #include "common/python_api.h"
 #include "tracker/python/layout.h"
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 
 struct PythonReader {
   python::WithoutGil api;
@@ -28,4 +28,4 @@ void observe_code_deaths(void (*died)(uintptr_t code));
 void before_fork_reader();
 void after_fork_reader();
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

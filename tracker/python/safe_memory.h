@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 
 // The kernel copies into a pipe and out again, so an address that is not mapped is an answer and not a crash.
 // (Sandboxes that forbid process_vm_readv allow this.) Under a microsecond a read. Without a free file descriptor every
@@ -48,4 +48,4 @@ class SafeMemory {
   int ends_[2];
 };
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

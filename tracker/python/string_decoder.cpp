@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 namespace {
 
 uint32_t character_at(const void* characters, size_t index, unsigned width) {
@@ -87,4 +87,4 @@ size_t read_str(const Layout& layout, const void* text, char* out, size_t capaci
   return to_utf8(characters, static_cast<size_t>(length), width, out, capacity);
 }
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

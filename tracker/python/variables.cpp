@@ -5,7 +5,7 @@
 
 #include "tracker/python/frame_walker.h"
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 namespace {
 
 using Visit = std::function<void(const Objects&, const Variable&)>;
@@ -104,4 +104,4 @@ void for_each_variable(size_t most, const std::function<bool(size_t)>& globals_w
     if (globals_wanted(i)) frames.globals(i, stack[i]);
 }
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

@@ -8,7 +8,7 @@
 
 #include "tracker/python/objects.h"
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 
 struct Variable {
   size_t frame = 0;  // as resolve(capture_python()) counts them: 0 is the innermost
@@ -24,4 +24,4 @@ struct Variable {
 void for_each_variable(size_t most, const std::function<bool(size_t frame)>& globals_wanted,
                        const std::function<void(const Objects&, const Variable&)>& visit);
 
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

@@ -12,7 +12,7 @@
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 extern "C" __attribute__((visibility("hidden"))) const char etext[];
 
-namespace devtrace::caller {
+namespace devtrace::stacks::caller {
 namespace {
 
 // A hook and what it calls; one frame's bytes.
@@ -71,4 +71,4 @@ bool counts_as_own(std::string_view path) {
   return 0;
 }
 
-}  // namespace devtrace::caller
+}  // namespace devtrace::stacks::caller

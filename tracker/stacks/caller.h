@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace devtrace::caller {
+namespace devtrace::stacks::caller {
 
 // Hot: the address, in somebody else's code, from which this library was called, less one so that it lies inside the
 // call; 0 when it cannot be told. Follows this library's own frames only, which all keep their frame pointers
@@ -19,4 +19,4 @@ void called_through(const char* const* libraries);
 // Whether an object file, by its path, counts as this library.
 bool counts_as_own(std::string_view path);
 
-}  // namespace devtrace::caller
+}  // namespace devtrace::stacks::caller

@@ -16,6 +16,8 @@
 #endif
 
 namespace devtrace::stacks {
+
+using namespace elf;
 namespace {
 
 // Names of files whose lines help nobody who looks for a fault in their own program, by how they begin.

@@ -15,6 +15,8 @@
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::stacks {
+
+using namespace python;
 namespace {
 
 constinit Arena arena;
@@ -44,7 +46,7 @@ class StackKey {
     ++depth_;
   }
   size_t depth() const { return depth_; }
-  uint64_t value(WalkEnd end) const { return fold(hash_ ^ (end == WalkEnd::kTooDeep), kOther); }
+  uint64_t value(WalkEnd end) const { return fold(hash_ ^ (end == WalkEnd::too_deep), kOther); }
 
  private:
   static constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
@@ -56,7 +58,7 @@ class StackKey {
 uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
   StackKey key;
   key.add(raw);
-  const uint64_t value = key.value(WalkEnd::kOutermost);
+  const uint64_t value = key.value(WalkEnd::outermost);
   if (const uint32_t known = frame_ids.find(value)) return known;
   const std::string_view file(file_text, file_of(layout, raw, file_text, kMaxText));
   const std::string_view function(function_text, function_of(layout, raw, function_text, kMaxText));
@@ -73,9 +75,9 @@ uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
     raw_stack[key.depth()] = frame;
     key.add(frame);
   });
-  if (end == WalkEnd::kBroken) return 0;
+  if (end == WalkEnd::broken) return 0;
   StackId stack = 0;
-  if (end == WalkEnd::kTooDeep) {
+  if (end == WalkEnd::too_deep) {
     const uint32_t frame = table.add_frame("", kDeeper, 0, arena);
     if (frame == 0 || (stack = table.add_call(0, frame, arena)) == 0) return 0;
   }
@@ -127,6 +129,10 @@ void after_fork() {
   after_fork_native();
   lock.unlock();
   after_fork_reader();
+}
+
+std::string python_status() {
+  return python::python_status();
 }
 
 [[gnu::constructor]] static void watch_code() {

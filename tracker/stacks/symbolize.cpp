@@ -15,6 +15,8 @@
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::stacks {
+
+using namespace elf;
 namespace {
 
 // Looks for the symbols that a module's frames lie in.

@@ -3,7 +3,7 @@
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 namespace {
 
 // The line that made the tensor, when it says no device and the tensor is still there: of the failing call's own
@@ -55,4 +55,4 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
   return cause;
 }
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

@@ -2,7 +2,7 @@
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 
 std::optional<Cause> data_parallel(const Evidence& evidence) {
   if (!evidence.passes_through("/torch/nn/parallel/parallel_apply.py") &&
@@ -28,4 +28,4 @@ std::optional<Cause> data_parallel(const Evidence& evidence) {
                std::move(fix)};
 }
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

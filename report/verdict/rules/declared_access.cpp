@@ -2,7 +2,7 @@
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 
 std::optional<Cause> declared_access(const Evidence& evidence) {
   if (evidence.note.empty()) return std::nullopt;
@@ -13,4 +13,4 @@ std::optional<Cause> declared_access(const Evidence& evidence) {
                std::nullopt};
 }
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

@@ -3,7 +3,7 @@
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 
 std::optional<Cause> default_device(const Evidence& evidence) {
   const auto pair = evidence.pair(
@@ -22,4 +22,4 @@ std::optional<Cause> default_device(const Evidence& evidence) {
   return cause;
 }
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

@@ -3,7 +3,7 @@
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 
 std::optional<Cause> generator(const Evidence& evidence) {
   constexpr std::string_view kExpected = "Expected a '", kFor = "' device type for generator but found '";
@@ -33,4 +33,4 @@ std::optional<Cause> generator(const Evidence& evidence) {
   return cause;
 }
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

@@ -5,7 +5,7 @@
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 
 std::optional<Cause> host_memory(const Evidence& evidence) {
   if (evidence.kind != "host-access" || evidence.current_device.empty()) return std::nullopt;
@@ -30,4 +30,4 @@ std::optional<Cause> host_memory(const Evidence& evidence) {
   return cause;
 }
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

@@ -4,7 +4,7 @@
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 namespace {
 
 constexpr std::string_view kCategory = "input-not-moved";
@@ -87,4 +87,4 @@ std::optional<Cause> input_not_moved(const Evidence& evidence) {
   return model_input(evidence);
 }
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

@@ -5,7 +5,7 @@
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 namespace {
 
 bool came_by_a_handle(const Operand& operand) {
@@ -30,4 +30,4 @@ std::optional<Cause> inter_process(const Evidence& evidence) {
       move_where_named(evidence, *pair.it, *pair.other)};
 }
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

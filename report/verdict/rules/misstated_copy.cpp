@@ -3,7 +3,7 @@
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 namespace {
 
 const Operand* end_named(const Evidence& evidence, std::string_view role) {
@@ -53,4 +53,4 @@ std::optional<Cause> misstated_copy(const Evidence& evidence) {
                   declared.direction, source->device, destination->device, kind_between(*source, *destination)));
 }
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

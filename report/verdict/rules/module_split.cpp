@@ -5,7 +5,7 @@
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 namespace {
 
 constexpr std::string_view kCategory = "module-split-or-hook-missing";
@@ -102,4 +102,4 @@ std::optional<Cause> module_split(const Evidence& evidence) {
   return computed_apart(evidence);
 }
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

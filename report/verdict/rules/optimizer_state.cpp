@@ -4,7 +4,7 @@
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 
 namespace {
 
@@ -41,4 +41,4 @@ std::optional<Cause> optimizer_state(const Evidence& evidence) {
   return cause;
 }
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

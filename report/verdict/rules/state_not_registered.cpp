@@ -7,7 +7,7 @@
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 namespace {
 
 // A plain attribute; or it came as an argument from a module further out, which holds it as `self.freqs_cis` since it
@@ -49,4 +49,4 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
   return cause;
 }
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

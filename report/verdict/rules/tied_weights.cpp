@@ -3,7 +3,7 @@
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 namespace {
 
 // A tensor's name in two parts of one object: `self` and `weight` of "self.lm_head.weight". Empty for a shorter name: a
@@ -48,4 +48,4 @@ std::optional<Cause> tied_weights(const Evidence& evidence) {
       move_where_named(evidence, *pair.other, *pair.it)};
 }
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

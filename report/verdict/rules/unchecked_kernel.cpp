@@ -4,7 +4,7 @@
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 
 std::optional<Cause> unchecked_kernel(const Evidence& evidence) {
   if (evidence.kind != "remote-access" || evidence.current_device.empty()) return std::nullopt;
@@ -29,4 +29,4 @@ std::optional<Cause> unchecked_kernel(const Evidence& evidence) {
   return cause;
 }
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

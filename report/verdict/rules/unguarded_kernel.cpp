@@ -5,7 +5,7 @@
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
-namespace devtrace::report::causes::rules {
+namespace devtrace::report::verdict::rules {
 namespace {
 
 // The user's line in a guard of the device of something that it mentions.
@@ -43,4 +43,4 @@ std::optional<Cause> unguarded_kernel(const Evidence& evidence) {
                guard(evidence)};
 }
 
-}  // namespace devtrace::report::causes::rules
+}  // namespace devtrace::report::verdict::rules

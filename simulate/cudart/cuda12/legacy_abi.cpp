@@ -3,7 +3,7 @@
 #include "simulate/common/undo_aliases.h"
 #include "simulate/cudart/api_declarations.h"
 
-using namespace devtrace::simulate::runtime;
+using namespace devtrace::simulate::cudart;
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 

@@ -67,9 +67,9 @@ EXPORT size_t probe_variables(size_t most, char* out, size_t capacity) {
   const auto add = [&](size_t frame, const std::string& name, const char* kind, uintptr_t object) {
     text += std::to_string(frame) + '\0' + name + '\0' + kind + '\0' + std::to_string(object) + '\0';
   };
-  stacks::for_each_variable(
+  python::for_each_variable(
       most, [](size_t frame) { return frame == 1; },
-      [&](const stacks::Objects& objects, const stacks::Variable& variable) {
+      [&](const python::Objects& objects, const python::Variable& variable) {
         const size_t frame = variable.frame;
         add(frame, variable.name,
             variable.global     ? "global"
@@ -107,7 +107,7 @@ EXPORT size_t probe_symbolize(void** addresses, size_t count, int with_lines, ch
 // The line of each code unit, by CPython 3.minor's format; 0: none.
 EXPORT void probe_lines(int minor, const uint8_t* table, size_t size, int first_line, int* lines, size_t units) {
   for (size_t i = 0; i < units; ++i) {
-    lines[i] = stacks::line_at(stacks::layout_of(minor)->lines, table, size, first_line, 2 * static_cast<int64_t>(i));
+    lines[i] = python::line_at(python::layout_of(minor)->lines, table, size, first_line, 2 * static_cast<int64_t>(i));
   }
 }
 

@@ -5,13 +5,13 @@
 
 #include "tracker/python/layout.h"
 
-using devtrace::stacks::Layout;
+using devtrace::python::Layout;
 
-extern "C" const Layout* __real__ZN8devtrace6stacks9layout_ofEi(int minor);
+extern "C" const Layout* __real__ZN8devtrace6python9layout_ofEi(int minor);
 
-extern "C" const Layout* __wrap__ZN8devtrace6stacks9layout_ofEi(int minor) {
+extern "C" const Layout* __wrap__ZN8devtrace6python9layout_ofEi(int minor) {
   static Layout wrong;
-  const Layout* row = __real__ZN8devtrace6stacks9layout_ofEi(minor);
+  const Layout* row = __real__ZN8devtrace6python9layout_ofEi(minor);
   const char* change = std::getenv("DEVTRACE_TEST_LAYOUT");
   if (row == nullptr || change == nullptr) return row;
   wrong = *row;

@@ -2,6 +2,6 @@
 #include "interpose/linking/cuda_runtimes.h"
 
 extern "C" {
-extern void* const devtrace_slot_trampolines[1][devtrace::interpose::runtimes::kSlots] = {};
+extern void* const devtrace_slot_trampolines[1][devtrace::interpose::cuda_runtimes::kSlots] = {};
 extern const char devtrace_trampolines_begin[1] = {}, devtrace_trampolines_end[1] = {};
 }

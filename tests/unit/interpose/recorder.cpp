@@ -60,8 +60,8 @@ int main(int argc, char** argv) {
   return RUN_ALL_TESTS();
 }
 
-namespace devtrace::policy {
+namespace devtrace::findings::policy {
 bool may_reach_other_devices(std::string_view) {
   return false;
 }
-}  // namespace devtrace::policy
+}  // namespace devtrace::findings::policy

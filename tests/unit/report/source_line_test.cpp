@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace devtrace::report::causes {
+namespace devtrace::report::verdict {
 namespace {
 
 TEST(Reads, FindsWholeWordsThatAreRead) {
@@ -136,4 +136,4 @@ TEST(AnySource, IsTaken) {
 }
 
 }  // namespace
-}  // namespace devtrace::report::causes
+}  // namespace devtrace::report::verdict

@@ -21,7 +21,7 @@ class Verdict : public testing::TestWithParam<std::string> {};
 
 TEST_P(Verdict, IsAsExpected) {
   const Json data = Json::parse(test::file("verdict/" + GetParam() + ".json"));
-  const Json cause = verdict(data.at("finding"));
+  const Json cause = verdict::cause_of(data.at("finding"));
   const Json& expect = data.at("expect");
   for (const char* key : {"category", "confidence", "fix", "line"}) {
     EXPECT_EQ(cause.value(key, Json()), expect.value(key, Json())) << key << "\n"
@@ -37,12 +37,12 @@ TEST_P(Verdict, IsAsExpected) {
 INSTANTIATE_TEST_SUITE_P(Cases, Verdict, testing::ValuesIn(cases()), [](const auto& info) { return info.param; });
 
 TEST(VerdictOfSamples, NamesTheLineToChange) {
-  const Json gpt = verdict(test::sample("private_gpt.jsonl").finding);
+  const Json gpt = verdict::cause_of(test::sample("private_gpt.jsonl").finding);
   EXPECT_EQ(gpt.at("category"), "input-not-moved");
   EXPECT_EQ(gpt.at("confidence"), "high");
   EXPECT_EQ(gpt.at("fix"), "encoded = {key: value.to(self.model.device) for key, value in batch.items()}");
   EXPECT_EQ(gpt.at("line"), 40);
-  const Json petals = verdict(test::sample("petals.jsonl").finding);
+  const Json petals = verdict::cause_of(test::sample("petals.jsonl").finding);
   EXPECT_EQ(petals.at("category"), "cached-state-elsewhere");
   EXPECT_EQ(petals.at("fix"), "key_states = torch.cat([past_key_value[0].to(key_states.device), key_states], dim=2)");
 }
@@ -52,7 +52,7 @@ TEST(VerdictOfAnything, IsUnknownAndNeverFails) {
        {Json(nullptr), Json(5), Json::object(),
         Json({{"operands", {1, nullptr, {{"device", 5}, {"names", {{{"frame", -1}, {"name", "x"}}}}}}},
               {"python", {nullptr}}})}) {
-    EXPECT_EQ(verdict(odd).at("category"), "unknown") << odd;
+    EXPECT_EQ(verdict::cause_of(odd).at("category"), "unknown") << odd;
   }
 }
 

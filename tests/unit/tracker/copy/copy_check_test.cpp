@@ -16,11 +16,11 @@ namespace {
 using namespace devtrace;
 using events::Copy;
 using events::Direction;
-using ownership::Memory;
+using memory::ownership::Memory;
 using report::Json;
 
 constexpr uintptr_t kBase = 0x7400'0000'0000;
-constexpr uintptr_t kChunk = uintptr_t{1} << ownership::kChunkBits;
+constexpr uintptr_t kChunk = uintptr_t{1} << memory::ownership::kChunkBits;
 constexpr size_t kBytes = 4 * kChunk;
 // Devices' memory lies side by side, so that a copy can run from one's into the other's.
 constexpr uintptr_t memory_of(int device) {
@@ -42,15 +42,16 @@ class Copies : public testing::Test {
   static void SetUpTestSuite() {
     ASSERT_TRUE(quiet);
     test::answer_as_device_0();
-    for (int device = 0; device < 3; ++device) ownership::add({memory_of(device), kBytes, Device::cuda(device)});
-    ownership::add({kPinned, kChunk, Device::cpu(), Memory::pinned});
-    ownership::add({kManaged, kChunk, Device::cpu(), Memory::managed});
-    provenance::given(kHost, kChunk, Device::cpu());
+    for (int device = 0; device < 3; ++device)
+      memory::ownership::add({memory_of(device), kBytes, Device::cuda(device)});
+    memory::ownership::add({kPinned, kChunk, Device::cpu(), Memory::pinned});
+    memory::ownership::add({kManaged, kChunk, Device::cpu(), Memory::managed});
+    memory::provenance::given(kHost, kChunk, Device::cpu());
   }
   static void TearDownTestSuite() {
-    for (int device = 0; device < 3; ++device) ownership::remove(memory_of(device));
-    for (uintptr_t address : {kPinned, kManaged}) ownership::remove(address);
-    provenance::taken(kHost);
+    for (int device = 0; device < 3; ++device) memory::ownership::remove(memory_of(device));
+    for (uintptr_t address : {kPinned, kManaged}) memory::ownership::remove(address);
+    memory::provenance::taken(kHost);
   }
 
   static Json finding_of(const Copy& copy) {
@@ -162,9 +163,9 @@ TEST_F(Copies, AnEndWithoutAnAddressIsNowhere) {
 
 TEST_F(Copies, MemoryThatIsGoneIsNobodys) {
   const uintptr_t gone = kBase + 64 * kChunk;
-  ownership::add({gone, kChunk, Device::cuda(2)});
+  memory::ownership::add({gone, kChunk, Device::cuda(2)});
   EXPECT_FALSE(copy(Direction::host_to_host, gone, kHost).is_null());
-  ownership::remove(gone);
+  memory::ownership::remove(gone);
   EXPECT_TRUE(copy(Direction::host_to_host, gone, kHost).is_null());
 }
 
@@ -180,11 +181,12 @@ TEST_F(Copies, ACopyMayNotRunOnIntoAnotherDevicesMemory) {
 // Expandable segments: one tensor over several mappings of one device.
 TEST_F(Copies, MappingsOfOneDeviceSideBySideAreNoOverrun) {
   const uintptr_t base = kBase + 128 * kChunk;
-  for (int i = 0; i < 4; ++i) ownership::add({base + static_cast<uintptr_t>(i) * kChunk, kChunk, Device::cuda(1)});
+  for (int i = 0; i < 4; ++i)
+    memory::ownership::add({base + static_cast<uintptr_t>(i) * kChunk, kChunk, Device::cuda(1)});
   EXPECT_TRUE(copy(Direction::device_to_device, memory_of(0), base, 4 * kChunk).is_null());
-  ownership::add({base + 4 * kChunk, kChunk, Device::cuda(0)});
+  memory::ownership::add({base + 4 * kChunk, kChunk, Device::cuda(0)});
   EXPECT_FALSE(copy(Direction::device_to_device, memory_of(0), base, 4 * kChunk + 1).is_null());
-  for (int i = 0; i < 5; ++i) ownership::remove(base + static_cast<uintptr_t>(i) * kChunk);
+  for (int i = 0; i < 5; ++i) memory::ownership::remove(base + static_cast<uintptr_t>(i) * kChunk);
 }
 
 }  // namespace

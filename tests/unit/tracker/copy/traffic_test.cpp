@@ -58,23 +58,23 @@ TEST(ShardedCounters, SaysWhenItIsFullAndKeepsWhatItHas) {
 
 TEST(CopyTimes, TheCopiesOfOneCallAreTimedTogetherIfTheyAreOneSites) {
   constexpr uint64_t kSite = 5 << 16, kOther = 6 << 16;
-  for (int i = 0; i < 8; ++i) copy_times::expect_one_of_several(7001, kSite);
-  copy_times::took(7001, 3000, 10);  // CUDA may make several of them one, and all of them a few
-  copy_times::took(7001, 5000, 20);
-  for (const uint64_t site : {kSite, kOther}) copy_times::expect_one_of_several(7002, site);
-  copy_times::took(7002, 100, 5);
-  for (const uint64_t site : {uint64_t{0}, kOther}) copy_times::expect_one_of_several(7003, site);
-  copy_times::took(7003, 100, 5);
-  copy_times::expect(7004, kOther);
-  copy_times::took(7004, 400, 40);
-  const auto totals = copy_times::totals();
+  for (int i = 0; i < 8; ++i) copy::copy_times::expect_one_of_several(7001, kSite);
+  copy::copy_times::took(7001, 3000, 10);  // CUDA may make several of them one, and all of them a few
+  copy::copy_times::took(7001, 5000, 20);
+  for (const uint64_t site : {kSite, kOther}) copy::copy_times::expect_one_of_several(7002, site);
+  copy::copy_times::took(7002, 100, 5);
+  for (const uint64_t site : {uint64_t{0}, kOther}) copy::copy_times::expect_one_of_several(7003, site);
+  copy::copy_times::took(7003, 100, 5);
+  copy::copy_times::expect(7004, kOther);
+  copy::copy_times::took(7004, 400, 40);
+  const auto totals = copy::copy_times::totals();
   ASSERT_EQ(totals.size(), 2u);
   EXPECT_EQ(totals.at(kSite).copies, 8u);
   EXPECT_EQ(totals.at(kSite).bytes, 8000u);
   EXPECT_EQ(totals.at(kSite).nanoseconds, 30u);
   EXPECT_EQ(totals.at(kOther).copies, 1u);
   EXPECT_EQ(totals.at(kOther).nanoseconds, 40u);
-  copy_times::clear();
+  copy::copy_times::clear();
 }
 
 TEST(ShardedCounters, LosesNothingOfManyThreads) {
@@ -110,17 +110,18 @@ class TrafficOf : public testing::Test {
   static void SetUpTestSuite() {
     ASSERT_TRUE(quiet);
     test::answer_as_device_0();
-    for (int device = 10; device < 40; ++device) ownership::add({memory_of(device), 1 << 30, Device::cuda(device)});
+    for (int device = 10; device < 40; ++device)
+      memory::ownership::add({memory_of(device), 1 << 30, Device::cuda(device)});
     log::open();
   }
   static void TearDownTestSuite() {
-    for (int device = 10; device < 40; ++device) ownership::remove(memory_of(device));
+    for (int device = 10; device < 40; ++device) memory::ownership::remove(memory_of(device));
   }
 
   // The records that the next writing adds and that name the device.
   static std::vector<Json> written(int device) {
     const size_t before = test::records().size();
-    traffic::write_rest();
+    copy::traffic::write_rest();
     std::vector<Json> found;
     const auto all = test::records();
     for (size_t i = before; i < all.size(); ++i)

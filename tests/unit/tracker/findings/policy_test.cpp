@@ -7,8 +7,11 @@
 
 namespace {
 
+using devtrace::findings::Matcher;
+using devtrace::findings::RemoteAccess;
+
 using namespace devtrace;
-using policy::Verdict;
+using findings::policy::Verdict;
 using stacks::NativeFrame;
 
 NativeFrame frame(const char* module, const char* function) {
@@ -60,7 +63,7 @@ TEST(Matcher, AllItsPatternsMustMatch) {
 const std::vector<Device> kBoth = {Device::cuda(0), Device::cuda(1)};
 
 Verdict verdict(const char* kernel, const std::vector<NativeFrame>& native = {}) {
-  return policy::on_remote_access({kernel, kernel, native}, Device::cuda(0), kBoth).verdict;
+  return findings::policy::on_remote_access({kernel, kernel, native}, Device::cuda(0), kBoth).verdict;
 }
 
 TEST(Policy, ExcusesThoseWhoseJobItIs) {
@@ -79,32 +82,34 @@ TEST(Policy, ExcusesThoseWhoseJobItIs) {
       verdict("some_kernel", {frame("/x/libtorch_cuda.so", "at::native::add_kernel()"), frame("/x/libnccl.so.2", "")}),
       Verdict::finding)
       << "who called whoever launched is not who launched";
-  EXPECT_TRUE(policy::may_reach_other_devices("ncclDevKernel"));
-  EXPECT_FALSE(policy::may_reach_other_devices("my_kernel")) << "rows about libraries excuse no name";
+  EXPECT_TRUE(findings::policy::may_reach_other_devices("ncclDevKernel"));
+  EXPECT_FALSE(findings::policy::may_reach_other_devices("my_kernel")) << "rows about libraries excuse no name";
 }
 
 TEST(Policy, AProgramThatEnabledAccessItselfIsToldAsANote) {
   EXPECT_EQ(verdict("my_kernel"), Verdict::finding);
   events::peers_changed(0, 1, true, false);  // PyTorch, for its copies
-  EXPECT_TRUE(peers::allowed(Device::cuda(0), Device::cuda(1)));
+  EXPECT_TRUE(memory::peer_access::allowed(Device::cuda(0), Device::cuda(1)));
   EXPECT_EQ(verdict("my_kernel"), Verdict::finding);
   events::peers_changed(1, 0, true, true);  // the other way
   EXPECT_EQ(verdict("my_kernel"), Verdict::finding);
   events::peers_changed(0, 1, true, true);
   events::peers_changed(0, 1, true, false);  // PyTorch finds it there
-  const auto decision = policy::on_remote_access({"my_kernel", "my_kernel", {}}, Device::cuda(0), kBoth);
+  const auto decision = findings::policy::on_remote_access({"my_kernel", "my_kernel", {}}, Device::cuda(0), kBoth);
   EXPECT_EQ(decision.verdict, Verdict::note);
   EXPECT_EQ(decision.reason, "the program itself enabled peer access from cuda:0 to cuda:1");
-  EXPECT_EQ(policy::on_remote_access({"k", "k", {}}, Device::cuda(0), {Device::cuda(1), Device::cuda(2)}).verdict,
-            Verdict::finding)
+  EXPECT_EQ(
+      findings::policy::on_remote_access({"k", "k", {}}, Device::cuda(0), {Device::cuda(1), Device::cuda(2)}).verdict,
+      Verdict::finding)
       << "one of them was not declared";
-  EXPECT_EQ(policy::on_remote_access({"k", "k", {}}, Device::cuda(0), {Device::cpu()}).verdict, Verdict::finding);
+  EXPECT_EQ(findings::policy::on_remote_access({"k", "k", {}}, Device::cuda(0), {Device::cpu()}).verdict,
+            Verdict::finding);
   events::peers_changed(0, 1, false, true);
   EXPECT_EQ(verdict("my_kernel"), Verdict::finding);
-  EXPECT_FALSE(peers::allowed(Device::cuda(0), Device::cuda(1)));
+  EXPECT_FALSE(memory::peer_access::allowed(Device::cuda(0), Device::cuda(1)));
   events::peers_changed(1, 0, false, true);
   for (int odd : {-1, 64, 1000}) events::peers_changed(odd, 0, true, true);
-  EXPECT_FALSE(peers::declared(Device::cuda(127), Device::cuda(0)));
+  EXPECT_FALSE(memory::peer_access::declared(Device::cuda(127), Device::cuda(0)));
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-using namespace devtrace::refusals;
+using namespace devtrace::findings::refusal_messages;
 using testing::ElementsAre;
 using testing::IsEmpty;
 

@@ -18,7 +18,7 @@ namespace {
 using namespace devtrace;
 
 constexpr uintptr_t kBase = 0x7300'0000'0000;
-constexpr uintptr_t kChunk = uintptr_t{1} << ownership::kChunkBits;
+constexpr uintptr_t kChunk = uintptr_t{1} << memory::ownership::kChunkBits;
 constexpr int kDevices = 8;
 constexpr uintptr_t memory_of(int device) {
   return kBase + static_cast<uintptr_t>(device) * 16 * kChunk;
@@ -28,22 +28,22 @@ const bool quiet = test::quiet();
 
 int device_now = 0;
 int code_read = 0;
-kernels::Uses uses;
+WordUses uses;
 uintptr_t within_reach = 0;
-using As = kernels::Use::As;
-kernels::Use address(size_t) {
+using As = WordUse::As;
+WordUse address(size_t) {
   return {As::possible_address, {}};
 }
 const char handle = 0;
 
 // What CUDA knows and nobody saw being allocated.
 bool cuda_answers = true;
-std::vector<ownership::Extent> unseen;
+std::vector<memory::ownership::Extent> unseen;
 std::vector<uint64_t> asked;
-Platform::Answer memory_at(uint64_t address, ownership::Extent& extent) {
+Platform::Answer memory_at(uint64_t address, memory::ownership::Extent& extent) {
   asked.push_back(address);
   if (!cuda_answers) return Platform::Answer::none;
-  for (const ownership::Extent& one : unseen)
+  for (const memory::ownership::Extent& one : unseen)
     if (address - one.address < one.bytes) {
       extent = one;
       return Platform::Answer::known;
@@ -71,14 +71,14 @@ class Launches : public testing::Test {
                   .capturing = [](const void*) { return false; },
                   .host_within_reach = [](int, uintptr_t address) { return address == within_reach; }});
     for (int device = 0; device < kDevices; ++device)
-      ownership::add({memory_of(device), 4 * kChunk, Device::cuda(device)});
+      memory::ownership::add({memory_of(device), 4 * kChunk, Device::cuda(device)});
   }
 
   void SetUp() override {
     set_device(0);
     uses = address;
     code_read = 0;
-    kernel = kernels::remember(&handle, "kernel", {{0, 8}, {8, 8}, {16, 32}});
+    kernel = launch::kernels::remember(&handle, "kernel", {{0, 8}, {8, 8}, {16, 32}});
   }
 
   static void set_device(int device) {
@@ -98,14 +98,14 @@ class Launches : public testing::Test {
       launch.parameters = parameters;
     }
     const uint64_t before = findings::count();
-    launches::check(launch);
+    launch::check(launch);
     return findings::count() - before;
   }
 
-  static const kernels::Kernel* kernel;
+  static const Kernel* kernel;
   uintptr_t words[6] = {};
 };
-const kernels::Kernel* Launches::kernel = nullptr;
+const Kernel* Launches::kernel = nullptr;
 
 TEST_F(Launches, EveryWordIsLookedAt) {
   for (const bool as_block : {false, true}) {
@@ -131,10 +131,10 @@ TEST_F(Launches, WordsThatAreNoAddressesOfDeviceMemoryAreNothing) {
 
 TEST_F(Launches, MemoryThatIsGoneIsNobodys) {
   const uintptr_t gone = memory_of(1) + 8 * kChunk;
-  ownership::add({gone, kChunk, Device::cuda(1)});
+  memory::ownership::add({gone, kChunk, Device::cuda(1)});
   words[0] = gone;
   EXPECT_EQ(launch(false), 1u);
-  ownership::remove(gone);
+  memory::ownership::remove(gone);
   EXPECT_EQ(launch(false), 0u);
 }
 
@@ -150,7 +150,8 @@ TEST_F(Launches, TheDeviceIsAskedForWhereItIsNotKnown) {
 
 TEST_F(Launches, MemoryThatNobodySawIsAskedForOnce) {
   const uintptr_t base = memory_of(20);
-  unseen = {{base, 2 * kChunk, Device::cuda(3)}, {base + 8 * kChunk, kChunk, Device::cpu(), ownership::Memory::pinned}};
+  unseen = {{base, 2 * kChunk, Device::cuda(3)},
+            {base + 8 * kChunk, kChunk, Device::cpu(), memory::ownership::Memory::pinned}};
   std::fill(std::begin(words), std::end(words), memory_of(0));
   launch(false);
   asked.clear();
@@ -168,7 +169,7 @@ TEST_F(Launches, MemoryThatNobodySawIsAskedForOnce) {
   words[1] = base + 5;
   unseen.clear();
   EXPECT_EQ(launch(false), 0u);
-  EXPECT_FALSE(ownership::find(base + 5));
+  EXPECT_FALSE(memory::ownership::find(base + 5));
 }
 
 TEST_F(Launches, WhereCudaDoesNotAnswerAnotherLaunchAsks) {
@@ -181,7 +182,7 @@ TEST_F(Launches, WhereCudaDoesNotAnswerAnotherLaunchAsks) {
   cuda_answers = true;
   EXPECT_EQ(launch(false), 1u);
   unseen.clear();
-  ownership::remove(base);
+  memory::ownership::remove(base);
 }
 
 TEST_F(Launches, WhatIsNoAddressIsNotAskedFor) {
@@ -196,8 +197,8 @@ TEST_F(Launches, WhatIsNoAddressIsNotAskedFor) {
 
 TEST_F(Launches, OneLaunchAsksOnlySoMuch) {
   static const char other = 0;
-  const kernels::Kernel* mine = kernel;
-  kernel = kernels::remember(&other, "many", {{0, 512}});
+  const Kernel* mine = kernel;
+  kernel = launch::kernels::remember(&other, "many", {{0, 512}});
   uintptr_t many[64];
   for (size_t i = 0; i < 64; ++i) many[i] = memory_of(24) + i * kChunk;
   events::Launch launch;
@@ -207,25 +208,25 @@ TEST_F(Launches, OneLaunchAsksOnlySoMuch) {
   launch.block_bytes = sizeof many;
   asked.clear();
   for (size_t launches = 1; launches <= 4; ++launches) {
-    launches::check(launch);
+    launch::check(launch);
     EXPECT_EQ(asked.size(), launches * 16);
   }
-  launches::check(launch);
+  launch::check(launch);
   EXPECT_EQ(asked.size(), 64u);
   kernel = mine;
 }
 
 TEST_F(Launches, AnExcusedKernelMayDoAsItLikes) {
   static const char other = 0;
-  const kernels::Kernel* mine = kernel;
-  kernel = kernels::remember(&other, "ncclDevKernel_AllReduce", {{0, 48}});
+  const Kernel* mine = kernel;
+  kernel = launch::kernels::remember(&other, "ncclDevKernel_AllReduce", {{0, 48}});
   std::fill(std::begin(words), std::end(words), memory_of(3));
   EXPECT_EQ(launch(true), 0u);
   kernel = mine;
 }
 
 TEST_F(Launches, TheCodeIsReadOnceAndOnlyWhenALaunchLooksSuspicious) {
-  uses = [](size_t in_block) { return in_block == 24 ? kernels::Use() : address(in_block); };
+  uses = [](size_t in_block) { return in_block == 24 ? WordUse() : address(in_block); };
   std::fill(std::begin(words), std::end(words), memory_of(0));
   EXPECT_EQ(launch(false), 0u);
   EXPECT_EQ(code_read, 0);
@@ -248,14 +249,14 @@ TEST_F(Launches, WhereNobodyCanReadTheCodeStructuresAreLeftOut) {
 
 TEST_F(Launches, WhatAlwaysLooksSuspiciousIsNotLookedAtForEver) {
   const uintptr_t gone = memory_of(1) + 8 * kChunk;
-  ownership::add({gone, kChunk, Device::cuda(1)});
-  ownership::remove(gone);
-  uses = [](size_t in_block) { return in_block == 0 ? address(in_block) : kernels::Use(); };
+  memory::ownership::add({gone, kChunk, Device::cuda(1)});
+  memory::ownership::remove(gone);
+  uses = [](size_t in_block) { return in_block == 0 ? address(in_block) : WordUse(); };
   std::fill(std::begin(words), std::end(words), memory_of(0));
   words[3] = gone;
   EXPECT_EQ(launch(false), 0u);
   EXPECT_EQ(code_read, 0) << "reading is dearer than one look";
-  for (uint32_t i = 0; i < kernels::Kernel::kManyLooks; ++i) launch(false);
+  for (uint32_t i = 0; i < Kernel::kManyLooks; ++i) launch(false);
   EXPECT_EQ(code_read, 1);
   EXPECT_EQ(kernel->words().runs.size(), 1u);
 }
@@ -265,14 +266,14 @@ uint64_t launch_of_two(const char* handle, uintptr_t (&block)[5], bool as_block,
   const void* parameters[] = {&block[0], &block[1]};
   events::Launch launch;
   launch.function = handle;
-  launch.kernel = kernels::remember(handle, "arrays", {{0, 8}, {8, 32}});
+  launch.kernel = launch::kernels::remember(handle, "arrays", {{0, 8}, {8, 32}});
   launch.grid[0] = x;
   launch.grid[1] = y;
   launch.block = as_block ? block : nullptr;
   launch.block_bytes = sizeof block;
   launch.parameters = as_block ? nullptr : parameters;
   const uint64_t before = findings::count();
-  launches::check(launch);
+  launch::check(launch);
   return findings::count() - before;
 }
 
@@ -284,7 +285,7 @@ TEST_F(Launches, WhatNoBlockTakesOutOfAnArrayIsNotSet) {
     uses = [](size_t in_block) {
       const device_code::Array array{
           .begin = 8, .end = 40, .stride = 8, .dimension = 1, .table = 0, .table_width = 0, .followed = true};
-      return kernels::Use{As::address, in_block >= 8 ? std::optional(array) : std::nullopt};
+      return WordUse{As::address, in_block >= 8 ? std::optional(array) : std::nullopt};
     };
     uintptr_t block[] = {memory_of(0), memory_of(0), memory_of(0), memory_of(1), 0};
     EXPECT_EQ(launch_of_two(&handles[as_block], block, as_block, 128, 2), 0U);
@@ -299,8 +300,7 @@ TEST_F(Launches, TheTableInTheParametersSaysWhichEntriesAreSet) {
     uses = [](size_t in_block) {
       const device_code::Array array{
           .begin = 8, .end = 32, .stride = 8, .dimension = 0, .table = 32, .table_width = 1, .followed = false};
-      return in_block == 32 ? kernels::Use()
-                            : kernels::Use{As::possible_address, in_block ? std::optional(array) : std::nullopt};
+      return in_block == 32 ? WordUse() : WordUse{As::possible_address, in_block ? std::optional(array) : std::nullopt};
     };
     uintptr_t block[] = {memory_of(0), memory_of(0), memory_of(1), memory_of(0), 0x01'00'02'00};
     // Blocks that take entries 0, 2 and 0; then 1, too.
@@ -328,9 +328,7 @@ TEST_F(Launches, AProgramThatEnabledAccessItselfGetsANote) {
 
 // The host's memory, of this process: mapped, and no device's.
 TEST_F(Launches, MemoryOfTheHostIsFoundWhereTheCodeGoesThere) {
-  uses = [](size_t in_block) {
-    return in_block == 8 || in_block == 32 ? kernels::Use{As::address, {}} : address(in_block);
-  };
+  uses = [](size_t in_block) { return in_block == 8 || in_block == 32 ? WordUse{As::address, {}} : address(in_block); };
   const std::vector<char> host(1 << 20);
   const auto data = reinterpret_cast<uintptr_t>(host.data());
   std::fill(std::begin(words), std::end(words), memory_of(0));
@@ -342,22 +340,22 @@ TEST_F(Launches, MemoryOfTheHostIsFoundWhereTheCodeGoesThere) {
 }
 
 TEST_F(Launches, MemoryOfTheHostThatDevicesReachIsNothing) {
-  uses = [](size_t) { return kernels::Use{As::address, {}}; };
+  uses = [](size_t) { return WordUse{As::address, {}}; };
   const std::vector<char> host(1 << 20);
   std::fill(std::begin(words), std::end(words), memory_of(0));
   words[1] = within_reach = reinterpret_cast<uintptr_t>(host.data()) + 4096;
   EXPECT_EQ(launch(false), 0u);
   within_reach = 0;
   EXPECT_EQ(launch(false), 0u) << "a page is asked about once";
-  ownership::add({words[1] + 8192, 4096, Device::cpu(), ownership::Memory::pinned});
+  memory::ownership::add({words[1] + 8192, 4096, Device::cpu(), memory::ownership::Memory::pinned});
   words[1] += 8192 + 16;
   EXPECT_EQ(launch(false), 0u);
-  ownership::remove(words[1] - 16);
+  memory::ownership::remove(words[1] - 16);
   EXPECT_EQ(launch(false), 1u) << "until pinned memory is freed";
 }
 
 TEST_F(Launches, AddressesWhereNothingIsAreNumbers) {
-  uses = [](size_t) { return kernels::Use{As::address, {}}; };
+  uses = [](size_t) { return WordUse{As::address, {}}; };
   std::fill(std::begin(words), std::end(words), memory_of(0));
   for (const uintptr_t value : {uintptr_t{0}, uintptr_t{7}, uintptr_t{0x1234'0000'0000}, uintptr_t{1} << 33}) {
     words[1] = value;
@@ -375,12 +373,12 @@ TEST_F(Launches, WhereNobodyCanReadTheCodeNothingIsSaidOfTheHost) {
 
 TEST_F(Launches, CudaHasTheLastWordOnWhoseMemoryItIs) {
   const uintptr_t base = memory_of(30);
-  ownership::add({base, kChunk, Device::cuda(4)});  // … which a graph has given back unseen
+  memory::ownership::add({base, kChunk, Device::cuda(4)});  // … which a graph has given back unseen
   unseen = {{base, kChunk, Device::cuda(0)}};
   std::fill(std::begin(words), std::end(words), memory_of(0));
   words[1] = base + 64;
   EXPECT_EQ(launch(false), 0u);
-  EXPECT_EQ(ownership::find(base)->device, Device::cuda(0));
+  EXPECT_EQ(memory::ownership::find(base)->device, Device::cuda(0));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace provenance = devtrace::provenance;
+namespace provenance = devtrace::memory::provenance;
 using devtrace::Device;
 
 namespace {
@@ -16,57 +16,57 @@ constexpr uintptr_t kBase = 0x7000'0000'0000;
 }  // namespace
 
 TEST(Provenance, AGivenBlockIsFoundByItsStartAndByAnyAddressInside) {
-  provenance::given(kBase, 4096, Device::cuda(1));
+  memory::provenance::given(kBase, 4096, Device::cuda(1));
   for (uintptr_t inside : {kBase, kBase + 1, kBase + 4095}) {
-    const auto block = provenance::find(inside);
+    const auto block = memory::provenance::find(inside);
     ASSERT_TRUE(block) << inside - kBase;
     EXPECT_EQ(block->address, kBase);
     EXPECT_EQ(block->allocated.device, Device::cuda(1));
     EXPECT_FALSE(block->moved_from.known());
   }
-  EXPECT_FALSE(provenance::find(kBase + 4096));
-  provenance::taken(kBase);
-  EXPECT_FALSE(provenance::find(kBase));
+  EXPECT_FALSE(memory::provenance::find(kBase + 4096));
+  memory::provenance::taken(kBase);
+  EXPECT_FALSE(memory::provenance::find(kBase));
 }
 
 TEST(Provenance, TheAllocationAnswersOnlyWhereNoBlockDoes) {
-  provenance::allocated(kBase, 2 << 20, Device::cuda(0));
-  provenance::given(kBase, 512, Device::cuda(0));
-  EXPECT_EQ(provenance::find(kBase + 100)->bytes, 512u);
-  EXPECT_EQ(provenance::find(kBase + 600)->bytes, size_t{2} << 20);
-  provenance::taken(kBase);
-  EXPECT_EQ(provenance::find(kBase + 100)->bytes, size_t{2} << 20);
-  provenance::freed(kBase);
-  EXPECT_FALSE(provenance::find(kBase + 100));
+  memory::provenance::allocated(kBase, 2 << 20, Device::cuda(0));
+  memory::provenance::given(kBase, 512, Device::cuda(0));
+  EXPECT_EQ(memory::provenance::find(kBase + 100)->bytes, 512u);
+  EXPECT_EQ(memory::provenance::find(kBase + 600)->bytes, size_t{2} << 20);
+  memory::provenance::taken(kBase);
+  EXPECT_EQ(memory::provenance::find(kBase + 100)->bytes, size_t{2} << 20);
+  memory::provenance::freed(kBase);
+  EXPECT_FALSE(memory::provenance::find(kBase + 100));
 }
 
 TEST(Provenance, ACopyFromAnotherDeviceByTheSameStatementIsAMove) {
-  provenance::given(kBase, 512, Device::cpu());
-  const auto source = provenance::find(kBase);
-  provenance::given(kBase + 4096, 512, Device::cuda(0));
-  provenance::copied(kBase + 4096, kBase);
-  auto moved = provenance::find(kBase + 4096);
+  memory::provenance::given(kBase, 512, Device::cpu());
+  const auto source = memory::provenance::find(kBase);
+  memory::provenance::given(kBase + 4096, 512, Device::cuda(0));
+  memory::provenance::copied(kBase + 4096, kBase);
+  auto moved = memory::provenance::find(kBase + 4096);
   EXPECT_EQ(moved->moved_from, Device::cpu());
   EXPECT_EQ(moved->created.time, source->allocated.time);
   EXPECT_EQ(moved->created.device, Device::cpu());
   // And on to a third device: still created where it first was.
-  provenance::given(kBase + 8192, 512, Device::cuda(1));
-  provenance::copied(kBase + 8192, kBase + 4096);
-  moved = provenance::find(kBase + 8192);
+  memory::provenance::given(kBase + 8192, 512, Device::cuda(1));
+  memory::provenance::copied(kBase + 8192, kBase + 4096);
+  moved = memory::provenance::find(kBase + 8192);
   EXPECT_EQ(moved->moved_from, Device::cuda(0));
   EXPECT_EQ(moved->created.device, Device::cpu());
-  for (uintptr_t address : {kBase, kBase + 4096, kBase + 8192}) provenance::taken(address);
+  for (uintptr_t address : {kBase, kBase + 4096, kBase + 8192}) memory::provenance::taken(address);
 }
 
 TEST(Provenance, ASliceThatIsMovedWasCreatedWithItsBlock) {
-  provenance::given(kBase, 100'000, Device::cpu());
-  const auto source = provenance::find(kBase);
-  provenance::given(kBase + 200'000, 512, Device::cuda(0));
-  provenance::copied(kBase + 200'000, kBase + 99'000);
-  const auto moved = provenance::find(kBase + 200'000);
+  memory::provenance::given(kBase, 100'000, Device::cpu());
+  const auto source = memory::provenance::find(kBase);
+  memory::provenance::given(kBase + 200'000, 512, Device::cuda(0));
+  memory::provenance::copied(kBase + 200'000, kBase + 99'000);
+  const auto moved = memory::provenance::find(kBase + 200'000);
   EXPECT_EQ(moved->moved_from, Device::cpu());
   EXPECT_EQ(moved->created.time, source->allocated.time);
-  for (uintptr_t address : {kBase, kBase + 200'000}) provenance::taken(address);
+  for (uintptr_t address : {kBase, kBase + 200'000}) memory::provenance::taken(address);
 }
 
 TEST(Provenance, EveryAddressOfEverySizeFindsItsBlock) {
@@ -76,42 +76,42 @@ TEST(Provenance, EveryAddressOfEverySizeFindsItsBlock) {
   for (int i = 0; i < 3000; ++i) {
     const size_t bytes = 1 + random() % (size_t{1} << (1 + random() % 24));
     blocks.emplace_back(next, bytes);
-    provenance::given(next, bytes, Device::cpu());
+    memory::provenance::given(next, bytes, Device::cpu());
     next += (bytes + 31) / 16 * 16;  // a gap after each
   }
   for (const auto& [address, bytes] : blocks) {
     for (const uintptr_t inside : {address, address + bytes / 2, address + bytes - 1}) {
-      const auto block = provenance::find(inside);
+      const auto block = memory::provenance::find(inside);
       ASSERT_TRUE(block) << bytes;
       EXPECT_EQ(block->address, address);
     }
-    EXPECT_FALSE(provenance::find(address + bytes)) << bytes;
+    EXPECT_FALSE(memory::provenance::find(address + bytes)) << bytes;
   }
   // Every second one goes; the others stay findable.
-  for (size_t i = 0; i < blocks.size(); i += 2) provenance::taken(blocks[i].first);
+  for (size_t i = 0; i < blocks.size(); i += 2) memory::provenance::taken(blocks[i].first);
   for (size_t i = 0; i < blocks.size(); ++i)
-    EXPECT_EQ(provenance::find(blocks[i].first + blocks[i].second - 1).has_value(), i % 2 == 1);
-  for (size_t i = 1; i < blocks.size(); i += 2) provenance::taken(blocks[i].first);
+    EXPECT_EQ(memory::provenance::find(blocks[i].first + blocks[i].second - 1).has_value(), i % 2 == 1);
+  for (size_t i = 1; i < blocks.size(); i += 2) memory::provenance::taken(blocks[i].first);
 }
 
 TEST(Provenance, ABlockGivenAgainWithAnotherSizeIsFoundByTheNewOne) {
-  provenance::given(kBase, 1 << 20, Device::cpu());
-  provenance::given(kBase, 64, Device::cpu());
-  EXPECT_TRUE(provenance::find(kBase + 63));
-  EXPECT_FALSE(provenance::find(kBase + 64));
-  provenance::taken(kBase);
-  EXPECT_FALSE(provenance::find(kBase));
+  memory::provenance::given(kBase, 1 << 20, Device::cpu());
+  memory::provenance::given(kBase, 64, Device::cpu());
+  EXPECT_TRUE(memory::provenance::find(kBase + 63));
+  EXPECT_FALSE(memory::provenance::find(kBase + 64));
+  memory::provenance::taken(kBase);
+  EXPECT_FALSE(memory::provenance::find(kBase));
 }
 
 TEST(Provenance, ACopyOnTheSameDeviceOrByAnotherThreadIsNone) {
-  provenance::given(kBase, 512, Device::cuda(0));
-  provenance::given(kBase + 4096, 512, Device::cuda(0));
-  provenance::copied(kBase + 4096, kBase);
-  EXPECT_FALSE(provenance::find(kBase + 4096)->moved_from.known());
-  provenance::given(kBase + 8192, 512, Device::cuda(1));
-  std::thread([] { provenance::copied(kBase + 8192, kBase); }).join();
-  EXPECT_FALSE(provenance::find(kBase + 8192)->moved_from.known());
-  for (uintptr_t address : {kBase, kBase + 4096, kBase + 8192}) provenance::taken(address);
+  memory::provenance::given(kBase, 512, Device::cuda(0));
+  memory::provenance::given(kBase + 4096, 512, Device::cuda(0));
+  memory::provenance::copied(kBase + 4096, kBase);
+  EXPECT_FALSE(memory::provenance::find(kBase + 4096)->moved_from.known());
+  memory::provenance::given(kBase + 8192, 512, Device::cuda(1));
+  std::thread([] { memory::provenance::copied(kBase + 8192, kBase); }).join();
+  EXPECT_FALSE(memory::provenance::find(kBase + 8192)->moved_from.known());
+  for (uintptr_t address : {kBase, kBase + 4096, kBase + 8192}) memory::provenance::taken(address);
 }
 
 // Deletion shifts entries back; a mistake there loses or resurrects blocks. Held against a map from the standard
@@ -123,19 +123,19 @@ TEST(Provenance, AgreesWithAMapUnderChurn) {
     const uintptr_t address = kBase + (random() % 4096) * 512;
     if (random() % 2) {
       const size_t bytes = 1 + random() % 512;
-      provenance::given(address, bytes, Device::cuda(0));
+      memory::provenance::given(address, bytes, Device::cuda(0));
       expected[address] = bytes;
     } else {
-      provenance::taken(address);
+      memory::provenance::taken(address);
       expected.erase(address);
     }
   }
   for (uintptr_t address = kBase; address < kBase + 4096 * 512; address += 512) {
-    const auto block = provenance::find(address);
+    const auto block = memory::provenance::find(address);
     ASSERT_EQ(block.has_value(), expected.contains(address));
     if (block) {
       EXPECT_EQ(block->bytes, expected[address]);
-      provenance::taken(address);
+      memory::provenance::taken(address);
     }
   }
 }
@@ -146,14 +146,14 @@ TEST(Provenance, ThreadsDoNotLoseEachOthersBlocks) {
   for (int t = 0; t < kThreads; ++t)
     threads.emplace_back([t] {
       for (int i = 0; i < kBlocks; ++i)
-        provenance::given(kBase + (static_cast<uintptr_t>(i) * kThreads + t) * 512, 512, Device::cuda(t));
+        memory::provenance::given(kBase + (static_cast<uintptr_t>(i) * kThreads + t) * 512, 512, Device::cuda(t));
     });
   for (std::thread& thread : threads) thread.join();
   for (int i = 0; i < kBlocks * kThreads; ++i) {
     const uintptr_t address = kBase + static_cast<uintptr_t>(i) * 512;
-    const auto block = provenance::find(address);
+    const auto block = memory::provenance::find(address);
     ASSERT_TRUE(block);
     EXPECT_EQ(block->allocated.device, Device::cuda(i % kThreads));
-    provenance::taken(address);
+    memory::provenance::taken(address);
   }
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 namespace {
 
 // What CPython 3.13.0 (x86-64) has at the start of _PyRuntime, as far as it is read: word index and value.
@@ -87,4 +87,4 @@ TEST(Layout, AnythingOddIsRefused) {
 }
 
 }  // namespace
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

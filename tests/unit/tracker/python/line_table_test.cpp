@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 namespace {
 
 // Lines of the code units 0, 1, … of a table.
@@ -16,16 +16,15 @@ std::vector<int> lines(LineTable format, const std::vector<uint8_t>& table, int 
 }
 
 TEST(LineTable, LnotabTakesSignedLinesAndUnsignedBytes) {
-  EXPECT_EQ(lines(LineTable::kLnotab, {0, 1, 4, 2, 2, 0xff, 0, 127, 0, 3}, 10, 5), (std::vector{11, 11, 13, 142, 142}));
+  EXPECT_EQ(lines(LineTable::lnotab, {0, 1, 4, 2, 2, 0xff, 0, 127, 0, 3}, 10, 5), (std::vector{11, 11, 13, 142, 142}));
   // A gap of more than 255 bytes takes several entries.
   const std::vector<uint8_t> far{255, 0, 1, 5};
-  EXPECT_EQ(line_at(LineTable::kLnotab, far.data(), far.size(), 1, 254), 1);
-  EXPECT_EQ(line_at(LineTable::kLnotab, far.data(), far.size(), 1, 256), 6);
+  EXPECT_EQ(line_at(LineTable::lnotab, far.data(), far.size(), 1, 254), 1);
+  EXPECT_EQ(line_at(LineTable::lnotab, far.data(), far.size(), 1, 256), 6);
 }
 
 TEST(LineTable, PairsKnowInstructionsWithoutALine) {
-  EXPECT_EQ(lines(LineTable::kPairs, {2, 1, 4, 0x80, 2, 0xfe, 0, 100, 2, 1}, 10, 6),
-            (std::vector{11, 0, 0, 9, 110, 0}));
+  EXPECT_EQ(lines(LineTable::pairs, {2, 1, 4, 0x80, 2, 0xfe, 0, 100, 2, 1}, 10, 6), (std::vector{11, 0, 0, 9, 110, 0}));
 }
 
 TEST(LineTable, VarintsOfEveryCode) {
@@ -38,18 +37,18 @@ TEST(LineTable, VarintsOfEveryCode) {
       0x80 | 15 << 3 | 2,                           // no location, three units
       0x80 | 11 << 3 | 0, 1,        2,              // +1
   };
-  EXPECT_EQ(lines(LineTable::kVarints, table, 5, 11), (std::vector{5, 5, 5, 7, 6, 103, 0, 0, 0, 104, 0}));
+  EXPECT_EQ(lines(LineTable::varints, table, 5, 11), (std::vector{5, 5, 5, 7, 6, 103, 0, 0, 0, 104, 0}));
 }
 
 TEST(LineTable, NotStartedIsTheFirstLine) {
-  for (LineTable format : {LineTable::kLnotab, LineTable::kPairs, LineTable::kVarints}) {
+  for (LineTable format : {LineTable::lnotab, LineTable::pairs, LineTable::varints}) {
     EXPECT_EQ(line_at(format, nullptr, 0, 7, -1), 7);
   }
 }
 
 TEST(LineTable, TornTablesAreNotReadBeyondTheirEnd) {
   const std::vector<uint8_t> whole{0x80 | 14 << 3 | 0, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f};
-  for (LineTable format : {LineTable::kLnotab, LineTable::kPairs, LineTable::kVarints}) {
+  for (LineTable format : {LineTable::lnotab, LineTable::pairs, LineTable::varints}) {
     for (size_t size = 0; size <= whole.size(); ++size) {
       const std::vector<uint8_t> torn(whole.begin(),
                                       whole.begin() + size);  // its own block: ASan and valgrind see an overrun
@@ -59,4 +58,4 @@ TEST(LineTable, TornTablesAreNotReadBeyondTheirEnd) {
 }
 
 }  // namespace
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python

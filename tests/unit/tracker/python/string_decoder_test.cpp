@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace devtrace::stacks {
+namespace devtrace::python {
 namespace {
 
 template <class Character>
@@ -69,4 +69,4 @@ TEST(Text, EveryKindOfStr) {
 }
 
 }  // namespace
-}  // namespace devtrace::stacks
+}  // namespace devtrace::python
