@@ -48,7 +48,7 @@ $(BUILD)/tests/interpose: $(OBJECTS_interpose/cuda_hooks) $(OBJECTS_interpose/li
 # The callbacks with the same recorder; CUPTI's part is played by the test, its names are the real library's.
 $(call unit_test,cupti-tracer,tests/unit/cupti_tracer,interpose/cuda tracker/launch,\
   -isystem $$(CUDA_INCLUDE) -DDEVTRACE_REAL_CUPTI='"$$(abspath $$(CUDA_WHEEL_LIBRARIES)/$$(SIM_REAL_cupti))"',$$(HOOK_TEST_LINK) $$(LINK_stacks))
-$(BUILD)/tests/programs/cupti-tracer: $(BUILD)/obj/tests/unit/interpose/recorder.o $(CALLBACK_OBJECTS) $(IN_SIMULATE) $(EXPORTS)
+$(BUILD)/tests/cupti-tracer: $(BUILD)/obj/tests/unit/interpose/recorder.o $(CALLBACK_OBJECTS) $(IN_SIMULATE) $(EXPORTS)
 $(UNIT_OBJECTS_interpose) $(UNIT_OBJECTS_cupti-tracer): | setup-python
 
 # The device model's own tests, linked with the stub libraries.
@@ -91,7 +91,7 @@ test: all $(UNIT_TESTS) $(E2E_PROGRAMS) ## every test that needs no GPU
 # Every program runs, even after one has failed: a run tells all that is wrong.
 unit: $(UNIT_TESTS) ## unit tests; FILTER=ownership* some of them
 	failed=; for program in $(UNIT_TESTS); do \
-	  echo "== $$program"; $$program --gtest_brief=1 $(if $(FILTER),--gtest_filter='$(FILTER)') || failed="$$failed $$program"; \
+	  echo "== $$program"; $$program --gtest_brief=1 $(if $(FILTER)$(SKIPPED_TESTS),--gtest_filter='$(FILTER)$(SKIPPED_TESTS)') || failed="$$failed $$program"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 unit-test: unit
 
