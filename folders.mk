@@ -35,7 +35,7 @@ $(call folder,tracker/base)
 # Loaded objects and their symbols, read without the loader's locks.
 $(call folder,tracker/elf)
 # CPython's frames and objects, read as memory or under the GIL.
-$(call folder,tracker/python,tracker/base tracker/elf)
+$(call folder,tracker/python,common tracker/base tracker/elf)
 # Python and native stacks, each kept once under an id, named later.
 $(call folder,tracker/stacks,tracker/base tracker/elf tracker/python)
 # The types that cross into the tracker (events) and out of it (questions to the platform).
@@ -57,7 +57,7 @@ $(call folder,tracker/placement,common report tracker/base tracker/python tracke
 # The narrow waist (events.h), and the tracker's life in a process (session.h).
 $(call folder,tracker,tracker/base tracker/stacks tracker/interface tracker/memory tracker/log tracker/findings tracker/launch tracker/copy tracker/placement)
 
-# Which functions are hooked, and where the originals are.
+# Which functions are hooked, where the originals are, and what dlsym answers to who asks for one.
 $(call folder,interpose/linking,tracker/base tracker/elf)
 # The same events from CUPTI's callbacks, and the times of copies from its activity records.
 $(call folder,cupti_tracer,tracker tracker/base tracker/elf tracker/stacks interpose/linking)
@@ -75,14 +75,15 @@ $(call folder,simulate/settings)
 # What the stub libraries share: callbacks of profilers, per-thread variants, refusals of what is not simulated.
 $(call folder,simulate/common)
 # How true values are computed: by PyTorch's CPU kernels.
-$(call folder,simulate/values)
+$(call folder,simulate/values,common)
 # The simulated devices: memory, streams, graphs, modules, faults.
 $(call folder,simulate/model,device_code simulate/common simulate/settings simulate/values)
 # Kernels in front of PyTorch's dispatcher, compiled against its headers.
 $(call folder,simulate/values/torch,simulate/values)
-# The stub libraries: one folder each, by the library's name.
+# The stub libraries: one folder each, by the library's name; cuda12 below it: what only the one for CUDA 12 has.
 $(call folder,simulate/cuda,simulate/common simulate/model simulate/settings simulate/values,graph memory)
-$(call folder,simulate/cudart,simulate/common,cuda12)
+$(call folder,simulate/cudart,simulate/common)
+$(call folder,simulate/cudart/cuda12,simulate/common simulate/cudart)
 $(call folder,simulate/cublas,simulate/common)
 $(call folder,simulate/cublasLt,simulate/common)
 $(call folder,simulate/cusparse,simulate/common)

@@ -20,7 +20,7 @@ void CUPTIAPI give_buffer(uint8_t** buffer, size_t* size, size_t* most_records) 
 }
 
 template <class Record>
-void tell(const CUpti_Activity* activity) {
+void emit(const CUpti_Activity* activity) {
   const auto& copy = *reinterpret_cast<const Record*>(activity);
   // Both are 0 where the device could not say.
   if (copy.end > copy.start) events::copy_took(copy.correlationId, copy.bytes, copy.end - copy.start);
@@ -30,8 +30,8 @@ void CUPTIAPI take_buffer(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t v
   CUpti_Activity* record = nullptr;
   while (valid > 0 && library_in_use->cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
     // A later CUPTI's structures begin like these.
-    if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY) tell<CUpti_ActivityMemcpy6>(record);
-    if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY2) tell<CUpti_ActivityMemcpyPtoP4>(record);
+    if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY) emit<CUpti_ActivityMemcpy6>(record);
+    if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY2) emit<CUpti_ActivityMemcpyPtoP4>(record);
   }
   std::free(buffer);
 }

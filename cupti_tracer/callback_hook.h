@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "cupti_tracer/delivery.h"
+#include "cupti_tracer/callback_context.h"
 #include "cupti_tracer/parameters.h"
 #include "tracker/stacks/caller.h"
 
@@ -28,7 +28,7 @@
 #define CALL_DRIVER(symbol, arguments) \
   (devtrace::cupti_tracer::unused arguments, devtrace::cupti_tracer::result<CUresult>())
 
-#define OLDER_THAN(since, symbol, name) (devtrace::cupti_tracer::delivery->version < (since))
+#define OLDER_THAN(since, symbol, name) (devtrace::cupti_tracer::callback_context->version < (since))
 
 namespace devtrace::cupti_tracer {
 
@@ -37,29 +37,30 @@ void unused(const Arguments&...) {}
 
 template <class Result>
 Result result() {
-  return delivery->exit ? *static_cast<const Result*>(delivery->result) : static_cast<Result>(1);  // an invalid value
+  return callback_context->exit ? *static_cast<const Result*>(callback_context->result)
+                                : static_cast<Result>(1);  // an invalid value
 }
 
-class [[maybe_unused]] Delivered {  // some hooks ask it nothing
+class [[maybe_unused]] CallbackCall {  // some hooks ask it nothing
  public:
-  bool telling() const { return true; }
-  bool entering() const { return !delivery->exit; }
-  bool outer() const { return delivery->outer; }
-  bool before() const { return entering() && outer(); }
-  bool after() const { return delivery->exit; }
+  bool enabled() const { return true; }
+  bool entering() const { return !callback_context->exit; }
+  bool outermost() const { return callback_context->outermost; }
+  bool before() const { return entering() && outermost(); }
+  bool after() const { return callback_context->exit; }
   template <class Make>
-  auto keep(const Make& make) const {
+  auto value_at_entry(const Make& make) const {
     using Value = decltype(make());
     static_assert(std::is_integral_v<Value> && sizeof(Value) <= sizeof(uint64_t));
-    if (entering()) *delivery->kept = static_cast<uint64_t>(make());
-    return static_cast<Value>(*delivery->kept);
+    if (entering()) *callback_context->at_entry = static_cast<uint64_t>(make());
+    return static_cast<Value>(*callback_context->at_entry);
   }
-  uint32_t number() const { return delivery->number; }
-  const void* caller() const { return reinterpret_cast<const void*>(own_code::caller()); }
+  uint32_t correlation_id() const { return callback_context->correlation_id; }
+  const void* caller() const { return reinterpret_cast<const void*>(caller::address()); }
 };
 
 }  // namespace devtrace::cupti_tracer
 
 namespace devtrace::interpose {
-using Call = cupti_tracer::Delivered;
+using Call = cupti_tracer::CallbackCall;
 }

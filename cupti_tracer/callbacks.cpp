@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "cupti_tracer/delivery.h"
+#include "cupti_tracer/callback_context.h"
 
 // Hooks that were compiled as callbacks (cupti_tracer/callback_hook.h). The table of hooks has others as well, which
 // CUPTI knows nothing of: PyTorch's, the C library's.
@@ -17,7 +17,7 @@
 
 namespace devtrace::cupti_tracer {
 
-thread_local constinit const Delivery* delivery = nullptr;
+thread_local constinit const CallbackContext* callback_context = nullptr;
 
 namespace {
 
@@ -65,29 +65,29 @@ unsigned cut_version(std::string_view& name) {
   return version;
 }
 
-constinit std::atomic<bool> telling{false};
+constinit std::atomic<bool> events_enabled{false};
 
 // How many callbacks of the thread's calls have been entered and not left.
 thread_local constinit int depth = 0;
 
 // A call that was entered before anything was delivered.
-enum class Unseen : uint8_t { none, told, untold };
+enum class Unseen : uint8_t { none, reported, unreported };
 thread_local constinit Unseen unseen = Unseen::none;
 
 void run(const Row& row, const CUpti_CallbackData& data) noexcept {
   const int saved = errno;
-  Delivery delivered;
-  delivered.exit = data.callbackSite == CUPTI_API_EXIT;
-  delivered.outer = depth == 1;
-  delivered.version = row.version;
-  delivered.result = data.functionReturnValue;
+  CallbackContext context;
+  context.exit = data.callbackSite == CUPTI_API_EXIT;
+  context.outermost = depth == 1;
+  context.version = row.version;
+  context.result = data.functionReturnValue;
   uint64_t nowhere = 0;
-  delivered.kept = data.correlationData ? data.correlationData : &nowhere;
-  delivered.number = data.correlationId;
-  const Delivery* const outer = delivery;
-  delivery = &delivered;
+  context.at_entry = data.correlationData ? data.correlationData : &nowhere;
+  context.correlation_id = data.correlationId;
+  const CallbackContext* const outer = callback_context;
+  callback_context = &context;
   row.hook(data.functionParams);
-  delivery = outer;
+  callback_context = outer;
   errno = saved;
 }
 
@@ -120,12 +120,12 @@ int enable_callbacks(const Library& cupti, CUpti_SubscriberHandle subscriber, st
   return enabled;
 }
 
-void tell(bool whether) {
-  telling.store(whether, std::memory_order_relaxed);
+void enable_events(bool whether) {
+  events_enabled.store(whether, std::memory_order_relaxed);
 }
 
-void inside_call(bool told) {
-  unseen = told ? Unseen::told : Unseen::untold;
+void inside_call(bool reported) {
+  unseen = reported ? Unseen::reported : Unseen::unreported;
 }
 
 void CUPTIAPI callback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* raw) {
@@ -135,12 +135,12 @@ void CUPTIAPI callback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, 
   if (unseen != Unseen::none && depth == 0) {
     if (domain == CUPTI_CB_DOMAIN_DRIVER_API) return;
     const bool its_exit = data.callbackSite == CUPTI_API_EXIT;
-    if (its_exit && unseen == Unseen::untold) depth = 1;
+    if (its_exit && unseen == Unseen::unreported) depth = 1;
     unseen = Unseen::none;  // also when another call begins: the exit was of a function without a hook
   }
   // What a hook asks CUDA itself is a call inside this one: the depth counts until its exit has been told.
   if (data.callbackSite == CUPTI_API_ENTER) ++depth;
-  if (telling.load(std::memory_order_relaxed) && depth > 0) run(*row, data);
+  if (events_enabled.load(std::memory_order_relaxed) && depth > 0) run(*row, data);
   if (data.callbackSite == CUPTI_API_EXIT && depth > 0) --depth;
 }
 

@@ -10,12 +10,12 @@ namespace devtrace::cupti_tracer {
 // that CUPTI does not deliver, and why: "cudaMalloc, cuMemAlloc and 3 more (CUPTI_ERROR_NOT_COMPATIBLE)"; empty: none.
 int enable_callbacks(const Library& cupti, CUpti_SubscriberHandle subscriber, std::string& refused);
 
-// What CUPTI calls, on the thread that calls CUDA. Tells nothing unless `tell(true)` was said.
+// What CUPTI calls, on the thread that calls CUDA. Tells nothing unless `enable_events(true)` was said.
 void CUPTIAPI callback(void* user, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data);
-void tell(bool whether);
+void enable_events(bool whether);
 
 // The calling thread is in the middle of a call of the runtime's of which only the exit will be delivered: what the
-// runtime meanwhile calls of the driver is part of it. `told`: somebody else tells of that call.
-void inside_call(bool told);
+// runtime meanwhile calls of the driver is part of it. `reported`: somebody else emits its event.
+void inside_call(bool reported);
 
 }  // namespace devtrace::cupti_tracer

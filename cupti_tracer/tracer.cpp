@@ -40,35 +40,35 @@ bool called_by_runtime() {
 }
 
 // cuptiSubscribe_v2's parameters, with what CUDA 13.2 has added: a wish to sit beside other subscribers.
-struct Wish {
+struct SubscribeParams {
   CUpti_SubscriberParams parameters;
   uint8_t allow_others;
 };
 
 // Who sits there already, for cuptiSubscribe_v2 to write.
-struct Seat {
-  char holder[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = {};
+struct PreviousSubscriber {
+  char name[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = {};
 };
 
-CUptiResult subscribe(const Library& cupti, CUpti_SubscriberHandle& subscriber, Seat& seat) {
+CUptiResult subscribe(const Library& cupti, CUpti_SubscriberHandle& subscriber, PreviousSubscriber& previous) {
   if (!cupti.cuptiSubscribe_v2) return cupti.cuptiSubscribe(&subscriber, callback, nullptr);
-  Wish wish{};
-  wish.parameters.subscriberName = "devtrace";
-  wish.parameters.oldSubscriberName = seat.holder;
-  wish.parameters.oldSubscriberSize = sizeof seat.holder;
-  wish.allow_others = 1;
-  wish.parameters.structSize = offsetof(Wish, allow_others) + sizeof wish.allow_others;
-  const CUptiResult result = cupti.cuptiSubscribe_v2(&subscriber, callback, nullptr, &wish.parameters);
+  SubscribeParams params{};
+  params.parameters.subscriberName = "devtrace";
+  params.parameters.oldSubscriberName = previous.name;
+  params.parameters.oldSubscriberSize = sizeof previous.name;
+  params.allow_others = 1;
+  params.parameters.structSize = offsetof(SubscribeParams, allow_others) + sizeof params.allow_others;
+  const CUptiResult result = cupti.cuptiSubscribe_v2(&subscriber, callback, nullptr, &params.parameters);
   if (result != CUPTI_ERROR_INVALID_PARAMETER) return result;
-  wish.parameters.structSize = CUpti_SubscriberParams_STRUCT_SIZE;  // before CUDA 13.2
-  return cupti.cuptiSubscribe_v2(&subscriber, callback, nullptr, &wish.parameters);
+  params.parameters.structSize = CUpti_SubscriberParams_STRUCT_SIZE;  // before CUDA 13.2
+  return cupti.cuptiSubscribe_v2(&subscriber, callback, nullptr, &params.parameters);
 }
 
-std::string reason(const Library& cupti, CUptiResult result, const Seat& seat) {
+std::string reason(const Library& cupti, CUptiResult result, const PreviousSubscriber& previous) {
   if (result != CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) return "CUPTI refuses: " + cupti.text(result);
-  const size_t length = ::strnlen(seat.holder, sizeof seat.holder);
+  const size_t length = ::strnlen(previous.name, sizeof previous.name);
   return "CUPTI's only seat is taken" +
-         (length ? " by '" + std::string(seat.holder, length) + "'"
+         (length ? " by '" + std::string(previous.name, length) + "'"
                  : std::string(" by another tool (torch.profiler, Nsight, compute-sanitizer)"));
 }
 
@@ -79,9 +79,9 @@ bool start(bool hooked, std::string& why) {
   const Library* const cupti = library(why);
   if (!cupti) return false;
   CUpti_SubscriberHandle subscriber = nullptr;
-  Seat seat;
-  if (const CUptiResult result = subscribe(*cupti, subscriber, seat); result != CUPTI_SUCCESS) {
-    why = reason(*cupti, result, seat);
+  PreviousSubscriber previous;
+  if (const CUptiResult result = subscribe(*cupti, subscriber, previous); result != CUPTI_SUCCESS) {
+    why = reason(*cupti, result, previous);
     return false;
   }
   std::string refused;
@@ -96,9 +96,9 @@ bool start(bool hooked, std::string& why) {
   started = {cupti, subscriber};
   record_copies(*cupti);
   if (called_by_runtime()) inside_call(hooked);
-  own_code::called_through(kBetween);
+  caller::called_through(kBetween);
   running.store(true);
-  tell(true);
+  enable_events(true);
   // Registered after CUPTI was loaded, so it runs before CUPTI's own exit handlers.
   std::atexit(stop);
   return true;
@@ -107,15 +107,15 @@ bool start(bool hooked, std::string& why) {
 void stop() {
   if (!running.exchange(false)) return;
   flush_copies(*started.cupti);
-  tell(false);
+  enable_events(false);
   started.cupti->cuptiUnsubscribe(started.subscriber);
-  own_code::called_through(nullptr);
+  caller::called_through(nullptr);
 }
 
 void after_fork_in_child() {
   if (!running.exchange(false)) return;
-  tell(false);
-  own_code::called_through(nullptr);
+  enable_events(false);
+  caller::called_through(nullptr);
 }
 
 }  // namespace devtrace::cupti_tracer

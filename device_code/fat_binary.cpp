@@ -126,7 +126,7 @@ int rank(const Entry& e, int device) {
 
 // Which of two entries tells more of what a kernel does on the device: the machine code that the driver would load,
 // then that for the most similar device, then PTX.
-int telling(const Entry& e, int device) {
+int detail_rank(const Entry& e, int device) {
   if (const int loads = rank(e, device); loads >= 2000) return 100000 + loads;
   const int a = static_cast<int>(std::min<uint32_t>(e.architecture, 9999));
   if (e.kind == kCubin) return 50000 - std::abs(a - device);
@@ -171,7 +171,7 @@ bool choose_entry(Span image, int architecture, FatEntry* out, bool* unreadable)
 bool nth_entry(Span image, int architecture, size_t nth, FatEntry* out) {
   std::vector<std::pair<int, Found>> order;
   each_entry(image, [&](const Found& found) {
-    if (const int t = telling(found.entry, architecture); t > 0) order.emplace_back(-t, found);
+    if (const int t = detail_rank(found.entry, architecture); t > 0) order.emplace_back(-t, found);
   });
   if (nth >= order.size()) return false;
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -12,12 +12,9 @@
 #include <vector>
 
 #include "device_code/array.h"
+#include "device_code/parameter.h"
 
 namespace devtrace::device_code {
-
-struct Parameter {
-  size_t offset = 0, size = 0;  // bytes in the kernel's parameter block
-};
 
 // Half-open range of the parameter block.
 struct Bytes {

@@ -3,7 +3,7 @@
 # The hooks of CUDA's functions once more, as the bodies of CUPTI's callbacks (interpose/cuda/hook.h). What nvcc's code calls
 # when it is loaded is no callback of CUPTI's that says whether it succeeded; look-ups are none either.
 CALLBACK_OBJECTS := $(patsubst interpose/cuda_hooks/%.cpp,$(BUILD)/obj/cupti_tracer/callbacks/%.o,\
-  $(filter-out %/fatbin.cpp %/symbol_lookup.cpp %/proc_address.cpp,$(SOURCES_interpose/cuda_hooks)))
+  $(filter-out %/fatbin.cpp %/proc_address.cpp,$(SOURCES_interpose/cuda_hooks)))
 $(CALLBACK_OBJECTS): EXTRA_CXXFLAGS = $(FLAGS_interpose/cuda_hooks) -DDEVTRACE_HOOKS_AS_CALLBACKS
 $(CALLBACK_OBJECTS): $(BUILD)/obj/cupti_tracer/callbacks/%.o: interpose/cuda_hooks/%.cpp | setup-python
 	mkdir -p $(@D)
@@ -13,7 +13,7 @@ $(CALLBACK_OBJECTS): $(BUILD)/obj/cupti_tracer/callbacks/%.o: interpose/cuda_hoo
 # What the library exports is the table of hooks, what CUDA calls in an injected library, and its own C interface;
 # everything else, libstdc++ and libunwind included, stays inside. A reference without a version accepts `devtrace`; the C
 # library's functions name themselves unversioned, which any version accepts; the CUDA runtime's versions are those of
-# interpose/linking/versioned_entries.cpp.
+# interpose/linking/versioned_trampolines.cpp.
 EXPORTS := $(BUILD)/libdevtrace.map
 $(EXPORTS): interpose/linking/hooks.inc interpose/linking/cudart_versions.inc interpose/interpose.mk
 	mkdir -p $(@D)

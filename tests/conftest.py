@@ -153,6 +153,12 @@ def line_of(outcome: Outcome, text: str, file: str = "program.py") -> int:
     return numbers[0]
 
 
+def only(outcome: Outcome, kind: str) -> dict:
+    """The outcome's only finding, which is of that kind."""
+    assert [finding["kind"] for finding in outcome.findings] == [kind], outcome.err[-3000:]
+    return outcome.findings[0]
+
+
 def operand(finding: dict, device: str) -> dict:
     """The finding's only operand on that device."""
     found = [one for one in finding["operands"] if one.get("device") == device]

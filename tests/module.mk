@@ -47,7 +47,7 @@ $(BUILD)/tests/interpose: $(OBJECTS_interpose/cuda_hooks) $(OBJECTS_interpose/li
 
 # The callbacks with the same recorder; CUPTI's part is played by the test, its names are the real library's.
 $(call unit_test,cupti-tracer,tests/unit/cupti_tracer,interpose/cuda tracker/launch,\
-  -isystem $$(CUDA_INCLUDE) -DDEVTRACE_REAL_CUPTI='"$$(abspath $$(CUDA_WHEEL_LIBRARIES)/$$(SIM_REAL_cupti))"',$$(HOOK_TEST_LINK) $$(LINK_stacks))
+  -isystem $$(CUDA_INCLUDE) -DDEVTRACE_REAL_CUPTI='"$$(abspath $$(REAL_CUPTI))"',$$(HOOK_TEST_LINK) $$(LINK_stacks))
 $(BUILD)/tests/cupti-tracer: $(BUILD)/obj/tests/unit/interpose/recorder.o $(CALLBACK_OBJECTS) $(IN_SIMULATE) $(EXPORTS)
 $(UNIT_OBJECTS_interpose) $(UNIT_OBJECTS_cupti-tracer): | setup-python
 

@@ -160,10 +160,10 @@ void graph_launched(const void* executable) {
   if (!thread_state::inside()) graph_copies::launched(executable);
 }
 
-void copy_took(uint32_t number, uint64_t bytes, uint64_t nanoseconds) {
+void copy_took(uint32_t correlation_id, uint64_t bytes, uint64_t nanoseconds) {
   const ReentrancyGuard inside;
   try {
-    copy_times::took(number, bytes, nanoseconds);
+    copy_times::took(correlation_id, bytes, nanoseconds);
   } catch (...) {  // out of memory: a time less
   }
 }

@@ -34,7 +34,7 @@ bool wants_launches();  // are launches looked at at all?
 
 // Hot. Bytes are about to be copied. When a copy has a correlation id, `copy_took` says later how long it took.
 void copied(const Copy& copy);
-void copy_took(uint32_t number, uint64_t bytes, uint64_t nanoseconds);
+void copy_took(uint32_t correlation_id, uint64_t bytes, uint64_t nanoseconds);
 bool wants_copies();  // are copies looked at at all?
 
 // A graph's copies, by handles that are compared only. A node that copies was made, or changed, by the calling thread.

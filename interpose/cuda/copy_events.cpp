@@ -9,7 +9,7 @@ namespace {
 using events::Copy;
 using events::Direction;
 
-constinit Question<decltype(&::cuArrayGetDescriptor_v2)> array_descriptor("libcuda.so", "cuArrayGetDescriptor_v2");
+constinit LazySymbol<decltype(&::cuArrayGetDescriptor_v2)> array_descriptor("libcuda.so", "cuArrayGetDescriptor_v2");
 
 // Bytes of one of an array's elements; widths are counted in them where an array takes part. 1 without an array, or
 // where the format is packed in blocks.
@@ -64,7 +64,7 @@ const void* at(const End& end, size_t offset) {
 }
 
 Direction direction(CUmemorytype from, CUmemorytype to) {
-  if (from == CU_MEMORYTYPE_UNIFIED || to == CU_MEMORYTYPE_UNIFIED) return Direction::unstated;
+  if (from == CU_MEMORYTYPE_UNIFIED || to == CU_MEMORYTYPE_UNIFIED) return Direction::undeclared;
   if (from == CU_MEMORYTYPE_HOST) return to == CU_MEMORYTYPE_HOST ? Direction::host_to_host : Direction::host_to_device;
   return to == CU_MEMORYTYPE_HOST ? Direction::device_to_host : Direction::device_to_device;
 }
@@ -83,7 +83,7 @@ Copy of_driver_3d(const Parameters& copy) {
 
 }  // namespace
 
-Direction stated(cudaMemcpyKind kind) {
+Direction declared_direction(cudaMemcpyKind kind) {
   switch (kind) {
     case cudaMemcpyHostToHost:
       return Direction::host_to_host;
@@ -94,24 +94,24 @@ Direction stated(cudaMemcpyKind kind) {
     case cudaMemcpyDeviceToDevice:
       return Direction::device_to_device;
     default:
-      return Direction::unstated;
+      return Direction::undeclared;
   }
 }
 
-Copy described(const cudaMemcpy3DParms& copy) {
+Copy as_copy(const cudaMemcpy3DParms& copy) {
   Copy described = of_runtime(copy);
-  described.direction = stated(copy.kind);
+  described.direction = declared_direction(copy.kind);
   return described;
 }
 
-Copy described(const cudaMemcpy3DPeerParms& copy) {
+Copy as_copy(const cudaMemcpy3DPeerParms& copy) {
   Copy described = of_runtime(copy);
   described.to_device = copy.dstDevice;
   described.from_device = copy.srcDevice;
   return described;
 }
 
-Copy described(const cudaMemcpy3DBatchOp& copy) {
+Copy as_copy(const cudaMemcpy3DBatchOp& copy) {
   const bool to_array = copy.dst.type == cudaMemcpyOperandTypeArray;
   const bool from_array = copy.src.type == cudaMemcpyOperandTypeArray;
   Copy described;
@@ -124,7 +124,7 @@ Copy described(const cudaMemcpy3DBatchOp& copy) {
   return described;
 }
 
-Copy described(const CUDA_MEMCPY2D& copy) {
+Copy as_copy(const CUDA_MEMCPY2D& copy) {
   Copy described;
   described.to = at({copy.dstMemoryType, copy.dstHost, copy.dstDevice}, copy.dstY * copy.dstPitch + copy.dstXInBytes);
   described.from = at({copy.srcMemoryType, copy.srcHost, copy.srcDevice}, copy.srcY * copy.srcPitch + copy.srcXInBytes);
@@ -133,18 +133,18 @@ Copy described(const CUDA_MEMCPY2D& copy) {
   return described;
 }
 
-Copy described(const CUDA_MEMCPY3D& copy) {
+Copy as_copy(const CUDA_MEMCPY3D& copy) {
   return of_driver_3d(copy);
 }
 
-Copy described(const CUDA_MEMCPY3D_PEER& copy) {
+Copy as_copy(const CUDA_MEMCPY3D_PEER& copy) {
   Copy described = of_driver_3d(copy);
   described.to_device = device_of_context(copy.dstContext);
   described.from_device = device_of_context(copy.srcContext);
   return described;
 }
 
-Copy described(const CUDA_MEMCPY3D_BATCH_OP& copy) {
+Copy as_copy(const CUDA_MEMCPY3D_BATCH_OP& copy) {
   const bool to_array = copy.dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY;
   const bool from_array = copy.src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY;
   Copy described;

@@ -11,22 +11,22 @@
 
 namespace devtrace::interpose {
 
-events::Direction stated(cudaMemcpyKind kind);
+events::Direction declared_direction(cudaMemcpyKind kind);
 
-events::Copy described(const cudaMemcpy3DParms& copy);
-events::Copy described(const cudaMemcpy3DPeerParms& copy);
-events::Copy described(const cudaMemcpy3DBatchOp& copy);
-events::Copy described(const CUDA_MEMCPY2D& copy);
-events::Copy described(const CUDA_MEMCPY3D& copy);
-events::Copy described(const CUDA_MEMCPY3D_PEER& copy);
-events::Copy described(const CUDA_MEMCPY3D_BATCH_OP& copy);
+events::Copy as_copy(const cudaMemcpy3DParms& copy);
+events::Copy as_copy(const cudaMemcpy3DPeerParms& copy);
+events::Copy as_copy(const cudaMemcpy3DBatchOp& copy);
+events::Copy as_copy(const CUDA_MEMCPY2D& copy);
+events::Copy as_copy(const CUDA_MEMCPY3D& copy);
+events::Copy as_copy(const CUDA_MEMCPY3D_PEER& copy);
+events::Copy as_copy(const CUDA_MEMCPY3D_BATCH_OP& copy);
 
 // Tells of a copy, unless an outer hook has.
-inline void tell(const Call& call, events::Copy copy, const char* function, const void* stream = nullptr,
-                 size_t copies_of_call = 1) {
+inline void emit_copy(const Call& call, events::Copy copy, const char* function, const void* stream = nullptr,
+                      size_t copies_of_call = 1) {
   if (!call.before()) return;
   copy.function = function;
-  copy.number = call.number();
+  copy.correlation_id = call.correlation_id();
   copy.several = copies_of_call > 1;
   copy.stream = stream;
   copy.graph = graph_copies::captures(stream);
@@ -35,7 +35,7 @@ inline void tell(const Call& call, events::Copy copy, const char* function, cons
 
 // What is made of it when the stream is being captured: called after the original has succeeded.
 inline void note_captured(const Call& call, const events::Copy& copy, const char*, const void* stream) {
-  if (!call.after() || !call.outer() || !graph_copies::captures(stream)) return;
+  if (!call.after() || !call.outermost() || !graph_copies::captures(stream)) return;
   if (const void* const node = graph_copies::captured_node(stream)) events::copy_planned(node, copy);
 }
 // Nothing that waits can be captured.
@@ -43,9 +43,10 @@ inline void note_captured(const Call&, const events::Copy&, const char*) {}
 
 // The same for each of a batch's.
 template <class Operation>
-void tell_batch(const Call& call, const Operation* operations, size_t count, const char* function, const void* stream) {
+void emit_copies(const Call& call, const Operation* operations, size_t count, const char* function,
+                 const void* stream) {
   if (call.before() && events::wants_copies())
-    for (size_t i = 0; operations && i < count; ++i) tell(call, described(operations[i]), function, stream, count);
+    for (size_t i = 0; operations && i < count; ++i) emit_copy(call, as_copy(operations[i]), function, stream, count);
 }
 
 }  // namespace devtrace::interpose
@@ -54,16 +55,16 @@ void tell_batch(const Call& call, const Operation* operations, size_t count, con
 // called, for a move must be known when the copy itself faults. Those of the asynchronous ones have a parameter
 // `stream`.
 #define COPY_HOOK(API, symbol, parameters, arguments, ...) \
-  COPY_HOOK_TELLING(API, symbol, parameters, arguments, (call, __VA_ARGS__, API_NAME(symbol)))
+  COPY_HOOK_EMITTING(API, symbol, parameters, arguments, (call, __VA_ARGS__, API_NAME(symbol)))
 #define COPY_HOOK_ASYNC(API, symbol, parameters, arguments, ...) \
-  COPY_HOOK_TELLING(API, symbol, parameters, arguments, (call, __VA_ARGS__, API_NAME(symbol), stream))
-#define COPY_HOOK_TELLING(API, symbol, parameters, arguments, told)                                               \
-  API##_HOOK(symbol, parameters) {                                                                                \
-    const devtrace::interpose::Call call;                                                                         \
-    if (call.before() && devtrace::events::wants_copies()) devtrace::interpose::tell told;                        \
-    const auto result = CALL_##API(symbol, arguments);                                                            \
-    if (result == 0 && devtrace::interpose::graph_copies::any_capture()) devtrace::interpose::note_captured told; \
-    return result;                                                                                                \
+  COPY_HOOK_EMITTING(API, symbol, parameters, arguments, (call, __VA_ARGS__, API_NAME(symbol), stream))
+#define COPY_HOOK_EMITTING(API, symbol, parameters, arguments, event)                                              \
+  API##_HOOK(symbol, parameters) {                                                                                 \
+    const devtrace::interpose::Call call;                                                                          \
+    if (call.before() && devtrace::events::wants_copies()) devtrace::interpose::emit_copy event;                   \
+    const auto result = CALL_##API(symbol, arguments);                                                             \
+    if (result == 0 && devtrace::interpose::graph_copies::any_capture()) devtrace::interpose::note_captured event; \
+    return result;                                                                                                 \
   }
 // A function and the one for a default stream of each thread.
 #define COPY_HOOKS(API, symbol, ...)  \

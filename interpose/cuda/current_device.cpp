@@ -10,16 +10,16 @@
 namespace devtrace::interpose {
 namespace {
 
-constinit Question<decltype(&::cuCtxGetDevice)> context_device("libcuda.so", "cuCtxGetDevice");
-constinit Question<decltype(&::cuCtxGetDevice_v2)> any_context_device("libcuda.so", "cuCtxGetDevice_v2");
-constinit Question<decltype(&::cuCtxPushCurrent_v2)> push_context("libcuda.so", "cuCtxPushCurrent_v2");
-constinit Question<decltype(&::cuCtxPopCurrent_v2)> pop_context("libcuda.so", "cuCtxPopCurrent_v2");
-constinit Question<decltype(&::cuMemGetAddressRange_v2)> address_range("libcuda.so", "cuMemGetAddressRange_v2");
-constinit Question<decltype(&::cuStreamGetCtx)> stream_context("libcuda.so", "cuStreamGetCtx");
-constinit Question<cudaError_t (*)(int*)> runtime_device("libcudart.so", "cudaGetDevice");
-constinit Question<decltype(&::cuPointerGetAttribute)> pointer_attribute("libcuda.so", "cuPointerGetAttribute");
+constinit LazySymbol<decltype(&::cuCtxGetDevice)> context_device("libcuda.so", "cuCtxGetDevice");
+constinit LazySymbol<decltype(&::cuCtxGetDevice_v2)> any_context_device("libcuda.so", "cuCtxGetDevice_v2");
+constinit LazySymbol<decltype(&::cuCtxPushCurrent_v2)> push_context("libcuda.so", "cuCtxPushCurrent_v2");
+constinit LazySymbol<decltype(&::cuCtxPopCurrent_v2)> pop_context("libcuda.so", "cuCtxPopCurrent_v2");
+constinit LazySymbol<decltype(&::cuMemGetAddressRange_v2)> address_range("libcuda.so", "cuMemGetAddressRange_v2");
+constinit LazySymbol<decltype(&::cuStreamGetCtx)> stream_context("libcuda.so", "cuStreamGetCtx");
+constinit LazySymbol<cudaError_t (*)(int*)> runtime_device("libcudart.so", "cudaGetDevice");
+constinit LazySymbol<decltype(&::cuPointerGetAttribute)> pointer_attribute("libcuda.so", "cuPointerGetAttribute");
 
-constinit Question<decltype(&::cuDeviceGetAttribute)> attribute_of_device("libcuda.so", "cuDeviceGetAttribute");
+constinit LazySymbol<decltype(&::cuDeviceGetAttribute)> attribute_of_device("libcuda.so", "cuDeviceGetAttribute");
 
 }  // namespace
 

@@ -13,16 +13,17 @@
 namespace devtrace::interpose::graph_copies {
 namespace {
 
-constinit Question<decltype(&::cuStreamIsCapturing)> is_capturing("libcuda.so", "cuStreamIsCapturing");
-constinit Question<decltype(&::cuStreamGetCaptureInfo_v3)> capture_info("libcuda.so", "cuStreamGetCaptureInfo_v3");
+constinit LazySymbol<decltype(&::cuStreamIsCapturing)> is_capturing("libcuda.so", "cuStreamIsCapturing");
+constinit LazySymbol<decltype(&::cuStreamGetCaptureInfo_v3)> capture_info("libcuda.so", "cuStreamGetCaptureInfo_v3");
 // The ABI of CUDA 11.3, without what stands on the edges.
 using OlderCaptureInfo = CUresult (*)(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*, const CUgraphNode**,
                                       size_t*);
-constinit Question<OlderCaptureInfo> older_capture_info("libcuda.so", "cuStreamGetCaptureInfo_v2");
-constinit Question<decltype(&::cuGraphGetNodes)> nodes_of("libcuda.so", "cuGraphGetNodes");
-constinit Question<decltype(&::cuGraphNodeGetType)> type_of("libcuda.so", "cuGraphNodeGetType");
-constinit Question<decltype(&::cuGraphMemcpyNodeGetParams)> copy_of("libcuda.so", "cuGraphMemcpyNodeGetParams");
-constinit Question<decltype(&::cuGraphChildGraphNodeGetGraph)> child_of("libcuda.so", "cuGraphChildGraphNodeGetGraph");
+constinit LazySymbol<OlderCaptureInfo> older_capture_info("libcuda.so", "cuStreamGetCaptureInfo_v2");
+constinit LazySymbol<decltype(&::cuGraphGetNodes)> nodes_of("libcuda.so", "cuGraphGetNodes");
+constinit LazySymbol<decltype(&::cuGraphNodeGetType)> type_of("libcuda.so", "cuGraphNodeGetType");
+constinit LazySymbol<decltype(&::cuGraphMemcpyNodeGetParams)> copy_of("libcuda.so", "cuGraphMemcpyNodeGetParams");
+constinit LazySymbol<decltype(&::cuGraphChildGraphNodeGetGraph)> child_of("libcuda.so",
+                                                                          "cuGraphChildGraphNodeGetGraph");
 
 CUstream stream_of(const void* stream) {
   return static_cast<CUstream>(const_cast<void*>(stream));
@@ -54,8 +55,8 @@ void collect(const void* graph, const void* of, std::vector<events::GraphCopy>& 
     events::GraphCopy copy{node, of ? of : node, false, {}};
     CUDA_MEMCPY3D parameters{};
     if (!events::copy_is_planned(node) && ask_copy && ask_copy(node, &parameters) == CUDA_SUCCESS) {
-      copy.described = true;
-      copy.copy = described(parameters);
+      copy.queried = true;
+      copy.copy = as_copy(parameters);
     }
     copies.push_back(copy);
   }
@@ -106,7 +107,7 @@ const void* captured_node(const void* stream) {
   return result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE && count == 1 && last ? last[0] : nullptr;
 }
 
-void tell_ready(const void* executable, const void* graph) {
+void emit_graph_ready(const void* executable, const void* graph) {
   quietly([&] {
     std::vector<events::GraphCopy> copies;
     collect(graph, nullptr, copies);
@@ -114,7 +115,7 @@ void tell_ready(const void* executable, const void* graph) {
   });
 }
 
-void tell_child_changed(const void* executable, const void* node, const void* child) {
+void emit_child_changed(const void* executable, const void* node, const void* child) {
   quietly([&] {
     std::vector<events::GraphCopy> copies;
     collect(child, node, copies);
@@ -122,7 +123,7 @@ void tell_child_changed(const void* executable, const void* node, const void* ch
   });
 }
 
-void tell_gone(const void* graph) {
+void emit_graph_gone(const void* graph) {
   quietly([&] {
     for (const CUgraphNode node : nodes(graph)) events::graph_node_gone(node);
   });

@@ -24,10 +24,10 @@ void capture_ended();
 const void* captured_node(const void* stream);
 
 // Tells what an executable graph has become: all of the graph's copies, those of its child graphs included.
-void tell_ready(const void* executable, const void* graph);
-void tell_child_changed(const void* executable, const void* node, const void* child);
+void emit_graph_ready(const void* executable, const void* graph);
+void emit_child_changed(const void* executable, const void* node, const void* child);
 
 // A graph is about to be destroyed: its nodes' addresses may come back as others'.
-void tell_gone(const void* graph);
+void emit_graph_gone(const void* graph);
 
 }  // namespace devtrace::interpose::graph_copies

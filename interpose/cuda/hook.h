@@ -2,8 +2,7 @@
 // call, and what it tells of the result. It is compiled twice, and sees no difference:
 //   - as the function itself, which the program calls in the original's place (interpose/cuda/intercepted_hook.h);
 //   - as the body of CUPTI's two callbacks of that function, at its entry and its exit, where the "call" only hands
-//   over
-//     the result, if there is one yet (cupti_tracer/callback_hook.h).
+//     over the result, if there is one yet (cupti_tracer/callback_hook.h).
 //
 // Either form gives a hook:
 //   RUNTIME_HOOK(symbol, (parameters)) { … }, DRIVER_HOOK(…)   its definition
@@ -14,15 +13,16 @@
 //                                                              the same for a hook whose C++ name is not its symbol
 //   OLDER_THAN(version, symbol, name)                          whether the function called has the parameters of before
 //                                                              CUDA `version` (13000): the same symbol then has others
-// and the class Call, of which a hook makes one. Each of the following is false when telling() is:
-//   telling()    nobody else tells of the call: false in hooks while CUPTI tells
+// and the class Call, of which a hook makes one. Each of the following is false when enabled() is:
+//   enabled()    nobody else tells of the call: false in hooks while CUPTI tells
 //   entering()   the original has not been called yet
-//   outer()      no other hook of this thread is being called: the runtime calls the driver, and what the outer hook
+//   outermost()      no other hook of this thread is being called: the runtime calls the driver, and what the outer
+//   hook
 //                has told, the inner one leaves out
 //   before()     both
 //   after()      the original has been called: what needs no result to be told, but must not be told early
-//   keep(make)   make()'s value as it was before the original was called
-//   number()     by which the call's own time is told later; 0: it is not
+//   value_at_entry(make)   make()'s value as it was before the original was called
+//   correlation_id()     by which the call's own time is told later; 0: it is not
 //   caller()     an address in the code that called the function
 #pragma once
 

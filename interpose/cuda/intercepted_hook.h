@@ -52,30 +52,30 @@ bool of_cuda_12(const void* caller) {
   return answer != 0;
 }
 
-class Intercepted {
+class InterceptedCall {
  public:
-  Intercepted() : telling_(!muted.load(std::memory_order_relaxed)), outer_(depth_++ == 0 && telling_) {}
-  ~Intercepted() { --depth_; }
-  Intercepted(const Intercepted&) = delete;
-  Intercepted& operator=(const Intercepted&) = delete;
+  InterceptedCall() : enabled_(!muted.load(std::memory_order_relaxed)), outermost_(depth_++ == 0 && enabled_) {}
+  ~InterceptedCall() { --depth_; }
+  InterceptedCall(const InterceptedCall&) = delete;
+  InterceptedCall& operator=(const InterceptedCall&) = delete;
 
-  bool telling() const { return telling_; }
-  bool entering() const { return telling_; }
-  bool outer() const { return outer_; }
-  bool before() const { return outer_; }
-  bool after() const { return telling_; }
+  bool enabled() const { return enabled_; }
+  bool entering() const { return enabled_; }
+  bool outermost() const { return outermost_; }
+  bool before() const { return outermost_; }
+  bool after() const { return enabled_; }
   template <class Make>
-  auto keep(const Make& make) const {
+  auto value_at_entry(const Make& make) const {
     return make();
   }
-  uint32_t number() const { return 0; }
+  uint32_t correlation_id() const { return 0; }
   [[gnu::always_inline]] const void* caller() const { return __builtin_return_address(0); }
 
  private:
   static inline thread_local constinit int depth_ = 0;
-  bool telling_;
-  bool outer_;
+  bool enabled_;
+  bool outermost_;
 };
-using Call = Intercepted;
+using Call = InterceptedCall;
 
 }  // namespace devtrace::interpose

@@ -37,16 +37,16 @@ struct Functions {
 };
 
 bool ask(const Functions& functions, const void* function, std::string& name,
-         std::vector<kernels::Parameter>& parameters) {
+         std::vector<device_code::Parameter>& parameters) {
   const auto [get_name, get_layout] = functions;
   if (!get_layout || !get_name) return false;
   const char* text = nullptr;
   if (get_name(&text, function) != 0 || !text) return false;
   // Past the last parameter the index is invalid; any other error says that the question is not understood.
-  std::vector<kernels::Parameter> found;
+  std::vector<device_code::Parameter> found;
   int error = 0;
-  for (kernels::Parameter next; found.size() < kMostParameters; found.push_back(next))
-    if ((error = get_layout(function, found.size(), &next.offset, &next.bytes)) != 0) break;
+  for (device_code::Parameter next; found.size() < kMostParameters; found.push_back(next))
+    if ((error = get_layout(function, found.size(), &next.offset, &next.size)) != 0) break;
   if (error != CUDA_ERROR_INVALID_VALUE) return false;
   name = text;
   parameters = std::move(found);
@@ -54,7 +54,7 @@ bool ask(const Functions& functions, const void* function, std::string& name,
 }
 
 bool ask(const Questions& questions, const void* function, std::string& name,
-         std::vector<kernels::Parameter>& parameters) {
+         std::vector<device_code::Parameter>& parameters) {
   return ask({reinterpret_cast<GetName>(find_in_library(questions.library, questions.name)),
               reinterpret_cast<GetLayout>(find_in_library(questions.library, questions.layout))},
              function, name, parameters);
@@ -63,9 +63,10 @@ bool ask(const Questions& questions, const void* function, std::string& name,
 // A stub is known to the runtime in which it was registered. The last question for a parameter fails, and the runtime
 // keeps that as the thread's error: PyTorch would take it for the launch's. An error of the program's own that was
 // there before stays as it is if nothing is asked; false: so it was, or nobody could be asked.
-bool ask_runtimes(const void* stub, std::string& name, std::vector<kernels::Parameter>& parameters, bool& answered) {
+bool ask_runtimes(const void* stub, std::string& name, std::vector<device_code::Parameter>& parameters,
+                  bool& answered) {
   using LastError = int (*)();
-  bool asked = false, left_out = false;
+  bool request = false, left_out = false;
   void* found = nullptr;
   for (int which = 0; !answered && runtimes::function_of(which, "cudaPeekAtLastError", found); ++which) {
     const auto of_it = [&](const char* symbol) {
@@ -79,14 +80,14 @@ bool ask_runtimes(const void* stub, std::string& name, std::vector<kernels::Para
       left_out = true;
       continue;
     }
-    asked = true;
+    request = true;
     const Questions& questions = kQuestions[static_cast<int>(Handle::stub)];
     answered =
         ask({reinterpret_cast<GetName>(of_it(questions.name)), reinterpret_cast<GetLayout>(of_it(questions.layout))},
             stub, name, parameters);
     clear();
   }
-  return answered || (asked && !left_out);
+  return answered || (request && !left_out);
 }
 
 // Of the current device: 90 for 9.0; 0 when unknown.
@@ -99,12 +100,11 @@ int architecture() {
 }
 
 // Before CUDA 12.4 nobody answers: the image tells, too.
-bool read_layout(const void* function, std::string& name, std::vector<kernels::Parameter>& parameters) {
+bool read_layout(const void* function, std::string& name, std::vector<device_code::Parameter>& parameters) {
   const code_images::Code code = code_images::find(function);
   device_code::KernelFacts facts;
   if (!device_code::read_kernel(code.image, architecture(), code.name, &facts)) return false;
-  for (const device_code::Parameter& parameter : facts.parameters)
-    parameters.push_back({parameter.offset, parameter.size});
+  parameters = std::move(facts.parameters);
   name = code.name;
   return true;
 }
@@ -117,7 +117,7 @@ const kernels::Kernel* kernel_of(const void* function, Handle handle) {
   const ReentrancyGuard inside;
   const int saved = errno;
   std::string name;
-  std::vector<kernels::Parameter> parameters;
+  std::vector<device_code::Parameter> parameters;
   const kernels::Kernel* kernel = nullptr;
   try {
     bool answered = false, askable = true;

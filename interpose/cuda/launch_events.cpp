@@ -3,7 +3,7 @@
 namespace devtrace::interpose {
 namespace {
 
-events::Launch described(const void* function, Handle handle, const Shape& shape, const Place& place) {
+events::Launch as_copy(const void* function, Handle handle, const Shape& shape, const LaunchTarget& target) {
   events::Launch launch;
   launch.function = function;
   launch.kernel = kernel_of(function, handle);
@@ -11,19 +11,19 @@ events::Launch described(const void* function, Handle handle, const Shape& shape
     launch.grid[i] = shape.grid[i];
     launch.block_shape[i] = shape.block[i];
   }
-  launch.stream = place.stream;
-  launch.graph = place.graph;
-  launch.device = place.device;
+  launch.stream = target.stream;
+  launch.graph = target.graph;
+  launch.device = target.device;
   return launch;
 }
 
 }  // namespace
 
-void tell(const void* function, Handle handle, const Shape& shape, const Place& place, void** parameters,
-          void** extra) {
+void emit_launch(const void* function, Handle handle, const Shape& shape, const LaunchTarget& target, void** parameters,
+                 void** extra) {
   if (!events::wants_launches()) return;
   if (parameters) {
-    events::Launch launch = described(function, handle, shape, place);
+    events::Launch launch = as_copy(function, handle, shape, target);
     launch.parameters = parameters;
     return events::launched(launch);
   }
@@ -34,13 +34,13 @@ void tell(const void* function, Handle handle, const Shape& shape, const Place& 
     if (*entry == CU_LAUNCH_PARAM_BUFFER_POINTER) block = entry[1];
     if (*entry == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<const size_t*>(entry[1]);
   }
-  tell_block(function, handle, shape, place, block, bytes);
+  emit_launch_block(function, handle, shape, target, block, bytes);
 }
 
-void tell_block(const void* function, Handle handle, const Shape& shape, const Place& place, const void* block,
-                size_t bytes) {
+void emit_launch_block(const void* function, Handle handle, const Shape& shape, const LaunchTarget& target,
+                       const void* block, size_t bytes) {
   if (!block || !events::wants_launches()) return;
-  events::Launch launch = described(function, handle, shape, place);
+  events::Launch launch = as_copy(function, handle, shape, target);
   launch.block = block;
   launch.block_bytes = bytes;
   events::launched(launch);

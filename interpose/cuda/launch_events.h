@@ -25,7 +25,7 @@ Shape shape(const Parameters& p) {
 }
 
 // What a launch's hook knows besides the kernel and its parameters.
-struct Place {
+struct LaunchTarget {
   const void* stream = nullptr;
   bool graph = false;  // a node of a graph, which will be launched later
   int device = -1;     // on which it will run; -1: the current one
@@ -33,11 +33,11 @@ struct Place {
 
 // Tells of a launch. The parameters: an address for each, or the driver's other way to pass them, a list of keys and
 // values that describes one block (`extra`). With neither there is nothing to look at.
-void tell(const void* function, Handle handle, const Shape& shape, const Place& place, void** parameters,
-          void** extra = nullptr);
+void emit_launch(const void* function, Handle handle, const Shape& shape, const LaunchTarget& target, void** parameters,
+                 void** extra = nullptr);
 
 // The same with the block itself.
-void tell_block(const void* function, Handle handle, const Shape& shape, const Place& place, const void* block,
-                size_t bytes);
+void emit_launch_block(const void* function, Handle handle, const Shape& shape, const LaunchTarget& target,
+                       const void* block, size_t bytes);
 
 }  // namespace devtrace::interpose

@@ -15,10 +15,10 @@
 namespace devtrace {
 namespace {
 
-constinit interpose::Question<decltype(&::cuPointerGetAttributes)> pointer_attributes("libcuda.so",
-                                                                                      "cuPointerGetAttributes");
-constinit interpose::Question<decltype(&::cuPointerGetAttribute)> pointer_attribute("libcuda.so",
-                                                                                    "cuPointerGetAttribute");
+constinit interpose::LazySymbol<decltype(&::cuPointerGetAttributes)> pointer_attributes("libcuda.so",
+                                                                                        "cuPointerGetAttributes");
+constinit interpose::LazySymbol<decltype(&::cuPointerGetAttribute)> pointer_attribute("libcuda.so",
+                                                                                      "cuPointerGetAttribute");
 
 template <class Function>
 Function driver(const char* symbol, Function) {

@@ -28,7 +28,7 @@ namespace {
 // Inside the runtime the driver's calls change nothing that the runtime's own hook does not tell, and in the fast path
 // of a program that sets its device for each launch they would cost it what is remembered.
 void ask_anew(const Call& call) {
-  if (call.after() && call.outer()) events::device_changed(-1);
+  if (call.after() && call.outermost()) events::device_changed(-1);
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ void ask_anew(const Call& call) {
 RUNTIME_HOOK(cudaSetDevice, (int device)) {
   const Call call;
   const cudaError_t result = CALL_RUNTIME(cudaSetDevice, (device));
-  if (call.telling() && result == cudaSuccess) events::device_changed(device);
+  if (call.enabled() && result == cudaSuccess) events::device_changed(device);
   return result;
 }
 
@@ -81,14 +81,14 @@ CONTEXT(cuVDPAUCtxCreate_v2, (CUcontext * context, unsigned flags, CUdevice devi
 
 // What ends a context. Afterwards CUDA is asked for every piece of memory on the device whether it is still there: a
 // device can have several contexts.
-#define ENDS_CONTEXT_OF(ordinal, symbol, parameters, arguments)                 \
-  DRIVER_HOOK(symbol, parameters) {                                             \
-    const Call call;                                                            \
-    const int ended = call.keep([&] { return call.outer() ? (ordinal) : -1; }); \
-    const CUresult result = CALL_DRIVER(symbol, arguments);                     \
-    ask_anew(call);                                                             \
-    if (call.after() && ended >= 0) events::device_reset(ended);                \
-    return result;                                                              \
+#define ENDS_CONTEXT_OF(ordinal, symbol, parameters, arguments)                               \
+  DRIVER_HOOK(symbol, parameters) {                                                           \
+    const Call call;                                                                          \
+    const int ended = call.value_at_entry([&] { return call.outermost() ? (ordinal) : -1; }); \
+    const CUresult result = CALL_DRIVER(symbol, arguments);                                   \
+    ask_anew(call);                                                                           \
+    if (call.after() && ended >= 0) events::device_reset(ended);                              \
+    return result;                                                                            \
   }
 using devtrace::interpose::device_of_context;
 ENDS_CONTEXT_OF(device_of_context(context), cuCtxDestroy, (CUcontext context), (context))
@@ -105,7 +105,7 @@ CONTEXT(cuGreenCtxDestroy, (CUgreenCtx context), (context))
 #define RUNTIME_RESET(symbol)                                      \
   RUNTIME_HOOK(symbol, (void)) {                                   \
     const Call call;                                               \
-    const int device = call.keep(exact_current_device);            \
+    const int device = call.value_at_entry(exact_current_device);  \
     const cudaError_t result = CALL_RUNTIME(symbol, ());           \
     ask_anew(call);                                                \
     if (call.after() && device >= 0) events::device_reset(device); \

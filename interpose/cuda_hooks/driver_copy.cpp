@@ -6,12 +6,12 @@
 
 using devtrace::events::Copy;
 using devtrace::events::Direction;
+using devtrace::interpose::as_copy;
 using devtrace::interpose::Call;
-using devtrace::interpose::described;
 using devtrace::interpose::device_of_context;
+using devtrace::interpose::emit_copies;
+using devtrace::interpose::emit_copy;
 using devtrace::interpose::pointer;
-using devtrace::interpose::tell;
-using devtrace::interpose::tell_batch;
 namespace events = devtrace::events;
 
 #define COPY_BOTH(...) COPY_HOOKS(DRIVER, __VA_ARGS__)
@@ -71,26 +71,26 @@ COPY_BOTH_ASYNC(cuMemcpyAtoHAsync_v2, (void* to, CUarray from, size_t offset, si
                 Copy{.to = to, .bytes = bytes, .direction = Direction::device_to_host})
 
 // Described by a structure.
-COPY_BOTH(cuMemcpy2D_v2, (const CUDA_MEMCPY2D* copy), (copy), copy ? described(*copy) : Copy{})
+COPY_BOTH(cuMemcpy2D_v2, (const CUDA_MEMCPY2D* copy), (copy), copy ? as_copy(*copy) : Copy{})
 COPY_BOTH_ASYNC(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D* copy, CUstream stream), (copy, stream),
-                copy ? described(*copy) : Copy{})
-COPY_BOTH(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D* copy), (copy), copy ? described(*copy) : Copy{})
-COPY_BOTH(cuMemcpy3D_v2, (const CUDA_MEMCPY3D* copy), (copy), copy ? described(*copy) : Copy{})
+                copy ? as_copy(*copy) : Copy{})
+COPY_BOTH(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D* copy), (copy), copy ? as_copy(*copy) : Copy{})
+COPY_BOTH(cuMemcpy3D_v2, (const CUDA_MEMCPY3D* copy), (copy), copy ? as_copy(*copy) : Copy{})
 COPY_BOTH_ASYNC(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D* copy, CUstream stream), (copy, stream),
-                copy ? described(*copy) : Copy{})
-COPY_BOTH(cuMemcpy3DPeer, (const CUDA_MEMCPY3D_PEER* copy), (copy), copy ? described(*copy) : Copy{})
+                copy ? as_copy(*copy) : Copy{})
+COPY_BOTH(cuMemcpy3DPeer, (const CUDA_MEMCPY3D_PEER* copy), (copy), copy ? as_copy(*copy) : Copy{})
 COPY_BOTH_ASYNC(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER* copy, CUstream stream), (copy, stream),
-                copy ? described(*copy) : Copy{})
+                copy ? as_copy(*copy) : Copy{})
 
 // Many at once; CUDA 12's also say which one failed.
-#define BATCH(symbol, parameters, arguments)                                                                          \
-  DRIVER_HOOK(symbol, parameters) {                                                                                   \
-    const Call call;                                                                                                  \
-    if (call.before() && events::wants_copies() && to && from && bytes)                                               \
-      for (size_t i = 0; i < count; ++i)                                                                              \
-        tell(call, Copy{.to = pointer(to[i]), .from = pointer(from[i]), .bytes = bytes[i]}, API_NAME(symbol), stream, \
-             count);                                                                                                  \
-    return CALL_DRIVER(symbol, arguments);                                                                            \
+#define BATCH(symbol, parameters, arguments)                                                                       \
+  DRIVER_HOOK(symbol, parameters) {                                                                                \
+    const Call call;                                                                                               \
+    if (call.before() && events::wants_copies() && to && from && bytes)                                            \
+      for (size_t i = 0; i < count; ++i)                                                                           \
+        emit_copy(call, Copy{.to = pointer(to[i]), .from = pointer(from[i]), .bytes = bytes[i]}, API_NAME(symbol), \
+                  stream, count);                                                                                  \
+    return CALL_DRIVER(symbol, arguments);                                                                         \
   }
 #define BATCH_12(symbol)                                                                                      \
   BATCH(symbol,                                                                                               \
@@ -107,11 +107,11 @@ BATCH_12(cuMemcpyBatchAsync_ptsz)
 BATCH_13(cuMemcpyBatchAsync_v2)
 BATCH_13(cuMemcpyBatchAsync_v2_ptsz)
 
-#define BATCH_3D(symbol, parameters, arguments)                \
-  DRIVER_HOOK(symbol, parameters) {                            \
-    const Call call;                                           \
-    tell_batch(call, copies, count, API_NAME(symbol), stream); \
-    return CALL_DRIVER(symbol, arguments);                     \
+#define BATCH_3D(symbol, parameters, arguments)                 \
+  DRIVER_HOOK(symbol, parameters) {                             \
+    const Call call;                                            \
+    emit_copies(call, copies, count, API_NAME(symbol), stream); \
+    return CALL_DRIVER(symbol, arguments);                      \
   }
 #define BATCH_3D_12(symbol)                                                                                        \
   BATCH_3D(                                                                                                        \

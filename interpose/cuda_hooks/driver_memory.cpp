@@ -5,30 +5,32 @@
 
 #include "interpose/cuda/current_device.h"
 #include "interpose/cuda/hook.h"
+#include "interpose/cuda/opened_memory.h"
 #include "interpose/linking/lazy_symbol.h"
 #include "tracker/events.h"
 
 using devtrace::Device;
 using devtrace::interpose::Call;
+using devtrace::interpose::emit_opened;
 using devtrace::interpose::owner;
 using devtrace::interpose::pointer;
-using devtrace::interpose::range_around;
 using Memory = devtrace::MemoryKind;
 namespace events = devtrace::events;
 
 namespace {
 
-constinit devtrace::interpose::Question<decltype(&::cuMemGetAllocationPropertiesFromHandle)> allocation_properties(
+constinit devtrace::interpose::LazySymbol<decltype(&::cuMemGetAllocationPropertiesFromHandle)> allocation_properties(
     "libcuda.so", "cuMemGetAllocationPropertiesFromHandle");
 
-CUresult told(const Call& call, CUresult result, CUdeviceptr* address, size_t bytes, Memory memory = Memory::device) {
-  if (result == CUDA_SUCCESS && address && call.outer())
+CUresult on_allocated(const Call& call, CUresult result, CUdeviceptr* address, size_t bytes,
+                      Memory memory = Memory::device) {
+  if (result == CUDA_SUCCESS && address && call.outermost())
     events::allocated(pointer(*address), bytes, memory == Memory::device ? owner(*address) : Device::cpu(), memory);
   return result;
 }
 
-CUresult told_pinned(const Call& call, CUresult result, void* address, size_t bytes) {
-  if (result == CUDA_SUCCESS && address && call.outer())
+CUresult on_pinned(const Call& call, CUresult result, void* address, size_t bytes) {
+  if (result == CUDA_SUCCESS && address && call.outermost())
     events::allocated(address, bytes, Device::cpu(), Memory::pinned);
   return result;
 }
@@ -37,47 +39,44 @@ CUresult told_pinned(const Call& call, CUresult result, void* address, size_t by
 
 DRIVER_HOOK(cuMemAlloc_v2, (CUdeviceptr * address, size_t bytes)) {
   const Call call;
-  return told(call, CALL_DRIVER(cuMemAlloc_v2, (address, bytes)), address, bytes);
+  return on_allocated(call, CALL_DRIVER(cuMemAlloc_v2, (address, bytes)), address, bytes);
 }
 
 DRIVER_HOOK(cuMemAllocPitch_v2,
             (CUdeviceptr * address, size_t* pitch, size_t width, size_t height, unsigned element_bytes)) {
   const Call call;
   const CUresult result = CALL_DRIVER(cuMemAllocPitch_v2, (address, pitch, width, height, element_bytes));
-  return told(call, result, address, pitch ? *pitch * height : width * height);
+  return on_allocated(call, result, address, pitch ? *pitch * height : width * height);
 }
 
 DRIVER_HOOK(cuMemAllocManaged, (CUdeviceptr * address, size_t bytes, unsigned flags)) {
   const Call call;
-  return told(call, CALL_DRIVER(cuMemAllocManaged, (address, bytes, flags)), address, bytes, Memory::managed);
+  return on_allocated(call, CALL_DRIVER(cuMemAllocManaged, (address, bytes, flags)), address, bytes, Memory::managed);
 }
 
-#define DRIVER_ALLOCATE_ASYNC(symbol)                                                 \
-  DRIVER_HOOK(symbol, (CUdeviceptr * address, size_t bytes, CUstream stream)) {       \
-    const Call call;                                                                  \
-    return told(call, CALL_DRIVER(symbol, (address, bytes, stream)), address, bytes); \
+#define DRIVER_ALLOCATE_ASYNC(symbol)                                                         \
+  DRIVER_HOOK(symbol, (CUdeviceptr * address, size_t bytes, CUstream stream)) {               \
+    const Call call;                                                                          \
+    return on_allocated(call, CALL_DRIVER(symbol, (address, bytes, stream)), address, bytes); \
   }
 DRIVER_ALLOCATE_ASYNC(cuMemAllocAsync)
 DRIVER_ALLOCATE_ASYNC(cuMemAllocAsync_ptsz)
 
-#define DRIVER_ALLOCATE_FROM_POOL(symbol)                                                          \
-  DRIVER_HOOK(symbol, (CUdeviceptr * address, size_t bytes, CUmemoryPool pool, CUstream stream)) { \
-    const Call call;                                                                               \
-    return told(call, CALL_DRIVER(symbol, (address, bytes, pool, stream)), address, bytes);        \
+#define DRIVER_ALLOCATE_FROM_POOL(symbol)                                                           \
+  DRIVER_HOOK(symbol, (CUdeviceptr * address, size_t bytes, CUmemoryPool pool, CUstream stream)) {  \
+    const Call call;                                                                                \
+    return on_allocated(call, CALL_DRIVER(symbol, (address, bytes, pool, stream)), address, bytes); \
   }
 DRIVER_ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync)
 DRIVER_ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync_ptsz)
 
 // Memory that another process allocated.
-#define DRIVER_OPENED(symbol, parameters, arguments)                                   \
-  DRIVER_HOOK(symbol, parameters) {                                                    \
-    const Call call;                                                                   \
-    const CUresult result = CALL_DRIVER(symbol, arguments);                            \
-    uint64_t base = 0;                                                                 \
-    size_t bytes = 0;                                                                  \
-    if (result == CUDA_SUCCESS && call.outer() && range_around(*address, base, bytes)) \
-      events::allocated(pointer(base), bytes, owner(base));                            \
-    return result;                                                                     \
+#define DRIVER_OPENED(symbol, parameters, arguments)                       \
+  DRIVER_HOOK(symbol, parameters) {                                        \
+    const Call call;                                                       \
+    const CUresult result = CALL_DRIVER(symbol, arguments);                \
+    if (result == CUDA_SUCCESS && call.outermost()) emit_opened(*address); \
+    return result;                                                         \
   }
 DRIVER_OPENED(cuIpcOpenMemHandle, (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags),
               (address, handle, flags))
@@ -91,7 +90,7 @@ DRIVER_HOOK(cuExternalMemoryGetMappedBuffer,
             (CUdeviceptr * address, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* buffer)) {
   const Call call;
   const CUresult result = CALL_DRIVER(cuExternalMemoryGetMappedBuffer, (address, memory, buffer));
-  return told(call, result, address, result == CUDA_SUCCESS ? buffer->size : 0);
+  return on_allocated(call, result, address, result == CUDA_SUCCESS ? buffer->size : 0);
 }
 
 // Before the original: afterwards another thread may already have been given the same address.
@@ -117,26 +116,26 @@ DRIVER_FREE_ASYNC(cuMemFreeAsync_ptsz)
 DRIVER_HOOK(cuMemAllocHost_v2, (void** address, size_t bytes)) {
   const Call call;
   const CUresult result = CALL_DRIVER(cuMemAllocHost_v2, (address, bytes));
-  return told_pinned(call, result, address ? *address : nullptr, bytes);
+  return on_pinned(call, result, address ? *address : nullptr, bytes);
 }
 DRIVER_HOOK(cuMemHostAlloc, (void** address, size_t bytes, unsigned flags)) {
   const Call call;
   const CUresult result = CALL_DRIVER(cuMemHostAlloc, (address, bytes, flags));
-  return told_pinned(call, result, address ? *address : nullptr, bytes);
+  return on_pinned(call, result, address ? *address : nullptr, bytes);
 }
 // The functions of before CUDA 4, which differ in a type or a default.
 DRIVER_HOOK(cuMemAllocHost, (void** address, unsigned bytes)) {
   const Call call;
   const CUresult result = CALL_DRIVER(cuMemAllocHost, (address, bytes));
-  return told_pinned(call, result, address ? *address : nullptr, bytes);
+  return on_pinned(call, result, address ? *address : nullptr, bytes);
 }
 DRIVER_HOOK(cuMemHostRegister, (void* address, size_t bytes, unsigned flags)) {
   const Call call;
-  return told_pinned(call, CALL_DRIVER(cuMemHostRegister, (address, bytes, flags)), address, bytes);
+  return on_pinned(call, CALL_DRIVER(cuMemHostRegister, (address, bytes, flags)), address, bytes);
 }
 DRIVER_HOOK(cuMemHostRegister_v2, (void* address, size_t bytes, unsigned flags)) {
   const Call call;
-  return told_pinned(call, CALL_DRIVER(cuMemHostRegister_v2, (address, bytes, flags)), address, bytes);
+  return on_pinned(call, CALL_DRIVER(cuMemHostRegister_v2, (address, bytes, flags)), address, bytes);
 }
 #define DRIVER_FREE_PINNED(symbol)               \
   DRIVER_HOOK(symbol, (void* address)) {         \
@@ -153,7 +152,7 @@ DRIVER_HOOK(cuMemMap, (CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
                        unsigned long long flags)) {
   const Call call;
   const CUresult result = CALL_DRIVER(cuMemMap, (address, bytes, offset, handle, flags));
-  if (result != CUDA_SUCCESS || !call.telling()) return result;
+  if (result != CUDA_SUCCESS || !call.enabled()) return result;
   const auto ask = allocation_properties.get();
   CUmemAllocationProp properties{};
   if (ask && ask(&properties, handle) == CUDA_SUCCESS) {

@@ -13,21 +13,21 @@
 
 using devtrace::Device;
 using devtrace::events::Copy;
+using devtrace::interpose::as_copy;
 using devtrace::interpose::Call;
-using devtrace::interpose::described;
+using devtrace::interpose::declared_direction;
 using devtrace::interpose::device_of_context;
+using devtrace::interpose::emit_launch;
 using devtrace::interpose::Handle;
-using devtrace::interpose::Question;
+using devtrace::interpose::LazySymbol;
 using devtrace::interpose::Shape;
 using devtrace::interpose::shape;
-using devtrace::interpose::stated;
-using devtrace::interpose::tell;
 namespace events = devtrace::events;
 
 namespace {
 
-constinit Question<decltype(&::cuGraphKernelNodeGetParams_v2)> node_parameters("libcuda.so",
-                                                                               "cuGraphKernelNodeGetParams_v2");
+constinit LazySymbol<decltype(&::cuGraphKernelNodeGetParams_v2)> node_parameters("libcuda.so",
+                                                                                 "cuGraphKernelNodeGetParams_v2");
 
 // A node keeps the device that it was made for; -1 when it does not tell.
 int device_of_node(const void* node) {
@@ -38,41 +38,41 @@ int device_of_node(const void* node) {
 }
 
 // `node`: the one whose parameters change; null for a new one, which runs on the current device.
-void tell_kernel(const cudaKernelNodeParams& p, const void* node) {
-  tell(p.func, Handle::stub, shape(p.gridDim, p.blockDim), {nullptr, true, device_of_node(node)}, p.kernelParams,
-       p.extra);
+void emit_kernel_node(const cudaKernelNodeParams& p, const void* node) {
+  emit_launch(p.func, Handle::stub, shape(p.gridDim, p.blockDim), {nullptr, true, device_of_node(node)}, p.kernelParams,
+              p.extra);
 }
-void tell_kernel(const cudaKernelNodeParamsV2& p, const void* node) {
+void emit_kernel_node(const cudaKernelNodeParamsV2& p, const void* node) {
   const dim3 grid(p.gridDim.x, p.gridDim.y, p.gridDim.z);
   const dim3 block(p.blockDim.x, p.blockDim.y, p.blockDim.z);
-  tell(p.func, Handle::stub, shape(grid, block), {nullptr, true, device_of_node(node)}, p.kernelParams, p.extra);
+  emit_launch(p.func, Handle::stub, shape(grid, block), {nullptr, true, device_of_node(node)}, p.kernelParams, p.extra);
 }
-void tell_kernel(const CUDA_KERNEL_NODE_PARAMS_v1& p, const void* node) {
-  tell(p.func, Handle::function, shape(p), {nullptr, true, device_of_node(node)}, p.kernelParams, p.extra);
+void emit_kernel_node(const CUDA_KERNEL_NODE_PARAMS_v1& p, const void* node) {
+  emit_launch(p.func, Handle::function, shape(p), {nullptr, true, device_of_node(node)}, p.kernelParams, p.extra);
 }
 // Also of CUDA_KERNEL_NODE_PARAMS_v3. A function has a context of its own; a kernel runs in the one that is given, else
 // in the current one.
 template <class Parameters>
-void tell_kernel(const Parameters& p, const void* node) {
+void emit_kernel_node(const Parameters& p, const void* node) {
   const int device = p.func ? device_of_node(node) : p.ctx ? device_of_context(p.ctx) : -1;
   if (p.func)
-    tell(p.func, Handle::function, shape(p), {nullptr, true, device}, p.kernelParams, p.extra);
+    emit_launch(p.func, Handle::function, shape(p), {nullptr, true, device}, p.kernelParams, p.extra);
   else
-    tell(p.kern, Handle::kernel, shape(p), {nullptr, true, device}, p.kernelParams, p.extra);
+    emit_launch(p.kern, Handle::kernel, shape(p), {nullptr, true, device}, p.kernelParams, p.extra);
 }
 
-void told(const cudaMemAllocNodeParams& p) {
+void on_allocated(const cudaMemAllocNodeParams& p) {
   events::allocated(p.dptr, p.bytesize, Device::cuda(p.poolProps.location.id));
 }
-void told(const cudaMemAllocNodeParamsV2& p) {
+void on_allocated(const cudaMemAllocNodeParamsV2& p) {
   events::allocated(p.dptr, p.bytesize, Device::cuda(p.poolProps.location.id));
 }
 template <class Parameters>
-void told(const Parameters& p) {
+void on_allocated(const Parameters& p) {
   events::allocated(devtrace::interpose::pointer(p.dptr), p.bytesize, Device::cuda(p.poolProps.location.id));
 }
 
-void tell_copy_node(const Call& call, Copy copy, const char* function) {
+void emit_copy_node(const Call& call, Copy copy, const char* function) {
   if (!call.before() || !events::wants_copies()) return;
   copy.function = function;
   copy.graph = true;
@@ -81,37 +81,36 @@ void tell_copy_node(const Call& call, Copy copy, const char* function) {
 
 // Afterwards: what the graph copies when it is launched. `exec`: the only one that is changed; null: the graph itself.
 void copy_node_made(const Call& call, bool success, const void* exec, const void* node, const Copy& copy) {
-  if (!success || !call.after() || !call.outer() || !node || !events::wants_copies()) return;
+  if (!success || !call.after() || !call.outermost() || !node || !events::wants_copies()) return;
   if (exec)
     events::graph_copy_changed(exec, node, copy);
   else
     events::copy_planned(node, copy);
 }
 void node_made(const Call& call, bool success, const void* exec, const void* node, const cudaGraphNodeParams* p) {
-  if (p && p->type == cudaGraphNodeTypeMemcpy)
-    copy_node_made(call, success, exec, node, described(p->memcpy.copyParams));
+  if (p && p->type == cudaGraphNodeTypeMemcpy) copy_node_made(call, success, exec, node, as_copy(p->memcpy.copyParams));
 }
 void node_made(const Call& call, bool success, const void* exec, const void* node, const CUgraphNodeParams* p) {
   if (p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY)
-    copy_node_made(call, success, exec, node, described(p->memcpy.copyParams));
+    copy_node_made(call, success, exec, node, as_copy(p->memcpy.copyParams));
 }
 
 // A node of any kind: before the original is called what it will do, afterwards what it was given.
-void tell_node(const Call& call, const cudaGraphNodeParams* p, const void* node, const char* function) {
+void emit_node(const Call& call, const cudaGraphNodeParams* p, const void* node, const char* function) {
   if (!call.before() || !p) return;
-  if (p->type == cudaGraphNodeTypeKernel) tell_kernel(p->kernel, node);
-  if (p->type == cudaGraphNodeTypeMemcpy) tell_copy_node(call, described(p->memcpy.copyParams), function);
+  if (p->type == cudaGraphNodeTypeKernel) emit_kernel_node(p->kernel, node);
+  if (p->type == cudaGraphNodeTypeMemcpy) emit_copy_node(call, as_copy(p->memcpy.copyParams), function);
 }
-void tell_node(const Call& call, const CUgraphNodeParams* p, const void* node, const char* function) {
+void emit_node(const Call& call, const CUgraphNodeParams* p, const void* node, const char* function) {
   if (!call.before() || !p) return;
-  if (p->type == CU_GRAPH_NODE_TYPE_KERNEL) tell_kernel(p->kernel, node);
-  if (p->type == CU_GRAPH_NODE_TYPE_MEMCPY) tell_copy_node(call, described(p->memcpy.copyParams), function);
+  if (p->type == CU_GRAPH_NODE_TYPE_KERNEL) emit_kernel_node(p->kernel, node);
+  if (p->type == CU_GRAPH_NODE_TYPE_MEMCPY) emit_copy_node(call, as_copy(p->memcpy.copyParams), function);
 }
-void node_told(const Call& call, bool success, const cudaGraphNodeParams* p) {
-  if (success && call.outer() && p && p->type == cudaGraphNodeTypeMemAlloc) told(p->alloc);
+void on_node_added(const Call& call, bool success, const cudaGraphNodeParams* p) {
+  if (success && call.outermost() && p && p->type == cudaGraphNodeTypeMemAlloc) on_allocated(p->alloc);
 }
-void node_told(const Call& call, bool success, const CUgraphNodeParams* p) {
-  if (success && call.outer() && p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) told(p->alloc);
+void on_node_added(const Call& call, bool success, const CUgraphNodeParams* p) {
+  if (success && call.outermost() && p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) on_allocated(p->alloc);
 }
 
 }  // namespace
@@ -121,28 +120,28 @@ void node_told(const Call& call, bool success, const CUgraphNodeParams* p) {
 #define ADD_KERNEL(HOOK, CALL, symbol, Graph, Node, Parameters)                                             \
   HOOK(symbol, (Node * node, Graph graph, const Node* after, size_t count, const Parameters* parameters)) { \
     const Call call;                                                                                        \
-    if (call.before() && parameters) tell_kernel(*parameters, nullptr);                                     \
+    if (call.before() && parameters) emit_kernel_node(*parameters, nullptr);                                \
     return CALL(symbol, (node, graph, after, count, parameters));                                           \
   }
 ADD_KERNEL(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphAddKernelNode, cudaGraph_t, cudaGraphNode_t, cudaKernelNodeParams)
 ADD_KERNEL(DRIVER_HOOK, CALL_DRIVER, cuGraphAddKernelNode, CUgraph, CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v1)
 ADD_KERNEL(DRIVER_HOOK, CALL_DRIVER, cuGraphAddKernelNode_v2, CUgraph, CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v2)
 
-#define SET_KERNEL(HOOK, CALL, symbol, Node, Parameters)             \
-  HOOK(symbol, (Node node, const Parameters* parameters)) {          \
-    const Call call;                                                 \
-    if (call.before() && parameters) tell_kernel(*parameters, node); \
-    return CALL(symbol, (node, parameters));                         \
+#define SET_KERNEL(HOOK, CALL, symbol, Node, Parameters)                  \
+  HOOK(symbol, (Node node, const Parameters* parameters)) {               \
+    const Call call;                                                      \
+    if (call.before() && parameters) emit_kernel_node(*parameters, node); \
+    return CALL(symbol, (node, parameters));                              \
   }
 SET_KERNEL(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphKernelNodeSetParams, cudaGraphNode_t, cudaKernelNodeParams)
 SET_KERNEL(DRIVER_HOOK, CALL_DRIVER, cuGraphKernelNodeSetParams, CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v1)
 SET_KERNEL(DRIVER_HOOK, CALL_DRIVER, cuGraphKernelNodeSetParams_v2, CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v2)
 
-#define EXEC_SET_KERNEL(HOOK, CALL, symbol, Exec, Node, Parameters)    \
-  HOOK(symbol, (Exec exec, Node node, const Parameters* parameters)) { \
-    const Call call;                                                   \
-    if (call.before() && parameters) tell_kernel(*parameters, node);   \
-    return CALL(symbol, (exec, node, parameters));                     \
+#define EXEC_SET_KERNEL(HOOK, CALL, symbol, Exec, Node, Parameters)       \
+  HOOK(symbol, (Exec exec, Node node, const Parameters* parameters)) {    \
+    const Call call;                                                      \
+    if (call.before() && parameters) emit_kernel_node(*parameters, node); \
+    return CALL(symbol, (exec, node, parameters));                        \
   }
 EXEC_SET_KERNEL(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphExecKernelNodeSetParams, cudaGraphExec_t, cudaGraphNode_t,
                 cudaKernelNodeParams)
@@ -156,18 +155,18 @@ EXEC_SET_KERNEL(DRIVER_HOOK, CALL_DRIVER, cuGraphExecKernelNodeSetParams_v2, CUg
 DRIVER_HOOK(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode* after, size_t count,
                              CUgraphNodeParams* parameters)) {
   const Call call;
-  tell_node(call, parameters, nullptr, API_NAME(cuGraphAddNode));
+  emit_node(call, parameters, nullptr, API_NAME(cuGraphAddNode));
   const CUresult result = CALL_DRIVER(cuGraphAddNode, (node, graph, after, count, parameters));
-  node_told(call, result == CUDA_SUCCESS, parameters);
+  on_node_added(call, result == CUDA_SUCCESS, parameters);
   node_made(call, result == CUDA_SUCCESS, nullptr, node ? *node : nullptr, parameters);
   return result;
 }
 DRIVER_HOOK(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode* after,
                                 const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* parameters)) {
   const Call call;
-  tell_node(call, parameters, nullptr, API_NAME(cuGraphAddNode_v2));
+  emit_node(call, parameters, nullptr, API_NAME(cuGraphAddNode_v2));
   const CUresult result = CALL_DRIVER(cuGraphAddNode_v2, (node, graph, after, edges, count, parameters));
-  node_told(call, result == CUDA_SUCCESS, parameters);
+  on_node_added(call, result == CUDA_SUCCESS, parameters);
   node_made(call, result == CUDA_SUCCESS, nullptr, node ? *node : nullptr, parameters);
   return result;
 }
@@ -180,9 +179,9 @@ DRIVER_HOOK(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraph
                    void* sixth)) {                                                                                     \
     const Call call;                                                                                                   \
     auto* const parameters = static_cast<cudaGraphNodeParams*>((without_edges) ? fifth : sixth);                       \
-    tell_node(call, parameters, nullptr, API_NAME(symbol));                                                            \
+    emit_node(call, parameters, nullptr, API_NAME(symbol));                                                            \
     const cudaError_t result = CALL_RUNTIME_AS(symbol, name, (node, graph, after, fourth, fifth, sixth));              \
-    node_told(call, result == cudaSuccess, parameters);                                                                \
+    on_node_added(call, result == cudaSuccess, parameters);                                                            \
     node_made(call, result == cudaSuccess, nullptr, node ? *node : nullptr, parameters);                               \
     return result;                                                                                                     \
   }
@@ -192,7 +191,7 @@ ADD_NODE(cudaGraphAddNode_v2, add_node_v2, false)
 #define SET_NODE(HOOK, CALL, symbol, Node, Parameters)       \
   HOOK(symbol, (Node node, Parameters * parameters)) {       \
     const Call call;                                         \
-    tell_node(call, parameters, node, API_NAME(symbol));     \
+    emit_node(call, parameters, node, API_NAME(symbol));     \
     const auto result = CALL(symbol, (node, parameters));    \
     node_made(call, result == 0, nullptr, node, parameters); \
     return result;                                           \
@@ -203,7 +202,7 @@ SET_NODE(DRIVER_HOOK, CALL_DRIVER, cuGraphNodeSetParams, CUgraphNode, CUgraphNod
 #define EXEC_SET_NODE(HOOK, CALL, symbol, Exec, Node, Parameters) \
   HOOK(symbol, (Exec exec, Node node, Parameters * parameters)) { \
     const Call call;                                              \
-    tell_node(call, parameters, node, API_NAME(symbol));          \
+    emit_node(call, parameters, node, API_NAME(symbol));          \
     const auto result = CALL(symbol, (exec, node, parameters));   \
     node_made(call, result == 0, exec, node, parameters);         \
     return result;                                                \
@@ -218,7 +217,7 @@ EXEC_SET_NODE(DRIVER_HOOK, CALL_DRIVER, cuGraphExecNodeSetParams, CUgraphExec, C
 #define COPY_NODE(API, symbol, parameters, arguments, exec, made, ...)      \
   API##_HOOK(symbol, parameters) {                                          \
     const Call call;                                                        \
-    if (call.before()) tell_copy_node(call, __VA_ARGS__, API_NAME(symbol)); \
+    if (call.before()) emit_copy_node(call, __VA_ARGS__, API_NAME(symbol)); \
     const auto result = CALL_##API(symbol, arguments);                      \
     if (result == 0) copy_node_made(call, true, exec, made, __VA_ARGS__);   \
     return result;                                                          \
@@ -229,11 +228,11 @@ EXEC_SET_NODE(DRIVER_HOOK, CALL_DRIVER, cuGraphExecNodeSetParams, CUgraphExec, C
   COPY_NODE(RUNTIME, symbol, parameters, arguments, nullptr, node, __VA_ARGS__)
 #define RUNTIME_SETS_EXEC(symbol, parameters, arguments, ...) \
   COPY_NODE(RUNTIME, symbol, parameters, arguments, exec, node, __VA_ARGS__)
-#define STRUCTURE (copy ? described(*copy) : Copy{})
-#define LINEAR (Copy{.to = to, .from = from, .bytes = bytes, .direction = stated(kind)})
+#define STRUCTURE (copy ? as_copy(*copy) : Copy{})
+#define LINEAR (Copy{.to = to, .from = from, .bytes = bytes, .direction = declared_direction(kind)})
 // A variable of the program has no address that a hook could know without CUDA's help.
-#define TO_SYMBOL (Copy{.from = from, .bytes = bytes, .direction = stated(kind)})
-#define FROM_SYMBOL (Copy{.to = to, .bytes = bytes, .direction = stated(kind)})
+#define TO_SYMBOL (Copy{.from = from, .bytes = bytes, .direction = declared_direction(kind)})
+#define FROM_SYMBOL (Copy{.to = to, .bytes = bytes, .direction = declared_direction(kind)})
 
 RUNTIME_ADDS(cudaGraphAddMemcpyNode,
              (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
@@ -295,7 +294,7 @@ COPY_NODE(DRIVER, cuGraphExecMemcpyNodeSetParams,
   HOOK(symbol, (Node * node, Graph graph, const Node* after, size_t count, Parameters* parameters)) { \
     const Call call;                                                                                  \
     const auto result = CALL(symbol, (node, graph, after, count, parameters));                        \
-    if (result == success && call.outer() && parameters) told(*parameters);                           \
+    if (result == success && call.outermost() && parameters) on_allocated(*parameters);               \
     return result;                                                                                    \
   }
 ADD_ALLOCATION(RUNTIME_HOOK, CALL_RUNTIME, cudaGraphAddMemAllocNode, cudaGraph_t, cudaGraphNode_t,

@@ -5,15 +5,15 @@
 #include "interpose/cuda/launch_events.h"
 
 using devtrace::interpose::Call;
+using devtrace::interpose::emit_launch;
 using devtrace::interpose::Handle;
 using devtrace::interpose::shape;
-using devtrace::interpose::tell;
 
 #define RUNTIME_LAUNCH(symbol, handle)                                                                                 \
   RUNTIME_HOOK(symbol,                                                                                                 \
                (const void* function, dim3 grid, dim3 block, void** parameters, size_t shared, cudaStream_t stream)) { \
     const Call call;                                                                                                   \
-    if (call.before()) tell(function, handle, shape(grid, block), {stream}, parameters);                               \
+    if (call.before()) emit_launch(function, handle, shape(grid, block), {stream}, parameters);                        \
     return CALL_RUNTIME(symbol, (function, grid, block, parameters, shared, stream));                                  \
   }
 RUNTIME_LAUNCH(cudaLaunchKernel, Handle::stub)
@@ -25,32 +25,33 @@ RUNTIME_LAUNCH(cudaLaunchCooperativeKernel_ptsz, Handle::stub)
 RUNTIME_LAUNCH(__cudaLaunchKernel, Handle::kernel)
 RUNTIME_LAUNCH(__cudaLaunchKernel_ptsz, Handle::kernel)
 
-#define RUNTIME_LAUNCH_EX(symbol)                                                                           \
-  RUNTIME_HOOK(symbol, (const cudaLaunchConfig_t* config, const void* function, void** parameters)) {       \
-    const Call call;                                                                                        \
-    if (call.before() && config)                                                                            \
-      tell(function, Handle::stub, shape(config->gridDim, config->blockDim), {config->stream}, parameters); \
-    return CALL_RUNTIME(symbol, (config, function, parameters));                                            \
+#define RUNTIME_LAUNCH_EX(symbol)                                                                                  \
+  RUNTIME_HOOK(symbol, (const cudaLaunchConfig_t* config, const void* function, void** parameters)) {              \
+    const Call call;                                                                                               \
+    if (call.before() && config)                                                                                   \
+      emit_launch(function, Handle::stub, shape(config->gridDim, config->blockDim), {config->stream}, parameters); \
+    return CALL_RUNTIME(symbol, (config, function, parameters));                                                   \
   }
 RUNTIME_LAUNCH_EX(cudaLaunchKernelExC)
 RUNTIME_LAUNCH_EX(cudaLaunchKernelExC_ptsz)
 
-#define DRIVER_LAUNCH(symbol)                                                                                       \
-  DRIVER_HOOK(symbol, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,        \
-                       unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra)) {           \
-    const Call call;                                                                                                \
-    if (call.before()) tell(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters, extra); \
-    return CALL_DRIVER(symbol, (function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra));              \
+#define DRIVER_LAUNCH(symbol)                                                                                \
+  DRIVER_HOOK(symbol, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
+                       unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra)) {    \
+    const Call call;                                                                                         \
+    if (call.before())                                                                                       \
+      emit_launch(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters, extra);    \
+    return CALL_DRIVER(symbol, (function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra));       \
   }
 DRIVER_LAUNCH(cuLaunchKernel)
 DRIVER_LAUNCH(cuLaunchKernel_ptsz)
 
-#define DRIVER_LAUNCH_COOPERATIVE(symbol)                                                                    \
-  DRIVER_HOOK(symbol, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
-                       unsigned bz, unsigned shared, CUstream stream, void** parameters)) {                  \
-    const Call call;                                                                                         \
-    if (call.before()) tell(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters); \
-    return CALL_DRIVER(symbol, (function, gx, gy, gz, bx, by, bz, shared, stream, parameters));              \
+#define DRIVER_LAUNCH_COOPERATIVE(symbol)                                                                           \
+  DRIVER_HOOK(symbol, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,        \
+                       unsigned bz, unsigned shared, CUstream stream, void** parameters)) {                         \
+    const Call call;                                                                                                \
+    if (call.before()) emit_launch(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters); \
+    return CALL_DRIVER(symbol, (function, gx, gy, gz, bx, by, bz, shared, stream, parameters));                     \
   }
 DRIVER_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel)
 DRIVER_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz)
@@ -59,7 +60,7 @@ DRIVER_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz)
   DRIVER_HOOK(symbol, (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra)) { \
     const Call call;                                                                                          \
     if (call.before() && config)                                                                              \
-      tell(function, Handle::function, shape(*config), {config->hStream}, parameters, extra);                 \
+      emit_launch(function, Handle::function, shape(*config), {config->hStream}, parameters, extra);          \
     return CALL_DRIVER(symbol, (config, function, parameters, extra));                                        \
   }
 DRIVER_LAUNCH_EX(cuLaunchKernelEx)
@@ -70,9 +71,9 @@ DRIVER_HOOK(cuLaunchCooperativeKernelMultiDevice, (CUDA_LAUNCH_PARAMS * launches
   const Call call;
   if (call.before() && devtrace::events::wants_launches())
     for (unsigned i = 0; launches && i < count; ++i)
-      tell(launches[i].function, Handle::function, shape(launches[i]),
-           {launches[i].hStream, false, devtrace::interpose::device_of_stream(launches[i].hStream)},
-           launches[i].kernelParams);
+      emit_launch(launches[i].function, Handle::function, shape(launches[i]),
+                  {launches[i].hStream, false, devtrace::interpose::device_of_stream(launches[i].hStream)},
+                  launches[i].kernelParams);
   return CALL_DRIVER(cuLaunchCooperativeKernelMultiDevice, (launches, count, flags));
 }
 
@@ -93,8 +94,8 @@ RUNTIME_HOOK(cudaLaunchCooperativeKernelMultiDevice, (MultiDeviceLaunch * launch
   const Call call;
   if (call.before() && devtrace::events::wants_launches())
     for (unsigned i = 0; launches && i < count; ++i)
-      tell(launches[i].function, Handle::stub, shape(launches[i].grid, launches[i].block),
-           {launches[i].stream, false, devtrace::interpose::device_of_stream(launches[i].stream)},
-           launches[i].parameters);
+      emit_launch(launches[i].function, Handle::stub, shape(launches[i].grid, launches[i].block),
+                  {launches[i].stream, false, devtrace::interpose::device_of_stream(launches[i].stream)},
+                  launches[i].parameters);
   return CALL_RUNTIME(cudaLaunchCooperativeKernelMultiDevice, (launches, count, flags));
 }

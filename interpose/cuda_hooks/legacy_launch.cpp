@@ -56,12 +56,13 @@ void set(CUfunction function, int offset, const void* value, size_t bytes) {
   pending->bytes = std::max(pending->bytes, static_cast<size_t>(offset) + bytes);
 }
 
-void tell(const Call& call, CUfunction function, int width, int height, CUstream stream) {
+void emit_pending(const Call& call, CUfunction function, int width, int height, CUstream stream) {
   const Pending* const pending = call.before() ? pending_of(function) : nullptr;
   if (!pending) return;
   const Shape shape{{static_cast<unsigned>(width), static_cast<unsigned>(height), 1},
                     {pending->block[0], pending->block[1], pending->block[2]}};
-  devtrace::interpose::tell_block(function, Handle::function, shape, {stream}, pending->parameters, pending->bytes);
+  devtrace::interpose::emit_launch_block(function, Handle::function, shape, {stream}, pending->parameters,
+                                         pending->bytes);
 }
 
 }  // namespace
@@ -89,16 +90,16 @@ DRIVER_HOOK(cuParamSetf, (CUfunction function, int offset, float value)) {
 
 DRIVER_HOOK(cuLaunch, (CUfunction function)) {
   const Call call;
-  tell(call, function, 1, 1, nullptr);
+  emit_pending(call, function, 1, 1, nullptr);
   return CALL_DRIVER(cuLaunch, (function));
 }
 DRIVER_HOOK(cuLaunchGrid, (CUfunction function, int width, int height)) {
   const Call call;
-  tell(call, function, width, height, nullptr);
+  emit_pending(call, function, width, height, nullptr);
   return CALL_DRIVER(cuLaunchGrid, (function, width, height));
 }
 DRIVER_HOOK(cuLaunchGridAsync, (CUfunction function, int width, int height, CUstream stream)) {
   const Call call;
-  tell(call, function, width, height, stream);
+  emit_pending(call, function, width, height, stream);
   return CALL_DRIVER(cuLaunchGridAsync, (function, width, height, stream));
 }

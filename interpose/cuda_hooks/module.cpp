@@ -36,11 +36,11 @@ GET_KERNEL(RUNTIME_HOOK, CALL_RUNTIME, cudaLibraryGetKernel, cudaKernel_t, cudaL
 GET_KERNEL(DRIVER_HOOK, CALL_DRIVER, cuLibraryGetKernel, CUkernel, CUlibrary)
 GET_KERNEL(DRIVER_HOOK, CALL_DRIVER, cuModuleGetFunction, CUfunction, CUmodule)
 
-#define LOAD_LIBRARY(HOOK_KIND, CALL, symbol, told, library_type, what_type, jit_option, library_option)           \
+#define LOAD_LIBRARY(HOOK_KIND, CALL, symbol, on_loaded, library_type, what_type, jit_option, library_option)      \
   HOOK_KIND(symbol, (library_type * library, what_type what, jit_option * jit_options, void** jit_values,          \
                      unsigned jit_count, library_option* options, void** values, unsigned count)) {                \
     const auto result = CALL(symbol, (library, what, jit_options, jit_values, jit_count, options, values, count)); \
-    if (result == 0 && library) told(*library, what);                                                              \
+    if (result == 0 && library) on_loaded(*library, what);                                                         \
     return result;                                                                                                 \
   }
 LOAD_LIBRARY(RUNTIME_HOOK, CALL_RUNTIME, cudaLibraryLoadData, images::loaded, cudaLibrary_t, const void*, cudaJitOption,
@@ -52,11 +52,11 @@ LOAD_LIBRARY(DRIVER_HOOK, CALL_DRIVER, cuLibraryLoadData, images::loaded, CUlibr
 LOAD_LIBRARY(DRIVER_HOOK, CALL_DRIVER, cuLibraryLoadFromFile, images::loaded_file, CUlibrary, const char*, CUjit_option,
              CUlibraryOption)
 
-#define LOAD_MODULE(symbol, told, what_type)                     \
-  DRIVER_HOOK(symbol, (CUmodule * module, what_type what)) {     \
-    const CUresult result = CALL_DRIVER(symbol, (module, what)); \
-    if (result == CUDA_SUCCESS && module) told(*module, what);   \
-    return result;                                               \
+#define LOAD_MODULE(symbol, on_loaded, what_type)                   \
+  DRIVER_HOOK(symbol, (CUmodule * module, what_type what)) {        \
+    const CUresult result = CALL_DRIVER(symbol, (module, what));    \
+    if (result == CUDA_SUCCESS && module) on_loaded(*module, what); \
+    return result;                                                  \
   }
 LOAD_MODULE(cuModuleLoad, images::loaded_file, const char*)
 LOAD_MODULE(cuModuleLoadData, images::loaded, const void*)

@@ -19,7 +19,7 @@ using devtrace::interpose::Call;
 using devtrace::interpose::device_of_context;
 using devtrace::interpose::exact_current_device;
 using devtrace::interpose::exact_owner;
-using devtrace::interpose::Question;
+using devtrace::interpose::LazySymbol;
 namespace events = devtrace::events;
 
 namespace {
@@ -39,7 +39,7 @@ bool own(const void* caller) {
   return true;
 }
 
-void tell(int device, int peer, bool allowed, const void* caller) {
+void emit_peer_change(int device, int peer, bool allowed, const void* caller) {
   if (device >= 0 && peer >= 0 && device != peer) events::peers_changed(device, peer, allowed, own(caller));
 }
 
@@ -57,9 +57,9 @@ struct Pool {
 };
 constinit devtrace::AddressMap<Pool> pools;
 
-constinit Question<decltype(&::cuDeviceGetCount)> device_count("libcuda.so", "cuDeviceGetCount");
-constinit Question<decltype(&::cuDeviceGetMemPool)> current_pool("libcuda.so", "cuDeviceGetMemPool");
-constinit Question<decltype(&::cuDeviceGetDefaultMemPool)> default_pool("libcuda.so", "cuDeviceGetDefaultMemPool");
+constinit LazySymbol<decltype(&::cuDeviceGetCount)> device_count("libcuda.so", "cuDeviceGetCount");
+constinit LazySymbol<decltype(&::cuDeviceGetMemPool)> current_pool("libcuda.so", "cuDeviceGetMemPool");
+constinit LazySymbol<decltype(&::cuDeviceGetDefaultMemPool)> default_pool("libcuda.so", "cuDeviceGetDefaultMemPool");
 
 int device_of_pool(const void* handle) {
   Pool pool;
@@ -79,10 +79,10 @@ static_assert(sizeof(cudaMemAccessDesc) == sizeof(CUmemAccessDesc));
 static_assert(int{cudaMemLocationTypeDevice} == int{CU_MEM_LOCATION_TYPE_DEVICE});
 static_assert(int{cudaMemAccessFlagsProtNone} == int{CU_MEM_ACCESS_FLAGS_PROT_NONE});
 
-void tell_accesses(int owner, const CUmemAccessDesc* accesses, size_t count, const void* caller) {
+void emit_peer_accesses(int owner, const CUmemAccessDesc* accesses, size_t count, const void* caller) {
   for (size_t i = 0; accesses && i < count; ++i)
     if (accesses[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-      tell(accesses[i].location.id, owner, accesses[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE, caller);
+      emit_peer_change(accesses[i].location.id, owner, accesses[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE, caller);
 }
 
 }  // namespace
@@ -90,52 +90,54 @@ void tell_accesses(int owner, const CUmemAccessDesc* accesses, size_t count, con
 RUNTIME_HOOK(cudaDeviceEnablePeerAccess, (int peer, unsigned flags)) {
   const Call call;
   const cudaError_t result = CALL_RUNTIME(cudaDeviceEnablePeerAccess, (peer, flags));
-  if (call.telling() && done(result)) tell(exact_current_device(), peer, true, call.caller());
+  if (call.enabled() && done(result)) emit_peer_change(exact_current_device(), peer, true, call.caller());
   return result;
 }
 
 RUNTIME_HOOK(cudaDeviceDisablePeerAccess, (int peer)) {
   const Call call;
   const cudaError_t result = CALL_RUNTIME(cudaDeviceDisablePeerAccess, (peer));
-  if (call.telling() && done(result)) tell(exact_current_device(), peer, false, call.caller());
+  if (call.enabled() && done(result)) emit_peer_change(exact_current_device(), peer, false, call.caller());
   return result;
 }
 
 DRIVER_HOOK(cuCtxEnablePeerAccess, (CUcontext peer, unsigned flags)) {
   const Call call;
   const CUresult result = CALL_DRIVER(cuCtxEnablePeerAccess, (peer, flags));
-  if (done(result) && call.outer()) tell(exact_current_device(), device_of_context(peer), true, call.caller());
+  if (done(result) && call.outermost())
+    emit_peer_change(exact_current_device(), device_of_context(peer), true, call.caller());
   return result;
 }
 
 DRIVER_HOOK(cuCtxDisablePeerAccess, (CUcontext peer)) {
   const Call call;
   const CUresult result = CALL_DRIVER(cuCtxDisablePeerAccess, (peer));
-  if (done(result) && call.outer()) tell(exact_current_device(), device_of_context(peer), false, call.caller());
+  if (done(result) && call.outermost())
+    emit_peer_change(exact_current_device(), device_of_context(peer), false, call.caller());
   return result;
 }
 
 RUNTIME_HOOK(cudaMemPoolSetAccess, (cudaMemPool_t pool, const cudaMemAccessDesc* accesses, size_t count)) {
   const Call call;
   const cudaError_t result = CALL_RUNTIME(cudaMemPoolSetAccess, (pool, accesses, count));
-  if (call.telling() && done(result))
-    tell_accesses(device_of_pool(pool), reinterpret_cast<const CUmemAccessDesc*>(accesses), count, call.caller());
+  if (call.enabled() && done(result))
+    emit_peer_accesses(device_of_pool(pool), reinterpret_cast<const CUmemAccessDesc*>(accesses), count, call.caller());
   return result;
 }
 
 DRIVER_HOOK(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc* accesses, size_t count)) {
   const Call call;
   const CUresult result = CALL_DRIVER(cuMemPoolSetAccess, (pool, accesses, count));
-  if (done(result) && call.outer()) tell_accesses(device_of_pool(pool), accesses, count, call.caller());
+  if (done(result) && call.outermost()) emit_peer_accesses(device_of_pool(pool), accesses, count, call.caller());
   return result;
 }
 
 DRIVER_HOOK(cuMemSetAccess, (CUdeviceptr address, size_t bytes, const CUmemAccessDesc* accesses, size_t count)) {
   const Call call;
   const CUresult result = CALL_DRIVER(cuMemSetAccess, (address, bytes, accesses, count));
-  if (done(result) && call.outer())
+  if (done(result) && call.outermost())
     if (const Device owner = exact_owner(address); owner.is_cuda())
-      tell_accesses(owner.index, accesses, count, call.caller());
+      emit_peer_accesses(owner.index, accesses, count, call.caller());
   return result;
 }
 

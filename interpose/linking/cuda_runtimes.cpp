@@ -38,8 +38,8 @@ DEVTRACE_HIDDEN constinit std::atomic<bool> devtrace_settled[devtrace::interpose
 DEVTRACE_HIDDEN constinit std::atomic<bool> devtrace_several{false};
 // By which entry this thread last came.
 DEVTRACE_HIDDEN __attribute__((tls_model("initial-exec"))) constinit __thread Choice devtrace_choice{nullptr, -1};
-DEVTRACE_HIDDEN extern void* const devtrace_slot_entries[][devtrace::interpose::runtimes::kSlots];
-DEVTRACE_HIDDEN extern const char devtrace_entries_begin[], devtrace_entries_end[];
+DEVTRACE_HIDDEN extern void* const devtrace_slot_trampolines[][devtrace::interpose::runtimes::kSlots];
+DEVTRACE_HIDDEN extern const char devtrace_trampolines_begin[], devtrace_trampolines_end[];
 DEVTRACE_HIDDEN void devtrace_settle(int number);
 }
 
@@ -374,12 +374,12 @@ void* peek_for(Symbol symbol, const void* caller) {
   return function_of_choice(symbol, devtrace_choice.caller == caller ? devtrace_choice.number : kNone, caller);
 }
 
-void* entry_to(Symbol symbol, void* found) {
+void* trampoline_to(Symbol symbol, void* found) {
   const int number = number_of(symbol);
   for (int attempt = 0; attempt < 2; ++attempt) {
     for (Slot& slot : slots)
       if (slot.functions[number].load(std::memory_order_relaxed) == found)
-        return devtrace_slot_entries[number][&slot - slots];
+        return devtrace_slot_trampolines[number][&slot - slots];
     if (attempt == 0) look();
     with_objects([&](const link_map* first) {
       for (const link_map* one = first; one; one = one->l_next)
@@ -390,8 +390,8 @@ void* entry_to(Symbol symbol, void* found) {
   return nullptr;
 }
 
-bool is_entry(const void* address) {
-  return address >= devtrace_entries_begin && address < devtrace_entries_end;
+bool is_trampoline(const void* address) {
+  return address >= devtrace_trampolines_begin && address < devtrace_trampolines_end;
 }
 
 bool function_of(int which, const char* symbol, void*& found) {

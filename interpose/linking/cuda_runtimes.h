@@ -33,10 +33,10 @@ void* function_for(Symbol symbol, const void* caller);
 void* peek_for(Symbol symbol, const void* caller);
 
 // The entry that always leads to the runtime's own function `found`; null when it is none.
-void* entry_to(Symbol symbol, void* found);
+void* trampoline_to(Symbol symbol, void* found);
 
 // Whether the address is one of the entries.
-bool is_entry(const void* address);
+bool is_trampoline(const void* address);
 
 // A symbol of one of the runtimes that are loaded, counted from 0; null: that one has none. False: there are no more.
 bool function_of(int which, const char* symbol, void*& found);

@@ -8,9 +8,9 @@
 namespace devtrace::interpose {
 
 template <class Function>
-class Question {
+class LazySymbol {
  public:
-  constexpr Question(const char* library, const char* symbol) : library_(library), symbol_(symbol) {}
+  constexpr LazySymbol(const char* library, const char* symbol) : library_(library), symbol_(symbol) {}
 
   // The library's own function, not a hook of it; null while there is none. A library without it (an older one) costs a
   // search each time.

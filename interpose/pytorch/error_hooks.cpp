@@ -1,4 +1,4 @@
-// PyTorch's device checks, its errors, and its allocators' reports.
+// PyTorch's device checks and its errors.
 //
 // Every hook of a function that raises records first and calls the original last, in a frame that has nothing to clean
 // up: PyTorch's exception passes through it with no landing pad of ours. What records is noexcept and lives in
@@ -13,19 +13,16 @@
 #include <string_view>
 
 #include "interpose/pytorch/hook.h"
+#include "interpose/pytorch/torch_device.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/events.h"
 
 using devtrace::Device;
+using devtrace::interpose::TorchDevice;
+using devtrace::interpose::tracked;
 namespace events = devtrace::events;
 
 namespace {
-
-// c10::Device: passed by value in a register.
-struct TorchDevice {
-  int8_t type;
-  int8_t index;
-};
 
 // c10::SourceLocation: passed by value on the stack.
 struct SourceLocation {
@@ -47,12 +44,6 @@ std::string_view view(const OldString& text) {
   size_t length = 0;
   __builtin_memcpy(&length, text.data - 24, sizeof length);
   return {text.data, length};
-}
-
-Device tracked(TorchDevice device) {
-  constexpr int8_t kCpu = 0, kCuda = 1;
-  if (device.type == kCpu) return Device::cpu();
-  return device.type == kCuda ? Device::cuda(device.index) : Device{};
 }
 
 // What common_device_check_failure knows and the later hooks do not. Pointers live as long as its frame, which the
@@ -125,13 +116,6 @@ bool ask_tensor(const char* question, const void* tensor, Value& out) {
   if (ask_tensor("aoti_torch_get_data_ptr", tensor, data)) note.odd_data = data;
 }
 
-void on_block(void* address, int64_t signed_bytes, TorchDevice device) noexcept {
-  if (signed_bytes > 0)
-    events::block_given(address, static_cast<size_t>(signed_bytes), tracked(device));
-  else
-    events::block_taken(address);
-}
-
 }  // namespace
 
 PYTORCH_HOOK(void, device_check, (TorchDevice common, const void* tensor, const char* method, const char* argument),
@@ -179,19 +163,3 @@ ERROR_HOOK(error_base, NewString,
            _ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE)
 ERROR_HOOK(error_complete_old_string, OldString, _ZN3c105ErrorC1ENS_14SourceLocationESs)
 ERROR_HOOK(error_base_old_string, OldString, _ZN3c105ErrorC2ENS_14SourceLocationESs)
-
-// True makes PyTorch's CPU allocator report every block, as its CUDA allocator always does.
-PYTORCH_HOOK(bool, memory_profiling_enabled, (), _ZN3c1022memoryProfilingEnabledEv) {
-  return devtrace::events::wants_blocks() || ORIGINAL_AS(_ZN3c1022memoryProfilingEnabledEv, memory_profiling_enabled)();
-}
-
-// Only with a profiler of the program's own may the original be called: without one it follows a null pointer.
-#define MEMORY_HOOK(name, size, symbol)                                                                       \
-  PYTORCH_HOOK(void, name, (void* address, int64_t bytes, size allocated, size reserved, TorchDevice device), \
-               symbol) {                                                                                      \
-    on_block(address, bytes, device);                                                                         \
-    if (ORIGINAL_AS(_ZN3c1022memoryProfilingEnabledEv, memory_profiling_enabled)())                           \
-      ORIGINAL_AS(symbol, name)(address, bytes, allocated, reserved, device);                                 \
-  }
-MEMORY_HOOK(report_memory, size_t, _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE)
-MEMORY_HOOK(report_memory_1_13, int64_t, _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE)

@@ -1,11 +1,11 @@
 // Text that is written line by line.
 #pragma once
 
-#include "report/base/format.h"
-
 #include <iterator>
 #include <string>
 #include <utility>
+
+#include "report/base/format.h"
 
 namespace devtrace::report {
 

@@ -1,9 +1,10 @@
 #include "report/base/phrasing.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <ctime>
+
+#include "report/base/format.h"
+#include "report/base/system_libraries.h"
 
 namespace devtrace::report {
 namespace {
@@ -175,13 +176,9 @@ const Json& native_user_frame(const Json& frames) {
       if (frame.is_object() && fits(frame)) return &frame;
     return nullptr;
   };
-  constexpr std::string_view kLibraries[] = {"libcu",   "libtorch", "libc10",    "libnv",
-                                             "libc.so", "libc++",   "libstdc++", "ld-"};
-  const auto own = [&](const Json& frame) {
+  const auto own = [](const Json& frame) {
     const std::string_view path = string(frame, "module");
-    const std::string_view name = path.substr(path.rfind('/') + 1);
-    return !name.empty() && std::none_of(std::begin(kLibraries), std::end(kLibraries),
-                                         [&](std::string_view library) { return name.starts_with(library); });
+    return !path.empty() && !path.ends_with('/') && !hides_callers(path);
   };
   for (const auto* found : {first([&](const Json& f) { return own(f) && !string(f, "file").empty(); }), first(own)})
     if (found) return *found;

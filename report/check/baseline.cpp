@@ -1,6 +1,5 @@
 #include "report/check/baseline.h"
 
-#include "report/base/format.h"
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <system_error>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/log/suppressions.h"
 
 namespace devtrace::report::check {
@@ -133,9 +133,9 @@ std::string updated(const Baseline& before, const Collection& now, const std::se
   if (keep_gone) entries = before.findings;
   for (const Fault& fault : now.faults()) {
     const auto known = before.findings.find(fault.fingerprint);
-    const bool fresh = known == before.findings.end();
-    if (fault.note || (fresh && suppressed.contains(fault.fingerprint))) continue;
-    entries[fault.fingerprint] = fresh ? entry_for(fault) : known->second;
+    const bool is_new = known == before.findings.end();
+    if (fault.note || (is_new && suppressed.contains(fault.fingerprint))) continue;
+    entries[fault.fingerprint] = is_new ? entry_for(fault) : known->second;
   }
   Json whole;
   whole[kMark] = kVersion;

@@ -1,13 +1,12 @@
 #include "report/check/collection.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <fstream>
 #include <system_error>
 #include <utility>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/phrasing.h"
 #include "report/log/log_reader.h"
 #include "report/placement/placement.h"
@@ -77,7 +76,7 @@ std::string Process::name() const {
 
 uint64_t Fault::occurrences() const {
   uint64_t all = 0;
-  for (const Witness& each : witnesses) all += each.count;
+  for (const Occurrences& each : by_process) all += each.count;
   return all;
 }
 
@@ -105,7 +104,7 @@ struct Collection::Reading {
   size_t first_process = 0;  // of this log
   int64_t nameless = 0;      // ids of records that have none count down
   struct Known {
-    size_t fault, witness;
+    size_t fault, process_index;
     uint64_t count;
   };
   std::map<std::pair<size_t, int64_t>, Known> findings;  // process and id
@@ -254,20 +253,20 @@ void Collection::finding(Reading& reading, Json&& record) {
   if (object(record, "suppressed").empty()) fault.suppressed.reset();
   fault.last_seen = std::max(fault.last_seen, time);
   // Logs are read one after the other: the witnesses of this one stand at the end.
-  size_t witness = fault.witnesses.size();
-  while (witness > 0 && fault.witnesses[witness - 1].process >= reading.first_process &&
-         fault.witnesses[witness - 1].process != *process)
-    --witness;
-  if (witness == 0 || fault.witnesses[witness - 1].process != *process) {
-    fault.witnesses.push_back({*process, time, 0});
-    witness = fault.witnesses.size();
+  size_t process_index = fault.by_process.size();
+  while (process_index > 0 && fault.by_process[process_index - 1].process >= reading.first_process &&
+         fault.by_process[process_index - 1].process != *process)
+    --process_index;
+  if (process_index == 0 || fault.by_process[process_index - 1].process != *process) {
+    fault.by_process.push_back({*process, time, 0});
+    process_index = fault.by_process.size();
   }
-  --witness;
+  --process_index;
   const auto stated = integer(record, "count").value_or(1);
   const uint64_t count = stated > 0 ? static_cast<uint64_t>(stated) : 1;
-  fault.witnesses[witness].count += count;
+  fault.by_process[process_index].count += count;
   if (const auto id = integer(record, "id"); id && reading.findings.size() < kMostIds)
-    reading.findings[{*process, *id}] = {known->second, witness, count};
+    reading.findings[{*process, *id}] = {known->second, process_index, count};
 }
 
 void Collection::count(Reading& reading, const Json& record) {
@@ -278,7 +277,7 @@ void Collection::count(Reading& reading, const Json& record) {
   if (known == reading.findings.end()) return;
   const auto now = static_cast<uint64_t>(*count);
   if (now <= known->second.count) return;
-  faults_[known->second.fault].witnesses[known->second.witness].count += now - known->second.count;
+  faults_[known->second.fault].by_process[known->second.process_index].count += now - known->second.count;
   known->second.count = now;
 }
 
@@ -332,14 +331,14 @@ void Collection::read(const std::filesystem::path& log) {
   }
   const uint64_t before = bytes_;
   uint64_t records = 0;
-  const auto tell = [&] {
+  const auto report_progress = [&] {
     const auto at = in.tellg();
     if (at > 0) bytes_ = before + static_cast<uint64_t>(at);
     if (progress_) progress_(reading.log, bytes_);
   };
   try {
     const auto done = read_log(in, reading.log, [&](Json&& record) {
-      if ((++records & 15) == 0 && progress_) tell();
+      if ((++records & 15) == 0 && progress_) report_progress();
       if (rewrite_) record = rewrite_(std::move(record));
       const std::string kind(string(record, "record"));
       if (kind == "process") return begin(reading, std::move(record));

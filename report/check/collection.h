@@ -41,7 +41,7 @@ struct Process {
   std::string name() const;
 };
 
-struct Witness {
+struct Occurrences {
   size_t process = 0;  // index
   double time = 0;     // of its first occurrence, by its host's clock; 0: not known
   uint64_t count = 0;  // occurrences
@@ -61,8 +61,8 @@ struct Fault {
   std::string file, function;  // of the innermost frame of the repository, and its line
   int64_t line = 0;
   bool in_repository = false;
-  std::vector<Witness> witnesses;  // one a process, in the order of the logs
-  std::string record;              // the first witness's finding as one line of JSON; empty when there was no room
+  std::vector<Occurrences> by_process;  // one a process, in the order of the logs
+  std::string record;                   // the first witness's finding as one line of JSON; empty when there was no room
   double last_seen = 0;
 
   uint64_t occurrences() const;

@@ -1,11 +1,10 @@
 #include "report/check/comparison.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <tuple>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/placement/placement.h"
 
 namespace devtrace::report::check {
@@ -13,7 +12,7 @@ namespace {
 
 constexpr size_t kNamed = 3;  // processes of one remark
 
-Judged judge(const Fault& fault, const Baseline& baseline, const Suppressions& suppressions) {
+ClassifiedFault classify(const Fault& fault, const Baseline& baseline, const Suppressions& suppressions) {
   if (fault.note) return {&fault, Status::note, {}};
   if (fault.suppressed_by) {
     const Suppression& by = suppressions.entries[*fault.suppressed_by];
@@ -25,7 +24,7 @@ Judged judge(const Fault& fault, const Baseline& baseline, const Suppressions& s
             fmt::format("{}{}{}:{}", fault.suppressed->reason, fault.suppressed->reason.empty() ? "" : ", ",
                         fault.suppressed->file, fault.suppressed->line)};
   const auto known = baseline.findings.find(fault.fingerprint);
-  if (known == baseline.findings.end()) return {&fault, Status::fresh, {}};
+  if (known == baseline.findings.end()) return {&fault, Status::added, {}};
   return {&fault, Status::known, std::string(string(known->second, "note"))};
 }
 
@@ -113,7 +112,7 @@ void look_at_processes(const Collection& logs, const Rules& rules, Comparison& o
 
 std::string_view word(Status status) {
   switch (status) {
-    case Status::fresh:
+    case Status::added:
       return "new";
     case Status::known:
       return "known";
@@ -132,11 +131,11 @@ Comparison compare(const Collection& logs, const Baseline& baseline, const Suppr
   std::set<std::string_view> seen;
   std::set<size_t> used;
   for (const Fault& fault : logs.faults()) {
-    out.faults.push_back(judge(fault, baseline, suppressions));
+    out.faults.push_back(classify(fault, baseline, suppressions));
     if (!fault.note) seen.insert(fault.fingerprint);
     if (fault.suppressed_by) used.insert(*fault.suppressed_by);
   }
-  std::stable_sort(out.faults.begin(), out.faults.end(), [](const Judged& a, const Judged& b) {
+  std::stable_sort(out.faults.begin(), out.faults.end(), [](const ClassifiedFault& a, const ClassifiedFault& b) {
     return std::tie(a.status, a.fault->file, a.fault->line, a.fault->fingerprint) <
            std::tie(b.status, b.fault->file, b.fault->line, b.fault->fingerprint);
   });
@@ -157,7 +156,7 @@ Comparison compare(const Collection& logs, const Baseline& baseline, const Suppr
 
 size_t Comparison::count(Status status) const {
   return static_cast<size_t>(
-      std::count_if(faults.begin(), faults.end(), [&](const Judged& each) { return each.status == status; }));
+      std::count_if(faults.begin(), faults.end(), [&](const ClassifiedFault& each) { return each.status == status; }));
 }
 
 size_t Comparison::failing_traffic() const {
@@ -166,12 +165,12 @@ size_t Comparison::failing_traffic() const {
 }
 
 int Comparison::exit_code() const {
-  if (count(Status::fresh) > 0 || failing_traffic() > 0 || placement_fails) return 1;
+  if (count(Status::added) > 0 || failing_traffic() > 0 || placement_fails) return 1;
   return problems.empty() ? 0 : 2;
 }
 
 std::string Comparison::tally() const {
-  std::string out = fmt::format("{} new, {} known, {} {}", count(Status::fresh), count(Status::known), gone.size(),
+  std::string out = fmt::format("{} new, {} known, {} {}", count(Status::added), count(Status::known), gone.size(),
                                 problems.empty() ? "gone" : "not seen");
   if (const size_t some = count(Status::suppressed)) out += fmt::format(", {} suppressed", some);
   if (const size_t some = count(Status::note)) out += fmt::format(", {} note{}", some, some == 1 ? "" : "s");

@@ -12,11 +12,11 @@
 
 namespace devtrace::report::check {
 
-enum class Status { fresh, known, suppressed, note };
+enum class Status { added, known, suppressed, note };
 // "new", "known", "suppressed", "note".
 std::string_view word(Status status);
 
-struct Judged {
+struct ClassifiedFault {
   const Fault* fault;
   Status status;
   std::string reason;  // of a suppressed one: "ticket 123 (accepted.txt:4)"; of a known one its note
@@ -33,8 +33,8 @@ struct Rules {
 constexpr uint64_t kTrafficFloor = 1u << 20;
 
 struct Comparison {
-  std::vector<Judged> faults;  // new ones first, then by file, line and fingerprint
-  std::vector<Json> gone;      // entries of the baseline that were not seen
+  std::vector<ClassifiedFault> faults;  // new ones first, then by file, line and fingerprint
+  std::vector<Json> gone;               // entries of the baseline that were not seen
 
   struct MoreTraffic {
     std::string site;

@@ -1,8 +1,7 @@
-#include "report/base/format.h"
-
 #include <iterator>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/check/occurrences.h"
 #include "report/check/outputs.h"
 #include "report/report.h"
@@ -37,7 +36,7 @@ class Suite {
   explicit Suite(const Result& result) : result_(result) {}
 
   std::string write() {
-    for (const Judged& each : result_.judged.faults) fault(each);
+    for (const ClassifiedFault& each : result_.judged.faults) fault(each);
     for (const Json& entry : result_.judged.gone) gone(entry);
     for (const auto& each : result_.judged.traffic) {
       if (!each.fails) continue;
@@ -95,15 +94,15 @@ class Suite {
     out("      <skipped message=\"{}\"/>\n    </testcase>\n", xml(message));
   }
 
-  void fault(const Judged& judged) {
+  void fault(const ClassifiedFault& judged) {
     const Fault& fault = *judged.fault;
     begin(name_of(fault), fault.file.empty() ? "devtrace" : fault.file, fault.file, fault.line);
-    if (judged.status == Status::fresh) {
-      const Process& by = result_.logs.processes()[fault.witnesses.front().process];
+    if (judged.status == Status::added) {
+      const Process& by = result_.logs.processes()[fault.by_process.front().process];
       const std::string where = fault.file.empty() ? "" : fmt::format("{}:{}: ", fault.file, fault.line);
-      failure(
-          fault.kind, where + fault.headline,
-          fmt::format("{}  seen by {}\n", text(by.record, fault.finding(), false, {}), witnesses(fault, result_.logs)));
+      failure(fault.kind, where + fault.headline,
+              fmt::format("{}  seen by {}\n", text(by.record, fault.finding(), false, {}),
+                          occurrences(fault, result_.logs)));
     } else {
       skipped(fmt::format("{}{}{}: {}", word(judged.status), judged.reason.empty() ? "" : ": ", judged.reason,
                           fault.summary));

@@ -1,10 +1,9 @@
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/phrasing.h"
 #include "report/check/occurrences.h"
 #include "report/check/outputs.h"
@@ -23,17 +22,17 @@ Json merged_process(const Collection& logs) {
   return process;
 }
 
-Json merged_finding(const Judged& judged, const Result& result) {
+Json merged_finding(const ClassifiedFault& judged, const Result& result) {
   const Collection& logs = result.logs;
   const Fault& fault = *judged.fault;
   Json finding = fault.finding();
   if (result.compared) finding["status"] = word(judged.status);
   if (!judged.reason.empty()) finding["status_reason"] = judged.reason;
   finding["count"] = fault.occurrences();
-  finding["seen_by"] = witnesses(fault, logs);
+  finding["seen_by"] = occurrences(fault, logs);
   if (const std::string first = who_was_first(fault, logs); !first.empty()) finding["first_seen_by"] = first;
   Json& all = finding["witnesses"] = Json::array();
-  for (const Witness& each : fault.witnesses) {
+  for (const Occurrences& each : fault.by_process) {
     if (all.size() == 100) break;  // a page is no table of a cluster
     const Process& process = logs.processes()[each.process];
     Json one = {{"pid", process.pid}, {"host", process.host()}, {"count", each.count}};
@@ -73,9 +72,9 @@ void check_html(const Result& result, const std::function<void(std::string_view)
   write(html_head(process));
   uint64_t findings = 0;
   size_t id = 0;  // the processes' own are given several times
-  for (const Judged& each : result.judged.faults) {
+  for (const ClassifiedFault& each : result.judged.faults) {
     findings += each.fault->occurrences();
-    const auto& by = each.fault->witnesses;
+    const auto& by = each.fault->by_process;
     const Json& of = by.empty() ? process : result.logs.processes()[by.front().process].record;
     Json finding = merged_finding(each, result);
     finding["id"] = ++id;
@@ -124,7 +123,7 @@ std::string facts(const Collection& logs, std::string (*of)(const Json& process,
 }
 
 const Process& first_witness(const Fault& fault, const Collection& logs) {
-  return logs.processes()[fault.witnesses.front().process];
+  return logs.processes()[fault.by_process.front().process];
 }
 
 }  // namespace
@@ -132,10 +131,10 @@ const Process& first_witness(const Fault& fault, const Collection& logs) {
 std::string merged_text(const Result& result, bool colour) {
   const Collection& logs = result.logs;
   std::string out;
-  for (const Judged& each : result.judged.faults) {
+  for (const ClassifiedFault& each : result.judged.faults) {
     const Fault& fault = *each.fault;
     out += text(first_witness(fault, logs).record, fault.finding(), colour, {});
-    out += fmt::format("  seen by {}\n", witnesses(fault, logs));
+    out += fmt::format("  seen by {}\n", occurrences(fault, logs));
     if (const std::string first = who_was_first(fault, logs); !first.empty()) out += fmt::format("  {}\n", first);
     out += '\n';
   }
@@ -155,9 +154,9 @@ std::string merged_text(const Result& result, bool colour) {
 std::string merged_markdown(const Result& result) {
   const Collection& logs = result.logs;
   std::string out;
-  for (const Judged& each : result.judged.faults) {
+  for (const ClassifiedFault& each : result.judged.faults) {
     out += markdown(first_witness(*each.fault, logs).record, each.fault->finding());
-    out += fmt::format("\nSeen by {}.\n\n", markdown_code(witnesses(*each.fault, logs)));
+    out += fmt::format("\nSeen by {}.\n\n", markdown_code(occurrences(*each.fault, logs)));
   }
   const auto sites = dearest(logs);
   if (!sites.empty())

@@ -1,12 +1,11 @@
 #include "report/check/occurrences.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <map>
 #include <vector>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/phrasing.h"
 #include "report/traffic/traffic.h"
 
@@ -27,8 +26,8 @@ std::string times(uint64_t count) {
 
 }  // namespace
 
-std::string witnesses(const Fault& fault, const Collection& logs) {
-  const auto& all = fault.witnesses;
+std::string occurrences(const Fault& fault, const Collection& logs) {
+  const auto& all = fault.by_process;
   std::string names;
   for (size_t index = 0; index < std::min(all.size(), kShown); ++index)
     names += fmt::format("{}{}", index ? ", " : "", logs.processes()[all[index].process].name());
@@ -38,9 +37,9 @@ std::string witnesses(const Fault& fault, const Collection& logs) {
 }
 
 std::string who_was_first(const Fault& fault, const Collection& logs) {
-  std::map<std::string, const Witness*> first;  // by clock
-  const Witness* second = nullptr;              // of the same clock as the first of all, when there is one clock
-  for (const Witness& each : fault.witnesses) {
+  std::map<std::string, const Occurrences*> first;  // by clock
+  const Occurrences* second = nullptr;              // of the same clock as the first of all, when there is one clock
+  for (const Occurrences& each : fault.by_process) {
     if (each.time <= 0) return {};
     auto& earliest = first[clock_of(logs.processes()[each.process])];
     if (!earliest || each.time < earliest->time) {
@@ -50,21 +49,21 @@ std::string who_was_first(const Fault& fault, const Collection& logs) {
       second = &each;
     }
   }
-  if (fault.witnesses.size() < 2) return {};
-  const auto name = [&](const Witness& witness) { return logs.processes()[witness.process].name(); };
+  if (fault.by_process.size() < 2) return {};
+  const auto name = [&](const Occurrences& witness) { return logs.processes()[witness.process].name(); };
   if (first.size() == 1) {
-    const Witness& it = *first.begin()->second;
+    const Occurrences& it = *first.begin()->second;
     return fmt::format("first in {}, {} before {}", name(it), duration(second->time - it.time), name(*second));
   }
 
-  std::vector<const Witness*> order;
+  std::vector<const Occurrences*> order;
   for (const auto& [clock, witness] : first) order.push_back(witness);
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->time < b->time; });
-  const auto error = [&](const Witness& witness) {
+  const auto error = [&](const Occurrences& witness) {
     return number(logs.processes()[witness.process].record, "clock_error");
   };
   const auto own = error(*order[0]);
-  const bool certain = own && std::all_of(order.begin() + 1, order.end(), [&](const Witness* later) {
+  const bool certain = own && std::all_of(order.begin() + 1, order.end(), [&](const Occurrences* later) {
                          const auto its = error(*later);
                          return its && *its >= 0 && *own >= 0 && later->time - order[0]->time > *own + *its;
                        });

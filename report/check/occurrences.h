@@ -8,7 +8,7 @@
 namespace devtrace::report::check {
 
 // "8 processes, 16 times: rank 0 (gpu-07, pid 4711), rank 1 (gpu-07, pid 4712), …"; of one process "rank 0 (…), twice".
-std::string witnesses(const Fault& fault, const Collection& logs);
+std::string occurrences(const Fault& fault, const Collection& logs);
 
 // "first in rank 3 (gpu-07, pid 4714), 12 ms before rank 0 (gpu-07, pid 4711)". Processes of one machine have one
 // clock; those of several are compared only as far as the machines' own bounds of error reach, else it is said that

@@ -1,10 +1,9 @@
 #include "report/check/placement.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <tuple>
 
+#include "report/base/format.h"
 #include "report/placement/name_groups.h"
 
 namespace devtrace::report::check {
@@ -87,12 +86,12 @@ class Fates {
     colours_.push_back(known->second);
   }
 
-  void tell(const std::string& root, PlacementChanges& out) const {
+  void emit(const std::string& root, PlacementChanges& out) const {
     for (const NameGroup& group : grouped_names({names_.begin(), names_.end()}, colours_)) {
       const auto& [before, now] = fates_[static_cast<size_t>(group.colour)];
       Displaced one{root, group.name, group.members.size(), before, now};
       if (!before.empty() && !now.empty()) out.moved_tensors += one.tensors;
-      (before.empty() ? out.fresh : now.empty() ? out.gone : out.moved).push_back(std::move(one));
+      (before.empty() ? out.added : now.empty() ? out.gone : out.moved).push_back(std::move(one));
     }
   }
 
@@ -140,7 +139,7 @@ PlacementChanges changes(const Places& before, const Places& now) {
       const Devices here = renamed(devices, names);
       fates.add(name, nullptr, &here);
     }
-    fates.tell(root, out);
+    fates.emit(root, out);
   }
   return out;
 }

@@ -26,7 +26,7 @@ struct Displaced {
 };
 
 struct PlacementChanges {
-  std::vector<Displaced> moved, fresh, gone;
+  std::vector<Displaced> moved, added, gone;
   size_t moved_tensors = 0;
   // Tonight's numbers in the baseline's, where they differ: "cuda:6" → "cuda:0".
   std::map<std::string, std::string> numbers;

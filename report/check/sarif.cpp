@@ -1,9 +1,8 @@
-#include "report/base/format.h"
-
 #include <map>
 
 #include "common/version.h"
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/phrasing.h"
 #include "report/check/occurrences.h"
 #include "report/check/outputs.h"
@@ -57,7 +56,7 @@ class Run {
 
   std::string write() {
     Json results = Json::array();
-    for (const Judged& each : result_.judged.faults) results.push_back(of(each));
+    for (const ClassifiedFault& each : result_.judged.faults) results.push_back(of(each));
     if (result_.judged.problems.empty())
       for (const Json& entry : result_.judged.gone) results.push_back(of(entry));
 
@@ -114,12 +113,12 @@ class Run {
     return out;
   }
 
-  Json of(const Judged& judged) {
+  Json of(const ClassifiedFault& judged) {
     const Fault& fault = *judged.fault;
     const Json finding = fault.finding();
     Json out = base(fault.kind, fault.fingerprint);
     out["level"] = fault.note ? "note" : "error";
-    out["baselineState"] = judged.status == Status::fresh || judged.status == Status::suppressed ? "new" : "unchanged";
+    out["baselineState"] = judged.status == Status::added || judged.status == Status::suppressed ? "new" : "unchanged";
     const Json& cause = object(finding, "cause");
     std::string message = fault.headline;
     if (const std::string operands = who_is_where(finding); !operands.empty())
@@ -134,15 +133,15 @@ class Run {
     out["occurrenceCount"] = std::max<uint64_t>(1, fault.occurrences());
     if (judged.status == Status::suppressed)
       out["suppressions"] = {{{"kind", "external"}, {"justification", printable(judged.reason)}}};
-    const Json& process = result_.logs.processes()[fault.witnesses.front().process].record;
-    out["properties"] = {{"seenBy", witnesses(fault, result_.logs)},
+    const Json& process = result_.logs.processes()[fault.by_process.front().process].record;
+    out["properties"] = {{"seenBy", occurrences(fault, result_.logs)},
                          {"suppressionEntry", suppression_entry(process, finding)}};
     return out;
   }
 
   // Where the operands came from, as far as a frame of the user's own says.
   void related(Json& out, const Fault& fault, const Json& finding) {
-    const auto cwd = string(result_.logs.processes()[fault.witnesses.front().process].record, "cwd");
+    const auto cwd = string(result_.logs.processes()[fault.by_process.front().process].record, "cwd");
     Json all = Json::array();
     for (const Json& operand : array(finding, "operands")) {
       for (const char* event : {"created", "moved"}) {

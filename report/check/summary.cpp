@@ -1,6 +1,5 @@
-#include "report/base/format.h"
-
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/line_writer.h"
 #include "report/base/phrasing.h"
 #include "report/check/occurrences.h"
@@ -32,9 +31,9 @@ class Summary : Lines {
     traffic();
     placement();
     size_t shown = 0;
-    for (const Judged& each : judged.faults) {
-      if (each.status != Status::fresh || ++shown > kWhole) continue;
-      const Process& by = result_.logs.processes()[each.fault->witnesses.front().process];
+    for (const ClassifiedFault& each : judged.faults) {
+      if (each.status != Status::added || ++shown > kWhole) continue;
+      const Process& by = result_.logs.processes()[each.fault->by_process.front().process];
       out_ += '\n' + markdown(by.record, each.fault->finding());
     }
     if (shown > kWhole) line("\nAnd {} more new findings.", shown - kWhole);
@@ -55,11 +54,11 @@ class Summary : Lines {
     if (judged.faults.empty() && judged.gone.empty()) return;
     line("| | kind | operation | where | seen by |\n|---|---|---|---|---|");
     size_t shown = 0;
-    for (const Judged& each : judged.faults) {
+    for (const ClassifiedFault& each : judged.faults) {
       if (++shown > kRows) continue;
       const Fault& fault = *each.fault;
-      row(each.status == Status::fresh ? "**new**" : word(each.status), fault.kind, fault.operation,
-          fault.file.empty() ? "" : fmt::format("{}:{}", fault.file, fault.line), witnesses(fault, result_.logs));
+      row(each.status == Status::added ? "**new**" : word(each.status), fault.kind, fault.operation,
+          fault.file.empty() ? "" : fmt::format("{}:{}", fault.file, fault.line), occurrences(fault, result_.logs));
     }
     for (const Json& gone : judged.gone) {
       if (++shown > kRows) continue;

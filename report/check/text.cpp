@@ -1,11 +1,10 @@
-#include "report/base/format.h"
-
-#include "report/report.h"
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/line_writer.h"
 #include "report/base/phrasing.h"
 #include "report/check/occurrences.h"
 #include "report/check/outputs.h"
+#include "report/report.h"
 #include "report/traffic/traffic.h"
 
 namespace devtrace::report::check {
@@ -21,7 +20,7 @@ class Text : Lines {
 
   std::string write() {
     const Comparison& judged = result_.judged;
-    faults(Status::fresh);
+    faults(Status::added);
     faults(Status::known);
     faults(Status::suppressed);
     faults(Status::note);
@@ -43,18 +42,18 @@ class Text : Lines {
   const char* off() const { return colour_ ? "\033[0m" : ""; }
 
   void seen(const Fault& fault) {
-    line("  seen by {}", witnesses(fault, result_.logs));
+    line("  seen by {}", occurrences(fault, result_.logs));
     if (const std::string first = who_was_first(fault, result_.logs); !first.empty()) line("  {}", first);
   }
 
   void faults(Status status) {
     size_t shown = 0, left = 0;
-    for (const Judged& each : result_.judged.faults) {
+    for (const ClassifiedFault& each : result_.judged.faults) {
       if (each.status != status) continue;
       const Fault& fault = *each.fault;
       ++shown;
-      if (status == Status::fresh && shown <= kWhole) {
-        const Process& by = result_.logs.processes()[fault.witnesses.front().process];
+      if (status == Status::added && shown <= kWhole) {
+        const Process& by = result_.logs.processes()[fault.by_process.front().process];
         line("{}new{} {}", strong(), off(), fault.fingerprint);
         out_ += text(by.record, fault.finding(), colour_, {});
         seen(fault);
@@ -97,20 +96,20 @@ class Text : Lines {
   void placement() {
     const PlacementChanges& all = result_.judged.placement;
     const bool fails = result_.judged.placement_fails;
-    told(all.moved, [&](const Displaced& each) {
+    list(all.moved, [&](const Displaced& each) {
       line("{}moved{} {}: on {}, was on {}", fails ? strong() : "", fails ? off() : "", displaced_words(each),
            device_words(each.now), device_words(each.before));
     });
-    told(all.fresh,
+    list(all.added,
          [&](const Displaced& each) { line("placed {}: on {}", displaced_words(each), device_words(each.now)); });
-    told(all.gone, [&](const Displaced& each) {
+    list(all.gone, [&](const Displaced& each) {
       line("no longer seen {}: was on {}", displaced_words(each), device_words(each.before));
     });
   }
 
-  template <class Tell>
-  void told(const std::vector<Displaced>& list, const Tell& tell) {
-    for (size_t index = 0; index < std::min(list.size(), kPlacements); ++index) tell(list[index]);
+  template <class Write>
+  void list(const std::vector<Displaced>& list, const Write& write) {
+    for (size_t index = 0; index < std::min(list.size(), kPlacements); ++index) write(list[index]);
     if (list.size() > kPlacements) line("… and {} more", list.size() - kPlacements);
   }
 

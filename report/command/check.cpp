@@ -1,5 +1,4 @@
 // devtrace check: the gate of a nightly job.
-#include "report/base/format.h"
 #include <unistd.h>
 
 #include <chrono>
@@ -11,6 +10,7 @@
 #include <set>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/phrasing.h"
 #include "report/check/outputs.h"
 #include "report/command/output.h"
@@ -141,10 +141,10 @@ int update(const CheckOptions& options, const Collection& logs, const Baseline& 
     return kBadUsage;
   }
   std::set<std::string> suppressed;
-  for (const Judged& each : judged.faults)
+  for (const ClassifiedFault& each : judged.faults)
     if (each.status == Status::suppressed) suppressed.insert(each.fault->fingerprint);
   write_file(options.baseline, updated(before, logs, suppressed, options.keep_gone));
-  say(fmt::format("{}: {} taken up, {} {}", options.baseline, judged.count(Status::fresh), judged.gone.size(),
+  say(fmt::format("{}: {} taken up, {} {}", options.baseline, judged.count(Status::added), judged.gone.size(),
                   options.keep_gone ? "gone but kept" : "left out as gone"));
   return 0;
 }

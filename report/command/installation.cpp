@@ -1,10 +1,9 @@
 #include "report/command/installation.h"
 
-#include "report/base/format.h"
-
 #include <cstdlib>
 #include <fstream>
 
+#include "report/base/format.h"
 #include "report/command/subcommand.h"
 
 namespace devtrace::command {

@@ -1,7 +1,6 @@
 #include "report/command/launch.h"
 
 #include <fcntl.h>
-#include "report/base/format.h"
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -13,6 +12,7 @@
 #include <map>
 #include <optional>
 
+#include "report/base/format.h"
 #include "report/command/subcommand.h"
 
 namespace devtrace::command {
@@ -138,7 +138,7 @@ int launch(const Launch& launch) {
     sigprocmask(SIG_SETMASK, &before, nullptr);
     execvpe(argv[0], argv.data(), envp.data());
     const int error = errno;
-    [[maybe_unused]] const ssize_t told = write(failure[1], &error, sizeof error);
+    [[maybe_unused]] const ssize_t written = write(failure[1], &error, sizeof error);
     _exit(127);
   }
   close(failure[1]);

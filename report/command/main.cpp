@@ -1,6 +1,4 @@
 // devtrace: the command.
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "common/version.h"
+#include "report/base/format.h"
 #include "report/command/subcommand.h"
 
 namespace {

@@ -1,6 +1,5 @@
 #include "report/command/output.h"
 
-#include "report/base/format.h"
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "report/base/format.h"
 #include "report/command/subcommand.h"
 
 namespace devtrace::command {

@@ -1,12 +1,11 @@
 #include "report/command/program_options.h"
 
-#include "report/base/format.h"
-
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
+#include "report/base/format.h"
 #include "report/command/subcommand.h"
 #include "report/command/usage.h"
 #include "report/log/suppressions.h"

@@ -1,8 +1,7 @@
 // devtrace rehearse: the program with simulated CUDA libraries under it, and libdevtrace.so in front.
-#include "report/base/format.h"
-
 #include <memory>
 
+#include "report/base/format.h"
 #include "report/command/installation.h"
 #include "report/command/program_options.h"
 #include "report/command/subcommand.h"
@@ -15,30 +14,30 @@ namespace {
 
 struct RehearseOptions : ProgramOptions {
   int gpus = 2, cuda = 0;
-  std::string part, memory, peer;
+  std::string gpu_model, memory, peer;
   bool no_values = false, no_trace = false, eager = false;
 };
 
-std::string known_part(std::string& part) {
-  part = CLI::detail::to_lower(part);
-  if (sim::find_part(part.c_str())) return {};
-  return fmt::format("'{}' is no part devtrace knows; it knows {}", part, sim::part_keys());
+std::string known_gpu_model(std::string& name) {
+  name = CLI::detail::to_lower(name);
+  if (simulate::find_gpu_model(name.c_str())) return {};
+  return fmt::format("'{}' is no GPU model devtrace knows; it knows {}", name, simulate::gpu_model_keys());
 }
 
 std::string size_of_memory(std::string& text) {
-  if (sim::read_memory(text.c_str())) return {};
+  if (simulate::read_memory(text.c_str())) return {};
   return fmt::format("'{}' is no size from 2MiB to 1TiB; write 24GiB, 800MiB or a number of bytes", text);
 }
 
 std::string pairs_of_peers(std::string& text) {
-  if (sim::read_peers(text.c_str())) return {};
+  if (simulate::read_peers(text.c_str())) return {};
   return fmt::format("'{}' is neither all, none nor pairs of different devices like 0-1,2-3", text);
 }
 
 // Pairs name devices that there are.
 void check_peers(const RehearseOptions& options) {
   if (options.peer.empty() || options.peer == "all") return;
-  const sim::Peers peers = *sim::read_peers(options.peer.c_str());
+  const simulate::Peers peers = *simulate::read_peers(options.peer.c_str());
   for (size_t i = static_cast<size_t>(options.gpus); i < peers.size(); ++i)
     if (peers[i])
       throw Failure(kBadUsage, fmt::format("--peer {}: there is no device {}; --gpus {} gives 0 to {}", options.peer, i,
@@ -57,7 +56,7 @@ Launch plan(const CLI::App& app, const AfterDashes& after_dashes, const Rehearse
     if (!value.empty()) what.environment.emplace_back(key, value);
   };
   set("DEVTRACE_SIM_GPUS", std::to_string(options.gpus));
-  set("DEVTRACE_SIM_PART", options.part);
+  set("DEVTRACE_SIM_PART", options.gpu_model);
   set("DEVTRACE_SIM_MEMORY", options.memory);
   set("DEVTRACE_SIM_PEER", options.peer);
   if (options.no_values) set("DEVTRACE_SIM_VALUES", "0");
@@ -74,10 +73,11 @@ Action declare_rehearse(CLI::App& app) {
   app.add_option("--gpus", options->gpus, "number of simulated devices, 1 to 16 [2]")
       ->type_name("N")
       ->check(CLI::Range(1, 16));
-  app.add_option("--part", options->part, fmt::format("what they pretend to be: {} [h100]", sim::part_keys()))
+  app.add_option("--gpu-model,--part", options->gpu_model,
+                 fmt::format("what they pretend to be: {} [h100]", simulate::gpu_model_keys()))
       ->type_name("NAME")
-      ->transform(CLI::Validator(known_part, ""));
-  app.add_option("--memory", options->memory, "memory of each, like 24GiB [the part's own]")
+      ->transform(CLI::Validator(known_gpu_model, ""));
+  app.add_option("--memory", options->memory, "memory of each, like 24GiB [the model's own]")
       ->type_name("SIZE")
       ->check(CLI::Validator(size_of_memory, ""));
   app.add_option("--peer", options->peer,

@@ -1,8 +1,6 @@
 // devtrace report: logs, read again.
 #include "report/report.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -10,6 +8,7 @@
 #include <memory>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/json_access.h"
 #include "report/check/outputs.h"
 #include "report/command/output.h"

@@ -1,7 +1,7 @@
-// The HTML report: report.html, report.css and report.js made one page, and records as inert script elements after it.
-// The page needs no closing tags and no server; report.js reads whatever records are there when the browser has come to
-// the end of the file.
-#include "report/text/text.h"
+// The HTML report: report.html, its styles and its scripts made one page (assets.S), and records as inert script
+// elements after it. The page needs no closing tags and no server; its script reads whatever records are there when the
+// browser has come to the end of the file.
+
 #include "report/html/html.h"
 
 #include <array>
@@ -12,6 +12,7 @@
 #include "report/log/suppressions.h"
 #include "report/placement/placement.h"
 #include "report/text/markdown.h"
+#include "report/text/text.h"
 #include "report/traffic/traffic.h"
 
 #define DEVTRACE_ASSET(name)                                                     \
@@ -149,6 +150,7 @@ std::string html_finding(const Json& process, const Json& finding) noexcept try 
   Json record = finding;
   record["shown"] = {{"headline", headline(finding)},
                      {"summary", summary(process, finding)},
+                     {"native_frame", native_user_frame(array(finding, "native"))},
                      {"suppression", suppression_entry(process, finding)},
                      {"markdown", markdown(process, finding)}};
   // Once more for those who may not tell whose program it was.

@@ -8,8 +8,7 @@
 //
 // A file under the process's working directory counts by its path from there, any other by its whole path. A frame that
 // repeats the one before it (recursion) counts once. With no such frame, all frames count, and their files from after
-// "/site-packages/",
-// "/dist-packages/" or "/lib/python3.<n>/" on.
+// "/site-packages/", "/dist-packages/" or "/lib/python3.<n>/" on.
 #include "report/log/fingerprint.h"
 
 #include <cstdint>

@@ -1,13 +1,12 @@
 #include "report/log/log_reader.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <array>
 #include <fstream>
 #include <system_error>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/json_access.h"
 
 namespace devtrace::report {

@@ -1,13 +1,13 @@
 #include "report/log/redact.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <cctype>
 #include <utility>
 #include <vector>
 
+#include "report/base/format.h"
 #include "report/base/phrasing.h"
+#include "report/base/system_libraries.h"
 
 namespace devtrace::report {
 namespace {
@@ -123,13 +123,7 @@ std::string_view base_name(std::string_view path) {
 }
 
 bool is_public_library(std::string_view module) {
-  const auto name = base_name(module);
-  for (const std::string_view start :
-       {"libcu", "libtorch", "libc10", "libnv", "libnccl", "libc.so", "libm.so", "libstdc++", "libc++", "libgcc", "ld-",
-        "libpython", "python3", "libpthread", "libdevtrace"}) {
-    if (name.starts_with(start)) return true;
-  }
-  return is_public(module);
+  return is_system_library(module) || is_public(module);
 }
 
 // Copies the fields that are as they are in every program.

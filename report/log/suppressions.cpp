@@ -1,7 +1,5 @@
 #include "report/log/suppressions.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
@@ -9,6 +7,7 @@
 
 #include "common/glob.h"
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/phrasing.h"
 
 namespace devtrace::report {

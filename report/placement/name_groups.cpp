@@ -1,10 +1,10 @@
 #include "report/placement/name_groups.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <map>
 #include <utility>
+
+#include "report/base/format.h"
 
 namespace devtrace::report {
 namespace {

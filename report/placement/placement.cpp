@@ -1,11 +1,10 @@
 #include "report/placement/placement.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <set>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/placement/name_groups.h"
 #include "report/text/markdown.h"
 #include "report/traffic/traffic.h"

@@ -1,10 +1,9 @@
 #include "report/text/markdown.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/phrasing.h"
 #include "report/log/suppressions.h"
 #include "report/text/time_line.h"

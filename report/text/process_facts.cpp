@@ -1,12 +1,11 @@
 #include "report/text/process_facts.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/phrasing.h"
 
 namespace devtrace::report {

@@ -2,12 +2,11 @@
 // 120 columns: it says what, where, whence and what to change, and leaves the rest to the HTML.
 #include "report/text/text.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/line_writer.h"
 #include "report/base/phrasing.h"
 #include "report/log/suppressions.h"

@@ -1,9 +1,8 @@
 #include "report/text/time_line.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 
+#include "report/base/format.h"
 #include "report/base/phrasing.h"
 
 namespace devtrace::report {

@@ -1,8 +1,8 @@
 #include "report/traffic/interconnect.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
+
+#include "report/base/format.h"
 
 namespace devtrace::report {
 namespace {

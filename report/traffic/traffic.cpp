@@ -1,12 +1,11 @@
 #include "report/traffic/traffic.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <map>
 #include <tuple>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/base/phrasing.h"
 
 namespace devtrace::report {

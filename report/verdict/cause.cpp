@@ -1,10 +1,9 @@
 #include "report/verdict/cause.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/verdict/source_line.h"
 
 namespace devtrace::report::causes {

@@ -3,7 +3,6 @@
 #include "report/verdict/verdict.h"
 
 #include "report/base/format.h"
-
 #include "report/base/phrasing.h"
 #include "report/verdict/rules.h"
 

@@ -23,8 +23,8 @@
 
 namespace {
 
-using devtrace::sim::Call;
-using devtrace::sim::Callable;
+using devtrace::simulate::Call;
+using devtrace::simulate::Callable;
 
 struct None {};  // the headers have no structure for the function
 struct Anything {
@@ -74,7 +74,7 @@ const char* kernel_name(const T& argument) {
   if constexpr (std::is_same_v<T, CUfunction> || std::is_same_v<T, CUkernel>) return devtrace_sim_kernel_name(argument);
 #ifdef CUDART_VERSION
   else if constexpr (std::is_same_v<T, const void*>)
-    return devtrace::sim::runtime::name_of(argument);
+    return devtrace::simulate::runtime::name_of(argument);
 #endif
   else
     return nullptr;
@@ -87,20 +87,20 @@ struct Wrapper<Row, R (*)(A...)> {
   static R call(A... a) {
     using P = typename Row::Parameters;
     if constexpr (sizeof...(A) == 0) {
-      return tell(nullptr);
+      return notify(nullptr);
     } else if constexpr (std::is_same_v<P, None>) {
       const Packed<A...> parameters(a...);
-      return tell(&parameters, a...);
+      return notify(&parameters, a...);
     } else {
       static_assert(Fits<P, A...>, "the callback id is another version's");
       const P parameters = {a...};
-      return tell(&parameters, a...);
+      return notify(&parameters, a...);
     }
   }
 
  private:
-  static R tell(const void* parameters, A... a) {
-    if constexpr (Row::kDomain == devtrace::sim::kRuntime && needs_driver(Row::kName)) devtrace_sim_inject();
+  static R notify(const void* parameters, A... a) {
+    if constexpr (Row::kDomain == devtrace::simulate::kRuntime && needs_driver(Row::kName)) devtrace_sim_inject();
     Call c = {Row::kDomain, Row::kCallback, Row::kName, parameters, nullptr, nullptr};
     if constexpr (launches(Row::kName)) (void)((c.symbol = kernel_name(a)) || ...);
     auto* const implementation = reinterpret_cast<R (*)(A...)>(Row::kImplementation);
@@ -127,7 +127,7 @@ struct Wrapper<Row, R (*)(A...)> {
   namespace {                                                                     \
   struct Row_##symbol {                                                           \
     using Parameters = structure;                                                 \
-    static constexpr auto kDomain = devtrace::sim::CALLBACK_DOMAIN;               \
+    static constexpr auto kDomain = devtrace::simulate::CALLBACK_DOMAIN;          \
     static constexpr uint32_t kCallback = id;                                     \
     static constexpr const char* kName = #symbol;                                 \
     static constexpr auto kImplementation = &devtrace_impl_##symbol;              \
@@ -147,7 +147,7 @@ const Callable kFunctions[] = {
 #undef CALLBACK
 
 __attribute__((constructor)) void add() {
-  devtrace_sim_calls_add(devtrace::sim::CALLBACK_DOMAIN, kFunctions, sizeof kFunctions / sizeof *kFunctions);
+  devtrace_sim_calls_add(devtrace::simulate::CALLBACK_DOMAIN, kFunctions, sizeof kFunctions / sizeof *kFunctions);
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Calls that a profiler is told of: between the libraries that have them (libcuda, libcudart) and the stand-in
 // libcupti.
 //
-// Every exported function with a callback id is a jump through a variable of its own (tools/stub_library.py writes both).
-// While nobody listens the variable holds the function itself; listening puts a wrapper there (callbacks.cpp). libcuda
-// keeps the tables, as every other library of the stand-ins is linked with it.
+// Every exported function with a callback id is a jump through a variable of its own (tools/stub_library.py writes
+// both). While nobody listens the variable holds the function itself; listening puts a wrapper there (callbacks.cpp).
+// libcuda keeps the tables, as every other library of the stand-ins is linked with it.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 #include <cuda.h>
 #pragma GCC visibility pop
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 // The numbers of CUpti_CallbackDomain.
 enum Domain : uint32_t { kDriver = 1, kRuntime = 2, kResource = 3, kSynchronize = 4, kDomains = 5 };
@@ -55,12 +55,12 @@ struct Call {
   // The rest is libcuda's and libcupti's.
   uint32_t correlation = 0, outer = 0;
   uint64_t start = 0;
-  uint32_t told[kMostSubscribers] = {};  // which subscriber of each seat was told of the beginning
-  uint64_t kept[kMostSubscribers] = {};  // what it keeps from there to the end
+  uint32_t notified[kMostSubscribers] = {};  // which subscriber of each seat was told of the beginning
+  uint64_t kept[kMostSubscribers] = {};      // what it keeps from there to the end
 };
 
 // One end of a copy.
-struct Place {
+struct CopyEndpoint {
   enum Kind : uint8_t { kPageable, kPinned, kDevice, kArray, kManaged } kind = kPageable;
   int device = -1;       // −1: the host
   uint32_t context = 0;  // number of the context that its memory belongs to; 0: none
@@ -74,7 +74,7 @@ struct Work {
   uint32_t device = 0, context = 0, stream = 0;
   uint64_t bytes = 0;     // copies and fills
   bool waited = false;    // the call waited for it
-  Place from, to;         // copies; fills: to
+  CopyEndpoint from, to;  // copies; fills: to
   unsigned value = 0;     // fills
   const char* name = "";  // kernels, from here on
   unsigned grid[3] = {}, block[3] = {};
@@ -98,25 +98,27 @@ struct Listener {
   uint64_t (*now)();            // the clock of Work
 };
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate
 
 extern "C" {
 
 #pragma GCC visibility push(default)
 // A library's functions, once, when it is loaded; those that are wanted already are wrapped at once.
-void devtrace_sim_calls_add(devtrace::sim::Domain domain, const devtrace::sim::Callable* functions, size_t count);
+void devtrace_sim_calls_add(devtrace::simulate::Domain domain, const devtrace::simulate::Callable* functions,
+                            size_t count);
 // Sets or clears one reason to wrap a function.
-void devtrace_sim_calls_want(devtrace::sim::Domain domain, uint32_t callback, devtrace::sim::Want who, int on);
+void devtrace_sim_calls_want(devtrace::simulate::Domain domain, uint32_t callback, devtrace::simulate::Want who,
+                             int on);
 // Whether the listener wants to know what devices do.
 void devtrace_sim_work_want(int on);
 // For good: a listener is never taken away, as calls may be on their way to it.
-void devtrace_sim_calls_listen(const devtrace::sim::Listener* listener);
+void devtrace_sim_calls_listen(const devtrace::simulate::Listener* listener);
 
 // Initialises the driver if CUDA_INJECTION64_PATH names a profiler that was not loaded yet.
 void devtrace_sim_inject(void);
 
-void devtrace_sim_call_enter(devtrace::sim::Call* call);
-void devtrace_sim_call_exit(devtrace::sim::Call* call);
+void devtrace_sim_call_enter(devtrace::simulate::Call* call);
+void devtrace_sim_call_exit(devtrace::simulate::Call* call);
 
 // The thread's context and its number (from 1); null and 0 where there is none.
 CUcontext devtrace_sim_context(uint32_t* number);

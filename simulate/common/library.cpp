@@ -4,7 +4,7 @@
 #include <mutex>
 #include <unordered_set>
 
-namespace devtrace::sim::library {
+namespace devtrace::simulate::library {
 namespace {
 
 struct Live {
@@ -50,4 +50,4 @@ void succeed(int* info, long long count) {
   if (info && count > 0) std::memset(info, 0, static_cast<size_t>(count) * sizeof *info);
 }
 
-}  // namespace devtrace::sim::library
+}  // namespace devtrace::simulate::library

@@ -10,7 +10,7 @@
 // Records work of a library on a stream, as a kernel of that name; in libcuda.
 extern "C" CUresult devtrace_sim_library_launch(const char* name, CUstream stream);
 
-namespace devtrace::sim::library {
+namespace devtrace::simulate::library {
 
 // The object behind every opaque handle that a library gives out, and behind its descriptors (zeroed).
 struct Object {
@@ -33,4 +33,4 @@ inline Object* object(const void* handle) {
 bool launch(const char* name, const void* handle);
 void succeed(int* info, long long count);
 
-}  // namespace devtrace::sim::library
+}  // namespace devtrace::simulate::library

@@ -6,7 +6,7 @@
 #include <cublas_v2.h>
 #pragma GCC visibility pop
 
-namespace lib = devtrace::sim::library;
+namespace lib = devtrace::simulate::library;
 
 namespace {
 

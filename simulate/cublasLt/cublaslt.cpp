@@ -7,7 +7,7 @@
 #include <cublasLt.h>
 #pragma GCC visibility pop
 
-namespace lib = devtrace::sim::library;
+namespace lib = devtrace::simulate::library;
 
 namespace {
 

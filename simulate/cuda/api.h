@@ -4,7 +4,7 @@
 #include "simulate/common/cuda_headers.h"
 #include "simulate/model/device.h"
 
-namespace sim = devtrace::sim;
+namespace simulate = devtrace::simulate;
 
 // Returns from the calling function when the expression is an error.
 #define TRY(expression)                                  \
@@ -12,10 +12,10 @@ namespace sim = devtrace::sim;
     if (CUresult failed_ = (expression)) return failed_; \
   } while (0)
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 // Every device call first: cuInit done, no fork since.
 inline CUresult ready() {
   return initialized() && !forked() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
-}  // namespace devtrace::sim
-using sim::ready;
+}  // namespace devtrace::simulate
+using simulate::ready;

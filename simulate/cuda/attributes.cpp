@@ -4,7 +4,7 @@
 
 #include "simulate/cuda/api.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 // The same on every part of the table.
@@ -99,7 +99,7 @@ constexpr Row kCommon[] = {
 
 bool device_attribute(int attribute, int ordinal, int* value) {
   const Settings& s = settings();
-  const Part& part = *s.part;
+  const GpuModel& gpu_model = *s.gpu_model;
   auto give = [&](auto v) {
     *value = static_cast<int>(v);
     return true;
@@ -108,37 +108,37 @@ bool device_attribute(int attribute, int ordinal, int* value) {
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
       return give(s.pageable);
     case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
-      return give(part.clock_khz);
+      return give(gpu_model.clock_khz);
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-      return give(part.multiprocessors);
+      return give(gpu_model.multiprocessors);
     case CU_DEVICE_ATTRIBUTE_ECC_ENABLED:
-      return give(part.ecc);
+      return give(gpu_model.ecc);
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
       return give(0x10 + device(ordinal).physical);
     case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
-      return give(part.memory_clock_khz);
+      return give(gpu_model.memory_clock_khz);
     case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
-      return give(part.memory_bus_bits);
+      return give(gpu_model.memory_bus_bits);
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
-      return give(part.l2_bytes);
+      return give(gpu_model.l2_bytes);
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
-      return give(part.threads_per_multiprocessor);
+      return give(gpu_model.threads_per_multiprocessor);
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-      return give(part.major);
+      return give(gpu_model.major);
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-      return give(part.minor);
+      return give(gpu_model.minor);
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
-      return give(part.shared_per_multiprocessor);
+      return give(gpu_model.shared_per_multiprocessor);
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-      return give(part.shared_per_block_optin);
+      return give(gpu_model.shared_per_block_optin);
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
-      return give(part.blocks_per_multiprocessor);
+      return give(gpu_model.blocks_per_multiprocessor);
     case CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE:
-      return give(part.major >= 8 ? part.l2_bytes / 4 * 3 : 0);
+      return give(gpu_model.major >= 8 ? gpu_model.l2_bytes / 4 * 3 : 0);
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
-      return give(part.major >= 9);
+      return give(gpu_model.major >= 9);
     case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
-      return give(part.major >= 9);
+      return give(gpu_model.major >= 9);
     default:
       break;
   }
@@ -147,4 +147,4 @@ bool device_attribute(int attribute, int ordinal, int* value) {
   return false;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -8,14 +8,14 @@
 namespace {
 
 bool alive(CUcontext context) {
-  return sim::handles<CUctx_st>().has(context);
+  return simulate::handles<CUctx_st>().has(context);
 }
 
 CUresult synchronize(CUcontext context) {
-  TRY(sim::check_unsafe());
-  TRY(sim::check_context(context));
-  sim::synchronize_context(context);
-  sim::notice(sim::kSynchronize, sim::kContextSynchronized, context);
+  TRY(simulate::check_unsafe());
+  TRY(simulate::check_context(context));
+  simulate::synchronize_context(context);
+  simulate::notice(simulate::kSynchronize, simulate::kContextSynchronized, context);
   return static_cast<CUresult>(context->sticky.load());
 }
 
@@ -26,20 +26,20 @@ extern "C" {
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   TRY(ready());
   if (!context) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   bool activated;
-  TRY(sim::retain_primary(device, context, &activated));
-  if (activated) sim::notice(sim::kResource, sim::kContextCreated, *context);
+  TRY(simulate::retain_primary(device, context, &activated));
+  if (activated) simulate::notice(simulate::kResource, simulate::kContextCreated, *context);
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
   TRY(ready());
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  TRY(sim::release_primary(device));
-  if (sim::device(device).retained == 0) {
-    sim::notice(sim::kResource, sim::kContextDestroyStarting, sim::device(device).primary);
-    sim::end_memory_of(sim::device(device).primary);
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  TRY(simulate::release_primary(device));
+  if (simulate::device(device).retained == 0) {
+    simulate::notice(simulate::kResource, simulate::kContextDestroyStarting, simulate::device(device).primary);
+    simulate::end_memory_of(simulate::device(device).primary);
   }
   return CUDA_SUCCESS;
 }
@@ -47,32 +47,33 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
 CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
   TRY(ready());
   if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  *flags = sim::device(device).flags;
-  *active = sim::device(device).retained > 0;
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *flags = simulate::device(device).flags;
+  *active = simulate::device(device).retained > 0;
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) {
   TRY(ready());
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if ((flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) || (flags & CU_CTX_SCHED_MASK) == 3 ||
       (flags & CU_CTX_SCHED_MASK) > CU_CTX_SCHED_BLOCKING_SYNC)
     return CUDA_ERROR_INVALID_VALUE;
-  sim::device(device).flags = flags;
+  simulate::device(device).flags = flags;
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device) {
   TRY(ready());
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  if (CUcontext primary = sim::device(device).primary) {
-    if (sim::device(device).retained) sim::notice(sim::kResource, sim::kContextDestroyStarting, primary);
-    sim::synchronize_context(primary);
-    sim::device(device).retained = 0;
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (CUcontext primary = simulate::device(device).primary) {
+    if (simulate::device(device).retained)
+      simulate::notice(simulate::kResource, simulate::kContextDestroyStarting, primary);
+    simulate::synchronize_context(primary);
+    simulate::device(device).retained = 0;
     primary->sticky = CUDA_SUCCESS;
     primary->peers = 0;
-    sim::end_memory_of(primary);
+    simulate::end_memory_of(primary);
   }
   return CUDA_SUCCESS;
 }
@@ -80,47 +81,47 @@ CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device) {
 CUresult CUDAAPI cuCtxCreate(CUcontext* context, CUctxCreateParams*, unsigned int flags, CUdevice device) {
   TRY(ready());
   if (!context) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  *context = sim::create_context(device, flags, false);
-  if (!sim::push_current(*context)) return CUDA_ERROR_INVALID_VALUE;
-  sim::notice(sim::kResource, sim::kContextCreated, *context);
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *context = simulate::create_context(device, flags, false);
+  if (!simulate::push_current(*context)) return CUDA_ERROR_INVALID_VALUE;
+  simulate::notice(simulate::kResource, simulate::kContextCreated, *context);
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuCtxDestroy(CUcontext context) {
   TRY(ready());
   if (!alive(context) || context->primary) return CUDA_ERROR_INVALID_CONTEXT;
-  sim::notice(sim::kResource, sim::kContextDestroyStarting, context);
-  sim::synchronize_context(context);
-  if (sim::current() == context) sim::pop_current();
-  sim::end_memory_of(context);
-  sim::destroy_context(context);
+  simulate::notice(simulate::kResource, simulate::kContextDestroyStarting, context);
+  simulate::synchronize_context(context);
+  if (simulate::current() == context) simulate::pop_current();
+  simulate::end_memory_of(context);
+  simulate::destroy_context(context);
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuCtxGetCurrent(CUcontext* context) {
   TRY(ready());
   if (!context) return CUDA_ERROR_INVALID_VALUE;
-  *context = sim::current();
+  *context = simulate::current();
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuCtxSetCurrent(CUcontext context) {
   TRY(ready());
   if (context && !alive(context)) return CUDA_ERROR_INVALID_CONTEXT;
-  sim::set_current(context);
+  simulate::set_current(context);
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuCtxPushCurrent(CUcontext context) {
   TRY(ready());
   if (!alive(context)) return CUDA_ERROR_INVALID_CONTEXT;
-  return sim::push_current(context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return simulate::push_current(context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult CUDAAPI cuCtxPopCurrent(CUcontext* context) {
   TRY(ready());
-  CUcontext popped = sim::pop_current();
+  CUcontext popped = simulate::pop_current();
   if (!popped) return CUDA_ERROR_INVALID_CONTEXT;
   if (context) *context = popped;
   return CUDA_SUCCESS;
@@ -145,21 +146,21 @@ CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
 CUresult CUDAAPI cuCtxGetFlags(unsigned int* flags) {
   REQUIRE_CONTEXT(context);
   if (!flags) return CUDA_ERROR_INVALID_VALUE;
-  *flags = context->primary ? sim::device(context->device).flags.load() : context->flags;
+  *flags = context->primary ? simulate::device(context->device).flags.load() : context->flags;
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuCtxSetFlags(unsigned int flags) {
   REQUIRE_CONTEXT(context);
   context->flags = flags;
-  if (context->primary) sim::device(context->device).flags = flags;
+  if (context->primary) simulate::device(context->device).flags = flags;
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long* id) {
   TRY(ready());
   if (!id) return CUDA_ERROR_INVALID_VALUE;
-  if (!context) context = sim::current();
+  if (!context) context = simulate::current();
   if (!alive(context)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   *id = context->id;
   return CUDA_SUCCESS;
@@ -215,7 +216,7 @@ CUresult CUDAAPI cuCtxGetApiVersion(CUcontext context, unsigned int* version) {
 CUresult CUDAAPI cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   REQUIRE_CONTEXT(context);
   if (least) *least = 0;
-  if (greatest) *greatest = sim::kGreatestPriority;
+  if (greatest) *greatest = simulate::kGreatestPriority;
   return CUDA_SUCCESS;
 }
 
@@ -228,7 +229,7 @@ CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
   REQUIRE_CONTEXT(context);
   if (flags) return CUDA_ERROR_INVALID_VALUE;
   if (!alive(peer) || peer == context) return CUDA_ERROR_INVALID_CONTEXT;
-  if (!sim::can_access_peer(context->device, peer->device)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  if (!simulate::can_access_peer(context->device, peer->device)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   uint32_t bit = 1u << peer->device;
   return context->peers.fetch_or(bit) & bit ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : CUDA_SUCCESS;
 }

@@ -13,10 +13,10 @@
 extern "C" {
 
 CUresult CUDAAPI cuInit(unsigned int flags) {
-  sim::values::bring_in();
+  simulate::values::bring_in();
   if (flags) return CUDA_ERROR_INVALID_VALUE;
-  TRY(sim::initialize());
-  if (sim::inject()) sim::notice(sim::kResource, sim::kInitFinished, nullptr);
+  TRY(simulate::initialize());
+  if (simulate::inject()) simulate::notice(simulate::kResource, simulate::kInitFinished, nullptr);
   return CUDA_SUCCESS;
 }
 
@@ -29,7 +29,7 @@ CUresult CUDAAPI cuDriverGetVersion(int* version) {
 CUresult CUDAAPI cuDeviceGet(CUdevice* device, int ordinal) {
   TRY(ready());
   if (!device) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::valid_device(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!simulate::valid_device(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
   *device = ordinal;
   return CUDA_SUCCESS;
 }
@@ -37,23 +37,23 @@ CUresult CUDAAPI cuDeviceGet(CUdevice* device, int ordinal) {
 CUresult CUDAAPI cuDeviceGetCount(int* count) {
   TRY(ready());
   if (!count) return CUDA_ERROR_INVALID_VALUE;
-  *count = sim::device_count();
+  *count = simulate::device_count();
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuDeviceGetName(char* name, int length, CUdevice device) {
   TRY(ready());
   if (!name || length <= 0) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  std::snprintf(name, static_cast<size_t>(length), "%s (simulated)", sim::settings().part->name);
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  std::snprintf(name, static_cast<size_t>(length), "%s (simulated)", simulate::settings().gpu_model->name);
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   TRY(ready());
   if (!uuid) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  sim::Uuid u = sim::device_uuid(sim::device(device).physical);
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  simulate::Uuid u = simulate::device_uuid(simulate::device(device).physical);
   std::memcpy(uuid->bytes, u.bytes, sizeof u.bytes);
   return CUDA_SUCCESS;
 }
@@ -61,17 +61,17 @@ CUresult CUDAAPI cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
 CUresult CUDAAPI cuDeviceTotalMem(size_t* bytes, CUdevice device) {
   TRY(ready());
   if (!bytes) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  *bytes = sim::settings().memory;
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *bytes = simulate::settings().memory;
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
   TRY(ready());
   if (!value) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::device_attribute(attribute, device, value)) *value = 0;
+  if (!simulate::device_attribute(attribute, device, value)) *value = 0;
   return CUDA_SUCCESS;
 }
 
@@ -83,8 +83,8 @@ CUresult CUDAAPI cuDeviceComputeCapability(int* major, int* minor, CUdevice devi
 CUresult CUDAAPI cuDeviceGetPCIBusId(char* id, int length, CUdevice device) {
   TRY(ready());
   if (!id || length < 13) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  std::snprintf(id, static_cast<size_t>(length), "0000:%02X:00.0", 0x10 + sim::device(device).physical);
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  std::snprintf(id, static_cast<size_t>(length), "0000:%02X:00.0", 0x10 + simulate::device(device).physical);
   return CUDA_SUCCESS;
 }
 
@@ -93,8 +93,8 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice* device, const char* id) {
   if (!device || !id) return CUDA_ERROR_INVALID_VALUE;
   unsigned domain = 0, bus = 0, slot = 0;
   if (std::sscanf(id, "%x:%x:%x", &domain, &bus, &slot) < 2) return CUDA_ERROR_INVALID_VALUE;
-  for (int i = 0; i < sim::device_count(); ++i)
-    if (domain == 0 && static_cast<int>(bus) == 0x10 + sim::device(i).physical) {
+  for (int i = 0; i < simulate::device_count(); ++i)
+    if (domain == 0 && static_cast<int>(bus) == 0x10 + simulate::device(i).physical) {
       *device = i;
       return CUDA_SUCCESS;
     }
@@ -104,16 +104,16 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice* device, const char* id) {
 CUresult CUDAAPI cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   TRY(ready());
   if (!can) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::valid_device(device) || !sim::valid_device(peer)) return CUDA_ERROR_INVALID_DEVICE;
-  *can = sim::can_access_peer(device, peer);
+  if (!simulate::valid_device(device) || !simulate::valid_device(peer)) return CUDA_ERROR_INVALID_DEVICE;
+  *can = simulate::can_access_peer(device, peer);
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to) {
   TRY(ready());
   if (!value) return CUDA_ERROR_INVALID_VALUE;
-  if (from == to || !sim::valid_device(from) || !sim::valid_device(to)) return CUDA_ERROR_INVALID_DEVICE;
-  bool peer = sim::can_access_peer(from, to);
+  if (from == to || !simulate::valid_device(from) || !simulate::valid_device(to)) return CUDA_ERROR_INVALID_DEVICE;
+  bool peer = simulate::can_access_peer(from, to);
   *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ? 0 : peer;
   return CUDA_SUCCESS;
 }
@@ -121,14 +121,14 @@ CUresult CUDAAPI cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attri
 CUresult CUDAAPI cuDeviceGetTexture1DLinearMaxWidth(size_t* width, CUarray_format, unsigned, CUdevice device) {
   TRY(ready());
   if (!width) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   *width = 268435456;
   return CUDA_SUCCESS;
 }
 
 // How a tracer tells a rehearsal from hardware: the number of simulated devices of this machine. Needs no cuInit.
 __attribute__((visibility("default"))) int devtrace_simulation(void) {
-  return sim::settings().gpus;
+  return simulate::settings().gpus;
 }
 
 // For the NVML stand-in, which sees all devices and needs no cuInit. False: a text did not fit. Null pointers are left
@@ -136,13 +136,13 @@ __attribute__((visibility("default"))) int devtrace_simulation(void) {
 __attribute__((visibility("default"))) int devtrace_sim_physical(int physical, char* name, size_t name_size, char* uuid,
                                                                  size_t uuid_size, unsigned long long* memory,
                                                                  int* major, int* minor) {
-  const sim::Settings& s = sim::settings();
+  const simulate::Settings& s = simulate::settings();
   if (memory) *memory = s.memory;
-  if (major) *major = s.part->major;
-  if (minor) *minor = s.part->minor;
-  if (name && static_cast<size_t>(std::snprintf(name, name_size, "%s (simulated)", s.part->name)) >= name_size)
+  if (major) *major = s.gpu_model->major;
+  if (minor) *minor = s.gpu_model->minor;
+  if (name && static_cast<size_t>(std::snprintf(name, name_size, "%s (simulated)", s.gpu_model->name)) >= name_size)
     return 0;
-  std::string text = sim::device_uuid_text(physical);
+  std::string text = simulate::device_uuid_text(physical);
   return !uuid || static_cast<size_t>(std::snprintf(uuid, uuid_size, "%s", text.c_str())) < uuid_size;
 }
 

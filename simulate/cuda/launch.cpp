@@ -7,7 +7,7 @@
 #include "simulate/model/module.h"
 #include "simulate/model/stream.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 // The arguments as one block, wherever the caller had them.
@@ -36,7 +36,7 @@ Arguments gather(const Function& f, void** parameters, void** extra) {
 }  // namespace
 
 CUresult check_shape(const Function& f, const Shape& s) {
-  const Part& part = *settings().part;
+  const GpuModel& gpu_model = *settings().gpu_model;
   if (!s.grid[0] || !s.grid[1] || !s.grid[2] || !s.block[0] || !s.block[1] || !s.block[2])
     return CUDA_ERROR_INVALID_VALUE;
   if (s.grid[0] > 0x7fffffffu || s.grid[1] > 65535 || s.grid[2] > 65535) return CUDA_ERROR_INVALID_VALUE;
@@ -46,7 +46,7 @@ CUresult check_shape(const Function& f, const Shape& s) {
   if (threads > static_cast<unsigned>(most))
     return threads > 1024 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   size_t shared = s.shared + static_cast<size_t>(f.facts ? f.facts->static_shared : 0);
-  size_t limit = f.max_dynamic_shared ? part.shared_per_block_optin : 48 << 10;
+  size_t limit = f.max_dynamic_shared ? gpu_model.shared_per_block_optin : 48 << 10;
   if (shared > limit || (f.max_dynamic_shared && s.shared > static_cast<size_t>(f.max_dynamic_shared)))
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
@@ -93,24 +93,24 @@ CUresult launch_kernel(CUfunction handle, const Shape& s, CUstream stream_handle
   return static_cast<CUresult>(context->sticky.load());
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate
 
 extern "C" {
 
 CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                 unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
-  return sim::launch_kernel(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, parameters, extra);
+  return simulate::launch_kernel(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, parameters, extra);
 }
 
 CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                                            unsigned by, unsigned bz, unsigned shared, CUstream stream,
                                            void** parameters) {
-  return sim::launch_kernel(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, parameters, nullptr);
+  return simulate::launch_kernel(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, parameters, nullptr);
 }
 
 CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** parameters, void** extra) {
   if (!c) return CUDA_ERROR_INVALID_VALUE;
-  return sim::launch_kernel(
+  return simulate::launch_kernel(
       f, {{c->gridDimX, c->gridDimY, c->gridDimZ}, {c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes},
       c->hStream, parameters, extra);
 }
@@ -122,11 +122,11 @@ namespace {
 // Stands for the kernels of a mathematics library that is itself a stand-in.
 CUresult library_launch(CUstream handle) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   REQUIRE_CONTEXT(context);
-  sim::Operation operation;
+  simulate::Operation operation;
   operation.type = CU_GRAPH_NODE_TYPE_KERNEL;
-  return sim::submit(stream, std::move(operation));
+  return simulate::submit(stream, std::move(operation));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "simulate/model/module.h"
 #include "simulate/model/operation.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 struct Shape {
   unsigned grid[3], block[3];
@@ -20,4 +20,4 @@ CUresult make_kernel(CUfunction handle, const Shape& shape, void** parameters, v
 void keep_arguments(Operation* operation);
 CUresult launch_kernel(CUfunction handle, const Shape& shape, CUstream stream, void** parameters, void** extra);
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -24,7 +24,7 @@ std::unordered_map<CUfunction, Pending> g_pending;
 
 CUresult set(CUfunction function, int offset, const void* value, size_t bytes) {
   TRY(ready());
-  if (!sim::function_of(function)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!simulate::function_of(function)) return CUDA_ERROR_INVALID_HANDLE;
   if (offset < 0 || offset + bytes > 4096 || !value) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(g_mutex);
   auto& parameters = g_pending[function].parameters;
@@ -44,11 +44,11 @@ CUresult launch(CUfunction function, int width, int height, CUstream stream) {
   size_t bytes = pending.parameters.size();
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, pending.parameters.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                    CU_LAUNCH_PARAM_END};
-  return sim::launch_kernel(function,
-                            {{static_cast<unsigned>(width), static_cast<unsigned>(height), 1},
-                             {pending.block[0], pending.block[1], pending.block[2]},
-                             pending.shared},
-                            stream, nullptr, extra);
+  return simulate::launch_kernel(function,
+                                 {{static_cast<unsigned>(width), static_cast<unsigned>(height), 1},
+                                  {pending.block[0], pending.block[1], pending.block[2]},
+                                  pending.shared},
+                                 stream, nullptr, extra);
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launch
     CUcontext context;
     TRY(cuStreamGetCtx(l.hStream, &context));
     TRY(cuCtxPushCurrent_v2(context));
-    CUresult result = sim::launch_kernel(
+    CUresult result = simulate::launch_kernel(
         l.function, {{l.gridDimX, l.gridDimY, l.gridDimZ}, {l.blockDimX, l.blockDimY, l.blockDimZ}, l.sharedMemBytes},
         l.hStream, l.kernelParams, nullptr);
     cuCtxPopCurrent_v2(&context);

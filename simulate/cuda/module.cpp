@@ -10,8 +10,8 @@
 
 namespace {
 
-using sim::Container;
-using sim::Function;
+using simulate::Container;
+using simulate::Function;
 
 bool file_bytes(const char* path, std::vector<uint8_t>* bytes) {
   std::ifstream in(path, std::ios::binary);
@@ -33,28 +33,28 @@ CUresult open_container(T** out, const void* data, const char* path) {
     data = c->copy.data();
   }
   c->data = data;
-  if (CUresult e = sim::load(*c)) {
+  if (CUresult e = simulate::load(*c)) {
     delete c;
     return e;
   }
-  sim::handles<T>().add(c);
+  simulate::handles<T>().add(c);
   *out = c;
   return CUDA_SUCCESS;
 }
 
 template <typename T>
 CUresult close_container(T* c) {
-  if (!sim::handles<T>().remove(c)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!simulate::handles<T>().remove(c)) return CUDA_ERROR_INVALID_HANDLE;
   // The object and its functions stay: a program may unload a module whose kernels graphs still name.
-  for (auto& [name, function] : c->functions) sim::handles<Function>().remove(function);
+  for (auto& [name, function] : c->functions) simulate::handles<Function>().remove(function);
   return CUDA_SUCCESS;
 }
 
 CUresult function_attribute(const Function& f, int attribute, int* value) {
-  const sim::Part& part = *sim::settings().part;
+  const simulate::GpuModel& gpu_model = *simulate::settings().gpu_model;
   static const devtrace::device_code::KernelFacts kUnknown;
   const devtrace::device_code::KernelFacts& facts = f.facts ? *f.facts : kUnknown;
-  int own = part.major * 10 + part.minor;
+  int own = gpu_model.major * 10 + gpu_model.minor;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
       *value = facts.max_threads;
@@ -93,7 +93,7 @@ CUresult function_attribute(const Function& f, int attribute, int* value) {
 CUresult set_attribute(Function& f, int attribute, int value) {
   if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
     int fixed = f.facts ? f.facts->static_shared : 0;
-    if (value < 0 || static_cast<size_t>(value + fixed) > sim::settings().part->shared_per_block_optin)
+    if (value < 0 || static_cast<size_t>(value + fixed) > simulate::settings().gpu_model->shared_per_block_optin)
       return CUDA_ERROR_INVALID_VALUE;
     f.max_dynamic_shared = value;
   }
@@ -101,7 +101,7 @@ CUresult set_attribute(Function& f, int attribute, int value) {
 }
 
 CUresult parameter_info(Function* f, size_t index, size_t* offset, size_t* size) {
-  if (sim::settings().old_driver) return CUDA_ERROR_NOT_SUPPORTED;
+  if (simulate::settings().old_driver) return CUDA_ERROR_NOT_SUPPORTED;
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
   if (!offset || !f->facts || !f->facts->parameters_known || index >= f->facts->parameters.size())
     return CUDA_ERROR_INVALID_VALUE;
@@ -112,7 +112,7 @@ CUresult parameter_info(Function* f, size_t index, size_t* offset, size_t* size)
 
 CUresult get_function(Container* container, const char* name, void** out) {
   if (!out || !name) return CUDA_ERROR_INVALID_VALUE;
-  Function* f = sim::find_function(*container, name);
+  Function* f = simulate::find_function(*container, name);
   *out = f;
   return f ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
@@ -120,7 +120,7 @@ CUresult get_function(Container* container, const char* name, void** out) {
 CUresult variable(Container* container, const char* name, CUdeviceptr* address, size_t* size) {
   REQUIRE_CONTEXT(context);
   if (!name) return CUDA_ERROR_INVALID_VALUE;
-  CUdeviceptr at = sim::find_variable(*container, name, context->device, size);
+  CUdeviceptr at = simulate::find_variable(*container, name, context->device, size);
   if (!at) return CUDA_ERROR_NOT_FOUND;
   if (address) *address = at;
   return CUDA_SUCCESS;
@@ -128,15 +128,15 @@ CUresult variable(Container* container, const char* name, CUdeviceptr* address, 
 
 // Blocks of `threads` with `shared` dynamic bytes that fit a multiprocessor at once.
 int blocks_per_multiprocessor(const Function& f, int threads, size_t shared) {
-  const sim::Part& part = *sim::settings().part;
+  const simulate::GpuModel& gpu_model = *simulate::settings().gpu_model;
   if (threads <= 0 || threads > (f.facts ? f.facts->max_threads : 1024)) return 0;
   int warps = (threads + 31) / 32;
-  int blocks = std::min(part.blocks_per_multiprocessor, part.threads_per_multiprocessor / (warps * 32));
+  int blocks = std::min(gpu_model.blocks_per_multiprocessor, gpu_model.threads_per_multiprocessor / (warps * 32));
   int registers = f.facts ? f.facts->registers : 32;
   if (registers > 0) blocks = std::min(blocks, 65536 / ((registers + 7) / 8 * 8 * 32 * warps));
   size_t bytes =
       shared + static_cast<size_t>(f.facts ? f.facts->static_shared : 0) + 1024;  // the driver keeps 1 KiB a block
-  blocks = std::min(blocks, static_cast<int>(part.shared_per_multiprocessor / bytes));
+  blocks = std::min(blocks, static_cast<int>(gpu_model.shared_per_multiprocessor / bytes));
   return std::max(blocks, 0);
 }
 
@@ -164,18 +164,18 @@ CUresult CUDAAPI cuModuleUnload(CUmodule module) {
 }
 CUresult CUDAAPI cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   TRY(ready());
-  if (!sim::handles<CUmod_st>().has(module)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!simulate::handles<CUmod_st>().has(module)) return CUDA_ERROR_INVALID_HANDLE;
   TRY(get_function(module, name, reinterpret_cast<void**>(function)));
   (*function)->module = module;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr* address, size_t* size, CUmodule module, const char* name) {
-  if (!sim::handles<CUmod_st>().has(module)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!simulate::handles<CUmod_st>().has(module)) return CUDA_ERROR_INVALID_HANDLE;
   return variable(module, name, address, size);
 }
 CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int* count, CUmodule module) {
   TRY(ready());
-  if (!sim::handles<CUmod_st>().has(module) || !count) return CUDA_ERROR_INVALID_VALUE;
+  if (!simulate::handles<CUmod_st>().has(module) || !count) return CUDA_ERROR_INVALID_VALUE;
   *count = static_cast<unsigned>(module->contents.kernels.size());
   return CUDA_SUCCESS;
 }
@@ -201,94 +201,94 @@ CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
 }
 CUresult CUDAAPI cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
   TRY(ready());
-  if (!sim::handles<CUlib_st>().has(library)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!simulate::handles<CUlib_st>().has(library)) return CUDA_ERROR_INVALID_HANDLE;
   TRY(get_function(library, name, reinterpret_cast<void**>(kernel)));
   (*kernel)->library = library;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuLibraryGetModule(CUmodule* module, CUlibrary library) {
   TRY(ready());
-  if (!sim::handles<CUlib_st>().has(library) || !module) return CUDA_ERROR_INVALID_VALUE;
+  if (!simulate::handles<CUlib_st>().has(library) || !module) return CUDA_ERROR_INVALID_VALUE;
   return open_container(module, library->data, nullptr);
 }
 CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr* address, size_t* size, CUlibrary library, const char* name) {
-  if (!sim::handles<CUlib_st>().has(library)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!simulate::handles<CUlib_st>().has(library)) return CUDA_ERROR_INVALID_HANDLE;
   return variable(library, name, address, size);
 }
 CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int* count, CUlibrary library) {
   TRY(ready());
-  if (!sim::handles<CUlib_st>().has(library) || !count) return CUDA_ERROR_INVALID_VALUE;
+  if (!simulate::handles<CUlib_st>().has(library) || !count) return CUDA_ERROR_INVALID_VALUE;
   *count = static_cast<unsigned>(library->contents.kernels.size());
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int count, CUlibrary library) {
   TRY(ready());
-  if (!sim::handles<CUlib_st>().has(library) || !kernels) return CUDA_ERROR_INVALID_VALUE;
+  if (!simulate::handles<CUlib_st>().has(library) || !kernels) return CUDA_ERROR_INVALID_VALUE;
   for (auto& [name, facts] : library->contents.kernels) {
     if (count-- == 0) break;
-    *kernels++ = reinterpret_cast<CUkernel>(sim::find_function(*library, name.c_str()));
+    *kernels++ = reinterpret_cast<CUkernel>(simulate::find_function(*library, name.c_str()));
   }
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   TRY(ready());
-  if (!function || !sim::function_of(reinterpret_cast<CUfunction>(kernel))) return CUDA_ERROR_INVALID_HANDLE;
+  if (!function || !simulate::function_of(reinterpret_cast<CUfunction>(kernel))) return CUDA_ERROR_INVALID_HANDLE;
   *function = reinterpret_cast<CUfunction>(kernel);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
-  if (!library || !sim::function_of(reinterpret_cast<CUfunction>(kernel))) return CUDA_ERROR_INVALID_HANDLE;
+  if (!library || !simulate::function_of(reinterpret_cast<CUfunction>(kernel))) return CUDA_ERROR_INVALID_HANDLE;
   *library = kernel->library;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuKernelGetName(const char** name, CUkernel kernel) {
-  if (sim::settings().old_driver) return CUDA_ERROR_NOT_SUPPORTED;
-  Function* f = sim::function_of(reinterpret_cast<CUfunction>(kernel));
+  if (simulate::settings().old_driver) return CUDA_ERROR_NOT_SUPPORTED;
+  Function* f = simulate::function_of(reinterpret_cast<CUfunction>(kernel));
   if (!name || !f) return CUDA_ERROR_INVALID_HANDLE;
   *name = f->name.c_str();
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device) {
   TRY(ready());
-  Function* f = sim::function_of(reinterpret_cast<CUfunction>(kernel));
+  Function* f = simulate::function_of(reinterpret_cast<CUfunction>(kernel));
   if (!value || !f) return CUDA_ERROR_INVALID_HANDLE;
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   return function_attribute(*f, attribute, value);
 }
 CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
   TRY(ready());
-  Function* f = sim::function_of(reinterpret_cast<CUfunction>(kernel));
+  Function* f = simulate::function_of(reinterpret_cast<CUfunction>(kernel));
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   return set_attribute(*f, attribute, value);
 }
 CUresult CUDAAPI cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache, CUdevice) {
-  return sim::function_of(reinterpret_cast<CUfunction>(kernel)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  return simulate::function_of(reinterpret_cast<CUfunction>(kernel)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* size) {
-  return parameter_info(sim::function_of(reinterpret_cast<CUfunction>(kernel)), index, offset, size);
+  return parameter_info(simulate::function_of(reinterpret_cast<CUfunction>(kernel)), index, offset, size);
 }
 
 CUresult CUDAAPI cuFuncGetParamInfo(CUfunction f, size_t index, size_t* offset, size_t* size) {
-  return parameter_info(sim::function_of(f), index, offset, size);
+  return parameter_info(simulate::function_of(f), index, offset, size);
 }
 CUresult CUDAAPI cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction handle) {
   TRY(ready());
-  Function* f = sim::function_of(handle);
+  Function* f = simulate::function_of(handle);
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
   return value ? function_attribute(*f, attribute, value) : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult CUDAAPI cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value) {
   TRY(ready());
-  Function* f = sim::function_of(handle);
+  Function* f = simulate::function_of(handle);
   return f ? set_attribute(*f, attribute, value) : CUDA_ERROR_INVALID_HANDLE;
 }
 CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache) {
-  return sim::function_of(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  return simulate::function_of(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 CUresult CUDAAPI cuFuncGetModule(CUmodule* module, CUfunction handle) {
-  Function* f = sim::function_of(handle);
+  Function* f = simulate::function_of(handle);
   if (!f || !module) return CUDA_ERROR_INVALID_HANDLE;
   *module = f->module;
   return CUDA_SUCCESS;
@@ -297,18 +297,18 @@ CUresult CUDAAPI cuFuncGetName(const char** name, CUfunction handle) {
   return cuKernelGetName(name, reinterpret_cast<CUkernel>(handle));
 }
 CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction handle) {
-  if (!sim::function_of(handle) || !state) return CUDA_ERROR_INVALID_HANDLE;
+  if (!simulate::function_of(handle) || !state) return CUDA_ERROR_INVALID_HANDLE;
   *state = CU_FUNCTION_LOADING_STATE_LOADED;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuFuncLoad(CUfunction handle) {
-  return sim::function_of(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  return simulate::function_of(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction handle, int threads,
                                                              size_t shared) {
   TRY(ready());
-  Function* f = sim::function_of(handle);
+  Function* f = simulate::function_of(handle);
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
   if (!blocks || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
   *blocks = blocks_per_multiprocessor(*f, threads, shared);
@@ -322,7 +322,7 @@ CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block
                                                            CUoccupancyB2DSize shared_of, size_t shared, int limit,
                                                            unsigned int) {
   TRY(ready());
-  Function* f = sim::function_of(handle);
+  Function* f = simulate::function_of(handle);
   if (!f || !grid || !block) return CUDA_ERROR_INVALID_HANDLE;
   int best = 0, most = limit > 0 && limit < 1024 ? limit : 1024;
   for (int threads = (most + 31) / 32 * 32; threads >= 32; threads -= 32) {
@@ -330,7 +330,7 @@ CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block
     if (fit * threads > best) {
       best = fit * threads;
       *block = std::min(threads, most);
-      *grid = fit * sim::settings().part->multiprocessors;
+      *grid = fit * simulate::settings().gpu_model->multiprocessors;
     }
   }
   return best ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -340,22 +340,23 @@ CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunct
   return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, f, shared_of, shared, limit, 0);
 }
 CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction handle, int blocks, int) {
-  if (!sim::function_of(handle)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!simulate::function_of(handle)) return CUDA_ERROR_INVALID_HANDLE;
   if (!bytes || blocks <= 0) return CUDA_ERROR_INVALID_VALUE;
-  const sim::Part& part = *sim::settings().part;
-  *bytes = std::min(part.shared_per_multiprocessor / static_cast<size_t>(blocks) - 1024, part.shared_per_block_optin);
+  const simulate::GpuModel& gpu_model = *simulate::settings().gpu_model;
+  *bytes = std::min(gpu_model.shared_per_multiprocessor / static_cast<size_t>(blocks) - 1024,
+                    gpu_model.shared_per_block_optin);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuOccupancyMaxActiveClusters(int* clusters, CUfunction handle, const CUlaunchConfig* config) {
-  Function* f = sim::function_of(handle);
+  Function* f = simulate::function_of(handle);
   if (!f || !clusters || !config) return CUDA_ERROR_INVALID_HANDLE;
   int threads = static_cast<int>(config->blockDimX * config->blockDimY * config->blockDimZ);
-  *clusters =
-      blocks_per_multiprocessor(*f, threads, config->sharedMemBytes) * sim::settings().part->multiprocessors / 8;
+  *clusters = blocks_per_multiprocessor(*f, threads, config->sharedMemBytes) *
+              simulate::settings().gpu_model->multiprocessors / 8;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(int* size, CUfunction handle, const CUlaunchConfig*) {
-  if (!sim::function_of(handle) || !size) return CUDA_ERROR_INVALID_HANDLE;
+  if (!simulate::function_of(handle) || !size) return CUDA_ERROR_INVALID_HANDLE;
   *size = 8;
   return CUDA_SUCCESS;
 }

@@ -36,10 +36,10 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char* name, void** function, int vers
   }
   if (symbol) {
     if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) {
-      *function = sim::exported_function((std::string(symbol) + "_ptsz").c_str());
-      if (!*function) *function = sim::exported_function((std::string(symbol) + "_ptds").c_str());
+      *function = simulate::exported_function((std::string(symbol) + "_ptsz").c_str());
+      if (!*function) *function = simulate::exported_function((std::string(symbol) + "_ptds").c_str());
     }
-    if (!*function) *function = sim::exported_function(symbol);
+    if (!*function) *function = simulate::exported_function(symbol);
   }
   if (status)
     *status = *function ? CU_GET_PROC_ADDRESS_SUCCESS

@@ -20,14 +20,14 @@ void run_callback(void* data) {
 }
 
 bool alive(CUevent event) {
-  return sim::handles<CUevent_st>().has(event);
+  return simulate::handles<CUevent_st>().has(event);
 }
 
 CUresult enqueue_host(CUstream stream, CUhostFn function, void* data) {
-  sim::Operation operation;
+  simulate::Operation operation;
   operation.type = CU_GRAPH_NODE_TYPE_HOST;
   operation.host = {function, data};
-  return sim::submit(stream, std::move(operation));
+  return simulate::submit(stream, std::move(operation));
 }
 
 }  // namespace
@@ -37,8 +37,8 @@ extern "C" {
 CUresult CUDAAPI cuStreamCreateWithPriority(CUstream* stream, unsigned int flags, int priority) {
   REQUIRE_CONTEXT(context);
   if (!stream || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING))) return CUDA_ERROR_INVALID_VALUE;
-  *stream = sim::create_stream(context, flags, sim::nearest_priority(priority));
-  sim::notice(sim::kResource, sim::kStreamCreated, context, *stream);
+  *stream = simulate::create_stream(context, flags, simulate::nearest_priority(priority));
+  simulate::notice(simulate::kResource, simulate::kStreamCreated, context, *stream);
   return CUDA_SUCCESS;
 }
 
@@ -48,71 +48,63 @@ CUresult CUDAAPI cuStreamCreate(CUstream* stream, unsigned int flags) {
 
 CUresult CUDAAPI cuStreamDestroy(CUstream stream) {
   TRY(ready());
-  if (!sim::handles<CUstream_st>().has(stream) || stream == stream->context->legacy) return CUDA_ERROR_INVALID_HANDLE;
-  sim::notice(sim::kResource, sim::kStreamDestroyStarting, stream->context, stream);
-  sim::destroy_stream(stream);
+  if (!simulate::handles<CUstream_st>().has(stream) || stream == stream->context->legacy)
+    return CUDA_ERROR_INVALID_HANDLE;
+  simulate::notice(simulate::kResource, simulate::kStreamDestroyStarting, stream->context, stream);
+  simulate::destroy_stream(stream);
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuStreamQuery(CUstream handle) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   REQUIRE_CONTEXT(context);
-  if (sim::capturing(stream)) {
-    stream->capture->invalid = true;
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
-  TRY(sim::check_implicit(stream));
+  TRY(simulate::check_not_capturing(stream));
+  TRY(simulate::check_implicit(stream));
   if (int sticky = stream->context->sticky) return static_cast<CUresult>(sticky);
-  return sim::is_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return simulate::is_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   REQUIRE_CONTEXT(context);
-  if (sim::capturing(stream)) {
-    stream->capture->invalid = true;
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
-  TRY(sim::check_implicit(stream));
-  TRY(sim::check_unsafe());
+  TRY(simulate::check_not_capturing(stream));
+  TRY(simulate::check_implicit(stream));
+  TRY(simulate::check_unsafe());
   if (stream == stream->context->legacy)
-    sim::synchronize_context(stream->context);
+    simulate::synchronize_context(stream->context);
   else
-    sim::synchronize(stream);
-  sim::notice(sim::kSynchronize, sim::kStreamSynchronized, stream->context, stream);
+    simulate::synchronize(stream);
+  simulate::notice(simulate::kSynchronize, simulate::kStreamSynchronized, stream->context, stream);
   return static_cast<CUresult>(stream->context->sticky.load());
 }
 
 CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   if (!alive(event)) return CUDA_ERROR_INVALID_HANDLE;
-  return sim::stream_wait_event(stream, event, flags & CU_EVENT_WAIT_EXTERNAL);
+  return simulate::stream_wait_event(stream, event, flags & CU_EVENT_WAIT_EXTERNAL);
 }
 
 CUresult CUDAAPI cuStreamAddCallback(CUstream handle, CUstreamCallback function, void* data, unsigned int flags) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   if (!function || flags) return CUDA_ERROR_INVALID_VALUE;
-  if (sim::capturing(stream)) {
-    stream->capture->invalid = true;
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
+  TRY(simulate::check_not_capturing(stream));
   return enqueue_host(stream, run_callback, new Callback{function, handle, data});
 }
 
 CUresult CUDAAPI cuLaunchHostFunc(CUstream handle, CUhostFn function, void* data) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   if (!function) return CUDA_ERROR_INVALID_VALUE;
   return enqueue_host(stream, function, data);
 }
 
 CUresult CUDAAPI cuStreamGetPriority(CUstream handle, int* priority) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   if (!priority) return CUDA_ERROR_INVALID_VALUE;
   *priority = stream->priority;
   return CUDA_SUCCESS;
@@ -120,7 +112,7 @@ CUresult CUDAAPI cuStreamGetPriority(CUstream handle, int* priority) {
 
 CUresult CUDAAPI cuStreamGetFlags(CUstream handle, unsigned int* flags) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   if (!flags) return CUDA_ERROR_INVALID_VALUE;
   *flags = stream->flags;
   return CUDA_SUCCESS;
@@ -128,7 +120,7 @@ CUresult CUDAAPI cuStreamGetFlags(CUstream handle, unsigned int* flags) {
 
 CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long* id) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   if (!id) return CUDA_ERROR_INVALID_VALUE;
   *id = stream->id;
   return CUDA_SUCCESS;
@@ -136,7 +128,7 @@ CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long* id) {
 
 CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext* context) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   if (!context) return CUDA_ERROR_INVALID_VALUE;
   *context = stream->context;
   return CUDA_SUCCESS;
@@ -149,22 +141,22 @@ CUresult CUDAAPI cuStreamGetCtx_v2(CUstream handle, CUcontext* context, CUgreenC
 
 CUresult CUDAAPI cuStreamGetDevice(CUstream handle, CUdevice* device) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   if (!device) return CUDA_ERROR_INVALID_VALUE;
   *device = stream->context->device;
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuStreamCopyAttributes(CUstream to, CUstream from) {
-  TRY(sim::resolve(to, &to));
-  TRY(sim::resolve(from, &from));
+  TRY(simulate::resolve(to, &to));
+  TRY(simulate::resolve(from, &from));
   for (int i = 0; i < 16; ++i) to->attributes[i] = from->attributes[i];
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue* value) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   if (!value || attribute < 0 || attribute >= 16) return CUDA_ERROR_INVALID_VALUE;
   *value = stream->attributes[attribute];
   if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY) value->priority = stream->priority;
@@ -173,39 +165,39 @@ CUresult CUDAAPI cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute,
 
 CUresult CUDAAPI cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute, const CUstreamAttrValue* value) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   if (!value || attribute < 0 || attribute >= 16) return CUDA_ERROR_INVALID_VALUE;
   stream->attributes[attribute] = *value;
-  if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY) stream->priority = sim::nearest_priority(value->priority);
+  if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY) stream->priority = simulate::nearest_priority(value->priority);
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
-  return sim::begin_capture(stream, mode, nullptr, nullptr, 0);
+  TRY(simulate::resolve(handle, &stream));
+  return simulate::begin_capture(stream, mode, nullptr, nullptr, 0);
 }
 
 CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph, const CUgraphNode* dependencies,
                                              const CUgraphEdgeData*, size_t count, CUstreamCaptureMode mode) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
-  if (!sim::handles<CUgraph_st>().has(graph)) return CUDA_ERROR_INVALID_VALUE;
-  return sim::begin_capture(stream, mode, graph, dependencies, count);
+  TRY(simulate::resolve(handle, &stream));
+  if (!simulate::handles<CUgraph_st>().has(graph)) return CUDA_ERROR_INVALID_VALUE;
+  return simulate::begin_capture(stream, mode, graph, dependencies, count);
 }
 
 CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   if (!graph) return CUDA_ERROR_INVALID_VALUE;
-  return sim::end_capture(stream, graph);
+  return simulate::end_capture(stream, graph);
 }
 
 CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   if (!status) return CUDA_ERROR_INVALID_VALUE;
-  TRY(sim::check_implicit(stream));
+  TRY(simulate::check_implicit(stream));
   *status = !stream->capture           ? CU_STREAM_CAPTURE_STATUS_NONE
             : stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                        : CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -217,7 +209,7 @@ CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* 
                                         size_t* count) {
   CUstream stream;
   TRY(cuStreamIsCapturing(handle, status));
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   bool active = *status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (id && *status != CU_STREAM_CAPTURE_STATUS_NONE) *id = stream->capture->id;
   if (graph) *graph = active ? stream->capture->graph : nullptr;
@@ -239,8 +231,8 @@ __attribute__((visibility("default"))) CUresult CUDAAPI cuStreamGetCaptureInfo_v
 CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode* dependencies, const CUgraphEdgeData*,
                                                    size_t count, unsigned int flags) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
-  if (!sim::capturing(stream)) return CUDA_ERROR_ILLEGAL_STATE;
+  TRY(simulate::resolve(handle, &stream));
+  if (!simulate::capturing(stream)) return CUDA_ERROR_ILLEGAL_STATE;
   if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) stream->tips.clear();
   stream->tips.insert(stream->tips.end(), dependencies, dependencies + count);
   return CUDA_SUCCESS;
@@ -249,7 +241,7 @@ CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode*
 CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   TRY(ready());
   if (!mode) return CUDA_ERROR_INVALID_VALUE;
-  *mode = sim::exchange_mode(*mode);
+  *mode = simulate::exchange_mode(*mode);
   return CUDA_SUCCESS;
 }
 
@@ -261,14 +253,14 @@ CUresult CUDAAPI cuEventCreate(CUevent* event, unsigned int flags) {
   (*event)->context = context;
   (*event)->flags = flags;
   (*event)->timed = !(flags & CU_EVENT_DISABLE_TIMING);
-  sim::handles<CUevent_st>().add(*event);
+  simulate::handles<CUevent_st>().add(*event);
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuEventDestroy(CUevent event) {
   TRY(ready());
-  if (!sim::handles<CUevent_st>().remove(event)) return CUDA_ERROR_INVALID_HANDLE;
-  sim::wait_event(event, event->recorded);  // queued work still names it
+  if (!simulate::handles<CUevent_st>().remove(event)) return CUDA_ERROR_INVALID_HANDLE;
+  simulate::wait_event(event, event->recorded);  // queued work still names it
   { std::lock_guard lock(event->mutex); }
   delete event;
   return CUDA_SUCCESS;
@@ -276,9 +268,9 @@ CUresult CUDAAPI cuEventDestroy(CUevent event) {
 
 CUresult CUDAAPI cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned int flags) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   if (!alive(event)) return CUDA_ERROR_INVALID_HANDLE;
-  return sim::record_event(event, stream, flags & CU_EVENT_RECORD_EXTERNAL);
+  return simulate::record_event(event, stream, flags & CU_EVENT_RECORD_EXTERNAL);
 }
 
 CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream) {
@@ -288,11 +280,8 @@ CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream) {
 CUresult CUDAAPI cuEventQuery(CUevent event) {
   TRY(ready());
   if (!alive(event)) return CUDA_ERROR_INVALID_HANDLE;
-  if (event->capture && event->capture->origin) {
-    event->capture->invalid = true;
-    return CUDA_ERROR_CAPTURED_EVENT;
-  }
-  TRY(sim::check_unsafe());
+  TRY(simulate::check_not_captured(event));
+  TRY(simulate::check_unsafe());
   if (int sticky = event->context->sticky) return static_cast<CUresult>(sticky);
   return event->completed >= event->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -300,12 +289,9 @@ CUresult CUDAAPI cuEventQuery(CUevent event) {
 CUresult CUDAAPI cuEventSynchronize(CUevent event) {
   TRY(ready());
   if (!alive(event)) return CUDA_ERROR_INVALID_HANDLE;
-  if (event->capture && event->capture->origin) {
-    event->capture->invalid = true;
-    return CUDA_ERROR_CAPTURED_EVENT;
-  }
-  TRY(sim::check_unsafe());
-  sim::wait_event(event, event->recorded);
+  TRY(simulate::check_not_captured(event));
+  TRY(simulate::check_unsafe());
+  simulate::wait_event(event, event->recorded);
   return static_cast<CUresult>(event->context->sticky.load());
 }
 

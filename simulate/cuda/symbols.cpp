@@ -21,7 +21,7 @@ constexpr Symbol kSymbols[] = {
 
 }  // namespace
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 void* exported_function(const char* name) {
   for (const Symbol& s : kSymbols)  // sorted, but looked up a few hundred times a process at most
@@ -29,4 +29,4 @@ void* exported_function(const char* name) {
   return nullptr;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

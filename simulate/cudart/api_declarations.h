@@ -41,9 +41,9 @@ cudaError_t CUDARTAPI cudaStreamGetCaptureInfo_v2(cudaStream_t, cudaStreamCaptur
 }  // extern "C"
 #pragma GCC visibility pop
 
-namespace devtrace::sim::runtime {
+namespace devtrace::simulate::runtime {
 
 // Of a kernel behind a host stub or a cudaKernel_t, without loading anything; null when it is neither.
 const char* name_of(const void* handle);
 
-}  // namespace devtrace::sim::runtime
+}  // namespace devtrace::simulate::runtime

@@ -3,7 +3,7 @@
 
 #include "simulate/cudart/convert.h"
 
-using namespace devtrace::sim::runtime;
+using namespace devtrace::simulate::runtime;
 
 #define FORWARD(...) \
   CALL(ensure());    \
@@ -71,7 +71,7 @@ cudaError_t rows(cudaArray_t to_array, void* to, size_t to_pitch, cudaArray_cons
 
 }  // namespace
 
-namespace devtrace::sim::runtime {
+namespace devtrace::simulate::runtime {
 
 cudaError_t convert(const cudaMemcpy3DParms& p, CUDA_MEMCPY3D* c) {
   *c = {};
@@ -103,7 +103,7 @@ cudaError_t convert(const cudaMemcpy3DParms& p, CUDA_MEMCPY3D* c) {
   return cudaSuccess;
 }
 
-}  // namespace devtrace::sim::runtime
+}  // namespace devtrace::simulate::runtime
 
 extern "C" {
 

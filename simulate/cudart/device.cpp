@@ -6,7 +6,7 @@
 
 #include "simulate/cudart/runtime.h"
 
-namespace devtrace::sim::runtime {
+namespace devtrace::simulate::runtime {
 
 thread_local cudaError_t last_error = cudaSuccess;
 
@@ -61,9 +61,9 @@ int current_device() {
   return quiet_cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : t_chosen;
 }
 
-}  // namespace devtrace::sim::runtime
+}  // namespace devtrace::simulate::runtime
 
-using namespace devtrace::sim::runtime;
+using namespace devtrace::simulate::runtime;
 
 namespace {
 

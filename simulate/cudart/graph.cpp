@@ -5,7 +5,7 @@
 #include "simulate/cudart/convert.h"
 #include "simulate/cudart/registry.h"
 
-using namespace devtrace::sim::runtime;
+using namespace devtrace::simulate::runtime;
 
 #define FORWARD(...) \
   CALL(ensure());    \

@@ -4,7 +4,7 @@
 #include "simulate/cudart/convert.h"
 #include "simulate/cudart/registry.h"
 
-using namespace devtrace::sim::runtime;
+using namespace devtrace::simulate::runtime;
 
 #define FORWARD(...) \
   CALL(ensure());    \
@@ -19,7 +19,7 @@ cudaError_t describe(const cudaGraphNodeParams* p, CUgraphNodeParams* d) {
   std::memcpy(static_cast<void*>(d), p, sizeof *d);
   if (p->type == cudaGraphNodeTypeMemcpy) {
     std::memset(static_cast<void*>(&d->memcpy), 0, sizeof d->memcpy);
-    return devtrace::sim::runtime::convert(p->memcpy.copyParams, &d->memcpy.copyParams);
+    return devtrace::simulate::runtime::convert(p->memcpy.copyParams, &d->memcpy.copyParams);
   }
   if (p->type != cudaGraphNodeTypeKernel) return cudaSuccess;
   CUkernel kernel = kernel_of(p->kernel.func);

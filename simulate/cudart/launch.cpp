@@ -5,7 +5,7 @@
 #include "simulate/cudart/api_declarations.h"
 #include "simulate/cudart/registry.h"
 
-using namespace devtrace::sim::runtime;
+using namespace devtrace::simulate::runtime;
 
 namespace {
 
@@ -197,23 +197,21 @@ cudaError_t CUDARTAPI cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, c
   if (!kernel) return done(cudaErrorInvalidDeviceFunction);
   return done(cuOccupancyAvailableDynamicSMemPerBlock(bytes, function(kernel), blocks, threads));
 }
-cudaError_t CUDARTAPI cudaOccupancyMaxActiveClusters(int* clusters, const void* stub,
-                                                     const cudaLaunchConfig_t* config) {
+static cudaError_t clusters(CUresult (*ask)(int*, CUfunction, const CUlaunchConfig*), int* answer, const void* stub,
+                            const cudaLaunchConfig_t* config) {
   CALL(ensure());
   CUkernel kernel = either(stub);
   if (!kernel) return done(cudaErrorInvalidDeviceFunction);
   if (!config) return done(cudaErrorInvalidValue);
   CUlaunchConfig c = driver_config(*config);
-  return done(cuOccupancyMaxActiveClusters(clusters, function(kernel), &c));
+  return done(ask(answer, function(kernel), &c));
+}
+cudaError_t CUDARTAPI cudaOccupancyMaxActiveClusters(int* count, const void* stub, const cudaLaunchConfig_t* config) {
+  return clusters(cuOccupancyMaxActiveClusters, count, stub, config);
 }
 cudaError_t CUDARTAPI cudaOccupancyMaxPotentialClusterSize(int* size, const void* stub,
                                                            const cudaLaunchConfig_t* config) {
-  CALL(ensure());
-  CUkernel kernel = either(stub);
-  if (!kernel) return done(cudaErrorInvalidDeviceFunction);
-  if (!config) return done(cudaErrorInvalidValue);
-  CUlaunchConfig c = driver_config(*config);
-  return done(cuOccupancyMaxPotentialClusterSize(size, function(kernel), &c));
+  return clusters(cuOccupancyMaxPotentialClusterSize, size, stub, config);
 }
 
 cudaError_t CUDARTAPI cudaGetSymbolAddress(void** pointer, const void* symbol) {

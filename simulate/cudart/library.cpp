@@ -1,7 +1,7 @@
 // Kernels that a program loads by itself, out of the runtime API's libraries: the driver's of the same name.
 #include "simulate/cudart/runtime.h"
 
-using namespace devtrace::sim::runtime;
+using namespace devtrace::simulate::runtime;
 
 #define FORWARD(...) \
   CALL(ensure());    \

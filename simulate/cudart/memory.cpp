@@ -3,7 +3,7 @@
 
 #include "simulate/cudart/runtime.h"
 
-using namespace devtrace::sim::runtime;
+using namespace devtrace::simulate::runtime;
 
 namespace {
 

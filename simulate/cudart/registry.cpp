@@ -12,7 +12,7 @@
 #include "simulate/common/callbacks.h"
 #include "simulate/cudart/api_declarations.h"
 
-namespace devtrace::sim::runtime {
+namespace devtrace::simulate::runtime {
 namespace {
 
 // Lives until nobody uses it: one thread may open its library while another takes it back.
@@ -107,9 +107,9 @@ cudaError_t variable_of(const void* shadow, CUdeviceptr* address, size_t* size) 
   return cudaSuccess;
 }
 
-}  // namespace devtrace::sim::runtime
+}  // namespace devtrace::simulate::runtime
 
-using namespace devtrace::sim::runtime;
+using namespace devtrace::simulate::runtime;
 
 extern "C" {
 

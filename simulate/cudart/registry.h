@@ -6,7 +6,7 @@
 
 #include "simulate/cudart/runtime.h"
 
-namespace devtrace::sim::runtime {
+namespace devtrace::simulate::runtime {
 
 // The kernel behind a host stub; null when nobody registered it.
 CUkernel kernel_of(const void* stub);
@@ -15,4 +15,4 @@ CUkernel kernel_of(const void* stub);
 // it.
 cudaError_t variable_of(const void* shadow, CUdeviceptr* address, size_t* size);
 
-}  // namespace devtrace::sim::runtime
+}  // namespace devtrace::simulate::runtime

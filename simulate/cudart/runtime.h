@@ -21,7 +21,7 @@ QUIET(cuPointerGetAttribute);
 QUIET(cuKernelGetName);
 #undef QUIET
 
-namespace devtrace::sim::runtime {
+namespace devtrace::simulate::runtime {
 
 // The thread's error, as cudaGetLastError gives it.
 extern thread_local cudaError_t last_error;
@@ -42,10 +42,10 @@ CUresult primary(int device, CUcontext* context);
 // The device that the thread is on; 0 before any choice.
 int current_device();
 
-}  // namespace devtrace::sim::runtime
+}  // namespace devtrace::simulate::runtime
 
 // Returns the error from the calling runtime function.
-#define CALL(expression)                                                           \
-  do {                                                                             \
-    if (auto failed_ = (expression)) return devtrace::sim::runtime::done(failed_); \
+#define CALL(expression)                                                                \
+  do {                                                                                  \
+    if (auto failed_ = (expression)) return devtrace::simulate::runtime::done(failed_); \
   } while (0)

@@ -1,7 +1,7 @@
 // Streams, events and capture of the runtime API.
 #include "simulate/cudart/runtime.h"
 
-using namespace devtrace::sim::runtime;
+using namespace devtrace::simulate::runtime;
 
 namespace {
 

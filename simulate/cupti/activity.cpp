@@ -15,7 +15,7 @@
 #include "simulate/cupti/listener.h"
 #include "simulate/cupti/names.h"
 
-namespace devtrace::sim::cupti {
+namespace devtrace::simulate::cupti {
 namespace {
 
 // The newest record of each kind in the headers of this build.
@@ -67,17 +67,17 @@ const char* kept_name(const char* name) {
   return names->insert(name).first->c_str();
 }
 
-uint8_t memory_kind(const Place& p) {
+uint8_t memory_kind(const CopyEndpoint& p) {
   switch (p.kind) {
-    case Place::kPageable:
+    case CopyEndpoint::kPageable:
       return CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE;
-    case Place::kPinned:
+    case CopyEndpoint::kPinned:
       return CUPTI_ACTIVITY_MEMORY_KIND_PINNED;
-    case Place::kDevice:
+    case CopyEndpoint::kDevice:
       return CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
-    case Place::kArray:
+    case CopyEndpoint::kArray:
       return CUPTI_ACTIVITY_MEMORY_KIND_ARRAY;
-    case Place::kManaged:
+    case CopyEndpoint::kManaged:
       return CUPTI_ACTIVITY_MEMORY_KIND_MANAGED;
   }
   return CUPTI_ACTIVITY_MEMORY_KIND_UNKNOWN;
@@ -90,7 +90,9 @@ bool between_devices(const Work& w) {
 uint8_t copy_kind(const Work& w) {
   if (between_devices(w)) return CUPTI_ACTIVITY_MEMCPY_KIND_PTOP;
   enum { kHost, kDevice, kArray };
-  auto side = [](const Place& p) { return p.kind == Place::kArray ? kArray : p.device >= 0 ? kDevice : kHost; };
+  auto side = [](const CopyEndpoint& p) {
+    return p.kind == CopyEndpoint::kArray ? kArray : p.device >= 0 ? kDevice : kHost;
+  };
   static constexpr uint8_t kKinds[3][3] = {
       // from, to
       {CUPTI_ACTIVITY_MEMCPY_KIND_HTOH, CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, CUPTI_ACTIVITY_MEMCPY_KIND_HTOA},
@@ -267,9 +269,9 @@ void end_activity() {
   forget_records();
 }
 
-}  // namespace devtrace::sim::cupti
+}  // namespace devtrace::simulate::cupti
 
-using namespace devtrace::sim::cupti;
+using namespace devtrace::simulate::cupti;
 
 extern "C" {
 

@@ -5,7 +5,7 @@
 
 #include "simulate/common/callbacks.h"
 
-namespace devtrace::sim::cupti {
+namespace devtrace::simulate::cupti {
 
 // The clock of every record: the profiler's own (cuptiActivityRegisterTimestampCallback), or ns since 1970.
 uint64_t now();
@@ -23,4 +23,4 @@ void deliver_full();
 // No kind is enabled any more, and what was recorded is dropped.
 void end_activity();
 
-}  // namespace devtrace::sim::cupti
+}  // namespace devtrace::simulate::cupti

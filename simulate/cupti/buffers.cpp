@@ -7,7 +7,7 @@
 #include <cstring>
 #include <deque>
 
-namespace devtrace::sim::cupti {
+namespace devtrace::simulate::cupti {
 namespace {
 
 constexpr size_t kMostKept = 1 << 20;
@@ -156,4 +156,4 @@ void forget_records() {
   state().records.clear();
 }
 
-}  // namespace devtrace::sim::cupti
+}  // namespace devtrace::simulate::cupti

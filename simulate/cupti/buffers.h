@@ -6,7 +6,7 @@
 
 #include "simulate/cupti/cupti_headers.h"
 
-namespace devtrace::sim::cupti {
+namespace devtrace::simulate::cupti {
 
 // Keeps a copy of a record. Any thread, at any time.
 void keep(const void* record, size_t size);
@@ -29,4 +29,4 @@ void fill_buffers(bool all);
 size_t dropped_records();
 void forget_records();
 
-}  // namespace devtrace::sim::cupti
+}  // namespace devtrace::simulate::cupti

@@ -3,7 +3,7 @@
 #include "simulate/cupti/activity.h"
 #include "simulate/cupti/cupti_headers.h"
 
-namespace sim = devtrace::sim;
+namespace simulate = devtrace::simulate;
 
 namespace {
 
@@ -40,7 +40,7 @@ CUptiResult CUPTIAPI cuptiGetErrorMessage(CUptiResult result, const char** text)
 }
 CUptiResult CUPTIAPI cuptiGetTimestamp(uint64_t* timestamp) {
   if (!timestamp) return CUPTI_ERROR_INVALID_PARAMETER;
-  *timestamp = sim::cupti::now();
+  *timestamp = simulate::cupti::now();
   return CUPTI_SUCCESS;
 }
 

@@ -4,13 +4,13 @@
 #include "simulate/common/callbacks.h"
 #include "simulate/cupti/cupti_headers.h"
 
-namespace devtrace::sim::cupti {
+namespace devtrace::simulate::cupti {
 
 // From now on, for good.
 void listen();
 
 // In subscribers.cpp: tells those who enabled the call's id.
-void tell_subscribers(Call* call, CUpti_ApiCallbackSite site);
-void tell_subscribers(const Notice& notice);
+void notify_subscribers(Call* call, CUpti_ApiCallbackSite site);
+void notify_subscribers(const Notice& notice);
 
-}  // namespace devtrace::sim::cupti
+}  // namespace devtrace::simulate::cupti

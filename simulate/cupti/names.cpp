@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-namespace devtrace::sim::cupti {
+namespace devtrace::simulate::cupti {
 namespace {
 
 // Out of the headers of this CUPTI (module.mk): "NAME(id, name)" a line, by id without a gap.
@@ -45,4 +45,4 @@ const char* callback_name(CUpti_CallbackDomain domain, uint32_t callback) {
   return nullptr;
 }
 
-}  // namespace devtrace::sim::cupti
+}  // namespace devtrace::simulate::cupti

@@ -17,8 +17,8 @@
 #include "simulate/cupti/listener.h"
 #include "simulate/cupti/names.h"
 
-namespace sim = devtrace::sim;
-using sim::Call;
+namespace simulate = devtrace::simulate;
+using simulate::Call;
 
 // A seat. Never freed, as a call may be on its way to it; it serves one subscriber after the other.
 struct CUpti_Subscriber_st {
@@ -28,47 +28,47 @@ struct CUpti_Subscriber_st {
   char name[64] = {};  // as the next one who asks for the seat is told
   std::atomic<bool> taken{false}, leaving{false};
   std::atomic<int> inside{0};  // threads that are in its callback, or about to be
-  std::atomic<bool> enabled[CUPTI_CB_DOMAIN_SIZE][sim::kMostCallbacks] = {};
+  std::atomic<bool> enabled[CUPTI_CB_DOMAIN_SIZE][simulate::kMostCallbacks] = {};
   uint32_t turn = 0;  // which of its subscribers this is
 };
 
 namespace {
 
-using Seat = CUpti_Subscriber_st;
+using Slot = CUpti_Subscriber_st;
 
-Seat g_seats[sim::kMostSubscribers];
+Slot g_slots[simulate::kMostSubscribers];
 std::mutex g_mutex;  // of taking and leaving seats
 std::mutex g_enabling;
-thread_local int t_inside[sim::kMostSubscribers] = {};  // this thread's part of a seat's `inside`
+thread_local int t_inside[simulate::kMostSubscribers] = {};  // this thread's part of a seat's `inside`
 
-int seat_count() {
+int slot_count() {
   static const int count = [] {
     const char* value = std::getenv("DEVTRACE_SIM_CUPTI_SUBSCRIBERS");
     const int wanted = value ? std::atoi(value) : 1;
-    return wanted < 1 ? 1 : wanted > sim::kMostSubscribers ? sim::kMostSubscribers : wanted;
+    return wanted < 1 ? 1 : wanted > simulate::kMostSubscribers ? simulate::kMostSubscribers : wanted;
   }();
   return count;
 }
 
 // Keeps whoever leaves the seat waiting while the thread is in its callback.
-class Inside {
+class InCallback {
  public:
-  explicit Inside(int seat) : seat_(seat) {
-    g_seats[seat].inside.fetch_add(1);
-    ++t_inside[seat];
+  explicit InCallback(int slot) : slot_(slot) {
+    g_slots[slot].inside.fetch_add(1);
+    ++t_inside[slot];
   }
-  ~Inside() {
-    --t_inside[seat_];
-    g_seats[seat_].inside.fetch_sub(1);
+  ~InCallback() {
+    --t_inside[slot_];
+    g_slots[slot_].inside.fetch_sub(1);
   }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
+  InCallback(const InCallback&) = delete;
+  InCallback& operator=(const InCallback&) = delete;
 
  private:
-  int seat_;
+  int slot_;
 };
 
-void tell(Seat& seat, Call* call, CUpti_ApiCallbackSite site, uint64_t* kept) {
+void notify(Slot& slot, Call* call, CUpti_ApiCallbackSite site, uint64_t* kept) {
   CUpti_CallbackData data = {};
   data.callbackSite = site;
   data.functionName = call->name;
@@ -78,43 +78,43 @@ void tell(Seat& seat, Call* call, CUpti_ApiCallbackSite site, uint64_t* kept) {
   data.context = devtrace_sim_context(&data.contextUid);
   data.correlationData = kept;
   data.correlationId = call->correlation;
-  seat.callback(seat.userdata, static_cast<CUpti_CallbackDomain>(call->domain), call->callback, &data);
+  slot.callback(slot.userdata, static_cast<CUpti_CallbackDomain>(call->domain), call->callback, &data);
 }
 
 }  // namespace
 
 // A subscriber is told of a call's end if it was told of its beginning.
-void sim::cupti::tell_subscribers(Call* call, CUpti_ApiCallbackSite site) {
-  for (int i = 0; i < seat_count(); ++i) {
-    Seat& seat = g_seats[i];
-    const std::atomic<bool>& enabled = seat.enabled[call->domain][call->callback];
+void simulate::cupti::notify_subscribers(Call* call, CUpti_ApiCallbackSite site) {
+  for (int i = 0; i < slot_count(); ++i) {
+    Slot& slot = g_slots[i];
+    const std::atomic<bool>& enabled = slot.enabled[call->domain][call->callback];
     if (!enabled.load(std::memory_order_relaxed)) continue;
-    Inside inside(i);
-    if (!seat.taken.load() || !enabled.load()) continue;
+    InCallback inside(i);
+    if (!slot.taken.load() || !enabled.load()) continue;
     if (site == CUPTI_API_ENTER)
-      call->told[i] = seat.turn;
-    else if (call->told[i] != seat.turn)
+      call->notified[i] = slot.turn;
+    else if (call->notified[i] != slot.turn)
       continue;
-    tell(seat, call, site, &call->kept[i]);
+    notify(slot, call, site, &call->kept[i]);
   }
 }
 
-void sim::cupti::tell_subscribers(const Notice& notice) {
-  for (int i = 0; i < seat_count(); ++i) {
-    Seat& seat = g_seats[i];
-    const std::atomic<bool>& enabled = seat.enabled[notice.domain][notice.callback];
+void simulate::cupti::notify_subscribers(const Notice& notice) {
+  for (int i = 0; i < slot_count(); ++i) {
+    Slot& slot = g_slots[i];
+    const std::atomic<bool>& enabled = slot.enabled[notice.domain][notice.callback];
     if (!enabled.load(std::memory_order_relaxed)) continue;
-    Inside inside(i);
-    if (!seat.taken.load() || !enabled.load()) continue;
+    InCallback inside(i);
+    if (!slot.taken.load() || !enabled.load()) continue;
     const auto domain = static_cast<CUpti_CallbackDomain>(notice.domain);
     if (notice.domain == kResource) {
       CUpti_ResourceData data = {};
       data.context = notice.context;
       data.resourceHandle.stream = notice.stream;
-      seat.callback(seat.userdata, domain, notice.callback, &data);
+      slot.callback(slot.userdata, domain, notice.callback, &data);
     } else {
       const CUpti_SynchronizeData data = {notice.context, notice.stream};
-      seat.callback(seat.userdata, domain, notice.callback, &data);
+      slot.callback(slot.userdata, domain, notice.callback, &data);
     }
   }
 }
@@ -132,14 +132,14 @@ void in_parent() {
 }
 void in_child() {
   in_parent();
-  for (int i = 0; i < sim::kMostSubscribers; ++i) g_seats[i].inside = t_inside[i];
+  for (int i = 0; i < simulate::kMostSubscribers; ++i) g_slots[i].inside = t_inside[i];
 }
 
 bool valid(CUpti_SubscriberHandle s) {
-  return s >= g_seats && s < g_seats + sim::kMostSubscribers && s->taken;
+  return s >= g_slots && s < g_slots + simulate::kMostSubscribers && s->taken;
 }
 int seat_of(CUpti_SubscriberHandle s) {
-  return static_cast<int>(s - g_seats);
+  return static_cast<int>(s - g_slots);
 }
 
 // Graph launches stay silent until they are asked for by their own ids.
@@ -150,58 +150,58 @@ bool only_by_name(CUpti_CallbackDomain domain, CUpti_CallbackId id) {
                                                    id == CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_ptsz_v10000);
 }
 
-void set(Seat& seat, CUpti_CallbackDomain domain, CUpti_CallbackId id, bool on) {
+void set(Slot& slot, CUpti_CallbackDomain domain, CUpti_CallbackId id, bool on) {
   std::lock_guard lock(g_enabling);
-  seat.enabled[domain][id] = on;
+  slot.enabled[domain][id] = on;
   if (domain != CUPTI_CB_DOMAIN_DRIVER_API && domain != CUPTI_CB_DOMAIN_RUNTIME_API) return;
   bool any = false;
-  for (const Seat& s : g_seats) any = any || s.enabled[domain][id];
-  devtrace_sim_calls_want(static_cast<sim::Domain>(domain), id, sim::kWantSubscriber, any);
+  for (const Slot& s : g_slots) any = any || s.enabled[domain][id];
+  devtrace_sim_calls_want(static_cast<simulate::Domain>(domain), id, simulate::kWantSubscriber, any);
 }
 
-void set_domain(Seat& seat, CUpti_CallbackDomain domain, bool on) {
-  for (CUpti_CallbackId id = 1; id < sim::cupti::callback_count(domain); ++id)
-    if (!on || !only_by_name(domain, id)) set(seat, domain, id, on);
+void set_domain(Slot& slot, CUpti_CallbackDomain domain, bool on) {
+  for (CUpti_CallbackId id = 1; id < simulate::cupti::callback_count(domain); ++id)
+    if (!on || !only_by_name(domain, id)) set(slot, domain, id, on);
 }
 
 CUptiResult take(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc callback, void* userdata, bool v2, const char* name,
-                 const Seat** in_the_way) {
+                 const Slot** in_the_way) {
   static const bool forks = pthread_atfork(before_fork, in_parent, in_child) == 0;
   (void)forks;
   std::lock_guard lock(g_mutex);
-  Seat* seat = nullptr;
-  for (int i = 0; i < seat_count(); ++i) {
-    Seat& s = g_seats[i];
-    if ((s.taken || s.leaving) && (!v2 || !s.v2 || i + 1 == seat_count())) {
+  Slot* slot = nullptr;
+  for (int i = 0; i < slot_count(); ++i) {
+    Slot& s = g_slots[i];
+    if ((s.taken || s.leaving) && (!v2 || !s.v2 || i + 1 == slot_count())) {
       *in_the_way = &s;
       return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
     }
-    if (!s.taken && !s.leaving && !seat) seat = &s;
+    if (!s.taken && !s.leaving && !slot) slot = &s;
   }
-  seat->callback = callback;
-  seat->userdata = userdata;
-  seat->v2 = v2;
-  ++seat->turn;
-  std::snprintf(seat->name, sizeof seat->name, "CUPTI for %s", name ? name : "");
-  seat->taken = true;
-  sim::cupti::listen();
-  *handle = seat;
+  slot->callback = callback;
+  slot->userdata = userdata;
+  slot->v2 = v2;
+  ++slot->turn;
+  std::snprintf(slot->name, sizeof slot->name, "CUPTI for %s", name ? name : "");
+  slot->taken = true;
+  simulate::cupti::listen();
+  *handle = slot;
   return CUPTI_SUCCESS;
 }
 
 // Waits until no thread is in its callback any more, but for this one. Others may leave in the meantime, inside their
 // callbacks, too: no lock is held.
-bool leave_seat(Seat& seat) {
+bool leave_slot(Slot& slot) {
   {
     std::lock_guard lock(g_mutex);
-    if (!seat.taken) return false;
+    if (!slot.taken) return false;
     for (int domain = 1; domain < CUPTI_CB_DOMAIN_SIZE; ++domain)
-      set_domain(seat, static_cast<CUpti_CallbackDomain>(domain), false);
-    seat.leaving = true;
-    seat.taken = false;
+      set_domain(slot, static_cast<CUpti_CallbackDomain>(domain), false);
+    slot.leaving = true;
+    slot.taken = false;
   }
-  while (seat.inside.load() > t_inside[seat_of(&seat)]) sched_yield();
-  seat.leaving = false;
+  while (slot.inside.load() > t_inside[seat_of(&slot)]) sched_yield();
+  slot.leaving = false;
   return true;
 }
 
@@ -211,7 +211,7 @@ extern "C" {
 
 CUptiResult CUPTIAPI cuptiSubscribe(CUpti_SubscriberHandle* subscriber, CUpti_CallbackFunc callback, void* userdata) {
   if (!subscriber || !callback) return CUPTI_ERROR_INVALID_PARAMETER;
-  const Seat* in_the_way = nullptr;
+  const Slot* in_the_way = nullptr;
   return take(subscriber, callback, userdata, false, nullptr, &in_the_way);
 }
 
@@ -220,7 +220,7 @@ CUptiResult CUPTIAPI cuptiSubscribe_v2(CUpti_SubscriberHandle* subscriber, CUpti
                                        CUpti_SubscriberParams* p) {
   if (!subscriber || !callback) return CUPTI_ERROR_INVALID_PARAMETER;
   if (p && p->structSize < CUpti_SubscriberParams_STRUCT_SIZE) return CUPTI_ERROR_INVALID_PARAMETER;
-  const Seat* in_the_way = nullptr;
+  const Slot* in_the_way = nullptr;
   CUptiResult e = take(subscriber, callback, userdata, true, p ? p->subscriberName : nullptr, &in_the_way);
   if (e && p && p->oldSubscriberName && p->oldSubscriberSize)
     std::snprintf(p->oldSubscriberName, p->oldSubscriberSize, "%s", in_the_way->name);
@@ -229,18 +229,19 @@ CUptiResult CUPTIAPI cuptiSubscribe_v2(CUpti_SubscriberHandle* subscriber, CUpti
 #endif
 
 CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber) {
-  return valid(subscriber) && leave_seat(*subscriber) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
+  return valid(subscriber) && leave_slot(*subscriber) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
 
 CUptiResult CUPTIAPI cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber,
                                          CUpti_CallbackDomain domain, CUpti_CallbackId id) {
-  if (!valid(subscriber) || id == 0 || id >= sim::cupti::callback_count(domain)) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (!valid(subscriber) || id == 0 || id >= simulate::cupti::callback_count(domain))
+    return CUPTI_ERROR_INVALID_PARAMETER;
   set(*subscriber, domain, id, enable != 0);
   return CUPTI_SUCCESS;
 }
 CUptiResult CUPTIAPI cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle subscriber,
                                        CUpti_CallbackDomain domain) {
-  if (!valid(subscriber) || !sim::cupti::callback_count(domain)) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (!valid(subscriber) || !simulate::cupti::callback_count(domain)) return CUPTI_ERROR_INVALID_PARAMETER;
   set_domain(*subscriber, domain, enable != 0);
   return CUPTI_SUCCESS;
 }
@@ -252,7 +253,7 @@ CUptiResult CUPTIAPI cuptiEnableAllDomains(uint32_t enable, CUpti_SubscriberHand
 }
 CUptiResult CUPTIAPI cuptiGetCallbackState(uint32_t* enabled, CUpti_SubscriberHandle subscriber,
                                            CUpti_CallbackDomain domain, CUpti_CallbackId id) {
-  if (!enabled || !valid(subscriber) || id == 0 || id >= sim::cupti::callback_count(domain))
+  if (!enabled || !valid(subscriber) || id == 0 || id >= simulate::cupti::callback_count(domain))
     return CUPTI_ERROR_INVALID_PARAMETER;
   *enabled = subscriber->enabled[domain][id];
   return CUPTI_SUCCESS;
@@ -260,7 +261,7 @@ CUptiResult CUPTIAPI cuptiGetCallbackState(uint32_t* enabled, CUpti_SubscriberHa
 
 CUptiResult CUPTIAPI cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t id, const char** name) {
   if (!name) return CUPTI_ERROR_INVALID_PARAMETER;
-  *name = sim::cupti::callback_name(domain, id);
+  *name = simulate::cupti::callback_name(domain, id);
   return *name ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
 CUptiResult CUPTIAPI cuptiSupportedDomains(size_t* count, CUpti_DomainTable* table) {
@@ -273,8 +274,8 @@ CUptiResult CUPTIAPI cuptiSupportedDomains(size_t* count, CUpti_DomainTable* tab
 }
 
 CUptiResult CUPTIAPI cuptiFinalize(void) {
-  for (Seat& seat : g_seats) leave_seat(seat);
-  sim::cupti::end_activity();
+  for (Slot& slot : g_slots) leave_slot(slot);
+  simulate::cupti::end_activity();
   return CUPTI_SUCCESS;
 }
 

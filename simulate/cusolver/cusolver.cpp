@@ -5,7 +5,7 @@
 #include <cusolverSp.h>
 #pragma GCC visibility pop
 
-namespace lib = devtrace::sim::library;
+namespace lib = devtrace::simulate::library;
 
 namespace {
 

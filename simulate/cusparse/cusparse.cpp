@@ -5,7 +5,7 @@
 #pragma GCC visibility pop
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
-namespace lib = devtrace::sim::library;
+namespace lib = devtrace::simulate::library;
 
 namespace {
 

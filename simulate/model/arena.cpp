@@ -9,7 +9,7 @@
 
 #include "simulate/settings/settings.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 constexpr size_t kSmall = 1 << 20;  // up to here allocations share chunks
@@ -188,4 +188,4 @@ Arena& arena(int device) {
   return g_arenas[device];
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

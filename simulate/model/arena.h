@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 constexpr size_t kChunk = 2 << 20;  // device pages: an aligned 2 MiB of addresses has one owner
 
@@ -68,4 +68,4 @@ Arena& arena(int device);
 // Opens another process's arena file by its path under /proc; -1 when that process is gone or not ours.
 int open_shared(const char* path);
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -8,7 +8,7 @@
 
 #include "simulate/model/device.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 std::mutex g_mutex;
@@ -118,6 +118,18 @@ CUresult capture_isolation(CUstream stream) {
   return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 }
 
+CUresult check_not_capturing(CUstream stream) {
+  if (!capturing(stream)) return CUDA_SUCCESS;
+  stream->capture->invalid = true;
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+CUresult check_not_captured(CUevent event) {
+  if (!event->capture || !event->capture->origin) return CUDA_SUCCESS;
+  event->capture->invalid = true;
+  return CUDA_ERROR_CAPTURED_EVENT;
+}
+
 void leave_capture(CUstream stream) {
   if (std::shared_ptr<Capture> c = stream->capture) {
     c->invalid = true;
@@ -171,4 +183,4 @@ CUstreamCaptureMode exchange_mode(CUstreamCaptureMode mode) {
   return old;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -4,7 +4,7 @@
 #include "simulate/model/graph.h"
 #include "simulate/model/stream.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 struct Capture {
   CUgraph graph = nullptr;
@@ -30,6 +30,9 @@ CUresult capture_wait(CUstream stream, CUevent event);
 // A capturing stream may not wait for work outside of its capture.
 CUresult capture_isolation(CUstream stream);
 void leave_capture(CUstream stream);
+// Nobody may ask for the end of work that is being captured, which is then spoilt.
+CUresult check_not_capturing(CUstream stream);
+CUresult check_not_captured(CUevent event);
 
 // Work on the default stream while a blocking stream of its context captures: would become part of it unseen, so is
 // refused.
@@ -41,4 +44,4 @@ CUresult check_unsafe();
 CUresult check_context(CUcontext context);
 CUstreamCaptureMode exchange_mode(CUstreamCaptureMode mode);
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -8,7 +8,7 @@
 #include "simulate/model/arena.h"
 #include "simulate/model/stream.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 std::mutex g_mutex;
@@ -147,4 +147,4 @@ CUresult require(CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -20,7 +20,7 @@ struct CUctx_st {
   unsigned long long id = 0;
 };
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 struct Device {
   int ordinal = 0, physical = 0;
@@ -59,9 +59,9 @@ CUcontext pop_current();
 // For every call that needs a context: CUDA_SUCCESS and the current one, or why not.
 CUresult require(CUcontext* context);
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate
 
 // Returns from the calling driver function when there is no usable current context; otherwise names it.
 #define REQUIRE_CONTEXT(name) \
   CUcontext name;             \
-  if (CUresult failed_ = devtrace::sim::require(&name)) return failed_
+  if (CUresult failed_ = devtrace::simulate::require(&name)) return failed_

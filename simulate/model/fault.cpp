@@ -17,7 +17,7 @@
 #include "simulate/model/pool.h"
 #include "simulate/settings/settings.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 bool usable(CUcontext context, const Allocation& a) {
@@ -121,4 +121,4 @@ bool illegal_address(CUcontext context, const Function& f, const Grid& grid, con
   });
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -4,7 +4,7 @@
 #include "simulate/model/module.h"
 #include "simulate/model/operation.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 using Grid = unsigned[3];
 
@@ -16,4 +16,4 @@ bool illegal_address(CUcontext context, const Function& f, const Grid& grid, voi
 // The same for arguments kept by value.
 bool illegal_address(CUcontext context, const Function& f, const Grid& grid, const Arguments& arguments);
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -8,7 +8,7 @@
 #include "simulate/model/pool.h"
 #include "simulate/model/stream.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 std::mutex g_objects_mutex;
@@ -237,4 +237,4 @@ void release(CUuserObject object, int count) {
   delete object;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

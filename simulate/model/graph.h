@@ -13,7 +13,7 @@
 struct CUgraphNode_st {
   CUgraph graph = nullptr;
   CUgraphNode original = nullptr;  // the node this one was cloned from
-  devtrace::sim::Operation operation;
+  devtrace::simulate::Operation operation;
   std::vector<CUgraphNode> dependencies;
   unsigned long long id = 0;
 };
@@ -33,7 +33,7 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   struct Step {
     CUgraphNode node;  // of the graph it was made from: how later calls name it
-    devtrace::sim::Operation operation;
+    devtrace::simulate::Operation operation;
     bool enabled = true;
     CUgraphExec child = nullptr;
     std::vector<size_t> dependencies = {};  // by their places among the steps
@@ -43,7 +43,7 @@ struct CUgraphExec_st {
   std::unordered_map<CUuserObject, int> objects;
 };
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 CUgraph create_graph();
 void destroy_graph(CUgraph graph);
@@ -72,4 +72,4 @@ void retain(CUuserObject object, int count);
 // Runs its destructor when the last reference goes.
 void release(CUuserObject object, int count);
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -5,7 +5,7 @@
 #include <shared_mutex>
 #include <unordered_set>
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 template <typename T>
 class Handles {
@@ -41,4 +41,4 @@ Handles<T>& handles() {
   return *set;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -9,7 +9,7 @@
 
 #include "simulate/common/callbacks.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 const char* path() {
@@ -54,8 +54,8 @@ bool inject() {
   return true;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate
 
 extern "C" void devtrace_sim_inject(void) {
-  if (devtrace::sim::injection_pending()) cuInit(0);
+  if (devtrace::simulate::injection_pending()) cuInit(0);
 }

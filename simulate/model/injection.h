@@ -1,7 +1,7 @@
 // A profiler that the environment asks the driver to load.
 #pragma once
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 // CUDA_INJECTION64_PATH is set, and nobody has called inject() yet.
 bool injection_pending();
@@ -10,4 +10,4 @@ bool injection_pending();
 // for the first caller, whether there was a profiler or not.
 bool inject();
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -11,7 +11,7 @@
 #include "simulate/model/arena.h"
 #include "simulate/model/device.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 struct Registry {
@@ -31,6 +31,14 @@ const Allocation* holder(const std::map<uintptr_t, Allocation>& in, uintptr_t ad
   if (it == in.begin()) return nullptr;
   --it;
   return address - it->second.base < it->second.size ? &it->second : nullptr;
+}
+
+bool find(std::map<uintptr_t, Allocation> Registry::*in, uintptr_t address, Allocation* found) {
+  Registry& r = registry();
+  std::shared_lock lock(r.mutex);
+  const Allocation* a = holder(r.*in, address);
+  if (a) *found = *a;
+  return a != nullptr;
 }
 
 template <typename F>
@@ -60,19 +68,11 @@ bool forget(uintptr_t base, Allocation* was) {
 }
 
 bool find_memory(uintptr_t address, Allocation* found) {
-  Registry& r = registry();
-  std::shared_lock lock(r.mutex);
-  const Allocation* a = holder(r.memory, address);
-  if (a) *found = *a;
-  return a != nullptr;
+  return find(&Registry::memory, address, found);
 }
 
 bool find_reservation(uintptr_t address, Allocation* found) {
-  Registry& r = registry();
-  std::shared_lock lock(r.mutex);
-  const Allocation* a = holder(r.reservations, address);
-  if (a) *found = *a;
-  return a != nullptr;
+  return find(&Registry::reservations, address, found);
 }
 
 bool forget_reservation(uintptr_t base, size_t size) {
@@ -159,4 +159,4 @@ int owner_of(uintptr_t address) {
   return find_memory(address, &a) ? a.device : -1;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

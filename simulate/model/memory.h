@@ -6,7 +6,7 @@
 
 #include "simulate/common/cuda_headers.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 enum class Kind {
   device,      // cuMemAlloc and stream-ordered pools
@@ -59,4 +59,4 @@ void end_memory_of(CUcontext context);
 // device's.
 int owner_of(uintptr_t address);
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -5,12 +5,12 @@
 #include "simulate/model/device.h"
 #include "simulate/model/memory.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 CUresult load(Container& c) {
   std::lock_guard lock(c.mutex);
   if (c.read) return CUDA_SUCCESS;
-  int architecture = settings().part->major * 10 + settings().part->minor;
+  int architecture = settings().gpu_model->major * 10 + settings().gpu_model->minor;
   using device_code::ImageState;
   switch (device_code::read_image(device_code::image_at(c.data), architecture, &c.contents)) {
     case ImageState::unknown:
@@ -58,4 +58,4 @@ Function* function_of(CUfunction handle) {
   return handles<Function>().has(f) ? f : nullptr;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

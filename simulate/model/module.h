@@ -11,7 +11,7 @@
 #include "device_code/image.h"
 #include "simulate/common/cuda_headers.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 struct Function;
 
@@ -40,14 +40,14 @@ struct Function {
   uint64_t launches = 0;
 };
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate
 
-struct CUmod_st : devtrace::sim::Container {};
-struct CUlib_st : devtrace::sim::Container {};
-struct CUfunc_st : devtrace::sim::Function {};
-struct CUkern_st : devtrace::sim::Function {};
+struct CUmod_st : devtrace::simulate::Container {};
+struct CUlib_st : devtrace::simulate::Container {};
+struct CUfunc_st : devtrace::simulate::Function {};
+struct CUkern_st : devtrace::simulate::Function {};
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 // Reads the image once. CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_NO_BINARY_FOR_GPU: why the driver would not take it.
 CUresult load(Container& container);
@@ -60,4 +60,4 @@ CUdeviceptr find_variable(Container& container, const char* name, int device, si
 // A handle as the driver takes it: a live CUfunction or CUkernel, else null.
 Function* function_of(CUfunction handle);
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -15,7 +15,7 @@
 #include "simulate/settings/settings.h"
 #include "simulate/values/values.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 // One end of a copy as the host sees it.
@@ -93,7 +93,7 @@ void clear_host(const CUDA_MEMCPY3D& c) {
 CUresult run_kernel(const Operation& op) {
   device(op.context->device).launches.fetch_add(1, std::memory_order_relaxed);
   const Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;  // null: a mathematics library's
-  if (!op.covered) values::not_computed_kernel(f ? f->name : "of a mathematics library");
+  if (!op.in_operator) values::not_computed_kernel(f ? f->name : "of a mathematics library");
   if (!f) return CUDA_SUCCESS;
   const Grid grid = {op.kernel.gridDimX, op.kernel.gridDimY, op.kernel.gridDimZ};
   const bool illegal = op.kernel.kernelParams ? illegal_address(op.context, *f, grid, op.kernel.kernelParams)
@@ -143,13 +143,13 @@ CUresult perform(Operation& op) {
       return run_kernel(op);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       count(op.copy);
-      if (!op.held)
+      if (!op.copies_suppressed)
         copy_now(op.copy);
       else
         clear_host(op.copy);
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_MEMSET:
-      if (!op.held) set_now(op.set);
+      if (!op.copies_suppressed) set_now(op.set);
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_HOST:
       op.host.fn(op.host.userData);
@@ -170,15 +170,15 @@ CUresult perform(Operation& op) {
   }
 }
 
-Place place(CUmemorytype type, const void* host, CUdeviceptr device_address, CUarray array) {
+CopyEndpoint place(CUmemorytype type, const void* host, CUdeviceptr device_address, CUarray array) {
   const int at = place_of(type, host, device_address, array) - 1;
-  Place p;
+  CopyEndpoint p;
   p.device = at;
   Allocation a;
   if (type == CU_MEMORYTYPE_ARRAY) {
-    p.kind = Place::kArray;
+    p.kind = CopyEndpoint::kArray;
   } else if (find_memory(type == CU_MEMORYTYPE_HOST ? reinterpret_cast<uintptr_t>(host) : device_address, &a)) {
-    p.kind = a.kind == Kind::managed ? Place::kManaged : at < 0 ? Place::kPinned : Place::kDevice;
+    p.kind = a.kind == Kind::managed ? CopyEndpoint::kManaged : at < 0 ? CopyEndpoint::kPinned : CopyEndpoint::kDevice;
     if (a.context) p.context = static_cast<uint32_t>(a.context->id);
   }
   if (at >= 0 && !p.context && device(at).primary) p.context = static_cast<uint32_t>(device(at).primary->id);
@@ -269,11 +269,11 @@ CUresult execute(Operation& op) {
   return result;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate
 
 // Bytes copied so far from one device to another, -1: the host. For tests.
 extern "C" __attribute__((visibility("default"))) uint64_t devtrace_sim_copied(int from, int to) {
-  using namespace devtrace::sim;
+  using namespace devtrace::simulate;
   if (from < -1 || to < -1 || from + 1 >= kPlaces || to + 1 >= kPlaces) return 0;
   return copied[from + 1][to + 1].load(std::memory_order_relaxed);
 }

@@ -7,7 +7,7 @@
 
 #include "simulate/common/cuda_headers.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 // A copy of a kernel's arguments by value, at the kernel's own offsets.
 // kernelParams expects.
@@ -22,7 +22,7 @@ class GraphMemory;
 struct Operation {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   CUcontext context = nullptr;
-  bool covered = false, held = false;    // belongs to an operator that values/ computes: values/values.h
+  bool in_operator = false, copies_suppressed = false;  // belongs to an operator that values/ computes: values/values.h
   uint32_t correlation = 0, stream = 0;  // the call and the stream's number, for a profiler; 0: none wants to know
   bool waited = false;                   // the call waits for it
   // Only the member that `type` names means anything.
@@ -50,4 +50,4 @@ CUresult check_set(const CUDA_MEMSET_NODE_PARAMS& set);
 // The description of a plain copy of `size` bytes between any two addresses.
 CUDA_MEMCPY3D plain_copy(CUdeviceptr to, CUdeviceptr from, size_t size);
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

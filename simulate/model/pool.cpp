@@ -7,7 +7,7 @@
 #include "simulate/model/memory.h"
 #include "simulate/settings/settings.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 void add(std::atomic<uint64_t>& bytes, std::atomic<uint64_t>& most, uint64_t size) {
@@ -112,4 +112,4 @@ GraphMemoryUse& graph_memory_use(int ordinal) {
   return uses[ordinal];
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -18,7 +18,7 @@ struct CUmemPoolHandle_st {
   std::atomic<uint32_t> access{0};  // bit per other device ordinal
 };
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 CUmemoryPool create_pool(int device, bool is_default);
 CUmemoryPool default_pool(int device);
@@ -59,4 +59,4 @@ struct GraphMemoryUse {
 };
 GraphMemoryUse& graph_memory_use(int ordinal);
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

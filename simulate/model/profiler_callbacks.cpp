@@ -13,7 +13,7 @@
 #include "simulate/model/module.h"
 #include "simulate/model/stream.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 struct Table {
@@ -60,9 +60,9 @@ const Listener* work_listener() {
   return g_work.load(std::memory_order_relaxed) ? g_listener.load(std::memory_order_acquire) : nullptr;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate
 
-using namespace devtrace::sim;
+using namespace devtrace::simulate;
 
 extern "C" {
 

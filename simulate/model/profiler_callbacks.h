@@ -5,7 +5,7 @@
 
 #include "simulate/common/callbacks.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 // The number that a profiler knows the thread's call by; 0 where nobody listens.
 uint32_t current_correlation();
@@ -16,4 +16,4 @@ void notice(Domain domain, uint32_t callback, CUcontext context, CUstream stream
 // Who wants to know what devices do; null: nobody.
 const Listener* work_listener();
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

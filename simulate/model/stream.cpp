@@ -8,7 +8,7 @@
 #include "simulate/model/profiler_callbacks.h"
 #include "simulate/values/values.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 std::atomic<int> g_busy{0};  // busy streams; zero is the fast path everywhere
@@ -108,8 +108,8 @@ CUresult resolve(CUstream handle, CUstream* stream) {
 }
 
 CUresult submit(CUstream stream, Operation operation) {
-  operation.covered |= values::covered();  // a graph's node keeps what it was captured with
-  operation.held |= values::held();
+  operation.in_operator |= values::in_operator();  // a graph's node keeps what it was captured with
+  operation.copies_suppressed |= values::copies_suppressed();
   if (!operation.context) operation.context = stream->context;
   if (work_listener()) {
     operation.correlation = current_correlation();
@@ -184,4 +184,4 @@ CUresult stream_wait_event(CUstream stream, CUevent event, bool external) {
   return submit(stream, std::move(operation));
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

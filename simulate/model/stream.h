@@ -14,11 +14,11 @@
 #include "simulate/common/cuda_headers.h"
 #include "simulate/model/operation.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 struct Capture;
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate
 
 struct CUstream_st {
   CUcontext context = nullptr;
@@ -29,11 +29,11 @@ struct CUstream_st {
 
   std::mutex mutex;
   std::condition_variable idle;
-  std::deque<devtrace::sim::Operation> queue;  // behind a host function; its worker empties it
+  std::deque<devtrace::simulate::Operation> queue;  // behind a host function; its worker empties it
   std::atomic<bool> busy{false};
 
-  std::shared_ptr<devtrace::sim::Capture> capture;  // null unless capturing
-  std::vector<CUgraphNode> tips;                    // what the next captured node depends on
+  std::shared_ptr<devtrace::simulate::Capture> capture;  // null unless capturing
+  std::vector<CUgraphNode> tips;                         // what the next captured node depends on
 };
 
 struct CUevent_st {
@@ -44,11 +44,11 @@ struct CUevent_st {
   std::atomic<uint64_t> recorded{0}, completed{0};  // turns
   double seconds = 0;                               // when last completed
   bool timed = true;
-  std::shared_ptr<devtrace::sim::Capture> capture;  // recorded in a capturing stream
+  std::shared_ptr<devtrace::simulate::Capture> capture;  // recorded in a capturing stream
   std::vector<CUgraphNode> tips;
 };
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 // The simulated devices' priorities: 0 is the least, -5 the greatest.
 constexpr int kGreatestPriority = -5;
@@ -79,4 +79,4 @@ void wait_event(CUevent event, uint64_t turn);
 CUresult record_event(CUevent event, CUstream stream, bool external);
 CUresult stream_wait_event(CUstream stream, CUevent event, bool external);
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

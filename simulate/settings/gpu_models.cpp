@@ -1,15 +1,16 @@
 #include "simulate/settings/gpu_models.h"
 
 #include <cstring>
+#include <string>
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 constexpr size_t KiB = 1024, MiB = 1024 * KiB;
 
 // To add a part: one row.
 // clang-format off
-constexpr Part kParts[] = {
+constexpr GpuModel kGpuModels[] = {
     // key      name                       cc    SMs  memory        clock    mem clock bus   L2        thr/SM blk smem/SM    optin      ecc   pci
     {"h100",    "NVIDIA H100 80GB HBM3",   9, 0, 132, 81079 * MiB,  1980000, 2619000,  5120, 50 * MiB,  2048, 32, 228 * KiB, 227 * KiB, true, 0x233010de},
     {"h200",    "NVIDIA H200",             9, 0, 132, 143156 * MiB, 1980000, 3201000,  6144, 60 * MiB,  2048, 32, 228 * KiB, 227 * KiB, true, 0x233510de},
@@ -22,14 +23,19 @@ constexpr Part kParts[] = {
 
 }  // namespace
 
-const Part* find_part(const char* key) {
-  for (const Part& part : kParts)
-    if (!std::strcmp(part.key, key)) return &part;
+const GpuModel* find_gpu_model(const char* key) {
+  for (const GpuModel& gpu_model : kGpuModels)
+    if (!std::strcmp(gpu_model.key, key)) return &gpu_model;
   return nullptr;
 }
 
-const char* part_keys() {
-  return "h100, h200, a100, l40s, rtx4090, t4";
+const char* gpu_model_keys() {
+  static const std::string* const keys = [] {  // leaked: messages may be written at exit
+    auto* all = new std::string;
+    for (const GpuModel& gpu_model : kGpuModels) (*all += all->empty() ? "" : ", ") += gpu_model.key;
+    return all;
+  }();
+  return keys->c_str();
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

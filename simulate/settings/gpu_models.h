@@ -3,10 +3,10 @@
 
 #include <cstddef>
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 // Public properties of one real part. Sizes in bytes, clocks in kHz.
-struct Part {
+struct GpuModel {
   const char* key;   // what DEVTRACE_SIM_PART and --part say
   const char* name;  // the true product name; devices add " (simulated)"
   int major, minor;  // compute capability
@@ -21,8 +21,8 @@ struct Part {
 };
 
 // The part called `key` (lower case), or null.
-const Part* find_part(const char* key);
+const GpuModel* find_gpu_model(const char* key);
 // All keys, separated by ", ", for messages.
-const char* part_keys();
+const char* gpu_model_keys();
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

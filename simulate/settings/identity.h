@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 struct Uuid {
   uint8_t bytes[16];
@@ -28,4 +28,4 @@ inline std::string device_uuid_text(int physical) {
   return text;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 std::optional<size_t> read_memory(const char* text) {
   struct Unit {
@@ -53,4 +53,4 @@ std::optional<Peers> read_peers(const char* text) {
   }
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

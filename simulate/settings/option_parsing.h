@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 constexpr int kMaxDevices = 16;
 
@@ -20,4 +20,4 @@ Peers all_peers();
 // "all", "none", or pairs of different devices like "0-1,2-3"; std::nullopt: none of these.
 std::optional<Peers> read_peers(const char* text);
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -8,7 +8,7 @@
 
 #include "simulate/settings/identity.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 void complain(const char* variable, const char* value, const char* expected) {
@@ -27,10 +27,10 @@ void read_gpus(Settings& s, const char* value) {
 void read_part(Settings& s, const char* value) {
   std::string key;
   for (const char* c = value; *c; ++c) key += static_cast<char>(std::tolower(static_cast<unsigned char>(*c)));
-  if (const Part* part = find_part(key.c_str()))
-    s.part = part;
+  if (const GpuModel* gpu_model = find_gpu_model(key.c_str()))
+    s.gpu_model = gpu_model;
   else
-    complain("DEVTRACE_SIM_PART", value, (std::string("not one of ") + part_keys() + "; simulating h100").c_str());
+    complain("DEVTRACE_SIM_PART", value, (std::string("not one of ") + gpu_model_keys() + "; simulating h100").c_str());
 }
 
 void set_memory(Settings& s, const char* value) {
@@ -84,10 +84,10 @@ bool is_one(const char* variable) {
 
 Settings read() {
   Settings s;
-  s.part = find_part("h100");
+  s.gpu_model = find_gpu_model("h100");
   if (const char* v = std::getenv("DEVTRACE_SIM_GPUS")) read_gpus(s, v);
   if (const char* v = std::getenv("DEVTRACE_SIM_PART")) read_part(s, v);
-  s.memory = s.part->memory;
+  s.memory = s.gpu_model->memory;
   if (const char* v = std::getenv("DEVTRACE_SIM_MEMORY")) set_memory(s, v);
   if (const char* v = std::getenv("DEVTRACE_SIM_PEER")) set_peers(s, v);
   read_visible(s, std::getenv("CUDA_VISIBLE_DEVICES"));
@@ -105,4 +105,4 @@ const Settings& settings() {
   return s;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -6,14 +6,14 @@
 #include "simulate/settings/gpu_models.h"
 #include "simulate/settings/option_parsing.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 struct Settings {
-  int gpus = 1;                   // devices of the machine, 1–16
-  const Part* part = nullptr;     // never null once read
-  size_t memory = 0;              // bytes a device has
-  Peers peers = all_peers();      // of physical devices
-  int visible[kMaxDevices] = {};  // physical index of each visible device, by CUDA_VISIBLE_DEVICES
+  int gpus = 1;                         // devices of the machine, 1–16
+  const GpuModel* gpu_model = nullptr;  // never null once read
+  size_t memory = 0;                    // bytes a device has
+  Peers peers = all_peers();            // of physical devices
+  int visible[kMaxDevices] = {};        // physical index of each visible device, by CUDA_VISIBLE_DEVICES
   int visible_count = 0;
   bool launch_blocking = false;  // CUDA_LAUNCH_BLOCKING: a launch waits, and returns the kernel's own error
   bool old_driver = false;       // DEVTRACE_SIM_OLD_DRIVER: of before CUDA 12.3, which tells nothing of a kernel
@@ -25,4 +25,4 @@ struct Settings {
 // Read once, at the first use of CUDA. A bad value is one line on stderr, and the default stands.
 const Settings& settings();
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the CUDA 12 stand-ins are built from: the headers of the nvidia-*-cu12 wheels and the names that their libraries export.
+"""What the stub libraries for CUDA 12 are built from: the headers of the nvidia-*-cu12 wheels and the names that their libraries export.
 
 Taken out of an installation (--site: its site-packages/nvidia), or out of the wheels themselves, which pip downloads one after the
 other (1.3 GB, of which 10 MB are kept).

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what makes a stand-in complete: a version script with every symbol of the real library, and a stub for each one that nobody implemented.
+"""Writes what makes a stub library complete: a version script with every symbol of the real library, and a stub for each one that nobody implemented.
 
 The real library's own dynamic symbol table is the list, read at build time, so a new wheel needs no edit here. The driver has no
 library in any wheel; its names come from the headers (driver_symbols.py).
@@ -10,6 +10,11 @@ import re
 import subprocess
 
 SUFFIXES = ("_ptsz", "_ptds")
+# How CUPTI's names of the callback ids of a domain begin, the header of these, and that of the parameters' structures.
+DOMAINS = {
+    "Driver": ("CUPTI_DRIVER_TRACE_CBID_", "cupti_driver_cbid.h", "generated_cuda_meta.h"),
+    "Runtime": ("CUPTI_RUNTIME_TRACE_CBID_", "cupti_runtime_cbid.h", "generated_cuda_runtime_api_meta.h"),
+}
 
 
 def exported(library):
@@ -70,7 +75,7 @@ def split(name):
 def callback_ids(header, prefix, symbols):
     """{symbol: name of its callback id}. The driver's ids are called as its symbols are; those of the runtime have the version that
     brought the function, cudaMemAdvise_v8000 and cudaMemAdvise_v12020, and a library exports the last of them under one name each."""
-    names = re.findall(rf"\b{prefix}(\w+)\s*=", pathlib.Path(header).read_text())
+    names = re.findall(rf"\b{prefix}(\w+)\s*=", header.read_text())
     if "DRIVER" in prefix:
         return {name: name for name in names if name in symbols}
     versions, found = {}, {}
@@ -93,17 +98,17 @@ def callback_ids(header, prefix, symbols):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", required=True, type=pathlib.Path, help="stem of the files written: .stubs.S, .map, .missing")
+    parser.add_argument("--out", required=True, type=pathlib.Path, help="stem of the files written: .stubs.S, .map, .missing, and .per_thread.inc for "
+                        "functions that _ptsz symbols stand before (common/per_thread.cpp)")
     parser.add_argument("--real", help="the real library")
     parser.add_argument("--names", help="instead of --real: a file of 'name [same-ABI name]', one a line; with neither, what the objects define")
     parser.add_argument("--code", required=True, type=int, help="the API's not-supported code")
-    parser.add_argument("--extra", nargs="*", default=[], help="symbols of our own to export")
+    parser.add_argument("--extra", nargs="*", action="extend", default=[], help="symbols of our own to export")
     parser.add_argument("--alias", help="also export every symbol under this prefix: how our own libraries call it unseen by interposers; "
                         "with quiet_ behind it, unseen by profilers as well")
-    parser.add_argument("--per-thread", type=pathlib.Path, help="file for the functions that _ptsz symbols stand before (see common/per_thread.cpp)")
-    parser.add_argument("--callbacks", nargs=3, metavar=("PREFIX", "IDS", "STRUCTURES"),
-                        help="also write .callbacks.inc (common/callbacks.cpp) and .rename (for objcopy): CUPTI's names of the callback ids "
-                        "begin so, the header of these, and that of the parameters' structures")
+    parser.add_argument("--callbacks", nargs=2, metavar=("DOMAIN", "INCLUDE"),
+                        help="also write .callbacks.inc (common/callbacks.cpp) and .rename (for objcopy): CUPTI's domain of the library's "
+                        "calls, Driver or Runtime, and the folder of its headers")
     parser.add_argument("--objects", nargs="*", default=[])
     arguments = parser.parse_args()
 
@@ -126,9 +131,10 @@ def main():
     told = {}
     callbacks = {}
     if arguments.callbacks:
-        prefix, ids, structures = arguments.callbacks
-        told = callback_ids(ids, prefix, symbols)
-        structures = set(re.findall(r"\} (\w+)_params;", pathlib.Path(structures).read_text()))
+        domain, include = arguments.callbacks
+        prefix, ids, structures = DOMAINS[domain]
+        told = callback_ids(pathlib.Path(include, ids), prefix, symbols)
+        structures = set(re.findall(r"\} (\w+)_params;", pathlib.Path(include, structures).read_text()))
 
     def tell(name, like):
         structure = f"{told[name]}_params" if told[name] in structures else "None"
@@ -147,7 +153,7 @@ def main():
         target = next((t for t in (base, same.get(name), same.get(base)) if t in done), None)
         if target and name in told:
             tell(name, target)
-        if target and arguments.per_thread and name.endswith("_ptsz"):
+        if target and name.endswith("_ptsz"):
             lines.append(jump_through(body(name), f"devtrace_per_thread_{target}"))
             per_thread.add(target)
         elif target:
@@ -167,8 +173,8 @@ def main():
     arguments.out.with_name(arguments.out.name + ".stubs.S").write_text("".join(lines))
     arguments.out.with_name(arguments.out.name + ".missing").write_text("\n".join(missing) + "\n")
 
-    if arguments.per_thread:
-        arguments.per_thread.write_text("".join(f"PER_THREAD({name})\n" for name in sorted(per_thread)))
+    if per_thread:
+        arguments.out.with_name(arguments.out.name + ".per_thread.inc").write_text("".join(f"PER_THREAD({name})\n" for name in sorted(per_thread)))
 
     if arguments.callbacks:
         arguments.out.with_name(arguments.out.name + ".callbacks.inc").write_text("".join(callbacks.values()))
@@ -178,7 +184,7 @@ def main():
     nodes = {}
     for name, version in symbols.items():
         nodes.setdefault(version, []).append(name)
-    extra = [name for name in arguments.extra if re.fullmatch(r"[\w*]+", name)]
+    extra = arguments.extra + ([f"{arguments.alias}*"] if arguments.alias else [])
     script = ""
     if list(nodes) == [""]:
         script = "{ global: " + " ".join(f"{n};" for n in sorted(nodes[""]) + extra) + " local: *; };\n"

@@ -1,140 +1,63 @@
 // Python's side of true values, brought in from here: no environment variable, no sitecustomize and no import hook that
 // the program or its child processes could see or lose, and nothing at all in a process that does not use CUDA.
 //
-// Only functions of Python's stable ABI are used, found where the process has them; there are no Python headers in the
-// build.
+// Python's functions are found where the process has them; there are no Python headers in the build.
 #include <dlfcn.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 #include <string>
 
+#include "common/python_api.h"
+#include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
 
-namespace devtrace::sim::values {
+namespace devtrace::simulate::values {
 
 thread_local Thread t_thread;
 
 namespace {
 
-struct Object;  // PyObject
-
-struct Method {  // PyMethodDef
-  const char* name;
-  Object* (*function)(Object* self, Object* arguments, Object* keywords);
-  int flags;
-  const char* doc;
-};
-constexpr int kVarargs = 1, kKeywords = 2;
-
-#define PYTHON_FUNCTIONS(F)                                     \
-  F(int, Py_IsInitialized, ())                                  \
-  F(int, PyGILState_Check, ())                                  \
-  F(Object*, PyImport_GetModuleDict, ())                        \
-  F(Object*, PyDict_GetItemString, (Object*, const char*))      \
-  F(Object*, PyImport_AddModule, (const char*))                 \
-  F(Object*, PyModule_GetDict, (Object*))                       \
-  F(int, PyDict_SetItemString, (Object*, const char*, Object*)) \
-  F(Object*, PyUnicode_FromString, (const char*))               \
-  F(const char*, PyUnicode_AsUTF8AndSize, (Object*, ssize_t*))  \
-  F(Object*, Py_CompileString, (const char*, const char*, int)) \
-  F(Object*, PyEval_EvalCode, (Object*, Object*, Object*))      \
-  F(Object*, PyCFunction_NewEx, (Method*, Object*, Object*))    \
-  F(Object*, PyObject_Call, (Object*, Object*, Object*))        \
-  F(Object*, PyTuple_GetItem, (Object*, ssize_t))               \
-  F(Object*, PyTuple_Pack, (ssize_t, ...))                      \
-  F(ssize_t, PyTuple_Size, (Object*))                           \
-  F(Object*, PyTuple_New, (ssize_t))                            \
-  F(int, PyTuple_SetItem, (Object*, ssize_t, Object*))          \
-  F(Object*, PyObject_Type, (Object*))                          \
-  F(int, PyObject_IsTrue, (Object*))                            \
-  F(long, PyLong_AsLong, (Object*))                             \
-  F(void, PyErr_Print, ())                                      \
-  F(void, PyErr_Clear, ())                                      \
-  F(Object*, PyErr_Occurred, ())                                \
-  F(void, PyErr_Fetch, (Object**, Object**, Object**))          \
-  F(void, PyErr_Restore, (Object*, Object*, Object*))           \
-  F(void, Py_IncRef, (Object*))                                 \
-  F(void, Py_DecRef, (Object*))
-
-struct Python {
-#define MEMBER(result, name, parameters) result(*name) parameters = nullptr;
-  PYTHON_FUNCTIONS(MEMBER)
-#undef MEMBER
-  Object* none = nullptr;
-  Object* numbers[4] = {};  // types
-};
-Python g_python;
+python::Api g_python;
 
 bool find_python() {
-  bool all = true;
-#define FIND(result, name, parameters)                                                \
-  g_python.name = reinterpret_cast<result(*) parameters>(dlsym(RTLD_DEFAULT, #name)); \
-  all = all && g_python.name;
-  PYTHON_FUNCTIONS(FIND)
-#undef FIND
-  g_python.none = static_cast<Object*>(dlsym(RTLD_DEFAULT, "_Py_NoneStruct"));
-  constexpr const char* kNumbers[] = {"PyFloat_Type", "PyLong_Type", "PyBool_Type", "PyComplex_Type"};
-  for (size_t i = 0; i < std::size(kNumbers); ++i) {
-    g_python.numbers[i] = static_cast<Object*>(dlsym(RTLD_DEFAULT, kNumbers[i]));
-    all = all && g_python.numbers[i];
-  }
-  return all && g_python.none;
+  const auto find = [](const char* name) { return dlsym(RTLD_DEFAULT, name); };
+  if (!find("Py_IsInitialized")) return false;
+  const bool functions = python::find_functions(g_python, find);
+  return python::find_data(g_python, find) && functions;
 }
 
-// Computing is not the program's doing: libdevtrace.so must not see what it refuses or where it puts things.
-class Unwatched {
- public:
-  Unwatched() { call(pause()); }
-  ~Unwatched() { call(resume()); }
-  Unwatched(const Unwatched&) = delete;
-  Unwatched& operator=(const Unwatched&) = delete;
+PyObject* none() {
+  return g_python._Py_NoneStruct;
+}
 
- private:
-  using Function = void (*)();
-  static Function find(const char* name) { return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name)); }
-  static Function pause() {
-    static const Function function = find("devtrace_pause");
-    return function;
-  }
-  static Function resume() {
-    static const Function function = find("devtrace_resume");
-    return function;
-  }
-  static void call(Function function) {
-    if (function) function();
-  }
-};
-
-Object* type_of(Object* value) {
-  Object* type = g_python.PyObject_Type(value);
+PyObject* type_of(PyObject* value) {
+  PyObject* type = g_python.PyObject_Type(value);
   g_python.Py_DecRef(type);  // a type lives on
   return type;
 }
 
-bool is_number(Object* value) {
-  Object* type = type_of(value);
-  for (Object* each : g_python.numbers)
-    if (type == each) return true;
-  return false;
+bool is_number(PyObject* value) {
+  PyObject* type = type_of(value);
+  return type == g_python.PyFloat_Type || type == g_python.PyLong_Type || type == g_python.PyBool_Type ||
+         type == g_python.PyComplex_Type;
 }
 
 // PyTorch hands a number that stands for a tensor (`x + 2`) to Python as a number, but takes only tensors back. A new
 // reference to the arguments with such numbers as tensors; null with an exception.
-Object* with_tensors(Object* arguments, Object* positions, Object* wrap_number) {
-  const Python& p = g_python;
+PyObject* with_tensors(PyObject* arguments, PyObject* positions, PyObject* wrap_number) {
+  const python::Api& p = g_python;
   const ssize_t size = p.PyTuple_Size(arguments), count = p.PyTuple_Size(positions);
-  Object* changed = nullptr;
+  PyObject* changed = nullptr;
   for (ssize_t i = 0; i < count; ++i) {
     const long at = p.PyLong_AsLong(p.PyTuple_GetItem(positions, i));
     if (at >= size) break;
-    Object* value = p.PyTuple_GetItem(arguments, at);
+    PyObject* value = p.PyTuple_GetItem(arguments, at);
     if (!is_number(value)) continue;
-    Object* call = p.PyTuple_Pack(1, value);
-    Object* tensor = p.PyObject_Call(wrap_number, call, nullptr);
+    PyObject* call = p.PyTuple_Pack(1, value);
+    PyObject* tensor = p.PyObject_Call(wrap_number, call, nullptr);
     p.Py_DecRef(call);
     if (!tensor) {
       if (changed) p.Py_DecRef(changed);
@@ -143,7 +66,7 @@ Object* with_tensors(Object* arguments, Object* positions, Object* wrap_number) 
     if (!changed) {
       changed = p.PyTuple_New(size);
       for (ssize_t j = 0; j < size; ++j) {
-        Object* each = p.PyTuple_GetItem(arguments, j);
+        PyObject* each = p.PyTuple_GetItem(arguments, j);
         p.Py_IncRef(each);
         p.PyTuple_SetItem(changed, j, each);
       }
@@ -162,37 +85,37 @@ enum Part { kReal, kCompute, kSecondChance, kBefore, kTensorPositions, kWrapNumb
 
 // A result whose size only the CPU knew (a tuple of type kPending): make(*shape and strides, **options) allocates it,
 // here, so that the block is seen to come from the program's own line; finish(it) fills it in.
-Object* allocate(Object* pending) {
+PyObject* allocate(PyObject* pending) {
   const auto member = [&](ssize_t i) { return g_python.PyTuple_GetItem(pending, i); };
-  Object* made = g_python.PyObject_Call(member(0), member(1), member(2));
+  PyObject* made = g_python.PyObject_Call(member(0), member(1), member(2));
   if (!made) return nullptr;
   const Unwatched unwatched;
-  Object* call = g_python.PyTuple_Pack(1, made);
+  PyObject* call = g_python.PyTuple_Pack(1, made);
   g_python.Py_DecRef(made);
-  Object* result = call ? g_python.PyObject_Call(member(3), call, nullptr) : nullptr;
+  PyObject* result = call ? g_python.PyObject_Call(member(3), call, nullptr) : nullptr;
   if (call) g_python.Py_DecRef(call);
   return result;
 }
 
 struct Call {
-  Object* arguments;
-  Object* keywords;
-  Object* state;
-  Object* pending_type;
+  PyObject* arguments;
+  PyObject* keywords;
+  PyObject* state;
+  PyObject* pending_type;
 };
 
 // compute or second_chance. A new reference, or null with an exception.
-Object* then(Object* function, Object* first, const Call& given) {
-  Object* result = nullptr;
+PyObject* then(PyObject* function, PyObject* first, const Call& given) {
+  PyObject* result = nullptr;
   {
     const Unwatched unwatched;
-    Object* call = g_python.PyTuple_Pack(4, first, given.arguments, given.keywords, given.state);
+    PyObject* call = g_python.PyTuple_Pack(4, first, given.arguments, given.keywords, given.state);
     result = call ? g_python.PyObject_Call(function, call, nullptr) : nullptr;
     if (call) g_python.Py_DecRef(call);
   }
   // Several results may be waiting: one at a time.
   while (result && type_of(result) == given.pending_type) {
-    Object* next = allocate(result);
+    PyObject* next = allocate(result);
     g_python.Py_DecRef(result);
     result = next;
   }
@@ -201,30 +124,30 @@ Object* then(Object* function, Object* first, const Call& given) {
 
 // Operators that read a size which no kernel has written may fail where hardware would not. What the real one raised
 // stands unless the CPU's value shows that it was wrong.
-Object* second_chance(Object* function, const Call& given) {
-  Object *type = nullptr, *value = nullptr, *traceback = nullptr;
+PyObject* second_chance(PyObject* function, const Call& given) {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   g_python.PyErr_Fetch(&type, &value, &traceback);
-  Object* result = then(function, value ? value : g_python.none, given);
+  PyObject* result = then(function, value ? value : none(), given);
   if (!result) {
     g_python.PyErr_Clear();
     g_python.PyErr_Restore(type, value, traceback);
     return nullptr;
   }
-  for (Object* each : {type, value, traceback})
+  for (PyObject* each : {type, value, traceback})
     if (each) g_python.Py_DecRef(each);
   return result;
 }
 
 // The operator as a whole, with tensors for numbers.
-Object* whole(Object* self, Object* arguments, Object* keywords) {
-  const Python& p = g_python;
+PyObject* whole(PyObject* self, PyObject* arguments, PyObject* keywords) {
+  const python::Api& p = g_python;
   const auto part = [&](Part which) { return p.PyTuple_GetItem(self, which); };
-  Object* state = p.none;
+  PyObject* state = none();
   bool nested_too = false;
-  if (part(kBefore) != p.none) {
-    const Covered covered(t_thread);
+  if (part(kBefore) != none()) {
+    const OperatorScope scope(t_thread);
     const Unwatched unwatched;
-    Object* call = p.PyTuple_Pack(2, arguments, keywords ? keywords : p.none);
+    PyObject* call = p.PyTuple_Pack(2, arguments, keywords ? keywords : none());
     state = call ? p.PyObject_Call(part(kBefore), call, nullptr) : nullptr;
     if (call) p.Py_DecRef(call);
     if (!state) return nullptr;
@@ -232,18 +155,18 @@ Object* whole(Object* self, Object* arguments, Object* keywords) {
   } else {
     p.Py_IncRef(state);
   }
-  Object* result = nullptr;
+  PyObject* result = nullptr;
   {
-    const Covered covered(t_thread, !nested_too);
+    const OperatorScope scope(t_thread, !nested_too);
     result = p.PyObject_Call(part(kReal), arguments, keywords);
   }
-  const Covered covered(t_thread);
-  const Call given = {arguments, keywords ? keywords : p.none, state, part(kPending)};
+  const OperatorScope scope(t_thread);
+  const Call given = {arguments, keywords ? keywords : none(), state, part(kPending)};
   if (result) {
-    Object* computed = then(part(kCompute), result, given);
+    PyObject* computed = then(part(kCompute), result, given);
     p.Py_DecRef(result);
     result = computed;
-  } else if (part(kSecondChance) != p.none) {
+  } else if (part(kSecondChance) != none()) {
     result = second_chance(part(kSecondChance), given);
   }
   p.Py_DecRef(state);
@@ -252,49 +175,50 @@ Object* whole(Object* self, Object* arguments, Object* keywords) {
 
 // An operator's kernel. Written here and not in Python so that a refusal passes no Python frame of ours, in tracebacks
 // and in stacks.
-Object* kernel(Object* self, Object* given, Object* keywords) {
-  const Python& p = g_python;
-  Object* arguments =
+PyObject* kernel(PyObject* self, PyObject* given, PyObject* keywords) {
+  const python::Api& p = g_python;
+  PyObject* arguments =
       with_tensors(given, p.PyTuple_GetItem(self, kTensorPositions), p.PyTuple_GetItem(self, kWrapNumber));
   if (!arguments) return nullptr;
   // Held: inside another operator, which is computed as a whole.
-  Object* result =
-      held() ? p.PyObject_Call(p.PyTuple_GetItem(self, kReal), arguments, keywords) : whole(self, arguments, keywords);
+  PyObject* result = copies_suppressed() ? p.PyObject_Call(p.PyTuple_GetItem(self, kReal), arguments, keywords)
+                                         : whole(self, arguments, keywords);
   p.Py_DecRef(arguments);
   return result;
 }
 
-Method g_kernel = {"kernel", kernel, kVarargs | kKeywords, "An operator on simulated devices."};
+constexpr int kMethod = python::METH_VARARGS | python::METH_KEYWORDS;
+python::PyMethodDef g_kernel = {"kernel", python::as_method(kernel), kMethod, "An operator on simulated devices."};
 
 // wrap(…, see Part): the kernel to register.
-Object* wrap(Object*, Object* arguments, Object*) {
+PyObject* wrap(PyObject*, PyObject* arguments, PyObject*) {
   return g_python.PyCFunction_NewEx(&g_kernel, arguments, nullptr);
 }
 
 // not_computed(name, reason)
-Object* not_computed(Object*, Object* arguments, Object*) {
+PyObject* not_computed(PyObject*, PyObject* arguments, PyObject*) {
   const char* name = g_python.PyUnicode_AsUTF8AndSize(g_python.PyTuple_GetItem(arguments, 0), nullptr);
   const char* reason = g_python.PyUnicode_AsUTF8AndSize(g_python.PyTuple_GetItem(arguments, 1), nullptr);
   if (!name || !reason) return nullptr;
   not_computed_operator(name, reason);
-  g_python.Py_IncRef(g_python.none);
-  return g_python.none;
+  g_python.Py_IncRef(none());
+  return none();
 }
 
 // within(function, *arguments): the call, as inside an operator that is computed elsewhere: no copy touches memory.
-Object* within(Object*, Object* arguments, Object*) {
-  Object* function = g_python.PyTuple_GetItem(arguments, 0);
-  const Covered covered(t_thread);
-  Object* call = g_python.PyTuple_Pack(0);
-  Object* result = g_python.PyObject_Call(function, call, nullptr);
+PyObject* within(PyObject*, PyObject* arguments, PyObject*) {
+  PyObject* function = g_python.PyTuple_GetItem(arguments, 0);
+  const OperatorScope scope(t_thread);
+  PyObject* call = g_python.PyTuple_Pack(0);
+  PyObject* result = g_python.PyObject_Call(function, call, nullptr);
   g_python.Py_DecRef(call);
   return result;
 }
 
-Method g_functions[] = {
-    {"wrap", wrap, kVarargs | kKeywords, nullptr},
-    {"not_computed", not_computed, kVarargs | kKeywords, nullptr},
-    {"within", within, kVarargs | kKeywords, nullptr},
+python::PyMethodDef g_functions[] = {
+    {"wrap", python::as_method(wrap), kMethod, nullptr},
+    {"not_computed", python::as_method(not_computed), kMethod, nullptr},
+    {"within", python::as_method(within), kMethod, nullptr},
 };
 
 // Beside this library.
@@ -322,30 +246,30 @@ except Exception as error:
 )";
 
 void install() {
-  const Python& p = g_python;
-  Object* globals = p.PyModule_GetDict(p.PyImport_AddModule("_devtrace_values_start"));
+  const python::Api& p = g_python;
+  PyObject* globals = p.PyModule_GetDict(p.PyImport_AddModule("_devtrace_values_start"));
   p.PyDict_SetItemString(globals, "__builtins__", p.PyImport_AddModule("builtins"));
-  Object* folder = p.PyUnicode_FromString(package_folder().c_str());
+  PyObject* folder = p.PyUnicode_FromString(package_folder().c_str());
   p.PyDict_SetItemString(globals, "folder", folder);
   p.Py_DecRef(folder);
-  for (Method& each : g_functions) {
-    Object* function = p.PyCFunction_NewEx(&each, nullptr, nullptr);
-    p.PyDict_SetItemString(globals, each.name, function);
+  for (python::PyMethodDef& each : g_functions) {
+    PyObject* function = p.PyCFunction_NewEx(&each, nullptr, nullptr);
+    p.PyDict_SetItemString(globals, each.ml_name, function);
     p.Py_DecRef(function);
   }
   constexpr int kFileInput = 257;
-  Object* code = p.Py_CompileString(kStart, "<devtrace>", kFileInput);
-  Object* done = code ? p.PyEval_EvalCode(code, globals, globals) : nullptr;
+  PyObject* code = p.Py_CompileString(kStart, "<devtrace>", kFileInput);
+  PyObject* done = code ? p.PyEval_EvalCode(code, globals, globals) : nullptr;
   if (!done) p.PyErr_Print();
-  for (Object* each : {code, done})
+  for (PyObject* each : {code, done})
     if (each) p.Py_DecRef(each);
 }
 
 // PyTorch, imported to the end.
 bool torch_is_there() {
-  Object* modules = g_python.PyImport_GetModuleDict();
+  PyObject* modules = g_python.PyImport_GetModuleDict();
   if (!modules || !g_python.PyDict_GetItemString(modules, "torch.library")) return false;
-  Object* torch = g_python.PyDict_GetItemString(modules, "torch");
+  PyObject* torch = g_python.PyDict_GetItemString(modules, "torch");
   // The last thing of torch/__init__.py that a use of CUDA could need.
   return torch && g_python.PyDict_GetItemString(g_python.PyModule_GetDict(torch), "compile");
 }
@@ -372,14 +296,14 @@ void bring_in() {
   if (!g_python.Py_IsInitialized() || !g_python.PyGILState_Check() || g_python.PyErr_Occurred()) return;
   if (!torch_is_there()) return;
   if (g_state.exchange(kDone) == kDone) return;
-  const Covered covered(t_thread);
+  const OperatorScope scope(t_thread);
   const Unwatched unwatched;
   install();
 }
 
-}  // namespace devtrace::sim::values
+}  // namespace devtrace::simulate::values
 
 // For the kernels of torch/.
-extern "C" __attribute__((visibility("default"))) devtrace::sim::values::Thread* devtrace_sim_values_thread() {
-  return &devtrace::sim::values::t_thread;
+extern "C" __attribute__((visibility("default"))) devtrace::simulate::values::Thread* devtrace_sim_values_thread() {
+  return &devtrace::simulate::values::t_thread;
 }

@@ -9,9 +9,10 @@
 #include <mutex>
 #include <string>
 
+#include "common/kernel_names.h"
 #include "simulate/values/values.h"
 
-namespace devtrace::sim::values {
+namespace devtrace::simulate::values {
 namespace {
 
 struct Missing {
@@ -29,18 +30,16 @@ bool wanted() {
   return is;
 }
 
-// `void at::native::foo<...>(...)` is told as at::native::foo.
+// Without the namespaces that have no name. What is no mangled name is told as it is.
 std::string short_name(const std::string& mangled) {
   int status = 0;
   char* text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  std::string name = status == 0 && text ? text : mangled;
+  if (status != 0 || !text) return mangled;
+  std::string name = text;
   std::free(text);
-  constexpr const char* kAnonymous = "(anonymous namespace)::";
-  for (size_t at; (at = name.find(kAnonymous)) != name.npos;) name.erase(at, std::strlen(kAnonymous));
-  const size_t end = name.find_first_of("<(");
-  if (end != name.npos && end > 0) name.resize(end);
-  if (name.rfind("void ", 0) == 0) name.erase(0, 5);
-  return name;
+  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
+  for (size_t at; (at = name.find(kAnonymous)) != name.npos;) name.erase(at, kAnonymous.size());
+  return short_kernel_name(name);
 }
 
 void say();
@@ -88,4 +87,4 @@ void not_computed_operator(const std::string& name, const std::string& reason) {
   all.operators.emplace(name, reason);
 }
 
-}  // namespace devtrace::sim::values
+}  // namespace devtrace::simulate::values

@@ -3,42 +3,43 @@
 
 #include <string>
 
-namespace devtrace::sim::values {
+namespace devtrace::simulate::values {
 
 // The calling thread is inside an operator whose result will be computed on the CPU right after it (torch/, python/).
 struct Thread {
-  int covered = 0;  // its kernels need no mention
-  int held = 0;     // and its copies and fills must not touch memory: see held()
+  int in_operator = 0;        // its kernels need no mention
+  int copies_suppressed = 0;  // and its copies and fills must not touch memory: see copies_suppressed()
 };
 extern thread_local Thread t_thread;
 
 // What an operator launches and copies: its results are computed right after it. `held`: those of nested operators are
 // not.
-class Covered {
+class OperatorScope {
  public:
-  explicit Covered(Thread& thread, bool held = true) : thread_(thread), held_(held) {
-    ++thread_.covered;
-    thread_.held += held_;
+  explicit OperatorScope(Thread& thread, bool copies_suppressed = true)
+      : thread_(thread), copies_suppressed_(copies_suppressed) {
+    ++thread_.in_operator;
+    thread_.copies_suppressed += copies_suppressed_;
   }
-  ~Covered() {
-    --thread_.covered;
-    thread_.held -= held_;
+  ~OperatorScope() {
+    --thread_.in_operator;
+    thread_.copies_suppressed -= copies_suppressed_;
   }
-  Covered(const Covered&) = delete;
-  Covered& operator=(const Covered&) = delete;
+  OperatorScope(const OperatorScope&) = delete;
+  OperatorScope& operator=(const OperatorScope&) = delete;
 
  private:
   Thread& thread_;
-  const int held_;
+  const int copies_suppressed_;
 };
 
-inline bool covered() {
-  return t_thread.covered > 0;
+inline bool in_operator() {
+  return t_thread.in_operator > 0;
 }
 // The operator's kernels have not run, so what it copies is not yet there, and its inputs have to outlive it. What it
 // copies to the host reads as zero, which no operator takes for a failure or for a size.
-inline bool held() {
-  return t_thread.held > 0;
+inline bool copies_suppressed() {
+  return t_thread.copies_suppressed > 0;
 }
 
 // Brings python/ into this process's Python, once, as soon as PyTorch is there. Cheap to call often: before every use
@@ -51,4 +52,4 @@ void bring_in();
 void not_computed_kernel(const std::string& mangled);
 void not_computed_operator(const std::string& name, const std::string& reason);
 
-}  // namespace devtrace::sim::values
+}  // namespace devtrace::simulate::values

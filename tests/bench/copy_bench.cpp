@@ -2,11 +2,9 @@
 // Python, the copy is told from below so many Python frames of an interpreter started here (the first libpython found).
 #include <benchmark/benchmark.h>
 
-#include <chrono>
 #include <string>
-#include <thread>
 
-#include "tests/unit/tracker/stacks/embedded_python.h"
+#include "tests/bench/in_python.h"
 #include "tracker/events.h"
 #include "tracker/memory/ownership.h"
 #include "tracker/memory/provenance.h"
@@ -14,6 +12,8 @@
 namespace {
 
 using devtrace::Device;
+using devtrace::testing::in_python;
+using devtrace::testing::python;
 namespace events = devtrace::events;
 using events::Copy;
 using events::Direction;
@@ -48,47 +48,47 @@ void prepare() {
   asm volatile("" : : "r"(&copy) : "memory");
 }
 
-void told(benchmark::State& state, void (*tell)(const Copy&), uintptr_t to, uintptr_t from, Direction direction) {
+void emitted(benchmark::State& state, void (*emit)(const Copy&), uintptr_t to, uintptr_t from, Direction direction) {
   for (auto _ : state) {
     Copy copy = copy_of(to + 64, from + 64, direction);
     benchmark::DoNotOptimize(copy);
-    tell(copy);
+    emit(copy);
   }
 }
 
 void Empty(benchmark::State& state) {
-  told(state, nothing, kBase, kHost, Direction::host_to_device);
+  emitted(state, nothing, kBase, kHost, Direction::host_to_device);
 }
 BENCHMARK(Empty);
 
 void WithinOneDevice(benchmark::State& state) {
   prepare();
-  told(state, events::copied, kBase, kBase + 4096, Direction::device_to_device);
+  emitted(state, events::copied, kBase, kBase + 4096, Direction::device_to_device);
 }
 BENCHMARK(WithinOneDevice);
 
 void FromTheHost(benchmark::State& state) {
   prepare();
-  told(state, events::copied, kBase, kHost, Direction::host_to_device);
+  emitted(state, events::copied, kBase, kHost, Direction::host_to_device);
 }
 BENCHMARK(FromTheHost);
 BENCHMARK(FromTheHost)->Threads(2)->UseRealTime();
 
 void BetweenDevices(benchmark::State& state) {
   prepare();
-  told(state, events::copied, kBase, kOther, Direction::device_to_device);
+  emitted(state, events::copied, kBase, kOther, Direction::device_to_device);
 }
 BENCHMARK(BetweenDevices);
 
 // As `.to()` does: the block is given out, filled and taken back. What the copy adds is the difference.
-void moved(benchmark::State& state, void (*tell)(const Copy&)) {
+void moved(benchmark::State& state, void (*emit)(const Copy&)) {
   prepare();
   constexpr uintptr_t kTarget = kOther + kBytes / 2;  // in memory that CUDA gave, as the blocks of PyTorch are
   for (auto _ : state) {
     devtrace::provenance::given(kTarget, 4096, Device::cuda(1));
     Copy copy = copy_of(kTarget, kBase, Direction::device_to_device);
     benchmark::DoNotOptimize(copy);
-    tell(copy);
+    emit(copy);
     devtrace::provenance::taken(kTarget);
   }
 }
@@ -101,29 +101,14 @@ void BlockWithMove(benchmark::State& state) {
 }
 BENCHMARK(BlockWithMove);
 
-void (*in_python)() = nullptr;
 benchmark::State* running = nullptr;
-
-const devtrace::testing::EmbeddedPython* python() {
-  static const devtrace::testing::EmbeddedPython* started = []() -> const devtrace::testing::EmbeddedPython* {
-    const auto paths = devtrace::testing::libpythons();
-    if (paths.empty()) return nullptr;
-    auto* found = new devtrace::testing::EmbeddedPython(paths.front());
-    found->start("take", [] { in_python(); });
-    in_python = [] { devtrace::stacks::capture_python(); };
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // until a Python is looked for again
-    found->run("def below(n):\n  if n > 1: below(n - 1)\n  else: take()\nbelow(2)\nfor i in range(1000): len('')");
-    return found;
-  }();
-  return started;
-}
 
 // The stack was seen before, as that of every copy but a call site's first.
 void BetweenDevicesWithPython(benchmark::State& state) {
   if (python() == nullptr) return state.SkipWithError("no libpython");
   prepare();
   running = &state;
-  in_python = [] { told(*running, events::copied, kBase, kOther, Direction::device_to_device); };
+  in_python = [] { emitted(*running, events::copied, kBase, kOther, Direction::device_to_device); };
   python()->run(("below(" + std::to_string(state.range(0) - 1) + ")").c_str());
 }
 BENCHMARK(BetweenDevicesWithPython)->Arg(2)->Arg(20);

@@ -8,6 +8,7 @@
 #include "tracker/base/thread_state.h"
 #include "tracker/events.h"
 #include "tracker/interface/platform.h"
+#include "tracker/launch/kernels.h"
 
 namespace {
 
@@ -39,7 +40,7 @@ const void* handle_of(size_t words) {
 }
 
 void remember_kernel(size_t words) {
-  std::vector<kernels::Parameter> parameters;
+  std::vector<device_code::Parameter> parameters;
   if (words == kStructure)
     parameters.push_back({0, words * sizeof(uintptr_t)});
   else

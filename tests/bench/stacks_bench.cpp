@@ -5,16 +5,16 @@
 #include <chrono>
 #include <cstdio>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "tests/unit/tracker/stacks/embedded_python.h"
+#include "tests/bench/in_python.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::stacks {
 namespace {
 
-void (*in_python)() = nullptr;  // what take() does now
+using devtrace::testing::in_python;
+using devtrace::testing::python;
 
 // First, before any is started: what every process without Python pays.
 void NoPython(benchmark::State& state) {
@@ -22,20 +22,6 @@ void NoPython(benchmark::State& state) {
   state.SetLabel(python_status());
 }
 BENCHMARK(NoPython);
-
-const devtrace::testing::EmbeddedPython* python() {
-  static const devtrace::testing::EmbeddedPython* started = []() -> const devtrace::testing::EmbeddedPython* {
-    const auto paths = devtrace::testing::libpythons();
-    if (paths.empty()) return nullptr;
-    auto* found = new devtrace::testing::EmbeddedPython(paths.front());
-    found->start("take", [] { in_python(); });
-    in_python = [] { capture_python(); };
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // until a Python is looked for again
-    found->run("def below(n):\n  if n > 1: below(n - 1)\n  else: take()\nbelow(2)\nfor i in range(1000): len('')");
-    return found;
-  }();
-  return started;
-}
 
 benchmark::State* running = nullptr;
 

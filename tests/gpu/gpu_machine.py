@@ -100,8 +100,3 @@ def reaches_host() -> bool:
     cuda.cuInit(0)
     cuda.cuDeviceGetAttribute(ctypes.byref(value), 88, 0)  # CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS
     return bool(value.value)
-
-
-def only(outcome, kind):
-    assert [finding["kind"] for finding in outcome.findings] == [kind], outcome.err[-3000:]
-    return outcome.findings[0]

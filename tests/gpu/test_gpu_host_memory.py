@@ -1,7 +1,8 @@
 """A kernel that is given the host's pageable memory: told before the driver's error 700, which comes at some later call."""
 
 import pytest
-from gpu_machine import machine, only, reaches_host  # noqa: F401
+from conftest import only
+from gpu_machine import machine, reaches_host  # noqa: F401
 from gpu_programs import DRIVER
 
 LAUNCHED = """

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import TOP
-from gpu_machine import SIMULATED, WHEELS, Machine, machine, only, reaches_host  # noqa: F401
+from conftest import TOP, only
+from gpu_machine import SIMULATED, WHEELS, Machine, machine, reaches_host  # noqa: F401
 from gpu_programs import DRIVER
 
 STATIC = WHEELS / "cu13/lib/libcudart_static.a"

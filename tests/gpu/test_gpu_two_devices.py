@@ -1,7 +1,8 @@
 """Two devices: memory of the other one, with peer access and without."""
 
 import pytest
-from gpu_machine import SIMULATED, machine, only  # noqa: F401
+from conftest import only
+from gpu_machine import SIMULATED, machine  # noqa: F401
 from gpu_programs import DRIVER
 from triton_program import TRITON
 

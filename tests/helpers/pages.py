@@ -73,3 +73,24 @@ def render(log, folder):
     done = subprocess.run([DEVTRACE, "report", "--format", "html", "-o", target, log], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return target
+
+
+CONTRAST = """
+function channel(c) { c /= 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; }
+function light(rgb) { return 0.2126 * channel(rgb[0]) + 0.7152 * channel(rgb[1]) + 0.0722 * channel(rgb[2]); }
+function parse(text) { return text.match(/[\\d.]+/g).map(Number); }
+function paper(element) {
+  for (; element; element = element.parentElement) { const c = parse(getComputedStyle(element).backgroundColor); if (c.length < 4 || c[3] > 0) return c; }
+  return [255, 255, 255];
+}
+const poor = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const element = walker.currentNode.parentElement;
+  if (!walker.currentNode.data.trim() || !element.checkVisibility() || element.closest("script,style,noscript,.skip,.visually-hidden,[aria-hidden]")) continue;
+  const a = light(parse(getComputedStyle(element).color)), b = light(paper(element));
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (ratio < 4.5) poor.push([element.tagName, element.className, walker.currentNode.data.slice(0, 30), ratio]);
+}
+return poor;
+"""

@@ -11,7 +11,7 @@
 
 namespace devtrace {
 
-class Ledger {
+class ShardedCounters {
  public:
   static constexpr unsigned kOwnShards = 8;
   static constexpr unsigned kSharedShards = 8;

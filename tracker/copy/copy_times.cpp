@@ -9,9 +9,9 @@ namespace devtrace::copy_times {
 namespace {
 
 struct Expected {
-  std::atomic<uint32_t> number;  // 0: empty
-  std::atomic<uint32_t> copies;  // of the call, until they are counted
-  std::atomic<uint64_t> site;    // 0: none, or several
+  std::atomic<uint32_t> correlation_id;  // 0: empty
+  std::atomic<uint32_t> copies;          // of the call, until they are counted
+  std::atomic<uint64_t> site;            // 0: none, or several
 };
 constexpr uint32_t kExpected = 1 << 15;
 constinit Expected expected[kExpected] = {};
@@ -23,27 +23,27 @@ std::unordered_map<uint64_t, Total>* sums = nullptr;
 
 }  // namespace
 
-void expect(uint32_t number, uint64_t site) {
-  Expected& place = expected[number % kExpected];
-  place.number.store(0, std::memory_order_relaxed);  // whoever reads meanwhile finds nothing
+void expect(uint32_t correlation_id, uint64_t site) {
+  Expected& place = expected[correlation_id % kExpected];
+  place.correlation_id.store(0, std::memory_order_relaxed);  // whoever reads meanwhile finds nothing
   place.site.store(site, std::memory_order_release);
   place.copies.store(1, std::memory_order_release);
-  place.number.store(number, std::memory_order_release);
+  place.correlation_id.store(correlation_id, std::memory_order_release);
 }
 
 // The call has not begun to copy: nobody tells of its time yet.
-void expect_one_of_several(uint32_t number, uint64_t site) {
-  Expected& place = expected[number % kExpected];
-  if (place.number.load(std::memory_order_relaxed) != number) return expect(number, site);
+void expect_one_of_several(uint32_t correlation_id, uint64_t site) {
+  Expected& place = expected[correlation_id % kExpected];
+  if (place.correlation_id.load(std::memory_order_relaxed) != correlation_id) return expect(correlation_id, site);
   place.copies.fetch_add(1, std::memory_order_relaxed);
   if (place.site.load(std::memory_order_relaxed) != site) place.site.store(0, std::memory_order_relaxed);
 }
 
-void took(uint32_t number, uint64_t bytes, uint64_t nanoseconds) {
-  Expected& place = expected[number % kExpected];
-  if (number == 0 || place.number.load(std::memory_order_acquire) != number) return;
+void took(uint32_t correlation_id, uint64_t bytes, uint64_t nanoseconds) {
+  Expected& place = expected[correlation_id % kExpected];
+  if (correlation_id == 0 || place.correlation_id.load(std::memory_order_acquire) != correlation_id) return;
   const uint64_t site = place.site.load(std::memory_order_acquire);
-  if (place.number.load(std::memory_order_acquire) != number || site == 0) return;
+  if (place.correlation_id.load(std::memory_order_acquire) != correlation_id || site == 0) return;
   const std::lock_guard hold(lock);
   if (!sums) sums = new std::unordered_map<uint64_t, Total>;
   Total& total = (*sums)[site];
@@ -59,7 +59,8 @@ std::unordered_map<uint64_t, Total> totals() {
 
 void clear() {
   for (Expected& place : expected)
-    if (place.number.load(std::memory_order_relaxed) != 0) place.number.store(0, std::memory_order_relaxed);
+    if (place.correlation_id.load(std::memory_order_relaxed) != 0)
+      place.correlation_id.store(0, std::memory_order_relaxed);
   if (!lock.try_lock()) sums = nullptr;  // a thread that is not in the child holds it, and may have left it half done
   delete sums;
   sums = nullptr;

@@ -9,13 +9,13 @@ namespace devtrace::copy_times {
 
 // Hot: the copy with this number (not 0) is counted under `site`, a key of the traffic ledger; 0: it is no traffic. Of
 // more copies under way than there is room for, the oldest are never timed.
-void expect(uint32_t number, uint64_t site);
+void expect(uint32_t correlation_id, uint64_t site);
 
 // The same of each of several copies that one call makes: they are timed together, and so only if all are one site's.
-void expect_one_of_several(uint32_t number, uint64_t site);
+void expect_one_of_several(uint32_t correlation_id, uint64_t site);
 
 // A call's copies, or some of them, took so long. Of a number that nobody expects nothing is kept.
-void took(uint32_t number, uint64_t bytes, uint64_t nanoseconds);
+void took(uint32_t correlation_id, uint64_t bytes, uint64_t nanoseconds);
 
 struct Total {
   uint64_t copies = 0;

@@ -71,7 +71,7 @@ void add_up(Executable& executable) {
 // What is known of a node counts; of the others (copies of a child graph's, of a clone's), what CUDA says that they do.
 std::vector<Plan> plans_of(const events::GraphCopy* copies, size_t count, stacks::OnePythonStack& stack) {
   std::vector<Plan> plans;
-  for (size_t i = 0; i < count; ++i) plans.push_back(copies[i].described ? plan_of(copies[i].copy, stack) : Plan{});
+  for (size_t i = 0; i < count; ++i) plans.push_back(copies[i].queried ? plan_of(copies[i].copy, stack) : Plan{});
   return plans;
 }
 
@@ -79,7 +79,7 @@ void append(Executable& executable, const events::GraphCopy* copies, const std::
   for (size_t i = 0; i < plans.size(); ++i) {
     const auto made = all().nodes.find(copies[i].node);
     executable.entries.push_back(
-        {copies[i].node, copies[i].of, copies[i].described || made == all().nodes.end() ? plans[i] : made->second});
+        {copies[i].node, copies[i].of, copies[i].queried || made == all().nodes.end() ? plans[i] : made->second});
   }
 }
 

@@ -1,6 +1,5 @@
 #include "tracker/copy/traffic.h"
 
-#include "report/base/format.h"
 #include <time.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "report/base/format.h"
 #include "report/report.h"
 #include "tracker/base/clock.h"
 #include "tracker/base/options.h"
@@ -51,7 +51,7 @@ struct Site {
   Site without_place() const { return {from, to, staged, false, 0}; }
 };
 
-constinit Ledger ledger;
+constinit ShardedCounters counters;
 constinit std::atomic<bool> any{false};
 constexpr unsigned kNoShard = ~0u;
 thread_local constinit unsigned shard = kNoShard;
@@ -114,7 +114,7 @@ bool due() {
 
 std::vector<std::pair<uint64_t, Total>> totals() {
   std::unordered_map<uint64_t, Total> sums;
-  ledger.for_each([&](uint64_t key, uint64_t bytes, uint64_t copies, uint64_t first) {
+  counters.for_each([&](uint64_t key, uint64_t bytes, uint64_t copies, uint64_t first) {
     Total& sum = sums[key];
     if (first != 0) sum.first = sum.first == 0 ? first : std::min(sum.first, first);
     sum.bytes += bytes;
@@ -213,7 +213,7 @@ uint64_t site_of(const memory::CopyEnds& ends, stacks::OnePythonStack& stack) {
   Site site{from, to, false, false, stack.id()};
   site.staged = from.is_cuda() && to.is_cuda() && !peers::allowed(from, to) && !peers::allowed(to, from);
   if (site.place == 0) {
-    site.place = own_code::caller();
+    site.place = caller::address();
     site.native = site.place != 0;
   }
   return site.packed();
@@ -221,13 +221,14 @@ uint64_t site_of(const memory::CopyEnds& ends, stacks::OnePythonStack& stack) {
 
 // Changes the key to that of all places for which there is no room, if need be.
 bool add_to(uint64_t& key, uint64_t bytes, uint64_t copies) {
-  if (shard == kNoShard) shard = ledger.shard_for_new_thread();
+  if (shard == kNoShard) shard = counters.shard_for_new_thread();
   if (!any.load(std::memory_order_relaxed)) any.store(true, std::memory_order_relaxed);
-  uint64_t before = ledger.add(shard, key, bytes, copies);
-  if (before == Ledger::kFull) before = ledger.add(shard, key = Site::of(key).without_place().packed(), bytes, copies);
+  uint64_t before = counters.add(shard, key, bytes, copies);
+  if (before == ShardedCounters::kFull)
+    before = counters.add(shard, key = Site::of(key).without_place().packed(), bytes, copies);
   // Even a clock's tick costs as much as half a stack.
   if (before % kClockEvery != 0 && before / kClockEvery == (before + copies) / kClockEvery) return false;
-  if (before == 0) ledger.mark(shard, key, First::now());
+  if (before == 0) counters.mark(shard, key, First::now());
   return true;
 }
 
@@ -248,11 +249,12 @@ void write_if_due() {
 void count(const events::Copy& copy, const memory::CopyEnds& ends, stacks::OnePythonStack& stack) {
   uint64_t key = site_of(ends, stack);
   if (key == 0) {
-    if (copy.several && copy.number != 0) copy_times::expect_one_of_several(copy.number, 0);
+    if (copy.several && copy.correlation_id != 0) copy_times::expect_one_of_several(copy.correlation_id, 0);
     return;
   }
   const bool look_at_clock = add_to(key, copy.bytes, 1);
-  if (copy.number != 0) (copy.several ? copy_times::expect_one_of_several : copy_times::expect)(copy.number, key);
+  if (copy.correlation_id != 0)
+    (copy.several ? copy_times::expect_one_of_several : copy_times::expect)(copy.correlation_id, key);
   if (look_at_clock) write_if_due();
 }
 
@@ -267,7 +269,7 @@ void before_fork() {
 
 void after_fork(bool child) {
   if (child && any.load(std::memory_order_relaxed)) {
-    ledger.clear();  // the parent's copies are the parent's
+    counters.clear();  // the parent's copies are the parent's
     copy_times::clear();
     written = nullptr;
     next_write.store(0, std::memory_order_relaxed);

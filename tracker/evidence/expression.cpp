@@ -120,7 +120,8 @@ class Tree {
   // Not by the built-in compile(), which the program may have put something else in place of.
   Ref parse(const std::string& text, int mode) const {
     constexpr int kTextIsUtf8 = 0x100, kOnlyTree = 0x400, kNoCodingComment = 0x800;
-    python::CompilerFlags flags{kTextIsUtf8 | kOnlyTree | kNoCodingComment, python::CompilerFlags::kNewestSyntax};
+    constexpr int kNewestSyntax = 100;  // minor versions of Python 3 up to it
+    python::PyCompilerFlags flags{kTextIsUtf8 | kOnlyTree | kNoCodingComment, kNewestSyntax};
     if (text.empty() || has_escapes(text)) return {};
     return Ref(api_, api_.Py_CompileStringExFlags(text.c_str(), "<devtrace>", mode, &flags, -1));
   }

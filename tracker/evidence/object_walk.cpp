@@ -45,8 +45,8 @@ std::string quoted_key(const Api& api, const std::string& name, PyObject* key) {
 
 }  // namespace
 
-void Reach::walk(PyObject* object, const std::string& name, int depth, bool attributes,
-                 const std::function<void(const Reached&)>& visit) {
+void ObjectWalk::walk(PyObject* object, const std::string& name, int depth, bool attributes,
+                      const std::function<void(const ReachedObject&)>& visit) {
   const auto enter = [&](PyObject* value, const std::string& inner_name, const char* role, int inner_depth) {
     if (budget == 0) return;
     --budget;
@@ -94,37 +94,30 @@ void Reach::walk(PyObject* object, const std::string& name, int depth, bool attr
   }
 }
 
-bool Reach::module_state(PyObject* module, const std::string& prefix, const VisitState& visit, int depth) {
-  constexpr std::pair<const char*, const char*> kTables[] = {{"_parameters", "parameter"}, {"_buffers", "buffer"}};
+bool ObjectWalk::module_state(PyObject* module, const std::string& prefix, const VisitState& visit, int depth) {
   if (depth > kDeepestModule) return true;
+  const auto take = [&](PyObject* tensor, const std::string& name, const char* role) {
+    if (budget == 0) return false;
+    --budget;
+    return visit({tensor, prefix + name, role}, module);
+  };
+  if (!python::for_each_state_tensor(api, torch, module, take)) return false;
+  const Ref children = python::module_table(api, module, python::kChildTable);
   ssize_t position = 0;
-  PyObject* key = nullptr;
-  PyObject* value = nullptr;
-  for (const auto& [table, role] : kTables) {
-    const Ref dict = python::module_table(api, module, table);
-    for (position = 0; dict && api.PyDict_Next(dict.get(), &position, &key, &value);) {
-      if (!torch.is_tensor(value)) continue;
-      if (budget == 0) return false;
-      --budget;
-      if (!visit({value, prefix + python::text(api, key), role}, module)) return false;
-    }
-  }
-  const Ref children = python::module_table(api, module, "_modules");
-  for (position = 0; children && api.PyDict_Next(children.get(), &position, &key, &value);)
+  PyObject *key = nullptr, *value = nullptr;
+  while (children && api.PyDict_Next(children.get(), &position, &key, &value))
     if (torch.is_module(value) && !module_state(value, prefix + python::text(api, key) + ".", visit, depth + 1))
       return false;
   return true;
 }
 
-std::pair<Ref, std::string> Reach::step(PyObject* object, const Step& step) {
+std::pair<Ref, std::string> ObjectWalk::step(PyObject* object, const Step& step) {
   if (step.kind == Step::attribute) {
     if (torch.is_module(object)) {
-      constexpr std::pair<const char*, const char*> kTables[] = {
-          {"_parameters", "parameter"}, {"_buffers", "buffer"}, {"_modules", "attribute"}};
-      for (const auto& [table, role] : kTables)
+      for (const python::ModuleTable& table : python::kModuleTables)
         if (const Ref dict = python::module_table(api, object, table))
           if (PyObject* value = api.PyDict_GetItemString(dict.get(), step.name.c_str()))
-            return {Ref::borrowed(api, value), role};
+            return {Ref::borrowed(api, value), table.role};
     }
     const Ref dict = python::instance_dict(api, object);
     PyObject* value = dict ? api.PyDict_GetItemString(dict.get(), step.name.c_str()) : nullptr;

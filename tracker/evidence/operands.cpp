@@ -55,7 +55,7 @@ class Collector {
     return nullptr;
   }
 
-  void add(const Reached& reached, size_t frame) {
+  void add(const ReachedObject& reached, size_t frame) {
     if (!torch_.is_tensor(reached.object) || known(reached.object)) return;
     if (torch_.is_opaque(reached.object)) {
       hidden_ = true;
@@ -137,7 +137,7 @@ class Collector {
     if (value.number) return;
     if (value.path) {
       if (const Found found = follow(*value.path); found.value) {
-        reach_.walk(found.value.get(), to_string(*value.path), 3, false, [&](const Reached& reached) {
+        reach_.walk(found.value.get(), to_string(*value.path), 3, false, [&](const ReachedObject& reached) {
           add({reached.object, reached.name, reached.role.empty() ? found.role : reached.role}, 0);
         });
         return;
@@ -191,7 +191,7 @@ class Collector {
       Found found = follow(path);
       for (; !found.value && !path.steps.empty(); found = follow(path)) path.steps.pop_back();
       if (!found.value) continue;
-      reach_.walk(found.value.get(), "", 3, false, [&](const Reached& reached) {
+      reach_.walk(found.value.get(), "", 3, false, [&](const ReachedObject& reached) {
         if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object)) return;
         const TensorFacts facts = torch_.facts(reached.object);
         if (facts.device != "meta" && !(facts.device == "cpu" && facts.shape.empty())) mentioned_.insert(facts.device);
@@ -214,7 +214,7 @@ class Collector {
   void every_local() {
     for_each_local(0, [&](const std::string& name, PyObject* value) {
       const std::string role = frames_[0].is_parameter(api_, name) ? "argument" : "variable";
-      reach_.walk(value, name, 3, name == "self", [&](const Reached& reached) {
+      reach_.walk(value, name, 3, name == "self", [&](const ReachedObject& reached) {
         if (torch_.is_module(reached.object) && reached.object == value && name == "self") {
           add_own_state(value);
           return;
@@ -227,18 +227,14 @@ class Collector {
   }
 
   void add_own_state(PyObject* module) {
-    constexpr std::pair<const char*, const char*> kTables[] = {{"_parameters", "parameter"}, {"_buffers", "buffer"}};
-    for (const auto& [table, role] : kTables) {
-      const Ref dict = python::module_table(api_, module, table);
-      ssize_t position = 0;
-      PyObject* key = nullptr;
-      PyObject* value = nullptr;
-      while (dict && api_.PyDict_Next(dict.get(), &position, &key, &value)) {
-        const size_t before = operands_.size();
-        if (torch_.is_tensor(value)) add({value, "self." + python::text(api_, key), role}, 0);
-        if (operands_.size() > before && !in_question(operands_.back())) operands_.pop_back();
-      }
-    }
+    python::for_each_state_tensor(api_, torch_, module,
+                                  [&](PyObject* tensor, const std::string& name, const char* role) {
+                                    const size_t before = operands_.size();
+                                    add({tensor, "self." + name, role}, 0);
+                                    if (operands_.size() > before && !in_question(operands_.back()))
+                                      operands_.pop_back();
+                                    return true;
+                                  });
   }
 
   bool in_question(const Operand& operand) const {
@@ -356,7 +352,7 @@ class Collector {
     for (const Path& path : read_expression(api_, here.expression, here.exact, here.statement).mentioned) {
       const Found found = follow(path, frame);
       if (!found.value) continue;
-      reach_.walk(found.value.get(), to_string(path), 3, false, [&](const Reached& reached) {
+      reach_.walk(found.value.get(), to_string(path), 3, false, [&](const ReachedObject& reached) {
         if (torch_.is_module(reached.object)) return;
         if (Operand* operand = alias_of(reached.object)) add_name(*operand, frame, reached.name);
       });
@@ -367,7 +363,7 @@ class Collector {
     for (size_t frame = 0; frame < frames_.size(); ++frame) {
       if (frames_[frame].project) name_in_call(frame);
       for_each_local(frame, [&](const std::string& name, PyObject* value) {
-        reach_.walk(value, name, 3, name == "self" || frames_[frame].project, [&](const Reached& reached) {
+        reach_.walk(value, name, 3, name == "self" || frames_[frame].project, [&](const ReachedObject& reached) {
           if (torch_.is_module(reached.object))
             name_state(frame, reached.object, reached.name);
           else if (Operand* operand = alias_of(reached.object))
@@ -382,7 +378,7 @@ class Collector {
   void name_state(size_t frame, PyObject* module, const std::string& name) {
     if (!seen_modules_.insert({frame, module}).second) return;
     size_t missing = operands_.size();
-    reach_.module_state(module, "", [&](const Reached& reached, PyObject* owner) {
+    reach_.module_state(module, "", [&](const ReachedObject& reached, PyObject* owner) {
       Operand* operand = known(reached.object);
       if (!operand) return true;
       add_name(*operand, frame, name + "." + reached.name);
@@ -455,7 +451,7 @@ class Collector {
   const python::Torch& torch_;
   const std::vector<Frame>& frames_;
   const Wanted& wanted_;
-  Reach reach_;
+  ObjectWalk reach_;
   std::vector<Ref> locals_;
   std::vector<Operand> operands_;
   std::vector<std::string> results_;  // texts of expressions whose values may be operands, on devices not known

@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "tracker/evidence/module_tables.h"
 #include "tracker/python/variables.h"
 
 namespace devtrace::evidence {
@@ -26,12 +27,12 @@ class Search {
          const std::vector<bool>& own)
       : addresses_(addresses), frames_(frames), own_(own), found_(addresses.size()) {}
 
-  std::vector<std::optional<Holder>> run() {
+  std::vector<std::optional<NamedTensor>> run() {
     if (tensors_.usable() && !addresses_.empty())
       stacks::for_each_variable(
           std::min(frames_.size(), kMostFrames), [&](size_t frame) { return own_[frame] && !done(); },
           [&](const Objects& objects, const stacks::Variable& variable) { look(objects, variable); });
-    for (std::optional<Holder>& holder : found_)
+    for (std::optional<NamedTensor>& holder : found_)
       if (holder) settle(*holder);
     return std::move(found_);
   }
@@ -90,20 +91,21 @@ class Search {
           std::find_if(attributes.begin(), attributes.end(), [&](const auto& a) { return a.first == name; });
       return it == attributes.end() ? uintptr_t{0} : it->second;
     };
-    const bool is_module = attribute("_parameters") && attribute("_buffers") && attribute("_modules");
+    const bool is_module = std::all_of(std::begin(python::kModuleTables), std::end(python::kModuleTables),
+                                       [&](const python::ModuleTable& table) { return attribute(table.name) != 0; });
     for (const auto& [name, value] : attributes) {
       if (name.starts_with("_")) continue;
       visit(objects, value, {way.frame, way.name + "." + name, "attribute", "", way.depth + 1});
     }
     if (!is_module) return;
-    for (const auto& [table, role] : {std::pair{"_parameters", "parameter"}, {"_buffers", "buffer"}})
-      objects.for_each_entry(attribute(table), [&, role = role](const std::string& key, uintptr_t value) {
+    for (const python::ModuleTable& table : python::kStateTables)
+      objects.for_each_entry(attribute(table.name), [&](const std::string& key, uintptr_t value) {
         if (const auto tensor = tensors_.read(objects, value))
-          note(*tensor, {way.frame, way.name + "." + key, role, "", 0}, way.prefix + key);
+          note(*tensor, {way.frame, way.name + "." + key, table.role, "", 0}, way.prefix + key);
       });
     if (std::count(way.prefix.begin(), way.prefix.end(), '.') >= kMostModuleDepth) return;
-    objects.for_each_entry(attribute("_modules"), [&](const std::string& key, uintptr_t value) {
-      visit(objects, value, {way.frame, way.name + "." + key, "attribute", way.prefix + key + ".", 0});
+    objects.for_each_entry(attribute(python::kChildTable.name), [&](const std::string& key, uintptr_t value) {
+      visit(objects, value, {way.frame, way.name + "." + key, python::kChildTable.role, way.prefix + key + ".", 0});
     });
   }
 
@@ -121,14 +123,14 @@ class Search {
                std::find(std::begin(kOthers), std::end(kOthers), std::string_view(text)) != std::end(kOthers);
   }
 
-  void note(const RawTensor& tensor, const Way& way, const std::string& module_path) {
+  void note(const TensorMetadata& tensor, const Way& way, const std::string& module_path) {
     for (size_t i = 0; i < addresses_.size(); ++i) {
       if (addresses_[i] - tensor.address >= static_cast<uint64_t>(tensor.bytes)) continue;
-      std::optional<Holder>& holder = found_[i];
+      std::optional<NamedTensor>& holder = found_[i];
       const bool starts = addresses_[i] == tensor.address;
-      if (!holder) holder = Holder{tensor, {}, {}, {}};
+      if (!holder) holder = NamedTensor{tensor, {}, {}, {}};
       // Of two tensors over one memory the one that starts at the address is the one that was passed.
-      if (starts && holder->tensor.address != addresses_[i]) holder = Holder{tensor, {}, {}, {}};
+      if (starts && holder->tensor.address != addresses_[i]) holder = NamedTensor{tensor, {}, {}, {}};
       if (holder->tensor.address != tensor.address || holder->tensor.shape != tensor.shape) continue;
       if (holder->names.size() < kMostNames) holder->names.push_back({way.frame, way.name, way.role});
       if (module_path.size() > holder->module_path.size()) holder->module_path = module_path;
@@ -137,9 +139,10 @@ class Search {
 
   // Everything has a name that its reader knows.
   bool done() const {
-    return std::all_of(found_.begin(), found_.end(), [&](const std::optional<Holder>& holder) {
-      return holder && std::any_of(holder->names.begin(), holder->names.end(),
-                                   [&](const Holder::Name& name) { return own_[name.frame] && name.frame < frame_; });
+    return std::all_of(found_.begin(), found_.end(), [&](const std::optional<NamedTensor>& holder) {
+      return holder && std::any_of(holder->names.begin(), holder->names.end(), [&](const NamedTensor::Name& name) {
+               return own_[name.frame] && name.frame < frame_;
+             });
     });
   }
 
@@ -148,19 +151,19 @@ class Search {
     return !own_[frame] && (file.find("/torch/") != file.npos || file.find("/triton/") != file.npos);
   }
 
-  void settle(Holder& holder) const {
+  void settle(NamedTensor& holder) const {
     std::stable_sort(holder.names.begin(), holder.names.end(),
                      [](const auto& a, const auto& b) { return a.frame < b.frame; });
     const auto best = std::find_if(holder.names.begin(), holder.names.end(),
-                                   [&](const Holder::Name& name) { return !library(name.frame); });
+                                   [&](const NamedTensor::Name& name) { return !library(name.frame); });
     if (best != holder.names.end()) holder.best = *best;
   }
 
   const std::vector<uintptr_t>& addresses_;
   const std::vector<stacks::PythonFrame>& frames_;
   const std::vector<bool>& own_;
-  RawTensors tensors_;
-  std::vector<std::optional<Holder>> found_;
+  TensorReader tensors_;
+  std::vector<std::optional<NamedTensor>> found_;
   std::set<uintptr_t> seen_;
   std::map<uintptr_t, bool> plain_types_;
   size_t frame_ = SIZE_MAX;
@@ -170,9 +173,9 @@ class Search {
 
 }  // namespace
 
-std::vector<std::optional<Holder>> holders(const std::vector<uintptr_t>& addresses,
-                                           const std::vector<stacks::PythonFrame>& frames,
-                                           const std::vector<bool>& own) {
+std::vector<std::optional<NamedTensor>> tensors_at(const std::vector<uintptr_t>& addresses,
+                                                   const std::vector<stacks::PythonFrame>& frames,
+                                                   const std::vector<bool>& own) {
   return Search(addresses, frames, own).run();
 }
 

@@ -12,8 +12,8 @@
 
 namespace devtrace::evidence {
 
-struct Holder {
-  RawTensor tensor;
+struct NamedTensor {
+  TensorMetadata tensor;
   struct Name {
     size_t frame;  // index into the frames
     std::string name;
@@ -26,8 +26,8 @@ struct Holder {
 
 // For each address the tensor whose elements it lies among; nothing where no frame of the calling thread, which are
 // `frames`, holds one. `own`: for each frame, whether it is the program's own code. For findings only: milliseconds.
-std::vector<std::optional<Holder>> holders(const std::vector<uintptr_t>& addresses,
-                                           const std::vector<stacks::PythonFrame>& frames,
-                                           const std::vector<bool>& own);
+std::vector<std::optional<NamedTensor>> tensors_at(const std::vector<uintptr_t>& addresses,
+                                                   const std::vector<stacks::PythonFrame>& frames,
+                                                   const std::vector<bool>& own);
 
 }  // namespace devtrace::evidence

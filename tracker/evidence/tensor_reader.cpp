@@ -57,7 +57,7 @@ uintptr_t pointed_to(const char* library, const char* symbol) {
 
 }  // namespace
 
-RawTensors::RawTensors() {
+TensorReader::TensorReader() {
   tensor_class_ = pointed_to("libtorch_python.so", "THPVariableClass");
   parameter_class_ = pointed_to("libtorch_python.so", "ParameterClass");
   const char* table = nullptr;
@@ -70,20 +70,20 @@ RawTensors::RawTensors() {
   find(get_dtype_, "libtorch_cpu.so", "aoti_torch_get_dtype");
 }
 
-bool RawTensors::usable() const {
+bool TensorReader::usable() const {
   return tensor_class_ && implementation_ && get_data_ && get_sizes_ && get_dim_ && get_numel_ && get_dtype_;
 }
 
 // Behind the object's head stands an at::Tensor, in older versions with a flag before it: the word whose pointer leads
 // to a TensorImpl.
-std::optional<RawTensor> RawTensors::read(const stacks::Objects& objects, uintptr_t object) const {
+std::optional<TensorMetadata> TensorReader::read(const stacks::Objects& objects, uintptr_t object) const {
   const uintptr_t type = objects.type_of(object);
   if (type == 0 || (type != tensor_class_ && type != parameter_class_)) return std::nullopt;
   for (const uintptr_t place : {object + 16, object + 24}) {
     const uintptr_t tensor = objects.pointer(place);
     if (tensor == 0 || objects.pointer(tensor) != implementation_) continue;
     const auto handle = reinterpret_cast<Handle>(place);
-    RawTensor read;
+    TensorMetadata read;
     void* data = nullptr;
     int64_t* sizes = nullptr;
     int64_t dim = 0, elements = 0;

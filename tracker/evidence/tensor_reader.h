@@ -10,7 +10,7 @@
 
 namespace devtrace::evidence {
 
-struct RawTensor {
+struct TensorMetadata {
   std::string dtype;  // "float32"; empty for one that PyTorch has added since
   std::vector<int64_t> shape;
   int64_t bytes = 0;      // elements times their size
@@ -18,15 +18,15 @@ struct RawTensor {
   bool is_parameter = false;
 };
 
-class RawTensors {
+class TensorReader {
  public:
-  RawTensors();
+  TensorReader();
 
   // Is PyTorch here, and of a version (2.2 on) that tells a tensor's metadata to C callers?
   bool usable() const;
   // The tensor that a Python object of class Tensor or Parameter is, if it has memory of its own. Other classes
   // (DTensor, FakeTensor) are left alone: theirs is elsewhere.
-  std::optional<RawTensor> read(const stacks::Objects& objects, uintptr_t object) const;
+  std::optional<TensorMetadata> read(const stacks::Objects& objects, uintptr_t object) const;
 
  private:
   using Handle = const void*;  // at::Tensor*

@@ -45,7 +45,7 @@ Ref Torch::invoke(PyObject* tensor, const char* method) const {
   return call_with(api_, attribute(api_, tensor_base_.get(), method).get(), tensor);
 }
 
-Whereabouts Torch::whereabouts(PyObject* tensor) const {
+TensorPlacement Torch::placement(PyObject* tensor) const {
   const long long elements = integer(api_, invoke(tensor, "numel").get(), 0);
   const long long item = integer(api_, invoke(tensor, "element_size").get(), 0);
   return {as_text(api_, get(tensor, "device").get()), elements * item};
@@ -84,9 +84,20 @@ std::string Torch::version() const {
   return as_text(api_, attribute(api_, torch_.get(), "__version__").get());
 }
 
-Ref module_table(const Api& api, PyObject* module, const char* name) {
+Ref module_table(const Api& api, PyObject* module, const ModuleTable& table) {
   const Ref dict = instance_dict(api, module);
-  return dict ? Ref::borrowed(api, api.PyDict_GetItemString(dict.get(), name)) : Ref();
+  return dict ? Ref::borrowed(api, api.PyDict_GetItemString(dict.get(), table.name)) : Ref();
+}
+
+bool for_each_state_tensor(const Api& api, const Torch& torch, PyObject* module, const VisitTensor& visit) {
+  for (const ModuleTable& table : kStateTables) {
+    const Ref dict = module_table(api, module, table);
+    ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (dict && api.PyDict_Next(dict.get(), &position, &key, &value))
+      if (torch.is_tensor(value) && !visit(value, text(api, key), table.role)) return false;
+  }
+  return true;
 }
 
 }  // namespace devtrace::python

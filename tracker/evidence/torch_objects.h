@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "tracker/evidence/module_tables.h"
 #include "tracker/python/python_api.h"
 
 namespace devtrace::python {
@@ -22,7 +24,7 @@ struct TensorFacts {
 };
 
 // What is asked of very many tensors at once.
-struct Whereabouts {
+struct TensorPlacement {
   std::string device;
   int64_t bytes = 0;
 };
@@ -43,7 +45,7 @@ class Torch {
   // alone.
   bool is_opaque(PyObject* tensor) const;
   TensorFacts facts(PyObject* tensor) const;
-  Whereabouts whereabouts(PyObject* tensor) const;
+  TensorPlacement placement(PyObject* tensor) const;
   std::string version() const;
   PyObject* module_class() const { return module_.get(); }
   PyObject* tensor_class() const { return tensor_base_.get(); }
@@ -64,7 +66,12 @@ class Torch {
   Ref guard_;
 };
 
-// module.__dict__["_parameters"] and the like, without nn.Module.__getattr__. `name`: _parameters, _buffers, _modules.
-Ref module_table(const Api& api, PyObject* module, const char* name);
+// One of a module's tables, without nn.Module.__getattr__; empty when it has none.
+Ref module_table(const Api& api, PyObject* module, const ModuleTable& table);
+
+// Calls visit(tensor, its name in the module, its role) for each parameter and buffer that the module itself has, until
+// one says false; whether none did.
+using VisitTensor = std::function<bool(PyObject* tensor, const std::string& name, const char* role)>;
+bool for_each_state_tensor(const Api& api, const Torch& torch, PyObject* module, const VisitTensor& visit);
 
 }  // namespace devtrace::python

@@ -1,7 +1,6 @@
 #include "tracker/findings/copy_record.h"
 
 #include "report/base/format.h"
-
 #include "tracker/base/options.h"
 #include "tracker/interface/platform.h"
 #include "tracker/log/record_fields.h"
@@ -23,7 +22,7 @@ const char* direction_name(Direction direction) {
       return "device to host";
     case Direction::device_to_device:
       return "device to device";
-    case Direction::unstated:
+    case Direction::undeclared:
       break;
   }
   return "";
@@ -69,7 +68,7 @@ Json operand(const Side& side, const SourceText& source) {
   return operand;
 }
 
-Json stated_json(const events::Copy& copy) {
+Json declared_json(const events::Copy& copy) {
   Json json{{"function", copy.function}};
   add(json, "direction", direction_name(copy.direction));
   if (copy.to_device >= 0) json["destination"] = Device::cuda(copy.to_device).name();
@@ -104,7 +103,7 @@ report::Json copy_record(const MisplacedCopy& misplaced) {
   record["operands"] = {operand(from, source), operand(to, source)};
   record["python"] = python_json(stacks::resolve(stacks::capture_python()), "", source);
   if (options().native) record["native"] = native_json(native.frames);
-  record["copy"] = stated_json(copy);
+  record["copy"] = declared_json(copy);
   return record;
 }
 

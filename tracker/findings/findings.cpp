@@ -189,7 +189,7 @@ void tally() {
   if (const char* path = std::getenv("DEVTRACE_TALLY"); path && *path) files::append(path, "f");
 }
 
-void tell(Json& record, Weight weight) {
+void emit(Json& record, Weight weight) {
   log::write(record);
   if (weight == Weight::suppressed) return;
   if (options().html) log::write_html(report::html_finding(log::process(), record));
@@ -240,7 +240,7 @@ void keep(Json record, uint64_t key, Weight weight) {
   line.update(record);
   if (!cause.is_null()) line["cause"] = std::move(cause);
   line["count"] = 1;
-  tell(line, weight);
+  emit(line, weight);
 }
 
 [[noreturn]] void halt() {
@@ -273,7 +273,7 @@ void report(const events::Refused& refusal) {
       refusal.method.empty() ? refusals::judge(refusal.message) : refusals::Likelihood::certain;
   if (likelihood == refusals::Likelihood::none) return;
   report(call_key({refusal.message.substr(0, 2048), refusal.function, refusal.file}),
-         [&] { return finding_record(refusal, likelihood); });
+         [&] { return finding_record(refusal, refusals::parse(refusal.message, likelihood)); });
 }
 
 void report(const MisplacedLaunch& launch) {

@@ -1,10 +1,10 @@
 #include "tracker/findings/launch_record.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <boost/core/demangle.hpp>
 
+#include "common/kernel_names.h"
+#include "report/base/format.h"
 #include "tracker/base/options.h"
 #include "tracker/evidence/tensor_lookup.h"
 #include "tracker/findings/policy.h"
@@ -18,43 +18,21 @@ namespace {
 using namespace record_parts;
 using Pointer = MisplacedLaunch::Pointer;
 
-// `void at::native::vectorized_elementwise_kernel<4, …>(int, …)` → at::native::vectorized_elementwise_kernel
-std::string short_name(std::string_view demangled) {
-  size_t depth = 0;
-  size_t end = demangled.size();
-  for (size_t i = 0; i < demangled.size(); ++i) {
-    if (demangled[i] == '<' || demangled[i] == '(') {
-      // "(anonymous namespace)::" belongs to the name.
-      if (depth == 0 && demangled.substr(i).starts_with("(anonymous namespace)")) {
-        i += std::string_view("(anonymous namespace)").size() - 1;
-        continue;
-      }
-      if (depth++ == 0) end = std::min(end, i);
-    } else if (demangled[i] == '>' || demangled[i] == ')') {
-      --depth;
-    } else if (demangled[i] == ' ' && depth == 0 && end == demangled.size()) {
-      demangled.remove_prefix(i + 1);  // the type that a template's function returns
-      return short_name(demangled);
-    }
-  }
-  return std::string(demangled.substr(0, end));
-}
-
-void add_holder(Json& operand, const evidence::Holder& holder) {
-  if (holder.best) {
-    operand["name"] = holder.module_path.empty() ? holder.best->name : holder.module_path;
-    operand["role"] = holder.best->role;
+void add_tensor(Json& operand, const evidence::NamedTensor& tensor) {
+  if (tensor.best) {
+    operand["name"] = tensor.module_path.empty() ? tensor.best->name : tensor.module_path;
+    operand["role"] = tensor.best->role;
   } else {
     operand["role"] = "temporary";  // only those that pass it on know it
   }
   Json names = Json::array();
-  for (const auto& name : holder.names) names.push_back({{"frame", name.frame}, {"name", name.name}});
+  for (const auto& name : tensor.names) names.push_back({{"frame", name.frame}, {"name", name.name}});
   operand["names"] = std::move(names);
-  add(operand, "module_path", holder.module_path);
-  add(operand, "dtype", holder.tensor.dtype);
-  operand["shape"] = holder.tensor.shape;
-  operand["bytes"] = holder.tensor.bytes;
-  if (holder.tensor.is_parameter) operand["is_parameter"] = true;
+  add(operand, "module_path", tensor.module_path);
+  add(operand, "dtype", tensor.tensor.dtype);
+  operand["shape"] = tensor.tensor.shape;
+  operand["bytes"] = tensor.tensor.bytes;
+  if (tensor.tensor.is_parameter) operand["is_parameter"] = true;
 }
 
 // One operand for each pointer: the tensor that a Python frame holds there, and where its memory came from.
@@ -64,12 +42,12 @@ Json operands(const MisplacedLaunch& misplaced, const std::vector<stacks::Python
   for (const Pointer& pointer : misplaced.pointers) addresses.push_back(pointer.address);
   std::vector<bool> own;
   for (const stacks::PythonFrame& frame : frames) own.push_back(evidence::is_project_file(frame.file, ""));
-  const auto holders = evidence::holders(addresses, frames, own);
+  const auto tensors = evidence::tensors_at(addresses, frames, own);
   Json list = Json::array();
   for (size_t i = 0; i < addresses.size(); ++i) {
     const Pointer& pointer = misplaced.pointers[i];
     Json operand{{"role", "parameter"}, {"device", pointer.device.name()}};
-    if (holders[i]) add_holder(operand, *holders[i]);
+    if (tensors[i]) add_tensor(operand, *tensors[i]);
     operand["parameter"] = pointer.parameter;
     operand["address"] = fmt::format("{:#x}", pointer.address);
     if (pointer.device != misplaced.device) operand["odd"] = true;
@@ -116,12 +94,12 @@ std::optional<report::Json> launch_record(const MisplacedLaunch& misplaced) {
     return host ? p.device.is_cpu() : p.device != misplaced.device;
   });
   record["message"] = host        ? fmt::format("{} runs on {} and was given memory of the host, which it cannot reach",
-                                                short_name(kernel), misplaced.device.name())
-                      : all_there ? fmt::format("{} runs on {}, and all its memory is on {}", short_name(kernel),
+                                                short_kernel_name(kernel), misplaced.device.name())
+                      : all_there ? fmt::format("{} runs on {}, and all its memory is on {}", short_kernel_name(kernel),
                                                 misplaced.device.name(), first.name())
-                                  : fmt::format("{} runs on {} and was given memory of {}", short_name(kernel),
+                                  : fmt::format("{} runs on {} and was given memory of {}", short_kernel_name(kernel),
                                                 misplaced.device.name(), odd->device.name());
-  record["operation"] = native.operation.empty() ? short_name(kernel) : "aten::" + native.operation;
+  record["operation"] = native.operation.empty() ? short_kernel_name(kernel) : "aten::" + native.operation;
   record["argument"] = fmt::format("parameter {}", odd->parameter);
   record["current_device"] = misplaced.device.name();
   Json devices = Json::array();

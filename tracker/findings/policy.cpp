@@ -65,11 +65,11 @@ bool may_reach_other_devices(std::string_view kernel) {
   return false;
 }
 
-Decision on_remote_access(const Deed& deed, Device device, const std::vector<Device>& owners) {
+Decision on_remote_access(const RemoteAccess& access, Device device, const std::vector<Device>& owners) {
   for (const Row& row : kRows)
-    if (row.matcher.matches(deed)) {
+    if (row.matcher.matches(access)) {
       if (verbose())
-        explain("policy: %.*s on %s is excused: %s", static_cast<int>(deed.demangled.size()), deed.demangled.data(),
+        explain("policy: %.*s on %s is excused: %s", static_cast<int>(access.demangled.size()), access.demangled.data(),
                 device.name().c_str(), row.reason);
       return {row.verdict, row.reason};
     }

@@ -26,6 +26,6 @@ struct Decision {
 bool may_reach_other_devices(std::string_view kernel);
 
 // A kernel that runs on `device` was given memory of `owners` (of its own, too). Slow: it looks at the whole stack.
-Decision on_remote_access(const Deed& deed, Device device, const std::vector<Device>& owners);
+Decision on_remote_access(const RemoteAccess& access, Device device, const std::vector<Device>& owners);
 
 }  // namespace devtrace::policy

@@ -19,15 +19,15 @@ bool is_cuda(const stacks::NativeFrame& frame) {
 
 }  // namespace
 
-bool Matcher::matches(const Deed& deed) const {
-  if (!kernel.empty() && !pattern_matches(kernel, deed.kernel) && !pattern_matches(kernel, deed.demangled))
+bool Matcher::matches(const RemoteAccess& access) const {
+  if (!kernel.empty() && !pattern_matches(kernel, access.kernel) && !pattern_matches(kernel, access.demangled))
     return false;
   if (!library.empty()) {
-    const auto launcher = std::find_if_not(deed.native.begin(), deed.native.end(), is_cuda);
-    if (launcher == deed.native.end() || !pattern_matches(library, file_name(launcher->module))) return false;
+    const auto launcher = std::find_if_not(access.native.begin(), access.native.end(), is_cuda);
+    if (launcher == access.native.end() || !pattern_matches(library, file_name(launcher->module))) return false;
   }
   if (function.empty()) return true;
-  for (const stacks::NativeFrame& frame : deed.native) {
+  for (const stacks::NativeFrame& frame : access.native) {
     if (record_parts::evaluates_python(frame)) return false;
     if (pattern_matches(function, frame.function) || pattern_matches(function, frame.mangled)) return true;
   }

@@ -11,7 +11,7 @@
 namespace devtrace {
 
 // Of whom it is asked.
-struct Deed {
+struct RemoteAccess {
   std::string_view kernel = {};     // as its image has it (mangled)
   std::string_view demangled = {};  // the same
   std::span<const stacks::NativeFrame> native = {};
@@ -23,7 +23,7 @@ struct Matcher {
   std::string_view library = {};   // file name of the library that launches: of the first frame outside CUDA's own
   std::string_view function = {};  // of any native frame up to the Python code that asked for it, mangled or not
 
-  bool matches(const Deed& deed) const;
+  bool matches(const RemoteAccess& access) const;
   bool by_kernel_only() const { return library.empty() && function.empty(); }
 };
 

@@ -87,21 +87,8 @@ bool has_kernel_for_cpu(std::string_view message) {
   return false;
 }
 
-}  // namespace
-
 bool lacks_kernel(std::string_view message) {
   return message.starts_with(kNoKernel);
-}
-
-Likelihood judge(std::string_view message) {
-  for (std::string_view prefix : kNever)
-    if (message.starts_with(prefix)) return Likelihood::none;
-  if (lacks_kernel(message)) return has_kernel_for_cpu(message) ? Likelihood::possible : Likelihood::none;
-  for (std::string_view phrase : kCertain)
-    if (message.find(phrase) != std::string_view::npos) return Likelihood::certain;
-  for (std::string_view word : kDeviceWords)
-    if (contains_ignoring_case(message.substr(0, 4096), word)) return Likelihood::possible;
-  return Likelihood::none;
 }
 
 std::vector<std::string> devices_named(std::string_view message) {
@@ -127,17 +114,38 @@ std::vector<std::string> devices_of_operands(std::string_view message) {
   return {};
 }
 
-Checked checked_argument(std::string_view message) {
-  Checked checked;
+void read_checked_argument(std::string_view message, RefusalMessage& out) {
   // 2.8 and later: "but got index is on cuda:0, different from other tensors on cuda:1 (when checking argument in
   // method wrapper_…)"
   const size_t got = message.find("but got ");
   if (got != std::string_view::npos && message.find(" is on ", got) != std::string_view::npos)
-    checked.argument = word_after(message, "but got ");
+    out.argument = word_after(message, "but got ");
   // up to 2.6: "(when checking argument for argument index in method wrapper_…)"
-  if (checked.argument.empty()) checked.argument = word_after(message, "argument for argument ");
-  checked.method = word_after(message, "in method ");
-  return checked;
+  if (out.argument.empty()) out.argument = word_after(message, "argument for argument ");
+  out.method = word_after(message, "in method ");
+}
+
+}  // namespace
+
+Likelihood judge(std::string_view message) {
+  for (std::string_view prefix : kNever)
+    if (message.starts_with(prefix)) return Likelihood::none;
+  if (lacks_kernel(message)) return has_kernel_for_cpu(message) ? Likelihood::possible : Likelihood::none;
+  for (std::string_view phrase : kCertain)
+    if (message.find(phrase) != std::string_view::npos) return Likelihood::certain;
+  for (std::string_view word : kDeviceWords)
+    if (contains_ignoring_case(message.substr(0, 4096), word)) return Likelihood::possible;
+  return Likelihood::none;
+}
+
+RefusalMessage parse(std::string_view message, Likelihood likelihood) {
+  RefusalMessage parsed;
+  parsed.likelihood = likelihood;
+  parsed.devices_named = devices_named(message);
+  parsed.devices_of_operands = devices_of_operands(message);
+  read_checked_argument(message, parsed);
+  parsed.lacks_kernel = lacks_kernel(message);
+  return parsed;
 }
 
 }  // namespace devtrace::refusals

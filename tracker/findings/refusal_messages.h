@@ -14,28 +14,34 @@ enum class Likelihood {
   possible,  // speaks of devices: a refusal if the operands of the failing expression really are on different devices
   certain,   // one of PyTorch's device checks
 };
+// Cheap: programs may raise many ordinary errors.
 Likelihood judge(std::string_view message);
 
-// The devices that a message names, in order of appearance and once each: `cuda:1`, `cpu`, `torch.cuda.FloatTensor`
-// (cuda, its index unknown: left out), `torch.FloatTensor` (cpu).
-std::vector<std::string> devices_named(std::string_view message);
+// Everything that a message says.
+struct RefusalMessage {
+  Likelihood likelihood = Likelihood::none;
 
-// Those on which the message says that operands lie, unlike those that it expected: "found at least two devices, cuda:1
-// and cuda:0", "index is on cuda:0, different from other tensors on cuda:1", "Input type (torch.cuda.FloatTensor) and
-// weight type (torch.FloatTensor)" (cuda and cpu).
-std::vector<std::string> devices_of_operands(std::string_view message);
+  // In order of appearance and once each: `cuda:1`, `cpu`, `torch.cuda.FloatTensor` (cuda, its index unknown: left
+  // out), `torch.FloatTensor` (cpu).
+  std::vector<std::string> devices_named;
 
-// The dispatcher found no kernel: "Could not run 'aten::X' with arguments from the 'CUDA' backend". Operands on the CPU
-// and on a CUDA device go to CUDA together, so the mix is to blame only if there are both, and a kernel for the CPU
-// (judge says `none` without it). Operands on two CUDA devices are refused as they would be on one.
-bool lacks_kernel(std::string_view message);
+  // Those on which the message says that operands lie, unlike those that it expected: "found at least two devices,
+  // cuda:1 and cuda:0", "index is on cuda:0, different from other tensors on cuda:1", "Input type
+  // (torch.cuda.FloatTensor) and weight type (torch.FloatTensor)" (cuda and cpu).
+  std::vector<std::string> devices_of_operands;
 
-// "argument index" out of "...when checking argument for argument index in method wrapper_CUDA__index_select":
-// {"index", the method}.
-struct Checked {
+  // "index" and "wrapper_CUDA__index_select" out of "...when checking argument for argument index in method
+  // wrapper_CUDA__index_select".
   std::string argument;
   std::string method;
+
+  // The dispatcher found no kernel: "Could not run 'aten::X' with arguments from the 'CUDA' backend". Operands on the
+  // CPU and on a CUDA device go to CUDA together, so the mix is to blame only if there are both, and a kernel for the
+  // CPU (judge says `none` without it). Operands on two CUDA devices are refused as they would be on one.
+  bool lacks_kernel = false;
 };
-Checked checked_argument(std::string_view message);
+
+// `likelihood`: what judge said, or better knowledge.
+RefusalMessage parse(std::string_view message, Likelihood likelihood);
 
 }  // namespace devtrace::refusals

@@ -1,10 +1,9 @@
 #include "tracker/findings/refusal_record.h"
 
-#include "report/base/format.h"
-
 #include <algorithm>
 #include <set>
 
+#include "report/base/format.h"
 #include "tracker/base/options.h"
 #include "tracker/evidence/operands.h"
 #include "tracker/evidence/operation.h"
@@ -15,6 +14,7 @@ namespace devtrace::findings {
 namespace {
 
 using evidence::Frame;
+using refusals::RefusalMessage;
 using namespace record_parts;
 
 const char kAten[] = "aten::";
@@ -61,7 +61,7 @@ struct Gathered {
   std::string overload;
 };
 
-void gather_python(const events::Refused& refusal, const Native& native, Gathered& out) {
+void gather_python(const events::Refused& refusal, const RefusalMessage& message, const Native& native, Gathered& out) {
   const python::Api* api = python::api();
   if (!api) return;
   const python::Gil gil(*api);
@@ -79,8 +79,8 @@ void gather_python(const events::Refused& refusal, const Native& native, Gathere
     wanted.odd_data = reinterpret_cast<uintptr_t>(refusal.odd_data);
     wanted.odd_device = refusal.odd.name();
   }
-  wanted.devices_named = refusals::devices_named(refusal.message);
-  wanted.devices_of_operands = refusals::devices_of_operands(refusal.message);
+  wanted.devices_named = message.devices_named;
+  wanted.devices_of_operands = message.devices_of_operands;
   wanted.direct = !native.autograd;
   const evidence::Operands operands = evidence::operands(*api, torch, frames, wanted);
   out.mentioned_devices = operands.mentioned;
@@ -97,42 +97,40 @@ void gather_python(const events::Refused& refusal, const Native& native, Gathere
 }
 
 // Whether operands on different devices can be what an error is about that only speaks of devices.
-bool mixes_devices(std::string_view message, const Gathered& gathered) {
+bool mixes_devices(const RefusalMessage& message, const Gathered& gathered) {
   std::set<std::string> devices = gathered.mentioned_devices;
   devices.insert(gathered.operand_devices.begin(), gathered.operand_devices.end());
-  if (refusals::lacks_kernel(message)) return devices.contains("cpu") && devices.size() >= 2;
-  if (devices.size() >= 2 || refusals::devices_of_operands(message).size() >= 2) return true;
-  return devices.empty() && refusals::devices_named(message).size() >= 2;
+  if (message.lacks_kernel) return devices.contains("cpu") && devices.size() >= 2;
+  if (devices.size() >= 2 || message.devices_of_operands.size() >= 2) return true;
+  return devices.empty() && message.devices_named.size() >= 2;
 }
 
 }  // namespace
 
-std::optional<Json> finding_record(const events::Refused& refusal, refusals::Likelihood likelihood) {
-  const std::vector<std::string> named = refusals::devices_named(refusal.message);
-  const refusals::Checked checked = refusals::checked_argument(refusal.message);
+std::optional<Json> finding_record(const events::Refused& refusal, const RefusalMessage& message) {
   const Native native = native_stack();
   Gathered gathered;
   if (!native.operation.empty()) gathered.operation = kAten + native.operation;
-  gather_python(refusal, native, gathered);
+  gather_python(refusal, message, native, gathered);
 
-  if (likelihood == refusals::Likelihood::possible && !mixes_devices(refusal.message, gathered)) return std::nullopt;
+  if (message.likelihood == refusals::Likelihood::possible && !mixes_devices(message, gathered)) return std::nullopt;
 
   Json record = begin("refused-op");
   record["message"] = first_line(refusal.message);
   add(record, "operation", gathered.operation);
   add(record, "overload", gathered.overload);
-  add(record, "method", refusal.method.empty() ? checked.method : std::string(refusal.method));
-  add(record, "argument", refusal.argument.empty() ? checked.argument : std::string(refusal.argument));
+  add(record, "method", refusal.method.empty() ? message.method : std::string(refusal.method));
+  add(record, "argument", refusal.argument.empty() ? message.argument : std::string(refusal.argument));
   if (const int device = platform().current_device(); device >= 0)
     record["current_device"] = Device::cuda(device).name();
   Json devices = Json::array();
   for (const std::string& device : gathered.operand_devices) add_device(devices, device);
-  for (const std::string& device : refusals::devices_of_operands(refusal.message)) add_device(devices, device);
+  for (const std::string& device : message.devices_of_operands) add_device(devices, device);
   add_device(devices, refusal.common.name());
   add_device(devices, refusal.odd.name());
   // "expected its indices to be on cpu": what a message names otherwise may be where nothing lies.
   if (devices.size() < 2)
-    for (const std::string& device : named) add_device(devices, device);
+    for (const std::string& device : message.devices_named) add_device(devices, device);
   record["devices"] = std::move(devices);
   if (!gathered.operands.empty()) record["operands"] = std::move(gathered.operands);
   record.update(gathered.history);

@@ -9,8 +9,8 @@
 
 namespace devtrace::findings {
 
-// Nothing when the evidence says that this was no refusal of mixed devices (likelihood `possible`). Takes the GIL;
-// holds no lock.
-std::optional<report::Json> finding_record(const events::Refused& refusal, refusals::Likelihood likelihood);
+// `message`: the refusal's, parsed. Nothing when the evidence says that this was no refusal of mixed devices
+// (likelihood `possible`). Takes the GIL; holds no lock.
+std::optional<report::Json> finding_record(const events::Refused& refusal, const refusals::RefusalMessage& message);
 
 }  // namespace devtrace::findings

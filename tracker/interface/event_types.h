@@ -27,27 +27,27 @@ struct Launch {
 };
 
 // Bytes that are copied between two addresses whose devices the caller need not know.
-enum class Direction : uint8_t { unstated, host_to_host, host_to_device, device_to_host, device_to_device };
+enum class Direction : uint8_t { undeclared, host_to_host, host_to_device, device_to_host, device_to_device };
 struct Copy {
   const void* to = nullptr;  // null: an array or a variable of the program, whose address the caller does not know
   const void* from = nullptr;
   size_t bytes = 0;  // all that moves: of a pitched copy every row, without the gaps
   // What the caller says of the two ends, right or wrong; -1: nothing.
-  Direction direction = Direction::unstated;
+  Direction direction = Direction::undeclared;
   int to_device = -1;
   int from_device = -1;
   const void* stream = nullptr;
-  const char* function = "";  // of the API: "cudaMemcpyAsync"
-  uint32_t number = 0;        // under which `copy_took` will say how long it took; 0: nobody will
-  bool several = false;       // one of several that one call makes, under one number
-  bool graph = false;         // it becomes part of a graph, which will be launched later: nothing moves now
+  const char* function = "";    // of the API: "cudaMemcpyAsync"
+  uint32_t correlation_id = 0;  // under which `copy_took` will say how long it took; 0: nobody will
+  bool several = false;         // one of several that one call makes, under one id
+  bool graph = false;           // it becomes part of a graph, which will be launched later: nothing moves now
 };
 
 // What an executable graph copies at each launch. `of`: the node of the graph itself that the copy is, or is inside of.
 struct GraphCopy {
   const void* node;
   const void* of;
-  bool described;  // nobody has seen the node being made: `copy` is what it does
+  bool queried;  // nobody has seen the node being made: `copy` is what it does
   Copy copy;
 };
 

@@ -10,13 +10,9 @@
 #include <vector>
 
 #include "device_code/array.h"
+#include "device_code/parameter.h"
 
 namespace devtrace::kernels {
-
-struct Parameter {
-  size_t offset = 0;  // in the parameter block, bytes
-  size_t bytes = 0;
-};
 
 // Aligned words of one kind that follow each other in one parameter.
 struct Run {
@@ -48,7 +44,7 @@ using Uses = std::function<Use(size_t in_block)>;
 struct Kernel {
   std::string name;      // as the program's image has it, mangled
   bool excused = false;  // its job is to reach other devices (policy)
-  std::vector<Parameter> parameters;
+  std::vector<device_code::Parameter> parameters;
   // Hot. The words that can be a pointer, structures' own included: all of them, until the code has been asked.
   const Words& words() const { return *words_.load(std::memory_order_acquire); }
   // Counts the launches that looked suspicious and were not: true when reading the code would be cheaper by now.

@@ -11,6 +11,8 @@
 namespace devtrace::kernels {
 namespace {
 
+using device_code::Parameter;
+
 struct Entry {
   uintptr_t function = 0;
   const Kernel* kernel = nullptr;
@@ -50,7 +52,7 @@ Words words_by(const std::vector<Parameter>& parameters, const Used& use) {
     const Parameter& parameter = parameters[i];
     Use before;
     // A pointer is aligned in the block; a parameter that starts unaligned holds none before the next multiple.
-    for (size_t at = (8 - parameter.offset % 8) % 8; at + 8 <= parameter.bytes; at += 8) {
+    for (size_t at = (8 - parameter.offset % 8) % 8; at + 8 <= parameter.size; at += 8) {
       const Use now = use(parameter, parameter.offset + at);
       if (now.as != Use::As::nothing && now == before) {
         ++found.runs.back().words;
@@ -95,7 +97,7 @@ const Kernel* remember(const void* function, std::string name, const std::vector
   kernel->name = std::move(name);
   kernel->parameters = parameters;
   const auto any = [](const Parameter& parameter, size_t) {
-    return Use{parameter.bytes <= kSmall ? Use::As::address : Use::As::possible_address, {}};
+    return Use{parameter.size <= kSmall ? Use::As::address : Use::As::possible_address, {}};
   };
   kernel->words_.store(new Words(words_by(parameters, any)));
   // Two threads that ask at once leave one small object behind.
@@ -108,7 +110,7 @@ const Kernel* remember(const void* function, std::string name, const std::vector
 void ask_code(const Kernel& kernel, const Uses& uses) {
   const auto used = [&](const Parameter& parameter, size_t in_block) {
     if (uses) return uses(in_block);
-    return Use{parameter.bytes == sizeof(void*) ? Use::As::possible_address : Use::As::nothing, {}};
+    return Use{parameter.size == sizeof(void*) ? Use::As::possible_address : Use::As::nothing, {}};
   };
   auto* const left = new Words(words_by(kernel.parameters, used));
   left->code_asked = true;

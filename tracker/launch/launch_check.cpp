@@ -20,11 +20,11 @@ using kernels::Kernel;
 using kernels::Run;
 
 // Where the words of a run are, as many as there are: a block may end early.
-struct Place {
+struct WordSpan {
   const char* start;
   uint32_t words;
 };
-[[gnu::always_inline]] inline Place place_of(const events::Launch& launch, const Run& run) {
+[[gnu::always_inline]] inline WordSpan words_of(const events::Launch& launch, const Run& run) {
   if (launch.parameters)
     return {static_cast<const char*>(launch.parameters[run.parameter]) + run.in_parameter, run.words};
   if (run.in_block >= launch.block_bytes) return {nullptr, 0};
@@ -35,16 +35,16 @@ struct Place {
 
 // Of an array of which each block takes the entry with its own number, the entries that there are blocks for: the rest
 // often holds addresses of another device, which would be looked at closely at every launch.
-[[gnu::always_inline]] inline Place taken_part_of(const events::Launch& launch, const kernels::Words& words,
-                                                  const Run& run) {
-  Place place = place_of(launch, run);
-  if (run.array < 0) return place;
+[[gnu::always_inline]] inline WordSpan taken_part_of(const events::Launch& launch, const kernels::Words& words,
+                                                     const Run& run) {
+  WordSpan span = words_of(launch, run);
+  if (run.array < 0) return span;
   const device_code::Array& array = words.arrays[static_cast<size_t>(run.array)];
   const uint32_t blocks = launch.grid[array.dimension];
-  if (array.table_width != 0 || blocks == 0) return place;
+  if (array.table_width != 0 || blocks == 0) return span;
   const auto before = static_cast<uint32_t>(array.entry_at(run.in_block));
-  place.words = std::min(place.words, blocks - std::min(blocks, before));
-  return place;
+  span.words = std::min(span.words, blocks - std::min(blocks, before));
+  return span;
 }
 
 uintptr_t word_at(const char* start, size_t index) {
@@ -62,7 +62,7 @@ std::optional<uint64_t> number_at(const events::Launch& launch, size_t offset, s
   } else {
     const auto& all = launch.kernel->parameters;
     for (size_t i = 0; i < all.size() && !place; ++i)
-      if (offset >= all[i].offset && offset + bytes <= all[i].offset + all[i].bytes)
+      if (offset >= all[i].offset && offset + bytes <= all[i].offset + all[i].size)
         place = static_cast<const char*>(launch.parameters[i]) + (offset - all[i].offset);
   }
   if (!place) return std::nullopt;
@@ -91,9 +91,9 @@ Device current_device() {
 bool may_reach_host(const events::Launch& launch, const kernels::Words& words) {
   for (const Run& run : words.runs) {
     if (!run.address) continue;
-    const Place place = taken_part_of(launch, words, run);
-    for (uint32_t i = 0; i < place.words; ++i) {
-      const uintptr_t word = word_at(place.start, i);
+    const WordSpan span = taken_part_of(launch, words, run);
+    for (uint32_t i = 0; i < span.words; ++i) {
+      const uintptr_t word = word_at(span.start, i);
       if (host_memory::possible(word) && !ownership::likely(word).known()) return true;
     }
   }
@@ -108,13 +108,13 @@ bool suspicious(const events::Launch& launch, Device here) {
   auto devices = ownership::Table::kAll;
   bool host = false;
   for (const Run& run : words.runs) {
-    const Place place = taken_part_of(launch, words, run);
+    const WordSpan span = taken_part_of(launch, words, run);
     if (!run.address) {
-      devices &= table.of_all(place.start, place.words);
+      devices &= table.of_all(span.start, span.words);
       continue;
     }
-    for (uint32_t i = 0; i < place.words; ++i) {
-      const uintptr_t word = word_at(place.start, i);
+    for (uint32_t i = 0; i < span.words; ++i) {
+      const uintptr_t word = word_at(span.start, i);
       const auto of_word = table.of(word);
       devices &= of_word;
       host |= of_word == ownership::Table::kAll && host_memory::in_range(word);
@@ -126,8 +126,8 @@ bool suspicious(const events::Launch& launch, Device here) {
 void learn(const events::Launch& launch) {
   unsigned questions = unseen_memory::kQuestions;
   for (const Run& run : launch.kernel->words().runs) {
-    const Place place = place_of(launch, run);
-    for (uint32_t i = 0; i < place.words; ++i) unseen_memory::learn(word_at(place.start, i), questions);
+    const WordSpan span = words_of(launch, run);
+    for (uint32_t i = 0; i < span.words; ++i) unseen_memory::learn(word_at(span.start, i), questions);
   }
 }
 
@@ -138,9 +138,9 @@ bool add_unreachable(MisplacedLaunch& misplaced) {
   const kernels::Words& words = misplaced.launch.kernel->words();
   for (const Run& run : words.runs) {
     if (!run.address) continue;
-    const Place place = place_of(misplaced.launch, run);
-    for (uint32_t i = 0; i < place.words; ++i) {
-      const uintptr_t address = word_at(place.start, i);
+    const WordSpan span = words_of(misplaced.launch, run);
+    for (uint32_t i = 0; i < span.words; ++i) {
+      const uintptr_t address = word_at(span.start, i);
       if (!host_memory::possible(address) || ownership::likely(address).known()) continue;
       if (!is_used(misplaced.launch, words, run, i)) continue;
       if (ownership::find(address) || !host_memory::readable(address) || !platform().host_within_reach ||
@@ -164,9 +164,9 @@ bool look_exactly(MisplacedLaunch& misplaced) {
   bool elsewhere = false;
   const kernels::Words& words = misplaced.launch.kernel->words();
   for (const Run& run : words.runs) {
-    const Place place = place_of(misplaced.launch, run);
-    for (uint32_t i = 0; i < place.words; ++i) {
-      const uintptr_t address = word_at(place.start, i);
+    const WordSpan span = words_of(misplaced.launch, run);
+    for (uint32_t i = 0; i < span.words; ++i) {
+      const uintptr_t address = word_at(span.start, i);
       if (!ownership::likely(address).known() || !is_used(misplaced.launch, words, run, i)) continue;
       const auto extent = ownership::find(address);
       if (!extent || extent->memory != ownership::Memory::device) continue;

@@ -1,7 +1,6 @@
 #include "tracker/log/record_fields.h"
 
 #include <dlfcn.h>
-#include "report/base/format.h"
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "report/base/format.h"
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"
 #include "tracker/base/thread_state.h"
@@ -158,7 +158,7 @@ Native native_stack() {
   std::erase_if(native.frames, [own = own_base()](const auto& frame) { return frame.address - frame.offset == own; });
   // What called us on the program's behalf stands in front of the program.
   const auto program = std::find_if_not(native.frames.begin(), native.frames.end(),
-                                        [](const auto& frame) { return own_code::counts_as_own(frame.module); });
+                                        [](const auto& frame) { return caller::counts_as_own(frame.module); });
   native.frames.erase(native.frames.begin(), program);
   // What is further out than Python's evaluation has called that Python, and Python asked for what was refused.
   for (const stacks::NativeFrame& frame : native.frames) {

@@ -33,7 +33,7 @@ inline CopyEnds ends_of(const events::Copy& copy) {
     if (device >= 0) {
       end.declared = Declared::this_device;
       end.declared_device = Device::cuda(device);
-    } else if (copy.direction != unstated) {
+    } else if (copy.direction != undeclared) {
       const bool on_device = copy.direction == device_to_device || copy.direction == other_direction;
       end.declared = on_device ? Declared::any_device : Declared::host;
     }

@@ -24,8 +24,12 @@ constexpr int kDeepest = 64;             // modules in modules
 constexpr int kDeepestContainer = 3;     // lists, dicts and cache layers in an attribute
 constexpr ssize_t kMostElements = 4096;  // of one container
 
-// nn.Module's own tables hold no tensors, or are walked by name.
-constexpr std::string_view kNoState[] = {"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"};
+// What nn.Module itself needs: holds no tensors, or is walked by name.
+bool is_modules_own(std::string_view attribute) {
+  return attribute == "_non_persistent_buffers_set" ||
+         std::any_of(std::begin(python::kModuleTables), std::end(python::kModuleTables),
+                     [&](const python::ModuleTable& table) { return attribute == table.name; });
+}
 
 uintptr_t number(PyObject* object) {
   return reinterpret_cast<uintptr_t>(object);
@@ -176,7 +180,7 @@ class Walk {
 
   template <class Visit>
   void each_child(PyObject* module, const Visit& visit) const {
-    const Ref children = python::module_table(api_, module, "_modules");
+    const Ref children = python::module_table(api_, module, python::kChildTable);
     if (!children || python::shape_of(api_, children.get()) != Shape::dict) return;
     each_entry(api_, children.get(), [&](const std::string& name, PyObject* child) {
       if (types_.sort(child) == Sort::module) visit(name, child);
@@ -231,7 +235,7 @@ class Walk {
 
   bool has_state(PyObject* module) const {
     bool any = false;
-    for (const char* table : {"_parameters", "_buffers"})
+    for (const python::ModuleTable& table : python::kStateTables)
       each_entry(api_, python::module_table(api_, module, table).get(),
                  [&](const std::string&, PyObject* value) { any = any || types_.sort(value) == Sort::tensor; });
     return any;
@@ -262,15 +266,15 @@ class Walk {
     on_way_.push_back(module);
     const Ref dict = python::instance_dict(api_, module);
     const bool own = offloads(dict.get(), "offload");
-    const auto table = [&](const char* name, const char* kind, bool away) {
-      each_entry(api_, python::module_table(api_, module, name).get(), [&](const std::string& key, PyObject* value) {
-        if (types_.sort(value) == Sort::tensor) add(value, prefix + key, kind, away);
+    const auto enter_table = [&](const python::ModuleTable& table, bool away) {
+      each_entry(api_, python::module_table(api_, module, table).get(), [&](const std::string& key, PyObject* value) {
+        if (types_.sort(value) == Sort::tensor) add(value, prefix + key, table.role, away);
       });
     };
-    table("_parameters", "parameter", offloaded || own);
-    table("_buffers", "buffer", offloaded || (own && offloads(dict.get(), "offload_buffers")));
+    enter_table(python::kParameterTable, offloaded || own);
+    enter_table(python::kBufferTable, offloaded || (own && offloads(dict.get(), "offload_buffers")));
     each_entry(api_, dict.get(), [&](const std::string& key, PyObject* value) {
-      if (std::find(std::begin(kNoState), std::end(kNoState), key) != std::end(kNoState)) return;
+      if (is_modules_own(key)) return;
       const bool cache = names_a_cache(key) || types_.sort(value) == Sort::cache;
       enter(value, prefix + key, cache ? "cache" : "attribute", 0);
     });
@@ -315,8 +319,8 @@ class Walk {
     const auto [known, fresh] = names_.try_emplace(tensor, name);
     if (!fresh) placed.same_as = known->second;
     const Ref local = torch_.is_opaque(tensor) ? local_part(tensor) : Ref::borrowed(api_, tensor);
-    python::Whereabouts where;
-    if (local) where = torch_.whereabouts(local.get());
+    python::TensorPlacement where;
+    if (local) where = torch_.placement(local.get());
     if (where.device.empty()) {
       ++root_.left_out;
       return;
@@ -330,8 +334,8 @@ class Walk {
   // Of a DTensor this process's own piece. Other tensors with a dispatch of their own are not asked.
   Ref local_part(PyObject* tensor) const {
     if (Types::class_name(raw_type(tensor)) != "DTensor") return {};
-    Reach reach{api_, torch_};
-    Ref local = reach.step(tensor, {Step::attribute, "_local_tensor"}).first;
+    ObjectWalk objects{api_, torch_};
+    Ref local = objects.step(tensor, {Step::attribute, "_local_tensor"}).first;
     return local && torch_.is_tensor(local.get()) && !torch_.is_opaque(local.get()) ? std::move(local) : Ref();
   }
 
@@ -386,7 +390,7 @@ LiveModules live_modules(const Api& api, const Torch& torch, const std::vector<u
     }
     live.parts.push_back({object, Types::class_name(raw_type(part)), number(top)});
   }
-  name_twins(live.roots);
+  name_roots(live.roots);
   return live;
 }
 

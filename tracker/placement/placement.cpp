@@ -199,8 +199,7 @@ PyObject* at_python_exit(PyObject*, PyObject*) {
 
 // Models that are global variables are still there then; later they are not.
 void ask_for_exit(const python::Api& api) {
-  static constinit python::MethodDefinition definition{"devtrace_placement", at_python_exit,
-                                                       python::MethodDefinition::kNoArguments, nullptr};
+  static constinit python::PyMethodDef definition{"devtrace_placement", at_python_exit, python::METH_NOARGS, nullptr};
   {
     const std::lock_guard hold(lock);
     if (std::exchange(current().exit_asked, true)) return;

@@ -66,7 +66,7 @@ class Holders {
 
 }  // namespace
 
-void name_twins(std::vector<PlacedRoot>& roots) {
+void name_roots(std::vector<PlacedRoot>& roots) {
   std::map<std::string, std::vector<PlacedRoot*>> classes;
   for (PlacedRoot& root : roots) classes[root.name].push_back(&root);
   std::vector<PlacedRoot*> twins;

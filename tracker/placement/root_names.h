@@ -9,6 +9,6 @@ namespace devtrace::evidence {
 
 // Sets `variable` of those of which several of one class are there. Under the GIL; looks at the calling thread's
 // frames, some microseconds a variable, and changes nothing in them.
-void name_twins(std::vector<PlacedRoot>& roots);
+void name_roots(std::vector<PlacedRoot>& roots);
 
 }  // namespace devtrace::evidence

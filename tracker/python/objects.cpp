@@ -12,7 +12,7 @@ uintptr_t Objects::pointer(uintptr_t address) const {
 
 std::string Objects::text(uintptr_t object) const {
   constexpr size_t kMost = 200;
-  if (type_of(object) != reinterpret_cast<uintptr_t>(reader_.api.str_type)) return {};
+  if (type_of(object) != reinterpret_cast<uintptr_t>(reader_.api.PyUnicode_Type)) return {};
   const auto length = field<int64_t>(object + kStrLength, 0);
   const auto state = field<uint32_t>(object + kStrState, 0);
   const unsigned width = state >> 2 & 7;

@@ -18,7 +18,7 @@ class Objects {
   Objects(const PythonReader& reader, const ObjectLayout& layout) : reader_(reader), layout_(layout) {}
 
   bool usable() const { return memory_.usable(); }
-  const GuardedMemory& memory() const { return memory_; }
+  const SafeMemory& memory() const { return memory_; }
 
   // 0 for what cannot be read.
   uintptr_t pointer(uintptr_t address) const;
@@ -50,7 +50,7 @@ class Objects {
 
   const PythonReader& reader_;
   const ObjectLayout& layout_;
-  GuardedMemory memory_;
+  SafeMemory memory_;
 };
 
 }  // namespace devtrace::stacks

@@ -2,33 +2,16 @@
 
 #include <atomic>
 #include <memory>
-#include <type_traits>
 
-#include "tracker/python/reader_api.h"
+#include "tracker/python/find_python.h"
 
 namespace devtrace::python {
 namespace {
 
 // Nothing where there is no Python yet, or one without all of it.
 std::unique_ptr<const Api> find_api() {
-  const auto symbols = stacks::python_symbols();
-  if (!symbols) return nullptr;
   auto api = std::make_unique<Api>();
-  const auto look_up = [&](const char* name, auto& function) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbols->find(name));
-    return function != nullptr;
-  };
-  bool complete = true;
-#define API(type, name, parameters) complete = look_up(#name, api->name) && complete;
-#include "tracker/python/python_api.inc"
-#undef API
-  look_up("PyGC_Disable", api->PyGC_Disable);
-  look_up("PyGC_Enable", api->PyGC_Enable);
-  look_up("PyThreadState_GetUnchecked", api->PyThreadState_GetUnchecked) ||
-      look_up("_PyThreadState_UncheckedGet", api->PyThreadState_GetUnchecked);
-  look_up("PyUnstable_GC_VisitObjects", api->PyUnstable_GC_VisitObjects);
-  look_up("Py_IsFinalizing", api->Py_IsFinalizing) || look_up("_Py_IsFinalizing", api->Py_IsFinalizing);
-  return complete && api->Py_IsInitialized() ? std::move(api) : nullptr;
+  return find_python(*api) == Found::kComplete && api->Py_IsInitialized() ? std::move(api) : nullptr;
 }
 
 constexpr unsigned long kListSubclass = 1UL << 25;
@@ -48,14 +31,13 @@ const Api* api() {
     if (known.compare_exchange_strong(api, found.get(), std::memory_order_acq_rel)) api = found.release();
   }
   // PyGILState_Ensure on a finalizing interpreter never returns.
-  const bool finalizing = api->Py_IsFinalizing && api->Py_IsFinalizing();
-  return api->Py_IsInitialized() && !finalizing ? api : nullptr;
+  return api->Py_IsInitialized() && !api->Py_IsFinalizing() ? api : nullptr;
 }
 
 // PyGILState_Check answers yes to everybody once there was a second interpreter.
 bool holds_gil(const Api& api) {
   void* mine = api.PyGILState_GetThisThreadState();
-  return mine != nullptr && api.PyThreadState_GetUnchecked && mine == api.PyThreadState_GetUnchecked() &&
+  return mine != nullptr && mine == api.PyThreadState_GetUnchecked() &&
          api.PyInterpreterState_Get() == api.PyInterpreterState_Main();
 }
 

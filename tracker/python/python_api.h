@@ -1,43 +1,12 @@
 // CPython's C API as found in the running process, and the two guards under which it may be used.
 #pragma once
 
-#include <sys/types.h>
-
 #include <string>
 #include <utility>
 
-struct _object;
-using PyObject = _object;
+#include "common/python_api.h"
 
 namespace devtrace::python {
-
-// PyCompilerFlags, the same since 3.8.
-struct CompilerFlags {
-  static constexpr int kNewestSyntax = 100;  // minor versions of Python 3 up to it
-  int flags;
-  int feature_version;
-};
-
-// PyMethodDef.
-struct MethodDefinition {
-  static constexpr int kNoArguments = 4;  // METH_NOARGS
-  const char* name;
-  PyObject* (*function)(PyObject* self, PyObject* nothing);
-  int flags;
-  const char* doc;
-};
-
-struct Api {
-#define API(type, name, parameters) type(*name) parameters = nullptr;
-#include "tracker/python/python_api.inc"
-#undef API
-  // Not in every version.
-  int (*PyGC_Disable)() = nullptr;  // 3.10
-  int (*PyGC_Enable)() = nullptr;
-  int (*Py_IsFinalizing)() = nullptr;               // 3.13; _Py_IsFinalizing before
-  void* (*PyThreadState_GetUnchecked)() = nullptr;  // 3.13; _PyThreadState_UncheckedGet before
-  void (*PyUnstable_GC_VisitObjects)(int (*)(PyObject*, void*), void*) = nullptr;  // 3.12
-};
 
 // nullptr when the process has no usable Python (none, not initialised, or finalizing).
 const Api* api();

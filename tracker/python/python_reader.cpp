@@ -13,6 +13,7 @@
 #include "tracker/base/message.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/elf/loaded_objects.h"
+#include "tracker/python/find_python.h"
 #include "tracker/python/frame_decoder.h"
 #include "tracker/python/safe_memory.h"
 
@@ -33,6 +34,8 @@ constinit std::atomic<Stage> stage{Stage::kUntried};
 constinit std::atomic<int64_t> next_look{0};  // CLOCK_MONOTONIC_COARSE, nanoseconds
 constinit SpinLock lock;                      // what is below
 constinit PythonReader reader{};
+constinit python::Api api{};  // all of it, for the main thread under the GIL; reader.api is its part for everybody
+constinit python::Found found = python::Found::kNothing;
 constinit unsigned long long looked_at_objects = 0;
 constinit int failures = 0;
 constinit char version[32] = "";
@@ -70,25 +73,24 @@ void refuse(const char* format, const char* what, long mine = 0, long theirs = 0
   published.store(nullptr, std::memory_order_release);
 }
 
-bool same_text(void* code, const char* name, size_t (*mine)(const Layout&, const RawFrame&, char*, size_t),
+bool same_text(PyObject* code, const char* name, size_t (*mine)(const Layout&, const RawFrame&, char*, size_t),
                const RawFrame& frame) {
   char text[1024];
   const size_t size = mine(reader.layout, frame, text, sizeof text);
-  void* attribute = reader.api.attribute(code, name);
-  intptr_t length = 0;
-  const char* theirs = attribute == nullptr ? nullptr : reader.api.utf8(attribute, &length);
+  PyObject* attribute = api.PyObject_GetAttrString(code, name);
+  ssize_t length = 0;
+  const char* theirs = attribute == nullptr ? nullptr : api.PyUnicode_AsUTF8AndSize(attribute, &length);
   // A name that is not valid Unicode has no UTF-8 to compare with.
   const bool same = theirs == nullptr || size == sizeof text ||
                     std::string_view(theirs, static_cast<size_t>(length)) == std::string_view(text, size);
-  reader.api.clear_error();
-  if (attribute != nullptr) reader.api.decrement(attribute);
+  api.PyErr_Clear();
+  if (attribute != nullptr) api.Py_DecRef(attribute);
   return same;
 }
 
-bool same_frame(void* frame, const RawFrame& raw) {
-  const PythonApi& api = reader.api;
-  void* code = api.frame_code(frame);
-  const int line = std::max(api.frame_line(frame), 0);
+bool same_frame(PyObject* frame, const RawFrame& raw) {
+  PyObject* code = api.PyFrame_GetCode(frame);
+  const int line = std::max(api.PyFrame_GetLineNumber(frame), 0);
   const int my_line = line_of(reader.layout, raw);
   bool same = false;
   if (reinterpret_cast<uintptr_t>(code) != raw.code) {
@@ -102,7 +104,7 @@ bool same_frame(void* frame, const RawFrame& raw) {
   } else {
     same = true;
   }
-  api.decrement(code);
+  api.Py_DecRef(code);
   return same;
 }
 
@@ -110,8 +112,7 @@ bool same_frame(void* frame, const RawFrame& raw) {
 int check_against_python(void*) {
   constexpr size_t kChecked = 64;
   std::lock_guard hold(lock);
-  const PythonApi& api = reader.api;
-  const auto thread = reinterpret_cast<uintptr_t>(api.this_thread_state());
+  const auto thread = reinterpret_cast<uintptr_t>(api.PyGILState_GetThisThreadState());
   if (thread == 0 || stage.load() == Stage::kRefused) return 0;
   RawFrame raw[kChecked];
   size_t count = 0;
@@ -120,23 +121,23 @@ int check_against_python(void*) {
     ++count;
   });
   // Making a frame object may start a collection up to 3.11, and that runs other people's code.
-  const bool collecting = api.disable_gc != nullptr && api.enable_gc != nullptr && api.disable_gc() != 0;
+  const bool collecting = api.PyGC_Disable != nullptr && api.PyGC_Enable != nullptr && api.PyGC_Disable() != 0;
   size_t seen = 0;
   bool same = true;
-  void* frame = api.current_frame();
-  if (frame != nullptr) api.increment(frame);
+  PyObject* frame = api.PyEval_GetFrame();
+  if (frame != nullptr) api.Py_IncRef(frame);
   for (; frame != nullptr && same && seen < std::min(count, kChecked); ++seen) {
     same = same_frame(frame, raw[seen]);
-    void* back = api.frame_back(frame);
-    api.decrement(frame);
+    PyObject* back = api.PyFrame_GetBack(frame);
+    api.Py_DecRef(frame);
     frame = back;
   }
   if (same && (frame != nullptr) != (count > kChecked)) {
     refuse("%s", "Python says that the stack has another depth");
     same = false;
   }
-  if (frame != nullptr) api.decrement(frame);
-  if (collecting) api.enable_gc();
+  if (frame != nullptr) api.Py_DecRef(frame);
+  if (collecting) api.PyGC_Enable();
   if (same && seen != 0) {
     stage.store(Stage::kChecked, std::memory_order_release);
     if (verbose()) explain("Python %s: read as by itself, frame by frame (%zu)", version, seen);
@@ -147,24 +148,24 @@ int check_against_python(void*) {
 
 // --- The trial of one stack
 
-bool has_type(const GuardedMemory& memory, uintptr_t object, const char* type) {
+bool has_type(const SafeMemory& memory, uintptr_t object, const PyObject* type) {
   uintptr_t actual;
   return memory.read(object + kObjectType, actual) && actual == reinterpret_cast<uintptr_t>(type);
 }
 
-bool readable_code(const GuardedMemory& memory, uintptr_t code) {
+bool readable_code(const SafeMemory& memory, uintptr_t code) {
   const Layout& layout = reader.layout;
   uintptr_t file, name, lines;
   return memory.read(code + layout.code_filename, file) && memory.read(code + layout.code_name, name) &&
-         memory.read(code + layout.code_line_table, lines) && has_type(memory, file, reader.api.str_type) &&
-         has_type(memory, name, reader.api.str_type) && has_type(memory, lines, reader.api.bytes_type);
+         memory.read(code + layout.code_line_table, lines) && has_type(memory, file, reader.api.PyUnicode_Type) &&
+         has_type(memory, name, reader.api.PyUnicode_Type) && has_type(memory, lines, reader.api.PyBytes_Type);
 }
 
 // Frames of the calling thread's stack if all of it reads well; 0 when there is none, -1 when something is wrong.
 int try_this_stack() {
-  const auto thread = reinterpret_cast<uintptr_t>(reader.api.this_thread_state());
+  const auto thread = reinterpret_cast<uintptr_t>(reader.api.PyGILState_GetThisThreadState());
   if (thread == 0) return 0;
-  const GuardedMemory memory;
+  const SafeMemory memory;
   if (!memory.usable()) return 0;
   int frames = 0;
   bool good = true;
@@ -198,15 +199,16 @@ void look_for_python() {
   const unsigned long long objects = loaded_objects();  // while it stays, no new Python can have appeared
   if (objects != looked_at_objects) {
     looked_at_objects = objects;
-    if (!find_python(reader.api)) reader.api = {};
+    found = python::find_python(api);
+    reader.api = api;
   }
   stage.store(Stage::kNoPython, std::memory_order_release);
-  if (reader.api.is_initialized == nullptr) return;
-  if (!reader.api.is_initialized()) {
+  if (found == python::Found::kNothing) return;
+  if (!api.Py_IsInitialized()) {
     looked_at_objects = 0;  // another one may have started by the next time
     return;
   }
-  const std::string_view full = reader.api.get_version();  // "3.11.7 (main, …) [GCC …]"
+  const std::string_view full = api.Py_GetVersion();  // "3.11.7 (main, …) [GCC …]"
   const size_t length = std::min({full.find(' '), full.size(), sizeof version - 1});
   std::memcpy(version, full.data(), length);
   version[length] = 0;
@@ -217,9 +219,9 @@ void look_for_python() {
   if (full.find("free-threading") != std::string_view::npos) {
     return refuse("%s", "free-threaded builds are not supported");
   }
-  if (!reader.api.complete) return refuse("%s", "it does not export all that is needed");
-  if (!apply_debug_offsets(reader.api.runtime, reader.layout, &why)) return refuse("%s", why);
-  reader.code_type = reinterpret_cast<uintptr_t>(reader.api.code_type);
+  if (found != python::Found::kComplete) return refuse("%s", "it does not export all that is needed");
+  if (!apply_debug_offsets(api._PyRuntime, reader.layout, &why)) return refuse("%s", why);
+  reader.code_type = reinterpret_cast<uintptr_t>(api.PyCode_Type);
   if (verbose()) explain("Python %s: its frames are laid out as those of 3.%d", version, reader.layout.minor);
   stage.store(Stage::kCandidate, std::memory_order_release);
 }
@@ -239,12 +241,12 @@ const PythonReader* find_and_try() {
   if (const PythonReader* other = published.load(std::memory_order_acquire)) return other;
   if (stage.load() < Stage::kCandidate) look_for_python();
   if (stage.load() < Stage::kCandidate || stage.load() == Stage::kRefused) return nullptr;
-  if (reader.api.is_finalizing()) return nullptr;
+  if (api.Py_IsFinalizing()) return nullptr;
   const int frames = try_this_stack();
   if (frames < 0 && ++failures == kMaxFailures) refuse("%s", "what is read does not look like frames");
   if (frames <= 0) return nullptr;
   watch_code_deaths();
-  if (!check_asked) check_asked = reader.api.add_pending_call(check_against_python, nullptr) == 0;
+  if (!check_asked) check_asked = api.Py_AddPendingCall(check_against_python, nullptr) == 0;
   if (frames > 1) {  // a single frame does not show that the way to its caller is known
     if (stage.load() == Stage::kCandidate) stage.store(Stage::kTried, std::memory_order_release);
     published.store(&reader, std::memory_order_release);

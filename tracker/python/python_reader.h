@@ -3,13 +3,13 @@
 
 #include <string>
 
+#include "common/python_api.h"
 #include "tracker/python/layout.h"
-#include "tracker/python/reader_api.h"
 
 namespace devtrace::stacks {
 
 struct PythonReader {
-  PythonApi api;
+  python::WithoutGil api;
   Layout layout;
   uintptr_t code_type;
 };

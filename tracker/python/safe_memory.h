@@ -12,20 +12,20 @@ namespace devtrace::stacks {
 // The kernel copies into a pipe and out again, so an address that is not mapped is an answer and not a crash.
 // (Sandboxes that forbid process_vm_readv allow this.) Under a microsecond a read. Without a free file descriptor every
 // read fails.
-class GuardedMemory {
+class SafeMemory {
  public:
-  GuardedMemory() {
+  SafeMemory() {
     if (pipe2(ends_, O_CLOEXEC | O_NONBLOCK) != 0) ends_[0] = ends_[1] = -1;
   }
-  ~GuardedMemory() {
+  ~SafeMemory() {
     if (ends_[0] != -1) {
       close(ends_[0]);
       close(ends_[1]);
     }
     errno = errno_;
   }
-  GuardedMemory(const GuardedMemory&) = delete;
-  GuardedMemory& operator=(const GuardedMemory&) = delete;
+  SafeMemory(const SafeMemory&) = delete;
+  SafeMemory& operator=(const SafeMemory&) = delete;
 
   bool usable() const { return ends_[0] != -1; }
 

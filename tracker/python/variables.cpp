@@ -15,7 +15,7 @@ class Frames {
   Frames(const Objects& objects, const ObjectLayout& layout, const PythonReader& reader, const Visit& visit)
       : objects_(objects),
         layout_(layout),
-        cell_type_(reinterpret_cast<uintptr_t>(reader.api.cell_type)),
+        cell_type_(reinterpret_cast<uintptr_t>(reader.api.PyCell_Type)),
         visit_(visit) {}
 
   void variables(size_t index, const RawFrame& frame) const {
@@ -88,9 +88,9 @@ class Frames {
 
 void for_each_variable(size_t most, const std::function<bool(size_t)>& globals_wanted, const Visit& visit) {
   const PythonReader* reader = python_reader();
-  if (reader == nullptr || reader->api.is_finalizing() || reader->api.cell_type == nullptr) return;
+  if (reader == nullptr || reader->api.Py_IsFinalizing() || reader->api.PyCell_Type == nullptr) return;
   const ObjectLayout* layout = object_layout_of(reader->layout.minor);
-  const auto thread = reinterpret_cast<uintptr_t>(reader->api.this_thread_state());
+  const auto thread = reinterpret_cast<uintptr_t>(reader->api.PyGILState_GetThisThreadState());
   if (layout == nullptr || thread == 0) return;
   std::vector<RawFrame> stack;
   walk(reader->layout, PlainMemory(), reader->code_type, thread, [&](const RawFrame& frame) {

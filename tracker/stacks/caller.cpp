@@ -12,7 +12,7 @@
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 extern "C" __attribute__((visibility("hidden"))) const char etext[];
 
-namespace devtrace::own_code {
+namespace devtrace::caller {
 namespace {
 
 // A hook and what it calls; one frame's bytes.
@@ -58,7 +58,7 @@ bool counts_as_own(std::string_view path) {
   return false;
 }
 
-[[gnu::noinline]] uintptr_t caller() {
+[[gnu::noinline]] uintptr_t address() {
   if (also_own.load(std::memory_order_relaxed)) return caller_of_others();
   const auto* frame = static_cast<const uintptr_t*>(__builtin_frame_address(0));
   for (size_t i = 0; i < kMostFrames; ++i) {
@@ -71,4 +71,4 @@ bool counts_as_own(std::string_view path) {
   return 0;
 }
 
-}  // namespace devtrace::own_code
+}  // namespace devtrace::caller

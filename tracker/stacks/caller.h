@@ -4,19 +4,19 @@
 #include <cstdint>
 #include <string_view>
 
-namespace devtrace::own_code {
+namespace devtrace::caller {
 
 // Hot: the address, in somebody else's code, from which this library was called, less one so that it lies inside the
 // call; 0 when it cannot be told. Follows this library's own frames only, which all keep their frame pointers
 // (-fno-omit-frame-pointer in the Makefile).
-uintptr_t caller();
+uintptr_t address();
 
 // From now on this library is called by others on the program's behalf: the libraries whose file names begin with one
-// of these (a list that ends with null and lives as long as the process; null: none) count as this one, and `caller` is
-// who called them. It then takes microseconds.
+// of these (a list that ends with null and lives as long as the process; null: none) count as this one, and `address`
+// is who called them. It then takes microseconds.
 void called_through(const char* const* libraries);
 
 // Whether an object file, by its path, counts as this library.
 bool counts_as_own(std::string_view path);
 
-}  // namespace devtrace::own_code
+}  // namespace devtrace::caller

@@ -10,9 +10,9 @@
 
 namespace devtrace::stacks {
 
-class CodeLives {
+class CodeGenerations {
  public:
-  constexpr CodeLives() = default;
+  constexpr CodeGenerations() = default;
 
   uint32_t generation(uintptr_t code) const { return generations_[bucket(code)].load(std::memory_order_relaxed); }
 

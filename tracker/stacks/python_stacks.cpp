@@ -18,9 +18,9 @@ namespace devtrace::stacks {
 namespace {
 
 constinit Arena arena;
-constinit CodeLives code_lives;
+constinit CodeGenerations code_generations;
 constinit IdCache stack_ids;  // by the key of a whole raw stack
-constinit StackTable table;
+constinit StackDepot table;
 
 constinit SpinLock lock;                       // what is below, and adding to what is above
 constinit IdCache frame_ids(size_t{1} << 20);  // by the key of a raw frame
@@ -39,7 +39,7 @@ class StackKey {
     // its successor. No frame's product waits for the one before; the sum of them, a polynomial, tells their order, and
     // how often a frame comes.
     const uint64_t one =
-        fold(frame.code + code_lives.generation(frame.code) * kOdd, kOdd + static_cast<uint64_t>(frame.offset));
+        fold(frame.code + code_generations.generation(frame.code) * kOdd, kOdd + static_cast<uint64_t>(frame.offset));
     hash_ = hash_ * kOther + one;
     ++depth_;
   }
@@ -85,7 +85,7 @@ uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
   }
   table.count_stack(stack);
   stack_ids.keep(key.value(end), stack, table.stacks(), arena);
-  for (size_t i = 0; i < key.depth(); ++i) code_lives.mark(raw_stack[i].code);  // after every key was kept
+  for (size_t i = 0; i < key.depth(); ++i) code_generations.mark(raw_stack[i].code);  // after every key was kept
   return stack;
 }
 
@@ -94,8 +94,8 @@ uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
 StackId capture_python() {
   const PythonReader* reader = python_reader();
   // While Python ends it frees the thread states of daemon threads that still run: those must not be looked at.
-  if (reader == nullptr || reader->api.is_finalizing()) return 0;
-  const auto thread = reinterpret_cast<uintptr_t>(reader->api.this_thread_state());
+  if (reader == nullptr || reader->api.Py_IsFinalizing()) return 0;
+  const auto thread = reinterpret_cast<uintptr_t>(reader->api.PyGILState_GetThisThreadState());
   if (thread == 0) return 0;
   StackKey key;
   const WalkEnd end =
@@ -107,7 +107,7 @@ StackId capture_python() {
 
 std::vector<PythonFrame> resolve(StackId id) {
   std::vector<PythonFrame> frames;
-  table.for_each_frame(id, [&](const StackTable::Frame& frame) {
+  table.for_each_frame(id, [&](const StackDepot::Frame& frame) {
     frames.push_back({std::string(frame.file), std::string(frame.function), frame.line});
   });
   return frames;
@@ -130,7 +130,7 @@ void after_fork() {
 }
 
 [[gnu::constructor]] static void watch_code() {
-  observe_code_deaths([](uintptr_t code) { code_lives.died(code); });
+  observe_code_deaths([](uintptr_t code) { code_generations.died(code); });
 }
 
 }  // namespace devtrace::stacks

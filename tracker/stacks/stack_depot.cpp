@@ -6,7 +6,7 @@
 
 namespace devtrace::stacks {
 
-uint32_t StackTable::add_text(std::string_view content, Arena& arena) {
+uint32_t StackDepot::add_text(std::string_view content, Arena& arena) {
   const uint64_t hash = hash_bytes(content.data(), content.size());
   if (const uint32_t known = text_index_.find(hash, [&](uint32_t number) { return text(number) == content; })) {
     return known;
@@ -23,7 +23,7 @@ uint32_t StackTable::add_text(std::string_view content, Arena& arena) {
   return text_index_.add(hash, number, arena, hash_of) ? number : 0;
 }
 
-uint32_t StackTable::add_frame(std::string_view file, std::string_view function, int line, Arena& arena) {
+uint32_t StackDepot::add_frame(std::string_view file, std::string_view function, int line, Arena& arena) {
   const FrameItem item{add_text(file, arena), add_text(function, arena), line};
   if (item.file == 0 || item.function == 0) return 0;
   const auto hash_item = [](const FrameItem& f) {
@@ -40,7 +40,7 @@ uint32_t StackTable::add_frame(std::string_view file, std::string_view function,
   return frame_index_.add(hash, number, arena, [&](uint32_t n) { return hash_item(frames_[n]); }) ? number : 0;
 }
 
-uint32_t StackTable::add_call(uint32_t caller, uint32_t frame, Arena& arena) {
+uint32_t StackDepot::add_call(uint32_t caller, uint32_t frame, Arena& arena) {
   DEVTRACE_ASSERT(caller <= nodes_.count() && frame != 0 && frame <= frames_.count());
   const auto hash_node = [](const Node& node) { return hash_pair(node.caller, node.frame); };
   const Node node{caller, frame, false};
@@ -52,7 +52,7 @@ uint32_t StackTable::add_call(uint32_t caller, uint32_t frame, Arena& arena) {
   return node_index_.add(hash, number, arena, [&](uint32_t n) { return hash_node(nodes_[n]); }) ? number : 0;
 }
 
-void StackTable::count_stack(uint32_t stack) {
+void StackDepot::count_stack(uint32_t stack) {
   Node& node = nodes_.at(stack);
   if (node.is_stack) return;
   node.is_stack = true;

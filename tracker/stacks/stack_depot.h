@@ -61,23 +61,23 @@ class NumberIndex {
   // The number whose item `same(number)` holds for, or 0.
   template <class Same>
   uint32_t find(uint64_t hash, Same&& same) const {
-    if (places_ == nullptr) return 0;
+    if (slots_ == nullptr) return 0;
     for (size_t i = hash & mask_;; i = (i + 1) & mask_) {
-      if (places_[i].number == 0) return 0;
-      if (places_[i].hash == static_cast<uint32_t>(hash >> 32) && same(places_[i].number)) return places_[i].number;
+      if (slots_[i].number == 0) return 0;
+      if (slots_[i].hash == static_cast<uint32_t>(hash >> 32) && same(slots_[i].number)) return slots_[i].number;
     }
   }
 
   // False when memory is refused. `hash_of(number)`: the hash that the number was added with.
   template <class HashOf>
   bool add(uint64_t hash, uint32_t number, Arena& arena, HashOf&& hash_of) {
-    if (places_ == nullptr || 2 * (count_ + 1) > mask_ + 1) {
-      const size_t larger = places_ == nullptr ? 1024 : 2 * (mask_ + 1);
-      Place* places = arena.make_array<Place>(larger);
-      if (places == nullptr) return false;
-      const Place* old = places_;
-      const size_t old_size = places_ == nullptr ? 0 : mask_ + 1;
-      places_ = places;
+    if (slots_ == nullptr || 2 * (count_ + 1) > mask_ + 1) {
+      const size_t larger = slots_ == nullptr ? 1024 : 2 * (mask_ + 1);
+      Slot* slots = arena.make_array<Slot>(larger);
+      if (slots == nullptr) return false;
+      const Slot* old = slots_;
+      const size_t old_size = slots_ == nullptr ? 0 : mask_ + 1;
+      slots_ = slots;
       mask_ = larger - 1;
       for (size_t i = 0; i < old_size; ++i) {
         if (old[i].number != 0) put(hash_of(old[i].number), old[i].number);
@@ -89,23 +89,23 @@ class NumberIndex {
   }
 
  private:
-  struct Place {
+  struct Slot {
     uint32_t hash;  // upper half
     uint32_t number;
   };
   void put(uint64_t hash, uint32_t number) {
     size_t i = hash & mask_;
-    while (places_[i].number != 0) i = (i + 1) & mask_;
-    places_[i] = {static_cast<uint32_t>(hash >> 32), number};
+    while (slots_[i].number != 0) i = (i + 1) & mask_;
+    slots_[i] = {static_cast<uint32_t>(hash >> 32), number};
   }
 
-  Place* places_ = nullptr;
+  Slot* slots_ = nullptr;
   size_t mask_ = 0;
   size_t count_ = 0;
 };
 
 // Adding is for one thread at a time (the caller's lock); reading what an id stands for needs no lock.
-class StackTable {
+class StackDepot {
  public:
   struct Frame {
     std::string_view file;

@@ -26,14 +26,14 @@ function drawDevices(finding) {
 
 function drawWhere(finding) {
   const frame = userFrame(finding.python);
-  const native = nativeUserFrame(finding.native);
+  const native = object(object(finding.shown).native_frame);
   const inLibrary = frame && frame.project !== true && objects(finding.python).length > 0;
   return make("section", { className: "where" }, make("h2", null, "Where"),
     frame ? [make("p", { className: "place" }, code(place(frame))),
       string(frame.source) ? make("pre", { className: "excerpt" }, breakable(shortened(compact(dedented(frame.source)), 1000)))
         : make("p", { className: "quiet" }, "The source of this line was not at hand."),
       inLibrary && make("p", { className: "quiet" }, "No frame of your own code is on this thread's stack; this is the innermost one.")]
-      : native ? [make("p", { className: "place" }, code(nativePlace(native))), make("p", { className: "quiet" }, "There was no Python frame.")]
+      : Object.keys(native).length ? [make("p", { className: "place" }, code(nativePlace(native))), make("p", { className: "quiet" }, "There was no Python frame.")]
         : make("p", { className: "quiet" }, string(log.process.stacks) && finding.python === undefined
           ? `No Python frame could be read: ${string(log.process.stacks)}.` : "No Python frame could be read."));
 }

@@ -1,6 +1,6 @@
 // How things are called. What is said of a finding as a whole comes with its record, written by the same code as the text report.
 
-// As wording.cpp has it: a path as its reader knows it.
+// As report/base/phrasing.cpp has it: a path as its reader knows it.
 function shownFile(file) {
   const installed = /^.*\/(?:site|dist)-packages\/(.+)$/s.exec(file);
   if (installed) return installed[1];
@@ -29,14 +29,6 @@ function place(frame) {
   const where = location(frame);
   const name = functionOf(frame);
   return name && where ? `${name} (${where})` : name || where;
-}
-
-// The native frame that a person would point at, as the text report chooses it (report/base/phrasing.cpp).
-const LIBRARIES = /^(libcu|libtorch|libc10|libnv|libc\.so|libc\+\+|libstdc\+\+|ld-)/;
-function nativeUserFrame(frames) {
-  const all = objects(frames);
-  const own = all.filter((frame) => string(frame.module) && !LIBRARIES.test(baseName(string(frame.module))));
-  return own.find((frame) => string(frame.file)) || own[0] || all[0];
 }
 
 function nativePlace(frame) {

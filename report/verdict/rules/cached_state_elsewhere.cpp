@@ -1,9 +1,8 @@
 // Keys and values of earlier steps, kept on the device of the layer (or of the server) that filled them.
-#include "report/base/format.h"
-
 #include <algorithm>
 
 #include "common/cache_names.h"
+#include "report/base/format.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::causes::rules {

@@ -1,6 +1,5 @@
 // torch.zeros(…) and the like without device=: the default device, which is the CPU, whatever the data around it is on.
 #include "report/base/format.h"
-
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

@@ -1,6 +1,5 @@
 // nn.DataParallel copies parameters and buffers to each replica's device, and nothing else.
 #include "report/base/format.h"
-
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::causes::rules {

@@ -1,6 +1,5 @@
 // The policy says that the access is meant: there is nothing to repair, and why is told.
 #include "report/base/format.h"
-
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::causes::rules {

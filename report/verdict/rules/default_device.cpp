@@ -1,6 +1,5 @@
 // `.cuda()` and "cuda" mean the current device, which is cuda:0 unless somebody set another.
 #include "report/base/format.h"
-
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

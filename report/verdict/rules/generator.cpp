@@ -1,6 +1,5 @@
 // "Expected a 'cuda' device type for generator but found 'cpu'": random numbers are made where their generator lives.
 #include "report/base/format.h"
-
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

@@ -1,9 +1,8 @@
 // A kernel was given memory of the host that its device cannot reach: a tensor that stayed on the CPU, or memory that
 // is not PyTorch's.
-#include "report/base/format.h"
-
 #include <algorithm>
 
+#include "report/base/format.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::causes::rules {

@@ -1,7 +1,6 @@
 // What the caller gives to a model, or to a loss beside the model's answer, on another device than the parameters it
 // meets.
 #include "report/base/format.h"
-
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

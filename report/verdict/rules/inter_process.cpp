@@ -1,9 +1,8 @@
 // A tensor that came from another process by its handle (torch.multiprocessing): it lies where the sender had it, by
 // the sender's numbering of the devices.
-#include "report/base/format.h"
-
 #include <algorithm>
 
+#include "report/base/format.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::causes::rules {

@@ -1,7 +1,6 @@
 // A copy whose caller says something of its two ends that is not so. Where the ends lie is exact, so what is said of
 // them is wrong; whether the word or the pointer was meant, the evidence cannot tell.
 #include "report/base/format.h"
-
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::causes::rules {
@@ -32,26 +31,26 @@ std::optional<Cause> misstated_copy(const Evidence& evidence) {
     return sure("copy-too-long", fmt::format("More is copied than one of the ends holds: what follows it belongs to "
                                              "another device, and is {}.",
                                              destination->odd ? "overwritten" : "copied instead"));
-  const auto& stated = evidence.copy;
+  const auto& declared = evidence.copy;
   const Operand& odd = destination->odd ? *destination : *source;
-  if (!stated.source.empty() && stated.source == destination->device && stated.destination == source->device)
+  if (!declared.source.empty() && declared.source == destination->device && declared.destination == source->device)
     return sure("copy-devices-exchanged",
                 fmt::format("The two devices are exchanged: the source is on {}, the destination on {}.",
                             source->device, destination->device));
-  if (!stated.source.empty())
+  if (!declared.source.empty())
     return sure("copy-device-misstated",
                 fmt::format("The {} is said to be on {} and is on {}: either the device or the pointer is another's.",
-                            odd.role, destination->odd ? stated.destination : stated.source, odd.device));
+                            odd.role, destination->odd ? declared.destination : declared.source, odd.device));
   if (source->device.empty() || destination->device.empty())
     return sure(
         "copy-direction-misstated",
         fmt::format("{} is stated, and the {} is on {}. With cudaMemcpyDefault CUDA finds the direction itself.",
-                    stated.direction, odd.role, odd.device));
+                    declared.direction, odd.role, odd.device));
   return sure(
       "copy-direction-misstated",
       fmt::format("{} is stated, and the copy goes from {} to {}: that is {}. With cudaMemcpyDefault CUDA finds "
                   "the direction itself.",
-                  stated.direction, source->device, destination->device, kind_between(*source, *destination)));
+                  declared.direction, source->device, destination->device, kind_between(*source, *destination)));
 }
 
 }  // namespace devtrace::report::causes::rules

@@ -1,8 +1,7 @@
 // Parameters of one model on several devices: a device map without hooks, a part left behind by .to(), or a model that
 // was never moved.
-#include "report/base/format.h"
-
 #include "report/base/escaping.h"
+#include "report/base/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

@@ -1,7 +1,6 @@
 // An optimizer keeps tensors beside each parameter, made where the parameter was at its first step or where a
 // checkpoint was loaded.
 #include "report/base/format.h"
-
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

@@ -1,10 +1,9 @@
 // A tensor that is a plain attribute of a module: model.to(), state_dict() and accelerate know of parameters and
 // buffers only.
-#include "report/base/format.h"
-
 #include <algorithm>
 
 #include "common/cache_names.h"
+#include "report/base/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

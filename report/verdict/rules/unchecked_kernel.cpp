@@ -1,8 +1,7 @@
 // A kernel of the program's own, or of a library that checks nothing, was given memory that is not on its device.
-#include "report/base/format.h"
-
 #include <algorithm>
 
+#include "report/base/format.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::causes::rules {

@@ -8,10 +8,10 @@
 
 namespace {
 
-using sim::Operation;
+using simulate::Operation;
 
 bool alive(CUgraph graph) {
-  return sim::handles<CUgraph_st>().has(graph);
+  return simulate::handles<CUgraph_st>().has(graph);
 }
 
 template <typename P>
@@ -19,27 +19,27 @@ CUresult add(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, 
   TRY(ready());
   if (!parameters) return CUDA_ERROR_INVALID_VALUE;
   Operation operation;
-  TRY(sim::assign(operation, *parameters));
-  return sim::add_node(graph, dependencies, count, std::move(operation), node);
+  TRY(simulate::assign(operation, *parameters));
+  return simulate::add_node(graph, dependencies, count, std::move(operation), node);
 }
 
 CUresult add_made(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count, Operation operation,
                   CUresult made) {
   TRY(made);
-  return sim::add_node(graph, dependencies, count, std::move(operation), node);
+  return simulate::add_node(graph, dependencies, count, std::move(operation), node);
 }
 
 CUresult check(CUgraphNode node, CUgraphNodeType type) {
   TRY(ready());
-  if (!sim::alive(node)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!simulate::alive(node)) return CUDA_ERROR_INVALID_HANDLE;
   return node->operation.type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 template <typename P>
 CUresult change(CUgraphNode node, P* parameters) {
   if (!parameters) return CUDA_ERROR_INVALID_VALUE;
-  TRY(check(node, sim::type_of(*parameters)));
-  return sim::assign(node->operation, *parameters);
+  TRY(check(node, simulate::type_of(*parameters)));
+  return simulate::assign(node->operation, *parameters);
 }
 
 // The convention of all list queries: without an array, the count; with one, what fits, and the rest zeroed.
@@ -87,19 +87,19 @@ extern "C" {
 CUresult CUDAAPI cuGraphCreate(CUgraph* graph, unsigned int flags) {
   TRY(ready());
   if (!graph || flags) return CUDA_ERROR_INVALID_VALUE;
-  *graph = sim::create_graph();
+  *graph = simulate::create_graph();
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphDestroy(CUgraph graph) {
   TRY(ready());
   if (!alive(graph) || graph->child) return CUDA_ERROR_INVALID_VALUE;
-  sim::destroy_graph(graph);
+  simulate::destroy_graph(graph);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphClone(CUgraph* clone, CUgraph graph) {
   TRY(ready());
   if (!clone || !alive(graph)) return CUDA_ERROR_INVALID_VALUE;
-  *clone = sim::clone_graph(graph);
+  *clone = simulate::clone_graph(graph);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphNodeFindInClone(CUgraphNode* found, CUgraphNode original, CUgraph clone) {
@@ -140,19 +140,19 @@ CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, cons
                                           CUgraph child) {
   TRY(ready());
   Operation operation;
-  CUresult made = child == graph ? CUDA_ERROR_INVALID_VALUE : sim::assign_child(operation, child);
+  CUresult made = child == graph ? CUDA_ERROR_INVALID_VALUE : simulate::assign_child(operation, child);
   return add_made(node, graph, d, n, operation, made);
 }
 CUresult CUDAAPI cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* d, size_t n,
                                            CUevent event) {
   Operation operation;
-  CUresult made = sim::assign_event(operation, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
+  CUresult made = simulate::assign_event(operation, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
   return add_made(node, graph, d, n, operation, made);
 }
 CUresult CUDAAPI cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* d, size_t n,
                                          CUevent event) {
   Operation operation;
-  CUresult made = sim::assign_event(operation, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+  CUresult made = simulate::assign_event(operation, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
   return add_made(node, graph, d, n, operation, made);
 }
 CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* d, size_t n,
@@ -177,7 +177,7 @@ CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph, const C
 CUresult CUDAAPI cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* p) {
   TRY(check(node, CU_GRAPH_NODE_TYPE_KERNEL));
   if (!p) return CUDA_ERROR_INVALID_VALUE;
-  sim::expose_arguments(node->operation, p);
+  simulate::expose_arguments(node->operation, p);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* p) {
@@ -238,11 +238,11 @@ CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams* p) {
 }
 CUresult CUDAAPI cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event) {
   TRY(check(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD));
-  return sim::assign_event(node->operation, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
+  return simulate::assign_event(node->operation, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
 }
 CUresult CUDAAPI cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event) {
   TRY(check(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT));
-  return sim::assign_event(node->operation, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+  return simulate::assign_event(node->operation, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
 }
 // Launch attributes of kernel nodes mean nothing to kernels that do not run.
 CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from) {
@@ -255,7 +255,7 @@ CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAtt
 
 CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
   TRY(ready());
-  if (!type || !sim::alive(node)) return CUDA_ERROR_INVALID_VALUE;
+  if (!type || !simulate::alive(node)) return CUDA_ERROR_INVALID_VALUE;
   *type = node->operation.type;
   return CUDA_SUCCESS;
 }
@@ -287,14 +287,14 @@ CUresult CUDAAPI cuGraphGetEdges(CUgraph graph, CUgraphNode* from, CUgraphNode* 
   return to ? list(targets, to, &room) : CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode* out, CUgraphEdgeData* data, size_t* count) {
-  if (!sim::alive(node)) return CUDA_ERROR_INVALID_VALUE;
+  if (!simulate::alive(node)) return CUDA_ERROR_INVALID_VALUE;
   TRY(list(node->dependencies, out, count));
   if (data) std::fill_n(data, *count, CUgraphEdgeData{});
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode* out, CUgraphEdgeData* data,
                                               size_t* count) {
-  if (!sim::alive(node)) return CUDA_ERROR_INVALID_VALUE;
+  if (!simulate::alive(node)) return CUDA_ERROR_INVALID_VALUE;
   std::vector<CUgraphNode> dependents;
   for (auto& other : node->graph->nodes)
     if (std::count(other->dependencies.begin(), other->dependencies.end(), node)) dependents.push_back(other.get());
@@ -306,7 +306,7 @@ CUresult CUDAAPI cuGraphAddDependencies(CUgraph graph, const CUgraphNode* from, 
                                         const CUgraphEdgeData*, size_t count) {
   if (!alive(graph) || (count && (!from || !to))) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i) {
-    if (!sim::alive(from[i]) || !sim::alive(to[i]) || from[i]->graph != graph || to[i]->graph != graph)
+    if (!simulate::alive(from[i]) || !simulate::alive(to[i]) || from[i]->graph != graph || to[i]->graph != graph)
       return CUDA_ERROR_INVALID_VALUE;
     auto& d = to[i]->dependencies;
     if (std::count(d.begin(), d.end(), from[i])) return CUDA_ERROR_INVALID_VALUE;
@@ -318,13 +318,13 @@ CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode* fro
                                            const CUgraphEdgeData*, size_t count) {
   if (!alive(graph)) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i)
-    if (!sim::alive(to[i]) || !std::erase(to[i]->dependencies, from[i])) return CUDA_ERROR_INVALID_VALUE;
+    if (!simulate::alive(to[i]) || !std::erase(to[i]->dependencies, from[i])) return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode node) {
   TRY(ready());
-  if (!sim::alive(node)) return CUDA_ERROR_INVALID_VALUE;
-  sim::destroy_node(node);
+  if (!simulate::alive(node)) return CUDA_ERROR_INVALID_VALUE;
+  simulate::destroy_node(node);
   return CUDA_SUCCESS;
 }
 
@@ -334,8 +334,9 @@ CUresult CUDAAPI cuGraphDebugDotPrint(CUgraph graph, const char* path, unsigned 
   if (!out) return CUDA_ERROR_OPERATING_SYSTEM;
   std::fprintf(out, "digraph dot {\n");
   for (auto& node : graph->nodes) {
-    sim::Function* f =
-        node->operation.type == CU_GRAPH_NODE_TYPE_KERNEL ? sim::function_of(node->operation.kernel.func) : nullptr;
+    simulate::Function* f = node->operation.type == CU_GRAPH_NODE_TYPE_KERNEL
+                                ? simulate::function_of(node->operation.kernel.func)
+                                : nullptr;
     std::fprintf(out, "  \"%llu\" [label=\"%s %s\"];\n", node->id, type_name(node->operation.type),
                  f ? f->name.c_str() : "");
     for (CUgraphNode d : node->dependencies) std::fprintf(out, "  \"%llu\" -> \"%llu\";\n", d->id, node->id);

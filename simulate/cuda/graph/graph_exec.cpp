@@ -10,27 +10,27 @@
 namespace {
 
 bool alive(CUgraphExec exec) {
-  return sim::handles<CUgraphExec_st>().has(exec);
+  return simulate::handles<CUgraphExec_st>().has(exec);
 }
 bool alive(CUuserObject object) {
-  return sim::handles<CUuserObject_st>().has(object);
+  return simulate::handles<CUuserObject_st>().has(object);
 }
 
 template <typename P>
 CUresult change(CUgraphExec exec, CUgraphNode node, P* parameters) {
   TRY(ready());
   if (!alive(exec) || !parameters) return CUDA_ERROR_INVALID_VALUE;
-  auto* step = sim::step_of(exec, node);
-  if (!step || step->operation.type != sim::type_of(*parameters)) return CUDA_ERROR_INVALID_VALUE;
-  return sim::assign(step->operation, *parameters);
+  auto* step = simulate::step_of(exec, node);
+  if (!step || step->operation.type != simulate::type_of(*parameters)) return CUDA_ERROR_INVALID_VALUE;
+  return simulate::assign(step->operation, *parameters);
 }
 
 CUresult change_event(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CUevent event) {
   TRY(ready());
   if (!alive(exec)) return CUDA_ERROR_INVALID_VALUE;
-  auto* step = sim::step_of(exec, node);
+  auto* step = simulate::step_of(exec, node);
   if (!step || step->operation.type != type) return CUDA_ERROR_INVALID_VALUE;
-  return sim::assign_event(step->operation, type, event);
+  return simulate::assign_event(step->operation, type, event);
 }
 
 }  // namespace
@@ -39,20 +39,20 @@ extern "C" {
 
 CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
   TRY(ready());
-  return sim::instantiate(graph, static_cast<unsigned>(flags), exec);
+  return simulate::instantiate(graph, static_cast<unsigned>(flags), exec);
 }
 CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* p) {
   TRY(ready());
   if (!p) return CUDA_ERROR_INVALID_VALUE;
   p->hErrNode_out = nullptr;
-  CUresult e = sim::instantiate(graph, static_cast<unsigned>(p->flags), exec);
+  CUresult e = simulate::instantiate(graph, static_cast<unsigned>(p->flags), exec);
   p->result_out = e ? CUDA_GRAPH_INSTANTIATE_ERROR : CUDA_GRAPH_INSTANTIATE_SUCCESS;
   return e;
 }
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec) {
   TRY(ready());
   if (!alive(exec)) return CUDA_ERROR_INVALID_VALUE;
-  sim::destroy_exec(exec);
+  simulate::destroy_exec(exec);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t* flags) {
@@ -62,27 +62,27 @@ CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t* flags) {
 }
 CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* result) {
   TRY(ready());
-  if (!alive(exec) || !sim::handles<CUgraph_st>().has(graph)) return CUDA_ERROR_INVALID_VALUE;
-  return sim::update(exec, graph, result);
+  if (!alive(exec) || !simulate::handles<CUgraph_st>().has(graph)) return CUDA_ERROR_INVALID_VALUE;
+  return simulate::update(exec, graph, result);
 }
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream handle) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   REQUIRE_CONTEXT(context);
   if (!alive(exec)) return CUDA_ERROR_INVALID_VALUE;
-  if (sim::capturing(stream)) {
+  if (simulate::capturing(stream)) {
     // A launch inside a capture becomes a child graph of what the executable holds now.
-    sim::Operation child;
+    simulate::Operation child;
     child.type = CU_GRAPH_NODE_TYPE_GRAPH;
-    child.child = sim::graph_of(exec);
-    return sim::submit(stream, std::move(child));
+    child.child = simulate::graph_of(exec);
+    return simulate::submit(stream, std::move(child));
   }
-  if (!sim::launchable(exec)) return CUDA_ERROR_INVALID_VALUE;
-  return sim::launch(exec, stream);
+  if (!simulate::launchable(exec)) return CUDA_ERROR_INVALID_VALUE;
+  return simulate::launch(exec, stream);
 }
 CUresult CUDAAPI cuGraphUpload(CUgraphExec exec, CUstream handle) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   return alive(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -110,21 +110,21 @@ CUresult CUDAAPI cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode 
 }
 CUresult CUDAAPI cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child) {
   TRY(ready());
-  if (!alive(exec) || !sim::handles<CUgraph_st>().has(child)) return CUDA_ERROR_INVALID_VALUE;
-  auto* step = sim::step_of(exec, node);
+  if (!alive(exec) || !simulate::handles<CUgraph_st>().has(child)) return CUDA_ERROR_INVALID_VALUE;
+  auto* step = simulate::step_of(exec, node);
   if (!step || !step->child) return CUDA_ERROR_INVALID_VALUE;
-  return sim::update(step->child, child, nullptr);
+  return simulate::update(step->child, child, nullptr);
 }
 CUresult CUDAAPI cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int enabled) {
   TRY(ready());
-  auto* step = alive(exec) ? sim::step_of(exec, node) : nullptr;
+  auto* step = alive(exec) ? simulate::step_of(exec, node) : nullptr;
   if (!step) return CUDA_ERROR_INVALID_VALUE;
   step->enabled = enabled;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int* enabled) {
   TRY(ready());
-  auto* step = alive(exec) ? sim::step_of(exec, node) : nullptr;
+  auto* step = alive(exec) ? simulate::step_of(exec, node) : nullptr;
   if (!step || !enabled) return CUDA_ERROR_INVALID_VALUE;
   *enabled = step->enabled;
   return CUDA_SUCCESS;
@@ -135,39 +135,39 @@ CUresult CUDAAPI cuUserObjectCreate(CUuserObject* object, void* data, CUhostFn d
   TRY(ready());
   if (!object || !destroy || !count || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) return CUDA_ERROR_INVALID_VALUE;
   *object = new CUuserObject_st{data, destroy, static_cast<int>(count)};
-  sim::handles<CUuserObject_st>().add(*object);
+  simulate::handles<CUuserObject_st>().add(*object);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuUserObjectRetain(CUuserObject object, unsigned int count) {
   if (!alive(object)) return CUDA_ERROR_INVALID_VALUE;
-  sim::retain(object, static_cast<int>(count));
+  simulate::retain(object, static_cast<int>(count));
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuUserObjectRelease(CUuserObject object, unsigned int count) {
   if (!alive(object)) return CUDA_ERROR_INVALID_VALUE;
-  sim::release(object, static_cast<int>(count));
+  simulate::release(object, static_cast<int>(count));
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags) {
-  if (!sim::handles<CUgraph_st>().has(graph) || !alive(object)) return CUDA_ERROR_INVALID_VALUE;
-  if (!(flags & CU_GRAPH_USER_OBJECT_MOVE)) sim::retain(object, static_cast<int>(count));
+  if (!simulate::handles<CUgraph_st>().has(graph) || !alive(object)) return CUDA_ERROR_INVALID_VALUE;
+  if (!(flags & CU_GRAPH_USER_OBJECT_MOVE)) simulate::retain(object, static_cast<int>(count));
   graph->objects[object] += static_cast<int>(count);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) {
-  if (!sim::handles<CUgraph_st>().has(graph)) return CUDA_ERROR_INVALID_VALUE;
+  if (!simulate::handles<CUgraph_st>().has(graph)) return CUDA_ERROR_INVALID_VALUE;
   auto it = graph->objects.find(object);
   if (it == graph->objects.end() || it->second < static_cast<int>(count)) return CUDA_ERROR_INVALID_VALUE;
   if ((it->second -= static_cast<int>(count)) == 0) graph->objects.erase(it);
-  sim::release(object, static_cast<int>(count));
+  simulate::release(object, static_cast<int>(count));
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void* value) {
   TRY(ready());
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (!value || attribute < 0 || attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) return CUDA_ERROR_INVALID_VALUE;
-  const sim::GraphMemoryUse& use = sim::graph_memory_use(device);
+  const simulate::GraphMemoryUse& use = simulate::graph_memory_use(device);
   const std::atomic<uint64_t>* const all[] = {&use.used, &use.used_high, &use.reserved, &use.reserved_high};
   const uint64_t bytes = all[attribute - CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT]->load();
   std::memcpy(value, &bytes, sizeof bytes);
@@ -175,10 +175,10 @@ CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attrib
 }
 CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void* value) {
   TRY(ready());
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   uint64_t bytes = 1;
   if (value) std::memcpy(&bytes, value, sizeof bytes);
-  sim::GraphMemoryUse& use = sim::graph_memory_use(device);
+  simulate::GraphMemoryUse& use = simulate::graph_memory_use(device);
   const bool used = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH;
   if (bytes || (!used && attribute != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)) return CUDA_ERROR_INVALID_VALUE;
   if (used)
@@ -189,7 +189,7 @@ CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attrib
 }
 CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice device) {
   TRY(ready());
-  return sim::valid_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  return simulate::valid_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 }  // extern "C"

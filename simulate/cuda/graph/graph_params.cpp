@@ -3,7 +3,7 @@
 #include "simulate/model/memory.h"
 #include "simulate/model/pool.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 namespace {
 
 CUresult with_context(Operation& op, CUcontext given) {
@@ -137,4 +137,4 @@ void expose_arguments(Operation& op, CUDA_KERNEL_NODE_PARAMS* p) {
   p->ctx = op.context;
 }
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

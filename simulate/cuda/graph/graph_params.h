@@ -6,7 +6,7 @@
 #include "simulate/cuda/launch.h"
 #include "simulate/model/graph.h"
 
-namespace devtrace::sim {
+namespace devtrace::simulate {
 
 CUresult assign(Operation& op, const CUDA_KERNEL_NODE_PARAMS& p);
 CUresult assign(Operation& op, const CUDA_MEMCPY3D& p);
@@ -38,4 +38,4 @@ inline CUgraphNodeType type_of(const CUgraphNodeParams& p) {
 // The kernel's arguments as kernelParams: valid until the node changes.
 void expose_arguments(Operation& op, CUDA_KERNEL_NODE_PARAMS* p);
 
-}  // namespace devtrace::sim
+}  // namespace devtrace::simulate

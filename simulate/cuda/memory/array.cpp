@@ -12,7 +12,7 @@
 namespace {
 
 bool alive(CUarray array) {
-  return sim::handles<CUarray_st>().has(array);
+  return simulate::handles<CUarray_st>().has(array);
 }
 
 size_t element_bytes(CUarray_format format, unsigned channels) {
@@ -60,7 +60,7 @@ CUresult CUDAAPI cuArray3DCreate(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* d)
     delete array;
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  sim::handles<CUarray_st>().add(array);
+  simulate::handles<CUarray_st>().add(array);
   *out = array;
   return CUDA_SUCCESS;
 }
@@ -85,7 +85,7 @@ CUresult CUDAAPI cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR* d, CUarray array) {
 CUresult CUDAAPI cuArrayDestroy(CUarray array) {
   TRY(ready());
   if (!alive(array) || !array->owned) return CUDA_ERROR_INVALID_HANDLE;
-  sim::handles<CUarray_st>().remove(array);
+  simulate::handles<CUarray_st>().remove(array);
   std::free(array->data);
   delete array;
   return CUDA_SUCCESS;
@@ -107,20 +107,20 @@ CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3
     level.Height = level.Height ? std::max<size_t>(level.Height / 2, 1) : 0;
     level.Depth = level.Depth ? std::max<size_t>(level.Depth / 2, 1) : 0;
   }
-  sim::handles<CUmipmappedArray_st>().add(mipmap);
+  simulate::handles<CUmipmappedArray_st>().add(mipmap);
   *out = mipmap;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray* level, CUmipmappedArray mipmap, unsigned int index) {
   TRY(ready());
-  if (!sim::handles<CUmipmappedArray_st>().has(mipmap)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!simulate::handles<CUmipmappedArray_st>().has(mipmap)) return CUDA_ERROR_INVALID_HANDLE;
   if (!level || index >= mipmap->levels.size()) return CUDA_ERROR_INVALID_VALUE;
   *level = mipmap->levels[index];
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray mipmap) {
   TRY(ready());
-  if (!sim::handles<CUmipmappedArray_st>().remove(mipmap)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!simulate::handles<CUmipmappedArray_st>().remove(mipmap)) return CUDA_ERROR_INVALID_HANDLE;
   for (CUarray level : mipmap->levels) {
     level->owned = true;
     cuArrayDestroy(level);
@@ -134,26 +134,26 @@ CUresult CUDAAPI cuTexObjectCreate(CUtexObject* object, const CUDA_RESOURCE_DESC
   REQUIRE_CONTEXT(context);
   if (!object || !resource || !texture) return CUDA_ERROR_INVALID_VALUE;
   auto* made = new Texture{*resource, *texture};
-  sim::handles<Texture>().add(made);
+  simulate::handles<Texture>().add(made);
   *object = reinterpret_cast<CUtexObject>(made);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuTexObjectDestroy(CUtexObject object) {
   TRY(ready());
   auto* texture = reinterpret_cast<Texture*>(object);
-  if (!sim::handles<Texture>().remove(texture)) return CUDA_ERROR_INVALID_VALUE;
+  if (!simulate::handles<Texture>().remove(texture)) return CUDA_ERROR_INVALID_VALUE;
   delete texture;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource, CUtexObject object) {
   auto* texture = reinterpret_cast<Texture*>(object);
-  if (!resource || !sim::handles<Texture>().has(texture)) return CUDA_ERROR_INVALID_VALUE;
+  if (!resource || !simulate::handles<Texture>().has(texture)) return CUDA_ERROR_INVALID_VALUE;
   *resource = texture->resource;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* out, CUtexObject object) {
   auto* texture = reinterpret_cast<Texture*>(object);
-  if (!out || !sim::handles<Texture>().has(texture)) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !simulate::handles<Texture>().has(texture)) return CUDA_ERROR_INVALID_VALUE;
   *out = texture->texture;
   return CUDA_SUCCESS;
 }

@@ -11,23 +11,23 @@ CUdeviceptr address(const void* pointer) {
 
 CUresult enqueue_copy(const CUDA_MEMCPY3D& copy, CUstream handle, bool wait) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   REQUIRE_CONTEXT(context);
-  TRY(sim::check_copy(copy));
-  if (wait) TRY(sim::check_unsafe());
+  TRY(simulate::check_copy(copy));
+  if (wait) TRY(simulate::check_unsafe());
   if (copy.WidthInBytes == 0 || copy.Height == 0 || copy.Depth == 0) return CUDA_SUCCESS;
-  sim::Operation operation;
+  simulate::Operation operation;
   operation.type = CU_GRAPH_NODE_TYPE_MEMCPY;
   operation.copy = copy;
   operation.waited = wait;
-  TRY(sim::submit(stream, std::move(operation)));
+  TRY(simulate::submit(stream, std::move(operation)));
   if (!wait) return CUDA_SUCCESS;
-  sim::synchronize(stream);
+  simulate::synchronize(stream);
   return static_cast<CUresult>(context->sticky.load());  // of the work that it waited for
 }
 
 CUresult plain(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream, bool wait) {
-  return enqueue_copy(sim::plain_copy(to, from, size), stream, wait);
+  return enqueue_copy(simulate::plain_copy(to, from, size), stream, wait);
 }
 
 CUDA_MEMCPY3D widen(const CUDA_MEMCPY2D& c) {
@@ -81,7 +81,7 @@ CUDA_MEMCPY3D without_contexts(const CUDA_MEMCPY3D_PEER& c) {
 // One side in an array, the other at an address; offsets in bytes along the first row.
 CUDA_MEMCPY3D array_copy(CUarray to_array, size_t to_offset, CUdeviceptr to, CUarray from_array, size_t from_offset,
                          CUdeviceptr from, size_t size) {
-  CUDA_MEMCPY3D c = sim::plain_copy(to, from, size);
+  CUDA_MEMCPY3D c = simulate::plain_copy(to, from, size);
   if (to_array) {
     c.dstMemoryType = CU_MEMORYTYPE_ARRAY;
     c.dstArray = to_array;
@@ -98,22 +98,22 @@ CUDA_MEMCPY3D array_copy(CUarray to_array, size_t to_offset, CUdeviceptr to, CUa
 CUresult fill(CUdeviceptr to, size_t pitch, unsigned value, unsigned element, size_t width, size_t height,
               CUstream handle, bool wait) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   REQUIRE_CONTEXT(context);
-  sim::Operation operation;
+  simulate::Operation operation;
   operation.type = CU_GRAPH_NODE_TYPE_MEMSET;
   operation.waited = wait;
   operation.set = {to, pitch, value, element, width, height};
-  TRY(sim::check_set(operation.set));
-  if (wait) TRY(sim::check_unsafe());
+  TRY(simulate::check_set(operation.set));
+  if (wait) TRY(simulate::check_unsafe());
   if (width == 0 || height == 0) return CUDA_SUCCESS;
-  TRY(sim::submit(stream, std::move(operation)));
-  if (wait) sim::synchronize(stream);
+  TRY(simulate::submit(stream, std::move(operation)));
+  if (wait) simulate::synchronize(stream);
   return CUDA_SUCCESS;
 }
 
 bool context_ok(CUcontext context) {
-  return sim::handles<CUctx_st>().has(context);
+  return simulate::handles<CUctx_st>().has(context);
 }
 
 }  // namespace

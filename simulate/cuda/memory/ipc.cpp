@@ -51,14 +51,14 @@ extern "C" {
 
 CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer) {
   REQUIRE_CONTEXT(context);
-  sim::Allocation a;
-  if (!handle || !sim::find_memory(pointer, &a) || a.kind != sim::Kind::device || a.pool)
+  simulate::Allocation a;
+  if (!handle || !simulate::find_memory(pointer, &a) || a.kind != simulate::Kind::device || a.pool)
     return CUDA_ERROR_INVALID_VALUE;
-  sim::Arena& arena = sim::arena(sim::device(a.device).physical);
+  simulate::Arena& arena = simulate::arena(simulate::device(a.device).physical);
   MemoryTicket t;
   t.pid = getpid();
   t.file = arena.file();
-  t.physical_device = sim::device(a.device).physical;
+  t.physical_device = simulate::device(a.device).physical;
   t.offset = a.base - arena.base();
   t.size = a.size;
   std::memset(handle, 0, sizeof *handle);
@@ -73,7 +73,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* pointer, CUipcMemHandle handle,
   if (!pointer || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || std::memcmp(t.magic, expected.magic, sizeof t.magic))
     return CUDA_ERROR_INVALID_VALUE;
   if (t.pid == getpid()) return CUDA_ERROR_INVALID_CONTEXT;  // as hardware: not in the process that made it
-  int ordinal = sim::ordinal_of(t.physical_device);
+  int ordinal = simulate::ordinal_of(t.physical_device);
   if (ordinal < 0) return CUDA_ERROR_INVALID_DEVICE;
   std::lock_guard lock(g_opened_mutex);
   if (const auto known = g_opened.find(origin_of(t, context)); known != g_opened.end()) {
@@ -83,25 +83,25 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* pointer, CUipcMemHandle handle,
   }
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", t.pid, t.file);
-  int fd = sim::open_shared(path);
+  int fd = simulate::open_shared(path);
   if (fd < 0) return CUDA_ERROR_INVALID_VALUE;  // the owner is gone
   // Whole pages around the allocation, at an address that begins a chunk: a chunk of device addresses has one owner.
   size_t lead = t.offset % kPage, length = (lead + t.size + kPage - 1) / kPage * kPage;
-  void* raw = mmap(nullptr, length + sim::kChunk, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  uintptr_t base = (reinterpret_cast<uintptr_t>(raw) + sim::kChunk - 1) / sim::kChunk * sim::kChunk;
+  void* raw = mmap(nullptr, length + simulate::kChunk, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  uintptr_t base = (reinterpret_cast<uintptr_t>(raw) + simulate::kChunk - 1) / simulate::kChunk * simulate::kChunk;
   void* at = raw == MAP_FAILED ? raw
                                : mmap(reinterpret_cast<void*>(base), length, PROT_READ | PROT_WRITE,
                                       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, static_cast<off_t>(t.offset - lead));
   close(fd);
   if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   madvise(at, length, MADV_DONTFORK);
-  sim::Allocation a;
+  simulate::Allocation a;
   a.base = base + lead;
   a.size = t.size;
-  a.kind = sim::Kind::imported;
+  a.kind = simulate::Kind::imported;
   a.device = ordinal;
   a.context = context;
-  sim::remember(a);
+  simulate::remember(a);
   g_opened[origin_of(t, context)] = {a.base, 1};
   *pointer = a.base;
   return CUDA_SUCCESS;
@@ -109,8 +109,8 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* pointer, CUipcMemHandle handle,
 
 CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr pointer) {
   REQUIRE_CONTEXT(context);
-  sim::Allocation a;
-  if (!sim::find_memory(pointer, &a) || a.kind != sim::Kind::imported || a.base != pointer)
+  simulate::Allocation a;
+  if (!simulate::find_memory(pointer, &a) || a.kind != simulate::Kind::imported || a.base != pointer)
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(g_opened_mutex);
   for (auto it = g_opened.begin(); it != g_opened.end(); ++it)
@@ -119,7 +119,7 @@ CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr pointer) {
       g_opened.erase(it);
       break;
     }
-  if (!sim::forget(pointer, &a)) return CUDA_ERROR_INVALID_VALUE;
+  if (!simulate::forget(pointer, &a)) return CUDA_ERROR_INVALID_VALUE;
   size_t lead = a.base % kPage;
   munmap(reinterpret_cast<void*>(a.base - lead), (lead + a.size + kPage - 1) / kPage * kPage);
   return CUDA_SUCCESS;
@@ -127,7 +127,7 @@ CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr pointer) {
 
 CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
   REQUIRE_CONTEXT(context);
-  if (!handle || !sim::handles<CUevent_st>().has(event)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!handle || !simulate::handles<CUevent_st>().has(event)) return CUDA_ERROR_INVALID_HANDLE;
   if (!(event->flags & CU_EVENT_INTERPROCESS)) return CUDA_ERROR_INVALID_HANDLE;
   EventTicket t;
   t.pid = getpid();

@@ -26,31 +26,32 @@ void* map_host(size_t size) {
   return at == MAP_FAILED ? nullptr : at;
 }
 
-CUresult host_allocation(void** out, size_t size, sim::Kind kind, unsigned flags, int device, CUcontext context) {
+CUresult host_allocation(void** out, size_t size, simulate::Kind kind, unsigned flags, int device, CUcontext context) {
   if (!out || size == 0) return CUDA_ERROR_INVALID_VALUE;
   void* at = map_host(size);
   if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
-  sim::Allocation a;
+  simulate::Allocation a;
   a.base = reinterpret_cast<uintptr_t>(at);
   a.size = size;
   a.kind = kind;
   a.flags = flags;
   a.device = device;
   a.context = context;
-  sim::remember(a);
+  simulate::remember(a);
   *out = at;
   return CUDA_SUCCESS;
 }
 
-bool host_kind(sim::Kind kind) {
-  return kind == sim::Kind::pinned || kind == sim::Kind::registered;
+bool host_kind(simulate::Kind kind) {
+  return kind == simulate::Kind::pinned || kind == simulate::Kind::registered;
 }
 
-CUmemorytype memory_type(const sim::Allocation& a) {
+CUmemorytype memory_type(const simulate::Allocation& a) {
   return host_kind(a.kind) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }
 
-CUresult pointer_attribute(void* data, CUpointer_attribute attribute, const sim::Allocation& a, CUdeviceptr pointer) {
+CUresult pointer_attribute(void* data, CUpointer_attribute attribute, const simulate::Allocation& a,
+                           CUdeviceptr pointer) {
   auto give = [&](auto value) {
     std::memcpy(data, &value, sizeof value);
     return CUDA_SUCCESS;
@@ -67,7 +68,7 @@ CUresult pointer_attribute(void* data, CUpointer_attribute attribute, const sim:
       if (bare) return CUDA_ERROR_INVALID_VALUE;
       return give(pointer);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      if (bare || (a.kind != sim::Kind::managed && !host_kind(a.kind))) return CUDA_ERROR_INVALID_VALUE;
+      if (bare || (a.kind != simulate::Kind::managed && !host_kind(a.kind))) return CUDA_ERROR_INVALID_VALUE;
       return give(pointer);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
       return give(0u);
@@ -75,12 +76,12 @@ CUresult pointer_attribute(void* data, CUpointer_attribute attribute, const sim:
       if (bare) return CUDA_ERROR_INVALID_VALUE;
       return give(a.id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      return give(static_cast<unsigned>(a.kind == sim::Kind::managed && !bare));
+      return give(static_cast<unsigned>(a.kind == simulate::Kind::managed && !bare));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       if (bare) return give(-2);  // CU_DEVICE_INVALID
       return give(host_kind(a.kind) && a.context ? a.context->device : a.device);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      return give(static_cast<unsigned>(!bare && a.kind == sim::Kind::device && !a.pool));
+      return give(static_cast<unsigned>(!bare && a.kind == simulate::Kind::device && !a.pool));
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       if (bare) return CUDA_ERROR_INVALID_VALUE;
       return give(a.base);
@@ -118,16 +119,16 @@ extern "C" {
 CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
   REQUIRE_CONTEXT(context);
   if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
-  sim::Arena& arena = sim::arena(sim::device(context->device).physical);
-  *total = sim::settings().memory;
+  simulate::Arena& arena = simulate::arena(simulate::device(context->device).physical);
+  *total = simulate::settings().memory;
   *free = arena.capacity() - arena.used();
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemAlloc(CUdeviceptr* pointer, size_t size) {
   REQUIRE_CONTEXT(context);
-  TRY(sim::check_unsafe());
-  return sim::allocate_device(context->device, size, context, nullptr, pointer);
+  TRY(simulate::check_unsafe());
+  return simulate::allocate_device(context->device, size, context, nullptr, pointer);
 }
 
 CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr* pointer, size_t* pitch, size_t width, size_t height,
@@ -141,29 +142,30 @@ CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr* pointer, size_t* pitch, size_t wid
 CUresult CUDAAPI cuMemFree(CUdeviceptr pointer) {
   REQUIRE_CONTEXT(context);
   if (!pointer) return CUDA_SUCCESS;
-  TRY(sim::check_unsafe());
-  sim::Allocation a;
-  if (!sim::find_memory(pointer, &a) || a.base != pointer) return CUDA_ERROR_INVALID_VALUE;
-  if (a.kind != sim::Kind::device && a.kind != sim::Kind::managed) return CUDA_ERROR_INVALID_VALUE;
-  sim::synchronize_context(context);  // cuMemFree waits for the work that may still use the memory
-  if (a.kind == sim::Kind::device) return sim::pool_free(pointer);
-  if (!sim::forget(pointer, &a)) return CUDA_ERROR_INVALID_VALUE;
+  TRY(simulate::check_unsafe());
+  simulate::Allocation a;
+  if (!simulate::find_memory(pointer, &a) || a.base != pointer) return CUDA_ERROR_INVALID_VALUE;
+  if (a.kind != simulate::Kind::device && a.kind != simulate::Kind::managed) return CUDA_ERROR_INVALID_VALUE;
+  simulate::synchronize_context(context);  // cuMemFree waits for the work that may still use the memory
+  if (a.kind == simulate::Kind::device) return simulate::pool_free(pointer);
+  if (!simulate::forget(pointer, &a)) return CUDA_ERROR_INVALID_VALUE;
   munmap(reinterpret_cast<void*>(a.base), round_up(a.size, kPage));
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr* pointer, size_t size, unsigned int flags) {
   REQUIRE_CONTEXT(context);
-  TRY(sim::check_unsafe());
+  TRY(simulate::check_unsafe());
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
-  return host_allocation(reinterpret_cast<void**>(pointer), size, sim::Kind::managed, flags, context->device, context);
+  return host_allocation(reinterpret_cast<void**>(pointer), size, simulate::Kind::managed, flags, context->device,
+                         context);
 }
 
 CUresult CUDAAPI cuMemHostAlloc(void** pointer, size_t size, unsigned int flags) {
   REQUIRE_CONTEXT(context);
-  TRY(sim::check_unsafe());
+  TRY(simulate::check_unsafe());
   if (flags & ~7u) return CUDA_ERROR_INVALID_VALUE;
-  return host_allocation(pointer, size, sim::Kind::pinned, flags, -1, context);
+  return host_allocation(pointer, size, simulate::Kind::pinned, flags, -1, context);
 }
 
 CUresult CUDAAPI cuMemAllocHost(void** pointer, size_t size) {
@@ -172,11 +174,12 @@ CUresult CUDAAPI cuMemAllocHost(void** pointer, size_t size) {
 
 CUresult CUDAAPI cuMemFreeHost(void* pointer) {
   REQUIRE_CONTEXT(context);
-  sim::Allocation a;
+  simulate::Allocation a;
   auto base = reinterpret_cast<uintptr_t>(pointer);
-  if (!sim::find_memory(base, &a) || a.base != base || a.kind != sim::Kind::pinned) return CUDA_ERROR_INVALID_VALUE;
-  sim::synchronize_context(context);
-  if (!sim::forget(base, &a)) return CUDA_ERROR_INVALID_VALUE;
+  if (!simulate::find_memory(base, &a) || a.base != base || a.kind != simulate::Kind::pinned)
+    return CUDA_ERROR_INVALID_VALUE;
+  simulate::synchronize_context(context);
+  if (!simulate::forget(base, &a)) return CUDA_ERROR_INVALID_VALUE;
   munmap(pointer, round_up(a.size, kPage));
   return CUDA_SUCCESS;
 }
@@ -184,36 +187,37 @@ CUresult CUDAAPI cuMemFreeHost(void* pointer) {
 CUresult CUDAAPI cuMemHostRegister(void* pointer, size_t size, unsigned int flags) {
   REQUIRE_CONTEXT(context);
   if (!pointer || !size || (flags & ~15u)) return CUDA_ERROR_INVALID_VALUE;
-  sim::Allocation a;
+  simulate::Allocation a;
   auto base = reinterpret_cast<uintptr_t>(pointer);
-  if (sim::find_memory(base, &a) || sim::find_memory(base + size - 1, &a))
+  if (simulate::find_memory(base, &a) || simulate::find_memory(base + size - 1, &a))
     return host_kind(a.kind) ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_ERROR_INVALID_VALUE;
   a = {};
   a.base = base;
   a.size = size;
-  a.kind = sim::Kind::registered;
+  a.kind = simulate::Kind::registered;
   a.flags = flags;
   a.context = context;
-  sim::remember(a);
+  simulate::remember(a);
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemHostUnregister(void* pointer) {
   REQUIRE_CONTEXT(context);
-  sim::Allocation a;
+  simulate::Allocation a;
   auto base = reinterpret_cast<uintptr_t>(pointer);
   if (!pointer) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::find_memory(base, &a) || a.base != base || a.kind != sim::Kind::registered)
+  if (!simulate::find_memory(base, &a) || a.base != base || a.kind != simulate::Kind::registered)
     return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-  sim::synchronize_context(context);
-  return sim::forget(base, &a) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  simulate::synchronize_context(context);
+  return simulate::forget(base, &a) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
 CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr* device, void* pointer, unsigned int flags) {
   REQUIRE_CONTEXT(context);
-  sim::Allocation a;
+  simulate::Allocation a;
   auto address = reinterpret_cast<uintptr_t>(pointer);
-  if (!device || flags || !sim::find_memory(address, &a) || !(host_kind(a.kind) || a.kind == sim::Kind::managed))
+  if (!device || flags || !simulate::find_memory(address, &a) ||
+      !(host_kind(a.kind) || a.kind == simulate::Kind::managed))
     return CUDA_ERROR_INVALID_VALUE;
   *device = address;
   return CUDA_SUCCESS;
@@ -221,8 +225,8 @@ CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr* device, void* pointer, u
 
 CUresult CUDAAPI cuMemHostGetFlags(unsigned int* flags, void* pointer) {
   REQUIRE_CONTEXT(context);
-  sim::Allocation a;
-  if (!flags || !sim::find_memory(reinterpret_cast<uintptr_t>(pointer), &a) || !host_kind(a.kind))
+  simulate::Allocation a;
+  if (!flags || !simulate::find_memory(reinterpret_cast<uintptr_t>(pointer), &a) || !host_kind(a.kind))
     return CUDA_ERROR_INVALID_VALUE;
   *flags = a.flags | CU_MEMHOSTALLOC_DEVICEMAP;
   return CUDA_SUCCESS;
@@ -230,8 +234,8 @@ CUresult CUDAAPI cuMemHostGetFlags(unsigned int* flags, void* pointer) {
 
 CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr* base, size_t* size, CUdeviceptr pointer) {
   REQUIRE_CONTEXT(context);
-  sim::Allocation a;
-  if (!sim::find_memory(pointer, &a)) return CUDA_ERROR_NOT_FOUND;
+  simulate::Allocation a;
+  if (!simulate::find_memory(pointer, &a)) return CUDA_ERROR_NOT_FOUND;
   if (base) *base = a.base;
   if (size) *size = a.size;
   return CUDA_SUCCESS;
@@ -240,8 +244,8 @@ CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr* base, size_t* size, CUdevicep
 CUresult CUDAAPI cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
   REQUIRE_CONTEXT(context);
   if (!data || !pointer) return CUDA_ERROR_INVALID_VALUE;
-  sim::Allocation a;
-  if (!sim::find_memory(pointer, &a)) return CUDA_ERROR_INVALID_VALUE;
+  simulate::Allocation a;
+  if (!simulate::find_memory(pointer, &a)) return CUDA_ERROR_INVALID_VALUE;
   return pointer_attribute(data, attribute, a, pointer);
 }
 
@@ -249,8 +253,8 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int count, CUpointer_attribute*
                                         CUdeviceptr pointer) {
   REQUIRE_CONTEXT(context);
   if (!attributes || !data) return CUDA_ERROR_INVALID_VALUE;
-  sim::Allocation a;
-  sim::find_memory(pointer, &a);
+  simulate::Allocation a;
+  simulate::find_memory(pointer, &a);
   // Unlike the single query this one answers for any pointer: what does not apply is zero.
   for (unsigned i = 0; i < count; ++i)
     if (pointer_attribute(data[i], attributes[i], a, pointer)) std::memset(data[i], 0, 4);
@@ -259,17 +263,18 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int count, CUpointer_attribute*
 
 CUresult CUDAAPI cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr pointer) {
   REQUIRE_CONTEXT(context);
-  sim::Allocation a;
-  bool known = value && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && sim::find_memory(pointer, &a);
+  simulate::Allocation a;
+  bool known = value && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && simulate::find_memory(pointer, &a);
   return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult CUDAAPI cuMemAdvise(CUdeviceptr pointer, size_t size, CUmem_advise advice, CUmemLocation location) {
   REQUIRE_CONTEXT(context);
-  sim::Allocation a;
-  if (!size || !sim::find_memory(pointer, &a) || a.kind != sim::Kind::managed) return CUDA_ERROR_INVALID_VALUE;
+  simulate::Allocation a;
+  if (!size || !simulate::find_memory(pointer, &a) || a.kind != simulate::Kind::managed)
+    return CUDA_ERROR_INVALID_VALUE;
   if (advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION && location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-      !sim::valid_device(location.id))
+      !simulate::valid_device(location.id))
     return CUDA_ERROR_INVALID_DEVICE;
   return CUDA_SUCCESS;
 }
@@ -277,18 +282,21 @@ CUresult CUDAAPI cuMemAdvise(CUdeviceptr pointer, size_t size, CUmem_advise advi
 CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr pointer, size_t size, CUmemLocation location, unsigned int,
                                     CUstream handle) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
-  sim::Allocation a;
-  if (!size || !sim::find_memory(pointer, &a) || a.kind != sim::Kind::managed) return CUDA_ERROR_INVALID_VALUE;
-  if (location.type == CU_MEM_LOCATION_TYPE_DEVICE && !sim::valid_device(location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  TRY(simulate::resolve(handle, &stream));
+  simulate::Allocation a;
+  if (!size || !simulate::find_memory(pointer, &a) || a.kind != simulate::Kind::managed)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (location.type == CU_MEM_LOCATION_TYPE_DEVICE && !simulate::valid_device(location.id))
+    return CUDA_ERROR_INVALID_DEVICE;
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, size_t, unsigned int) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
-  sim::Allocation a;
-  return sim::find_memory(pointer, &a) && a.kind == sim::Kind::managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  TRY(simulate::resolve(handle, &stream));
+  simulate::Allocation a;
+  return simulate::find_memory(pointer, &a) && a.kind == simulate::Kind::managed ? CUDA_SUCCESS
+                                                                                 : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // extern "C"

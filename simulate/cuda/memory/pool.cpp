@@ -12,7 +12,7 @@
 namespace {
 
 bool alive(CUmemoryPool pool) {
-  return sim::handles<CUmemPoolHandle_st>().has(pool);
+  return simulate::handles<CUmemPoolHandle_st>().has(pool);
 }
 
 }  // namespace
@@ -21,60 +21,60 @@ extern "C" {
 
 CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr* pointer, size_t size, CUmemoryPool pool, CUstream handle) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   REQUIRE_CONTEXT(context);
   if (!pointer || !size) return CUDA_ERROR_INVALID_VALUE;
   if (!alive(pool)) return CUDA_ERROR_INVALID_HANDLE;
   // The address is known at once on hardware too; in a capture the memory is the graph's.
-  if (!sim::capturing(stream)) return sim::pool_allocate(pool, size, context, pointer);
-  sim::Operation operation;
-  TRY(sim::GraphMemory::allocate(pool, size, context, &operation.memory));
+  if (!simulate::capturing(stream)) return simulate::pool_allocate(pool, size, context, pointer);
+  simulate::Operation operation;
+  TRY(simulate::GraphMemory::allocate(pool, size, context, &operation.memory));
   *pointer = operation.memory->address();
   operation.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   operation.alloc.poolProps = pool->properties;
   operation.alloc.bytesize = size;
   operation.alloc.dptr = *pointer;
-  return sim::submit(stream, std::move(operation));
+  return simulate::submit(stream, std::move(operation));
 }
 
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr* pointer, size_t size, CUstream handle) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
-  return cuMemAllocFromPoolAsync(pointer, size, sim::current_pool(stream->context->device), handle);
+  TRY(simulate::resolve(handle, &stream));
+  return cuMemAllocFromPoolAsync(pointer, size, simulate::current_pool(stream->context->device), handle);
 }
 
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
-  sim::Allocation a;
-  if (!sim::find_memory(pointer, &a) || a.base != pointer || a.kind != sim::Kind::device)
+  TRY(simulate::resolve(handle, &stream));
+  simulate::Allocation a;
+  if (!simulate::find_memory(pointer, &a) || a.base != pointer || a.kind != simulate::Kind::device)
     return CUDA_ERROR_INVALID_VALUE;
-  sim::Operation operation;
+  simulate::Operation operation;
   operation.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
   operation.free = pointer;
-  return sim::submit(stream, std::move(operation));
+  return simulate::submit(stream, std::move(operation));
 }
 
 CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
   TRY(ready());
   if (!pool) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  *pool = sim::default_pool(device);
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *pool = simulate::default_pool(device);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) {
   TRY(ready());
   if (!pool) return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  *pool = sim::current_pool(device);
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  *pool = simulate::current_pool(device);
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   TRY(ready());
-  if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (!alive(pool)) return CUDA_ERROR_INVALID_HANDLE;
   if (pool->device != device) return CUDA_ERROR_INVALID_VALUE;
-  sim::device(device).pool = pool;
+  simulate::device(device).pool = pool;
   return CUDA_SUCCESS;
 }
 
@@ -82,17 +82,17 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* prope
   TRY(ready());
   if (!pool || !properties || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-  if (!sim::valid_device(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
-  *pool = sim::create_pool(properties->location.id, false);
+  if (!simulate::valid_device(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  *pool = simulate::create_pool(properties->location.id, false);
   (*pool)->properties = *properties;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool) {
   TRY(ready());
   if (!alive(pool) || pool->is_default) return CUDA_ERROR_INVALID_VALUE;
-  sim::Device& d = sim::device(pool->device);
+  simulate::Device& d = simulate::device(pool->device);
   if (d.pool == pool) d.pool = nullptr;
-  sim::handles<CUmemPoolHandle_st>().remove(pool);  // the object stays: its allocations name it
+  simulate::handles<CUmemPoolHandle_st>().remove(pool);  // the object stays: its allocations name it
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t) {
@@ -150,9 +150,9 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* de
   for (size_t i = 0; i < count; ++i) {
     int other = descriptors[i].location.id;
     if (descriptors[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) continue;
-    if (!sim::valid_device(other)) return CUDA_ERROR_INVALID_DEVICE;
+    if (!simulate::valid_device(other)) return CUDA_ERROR_INVALID_DEVICE;
     if (other == pool->device) continue;
-    if (!sim::can_access_peer(other, pool->device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (!simulate::can_access_peer(other, pool->device)) return CUDA_ERROR_INVALID_DEVICE;
     if (descriptors[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
       pool->access &= ~(1u << other);
     else
@@ -163,7 +163,8 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* de
 CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool pool, CUmemLocation* location) {
   TRY(ready());
   if (!flags || !location || !alive(pool)) return CUDA_ERROR_INVALID_VALUE;
-  bool usable = location->id == pool->device || (sim::valid_device(location->id) && (pool->access >> location->id & 1));
+  bool usable =
+      location->id == pool->device || (simulate::valid_device(location->id) && (pool->access >> location->id & 1));
   *flags = usable ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }

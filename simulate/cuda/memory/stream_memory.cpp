@@ -48,21 +48,22 @@ void run_all(void* data) {
 }
 
 CUresult check(const Word& w) {
-  sim::Allocation a;
-  return w.address % (w.wide ? 8 : 4) || !sim::find_memory(w.address, &a) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  simulate::Allocation a;
+  return w.address % (w.wide ? 8 : 4) || !simulate::find_memory(w.address, &a) ? CUDA_ERROR_INVALID_VALUE
+                                                                               : CUDA_SUCCESS;
 }
 
 CUresult enqueue(CUstream handle, std::vector<Word> words) {
   CUstream stream;
-  TRY(sim::resolve(handle, &stream));
+  TRY(simulate::resolve(handle, &stream));
   REQUIRE_CONTEXT(context);
   for (const Word& w : words) TRY(check(w));
   // A captured one would have to be run again at each launch of its graph: not modelled.
   if (stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  sim::Operation operation;
+  simulate::Operation operation;
   operation.type = CU_GRAPH_NODE_TYPE_HOST;  // waits in the stream's thread, like a host function
   operation.host = {run_all, new std::vector<Word>(std::move(words))};
-  return sim::submit(stream, std::move(operation));
+  return simulate::submit(stream, std::move(operation));
 }
 
 }  // namespace

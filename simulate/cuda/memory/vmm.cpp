@@ -27,8 +27,8 @@ struct Physical {
 std::mutex g_mutex;
 std::unordered_map<CUmemGenericAllocationHandle, Physical> g_physical;
 
-sim::Arena& arena_of(int ordinal) {
-  return sim::arena(sim::device(ordinal).physical);
+simulate::Arena& arena_of(int ordinal) {
+  return simulate::arena(simulate::device(ordinal).physical);
 }
 
 void drop(CUmemGenericAllocationHandle handle) {
@@ -63,39 +63,39 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t* granularity, const CUmemA
                                                CUmemAllocationGranularity_flags) {
   TRY(ready());
   if (!granularity || !properties) return CUDA_ERROR_INVALID_VALUE;
-  if (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE && !sim::valid_device(properties->location.id))
+  if (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE && !simulate::valid_device(properties->location.id))
     return CUDA_ERROR_INVALID_DEVICE;
-  *granularity = sim::kChunk;
+  *granularity = simulate::kChunk;
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr* pointer, size_t size, size_t alignment, CUdeviceptr,
                                      unsigned long long flags) {
   TRY(ready());
-  if (!pointer || !size || size % sim::kChunk || flags || (alignment & (alignment - 1)))
+  if (!pointer || !size || size % simulate::kChunk || flags || (alignment & (alignment - 1)))
     return CUDA_ERROR_INVALID_VALUE;
-  if (alignment < sim::kChunk) alignment = sim::kChunk;
+  if (alignment < simulate::kChunk) alignment = simulate::kChunk;
   void* raw = mmap(nullptr, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   auto start = reinterpret_cast<uintptr_t>(raw);
   uintptr_t base = (start + alignment - 1) / alignment * alignment;
   if (base > start) munmap(raw, base - start);
   munmap(reinterpret_cast<void*>(base + size), start + alignment - base);
-  sim::Allocation a;
+  simulate::Allocation a;
   a.base = base;
   a.size = size;
-  a.kind = sim::Kind::reserved;
-  sim::remember(a);
+  a.kind = simulate::Kind::reserved;
+  simulate::remember(a);
   *pointer = base;
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemAddressFree(CUdeviceptr pointer, size_t size) {
   TRY(ready());
-  sim::Allocation a;
-  for (uintptr_t at = pointer; at < pointer + size; at += sim::kChunk)
-    if (sim::find_memory(at, &a)) return CUDA_ERROR_INVALID_VALUE;  // still mapped
-  if (!sim::forget_reservation(pointer, size)) return CUDA_ERROR_INVALID_VALUE;
+  simulate::Allocation a;
+  for (uintptr_t at = pointer; at < pointer + size; at += simulate::kChunk)
+    if (simulate::find_memory(at, &a)) return CUDA_ERROR_INVALID_VALUE;  // still mapped
+  if (!simulate::forget_reservation(pointer, size)) return CUDA_ERROR_INVALID_VALUE;
   munmap(reinterpret_cast<void*>(pointer), size);
   return CUDA_SUCCESS;
 }
@@ -103,10 +103,10 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr pointer, size_t size) {
 CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* properties,
                              unsigned long long flags) {
   TRY(ready());
-  if (!handle || !properties || !size || size % sim::kChunk || flags) return CUDA_ERROR_INVALID_VALUE;
+  if (!handle || !properties || !size || size % simulate::kChunk || flags) return CUDA_ERROR_INVALID_VALUE;
   if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-  if (!sim::valid_device(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!simulate::valid_device(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
   if (properties->requestedHandleTypes & ~static_cast<unsigned>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
     return CUDA_ERROR_NOT_SUPPORTED;
   Physical p;
@@ -130,8 +130,8 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
 
 CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
   TRY(ready());
-  sim::Allocation a;
-  if (!handle || !sim::find_memory(reinterpret_cast<uintptr_t>(address), &a) || a.kind != sim::Kind::mapped)
+  simulate::Allocation a;
+  if (!handle || !simulate::find_memory(reinterpret_cast<uintptr_t>(address), &a) || a.kind != simulate::Kind::mapped)
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(g_mutex);
   ++g_physical[a.handle].references;
@@ -142,13 +142,13 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handl
 CUresult CUDAAPI cuMemMap(CUdeviceptr pointer, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                           unsigned long long flags) {
   TRY(ready());
-  sim::Allocation reservation, overlap;
-  if (flags || !size || size % sim::kChunk || offset % sim::kChunk || pointer % sim::kChunk)
+  simulate::Allocation reservation, overlap;
+  if (flags || !size || size % simulate::kChunk || offset % simulate::kChunk || pointer % simulate::kChunk)
     return CUDA_ERROR_INVALID_VALUE;
-  if (!sim::find_reservation(pointer, &reservation) || pointer - reservation.base + size > reservation.size)
+  if (!simulate::find_reservation(pointer, &reservation) || pointer - reservation.base + size > reservation.size)
     return CUDA_ERROR_INVALID_VALUE;
-  for (uintptr_t at = pointer; at < pointer + size; at += sim::kChunk)
-    if (sim::find_memory(at, &overlap)) return CUDA_ERROR_INVALID_VALUE;
+  for (uintptr_t at = pointer; at < pointer + size; at += simulate::kChunk)
+    if (simulate::find_memory(at, &overlap)) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(g_mutex);
   auto it = g_physical.find(handle);
   if (it == g_physical.end() || offset + size > it->second.size) return CUDA_ERROR_INVALID_VALUE;
@@ -160,27 +160,27 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr pointer, size_t size, size_t offset, CUmem
   if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   madvise(at, size, MADV_DONTFORK);
   ++p.references;
-  sim::Allocation a;
+  simulate::Allocation a;
   a.base = pointer;
   a.size = size;
-  a.kind = sim::Kind::mapped;
+  a.kind = simulate::Kind::mapped;
   a.device = p.device;
-  a.context = sim::device(p.device).primary;
+  a.context = simulate::device(p.device).primary;
   a.handle = handle;
   a.offset = offset;
-  sim::remember(a);
+  simulate::remember(a);
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemUnmap(CUdeviceptr pointer, size_t size) {
   TRY(ready());
-  sim::Allocation a;
+  simulate::Allocation a;
   for (uintptr_t at = pointer; at < pointer + size; at = a.base + a.size)
-    if (!sim::find_memory(at, &a) || a.kind != sim::Kind::mapped || a.base < pointer ||
+    if (!simulate::find_memory(at, &a) || a.kind != simulate::Kind::mapped || a.base < pointer ||
         a.base + a.size > pointer + size)
       return CUDA_ERROR_INVALID_VALUE;
   for (uintptr_t at = pointer; at < pointer + size; at = a.base + a.size) {
-    sim::forget(at, &a);
+    simulate::forget(at, &a);
     std::lock_guard lock(g_mutex);
     drop(a.handle);
   }
@@ -196,9 +196,9 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr pointer, size_t size, const CUmemAcc
   for (size_t i = 0; i < count; ++i) {
     if (descriptors[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) continue;
     int device = descriptors[i].location.id;
-    if (!sim::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
     bool allowed = descriptors[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    if (!sim::set_access(pointer, size, device, allowed)) return CUDA_ERROR_INVALID_VALUE;
+    if (!simulate::set_access(pointer, size, device, allowed)) return CUDA_ERROR_INVALID_VALUE;
     usable |= allowed;
   }
   if (usable) mprotect(reinterpret_cast<void*>(pointer), size, PROT_READ | PROT_WRITE);
@@ -207,8 +207,8 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr pointer, size_t size, const CUmemAcc
 
 CUresult CUDAAPI cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr pointer) {
   TRY(ready());
-  sim::Allocation a;
-  if (!flags || !location || !sim::find_memory(pointer, &a) || !sim::valid_device(location->id))
+  simulate::Allocation a;
+  if (!flags || !location || !simulate::find_memory(pointer, &a) || !simulate::valid_device(location->id))
     return CUDA_ERROR_INVALID_VALUE;
   *flags = a.access >> location->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
@@ -235,7 +235,7 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void* shareable, CUmemGenericAlloc
   Ticket ticket;
   ticket.pid = getpid();
   ticket.file = arena_of(p.device).file();
-  ticket.physical_device = sim::device(p.device).physical;
+  ticket.physical_device = simulate::device(p.device).physical;
   ticket.offset = p.offset;
   ticket.size = p.size;
   int fd = memfd_create("devtrace-vmm-handle", MFD_CLOEXEC);
@@ -256,8 +256,8 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* ha
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", ticket.pid, ticket.file);
   Physical p;
-  p.file = sim::open_shared(path);
-  p.device = sim::ordinal_of(ticket.physical_device);
+  p.file = simulate::open_shared(path);
+  p.device = simulate::ordinal_of(ticket.physical_device);
   if (p.file < 0 || p.device < 0) return CUDA_ERROR_INVALID_VALUE;
   p.size = ticket.size;
   p.offset = ticket.offset;

@@ -3,7 +3,7 @@
 #include "simulate/common/undo_aliases.h"
 #include "simulate/cudart/api_declarations.h"
 
-using namespace devtrace::sim::runtime;
+using namespace devtrace::simulate::runtime;
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-namespace devtrace::sim::values {
+namespace devtrace::simulate::values {
 
 // One CPU storage over all of user space: an alias is a strided view of it, whatever the allocator did meanwhile.
 inline const c10::Storage& everything() {
@@ -86,4 +86,4 @@ inline void put(const at::Tensor& place, const at::Tensor& value) {
 
 inline constexpr c10::DispatchKeySet kCpu(c10::DispatchKey::CPU);
 
-}  // namespace devtrace::sim::values
+}  // namespace devtrace::simulate::values

@@ -6,7 +6,7 @@
 
 #include "simulate/values/torch/alias.h"
 
-namespace devtrace::sim::values {
+namespace devtrace::simulate::values {
 namespace {
 
 constexpr std::array<std::string_view, 2> kNames = {"aten::_scaled_dot_product_efficient_attention",
@@ -69,4 +69,4 @@ bool Attention::compute(const c10::SafeKernelFunction& cpu, torch::jit::Stack* s
   return true;
 }
 
-}  // namespace devtrace::sim::values
+}  // namespace devtrace::simulate::values

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <optional>
 
-namespace devtrace::sim::values {
+namespace devtrace::simulate::values {
 
 // Where an operator has its arguments. query, key and value come first.
 struct Attention {
@@ -26,4 +26,4 @@ std::optional<Attention> attention_of(const c10::OperatorHandle& op);
 // Throws where PyTorch has no such operator.
 const c10::OperatorHandle& cpu_attention();
 
-}  // namespace devtrace::sim::values
+}  // namespace devtrace::simulate::values

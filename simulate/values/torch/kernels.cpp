@@ -16,9 +16,10 @@
 
 #include "simulate/values/torch/alias.h"
 #include "simulate/values/torch/attention.h"
+#include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
 
-namespace devtrace::sim::values {
+namespace devtrace::simulate::values {
 namespace {
 
 using c10::DispatchKey;
@@ -28,23 +29,8 @@ using c10::OperatorHandle;
 using torch::jit::Stack;
 
 using ThreadFunction = Thread* (*)();
-using Function = void (*)();
 ThreadFunction g_thread = nullptr;
-Function g_pause = nullptr, g_resume = nullptr;  // libdevtrace.so's, where it is
-std::atomic<bool> g_recording{false};            // a CUDA graph may be being captured
-
-// Computing is not the program's doing: libdevtrace.so must not see what it refuses or where it puts things.
-class Unwatched {
- public:
-  Unwatched() {
-    if (g_pause) g_pause();
-  }
-  ~Unwatched() {
-    if (g_resume) g_resume();
-  }
-  Unwatched(const Unwatched&) = delete;
-  Unwatched& operator=(const Unwatched&) = delete;
-};
+std::atomic<bool> g_recording{false};  // a CUDA graph may be being captured
 
 // What a real kernel has made, on its way to the Python kernel, which believes to call the real one itself.
 struct Made {
@@ -118,13 +104,14 @@ class Kernel final : public c10::OperatorKernel {
 
   void operator()(const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
     Thread& thread = *g_thread();
-    if (thread.held > 0) return plan_.real.callBoxed(op, keys, stack);  // inside one that is computed as a whole
+    if (thread.copies_suppressed > 0)
+      return plan_.real.callBoxed(op, keys, stack);  // inside one that is computed as a whole
     const auto given = torch::jit::last(*stack, plan_.arguments);
     const bool fits = plan_.cpu && (!plan_.attention || plan_.attention->fits(given));
     if (!fits || g_recording.load(std::memory_order_relaxed)) return plan_.python.callBoxed(op, keys, stack);
     Stack arguments(given.begin(), given.end());
     {
-      const Covered covered(thread, !plan_.nested_too);
+      const OperatorScope scope(thread, !plan_.nested_too);
       plan_.real.callBoxed(op, keys, stack);
     }
     const auto results = torch::jit::last(*stack, plan_.results);
@@ -138,7 +125,7 @@ class Kernel final : public c10::OperatorKernel {
 
  private:
   bool computed(const OperatorHandle& op, Thread& thread, const Stack& arguments, at::ArrayRef<IValue> results) {
-    const Covered covered(thread);
+    const OperatorScope scope(thread);
     const Unwatched unwatched;
     try {
       Stack stack;
@@ -219,17 +206,15 @@ void finish(const Begun& begun, const char* out_overload) {
 }
 
 }  // namespace
-}  // namespace devtrace::sim::values
+}  // namespace devtrace::simulate::values
 
-using namespace devtrace::sim::values;
+using namespace devtrace::simulate::values;
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
 // Before the others. 0: the stand-in driver is not there.
 EXPORTED int devtrace_values_start() {
   g_thread = reinterpret_cast<ThreadFunction>(dlsym(RTLD_DEFAULT, "devtrace_sim_values_thread"));
-  g_pause = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "devtrace_pause"));
-  g_resume = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "devtrace_resume"));
   return g_thread != nullptr;
 }
 

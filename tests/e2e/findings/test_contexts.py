@@ -3,7 +3,8 @@
 import textwrap
 
 import pytest
-from test_launches import DRIVER, only
+from conftest import only
+from driver_program import DRIVER
 
 # After these the thread works in a new context of cuda:1, with a module and a kernel `touch` of its own.
 NEW_CONTEXT = """

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 from conftest import TOP, environment, execute, operand, start
-from test_workloads import same
+from same_numbers import same
 
 WORKLOADS = TOP / "tests/workloads"
-NUMBERS = dict(rel=2e-5, abs=2e-6)
 
 
 @dataclass
@@ -139,13 +138,13 @@ def test_the_fix_makes_it_run(system, tmp_path, on_the_cpu):
     folder.mkdir()
     outcome = start([copy / system.program], folder, env=env)
     assert outcome.findings == [], outcome.err
-    same(numbers(outcome), on_the_cpu, NUMBERS)
+    same(numbers(outcome), on_the_cpu)
 
 
 def test_the_fixed_form_has_no_finding(system, tmp_path, on_the_cpu):
     outcome = start([WORKLOADS / system.folder / system.program, "--fixed"], tmp_path)
     assert outcome.findings == [], outcome.err
-    same(numbers(outcome), on_the_cpu, NUMBERS)
+    same(numbers(outcome), on_the_cpu)
 
 
 def test_the_release_before_is_fine(tmp_path):
@@ -154,7 +153,7 @@ def test_the_release_before_is_fine(tmp_path):
     expected = numbers(execute([sys.executable, program, "--cpu", "--version", "2.2"], tmp_path, environment(None)))
     outcome = start([program, "--version", "2.2"], tmp_path)
     assert outcome.findings == [], outcome.err
-    same(numbers(outcome), expected, NUMBERS)
+    same(numbers(outcome), expected)
 
 
 def test_accelerate_spread_the_model(tmp_path):

@@ -3,8 +3,8 @@
 import textwrap
 
 import pytest
-from conftest import line_of
-from test_launches import DRIVER, only, told_before_error_700
+from conftest import line_of, only
+from driver_program import DRIVER, told_before_error_700
 from triton_program import TRITON
 
 # count, first, both.number, both.first, both.second: the code follows first, both.first and both.second.
@@ -43,12 +43,12 @@ NOT_TOLD = {
     "numbers": "\n".join(f"launch(here, here, {hex(value)})" for value in (1, 4096, 0x7FFF, 2**32 + 5, 0x3F800000_3F800000, 2**64 - 1)),
     "addresses where nothing is": "launch(0x123400000000, 0x10000000, here)",
     "an address that is not followed": """
-call("cuModuleLoadData", ctypes.byref(module), PTX.replace(b"st.global.u32 [%rd3], %r1", b"st.global.u64 [%rd2], %rd3"))
+call("cuModuleLoadData", ctypes.byref(module), PTX.replace(b"cvta.to.global.u64 %rd6, %rd3;", b"").replace(b"st.global.u32 [%rd6], %r1", b"st.global.u64 [%rd5], %rd3"))
 call("cuModuleGetFunction", ctypes.byref(touch), module, b"touch")
 for _ in range(3): launch(here, here, large)
 """,
     "a whole parameter that is not followed": """
-call("cuModuleLoadData", ctypes.byref(module), PTX.replace(b"ld.global.u32 %r1, [%rd1]", b"st.global.u64 [%rd2], %rd1"))
+call("cuModuleLoadData", ctypes.byref(module), PTX.replace(b"cvta.to.global.u64 %rd4, %rd1;", b"").replace(b"ld.global.u32 %r1, [%rd4]", b"st.global.u64 [%rd5], %rd1"))
 call("cuModuleGetFunction", ctypes.byref(touch), module, b"touch")
 for _ in range(3): launch(large, here, here)
 """,

@@ -3,67 +3,9 @@
 import textwrap
 
 import pytest
-from conftest import line_of
+from conftest import line_of, only
+from driver_program import DRIVER, told_before_error_700
 from triton_program import TRITON
-
-# A kernel of one's own through the driver alone, without PyTorch: nobody sets a device, nobody checks.
-DRIVER = """
-import ctypes
-cuda = ctypes.CDLL("libcuda.so.1")
-def call(name, *arguments):
-    code = getattr(cuda, name)(*arguments)
-    assert code == 0, (name, code)
-P, S, U = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint
-PTX = b'''
-.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry touch(.param .u32 count, .param .u64 first, .param .align 8 .b8 both[24])
-{
-  .reg .b64 %rd<4>;
-  .reg .b32 %r<2>;
-  ld.param.u64 %rd1, [first];
-  ld.param.u64 %rd2, [both+8];
-  ld.param.u64 %rd3, [both+16];
-  ld.global.u32 %r1, [%rd1];
-  st.global.u32 [%rd2], %r1;
-  st.global.u32 [%rd3], %r1;
-  ret;
-}
-'''
-call("cuInit", 0)
-contexts = []
-for ordinal in (0, 1):
-    context = P()
-    call("cuDevicePrimaryCtxRetain", ctypes.byref(context), ordinal)
-    contexts.append(context)
-def use(ordinal):
-    call("cuCtxSetCurrent", contexts[ordinal])
-def memory(ordinal, size=4096):
-    use(ordinal)
-    address = P()
-    call("cuMemAlloc_v2", ctypes.byref(address), S(size))
-    return address.value
-class Both(ctypes.Structure):
-    _fields_ = [("number", ctypes.c_int), ("first", P), ("second", P)]
-use(0)
-module, touch = P(), P()
-call("cuModuleLoadData", ctypes.byref(module), PTX)
-call("cuModuleGetFunction", ctypes.byref(touch), module, b"touch")
-def values(first, a, b):
-    return [ctypes.c_int(7), P(first), Both(7, a, b)]
-def launch(first, a, b):
-    arguments = values(first, a, b)
-    pointers = (P * 3)(*[ctypes.cast(ctypes.pointer(v), P) for v in arguments])
-    return cuda.cuLaunchKernel(touch, 1, 1, 1, 32, 1, 1, 0, None, pointers, None)
-here, there = memory(0), memory(1)
-use(0)
-"""
-
-
-def only(outcome, kind):
-    assert [finding["kind"] for finding in outcome.findings] == [kind], outcome.err
-    return outcome.findings[0]
 
 
 def test_triton_with_an_operand_on_the_other_device(rehearse):
@@ -200,19 +142,6 @@ SHARED = {
 def test_memory_that_is_no_other_devices(rehearse, how):
     outcome = rehearse(DRIVER + "use(1)\n" + SHARED[how] + "\nuse(0)\nlaunch(here, here, shared)\nprint('launched')")
     assert outcome.findings == [] and "launched" in outcome.out, outcome.err
-
-
-def told_before_error_700(rehearse, program):
-    """The launch that `program` makes faults at the next synchronisation; by then the log says why."""
-    outcome = rehearse(
-        program
-        + textwrap.dedent("""
-        import glob
-        print("findings on disk:", open(glob.glob("devtrace-*.jsonl")[0]).read().count('"record":"finding"'), flush=True)
-        print("synchronised:", cuda.cuCtxSynchronize())
-        """)
-    )
-    assert "findings on disk: 1" in outcome.out and "synchronised: 700" in outcome.out, outcome.out
 
 
 def test_the_report_is_on_disk_before_the_launch(rehearse):

@@ -2,7 +2,7 @@
 
 import pytest
 from conftest import line_of
-from test_traffic import traffic
+from traffic_records import traffic
 from triton_program import TRITON
 
 OWN = """

@@ -4,10 +4,10 @@ import subprocess
 import textwrap
 
 import pytest
+from c_programs import build
 from conftest import BUILD, LIBRARY, environment, execute, line_of, start
-from test_lookup import build
 from test_matrix import without
-from test_traffic import by_line, traffic
+from traffic_records import by_line, traffic
 from triton_program import TRITON
 
 CUPTI = "backend=cupti"

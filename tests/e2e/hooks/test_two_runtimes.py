@@ -6,8 +6,8 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from c_programs import OWN_WALK, ROWS, both, build, functions, same
 from conftest import BUILD
-from test_lookup import OWN_WALK, ROWS, both, build, functions, same
 
 NAMES = [name for library, name in ROWS if library == "libcudart.so"]
 FIRST, SECOND = 12, 13

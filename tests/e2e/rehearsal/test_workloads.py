@@ -6,10 +6,10 @@ import sys
 
 import pytest
 from conftest import DEVTRACE, TOP, environment, execute
+from same_numbers import CLOSE, same
 
 WORKLOADS = TOP / "tests" / "workloads"
 PROGRAMS = ["training", "data_parallel", "distributed", "offload", "loader", "cuda_graph", "allocators"]
-CLOSE = dict(rel=2e-5, abs=2e-6)
 
 
 def result(outcome):
@@ -48,22 +48,6 @@ def on_cpu(tmp_path_factory):
     paths = [WORKLOADS / f"{name}.py" for name in PROGRAMS]
     found = result(execute([sys.executable, "-c", RUN_ALL, "", *paths], folder, environment(None), 240))
     return {name: found[str(path)] for name, path in zip(PROGRAMS, paths)}
-
-
-def same(found, expected, close=CLOSE):
-    """Equal in shape, and numbers within PyTorch's own tolerance for float32."""
-    if isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        for key in expected:
-            same(found[key], expected[key], close)
-    elif isinstance(expected, str):
-        assert found == expected
-    elif isinstance(expected, list) and any(isinstance(each, (list, dict, str)) for each in expected):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected):
-            same(one, other, close)
-    else:
-        assert found == pytest.approx(expected, **close)
 
 
 # Twelve steps of AdamW divide rounding errors by gradients that nearly vanish.

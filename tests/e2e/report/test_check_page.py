@@ -1,7 +1,7 @@
 """What devtrace check's page says in the browser: what is new, known and gone, who saw it, and how to suppress it."""
 
+from checked_logs import baseline, check, end, finding, log, process  # noqa: F401
 from pages import browser, page  # noqa: F401
-from test_check import baseline, check, end, finding, log, process  # noqa: F401
 
 
 def test_the_page_says_what_is_new_known_and_gone(check, log, page, tmp_path):  # noqa: F811

@@ -265,7 +265,7 @@ def test_rehearse_says_what_is_missing(devtrace, installed):
     (["run", "--error-exitcode", "256", "true"], "--error-exitcode"),
     (["rehearse", "--gpus", "0", "true"], "--gpus"),
     (["rehearse", "--gpus", "17", "true"], "--gpus"),
-    (["rehearse", "--part", "gtx480", "true"], "'gtx480' is no part devtrace knows; it knows h100"),
+    (["rehearse", "--part", "gtx480", "true"], "'gtx480' is no GPU model devtrace knows; it knows h100"),
     (["rehearse", "--memory", "lots", "true"], "'lots' is no size"),
     (["rehearse", "--memory", "1KiB", "true"], "'1KiB' is no size from 2MiB to 1TiB"),
     (["rehearse", "--peer", "0-", "true"], "neither all, none nor pairs"),

@@ -1,43 +1,20 @@
-"""The page in a real browser: first screen, navigation, themes, copying, and text that would like to be markup."""
+"""The page in a real browser: first screen, navigation, themes, copying."""
 
 import base64
-import contextlib
 import json
 import os
-import random
-import re
 import struct
 import subprocess
 import sys
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 
 import pytest
 from conftest import BUILD, DEVTRACE, TOP
-from pages import Page, browser, page, render  # noqa: F401 (fixtures)
+from pages import CONTRAST, browser, page, render  # noqa: F401 (fixtures)
+from sample_pages import DATA, SIZES, TRAFFIC, pages, thousand, traffic_page  # noqa: F401
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from synthetic_log import synthetic_log
-
-DATA = TOP / "tests" / "data"
-SIZES = [(1280, 800), (390, 844)]
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pages")
-    return {name: render(DATA / f"{name}.jsonl", folder) for name in ("private_gpt", "petals", "hostile")}
-
-
-@pytest.fixture(scope="module")
-def thousand(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("thousand")
-    log = folder / "thousand.jsonl"
-    log.write_text(synthetic_log(1000))
-    return render(log, folder)
-
 
 # ---- first screen --------------------------------------------------------------------------------------------------------------------
 
@@ -334,27 +311,6 @@ def test_follows_the_system_and_the_button(page, pages):
 
 
 # WCAG's contrast of every piece of text on its background.
-CONTRAST = """
-function channel(c) { c /= 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; }
-function light(rgb) { return 0.2126 * channel(rgb[0]) + 0.7152 * channel(rgb[1]) + 0.0722 * channel(rgb[2]); }
-function parse(text) { return text.match(/[\\d.]+/g).map(Number); }
-function paper(element) {
-  for (; element; element = element.parentElement) { const c = parse(getComputedStyle(element).backgroundColor); if (c.length < 4 || c[3] > 0) return c; }
-  return [255, 255, 255];
-}
-const poor = [];
-const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-while (walker.nextNode()) {
-  const element = walker.currentNode.parentElement;
-  if (!walker.currentNode.data.trim() || !element.checkVisibility() || element.closest("script,style,noscript,.skip,.visually-hidden,[aria-hidden]")) continue;
-  const a = light(parse(getComputedStyle(element).color)), b = light(paper(element));
-  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  if (ratio < 4.5) poor.push([element.tagName, element.className, walker.currentNode.data.slice(0, 30), ratio]);
-}
-return poor;
-"""
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_is_readable_in_both_themes(page, thousand, theme):
     page.open(thousand, theme=theme)
@@ -436,211 +392,6 @@ def test_prints_without_controls(page, pages):
     assert page.run(CONTRAST) == [], "no pale colours of the dark theme on paper"
     pdf = base64.b64decode(page.driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
     assert pdf.startswith(b"%PDF")
-
-
-# ---- files as they may be found ----------------------------------------------------------------------------------------------------------
-
-
-def test_hostile_text_is_shown_as_text(page, pages):
-    page.open(pages["hostile"])
-    assert page.driver.title.startswith("devtrace: ")
-    assert "</script><script>document.title='pwned'</script><!-- <b onmouseover=alert(1)>" in page.text("h1")
-    assert page.all("b[onmouseover]") == []
-    assert "\\u001b[2J" in page.text("h1"), "control characters are spelt"
-    assert page.text("#list-count") == "3 findings"
-    page.press("j")
-    assert "bad ���� bytes" in page.text("h1")
-    page.press("j")
-    assert page.text("h1") == "an operation was given tensors on different devices"
-    assert page.run("return document.documentElement.scrollWidth") <= 1280
-
-
-def test_hostile_text_on_a_phone_stays_inside(page, pages):
-    page.open(pages["hostile"], (390, 844))
-    assert page.run("return document.documentElement.scrollWidth") <= 390
-
-
-def leaves(value, path=()):
-    """(path, value) of everything in a record that holds nothing else."""
-    if isinstance(value, dict | list):
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from leaves(each, (*path, key))
-    else:
-        yield path, value
-
-
-def replaced(record, path, value):
-    for key in path[:-1]:
-        record = record[key]
-    record[path[-1]] = value
-
-
-HOSTILE = "</script><b onmouseover=alert(1)>\"'`&amp;<!--\u202e\x1b[2J\x00 $& {{script}}"
-
-
-def test_no_text_of_a_record_becomes_markup(page, tmp_path):
-    """Every string of every record at once, wherever the page may show it."""
-    records = [json.loads(line) for line in synthetic_log(3).splitlines()]
-    for record in records:
-        if record["record"] in ("finding", "traffic"):
-            record["python"][0]["around"] = {"line": 1, "text": "x"}
-        for path, value in list(leaves(record)):
-            if isinstance(value, str) and path[-1] not in ("record", "fingerprint", "device", "from", "to") and path[0] != "devices":
-                replaced(record, path, HOSTILE)
-    log = tmp_path / "hostile.jsonl"
-    log.write_text("\n".join(json.dumps(record) for record in records) + "\n")
-    page.open(render(log, tmp_path))
-    assert page.all("b[onmouseover]") == [] and "</script><b onmouseover=alert(1)>" in page.text("h1")
-    assert page.text("#list-count") == "3 findings" and len(page.all(".time-line tr")) > 4 and page.all("svg.picture .pill")
-    shown = page.run("return document.body.innerText + [...document.querySelectorAll('[title],[aria-label]')].map(e => e.title + e.getAttribute('aria-label')).join('')")
-    assert "\u202e" not in shown and "\x1b" not in shown, "nothing reorders the text, nothing is invisible"
-    page.press("j?")
-    assert page.run("return document.documentElement.scrollWidth") <= 1280
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_a_record_may_hold_anything(page, tmp_path, seed):
-    """Somebody's own tool may write the log: a field of another type than docs/log.md says counts as absent."""
-    draw = random.Random(seed)
-    records = [json.loads(line) for line in synthetic_log(3).splitlines()]
-    for record in records:
-        paths = [path for path, _ in leaves(record) if path != ("record",)]
-        paths += [path[:-1] for path in paths if len(path) > 1]
-        for path in draw.sample(paths, min(len(paths), 1 + len(paths) // 8)):
-            with contextlib.suppress(KeyError, IndexError, TypeError):  # what it lay in is replaced already
-                replaced(record, path, draw.choice([None, [], {}, [[]], [{}], -1, 1e300, 2**70, True, "", "x", [None, 7, "y"]]))
-    log = tmp_path / "odd.jsonl"
-    log.write_text("\n".join(json.dumps(record) for record in records) + "\n")
-    page.open(render(log, tmp_path))
-    for _ in range(3):
-        assert page.text("h1") and page.all("main .facts")
-        page.press("j")
-
-
-@pytest.mark.parametrize("keep", [0.999, 0.9, 0.5, 0.1])
-def test_a_page_cut_anywhere_in_its_records_still_opens(page, pages, tmp_path, keep):
-    """As after SIGKILL, or on a full disk."""
-    whole = pages["hostile"].read_bytes()
-    head = whole.index(b'<script type="application/json"')
-    cut = tmp_path / "cut.html"
-    cut.write_bytes(whole[: head + int((len(whole) - head) * keep)])
-    page.open(cut)
-    assert page.text("h1")
-    assert "killed, or is still running" in page.text("#banners")
-
-
-def test_the_head_alone_is_a_page(page, pages, tmp_path):
-    whole = pages["private_gpt"].read_text()
-    records = [match.start() for match in re.finditer('<script type="application/json"', whole)]
-    (tmp_path / "head.html").write_text(whole[: records[1]])
-    page.open(tmp_path / "head.html")
-    assert page.text("h1") == "No findings"
-    assert "NVIDIA H100" in page.text("main")
-
-
-def test_without_scripts_every_finding_is_text(page, pages):
-    page.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    try:
-        page.open(pages["private_gpt"])
-        assert "==4242==devtrace: refused-op: aten::index_select" in page.text("body")
-    finally:
-        page.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-
-
-def test_served_by_a_server_nothing_else_is_asked_for(browser, pages):
-    asked = []
-
-    class Handler(SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            asked.append(self.path)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=pages["private_gpt"].parent))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    browser.get(f"http://127.0.0.1:{server.server_port}/private_gpt.html")
-    assert Page(browser).text("h1").startswith("aten::index_select")
-    server.shutdown()
-    assert asked == ["/private_gpt.html"]
-
-
-# ---- traffic between devices -------------------------------------------------------------------------------------------------------------
-
-
-HOME = json.loads((DATA / "private_gpt.jsonl").read_text().splitlines()[0])["cwd"]
-
-
-def moved(id, source, target, bytes, copies, function="step", **more):
-    frame = {"file": f"{HOME}/main.py", "line": id, "function": function, "source": "b = a.to(there)", "project": True}
-    return {"record": "traffic", "id": id, "from": source, "to": target, "bytes": bytes, "copies": copies, "python": [frame], **more}
-
-
-def traffic_page(folder, findings=1, records=()):
-    process, finding, end = (DATA / "private_gpt.jsonl").read_text().splitlines()
-    log = folder / "traffic.jsonl"
-    log.write_text("\n".join([process] + [finding] * findings + [json.dumps(record) for record in records] + [end]) + "\n")
-    return render(log, folder)
-
-
-TRAFFIC = [
-    moved(1, "cpu", "cuda:0", 1 << 20, 1),
-    moved(2, "cuda:0", "cuda:1", 3 << 30, 300, staged=True),
-    moved(3, "cuda:0", "cuda:1", 1 << 30, 1, staged=False),
-    moved(1, "cpu", "cuda:0", 8 << 20, 8),
-    moved(4, "cuda:10", "cuda:2", 1, 1, staged=True, other=True),
-]
-
-
-@pytest.mark.parametrize("findings", [0, 1])
-def test_traffic_is_a_matrix_and_a_list(page, tmp_path, findings):
-    page.open(traffic_page(tmp_path, findings, TRAFFIC))
-    assert "Traffic between devices" in [heading.text for heading in page.all("h2")]
-    rows = [[cell.text.split("\n")[0] for cell in row.find_elements(By.CSS_SELECTOR, "th,td")] for row in page.all(".matrix tr")]
-    assert rows[0] == ["from \\ to", "cpu", "cuda:0", "cuda:1", "cuda:2", "cuda:10"], "devices in the order of their numbers"
-    assert rows[1] == ["cpu", "", "8.0 MiB", "–", "–", "–"], "of one call site the last record holds"
-    assert rows[2] == ["cuda:0", "–", "", "4.0 GiB", "–", "–"]
-    sites = [[cell.text for cell in row.find_elements(By.CSS_SELECTOR, "th,td")] for row in page.all(".sites tbody tr")]
-    assert [site[0].split("\n")[0] for site in sites] == ["step (main.py:2)", "step (main.py:3)", "step (main.py:1)", "other call sites"]
-    assert sites[0][6] == "PCIe 5.0 x16 twice, through the host" and sites[1][6] == "NVLink"
-    assert "estimates" in page.text("main")
-
-
-def test_what_one_line_moved_is_one_row_whatever_was_measured(page, tmp_path):
-    """Several stacks of a library end in the same line of the user's: their bytes, copies and times add up."""
-    same = [moved(n, "cuda:0", "cuda:1", n << 30, 1, staged=False, timed={"copies": 1, "bytes": n << 30, "nanoseconds": n * 10_000_000}) for n in (1, 2, 3)]
-    for record in same:
-        record["python"][0]["line"] = 7
-    page.open(traffic_page(tmp_path, 1, [*same, moved(4, "cuda:0", "cuda:1", 1 << 30, 1, staged=False)]))
-    sites = [[cell.text for cell in row.find_elements(By.CSS_SELECTOR, "th,td")] for row in page.all(".sites tbody tr")]
-    assert [(site[0].split("\n")[0], site[3], site[4], site[6]) for site in sites] == [
-        ("step (main.py:7)", "6.0 GiB", "3", "NVLink, measured: 107 GB/s"),
-        ("step (main.py:4)", "1.0 GiB", "1", "NVLink"),
-    ]
-
-
-def test_no_traffic_is_no_table(page, pages):
-    page.open(pages["private_gpt"])
-    assert page.all(".matrix") == [] and "Traffic" not in page.text("main")
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
-def test_traffic_is_readable_everywhere(page, tmp_path, size, theme):
-    many = [moved(n, f"cuda:{n % 16}", f"cuda:{(n + 1 + n // 16) % 16}", n << 20, n, staged=n % 2 == 0) for n in range(1, 60)]
-    page.open(traffic_page(tmp_path, 1, many), size, theme)
-    assert page.run(CONTRAST) == []
-    assert page.run("return document.documentElement.scrollWidth") <= size[0], "wide tables scroll by themselves"
-    assert len(page.all(".sites tbody tr")) == 20 and "more call sites" in page.text("main")
-
-
-def test_hostile_traffic_is_text(page, tmp_path):
-    odd = [
-        moved(1, "cpu", "cuda:0", 5, 1, function="</script><b onmouseover=alert(1)>\u202e\x1b[2J"),
-        moved(2, "<i>", "cuda:0", "many", None),
-        {"record": "traffic", "id": {}, "from": 5, "to": [], "bytes": -1, "python": 7},
-        {"record": "traffic", "from": "cpu", "to": "cuda:1", "bytes": 1e300, "copies": -3, "native": [None]},
-    ]
-    page.open(traffic_page(tmp_path, 1, odd))
-    assert page.all("main b[onmouseover], main i") == []
-    assert "\\u001b[2J" in page.text(".sites")
 
 
 # ---- findings at a launch -----------------------------------------------------------------------------------------------------------

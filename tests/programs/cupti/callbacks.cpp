@@ -10,15 +10,6 @@
 
 namespace {
 
-CUfunction kernel(const char* name) {
-  CUmodule module;
-  CUfunction f = nullptr;
-  EXPECT_EQ(cudaFree(nullptr), cudaSuccess);
-  EXPECT_EQ(cuModuleLoadData(&module, kKernels), CUDA_SUCCESS);
-  EXPECT_EQ(cuModuleGetFunction(&f, module, name), CUDA_SUCCESS);
-  return f;
-}
-
 void* runtime_kernel(const char* name) {
   cudaLibrary_t library;
   cudaKernel_t k = nullptr;
@@ -184,7 +175,7 @@ TEST(Callbacks, ParametersOfManyFunctions) {
   int device = -1;
   CUlaunchConfig config = {};
   config.gridDimX = config.gridDimY = config.gridDimZ = config.blockDimX = config.blockDimY = config.blockDimZ = 1;
-  CUfunction f = kernel("nothing");
+  CUfunction f = loaded_kernel("nothing");
 
   std::map<CUpti_CallbackId, std::function<void(const void*)>> runtime, driver;
 #define SEEN(which, cbid, structure, ...)                  \

@@ -14,7 +14,7 @@ CUpti_CallbackDomain g_domain;
 CUpti_CallbackId g_id;
 std::string g_name;
 
-void told(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* given) {
+void on_callback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* given) {
   const auto& data = *static_cast<const CUpti_CallbackData*>(given);
   g_domain = domain;
   g_id = id;
@@ -45,7 +45,7 @@ TEST(Every, FunctionOfTheList) {
   };
 #endif
   CUpti_SubscriberHandle handle;
-  ASSERT_EQ(cuptiSubscribe(&handle, told, nullptr), CUPTI_SUCCESS);
+  ASSERT_EQ(cuptiSubscribe(&handle, on_callback, nullptr), CUPTI_SUCCESS);
   int domain, functions = 0;
   CUpti_CallbackId id;
   std::string symbol;

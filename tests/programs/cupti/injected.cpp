@@ -8,7 +8,7 @@
 
 namespace {
 
-void told(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void* given) {
+void on_callback(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void* given) {
   const auto& data = *static_cast<const CUpti_CallbackData*>(given);
   if (data.callbackSite == CUPTI_API_ENTER) std::fprintf(stderr, "call %s\n", data.functionName);
 }
@@ -20,6 +20,6 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection(void) 
   cuDeviceGetCount(&devices);
   std::fprintf(stderr, "initialized with %d devices\n", devices);
   CUpti_SubscriberHandle handle;
-  if (cuptiSubscribe(&handle, told, nullptr)) return 0;
+  if (cuptiSubscribe(&handle, on_callback, nullptr)) return 0;
   return cuptiEnableDomain(1, handle, CUPTI_CB_DOMAIN_RUNTIME_API) == CUPTI_SUCCESS;
 }

@@ -133,14 +133,14 @@ TEST(Threads, LeavingWhileOthersAreInside) {
   for (int i = 0; i < 200 && !testing::Test::HasFailure(); ++i) {
     auto life = std::make_unique<Life>();
     CUpti_SubscriberHandle handle;
-    auto told = [](void* userdata, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {
+    auto on_callback = [](void* userdata, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {
       auto* l = static_cast<Life*>(userdata);
       if (!l->alive) ++l->late;
       ++l->calls;
       std::this_thread::yield();
       if (!l->alive) ++l->late;
     };
-    EXPECT_EQ(cuptiSubscribe(&handle, told, life.get()), CUPTI_SUCCESS);
+    EXPECT_EQ(cuptiSubscribe(&handle, on_callback, life.get()), CUPTI_SUCCESS);
     EXPECT_EQ(cuptiEnableDomain(1, handle, CUPTI_CB_DOMAIN_RUNTIME_API), CUPTI_SUCCESS);
     for (int spins = 0; spins < 100 && !life->calls; ++spins) std::this_thread::yield();
     EXPECT_EQ(cuptiUnsubscribe(handle), CUPTI_SUCCESS);
@@ -157,12 +157,12 @@ TEST(Threads, LeavingWhileOthersAreInside) {
 TEST(Threads, ASubscriberMayLeaveFromInsideItsCallback) {
   static CUpti_SubscriberHandle handle;
   static std::atomic<int> calls{0};
-  auto told = [](void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {
+  auto on_callback = [](void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {
     if (++calls == 1) {
       EXPECT_EQ(cuptiUnsubscribe(handle), CUPTI_SUCCESS);
     }
   };
-  ASSERT_EQ(cuptiSubscribe(&handle, told, nullptr), CUPTI_SUCCESS);
+  ASSERT_EQ(cuptiSubscribe(&handle, on_callback, nullptr), CUPTI_SUCCESS);
   ASSERT_EQ(cuptiEnableDomain(1, handle, CUPTI_CB_DOMAIN_RUNTIME_API), CUPTI_SUCCESS);
   cudaGetLastError();
   cudaGetLastError();

@@ -1,7 +1,7 @@
 #include "tests/programs/cupti/subscriber.h"
 
 Subscriber::Subscriber(Look look) : look_(std::move(look)) {
-  EXPECT_EQ(cuptiSubscribe(&handle, &Subscriber::told, this), CUPTI_SUCCESS);
+  EXPECT_EQ(cuptiSubscribe(&handle, &Subscriber::on_callback, this), CUPTI_SUCCESS);
 }
 Subscriber::~Subscriber() {
   leave();
@@ -33,7 +33,7 @@ void Subscriber::forget() {
   events_.clear();
 }
 
-void Subscriber::told(void* userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* given) {
+void Subscriber::on_callback(void* userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* given) {
   auto* self = static_cast<Subscriber*>(userdata);
   if (domain != CUPTI_CB_DOMAIN_DRIVER_API && domain != CUPTI_CB_DOMAIN_RUNTIME_API) {
     Event e = {};

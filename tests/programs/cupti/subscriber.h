@@ -48,7 +48,7 @@ class Subscriber {
   CUpti_SubscriberHandle handle = nullptr;
 
  private:
-  static void told(void* self, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data);
+  static void on_callback(void* self, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data);
   Look look_;
   std::mutex mutex_;
   std::vector<Event> events_;

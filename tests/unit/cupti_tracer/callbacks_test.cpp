@@ -71,10 +71,10 @@ class Callbacks : public testing::Test {
     std::string why;
     count = tracer::enable_callbacks(library_of_names(), nullptr, why);
     EXPECT_EQ(why, "");
-    tracer::tell(true);
+    tracer::enable_events(true);
     recorder::clear();
   }
-  void TearDown() override { tracer::tell(false); }
+  void TearDown() override { tracer::enable_events(false); }
   int count = 0;
 };
 
@@ -137,7 +137,7 @@ TEST_F(Callbacks, ACopyIsToldOnceAndBeforeItIsMade) {
   EXPECT_EQ(recorder::copies[0].direction, devtrace::events::Direction::device_to_host);
   EXPECT_EQ(recorder::copies[0].stream, cudaStreamPerThread);
   EXPECT_STREQ(recorder::copies[0].function, "cudaMemcpyAsync");
-  EXPECT_EQ(recorder::copies[0].number, 41u);
+  EXPECT_EQ(recorder::copies[0].correlation_id, 41u);
   auto inner = driver(CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2,
                       cuMemcpyDtoHAsync_v2_params{&to, CUdeviceptr(&from), 4, nullptr});
   inner.enter();
@@ -200,7 +200,7 @@ TEST_F(Callbacks, ParametersAreThoseOfTheVersionThatCuptiNames) {
   ASSERT_EQ(recorder::copies.size(), 4u);
   for (const auto& copy : recorder::copies) EXPECT_EQ(copy.stream, stream);
   for (const auto& copy : recorder::copies) {
-    EXPECT_EQ(copy.number, 41u);
+    EXPECT_EQ(copy.correlation_id, 41u);
     EXPECT_TRUE(copy.several) << "its time is the whole batch's";
   }
 }
@@ -238,11 +238,11 @@ TEST_F(Callbacks, ErrnoStaysAsItWas) {
 TEST_F(Callbacks, AfterTheEndNothingIsTold) {
   auto set = runtime(CUPTI_RUNTIME_TRACE_CBID_cudaSetDevice_v3020, cudaSetDevice_v3020_params{1});
   set.enter();
-  tracer::tell(false);
+  tracer::enable_events(false);
   set.exit();
   set.enter();
   set.exit();
-  tracer::tell(true);
+  tracer::enable_events(true);
   EXPECT_TRUE(recorder::devices.empty());
   set.enter();  // the depth is right again
   set.exit();

@@ -27,7 +27,7 @@ CUresult cuMemcpyDtoHAsync_v2_ptsz(void*, CUdeviceptr, size_t, CUstream);
 
 namespace {
 
-constexpr Direction kAny = Direction::unstated;
+constexpr Direction kAny = Direction::undeclared;
 constexpr Direction kHtoH = Direction::host_to_host;
 constexpr Direction kHtoD = Direction::host_to_device;
 constexpr Direction kDtoH = Direction::device_to_host;

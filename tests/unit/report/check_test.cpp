@@ -64,7 +64,7 @@ TEST_F(Check, ARepetitionIsCountedForItsProcessAndItsId) {
   ASSERT_THAT(logs_.faults(), SizeIs(2));
   EXPECT_EQ(logs_.faults()[0].occurrences(), 1u);
   EXPECT_EQ(logs_.faults()[1].occurrences(), 9u);
-  EXPECT_THAT(logs_.faults()[1].witnesses, SizeIs(2));
+  EXPECT_THAT(logs_.faults()[1].by_process, SizeIs(2));
   EXPECT_THAT(logs_.problems(), IsEmpty());
 }
 
@@ -110,7 +110,7 @@ TEST_F(Check, AWitnessWithoutATimeLeavesTheFirstUnknown) {
   logs_.read(write("a.jsonl", process(1) + finding(1, 1) + end(1)));
   EXPECT_EQ(who_was_first(logs_.faults()[0], logs_), "") << "one witness";
   logs_.read(write("b.jsonl", process(2) + "{\"record\":\"finding\",\"pid\":2,\"kind\":\"refused-op\"}\n" + end(2)));
-  EXPECT_THAT(logs_.faults()[0].witnesses, SizeIs(2));
+  EXPECT_THAT(logs_.faults()[0].by_process, SizeIs(2));
   EXPECT_EQ(who_was_first(logs_.faults()[0], logs_), "");
 }
 

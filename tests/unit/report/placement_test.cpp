@@ -146,8 +146,8 @@ TEST(PlacementChanges, AThirdDeviceDoesNotTakeTheNameOfAnother) {
 TEST(PlacementChanges, NewAndGoneAreNotMoved) {
   const PlacementChanges all = changes(net({{"a", "cpu"}, {"old", "cpu"}}), net({{"a", "cpu"}, {"new", "cpu"}}));
   EXPECT_THAT(all.moved, IsEmpty());
-  ASSERT_EQ(all.fresh.size(), 1u);
-  EXPECT_EQ(all.fresh.front().names, "new");
+  ASSERT_EQ(all.added.size(), 1u);
+  EXPECT_EQ(all.added.front().names, "new");
   ASSERT_EQ(all.gone.size(), 1u);
   EXPECT_EQ(all.gone.front().names, "old");
 }

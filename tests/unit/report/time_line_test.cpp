@@ -23,9 +23,9 @@ TEST(TimeLine, IsInOrderAndSaysWhereWhatHappened) {
        {"python",
         {{{"file", "/home/ada/private-gpt/main.py"}, {"line", 3}, {"function", "setup"}, {"project", true}}}}},
       {{"device", "cuda:0"}}};
-  std::vector<std::string> told;
-  for (const Moment& each : time_line(it.finding, "/home/ada/private-gpt")) told.push_back(each.what);
-  EXPECT_THAT(told,
+  std::vector<std::string> texts;
+  for (const Moment& each : time_line(it.finding, "/home/ada/private-gpt")) texts.push_back(each.what);
+  EXPECT_THAT(texts,
               ElementsAre("embeddings.word_embeddings.weight created on cpu", "cuda:1 made the current device",
                           "embeddings.word_embeddings.weight moved cpu → cuda:1", "input_ids created on cpu",
                           "input_ids moved cpu → cuda:0", "aten::index_select was given tensors on cuda:1 and cuda:0"))
@@ -55,8 +55,8 @@ TEST(ProcessFacts, AreLinesOfTextWhateverTheyHold) {
   EXPECT_THAT(process_text(it.process, {{"record", "end"}, {"exit", 3}}),
               testing::AllOf(HasSubstr("  devices       2 NVIDIA H100 80GB HBM3\n"), HasSubstr("  exit code     3\n")));
   const auto hostile = test::sample("hostile.jsonl");
-  for (const std::string& told : {process_text(hostile.process, {}), process_markdown(hostile.process, {})})
-    for (const char c : told) EXPECT_FALSE((c >= 0 && c < 0x20 && c != '\n') || c == 0x7F) << int(c);
+  for (const std::string& texts : {process_text(hostile.process, {}), process_markdown(hostile.process, {})})
+    for (const char c : texts) EXPECT_FALSE((c >= 0 && c < 0x20 && c != '\n') || c == 0x7F) << int(c);
 }
 
 }  // namespace

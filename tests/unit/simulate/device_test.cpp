@@ -38,14 +38,6 @@ class Device : public testing::Test {
     EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
     return p;
   }
-  CUfunction kernel(const char* name) {
-    CUmodule module;
-    CUfunction f = nullptr;
-    EXPECT_EQ(cudaFree(nullptr), cudaSuccess);
-    EXPECT_EQ(cuModuleLoadData(&module, kKernels), CUDA_SUCCESS);
-    EXPECT_EQ(cuModuleGetFunction(&f, module, name), CUDA_SUCCESS);
-    return f;
-  }
 };
 
 TEST_F(Device, SaysThatItIsSimulated) {
@@ -175,14 +167,15 @@ TEST_F(Device, VirtualMemoryIsOwnedByTheDeviceBehindIt) {
 }
 
 TEST_F(Device, ReadsKernelsOutOfPtx) {
-  CUfunction f = kernel("store");
+  CUfunction f = loaded_kernel("store");
   size_t offset, size;
   ASSERT_EQ(cuFuncGetParamInfo(f, 2, &offset, &size), CUDA_SUCCESS);
   EXPECT_EQ(offset, 16u);
   EXPECT_EQ(size, 8u);
   EXPECT_EQ(cuFuncGetParamInfo(f, 3, &offset, &size), CUDA_ERROR_INVALID_VALUE);
   int threads;
-  ASSERT_EQ(cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel("packed")), CUDA_SUCCESS);
+  ASSERT_EQ(cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, loaded_kernel("packed")),
+            CUDA_SUCCESS);
   EXPECT_EQ(threads, 256);
   CUmodule module;
   ASSERT_EQ(cuModuleLoadData(&module, kKernels), CUDA_SUCCESS);
@@ -194,7 +187,7 @@ TEST_F(Device, ReadsKernelsOutOfPtx) {
 }
 
 TEST_F(Device, RefusesImpossibleLaunches) {
-  CUfunction f = kernel("nothing");
+  CUfunction f = loaded_kernel("nothing");
   EXPECT_EQ(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_SUCCESS);
   EXPECT_EQ(cuLaunchKernel(f, 0, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuLaunchKernel(f, 1, 1, 1, 2048, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
@@ -218,7 +211,7 @@ CUresult launch_store(CUfunction f, void* pointer, void* unread) {
 }
 
 TEST_F(Device, RemotePointerWithoutPeerAccessIsAStickyError) {
-  CUfunction f = kernel("store");
+  CUfunction f = loaded_kernel("store");
   void *mine = on(0, 64), *theirs = on(1, 64);
   EXPECT_EQ(launch_store(f, mine, theirs), CUDA_SUCCESS);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess) << "the code does not read that argument";
@@ -232,7 +225,7 @@ TEST_F(Device, RemotePointerWithoutPeerAccessIsAStickyError) {
 }
 
 TEST_F(Device, RemotePointerWithPeerAccessIsFine) {
-  CUfunction f = kernel("store");
+  CUfunction f = loaded_kernel("store");
   void* theirs = on(1, 64);
   ASSERT_EQ(cudaDeviceEnablePeerAccess(1, 0), cudaSuccess);
   EXPECT_EQ(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessAlreadyEnabled);
@@ -250,7 +243,7 @@ TEST_F(Device, PeersAreThoseOfTheSetting) {  // DEVTRACE_SIM_PEER=0-1,2-3
 }
 
 TEST_F(Device, PageableHostPointerIsAStickyError) {
-  CUfunction f = kernel("store");
+  CUfunction f = loaded_kernel("store");
   std::vector<char> heap(1 << 20);
   static char constant;
   EXPECT_EQ(launch_store(f, &constant, heap.data()), CUDA_SUCCESS);
@@ -260,7 +253,7 @@ TEST_F(Device, PageableHostPointerIsAStickyError) {
 }
 
 TEST_F(Device, PointerInAStructCounts) {
-  CUfunction f = kernel("packed");
+  CUfunction f = loaded_kernel("packed");
   void* words[3] = {on(1, 64), on(0, 64), nullptr};  // only the second is read
   void* arguments[] = {words};
   EXPECT_EQ(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr), CUDA_SUCCESS);

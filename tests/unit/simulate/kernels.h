@@ -1,6 +1,10 @@
 // Kernels to launch where there is no compiler: PTX text that the stand-in reads and does not run.
 #pragma once
 
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
 inline constexpr char kKernels[] = R"(
 .version 8.0
 .target sm_75
@@ -23,3 +27,13 @@ inline constexpr char kKernels[] = R"(
 }
 .visible .entry nothing() { ret; }
 )";
+
+// One of them, loaded anew.
+inline CUfunction loaded_kernel(const char* name) {
+  CUmodule module;
+  CUfunction f = nullptr;
+  EXPECT_EQ(cudaFree(nullptr), cudaSuccess);
+  EXPECT_EQ(cuModuleLoadData(&module, kKernels), CUDA_SUCCESS);
+  EXPECT_EQ(cuModuleGetFunction(&f, module, name), CUDA_SUCCESS);
+  return f;
+}

@@ -6,10 +6,8 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <thread>
-
 #include "tests/unit/simulate/kernels.h"
+#include "tests/unit/simulate/on_a_stream.h"
 
 extern "C" {
 cudaError_t cudaMemsetAsync_ptsz(void*, int, size_t, cudaStream_t);
@@ -20,34 +18,9 @@ cudaError_t cudaLaunchHostFunc_ptsz(cudaStream_t, cudaHostFn_t, void*);
 
 namespace {
 
-struct Gate {
-  std::atomic<bool> open{false};
-  static void wait(void* self) {
-    while (!static_cast<Gate*>(self)->open) std::this_thread::yield();
-  }
-};
-
-class Names : public testing::Test {
+class Names : public OnAStream {
  protected:
-  void SetUp() override {
-    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
-    ASSERT_EQ(cudaDeviceReset(), cudaSuccess);
-    ASSERT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
-    ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&device_), 4 * sizeof(int)), cudaSuccess);
-    ASSERT_EQ(cudaMemset(device_, 0, 4 * sizeof(int)), cudaSuccess);
-  }
-  void TearDown() override {
-    cudaStreamDestroy(stream_);
-    cudaFree(device_);
-  }
-  int at(int i) {
-    int value = -1;
-    EXPECT_EQ(cudaMemcpy(&value, device_ + i, sizeof value, cudaMemcpyDeviceToHost), cudaSuccess);
-    return value;
-  }
   CUdeviceptr address(int i) { return reinterpret_cast<CUdeviceptr>(device_ + i); }
-  cudaStream_t stream_ = nullptr;
-  int* device_ = nullptr;
 };
 
 TEST_F(Names, PerThreadVariantsMeanTheThreadsOwnStream) {

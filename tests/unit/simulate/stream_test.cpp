@@ -2,41 +2,16 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <thread>
 
+#include "tests/unit/simulate/on_a_stream.h"
+
 namespace {
 
-struct Gate {
-  std::atomic<bool> open{false}, passed{false};
-  static void wait(void* self) {
-    auto* gate = static_cast<Gate*>(self);
-    while (!gate->open) std::this_thread::yield();
-    gate->passed = true;
-  }
-};
-
-class Stream : public testing::Test {
+class Stream : public OnAStream {
  protected:
-  void SetUp() override {
-    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
-    ASSERT_EQ(cudaDeviceReset(), cudaSuccess);
-    ASSERT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
-    ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&device_), 4 * sizeof(int)), cudaSuccess);
-    ASSERT_EQ(cudaMemset(device_, 0, 4 * sizeof(int)), cudaSuccess);
-  }
-  void TearDown() override {
-    cudaStreamDestroy(stream_);
-    cudaFree(device_);
-  }
-  int first() {
-    int value = -1;
-    EXPECT_EQ(cudaMemcpy(&value, device_, sizeof value, cudaMemcpyDeviceToHost), cudaSuccess);
-    return value;
-  }
-  cudaStream_t stream_ = nullptr;
-  int* device_ = nullptr;
+  int first() { return at(0); }
 };
 
 TEST_F(Stream, WorkBehindAHostFunctionWaitsForIt) {

@@ -87,7 +87,7 @@ TEST_F(Copies, WhatIsStatedTruly) {
 TEST_F(Copies, WhoStatesNothingCannotBeWrong) {
   for (uintptr_t to : {kHost, kPinned, kManaged, kUnseen, memory_of(0), memory_of(1)})
     for (uintptr_t from : {kHost, kPinned, kManaged, kUnseen, memory_of(0), memory_of(1)})
-      EXPECT_TRUE(copy(Direction::unstated, to, from).is_null());
+      EXPECT_TRUE(copy(Direction::undeclared, to, from).is_null());
 }
 
 // All that can be said of memory that is everybody's, or that nobody saw, is allowed.
@@ -152,7 +152,7 @@ TEST_F(Copies, EveryWrongDeviceIsFound) {
 
 // Arrays and variables of the program have no address that the caller knows.
 TEST_F(Copies, AnEndWithoutAnAddressIsNowhere) {
-  for (auto direction : {Direction::unstated, Direction::host_to_host, Direction::host_to_device,
+  for (auto direction : {Direction::undeclared, Direction::host_to_host, Direction::host_to_device,
                          Direction::device_to_host, Direction::device_to_device})
     EXPECT_TRUE(copy(direction, 0, 0).is_null());
   EXPECT_TRUE(copy_peer(1, 0, 0, 0).is_null());

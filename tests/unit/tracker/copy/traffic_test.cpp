@@ -25,13 +25,13 @@ using report::Json;
 
 const bool quiet = test::quiet();
 
-TEST(Ledger, AddsUpByKeyInEveryShard) {
-  static Ledger ledger;
-  for (unsigned shard = 0; shard < Ledger::kOwnShards + Ledger::kSharedShards; ++shard)
+TEST(ShardedCounters, AddsUpByKeyInEveryShard) {
+  static ShardedCounters counters;
+  for (unsigned shard = 0; shard < ShardedCounters::kOwnShards + ShardedCounters::kSharedShards; ++shard)
     for (uint64_t key = 1; key <= 100; ++key)
-      for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(ledger.add(shard, key << 20, key), i);
+      for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(counters.add(shard, key << 20, key), i);
   std::map<uint64_t, uint64_t> bytes, times;
-  ledger.for_each([&](uint64_t key, uint64_t sum, uint64_t count, uint64_t) {
+  counters.for_each([&](uint64_t key, uint64_t sum, uint64_t count, uint64_t) {
     bytes[key] += sum;
     times[key] += count;
   });
@@ -40,18 +40,19 @@ TEST(Ledger, AddsUpByKeyInEveryShard) {
     EXPECT_EQ(bytes[key << 20], 16 * 3 * key);
     EXPECT_EQ(times[key << 20], 16u * 3);
   }
-  ledger.clear();
-  ledger.for_each([](uint64_t, uint64_t, uint64_t, uint64_t) { FAIL(); });
+  counters.clear();
+  counters.for_each([](uint64_t, uint64_t, uint64_t, uint64_t) { FAIL(); });
 }
 
-TEST(Ledger, SaysWhenItIsFullAndKeepsWhatItHas) {
-  static Ledger ledger;
+TEST(ShardedCounters, SaysWhenItIsFullAndKeepsWhatItHas) {
+  static ShardedCounters counters;
   size_t kept = 0;
-  for (uint64_t key = 1; key <= 3 * Ledger::kCells; ++key) kept += ledger.add(0, key * 0x10001, 1) != Ledger::kFull;
-  EXPECT_GT(kept, Ledger::kCells * 3 / 4);
-  EXPECT_LE(kept, Ledger::kCells);
+  for (uint64_t key = 1; key <= 3 * ShardedCounters::kCells; ++key)
+    kept += counters.add(0, key * 0x10001, 1) != ShardedCounters::kFull;
+  EXPECT_GT(kept, ShardedCounters::kCells * 3 / 4);
+  EXPECT_LE(kept, ShardedCounters::kCells);
   size_t found = 0;
-  ledger.for_each([&](uint64_t, uint64_t, uint64_t, uint64_t) { ++found; });
+  counters.for_each([&](uint64_t, uint64_t, uint64_t, uint64_t) { ++found; });
   EXPECT_EQ(found, kept);
 }
 
@@ -76,17 +77,17 @@ TEST(CopyTimes, TheCopiesOfOneCallAreTimedTogetherIfTheyAreOneSites) {
   copy_times::clear();
 }
 
-TEST(Ledger, LosesNothingOfManyThreads) {
-  static Ledger ledger;
+TEST(ShardedCounters, LosesNothingOfManyThreads) {
+  static ShardedCounters counters;
   std::vector<std::thread> threads;
   for (int n = 0; n < 24; ++n)
     threads.emplace_back([] {
-      const unsigned shard = ledger.shard_for_new_thread();
-      for (int i = 0; i < 20'000; ++i) ledger.add(shard, 1 + i % 7, 3);
+      const unsigned shard = counters.shard_for_new_thread();
+      for (int i = 0; i < 20'000; ++i) counters.add(shard, 1 + i % 7, 3);
     });
   for (std::thread& thread : threads) thread.join();
   uint64_t all = 0;
-  ledger.for_each([&](uint64_t, uint64_t bytes, uint64_t, uint64_t) { all += bytes; });
+  counters.for_each([&](uint64_t, uint64_t bytes, uint64_t, uint64_t) { all += bytes; });
   EXPECT_EQ(all, 24u * 20'000 * 3);
 }
 
@@ -95,7 +96,7 @@ constexpr uintptr_t memory_of(int device) {
 }
 constexpr uintptr_t kHost = 0x5700'0000'0000;
 
-void copy(uintptr_t to, uintptr_t from, size_t bytes, Direction direction = Direction::unstated) {
+void copy(uintptr_t to, uintptr_t from, size_t bytes, Direction direction = Direction::undeclared) {
   events::copied({.to = reinterpret_cast<const void*>(to),
                   .from = reinterpret_cast<const void*>(from),
                   .bytes = bytes,

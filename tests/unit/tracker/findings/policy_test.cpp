@@ -45,19 +45,19 @@ TEST(Matcher, AllItsPatternsMustMatch) {
   const NativeFrame native[] = {frame("/usr/lib/libcudart.so.13", "cudaLaunchKernel"),
                                 frame("/opt/libmine.so.2", "mine::launch(int)"),
                                 frame("/opt/python", "_PyEval_EvalFrameDefault"), frame("/opt/other.so", "outer()")};
-  const Deed deed{"_Z3addv", "add()", native};
-  EXPECT_TRUE((Matcher{.kernel = "^add("}.matches(deed)));
-  EXPECT_TRUE((Matcher{.kernel = "^_Z3add"}.matches(deed)));
-  EXPECT_FALSE((Matcher{.kernel = "sub"}.matches(deed)));
-  EXPECT_TRUE((Matcher{.library = "^libmine.so"}.matches(deed))) << "CUDA's own frames launch for somebody";
-  EXPECT_FALSE((Matcher{.library = "opt"}.matches(deed))) << "the file's name, not its folder";
-  EXPECT_FALSE((Matcher{.library = "other"}.matches(deed)));
-  EXPECT_TRUE((Matcher{.function = "^mine::"}.matches(deed)));
-  EXPECT_FALSE((Matcher{.function = "outer"}.matches(deed))) << "it called the Python code that launches";
-  EXPECT_TRUE((Matcher{"add", "mine", "launch"}.matches(deed)));
-  EXPECT_FALSE((Matcher{"add", "mine", "other"}.matches(deed)));
+  const RemoteAccess access{"_Z3addv", "add()", native};
+  EXPECT_TRUE((Matcher{.kernel = "^add("}.matches(access)));
+  EXPECT_TRUE((Matcher{.kernel = "^_Z3add"}.matches(access)));
+  EXPECT_FALSE((Matcher{.kernel = "sub"}.matches(access)));
+  EXPECT_TRUE((Matcher{.library = "^libmine.so"}.matches(access))) << "CUDA's own frames launch for somebody";
+  EXPECT_FALSE((Matcher{.library = "opt"}.matches(access))) << "the file's name, not its folder";
+  EXPECT_FALSE((Matcher{.library = "other"}.matches(access)));
+  EXPECT_TRUE((Matcher{.function = "^mine::"}.matches(access)));
+  EXPECT_FALSE((Matcher{.function = "outer"}.matches(access))) << "it called the Python code that launches";
+  EXPECT_TRUE((Matcher{"add", "mine", "launch"}.matches(access)));
+  EXPECT_FALSE((Matcher{"add", "mine", "other"}.matches(access)));
   EXPECT_FALSE((Matcher{.library = "mine"}.matches({.kernel = "k", .demangled = "k", .native = {}})));
-  EXPECT_TRUE(Matcher{}.matches(deed));
+  EXPECT_TRUE(Matcher{}.matches(access));
 }
 
 const std::vector<Device> kBoth = {Device::cuda(0), Device::cuda(1)};

@@ -16,29 +16,33 @@ constexpr const char* kOld =
     "(when checking argument for argument index in method wrapper_CUDA__index_select)";
 constexpr const char* kTypes =
     "Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same";
+
+RefusalMessage parsed(std::string_view message) {
+  return parse(message, judge(message));
+}
 }  // namespace
 
 TEST(Refusals, BothSpellingsOfTheDispatchersCheck) {
   for (const char* message : {kNew, kOld}) {
-    EXPECT_EQ(judge(message), Likelihood::certain);
-    EXPECT_EQ(checked_argument(message).argument, "index");
-    EXPECT_EQ(checked_argument(message).method, "wrapper_CUDA__index_select");
+    EXPECT_EQ(parsed(message).likelihood, Likelihood::certain);
+    EXPECT_EQ(parsed(message).argument, "index");
+    EXPECT_EQ(parsed(message).method, "wrapper_CUDA__index_select");
   }
-  EXPECT_THAT(devices_named(kNew), ElementsAre("cuda:0", "cuda:1"));
-  EXPECT_THAT(devices_named(kOld), ElementsAre("cuda:1", "cuda:0"));
+  EXPECT_THAT(parsed(kNew).devices_named, ElementsAre("cuda:0", "cuda:1"));
+  EXPECT_THAT(parsed(kOld).devices_named, ElementsAre("cuda:1", "cuda:0"));
 }
 
 TEST(Refusals, TensorTypesNameDevices) {
-  EXPECT_EQ(judge(kTypes), Likelihood::possible);
-  EXPECT_THAT(devices_named(kTypes), ElementsAre("cuda", "cpu"));
+  EXPECT_EQ(parsed(kTypes).likelihood, Likelihood::possible);
+  EXPECT_THAT(parsed(kTypes).devices_named, ElementsAre("cuda", "cpu"));
 }
 
 TEST(Refusals, ElementwiseWithoutArgument) {
   const char* message =
       "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!";
-  EXPECT_EQ(judge(message), Likelihood::certain);
-  EXPECT_THAT(devices_named(message), ElementsAre("cuda:0", "cpu"));
-  EXPECT_EQ(checked_argument(message).argument, "");
+  EXPECT_EQ(parsed(message).likelihood, Likelihood::certain);
+  EXPECT_THAT(parsed(message).devices_named, ElementsAre("cuda:0", "cpu"));
+  EXPECT_EQ(parsed(message).argument, "");
 }
 
 TEST(Refusals, OrdinaryErrorsAreNotLookedAt) {
@@ -47,39 +51,43 @@ TEST(Refusals, OrdinaryErrorsAreNotLookedAt) {
         "index 5 is out of bounds for dimension 0 with size 3",
         "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.00 GiB",
         "CUDA error: an illegal memory access was encountered", "expected scalar type Float but found Half"})
-    EXPECT_EQ(judge(message), Likelihood::none) << message;
+    EXPECT_EQ(parsed(message).likelihood, Likelihood::none) << message;
 }
 
 TEST(Refusals, PartsOfWordsAreNoDevices) {
-  EXPECT_THAT(devices_named("cpuinfo, mycuda:1, torch.device, cuda:x, xcpu"), ElementsAre("cuda"));
+  EXPECT_THAT(parsed("cpuinfo, mycuda:1, torch.device, cuda:x, xcpu").devices_named, ElementsAre("cuda"));
 }
 TEST(Refusals, NothingNamed) {
-  EXPECT_THAT(devices_named(""), IsEmpty());
+  EXPECT_THAT(parsed("").devices_named, IsEmpty());
 }
 TEST(Refusals, WhereOperandsLieIsNotWhatWasExpected) {
-  EXPECT_THAT(devices_of_operands(kNew), ElementsAre("cuda:0", "cuda:1"));
-  EXPECT_THAT(devices_of_operands(kOld), ElementsAre("cuda:1", "cuda:0"));
-  EXPECT_THAT(devices_of_operands(kTypes), ElementsAre("cuda", "cpu"));
-  EXPECT_THAT(devices_of_operands("tensor_split expected its indices to be on cpu, but it's on cuda:0"), IsEmpty());
-  EXPECT_THAT(devices_named("indices should be either on cpu or on the same device as the indexed tensor (cuda:0)"),
-              ElementsAre("cuda:0"));
+  EXPECT_THAT(parsed(kNew).devices_of_operands, ElementsAre("cuda:0", "cuda:1"));
+  EXPECT_THAT(parsed(kOld).devices_of_operands, ElementsAre("cuda:1", "cuda:0"));
+  EXPECT_THAT(parsed(kTypes).devices_of_operands, ElementsAre("cuda", "cpu"));
+  EXPECT_THAT(parsed("tensor_split expected its indices to be on cpu, but it's on cuda:0").devices_of_operands,
+              IsEmpty());
+  EXPECT_THAT(
+      parsed("indices should be either on cpu or on the same device as the indexed tensor (cuda:0)").devices_named,
+      ElementsAre("cuda:0"));
 }
 
 TEST(Refusals, AMissingKernelIsNoRefusalUnlessTheCpuHasOne) {
   const std::string not_cuda =
       "Could not run 'aten::slow_conv3d_forward' with arguments from the 'CUDA' backend. This "
       "could be because … 'aten::slow_conv3d_forward' is only available for these backends: ";
-  EXPECT_EQ(judge(not_cuda + "[CPU, Meta, AutogradCUDA]."), Likelihood::possible);
-  EXPECT_EQ(judge(not_cuda + "[Meta, CPU]."), Likelihood::possible);
-  EXPECT_EQ(judge(not_cuda + "[Meta, SparseCPU, AutogradCPU]."), Likelihood::none);
+  EXPECT_EQ(parsed(not_cuda + "[CPU, Meta, AutogradCUDA].").likelihood, Likelihood::possible);
+  EXPECT_EQ(parsed(not_cuda + "[Meta, CPU].").likelihood, Likelihood::possible);
+  EXPECT_EQ(parsed(not_cuda + "[Meta, SparseCPU, AutogradCPU].").likelihood, Likelihood::none);
   EXPECT_EQ(
-      judge("Could not run 'aten::x' with arguments from the 'CPU' backend. 'aten::x' is only available for these "
-            "backends: [CUDA]."),
+      parsed("Could not run 'aten::x' with arguments from the 'CPU' backend. 'aten::x' is only available for these "
+             "backends: [CUDA].")
+          .likelihood,
       Likelihood::none);
   EXPECT_EQ(
-      judge("Could not run 'aten::x' with arguments from the 'SparseCsrCUDA' backend. 'aten::x' is only available "
-            "for these backends: [Meta, SparseCsrCPU, CPU]."),
+      parsed("Could not run 'aten::x' with arguments from the 'SparseCsrCUDA' backend. 'aten::x' is only available "
+             "for these backends: [Meta, SparseCsrCPU, CPU].")
+          .likelihood,
       Likelihood::possible);
-  EXPECT_TRUE(lacks_kernel(not_cuda));
-  EXPECT_FALSE(lacks_kernel(kTypes));
+  EXPECT_TRUE(parsed(not_cuda).lacks_kernel);
+  EXPECT_FALSE(parsed(kTypes).lacks_kernel);
 }

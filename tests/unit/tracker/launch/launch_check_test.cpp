@@ -1,4 +1,3 @@
-#include "tracker/events.h"
 #include "tracker/launch/launch_check.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +8,7 @@
 
 #include "tests/unit/tracker/quiet.h"
 #include "tracker/base/thread_state.h"
+#include "tracker/events.h"
 #include "tracker/findings/findings.h"
 #include "tracker/interface/platform.h"
 #include "tracker/launch/kernels.h"

@@ -43,18 +43,19 @@ std::string in_a_child(const Story& story) {
   if (pipe(ends) != 0) return "no pipe";
   const pid_t child = fork();
   if (child == 0) {
-    const std::string told = story();
-    const ssize_t written = write(ends[1], told.data(), told.size());
-    _exit(written == static_cast<ssize_t>(told.size()) ? 0 : 1);
+    const std::string output = story();
+    const ssize_t written = write(ends[1], output.data(), output.size());
+    _exit(written == static_cast<ssize_t>(output.size()) ? 0 : 1);
   }
   close(ends[1]);
-  std::string told;
+  std::string output;
   char buffer[4096];
-  for (ssize_t size; (size = read(ends[0], buffer, sizeof buffer)) > 0;) told.append(buffer, static_cast<size_t>(size));
+  for (ssize_t size; (size = read(ends[0], buffer, sizeof buffer)) > 0;)
+    output.append(buffer, static_cast<size_t>(size));
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? told : told + " and ended badly";
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? output : output + " and ended badly";
 }
 
 struct MethodDef {  // PyMethodDef

@@ -13,7 +13,7 @@
 
 #include "tracker/elf/dynamic_symbols.h"
 #include "tracker/elf/elf_file.h"
-#include "tracker/python/reader_api.h"
+#include "tracker/python/find_python.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::stacks {
@@ -162,8 +162,8 @@ TEST(Symbolize, AChildOfAForkDoesNotWaitForTheLoadersLock) {
     std::vector<void*> behind;
     for (void* address : addresses) behind.push_back(static_cast<char*>(address) + 1);
     const auto frames = symbolize(behind.data(), behind.size(), true);
-    PythonApi api;
-    find_python(api);
+    devtrace::python::Api api;
+    devtrace::python::find_python(api);
     const bool named = frames[0].function.find("local_function") != std::string::npos && frames[0].line > 0 &&
                        frames[1].function == "lfind" && frames[1].module.find("libc") != std::string::npos;
     _exit(named && local_function(64, 0).size() > 3 ? 0 : 1);

@@ -24,7 +24,7 @@ using Frames = std::vector<std::string>;
 
 struct Tables {
   Arena arena;
-  StackTable table;
+  StackDepot table;
 
   uint32_t add(const Frames& outermost_first) {
     uint32_t stack = 0;
@@ -36,7 +36,7 @@ struct Tables {
   }
   Frames read(uint32_t stack) {
     Frames found;
-    table.for_each_frame(stack, [&](const StackTable::Frame& frame) {
+    table.for_each_frame(stack, [&](const StackDepot::Frame& frame) {
       EXPECT_EQ(frame.file, std::string(frame.function) + ".py");
       EXPECT_EQ(frame.line, static_cast<int>(frame.function.size()));
       found.insert(found.begin(), std::string(frame.function));
@@ -45,7 +45,7 @@ struct Tables {
   }
 };
 
-TEST(StackTable, KeepsEachStackOnce) {
+TEST(StackDepot, KeepsEachStackOnce) {
   auto tables = std::make_unique<Tables>();
   const uint32_t abc = tables->add({"a", "b", "c"});
   const uint32_t abd = tables->add({"a", "b", "d"});
@@ -57,7 +57,7 @@ TEST(StackTable, KeepsEachStackOnce) {
   EXPECT_EQ(tables->read(ab), (Frames{"a", "b"}));
 }
 
-TEST(StackTable, UnknownIdsHaveNoFrames) {
+TEST(StackDepot, UnknownIdsHaveNoFrames) {
   auto tables = std::make_unique<Tables>();
   tables->add({"a"});
   EXPECT_EQ(tables->read(0), Frames{});
@@ -65,7 +65,7 @@ TEST(StackTable, UnknownIdsHaveNoFrames) {
   EXPECT_EQ(tables->read(0xffffffff), Frames{});
 }
 
-TEST(StackTable, EqualHashesAreToldApart) {
+TEST(StackDepot, EqualHashesAreToldApart) {
   // The index alone: all items in one chain, found by content.
   Arena arena;
   NumberIndex index;
@@ -80,7 +80,7 @@ TEST(StackTable, EqualHashesAreToldApart) {
   EXPECT_EQ(index.find(42, [](uint32_t) { return false; }), 0u);
 }
 
-TEST(StackTable, ReadersNeedNoLock) {
+TEST(StackDepot, ReadersNeedNoLock) {
   auto tables = std::make_unique<Tables>();
   constexpr int kStacks = 30'000;
   std::vector<std::atomic<uint32_t>> ids(kStacks);
@@ -174,8 +174,8 @@ TEST(IdCache, ReadersBesideAWriterThatGrowsIt) {
   EXPECT_FALSE(wrong);
 }
 
-TEST(CodeLives, ADeathMovesTheGenerationOfWhatWasMarkedOnly) {
-  auto lives = std::make_unique<CodeLives>();
+TEST(CodeGenerations, ADeathMovesTheGenerationOfWhatWasMarkedOnly) {
+  auto lives = std::make_unique<CodeGenerations>();
   const uintptr_t code = 0x7f0012345670;
   const uint32_t before = lives->generation(code);
   lives->died(code);
@@ -186,9 +186,9 @@ TEST(CodeLives, ADeathMovesTheGenerationOfWhatWasMarkedOnly) {
   EXPECT_NE(lives->generation(code), before);
 }
 
-TEST(CodeLives, NoKeyOutlivesItsCodeWhoeverDiesBeside) {
+TEST(CodeGenerations, NoKeyOutlivesItsCodeWhoeverDiesBeside) {
   // Threads that each own an address: make a key, mark, die; the next life at the address must never make the same key.
-  auto lives = std::make_unique<CodeLives>();
+  auto lives = std::make_unique<CodeGenerations>();
   std::atomic<bool> wrong{false};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {

@@ -1,4 +1,4 @@
-// The entries before the hooks of the CUDA runtime's functions: one for each version under which a function may be
+// The trampolines before the hooks of the CUDA runtime's functions: one for each version under which a function may be
 // linked, and one for each slot of a runtime in which it may have been looked up. An entry goes on to the hook at once,
 // or, unless it is settled that there is only one runtime, notes which one is meant (runtimes.cpp).
 //
@@ -7,7 +7,7 @@
 // The first entry of a function has the size of all, so that each is known by the function's name.
 // clang-format off
 #define VERSION(number, name) "  versioned \\symbol, " #number ", " #name "\n"
-#define HOOK(library, symbol) "entries " library ", " #symbol "\n"
+#define HOOK(library, symbol) "trampolines " library ", " #symbol "\n"
 __asm__(R"(
 .macro entry symbol, number
   .balign 32
@@ -30,7 +30,7 @@ entry_\number\()_\symbol:
   .type entry_\number\()_\symbol, @function
   .symver entry_\number\()_\symbol, \symbol@\name
 .endm
-.macro entries library, symbol
+.macro trampolines library, symbol
 .ifc \library,libcudart.so
 )"
 #include "interpose/linking/cudart_versions.inc"
@@ -45,22 +45,22 @@ R"(
 
 .pushsection .data.rel.ro, "aw"
 .balign 8
-.globl devtrace_slot_entries
-.hidden devtrace_slot_entries
-devtrace_slot_entries:
+.globl devtrace_slot_trampolines
+.hidden devtrace_slot_trampolines
+devtrace_slot_trampolines:
 .popsection
 
 .pushsection .text
-.globl devtrace_entries_begin
-.hidden devtrace_entries_begin
+.globl devtrace_trampolines_begin
+.hidden devtrace_trampolines_begin
 .balign 32
-devtrace_entries_begin:
+devtrace_trampolines_begin:
 )"
 #include "interpose/linking/hooks.inc"
 R"(
-.globl devtrace_entries_end
-.hidden devtrace_entries_end
-devtrace_entries_end:
+.globl devtrace_trampolines_end
+.hidden devtrace_trampolines_end
+devtrace_trampolines_end:
 
 // %r11d the entry's number, %r10 the hook. As long as nobody knows of several runtimes the entry asks; functions of
 // CUDA's take no floating-point arguments.

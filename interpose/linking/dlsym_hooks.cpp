@@ -1,0 +1,152 @@
+// dlsym and dlvsym (Triton, PyTorch's expandable segments): whoever asks for a function that is intercepted gets its
+// hook.
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "interpose/linking/cuda_runtimes.h"
+#include "interpose/linking/elf_symbol.h"
+#include "interpose/linking/named_hooks.h"
+
+using devtrace::interpose::hook_named;
+using devtrace::interpose::NamedHook;
+using devtrace::interpose::original_address;
+namespace runtimes = devtrace::interpose::runtimes;
+
+using Dlsym = void* (*)(void*, const char*);
+using Dlvsym = void* (*)(void*, const char*, const char*);
+extern "C" {
+__attribute__((visibility("hidden"))) Dlsym devtrace_real_dlsym = nullptr;
+__attribute__((visibility("hidden"))) Dlvsym devtrace_real_dlvsym = nullptr;
+}
+
+static void find_real_functions() {
+  if (devtrace_real_dlsym && devtrace_real_dlvsym) return;
+  for (const char* library : {"libc.so.6", "libdl.so.2"}) {  // before glibc 2.34 they are the latter's
+    using devtrace::interpose::elf_symbol;
+    if (!devtrace_real_dlsym) devtrace_real_dlsym = reinterpret_cast<Dlsym>(elf_symbol(library, "dlsym"));
+    if (!devtrace_real_dlvsym) devtrace_real_dlvsym = reinterpret_cast<Dlvsym>(elf_symbol(library, "dlvsym"));
+  }
+}
+
+namespace {
+
+// One look-up that somebody asked for, as far as it can be repeated from here.
+struct LookupRequest {
+  void* handle;
+  const NamedHook& row;
+  const char* version;  // null: any
+  const void* caller;
+
+  void* in(void* scope) const {
+    return version ? devtrace_real_dlvsym(scope, row.symbol.data(), version)
+                   : devtrace_real_dlsym(scope, row.symbol.data());
+  }
+};
+
+// Whether the caller would find the function if this library did not stand before it.
+bool there_without_us(const LookupRequest& request) {
+  if (request.in(RTLD_NEXT)) return true;
+  // RTLD_DEFAULT goes on with what the caller itself was opened with, RTLD_LOCAL or not.
+  return request.handle == RTLD_DEFAULT && !devtrace::interpose::there_at_start(request.caller) &&
+         original_address(request.row.index);
+}
+
+// The hook, if that is the answer. `absent`: nothing is, as it would be without this library's exports.
+void* resolve(const LookupRequest& request, bool& absent) {
+  const char* const name = request.row.symbol.data();
+  if (request.handle == RTLD_NEXT) {
+    // Whoever comes before this library finds it next; the others do not.
+    absent = !request.in(RTLD_NEXT) && !devtrace::interpose::defined_before_us(name);
+    return nullptr;
+  }
+  // As seen from here: RTLD_DEFAULT is the only handle that another caller may see differently, and there we come
+  // first.
+  void* const found = request.in(request.handle);
+  if (!found) return nullptr;
+  void* const hook = hook_of(request.row);
+  if (found != hook && !runtimes::is_trampoline(found)) {
+    // Who has one runtime's function shall never get into another one's.
+    void* const entry = devtrace::interpose::of_runtime(request.row.index)
+                            ? runtimes::trampoline_to(request.row.index, found)
+                            : nullptr;
+    if (found == original_address(request.row.index)) return entry ? entry : hook;
+    // Another library's function of the same name is its own affair; CUDA's behind another tool's wrapper is not.
+    const bool cudas = entry || found == devtrace::interpose::library_address(request.row.index);
+    if (!cudas || is_the_originals(request.caller, request.row)) return nullptr;
+    return entry ? entry : hook;
+  }
+  absent = !there_without_us(request);
+  return nullptr;  // our own export: the real function answers, and leaves dlerror as it would
+}
+
+}  // namespace
+
+extern "C" {
+
+// The hook, if that is the answer; null: the real dlsym answers, or with a version dlvsym, to `*name`.
+__attribute__((visibility("hidden"), used)) void* devtrace_resolve_dlsym(void* handle, const char** name,
+                                                                         const char* version, const void* caller) {
+  find_real_functions();
+  // What is asked first of a library that has just been opened.
+  static constinit std::atomic<void*> last{nullptr};
+  if (handle != RTLD_DEFAULT && handle != RTLD_NEXT && last.load(std::memory_order_relaxed) != handle) {
+    last.store(handle, std::memory_order_relaxed);
+    runtimes::notice();
+  }
+  const NamedHook* const row = *name ? hook_named(*name) : nullptr;
+  if (!row) return nullptr;
+  const int saved = errno;
+  bool absent = false;
+  void* const answer = resolve({handle, *row, version, caller}, absent);
+  if (absent) *name = row->absent;
+  errno = saved;
+  return answer;
+}
+
+// RTLD_NEXT and RTLD_DEFAULT mean something else for every caller: the real functions must see the caller's return
+// address, so they are jumped to, not called.
+DEVTRACE_EXPORT void* dlsym(void* handle, const char* name) noexcept;
+DEVTRACE_EXPORT void* dlvsym(void* handle, const char* name, const char* version) noexcept;
+#define LOOK_UP(function, real, set_version)     \
+  __asm__(                                       \
+      ".pushsection .text\n"                     \
+      ".globl " function                         \
+      "\n"                                       \
+      ".type " function ", @function\n" function \
+      ":\n"                                      \
+      "  .cfi_startproc\n"                       \
+      "  push %rdi\n"                            \
+      "  .cfi_adjust_cfa_offset 8\n"             \
+      "  push %rdx\n"                            \
+      "  .cfi_adjust_cfa_offset 8\n"             \
+      "  push %rsi\n"                            \
+      "  .cfi_adjust_cfa_offset 8\n"             \
+      "  mov %rsp, %rsi\n"                       \
+      "  mov 24(%rsp), %rcx\n" set_version       \
+      "  call devtrace_resolve_dlsym\n"          \
+      "  pop %rsi\n"                             \
+      "  .cfi_adjust_cfa_offset -8\n"            \
+      "  pop %rdx\n"                             \
+      "  .cfi_adjust_cfa_offset -8\n"            \
+      "  pop %rdi\n"                             \
+      "  .cfi_adjust_cfa_offset -8\n"            \
+      "  test %rax, %rax\n"                      \
+      "  jz 1f\n"                                \
+      "  ret\n"                                  \
+      "1:\n"                                     \
+      "  jmp *" real                             \
+      "(%rip)\n"                                 \
+      "  .cfi_endproc\n"                         \
+      ".size " function ", . - " function        \
+      "\n"                                       \
+      ".popsection\n")
+// Each in the place of every version of it that the C library has had.
+#define UNVERSIONED(symbol) __asm__(".symver " #symbol ", " #symbol "@@")
+UNVERSIONED(dlsym);
+UNVERSIONED(dlvsym);
+LOOK_UP("dlsym", "devtrace_real_dlsym", "  xor %edx, %edx\n");
+LOOK_UP("dlvsym", "devtrace_real_dlvsym", "");
+}

@@ -1,0 +1,38 @@
+// What PyTorch's allocators report to its memory profiler: every block that they give and take back.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "interpose/pytorch/hook.h"
+#include "interpose/pytorch/torch_device.h"
+#include "tracker/events.h"
+
+using devtrace::interpose::TorchDevice;
+namespace events = devtrace::events;
+
+namespace {
+
+void on_block(void* address, int64_t signed_bytes, TorchDevice device) noexcept {
+  if (signed_bytes > 0)
+    events::block_given(address, static_cast<size_t>(signed_bytes), devtrace::interpose::tracked(device));
+  else
+    events::block_taken(address);
+}
+
+}  // namespace
+
+// True makes PyTorch's CPU allocator report every block, as its CUDA allocator always does.
+PYTORCH_HOOK(bool, memory_profiling_enabled, (), _ZN3c1022memoryProfilingEnabledEv) {
+  return events::wants_blocks() || ORIGINAL_AS(_ZN3c1022memoryProfilingEnabledEv, memory_profiling_enabled)();
+}
+
+// Only with a profiler of the program's own may the original be called: without one it follows a null pointer.
+#define MEMORY_HOOK(name, size, symbol)                                                                       \
+  PYTORCH_HOOK(void, name, (void* address, int64_t bytes, size allocated, size reserved, TorchDevice device), \
+               symbol) {                                                                                      \
+    on_block(address, bytes, device);                                                                         \
+    if (ORIGINAL_AS(_ZN3c1022memoryProfilingEnabledEv, memory_profiling_enabled)())                           \
+      ORIGINAL_AS(symbol, name)(address, bytes, allocated, reserved, device);                                 \
+  }
+MEMORY_HOOK(report_memory, size_t, _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE)
+MEMORY_HOOK(report_memory_1_13, int64_t, _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE)

@@ -1,7 +1,0 @@
-// Here are no hooks, and so none of the entries before them.
-#include "interpose/linking/cuda_runtimes.h"
-
-extern "C" {
-extern void* const devtrace_slot_entries[1][devtrace::interpose::runtimes::kSlots] = {};
-extern const char devtrace_entries_begin[1] = {}, devtrace_entries_end[1] = {};
-}
