@@ -23,7 +23,7 @@ tidy: compile_commands.json ## clang-tidy; SINCE=main what differs from there, F
 coverage: | setup-python ## which lines the unit tests run
 	find $(PLAIN_BUILD)/coverage -name '*.gcda' -delete 2>/dev/null || true
 	$(MAKE) --no-print-directory COVERAGE=1 unit
-	$(PYTHON) -m gcovr --root . --object-directory $(PLAIN_BUILD)/coverage/obj --exclude tests/ --exclude '$(PLAIN_BUILD)/.*' --gcov-parallel $(shell nproc) \
+	$(PYTHON) -m gcovr --root . --object-directory $(PLAIN_BUILD)/coverage/obj --exclude tests/ --exclude '$(PLAIN_BUILD)/.*' -j $(shell nproc) \
 	  --html-details $(PLAIN_BUILD)/coverage/index.html --json-summary $(PLAIN_BUILD)/coverage/summary.json $(PLAIN_BUILD)/coverage/obj
 	scripts/coverage $(PLAIN_BUILD)/coverage/summary.json
 
