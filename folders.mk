@@ -58,7 +58,7 @@ $(call folder,tracker/placement,common report tracker/base tracker/python tracke
 $(call folder,tracker,tracker/base tracker/stacks tracker/interface tracker/memory tracker/log tracker/findings tracker/launch tracker/copy tracker/placement)
 
 # Which functions are hooked, where the originals are, and what dlsym answers to who asks for one.
-$(call folder,interpose/linking,tracker/elf)
+$(call folder,interpose/linking,tracker/base tracker/elf)
 # The same events from CUPTI's callbacks, and the times of copies from its activity records.
 $(call folder,cupti_tracer,tracker tracker/base tracker/elf tracker/stacks interpose/linking)
 # What CUDA's handles and structures mean as events.

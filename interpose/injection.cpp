@@ -88,6 +88,9 @@ extern "C" DEVTRACE_EXPORT int InitializeInjection() {
   try {
     const devtrace::ReentrancyGuard inside;
     start();
+    if (devtrace::verbose())
+      devtrace::explain("CUDA asked for its injected library: %s; backend: %s",
+                        preloaded() ? "preloaded, too" : "not preloaded", devtrace::interpose::backend());
   } catch (...) {  // out of memory
   }
   return 1;

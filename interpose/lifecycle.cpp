@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 
@@ -12,6 +13,7 @@
 #include "interpose/cuda/platform.h"
 #include "interpose/injection.h"
 #include "interpose/linking/original.h"
+#include "tracker/base/message.h"
 #include "tracker/base/options.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/session.h"
@@ -60,7 +62,11 @@ void at_exit(int status, void*) {
   ::on_exit(at_exit, nullptr);
   interpose::ask_cuda_for_injection();
   const char* text = ::getenv("DEVTRACE_OPTIONS");
-  if (text && std::strstr(text, "help=1")) options();
+  if (text && (std::strstr(text, "help=1") || std::strstr(text, "verbose="))) options();
+  if (verbose()) {
+    const char* const preload = ::getenv("LD_PRELOAD");
+    explain("loaded into %s; LD_PRELOAD=%s; %s", program_invocation_name, preload ? preload : "", text);
+  }
 }
 
 }  // namespace

@@ -13,11 +13,17 @@ format: | setup-packages ## clang-format on every file
 format-check: | setup-packages
 	clang-format --dry-run -Werror $(FORMATTED)
 
+# Folders that clang-tidy holds; the others' findings are mostly CUDA's declarations. SINCE=main: only files that differ from there.
+TIDY_FOLDERS := common device_code report tracker
+TIDY_FILES = $(if $(FILES),$(FILES),$(if $(SINCE),$$(git diff --name-only --diff-filter=d $(SINCE) -- $(TIDY_FOLDERS:%='%/*.cpp')),$$(git ls-files $(TIDY_FOLDERS:%='%/*.cpp'))))
+tidy: compile_commands.json ## clang-tidy; SINCE=main what differs from there, FILES='a.cpp b.cpp' some files
+	printf '%s\n' $(TIDY_FILES) | xargs -r -P $(shell nproc) -n 4 clang-tidy --quiet -p .
+
 # The lines that unit tests ran, by folder; line by line in $(PLAIN_BUILD)/coverage/index.html.
 coverage: | setup-python ## which lines the unit tests run
 	find $(PLAIN_BUILD)/coverage -name '*.gcda' -delete 2>/dev/null || true
 	$(MAKE) --no-print-directory COVERAGE=1 unit
-	$(PYTHON) -m gcovr --root . --object-directory $(PLAIN_BUILD)/coverage/obj --exclude tests/ --exclude '$(PLAIN_BUILD)/.*' --gcov-parallel $(shell nproc) \
+	$(PYTHON) -m gcovr --root . --object-directory $(PLAIN_BUILD)/coverage/obj --exclude tests/ --exclude '$(PLAIN_BUILD)/.*' -j $(shell nproc) \
 	  --html-details $(PLAIN_BUILD)/coverage/index.html --json-summary $(PLAIN_BUILD)/coverage/summary.json $(PLAIN_BUILD)/coverage/obj
 	scripts/coverage $(PLAIN_BUILD)/coverage/summary.json
 

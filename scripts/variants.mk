@@ -22,6 +22,13 @@ ifneq ($(SANITIZE),)
 CXXFLAGS := -O1 -g1
 VARIANT_CXXFLAGS := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -Wno-stringop-overflow -Wno-tsan -DDEVTRACE_DEBUG
 VARIANT_LDFLAGS := -fsanitize=$(SANITIZE)
+# No search for leaks: what hooks may still look at is never freed, and half of it is known to memory of mmap's only.
+export ASAN_OPTIONS := detect_leaks=0
+export UBSAN_OPTIONS := print_stacktrace=1
+export TSAN_OPTIONS := suppressions=$(CURDIR)/scripts/sanitizers/thread.supp second_deadlock_stack=1
+# As a GoogleTest filter: what runs, less what no sanitizer allows.
+empty :=
+SKIPPED_TESTS := -$(subst $(empty) ,:,$(shell awk -v of=$(SANITIZE) '/^[A-Z]/ && (NF == 1 || index(of, $$2)) { print $$1 }' scripts/sanitizers/skipped-tests))
 else ifeq ($(VARIANT),debug)
 CXXFLAGS := -O0 -g
 VARIANT_CXXFLAGS := -DDEVTRACE_DEBUG

@@ -91,7 +91,7 @@ test: all $(UNIT_TESTS) $(E2E_PROGRAMS) ## every test that needs no GPU
 # Every program runs, even after one has failed: a run tells all that is wrong.
 unit: $(UNIT_TESTS) ## unit tests; FILTER=ownership* some of them
 	failed=; for program in $(UNIT_TESTS); do \
-	  echo "== $$program"; $$program --gtest_brief=1 $(if $(FILTER),--gtest_filter='$(FILTER)') || failed="$$failed $$program"; \
+	  echo "== $$program"; $$program --gtest_brief=1 $(if $(FILTER)$(SKIPPED_TESTS),--gtest_filter='$(FILTER)$(SKIPPED_TESTS)') || failed="$$failed $$program"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 unit-test: unit
 

@@ -12,6 +12,8 @@
 #include <string_view>
 
 #include "interpose/linking/elf_symbol.h"
+#include "tracker/base/assert.h"
+#include "tracker/base/message.h"
 #include "tracker/elf/loaded_objects.h"
 
 namespace {
@@ -117,6 +119,8 @@ void take_slot(const link_map& object) {
     while (version >= 0 && !defines_version(elf::object_of(object), kVersions[version])) --version;
     slot.version.store(version, std::memory_order_relaxed);
     slot.object.store(object.l_ld, std::memory_order_release);
+    if (verbose())
+      explain("CUDA runtime: %s, version %s", object.l_name, version >= 0 ? kVersions[version] : "unknown");
     if (version >= 0) forget(versions[version]);  // no longer the only one of them
     return;
   }
@@ -298,6 +302,7 @@ void* known_for_caller(Symbol symbol, int version, const void* caller) {
 }
 
 void* known_function(Symbol symbol, int choice, const void* caller) {
+  DEVTRACE_ASSERT(choice >= kNone && choice < kSlots + kVersionCount);
   const int version = choice < kSlots ? kNone : choice - kSlots;
   if (choice >= 0) {
     const Functions& functions = version == kNone ? slots[choice].functions : versions[version];

@@ -10,6 +10,7 @@
 
 #include "interpose/linking/cuda_runtimes.h"
 #include "interpose/linking/elf_symbol.h"
+#include "tracker/base/message.h"
 
 namespace devtrace::interpose {
 namespace {
@@ -24,6 +25,20 @@ size_t objects_at_start = SIZE_MAX;
   size_t count = 0;
   elf::for_each_object([&](const elf::Object&) { return ++count, false; });
   objects_at_start = count;
+}
+
+// Where CUDA and PyTorch were found: with the first function of each library that is called.
+void explain_place(Symbol symbol, const void* address) {
+  const char* const library = kHookRows[static_cast<int>(symbol)].library;
+  static constinit std::atomic<const char*> told[16]{};
+  for (std::atomic<const char*>& each : told) {
+    const char* known = each.load();
+    if (known && std::strcmp(known, library) == 0) return;
+    if (!known && each.compare_exchange_strong(known, library)) break;
+  }
+  Dl_info info{};
+  const bool found = ::dladdr(address, &info) && info.dli_fname;
+  explain("%s: first called is %s, in %s", library, name_of(symbol), found ? info.dli_fname : "no file");
 }
 
 enum class Side { before_us, behind_us };
@@ -112,6 +127,7 @@ void* original_address(Symbol symbol) {
   address = at_start(Side::behind_us, name_of(symbol));
   if (!address) address = library_address(symbol);
   if (address) firsts[index].store(address, std::memory_order_relaxed);
+  if (address && verbose()) explain_place(symbol, address);
   return address;
 }
 

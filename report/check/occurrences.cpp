@@ -57,6 +57,7 @@ std::string who_was_first(const Fault& fault, const Collection& logs) {
   }
 
   std::vector<const Occurrences*> order;
+  order.reserve(first.size());
   for (const auto& [clock, witness] : first) order.push_back(witness);
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->time < b->time; });
   const auto error = [&](const Occurrences& witness) {

@@ -40,6 +40,7 @@ std::map<std::string, std::string> alignment(const Places& before, const Places&
     }
   }
   std::vector<std::tuple<size_t, bool, std::string, std::string>> pairs;
+  pairs.reserve(shared.size());
   for (const auto& [pair, count] : shared)
     pairs.emplace_back(count, pair.first == pair.second, pair.first, pair.second);
   std::sort(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) {

@@ -54,7 +54,7 @@ std::optional<std::string> Repository::path_of(std::string_view file, std::strin
 
 std::optional<std::string> Repository::look_up(const std::string& file, const std::string& cwd) const {
   const fs::path whole = fs::path(file).is_absolute() ? fs::path(file) : fs::path(cwd) / file;
-  if (const auto found = below(whole, root_)) return found;
+  if (auto found = below(whole, root_)) return found;
   std::error_code error;
   // By the longest end of its path that exists here: the log was written in another checkout of the repository.
   const fs::path normal = whole.lexically_normal();

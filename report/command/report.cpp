@@ -66,7 +66,7 @@ std::string no_closing(const Json&, const Whole&) {
   return {};
 }
 // Two parts of a page, an empty line between them.
-std::string after(std::string first, const std::string& second) {
+std::string after(const std::string& first, const std::string& second) {
   return first.empty() ? second : second.empty() ? first : first + '\n' + second;
 }
 

@@ -6,7 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdarg>
+#include <cstdio>
 #include <ctime>
 
 #include "tracker/base/message.h"
@@ -82,6 +85,24 @@ bool is_regular(const std::string& path) {
 }  // namespace devtrace::files
 
 namespace devtrace {
+
+constinit std::atomic<bool> verbose_wanted{false};
+
+void explain(const char* format, ...) {
+  const int saved = errno;
+  char line[1024];
+  size_t size = static_cast<size_t>(std::snprintf(line, sizeof line, "devtrace: [%d] ", ::getpid()));
+  va_list arguments;
+  va_start(arguments, format);
+  const int more = std::vsnprintf(line + size, sizeof line - size, format, arguments);
+  va_end(arguments);
+  if (more > 0) size = std::min(size + static_cast<size_t>(more), sizeof line - 1);
+  for (size_t i = 0; i < size; ++i)
+    if (static_cast<unsigned char>(line[i]) < ' ') line[i] = ' ';
+  line[size++] = '\n';
+  files::write_all(STDERR_FILENO, {line, size});
+  errno = saved;
+}
 
 void say(std::string_view text) {
   const int saved = errno;

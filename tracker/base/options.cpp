@@ -130,6 +130,7 @@ const Options& options() {
     auto* parsed = new ParsedOptions(parse_options(text ? text : ""));
     if (parsed->help) say(options_help());
     for (const std::string& complaint : parsed->complaints) say(complaint);
+    verbose_wanted.store(parsed->values.verbose, std::memory_order_relaxed);
     return &parsed->values;
   }();
   return *instance;

@@ -10,7 +10,8 @@ double started = 0;
 double now() {
   timespec time{};
   clock_gettime(CLOCK_REALTIME, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec / 1000) * 1e-6;
+  const auto microseconds = time.tv_nsec / 1000;
+  return static_cast<double>(time.tv_sec) + static_cast<double>(microseconds) * 1e-6;
 }
 
 void note() {

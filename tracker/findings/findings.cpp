@@ -15,6 +15,7 @@
 #include "report/base/format.h"
 #include "report/log/suppressions.h"
 #include "report/report.h"
+#include "tracker/base/assert.h"
 #include "tracker/base/files.h"
 #include "tracker/base/message.h"
 #include "tracker/base/options.h"
@@ -78,6 +79,7 @@ struct Occurrences {
 Occurrences occurrences;
 
 State& current() {
+  DEVTRACE_ASSERT(lock.held());
   if (!state) state = new State;
   return *state;
 }
@@ -108,6 +110,7 @@ void write_count(Known& known) {
 // Counts a repetition; the log hears of it as the count doubles, so that a killed process loses little.
 void count_again(Known& known) {
   ++known.count;
+  DEVTRACE_ASSERT(known.written < known.count);
   if (known.count >= known.written * 2) write_count(known);
 }
 
@@ -168,6 +171,8 @@ Weight weigh(Json& record) try {
   const auto by = all.covering(record, report::date_of(process_start::now()));
   if (!by) return Weight::fault;
   const report::Suppression& entry = all.entries[*by];
+  if (verbose())
+    explain("finding %s: suppressed by %s:%d", record.value("fingerprint", "").c_str(), all.path.c_str(), entry.line);
   record["suppressed"] = {{"file", all.path}, {"line", entry.line}, {"reason", entry.reason}};
   return Weight::suppressed;
 } catch (...) {
@@ -208,6 +213,7 @@ void keep(Json record, uint64_t key, Weight weight) {
     if (const auto known = now.by_name.find(name); known != now.by_name.end()) {
       if (key) now.by_call.emplace(key, State::Call{name, weight});
       count_again(known->second);
+      if (verbose()) explain("finding %s: again, from another call: it is number %d", name.c_str(), known->second.id);
       return;
     }
   }
@@ -215,9 +221,11 @@ void keep(Json record, uint64_t key, Weight weight) {
     if (now.dropped++ == 0)
       say("max_findings=" + std::to_string(options().max_findings) + " reached; further findings are only counted");
     if (key && options().dedupe) now.by_call.emplace(key, State::Call{"", weight});
+    if (verbose()) explain("finding %s: dropped, max_findings are written", name.c_str());
     return;
   }
   const int id = ++now.written;
+  if (verbose()) explain("finding %s: number %d", name.c_str(), id);
   if (options().dedupe) {
     now.by_name.emplace(name, Known{id, fingerprint, weight, 1, 1});
     if (key) now.by_call.emplace(key, State::Call{name, weight});

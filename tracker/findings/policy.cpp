@@ -1,6 +1,7 @@
 #include "tracker/findings/policy.h"
 
 #include "report/base/format.h"
+#include "tracker/base/message.h"
 #include "tracker/memory/peer_access.h"
 
 namespace devtrace::findings::policy {
@@ -55,13 +56,23 @@ std::string declared(Device device, const std::vector<Device>& owners) {
 
 bool may_reach_other_devices(std::string_view kernel) {
   for (const Row& row : kRows)
-    if (row.verdict == kExcused && row.matcher.by_kernel_only() && row.matcher.matches({.kernel = kernel})) return true;
+    if (row.verdict == kExcused && row.matcher.by_kernel_only() && row.matcher.matches({.kernel = kernel})) {
+      if (verbose())
+        explain("policy: no launch of %.*s is looked at: %s", static_cast<int>(kernel.size()), kernel.data(),
+                row.reason);
+      return true;
+    }
   return false;
 }
 
 Decision on_remote_access(const RemoteAccess& access, Device device, const std::vector<Device>& owners) {
   for (const Row& row : kRows)
-    if (row.matcher.matches(access)) return {row.verdict, row.reason};
+    if (row.matcher.matches(access)) {
+      if (verbose())
+        explain("policy: %.*s on %s is excused: %s", static_cast<int>(access.demangled.size()), access.demangled.data(),
+                device.name().c_str(), row.reason);
+      return {row.verdict, row.reason};
+    }
   if (const std::string peers = declared(device, owners); !peers.empty())
     return {Verdict::note, fmt::format("the program itself enabled peer access from {} to {}", device.name(), peers)};
   return {};

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "tracker/base/address_map.h"
+#include "tracker/base/message.h"
 #include "tracker/findings/policy.h"
 #include "tracker/memory/ownership.h"
 
@@ -113,6 +114,9 @@ void ask_code(const Kernel& kernel, const WordUses& uses) {
   };
   auto* const left = new KernelWords(words_by(kernel.parameters, used));
   left->code_asked = true;
+  if (verbose())
+    explain("kernel %s: %s; %zu runs of words can be addresses", kernel.name.c_str(),
+            uses ? "its code was read" : "its code cannot be read", left->runs.size());
   // The old list stays: other threads may be reading it.
   kernel.words_.store(left, std::memory_order_release);
 }

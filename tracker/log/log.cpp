@@ -143,6 +143,9 @@ State& made() {
   fresh->log = free_path(fresh->log, options().log_path, fresh->process);
   if (options().html) fresh->html = page_beside(fresh->log, fresh->process);
   append_or_complain(fresh->log, report::json_line(fresh->process), fresh->log_failed, "log");
+  if (verbose())
+    explain("log: %s%s; page: %s", fresh->log.c_str(), fresh->log_failed ? " (not written)" : "",
+            fresh->html.empty() ? "none" : fresh->html.c_str());
   state.store(fresh.get(), std::memory_order_release);
   return *fresh.release();
 }

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "tracker/base/message.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/elf/loaded_objects.h"
 #include "tracker/python/find_python.h"
@@ -69,6 +70,7 @@ void watch_code_deaths() {
 
 void refuse(const char* format, const char* what, long mine = 0, long theirs = 0) {
   std::snprintf(problem, sizeof problem, format, what, mine, theirs);
+  if (verbose()) explain("Python %s is not read: %s", version, problem);
   stage.store(Stage::refused, std::memory_order_release);
   published.store(nullptr, std::memory_order_release);
 }
@@ -140,6 +142,7 @@ int check_against_python(void*) {
   if (collecting) api.PyGC_Enable();
   if (same && seen != 0) {
     stage.store(Stage::checked, std::memory_order_release);
+    if (verbose()) explain("Python %s: read as by itself, frame by frame (%zu)", version, seen);
     published.store(&reader, std::memory_order_release);  // also where every stack so far had a single frame
   }
   return 0;
@@ -221,6 +224,7 @@ void look_for_python() {
   if (found != python::Found::complete) return refuse("%s", "it does not export all that is needed");
   if (!apply_debug_offsets(api._PyRuntime, reader.layout, &why)) return refuse("%s", why);
   reader.code_type = reinterpret_cast<uintptr_t>(api.PyCode_Type);
+  if (verbose()) explain("Python %s: its frames are laid out as those of 3.%d", version, reader.layout.minor);
   stage.store(Stage::candidate, std::memory_order_release);
 }
 

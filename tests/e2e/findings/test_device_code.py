@@ -164,3 +164,9 @@ def test_pytorchs_own_kernels_under_such_a_driver(rehearse):
     outcome = rehearse(CLAIMED + "here + here\nhere + claimed(there, 0)", env={"DEVTRACE_SIM_OLD_DRIVER": "1"})
     finding = only(outcome, "remote-access")
     assert "elementwise_kernel" in finding["launch"]["kernel"] and finding["launch"]["offset"] == 16
+
+
+def test_verbose_tells_whose_code_was_read(rehearse):
+    outcome = rehearse(CLAIMED + "here + here\nhere + claimed(there, 0)", "verbose=1:text=0")
+    told = [line for line in outcome.err.splitlines() if "elementwise_kernel" in line]
+    assert any("its code was read" in line for line in told), outcome.err

@@ -111,3 +111,35 @@ def test_error_exitcode(rehearse):
     assert (refused.code, refused.out) == (42, "refused\n")
     fine = rehearse("import torch; torch.ones(3, device='cuda:0'); print('fine')", "error_exitcode=42")
     assert (fine.code, fine.out) == (0, "fine\n")
+
+
+def test_verbose_tells_what_was_decided_and_why(rehearse):
+    outcome = rehearse(
+        """
+        import torch
+        a, b = torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
+        def refused():
+            try: a + b
+            except RuntimeError: pass
+        for _ in range(3): refused()
+        try: a - b
+        except RuntimeError: pass
+        """,
+        "verbose=1:text=0:max_findings=1",
+    )
+    told = [line for line in outcome.err.splitlines() if line.startswith("devtrace: [")]
+    for words in (
+        ["loaded into", "verbose=1"],
+        ["CUDA runtime: /", "libcudart.so", "version libcudart.so.1"],
+        ["libc10.so", "in /"],
+        ["Python 3.", "laid out as those of 3."],
+        ["log: /", ".jsonl"],
+        ["finding ", ": number 1"],
+        ["finding ", ": dropped"],
+    ):
+        assert any(all(word in line for word in words) for line in told), (words, told)
+
+
+def test_without_verbose_nothing_is_told_of_decisions(rehearse):
+    outcome = rehearse(SOURCE, "text=0:verbose=0")
+    assert (outcome.code, outcome.out, outcome.err) == (9, "refused\n", "")

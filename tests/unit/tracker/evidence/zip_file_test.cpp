@@ -11,7 +11,7 @@ namespace {
 
 std::string little(uint64_t value, size_t bytes) {
   std::string out;
-  for (size_t i = 0; i < bytes; ++i) out += static_cast<char>(value >> 8 * i);
+  for (size_t i = 0; i < bytes; ++i, value >>= 8) out += static_cast<char>(value);
   return out;
 }
 

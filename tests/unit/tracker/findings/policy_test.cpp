@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "tracker/base/message.h"
 #include "tracker/events.h"
 #include "tracker/memory/peer_access.h"
 
@@ -110,6 +113,18 @@ TEST(Policy, AProgramThatEnabledAccessItselfIsToldAsANote) {
   events::peers_changed(1, 0, false, true);
   for (int odd : {-1, 64, 1000}) events::peers_changed(odd, 0, true, true);
   EXPECT_FALSE(memory::peer_access::declared(Device::cuda(127), Device::cuda(0)));
+}
+
+TEST(Policy, WhatExcusesALaunchIsToldWhenAskedFor) {
+  verbose_wanted.store(true);
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(findings::policy::may_reach_other_devices("ncclDevKernel"));
+  EXPECT_EQ(findings::policy::on_remote_access({"ncclDevKernel", "ncclDevKernel", {}}, Device::cuda(0), kBoth).verdict,
+            Verdict::excused);
+  const std::string told = testing::internal::GetCapturedStderr();
+  verbose_wanted.store(false);
+  EXPECT_NE(told.find("policy: no launch of ncclDevKernel is looked at: NCCL"), told.npos) << told;
+  EXPECT_NE(told.find("policy: ncclDevKernel on cuda:0 is excused: NCCL"), told.npos) << told;
 }
 
 }  // namespace
