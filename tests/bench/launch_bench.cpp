@@ -9,6 +9,9 @@
 #include "tracker/events.h"
 #include "tracker/interface/platform.h"
 #include "tracker/launch/kernels.h"
+#include "tracker/memory/ownership.h"
+
+namespace memory = devtrace::memory;
 
 namespace {
 

@@ -7,7 +7,7 @@
 namespace {
 
 using devtrace::Device;
-namespace provenance = devtrace::memory::provenance;
+namespace memory = devtrace::memory;
 
 constexpr uintptr_t kBase = 0x7000'0000'0000;
 

@@ -21,20 +21,20 @@ std::vector<std::pair<int, int>> words_of(const Kernel* kernel) {
   }
   return words;
 }
-using KernelWords = std::vector<std::pair<int, int>>;
+using Positions = std::vector<std::pair<int, int>>;
 }  // namespace
 
 TEST(Kernels, EveryAlignedWordOfEveryParameterCanHoldAPointer) {
   // kernel(int, float*, struct { char; void* a[2]; int; }, char)
   const Kernel* kernel = launch::kernels::remember(&handles[0], "k", {{0, 4}, {8, 8}, {16, 28}, {44, 1}});
-  EXPECT_EQ(words_of(kernel), (KernelWords{{1, 0}, {2, 0}, {2, 8}, {2, 16}}));
+  EXPECT_EQ(words_of(kernel), (Positions{{1, 0}, {2, 0}, {2, 8}, {2, 16}}));
   EXPECT_EQ(launch::kernels::known(&handles[0]), kernel);
   EXPECT_FALSE(kernel->words().code_asked);
 }
 
 TEST(Kernels, AParameterThatIsNotAlignedIsReadWhereAlignmentBegins) {
   const Kernel* kernel = launch::kernels::remember(&handles[1], "k", {{4, 20}});
-  EXPECT_EQ(words_of(kernel), (KernelWords{{0, 4}, {0, 12}}));
+  EXPECT_EQ(words_of(kernel), (Positions{{0, 4}, {0, 12}}));
 }
 
 TEST(Kernels, WordsThatTheCodeDoesNotReadAreDroppedOnceItWasAsked) {
@@ -43,14 +43,14 @@ TEST(Kernels, WordsThatTheCodeDoesNotReadAreDroppedOnceItWasAsked) {
     using As = WordUse::As;
     return WordUse{offset == 16 || offset == 24 || offset == 40 ? As::possible_address : As::nothing, {}};
   });
-  EXPECT_EQ(words_of(kernel), (KernelWords{{1, 8}, {1, 16}, {1, 32}}));
+  EXPECT_EQ(words_of(kernel), (Positions{{1, 8}, {1, 16}, {1, 32}}));
   EXPECT_TRUE(kernel->words().code_asked);
 }
 
 TEST(Kernels, WhereTheCodeIsUnknownOnlyWholePointersCount) {
   const Kernel* kernel = launch::kernels::remember(&handles[4], "k", {{0, 4}, {8, 8}, {16, 32}});
   launch::kernels::ask_code(*kernel, {});
-  EXPECT_EQ(words_of(kernel), (KernelWords{{1, 0}}));
+  EXPECT_EQ(words_of(kernel), (Positions{{1, 0}}));
 }
 
 TEST(Kernels, AHandleThatComesAgainIsAskedAnew) {

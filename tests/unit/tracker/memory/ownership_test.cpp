@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ownership = devtrace::memory::ownership;
+namespace memory = devtrace::memory;
 using devtrace::Device;
 using memory::ownership::Memory;
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace provenance = devtrace::memory::provenance;
+namespace memory = devtrace::memory;
 using devtrace::Device;
 
 namespace {

@@ -18,6 +18,9 @@
 
 namespace devtrace::stacks {
 
+using elf::DynamicSymbols;
+using elf::ElfFile;
+
 // Not static, and -rdynamic: a name in the dynamic symbol table.
 [[gnu::noinline]] std::vector<void*> exported_function(size_t capacity, size_t skip) {
   std::vector<void*> addresses(capacity);
