@@ -18,6 +18,11 @@ endif
 # V=1 shows the commands.
 $(V).SILENT:
 
+# scripts/progress names each folder once a run.
+ifeq ($(MAKELEVEL),0)
+$(shell rm -f $(BUILD)/.compiling)
+endif
+
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 
