@@ -1,5 +1,5 @@
-// How a hook of a CUDA function is written. Each is one function: what it tells before the original is called, the
-// call, and what it tells of the result. It is compiled twice, and sees no difference:
+// How a hook of a CUDA function is written. Each is one function: what it emits before the original is called, the
+// call, and what it emits of the result. It is compiled twice, and sees no difference:
 //   - as the function itself, which the program calls in the original's place (interpose/cuda/intercepted_hook.h);
 //   - as the body of CUPTI's two callbacks of that function, at its entry and its exit, where the "call" only hands
 //     over the result, if there is one yet (cupti_tracer/callback_hook.h).
@@ -14,16 +14,15 @@
 //   OLDER_THAN(version, symbol, name)                          whether the function called has the parameters of before
 //                                                              CUDA `version` (13000): the same symbol then has others
 // and the class Call, of which a hook makes one. Each of the following is false when enabled() is:
-//   enabled()    nobody else tells of the call: false in hooks while CUPTI tells
-//   entering()   the original has not been called yet
-//   outermost()      no other hook of this thread is being called: the runtime calls the driver, and what the outer
-//   hook
-//                has told, the inner one leaves out
-//   before()     both
-//   after()      the original has been called: what needs no result to be told, but must not be told early
+//   enabled()              nobody else emits the call's events: false in hooks while CUPTI does
+//   entering()             the original has not been called yet
+//   outermost()            no other hook of this thread is being called: the runtime calls the driver, and what the
+//                          runtime's hook has emitted, the driver's leaves out
+//   before()               both
+//   after()                the original has been called: for events that need no result, but must not come early
 //   value_at_entry(make)   make()'s value as it was before the original was called
-//   correlation_id()     by which the call's own time is told later; 0: it is not
-//   caller()     an address in the code that called the function
+//   correlation_id()       under which the call's own time comes later; 0: it does not
+//   caller()               an address in the code that called the function
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,9 @@
 // Several CUDA runtimes in one process: libcudart.so.12 and libcudart.so.13, or two copies of one. Whoever calls a hook
 // means one of them, that to which the dynamic linker would have bound the call without us:
 //   - a call that was bound to a version of the function (cudaMalloc@libcudart.so.12) means the runtime with that
-//     version. Each version has an entry of its own before the hook (runtime_entries.cpp), so that it is known even
-//     where the caller's frame is gone, as of a wrapper that ends in a jump to the function;
-//   - a function that was looked up in one runtime means that one: such an entry, too;
+//     version. Each version has a trampoline of its own before the hook (versioned_trampolines.cpp), so that it is
+//     known even where the caller's frame is gone, as of a wrapper that ends in a jump to the function;
+//   - a function that was looked up in one runtime means that one: such a trampoline, too;
 //   - else the object decides in which the call's return address lies: what the loader searches for it.
 // With one runtime all lead to its function, and none of this is asked.
 #pragma once

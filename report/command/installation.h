@@ -15,7 +15,7 @@ struct SimulatedLibraries {
   std::filesystem::path folder;
   std::vector<std::filesystem::path> preload;  // in the order of LD_PRELOAD
 };
-// The stand-ins of simulate/ for programs of that CUDA version (12 or 13), from their preload.list. Throws Failure when
+// The stubs of simulate/ for programs of that CUDA version (12 or 13), from their preload.list. Throws Failure when
 // it or one of its files is missing.
 SimulatedLibraries find_simulated_libraries(int cuda);
 

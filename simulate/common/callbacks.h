@@ -1,9 +1,9 @@
-// Calls that a profiler is told of: between the libraries that have them (libcuda, libcudart) and the stand-in
+// Calls that a profiler is told of: between the libraries that have them (libcuda, libcudart) and the stub
 // libcupti.
 //
 // Every exported function with a callback id is a jump through a variable of its own (tools/stub_library.py writes
 // both). While nobody listens the variable holds the function itself; listening puts a wrapper there (callbacks.cpp).
-// libcuda keeps the tables, as every other library of the stand-ins is linked with it.
+// libcuda keeps the tables, as every other library of the stubs is linked with it.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What the stand-ins of the mathematics libraries share: handles with a stream, and launches that are recorded but not
+// What the stubs of the mathematics libraries share: handles with a stream, and launches that are recorded but not
 // computed.
 #pragma once
 

@@ -13,7 +13,7 @@
 extern "C" {
 
 CUresult CUDAAPI cuInit(unsigned int flags) {
-  simulate::values::bring_in();
+  simulate::values::ensure_installed();
   if (flags) return CUDA_ERROR_INVALID_VALUE;
   TRY(simulate::initialize());
   if (simulate::inject()) simulate::notice(simulate::kResource, simulate::kInitFinished, nullptr);
@@ -131,7 +131,7 @@ __attribute__((visibility("default"))) int devtrace_simulation(void) {
   return simulate::settings().gpus;
 }
 
-// For the NVML stand-in, which sees all devices and needs no cuInit. False: a text did not fit. Null pointers are left
+// For the NVML stub, which sees all devices and needs no cuInit. False: a text did not fit. Null pointers are left
 // out.
 __attribute__((visibility("default"))) int devtrace_sim_physical(int physical, char* name, size_t name_size, char* uuid,
                                                                  size_t uuid_size, unsigned long long* memory,

@@ -119,7 +119,7 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** 
 
 namespace {
 
-// Stands for the kernels of a mathematics library that is itself a stand-in.
+// Stands for the kernels of a mathematics library that is itself a stub.
 CUresult library_launch(CUstream handle) {
   CUstream stream;
   TRY(simulate::resolve(handle, &stream));

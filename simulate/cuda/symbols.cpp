@@ -1,5 +1,5 @@
 // The exported functions by name. Apart from the rest, as this object alone keeps the exported names: in the others
-// they mean the functions behind these (tools/standin.py, callbacks).
+// they mean the functions behind these (tools/stub_library.py, callbacks).
 #include "simulate/cuda/symbols.h"
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // cuDNN, reported absent: PyTorch then takes its own kernels, whose checks and launches the simulation can follow.
 //
 // The wheel links cuDNN and offers no run-time way to say that it is missing, so besides refusing its handles this
-// stand-in answers PyTorch's own question, "may cuDNN be used?" (torch.backends.cudnn.enabled), with no.
+// stub answers PyTorch's own question, "may cuDNN be used?" (torch.backends.cudnn.enabled), with no.
 #pragma GCC visibility push(default)
 #include <cudnn.h>
 

@@ -284,7 +284,7 @@ bool switched_off() {
 
 }  // namespace
 
-void bring_in() {
+void ensure_installed() {
   int state = g_state.load(std::memory_order_acquire);
   if (state == kDone) return;
   if (state == kUnknown) {

@@ -45,7 +45,7 @@ inline bool copies_suppressed() {
 // Brings python/ into this process's Python, once, as soon as PyTorch is there. Cheap to call often: before every use
 // of CUDA. Does nothing in a thread that does not hold the GIL, in processes without Python, or under
 // DEVTRACE_SIM_VALUES=0. With DEVTRACE_SIM_VALUES=python the kernels of torch/ stay out of it.
-void bring_in();
+void ensure_installed();
 
 // Something whose result nobody computed: said once at exit, with the others of its kind. `mangled` is a kernel's name
 // in its image, or an operator's with the reason.

@@ -12,7 +12,7 @@ from gpu_machine import SIMULATED, WHEELS, Machine, machine, reaches_host  # noq
 from gpu_programs import DRIVER
 
 STATIC = WHEELS / "cu13/lib/libcudart_static.a"
-ASKS_FOR_TABLES = pytest.mark.hardware("the static CUDA runtime asks the driver for tables that are in no header, and the stand-in has none")
+ASKS_FOR_TABLES = pytest.mark.hardware("the static CUDA runtime asks the driver for tables that are in no header, and the stub has none")
 # What tells on stdout: launches, and what the device says in the end.
 WITHOUT_COMPILER = '''
 #include <cuda_runtime_api.h>
@@ -100,7 +100,7 @@ def test_a_static_runtime(machine, tmp_path, compiler, how):
 def test_a_static_runtime_on_simulated_devices_says_that_it_cannot(tmp_path):
     """docs/rehearsal.md says so; the day that it can, the test above runs there, too."""
     if not SIMULATED:
-        pytest.skip("of the stand-ins: DEVTRACE_TEST_GPU=simulated runs it")
+        pytest.skip("of the stubs: DEVTRACE_TEST_GPU=simulated runs it")
     outcome = Machine(tmp_path).run([compiled_by_gpp(tmp_path)])
     assert (outcome.code, outcome.findings) == (3, []) and "operation not supported" in outcome.out, outcome.err
 
@@ -227,7 +227,7 @@ print(counted() - before)
 """
 
 
-@pytest.mark.hardware("the stand-in cuBLAS launches nothing")
+@pytest.mark.hardware("the stub cuBLAS launches nothing")
 def test_launches_of_cublas_are_seen(machine, counter):
     """cuBLAS has a static runtime: not one of its launches passes libcudart.so."""
     outcome = machine.run(CUBLAS, after=[counter])
@@ -235,7 +235,7 @@ def test_launches_of_cublas_are_seen(machine, counter):
     assert outcome.findings == []
 
 
-@pytest.mark.hardware("the stand-in cuBLAS launches nothing")
+@pytest.mark.hardware("the stub cuBLAS launches nothing")
 @pytest.mark.parametrize("how", ["preloaded", "injected", "backend=cupti"])
 def test_cublas_with_a_pointer_of_the_host(machine, how):
     outcome = machine.run("""

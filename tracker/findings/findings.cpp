@@ -274,7 +274,7 @@ void report(const events::Refused& refusal) {
                                                                 : findings::refusal_messages::Likelihood::certain;
   if (likelihood == findings::refusal_messages::Likelihood::none) return;
   report(call_key({refusal.message.substr(0, 2048), refusal.function, refusal.file}),
-         [&] { return finding_record(refusal, findings::refusal_messages::parse(refusal.message, likelihood)); });
+         [&] { return refusal_record(refusal, findings::refusal_messages::parse(refusal.message, likelihood)); });
 }
 
 void report(const MisplacedLaunch& launch) {

@@ -107,7 +107,7 @@ bool mixes_devices(const RefusalMessage& message, const Gathered& gathered) {
 
 }  // namespace
 
-std::optional<Json> finding_record(const events::Refused& refusal, const RefusalMessage& message) {
+std::optional<Json> refusal_record(const events::Refused& refusal, const RefusalMessage& message) {
   const Native native = native_stack();
   Gathered gathered;
   if (!native.operation.empty()) gathered.operation = kAten + native.operation;

@@ -11,7 +11,7 @@ namespace devtrace::findings {
 
 // `message`: the refusal's, parsed. Nothing when the evidence says that this was no refusal of mixed devices
 // (likelihood `possible`). Takes the GIL; holds no lock.
-std::optional<report::Json> finding_record(const events::Refused& refusal,
+std::optional<report::Json> refusal_record(const events::Refused& refusal,
                                            const findings::refusal_messages::RefusalMessage& message);
 
 }  // namespace devtrace::findings

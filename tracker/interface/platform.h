@@ -23,7 +23,7 @@ struct Platform {
   std::string (*cuda_version)() = nullptr;          // "13.0"; empty when unknown
   std::vector<DeviceFacts> (*devices)() = nullptr;  // empty when CUDA is not in use
   const char* (*backend)() = nullptr;               // which way events come: "interpose" or "cupti"
-  bool (*simulated)() = nullptr;                    // the devices are devtrace's own stand-ins
+  bool (*simulated)() = nullptr;                    // the devices are devtrace's own stubs
   // Address of a symbol in a loaded object whose file name begins with `library`; nullptr when there is none.
   void* (*symbol)(const char* library, const char* name) = nullptr;
   // What a kernel's code does with its parameters; empty when nobody can read it. Takes milliseconds.

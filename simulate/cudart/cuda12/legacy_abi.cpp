@@ -1,7 +1,9 @@
 // What CUDA 12's runtime exports beside the functions that CUDA 13 has: plain names with the parameters of older
 // releases, and the last of the cudaThread* family. Not part of a CUDA 13 build.
-#include "simulate/common/undo_aliases.h"
 #include "simulate/cudart/api_declarations.h"
+
+// After the declarations, whose names it takes back.
+#include "simulate/common/undo_aliases.h"
 
 using namespace devtrace::simulate::cudart;
 

@@ -1,6 +1,6 @@
 """True values on simulated devices: every operator's result, computed by PyTorch's own CPU kernels.
 
-libcuda.so.1 (bring_in.cpp) imports this once, before the process's first use of CUDA, and calls install(). Each kernel that PyTorch
+libcuda.so.1 (install.cpp) imports this once, before the process's first use of CUDA, and calls install(). Each kernel that PyTorch
 registered for CUDA tensors is then replaced by one that calls it first (checks, metadata, launches; copies and fills touch nothing) and
 then computes the result, in the same memory, with the same operator on the CPU.
 """
@@ -9,7 +9,7 @@ import os
 
 
 def install(wrap, not_computed, within):
-    """wrap: a kernel, see bring_in.cpp; not_computed(name, reason): for the list at exit; within(f): f() with copies held."""
+    """wrap: a kernel, see install.cpp; not_computed(name, reason): for the list at exit; within(f): f() with copies held."""
     import torch
 
     from . import communication, graphs, native, registration

@@ -27,7 +27,7 @@ PLAIN = {int, float, bool, type(None), torch.dtype, torch.memory_format, torch.l
 
 
 class Pending(tuple):
-    """A result that has yet to be allocated: (function, arguments, keyword arguments, what to call with it); see bring_in.cpp."""
+    """A result that has yet to be allocated: (function, arguments, keyword arguments, what to call with it); see install.cpp."""
 
 
 class Unable(Exception):

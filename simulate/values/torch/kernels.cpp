@@ -212,7 +212,7 @@ using namespace devtrace::simulate::values;
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-// Before the others. 0: the stand-in driver is not there.
+// Before the others. 0: the stub driver is not there.
 EXPORTED int devtrace_values_start() {
   g_thread = reinterpret_cast<ThreadFunction>(dlsym(RTLD_DEFAULT, "devtrace_sim_values_thread"));
   return g_thread != nullptr;

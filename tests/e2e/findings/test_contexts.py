@@ -59,7 +59,7 @@ def test_a_change_that_is_not_seen_makes_no_false_finding(rehearse):
         DRIVER
         + textwrap.dedent("""
         launch(here, here, here)
-        cuda.devtrace_sim_cuCtxSetCurrent(contexts[1])  # the stand-in's own name for it: no hook has it
+        cuda.devtrace_sim_cuCtxSetCurrent(contexts[1])  # the stub's own name for it: no hook has it
         launch(there, there, there)
         print("launched")
         """)

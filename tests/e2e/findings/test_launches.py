@@ -148,7 +148,7 @@ def test_the_report_is_on_disk_before_the_launch(rehearse):
     told_before_error_700(rehearse, DRIVER + "launch(here, here, there)\n")
 
 
-# The stand-in's own names: no hook has them.
+# The stub's own names: no hook has them.
 UNSEEN = """
 use(1)
 address = P()

@@ -217,7 +217,7 @@ def test_an_unknown_backend_is_said(rehearse):
 
 
 def test_without_a_libcupti(tmp_path):
-    """A C++ process with the stand-in driver and no CUPTI anywhere near."""
+    """A C++ process with the stub driver and no CUPTI anywhere near."""
     source = tmp_path / "program.cpp"
     source.write_text(textwrap.dedent("""
         #include <cstdio>

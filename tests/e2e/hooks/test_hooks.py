@@ -129,7 +129,7 @@ def test_nothing_is_left_out_that_is_not_there_or_is_hooked(everything):
     assert (gone, hooked, idle) == ([], [], [])
 
 
-# These went with CUDA 12, whose own list is only there where somebody has built its stand-in.
+# These went with CUDA 12, whose own list is only there where somebody has built its stub.
 CUDA_12 = {"cudaThreadExit", "cudaLaunchCooperativeKernelMultiDevice", "cudaGraphAddNode_v2"}
 
 

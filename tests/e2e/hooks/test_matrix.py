@@ -32,7 +32,7 @@ PASSES = {
     "cuGetProcAddress_v2": Pass("cuGetProcAddress_v2"),
     "cudaGetDriverEntryPointByVersion": Pass("cudaGetDriverEntryPointByVersion"),
     # CUPTI tells from within the original, which therefore has to be called: it must not mind what it is given. That its callbacks come
-    # before anything is launched is shown by test_stand_in_cupti.py, and that devtrace tells then by the unit tests of cupti_tracer.
+    # before anything is launched is shown by test_stub_cupti.py, and that devtrace tells then by the unit tests of cupti_tracer.
     "cupti": Pass("linked", mode="inject-through", options=":backend=cupti", env={"DEVTRACE_SIM_NO_FAULTS": "1"}),
 }
 # Of a run, not of what was found.
@@ -40,7 +40,7 @@ OF_A_RUN = {"pid", "time", "thread", "address", "stream"}
 
 
 def run(name, mode, folder):
-    """The program's cases and the findings. libdevtrace.so, the shim, the stand-ins: in this order, so that the shim sees each original
+    """The program's cases and the findings. libdevtrace.so, the shim, the stubs: in this order, so that the shim sees each original
     as it is entered."""
     one = PASSES[name]
     libraries = [LIBRARY, BUILD / "matrix-shim.so", *(BUILD / "simulate" / name for name in (BUILD / "simulate/preload.list").read_text().split())]

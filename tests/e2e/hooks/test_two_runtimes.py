@@ -1,5 +1,5 @@
 """Two CUDA runtimes in one process, each with its own callers: every call ends in the runtime in which it would have ended without
-devtrace, and both are seen. Small C plugins, each linked to its own runtime: libraries that only look like CUDA's, and the stand-ins."""
+devtrace, and both are seen. Small C plugins, each linked to its own runtime: libraries that only look like CUDA's, and the stubs."""
 
 import re
 import sysconfig
@@ -191,7 +191,7 @@ int main() {
     assert traced.err == "".join(f"libdevtrace.so:{name}\n" * 2 for name in ("cudaMalloc", "cudaFree", "cudaMemcpy"))
 
 
-# ---- the stand-ins
+# ---- the stubs
 
 
 CUDA = r"""
@@ -222,15 +222,15 @@ int PREFIX_launch(void* p) { void* arguments[] = {&p}; return cudaLaunchKernel(&
 
 
 @pytest.fixture
-def stand_ins():
+def stub_libraries():
     if not (BUILD / "simulate/cuda12/libcudart.so.12").exists():
-        pytest.skip("no CUDA 12 stand-ins: make simulate-cuda12")
+        pytest.skip("no CUDA 12 stubs: make simulate-cuda12")
     include = Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
     return include, [BUILD / "simulate/cuda12/libcudart.so.12", BUILD / "simulate/libcudart.so.13"]
 
 
-def test_what_both_allocate_and_copy_is_seen(tmp_path, stand_ins):
-    include, runtimes = stand_ins
+def test_what_both_allocate_and_copy_is_seen(tmp_path, stub_libraries):
+    include, runtimes = stub_libraries
     libraries = [
         build(tmp_path, f"libplugin_{name}.so", CUDA.replace("PREFIX", name), library, f"-I{include}", f"-Wl,-rpath-link,{BUILD / 'simulate'}") for name, library in zip("ab", runtimes)
     ]  # fmt: skip

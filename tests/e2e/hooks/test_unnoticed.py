@@ -45,7 +45,7 @@ CUDNN = next(SITE.glob("nvidia/cudnn/lib/libcudnn.so.9"), None)
 
 @pytest.mark.skipif(not CUPTI, reason="no libcupti in the wheels")
 def test_import_torch_with_the_real_cupti(tmp_path):
-    """It is there already: PyTorch needs it. The stand-in is not preloaded here."""
+    """It is there already: PyTorch needs it. The stub is not preloaded here."""
     outcome = compare(python("import torch; print(torch.cuda.is_available(), torch.cuda.device_count()); holds()"), tmp_path)
     assert outcome.code == 0 and CUPTI.name in outcome.out and "libcudart.so.13" in outcome.out
 

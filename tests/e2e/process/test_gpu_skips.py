@@ -22,5 +22,5 @@ def test_without_a_gpu_they_say_why():
     assert done.returncode == 0, done.stdout + done.stderr
     *lines, summary = done.stdout.strip().splitlines()
     reasons = {line.split(": ", 1)[1] for line in lines if line.startswith("SKIPPED")}
-    assert reasons <= {"no NVIDIA driver: libcuda.so.1 cannot be opened", "of the stand-ins: DEVTRACE_TEST_GPU=simulated runs it"}, reasons
+    assert reasons <= {"no NVIDIA driver: libcuda.so.1 cannot be opened", "of the stubs: DEVTRACE_TEST_GPU=simulated runs it"}, reasons
     assert " skipped in " in summary and "passed" not in summary

@@ -1,4 +1,4 @@
-"""Programs whose PyTorch is for CUDA 12: which stand-ins they get, and that a real one runs on them.
+"""Programs whose PyTorch is for CUDA 12: which stubs they get, and that a real one runs on them.
 
 No wheel that scripts/setup installs is for CUDA 12, so the last test needs `make simulate-cuda12`, and DEVTRACE_CUDA12_PYTHON: a Python
 with such a PyTorch.
@@ -24,7 +24,7 @@ def make_python(folder, cuda):
 
 @pytest.fixture
 def rehearsed(tmp_path):
-    """rehearsed(program, …): LD_PRELOAD as the program gets it, by a command beside which both sets of stand-ins lie (empty files)."""
+    """rehearsed(program, …): LD_PRELOAD as the program gets it, by a command beside which both sets of stubs lie (empty files)."""
     for name in ("simulate/libcudart.so.13", "simulate/cuda12/libcudart.so.12", "simulate/libcuda.so.1"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")

@@ -20,7 +20,7 @@ struct Arguments {
   List list;
 };
 
-// kernel(void* first, Both both, List list), which reads from every pointer. PTX, which the stand-ins read.
+// kernel(void* first, Both both, List list), which reads from every pointer. PTX, which the stubs read.
 std::string kernel_text();
 
 constexpr const char* kPlaces[] = {"first", "struct", "list"};

@@ -1,4 +1,4 @@
-// Every way to copy: what is told of it. Some originals do not exist in the stand-ins (they answer "not supported"); a
+// Every way to copy: what is told of it. Some originals do not exist in the stubs (they answer "not supported"); a
 // hook has told by then.
 #include <cuda.h>
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
 // The tracker's place taken by a recorder: what the hooks tell, as the tests compare it. The program is linked with the
-// hooks themselves, in front of the stand-ins, so that each call of a CUDA function is one of its hook.
+// hooks themselves, in front of the stubs, so that each call of a CUDA function is one of its hook.
 #pragma once
 
 #include <vector>

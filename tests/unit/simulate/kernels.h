@@ -1,4 +1,4 @@
-// Kernels to launch where there is no compiler: PTX text that the stand-in reads and does not run.
+// Kernels to launch where there is no compiler: PTX text that the stub reads and does not run.
 #pragma once
 
 #include <cuda.h>

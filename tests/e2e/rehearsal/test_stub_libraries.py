@@ -1,4 +1,4 @@
-"""The stand-ins export what the real libraries export, under the same versions, and say what they lack."""
+"""The stubs export what the real libraries export, under the same versions, and say what they lack."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The stand-in libcupti tells a profiler what the real one would: the programs of tests/programs/cupti, each test in a process of its own, and
+"""The stub libcupti tells a profiler what the real one would: the programs of tests/programs/cupti, each test in a process of its own, and
 the functions that have callbacks, set against CUPTI's headers."""
 
 import json
@@ -59,7 +59,7 @@ def functions(library: Path) -> set[str]:
 
 
 def implemented(library: str) -> set[str]:
-    """What a stand-in exports without the functions that only say that they are missing."""
+    """What a stub exports without the functions that only say that they are missing."""
     missing = (BUILD / "obj/simulate/generated" / f"{library.split('.')[0].removeprefix('lib')}.missing").read_text().split()
     return functions(SIMULATE / library) - set(missing)
 
