@@ -38,7 +38,9 @@ include tests/module.mk
 include scripts/precompiled.mk
 include scripts/tools.mk
 
+$(BUILD)/includes-checked: $(foreach f,$(FOLDERS),$(wildcard $(f)/*.cpp $(f)/*.h $(f)/*.inc))
+
 .PHONY: all
-all: $(BUILD)/libdevtrace.so $(BUILD)/devtrace simulate ## build libdevtrace.so, the command and the simulated devices
+all: $(BUILD)/includes-checked $(BUILD)/libdevtrace.so $(BUILD)/devtrace simulate ## build libdevtrace.so, the command and the simulated devices
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

@@ -27,3 +27,9 @@ $(BUILD)/obj/%.o: %.cpp | setup-packages
 	mkdir -p $(@D)
 	scripts/progress $(BUILD) $<
 	$(CXX) $(ALL_CXXFLAGS) $(EXTRA_CXXFLAGS) -c $< -o $@
+
+# An include that runs against folders.mk fails the build.
+$(BUILD)/includes-checked: scripts/check-includes folders.mk | setup-packages
+	mkdir -p $(@D)
+	$<
+	touch $@

@@ -6,7 +6,7 @@ define unit_test_program
 UNIT_OBJECTS_$(1) := $$(patsubst %.cpp,$$(BUILD)/obj/%.o,$$(foreach d,$(2),$$(wildcard $$d/*.cpp)))
 $$(UNIT_OBJECTS_$(1)): EXTRA_CXXFLAGS = $(4)
 UNIT_TESTS += $$(BUILD)/tests/$(1)
-$$(BUILD)/tests/$(1): $$(UNIT_OBJECTS_$(1)) $$(call libraries,$(3))
+$$(BUILD)/tests/$(1): $$(UNIT_OBJECTS_$(1)) $$(call libraries,$(3)) | $$(BUILD)/includes-checked
 	mkdir -p $$(@D)
 	$$(CXX) $$(LDFLAGS) $$(VARIANT_LDFLAGS) $$(filter %.o,$$^) $$(filter -lgtest_main,$(5)) $$(filter %.a,$$^) $$(filter %.so.1 %.so.13,$$^) $$(UNIT_LINK_$(1)) -lgmock -lgtest $(5) -pthread -ldl -o $$@
 endef

@@ -1,0 +1,50 @@
+"""folders.mk says what each folder of code may include: an include that runs against it is named with its line, and the page shows no other picture."""
+
+import shutil
+import subprocess
+
+import pytest
+from conftest import TOP
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A copy of the code, without what is built."""
+    for name in ("common", "cupti_tracer", "device_code", "interpose", "report", "scripts", "simulate", "tracker", "docs"):
+        shutil.copytree(TOP / name, tmp_path / name, ignore=shutil.ignore_patterns("*.png", "__pycache__"))
+    shutil.copy(TOP / "folders.mk", tmp_path)
+    return tmp_path
+
+
+def run(tree, *command):
+    return subprocess.run([tree / "scripts" / command[0], *command[1:]], cwd=tree, capture_output=True, text=True)
+
+
+def test_the_tree_as_it_is(tree):
+    assert (done := run(tree, "check-includes")).returncode == 0, done.stderr
+    assert (done := run(tree, "draw-folders", "--check")).returncode == 0, done.stderr
+
+
+def test_an_include_of_a_higher_folder(tree):
+    file = tree / "tracker/memory/ownership.cpp"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines[:1], '#include "tracker/findings/findings.h"', *lines[1:]]) + "\n")
+    done = run(tree, "check-includes")
+    assert done.returncode == 1
+    assert "tracker/memory/ownership.cpp:2: error: tracker/memory/ may not include tracker/findings/" in done.stderr
+
+
+def test_a_permission_that_nothing_needs(tree):
+    table = tree / "folders.mk"
+    table.write_text(table.read_text().replace("$(call folder,report/traffic,report/base)", "$(call folder,report/traffic,common report/base)"))
+    done = run(tree, "check-includes")
+    assert done.returncode == 1 and "report/traffic/ includes nothing of common/" in done.stderr
+    done = run(tree, "draw-folders", "--check")
+    assert done.returncode == 1 and "docs/architecture.md" in done.stderr + done.stdout
+
+
+def test_a_folder_without_a_line(tree):
+    (tree / "tracker/cellar").mkdir()
+    (tree / "tracker/cellar/pump.cpp").write_text("namespace devtrace::cellar {}\n")
+    done = run(tree, "check-includes")
+    assert done.returncode == 1 and "tracker/cellar/ has no line" in done.stderr
