@@ -39,7 +39,7 @@ bool called_by_runtime() {
   return false;
 }
 
-// cuptiSubscribe_v2's parameters, with what CUDA 13.2 has added: a wish to sit beside other subscribers.
+// cuptiSubscribe_v2's parameters, with what CUDA 13.2 has added: whether other subscribers may stay.
 struct SubscribeParams {
   CUpti_SubscriberParams parameters;
   uint8_t allow_others;

@@ -6,7 +6,7 @@
 namespace devtrace::cupti_tracer {
 
 // Subscribes to CUPTI; from then on its callbacks tell what CUDA is asked to do. False, and one sentence in `why`,
-// where that cannot be: another tool has the only seat, there is no libcupti. To be called before the program uses
+// where that cannot be: another tool is the only subscriber, there is no libcupti. To be called before the program uses
 // CUDA: what it allocated earlier has to be asked for.
 //
 // `hooked`: should the calling thread be in the middle of a call of CUDA's, a hook tells of that one.

@@ -252,7 +252,7 @@ void Collection::finding(Reading& reading, Json&& record) {
   Fault& fault = faults_[known->second];
   if (object(record, "suppressed").empty()) fault.suppressed.reset();
   fault.last_seen = std::max(fault.last_seen, time);
-  // Logs are read one after the other: the witnesses of this one stand at the end.
+  // Logs are read one after the other: the processes of this one stand at the end.
   size_t process_index = fault.by_process.size();
   while (process_index > 0 && fault.by_process[process_index - 1].process >= reading.first_process &&
          fault.by_process[process_index - 1].process != *process)

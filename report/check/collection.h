@@ -1,4 +1,4 @@
-// The logs of many processes, made one: what several processes met is one fault with several witnesses.
+// The logs of many processes, made one: what several processes met is one fault with the occurrences of each.
 //
 // Memory grows with what is different (faults, processes, call sites), never with the length of the logs; beyond the
 // limits below the rest is counted and said.
@@ -55,14 +55,14 @@ struct SuppressedBy {
 struct Fault {
   std::string fingerprint;
   bool note = false;
-  std::optional<SuppressedBy> suppressed;  // in the process, by every witness
+  std::optional<SuppressedBy> suppressed;  // in the process, by every process
   std::optional<size_t> suppressed_by;     // an entry of the collection's suppressions
   std::string kind, operation, headline, summary;
   std::string file, function;  // of the innermost frame of the repository, and its line
   int64_t line = 0;
   bool in_repository = false;
   std::vector<Occurrences> by_process;  // one a process, in the order of the logs
-  std::string record;                   // the first witness's finding as one line of JSON; empty when there was no room
+  std::string record;                   // the first process's finding as one line of JSON; empty when there was no room
   double last_seen = 0;
 
   uint64_t occurrences() const;

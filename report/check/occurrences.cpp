@@ -50,7 +50,7 @@ std::string who_was_first(const Fault& fault, const Collection& logs) {
     }
   }
   if (fault.by_process.size() < 2) return {};
-  const auto name = [&](const Occurrences& witness) { return logs.processes()[witness.process].name(); };
+  const auto name = [&](const Occurrences& met) { return logs.processes()[met.process].name(); };
   if (first.size() == 1) {
     const Occurrences& it = *first.begin()->second;
     return fmt::format("first in {}, {} before {}", name(it), duration(second->time - it.time), name(*second));
@@ -58,10 +58,10 @@ std::string who_was_first(const Fault& fault, const Collection& logs) {
 
   std::vector<const Occurrences*> order;
   order.reserve(first.size());
-  for (const auto& [clock, witness] : first) order.push_back(witness);
+  for (const auto& [clock, met] : first) order.push_back(met);
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->time < b->time; });
-  const auto error = [&](const Occurrences& witness) {
-    return number(logs.processes()[witness.process].record, "clock_error");
+  const auto error = [&](const Occurrences& met) {
+    return number(logs.processes()[met.process].record, "clock_error");
   };
   const auto own = error(*order[0]);
   const bool certain = own && std::all_of(order.begin() + 1, order.end(), [&](const Occurrences* later) {

@@ -38,7 +38,8 @@ Json merged_process(const Collection& logs);
 // A fault as the log has it, with `status`, `seen_by` (a text), `witnesses`, and the sum of its occurrences as `count`.
 Json merged_finding(const ClassifiedFault& judged, const Result& result);
 
-// What `devtrace report` shows of several logs: every fault once, with its witnesses, and the traffic of all.
+// What `devtrace report` shows of several logs: every fault once, with its occurrences by process, and the traffic of
+// all.
 std::string merged_text(const Result& result, bool colour);
 std::string merged_markdown(const Result& result);
 

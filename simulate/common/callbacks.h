@@ -55,7 +55,7 @@ struct Call {
   // The rest is libcuda's and libcupti's.
   uint32_t correlation = 0, outer = 0;
   uint64_t start = 0;
-  uint32_t notified[kMostSubscribers] = {};  // which subscriber of each seat was told of the beginning
+  uint32_t notified[kMostSubscribers] = {};  // which subscriber of each slot was notified of the beginning
   uint64_t kept[kMostSubscribers] = {};      // what it keeps from there to the end
 };
 

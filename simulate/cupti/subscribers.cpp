@@ -1,6 +1,6 @@
 // Who is told of calls, and of which.
 //
-// The seat is one a process, as with the real library. DEVTRACE_SIM_CUPTI_SUBSCRIBERS=N stands for a driver that has
+// The slot is one a process, as with the real library. DEVTRACE_SIM_CUPTI_SUBSCRIBERS=N stands for a driver that has
 // room for N subscribers, if all of them come by cuptiSubscribe_v2.
 #include <pthread.h>
 #include <sched.h>
@@ -20,12 +20,12 @@
 namespace simulate = devtrace::simulate;
 using simulate::Call;
 
-// A seat. Never freed, as a call may be on its way to it; it serves one subscriber after the other.
+// A slot. Never freed, as a call may be on its way to it; it serves one subscriber after the other.
 struct CUpti_Subscriber_st {
   CUpti_CallbackFunc callback = nullptr;
   void* userdata = nullptr;
   bool v2 = false;
-  char name[64] = {};  // as the next one who asks for the seat is told
+  char name[64] = {};  // as the next one who asks for the slot is told
   std::atomic<bool> taken{false}, leaving{false};
   std::atomic<int> inside{0};  // threads that are in its callback, or about to be
   std::atomic<bool> enabled[CUPTI_CB_DOMAIN_SIZE][simulate::kMostCallbacks] = {};
@@ -37,9 +37,9 @@ namespace {
 using Slot = CUpti_Subscriber_st;
 
 Slot g_slots[simulate::kMostSubscribers];
-std::mutex g_mutex;  // of taking and leaving seats
+std::mutex g_mutex;  // of taking and leaving slots
 std::mutex g_enabling;
-thread_local int t_inside[simulate::kMostSubscribers] = {};  // this thread's part of a seat's `inside`
+thread_local int t_inside[simulate::kMostSubscribers] = {};  // this thread's part of a slot's `inside`
 
 int slot_count() {
   static const int count = [] {
@@ -50,7 +50,7 @@ int slot_count() {
   return count;
 }
 
-// Keeps whoever leaves the seat waiting while the thread is in its callback.
+// Keeps whoever leaves the slot waiting while the thread is in its callback.
 class InCallback {
  public:
   explicit InCallback(int slot) : slot_(slot) {

@@ -50,7 +50,7 @@ void copy_now(const CUDA_MEMCPY3D& c) {
                    c.WidthInBytes);
 }
 
-// Bytes copied between each two devices, 0 standing for the host: what a test sets a tracer's ledger against.
+// Bytes copied between each two devices, 0 standing for the host: what a test sets a tracer's counters against.
 constexpr int kPlaces = 1 + kMaxDevices;
 std::atomic<uint64_t> copied[kPlaces][kPlaces];
 

@@ -7,8 +7,8 @@
 
 namespace devtrace::copy::copy_times {
 
-// Hot: the copy with this number (not 0) is counted under `site`, a key of the traffic ledger; 0: it is no traffic. Of
-// more copies under way than there is room for, the oldest are never timed.
+// Hot: the copy with this number (not 0) is counted under `site`, a key of the traffic counters; 0: it is no traffic.
+// Of more copies under way than there is room for, the oldest are never timed.
 void expect(uint32_t correlation_id, uint64_t site);
 
 // The same of each of several copies that one call makes: they are timed together, and so only if all are one site's.

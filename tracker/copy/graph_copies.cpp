@@ -15,7 +15,7 @@ namespace devtrace::copy::graph_copies {
 namespace {
 
 struct Plan {
-  uint64_t site = 0;  // of the traffic ledger; 0: no traffic
+  uint64_t site = 0;  // of the traffic counters; 0: no traffic
   uint64_t bytes = 0;
 };
 struct Entry {

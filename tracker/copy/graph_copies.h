@@ -22,7 +22,7 @@ void child_changed(const void* executable, const void* node, const events::Graph
 void enabled(const void* executable, const void* node, bool whether);
 void gone(const void* executable);
 
-// Hot: no malloc; the lock is held while its sums go into the traffic ledger, and by who changes a graph.
+// Hot: no malloc; the lock is held while its sums go into the traffic counters, and by who changes a graph.
 void launched(const void* executable);
 
 void before_fork();

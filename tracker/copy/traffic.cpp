@@ -31,8 +31,8 @@ using log::record_fields::Json;
 using memory::CopyEnd;
 using memory::Declared;
 
-// Who copied, and between which devices, in the 64 bits of a ledger's key. `place` is the id of the Python stack, or,
-// where there is none, the native address that called CUDA; 0: all places for which the ledger had no room.
+// Who copied, and between which devices, in the 64 bits of a counter's key. `place` is the id of the Python stack, or,
+// where there is none, the native address that called CUDA; 0: all places for which the counters had no room.
 struct Site {
   Device from, to;
   bool staged;  // between devices of which neither was allowed to reach the other

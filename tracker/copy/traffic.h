@@ -11,7 +11,7 @@ namespace devtrace::copy::traffic {
 // finding.
 void count(const events::Copy& copy, const memory::CopyEnds& ends, stacks::OnePythonStack& stack);
 
-// The same in parts, for copies that are made again and again: the ledger's key of who copies now between which
+// The same in parts, for copies that are made again and again: the counters' key of who copies now between which
 // devices, 0 where that is no traffic; so many copies more under a key, true when it is time to write; and then
 // writing.
 uint64_t site_of(const events::Copy& copy, stacks::OnePythonStack& stack);

@@ -1,4 +1,4 @@
-// From an event worth telling to a line in the log, a text on stderr and a page on disk.
+// From an event worth reporting to a line in the log, a text on stderr and a page on disk.
 #pragma once
 
 #include <cstdint>

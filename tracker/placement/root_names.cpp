@@ -11,9 +11,9 @@ namespace {
 constexpr size_t kMostFrames = 64;
 
 // What the calling thread's variables hold: of several names that of the outermost frame, which lives longest.
-class Holders {
+class NameSearch {
  public:
-  explicit Holders(std::vector<PlacedRoot*> roots) {
+  explicit NameSearch(std::vector<PlacedRoot*> roots) {
     for (PlacedRoot* root : roots) roots_[root->object] = root;
   }
 
@@ -69,10 +69,10 @@ class Holders {
 void name_roots(std::vector<PlacedRoot>& roots) {
   std::map<std::string, std::vector<PlacedRoot*>> classes;
   for (PlacedRoot& root : roots) classes[root.name].push_back(&root);
-  std::vector<PlacedRoot*> twins;
+  std::vector<PlacedRoot*> namesakes;
   for (const auto& [name, all] : classes)
-    if (all.size() > 1) twins.insert(twins.end(), all.begin(), all.end());
-  if (!twins.empty()) Holders(twins).look();
+    if (all.size() > 1) namesakes.insert(namesakes.end(), all.begin(), all.end());
+  if (!namesakes.empty()) NameSearch(namesakes).look();
 }
 
 }  // namespace devtrace::placement

@@ -104,7 +104,7 @@ void copy(uintptr_t to, uintptr_t from, size_t bytes, Direction direction = Dire
                   .function = "cudaMemcpy"});
 }
 
-// Every test has devices of its own: what one has moved stays in the ledger.
+// Every test has devices of its own: what one has moved stays in the counters.
 class TrafficOf : public testing::Test {
  protected:
   static void SetUpTestSuite() {
