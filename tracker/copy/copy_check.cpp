@@ -13,32 +13,6 @@ using memory::CopyEnd;
 using memory::Declared;
 using memory::ownership::Memory;
 
-// What the table of chunks can tell. An unowned chunk where a device is stated may be managed or pinned memory, or
-// device memory that nobody saw: only a closer look tells it from the host's.
-bool contradicts(const CopyEnd& end) {
-  if (end.address == 0) return false;  // CUDA knows where it lies
-  switch (end.declared) {
-    case Declared::nothing:
-      return false;
-    case Declared::host:
-      return end.likely.known();
-    case Declared::any_device:
-      return !end.likely.known();
-    case Declared::this_device:
-      return end.likely != end.declared_device;
-  }
-  return false;
-}
-
-// Of a pitched copy `bytes` is less than the stretch from its first to its last byte: of such a copy less is seen, and
-// nothing that is not there.
-bool may_run_over(const CopyEnd& end, size_t bytes) {
-  const uintptr_t last = end.address + bytes - 1;
-  if (((end.address ^ last) >> memory::ownership::kChunkBits) == 0) return false;
-  const Device there = memory::ownership::likely(last);
-  return end.likely.known() && there.known() && there != end.likely;
-}
-
 // The device into whose memory the copy goes on where its own ends. The mappings of one stretch of virtual memory lie
 // one after the other and are the same device's; there it is no overrun.
 Device runs_into(const memory::ownership::Extent& first, uintptr_t address, size_t bytes) {
@@ -73,7 +47,9 @@ MisplacedCopy::End classified(const CopyEnd& declared, size_t bytes) {
   return end;
 }
 
-[[gnu::noinline]] void look_closer(const events::Copy& copy, const memory::CopyEnds& ends) noexcept {
+}  // namespace
+
+void look_closer(const events::Copy& copy, const memory::CopyEnds& ends) noexcept {
   const ReentrancyGuard inside;
   const MisplacedCopy misplaced{copy, classified(ends.to, copy.bytes), classified(ends.from, copy.bytes)};
   if (!misplaced.to.wrong && !misplaced.from.wrong) return;
@@ -81,14 +57,6 @@ MisplacedCopy::End classified(const CopyEnd& declared, size_t bytes) {
     findings::report(misplaced);
   } catch (...) {  // out of memory: one report is lost, the copy goes on
   }
-}
-
-}  // namespace
-
-void check(const events::Copy& copy, const memory::CopyEnds& ends) {
-  if (contradicts(ends.to) || contradicts(ends.from) || may_run_over(ends.to, copy.bytes) ||
-      may_run_over(ends.from, copy.bytes))
-    look_closer(copy, ends);
 }
 
 }  // namespace devtrace::copy
