@@ -2,7 +2,7 @@
 .PHONY: help clean format format-check lint tidy coverage compile_commands.json install wheel
 
 help: ## this list
-	sed -n 's/^\([a-z][a-z_.-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "  make %-18s %s\n", $$1, $$2 }' | LC_ALL=C sort -k2,2
+	sed -n 's/^\([a-z][a-z0-9_.-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "  make %-22s %s\n", $$1, $$2 }' | LC_ALL=C sort -k2,2
 
 clean: ## remove what was built
 	rm -rf $(BUILD)

@@ -89,7 +89,7 @@ test: all $(UNIT_TESTS) $(E2E_PROGRAMS) ## every test that needs no GPU
 	$(MAKE) --no-print-directory e2e
 
 # Every program runs, even after one has failed: a run tells all that is wrong.
-unit: $(UNIT_TESTS) ## unit tests; FILTER=ownership* some of them
+unit: $(UNIT_TESTS) ## unit tests; FILTER='Ownership*' some of them
 	failed=; for program in $(UNIT_TESTS); do \
 	  echo "== $$program"; $$program --gtest_brief=1 $(if $(FILTER)$(SKIPPED_TESTS),--gtest_filter='$(FILTER)$(SKIPPED_TESTS)') || failed="$$failed $$program"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
