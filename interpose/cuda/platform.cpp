@@ -12,7 +12,7 @@
 #include "interpose/linking/original.h"
 #include "tracker/interface/platform.h"
 
-namespace devtrace {
+namespace devtrace::interpose {
 namespace {
 
 constinit interpose::LazySymbol<decltype(&::cuPointerGetAttributes)> pointer_attributes("libcuda.so",
@@ -112,7 +112,6 @@ bool host_within_reach(int device, uintptr_t address) {
 
 }  // namespace
 
-namespace interpose {
 Platform cuda_platform() {
   return {.current_device = exact_current_device,
           .cuda_version = cuda_version,
@@ -125,6 +124,5 @@ Platform cuda_platform() {
           .host_within_reach = host_within_reach,
           .before_fork = kernel_images::before_fork};
 }
-}  // namespace interpose
 
-}  // namespace devtrace
+}  // namespace devtrace::interpose

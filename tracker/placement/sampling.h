@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace devtrace {
+namespace devtrace::placement {
 
 // One program's samples. Times in seconds since the program began.
 class Sampling {
@@ -36,4 +36,4 @@ class Sampling {
   bool wanted_ = false;  // one is owed, and the share was used up
 };
 
-}  // namespace devtrace
+}  // namespace devtrace::placement

@@ -48,3 +48,10 @@ def test_a_folder_without_a_line(tree):
     (tree / "tracker/cellar/pump.cpp").write_text("namespace devtrace::cellar {}\n")
     done = run(tree, "check-includes")
     assert done.returncode == 1 and "tracker/cellar/ has no line" in done.stderr
+
+
+def test_a_namespace_of_another_folder(tree):
+    (tree / "tracker/memory/pump.h").write_text("namespace devtrace::copy {\nstruct Pump {};\n}  // namespace devtrace::copy\n")
+    done = run(tree, "check-includes")
+    assert done.returncode == 1
+    assert "tracker/memory/pump.h:1: error: tracker/memory/ is namespace devtrace::memory, not devtrace::copy" in done.stderr

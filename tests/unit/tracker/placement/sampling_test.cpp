@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace devtrace {
+namespace devtrace::placement {
 namespace {
 
 // A program that asks every hundredth of a second, and whose samples cost `cost`; how many were taken.
@@ -49,4 +49,4 @@ TEST(Sampling, AShortProgramIsNotMissed) {
 }
 
 }  // namespace
-}  // namespace devtrace
+}  // namespace devtrace::placement
