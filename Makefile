@@ -38,7 +38,7 @@ include tests/module.mk
 include scripts/precompiled.mk
 include scripts/tools.mk
 
-$(BUILD)/includes-checked: $(foreach f,$(FOLDERS),$(wildcard $(f)/*.cpp $(f)/*.h $(f)/*.inc))
+$(BUILD)/includes-checked: $(CODE)
 
 .PHONY: all
 all: $(BUILD)/includes-checked $(BUILD)/libdevtrace.so $(BUILD)/devtrace simulate ## build libdevtrace.so, the command and the simulated devices

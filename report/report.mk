@@ -6,4 +6,4 @@ $(LIBRARY_report/html): $(BUILD)/obj/report/html/assets.o
 
 $(BUILD)/devtrace: $(call libraries,report/command)
 	mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -Wl,--gc-sections -Wl,--undefined=main $^ -o $@
+	$(CXX) $(LDFLAGS) $^ -o $@

@@ -1,11 +1,11 @@
 # How a folder becomes a static library, and what a program links: see folders.mk.
 
-# What a folder's objects are compiled with besides ALL_CXXFLAGS (FLAGS_<folder>), and which step of the set-up they need
-# (SETUP_<folder>).
+# FLAGS_<folder>: what its objects are compiled with besides ALL_CXXFLAGS. CODE: all files whose includes are checked.
 define library
 FOLDERS += $(1)
 USES_$(1) := $(2)
 SOURCES_$(1) := $$(wildcard $(1)/*.cpp $(foreach p,$(3),$(1)/$(p)/*.cpp))
+CODE += $$(wildcard $(foreach d,$(1) $(3:%=$(1)/%),$(d)/*.cpp $(d)/*.h $(d)/*.inc $(d)/*.S))
 OBJECTS_$(1) := $$(patsubst %.cpp,$$(BUILD)/obj/%.o,$$(SOURCES_$(1)))
 LIBRARY_$(1) := $$(if $$(SOURCES_$(1)),$$(BUILD)/lib/$(subst /,-,$(1)).a)
 $$(OBJECTS_$(1)): EXTRA_CXXFLAGS = $$(FLAGS_$(1))

@@ -1,14 +1,14 @@
 # Unit tests (GoogleTest) and whole programs (pytest).
 
 # A program of unit tests: $(call unit_test,NAME,FOLDERS WITH ITS SOURCES,FOLDERS THAT IT LINKS,FLAGS,LIBRARIES).
-# What must be linked though nobody calls it, and what else it needs: further prerequisites and UNIT_LINK_<name>.
+# What must be linked though nobody calls it: further prerequisites.
 define unit_test_program
 UNIT_OBJECTS_$(1) := $$(patsubst %.cpp,$$(BUILD)/obj/%.o,$$(foreach d,$(2),$$(wildcard $$d/*.cpp)))
 $$(UNIT_OBJECTS_$(1)): EXTRA_CXXFLAGS = $(4)
 UNIT_TESTS += $$(BUILD)/tests/$(1)
 $$(BUILD)/tests/$(1): $$(UNIT_OBJECTS_$(1)) $$(call libraries,$(3)) | $$(BUILD)/includes-checked
 	mkdir -p $$(@D)
-	$$(CXX) $$(LDFLAGS) $$(VARIANT_LDFLAGS) $$(filter %.o,$$^) $$(filter -lgtest_main,$(5)) $$(filter %.a,$$^) $$(filter %.so.1 %.so.13,$$^) $$(UNIT_LINK_$(1)) -lgmock -lgtest $(5) -pthread -ldl -o $$@
+	$$(CXX) $$(LDFLAGS) $$(VARIANT_LDFLAGS) $$(filter %.o,$$^) $$(filter -lgtest_main,$(5)) $$(filter %.a,$$^) $$(filter %.so.1 %.so.13,$$^) -lgmock -lgtest $(5) -pthread -ldl -o $$@
 endef
 unit_test = $(eval $(call unit_test_program,$(1),$(2),$(3),$(4),$(5)))
 

@@ -23,6 +23,11 @@ namespace {
 // A vfork's child is told apart by its pid.
 std::atomic<pid_t> own_pid{0};
 
+// Whether this is the process that started, or a fork's child that was told so: no vfork's child.
+bool is_own_process() {
+  return own_pid.load() == ::getpid();
+}
+
 void write_rest() {
   copy::traffic::write_rest();
   placement::write_rest();
@@ -74,10 +79,6 @@ void after_fork_in_child() {
   process_start::note();
   thread_state::forget_after_fork();
   after_fork(true);
-}
-
-bool is_own_process() {
-  return own_pid.load() == ::getpid();
 }
 
 void finish(int status) noexcept {

@@ -21,7 +21,4 @@ void finish(int status) noexcept;
 // With `status` that the program ends with: the one to end with instead (option error_exitcode).
 int exit_code(int status);
 
-// Whether this is the process that started, or a fork's child that has been told of.
-bool is_own_process();
-
 }  // namespace devtrace::session

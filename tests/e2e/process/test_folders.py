@@ -1,5 +1,6 @@
 """folders.mk says what each folder of code may include: an include that runs against it is named with its line, and the page shows no other picture."""
 
+import os
 import shutil
 import subprocess
 
@@ -55,3 +56,11 @@ def test_a_namespace_of_another_folder(tree):
     done = run(tree, "check-includes")
     assert done.returncode == 1
     assert "tracker/memory/pump.h:1: error: tracker/memory/ is namespace devtrace::memory, not devtrace::copy" in done.stderr
+
+
+@pytest.mark.parametrize("file", ["tracker/memory/ownership.cpp", "report/verdict/rules/tied_weights.cpp", "simulate/cuda/graph/graph_params.h"])
+def test_a_build_checks_again_what_has_changed(file):
+    """Parts of a folder, too."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+    done = subprocess.run(["make", "-n", "-W", file, "build/includes-checked"], cwd=TOP, env={**env, "BUILD": "build"}, capture_output=True, text=True)
+    assert done.returncode == 0 and "scripts/check-includes" in done.stdout.splitlines(), done.stdout + done.stderr
