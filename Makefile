@@ -34,6 +34,7 @@ include device_code/device_code.mk
 include interpose/interpose.mk
 include report/report.mk
 include simulate/module.mk
+include fix/overlay/overlay.mk
 include tests/module.mk
 include scripts/precompiled.mk
 include scripts/tools.mk
@@ -41,6 +42,6 @@ include scripts/tools.mk
 $(BUILD)/includes-checked: $(CODE)
 
 .PHONY: all
-all: $(BUILD)/includes-checked $(BUILD)/libdevtrace.so $(BUILD)/devtrace simulate ## build libdevtrace.so, the command and the simulated devices
+all: $(BUILD)/includes-checked $(BUILD)/libdevtrace.so $(BUILD)/devtrace simulate fix ## build libdevtrace.so, the command and the simulated devices
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

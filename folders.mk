@@ -93,5 +93,8 @@ $(call folder,simulate/cudnn)
 $(call folder,simulate/nvml,simulate/common)
 $(call folder,simulate/cupti,simulate/common)
 
+# What a trial of a fix reads in the place of the program's files: preloaded, with nothing but libc below it.
+$(call folder,fix/overlay)
+
 # The command.
 $(call folder,report/command,common report report/base report/log report/text report/traffic report/placement report/check simulate/settings)

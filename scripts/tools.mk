@@ -39,10 +39,11 @@ lint: | setup-python ## includes and the picture of them against folders.mk, Pyt
 # The libraries are found relative to the command: PREFIX may be anywhere, and moved later.
 PREFIX ?= /usr/local
 install: all ## install under PREFIX
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/devtrace/simulate $(DESTDIR)$(PREFIX)/include
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/devtrace/simulate $(DESTDIR)$(PREFIX)/lib/devtrace/fix $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(BUILD)/devtrace $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 $(BUILD)/libdevtrace.so $(DESTDIR)$(PREFIX)/lib/devtrace/
 	cp -a $(BUILD)/simulate/. $(DESTDIR)$(PREFIX)/lib/devtrace/simulate/
+	cp -a $(BUILD)/fix/. $(DESTDIR)$(PREFIX)/lib/devtrace/fix/
 	install -m 644 interpose/devtrace.h $(DESTDIR)$(PREFIX)/include/
 	install -d $(DESTDIR)$(PREFIX)/lib/devtrace/python $(DESTDIR)$(PREFIX)/share/devtrace
 	cp -a recipes/pytest/. $(DESTDIR)$(PREFIX)/lib/devtrace/python/

@@ -12,6 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLibrary = "libdevtrace.so";
+constexpr const char* kOverlay = "fix/overlay.so";
+constexpr const char* kEdits = "fix/edits";
 
 fs::path own_folder() {
   std::error_code error;
@@ -44,6 +46,16 @@ fs::path find_library() {
   const fs::path here = own_folder();
   return find_beside(kLibrary, {here / kLibrary, here / "../lib/devtrace" / kLibrary, here / "../lib" / kLibrary},
                      "build it with make, or say where it is in DEVTRACE_LIBRARY");
+}
+
+fs::path find_overlay() {
+  const fs::path here = own_folder();
+  return find_beside(kOverlay, {here / kOverlay, here / "../lib/devtrace" / kOverlay}, "build it with make");
+}
+
+fs::path find_edits() {
+  const fs::path here = own_folder();
+  return find_beside(kEdits, {here / kEdits, here / "../lib/devtrace" / kEdits}, "build it with make");
 }
 
 SimulatedLibraries find_simulated_libraries(int cuda) {

@@ -11,6 +11,11 @@ namespace devtrace::report::command {
 // none.
 std::filesystem::path find_library();
 
+// The library by which a trial reads other text than lies on disk (fix/overlay), and the folder of the Python that
+// makes the candidates. Throws Failure when there is none.
+std::filesystem::path find_overlay();
+std::filesystem::path find_edits();
+
 struct SimulatedLibraries {
   std::filesystem::path folder;
   std::vector<std::filesystem::path> preload;  // in the order of LD_PRELOAD

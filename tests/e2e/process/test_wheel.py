@@ -41,6 +41,13 @@ def test_its_name_says_what_it_runs_on(wheel):
     assert glibc and int(glibc[1]) <= 35, wheel.name
 
 
+def test_what_a_fix_needs_is_in_it(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name.partition(".data/data/")[2] for name in archive.namelist()}
+    ours = {f"lib/devtrace/fix/edits/{path.name}" for path in (TOP / "fix/edits").glob("*.py")}
+    assert {"lib/devtrace/fix/overlay.so", *ours} <= names
+
+
 def test_licences_go_with_it(wheel):
     with zipfile.ZipFile(wheel) as archive:
         licences = {name.rpartition("/")[2] for name in archive.namelist() if "/licenses/" in name}

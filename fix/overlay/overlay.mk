@@ -1,0 +1,16 @@
+# What `devtrace fix` brings along, in $(BUILD)/fix: the library by which a trial reads other text than lies on disk, and the
+# Python that makes the candidates.
+.PHONY: fix
+fix: $(BUILD)/fix/overlay.so $(BUILD)/fix/edits/copied
+
+# Nothing but the C library may come with it into every process of a trial: no exceptions, no guards of statics, nothing of
+# libstdc++. Without the checks of _FORTIFY_SOURCE the headers declare the functions under their own names only.
+FLAGS_fix/overlay += -fno-exceptions -fno-rtti -fno-threadsafe-statics -U_FORTIFY_SOURCE
+$(BUILD)/fix/overlay.so: $(OBJECTS_fix/overlay)
+	mkdir -p $(@D)
+	$(CXX) -shared -nodefaultlibs $(LDFLAGS) -o $@ -Wl,-soname,$(@F) -Wl,-z,defs -Wl,--as-needed $^ -lc -lgcc
+
+$(BUILD)/fix/edits/copied: $(wildcard fix/edits/*.py)
+	rm -rf $(@D) && mkdir -p $(@D)
+	$(if $^,cp $^ $(@D)/)
+	touch $@
