@@ -95,6 +95,8 @@ $(call folder,simulate/cupti,simulate/common)
 
 # What a trial of a fix reads in the place of the program's files: preloaded, with nothing but libc below it.
 $(call folder,fix/overlay)
+# Runs of a program with edits, what each showed, and which edit is the best.
+$(call folder,fix/trials,report/base report/log)
 
 # The command.
-$(call folder,report/command,common report report/base report/log report/text report/traffic report/placement report/check simulate/settings)
+$(call folder,report/command,common report report/base report/log report/text report/traffic report/placement report/check simulate/settings fix/trials)

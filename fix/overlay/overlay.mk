@@ -10,7 +10,8 @@ $(BUILD)/fix/overlay.so: $(OBJECTS_fix/overlay)
 	mkdir -p $(@D)
 	$(CXX) -shared -nodefaultlibs $(LDFLAGS) -o $@ -Wl,-soname,$(@F) -Wl,-z,defs -Wl,--as-needed $^ -lc -lgcc
 
-$(BUILD)/fix/edits/copied: $(wildcard fix/edits/*.py)
-	rm -rf $(@D) && mkdir -p $(@D)
-	$(if $^,cp $^ $(@D)/)
+EDITS := $(wildcard fix/edits/*.py fix/edits/*/*.py)
+$(BUILD)/fix/edits/copied: $(EDITS)
+	rm -rf $(@D)
+	for file in $(EDITS:fix/%=%); do install -D -m 644 fix/$$file $(BUILD)/fix/$$file; done
 	touch $@

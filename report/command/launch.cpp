@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <optional>
 
 #include "report/base/format.h"
@@ -62,19 +61,6 @@ std::string in_front(const std::vector<std::filesystem::path>& paths, std::strin
   return list;
 }
 
-std::map<std::string, std::string> child_environment(const Launch& launch) {
-  std::map<std::string, std::string> all;
-  for (char** each = environ; *each; ++each) {
-    const std::string_view entry(*each);
-    if (const size_t equals = entry.find('='); equals != entry.npos)
-      all.emplace(entry.substr(0, equals), entry.substr(equals + 1));
-  }
-  if (!launch.preload.empty()) all["LD_PRELOAD"] = in_front(launch.preload, " :\t\n", "LD_PRELOAD");
-  if (!launch.libraries.empty()) all["LD_LIBRARY_PATH"] = in_front(launch.libraries, ":;", "LD_LIBRARY_PATH");
-  for (const auto& [key, value] : launch.environment) all[key] = value;
-  return all;
-}
-
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> out;
   for (std::string& word : words) out.push_back(word.data());
@@ -117,8 +103,21 @@ int wait_for(pid_t child, const sigset_t& taken) {
 
 }  // namespace
 
+std::map<std::string, std::string> environment_of(const Launch& launch) {
+  std::map<std::string, std::string> all;
+  for (char** each = environ; *each; ++each) {
+    const std::string_view entry(*each);
+    if (const size_t equals = entry.find('='); equals != entry.npos)
+      all.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  if (!launch.preload.empty()) all["LD_PRELOAD"] = in_front(launch.preload, " :\t\n", "LD_PRELOAD");
+  if (!launch.libraries.empty()) all["LD_LIBRARY_PATH"] = in_front(launch.libraries, ":;", "LD_LIBRARY_PATH");
+  for (const auto& [key, value] : launch.environment) all[key] = value;
+  return all;
+}
+
 int launch(const Launch& launch) {
-  auto environment = child_environment(launch);
+  auto environment = environment_of(launch);
   std::optional<Tally> tally;
   if (launch.error_exitcode != 0) environment["DEVTRACE_TALLY"] = tally.emplace().path();
 

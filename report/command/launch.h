@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,9 @@ struct Launch {
   std::vector<std::pair<std::string, std::string>> environment;
   int error_exitcode = 0;  // for findings in any process of the tree; 0: the program's own code stands
 };
+
+// The environment that it gives to the program. Throws Failure for a path that the dynamic linker cannot be told.
+std::map<std::string, std::string> environment_of(const Launch& launch);
 
 // Runs it and waits. Returns the program's exit code, 128 + signal when it was killed, or error_exitcode when there
 // were findings. Throws Failure with code 127 when there is no such program, 126 when it cannot be run.

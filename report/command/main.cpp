@@ -17,6 +17,7 @@ using namespace devtrace::report::command;
 constexpr Subcommand kSubcommands[] = {
     {"run", "run a program and explain every operation that mixes devices", declare_run, true},
     {"rehearse", "the same on a machine without GPUs: run it on simulated devices", declare_rehearse, true},
+    {"fix", "try edits in rehearsal until the program runs, and leave the patch", declare_fix, true},
     {"report", "turn logs into text, HTML, Markdown or JSON", declare_report},
     {"check", "compare logs with a baseline: fail on what is new", declare_check},
 };
@@ -31,6 +32,7 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  devtrace run -- python train.py               report to stderr, log and HTML in the current directory\n"
     "  devtrace rehearse --gpus 2 -- python train.py the same without a GPU\n"
+    "  devtrace fix -- python train.py               try edits until it runs, and leave devtrace.patch\n"
     "  devtrace report devtrace-4242.jsonl           read a log again\n"
     "  devtrace check --baseline devtrace.json logs/ fail when a nightly run found something new\n"
     "\n"

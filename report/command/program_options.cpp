@@ -105,8 +105,12 @@ std::string ProgramOptions::library_options() const {
 }
 
 Launch ProgramOptions::launch(const CLI::App& app, const AfterDashes& after_dashes) const {
+  return launch(program_of(app, after_dashes));
+}
+
+Launch ProgramOptions::launch(std::vector<std::string> program) const {
   Launch launch;
-  launch.program = program_of(app, after_dashes);
+  launch.program = std::move(program);
   launch.error_exitcode = error_exitcode;
   if (const std::string text = library_options(); !text.empty())
     launch.environment.emplace_back("DEVTRACE_OPTIONS", text);

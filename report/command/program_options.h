@@ -19,6 +19,8 @@ struct ProgramOptions {
   void declare(CLI::App& app);
   // The launch that they mean, without any preloaded library. Throws Failure for a program or an option that is none.
   Launch launch(const CLI::App& app, const AfterDashes& after_dashes) const;
+  // The same for a program that is known.
+  Launch launch(std::vector<std::string> program) const;
 
  private:
   std::string library_options() const;

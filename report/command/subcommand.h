@@ -33,6 +33,7 @@ struct Subcommand {
 
 Action declare_run(CLI::App& app);
 Action declare_rehearse(CLI::App& app);
+Action declare_fix(CLI::App& app);
 Action declare_report(CLI::App& app);
 Action declare_check(CLI::App& app);
 

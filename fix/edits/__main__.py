@@ -1,0 +1,70 @@
+"""Asked by `devtrace fix`, run by the interpreter of the user's program: python edits QUESTION ANSWER, two files of JSON.
+
+question  {"finding": of a log, "texts": {path: text of a file that is edited already}, "folder": where patches start}
+answer    {"candidates": [{"kind", "category", "title", "file", "line", "code", "names_device", "to_cpu", "changed",
+          "texts": {path: new text}, "patch": from the files on disk, in "folder", "added": {path: [lines of the new text]}}]},
+          the likeliest first
+"""
+
+import json
+import os
+import sys
+from textwrap import dedent
+
+from kinds import CATEGORIES, MAKERS
+from patch import added, patch, root_of
+from program import Failure, Program
+from source import Source
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        question = json.load(file)
+    texts = question.get("texts") or {}
+    answer = {"candidates": candidates(question["finding"], texts, question.get("folder") or os.getcwd())}
+    with open(sys.argv[2], "w", encoding="utf-8") as file:
+        json.dump(answer, file)
+
+
+def candidates(finding, texts, folder):
+    failure = Failure(finding, Program(texts))
+    made = []
+    for maker in MAKERS:
+        made += [each for each in maker(failure) if each is not None]
+    found, seen = [], set()
+    for each in sorted(made, key=lambda one: one.prior):
+        new = each.texts()
+        key = json.dumps(new, sort_keys=True) if new else None
+        if new is None or key in seen or any("site-packages" in path for path in new):
+            continue
+        seen.add(key)
+        found.append(described(each, new, texts, folder))
+    return found
+
+
+def described(candidate, new, texts, folder):
+    source, line = candidate.place()
+    after = {**texts, **new}
+    on_disk = {path: Source(path).text for path in after}
+    before = {path: texts.get(path, on_disk[path]) for path in new}
+    code = [text for path in sorted(new) for _, text in added(before[path], new[path])]
+    root = root_of(after, folder)
+    numbers = {path: [number for number, _ in added(on_disk[path], after[path])] for path in after}
+    return {
+        "kind": candidate.kind,
+        "category": CATEGORIES[candidate.kind],
+        "title": candidate.title,
+        "file": source.path,
+        "line": line,
+        "code": dedent("\n".join(code)),
+        "names_device": candidate.names_device,
+        "to_cpu": any('"cpu"' in text or ".cpu(" in text for _, _, _, text in candidate.edits),
+        "changed": sum(len(each) for each in numbers.values()),
+        "texts": after,
+        "patch": patch(on_disk, after, root),
+        "folder": root,
+        "added": numbers,
+    }
+
+
+main()

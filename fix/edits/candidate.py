@@ -1,0 +1,75 @@
+"""An edit that may repair the finding: what is replaced by what, and what kind of change that is."""
+
+import ast
+from dataclasses import dataclass, field
+
+from source import Source
+
+
+@dataclass
+class Candidate:
+    kind: str  # a key of kinds.KINDS
+    title: str  # what is changed, in words, for a table
+    prior: float  # the likeliest is tried first: smaller is sooner
+    edits: list = field(default_factory=list)  # (Source, start, end, new text)
+    names_device: bool = False  # says "cuda:1" itself: another machine may want another
+
+    def replace(self, source, node, text):
+        self.edits.append((source, *source.span(node), text))
+        return self
+
+    def insert(self, source, offset, text):
+        self.edits.append((source, offset, offset, text))
+        return self
+
+    def before(self, source, statement, *lines):
+        """Lines in front of a statement, as far in as it is."""
+        indent = source.indent(statement)
+        if indent is None:
+            return None
+        text = "".join(f"{line}{source.newline}{indent}" for line in lines)
+        return self.insert(source, source.span(statement)[0], text)
+
+    def after(self, source, statement, *lines):
+        indent = source.indent(statement)
+        if indent is None:
+            return None
+        text = "".join(f"{source.newline}{indent}{line}" for line in lines)
+        return self.insert(source, source.span(statement)[1], text)
+
+    def texts(self):
+        """path: new text. None when the edits overlap, change nothing, or leave something that is no Python."""
+        by_source = {}
+        for source, start, end, text in self.edits:
+            by_source.setdefault(source.path, (source, []))[1].append((start, end, text.encode("utf-8")))
+        out = {}
+        for path, (source, edits) in by_source.items():
+            data, limit = source.bytes, len(source.bytes) + 1
+            for start, end, text in sorted(set(edits), reverse=True):
+                if end > limit:
+                    return None
+                data, limit = data[:start] + text + data[end:], start
+            if data == source.bytes:
+                continue
+            try:
+                ast.parse(data)
+            except (SyntaxError, ValueError):
+                return None
+            out[path] = data.decode("utf-8")
+        return out or None
+
+    def place(self):
+        """File, line and the statement's new text, of the first edit."""
+        source, start, _, _ = self.edits[0]
+        return source, source.bytes.count(b"\n", 0, start) + 1
+
+
+def grouped(source, node):
+    """The node's text as something a dot may follow."""
+    text = source.of(node)
+    plain = isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
+    already = source.bytes[source.span(node)[0] - 1 : source.span(node)[0]] == b"(" and text.startswith("(")
+    return text if plain or already else f"({text})"
+
+
+__all__ = ["Candidate", "Source", "grouped"]

@@ -1,0 +1,146 @@
+"""How a line may say the device that it wants."""
+
+import ast
+import builtins
+
+from source import dotted, parsed
+
+DEVICE_NAMES = ("device", "dev", "DEVICE", "target_device", "execution_device", "main_device", "compute_device")
+
+
+def elsewhere(failure, source, statement, text, device):
+    """`x.device` where x is an operand that does not lie on `device`: moving there moves nothing."""
+    root = text[: -len(".device")] if text.endswith(".device") else None
+    if root is None:
+        return False
+    for site in failure.sites:
+        if site.source is source and source.function(site.statement) is source.function(statement):
+            if any(each.names.get(site.index) == root and each.device != device for each in failure.operands):
+                return True
+    return False
+
+
+def literal(device):
+    return f'"{device}"'
+
+
+def of_operand(failure, site, device):
+    """Expressions for a device that operands lie on, in that frame; best first, without the literal."""
+    found = []
+    for operand in failure.on(device):
+        for node in failure.at(operand, site):
+            if isinstance(node, (ast.Name, ast.Attribute)) and not is_module_state(operand, site):
+                found.append(f"{site.source.of(node)}.device")
+        name = operand.names.get(site.index)
+        if name and "…" not in name and parsed(name) is not None:
+            found.append(f"{name}.device")
+        owner = called_owner(failure, site, operand)
+        if owner:
+            found.insert(0, f"next({owner}.parameters()).device")
+    found = [each for each in dict.fromkeys(found) if len(each) < 60]
+    return sorted(found, key=lambda text: ("[" in text, text.count(".") > 3))
+
+
+def is_module_state(operand, site):
+    return operand.is_state and "." in (operand.names.get(site.index) or "")
+
+
+def called_owner(failure, site, operand):
+    """`model` where the statement calls model(…) and the operand is model's own."""
+    name = operand.names.get(site.index) or ""
+    if not operand.is_state:
+        return None
+    for call in site.calls():
+        callee = dotted(call.func)
+        for owner in filter(None, (callee, callee and callee.rpartition(".")[0])):
+            if owner not in ("self", "torch") and (name.startswith(owner + ".") or name.startswith(owner + "[")):
+                return owner
+    return None
+
+
+def in_scope(source, statement):
+    """Expressions for a device that the function around a statement already uses: its `device`, `x.device`."""
+    function = source.function(statement)
+    found = []
+    if function is not None:
+        arguments = [each.arg for each in function.args.posonlyargs + function.args.args + function.args.kwonlyargs]
+        found += [name for name in arguments if name in DEVICE_NAMES]
+    scope = function if function is not None else source.tree
+    for node in ast.walk(scope):
+        if getattr(node, "lineno", 0) > statement.lineno:
+            continue
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            if node.attr == "device" and (text := dotted(node)) and not text.startswith("torch."):
+                found.append(text)
+        elif isinstance(node, ast.Name) and node.id in DEVICE_NAMES and node.lineno < statement.lineno:
+            found.append(node.id)
+    found += [name for name in DEVICE_NAMES if name in names_of_module(source)]
+    return list(dict.fromkeys(found))
+
+
+def of_arguments(source, statement):
+    """`x.device` for the arguments of a method that works on tensors: forward(self, x)."""
+    function = source.function(statement)
+    if function is None or function.name.startswith("__init__"):
+        return []
+    names = [each.arg for each in function.args.posonlyargs + function.args.args]
+    return [f"{name}.device" for name in names if name not in ("self", "cls") and name not in DEVICE_NAMES][:2]
+
+
+def here(failure, source, statement, device):
+    """Where an operand was made or moved: what may stand for `device` there, with whether it is a literal."""
+    found = []
+    for site in failure.sites:
+        same_function = site.source is source and source.function(site.statement) is source.function(statement)
+        if same_function and site.statement.lineno >= statement.lineno:
+            found += of_operand(failure, site, device)
+    scope = in_scope(source, statement)
+    in_class = source.class_of(statement) is not None
+    found += scope
+    found += of_arguments(source, statement)
+    if in_class and (function := source.function(statement)) is not None and function.name != "__init__":
+        found.append("next(self.parameters()).device")
+    found = [
+        each
+        for each in dict.fromkeys(found)
+        if names_known(source, statement, each) and not elsewhere(failure, source, statement, each, device)
+    ][:3]
+    return [(each, False) for each in found] + [(literal(device), True)]
+
+
+def names_known(source, statement, text):
+    """Every name in the expression is bound in the function before the statement, is its argument, or is global."""
+    node = parsed(text)
+    if node is None:
+        return False
+    function = source.function(statement)
+    bound = set(dir(builtins)) | names_of_module(source)
+    if function is not None:
+        for each in ast.walk(function):
+            if isinstance(each, ast.arg):
+                bound.add(each.arg)
+            elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store) and each.lineno < statement.lineno:
+                bound.add(each.id)
+    else:
+        bound = set(dir(builtins)) | names_of_module(source, statement.lineno)
+    return all(each.id in bound for each in ast.walk(node) if isinstance(each, ast.Name))
+
+
+def names_of_module(source, before=None):
+    """What the module itself binds, up to a line."""
+    found = set()
+    todo = list(source.tree.body)
+    while todo:
+        node = todo.pop()
+        if before is not None and getattr(node, "lineno", 0) >= before:
+            continue
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).split(".")[0])
+        if not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            todo += ast.iter_child_nodes(node)
+    return found

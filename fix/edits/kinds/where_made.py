@@ -1,0 +1,119 @@
+"""Give the operand its device where it is made, or send it elsewhere where it was moved."""
+
+import ast
+import re
+
+import devices
+from candidate import Candidate, grouped
+from kinds.at_use import directions
+from source import dotted, head, keyword, last_name
+
+FACTORIES = {
+    "zeros", "ones", "empty", "full", "arange", "linspace", "logspace", "eye", "tensor", "as_tensor", "hann_window",
+    "hamming_window", "blackman_window", "kaiser_window", "bartlett_window", "tril_indices", "triu_indices", "range",
+    "zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "fftfreq", "rfftfreq", "scalar_tensor", "complex", "asarray", "frombuffer",
+}  # fmt: skip
+NO_DEVICE = {"complex", "frombuffer", "asarray"}
+# The CPU's generator gives other numbers than a GPU's: they are made where they were, and moved.
+RANDOM = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "rand_like", "randn_like", "randint_like", "from_numpy"}
+MOVES = {"to", "cuda", "cpu"}
+DEVICE = re.compile(r"^(cuda|cpu)(:\d+)?$")
+
+
+def candidates(failure):
+    for source_device, device, cost in directions(failure):
+        moved = failure.on(source_device)
+        for event in ("moved", "created"):
+            for depth, (source, statement) in enumerate(statements(failure, moved, event)):
+                early = in_constructor(source, statement)
+                prior = (1.6 if event == "moved" else 1.8) + 0.5 * depth + cost + (0.4 if early else 0)
+                for rank, (text, names_device) in enumerate(devices.here(failure, source, statement, device)):
+                    for kind, edits in at(source, statement, text, event, depth == 0):
+                        title = "made on" if event == "created" else "moved to"
+                        each = Candidate(kind, f"{names(moved)}: {title} {text}", prior + 0.6 * rank, names_device=names_device)
+                        each.edits = [(source, *source.span(node), new) for node, new in edits]
+                        yield each
+
+
+def names(operands):
+    return ", ".join(dict.fromkeys(each.name() for each in operands))
+
+
+def in_constructor(source, statement):
+    function = source.function(statement)
+    return function is None or function.name == "__init__"
+
+
+def statements(failure, operands, event):
+    """The program's statements on the stacks of that event, the innermost of each operand first."""
+    found = []
+    stacks = [[frame for frame in each.stack(event) if frame.get("project") and frame.get("file")] for each in operands]
+    for depth in range(3):
+        for stack in stacks:
+            if depth < len(stack):
+                source = failure.program.source(stack[depth]["file"])
+                statement = source and source.statement(stack[depth].get("line", 0))
+                if statement is not None and (source, statement) not in found:
+                    found.append((source, statement))
+    return found
+
+
+def at(source, statement, text, event, innermost):
+    """(kind, [(node, new text)]) for what in the statement decides on a device."""
+    calls = [node for node in head(statement) if isinstance(node, ast.Call)]
+    redirected = [edit for call in calls if (edit := redirect(source, call, text))]
+    if redirected:
+        yield "redirect-move", redirected
+    if event == "created":
+        made = [edit for call in calls if (edit := make(source, call, text))]
+        if made:
+            yield "device-at-creation", made
+    value = getattr(statement, "value", None)
+    if not innermost or value is None or source.of(value).endswith(f".to({text})"):
+        return
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+    if isinstance(statement, (ast.Assign, ast.AnnAssign)) and isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):
+        if isinstance(value, (ast.Call, ast.BinOp, ast.Subscript, ast.Attribute, ast.UnaryOp)):
+            yield "device-at-creation" if event == "created" else "redirect-move", [(value, f"{grouped(source, value)}.to({text})")]
+    elif isinstance(statement, ast.Return) and isinstance(value, (ast.Call, ast.BinOp, ast.Subscript, ast.Name)):
+        yield "device-at-creation", [(value, f"{grouped(source, value)}.to({text})")]
+
+
+def redirect(source, call, text):
+    """`x.cuda()` and `x.to(somewhere)` going to another device; a device given to any other call."""
+    function = call.func
+    if isinstance(function, ast.Attribute) and function.attr in ("cuda", "cpu") and dotted(function.value) != "torch":
+        kept = [source.of(each) for each in call.keywords if each.arg not in (None, "device")]
+        return call, f"{grouped(source, function.value)}.to({', '.join([text, *kept])})"
+    for node in [*call.args, *(each.value for each in call.keywords)]:
+        if is_device(node):
+            return node, text
+    if isinstance(function, ast.Attribute) and function.attr == "to" and call.args:
+        first = call.args[0]
+        if not (dotted(first) or "").startswith("torch."):
+            return first, text
+    return None
+
+
+def is_device(node):
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and bool(DEVICE.match(node.value))
+    if isinstance(node, ast.Call):
+        return dotted(node.func) == "torch.device"
+    return last_name(node) in devices.DEVICE_NAMES
+
+
+def make(source, call, text):
+    name = last_name(call.func)
+    root = (dotted(call.func) or "").split(".")[0]
+    if name in RANDOM and root in ("torch", "np") or name in NO_DEVICE and root == "torch":
+        return call, f"{source.of(call)}.to({text})"
+    if name not in FACTORIES or (root != "torch" and not name.startswith("new_")):
+        return None
+    given = keyword(call, "device")
+    if given is not None:
+        return given.value, text
+    written = source.of(call)
+    inside = written[:-1].rstrip()
+    comma = "" if inside.endswith(("(", ",")) else ", "
+    return call, f"{inside}{comma}{' ' if inside.endswith(',') else ''}device={text})"

@@ -1,0 +1,47 @@
+"""A unified diff as `git apply` takes it."""
+
+import difflib
+import os
+import re
+
+
+def patch(before, after, folder):
+    """From {path: text before} to {path: text after}, with paths relative to `folder`."""
+    return "".join(one_file(os.path.relpath(path, folder), before[path], after[path]) for path in sorted(after) if after[path] != before[path])
+
+
+def root_of(paths, folder):
+    """Where a patch of these files starts: the folder, when all lie in it, else their repository, else what they share."""
+    shared = os.path.commonpath([os.path.dirname(path) for path in paths])
+    if os.path.commonpath([shared, folder]) == os.path.normpath(folder):
+        return folder
+    above = shared
+    while above != os.path.dirname(above):
+        if os.path.exists(os.path.join(above, ".git")):
+            return above
+        above = os.path.dirname(above)
+    return shared
+
+
+def added(before, after):
+    """(number, text) of the lines of `after` that a patch adds."""
+    found, number = [], 0
+    for line in difflib.ndiff(cut(before), cut(after), linejunk=None, charjunk=None):
+        if line[0] in " +":
+            number += 1
+        if line[0] == "+":
+            found.append((number, line[2:].rstrip("\r\n")))
+    return found
+
+
+def one_file(name, before, after):
+    out = [f"--- a/{name}\n", f"+++ b/{name}\n"]
+    lines = list(difflib.unified_diff(cut(before), cut(after), n=3))[2:]
+    for line in lines:
+        out.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+    return "".join(out)
+
+
+def cut(text):
+    """At line feeds only: what else Python calls the end of a line is no end for git."""
+    return [line for line in re.split(r"(?<=\n)", text) if line]

@@ -1,0 +1,34 @@
+// Edits that may repair a finding: asked of fix/edits, which the interpreter of the user's program runs.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fix/trials/outcome.h"
+
+namespace devtrace::fix {
+
+using Texts = std::map<std::string, std::string>;  // path of a file: its text
+
+struct Candidate {
+  std::string kind, category, title, file, code, patch, folder;  // folder: where the patch starts
+  int64_t line = 0;           // in `file` as it is before this edit
+  int64_t changed = 0;        // lines that the whole patch adds
+  bool names_device = false;  // "cuda:1": another machine may want another
+  bool to_cpu = false;        // moves something to the CPU
+  Texts texts;                // with all edits so far
+  Json added;                 // {path: [numbers of the lines that the patch adds]}
+};
+
+// The likeliest first. `texts`: files that are edited already; `folder`: where patches of files in it start; `interpreter`: Python's
+// command. Throws std::runtime_error with what the interpreter said when it cannot be asked.
+std::vector<Candidate> candidates(const std::filesystem::path& edits, const std::string& interpreter, const Json& finding,
+                                  const Texts& texts, const std::filesystem::path& folder,
+                                  const std::filesystem::path& scratch);
+
+// The interpreter that ran the process of that record, else python3.
+std::string interpreter_of(const Json& process);
+
+}  // namespace devtrace::fix

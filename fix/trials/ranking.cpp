@@ -1,0 +1,60 @@
+#include "fix/trials/ranking.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <tuple>
+
+namespace devtrace::fix {
+namespace {
+
+// Those that stopped at the same place: a candidate that launches one kernel more on its way is no further.
+std::string stop_of(const Tried& each) {
+  if (each.judgement.result == Result::ran_to_end) return {};
+  if (!each.outcome.findings.empty()) return each.outcome.findings.front().identity();
+  return each.outcome.timed_out ? "time" : "error " + each.outcome.last_line;
+}
+
+// Steps of a half more: a few bytes of difference decide nothing.
+int64_t step_of(uint64_t bytes) {
+  return std::llround(std::log(static_cast<double>(bytes) + 4096) / std::log(1.5));
+}
+
+bool loses_work(const Outcome& one, const Outcome& other) {
+  for (const auto& [device, count] : other.launches) {
+    const auto mine = one.launches.find(device);
+    if (count >= 4 && (mine == one.launches.end() ? 0 : mine->second) * 2 < count) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<size_t> ranked(std::vector<Tried>& tried) {
+  std::vector<size_t> counting;
+  std::map<std::string, uint64_t> reached;  // the most launches until each stop
+  std::map<std::string, bool> with_error;
+  for (size_t i = 0; i < tried.size(); ++i) {
+    if (tried[i].judgement.result == Result::failed) continue;
+    counting.push_back(i);
+    uint64_t& most = reached[stop_of(tried[i])];
+    most = std::max(most, tried[i].outcome.all_launches());
+  }
+  for (const size_t i : counting)
+    for (const size_t other : counting)
+      if (stop_of(tried[i]) == stop_of(tried[other]) && loses_work(tried[i].outcome, tried[other].outcome))
+        tried[i].moves_work = true;
+
+  const auto key = [&](size_t i) {
+    const Tried& each = tried[i];
+    const Outcome& outcome = each.outcome;
+    const bool odd_end = each.judgement.result == Result::further && outcome.findings.empty() && !outcome.timed_out;
+    return std::tuple(each.judgement.result != Result::ran_to_end, odd_end, ~reached[stop_of(each)], each.moves_work,
+                      each.candidate.to_cpu, each.candidate.names_device, step_of(outcome.bytes), each.candidate.changed, i);
+  };
+  std::sort(counting.begin(), counting.end(), [&](size_t one, size_t other) { return key(one) < key(other); });
+  return counting;
+}
+
+}  // namespace devtrace::fix

@@ -1,0 +1,72 @@
+#include "fix/trials/trial.h"
+
+#include <fstream>
+#include <stdexcept>
+
+#include "report/base/format.h"
+
+namespace devtrace::fix {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void append(std::map<std::string, std::string>& environment, const char* key, const std::string& value, char between) {
+  std::string& all = environment[key];
+  all += all.empty() ? value : between + value;
+}
+
+// Each replaced file under a name of its own, and the table that overlay.so reads.
+fs::path write_overlay(const fs::path& folder, const Texts& texts) {
+  fs::create_directories(folder / "overlay");
+  std::ofstream table(folder / "overlay" / "table", std::ios::binary);
+  size_t number = 0;
+  for (const auto& [path, text] : texts) {
+    const fs::path copy = folder / "overlay" / fmt::format("{}-{}", number++, fs::path(path).filename().string());
+    std::ofstream(copy, std::ios::binary) << text;
+    table << path << '\t' << copy.string() << '\n';
+  }
+  table.close();
+  if (!table) throw std::runtime_error(fmt::format("{}: cannot be written", folder.string()));
+  return folder / "overlay" / "table";
+}
+
+}  // namespace
+
+Run::Run(Runs& runs, const Texts& texts)
+    : folder_(runs.workspace.make(fmt::format("run-{}", ++runs.count))), timeout_(runs.timeout) {
+  fs::create_directories(folder_ / "summary");
+  ProgramToRun program = runs.program;
+  auto& environment = program.environment;
+  append(environment, "DEVTRACE_OPTIONS",
+         fmt::format("log_path=\"{}/devtrace-%p.jsonl\":html=0:text=0:error_exitcode=0:halt_on_error=0", folder_.string()), ':');
+  environment["DEVTRACE_SIM_SUMMARY"] = folder_ / "summary";
+  environment[kMark] = folder_;
+  // Nothing is left beside the program's files, and no byte code of another text is read.
+  environment.insert_or_assign("PYTHONDONTWRITEBYTECODE", std::string(1, '1'));
+  append(environment, "PYTEST_ADDOPTS", "-p no:cacheprovider", ' ');
+  if (!texts.empty()) {
+    environment["DEVTRACE_OVERLAY"] = write_overlay(folder_, texts);
+    std::string& preload = environment["LD_PRELOAD"];
+    preload = preload.empty() ? runs.overlay.string() : runs.overlay.string() + ":" + preload;
+  }
+  child_.emplace(program, folder_ / "output");
+}
+
+bool Run::ended() {
+  if (child_->ended()) return true;
+  if (child_->seconds() <= timeout_) return false;
+  timed_out_ = true;
+  child_->end(folder_);
+  return true;
+}
+
+Outcome Run::outcome() const {
+  Outcome outcome = read_outcome(folder_);
+  outcome.code = child_->code();
+  outcome.timed_out = timed_out_;
+  outcome.seconds = child_->seconds();
+  return outcome;
+}
+
+}  // namespace devtrace::fix

@@ -1,0 +1,87 @@
+#include "report/command/rehearse_options.h"
+
+#include "report/base/format.h"
+#include "report/command/installation.h"
+#include "report/command/subcommand.h"
+#include "report/command/torch_cuda.h"
+#include "simulate/settings/gpu_models.h"
+#include "simulate/settings/option_parsing.h"
+
+namespace devtrace::report::command {
+namespace {
+
+std::string known_gpu_model(std::string& name) {
+  name = CLI::detail::to_lower(name);
+  if (simulate::find_gpu_model(name.c_str())) return {};
+  return fmt::format("'{}' is no GPU model devtrace knows; it knows {}", name, simulate::gpu_model_keys());
+}
+
+std::string size_of_memory(std::string& text) {
+  if (simulate::read_memory(text.c_str())) return {};
+  return fmt::format("'{}' is no size from 2MiB to 1TiB; write 24GiB, 800MiB or a number of bytes", text);
+}
+
+std::string pairs_of_peers(std::string& text) {
+  if (simulate::read_peers(text.c_str())) return {};
+  return fmt::format("'{}' is neither all, none nor pairs of different devices like 0-1,2-3", text);
+}
+
+// Pairs name devices that there are.
+void check_peers(const RehearseOptions& options) {
+  if (options.peer.empty() || options.peer == "all") return;
+  const simulate::Peers peers = *simulate::read_peers(options.peer.c_str());
+  for (size_t i = static_cast<size_t>(options.gpus); i < peers.size(); ++i)
+    if (peers[i])
+      throw Failure(kBadUsage, fmt::format("--peer {}: there is no device {}; --gpus {} gives 0 to {}", options.peer, i,
+                                           options.gpus, options.gpus - 1));
+}
+
+}  // namespace
+
+void RehearseOptions::declare_devices(CLI::App& app) {
+  app.add_option("--gpus", gpus, "number of simulated devices, 1 to 16 [2]")
+      ->type_name("N")
+      ->check(CLI::Range(1, 16));
+  app.add_option("--gpu-model,--part", gpu_model,
+                 fmt::format("what they pretend to be: {} [h100]", simulate::gpu_model_keys()))
+      ->type_name("NAME")
+      ->transform(CLI::Validator(known_gpu_model, ""));
+  app.add_option("--memory", memory, "memory of each, like 24GiB [the model's own]")
+      ->type_name("SIZE")
+      ->check(CLI::Validator(size_of_memory, ""));
+  app.add_option("--peer", peer,
+                 "which devices can reach each other's memory: all, none, or pairs like 0-1,2-3 [all]")
+      ->type_name("PAIRS")
+      ->check(CLI::Validator(pairs_of_peers, ""));
+  app.add_option("--cuda", cuda,
+                 "version of the simulated libraries, 12 or 13 [that of the program's PyTorch]")
+      ->type_name("MAJOR")
+      ->check(CLI::IsMember({12, 13}));
+  app.add_flag("--no-values", no_values,
+               "only record kernels; results are left as they lie in memory (for measuring costs)");
+  app.add_flag("--eager", eager,
+               "switch torch.compile off: the kernels that it generates are recorded but not computed");
+}
+
+Launch RehearseOptions::on_simulated_devices(Launch what) const {
+  check_peers(*this);
+  const int version = cuda ? cuda : cuda_of_torch(what.program[0]);
+  const SimulatedLibraries simulated = find_simulated_libraries(version);
+  if (!no_trace) what.preload.push_back(find_library());
+  what.preload.insert(what.preload.end(), simulated.preload.begin(), simulated.preload.end());
+  what.libraries = {simulated.folder};
+  const auto set = [&](const char* key, const std::string& value) {
+    if (!value.empty()) what.environment.emplace_back(key, value);
+  };
+  set("DEVTRACE_SIM_GPUS", std::to_string(gpus));
+  set("DEVTRACE_SIM_PART", gpu_model);
+  set("DEVTRACE_SIM_MEMORY", memory);
+  set("DEVTRACE_SIM_PEER", peer);
+  if (no_values) set("DEVTRACE_SIM_VALUES", "0");
+  if (eager) set("TORCHDYNAMO_DISABLE", "1");
+  // Triton looks for libcuda.so.1 where the linker does, and would link against a real one.
+  set("TRITON_LIBCUDA_PATH", simulated.folder.string());
+  return what;
+}
+
+}  // namespace devtrace::report::command

@@ -1,0 +1,22 @@
+// What the simulated devices of `rehearse` and `fix` can be asked for.
+#pragma once
+
+#include <string>
+
+#include "report/command/program_options.h"
+
+namespace devtrace::report::command {
+
+struct RehearseOptions : ProgramOptions {
+  int gpus = 2, cuda = 0;
+  std::string gpu_model, memory, peer;
+  bool no_values = false, no_trace = false, eager = false;
+
+  // Adds those of the devices; those of ProgramOptions are not among them.
+  void declare_devices(CLI::App& app);
+  // That launch with the simulated libraries, and libdevtrace.so unless no_trace. Throws Failure for options that
+  // contradict each other, and for libraries that are not there.
+  Launch on_simulated_devices(Launch what) const;
+};
+
+}  // namespace devtrace::report::command

@@ -1,0 +1,280 @@
+"""devtrace fix: from a program's findings to a patch with which it runs."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import DEVTRACE, TOP, Outcome, environment, execute, start
+
+THREE_FAULTS = {
+    "program.py": """
+        import torch
+        from net import Net
+
+        torch.manual_seed(0)
+        model = Net().to("cuda:0")
+        ids = torch.randint(0, 16, (2, 4))
+        loss = model(ids).sum()
+        target = torch.ones(2, 4, 3)
+        print("loss", round((model(ids) - target).square().mean().item(), 4))
+        """,
+    "net.py": """
+        import torch
+        from torch import nn
+
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.embed = nn.Embedding(16, 3)
+                self.scale = torch.full((3,), 2.0)
+
+            def forward(self, ids):
+                return self.embed(ids) * self.scale
+        """,
+}
+
+ONE_FAULT = """
+    import torch
+
+    weight = torch.ones(3, 3).to("cuda:0")
+    x = torch.ones(2, 3)
+    print("sum", (x @ weight).sum().item())
+    """
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        lines = text.strip("\n").split("\n")
+        indent = len(lines[0]) - len(lines[0].lstrip())
+        (folder / name).write_text("\n".join(line[indent:] for line in lines).rstrip() + "\n")
+    return folder
+
+
+def tree(folder: Path) -> dict[str, tuple]:
+    return {
+        str(path.relative_to(folder)): (path.read_bytes() if path.is_file() else None, path.lstat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path != folder
+    }
+
+
+def fix(folder: Path, *words, out: Path | None = None, timeout=400, env=None) -> Outcome:
+    output = [] if out is None else ["--output", out]
+    return execute([DEVTRACE, "fix", *output, *words], folder, environment(None, env), timeout)
+
+
+def fixed_log(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "devtrace-fix.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    folder = write(tmp_path_factory.mktemp("three") / "tree", THREE_FAULTS)
+    before = tree(folder)
+    out = folder.parent / "out"
+    outcome = fix(folder, "--tries", "6", "--", sys.executable, "program.py", out=out)
+    return folder, before, outcome, out
+
+
+def test_three_faults_one_patch(three, tmp_path):
+    folder, before, outcome, out = three
+    assert outcome.code == 0, outcome.out + outcome.err
+    assert "verified: with this change the program ran to its end in rehearsal; 3 findings before, 0 after" in outcome.out
+    assert tree(folder) == before
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    applied = subprocess.run(["git", "apply", out / "devtrace.patch"], cwd=copy, capture_output=True, text=True)
+    assert applied.returncode == 0, applied.stderr
+    again = start(["program.py"], copy)
+    assert again.code == 0 and not again.findings, again.err
+    assert again.out.startswith("loss ")
+
+
+def test_what_is_left_of_it(three):
+    _, _, outcome, out = three
+    records = fixed_log(out)
+    findings = [record for record in records if record["record"] == "finding"]
+    assert [finding["id"] for finding in findings] == [1, 2, 3]
+    for finding in findings:
+        verified = finding["cause"]["verified"]
+        assert verified["outcome"] == "ran-to-end"
+        assert (verified["findings_before"], verified["findings_after"]) == (3, 0)
+        assert finding["cause"]["fix"] in outcome.out
+    tried = [record for record in records if record["record"] == "fix"]
+    assert len(tried) == 3 and all(len(record["tried"]) >= 1 for record in tried)
+    assert sum(len(record["tried"]) for record in tried) + 1 == findings[0]["cause"]["verified"]["runs"]
+    assert (out / "devtrace-fix.html").read_text().startswith("<!doctype html>")
+
+
+def test_private_gpt(tmp_path):
+    folder = tmp_path / "private_gpt"
+    shutil.copytree(TOP / "tests/workloads/private_gpt", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    before = tree(folder)
+    outcome = fix(folder, "--", sys.executable, "private_gpt.py", out=tmp_path / "out")
+    assert outcome.code == 0, outcome.out + outcome.err
+    assert tree(folder) == before
+    assert "value.to(self.model.device)" in (tmp_path / "out/devtrace.patch").read_text()
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def processes_of(folder: Path) -> list[int]:
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                if f"DEVTRACE_TRIAL={folder}".encode() in (process / "environ").read_bytes():
+                    found.append(int(process.name))
+            except OSError:
+                pass
+    return found
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda kind: kind.name)
+def test_stopped_at_any_moment(tmp_path, kind):
+    folder = write(tmp_path / "tree", {"program.py": ONE_FAULT + "\n    import time; time.sleep(60)"})
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    before = tree(folder)
+    process = subprocess.Popen(
+        [DEVTRACE, "fix", "--", sys.executable, "program.py"], cwd=folder, env=environment(None, {"TMPDIR": str(scratch)}),
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    while len(processes_of(scratch)) < 1 or not list(scratch.glob("*/run-2")):
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.05)
+    process.send_signal(kind)
+    process.communicate(timeout=60)
+    assert process.returncode == (-9 if kind == signal.SIGKILL else 128 + kind)
+    end = time.time() + 30
+    while (left_in(scratch) or processes_of(scratch)) and time.time() < end:
+        time.sleep(0.1)
+    assert left_in(scratch) == [] and processes_of(scratch) == []
+    assert tree(folder) == before
+
+
+def test_apply(tmp_path):
+    folder = write(tmp_path / "tree", {"program.py": ONE_FAULT})
+    program = folder / "program.py"
+    program.chmod(0o755)
+    outcome = fix(folder, "--apply", "--tries", "2", "--", sys.executable, "program.py", out=tmp_path / "out")
+    assert outcome.code == 0, outcome.out + outcome.err
+    assert "applied to 1 file" in outcome.out
+    assert ".to(weight.device)" in program.read_text() or "device=weight.device" in program.read_text()
+    assert program.stat().st_mode & 0o777 == 0o755
+    again = fix(folder, "--", sys.executable, "program.py", out=tmp_path / "again")
+    assert again.code == 0 and "nothing to fix" in again.out
+    assert not (tmp_path / "again/devtrace.patch").exists()
+
+
+def test_a_log_of_another_run(tmp_path):
+    folder = write(tmp_path / "tree", {"program.py": ONE_FAULT})
+    ran = start(["program.py"], folder)
+    log = ran.logs[0]
+    outcome = fix(tmp_path, "--tries", "2", log, out=tmp_path / "out")
+    assert outcome.code == 0, outcome.out + outcome.err
+    assert (tmp_path / "out/devtrace.patch").read_text().startswith("--- a/program.py\n+++ b/program.py\n")
+    moved = tmp_path / "moved"
+    folder.rename(moved)
+    gone = fix(tmp_path, moved / log.name)
+    assert gone.code == 2 and "which is not here" in gone.err
+    by_command = fix(moved, "--tries", "2", "--command", f"{sys.executable} program.py", out=tmp_path / "by-command")
+    assert by_command.code == 0, by_command.out + by_command.err
+    missing = fix(tmp_path, "devtrace-1.jsonl")
+    assert missing.code == 2 and "no such log" in missing.err
+
+
+def test_a_test_command(tmp_path):
+    write(
+        tmp_path / "tree",
+        {
+            "scaled.py": """
+                import torch
+
+
+                def scaled(x):
+                    return x * torch.tensor([1.0, 2.0])
+                """,
+            "test_scaled.py": """
+                import torch
+                from scaled import scaled
+
+
+                def test_scaled():
+                    assert scaled(torch.ones(2).to("cuda:1")).sum().item() == 3
+                """,
+        },
+    )
+    folder = tmp_path / "tree"
+    before = tree(folder)
+    outcome = fix(folder, "--tries", "3", "--", sys.executable, "-m", "pytest", "-q", "test_scaled.py::test_scaled", out=tmp_path / "out")
+    assert outcome.code == 0, outcome.out + outcome.err
+    assert "device=x.device" in (tmp_path / "out/devtrace.patch").read_text()
+    assert tree(folder) == before
+
+
+def test_values_that_were_not_computed_are_said(tmp_path):
+    folder = write(tmp_path / "tree", {"program.py": ONE_FAULT})
+    outcome = fix(folder, "--no-values", "--tries", "2", "--", sys.executable, "program.py", out=tmp_path / "out")
+    assert outcome.code == 0, outcome.out + outcome.err
+    assert "No values were computed (--no-values)" in outcome.out
+    finding = next(record for record in fixed_log(tmp_path / "out") if record["record"] == "finding")
+    assert "No values were computed" in finding["cause"]["verified"]["open"][0]
+
+
+def test_no_edit_is_found(tmp_path):
+    program = """
+        code = '''import torch
+        torch.ones(3, 3).to("cuda:0") @ torch.ones(3, 3)'''
+        exec("\\n".join(line.strip() for line in code.split("\\n")))
+        """
+    folder = write(tmp_path / "tree", {"program.py": program})
+    outcome = fix(folder, "--tries", "2", "--", sys.executable, "program.py", out=tmp_path / "out")
+    assert outcome.code == 1, outcome.out + outcome.err
+    assert "no edit was found with which the program gets further" in outcome.out
+    assert not (tmp_path / "out/devtrace.patch").exists()
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "said"),
+    [
+        ("import torch; torch.ones(2).to('cuda:1')", 0, "nothing to fix"),
+        ("raise ValueError('of its own')", 2, "with no finding of devtrace's: ValueError: of its own"),
+        ("import time; time.sleep(60)", 2, "had no finding in 3 s"),
+    ],
+    ids=["clean", "another error", "time"],
+)
+def test_without_a_finding(tmp_path, program, code, said):
+    folder = write(tmp_path / "tree", {"program.py": program})
+    timeout = ["--timeout", "3"] if code == 2 else []
+    outcome = fix(folder, *timeout, "--", sys.executable, "program.py")
+    assert outcome.code == code and said in outcome.out + outcome.err
+    assert left_in(folder) == ["program.py"]
+
+
+def test_bad_usage(tmp_path):
+    for words, said in (
+        ([], "no program is given"),
+        (["--tries", "0", "--", "true"], "--tries"),
+        (["--", "no-such-program-anywhere"], "cannot run 'no-such-program-anywhere'"),
+        (["--frobnicate", "--", "true"], "there is no option --frobnicate"),
+    ):
+        outcome = fix(tmp_path, *words)
+        assert outcome.code == 2 and said in outcome.err, outcome.err
+
+
+def test_the_time_is_over(tmp_path):
+    folder = write(tmp_path / "tree", {"program.py": ONE_FAULT + "\n    raise SystemExit(3)"})
+    outcome = fix(folder, "--budget", "1", "--", sys.executable, "program.py", out=tmp_path / "out")
+    assert outcome.code in (1, 2)
+    assert os.listdir(folder) == ["program.py"]
