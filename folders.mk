@@ -77,7 +77,7 @@ $(call folder,simulate/common)
 # How true values are computed: by PyTorch's CPU kernels.
 $(call folder,simulate/values,common)
 # The simulated devices: memory, streams, graphs, modules, faults.
-$(call folder,simulate/model,device_code simulate/common simulate/settings simulate/values)
+$(call folder,simulate/model,common device_code simulate/common simulate/settings simulate/values)
 # Kernels in front of PyTorch's dispatcher, compiled against its headers.
 $(call folder,simulate/values/torch,simulate/values)
 # The stub libraries: one folder each, by the library's name; cuda12 below it: what only the one for CUDA 12 has.

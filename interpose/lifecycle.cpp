@@ -1,7 +1,6 @@
 // Start, fork and end of the process, as the C library tells of them; what each means is the session's affair.
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "common/signal_handler.h"
 #include "interpose/cuda/kernel_images.h"
 #include "interpose/cuda/platform.h"
 #include "interpose/injection.h"
@@ -22,17 +22,9 @@ namespace {
 
 using namespace devtrace;
 
-// _exit is what a handler of a signal may call: PyTorch's data loaders end their workers that way. Whatever the signal
-// interrupted (malloc, a report of ours) holds its locks for ever, so nothing may be written then. While a handler runs
-// its signal is blocked, which hardly any thread does otherwise; the price of a mistake is a log without an end.
+// Then nothing may be written. The price of a mistake is a log without an end.
 bool may_be_in_a_handler() {
-  if (thread_state::inside()) return true;
-  sigset_t blocked;
-  if (::pthread_sigmask(SIG_BLOCK, nullptr, &blocked) != 0) return true;
-  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGUSR1, SIGSEGV, SIGUSR2,
-                           SIGALRM, SIGTERM, SIGCHLD, SIGXCPU, SIGVTALRM, SIGPROF})
-    if (::sigismember(&blocked, signal) == 1) return true;
-  return false;
+  return thread_state::inside() || may_be_in_signal_handler();
 }
 
 Platform platform_of_this_process() {

@@ -8,6 +8,7 @@
 
 #include "report/base/escaping.h"
 #include "report/base/phrasing.h"
+#include "report/base/verification.h"
 #include "report/log/redact.h"
 #include "report/log/suppressions.h"
 #include "report/placement/placement.h"
@@ -153,6 +154,8 @@ std::string html_finding(const Json& process, const Json& finding) noexcept try 
                      {"native_frame", native_user_frame(array(finding, "native"))},
                      {"suppression", suppression_entry(process, finding)},
                      {"markdown", markdown(process, finding)}};
+  if (const auto [label, words] = verification_of(finding); !words.empty())
+    record["shown"]["verification"] = {{"label", label}, {"words", words}};
   // Once more for those who may not tell whose program it was.
   if (!flag(process, "redacted")) {
     Redactor redactor;

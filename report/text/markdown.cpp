@@ -1,10 +1,12 @@
 #include "report/text/markdown.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "report/base/escaping.h"
 #include "report/base/format.h"
 #include "report/base/phrasing.h"
+#include "report/base/verification.h"
 #include "report/log/suppressions.h"
 #include "report/text/time_line.h"
 
@@ -136,6 +138,8 @@ std::string markdown(const Json& process, const Json& finding) {
         file.empty() ? "**Fix**" : fmt::format("**Fix** at {}", code(file + (line ? fmt::format(":{}", *line) : "")));
     out += ":\n\n" + block("python", fix) + '\n';
   }
+  if (const auto [label, words] = verification_of(finding); !words.empty())
+    out += fmt::format("**{}{}**: {}\n\n", static_cast<char>(std::toupper(label[0])), label.substr(1), prose(words));
 
   stack(out, "Failing call", array(finding, "python"), cwd);
   for (const Json& operand : array(finding, "operands")) {

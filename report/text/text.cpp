@@ -9,6 +9,7 @@
 #include "report/base/format.h"
 #include "report/base/line_writer.h"
 #include "report/base/phrasing.h"
+#include "report/base/verification.h"
 #include "report/log/suppressions.h"
 
 namespace devtrace::report {
@@ -19,6 +20,7 @@ constexpr size_t kSourceColumns = 110;
 constexpr size_t kOperands = 4;
 constexpr size_t kProseColumns = 100;
 constexpr int kSourceLines = 3;
+constexpr size_t kVerification = 800;
 
 // Broken at blanks, so that no line but that of a longer word has more than `columns`.
 std::string wrapped(std::string_view text, size_t columns, std::string_view indent) {
@@ -60,6 +62,7 @@ class Report : Lines {
     origins();
     device_choice();
     verdict();
+    verification();
     out_ += '\n';
     if (!html_path.empty()) line("  {}report: {}{}", ink_.quiet, printable(html_path), ink_.off);
     if (!is_note(finding_)) line("  {}suppress: {}{}", ink_.quiet, suppression_entry(process_, finding_), ink_.off);
@@ -199,6 +202,13 @@ class Report : Lines {
       line("        {}{}{}", ink_.fix, printable(rest.substr(0, end)), ink_.off);
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
+  }
+
+  void verification() {
+    const auto [label, words] = verification_of(finding_);
+    if (words.empty()) return;
+    line("  {}{}{} {}", ink_.strong, label, ink_.off,
+         wrapped(shortened(printable(words), kVerification), kProseColumns, "      "));
   }
 
   const Json& finding_;

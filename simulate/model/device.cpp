@@ -7,6 +7,7 @@
 
 #include "simulate/model/arena.h"
 #include "simulate/model/stream.h"
+#include "simulate/model/summary.h"
 
 namespace devtrace::simulate {
 namespace {
@@ -58,6 +59,7 @@ CUresult initialize() {
   }
   g_count = s.visible_count;
   pthread_atfork(nullptr, nullptr, in_child);
+  summarize_at_exit();
   g_initialized = true;
   return CUDA_SUCCESS;
 }

@@ -229,6 +229,8 @@ std::string package_folder() {
   return path.substr(0, path.rfind('/') + 1) + "python/devtrace_values";
 }
 
+std::atomic<bool> g_failed{false};
+
 constexpr const char* kStart = R"(
 def start(folder, wrap, not_computed, within):
     import importlib.util, sys
@@ -240,6 +242,7 @@ def start(folder, wrap, not_computed, within):
 try:
     start(folder, wrap, not_computed, within)
 except Exception as error:
+    failed = True
     import traceback
     verbose = __import__('os').environ.get('DEVTRACE_SIM_VERBOSE') == '1'
     print('devtrace: values are not computed:', traceback.format_exc() if verbose else error, file=__import__('sys').stderr)
@@ -261,6 +264,7 @@ void install() {
   PyObject* code = p.Py_CompileString(kStart, "<devtrace>", kFileInput);
   PyObject* done = code ? p.PyEval_EvalCode(code, globals, globals) : nullptr;
   if (!done) p.PyErr_Print();
+  g_failed = !done || p.PyDict_GetItemString(globals, "failed");
   for (PyObject* each : {code, done})
     if (each) p.Py_DecRef(each);
 }
@@ -283,6 +287,10 @@ bool switched_off() {
 }
 
 }  // namespace
+
+bool are_computed() {
+  return !switched_off() && !g_failed;
+}
 
 void ensure_installed() {
   int state = g_state.load(std::memory_order_acquire);

@@ -56,15 +56,12 @@ Missing& missing() {
 
 void say() {
   constexpr size_t kMost = 20;
-  Missing& all = missing();
-  std::lock_guard lock(all.mutex);
-  if (all.pid != getpid()) return;  // a forked child: its parent tells
-  std::map<std::string, unsigned long> kernels;
-  for (const auto& [name, launches] : all.kernels) kernels[short_name(name)] += launches;
-  if (kernels.empty() && all.operators.empty()) return;
+  if (missing().pid != getpid()) return;  // a forked child: its parent tells
+  const auto [kernels, operators] = not_computed();
+  if (kernels.empty() && operators.empty()) return;
   std::fprintf(stderr, "devtrace: not computed in this rehearsal, results are as they lay in memory:\n");
   size_t said = 0;
-  for (const auto& [name, reason] : all.operators)
+  for (const auto& [name, reason] : operators)
     if (said++ < kMost) std::fprintf(stderr, "devtrace:   operator %s: %s\n", name.c_str(), reason.c_str());
   for (const auto& [name, launches] : kernels)
     if (said++ < kMost) std::fprintf(stderr, "devtrace:   kernel %s (launches: %lu)\n", name.c_str(), launches);
@@ -85,6 +82,15 @@ void not_computed_operator(const std::string& name, const std::string& reason) {
   Missing& all = missing();
   std::lock_guard lock(all.mutex);
   all.operators.emplace(name, reason);
+}
+
+NotComputed not_computed() {
+  Missing& all = missing();
+  std::lock_guard lock(all.mutex);
+  NotComputed found;
+  for (const auto& [name, launches] : all.kernels) found.kernels[short_name(name)] += launches;
+  found.operators = all.operators;
+  return found;
 }
 
 }  // namespace devtrace::simulate::values

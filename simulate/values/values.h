@@ -1,6 +1,7 @@
 // True values: which work of the program PyTorch's CPU kernels compute, and what nobody does.
 #pragma once
 
+#include <map>
 #include <string>
 
 namespace devtrace::simulate::values {
@@ -47,9 +48,19 @@ inline bool copies_suppressed() {
 // DEVTRACE_SIM_VALUES=0. With DEVTRACE_SIM_VALUES=python the kernels of torch/ stay out of it.
 void ensure_installed();
 
+// Whether results are computed at all: not under DEVTRACE_SIM_VALUES=0, nor beside a PyTorch that does not let us.
+bool are_computed();
+
 // Something whose result nobody computed: said once at exit, with the others of its kind. `mangled` is a kernel's name
 // in its image, or an operator's with the reason.
 void not_computed_kernel(const std::string& mangled);
 void not_computed_operator(const std::string& name, const std::string& reason);
+
+// All of them so far.
+struct NotComputed {
+  std::map<std::string, unsigned long> kernels;  // name as people read it, launches
+  std::map<std::string, std::string> operators;  // name, reason
+};
+NotComputed not_computed();
 
 }  // namespace devtrace::simulate::values

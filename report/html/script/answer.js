@@ -62,12 +62,19 @@ function sourceOfLine(finding, file, line) {
   return "";
 }
 
+// What trying it has shown.
+function drawVerification(finding) {
+  const said = object(object(finding.shown).verification);
+  if (!string(said.words)) return null;
+  return make("p", { className: said.label === "verified" ? "verification good" : "verification" }, make("b", null, string(said.label)), " ", shortened(said.words, 800));
+}
+
 function drawFix(finding) {
   const cause = object(finding.cause);
   const fix = string(cause.fix);
   if (!fix) {
     const told = "No line can be named with certainty. The places where each operand was created and last moved are below.";
-    return make("section", { className: "fix" }, make("h2", null, "Fix"), make("p", { className: "quiet" }, told));
+    return make("section", { className: "fix" }, make("h2", null, "Fix"), make("p", { className: "quiet" }, told), drawVerification(finding));
   }
   const before = dedented(sourceOfLine(finding, cause.file, cause.line)).split("\n").filter((line) => line.trim());
   const after = fix.split("\n");
@@ -75,7 +82,7 @@ function drawFix(finding) {
     .concat(after.map((line) => make("div", { className: before.includes(line) ? "" : "plus" }, before.includes(line) ? "  " : "+ ", breakable(line))));
   return make("section", { className: "fix" }, make("h2", null, "Fix"),
     string(cause.file) && make("p", { className: "place" }, code(location({ file: cause.file, line: cause.line }))),
-    make("div", { className: "excerpt diff code" }, lines));
+    make("div", { className: "excerpt diff code" }, lines), drawVerification(finding));
 }
 
 function drawAnswer(finding) {

@@ -8,6 +8,8 @@ function facts(pairs) {
 function drawFindingFacts(finding, count) {
   const launch = object(finding.launch);
   const copy = object(finding.copy);
+  const tried = object(object(finding.cause).verified);
+  const worked = Array.isArray(tried.devices_with_work) ? tried.devices_with_work.filter((each) => typeof each === "string") : [];
   const size = (value) => (Array.isArray(value) ? value.filter(Number.isInteger).join(" × ") : "");
   const byDefault = object(finding.device_choice).by_default ? " (by default: this thread never chose one)" : "";
   return section("This finding", facts([
@@ -16,7 +18,8 @@ function drawFindingFacts(finding, count) {
     ["Kernel", string(launch.kernel)], ["Grid, block", size(launch.grid) && `${size(launch.grid)}, ${size(launch.block)}`],
     ["Launch", launch.graph === true ? "not yet: it was made part of a graph" : ""], ["Copy", string(copy.function) && [copy.function, string(copy.direction), bytes(copy.bytes)].filter(Boolean).join(", ")],
     ["Thread", [finding.thread, string(finding.thread_name)].filter(Boolean).join(" ")], ["Time", time(finding.time)], ["Seen", timesOf(count)],
-    ["Seen by", string(finding.seen_by)], ["First", string(finding.first_seen_by)], ["To suppress it", string(object(finding.shown).suppression)],
+    ["Seen by", string(finding.seen_by)], ["First", string(finding.first_seen_by)], ["The fix, tried", [Number.isInteger(tried.runs) && timesOf(tried.runs), worked.length && `work on ${worked.join(", ")}`, string(tried.patch)].filter(Boolean).join("; ")],
+    ["To suppress it", string(object(finding.shown).suppression)],
     ["Kind", string(finding.kind)], ["Fingerprint", string(finding.fingerprint)]]));
 }
 

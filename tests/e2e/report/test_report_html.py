@@ -90,6 +90,49 @@ def test_a_fix_without_a_line_is_shown_without_one(page, tmp_path):
     assert "No line can be named with certainty" in page.text(".fix")
 
 
+VERIFIED = {"outcome": "ran-to-end", "findings_before": 2, "findings_after": 0, "bytes_per_step": 314572, "patch": "devtrace.patch", "devices_with_work": ["cuda:0", "cuda:1"],
+            "runs": 3, "open": ["values of <b>add</b> were not computed"]}
+VERIFIED_WORDS = "with this change the program ran to its end in rehearsal; 2 findings before, 0 after; +307 KiB a step. Values of <b>add</b> were not computed."
+
+
+def tried_page(folder, verified):
+    process, finding, end = (DATA / "private_gpt.jsonl").read_text().splitlines()
+    finding = json.loads(finding)
+    finding["cause"]["verified"] = verified
+    log = folder / "tried.jsonl"
+    log.write_text("\n".join([process, json.dumps(finding), end]) + "\n")
+    return render(log, folder)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
+def test_what_came_of_the_fix_stands_below_it(page, tmp_path, size, theme):
+    page.open(tried_page(tmp_path, VERIFIED), size, theme)
+    assert page.text(".fix .verification") == f"verified {VERIFIED_WORDS}"
+    top, bottom = page.run("return ['.fix .diff', '.fix .verification'].map((css) => document.querySelector(css).getBoundingClientRect()).map((box, at) => at ? box.top : box.bottom)")
+    assert top <= bottom and page.run("return document.documentElement.scrollWidth") <= size[0]
+    assert page.run(CONTRAST) == []
+    facts = dict(zip([one.text for one in page.all(".facts dt")], [one.text for one in page.all(".facts dd")]))
+    assert facts["The fix, tried"] == "3 times; work on cuda:0, cuda:1; devtrace.patch"
+
+
+@pytest.mark.parametrize("verified", [None, {}, 5, {"outcome": "unknown"}, {"outcome": ["further"]}], ids=str)
+def test_nothing_is_said_of_a_fix_that_nobody_tried(page, tmp_path, verified):
+    page.open(tried_page(tmp_path, verified))
+    assert page.all(".verification") == [] and "tried" not in page.text("main").lower()
+
+
+def test_text_markdown_and_json_say_what_came_of_the_fix(tmp_path):
+    tried_page(tmp_path, VERIFIED | {"outcome": "further"})
+    said = {}
+    for form in ("text", "markdown", "json"):
+        said[form] = subprocess.run([DEVTRACE, "report", "--format", form, tmp_path / "tried.jsonl"], capture_output=True, text=True, check=True).stdout
+    words = "with this change the program got further in rehearsal, to the next finding (2 findings before, 0 after); +307 KiB a step."
+    assert f"  tried {words}" in " ".join(said["text"].split("\n      ")) and "Values of <b>add</b> were not computed." in said["text"]
+    assert f"**Tried**: {words} Values of \\<b\\>add\\</b\\> were not computed.\n" in said["markdown"]
+    assert next(json.loads(line) for line in said["json"].splitlines() if '"finding"' in line)["cause"]["verified"]["runs"] == 3
+
+
 def test_operands_stacks_and_facts_follow(page, pages):
     page.open(pages["private_gpt"])
     rows = [[cell.text for cell in row.find_elements(By.CSS_SELECTOR, "th,td")] for row in page.all(".operands tbody tr")]
