@@ -16,8 +16,10 @@ format-check: | setup-packages
 # Folders that clang-tidy holds; the others' findings are mostly CUDA's declarations. SINCE=main: only files that differ from there.
 TIDY_FOLDERS := common device_code report tracker
 TIDY_FILES = $(if $(FILES),$(FILES),$(if $(SINCE),$$(git diff --name-only --diff-filter=d $(SINCE) -- $(TIDY_FOLDERS:%='%/*.cpp')),$$(git ls-files $(TIDY_FOLDERS:%='%/*.cpp'))))
+# backtrace.h lies among g++'s own headers: looked for there when clang has no such file.
+TIDY_INCLUDES = --extra-arg=-idirafter$(shell $(CXX) -print-file-name=include)
 tidy: compile_commands.json ## clang-tidy; SINCE=main what differs from there, FILES='a.cpp b.cpp' some files
-	printf '%s\n' $(TIDY_FILES) | xargs -r -P $(shell nproc) -n 4 clang-tidy --quiet -p .
+	printf '%s\n' $(TIDY_FILES) | xargs -r -P $(shell nproc) -n 4 clang-tidy --quiet -p . $(TIDY_INCLUDES)
 
 # The lines that unit tests ran, by folder; line by line in $(PLAIN_BUILD)/coverage/index.html.
 coverage: | setup-python ## which lines the unit tests run

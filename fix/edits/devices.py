@@ -35,7 +35,7 @@ def of_operand(failure, site, device):
         if name and "…" not in name and parsed(name) is not None:
             found.append(f"{name}.device")
         owner = called_owner(failure, site, operand)
-        if owner:
+        if owner and name != f"{owner}.weight":
             found.insert(0, f"next({owner}.parameters()).device")
     found = [each for each in dict.fromkeys(found) if len(each) < 60]
     return sorted(found, key=lambda text: ("[" in text, text.count(".") > 3))

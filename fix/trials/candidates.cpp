@@ -76,8 +76,8 @@ std::vector<Candidate> candidates(const fs::path& edits, const std::string& inte
   const Json said = Json::parse(whole(answer), nullptr, false);
   if (child.code() != 0 || !said.is_object()) {
     const std::string complaint = whole(output);
-    throw std::runtime_error(
-        fmt::format("{} could not make edits:\n{}", interpreter, complaint.substr(complaint.size() > 2000 ? complaint.size() - 2000 : 0)));
+    throw std::runtime_error(fmt::format("{} could not make edits:\n{}", interpreter,
+                                         complaint.substr(complaint.size() > 2000 ? complaint.size() - 2000 : 0)));
   }
   std::vector<Candidate> found;
   for (const Json& each : report::array(said, "candidates")) found.push_back(read(each));

@@ -14,18 +14,18 @@ using Texts = std::map<std::string, std::string>;  // path of a file: its text
 
 struct Candidate {
   std::string kind, category, title, file, code, patch, folder;  // folder: where the patch starts
-  int64_t line = 0;           // in `file` as it is before this edit
-  int64_t changed = 0;        // lines that the whole patch adds
-  bool names_device = false;  // "cuda:1": another machine may want another
-  bool to_cpu = false;        // moves something to the CPU
-  Texts texts;                // with all edits so far
-  Json added;                 // {path: [numbers of the lines that the patch adds]}
+  int64_t line = 0;                                              // in `file` as it is before this edit
+  int64_t changed = 0;                                           // lines that the whole patch adds
+  bool names_device = false;                                     // "cuda:1": another machine may want another
+  bool to_cpu = false;                                           // moves something to the CPU
+  Texts texts;                                                   // with all edits so far
+  Json added;                                                    // {path: [numbers of the lines that the patch adds]}
 };
 
-// The likeliest first. `texts`: files that are edited already; `folder`: where patches of files in it start; `interpreter`: Python's
-// command. Throws std::runtime_error with what the interpreter said when it cannot be asked.
-std::vector<Candidate> candidates(const std::filesystem::path& edits, const std::string& interpreter, const Json& finding,
-                                  const Texts& texts, const std::filesystem::path& folder,
+// The likeliest first. `texts`: files that are edited already; `folder`: where patches of files in it start;
+// `interpreter`: Python's command. Throws std::runtime_error with what the interpreter said when it cannot be asked.
+std::vector<Candidate> candidates(const std::filesystem::path& edits, const std::string& interpreter,
+                                  const Json& finding, const Texts& texts, const std::filesystem::path& folder,
                                   const std::filesystem::path& scratch);
 
 // The interpreter that ran the process of that record, else python3.

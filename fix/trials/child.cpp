@@ -69,8 +69,7 @@ Child::Child(const ProgramToRun& program, const std::filesystem::path& output) {
 }
 
 Child::Child(Child&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), code_(other.code_), started_(other.started_), ended_(other.ended_) {
-}
+    : pid_(std::exchange(other.pid_, -1)), code_(other.code_), started_(other.started_), ended_(other.ended_) {}
 
 Child::~Child() {
   if (pid_ < 0) return;

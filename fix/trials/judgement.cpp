@@ -15,7 +15,8 @@ std::string place(const Found& found) {
   for (const Json& frame : report::array(found.finding, "python")) {
     if (!report::flag(frame, "project")) continue;
     const auto file = report::string(frame, "file");
-    return fmt::format("{} at {}:{}", text, file.substr(file.rfind('/') + 1), report::integer(frame, "line").value_or(0));
+    return fmt::format("{} at {}:{}", text, file.substr(file.rfind('/') + 1),
+                       report::integer(frame, "line").value_or(0));
   }
   return text;
 }
@@ -30,7 +31,8 @@ Judgement judge(const Outcome& before, const Outcome& after) {
   if (after.clean()) return {Result::ran_to_end, "ran to its end"};
   const std::string target = before.findings.empty() ? "" : before.findings.front().identity();
   const auto same = [&](const Found& each) { return each.identity() == target; };
-  if (std::any_of(after.findings.begin(), after.findings.end(), same)) return {Result::failed, "the finding is still there"};
+  if (std::any_of(after.findings.begin(), after.findings.end(), same))
+    return {Result::failed, "the finding is still there"};
 
   // What the program met in the run before behind this finding is not new.
   const auto known = [&](const Found& each) {

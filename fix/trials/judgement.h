@@ -9,9 +9,9 @@ namespace devtrace::fix {
 
 // In the log: verified.outcome (docs/log.md).
 enum class Result {
-  failed,       // the finding is still there, or the program got less far
-  further,      // it is gone, and the program got further, to its next finding, to another error, or to its time limit
-  ran_to_end,   // the program ended well, without a finding
+  failed,      // the finding is still there, or the program got less far
+  further,     // it is gone, and the program got further, to its next finding, to another error, or to its time limit
+  ran_to_end,  // the program ended well, without a finding
 };
 
 struct Judgement {

@@ -19,7 +19,8 @@ void read_one(const fs::path& log, Outcome& into) {
   std::map<int64_t, Json> traffic;
   const auto take = [&](Json&& record) {
     const auto kind = report::string(record, "record");
-    if (kind == "process") process.is_null() ? process = std::move(record) : (process.update(record), process);
+    if (kind == "process")
+      process.is_null() ? process = std::move(record) : (process.update(record), process);
     else if (kind == "finding" && report::string(record, "severity") != "note" && !record.contains("suppressed"))
       into.findings.push_back({process, std::move(record)});
     else if (kind == "traffic")
@@ -61,7 +62,8 @@ std::string last_line(const fs::path& output) {
 std::string Found::identity() const {
   std::string all(report::string(finding, "fingerprint"));
   if (all.empty()) all = report::fingerprint(process, finding);
-  for (const Json& operand : report::array(finding, "operands")) all += fmt::format(" {}", report::string(operand, "name"));
+  for (const Json& operand : report::array(finding, "operands"))
+    all += fmt::format(" {}", report::string(operand, "name"));
   return all;
 }
 

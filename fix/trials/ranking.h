@@ -7,10 +7,10 @@
 
 namespace devtrace::fix {
 
-// Indexes into `tried` of those that count, the best first: what ran to its end before what got further, and the further
-// the better; then what leaves the work where it was, names no device that another machine has not, moves the fewest
-// bytes, changes the fewest lines, and was the likeliest. Sets `moves_work` of each: compared with another that got as
-// far, a device has lost more than half of its launches.
+// Indexes into `tried` of those that count, the best first: what takes nothing to the CPU; of these what ran to its end
+// before what got further, and the further the better; then what leaves the work where it was, names no device that
+// another machine has not, moves the fewest bytes, changes the fewest lines, and was the likeliest. Sets `moves_work`
+// of each: compared with another that got as far, a device has lost more than half of its launches.
 std::vector<size_t> ranked(std::vector<Tried>& tried);
 
 }  // namespace devtrace::fix

@@ -47,7 +47,8 @@ std::vector<std::string> open_questions(const SearchResult& result) {
     if (after.not_computed.size() > kMost) names += fmt::format(" and {} more", after.not_computed.size() - kMost);
     open.push_back(fmt::format("The values of {} were not computed: what depends on them may go another way.", names));
   }
-  if (after.timed_out) open.push_back(fmt::format("The program was ended after {:.0f} s; what comes later was not run.", after.seconds));
+  if (after.timed_out)
+    open.push_back(fmt::format("The program was ended after {:.0f} s; what comes later was not run.", after.seconds));
   const Round* last = result.rounds.empty() ? nullptr : &result.rounds.back();
   if (last && last->chosen && last->tried[*last->chosen].moves_work) {
     open.push_back("It moves the work: a device has less than half of the launches that it has with another edit.");
@@ -60,16 +61,11 @@ double now() {
 }
 
 Json tried_json(const Tried& each) {
-  Json out = {{"kind", each.candidate.kind},
-              {"title", each.candidate.title},
-              {"file", each.candidate.file},
-              {"line", each.candidate.line},
-              {"code", each.candidate.code},
-              {"outcome", word(each.judgement.result)},
-              {"why", each.judgement.why},
-              {"seconds", each.outcome.seconds},
-              {"bytes", each.outcome.bytes},
-              {"launches", each.outcome.launches}};
+  Json out = {{"kind", each.candidate.kind}, {"title", each.candidate.title},
+              {"file", each.candidate.file}, {"line", each.candidate.line},
+              {"code", each.candidate.code}, {"outcome", word(each.judgement.result)},
+              {"why", each.judgement.why},   {"seconds", each.outcome.seconds},
+              {"bytes", each.outcome.bytes}, {"launches", each.outcome.launches}};
   if (each.moves_work) out["moves_work"] = true;
   return out;
 }
@@ -127,7 +123,8 @@ std::vector<Json> records(const SearchResult& result, const std::string& patch) 
   const auto fix_record = [&](const Round& round, Json chosen) {
     Json tried = Json::array();
     for (const Tried& each : round.tried) tried.push_back(tried_json(each));
-    Json record = {{"record", "fix"}, {"fingerprint", report::string(round.finding.finding, "fingerprint")}, {"tried", tried}};
+    Json record = {
+        {"record", "fix"}, {"fingerprint", report::string(round.finding.finding, "fingerprint")}, {"tried", tried}};
     if (!chosen.is_null()) record["chosen"] = chosen;
     all.push_back(std::move(record));
   };
@@ -147,10 +144,13 @@ std::string table(const Round& round) {
   for (size_t i = 0; i < round.tried.size(); ++i) {
     const Tried& each = round.tried[i];
     const auto& file = each.candidate.file;
-    out += fmt::format("  {} {:<10}  {:>5.1f} s  {}:{}  {}\n", round.chosen == i ? "*" : " ", word(each.judgement.result),
-                       each.outcome.seconds, file.substr(file.rfind('/') + 1), each.candidate.line, each.candidate.title);
-    if (each.judgement.result != Result::ran_to_end) out += fmt::format("                         {}\n", each.judgement.why);
-    if (each.moves_work) out += "                         the work moves: a device has less than half of its launches\n";
+    out +=
+        fmt::format("  {} {:<10}  {:>5.1f} s  {}:{}  {}\n", round.chosen == i ? "*" : " ", word(each.judgement.result),
+                    each.outcome.seconds, file.substr(file.rfind('/') + 1), each.candidate.line, each.candidate.title);
+    if (each.judgement.result != Result::ran_to_end)
+      out += fmt::format("                         {}\n", each.judgement.why);
+    if (each.moves_work)
+      out += "                         the work moves: a device has less than half of its launches\n";
   }
   return out;
 }
@@ -159,14 +159,16 @@ std::string summary(const SearchResult& result, const std::string& patch) {
   const size_t edits = result.rounds.size(), left = result.after.findings.size();
   std::string text;
   if (result.solved) {
-    text = fmt::format("verified: with this change the program ran to its end in rehearsal; {} finding{} before, 0 after; {}", edits,
-                       edits == 1 ? "" : "s", patch);
+    text = fmt::format(
+        "verified: with this change the program ran to its end in rehearsal; {} finding{} before, 0 after; {}", edits,
+        edits == 1 ? "" : "s", patch);
   } else if (edits > 0) {
-    text = fmt::format("not verified to the end: with {} edit{} the program got further in rehearsal, {}; the nearest is in {}", edits,
-                       edits == 1 ? "" : "s",
-                       left ? fmt::format("to {} further finding{}", left, left == 1 ? "" : "s")
-                            : fmt::format("and then: {}", result.after.last_line),
-                       patch);
+    text = fmt::format(
+        "not verified to the end: with {} edit{} the program got further in rehearsal, {}; the nearest is in {}", edits,
+        edits == 1 ? "" : "s",
+        left ? fmt::format("to {} further finding{}", left, left == 1 ? "" : "s")
+             : fmt::format("and then: {}", result.after.last_line),
+        patch);
   } else {
     text = "no edit was found with which the program gets further";
   }

@@ -14,6 +14,8 @@ namespace {
 constexpr size_t kMostRounds = 16;
 // Once one candidate has run to the end: so many are tried in all, for a better one.
 constexpr size_t kEnough = 6;
+// Once one has run to the end, in so many seconds: the others are given this many times as long, and some more.
+constexpr double kPatience = 3, kMorePatience = 10;
 // Ways that are kept for when the best one leads nowhere.
 constexpr size_t kWays = 3;
 
@@ -66,6 +68,7 @@ class Search {
     while (!open.empty() && !stopped()) {
       Way way = std::move(open.back());
       open.pop_back();
+      if (way.outcome.clean()) return take(way);
       if (way.rounds.size() >= kMostRounds || way.outcome.findings.empty()) continue;
       Round round{way.outcome.findings.front(), {}, {}};
       attempt(way, round, seen);
@@ -75,7 +78,8 @@ class Search {
         continue;
       }
       std::vector<Way> next;
-      for (size_t i = 0; i < best.size() && i < kWays; ++i) {
+      for (size_t i = 0; i < best.size(); ++i) {
+        if (i >= kWays && round.tried[best[i]].judgement.result != Result::ran_to_end) continue;
         Way one = way;
         one.rounds.push_back(round);
         one.rounds.back().chosen = best[i];
@@ -84,7 +88,7 @@ class Search {
         next.push_back(std::move(one));
       }
       take(next.front());
-      if (result_.solved) return;
+      if (result_.solved) return;  // the first of `next` is the best of this round
       for (auto each = next.rbegin(); each != next.rend(); ++each) open.push_back(std::move(*each));
     }
   }
@@ -113,10 +117,11 @@ class Search {
     size_t started = 0;
     std::list<std::pair<size_t, Run>> running;
     const auto enough = [&] {
-      const auto end = [](const Tried& each) { return each.judgement.result == Result::ran_to_end; };
+      const auto end = [](const Tried& each) {
+        return each.judgement.result == Result::ran_to_end && !each.candidate.to_cpu;
+      };
       return round.tried.size() + running.size() >= kEnough && std::any_of(round.tried.begin(), round.tried.end(), end);
     };
-    std::vector<std::pair<size_t, Tried>> done;
     for (;;) {
       const bool stop = stopped();
       while (!stop && !enough() && started < all.size() && running.size() < static_cast<size_t>(limits_.jobs)) {
@@ -127,12 +132,12 @@ class Search {
       }
       if (running.empty()) break;
       for (auto each = running.begin(); each != running.end();) {
-        if (stop) each->second.stop();
+        if (stop || each->second.seconds() > patience(round)) each->second.stop();
         if (!each->second.ended()) {
           ++each;
           continue;
         }
-        Tried one{all[each->first], each->second.outcome(), {}, false};
+        Tried one{all[each->first], each->second.outcome(), {}, false, each->first};
         one.judgement = stop ? Judgement{Result::failed, "stopped"} : judge(way.outcome, one.outcome);
         each = running.erase(each);
         round.tried.push_back(std::move(one));
@@ -140,6 +145,17 @@ class Search {
       }
       usleep(5'000);
     }
+    std::sort(round.tried.begin(), round.tried.end(),
+              [](const Tried& one, const Tried& other) { return one.order < other.order; });
+  }
+
+  // Seconds after which a run is not waited for any more.
+  double patience(const Round& round) const {
+    double limit = runs_.timeout;
+    for (const Tried& each : round.tried)
+      if (each.judgement.result == Result::ran_to_end)
+        limit = std::min(limit, each.outcome.seconds * kPatience + kMorePatience);
+    return limit;
   }
 
   void tell(const Round& round, const Way& way, size_t all, const Tried* last) {
@@ -159,8 +175,9 @@ class Search {
 
 }  // namespace
 
-SearchResult search(Runs& runs, const std::filesystem::path& edits, const std::filesystem::path& folder, const Limits& limits,
-                    const std::function<bool()>& interrupted, const std::function<void(const Progress&)>& progress) {
+SearchResult search(Runs& runs, const std::filesystem::path& edits, const std::filesystem::path& folder,
+                    const Limits& limits, const std::function<bool()>& interrupted,
+                    const std::function<void(const Progress&)>& progress) {
   return Search(runs, edits, folder, limits, interrupted, progress)();
 }
 

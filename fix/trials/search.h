@@ -24,14 +24,14 @@ struct Round {
 };
 
 struct SearchResult {
-  Outcome before;             // the program as it is
-  std::vector<Round> rounds;  // along the way to the best end
+  Outcome before;               // the program as it is
+  std::vector<Round> rounds;    // along the way to the best end
   std::vector<Round> given_up;  // findings behind which no way went on
-  Outcome after;              // with the chosen edits; `before` when there are none
-  Candidate edits;            // the last chosen: its texts and patch hold all of them
-  bool solved = false;        // the program ran to its end
+  Outcome after;                // with the chosen edits; `before` when there are none
+  Candidate edits;              // the last chosen: its texts and patch hold all of them
+  bool solved = false;          // the program ran to its end
   bool interrupted = false, out_of_time = false;
-  std::string trouble;        // why no candidates could be made; empty: they could
+  std::string trouble;  // why no candidates could be made; empty: they could
   int runs = 0;
   double seconds = 0;
 };
@@ -43,9 +43,10 @@ struct Progress {
   const Tried* last = nullptr;
 };
 
-// `interrupted` is asked often. The finding's files are edited by fix/edits, found in `edits`; `folder`: where the patch
-// starts. Throws std::runtime_error when the program cannot be started.
-SearchResult search(Runs& runs, const std::filesystem::path& edits, const std::filesystem::path& folder, const Limits& limits,
-                    const std::function<bool()>& interrupted, const std::function<void(const Progress&)>& progress);
+// `interrupted` is asked often. The finding's files are edited by fix/edits, found in `edits`; `folder`: where the
+// patch starts. Throws std::runtime_error when the program cannot be started.
+SearchResult search(Runs& runs, const std::filesystem::path& edits, const std::filesystem::path& folder,
+                    const Limits& limits, const std::function<bool()>& interrupted,
+                    const std::function<void(const Progress&)>& progress);
 
 }  // namespace devtrace::fix

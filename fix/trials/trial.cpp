@@ -38,8 +38,10 @@ Run::Run(Runs& runs, const Texts& texts)
   fs::create_directories(folder_ / "summary");
   ProgramToRun program = runs.program;
   auto& environment = program.environment;
-  append(environment, "DEVTRACE_OPTIONS",
-         fmt::format("log_path=\"{}/devtrace-%p.jsonl\":html=0:text=0:error_exitcode=0:halt_on_error=0", folder_.string()), ':');
+  append(
+      environment, "DEVTRACE_OPTIONS",
+      fmt::format("log_path=\"{}/devtrace-%p.jsonl\":html=0:text=0:error_exitcode=0:halt_on_error=0", folder_.string()),
+      ':');
   environment["DEVTRACE_SIM_SUMMARY"] = folder_ / "summary";
   environment[kMark] = folder_;
   // Nothing is left beside the program's files, and no byte code of another text is read.
@@ -56,9 +58,14 @@ Run::Run(Runs& runs, const Texts& texts)
 bool Run::ended() {
   if (child_->ended()) return true;
   if (child_->seconds() <= timeout_) return false;
+  stop();
+  return true;
+}
+
+void Run::stop() {
+  if (child_->ended()) return;
   timed_out_ = true;
   child_->end(folder_);
-  return true;
 }
 
 Outcome Run::outcome() const {

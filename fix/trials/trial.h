@@ -16,15 +16,16 @@ struct Tried {
   Outcome outcome;
   Judgement judgement;
   bool moves_work = false;  // see ranking.h
+  size_t order = 0;         // among the candidates: the likeliest first
 };
 
 // Runs in the workspace: what every run of one search has in common.
 struct Runs {
   const Workspace& workspace;
-  ProgramToRun program;            // with the environment of its rehearsal
-  std::filesystem::path overlay;   // overlay.so
-  double timeout = 0;              // seconds for one run
-  int count = 0;                   // runs so far
+  ProgramToRun program;           // with the environment of its rehearsal
+  std::filesystem::path overlay;  // overlay.so
+  double timeout = 0;             // seconds for one run
+  int count = 0;                  // runs so far
 };
 
 class Run {
@@ -35,7 +36,9 @@ class Run {
   bool ended();
   // Once it has ended.
   Outcome outcome() const;
-  void stop() { child_->end(folder_); }
+  // Ends it: for its outcome, its time is over.
+  void stop();
+  double seconds() const { return child_->seconds(); }
 
  private:
   std::filesystem::path folder_;

@@ -20,8 +20,9 @@ constinit interpose::LazySymbol<decltype(&::cuPointerGetAttributes)> pointer_att
 constinit interpose::LazySymbol<decltype(&::cuPointerGetAttribute)> pointer_attribute("libcuda.so",
                                                                                       "cuPointerGetAttribute");
 
+// By its type alone: naming the function would ask the linker for it where nothing is optimized away.
 template <class Function>
-Function driver(const char* symbol, Function) {
+Function driver(const char* symbol) {
   return reinterpret_cast<Function>(interpose::find_in_library("libcuda.so", symbol));
 }
 
@@ -46,8 +47,8 @@ std::string uuid_text(const CUuuid& uuid) {
 
 std::vector<DeviceFacts> devices() {
   std::vector<DeviceFacts> found;
-  const auto count_devices = driver("cuDeviceGetCount", &::cuDeviceGetCount);
-  const auto get_name = driver("cuDeviceGetName", &::cuDeviceGetName);
+  const auto count_devices = driver<decltype(&::cuDeviceGetCount)>("cuDeviceGetCount");
+  const auto get_name = driver<decltype(&::cuDeviceGetName)>("cuDeviceGetName");
   const auto get_uuid =
       reinterpret_cast<CUresult (*)(CUuuid*, CUdevice)>(interpose::find_in_library("libcuda.so", "cuDeviceGetUuid_v2"));
   int count = 0;
@@ -94,7 +95,7 @@ Platform::Answer memory_at(uint64_t address, Extent& extent) {
 }
 
 bool capturing(const void* stream) {
-  const auto ask = driver("cuStreamIsCapturing", &::cuStreamIsCapturing);
+  const auto ask = driver<decltype(&::cuStreamIsCapturing)>("cuStreamIsCapturing");
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return ask && ask(static_cast<CUstream>(const_cast<void*>(stream)), &status) == CUDA_SUCCESS &&
          status == CU_STREAM_CAPTURE_STATUS_ACTIVE;

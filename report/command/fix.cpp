@@ -43,8 +43,8 @@ struct FixOptions : RehearseOptions {
 // What is run: the words after --, --command, or what a log says was run.
 struct Subject {
   std::vector<std::string> words;
-  fs::path folder;   // where it runs; empty: here
-  int gpus = 0;      // of the log's machine; 0: not said
+  fs::path folder;  // where it runs; empty: here
+  int gpus = 0;     // of the log's machine; 0: not said
 };
 
 std::vector<std::string> in_shell(const std::string& command) {
@@ -72,11 +72,12 @@ Subject of_log(const std::string& log) {
   } catch (const report::LogError& error) {
     throw Failure(kCouldNotRun, error.what());
   }
-  if (subject.words.empty()) throw Failure(kCouldNotRun, fmt::format("{}: does not say what was run; say it with --command", log));
+  if (subject.words.empty())
+    throw Failure(kCouldNotRun, fmt::format("{}: does not say what was run; say it with --command", log));
   std::error_code ignored;
   if (!fs::is_directory(subject.folder, ignored))
-    throw Failure(kCouldNotRun, fmt::format("{}: its program ran in {}, which is not here; give the program after --", log,
-                                            subject.folder.string()));
+    throw Failure(kCouldNotRun, fmt::format("{}: its program ran in {}, which is not here; give the program after --",
+                                            log, subject.folder.string()));
   return subject;
 }
 
@@ -90,7 +91,8 @@ Subject subject_of(const CLI::App& app, const AfterDashes& after_dashes, const F
   } else {
     if (!words.empty() && words[0].size() > 1 && words[0][0] == '-')
       throw Failure(kBadUsage, fmt::format("there is no option {}", words[0]));
-    if (!words.empty() && words[0].ends_with(".jsonl")) throw Failure(kCouldNotRun, fmt::format("{}: no such log", words[0]));
+    if (!words.empty() && words[0].ends_with(".jsonl"))
+      throw Failure(kCouldNotRun, fmt::format("{}: no such log", words[0]));
     if (after_dashes) {
       if (!words.empty()) words.push_back("--");
       words.insert(words.end(), after_dashes->begin(), after_dashes->end());
@@ -99,7 +101,8 @@ Subject subject_of(const CLI::App& app, const AfterDashes& after_dashes, const F
   }
   if (!options.command.empty()) subject.words = in_shell(options.command);
   if (subject.words.empty() || subject.words[0].empty())
-    throw Failure(kBadUsage, "no program is given\nUsage: devtrace fix [options] -- program [arguments], or devtrace fix LOG");
+    throw Failure(kBadUsage,
+                  "no program is given\nUsage: devtrace fix [options] -- program [arguments], or devtrace fix LOG");
   return subject;
 }
 
@@ -134,9 +137,12 @@ std::string write_report(const FixOptions& options, const std::vector<Json>& rec
   for (const Json& record : records) {
     lines += report::json_line(record);
     const auto kind = report::string(record, "record");
-    if (kind == "process") html += report::html_head(record);
-    else if (kind == "finding") html += report::html_finding(records.front(), record);
-    else html += report::html_record(report::json_line(record));
+    if (kind == "process")
+      html += report::html_head(record);
+    else if (kind == "finding")
+      html += report::html_finding(records.front(), record);
+    else
+      html += report::html_record(report::json_line(record));
   }
   write_file(log, lines);
   if (options.no_html) return {};
@@ -151,10 +157,11 @@ int say_nothing_to_fix(const fix::SearchResult& result) {
     return kVerified;
   }
   if (before.timed_out)
-    throw Failure(kCouldNotRun, fmt::format("the program had no finding in {:.0f} s and was ended then; give it more with --timeout",
-                                            before.seconds));
-  throw Failure(kCouldNotRun, fmt::format("the program failed (exit code {}), but with no finding of devtrace's: {}", before.code,
-                                          report::printable(before.last_line)));
+    throw Failure(kCouldNotRun,
+                  fmt::format("the program had no finding in {:.0f} s and was ended then; give it more with --timeout",
+                              before.seconds));
+  throw Failure(kCouldNotRun, fmt::format("the program failed (exit code {}), but with no finding of devtrace's: {}",
+                                          before.code, report::printable(before.last_line)));
 }
 
 int conclude(const FixOptions& options, const fix::SearchResult& result) {
@@ -169,11 +176,13 @@ int conclude(const FixOptions& options, const fix::SearchResult& result) {
   const std::string page = write_report(options, records);
   if (!options.no_text) {
     for (const Json& record : records)
-      if (report::string(record, "record") == "finding") fmt::print("{}\n", report::text(records.front(), record, to_terminal(), ""));
+      if (report::string(record, "record") == "finding")
+        fmt::print("{}\n", report::text(records.front(), record, to_terminal(), ""));
   }
   for (const auto& rounds : {result.rounds, result.given_up}) {
     for (const fix::Round& round : rounds) {
-      fmt::print("tried for {} (fingerprint {}):\n{}\n", report::printable(report::string(round.finding.finding, "operation")),
+      fmt::print("tried for {} (fingerprint {}):\n{}\n",
+                 report::printable(report::string(round.finding.finding, "operation")),
                  report::string(round.finding.finding, "fingerprint"), report::printable(fix::table(round), true));
     }
   }
@@ -207,8 +216,9 @@ int fix_program(const CLI::App& app, const AfterDashes& after_dashes, FixOptions
     const fix::Limits limits{options.budget, options.jobs > 0 ? options.jobs : std::min(cores, 8), options.tries};
     const fs::path folder = subject.folder.empty() ? fs::current_path() : subject.folder;
     ProgressLine line;
-    const auto result = fix::search(runs, edits, folder, limits, [] { return g_interrupted != 0; },
-                                    [&](const fix::Progress& progress) { line.show(progress); });
+    const auto result = fix::search(
+        runs, edits, folder, limits, [] { return g_interrupted != 0; },
+        [&](const fix::Progress& progress) { line.show(progress); });
     line.clear();
     return conclude(options, result);
   } catch (const std::runtime_error& error) {
@@ -236,7 +246,8 @@ Action declare_fix(CLI::App& app) {
   app.add_option("--tries", options->tries, "edits tried for one finding at most [24]")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--command", options->command, "what to run instead, as a line of the shell: with a LOG of another machine")
+  app.add_option("--command", options->command,
+                 "what to run instead, as a line of the shell: with a LOG of another machine")
       ->type_name("LINE");
   app.add_option("--output", options->output, "folder for devtrace.patch, devtrace-fix.jsonl and devtrace-fix.html [.]")
       ->type_name("FOLDER");

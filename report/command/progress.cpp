@@ -15,12 +15,18 @@ ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO)) {
 
 void ProgressLine::show(const fix::Progress& progress) {
   if (terminal_) {
-    const std::string last = progress.last ? fmt::format("; {}: {}", progress.last->candidate.title, fix::word(progress.last->judgement.result)) : "";
-    fmt::print(stderr, "\r\033[K{}", report::printable(fmt::format("finding {}: tried {} of up to {}{}", progress.number, progress.done, progress.all, last)).substr(0, 110));
+    const std::string last = progress.last ? fmt::format("; {}: {}", progress.last->candidate.title,
+                                                         fix::word(progress.last->judgement.result))
+                                           : "";
+    fmt::print(stderr, "\r\033[K{}",
+               report::printable(fmt::format("finding {}: tried {} of up to {}{}", progress.number, progress.done,
+                                             progress.all, last))
+                   .substr(0, 110));
     std::fflush(stderr);
   } else if (progress.last) {
-    fmt::print(stderr, "devtrace fix: finding {}: {}: {} ({})\n", progress.number, report::printable(progress.last->candidate.title),
-               fix::word(progress.last->judgement.result), report::printable(progress.last->judgement.why));
+    fmt::print(stderr, "devtrace fix: finding {}: {}: {} ({})\n", progress.number,
+               report::printable(progress.last->candidate.title), fix::word(progress.last->judgement.result),
+               report::printable(progress.last->judgement.why));
   }
 }
 

@@ -39,9 +39,7 @@ void check_peers(const RehearseOptions& options) {
 }  // namespace
 
 void RehearseOptions::declare_devices(CLI::App& app) {
-  app.add_option("--gpus", gpus, "number of simulated devices, 1 to 16 [2]")
-      ->type_name("N")
-      ->check(CLI::Range(1, 16));
+  app.add_option("--gpus", gpus, "number of simulated devices, 1 to 16 [2]")->type_name("N")->check(CLI::Range(1, 16));
   app.add_option("--gpu-model,--part", gpu_model,
                  fmt::format("what they pretend to be: {} [h100]", simulate::gpu_model_keys()))
       ->type_name("NAME")
@@ -49,12 +47,10 @@ void RehearseOptions::declare_devices(CLI::App& app) {
   app.add_option("--memory", memory, "memory of each, like 24GiB [the model's own]")
       ->type_name("SIZE")
       ->check(CLI::Validator(size_of_memory, ""));
-  app.add_option("--peer", peer,
-                 "which devices can reach each other's memory: all, none, or pairs like 0-1,2-3 [all]")
+  app.add_option("--peer", peer, "which devices can reach each other's memory: all, none, or pairs like 0-1,2-3 [all]")
       ->type_name("PAIRS")
       ->check(CLI::Validator(pairs_of_peers, ""));
-  app.add_option("--cuda", cuda,
-                 "version of the simulated libraries, 12 or 13 [that of the program's PyTorch]")
+  app.add_option("--cuda", cuda, "version of the simulated libraries, 12 or 13 [that of the program's PyTorch]")
       ->type_name("MAJOR")
       ->check(CLI::IsMember({12, 13}));
   app.add_flag("--no-values", no_values,

@@ -108,7 +108,7 @@ std::vector<std::string> devices_of_operands(std::string_view message) {
   constexpr std::pair<std::string_view, std::string_view> kPhrases[] = {
       {"found at least two devices, ", "!"}, {"but got ", " (when checking"}, {"Input type (", ") should be the same"}};
   for (const auto& [begin, end] : kPhrases) {
-    const std::vector<std::string> devices = devices_named(between(message, begin, end));
+    std::vector<std::string> devices = devices_named(between(message, begin, end));
     if (devices.size() == 2) return devices;
   }
   return {};

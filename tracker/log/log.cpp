@@ -39,7 +39,7 @@ std::atomic<State*> state{nullptr};
 std::string absolute(const std::string& path) {
   if (path.empty() || path[0] == '/') return path;
   char* directory = ::getcwd(nullptr, 0);  // now: the program may change its directory
-  const std::string result = directory ? std::string(directory) + "/" + path : path;
+  std::string result = directory ? std::string(directory) + "/" + path : path;
   std::free(directory);
   return result;
 }

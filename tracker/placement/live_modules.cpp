@@ -38,9 +38,9 @@ uintptr_t number(PyObject* object) {
 
 // An object's type without a reference to it: most of a sample's time would go into counting.
 PyObject* raw_type(PyObject* object) {
-  PyObject* type;
+  uintptr_t type;
   std::memcpy(&type, reinterpret_cast<const char*>(object) + python::kObjectType, sizeof type);
-  return type;
+  return reinterpret_cast<PyObject*>(type);
 }
 
 // What the objects of a type are to us. Asked of the type alone, which runs nobody's code.

@@ -13,7 +13,7 @@ constexpr size_t kMostFrames = 64;
 // What the calling thread's variables hold: of several names that of the outermost frame, which lives longest.
 class NameSearch {
  public:
-  explicit NameSearch(std::vector<PlacedRoot*> roots) {
+  explicit NameSearch(const std::vector<PlacedRoot*>& roots) {
     for (PlacedRoot* root : roots) roots_[root->object] = root;
   }
 

@@ -12,11 +12,13 @@ from kinds import (
     generators,
     optimizers,
     registration,
+    reported_fix,
     where_made,
     whole_modules,
 )
 
 MAKERS = [
+    reported_fix.candidates,
     dropped_move.candidates,
     registration.candidates,
     at_use.candidates,
@@ -35,6 +37,7 @@ MAKERS = [
 
 # What kind of mistake an edit repairs, as the verdict's categories; "": it makes the line run, whatever the cause.
 CATEGORIES = {
+    "reported-fix": "",
     "move-at-use": "",
     "redirect-move": "",
     "device-at-creation": "created-without-device",

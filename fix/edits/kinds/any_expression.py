@@ -3,9 +3,10 @@
 import ast
 
 from candidate import Candidate, grouped
-from kinds.at_use import directions, says
 from program import spared
 from source import dotted, head
+
+from kinds.at_use import directions, says
 
 
 def candidates(failure):

@@ -38,7 +38,7 @@ def directions(failure):
             if any(each.is_state for each in moved):
                 cost += 2.0
             if device == "cpu":
-                cost += 2.0
+                cost += 4.0
             if size(moved) > size(failure.on(device)):
                 cost += 0.5
             yield source_device, device, cost
@@ -50,10 +50,10 @@ def size(operands):
 
 def says(failure, site, device):
     """At most two ways to say the device there: what the operands offer, then what the function uses; else itself."""
-    found = devices.of_operand(failure, site, device)[:1]
-    found += [each for each in devices.in_scope(site.source, site.statement) if each not in found][: 2 - len(found)]
+    scope = [each for each in devices.in_scope(site.source, site.statement) if devices.names_known(site.source, site.statement, each)]
+    found = list(dict.fromkeys(devices.of_operand(failure, site, device)[:1] + scope))
     found = [each for each in found if not devices.elsewhere(failure, site.source, site.statement, each, device)]
-    known = [(each, False) for each in found if devices.names_known(site.source, site.statement, each) or "comp" in site.function]
+    known = [(each, False) for each in found[:2]]
     if device == "cpu":
         return [(devices.literal(device), False)]
     return known or [(devices.literal(device), True)]

@@ -3,8 +3,9 @@
 import ast
 
 from candidate import Candidate
-from kinds.registration import assigned
 from source import dotted, last_name
+
+from kinds.registration import assigned
 
 
 def candidates(failure):

@@ -8,12 +8,19 @@ from source import dotted
 
 
 def candidates(failure):
-    for source, function in functions(failure):
+    running = functions(failure)
+    for source, function in running:
         for statement in ast.walk(function):
             if isinstance(statement, ast.If):
-                yield from until_elsewhere(failure, source, function, statement)
+                yield from until_elsewhere(failure, source, statement)
             elif isinstance(statement, ast.Assign):
-                yield from wider_key(source, function, statement)
+                yield from wider_key(source, function, statement, 1.4)
+    for source in failure.files():
+        for function in ast.walk(source.tree):
+            if isinstance(function, ast.FunctionDef) and (source, function) not in running:
+                for statement in ast.walk(function):
+                    if isinstance(statement, ast.Assign):
+                        yield from wider_key(source, function, statement, 2.5)
 
 
 def functions(failure):
@@ -29,7 +36,7 @@ def functions(failure):
     return found
 
 
-def until_elsewhere(failure, source, function, statement):
+def until_elsewhere(failure, source, statement):
     """`if self.mask is None:` → also when it lies on another device than what it is used with."""
     targets = {dotted(each) for node in ast.walk(statement) if isinstance(node, ast.Assign) for each in node.targets}
     tested = {dotted(node) for node in ast.walk(statement.test) if isinstance(node, (ast.Name, ast.Attribute))}
@@ -47,22 +54,25 @@ def until_elsewhere(failure, source, function, statement):
             yield each.insert(source, source.span(statement.test)[1], f" or {held}.device != {way}")
 
 
-def wider_key(source, function, statement):
+def wider_key(source, function, statement, prior):
     """`key = x.shape` before `if key not in cache`: the device belongs to the key."""
     target = statement.targets[0]
     if not isinstance(target, ast.Name):
         return
-    looked_up = any(
-        isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)) and dotted(node.left) == target.id
-        for node in ast.walk(function)
-    ) or any(
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "setdefault") and node.args and dotted(node.args[0]) == target.id
-        for node in ast.walk(function)
-    )
+    looked_up = any(looks_up(node, target.id) for node in ast.walk(function))
     if not looked_up:
         return
     arguments = [each.arg for each in function.args.args if each.arg not in ("self", "cls")]
     used = [name for name in arguments if any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(statement.value))]
     for name in used[:1]:
-        each = Candidate("cache-key", f"the device belongs to {target.id}", 1.4)
+        each = Candidate("cache-key", f"the device belongs to {target.id}", prior)
         yield each.replace(source, statement.value, f"({source.of(statement.value)}, {name}.device)")
+
+
+def looks_up(node, key):
+    """`key in cache`, `cache.get(key)`."""
+    if isinstance(node, ast.Compare):
+        return isinstance(node.ops[0], (ast.In, ast.NotIn)) and dotted(node.left) == key
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    return node.func.attr in ("get", "setdefault") and bool(node.args) and dotted(node.args[0]) == key

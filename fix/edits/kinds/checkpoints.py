@@ -4,8 +4,9 @@ import ast
 
 import devices
 from candidate import Candidate
-from kinds.at_use import directions
 from source import dotted, keyword
+
+from kinds.at_use import directions
 
 
 def candidates(failure):

@@ -3,8 +3,9 @@
 import ast
 
 from candidate import Candidate
-from kinds.at_use import directions
 from source import keyword, last_name
+
+from kinds.at_use import directions
 
 
 def candidates(failure):

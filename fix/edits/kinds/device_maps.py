@@ -3,8 +3,9 @@
 import ast
 
 from candidate import Candidate
-from kinds.at_use import directions
 from source import keyword, last_name
+
+from kinds.at_use import directions
 
 MAKERS = {"infer_auto_device_map", "load_checkpoint_and_dispatch", "get_balanced_memory"}
 DISPATCH = {"dispatch_model", "from_pretrained", "from_config", *MAKERS}

@@ -5,14 +5,16 @@ import re
 
 import devices
 from candidate import Candidate, grouped
-from kinds.at_use import directions
 from source import dotted, head, keyword, last_name
 
+from kinds.at_use import directions
+
 FACTORIES = {
-    "zeros", "ones", "empty", "full", "arange", "linspace", "logspace", "eye", "tensor", "as_tensor", "hann_window",
-    "hamming_window", "blackman_window", "kaiser_window", "bartlett_window", "tril_indices", "triu_indices", "range",
-    "zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "fftfreq", "rfftfreq", "scalar_tensor", "complex", "asarray", "frombuffer",
-}  # fmt: skip
+    *("zeros", "ones", "empty", "full", "eye", "tensor", "as_tensor", "scalar_tensor", "asarray", "frombuffer", "complex"),
+    *("zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor"),
+    *("arange", "range", "linspace", "logspace", "tril_indices", "triu_indices", "fftfreq", "rfftfreq"),
+    *("hann_window", "hamming_window", "blackman_window", "kaiser_window", "bartlett_window"),
+}
 NO_DEVICE = {"complex", "frombuffer", "asarray"}
 # The CPU's generator gives other numbers than a GPU's: they are made where they were, and moved.
 RANDOM = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "rand_like", "randn_like", "randint_like", "from_numpy"}

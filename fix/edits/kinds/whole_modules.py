@@ -4,8 +4,9 @@ import ast
 
 import devices
 from candidate import Candidate
-from kinds.at_use import directions
 from source import dotted, last_name, parsed, same
+
+from kinds.at_use import directions
 
 
 def candidates(failure):
@@ -61,7 +62,7 @@ def beside(operand, site):
         if site.source.function(statement) is not function or statement.lineno >= site.statement.lineno:
             continue
         receiver = dotted(call.func.value)
-        for name in names:
+        for name in names if receiver else []:
             if name == receiver:
                 continue
             arguments = ", ".join(site.source.of(each) for each in call.args)

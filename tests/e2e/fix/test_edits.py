@@ -1,0 +1,245 @@
+"""The edits that are tried: made from the syntax tree of small programs and findings, without running them."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import TOP
+from interpreters import SUPPORTED, interpreters
+
+EDITS = TOP / "fix/edits"
+
+
+def operand(name, device, frames=(0,), created=None, moved=None, **more):
+    """One that has that name in each of the frames; `created`, `moved`: (file, line, function), innermost first."""
+    out = {"name": name, "role": "variable", "device": device, "names": [{"frame": frame, "name": name} for frame in frames], **more}
+    for event, stack in (("created", created), ("moved", moved)):
+        if stack:
+            out[event] = {"python": frames_of(stack)}
+    return out
+
+
+def frames_of(stack):
+    return [{"file": str(file), "line": line, "function": function, "project": True} for file, line, function in stack]
+
+
+def asked(tmp_path: Path, stack, operands, texts=None, folder=None, python=sys.executable, **more) -> list[dict]:
+    finding = {"kind": "refused-op", "operation": "aten::add", "operands": operands, "python": frames_of(stack), **more}
+    question, answer = tmp_path / "question", tmp_path / "answer"
+    question.write_text(json.dumps({"finding": finding, "texts": texts or {}, "folder": str(folder or tmp_path)}))
+    ran = subprocess.run([python, "-I", "-S", "-B", EDITS, question, answer], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(answer.read_text())["candidates"]
+    for each in found:
+        for text in each["texts"].values():
+            ast.parse(text.encode("utf-8"))
+    return found
+
+
+def program(tmp_path: Path, text: str, name="program.py") -> Path:
+    path = tmp_path / name
+    path.write_bytes(text.encode("utf-8"))
+    return path
+
+
+def line_with(path: Path, text: str) -> int:
+    return next(number for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1) if text in line)
+
+
+def codes(found: list[dict], kind: str) -> list[str]:
+    return [each["code"] for each in found if each["kind"] == kind]
+
+
+# kind: program, the failing line, its function, operands (name, device, further facts), the edit that must be among them
+SMALL = {
+    "move-at-use": ("def f(x, w):\n    return x @ w\n", "x @ w", "f", [("x", "cpu", {}), ("w", "cuda:0", {})], "return x.to(w.device) @ w"),
+    "device-at-creation": (
+        "import torch\ndef f(w):\n    x = torch.zeros(3)\n    return x + w\n", "x + w", "f",
+        [("x", "cpu", {"created": "torch.zeros"}), ("w", "cuda:0", {})], "x = torch.zeros(3, device=w.device)",
+    ),
+    "redirect-move": (
+        "def f(x, w):\n    x = x.cuda(non_blocking=True)\n    return x + w\n", "x + w", "f",
+        [("x", "cuda:0", {"moved": "x.cuda"}), ("w", "cuda:1", {})], "x = x.to(w.device, non_blocking=True)",
+    ),
+    "keep-moved": (
+        "def f(x, w, device):\n    x.to(device)\n    return x + w\n", "x + w", "f",
+        [("x", "cpu", {}), ("w", "cuda:0", {})], "x = x.to(device)",
+    ),
+    "register-buffer": (
+        "import torch\nclass N(torch.nn.Module):\n    def __init__(self):\n        self.s = torch.ones(3)\n    def forward(self, x):\n        return x * self.s\n",
+        "x * self.s", "N.forward", [("self.s", "cpu", {}), ("x", "cuda:0", {})], 'self.register_buffer("s", torch.ones(3), persistent=False)',
+    ),
+    "register-modules": (
+        "from torch import nn\nclass N(nn.Module):\n    def __init__(self):\n        self.heads = [nn.Linear(2, 2) for _ in range(2)]\n"
+        "    def forward(self, x):\n        return self.heads[0](x)\n",
+        "self.heads[0](x)", "N.forward", [("self.heads[0].weight", "cpu", {"role": "parameter"}), ("x", "cuda:0", {})],
+        "self.heads = nn.ModuleList([nn.Linear(2, 2) for _ in range(2)])",
+    ),
+    "move-module": (
+        "model = Model()\nmodel.to(device)\nhead = Head()\ny = head(x)\n", "head(x)", "<module>",
+        [("head.weight", "cpu", {"role": "parameter"}), ("x", "cuda:0", {})], "head.to(device)",
+    ),
+    "map-location": (
+        "import torch\nstate = torch.load(path)\ny = state + x\n", "state + x", "<module>",
+        [("state", "cpu", {"created": "torch.load"}), ("x", "cuda:0", {})], 'state = torch.load(path, map_location="cuda:0")',
+    ),
+    "set-device": (
+        "import threading\ndef load(q):\n    q.put(b.cuda())\nthreading.Thread(target=load)\ny = x + w\n", "x + w", "<module>",
+        [("x", "cuda:0", {"moved": "b.cuda", "in": "load"}), ("w", "cuda:1", {})], "torch.cuda.set_device(1)",
+    ),
+    "no-split": (
+        "class Block:\n    def forward(self, x):\n        return x + r\nm = infer_auto_device_map(model, max_memory=memory)\n", "x + r", "Block.forward",
+        [("x", "cuda:0", {}), ("r", "cuda:1", {})], 'm = infer_auto_device_map(model, max_memory=memory, no_split_module_classes=["Block"])',
+    ),
+    "device-map": (
+        'y = x + w\nmap = {"embed": 0, "head": 1}\n', "x + w", "<module>",
+        [("w", "cuda:1", {"role": "parameter", "module_path": "head.weight"}), ("x", "cuda:0", {})], 'map = {"embed": 0, "head": 0}',
+    ),
+    "call-through-self": (
+        "import functools\nfrom torch import nn\nclass N(nn.Module):\n    def __init__(self):\n        self.k = functools.partial(self.kernel, width=2)\n"
+        "    def forward(self, x):\n        return self.k(x)\n",
+        "self.k(x)", "N.forward", [("x", "cuda:1", {}), ("self.w", "cuda:0", {})], "return self.kernel(x, width=2)",
+    ),
+    "generator-device": (
+        "import torch\ng = torch.Generator()\ny = torch.rand(3, generator=g, device=d)\n", "torch.rand", "<module>", [],
+        "y = torch.rand(3, generator=g, device=g.device).to(d)",
+    ),
+    "optimizer-state": (
+        "opt = SGD(model.parameters())\nmodel.cuda()\nopt.step()\n", "opt.step", "step",
+        [("p", "cuda:0", {}), ("m", "cpu", {})], "model.cuda()",
+    ),
+    "cache-key": (
+        "cache = {}\ndef grid(x):\n    key = x.shape\n    if key not in cache:\n        cache[key] = make(x)\n    return cache[key] + x\n", "cache[key] + x", "grid",
+        [("cache[key]", "cuda:0", {}), ("x", "cuda:1", {})], "key = (x.shape, x.device)",
+    ),
+    "reported-fix": ("y = x + w\n", "x + w", "<module>", [("x", "cpu", {}), ("w", "cuda:0", {})], "y = x.cuda() + w"),
+    "device-guard": ("launch(x, w)\n", "launch", "<module>", [("x", "cuda:1", {}), ("w", "cuda:1", {})], "with torch.cuda.device(x.device):\n    launch(x, w)"),
+}  # fmt: skip
+
+
+def test_every_kind_is_tested():
+    ran = subprocess.run(
+        [sys.executable, "-c", "import json, kinds; print(json.dumps(list(kinds.CATEGORIES)))"], cwd=EDITS, capture_output=True, text=True,
+        env={"PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert sorted(json.loads(ran.stdout)) == sorted(SMALL)
+    page = (TOP / "docs/fix.md").read_text()
+    assert [kind for kind in SMALL if f"`{kind}`" not in page] == []
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_kind(tmp_path, kind):
+    text, failing, function, operands, wanted = SMALL[kind]
+    path = program(tmp_path, text)
+    made = []
+    for name, device, facts in operands:
+        facts = dict(facts)
+        inside = facts.pop("in", function)
+        events = {event: [(path, line_with(path, facts.pop(event)), inside)] for event in ("created", "moved") if event in facts}
+        made.append(operand(name, device, **events, **facts))
+    more = {"message": "Expected a 'cuda' device type for generator but found 'cpu'"} if kind == "generator-device" else {}
+    if kind == "reported-fix":
+        more["cause"] = {"file": str(path), "line": 1, "fix": wanted}
+    if kind == "device-guard":
+        more["kind"] = "wrong-current-device"
+    found = asked(tmp_path, [(path, line_with(path, failing), function)], made, **more)
+    assert wanted in codes(found, kind), codes(found, kind)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("y = f(x, w)", "y = f(x.to(w.device), w)"),
+        ("y = f(größe=x, w=w)", "y = f(größe=x.to(w.device), w=w)"),
+        ('y = f("é", x), w', 'y = f("é", x.to(w.device)), w'),
+        ("y = x.shape[0] + f(x, w)", "y = x.shape[0] + f(x.to(w.device), w)"),
+        ("if f(x, w):\n    pass", "if f(x.to(w.device), w):"),
+        ("with f(x, w) as y:\n    pass", "with f(x.to(w.device), w) as y:"),
+        ("x += w", None),
+        ("x.add_(w)", None),
+        ("y = f(\n    w,\n    x,\n)", "x.to(w.device),"),
+        ("y = f(w)  # x", None),
+        ('y = f(w, "x")', None),
+    ],
+)
+def test_only_what_is_read_is_moved(tmp_path, text, wanted):
+    path = program(tmp_path, text + "\n")
+    found = asked(tmp_path, [(path, 1, "<module>")], [operand("x", "cpu"), operand("w", "cuda:0")])
+    moves = [code for code in codes(found, "move-at-use") if "x.to(w.device)" in code]
+    assert (moves[:1] or [None])[0] == wanted or (wanted is None and not moves), codes(found, "move-at-use")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch\ny = x + w\nz = 1\n",
+        "import torch\r\ny = x + w\r\nz = 1\r\n",
+        "\ufeffy = x + w\nz = 1\n",
+        "import torch\ny = x + w",
+        "def f():\n\ty = x + w\n\treturn y\n",
+        "s = 'a\x0cb\u2028c'\ny = x + w\n",
+    ],
+    ids=["plain", "CRLF", "byte order mark", "no newline at the end", "tabs", "other line ends in a string"],
+)
+def test_git_takes_the_patch(tmp_path, text):
+    folder = tmp_path / "tree"
+    folder.mkdir()
+    path = program(folder, text)
+    line = next(number for number, each in enumerate(text.split("\n"), 1) if "x + w" in each)
+    found = asked(tmp_path, [(path, line, "<module>")], [operand("x", "cpu"), operand("w", "cuda:0")], folder=folder)
+    best = next(each for each in found if each["kind"] == "move-at-use")
+    patch = tmp_path / "patch"
+    patch.write_bytes(best["patch"].encode("utf-8"))
+    applied = subprocess.run(["git", "apply", patch], cwd=folder, capture_output=True, text=True)
+    assert applied.returncode == 0, applied.stderr + best["patch"]
+    assert path.read_bytes() == text.replace("x + w", "x.to(w.device) + w").encode("utf-8")
+    assert best["texts"][str(path)].encode("utf-8") == path.read_bytes()
+    assert best["added"] == {str(path): [line]}
+
+
+def test_an_argument_is_followed_to_its_call(tmp_path):
+    path = program(tmp_path, "def f(a, w):\n    return a + w\n\ny = f(g(1) * 2, w)\n")
+    found = asked(tmp_path, [(path, 2, "f"), (path, 4, "<module>")], [operand("a", "cpu"), operand("w", "cuda:0", (0, 1))])
+    assert "y = f((g(1) * 2).to(w.device), w)" in codes(found, "move-at-use")
+
+
+def test_numbers_of_a_generator_stay_the_same(tmp_path):
+    path = program(tmp_path, "import torch\nx = torch.rand(3)\ny = x + w\n")
+    found = asked(tmp_path, [(path, 3, "<module>")], [operand("x", "cpu", created=[(path, 2, "<module>")]), operand("w", "cuda:0")])
+    assert codes(found, "device-at-creation") == ['x = torch.rand(3).to("cuda:0")']
+
+
+def test_files_of_others_are_left_alone(tmp_path):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    path = program(folder, "y = x + w\n")
+    assert asked(tmp_path, [(path, 1, "<module>")], [operand("x", "cpu"), operand("w", "cuda:0")]) == []
+
+
+@pytest.mark.parametrize("text", [b"y = x + w\n\xff\n", b"# coding: latin-1\ny = x + w\n", b"y = (x + w\n"], ids=["no UTF-8", "latin-1", "no Python"])
+def test_what_is_no_python_is_left_alone(tmp_path, text):
+    path = tmp_path / "program.py"
+    path.write_bytes(text)
+    line = next(number for number, each in enumerate(text.split(b"\n"), 1) if b"x + w" in each)
+    assert asked(tmp_path, [(path, line, "<module>")], [operand("x", "cpu"), operand("w", "cuda:0")]) == []
+
+
+def test_an_earlier_edit_is_kept(tmp_path):
+    path = program(tmp_path, "a = 1\ny = x + w\n")
+    edited = "a = 2\ny = x + w\n"
+    found = asked(tmp_path, [(path, 2, "<module>")], [operand("x", "cpu"), operand("w", "cuda:0")], texts={str(path): edited})
+    best = found[0]
+    assert best["texts"][str(path)] == "a = 2\ny = x.to(w.device) + w\n"
+    assert best["changed"] == 2 and "-a = 1" in best["patch"]
+    assert best["code"] == "y = x.to(w.device) + w"
+
+
+@pytest.mark.parametrize("python", [path for path, (minor, _) in interpreters().items() if minor in SUPPORTED])
+def test_every_interpreter_makes_the_same_edits(tmp_path, python):
+    path = program(tmp_path, "import torch\ndef f(w):\n    x = torch.zeros(3)\n    return g(*[x], w)\n")
+    operands = [operand("x", "cpu", created=[(path, 3, "f")]), operand("w", "cuda:0")]
+    mine, theirs = (asked(tmp_path, [(path, 4, "f")], operands, python=each) for each in (sys.executable, python))
+    assert len(mine) > 3 and theirs == mine
