@@ -1,4 +1,4 @@
-# EXPECT {"kind":"refused-op","operation":"lerp","devices":["cuda:0","cuda:1"],"operands":["exp_avg|state","grad"],"category":"optimizer","line":["self.model.to(device)","self.optimizer.step()"],"error":"on the same device","thread":"https://github.com/pytorch/pytorch/issues/1442","hard":"raised in torch/optim; the parameters have moved under the optimizer, its state has not"}
+# EXPECT {"kind":"refused-op","operation":"lerp","devices":["cuda:0","cuda:1"],"operands":["exp_avg|state","grad"],"category":"optimizer","line":["self.model.to(device)"],"error":"on the same device","thread":"https://github.com/pytorch/pytorch/issues/1442","hard":"raised in torch/optim; the parameters have moved under the optimizer, its state has not"}
 # FIX self.model.to(device) -> self.model.to(device); self.optimizer.load_state_dict(self.optimizer.state_dict())
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-# EXPECT {"kind":"refused-op","operation":"conv","devices":["cuda:0","cuda:1"],"operands":["x|input","weight|bias"],"category":"tied weights|module split","line":["self.body2 = nn.Sequential(*resblocks)","resblocks = ["],"error":"on the same device","thread":"https://github.com/xinntao/Real-ESRGAN/issues/598","hard":"one list of blocks was given to both halves; the second .to() took the first half's parameters along"}
+# EXPECT {"kind":"refused-op","operation":"conv","devices":["cuda:0","cuda:1"],"operands":["x|input","weight|bias"],"category":"tied weights|module split","line":["self.body2 = nn.Sequential(*resblocks)"],"error":"on the same device","thread":"https://github.com/xinntao/Real-ESRGAN/issues/598","hard":"one list of blocks was given to both halves; the second .to() took the first half's parameters along"}
 # FIX self.body2 = nn.Sequential(*resblocks).to("cuda:1") -> import copy; self.body2 = nn.Sequential(*copy.deepcopy(resblocks)).to("cuda:1")
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-# EXPECT {"kind":"refused-op","operation":"sub","devices":["cuda:1","cpu"],"operands":["self.param|param","new_param"],"category":"state not registered|cached state|input not moved","line":["main.py: self.ema = ExponentialMovingAverage(","ema.py: self.param = flatten(model)","main.py: self.model = self.model.to("],"error":"on the same device","thread":"https://github.com/dptech-corp/Uni-Core/issues/42","hard":"one flat tensor of all parameters was made before the model was moved"}
+# EXPECT {"kind":"refused-op","operation":"sub","devices":["cuda:1","cpu"],"operands":["self.param|param","new_param"],"category":"state not registered|cached state|input not moved","line":["main.py: self.ema = ExponentialMovingAverage(","main.py: self.model = self.model.to("],"error":"on the same device","thread":"https://github.com/dptech-corp/Uni-Core/issues/42","hard":"one flat tensor of all parameters was made before the model was moved"}
 # FIX main.py: self.ema = ExponentialMovingAverage(self.model, decay=0.9) -> self.ema = ExponentialMovingAverage(self.model.to(self.device), decay=0.9)
 import torch
 

@@ -1,4 +1,4 @@
-# EXPECT {"kind":"refused-op","operation":"add","devices":["cuda:0","cpu"],"operands":["exp_avg_sq|state","norm|square|grad"],"category":"optimizer","line":["main.py: optimizer = Nero(","nero.py: state[","main.py: net.cuda()"],"error":"on the same device","thread":"https://github.com/jxbz/nero/issues/1","hard":"an optimizer that makes its state when it is made, before the network is moved"}
+# EXPECT {"kind":"refused-op","operation":"add","devices":["cuda:0","cpu"],"operands":["exp_avg_sq|state","norm|square|grad"],"category":"optimizer","line":["main.py: optimizer = Nero(","nero.py: state[\"exp_avg_sq\"] = self.beta","main.py: net.cuda()"],"error":"on the same device","thread":"https://github.com/jxbz/nero/issues/1","hard":"an optimizer that makes its state when it is made, before the network is moved"}
 # FIX main.py: optimizer = Nero(net.parameters(), lr=0.01) -> optimizer = Nero(net.cuda().parameters(), lr=0.01)
 import torch
 from torch import nn
