@@ -1,0 +1,38 @@
+"""Every case of tests/workloads/corpus says what is right in the form that corpus_case.py reads, and its FIX applies. That they fail and are
+repaired as they say takes minutes: `tests/workloads/corpus_case.py` runs them."""
+
+import sys
+
+import pytest
+from conftest import TOP
+
+sys.path.insert(0, str(TOP / "tests/workloads"))
+from corpus_case import corpus, faults_of_form, read  # noqa: E402
+
+CASES = corpus()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_form(name):
+    assert faults_of_form(CASES[name]) == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_its_fix_changes_those_lines_alone(name, tmp_path):
+    case = CASES[name]
+    case.copy(tmp_path, fixed=True)
+    places = {(fix.place.file, number) for fix in case.fixes for number in case.lines_at(fix.place)}
+    changed = set()
+    for file, text in case.files.items():
+        after = (tmp_path / file).read_text().split("\n")
+        changed |= {(file, i) for i, (old, new) in enumerate(zip(text.split("\n"), after, strict=True), 1) if old != new}
+    assert changed and changed <= places
+
+
+def test_faults_are_told(tmp_path):
+    path = tmp_path / "wrong.py"
+    expect = '{"kind":"","operation":"","devices":[],"operands":[],"category":"bad luck","line":["y ="],"error":"","thread":"none"}'
+    path.write_text(f"# EXPECT {expect}\nx = 1\n")
+    assert faults_of_form(read(path)) == [
+        "bad luck is no category", "no line of wrong.py holds: y =", "its thread has no address", "it has no FIX",
+    ]
