@@ -77,7 +77,7 @@ $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libra
 	mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
 
-.PHONY: test unit unit-test e2e test-gpu conformance demo pictures rehearsal-values cases-page bench
+.PHONY: test unit unit-test e2e test-gpu conformance demo pictures rehearsal-values cases-page corpus bench
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
 SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,host_memory static_runtime two_devices)
@@ -121,6 +121,10 @@ rehearsal-values: all ## values of a rehearsal on the same
 # What the verdict says of the five systems and the cases.
 cases-page: all ## the verdicts on all cases
 	DEVTRACE_BUILD=$(BUILD) $(PYTHON) tests/workloads/cases_page.py
+
+# `devtrace fix` on every case of the corpus, and the page about it; half an hour.
+corpus: all ## verdicts and verified fixes on the whole corpus
+	DEVTRACE_BUILD=$(BUILD) $(PYTHON) tests/workloads/corpus_score.py
 
 # Ratios and costs, never a test: machines are noisy.
 bench: all $(BENCHMARKS) $(BUILD)/tests/lookups ## what hooks and rehearsals cost

@@ -134,6 +134,7 @@ FILE* exchanged(FILE* file, Access access) {
 #define EXPORT __attribute__((visibility("default")))
 
 // The mode that stands behind the flags where they ask for one.
+// NOLINTBEGIN(bugprone-macro-parentheses): names of variables and functions.
 #define GET_MODE(mode, flags)                                  \
   mode_t mode = 0;                                             \
   if (((flags)&O_CREAT) || ((flags)&O_TMPFILE) == O_TMPFILE) { \
@@ -175,6 +176,7 @@ FILE* exchanged(FILE* file, Access access) {
   EXPORT FILE* function(const char* path, const char* mode, FILE* stream) {                          \
     return exchanged(next_##function(path, mode, stream), path ? access_of(mode) : Access::neither); \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 extern "C" {
 OPEN(open)

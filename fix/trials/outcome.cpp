@@ -23,8 +23,10 @@ void read_one(const fs::path& log, Outcome& into) {
       process.is_null() ? process = std::move(record) : (process.update(record), process);
     else if (kind == "finding" && report::string(record, "severity") != "note" && !record.contains("suppressed"))
       into.findings.push_back({process, std::move(record)});
-    else if (kind == "traffic")
-      traffic[report::integer(record, "id").value_or(0)] = std::move(record);
+    else if (kind == "traffic") {
+      const int64_t id = report::integer(record, "id").value_or(0);
+      traffic[id] = std::move(record);
+    }
   };
   try {
     report::read_log(log, take);

@@ -120,7 +120,7 @@ std::vector<Json> records(const SearchResult& result, const std::string& patch) 
     finding["id"] = all.size();
     all.push_back(std::move(finding));
   }
-  const auto fix_record = [&](const Round& round, Json chosen) {
+  const auto fix_record = [&](const Round& round, const Json& chosen) {
     Json tried = Json::array();
     for (const Tried& each : round.tried) tried.push_back(tried_json(each));
     Json record = {

@@ -94,7 +94,7 @@ Workspace::~Workspace() {
 }
 
 fs::path Workspace::make(const std::string& name) const {
-  const fs::path made = folder_ / name;
+  fs::path made = folder_ / name;
   fs::create_directories(made);
   return made;
 }

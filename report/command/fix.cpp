@@ -132,7 +132,8 @@ void write_file(const std::string& file, const std::string& text) {
 
 // devtrace-fix.jsonl and its page. Returns the page's name.
 std::string write_report(const FixOptions& options, const std::vector<Json>& records) {
-  const std::string log = beside(options, "devtrace-fix.jsonl"), page = beside(options, "devtrace-fix.html");
+  const std::string log = beside(options, "devtrace-fix.jsonl");
+  std::string page = beside(options, "devtrace-fix.html");
   std::string lines, html;
   for (const Json& record : records) {
     lines += report::json_line(record);
