@@ -79,7 +79,23 @@ std::string headline(const Json& finding) {
     return std::string(string(finding, "message"));
   const auto devices = devices_of(finding);
   if (devices.empty()) return fmt::format("{} was given tensors on different devices", operation_of(finding));
+  // A generator is no tensor: which device is its own, and for which one numbers were asked.
+  for (const Json& operand : array(finding, "operands")) {
+    if (!flag(operand, "generator")) continue;
+    std::vector<std::string> others;
+    for (const std::string& device : devices)
+      if (device != string(operand, "device")) others.push_back(device);
+    if (!others.empty())
+      return fmt::format("{} was given a random generator of {} for {}", operation_of(finding),
+                         string(operand, "device"), listed(others));
+  }
   return fmt::format("{} {} {}", operation_of(finding), kind_of(finding).happened, listed(devices));
+}
+
+std::string_view repairs(const Json& cause) {
+  const auto what = string(cause, "repairs");
+  if (what == "line") return "makes this line run, whatever the cause";
+  return what == "cause" ? "repairs the cause" : "";
 }
 
 std::string name_of(const Json& operand) {
@@ -102,6 +118,7 @@ std::string who_is_where(const Json& finding) {
 
 std::string role_of(const Json& operand) {
   std::string out(string(operand, "role"));
+  if (flag(operand, "generator")) return "random generator" + (out.empty() ? out : ", " + out);
   const auto owner = string(operand, "module_class");
   const auto root = string(operand, "root_class");
   if (!owner.empty()) out += fmt::format("{}of {}", out.empty() ? "" : " ", owner);

@@ -19,6 +19,9 @@ std::string who_is_where(const Json& finding);
 // on cuda:0, …".
 std::string summary(const Json& process, const Json& finding);
 
+// What the fix does, in plain words: "makes this line run"; empty where the verdict does not say.
+std::string_view repairs(const Json& cause);
+
 // The operand's name; without one "the result of b.neg()" where the text that made it is known, else "a tensor".
 std::string name_of(const Json& operand);
 

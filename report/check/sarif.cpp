@@ -124,7 +124,8 @@ class Run {
     if (const std::string operands = who_is_where(finding); !operands.empty())
       message += ": " + shortened(operands, 1000);
     if (const auto because = string(cause, "because"); !because.empty()) message += fmt::format(". Why: {}", because);
-    if (const auto fix = string(cause, "fix"); !fix.empty()) message += fmt::format(" Fix: {}", fix);
+    if (const auto fix = string(cause, "fix"); !fix.empty())
+      message += fmt::format(" Fix{}: {}", repairs(cause).empty() ? "" : fmt::format(" ({})", repairs(cause)), fix);
     out["message"] = {{"text", printable(message, true)}};
     out["locations"] = Json::array();
     if (!fault.file.empty())

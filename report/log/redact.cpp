@@ -291,11 +291,25 @@ Json Redactor::operand(const Json& operand) {
   coded("expression");
   take(out, operand, {"device", "dtype", "shape", "bytes", "address", "parameter"});
   for (const char* key : {"module_path", "module_class", "root_class", "hook"}) coded(key);
-  take(out, operand, {"requires_grad", "is_parameter"});
+  take(out, operand, {"requires_grad", "is_parameter", "root_devices", "generator"});
+  // Left out, but for their names, which the verdict's sentence may say.
+  for (const char* key : {"held_by", "given_by", "moved_away"}) learn_names(operand.value(key, Json()));
+  if (const auto view = string(operand, "view_of"); !view.empty()) code(view);
   for (const char* key : {"created", "moved"}) {
     if (const Json& at = object(operand, key); !at.empty()) out[key] = event(at);
   }
   return out;
+}
+
+void Redactor::learn_names(const Json& record) {
+  if (record.is_object()) {
+    for (const char* key : {"name", "class", "function"})
+      if (const auto value = string(record, key); !value.empty()) code(value);
+    file(string(object(record, "bound"), "file"));
+    if (record.contains("python")) frames(array(record, "python"));
+  }
+  if (record.is_structured())
+    for (const Json& each : record) learn_names(each);
 }
 
 Json Redactor::cause(const Json& cause) {
@@ -306,7 +320,7 @@ Json Redactor::cause(const Json& cause) {
   if (const auto because = string(cause, "because"); !because.empty()) out["because"] = prose(because);
   if (!fix.empty()) out["fix"] = fix;
   if (!place.empty()) out["file"] = place;
-  take(out, cause, {"line"});
+  take(out, cause, {"line", "repairs"});
   if (const Json& verified = object(cause, "verified"); !verified.empty()) {
     take(out["verified"], verified,
          {"outcome", "findings_before", "findings_after", "bytes_per_step", "bytes", "devices_with_work", "runs"});
@@ -391,6 +405,7 @@ Json Redactor::record(const Json& record) {
     for (const Json& each : array(record, "operands"))
       if (each.is_object()) out["operands"].push_back(operand(each));
   }
+  for (const char* key : {"modules", "mentions"}) learn_names(array(record, key));
   if (record.contains("entries")) {  // a `placement`
     for (const char* key : {"root", "variable", "part_of"})
       if (const auto value = string(record, key); !value.empty()) out[key] = code(value);

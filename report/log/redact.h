@@ -27,6 +27,7 @@ class Redactor {
   Json native(const Json& frames);
   Json operand(const Json& operand);
   Json event(const Json& event);
+  void learn_names(const Json& record);
   Json cause(const Json& cause);
   void learn(const Json& record);
 

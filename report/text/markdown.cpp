@@ -136,6 +136,7 @@ std::string markdown(const Json& process, const Json& finding) {
     const std::string file = shown_file(string(cause, "file"), cwd);
     out +=
         file.empty() ? "**Fix**" : fmt::format("**Fix** at {}", code(file + (line ? fmt::format(":{}", *line) : "")));
+    if (const auto what = repairs(cause); !what.empty()) out += fmt::format(" ({})", what);
     out += ":\n\n" + block("python", fix) + '\n';
   }
   if (const auto [label, words] = verification_of(finding); !words.empty())

@@ -195,7 +195,10 @@ class Report : Lines {
     if (fix.empty()) return;
     const auto at = integer(cause, "line");
     const std::string file = printable(shown_file(string(cause, "file"), cwd_));
-    line("  {}fix{} {}{}", ink_.strong, ink_.off, file, at ? fmt::format(":{}", *at) : "");
+    const std::string place = file + (at ? fmt::format(":{}", *at) : "");
+    const std::string_view what = repairs(cause);
+    line("  {}fix{} {}{}", ink_.strong, ink_.off, place,
+         what.empty() ? "" : fmt::format("{}({})", place.empty() ? "" : " ", what));
     std::string_view rest = fix;
     while (!rest.empty()) {
       const size_t end = std::min(rest.find('\n'), rest.size());

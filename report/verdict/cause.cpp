@@ -60,7 +60,7 @@ bool left_alone(const Frame& frame) {
 }
 
 Fix at_frame(const Frame& frame, std::string code) {
-  return {std::move(code), std::string(frame.file), frame.line};
+  return {std::move(code), std::string(frame.file), frame.line, Repairs::line};
 }
 
 // The container, whole, on the device: a dict and a list have no .to(), what a tokenizer returns has, unless a
@@ -77,6 +77,11 @@ std::string moved_container(const Operand& operand, std::string_view container, 
 }
 
 }  // namespace
+
+std::optional<Fix> repairing(std::optional<Fix> fix) {
+  if (fix) fix->repairs = Repairs::cause;
+  return fix;
+}
 
 std::string at(const Frame* frame) {
   if (!frame || frame->file.empty()) return {};
@@ -116,13 +121,24 @@ std::string device_expression(const Evidence& evidence, size_t frame, const Oper
   if (own_name.empty() && frame == 0) {
     if (const auto tensor = begins_with(target.expression)) return fmt::format("{}.device", *tensor);
   }
+  // Another tensor in this line that lies there, too.
+  for (const Evidence::Mention& mention : evidence.mentions) {
+    if (mention.frame == frame && mention.device == target.device && is_reference(mention.name) &&
+        reads(evidence.stack[frame].source, mention.name) > 0)
+      return fmt::format("{}.device", mention.name);
+  }
   return quoted(target.device);
 }
 
 std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand& operand, const std::string& device) {
   const Frame& here = evidence.stack[frame];
   const std::string_view name = operand.name_in(frame);
-  if (!is_reference(name) || here.source.empty()) return std::nullopt;
+  if (here.source.empty()) return std::nullopt;
+  if (name.empty() && frame == 0 && !operand.expression.empty()) {
+    auto line = move_expression(here.source, operand.expression, device);
+    return line ? std::optional(at_frame(here, std::move(*line))) : std::nullopt;
+  }
+  if (!is_reference(name)) return std::nullopt;
   if (auto line = replace_read(here.source, name, fmt::format("{}.to({})", name, device)))
     return at_frame(here, std::move(*line));
   if (reads(here.source, name) > 1 && !writes_through(here.source, name) &&
@@ -145,7 +161,7 @@ std::optional<Fix> register_buffer(const Frame& made) {
   const std::string value = line.substr(equals + 3);
   if (!is_identifier(name) || value.empty() || value.back() == '\\') return std::nullopt;
   return Fix{fmt::format("self.register_buffer(\"{}\", {}, persistent=False)", name, value), std::string(made.file),
-             made.line};
+             made.line, Repairs::cause};
 }
 
 // The operand came out of a call that stands among the arguments of the failing one: `idx=text_to_token_ids(…)`. The
@@ -172,7 +188,7 @@ static std::optional<Fix> move_made_argument(const Evidence& evidence, size_t fr
     code = move_result(line.source, called.substr(called.rfind('.') + 1), device);
   }
   if (!code) return std::nullopt;
-  return Fix{std::move(*code), std::string(line.file), line.line};
+  return Fix{std::move(*code), std::string(line.file), line.line, Repairs::line};
 }
 
 // In the line of a library that failed: for want of a line of the user's where both sides have a name.

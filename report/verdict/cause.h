@@ -13,11 +13,18 @@ namespace devtrace::report::verdict {
 // names a line.
 enum class Confidence { low, medium, high };
 
+// What a fix does: it changes what is wrong, or only brings together what meets in this line.
+enum class Repairs { line, cause };
+
 struct Fix {
   std::string code;  // the new line, or the lines that replace it
   std::string file;
   int64_t line = 0;
+  Repairs repairs = Repairs::line;
 };
+
+// The same fix, where it repairs the cause.
+std::optional<Fix> repairing(std::optional<Fix> fix);
 
 struct Cause {
   std::string_view category;
@@ -42,6 +49,10 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
 // The frames of the user's code that name the operand, innermost first, then: the first for which move_at has an
 // answer.
 std::optional<Fix> move_where_named(const Evidence& evidence, const Operand& operand, const Operand& target);
+
+// The operands of one device brought to another one in the innermost line of the user's that names them: for want of a
+// cause. Nothing where there are more than two devices, or no line shows them.
+std::optional<Fix> use_site(const Evidence& evidence);
 
 // `self.anchors = torch.tensor(…)` → `self.register_buffer("anchors", torch.tensor(…), persistent=False)`: without
 // persistent=False old checkpoints would no longer load.

@@ -26,7 +26,46 @@ Event read_event(const Json& operand, const char* key) {
   event.from = string(record, "from");
   event.to = string(record, "to");
   event.stack = read_stack(array(record, "python"));
+  event.thread = integer(record, "thread");
+  const Json& choice = object(record, "device_choice");
+  event.choice = {string(choice, "device"), flag(choice, "by_default"), read_stack(array(choice, "python"))};
   return event;
+}
+
+std::vector<std::string_view> strings(const Json& record, const char* key) {
+  std::vector<std::string_view> found;
+  for (const Json& each : array(record, key))
+    if (each.is_string()) found.push_back(each.get_ref<const std::string&>());
+  return found;
+}
+
+std::vector<Holder::Part> read_parts(const Json& record, const char* key) {
+  std::vector<Holder::Part> parts;
+  for (const Json& part : array(record, key)) parts.push_back({string(part, "name"), strings(part, "devices")});
+  return parts;
+}
+
+Holder read_holder(const Json& record) {
+  Holder holder;
+  holder.name = string(record, "name");
+  holder.kind = string(record, "kind");
+  holder.type = string(record, "class");
+  holder.holds = string(record, "holds");
+  holder.function = string(record, "function");
+  holder.devices = strings(record, "devices");
+  holder.replica = flag(record, "replica");
+  holder.modules = read_parts(record, "modules");
+  const Json& bound = object(record, "bound");
+  holder.bound = {string(bound, "file"), {}, string(bound, "source"), integer(bound, "line").value_or(0), false};
+  return holder;
+}
+
+Chain read_chain(const Json& record) {
+  Chain chain;
+  chain.frame = static_cast<size_t>(std::max<int64_t>(0, integer(record, "frame").value_or(0)));
+  chain.name = string(record, "name");
+  for (const Json& holder : array(record, "holders")) chain.holders.push_back(read_holder(holder));
+  return chain;
 }
 
 Operand read_operand(const Json& record) {
@@ -51,6 +90,17 @@ Operand read_operand(const Json& record) {
   }
   operand.created = read_event(record, "created");
   operand.moved = read_event(record, "moved");
+  operand.root_devices = strings(record, "root_devices");
+  for (const Json& chain : array(record, "held_by")) operand.held_by.push_back(read_chain(chain));
+  operand.view_of = string(record, "view_of");
+  operand.moved_away = {string(object(record, "moved_away"), "name"), string(object(record, "moved_away"), "device")};
+  const Json& giver = object(record, "given_by");
+  operand.given_by.name = string(giver, "name");
+  operand.given_by.kind = string(giver, "kind");
+  for (const Json& kept : array(giver, "keeps"))
+    operand.given_by.keeps.push_back(
+        {string(kept, "name"), string(kept, "device"), read_event(kept, "created"), read_event(kept, "moved")});
+  operand.generator = flag(record, "generator");
   return operand;
 }
 
@@ -73,11 +123,31 @@ const Frame* Event::line() const {
 }
 
 bool Operand::is_of_state() const {
-  if (is_state()) return true;
+  if (is_state() || !view_of.empty()) return true;
   const Frame* made = created.line();
   return made && made->function.ends_with("__init__") &&
          (made->source.find("register_buffer(") != made->source.npos ||
           made->source.find("nn.Parameter(") != made->source.npos);
+}
+
+Operand::Hidden Operand::hidden() const {
+  const auto registered_by = [&](const Holder& module) {
+    return std::any_of(held_by.begin(), held_by.end(), [&](const Chain& chain) {
+      const auto from = std::find_if(chain.holders.begin(), chain.holders.end(),
+                                     [&](const Holder& each) { return each.name == module.name; });
+      return from != chain.holders.end() &&
+             std::all_of(from, chain.holders.end(), [](const Holder& each) { return each.registers(); });
+    });
+  };
+  for (const Chain& chain : held_by) {
+    for (size_t index = 0; index < chain.holders.size(); ++index) {
+      const Holder& holder = chain.holders[index];
+      if (!holder.is_module() || holder.registers()) continue;
+      if (registered_by(holder)) break;
+      return {&chain, index};
+    }
+  }
+  return {};
 }
 
 const Event* Operand::placed() const {
@@ -99,12 +169,27 @@ Evidence::Evidence(const Json& finding)
       message(string(finding, "message")),
       current_device(string(finding, "current_device")),
       note(string(finding, "note")),
+      thread(integer(finding, "thread")),
       stack(read_stack(array(finding, "python"))),
       copy{string(object(finding, "copy"), "direction"), string(object(finding, "copy"), "source"),
            string(object(finding, "copy"), "destination")} {
   for (const Json& operand : array(finding, "operands")) {
     if (operand.is_object()) operands.push_back(read_operand(operand));
   }
+  const auto frame_of = [](const Json& record) {
+    return static_cast<size_t>(std::max<int64_t>(0, integer(record, "frame").value_or(0)));
+  };
+  for (const Json& module : array(finding, "modules")) {
+    modules.push_back({frame_of(module), string(module, "class"), string(module, "hook"), strings(module, "devices"),
+                       strings(module, "skip_keys"), read_parts(module, "parts"), flag(module, "replica")});
+  }
+  state_devices = strings(finding, "state_devices");
+  for (const Json& mention : array(finding, "mentions"))
+    mentions.push_back({frame_of(mention), string(mention, "name"), string(mention, "device")});
+}
+
+bool Evidence::has_state_on(std::string_view device) const {
+  return std::find(state_devices.begin(), state_devices.end(), device) != state_devices.end();
 }
 
 bool Evidence::passes_through(std::string_view part) const {

@@ -25,14 +25,46 @@ using Stack = std::vector<Frame>;  // innermost first
 // Index of the innermost frame of the user's own code; nothing when there is none.
 std::optional<size_t> innermost_project(const Stack& stack);
 
+// Whose device is current: what a thread chose, or what it was given by default. Device empty: not known.
+struct DeviceChoice {
+  std::string_view device;
+  bool by_default = false;
+  Stack stack;
+};
+
 struct Event {
   bool known = false;
   std::optional<double> time;
   std::string_view from, to;  // `moved` only
+  std::optional<int64_t> thread;
+  DeviceChoice choice;  // of that thread, then
   Stack stack;
   // The line that a person would point at: the innermost frame of the user's code, else the innermost frame. Null for
   // none.
   const Frame* line() const;
+};
+
+// One object on the way from a variable to an operand; docs/log.md says what the words mean.
+struct Holder {
+  std::string_view name, kind, type, holds, function;
+  std::vector<std::string_view> devices;
+  bool replica = false;
+  struct Part {
+    std::string_view name;
+    std::vector<std::string_view> devices;
+  };
+  std::vector<Part> modules;
+  Frame bound;  // the line that gave it the attribute
+
+  bool is_module() const { return kind == "module"; }
+  // Does .to() of this module reach what it holds?
+  bool registers() const { return is_module() && (holds == "parameter" || holds == "buffer" || holds == "module"); }
+};
+
+struct Chain {
+  size_t frame = 0;
+  std::string_view name;  // of the operand, from the first holder on
+  std::vector<Holder> holders;
 };
 
 struct Operand {
@@ -47,12 +79,39 @@ struct Operand {
   };
   std::vector<Name> names;
   Event created, moved;
+  std::vector<std::string_view> root_devices;  // of all state of the outermost module
+  std::vector<Chain> held_by;
+  std::string_view view_of;
+  struct {
+    std::string_view name, device;
+  } moved_away;  // the registered tensor that was this one before it was moved
+  struct Kept {
+    std::string_view name, device;
+    Event created, moved;
+  };
+  struct {
+    std::string_view name, kind;
+    std::vector<Kept> keeps;
+  } given_by;  // what was called to give a temporary
+  bool generator = false;
 
   bool on_cpu() const { return device == "cpu"; }
   // Registered state of a module: what model.to() moves.
   bool is_state() const { return is_parameter || role == "parameter" || role == "buffer"; }
-  // … or a view of it: memory that a module's constructor registered, by the line that made it.
+  // … or a view of it: memory that a module has registered, or that a constructor registered by the line that made it.
   bool is_of_state() const;
+  // Does all state of its model lie on one device, and is it known?
+  bool is_of_whole_model() const { return root_devices.size() == 1; }
+
+  // The way to it by which a module holds it without having registered it: `.to()` of that module does not reach it.
+  // Nothing where the same module has registered it as well.
+  struct Hidden {
+    const Chain* chain = nullptr;
+    size_t module = 0;  // the module, as an index of the chain's holders
+    const Holder& owner() const { return chain->holders[module]; }
+    explicit operator bool() const { return chain != nullptr; }
+  };
+  Hidden hidden() const;
   // The event that put it on its device: its last move, else its creation. Null when neither is known.
   const Event* placed() const;
   // What it is called in that frame; empty when it has no name there.
@@ -63,8 +122,23 @@ struct Evidence {
   explicit Evidence(const Json& finding);
 
   std::string_view kind, operation, argument, message, current_device, note;
+  std::optional<int64_t> thread;
   std::vector<Operand> operands;
   Stack stack;  // of the failing call
+  struct RunningModule {
+    size_t frame;
+    std::string_view type, hook;
+    std::vector<std::string_view> devices, skip_keys;
+    std::vector<Holder::Part> parts;
+    bool replica;
+  };
+  std::vector<RunningModule> modules;           // innermost first
+  std::vector<std::string_view> state_devices;  // of all registered tensors within reach
+  struct Mention {
+    size_t frame;
+    std::string_view name, device;
+  };
+  std::vector<Mention> mentions;
   struct {
     std::string_view direction, source, destination;  // as the copy's caller says
   } copy;
@@ -86,6 +160,9 @@ struct Evidence {
     }
     return {};
   }
+
+  // Does anything registered lie there, as far as can be seen?
+  bool has_state_on(std::string_view device) const;
 
   // Any frame of the failing call in a file whose path contains `part`.
   bool passes_through(std::string_view part) const;

@@ -87,6 +87,22 @@ bool only_metadata(std::string_view source, size_t dot) {
   return false;
 }
 
+// Is the name that begins here bound by a loop or a comprehension: `for name, x in …`?
+bool is_loop_target(std::string_view source, size_t at) {
+  for (bool comma = true;; comma = false) {  // between two targets there is one
+    while (at > 0 && (source[at - 1] == ' ' || source[at - 1] == '(' || source[at - 1] == ','))
+      comma = source[--at] == ',' || comma;
+    size_t begin = at;
+    while (begin > 0 && word_char(source[begin - 1])) --begin;
+    const std::string_view word = source.substr(begin, at - begin);
+    if (word == "for") return true;
+    if (word.empty() || !comma || at == 0) return false;
+    if (word == "in" || word == "if" || word == "else" || word == "return") return false;
+    if (source.substr(at, 1) != "," && source.substr(skip_blanks(source, at), 1) != ",") return false;
+    at = begin;
+  }
+}
+
 // Where the expression is read, as positions in the source.
 std::vector<size_t> find_reads(std::string_view source, std::string_view name) {
   std::vector<size_t> found;
@@ -103,6 +119,7 @@ std::vector<size_t> find_reads(std::string_view source, std::string_view name) {
     const bool equals = follows == '=' && (next + 1 >= source.size() || source[next + 1] != '=');
     if (equals && scan.depth[at] > 0) continue;                   // a keyword argument's name
     if (at < scan.value_begins && scan.depth[at] == 0) continue;  // the target of an assignment
+    if (is_loop_target(source, at)) continue;
     if (follows == '.' && only_metadata(source, next)) continue;
     found.push_back(at);
   }
@@ -237,6 +254,8 @@ bool is_reference(std::string_view name) {
     const char c = name[at];
     if (scan.depth[at] > 0 || !scan.code[at]) continue;
     if (!word_char(c) && c != '.' && c != '[' && c != ']') return false;
+    // A path of modules that Python would not read: `self.layers.0.weight`.
+    if (c == '.' && at + 1 < name.size() && std::isdigit(static_cast<unsigned char>(name[at + 1]))) return false;
   }
   return word_char(name.front()) && name.back() != '.';
 }
@@ -259,6 +278,32 @@ std::optional<std::string> replace_read(std::string_view source, std::string_vie
   const size_t end = found[0] + name.size();
   if (!scan.balanced || writes_through(source, name)) return std::nullopt;
   return dedented(spliced(source, {found[0], end}, by));
+}
+
+std::optional<std::string> move_expression(std::string_view source, std::string_view expression,
+                                           std::string_view device) {
+  const Scan scan(source);
+  const size_t at = source.find(expression);
+  if (expression.empty() || at == source.npos || source.find(expression, at + 1) != source.npos || !scan.balanced)
+    return std::nullopt;
+  const size_t end = at + expression.size();
+  if (!scan.code[at] || (at > 0 && (word_char(source[at - 1]) || source[at - 1] == '.')) ||
+      (end < source.size() && word_char(source[end])))
+    return std::nullopt;
+  // What a call, an attribute or an index hangs on already would be taken apart.
+  const size_t next = skip_blanks(source, end);
+  if (next < source.size() && (source[next] == '(' || source[next] == '[' || source[next] == '.')) return std::nullopt;
+  const Scan inside(expression);
+  bool one_piece = inside.balanced;
+  for (size_t i = 0; i < expression.size(); ++i) {
+    const char c = expression[i];
+    if (inside.code[i] && inside.depth[i] == 0 && !word_char(c) && c != '.' && std::string_view("()[]").find(c) > 3)
+      one_piece = false;
+  }
+  const char* open = one_piece ? "" : "(";
+  const char* close = one_piece ? "" : ")";
+  return dedented(spliced(
+      source, {at, end}, std::string(open).append(expression).append(close).append(".to(").append(device).append(")")));
 }
 
 std::optional<std::string> keyword_argument(std::string_view source, std::string_view keyword) {
@@ -319,6 +364,54 @@ std::optional<std::string> give_device(std::string_view source, std::string_view
   return dedented(spliced(source, {end, end}, ", device=" + std::string(device)));
 }
 
+std::optional<std::string> give_device_to_all(std::string_view source, std::string_view device) {
+  const Scan scan(source);
+  auto calls = factory_calls(source, scan);
+  if (calls.empty() || !scan.balanced) return std::nullopt;
+  std::sort(calls.begin(), calls.end(), [](const Call& a, const Call& b) { return a.name > b.name; });
+  std::string out(source);
+  for (const Call& call : calls) {
+    const auto spans = arguments(source, scan, call);
+    if (spans.empty() || keyword_value(source, spans, "device")) return std::nullopt;
+    for (const Call& other : calls)
+      if (call.open < other.name && other.close < call.close) return std::nullopt;  // one within the other
+    const std::string_view last = source.substr(spans.back().begin, spans.back().end - spans.back().begin);
+    const size_t end = spans.back().begin + (last.find_last_not_of(" \t\n\\") + 1);
+    out.insert(end, ", device=" + std::string(device));
+  }
+  return dedented(out);
+}
+
+std::optional<std::string> wrap_value(std::string_view source, std::string_view function) {
+  const Scan scan(source);
+  if (!scan.balanced || scan.value_begins == 0) return std::nullopt;
+  const size_t begin = skip_blanks(source, scan.value_begins);
+  size_t end = source.size();
+  while (end > begin && std::isspace(static_cast<unsigned char>(source[end - 1]))) --end;
+  for (size_t i = begin; i < end; ++i)
+    if (source[i] == '#' && !scan.code[i]) return std::nullopt;
+  if (begin >= end) return std::nullopt;
+  return dedented(spliced(source, {begin, end},
+                          std::string(function).append("(").append(source.substr(begin, end - begin)).append(")")));
+}
+
+std::optional<std::string> call_instead(std::string_view source, std::string_view callee, std::string_view other,
+                                        std::string_view more) {
+  const Scan scan(source);
+  const std::string wanted = std::string(callee) + "(";
+  const size_t at = source.find(wanted);
+  if (at == source.npos || source.find(wanted, at + 1) != source.npos || !scan.balanced || !scan.code[at] ||
+      (at > 0 && (word_char(source[at - 1]) || source[at - 1] == '.')))
+    return std::nullopt;
+  const size_t open = at + callee.size(), close = closing(scan, source, open);
+  if (close == source.npos) return std::nullopt;
+  const auto spans = arguments(source, scan, {at, open, close});
+  std::string out(source.substr(0, at));
+  out.append(other).append(source.substr(open, close - open));
+  if (!more.empty()) out.append(spans.empty() ? "" : ", ").append(more);
+  return dedented(out.append(source.substr(close)));
+}
+
 std::optional<std::string> redirect_move(std::string_view source, std::string_view device) {
   const Scan scan(source);
   const auto calls = find_calls(source, scan, ".", kMoves);
@@ -328,7 +421,13 @@ std::optional<std::string> redirect_move(std::string_view source, std::string_vi
   const bool cuda = source.substr(call.name, 5) == ".cuda";
   if (cuda) {
     if (spans.size() > 1) return std::nullopt;
-    return dedented(spliced(source, {call.name, call.close + 1}, ".to(" + std::string(device) + ")"));
+    // .cuda(non_blocking=True) keeps what it says besides the device.
+    std::string rest;
+    if (!spans.empty()) {
+      const std::string_view only = trimmed(source.substr(spans[0].begin, spans[0].end - spans[0].begin));
+      if (only.starts_with("non_blocking")) rest = ", " + std::string(only);
+    }
+    return dedented(spliced(source, {call.name, call.close + 1}, ".to(" + std::string(device) + rest + ")"));
   }
   if (spans.empty()) return std::nullopt;
   if (const auto value = keyword_value(source, spans, "device")) return dedented(spliced(source, *value, device));
@@ -342,14 +441,13 @@ namespace {
 
 // Operations of torch and methods of tensors whose result lies where their first operand does.
 constexpr std::string_view kStaying[] = {
-    "abs",          "add",        "argmax",      "bmm",    "chunk",          "clamp",
-    "clone",        "contiguous", "cos",         "cumsum", "detach",         "div",
-    "exp",          "expand",     "flatten",     "float",  "gather",         "half",
-    "index_select", "log",        "log_softmax", "matmul", "mean",           "mm",
-    "mul",          "neg",        "permute",     "pow",    "relu",           "repeat",
-    "reshape",      "rsqrt",      "sigmoid",     "sin",    "softmax",        "sqrt",
-    "squeeze",      "sub",        "sum",         "t",      "take_along_dim", "tanh",
-    "transpose",    "unsqueeze",  "view"};
+    "abs",        "add",       "argmax",    "bmm",    "chunk",        "clamp",   "clone",
+    "contiguous", "cos",       "cumsum",    "detach", "div",          "exp",     "expand",
+    "flatten",    "float",     "gather",    "half",   "index_select", "log",     "log_softmax",
+    "matmul",     "mean",      "mm",        "mul",    "neg",          "permute", "pow",
+    "relu",       "repeat",    "reshape",   "rsqrt",  "sigmoid",      "sin",     "softmax",
+    "sqrt",       "square",    "squeeze",   "sub",    "sum",          "t",       "take_along_dim",
+    "tanh",       "transpose", "unsqueeze", "view"};
 
 bool stays(std::string_view operation) {
   return std::find(std::begin(kStaying), std::end(kStaying), operation) != std::end(kStaying);
@@ -444,7 +542,10 @@ bool says_current_device(std::string_view source) {
   for (const Call& call : find_calls(source, scan, ".", kMoves)) {
     const auto spans = arguments(source, scan, call);
     const bool cuda = source.substr(call.name, 5) == ".cuda";
-    if (cuda && spans.empty()) return true;
+    if (cuda && std::all_of(spans.begin(), spans.end(), [&](const Span& span) {
+          return trimmed(source.substr(span.begin, span.end - span.begin)).starts_with("non_blocking");
+        }))
+      return true;
     if (!cuda && !spans.empty() && current_device_literal(source.substr(spans[0].begin, spans[0].end - spans[0].begin)))
       return true;
   }

@@ -22,6 +22,10 @@ int reads(std::string_view source, std::string_view name);
 // The statement with its only read of `name` replaced. Nothing when it is read never or more than once.
 std::optional<std::string> replace_read(std::string_view source, std::string_view name, std::string_view by);
 
+// The statement with `.to(device)` behind the only occurrence of an expression, in brackets where it needs them.
+std::optional<std::string> move_expression(std::string_view source, std::string_view expression,
+                                           std::string_view device);
+
 // Is `name` written to by the statement without being assigned: by a method that works in place, or as out=? Moving it
 // would lose the write.
 bool writes_through(std::string_view source, std::string_view name);
@@ -37,6 +41,16 @@ std::optional<std::string> callee_of(std::string_view source, std::string_view n
 // torch.arange, …) or, when it has one already that names no number ("cuda"), that replaced. Nothing when there is no
 // such call, several, or one that says a device.
 std::optional<std::string> give_device(std::string_view source, std::string_view device);
+
+// The same for all such calls of it; none may say a device.
+std::optional<std::string> give_device_to_all(std::string_view source, std::string_view device);
+
+// The statement with what is assigned wrapped: `self.x = [a]` → `self.x = nn.ModuleList([a])`.
+std::optional<std::string> wrap_value(std::string_view source, std::string_view function);
+
+// The statement with its only call of `callee` calling another, with `more` behind the arguments.
+std::optional<std::string> call_instead(std::string_view source, std::string_view callee, std::string_view other,
+                                        std::string_view more);
 
 // Does the statement call a function that makes a tensor from nothing and takes device=? And does it say one?
 bool makes_tensor(std::string_view source);

@@ -13,11 +13,13 @@ namespace {
 constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::host_memory,             // a kernel was given memory of the host
     rules::generator,               // a CPU generator for CUDA random numbers, or the other way round
+    rules::wanted_on_cpu,           // an argument that only the CPU may have
     rules::declared_access,         // a note
     rules::unguarded_kernel,        // findings at a launch: everything is elsewhere
     rules::misstated_copy,          // findings at a copy
     rules::optimizer_state,         // the refusing code is an optimizer's
     rules::data_parallel,           // … a replica of nn.DataParallel
+    rules::kept_from_before,        // what a parameter was before it was moved
     rules::inter_process,           // a tensor of another process
     rules::tied_weights,            // one parameter of two modules on different devices
     rules::cached_state_elsewhere,  // a cache was filled on one device and is met on another
@@ -33,12 +35,12 @@ constexpr std::string_view word(Confidence confidence) {
   return confidence == Confidence::high ? "high" : confidence == Confidence::medium ? "medium" : "low";
 }
 
-Cause unknown(const Json& finding) {
+Cause unknown(const Json& finding, const Evidence& evidence) {
   const std::string operands = who_is_where(finding);
   return {"unknown", Confidence::low,
           operands.empty() ? "The operands could not be named, so the cause is not known."
                            : fmt::format("It is known where they are ({}), not why.", operands),
-          std::nullopt};
+          use_site(evidence)};
 }
 
 Json to_json(const Cause& cause) {
@@ -47,6 +49,7 @@ Json to_json(const Cause& cause) {
     out["fix"] = cause.fix->code;
     if (!cause.fix->file.empty()) out["file"] = cause.fix->file;
     if (cause.fix->line > 0) out["line"] = cause.fix->line;
+    out["repairs"] = cause.fix->repairs == Repairs::cause ? "cause" : "line";
   }
   return out;
 }
@@ -60,7 +63,7 @@ Json cause_of(const Json& finding) noexcept try {
     auto cause = rule(evidence);
     if (cause && (!best || cause->confidence > best->confidence)) best = std::move(cause);
   }
-  return to_json(best ? *best : unknown(finding));
+  return to_json(best ? *best : unknown(finding, evidence));
 } catch (...) {
   return nullptr;
 }

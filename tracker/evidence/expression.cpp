@@ -18,6 +18,14 @@ constexpr int kStatements = 257, kExpression = 258;  // Py_file_input, Py_eval_i
 // Properties of a tensor that lie where the tensor lies.
 constexpr std::string_view kSameDevice[] = {"T", "mT", "H", "mH", "data", "real", "imag"};
 
+// Methods of a tensor, and functions of torch of their first argument, whose result lies where that tensor lies.
+constexpr std::string_view kStaying[] = {
+    "abs",     "bool",   "chunk",   "clamp",   "clone", "contiguous", "cos",       "cumsum",    "detach", "double",
+    "exp",     "expand", "flatten", "float",   "half",  "int",        "log",       "long",      "mean",   "neg",
+    "permute", "relu",   "repeat",  "reshape", "rsqrt", "sigmoid",    "sin",       "softmax",   "sqrt",   "square",
+    "squeeze", "sum",    "t",       "tanh",    "tril",  "triu",       "unflatten", "unsqueeze", "view",   "transpose",
+    "view_as", "argmax", "argsort", "amax",    "amin",  "bfloat16",   "ceil",      "floor",     "round",  "sign"};
+
 // Python's parser warns of these, and a warning is the user's code to handle.
 bool has_escapes(const std::string& text) {
   for (size_t at = text.find('\\'); at != std::string::npos; at = text.find('\\', at + 1))
@@ -256,6 +264,19 @@ class Reader {
       const std::string name = tree_.name(node, "attr");
       if (std::find(std::begin(kSameDevice), std::end(kSameDevice), name) != std::end(kSameDevice))
         like(tree_.part(node, "value").get());
+    } else if (kind == "Call") {
+      const Ref callee = tree_.part(node, "func");
+      if (callee) out.callee = path(callee.get());
+      if (callee && tree_.kind(callee.get()) == "Attribute") {
+        const std::string name = tree_.name(callee.get(), "attr");
+        const Ref receiver = tree_.part(callee.get(), "value");
+        const bool stays = std::find(std::begin(kStaying), std::end(kStaying), name) != std::end(kStaying);
+        const std::vector<Ref> given = tree_.parts(node, "args");
+        const bool torch =
+            receiver && tree_.kind(receiver.get()) == "Name" && tree_.name(receiver.get(), "id") == "torch";
+        if (stays && !torch) like(receiver.get());
+        if (stays && torch && !given.empty() && tree_.kind(given[0].get()) != "Starred") like(given[0].get());
+      }
     }
     // A number with a sign, or arithmetic of numbers, is one.
     out.number = out.number || (!out.like.empty() && std::all_of(out.like.begin(), out.like.end(),

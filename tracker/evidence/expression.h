@@ -30,6 +30,7 @@ struct Value {
   std::optional<Path> path;  // where the value is kept; nothing: it is the result of another expression, or a number
   std::vector<Value> like;   // where the values of these are tensors of one device, so is this one's
   bool number = false;       // a literal: lies nowhere
+  std::optional<Path> callee = {};  // of a call's result: what was called
 };
 
 struct Operation {

@@ -12,6 +12,11 @@ using python::Api;
 using python::Ref;
 
 constexpr size_t kMostNamesAFrame = 4;
+constexpr size_t kMostKept = 4;         // tensors told of what a function keeps
+constexpr size_t kMostMentions = 8;     // a frame
+constexpr size_t kMostHeld = 8;         // operands whose holders are told
+constexpr size_t kMostRegistered = 64;  // that are like an operand
+constexpr size_t kMostModules = 16, kMostParts = 16;
 constexpr size_t kMostComparisons = 2000;  // of tensors that may be aliases of an operand
 
 bool scalar_on_cpu(const Operand& operand) {
@@ -32,12 +37,14 @@ bool is_object(const Operand& operand) {
 class Collector {
  public:
   Collector(const Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames, const Wanted& wanted)
-      : api_(api), torch_(torch), frames_(frames), wanted_(wanted), reach_{api, torch} {}
+      : api_(api), torch_(torch), frames_(frames), wanted_(wanted), reach_{api, torch}, holders_(api, torch) {}
 
   Operands run() {
-    if (wanted_.direct && !frames_.empty()) {
+    const bool direct = wanted_.direct && !frames_.empty();
+    if (direct) {
       for (const Frame& frame : frames_) locals_.push_back(frame.locals(api_));
       from_expression();
+      if (wanted_.generator) add_generator();
     }
     mark_odd();
     add_unnamed();
@@ -45,7 +52,11 @@ class Collector {
     cut_to_most();
     if (std::any_of(operands_.begin(), operands_.end(), is_object)) name_everywhere();
     for (Operand& operand : operands_) settle_name(operand);
-    return {std::move(operands_), std::move(mentioned_)};
+    Operands found{{}, std::move(mentioned_), std::move(mentions_), {}, {}, {}};
+    if (std::any_of(operands_.begin(), operands_.end(), is_object)) look_who_holds(found);
+    if (direct) note_modules(found.modules);
+    found.list = std::move(operands_);
+    return found;
   }
 
  private:
@@ -144,9 +155,9 @@ class Collector {
       }
     }
     if (const std::string device = device_of(value); !device.empty())
-      add_temporary(device, value.text);
+      add_temporary(device, &value);
     else
-      results_.push_back(value.text);
+      results_.push_back(value);
   }
 
   // The device of the tensor that an expression gave, where its parts leave no doubt. A tensor without dimensions on
@@ -261,7 +272,7 @@ class Collector {
     for (const std::string& device : wanted_.devices_of_operands)
       if (device != "cuda" && !lies_on(device)) missing.push_back(device);
     const bool certain = missing.size() == 1 && results_.size() == 1 && !hidden_;
-    for (const std::string& device : missing) add_temporary(device, certain ? results_[0] : "");
+    for (const std::string& device : missing) add_temporary(device, certain ? &results_[0] : nullptr);
   }
 
   void add_unnamed_odd() {
@@ -276,7 +287,7 @@ class Collector {
       return mark_odd(*std::find_if(operands_.begin(), operands_.end(), may_be));
     std::erase_if(operands_, may_be);
     const bool certain = makers == 0 && results_.size() == 1 && !hidden_;
-    mark_odd(add_temporary(wanted_.odd_device, certain ? results_[0] : ""));
+    mark_odd(add_temporary(wanted_.odd_device, certain ? &results_[0] : nullptr));
     if (certain) results_.clear();
   }
 
@@ -285,13 +296,61 @@ class Collector {
     temporary.tensor.address = temporary.tensor.storage = wanted_.odd_data;
   }
 
-  Operand& add_temporary(const std::string& device, const std::string& expression) {
+  // `made`: the expression that gave it, where that is certain.
+  Operand& add_temporary(const std::string& device, const Value* made) {
     Operand operand;
     operand.tensor.device = device;
     // Nothing else that an operation is given has no name in its text.
-    if (!expression.empty() || !hidden_) operand.role = "temporary";
-    operand.expression = expression;
+    if ((made && !made->text.empty()) || !hidden_) operand.role = "temporary";
+    if (made) {
+      operand.expression = made->text;
+      if (made->callee) note_giver(*made->callee, operand);
+    }
     return operands_.emplace_back(std::move(operand));
+  }
+
+  // What was called to give a result, and the tensors on the result's device that it keeps from before: in its closure,
+  // in the object whose method it is. The operation has not begun, so the result itself is not among them unless it was
+  // kept.
+  void note_giver(const Path& callee, Operand& operand) {
+    Path path = callee;
+    Found found = follow(path);
+    if (!found.value && !path.steps.empty()) {
+      path.steps.pop_back();
+      found = follow(path);
+    }
+    if (!found.value || torch_.is_tensor(found.value.get())) return;
+    Holders keeper(api_, torch_);
+    keeper.add_root(found.value.get(), 0, "");
+    keeper.explore();
+    Giver giver{to_string(callee), keeper.kind_of(found.value.get()), {}};
+    for (PyObject* tensor : keeper.tensors()) {
+      if (giver.keeps.size() >= kMostKept || keeper.is_registered(tensor) || torch_.is_opaque(tensor)) continue;
+      TensorFacts facts = torch_.facts(tensor);
+      const std::vector<Chain> chains = keeper.chains_to(tensor);
+      if (facts.device != operand.tensor.device || chains.empty()) continue;
+      giver.keeps.push_back({chains[0].name, std::move(facts)});
+    }
+    if (!giver.keeps.empty()) operand.given_by = std::move(giver);
+  }
+
+  // Random numbers are drawn by torch's own code: which generator is said by the innermost line that names one.
+  void add_generator() {
+    operands_.clear();
+    for (size_t frame = 0; frame < frames_.size() && operands_.empty(); ++frame) {
+      const Frame& here = frames_[frame];
+      for (const Path& path : read_expression(api_, here.expression, here.exact, here.statement).mentioned) {
+        const Found found = follow(path, frame);
+        if (!found.value || !torch_.is_generator(found.value.get())) continue;
+        Operand operand;
+        operand.generator = true;
+        operand.tensor.device = torch_.device_of_generator(found.value.get());
+        operand.role = found.role;
+        operand.names.push_back({frame, to_string(path)});
+        operands_.push_back(std::move(operand));
+        break;
+      }
+    }
   }
 
   // The first of every device and the odd one say most.
@@ -346,6 +405,18 @@ class Collector {
     if (in_frame < kMostNamesAFrame) operand.names.push_back({frame, name});
   }
 
+  // A tensor in a frame's call that the operation was not given: it says a device there.
+  void note_mention(size_t frame, const ReachedObject& reached) {
+    if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object)) return;
+    const auto in_frame = [&](const Mention& each) { return each.frame == frame; };
+    if (std::count_if(mentions_.begin(), mentions_.end(), in_frame) >= static_cast<int>(kMostMentions)) return;
+    const auto same = [&](const Mention& each) { return each.frame == frame && each.name == reached.name; };
+    if (std::any_of(mentions_.begin(), mentions_.end(), same)) return;
+    const TensorFacts facts = torch_.facts(reached.object);
+    if (facts.device == "meta" || (facts.device == "cpu" && facts.shape.empty())) return;
+    mentions_.push_back({frame, reached.name, facts.device});
+  }
+
   // As the frame's own call writes it: that name comes first, and may be a global variable.
   void name_in_call(size_t frame) {
     const Frame& here = frames_[frame];
@@ -354,7 +425,10 @@ class Collector {
       if (!found.value) continue;
       reach_.walk(found.value.get(), to_string(path), 3, false, [&](const ReachedObject& reached) {
         if (torch_.is_module(reached.object)) return;
-        if (Operand* operand = alias_of(reached.object)) add_name(*operand, frame, reached.name);
+        if (Operand* operand = alias_of(reached.object))
+          add_name(*operand, frame, reached.name);
+        else
+          note_mention(frame, reached);
       });
     }
   }
@@ -389,12 +463,89 @@ class Collector {
         operand->root_class = class_of(module);
         operand->hook = hook_of(owner);
         operand->device_map = entry_of_device_map(module, reached.name);
+        operand->root_devices = holders_.devices_of(module);
       }
       return --missing != 0;
     });
   }
 
   std::string class_of(PyObject* object) const { return python::type_name(api_, python::type_of(api_, object).get()); }
+
+  // Who holds each operand, over all frames; and which registered tensors are like an operand that is none.
+  void look_who_holds(Operands& found) {
+    for (size_t frame = 0; frame < frames_.size(); ++frame) {
+      const bool own = frames_[frame].project;
+      for_each_local(frame, [&](const std::string& name, PyObject* value) {
+        if (own || name == "self") holders_.add_root(value, frame, name);
+      });
+    }
+    holders_.explore();
+    found.state_devices = holders_.devices_of_state();
+    for (size_t i = 0; i < operands_.size() && i < kMostHeld; ++i) {
+      Operand& operand = operands_[i];
+      if (!is_object(operand)) continue;
+      operand.held_by = holders_.chains_to(operand.tensor.object);
+      if (operand.role != "parameter" && operand.role != "buffer") note_registered(i, found.registered);
+    }
+  }
+
+  void note_registered(size_t index, std::vector<Registered>& out) {
+    Operand& operand = operands_[index];
+    const TensorFacts& wanted = operand.tensor;
+    size_t left = kMostComparisons;
+    for (PyObject* tensor : holders_.tensors()) {
+      if (left-- == 0 || out.size() >= kMostRegistered) return;
+      if (!holders_.is_registered(tensor) || torch_.is_opaque(tensor)) continue;
+      TensorFacts facts = torch_.facts(tensor);
+      if (facts.storage != 0 && facts.storage == wanted.storage && operand.view_of.empty())
+        if (const std::vector<Chain> chains = holders_.chains_to(tensor); !chains.empty())
+          operand.view_of = chains[0].name;
+      if (facts.shape != wanted.shape || facts.dtype != wanted.dtype || facts.storage == wanted.storage) continue;
+      const std::vector<Chain> chains = holders_.chains_to(tensor);
+      if (!chains.empty()) out.push_back({index, chains[0].name, std::move(facts)});
+    }
+  }
+
+  // The modules whose methods are running, innermost first.
+  void note_modules(std::vector<RunningModule>& out) {
+    std::set<PyObject*> seen;
+    for (size_t frame = 0; frame < frames_.size() && out.size() < kMostModules; ++frame) {
+      for_each_local(frame, [&](const std::string& name, PyObject* value) {
+        if (name != "self" || !torch_.is_module(value) || !seen.insert(value).second) return;
+        RunningModule running{frame, class_of(value), holders_.devices_of(value), {}, hook_of(value), {}, false};
+        running.skip_keys = skipped_by_hook(value);
+        const Ref dict = python::instance_dict(api_, value);
+        PyObject* replica = dict ? api_.PyDict_GetItemString(dict.get(), "_is_replica") : nullptr;
+        running.replica = replica && api_.PyObject_IsTrue(replica) == 1;
+        if (running.devices.size() >= 2) note_parts(value, running);
+        out.push_back(std::move(running));
+      });
+    }
+  }
+
+  void note_parts(PyObject* module, RunningModule& running) {
+    const Ref children = evidence::module_table(api_, module, evidence::kChildTable);
+    ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (children && api_.PyDict_Next(children.get(), &position, &key, &value) && running.parts.size() < kMostParts)
+      if (torch_.is_module(value)) running.parts.push_back({python::text(api_, key), holders_.devices_of(value)});
+  }
+
+  // The names of arguments that accelerate's hook on a module does not move.
+  std::vector<std::string> skipped_by_hook(PyObject* module) const {
+    std::vector<std::string> keys;
+    const Ref dict = python::instance_dict(api_, module);
+    PyObject* hook = dict ? api_.PyDict_GetItemString(dict.get(), "_hf_hook") : nullptr;
+    const Ref state = hook ? python::instance_dict(api_, hook) : Ref();
+    PyObject* skipped = state ? api_.PyDict_GetItemString(state.get(), "skip_keys") : nullptr;
+    if (!skipped) return keys;
+    const python::Shape shape = python::shape_of(api_, skipped);
+    if (shape == python::Shape::unicode) keys.push_back(python::text(api_, skipped));
+    if (shape == python::Shape::list)
+      for (ssize_t i = 0, n = api_.PyList_Size(skipped); i < n; ++i)
+        keys.push_back(python::text(api_, api_.PyList_GetItem(skipped, i)));
+    return keys;
+  }
 
   std::string hook_of(PyObject* module) const {
     const Ref dict = python::instance_dict(api_, module);
@@ -454,9 +605,11 @@ class Collector {
   ObjectWalk reach_;
   std::vector<Ref> locals_;
   std::vector<Operand> operands_;
-  std::vector<std::string> results_;  // texts of expressions whose values may be operands, on devices not known
-  bool hidden_ = true;                // there may be operands that the text does not show
+  std::vector<Value> results_;  // expressions whose values may be operands, on devices not known
+  bool hidden_ = true;          // there may be operands that the text does not show
   std::set<std::string> mentioned_;
+  std::vector<Mention> mentions_;
+  Holders holders_;
   std::set<std::pair<size_t, PyObject*>> seen_modules_;
   size_t comparisons_ = kMostComparisons;
 };

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "tracker/evidence/frames.h"
+#include "tracker/evidence/holders.h"
 #include "tracker/evidence/torch_objects.h"
 
 namespace devtrace::evidence {
@@ -14,6 +16,17 @@ namespace devtrace::evidence {
 struct Name {
   size_t frame;  // index into the frames
   std::string name;
+};
+
+// A function, or an object, that gave a tensor, and the tensors that it keeps.
+struct Giver {
+  std::string name;  // as it is called: `identity_grid`
+  std::string kind;  // function, method, module, partial, object
+  struct Kept {
+    std::string name;  // from the source on: `.<closure>.results["a"]`
+    TensorFacts tensor;
+  };
+  std::vector<Kept> keeps;  // those on the result's device, unless registered in a module
 };
 
 struct Operand {
@@ -29,6 +42,40 @@ struct Operand {
   std::string root_class;
   std::string hook;        // accelerate's hook on the owning module
   std::string device_map;  // what accelerate's device map says of it: "layers.1: cuda:1", "not in the map"
+  std::vector<std::string> root_devices;  // of all state of that outermost module
+  std::vector<Chain> held_by;             // who holds it, from as far out as it goes
+  std::optional<Giver> given_by;          // of a result that has no name: what the function that gave it holds
+  std::string view_of;                    // the registered tensor that it is a view of
+  bool generator = false;                 // a torch.Generator, no tensor
+};
+
+// A tensor that a module has registered, as the operand of the same shape and type may have been.
+struct Registered {
+  size_t operand;  // its index
+  std::string name;
+  TensorFacts tensor;
+};
+
+// A module whose method is running.
+struct RunningModule {
+  size_t frame = 0;  // whose `self` it is
+  std::string type;
+  std::vector<std::string> devices;  // of all its state
+  struct Part {
+    std::string name;
+    std::vector<std::string> devices;
+  };
+  std::vector<Part> parts;             // of one that lies on several devices
+  std::string hook;                    // accelerate's
+  std::vector<std::string> skip_keys;  // arguments that the hook leaves where they are
+  bool replica = false;
+};
+
+// A tensor on no operand's behalf, that the expression of a frame names.
+struct Mention {
+  size_t frame;
+  std::string name;
+  std::string device;
 };
 
 struct Wanted {
@@ -36,12 +83,17 @@ struct Wanted {
   std::string odd_device;                        // … and where that tensor lies
   std::vector<std::string> devices_named;        // in the message
   std::vector<std::string> devices_of_operands;  // those of which the message says that an operand lies there
+  bool generator = false;                        // it is about a random generator
   bool direct = true;  // the innermost frame itself asked for the operation (not autograd's engine)
 };
 
 struct Operands {
   std::vector<Operand> list;        // at most kMostOperands; those that the expression names come first, in its order
   std::set<std::string> mentioned;  // devices of all tensors that the failing expression mentions, operands or not
+  std::vector<Mention> mentions;
+  std::vector<RunningModule> modules;
+  std::vector<Registered> registered;
+  std::vector<std::string> state_devices;  // of all registered tensors within reach
 };
 
 inline constexpr size_t kMostOperands = 32;

@@ -12,6 +12,7 @@ Torch::Torch(const python::Api& api) : api_(api) {
   parameter_ = python::attribute(api, nn.get(), "Parameter");
   module_ = python::attribute(api, nn.get(), "Module");
   plain_dispatch_ = python::attribute(api, python::attribute(api, torch_.get(), "Tensor").get(), "__torch_dispatch__");
+  generator_ = python::attribute(api, c.get(), "Generator");
   data_address_ = python::attribute(api, c.get(), "_data_address");
   guard_ = python::call(api, python::attribute(api, c.get(), "DisableTorchFunction").get());
   if (guard_) python::call_method(api, guard_.get(), "__enter__");
@@ -29,6 +30,17 @@ bool Torch::is_tensor(PyObject* object) const {
 }
 bool Torch::is_module(PyObject* object) const {
   return is_instance(object, module_);
+}
+
+bool Torch::is_generator(PyObject* object) const {
+  return is_instance(object, generator_);
+}
+
+// By the base class's own descriptor, as a tensor's attributes are.
+std::string Torch::device_of_generator(PyObject* generator) const {
+  const python::Ref descriptor = python::attribute(api_, generator_.get(), "device");
+  return python::as_text(
+      api_, python::call_with(api_, python::attribute(api_, descriptor.get(), "__get__").get(), generator).get());
 }
 
 bool Torch::is_opaque(PyObject* tensor) const {

@@ -41,6 +41,8 @@ class Torch {
   bool imported() const { return static_cast<bool>(tensor_base_); }
   bool is_tensor(PyObject* object) const;
   bool is_module(PyObject* object) const;
+  bool is_generator(PyObject* object) const;
+  std::string device_of_generator(PyObject* generator) const;
   // A tensor whose class handles dispatch itself (FakeTensor, DTensor): reading it could run Python code, so it is left
   // alone.
   bool is_opaque(PyObject* tensor) const;
@@ -61,6 +63,7 @@ class Torch {
   python::Ref tensor_base_;
   python::Ref parameter_;
   python::Ref module_;
+  python::Ref generator_;
   python::Ref plain_dispatch_;  // Tensor.__torch_dispatch__
   python::Ref data_address_;    // reads an address without materializing a lazily copied tensor
   python::Ref guard_;

@@ -91,6 +91,17 @@ bool lacks_kernel(std::string_view message) {
   return message.starts_with(kNoKernel);
 }
 
+// "'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor": pack_padded_sequence and its
+// like. The same check refuses a CPU tensor of another type.
+constexpr std::string_view kShouldBe = " argument should be a ", kButGot = " tensor, but got ";
+
+bool wants_cpu(std::string_view message) {
+  const size_t should = message.find(kShouldBe), got = message.find(kButGot);
+  if (should == message.npos || got == message.npos || got < should) return false;
+  return message.substr(should, got - should).find(" CPU ") != message.npos &&
+         message.substr(got).find(" cuda:") != message.npos;
+}
+
 std::vector<std::string> devices_named(std::string_view message) {
   std::vector<std::string> devices;
   for (size_t at = 0; at < message.size();) {
@@ -123,6 +134,8 @@ void read_checked_argument(std::string_view message, RefusalMessage& out) {
   // up to 2.6: "(when checking argument for argument index in method wrapper_…)"
   if (out.argument.empty()) out.argument = word_after(message, "argument for argument ");
   out.method = word_after(message, "in method ");
+  out.wants_cpu = wants_cpu(message);
+  if (out.wants_cpu) out.argument = between(message, "'", "'");
 }
 
 }  // namespace
@@ -130,6 +143,7 @@ void read_checked_argument(std::string_view message, RefusalMessage& out) {
 Likelihood judge(std::string_view message) {
   for (std::string_view prefix : kNever)
     if (message.starts_with(prefix)) return Likelihood::none;
+  if (wants_cpu(message)) return Likelihood::certain;
   if (lacks_kernel(message)) return has_kernel_for_cpu(message) ? Likelihood::possible : Likelihood::none;
   for (std::string_view phrase : kCertain)
     if (message.find(phrase) != std::string_view::npos) return Likelihood::certain;
@@ -145,6 +159,8 @@ RefusalMessage parse(std::string_view message, Likelihood likelihood) {
   parsed.devices_of_operands = devices_of_operands(message);
   read_checked_argument(message, parsed);
   parsed.lacks_kernel = lacks_kernel(message);
+  if (message.find(" device type for generator but found") != message.npos)
+    parsed.generator_wanted = between(message, "Expected a '", "'");
   return parsed;
 }
 

@@ -35,6 +35,13 @@ struct RefusalMessage {
   std::string argument;
   std::string method;
 
+  // "Expected a 'cuda' device type for generator but found 'cpu'": where the numbers were asked for; empty otherwise.
+  std::string generator_wanted;
+
+  // An argument that has to be on the CPU was given on another device: "'lengths' argument should be a 1D CPU int64
+  // tensor, but got 1D cuda:0 Long tensor".
+  bool wants_cpu = false;
+
   // The dispatcher found no kernel: "Could not run 'aten::X' with arguments from the 'CUDA' backend". Operands on the
   // CPU and on a CUDA device go to CUDA together, so the mix is to blame only if there are both, and a kernel for the
   // CPU (judge says `none` without it). Operands on two CUDA devices are refused as they would be on one.

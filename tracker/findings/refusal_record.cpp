@@ -9,6 +9,7 @@
 #include "tracker/evidence/operation.h"
 #include "tracker/interface/platform.h"
 #include "tracker/log/record_fields.h"
+#include "tracker/memory/provenance.h"
 
 namespace devtrace::findings {
 namespace {
@@ -19,6 +20,52 @@ using namespace log::record_fields;
 
 const char kAten[] = "aten::";
 constexpr size_t kMostFrames = 128;
+
+Json chains_json(const std::vector<evidence::Chain>& chains, const SourceText& source) {
+  Json list = Json::array();
+  for (const evidence::Chain& chain : chains) {
+    Json holders = Json::array();
+    for (const evidence::Holder& holder : chain.holders) {
+      Json one{{"name", holder.name}, {"kind", holder.kind}, {"class", holder.type}, {"holds", holder.holds}};
+      add(one, "function", holder.bound);
+      if (!holder.devices.empty()) one["devices"] = holder.devices;
+      if (holder.replica) one["replica"] = true;
+      for (const auto& [name, devices] : holder.modules)
+        if (holder.modules.size() > 1) one["modules"].push_back({{"name", name}, {"devices", devices}});
+      if (holder.bound_line > 0) {
+        one["bound"] = {{"file", holder.bound_file}, {"line", holder.bound_line}};
+        if (options().source) add(one["bound"], "source", source.lines(holder.bound_file, holder.bound_line));
+      }
+      holders.push_back(std::move(one));
+    }
+    list.push_back({{"frame", chain.frame}, {"name", chain.name}, {"holders", std::move(holders)}});
+  }
+  return list;
+}
+
+Json giver_json(const evidence::Giver& giver, const std::string& library, const SourceText& source) {
+  Json keeps = Json::array();
+  for (const evidence::Giver::Kept& kept : giver.keeps) {
+    Json one{{"name", kept.name}, {"device", kept.tensor.device}, {"shape", kept.tensor.shape}};
+    add_provenance(one, kept.tensor.storage, library, source);
+    keeps.push_back(std::move(one));
+  }
+  return {{"name", giver.name}, {"kind", giver.kind}, {"keeps", std::move(keeps)}};
+}
+
+Json modules_json(const std::vector<evidence::RunningModule>& modules) {
+  Json list = Json::array();
+  for (const evidence::RunningModule& module : modules) {
+    Json one{{"frame", module.frame}, {"class", module.type}};
+    if (!module.devices.empty()) one["devices"] = module.devices;
+    for (const auto& part : module.parts) one["parts"].push_back({{"name", part.name}, {"devices", part.devices}});
+    add(one, "hook", module.hook);
+    if (!module.skip_keys.empty()) one["skip_keys"] = module.skip_keys;
+    if (module.replica) one["replica"] = true;
+    list.push_back(std::move(one));
+  }
+  return list;
+}
 
 Json operand_json(const evidence::Operand& operand, const std::string& library, const SourceText& source) {
   Json record;
@@ -43,6 +90,11 @@ Json operand_json(const evidence::Operand& operand, const std::string& library, 
   add(record, "device_map", operand.device_map);
   if (operand.tensor.requires_grad) record["requires_grad"] = true;
   if (operand.tensor.is_parameter) record["is_parameter"] = true;
+  if (!operand.root_devices.empty()) record["root_devices"] = operand.root_devices;
+  add(record, "view_of", operand.view_of);
+  if (operand.generator) record["generator"] = true;
+  if (!operand.held_by.empty()) record["held_by"] = chains_json(operand.held_by, source);
+  if (operand.given_by) record["given_by"] = giver_json(*operand.given_by, library, source);
   add_provenance(record, operand.tensor.storage, library, source);
   return record;
 }
@@ -51,15 +103,46 @@ std::string first_line(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
 }
 
+// Of an operand that is no registered tensor: the one that was it until a module moved it away. A tensor's memory that
+// was filled by a move remembers where the memory it came from was made.
+void note_moved_away(const evidence::Operands& operands, Json& records) {
+  for (const evidence::Registered& registered : operands.registered) {
+    Json& record = records[registered.operand];
+    if (record.contains("moved_away")) continue;
+    const auto own = memory::provenance::find(operands.list[registered.operand].tensor.storage);
+    const auto block = memory::provenance::find(registered.tensor.storage);
+    if (!own || !block || own->moved_from.known() || !block->moved_from.known() || own->allocated.stack == 0) continue;
+    const bool same = block->created.stack == own->allocated.stack && block->created.time == own->allocated.time &&
+                      block->created.thread == own->allocated.thread && block->moved_from == own->allocated.device;
+    if (same) record["moved_away"] = {{"name", registered.name}, {"device", registered.tensor.device}};
+  }
+}
+
 struct Gathered {
   Json python = Json::array();
   Json operands = Json::array();
   Json history = Json::object();             // `device_changes`, if there were any
+  Json surroundings = Json::object();        // `modules` and `mentions`
   std::vector<std::string> operand_devices;  // in order
   std::set<std::string> mentioned_devices;   // of all tensors that the failing expression mentions
   std::string operation;
   std::string overload;
 };
+
+// What the generator's numbers were asked for: a tensor without a name, on the current device.
+void add_drawn(const RefusalMessage& message, const std::vector<Frame>& frames, Gathered& out) {
+  Json drawn{{"role", "temporary"}};
+  const int current = platform().current_device();
+  const std::string device = message.generator_wanted != "cuda" ? message.generator_wanted
+                             : current >= 0                     ? Device::cuda(current).name()
+                                                                : "";
+  if (device.empty()) return;
+  const std::string& text = frames.empty() ? std::string() : frames[0].expression;
+  if (frames[0].exact && text.size() <= 120 && text.find('\n') == text.npos) add(drawn, "expression", text);
+  drawn["device"] = device;
+  out.operands.push_back(std::move(drawn));
+  out.operand_devices.push_back(device);
+}
 
 void gather_python(const events::Refused& refusal, const RefusalMessage& message, const Native& native, Gathered& out) {
   const python::Api* api = python::api();
@@ -82,12 +165,20 @@ void gather_python(const events::Refused& refusal, const RefusalMessage& message
   wanted.devices_named = message.devices_named;
   wanted.devices_of_operands = message.devices_of_operands;
   wanted.direct = !native.autograd;
+  wanted.generator = !message.generator_wanted.empty();
   const evidence::Operands operands = evidence::operands(*api, torch, frames, wanted);
   out.mentioned_devices = operands.mentioned;
   for (const evidence::Operand& operand : operands.list) {
     out.operands.push_back(operand_json(operand, library, source));
     out.operand_devices.push_back(operand.tensor.device);
   }
+  note_moved_away(operands, out.operands);
+  if (wanted.generator && !operands.list.empty()) add_drawn(message, frames, out);
+  if (!operands.state_devices.empty()) out.surroundings["state_devices"] = operands.state_devices;
+  if (!operands.modules.empty()) out.surroundings["modules"] = modules_json(operands.modules);
+  for (const evidence::Mention& mention : operands.mentions)
+    out.surroundings["mentions"].push_back(
+        {{"frame", mention.frame}, {"name", mention.name}, {"device", mention.device}});
   if (native.operation.empty()) {
     out.operation = evidence::jitted_kernel(*api, frames);
     return;
@@ -135,6 +226,7 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
   record["devices"] = std::move(devices);
   if (!gathered.operands.empty()) record["operands"] = std::move(gathered.operands);
   record.update(gathered.history);
+  record.update(gathered.surroundings);
   record["python"] = std::move(gathered.python);
   if (options().native) record["native"] = native_json(native.frames);
   return record;

@@ -33,6 +33,18 @@ Json origin_json(const memory::provenance::Origin& origin, const std::string& li
           {"python", python_json(stacks::resolve(origin.stack), library, source)}};
 }
 
+// What the thread's current device was then, and who chose it: of memory of CUDA devices.
+void add_choice(Json& record, const memory::provenance::Origin& origin, const std::string& library,
+                const SourceText& source) {
+  if (!origin.device.is_cuda() || origin.time == 0) return;
+  const auto then = memory::device_history::at(origin.thread, origin.time);
+  if (then.by_default) record["device_choice"] = {{"device", Device::cuda(0).name()}, {"by_default", true}};
+  if (!then.choice || then.choice->device < 0) return;
+  record["device_choice"] = {{"device", Device::cuda(then.choice->device).name()},
+                             {"time", static_cast<double>(then.choice->time) * 1e-9},
+                             {"python", python_json(stacks::resolve(then.choice->stack), library, source)}};
+}
+
 // A log holds what its reader wants to see of a stack: not every frame's surroundings, but those of the line that he
 // can change.
 void add_excerpt(Json& frame, const evidence::Excerpt& excerpt) {
@@ -119,6 +131,7 @@ void add_provenance(Json& operand, uintptr_t storage, const std::string& library
   if (!block->moved_from.known()) {
     operand["created"] = origin_json(block->allocated, library, source);
     operand["created"]["device"] = block->allocated.device.name();
+    add_choice(operand["created"], block->allocated, library, source);
     return;
   }
   if (block->created.time != 0) {
@@ -128,6 +141,7 @@ void add_provenance(Json& operand, uintptr_t storage, const std::string& library
   operand["moved"] = origin_json(block->allocated, library, source);
   operand["moved"]["from"] = block->moved_from.name();
   operand["moved"]["to"] = block->allocated.device.name();
+  add_choice(operand["moved"], block->allocated, library, source);
 }
 
 void add_device_changes(Json& record, const std::string& library, const SourceText& source) {

@@ -1,52 +1,150 @@
 #include "tracker/memory/device_history.h"
 
+#include <array>
+#include <atomic>
 #include <cstddef>
-#include <cstring>
 
 #include "tracker/base/clock.h"
+#include "tracker/base/thread_state.h"
 
 namespace devtrace::memory::device_history {
 namespace {
 
-// A stack of choices: each stands on the one that it may yet give way to. Guards nest a few deep. Plain data, no
-// destructor: hooks still run while a thread's destructors do.
+// A stack of choices: each stands on the one that it may yet give way to. Guards nest a few deep. Only its thread
+// writes; others may read while it does, and then read again.
 constexpr size_t kKept = 8;
 struct Choices {
-  Choice kept[kKept];
-  size_t count = 0;
-  int default_device = 0;
+  struct Place {
+    std::atomic<int> device;
+    std::atomic<stacks::StackId> stack;
+    std::atomic<uint64_t> time;
+
+    Choice get() const {
+      return {device.load(std::memory_order_relaxed), stack.load(std::memory_order_relaxed),
+              time.load(std::memory_order_relaxed)};
+    }
+    void set(const Choice& choice) {
+      device.store(choice.device, std::memory_order_relaxed);
+      stack.store(choice.stack, std::memory_order_relaxed);
+      time.store(choice.time, std::memory_order_relaxed);
+    }
+  };
+  std::atomic<uint32_t> version{0};  // odd: being written
+  std::atomic<uint32_t> thread{0};
+  std::array<Place, kKept> kept{};
+  std::atomic<size_t> count{0};
+  std::atomic<int> default_device{0};
+
+  size_t size() const { return count.load(std::memory_order_relaxed); }
 };
-thread_local constinit Choices choices{};
+
+// Those of the first threads that chose a device outlive them: who moved a tensor may be gone. Where there is no place
+// left, a thread keeps its own to itself. Plain data, no destructor: hooks still run while a thread's destructors do.
+constexpr size_t kThreads = 256;
+constinit std::array<Choices, kThreads> all{};
+constinit std::atomic<size_t> taken{0};
+thread_local constinit Choices own{};
+thread_local constinit Choices* mine = nullptr;
+
+Choices& choices() {
+  if (!mine) {
+    const size_t place = taken.load(std::memory_order_relaxed) < kThreads ? taken.fetch_add(1) : kThreads;
+    mine = place < kThreads ? &all[place] : &own;
+  }
+  return *mine;
+}
+
+class Writing {
+ public:
+  explicit Writing(Choices& choices) : choices_(choices) {
+    choices_.version.fetch_add(1, std::memory_order_acq_rel);
+    choices_.thread.store(thread_state::id(), std::memory_order_relaxed);  // another one in a fork's child
+  }
+  ~Writing() { choices_.version.fetch_add(1, std::memory_order_release); }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+
+ private:
+  Choices& choices_;
+};
+
+struct Copy {
+  uint32_t thread = 0;
+  std::vector<Choice> kept;
+  bool complete = false;  // nothing older was dropped
+};
+
+// Nothing while the thread goes on changing them.
+std::optional<Copy> copy_of(const Choices& choices) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const uint32_t before = choices.version.load(std::memory_order_acquire);
+    if (before % 2 != 0) continue;
+    Copy copy;
+    copy.thread = choices.thread.load(std::memory_order_relaxed);
+    copy.complete = choices.default_device.load(std::memory_order_relaxed) >= 0;
+    for (size_t i = 0; i < choices.size() && i < kKept; ++i) copy.kept.push_back(choices.kept[i].get());
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (choices.version.load(std::memory_order_relaxed) == before) return copy;
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
 void chosen(int device) {
   const stacks::StackId stack = stacks::capture_python();
-  Choice* const kept = choices.kept;
-  size_t& count = choices.count;
-  if (count > 0 && kept[count - 1].stack == stack) {
-    const int before = count > 1 ? kept[count - 2].device : choices.default_device;
-    if (before == device) {
-      --count;
-      return;
+  Choices& choices = device_history::choices();
+  const Writing writing(choices);
+  size_t count = choices.size();
+  if (count > 0) {
+    const Choice last = choices.kept[count - 1].get();
+    if (last.stack == stack) {
+      const int before = count > 1 ? choices.kept[count - 2].get().device : choices.default_device.load();
+      if (before == device) return choices.count.store(count - 1, std::memory_order_relaxed);
+      if (last.device == device) return;
     }
-    if (kept[count - 1].device == device) return;
   }
   if (count == kKept) {
-    std::memmove(kept, kept + 1, (kKept - 1) * sizeof *kept);
+    for (size_t i = 1; i < kKept; ++i) choices.kept[i - 1].set(choices.kept[i].get());
     --count;
     choices.default_device = -2;  // no longer what is below
   }
-  kept[count++] = {device, stack, now_coarse()};
+  choices.kept[count].set({device, stack, now_coarse()});
+  choices.count.store(count + 1, std::memory_order_relaxed);
 }
 
 std::optional<Choice> last() {
-  if (choices.count == 0) return std::nullopt;
-  return choices.kept[choices.count - 1];
+  if (!mine || mine->size() == 0) return std::nullopt;
+  return mine->kept[mine->size() - 1].get();
 }
 
 std::vector<Choice> kept() {
-  return {choices.kept, choices.kept + choices.count};
+  std::vector<Choice> found;
+  for (size_t i = 0; mine && i < mine->size(); ++i) found.push_back(mine->kept[i].get());
+  return found;
+}
+
+AtATime at(uint32_t thread, uint64_t time) {
+  AtATime answer;
+  bool incomplete = taken.load(std::memory_order_relaxed) >= kThreads;
+  const auto look = [&](const Choices& choices) {
+    const std::optional<Copy> copy = copy_of(choices);
+    if (!copy) {
+      incomplete = true;
+      return;
+    }
+    if (copy->thread != thread) return;
+    bool found = false;
+    for (const Choice& choice : copy->kept) {
+      if (choice.time > time) break;
+      found = true;
+      if (!answer.choice || choice.time >= answer.choice->time) answer.choice = choice;
+    }
+    if (!found && !copy->complete) incomplete = true;
+  };
+  for (size_t i = 0; i < kThreads && i < taken.load(std::memory_order_acquire); ++i) look(all[i]);
+  answer.by_default = !answer.choice && !incomplete;
+  return answer;
 }
 
 }  // namespace devtrace::memory::device_history

@@ -1,4 +1,4 @@
-// Who made the calling thread's device the current one, and where.
+// Who made a thread's device the current one, and where.
 #pragma once
 
 #include <cstdint>
@@ -24,5 +24,12 @@ std::optional<Choice> last();
 
 // That one and those that it stands on, oldest first: at most eight.
 std::vector<Choice> kept();
+
+// Of any thread, running or gone, by its kernel thread id: the choice that held at a time.
+struct AtATime {
+  std::optional<Choice> choice;
+  bool by_default = false;  // it had made none: CUDA took the first device
+};
+AtATime at(uint32_t thread, uint64_t time);
 
 }  // namespace devtrace::memory::device_history

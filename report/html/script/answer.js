@@ -80,7 +80,8 @@ function drawFix(finding) {
   const after = fix.split("\n");
   const lines = before.filter((line) => !after.includes(line)).map((line) => make("div", { className: "minus" }, "− ", breakable(line)))
     .concat(after.map((line) => make("div", { className: before.includes(line) ? "" : "plus" }, before.includes(line) ? "  " : "+ ", breakable(line))));
-  return make("section", { className: "fix" }, make("h2", null, "Fix"),
+  const does = { line: "Makes this line run, whatever the cause.", cause: "Repairs the cause." }[string(cause.repairs)];
+  return make("section", { className: "fix" }, make("h2", null, "Fix"), does && make("p", { className: "quiet" }, does),
     string(cause.file) && make("p", { className: "place" }, code(location({ file: cause.file, line: cause.line }))),
     make("div", { className: "excerpt diff code" }, lines), drawVerification(finding));
 }

@@ -8,6 +8,8 @@
 namespace devtrace::report::verdict::rules {
 namespace {
 
+constexpr std::string_view kCategory = "cached-state-elsewhere";
+
 bool is_cache(const Operand& operand) {
   return names_a_cache(operand.name) || std::any_of(operand.names.begin(), operand.names.end(),
                                                     [](const Operand::Name& each) { return names_a_cache(each.name); });
@@ -15,6 +17,41 @@ bool is_cache(const Operand& operand) {
 
 bool older(const Operand& it, const Operand& other) {
   return it.created.time && other.created.time && *it.created.time < *other.created.time;
+}
+
+// Something holds it from one call to the next: a container, an object, a module's attribute.
+bool is_held(const Operand& operand) {
+  return operand.role == "element" || operand.role == "attribute" ||
+         std::any_of(operand.names.begin(), operand.names.end(),
+                     [](const Operand::Name& each) { return each.name.find_first_of("[.") != each.name.npos; });
+}
+
+std::string skipped(const Evidence& evidence) {
+  for (const Evidence::RunningModule& module : evidence.modules) {
+    for (const std::string_view key : module.skip_keys)
+      if (names_a_cache(key))
+        return fmt::format(" accelerate's hooks are told to leave {} where it is (skip_keys).", key);
+  }
+  return {};
+}
+
+// A function, or an object, was asked, and answered with what it keeps from an earlier call.
+std::optional<Cause> answered_from_memory(const Evidence& evidence) {
+  const auto pair =
+      evidence.pair([](const Operand& it) { return !it.given_by.keeps.empty(); },
+                    [](const Operand& other) { return other.given_by.keeps.empty() && !other.is_of_state(); });
+  if (!pair) return std::nullopt;
+  const auto& giver = pair.it->given_by;
+  const auto& kept = giver.keeps[0];
+  const Event& placed = kept.moved.known ? kept.moved : kept.created;
+  const std::string where = at(placed.line());
+  const std::string_view name = kept.name.substr(kept.name.rfind('>') == kept.name.npos ? 0 : kept.name.rfind('>') + 2);
+  return Cause{
+      kCategory, Confidence::medium,
+      fmt::format("{} keeps tensors on {} ({}{}{}), and its answer lies there, too: what was made for one device "
+                  "is given for another, where {} is.",
+                  giver.name, pair.it->device, name, where.empty() ? "" : ", made at ", where, pair.other->name),
+      move_where_named(evidence, *pair.it, *pair.other)};
 }
 
 // Says no more than the stacks and the times do.
@@ -33,7 +70,7 @@ std::string sentence(const Operand& kept, const Operand& fresh, bool before) {
 std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   const auto not_state = [](const Operand& operand) { return !operand.is_state(); };
   auto pair = evidence.pair([](const Operand& it) { return is_cache(it) && !it.is_state(); }, not_state);
-  if (!pair) return std::nullopt;
+  if (!pair) return answered_from_memory(evidence);
 
   // With a cache on both sides the older one is what was kept. What stays on the CPU is moved to the GPU, never the
   // other way.
@@ -47,8 +84,9 @@ std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   // caches, that caches of several steps or layers meet; of a plain variable it says little.
   const bool before = evidence.made_before_call(kept);
   const bool seen = older(kept, fresh) || (kept.on_cpu() && !fresh.on_cpu());
-  Cause cause{"cached-state-elsewhere", seen && (before || both) ? Confidence::high : Confidence::medium,
-              sentence(kept, fresh, before), std::nullopt};
+  // Proven is only what is held from before the call, and older.
+  Cause cause{kCategory, seen && before && is_held(kept) ? Confidence::high : Confidence::medium,
+              sentence(kept, fresh, before) + skipped(evidence), std::nullopt};
   const bool to_cpu = fresh.on_cpu();
   cause.fix = to_cpu ? move_where_named(evidence, fresh, kept) : move_where_named(evidence, kept, fresh);
   return cause;

@@ -42,13 +42,14 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
   const Frame& made = *line_without_device(evidence, it);
   const auto frame = evidence.frame_that_made(it);
   const bool here = frame && made.project;
-  Cause cause{"created-without-device", here ? Confidence::high : Confidence::medium,
+  // That no device is said there is read from the line's text.
+  Cause cause{"created-without-device", Confidence::medium,
               fmt::format("{} was made on {} because {} says no device, and meets {}.", it.name, it.device, at(&made),
                           with_place(other)),
               std::nullopt};
   if (here && there_before(other, evidence.stack[*frame], made)) {
     if (auto line = give_device(made.source, device_expression(evidence, *frame, other))) {
-      cause.fix = Fix{std::move(*line), std::string(made.file), made.line};
+      cause.fix = Fix{std::move(*line), std::string(made.file), made.line, Repairs::cause};
     }
   }
   if (!cause.fix) cause.fix = move_where_named(evidence, it, other);

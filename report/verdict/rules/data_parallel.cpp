@@ -1,26 +1,90 @@
 // nn.DataParallel copies parameters and buffers to each replica's device, and nothing else.
+#include <algorithm>
+
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
+namespace {
+
+// A replica's attribute that is bound to the original: replica → [partial →] method → the original, which holds the
+// operand.
+struct Bound {
+  const Chain* chain = nullptr;
+  size_t replica = 0, method = 0;
+  const Holder& at(size_t index) const { return chain->holders[index]; }
+};
+
+std::optional<Bound> bound_to_the_original(const Operand& operand) {
+  for (const Chain& chain : operand.held_by) {
+    for (size_t index = 0; index + 2 < chain.holders.size(); ++index) {
+      if (!chain.holders[index].replica || chain.holders[index].holds != "attribute") continue;
+      const size_t method = index + (chain.holders[index + 1].kind == "partial" ? 2 : 1);
+      if (method + 1 >= chain.holders.size() || chain.holders[method].kind != "method") continue;
+      if (chain.holders[method + 1].is_module() && !chain.holders[method + 1].replica)
+        return Bound{&chain, index, method};
+    }
+  }
+  return std::nullopt;
+}
+
+// The replica's own method in place of the one that is bound to the original, in the frame that the replica runs.
+std::optional<Fix> call_own_method(const Evidence& evidence, const Bound& bound) {
+  const std::string_view holder = bound.at(bound.replica).name, attribute = bound.at(bound.replica + 1).name;
+  if (!attribute.starts_with(holder) || bound.at(bound.method).function.empty()) return std::nullopt;
+  const std::string through = fmt::format("self{}", attribute.substr(holder.size()));
+  const bool partial = bound.method == bound.replica + 2;
+  for (const Evidence::RunningModule& module : evidence.modules) {
+    if (!module.replica || module.frame >= evidence.stack.size() || !evidence.stack[module.frame].project) continue;
+    const Frame& frame = evidence.stack[module.frame];
+    auto code = call_instead(frame.source, through, fmt::format("self.{}", bound.at(bound.method).function),
+                             partial ? fmt::format("**{}.keywords", through) : "");
+    if (code) return Fix{std::move(*code), std::string(frame.file), frame.line, Repairs::cause};
+  }
+  return std::nullopt;
+}
+
+std::optional<Cause> of_the_original(const Evidence& evidence) {
+  const auto pair =
+      evidence.pair([](const Operand& it) { return bound_to_the_original(it).has_value(); },
+                    [](const Operand& other) { return !bound_to_the_original(other) && !other.is_state(); });
+  if (!pair) return std::nullopt;
+  const Bound bound = *bound_to_the_original(*pair.it);
+  const Holder& method = bound.at(bound.method);
+  return Cause{
+      "data-parallel", Confidence::high,
+      fmt::format("{} is bound to {} of the module that was copied, and not to the replica's own: nn.DataParallel "
+                  "copies such an attribute as it is. So {} meets {} here.",
+                  bound.at(bound.replica + 1).name, method.function.empty() ? "a method" : std::string(method.function),
+                  with_place(*pair.it), with_place(*pair.other)),
+      call_own_method(evidence, bound)};
+}
+
+}  // namespace
 
 std::optional<Cause> data_parallel(const Evidence& evidence) {
   if (!evidence.passes_through("/torch/nn/parallel/parallel_apply.py") &&
       !evidence.passes_through("/torch/nn/parallel/data_parallel.py")) {
     return std::nullopt;
   }
+  if (auto cause = of_the_original(evidence)) return cause;
   const auto pair =
       evidence.pair([](const Operand& it) { return !it.is_state(); }, [](const Operand&) { return true; });
   if (!pair) return std::nullopt;
   const bool attribute = pair.it->role == "attribute";
-  // Each replica has another device: a line with its number repairs one of them.
-  auto fix = move_where_named(evidence, *pair.it, *pair.other);
-  if (fix && fix->code.find(fmt::format(".to(\"{}\")", pair.other->device)) != fix->code.npos) fix.reset();
+  const auto in_words = [&](const std::optional<Fix>& fix) {
+    return fix && fix->code.find(fmt::format(".to(\"{}\")", pair.other->device)) == fix->code.npos;
+  };
   const Frame* made = pair.it->created.line();
   const bool stayed =
       !pair.it->moved.known || (made && pair.it->moved.line() && made->same_line(*pair.it->moved.line()));
-  if (!fix && attribute && made && made->project && made->function.ends_with("__init__") && stayed)
+  std::optional<Fix> fix;
+  if (attribute && made && made->project && made->function.ends_with("__init__") && stayed)
     fix = register_buffer(*made);
+  // Each replica has another device: a line with its number repairs one of them.
+  if (!fix) fix = move_where_named(evidence, *pair.it, *pair.other);
+  if (fix && fix->repairs == Repairs::line && !in_words(fix)) fix.reset();
   return Cause{"data-parallel", attribute ? Confidence::high : Confidence::medium,
                fmt::format("{} meets {} in a replica of nn.DataParallel, which copies parameters and buffers to its "
                            "device and leaves other tensors where they are.",

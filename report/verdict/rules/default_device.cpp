@@ -1,11 +1,55 @@
-// `.cuda()` and "cuda" mean the current device, which is cuda:0 unless somebody set another.
+// `.cuda()` and "cuda" mean the current device of the thread, which is cuda:0 unless that thread set another.
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
+namespace {
+
+constexpr std::string_view kCategory = "default-or-current-device";
+
+bool went_to_the_current_device(const Operand& it) {
+  const Event* placed = it.placed();
+  return placed && !placed->choice.device.empty() && placed->choice.device == it.device;
+}
+
+// Moved by a thread that never chose a device, and met in one that did: the choice holds for its own thread only.
+std::optional<Cause> other_thread(const Evidence& evidence) {
+  const auto pair = evidence.pair(
+      [&](const Operand& it) {
+        const Event* placed = it.placed();
+        return !it.is_state() && went_to_the_current_device(it) && placed->choice.by_default && placed->thread &&
+               evidence.thread && *placed->thread != *evidence.thread && placed->line() && placed->line()->project;
+      },
+      [&](const Operand& other) {
+        const Event* placed = other.placed();
+        return went_to_the_current_device(other) && !placed->choice.by_default && placed->thread == evidence.thread;
+      });
+  if (!pair) return std::nullopt;
+  const Frame& line = *pair.it->placed()->line();
+  const DeviceChoice& chosen = pair.other->placed()->choice;
+  const auto project = innermost_project(chosen.stack);
+  const std::string where = project ? " at " + at(&chosen.stack[*project]) : std::string();
+  // The line may as well have named the device.
+  const bool current = says_current_device(line.source);
+  Cause cause{
+      kCategory, current ? Confidence::high : Confidence::medium,
+      fmt::format("{} was put on {} at {} by another thread, whose current device that is by default: {} was made "
+                  "current{} for this thread only, where {} was put.",
+                  pair.it->name, pair.it->device, at(&line), chosen.device, where, pair.other->name),
+      std::nullopt};
+  if (current) {
+    if (auto code = redirect_move(line.source, fmt::format("\"{}\"", pair.other->device)))
+      cause.fix = Fix{std::move(*code), std::string(line.file), line.line, Repairs::cause};
+  }
+  if (!cause.fix) cause.fix = move_where_named(evidence, *pair.it, *pair.other);
+  return cause;
+}
+
+}  // namespace
 
 std::optional<Cause> default_device(const Evidence& evidence) {
+  if (auto cause = other_thread(evidence)) return cause;
   const auto pair = evidence.pair(
       [](const Operand& it) {
         const Event* placed = it.placed();
@@ -15,7 +59,7 @@ std::optional<Cause> default_device(const Evidence& evidence) {
   if (!pair) return std::nullopt;
   const Frame& line = *pair.it->placed()->line();
 
-  Cause cause{"default-or-current-device", Confidence::medium,
+  Cause cause{kCategory, Confidence::medium,
               fmt::format("{} was put on the device that was current at {}, which is not the one of {}.", pair.it->name,
                           at(&line), with_place(*pair.other)),
               move_where_named(evidence, *pair.it, *pair.other)};

@@ -1,4 +1,6 @@
 // "Expected a 'cuda' device type for generator but found 'cpu'": random numbers are made where their generator lives.
+#include <algorithm>
+
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
@@ -20,6 +22,15 @@ std::optional<Cause> generator(const Evidence& evidence) {
                           found, wanted),
               std::nullopt};
   // The line that draws is not the one to change, and where the generator was made is not in the evidence.
+  const auto own =
+      std::find_if(evidence.operands.begin(), evidence.operands.end(), [](const Operand& it) { return it.generator; });
+  const auto drawn =
+      std::find_if(evidence.operands.begin(), evidence.operands.end(), [](const Operand& it) { return !it.generator; });
+  if (own != evidence.operands.end() && drawn != evidence.operands.end())
+    cause.because = fmt::format(
+        "The random generator {} lives on {}, and the numbers are asked for on {}: a generator "
+        "only serves its own device.",
+        own->name, own->device, drawn->device);
   const bool specific = wanted == "cuda" && evidence.current_device.starts_with("cuda:");
   if (const auto frame = innermost_project(evidence.stack)) {
     const auto name = keyword_argument(evidence.stack[*frame].source, "generator");
@@ -27,7 +38,8 @@ std::optional<Cause> generator(const Evidence& evidence) {
       cause.fix = Fix{fmt::format("{0} = torch.Generator(device=\"{1}\")  # where {0} is made", *name,
                                   specific ? evidence.current_device : wanted),
                       {},
-                      0};
+                      0,
+                      Repairs::cause};
     }
   }
   return cause;

@@ -26,13 +26,32 @@ std::optional<Fix> move_elsewhere(const Evidence& evidence, size_t frame, const 
     return std::nullopt;
   auto line = redirect_move(moved->source, device);
   if (!line) return std::nullopt;
-  return Fix{std::move(*line), std::string(moved->file), moved->line};
+  return Fix{std::move(*line), std::string(moved->file), moved->line, Repairs::cause};
 }
 
 std::optional<Fix> fix_at_call(const Evidence& evidence, size_t caller, const Operand& input, const Operand& state) {
   const std::string device = device_expression(evidence, caller, state);
   if (auto fix = move_elsewhere(evidence, caller, input, device)) return fix;
-  return move_at(evidence, caller, input, device);
+  return repairing(move_at(evidence, caller, input, device));
+}
+
+// Nobody but its giver can have left it there: it is given to a model that lies on one device as a whole, nothing
+// registered that can be seen lies where it is, and it was put there by nobody, or by the function that gives it.
+bool surely_left(const Evidence& evidence, const Operand& input, const Operand& state, size_t caller) {
+  if (!state.is_of_whole_model() || evidence.state_devices.empty() || evidence.has_state_on(input.device)) return false;
+  if (Evidence::made_by_a_module(input)) return false;
+  if (!input.moved.known) return input.on_cpu();
+  const Frame* moved = input.moved.line();
+  const Frame& here = evidence.stack[caller];
+  const bool same = moved && moved->file == here.file && moved->function.starts_with(here.function);
+  return same && (!input.moved.thread || input.moved.thread == evidence.thread);
+}
+
+// Made in the call itself: the caller was running then.
+bool made_by_caller(const Evidence& evidence, const Operand& input, size_t caller) {
+  const Stack& made = input.created.stack;
+  const size_t depth = evidence.stack.size() - caller;
+  return made.size() >= depth && made[made.size() - depth].same_function(evidence.stack[caller]);
 }
 
 std::optional<Cause> model_input(const Evidence& evidence) {
@@ -44,17 +63,29 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   // Named by the caller, it was given. Without a name there, it may be an earlier call's answer that the model kept.
   const bool given = caller && !pair.it->name_in(*caller).empty();
   if (!given && Evidence::made_by_a_module(*pair.it)) return std::nullopt;
-  const bool made_before = caller && !pair.it->created.stack.empty();
+  const bool sure = caller && (given || made_by_caller(evidence, *pair.it, *caller)) &&
+                    surely_left(evidence, *pair.it, *pair.other, *caller);
 
-  Cause cause{kCategory, given || made_before ? Confidence::high : Confidence::medium,
+  Cause cause{kCategory, sure ? Confidence::high : Confidence::medium,
               fmt::format("{} is given to {}, whose {} is on {}.", with_place(*pair.it),
                           pair.other->root_class.empty() ? "a model" : std::string(pair.other->root_class),
                           pair.other->name, pair.other->device),
               std::nullopt};
   // The caller may be a library; the user's frame outside of it, or the user's own module inside, can still be changed.
   if (caller && evidence.stack[*caller].project) cause.fix = fix_at_call(evidence, *caller, *pair.it, *pair.other);
+  // Elsewhere than at the call of the model it is only where they meet.
   if (!cause.fix) cause.fix = move_where_named(evidence, *pair.it, *pair.other);
+  if (cause.fix && caller && cause.fix->line == evidence.stack[*caller].line) cause.fix->repairs = Repairs::cause;
   return cause;
+}
+
+// The operation's own word for it: torch's function calls this operand its target.
+bool is_target_of_loss(const Evidence& evidence, const Operand& operand) {
+  for (size_t frame = 0; frame < evidence.stack.size() && !evidence.stack[frame].project; ++frame) {
+    if (evidence.stack[frame].file.ends_with("/torch/nn/functional.py") && operand.name_in(frame) == "target")
+      return true;
+  }
+  return false;
 }
 
 bool names_a_label(const Operand& operand) {
@@ -74,10 +105,14 @@ std::optional<Cause> label(const Evidence& evidence) {
   const auto pair = evidence.pair([](const Operand& it) { return !it.is_state() && names_a_label(it); },
                                   [](const Operand& other) { return !other.is_state() && !names_a_label(other); });
   if (!pair) return std::nullopt;
-  return Cause{kCategory, Confidence::high,
+  // Never moved from the CPU, and compared with what a module computed on a GPU.
+  const bool sure = is_target_of_loss(evidence, *pair.it) && pair.it->on_cpu() && !pair.it->moved.known &&
+                    !evidence.frame_that_made(*pair.it) && !Evidence::made_by_a_module(*pair.it) &&
+                    Evidence::made_by_a_module(*pair.other);
+  return Cause{kCategory, sure ? Confidence::high : Confidence::medium,
                fmt::format("The label {} is compared with the model's answer {}.", with_place(*pair.it),
                            with_place(*pair.other)),
-               move_where_named(evidence, *pair.it, *pair.other)};
+               repairing(move_where_named(evidence, *pair.it, *pair.other))};
 }
 
 }  // namespace

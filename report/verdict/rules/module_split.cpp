@@ -1,5 +1,7 @@
 // Parameters of one model on several devices: a device map without hooks, a part left behind by .to(), or a model that
 // was never moved.
+#include <algorithm>
+
 #include "report/base/escaping.h"
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
@@ -36,12 +38,39 @@ std::optional<Cause> two_parts(const Evidence& evidence) {
                std::nullopt};
 }
 
+// Do the modules whose methods run, or the model of the operand, lie on several devices? Nothing: not known.
+std::optional<bool> spread(const Evidence& evidence, const Operand& state) {
+  if (state.root_devices.size() >= 2) return true;
+  bool known = !state.root_devices.empty();
+  for (const Evidence::RunningModule& module : evidence.modules) {
+    if (module.devices.size() >= 2) return true;
+    known = known || !module.devices.empty();
+  }
+  return known ? std::optional(false) : std::nullopt;
+}
+
+// Does accelerate's hook on the state's module send its inputs to where the other operand is?
+bool hook_sends_to(const Operand& state, std::string_view device) {
+  const size_t begin = state.hook.find("execution_device=");
+  if (begin == state.hook.npos || !device.starts_with("cuda:")) return false;
+  std::string_view where = state.hook.substr(begin + 17);
+  where = where.substr(0, where.find(')'));
+  return where == device || where == device.substr(5);
+}
+
 std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return !it.is_state() && evidence.made_inside_model(it); },
                                   [](const Operand& other) { return other.is_of_state(); });
   if (!pair) return std::nullopt;
+  // A model that lies on one device as a whole, and no hook that sends anything elsewhere, is not spread: it was given
+  // something from elsewhere.
+  const auto is_spread = spread(evidence, *pair.other);
+  const bool sent = hook_sends_to(*pair.other, pair.it->device);
+  if (is_spread == false && !sent) return std::nullopt;
+  const bool proven = (is_spread == true && (pair.other->is_state() || !pair.other->view_of.empty())) || sent;
+  const Confidence confidence = proven ? Confidence::high : Confidence::medium;
   if (pair.other->on_cpu()) {
-    return Cause{kCategory, Confidence::high,
+    return Cause{kCategory, confidence,
                  fmt::format("{} was computed by {} on {}, and {} of the same model was left on the CPU.",
                              pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other)) +
                      by_the_map(*pair.other),
@@ -49,7 +78,7 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   }
   const std::string hook = pair.other->hook.empty() ? "and nothing moves what passes between its parts"
                                                     : fmt::format("and {} did not move it", pair.other->hook);
-  return Cause{kCategory, Confidence::high,
+  return Cause{kCategory, confidence,
                fmt::format("{} was computed inside {} on {} and meets {}: the model is spread over devices, {}.",
                            pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other), hook) +
                    by_the_map(*pair.other),
@@ -71,6 +100,124 @@ std::optional<Cause> computed_apart(const Evidence& evidence) {
                move_where_named(evidence, *pair.it, *pair.other)};
 }
 
+std::string of_parts(const Evidence::RunningModule& module, std::string_view device) {
+  std::string names;
+  for (const Holder::Part& part : module.parts) {
+    if (std::find(part.devices.begin(), part.devices.end(), device) == part.devices.end()) continue;
+    names += (names.empty() ? "" : ", ") + std::string(part.name);
+  }
+  return names.empty() ? "a part of it" : names;
+}
+
+bool moved_by_hand(const Operand& operand) {
+  return operand.moved.known &&
+         std::none_of(operand.moved.stack.begin(), operand.moved.stack.end(),
+                      [](const Frame& frame) { return frame.file.find("/accelerate/hooks.py") != frame.file.npos; });
+}
+
+// Was it made while a part of the module ran whose code stands at `frame`, or by an earlier call of such code? What the
+// code itself made further up in this call, from what it was given, says nothing about parts.
+bool made_by_a_part(const Evidence& evidence, size_t frame, const Operand& it) {
+  const Stack& made = it.created.stack;
+  const size_t depth = evidence.stack.size() - frame;
+  if (made.size() < depth) return true;
+  const Frame& there = made[made.size() - depth];
+  return !there.same_function(evidence.stack[frame]) || made.size() > depth || there.line >= evidence.stack[frame].line;
+}
+
+// The module whose own code fails has parts on both devices, each of them whole, and is itself a part of a model: what
+// it computes with them lies apart. (A whole model may well be spread.)
+std::optional<Cause> inside_a_split_module(const Evidence& evidence) {
+  const auto frame = innermost_project(evidence.stack);
+  if (!frame) return std::nullopt;
+  const auto module = std::find_if(evidence.modules.begin(), evidence.modules.end(),
+                                   [&](const auto& each) { return each.frame == *frame && each.devices.size() >= 2; });
+  if (module == evidence.modules.end() || module + 1 == evidence.modules.end()) return std::nullopt;
+  if (std::any_of(module->parts.begin(), module->parts.end(), [](const auto& part) { return part.devices.size() > 1; }))
+    return std::nullopt;
+  const auto on_a_part = [&](const Operand& it) {
+    return !it.is_of_state() && !it.on_cpu() && !moved_by_hand(it) && Evidence::made_by_a_module(it) &&
+           made_by_a_part(evidence, *frame, it) &&
+           std::find(module->devices.begin(), module->devices.end(), it.device) != module->devices.end();
+  };
+  const auto pair = evidence.pair(on_a_part, on_a_part);
+  if (!pair) return std::nullopt;
+  // Hooks that were put there for a device map: nobody placed these parts by hand.
+  const bool hooks = std::any_of(evidence.modules.begin(), evidence.modules.end(),
+                                 [](const auto& each) { return each.hook.starts_with("AlignDevicesHook"); });
+  std::string because = fmt::format(
+      "{} itself is split: {} on {}, {} on {}. Its own code brings {} and {} together, which lie where its parts are.",
+      module->type, of_parts(*module, pair.it->device), pair.it->device, of_parts(*module, pair.other->device),
+      pair.other->device, pair.it->name, pair.other->name);
+  if (hooks)
+    because += fmt::format(
+        " accelerate's hooks move what a part is given, and not what {} uses beside them: its device "
+        "map should keep {} whole (no_split_module_classes).",
+        module->type, module->type);
+  return Cause{kCategory, hooks ? Confidence::high : Confidence::medium, std::move(because),
+               move_where_named(evidence, *pair.it, *pair.other)};
+}
+
+// What a part of a model gave that accelerate's hooks spread, used outside of that model.
+std::optional<Cause> outside_of_hooks(const Evidence& evidence) {
+  const auto under_hooks = [](const Operand& it) {
+    return !it.is_of_state() && !it.moved.known &&
+           std::any_of(it.created.stack.begin(), it.created.stack.end(),
+                       [](const Frame& frame) { return frame.file.find("/accelerate/hooks.py") != frame.file.npos; });
+  };
+  if (evidence.caller_of_model()) return std::nullopt;
+  const auto pair = evidence.pair(under_hooks, [&](const Operand& other) { return !under_hooks(other); });
+  if (!pair) return std::nullopt;
+  return Cause{
+      kCategory, Confidence::medium,
+      fmt::format("{} was computed by a part of a model that accelerate has spread over devices, and lies where "
+                  "that part is. Outside of the model nothing moves it: it meets {}.",
+                  with_place(*pair.it), with_place(*pair.other)),
+      use_site(evidence)};
+}
+
+// An object that is no module holds several: .to() of one of them does not reach the others.
+std::optional<Cause> parts_of_no_module(const Evidence& evidence) {
+  const auto other_part = [](const Operand& state, std::string_view device) {
+    const std::pair<const Holder*, const Holder::Part*> none;
+    for (const Chain& chain : state.held_by) {
+      for (const Holder& holder : chain.holders) {
+        for (const Holder::Part& part : holder.modules) {
+          if (chain.name.starts_with(fmt::format("{}.{}.", holder.name, part.name))) continue;
+          if (part.devices.size() == 1 && part.devices[0] == device) return std::pair(&holder, &part);
+        }
+        if (holder.is_module()) break;
+      }
+    }
+    return none;
+  };
+  const auto pair = evidence.pair([](const Operand& it) { return it.is_state() && it.is_of_whole_model(); },
+                                  [](const Operand& other) { return !other.is_state(); });
+  if (!pair) return std::nullopt;
+  const auto [holder, part] = other_part(*pair.it, pair.other->device);
+  if (!part) return std::nullopt;
+  Cause cause{
+      kCategory, Confidence::medium,
+      fmt::format("{} is no module and holds several: {} is on {}, and {} of another one is on {}. Moving the one "
+                  "did not move the other, and what is brought to the one meets the other: {}.",
+                  holder->type, part->name, pair.other->device, pair.it->name, pair.it->device,
+                  with_place(*pair.other)),
+      std::nullopt};
+  // The model that was left, brought to where its input is.
+  for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
+    const Frame& here = evidence.stack[frame];
+    const std::string_view name = pair.other->name_in(frame);
+    if (!here.project || !is_identifier(name) || evidence.caller_of_model() != frame) continue;
+    const auto callee = callee_of(here.source, name);
+    if (!callee || here.source.find('\n') != here.source.npos) break;
+    cause.fix = Fix{fmt::format("{}.to({}.device)\n{}", *callee, name, dedented(here.source)), std::string(here.file),
+                    here.line, Repairs::line};
+    break;
+  }
+  if (!cause.fix) cause.fix = use_site(evidence);
+  return cause;
+}
+
 // The input is on a GPU and what it meets first is on the CPU: the model was not moved, or this part of it.
 std::optional<Cause> left_on_cpu(const Evidence& evidence) {
   const auto pair = evidence.pair([](const Operand& it) { return !it.is_state() && !it.on_cpu(); },
@@ -88,7 +235,7 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
   if (!callee) callee = callee_of(here.source, name.substr(0, name.find('[')));
   if (callee && here.project && here.source.find('\n') == here.source.npos) {
     cause.fix = Fix{fmt::format("{}.to(\"{}\")\n{}", *callee, pair.it->device, dedented(here.source)),
-                    std::string(here.file), here.line};
+                    std::string(here.file), here.line, Repairs::cause};
   }
   return cause;
 }
@@ -98,7 +245,10 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
 std::optional<Cause> module_split(const Evidence& evidence) {
   if (auto cause = two_parts(evidence)) return cause;
   if (auto cause = passed_between_parts(evidence)) return cause;
+  if (auto cause = parts_of_no_module(evidence)) return cause;
   if (auto cause = left_on_cpu(evidence)) return cause;
+  if (auto cause = inside_a_split_module(evidence)) return cause;
+  if (auto cause = outside_of_hooks(evidence)) return cause;
   return computed_apart(evidence);
 }
 

@@ -1,5 +1,7 @@
 // An optimizer keeps tensors beside each parameter, made where the parameter was at its first step or where a
 // checkpoint was loaded.
+#include <algorithm>
+
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
@@ -8,6 +10,8 @@ namespace devtrace::report::verdict::rules {
 
 namespace {
 
+constexpr std::string_view kCategory = "optimizer-state";
+
 // The optimizer, when the tensor was found in its state: `opt` for `opt.state[…]["exp_avg"]`.
 std::string_view owner_of(const Operand& operand) {
   const std::string_view name = operand.name;
@@ -15,10 +19,68 @@ std::string_view owner_of(const Operand& operand) {
   return state != name.npos && is_reference(name.substr(0, state)) ? name.substr(0, state) : std::string_view();
 }
 
+// … or when it is a value of a parameter group, beside the parameters: the chain by which the optimizer holds it.
+const Chain* in_a_group(const Operand& operand) {
+  for (const Chain& chain : operand.held_by) {
+    const auto optimizer = std::find_if(chain.holders.begin(), chain.holders.end(),
+                                        [](const Holder& each) { return each.kind == "optimizer"; });
+    if (optimizer == chain.holders.end()) continue;
+    const std::string_view rest = chain.name.substr(std::min(optimizer->name.size(), chain.name.size()));
+    if (rest.starts_with(".param_groups[") && rest.find("][\"params\"]") == rest.npos) return &chain;
+  }
+  return nullptr;
+}
+
+// The line of the user's that loaded it: load_state_dict() casts an optimizer's state, and no values of its groups.
+const Frame* loaded_at(const Operand& operand) {
+  const Stack& made = operand.created.stack;
+  const bool loaded = std::any_of(made.begin(), made.end(), [](const Frame& frame) {
+    return frame.file.find("/torch/optim/") != frame.file.npos && frame.function.ends_with("load_state_dict");
+  });
+  return loaded && operand.created.line()->project ? operand.created.line() : nullptr;
+}
+
+std::optional<Fix> cast_the_groups(const Frame& loaded) {
+  constexpr std::string_view kCall = ".load_state_dict(";
+  const std::string_view source = loaded.source;
+  const size_t call = source.find(kCall), begin = source.find_first_not_of(" \t");
+  if (call == source.npos || source.find(kCall, call + 1) != source.npos || source.back() != ')') return std::nullopt;
+  const std::string_view optimizer = source.substr(begin, call - begin);
+  if (!is_reference(optimizer)) return std::nullopt;
+  return Fix{fmt::format("{}\nfor group in {}.param_groups:\n    group.update({{key: "
+                         "value.to(group[\"params\"][0].device) for key, value in group.items() if "
+                         "hasattr(value, \"device\")}})",
+                         source.substr(begin), optimizer),
+             std::string(loaded.file), loaded.line, Repairs::cause};
+}
+
+std::optional<Cause> group_value(const Evidence& evidence) {
+  const auto pair = evidence.pair([](const Operand& it) { return in_a_group(it) != nullptr; },
+                                  [](const Operand& other) { return !in_a_group(other); });
+  if (!pair) return std::nullopt;
+  const Operand& it = *pair.it;
+  const std::string_view name = in_a_group(it)->name;
+  const Frame* loaded = loaded_at(it);
+  Cause cause{kCategory, loaded ? Confidence::high : Confidence::medium,
+              loaded
+                  ? fmt::format("{} is {}, which load_state_dict() took over at {} as the checkpoint had it: an "
+                                "optimizer's state is brought to its parameter's device, the values of its groups are "
+                                "not. It is on {} and meets {}.",
+                                it.name, name, at(loaded), it.device, with_place(*pair.other))
+                  : fmt::format("{} is {}, a value of the optimizer's group: nothing moves it with the parameters. It "
+                                "meets {}.",
+                                with_place(it), name, with_place(*pair.other)),
+              std::nullopt};
+  if (loaded) cause.fix = cast_the_groups(*loaded);
+  if (!cause.fix) cause.fix = use_site(evidence);
+  return cause;
+}
+
 }  // namespace
 
 std::optional<Cause> optimizer_state(const Evidence& evidence) {
   if (!evidence.passes_through("/torch/optim/")) return std::nullopt;
+  if (auto cause = group_value(evidence)) return cause;
   const auto any = [](const Operand&) { return true; };
   auto pair = evidence.pair([](const Operand& it) { return !owner_of(it).empty(); }, any);
   const bool seen = static_cast<bool>(pair);
@@ -26,7 +88,7 @@ std::optional<Cause> optimizer_state(const Evidence& evidence) {
   if (!pair) return std::nullopt;
 
   Cause cause{
-      "optimizer-state", seen ? Confidence::high : Confidence::medium,
+      kCategory, seen ? Confidence::high : Confidence::medium,
       fmt::format(
           "The optimizer's {} meets {}: the parameter was moved after the optimizer's state was made or loaded.",
           with_place(*pair.it), with_place(*pair.other)),
@@ -36,7 +98,8 @@ std::optional<Cause> optimizer_state(const Evidence& evidence) {
     cause.fix =
         Fix{fmt::format("{0}.load_state_dict({0}.state_dict())  # once, after the model was moved", owner_of(*pair.it)),
             {},
-            0};
+            0,
+            Repairs::cause};
   }
   return cause;
 }

@@ -1,5 +1,5 @@
-// A tensor that is a plain attribute of a module: model.to(), state_dict() and accelerate know of parameters and
-// buffers only.
+// A tensor that a module has, and has not registered: model.to(), state_dict() and accelerate know of parameters,
+// buffers and registered modules only. It is a plain attribute, or in a plain list, a dict, a distribution, a closure.
 #include <algorithm>
 
 #include "common/cache_names.h"
@@ -9,6 +9,86 @@
 
 namespace devtrace::report::verdict::rules {
 namespace {
+
+constexpr std::string_view kCategory = "state-not-registered";
+
+// Made when a module or what it holds was constructed, and not by anybody's forward.
+bool made_in_construction(const Operand& operand) {
+  return !Evidence::made_by_a_module(operand) &&
+         std::any_of(operand.created.stack.begin(), operand.created.stack.end(),
+                     [](const Frame& frame) { return frame.function.ends_with("__init__"); });
+}
+
+// What stands between the module and the tensor: "a list (self.criterions)".
+std::string hidden_in(const Operand::Hidden& hidden) {
+  const auto& holders = hidden.chain->holders;
+  if (hidden.module + 1 >= holders.size()) return fmt::format("a plain attribute of {}", hidden.owner().type);
+  const Holder& inner = holders[hidden.module + 1];
+  const std::string what = inner.kind == "object"     ? fmt::format("{}, which is no module", inner.type)
+                           : inner.kind == "method"   ? std::string("a bound method")
+                           : inner.kind == "function" ? std::string("a function")
+                                                      : fmt::format("a plain {}", inner.kind);
+  return fmt::format("in {} of {}: {}", inner.name.substr(std::min(inner.name.rfind('.') + 1, inner.name.size())),
+                     hidden.owner().type, what);
+}
+
+// `self.parts = [nn.Linear(…)]` → `self.parts = nn.ModuleList([nn.Linear(…)])`, where the list or dict holds modules.
+std::optional<Fix> register_modules(const Operand::Hidden& hidden) {
+  const auto& holders = hidden.chain->holders;
+  if (hidden.module + 2 >= holders.size() || !holders[hidden.module + 2].is_module()) return std::nullopt;
+  const std::string_view kind = holders[hidden.module + 1].kind;
+  const Frame& bound = hidden.owner().bound;
+  if ((kind != "list" && kind != "dict") || bound.line <= 0) return std::nullopt;
+  // By the name that the line has for torch.nn.
+  const bool nn = bound.source.find(" nn.") != bound.source.npos || bound.source.find("[nn.") != bound.source.npos ||
+                  bound.source.find("(nn.") != bound.source.npos;
+  auto code =
+      wrap_value(bound.source, fmt::format("{}nn.Module{}", nn ? "" : "torch.", kind == "list" ? "List" : "Dict"));
+  if (!code) return std::nullopt;
+  return Fix{std::move(*code), std::string(bound.file), bound.line, Repairs::cause};
+}
+
+// The tensors of a distribution and the like: made where the other one is.
+std::optional<Fix> make_there(const Operand& it, const Operand& other) {
+  const Frame* made = it.created.line();
+  if (!made || !made->project || it.moved.known) return std::nullopt;
+  auto code = give_device_to_all(made->source, fmt::format("\"{}\"", other.device));
+  if (!code) return std::nullopt;
+  return Fix{std::move(*code), std::string(made->file), made->line, Repairs::line};
+}
+
+std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden& hidden, const Operand& it,
+                                 const Operand& other) {
+  const Frame* made = it.created.line();
+  const bool direct = hidden.module + 1 == hidden.chain->holders.size();
+  if (direct && made && made->project && made->function.ends_with("__init__") && !it.moved.known)
+    if (auto fix = register_buffer(*made)) return fix;
+  if (auto fix = register_modules(hidden)) return fix;
+  if (auto fix = move_where_named(evidence, it, other)) return fix;
+  return make_there(it, other);
+}
+
+// Somebody holds it, as can be seen, and nothing that .to() of that module reaches.
+std::optional<Cause> hidden_state(const Evidence& evidence) {
+  const auto pair = evidence.pair(
+      [&](const Operand& it) {
+        const auto hidden = it.hidden();
+        return hidden && !it.moved_away.device.size() && !evidence.made_inside_model(it) &&
+               (it.is_state() || made_in_construction(it));
+      },
+      [](const Operand&) { return true; });
+  if (!pair) return std::nullopt;
+  const Operand& it = *pair.it;
+  const auto hidden = it.hidden();
+  // The module itself is where the other operand is: it was moved, and this was not.
+  const auto& devices = hidden.owner().devices;
+  const bool left = devices.size() == 1 && devices[0] == pair.other->device && !it.moved.known;
+  return Cause{kCategory, left ? Confidence::high : Confidence::medium,
+               fmt::format("{} is {}. That is neither a parameter nor a buffer nor a registered module, so moving {} "
+                           "left it behind; it meets {}.",
+                           with_place(it), hidden_in(hidden), hidden.owner().type, with_place(*pair.other)),
+               fix_of_hidden(evidence, hidden, it, *pair.other)};
+}
 
 // A plain attribute; or it came as an argument from a module further out, which holds it as `self.freqs_cis` since it
 // was constructed.
@@ -22,13 +102,20 @@ bool is_attribute(const Evidence& evidence, const Operand& operand) {
   });
 }
 
+// Is the object that has the attribute known, and no module?
+bool of_no_module(const Operand& operand) {
+  return !operand.held_by.empty() && std::none_of(operand.held_by.begin(), operand.held_by.end(),
+                                                  [](const Chain& chain) { return chain.holders.back().is_module(); });
+}
+
 }  // namespace
 
 std::optional<Cause> state_not_registered(const Evidence& evidence) {
+  if (auto cause = hidden_state(evidence)) return cause;
   const auto pair = evidence.pair(
       [&](const Operand& it) {
         return is_attribute(evidence, it) && !it.is_state() && !names_a_cache(it.name) &&
-               !evidence.made_inside_model(it);
+               it.moved_away.device.empty() && !evidence.made_inside_model(it);
       },
       [](const Operand&) { return true; });
   if (!pair) return std::nullopt;
@@ -39,12 +126,12 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
   if (!of_module) return std::nullopt;
 
   Cause cause{
-      "state-not-registered", in_init && !it.moved.known ? Confidence::high : Confidence::medium,
+      kCategory, Confidence::medium,
       fmt::format("{} is a plain attribute of {}, neither a parameter nor a buffer, so moving the model left it "
                   "behind; it meets {}.",
                   with_place(it), it.module_class.empty() ? "a module" : it.module_class, with_place(*pair.other)),
       std::nullopt};
-  if (in_init && made->project && !it.moved.known) cause.fix = register_buffer(*made);
+  if (in_init && made->project && !it.moved.known && !of_no_module(it)) cause.fix = register_buffer(*made);
   if (!cause.fix) cause.fix = move_where_named(evidence, it, *pair.other);
   return cause;
 }

@@ -21,7 +21,7 @@ std::optional<Fix> guard(const Evidence& evidence) {
     const std::string_view name = operand.name_in(*index);
     if (name.empty() || !is_reference(name) || reads(statement, name) == 0) continue;
     return Fix{fmt::format("with torch.cuda.device({}.device):\n    {}", name, statement), std::string(frame.file),
-               frame.line};
+               frame.line, Repairs::cause};
   }
   return std::nullopt;
 }

@@ -135,5 +135,47 @@ TEST(AnySource, IsTaken) {
   }
 }
 
+TEST(SourceLine, AComprehensionsTargetIsNotRead) {
+  EXPECT_EQ(reads("return {name: act[rows] for name, act in record.items()}", "act"), 1);
+  EXPECT_EQ(reads("for x, (y, z) in pairs: use(x, y, z)", "y"), 1);
+  EXPECT_EQ(reads("for_x = x + force", "x"), 1);
+}
+
+TEST(SourceLine, AnExpressionIsMovedInOnePiece) {
+  EXPECT_EQ(move_expression("g = grid(flow) + flow.permute(0, 1)", "grid(flow)", "flow.device"),
+            "g = grid(flow).to(flow.device) + flow.permute(0, 1)");
+  EXPECT_EQ(move_expression("y = f(a - b, c)", "a - b", "c.device"), "y = f((a - b).to(c.device), c)");
+  EXPECT_FALSE(move_expression("y = f(x).sum() + b", "f(x)", "b.device"));
+  EXPECT_FALSE(move_expression("y = f(x) + f(x)", "f(x)", "b.device"));
+}
+
+TEST(SourceLine, EveryFactoryIsGivenADevice) {
+  EXPECT_EQ(give_device_to_all("p = N(torch.zeros(n), torch.ones(n))", "\"cuda:0\""),
+            "p = N(torch.zeros(n, device=\"cuda:0\"), torch.ones(n, device=\"cuda:0\"))");
+  EXPECT_FALSE(give_device_to_all("p = N(torch.zeros(n, device=d), torch.ones(n))", "\"cuda:0\""));
+  EXPECT_FALSE(give_device_to_all("p = N(0, 1)", "\"cuda:0\""));
+}
+
+TEST(SourceLine, ValuesAreWrappedAndCallsExchanged) {
+  EXPECT_EQ(wrap_value("self.x = [nn.Linear(2, 2) for _ in y]", "nn.ModuleList"),
+            "self.x = nn.ModuleList([nn.Linear(2, 2) for _ in y])");
+  EXPECT_FALSE(wrap_value("self.x = [a]  # two", "nn.ModuleList"));
+  EXPECT_FALSE(wrap_value("self.x = [", "nn.ModuleList"));
+  EXPECT_EQ(call_instead("return self.near(x, z)", "self.near", "self._near", "**self.near.keywords"),
+            "return self._near(x, z, **self.near.keywords)");
+  EXPECT_FALSE(call_instead("return self.near(x) + self.near(z)", "self.near", "self._near", ""));
+}
+
+TEST(SourceLine, APathOfModulesIsNoReference) {
+  EXPECT_FALSE(is_reference("self.layers.0.weight"));
+  EXPECT_TRUE(is_reference("self.layers[0].weight"));
+}
+
+TEST(SourceLine, MovesWithoutBlocking) {
+  EXPECT_TRUE(says_current_device("x = x.cuda(non_blocking=True)"));
+  EXPECT_FALSE(says_current_device("x = x.cuda(1, non_blocking=True)"));
+  EXPECT_EQ(redirect_move("x = x.cuda(non_blocking=True)", "\"cuda:1\""), "x = x.to(\"cuda:1\", non_blocking=True)");
+}
+
 }  // namespace
 }  // namespace devtrace::report::verdict

@@ -23,7 +23,7 @@ TEST_P(Verdict, IsAsExpected) {
   const Json data = Json::parse(test::file("verdict/" + GetParam() + ".json"));
   const Json cause = verdict::cause_of(data.at("finding"));
   const Json& expect = data.at("expect");
-  for (const char* key : {"category", "confidence", "fix", "line"}) {
+  for (const char* key : {"category", "confidence", "fix", "line", "repairs"}) {
     EXPECT_EQ(cause.value(key, Json()), expect.value(key, Json())) << key << "\n"
                                                                    << data.at("about") << "\n"
                                                                    << cause.dump(1);

@@ -91,3 +91,16 @@ TEST(Refusals, AMissingKernelIsNoRefusalUnlessTheCpuHasOne) {
   EXPECT_TRUE(parsed(not_cuda).lacks_kernel);
   EXPECT_FALSE(parsed(kTypes).lacks_kernel);
 }
+
+TEST(Refusals, AnArgumentThatOnlyTheCpuMayHave) {
+  const char* lengths = "'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor";
+  EXPECT_EQ(parsed(lengths).likelihood, Likelihood::certain);
+  EXPECT_TRUE(parsed(lengths).wants_cpu);
+  EXPECT_EQ(parsed(lengths).argument, "lengths");
+  EXPECT_FALSE(parsed("'lengths' argument should be a 1D CPU int64 tensor, but got 2D CPU Long tensor").wants_cpu);
+}
+
+TEST(Refusals, AGeneratorOfAnotherDevice) {
+  EXPECT_EQ(parsed("Expected a 'cuda' device type for generator but found 'cpu'").generator_wanted, "cuda");
+  EXPECT_EQ(parsed(kNew).generator_wanted, "");
+}

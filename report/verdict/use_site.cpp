@@ -1,0 +1,97 @@
+// The move that is always possible where both operands have names: it makes the line run, whatever the cause is.
+#include <algorithm>
+
+#include "report/base/format.h"
+#include "report/verdict/cause.h"
+#include "report/verdict/source_line.h"
+
+namespace devtrace::report::verdict {
+namespace {
+
+using Group = std::vector<const Operand*>;
+
+// How a line of that frame writes the operand; empty where it does not.
+std::string_view written(size_t frame, const Operand& operand) {
+  const std::string_view name = operand.name_in(frame);
+  if (!name.empty()) return is_reference(name) ? name : std::string_view();
+  return frame == 0 ? operand.expression : std::string_view();
+}
+
+bool may_move(const Evidence& evidence, const Operand& operand) {
+  if (operand.generator) return false;
+  for (const Operand::Name& name : operand.names) {
+    if (name.frame < evidence.stack.size() && writes_through(evidence.stack[name.frame].source, name.name))
+      return false;
+  }
+  return true;
+}
+
+// All of the group moved in one line, one after the other.
+std::optional<Fix> move_all(const Evidence& evidence, size_t frame, const Group& group, const Operand& target) {
+  const std::string device = device_expression(evidence, frame, target);
+  Evidence edited = evidence;
+  std::optional<Fix> fix;
+  std::string code;
+  for (const Operand* operand : group) {
+    if (written(frame, *operand).empty()) return std::nullopt;
+    fix = move_at(edited, frame, *operand, device);
+    if (!fix) return std::nullopt;
+    code = fix->code;
+    edited.stack[frame].source = code;
+    // Two lines already: a second operand would be looked for in the first of them.
+    if (group.size() > 1 && code.find('\n') != code.npos &&
+        evidence.stack[frame].source.find('\n') == std::string_view::npos)
+      return std::nullopt;
+  }
+  return fix;
+}
+
+std::optional<Fix> move_group(const Evidence& evidence, const Group& group, const Operand& target) {
+  std::optional<Fix> with_number;  // cuda:1 is another one on the next machine
+  for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
+    if (!evidence.stack[frame].project) continue;
+    auto fix = move_all(evidence, frame, group, target);
+    if (fix && device_expression(evidence, frame, target).starts_with('"')) {
+      if (!with_number) with_number = std::move(fix);
+      continue;
+    }
+    if (fix) return fix;
+  }
+  return with_number;
+}
+
+}  // namespace
+
+std::optional<Fix> use_site(const Evidence& evidence) {
+  if (evidence.kind != "refused-op") return std::nullopt;
+  Group first, second;
+  for (const Operand& operand : evidence.operands) {
+    if (operand.device.empty()) continue;
+    if (first.empty() || first[0]->device == operand.device)
+      first.push_back(&operand);
+    else if (second.empty() || second[0]->device == operand.device)
+      second.push_back(&operand);
+    else
+      return std::nullopt;
+  }
+  if (first.empty() || second.empty()) return std::nullopt;
+  // State stays where it is, what is on the CPU goes to the GPU, and fewer are moved rather than more.
+  const auto cost = [&](const Group& group) {
+    int sum = 0;
+    for (const Operand* operand : group) sum += operand->is_of_state() ? 100 : operand->on_cpu() ? 1 : 10;
+    return sum;
+  };
+  if (cost(second) < cost(first)) std::swap(first, second);
+  std::optional<Fix> with_number;
+  for (const auto& [group, other] : {std::pair(&first, &second), std::pair(&second, &first)}) {
+    if (!std::all_of(group->begin(), group->end(), [&](const Operand* each) { return may_move(evidence, *each); }))
+      continue;
+    auto fix = move_group(evidence, *group, *(*other)[0]);
+    if (!fix) continue;
+    if (fix->code.find(fmt::format(".to(\"{}\")", (*other)[0]->device)) == fix->code.npos) return fix;
+    if (!with_number) with_number = std::move(fix);
+  }
+  return with_number;
+}
+
+}  // namespace devtrace::report::verdict
