@@ -13,6 +13,7 @@ endef
 unit_test = $(eval $(call unit_test_program,$(1),$(2),$(3),$(4),$(5)))
 
 $(call unit_test,report,tests/unit/report,report report/check report/command,-O1,-lgtest_main)
+$(call unit_test,fix,tests/unit/fix,fix/trials,-O1,-lgtest_main)
 TRACKER_TESTS := $(filter-out %/stacks %/python,$(wildcard tests/unit/tracker/*))
 $(call unit_test,tracker,tests/unit/tracker $(TRACKER_TESTS),tracker,-O1,$$(LINK_stacks) -lgtest_main)
 # -rdynamic: tests look up names of their own functions.
@@ -122,7 +123,7 @@ rehearsal-values: all ## values of a rehearsal on the same
 cases-page: all ## the verdicts on all cases
 	DEVTRACE_BUILD=$(BUILD) $(PYTHON) tests/workloads/cases_page.py
 
-# `devtrace fix` on every case of the corpus, and the page about it; half an hour.
+# `devtrace fix` on every case of the corpus, and the page about it; an hour.
 corpus: all ## verdicts and verified fixes on the whole corpus
 	DEVTRACE_BUILD=$(BUILD) $(PYTHON) tests/workloads/corpus_score.py
 

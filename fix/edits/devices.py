@@ -70,12 +70,20 @@ def in_scope(source, statement):
         if getattr(node, "lineno", 0) > statement.lineno:
             continue
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-            if node.attr == "device" and (text := dotted(node)) and not text.startswith("torch."):
-                found.append(text)
+            if node.attr == "device" and says_device(node.value):
+                found.append(source.of(node))
         elif isinstance(node, ast.Name) and node.id in DEVICE_NAMES and node.lineno < statement.lineno:
             found.append(node.id)
     found += [name for name in DEVICE_NAMES if name in names_of_module(source)]
     return list(dict.fromkeys(found))
+
+
+def says_device(node):
+    """`x`, `self.head`, `next(model.parameters())`: what the file itself asks for its device."""
+    text = dotted(node)
+    if text:
+        return text != "torch" and not text.startswith("torch.")
+    return isinstance(node, ast.Call) and dotted(node.func) == "next"
 
 
 def of_arguments(source, statement):

@@ -31,7 +31,7 @@ bool loses_work(const Outcome& one, const Outcome& other) {
 
 }  // namespace
 
-std::vector<size_t> ranked(std::vector<Tried>& tried) {
+std::vector<size_t> ranked(std::vector<Tried>& tried, const Outcome& before) {
   std::vector<size_t> counting;
   std::map<std::string, uint64_t> reached;  // the most launches until each stop
   std::map<std::string, bool> with_error;
@@ -41,10 +41,14 @@ std::vector<size_t> ranked(std::vector<Tried>& tried) {
     uint64_t& most = reached[stop_of(tried[i])];
     most = std::max(most, tried[i].outcome.all_launches());
   }
-  for (const size_t i : counting)
-    for (const size_t other : counting)
-      if (stop_of(tried[i]) == stop_of(tried[other]) && loses_work(tried[i].outcome, tried[other].outcome))
-        tried[i].moves_work = true;
+  for (const size_t i : counting) {
+    const Outcome& mine = tried[i].outcome;
+    tried[i].moves_work = std::any_of(counting.begin(), counting.end(), [&](size_t other) {
+      const Outcome& theirs = tried[other].outcome;
+      return stop_of(tried[i]) == stop_of(tried[other]) && loses_work(mine, theirs) && !loses_work(theirs, mine);
+    });
+    tried[i].moves_work |= loses_work(mine, before);
+  }
 
   const auto key = [&](size_t i) {
     const Tried& each = tried[i];

@@ -51,13 +51,40 @@ std::vector<std::string> open_questions(const SearchResult& result) {
     open.push_back(fmt::format("The program was ended after {:.0f} s; what comes later was not run.", after.seconds));
   const Round* last = result.rounds.empty() ? nullptr : &result.rounds.back();
   if (last && last->chosen && last->tried[*last->chosen].moves_work) {
-    open.push_back("It moves the work: a device has less than half of the launches that it has with another edit.");
+    open.push_back(
+        "It moves the work: a device has less than half of the launches that it had, or that it has with another "
+        "edit.");
   }
   return open;
 }
 
 double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// The verdict, after what the runs have shown. An edit of a kind that repairs one sort of mistake speaks for that sort;
+// a report whose own line did not help is less sure.
+void learn_from(const Round& round, Json& cause) {
+  const Tried& chosen = round.tried[*round.chosen];
+  const auto failed = [](const Tried& each) {
+    return each.candidate.kind == "reported-fix" && each.judgement.result == Result::failed;
+  };
+  const bool doubted = std::any_of(round.tried.begin(), round.tried.end(), failed);
+  if (doubted && report::string(cause, "confidence") == "high") cause["confidence"] = "medium";
+  const auto category = report::string(cause, "category");
+  const bool unknown = category.empty() || category == "unknown" || report::string(cause, "confidence") == "low";
+  const Tried* speaks = chosen.candidate.category.empty() ? nullptr : &chosen;
+  for (const Tried& each : round.tried) {
+    if (speaks || !unknown) break;
+    if (each.judgement.result == chosen.judgement.result && !each.candidate.category.empty() && !each.moves_work)
+      speaks = &each;
+  }
+  if (speaks && (unknown || doubted)) {
+    cause["category"] = speaks->candidate.category;
+    cause["confidence"] = "medium";
+    cause["because"] = fmt::format("In rehearsal this edit repaired it: {}.", speaks->candidate.title);
+  }
+  cause["repairs"] = chosen.candidate.category.empty() && chosen.candidate.kind == "move-at-use" ? "line" : "cause";
 }
 
 Json tried_json(const Tried& each) {
@@ -83,14 +110,7 @@ Json with_verified(const SearchResult& result, size_t number, const std::string&
   cause["fix"] = chosen.candidate.code;
   cause["file"] = chosen.candidate.file;
   cause["line"] = chosen.candidate.line;
-  const auto confidence = report::string(cause, "confidence");
-  const auto category = report::string(cause, "category");
-  if (!chosen.candidate.category.empty() && (category.empty() || category == "unknown" || confidence == "low")) {
-    cause["category"] = chosen.candidate.category;
-    cause["confidence"] = "medium";
-    cause["because"] = fmt::format("In rehearsal this edit repaired it: {}.", chosen.candidate.title);
-  }
-  cause["repairs"] = chosen.candidate.category.empty() && chosen.candidate.kind == "move-at-use" ? "line" : "cause";
+  learn_from(round, cause);
   const Moved moved = moved_by(result.edits, result.after);
   Json verified = {{"outcome", word(result.solved ? Result::ran_to_end : Result::further)},
                    {"findings_before", result.rounds.size() + result.after.findings.size()},

@@ -72,7 +72,7 @@ class Search {
       if (way.rounds.size() >= kMostRounds || way.outcome.findings.empty()) continue;
       Round round{way.outcome.findings.front(), {}, {}};
       attempt(way, round, seen);
-      const auto best = ranked(round.tried);
+      const auto best = ranked(round.tried, way.outcome);
       if (best.empty()) {
         result_.given_up.push_back(std::move(round));
         continue;

@@ -1,7 +1,7 @@
 """What devtrace says of the corpus, measured: `devtrace fix` on every case, its patch applied, the program run again.
 
-`make corpus` runs it (about half an hour on two cores) and writes docs/corpus.md and tests/workloads/corpus.json. With names of cases only these
-are run, and nothing is written."""
+`make corpus` runs it (about an hour on two cores) and writes tests/workloads/corpus.json, case by case, and docs/corpus.md from all that it holds.
+With names of cases only these are run anew."""
 
 import argparse
 import json
@@ -164,16 +164,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="devtrace fix on the corpus, scored.")
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases at a time")
-    parser.add_argument("--part", choices=PARTS, help="this part only; nothing is written")
+    parser.add_argument("--part", choices=PARTS, help="this part only")
     options = parser.parse_args()
     chosen = [
         (part, case) for part, folder in PARTS.items() if folder.is_dir() and options.part in (None, part)
         for case in corpus(folder).values() if not options.names or case.name in options.names
     ]
+    known = {(each["part"], each["name"]): each for each in (json.loads(RESULTS.read_text()) if RESULTS.exists() else [])}
+    scores = []
     with ThreadPoolExecutor(options.jobs) as pool:
-        scores = []
         for each in pool.map(lambda one: score(*one), chosen):
             scores.append(each)
+            known[each.part, each.name] = asdict(each)
+            write([Score(**known[key]) for key in sorted(known)])
             hidden = each.part == "kept apart"
             marks = " ".join(f"{word}={'yes' if getattr(each, word) else 'NO'}" for word in ("found", "operands", "cause", "line", "fix"))
             detail = "" if hidden else f" {each.category} {each.confidence} {each.notes or ''}"
@@ -183,10 +186,12 @@ def main() -> int:
         mine = [each for each in scores if each.part == part]
         if mine:
             print(part, *(f"{what}: {share(mine, what)}" for what in ("found", "operands", "cause", "line", "fix", "wrong_high")), sep="\n    ")
-    if not options.names and not options.part:
-        PAGE.write_text(page(scores), encoding="utf-8")
-        RESULTS.write_text(json.dumps([asdict(each) for each in scores], indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0
+
+
+def write(scores: list[Score]) -> None:
+    PAGE.write_text(page(scores), encoding="utf-8")
+    RESULTS.write_text(json.dumps([asdict(each) for each in scores], indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

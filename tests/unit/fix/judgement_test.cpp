@@ -1,0 +1,72 @@
+// What a run with edits says of them.
+#include "fix/trials/judgement.h"
+
+#include <gtest/gtest.h>
+
+namespace devtrace::fix {
+namespace {
+
+Found found(const char* fingerprint, const char* operand = "x") {
+  return {Json::object(),
+          {{"fingerprint", fingerprint}, {"operation", "aten::add"}, {"operands", {{{"name", operand}}}}}};
+}
+
+Outcome run(std::vector<Found> findings, int code, uint64_t launches) {
+  Outcome outcome;
+  outcome.code = code;
+  outcome.findings = std::move(findings);
+  outcome.launches["cuda:0"] = launches;
+  return outcome;
+}
+
+const Outcome kBefore = run({found("first")}, 1, 100);
+
+TEST(Judgement, TheEnd) {
+  EXPECT_EQ(judge(kBefore, run({}, 0, 50)).result, Result::ran_to_end);
+}
+
+TEST(Judgement, TheFindingIsStillThere) {
+  const auto judged = judge(kBefore, run({found("first")}, 1, 500));
+  EXPECT_EQ(judged.result, Result::failed);
+  EXPECT_EQ(judged.why, "the finding is still there");
+}
+
+TEST(Judgement, AnotherOperandOfTheSameFunctionIsAnotherFinding) {
+  EXPECT_EQ(judge(kBefore, run({found("first", "y")}, 1, 100)).result, Result::further);
+}
+
+TEST(Judgement, FurtherToTheNextFinding) {
+  EXPECT_EQ(judge(kBefore, run({found("second")}, 1, 101)).result, Result::further);
+}
+
+TEST(Judgement, RefusedBeforeThat) {
+  EXPECT_EQ(judge(kBefore, run({found("second")}, 1, 99)).result, Result::failed);
+}
+
+TEST(Judgement, WhatTheProgramMetBeforeIsNotNew) {
+  EXPECT_EQ(judge(run({found("first"), found("second")}, 1, 100), run({found("second")}, 1, 90)).result,
+            Result::further);
+}
+
+TEST(Judgement, AnErrorOfTheEditIsNoWayFurther) {
+  Outcome after = run({}, 1, 101);
+  after.last_line = "AttributeError: 'Normal' object has no attribute 'to'";
+  const auto judged = judge(kBefore, after);
+  EXPECT_EQ(judged.result, Result::failed);
+  EXPECT_EQ(judged.why, "then: " + after.last_line);
+}
+
+TEST(Judgement, AnotherErrorMuchLaterIs) {
+  EXPECT_EQ(judge(kBefore, run({}, 1, 200)).result, Result::further);
+}
+
+TEST(Judgement, StillRunning) {
+  Outcome after = run({}, 137, 300);
+  after.timed_out = true;
+  EXPECT_EQ(judge(kBefore, after).result, Result::further);
+  after.launches["cuda:0"] = 100;
+  EXPECT_EQ(judge(kBefore, after).result, Result::failed);
+}
+
+}  // namespace
+}  // namespace devtrace::fix

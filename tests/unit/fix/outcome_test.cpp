@@ -1,0 +1,67 @@
+// A run, read from what it left.
+#include "fix/trials/outcome.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "fix/trials/workspace.h"
+
+namespace devtrace::fix {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write(const fs::path& file, const std::string& text) {
+  fs::create_directories(file.parent_path());
+  std::ofstream(file) << text;
+}
+
+TEST(Outcome, OfSeveralProcesses) {
+  const Workspace workspace;
+  const fs::path run = workspace.make("run-1");
+  const std::string process = R"({"record":"process","schema":1,"pid":1,"command":["python"]})"
+                              "\n";
+  write(run / "devtrace-1.jsonl",
+        process +
+            R"({"record":"finding","id":1,"kind":"refused-op","fingerprint":"b","time":20})"
+            "\n"
+            R"({"record":"finding","id":2,"kind":"refused-op","fingerprint":"n","time":5,"severity":"note"})"
+            "\n"
+            R"({"record":"finding","id":3,"kind":"refused-op","fingerprint":"s","time":6,"suppressed":{"file":"f"}})"
+            "\n"
+            R"({"record":"traffic","id":1,"from":"cpu","to":"cuda:0","bytes":10,"copies":1})"
+            "\n"
+            R"({"record":"traffic","id":1,"from":"cpu","to":"cuda:0","bytes":30,"copies":3})"
+            "\n");
+  write(run / "devtrace-2.jsonl", process +
+                                      R"({"record":"finding","id":1,"kind":"refused-op","fingerprint":"a","time":10})"
+                                      "\n"
+                                      R"({"record":"traffic","id":1,"from":"cpu","to":"cuda:1","bytes":12,"copies":1})"
+                                      "\n{\"torn");
+  write(
+      run / "summary/1.json",
+      R"({"pid":1,"launches":{"cuda:0":5,"cuda:1":1},"values":true,"not_computed":{"kernels":{"k":2},"operators":{}}})");
+  write(
+      run / "summary/2.json",
+      R"({"pid":2,"launches":{"cuda:0":2},"values":true,"not_computed":{"kernels":{"k":1},"operators":{"o":"why"}}})");
+  write(run / "summary/3.json", "{\"torn");
+  const Outcome outcome = read_outcome(run);
+  ASSERT_EQ(outcome.findings.size(), 2u);
+  EXPECT_EQ(outcome.findings[0].finding["fingerprint"], "a");
+  EXPECT_EQ(outcome.findings[1].process["pid"], 1);
+  EXPECT_EQ(outcome.bytes, 42u);
+  EXPECT_EQ(outcome.launches, (std::map<std::string, uint64_t>{{"cuda:0", 7}, {"cuda:1", 1}}));
+  EXPECT_EQ(outcome.not_computed, (std::vector<std::string>{"k", "o"}));
+  EXPECT_TRUE(outcome.values);
+}
+
+TEST(Outcome, OfARunThatLeftNothing) {
+  const Workspace workspace;
+  const Outcome outcome = read_outcome(workspace.make("run-1"));
+  EXPECT_TRUE(outcome.findings.empty());
+  EXPECT_FALSE(outcome.clean());
+}
+
+}  // namespace
+}  // namespace devtrace::fix
