@@ -9,6 +9,8 @@ A case is corpus/NAME.py, or corpus/NAME/main.py with the files beside it. Its f
 `line`: parts of the lines to change, the true one first, others where a fix is right too. `hard`: why it is, where it is. In a folder a line is
 told with its file. What the program prints last after its FIX (one or more whole lines, replaced) is what it has to print after any other right fix.
 
+Cases of corpus_apart/ have the same form. They are kept apart, to measure with: who changes rules or edits does not read them.
+
 `tests/workloads/corpus_case.py [NAME …]` runs them all, or these: broken, each must fail with its `error`; repaired, print the same twice."""
 
 import argparse
@@ -24,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from conftest import start  # noqa: E402
 
 CORPUS = Path(__file__).resolve().parent / "corpus"
+APART = CORPUS.parent / "corpus_apart"
 CATEGORIES = {
     "input not moved", "input", "created without device", "cached state", "module split", "state not registered", "default or current device",
     "optimizer", "data parallel", "tied weights", "generator", "inter-process", "unguarded kernel", "",
@@ -154,7 +157,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    cases = corpus()
+    cases = {**corpus(), **corpus(APART)}
     chosen = [cases[name] for name in options.names or cases]
     with ThreadPoolExecutor(options.jobs) as pool:
         faults = list(pool.map(lambda case: faults_of_form(case) or faults_of_runs(case), chosen))

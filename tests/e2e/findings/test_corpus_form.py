@@ -1,5 +1,5 @@
-"""Every case of tests/workloads/corpus says what is right in the form that corpus_case.py reads, and its FIX applies. That they fail and are
-repaired as they say takes minutes: `tests/workloads/corpus_case.py` runs them."""
+"""Every case of tests/workloads/corpus and corpus_apart says what is right in the form that corpus_case.py reads, and its FIX applies. That
+they fail and are repaired as they say takes minutes: `tests/workloads/corpus_case.py` runs them."""
 
 import sys
 
@@ -7,9 +7,9 @@ import pytest
 from conftest import TOP
 
 sys.path.insert(0, str(TOP / "tests/workloads"))
-from corpus_case import corpus, faults_of_form, read  # noqa: E402
+from corpus_case import APART, corpus, faults_of_form, read  # noqa: E402
 
-CASES = corpus()
+CASES = {**corpus(), **corpus(APART)}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -27,6 +27,12 @@ def test_its_fix_changes_those_lines_alone(name, tmp_path):
         after = (tmp_path / file).read_text().split("\n")
         changed |= {(file, i) for i, (old, new) in enumerate(zip(text.split("\n"), after, strict=True), 1) if old != new}
     assert changed and changed <= places
+
+
+def test_no_two_cases_share_a_name_or_a_thread():
+    assert not corpus().keys() & corpus(APART).keys()
+    threads = [case.expect["thread"] for case in CASES.values()]
+    assert len(threads) == len(set(threads))
 
 
 def test_faults_are_told(tmp_path):
