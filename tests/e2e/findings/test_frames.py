@@ -203,20 +203,20 @@ def test_operands_have_their_names(named, name):
 # In f(a, b, …) a, mask and index are on cuda:0, everything else on cuda:1. The operands in order: "name device", "=what it is the result of device".
 OPERANDS = {
     "return a * 2 + b.neg()": ["=a * 2 cuda:0", "=b.neg() cuda:1"],
-    "return a.neg() + b.neg()": [" cuda:0", " cuda:1"],
+    "return a.neg() + b.neg()": ["=a.neg() cuda:0", "=b.neg() cuda:1"],
     "return a + torch.zeros(3, device='cuda:1')": ["a cuda:0", "=torch.zeros(3, device='cuda:1') cuda:1"],
     "return torch.cat([a, b.neg()])": ["a cuda:0", "=b.neg() cuda:1"],
     "return torch.cat([a, *[b.neg()]])": ["a cuda:0", "=b.neg() cuda:1"],
     "return torch.cat([t for t in (a, b)])": [" cuda:1", " cuda:0"],
-    "return torch.cat([a.neg(), b], dim=int('0'))": ["b cuda:1", " cuda:0"],
+    "return torch.cat([a.neg(), b], dim=int('0'))": ["=a.neg() cuda:0", "b cuda:1"],
     "return torch.where(a > 0, a, b.neg())": ["=a > 0 cuda:0", "a cuda:0", "=b.neg() cuda:1"],
     "return a[0:2] @ b[1:]": ["=a[0:2] cuda:0", "=b[1:] cuda:1"],
     "return -a @ b": ["=-a cuda:0", "b cuda:1"],
     "return a.mT.add(b)": ["=a.mT cuda:0", "b cuda:1"],
-    "return a.neg().add(b * 2)": ["=b * 2 cuda:1", "=a.neg() cuda:0"],
+    "return a.neg().add(b * 2)": ["=a.neg() cuda:0", "=b * 2 cuda:1"],
     "return a.add(other=b)": ["a cuda:0", "b cuda:1"],
     "return getattr(a, 'add')(b)": ["b cuda:1", " cuda:0"],
-    "return method(b.neg())": [],
+    "return method(b.neg())": ["=b.neg() cuda:1", " cuda:0"],
     "return method(b)": ["b cuda:1", " cuda:0"],
     "return (c := a.neg()) + b": ["c cuda:0", "b cuda:1"],
     "return pair[where] + pair[1 - where]": ["pair[where] cuda:0", "=pair[1 - where] cuda:1"],
@@ -228,7 +228,7 @@ OPERANDS = {
     "a += b.neg()": ["a cuda:0", "=b.neg() cuda:1"],
     "a[index] = b": ["a cuda:0", "index cuda:0", "b cuda:1"],
     "a[index] = b.neg()": ["a cuda:0", "index cuda:0", "=b.neg() cuda:1"],
-    "if (a.neg() + b).any(): pass": ["b cuda:1", "=a.neg() cuda:0"],
+    "if (a.neg() + b).any(): pass": ["=a.neg() cuda:0", "b cuda:1"],
 }
 F = """
 def f(a, b, unrelated, index, elsewhere, method, pair=(torch.ones(3, 3, device="cuda:0"), right), where=0):
@@ -267,7 +267,7 @@ WITHOUT_COLUMNS = {  # a line with one operation, or with one whose operands do 
     "return a[elsewhere]": ["a cuda:0", "elsewhere cuda:1"],
     "return (c := a.neg()) + b": ["c cuda:0", "b cuda:1"],
     "a[index] = b": ["a cuda:0", "index cuda:0", "b cuda:1"],
-    "return a * 2 + b.neg()": [],
+    "return a * 2 + b.neg()": ["=a * 2 cuda:0", "=b.neg() cuda:1"],
 }
 
 

@@ -25,7 +25,9 @@ Json secret_finding() {
       R"json({"record":"finding","id":1,"kind":"refused-op","fingerprint":"00000000000000aa","time":5.5,"thread":7,"thread_name":"acme",
     "message":"Expected acme_tensor to be on cuda:0","operation":"acme::fused","argument":"acme_arg","method":"wrapper_acme","overload":"acme","devices":["cuda:0","cuda:1"],"acme":{"acme":1},
     "operands":[{"name":"acme_tensor.x","names":[{"frame":0,"name":"self.acme_tensor"}],"role":"attribute","device":"cuda:1","shape":[3],
-      "expression":"acme_of('acme')","module_path":"acme.block","module_class":"AcmeBlock","root_class":"AcmeModel","hook":"AcmeHook",
+      "expression":"acme_of('acme')","module_path":"acme.block","module_class":"AcmeBlock","root_class":"AcmeModel","hook":"AcmeHook","root_devices":["cuda:1"],
+      "held_by":[{"frame":2,"name":"acme.acme_list[0]","holders":[{"name":"acme","kind":"module","class":"AcmeOwner","holds":"attribute","bound":{"file":"/home/acme/work/acme_bind.py","line":4,"source":"acme"}}]}],
+      "given_by":{"name":"acme_giver","kind":"function","keeps":[{"name":"acme_kept","device":"cuda:1"}]},"moved_away":{"name":"acme_old","device":"cuda:0"},
       "created":{"time":1.5,"thread":7,"device":"cpu","python":[{"file":"/home/acme/work/acme/io.py","line":3,"function":"load_acme",
         "source":"acme_tensor = read(f'{acme}/acme', \"acme\", '''acme''', device=\"cuda:0\")  # acme","project":true,
         "around":{"line":1,"text":"acme"}}]}}],
@@ -36,7 +38,7 @@ Json secret_finding() {
       {"module":"/venv/acme/lib/libtorch_cpu.so","function":"at::_ops::add::call","offset":"0x2"}],
     "launch":{"kernel":"void acme_kernel<float>(Acme*)","grid":[1,1,1],"block":[32,1,1]},
     "device_changes":[{"time":2.5,"device":"cuda:1","python":[{"file":"/home/acme/work/main.py","line":1,"function":"acme_setup","project":true}]}],
-    "cause":{"category":"input-not-moved","confidence":"high","because":"acme_tensor (made at io.py:3) is given to AcmeModel of acme/io.py.",
+    "cause":{"category":"input-not-moved","confidence":"high","repairs":"line","because":"acme_tensor (made at io.py:3) is given to AcmeModel of acme/io.py, in acme_list of AcmeOwner (acme_bind.py:4), by acme_giver; was acme_old.",
       "fix":"self.acme_tensor = self.acme_tensor.to(w.device)","file":"/home/acme/work/main.py","line":12},"count":1})json");
 }
 
