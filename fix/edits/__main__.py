@@ -1,7 +1,7 @@
 """Asked by `devtrace fix`, run by the interpreter of the user's program: python edits QUESTION ANSWER, two files of JSON.
 
 question  {"finding": of a log, "texts": {path: text of a file that is edited already}, "folder": where patches start}
-answer    {"candidates": [{"kind", "category", "title", "file", "line", "code", "names_device", "to_cpu", "changed",
+answer    {"candidates": [{"kind", "category", "title", "file", "line", "code", "names_device", "fallback", "to_cpu", "changed",
           "texts": {path: new text}, "patch": from the files on disk, in "folder", "added": {path: [lines of the new text]}}]},
           the likeliest first
 """
@@ -11,7 +11,7 @@ import os
 import sys
 from textwrap import dedent
 
-from kinds import CATEGORIES, MAKERS
+from kinds import CATEGORIES, MAKERS, any_expression
 from patch import added, patch, root_of
 from program import Failure, Program
 from source import Source
@@ -58,6 +58,7 @@ def described(candidate, new, texts, folder):
         "line": line,
         "code": dedent("\n".join(code)),
         "names_device": candidate.names_device,
+        "fallback": candidate.kind == "move-at-use" and candidate.prior >= any_expression.PRIOR,
         "to_cpu": any('"cpu"' in text or ".cpu(" in text for _, _, _, text in candidate.edits),
         "changed": sum(len(each) for each in numbers.values()),
         "texts": after,

@@ -8,6 +8,8 @@ from source import dotted, head
 
 from kinds.at_use import directions, says
 
+PRIOR = 6  # behind all that speaks of a known operand
+
 
 def candidates(failure):
     for order, site in enumerate(failure.sites[:3]):
@@ -18,7 +20,7 @@ def candidates(failure):
                 written = site.source.of(node)
                 if text.startswith(f"{written}."):
                     continue
-                each = Candidate("move-at-use", f"move {written} to {text}", 6 + order + cost + 0.1 * place, names_device=names_device)
+                each = Candidate("move-at-use", f"move {written} to {text}", PRIOR + order + cost + 0.1 * place, names_device=names_device)
                 yield each.replace(site.source, node, f"{grouped(site.source, node)}.to({text})")
 
 

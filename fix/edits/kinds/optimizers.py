@@ -22,9 +22,26 @@ def candidates(failure):
                 for load in loads:
                     if load.lineno < move.lineno:
                         yield earlier(source, load, move)
-                        name = receiver(load)
-                        each = Candidate("optimizer-state", f"{name} casts its state to its parameters' devices once more", 1.1)
-                        yield each.after(source, move, f"{name}.load_state_dict({name}.state_dict())")
+            for move in moves:
+                for name in optimizers_at(source, scope, move):
+                    each = Candidate("optimizer-state", f"{name} casts its state to its parameters' devices once more", 1.1)
+                    yield each.after(source, move, f"{name}.load_state_dict({name}.state_dict())")
+
+
+def optimizers_at(source, scope, statement):
+    """What optimizers are called there: made in that function before, an argument, or an attribute of its class."""
+    found = []
+    if isinstance(scope, ast.FunctionDef):
+        found += [each.arg for each in scope.args.args if each.arg.lower().startswith("opt")]
+    class_ = source.class_of(scope) if isinstance(scope, ast.FunctionDef) else None
+    for node in ast.walk(class_ or scope):
+        if not makes_optimizer(node):
+            continue
+        here = source.function(node) is (scope if isinstance(scope, ast.FunctionDef) else None)
+        for name in filter(None, map(dotted, node.targets)):
+            if (here and node.lineno < statement.lineno) or (not here and name.startswith("self.")):
+                found.append(name)
+    return list(dict.fromkeys(found))
 
 
 def earlier(source, before, statement):

@@ -206,6 +206,16 @@ def test_an_argument_is_followed_to_its_call(tmp_path):
     assert "y = f((g(1) * 2).to(w.device), w)" in codes(found, "move-at-use")
 
 
+def test_an_optimizer_of_the_class_casts_its_state_after_the_move(tmp_path):
+    text = (
+        "class Worker:\n    def __init__(self, model):\n        self.opt = Adam(model.parameters())\n"
+        "    def migrate(self, device):\n        self.model.to(device)\n    def train(self):\n        self.opt.step()\n"
+    )
+    path = program(tmp_path, text)
+    found = asked(tmp_path, [(path, 7, "Adam.step")], [operand("state", "cuda:0"), operand("grad", "cuda:1")])
+    assert codes(found, "optimizer-state") == ["self.opt.load_state_dict(self.opt.state_dict())"]
+
+
 def test_numbers_of_a_generator_stay_the_same(tmp_path):
     path = program(tmp_path, "import torch\nx = torch.rand(3)\ny = x + w\n")
     found = asked(tmp_path, [(path, 3, "<module>")], [operand("x", "cpu", created=[(path, 2, "<module>")]), operand("w", "cuda:0")])
