@@ -18,8 +18,9 @@ struct Candidate {
   int64_t changed = 0;                                           // lines that the whole patch adds
   bool names_device = false;                                     // "cuda:1": another machine may want another
   bool to_cpu = false;                                           // moves something to the CPU
-  Texts texts;                                                   // with all edits so far
-  Json added;                                                    // {path: [numbers of the lines that the patch adds]}
+  bool fallback = false;  // nothing speaks for it: worth a run only when nothing else helps
+  Texts texts;            // with all edits so far
+  Json added;             // {path: [numbers of the lines that the patch adds]}
 };
 
 // The likeliest first. `texts`: files that are edited already; `folder`: where patches of files in it start;

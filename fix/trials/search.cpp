@@ -120,7 +120,9 @@ class Search {
       const auto end = [](const Tried& each) {
         return each.judgement.result == Result::ran_to_end && !each.candidate.to_cpu;
       };
-      return round.tried.size() + running.size() >= kEnough && std::any_of(round.tried.begin(), round.tried.end(), end);
+      const bool rest = started < all.size() && all[started].fallback;
+      return (rest || round.tried.size() + running.size() >= kEnough) &&
+             std::any_of(round.tried.begin(), round.tried.end(), end);
     };
     for (;;) {
       const bool stop = stopped();
