@@ -1,9 +1,9 @@
 """Asked by `devtrace fix`, run by the interpreter of the user's program: python edits QUESTION ANSWER, two files of JSON.
 
 question  {"finding": of a log, "texts": {path: text of a file that is edited already}, "folder": where patches start}
-answer    {"candidates": [{"kind", "category", "title", "file", "line", "code", "names_device", "fallback", "to_cpu", "changed",
-          "texts": {path: new text}, "patch": from the files on disk, in "folder", "added": {path: [lines of the new text]}}]},
-          the likeliest first
+answer    {"candidates": [{"kind", "category", "title", "file", "line", "code", "names_device", "at_use", "fallback",
+          "to_cpu", "changed", "texts": {path: new text}, "patch": from the files on disk, in "folder",
+          "added": {path: [lines of the new text]}}]}, the likeliest first
 """
 
 import json
@@ -38,11 +38,11 @@ def candidates(finding, texts, folder):
         if new is None or key in seen or any("site-packages" in path for path in new):
             continue
         seen.add(key)
-        found.append(described(each, new, texts, folder))
+        found.append(described(each, new, texts, folder, (finding.get("cause") or {}).get("repairs")))
     return found
 
 
-def described(candidate, new, texts, folder):
+def described(candidate, new, texts, folder, repairs):
     source, line = candidate.place()
     after = {**texts, **new}
     on_disk = {path: Source(path).text for path in after}
@@ -58,6 +58,7 @@ def described(candidate, new, texts, folder):
         "line": line,
         "code": dedent("\n".join(code)),
         "names_device": candidate.names_device,
+        "at_use": candidate.kind == "move-at-use" or (candidate.kind == "reported-fix" and repairs != "cause"),
         "fallback": candidate.kind == "move-at-use" and candidate.prior >= any_expression.PRIOR,
         "to_cpu": any('"cpu"' in text or ".cpu(" in text for _, _, _, text in candidate.edits),
         "changed": sum(len(each) for each in numbers.values()),

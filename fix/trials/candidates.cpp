@@ -48,6 +48,7 @@ Candidate read(const Json& each) {
   one.changed = report::integer(each, "changed").value_or(0);
   one.names_device = report::flag(each, "names_device");
   one.fallback = report::flag(each, "fallback");
+  one.at_use = report::flag(each, "at_use");
   one.to_cpu = report::flag(each, "to_cpu");
   for (const auto& [path, content] : report::object(each, "texts").items())
     if (content.is_string()) one.texts[path] = content.get<std::string>();

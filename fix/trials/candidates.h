@@ -19,6 +19,7 @@ struct Candidate {
   bool names_device = false;                                     // "cuda:1": another machine may want another
   bool to_cpu = false;                                           // moves something to the CPU
   bool fallback = false;  // nothing speaks for it: worth a run only when nothing else helps
+  bool at_use = false;    // where the operand is used, not where it comes from
   Texts texts;            // with all edits so far
   Json added;             // {path: [numbers of the lines that the patch adds]}
 };

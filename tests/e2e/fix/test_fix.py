@@ -20,9 +20,9 @@ THREE_FAULTS = {
         torch.manual_seed(0)
         model = Net().to("cuda:0")
         ids = torch.randint(0, 16, (2, 4))
-        loss = model(ids).sum()
+        out = model(ids)
         target = torch.ones(2, 4, 3)
-        print("loss", round((model(ids) - target).square().mean().item(), 4))
+        print("loss", round((out - target).square().mean().item(), 4))
         """,
     "net.py": """
         import torch
@@ -219,7 +219,8 @@ def test_a_test_command(tmp_path):
     before = tree(folder)
     outcome = fix(folder, "--tries", "3", "--", sys.executable, "-m", "pytest", "-q", "test_scaled.py::test_scaled", out=tmp_path / "out")
     assert outcome.code == 0, outcome.out + outcome.err
-    assert "device=x.device" in (tmp_path / "out/devtrace.patch").read_text()
+    patch = (tmp_path / "out/devtrace.patch").read_text()
+    assert "+++ b/scaled.py" in patch and "x.device" in patch
     assert tree(folder) == before
 
 

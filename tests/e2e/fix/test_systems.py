@@ -30,6 +30,6 @@ def test_a_verified_patch(system, tmp_path):
     assert applied.returncode == 0, applied.stderr
     repaired = start([system.program], folder)
     assert not repaired.findings
-    cpu = execute([sys.executable, folder / system.program, "--cpu"], tmp_path, environment(None))
+    cpu = execute([sys.executable, WORKLOADS / system.folder / system.program, "--cpu"], tmp_path, environment(None))
     same(five_systems.numbers(repaired), five_systems.numbers(cpu))
     assert not list(Path(folder).rglob("__pycache__"))

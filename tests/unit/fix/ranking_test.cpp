@@ -88,6 +88,12 @@ TEST(Ranking, FewerBytesThenFewerLinesThenTheLikelier) {
   EXPECT_EQ(order({bytes, lines, tried("first"), tried("second")}), (Titles{"first", "second", "lines", "bytes"}));
 }
 
+TEST(Ranking, WhereItComesFromBeforeWhereItIsUsed) {
+  Tried use = tried("use");
+  use.candidate.at_use = true;
+  EXPECT_EQ(order({use, tried("origin")}), (Titles{"origin", "use"}));
+}
+
 TEST(Ranking, AFewBytesDecideNothing) {
   Tried few = tried("few");
   few.outcome.bytes = 64;
