@@ -1,7 +1,6 @@
 // One candidate, run.
 #pragma once
 
-#include <memory>
 #include <optional>
 
 #include "fix/trials/candidates.h"

@@ -1,13 +1,9 @@
 // devtrace fix: rehearse, try edits at each finding, and leave the patch with which the program runs.
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <set>
 #include <thread>
 
 #include "fix/trials/record.h"

@@ -12,7 +12,7 @@ std::optional<Cause> kept_from_before(const Evidence& evidence) {
   // Several parameters may have been made by one line within one tick of the clock.
   const bool there = it.moved_away.device == pair.other->device;
   return Cause{
-      "kept-from-before-move", there ? Confidence::high : Confidence::medium,
+      "cached-state-elsewhere", there ? Confidence::high : Confidence::medium,
       fmt::format("{} is what {} was until that was moved to {}: moving a module gives it new memory, and what "
                   "was kept from before stays where it was. It meets {}.",
                   with_place(it), it.moved_away.name, it.moved_away.device, with_place(*pair.other)),

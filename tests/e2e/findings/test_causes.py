@@ -169,7 +169,7 @@ kept = [weight.detach() for weight in model.parameters()]
 model.to("cuda:0")
 change = model.weight - kept[0]
 """,
-        "kept-from-before-move", "high", "line", ["is what model.weight was until that was moved to cuda:0"],
+        "cached-state-elsewhere", "high", "line", ["is what model.weight was until that was moved to cuda:0"],
         "change = model.weight - kept[0].to(model.weight.device)",
     ),
     "an argument of the CPU": case(
