@@ -73,7 +73,7 @@ std::optional<Cause> hidden_state(const Evidence& evidence) {
   const auto pair = evidence.pair(
       [&](const Operand& it) {
         const auto hidden = it.hidden();
-        return hidden && !it.moved_away.device.size() && !evidence.made_inside_model(it) &&
+        return hidden && it.moved_away.device.empty() && !evidence.made_inside_model(it) &&
                (it.is_state() || made_in_construction(it));
       },
       [](const Operand&) { return true; });
