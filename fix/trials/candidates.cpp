@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "fix/trials/child.h"
+#include "report/base/environment.h"
 #include "report/base/format.h"
 #include "report/base/json_access.h"
 
@@ -20,18 +21,6 @@ namespace {
 std::string whole(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
-}
-
-// Of this process, without what is preloaded: the question needs no simulated device.
-std::map<std::string, std::string> plain_environment() {
-  std::map<std::string, std::string> all;
-  for (char** each = environ; *each; ++each) {
-    const std::string_view entry(*each);
-    const size_t equals = entry.find('=');
-    if (equals == entry.npos || entry.starts_with("LD_PRELOAD=")) continue;
-    all.emplace(entry.substr(0, equals), entry.substr(equals + 1));
-  }
-  return all;
 }
 
 Candidate read(const Json& each) {
@@ -66,7 +55,8 @@ std::vector<Candidate> candidates(const fs::path& edits, const std::string& inte
   std::ofstream(question) << asked.dump(-1, ' ', false, Json::error_handler_t::replace);
   ProgramToRun program;
   program.words = {interpreter, "-I", "-S", "-B", edits.string(), question.string(), answer.string()};
-  program.environment = plain_environment();
+  program.environment = report::own_environment();
+  program.environment.erase("LD_PRELOAD");  // the question needs no simulated device
   Child child(program, output);
   while (!child.ended()) {
     if (child.seconds() > 60) {

@@ -97,8 +97,7 @@ Json tried_json(const Tried& each) {
   return out;
 }
 
-}  // namespace
-
+// A finding with the edit that was chosen for it.
 Json with_verified(const SearchResult& result, size_t number, const std::string& patch) {
   const Round& round = result.rounds[number];
   Json finding = round.finding.finding;
@@ -127,6 +126,8 @@ Json with_verified(const SearchResult& result, size_t number, const std::string&
   cause["verified"] = verified;
   return finding;
 }
+
+}  // namespace
 
 std::vector<Json> records(const SearchResult& result, const std::string& patch) {
   std::vector<Json> all;

@@ -11,9 +11,6 @@ namespace devtrace::fix {
 // The records of devtrace-fix.jsonl: the process, each finding with `cause.verified`, what was tried (`fix`), `end`.
 std::vector<Json> records(const SearchResult& result, const std::string& patch);
 
-// The findings of these records, each with the edit that was chosen for it.
-Json with_verified(const SearchResult& result, size_t round, const std::string& patch);
-
 // The table of what was tried for one finding, a line each.
 std::string table(const Round& round);
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <optional>
 
+#include "report/base/environment.h"
 #include "report/base/format.h"
 #include "report/command/subcommand.h"
 
@@ -104,12 +105,7 @@ int wait_for(pid_t child, const sigset_t& taken) {
 }  // namespace
 
 std::map<std::string, std::string> environment_of(const Launch& launch) {
-  std::map<std::string, std::string> all;
-  for (char** each = environ; *each; ++each) {
-    const std::string_view entry(*each);
-    if (const size_t equals = entry.find('='); equals != entry.npos)
-      all.emplace(entry.substr(0, equals), entry.substr(equals + 1));
-  }
+  auto all = report::own_environment();
   if (!launch.preload.empty()) all["LD_PRELOAD"] = in_front(launch.preload, " :\t\n", "LD_PRELOAD");
   if (!launch.libraries.empty()) all["LD_LIBRARY_PATH"] = in_front(launch.libraries, ":;", "LD_LIBRARY_PATH");
   for (const auto& [key, value] : launch.environment) all[key] = value;
