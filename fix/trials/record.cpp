@@ -72,14 +72,15 @@ void learn_from(const Round& round, Json& cause) {
   const bool doubted = std::any_of(round.tried.begin(), round.tried.end(), failed);
   if (doubted && report::string(cause, "confidence") == "high") cause["confidence"] = "medium";
   const auto category = report::string(cause, "category");
-  const bool unknown = category.empty() || category == "unknown" || report::string(cause, "confidence") == "low";
+  const bool unknown = category.empty() || category == "unknown";
+  const bool guessed = unknown || report::string(cause, "confidence") == "low";
   const Tried* speaks = chosen.candidate.category.empty() ? nullptr : &chosen;
   for (const Tried& each : round.tried) {
     if (speaks || !unknown) break;
     if (each.judgement.result == chosen.judgement.result && !each.candidate.category.empty() && !each.moves_work)
       speaks = &each;
   }
-  if (speaks && (unknown || doubted)) {
+  if (speaks && (guessed || doubted)) {
     cause["category"] = speaks->candidate.category;
     cause["confidence"] = "medium";
     cause["because"] = fmt::format("In rehearsal this edit repaired it: {}.", speaks->candidate.title);

@@ -105,6 +105,19 @@ std::string name_of(const Json& operand) {
   return expression.empty() ? "a tensor" : fmt::format("the result of {}", expression);
 }
 
+Json operands_and_sources(const Json& finding) {
+  Json all = Json::array();
+  for (const Json& operand : array(finding, "operands")) {
+    all.push_back(operand);
+    if (!operand.is_object() || operand.contains("created") || operand.contains("moved")) continue;
+    const Json& sources = array(operand, "computed_from");
+    if (sources.empty() || !sources[0].is_object()) continue;
+    all.push_back(sources[0]);
+    all.back()["role"] = fmt::format("of which {} was computed", name_of(operand));
+  }
+  return all;
+}
+
 std::string who_is_where(const Json& finding) {
   std::string out;
   for (const Json& operand : array(finding, "operands")) {

@@ -22,6 +22,10 @@ std::string summary(const Json& process, const Json& finding);
 // What the fix does, in plain words: "makes this line run"; empty where the verdict does not say.
 std::string_view repairs(const Json& cause);
 
+// The finding's operands. Behind one of which it is not known where it came from stands what it was computed from,
+// where that is known: it says where the device comes from.
+Json operands_and_sources(const Json& finding);
+
 // The operand's name; without one "the result of b.neg()" where the text that made it is known, else "a tensor".
 std::string name_of(const Json& operand);
 

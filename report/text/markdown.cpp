@@ -112,7 +112,8 @@ std::string markdown(const Json& process, const Json& finding) {
   }
   if (const auto message = string(finding, "message"); !message.empty()) out += block("text", message) + '\n';
 
-  if (const Json& operands = array(finding, "operands"); !operands.empty()) {
+  const Json operands = operands_and_sources(finding);
+  if (!operands.empty()) {
     out += "| operand | device | what | created | last moved |\n|---|---|---|---|---|\n";
     for (const Json& operand : operands) {
       const auto origin = [&](const char* event) {
@@ -143,7 +144,7 @@ std::string markdown(const Json& process, const Json& finding) {
     out += fmt::format("**{}{}**: {}\n\n", static_cast<char>(std::toupper(label[0])), label.substr(1), prose(words));
 
   stack(out, "Failing call", array(finding, "python"), cwd);
-  for (const Json& operand : array(finding, "operands")) {
+  for (const Json& operand : operands) {
     const std::string name = html_escaped(printable(name_of(operand)));
     stack(out, fmt::format("Creation of {}", name), array(object(operand, "created"), "python"), cwd);
     stack(out, fmt::format("Last move of {}", name), array(object(operand, "moved"), "python"), cwd);

@@ -83,7 +83,7 @@ class Report : Lines {
   // Columns as wide as the widest of what is in them.
   void operands() {
     std::vector<Json> all;
-    for (const Json& operand : array(finding_, "operands")) {
+    for (const Json& operand : operands_and_sources(finding_)) {
       if (operand.is_object()) all.push_back(operand);
     }
     size_t widest = 0;
@@ -149,7 +149,7 @@ class Report : Lines {
   }
 
   void origins() {
-    const Json& all = array(finding_, "operands");
+    const Json all = operands_and_sources(finding_);
     bool first = true;
     for (size_t index = 0; index < std::min(all.size(), kOperands); ++index) {
       const Json& operand = all[index];

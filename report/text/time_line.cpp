@@ -16,7 +16,7 @@ std::vector<Moment> time_line(const Json& finding, std::string_view cwd) {
     moments.push_back({*time, thread, std::move(what), frame.empty() ? "" : place(frame, cwd)});
   };
   const int64_t thread = integer(finding, "thread").value_or(0);
-  for (const Json& operand : array(finding, "operands")) {
+  for (const Json& operand : operands_and_sources(finding)) {
     const Json& created = object(operand, "created");
     const Json& moved = object(operand, "moved");
     add(created, integer(created, "thread").value_or(0),

@@ -9,8 +9,8 @@
 
 namespace devtrace::report::verdict {
 
-// Which confidence: high when nothing else could have left this evidence; medium when it is the usual reason; low never
-// names a line.
+// Which confidence: high when nothing else could have left this evidence; medium when it is the usual reason; low when
+// only the kinds of what meets suggest it, or nothing does.
 enum class Confidence { low, medium, high };
 
 // What a fix does: it changes what is wrong, or only brings together what meets in this line.

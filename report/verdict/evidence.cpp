@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <tuple>
 
+#include "report/base/format.h"
 #include "report/base/phrasing.h"
 
 namespace devtrace::report::verdict {
@@ -100,6 +102,12 @@ Operand read_operand(const Json& record) {
   for (const Json& kept : array(giver, "keeps"))
     operand.given_by.keeps.push_back(
         {string(kept, "name"), string(kept, "device"), read_event(kept, "created"), read_event(kept, "moved")});
+  operand.given_by.devices = strings(giver, "devices");
+  const Json& device = object(record, "device_from");
+  operand.device_from = {string(device, "name"), string(device, "role"), string(device, "kind"),
+                         string(device, "class"), strings(device, "devices")};
+  for (const Json& source : array(record, "computed_from"))
+    if (source.is_object()) operand.computed_from.push_back(read_operand(source));
   operand.generator = flag(record, "generator");
   return operand;
 }
@@ -155,6 +163,17 @@ const Event* Operand::placed() const {
   return created.known ? &created : nullptr;
 }
 
+bool Operand::came_from_a_module() const {
+  return Evidence::made_by_a_module(*this) || !given_by.devices.empty() ||
+         std::any_of(computed_from.begin(), computed_from.end(),
+                     [](const Operand& source) { return source.came_from_a_module() || source.came_from_state(); });
+}
+
+bool Operand::came_from_state() const {
+  return is_of_state() || std::any_of(computed_from.begin(), computed_from.end(),
+                                      [](const Operand& source) { return source.came_from_state(); });
+}
+
 std::string_view Operand::name_in(size_t frame) const {
   for (const Name& each : names) {
     if (each.frame == frame) return each.name;
@@ -186,6 +205,47 @@ Evidence::Evidence(const Json& finding)
   state_devices = strings(finding, "state_devices");
   for (const Json& mention : array(finding, "mentions"))
     mentions.push_back({frame_of(mention), string(mention, "name"), string(mention, "device")});
+}
+
+namespace {
+
+void add_with_sources(const Operand& operand, size_t depth, std::vector<std::pair<size_t, const Operand*>>& out) {
+  out.emplace_back(depth, &operand);
+  for (const Operand& source : operand.computed_from) add_with_sources(source, depth + 1, out);
+}
+
+}  // namespace
+
+std::vector<Evidence> Evidence::traced() const {
+  constexpr size_t kMost = 24;
+  // Of one operand on each device: the others say no more.
+  std::vector<size_t> traced;
+  for (size_t i = 0; i < operands.size() && traced.size() < 2; ++i) {
+    const auto same = [&](size_t other) { return operands[other].device == operands[i].device; };
+    if (std::none_of(traced.begin(), traced.end(), same)) traced.push_back(i);
+  }
+  if (traced.size() < 2) return {};
+  std::vector<std::pair<size_t, const Operand*>> first, second;
+  add_with_sources(operands[traced[0]], 0, first);
+  add_with_sources(operands[traced[1]], 0, second);
+  std::vector<std::tuple<size_t, const Operand*, const Operand*>> pairs;
+  for (const auto& [depth, one] : first)
+    for (const auto& [more, other] : second)
+      if (depth + more > 0) pairs.emplace_back(depth + more, one, other);
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const auto& a, const auto& b) { return std::get<0>(a) < std::get<0>(b); });
+  if (pairs.size() > kMost) pairs.resize(kMost);
+  std::vector<Evidence> all;
+  for (const auto& [depth, one, other] : pairs) {
+    Evidence evidence = *this;
+    for (const auto& [index, source] : {std::pair(traced[0], one), std::pair(traced[1], other)}) {
+      if (source == &operands[index]) continue;
+      evidence.computed += fmt::format("{} was computed from {}. ", operands[index].name, source->name);
+      evidence.operands[index] = *source;
+    }
+    all.push_back(std::move(evidence));
+  }
+  return all;
 }
 
 bool Evidence::has_state_on(std::string_view device) const {

@@ -91,9 +91,20 @@ struct Operand {
   };
   struct {
     std::string_view name, kind;
+    std::vector<std::string_view> devices;  // of a module: where its state lies
     std::vector<Kept> keeps;
-  } given_by;  // what was called to give a temporary
+  } given_by;  // what was called to give it
+  struct {
+    std::string_view name, role, kind, type;
+    std::vector<std::string_view> devices;
+  } device_from;  // what said the device where it was made, or to which it was moved
+  std::vector<Operand> computed_from;
   bool generator = false;
+
+  // Is it the result of a module, or computed from one?
+  bool came_from_a_module() const;
+  // … from registered state?
+  bool came_from_state() const;
 
   bool on_cpu() const { return device == "cpu"; }
   // Registered state of a module: what model.to() moves.
@@ -121,6 +132,9 @@ struct Operand {
 struct Evidence {
   explicit Evidence(const Json& finding);
 
+  // The same with operands in whose place stands what they were computed from, the nearest first.
+  std::vector<Evidence> traced() const;
+
   std::string_view kind, operation, argument, message, current_device, note;
   std::optional<int64_t> thread;
   std::vector<Operand> operands;
@@ -139,6 +153,7 @@ struct Evidence {
     std::string_view name, device;
   };
   std::vector<Mention> mentions;
+  std::string computed;  // what was computed from what, in words: of traced evidence
   struct {
     std::string_view direction, source, destination;  // as the copy's caller says
   } copy;

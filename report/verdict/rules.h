@@ -25,4 +25,10 @@ std::optional<Cause> module_split(const Evidence&);
 std::optional<Cause> input_not_moved(const Evidence&);
 std::optional<Cause> default_device(const Evidence&);
 
+std::optional<Cause> kept_device(const Evidence&);
+std::optional<Cause> state_of_two_models(const Evidence&);
+std::optional<Cause> kept_by_an_object(const Evidence&);
+std::optional<Cause> results_apart(const Evidence&);
+std::optional<Cause> data_beside_result(const Evidence&);
+
 }  // namespace devtrace::report::verdict::rules

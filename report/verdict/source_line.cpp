@@ -546,8 +546,9 @@ bool says_current_device(std::string_view source) {
           return trimmed(source.substr(span.begin, span.end - span.begin)).starts_with("non_blocking");
         }))
       return true;
-    if (!cuda && !spans.empty() && current_device_literal(source.substr(spans[0].begin, spans[0].end - spans[0].begin)))
-      return true;
+    if (spans.empty()) continue;
+    const Span said = keyword_value(source, spans, "device").value_or(spans[0]);
+    if (!cuda && current_device_literal(source.substr(said.begin, said.end - said.begin))) return true;
   }
   for (const Call& call : factory_calls(source, scan)) {
     const auto value = keyword_value(source, arguments(source, scan, call), "device");

@@ -2,6 +2,8 @@
 // here.
 #include "report/verdict/verdict.h"
 
+#include <algorithm>
+
 #include "report/base/format.h"
 #include "report/base/phrasing.h"
 #include "report/verdict/rules.h"
@@ -31,6 +33,15 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::unchecked_kernel,  // at a launch: nothing of the above, and one of the kernel's operands is elsewhere
 };
 
+// Where none of them knows: by what kind of tensor meets what kind.
+constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
+    rules::kept_device,          // a device that an object keeps, chosen before
+    rules::state_of_two_models,  // registered tensors, or what was computed from them
+    rules::kept_by_an_object,    // what an object has kept meets what is computed now
+    rules::results_apart,        // of two modules
+    rules::data_beside_result,   // what a module computed, and data that none did
+};
+
 constexpr std::string_view word(Confidence confidence) {
   return confidence == Confidence::high ? "high" : confidence == Confidence::medium ? "medium" : "low";
 }
@@ -54,15 +65,41 @@ Json to_json(const Cause& cause) {
   return out;
 }
 
+template <size_t kCount>
+std::optional<Cause> best_of(std::optional<Cause> (*const (&rules)[kCount])(const Evidence&),
+                             const Evidence& evidence) {
+  std::optional<Cause> best;
+  for (const auto rule : rules) {
+    auto cause = rule(evidence);
+    if (cause && (!best || cause->confidence > best->confidence)) best = std::move(cause);
+  }
+  return best;
+}
+
+// The rules, asked about what the operands were computed from: never sure, for a value may have been replaced since.
+template <size_t kCount>
+std::optional<Cause> by_sources(std::optional<Cause> (*const (&rules)[kCount])(const Evidence&),
+                                const Evidence& evidence) {
+  for (const Evidence& traced : evidence.traced()) {
+    auto cause = best_of(rules, traced);
+    if (!cause) continue;
+    cause->confidence = std::min(cause->confidence, Confidence::medium);
+    cause->because = traced.computed + cause->because;
+    if (!cause->fix || cause->fix->repairs == Repairs::line)
+      if (auto fix = use_site(evidence)) cause->fix = std::move(fix);
+    return cause;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Json cause_of(const Json& finding) noexcept try {
   const Evidence evidence(finding);
-  std::optional<Cause> best;
-  for (const auto rule : kRules) {
-    auto cause = rule(evidence);
-    if (cause && (!best || cause->confidence > best->confidence)) best = std::move(cause);
-  }
+  std::optional<Cause> best = best_of(kRules, evidence);
+  if (!best) best = by_sources(kRules, evidence);
+  if (!best) best = best_of(kByKind, evidence);
+  if (!best) best = by_sources(kByKind, evidence);
   return to_json(best ? *best : unknown(finding, evidence));
 } catch (...) {
   return nullptr;

@@ -51,7 +51,10 @@ def last_line(text: str) -> str:
 
 
 def names_of(operand: dict) -> list[str]:
-    return [operand.get("name", ""), operand.get("expression", ""), *(each["name"] for each in operand.get("names", []))]
+    """Its own names; of the result of an expression also those of what it was computed from, which the reports tell with it."""
+    own = [operand.get("name", ""), operand.get("expression", ""), *(each["name"] for each in operand.get("names", []))]
+    sources = operand.get("computed_from", [])[:1] if not operand.get("name") else []
+    return own + [name for source in sources for name in names_of(source)]
 
 
 def is_right(category: str, words: str) -> bool:

@@ -18,13 +18,57 @@ constexpr int kStatements = 257, kExpression = 258;  // Py_file_input, Py_eval_i
 // Properties of a tensor that lie where the tensor lies.
 constexpr std::string_view kSameDevice[] = {"T", "mT", "H", "mH", "data", "real", "imag"};
 
-// Methods of a tensor, and functions of torch of their first argument, whose result lies where that tensor lies.
+// Functions of torch whose result lies where their first argument lies. Of a tensor's methods nearly all are like that.
 constexpr std::string_view kStaying[] = {
     "abs",     "bool",   "chunk",   "clamp",   "clone", "contiguous", "cos",       "cumsum",    "detach", "double",
     "exp",     "expand", "flatten", "float",   "half",  "int",        "log",       "long",      "mean",   "neg",
     "permute", "relu",   "repeat",  "reshape", "rsqrt", "sigmoid",    "sin",       "softmax",   "sqrt",   "square",
     "squeeze", "sum",    "t",       "tanh",    "tril",  "triu",       "unflatten", "unsqueeze", "view",   "transpose",
     "view_as", "argmax", "argsort", "amax",    "amin",  "bfloat16",   "ceil",      "floor",     "round",  "sign"};
+
+// The methods whose result lies elsewhere or is no tensor; is_… are all of that kind.
+constexpr std::string_view kLeaving[] = {"to",
+                                         "cpu",
+                                         "cuda",
+                                         "xpu",
+                                         "type",
+                                         "numpy",
+                                         "tolist",
+                                         "item",
+                                         "size",
+                                         "dim",
+                                         "ndimension",
+                                         "numel",
+                                         "nelement",
+                                         "stride",
+                                         "data_ptr",
+                                         "get_device",
+                                         "element_size",
+                                         "storage",
+                                         "untyped_storage",
+                                         "storage_offset",
+                                         "dense_dim",
+                                         "sparse_dim",
+                                         "backward",
+                                         "register_hook",
+                                         "retain_grad",
+                                         "record_stream",
+                                         "pin_memory",
+                                         "share_memory_",
+                                         "has_names",
+                                         "allclose",
+                                         "equal",
+                                         "nbytes",
+                                         "map_",
+                                         "module_load",
+                                         "apply_"};
+
+bool leaves(std::string_view method) {
+  return method.starts_with("is_") || std::find(std::begin(kLeaving), std::end(kLeaving), method) != std::end(kLeaving);
+}
+
+// Python's own functions whose result is no tensor, whatever they are given.
+constexpr std::string_view kNoTensor[] = {"float", "int", "bool", "complex", "len", "range", "str", "isinstance"};
 
 // Python's parser warns of these, and a warning is the user's code to handle.
 bool has_escapes(const std::string& text) {
@@ -178,8 +222,19 @@ class Reader {
     return out;
   }
 
+  // What a call is given as the device of its result.
+  std::optional<Path> device(PyObject* call) {
+    for (const Ref& keyword : tree_.parts(call, "keywords"))
+      if (tree_.name(keyword.get(), "arg") == "device") return path(tree_.part(keyword.get(), "value").get());
+    const Ref callee = tree_.part(call, "func");
+    if (!callee || tree_.kind(callee.get()) != "Attribute") return std::nullopt;
+    const std::string name = tree_.name(callee.get(), "attr");
+    const std::vector<Ref> given = tree_.parts(call, "args");
+    return (name == "to" || name == "cuda") && !given.empty() ? path(given[0].get()) : std::nullopt;
+  }
+
   std::optional<Path> path(PyObject* node) {
-    const std::string kind = tree_.kind(node);
+    const std::string kind = node ? tree_.kind(node) : "";
     if (kind == "Name") return Path{tree_.name(node, "id"), {}};
     if (kind == "NamedExpr") return path(tree_.part(node, "target").get());
     if (kind != "Attribute" && kind != "Subscript") return std::nullopt;
@@ -267,14 +322,16 @@ class Reader {
     } else if (kind == "Call") {
       const Ref callee = tree_.part(node, "func");
       if (callee) out.callee = path(callee.get());
+      if (out.callee && out.callee->steps.empty())
+        out.number = std::find(std::begin(kNoTensor), std::end(kNoTensor), out.callee->variable) != std::end(kNoTensor);
       if (callee && tree_.kind(callee.get()) == "Attribute") {
         const std::string name = tree_.name(callee.get(), "attr");
         const Ref receiver = tree_.part(callee.get(), "value");
-        const bool stays = std::find(std::begin(kStaying), std::end(kStaying), name) != std::end(kStaying);
         const std::vector<Ref> given = tree_.parts(node, "args");
         const bool torch =
             receiver && tree_.kind(receiver.get()) == "Name" && tree_.name(receiver.get(), "id") == "torch";
-        if (stays && !torch) like(receiver.get());
+        if (!torch && !leaves(name) && !says_device(node)) like(receiver.get());
+        const bool stays = std::find(std::begin(kStaying), std::end(kStaying), name) != std::end(kStaying);
         if (stays && torch && !given.empty() && tree_.kind(given[0].get()) != "Starred") like(given[0].get());
       }
     }
@@ -282,6 +339,12 @@ class Reader {
     out.number = out.number || (!out.like.empty() && std::all_of(out.like.begin(), out.like.end(),
                                                                  [](const Value& part) { return part.number; }));
     return out;
+  }
+
+  bool says_device(PyObject* call) {
+    for (const Ref& keyword : tree_.parts(call, "keywords"))
+      if (tree_.name(keyword.get(), "arg") == "device") return true;
+    return false;
   }
 
   std::optional<Step> subscript(PyObject* node) {
@@ -308,14 +371,21 @@ class Reader {
   Tree& tree_;
 };
 
-void add_mentioned(Tree& tree, Reader& reader, std::vector<Path>& mentioned) {
+void add_once(Path path, std::vector<Path>& paths) {
+  const std::string written = to_string(path);
+  const auto same = [&](const Path& other) { return to_string(other) == written; };
+  if (std::none_of(paths.begin(), paths.end(), same)) paths.push_back(std::move(path));
+}
+
+void add_mentioned(Tree& tree, Reader& reader, Expression& out) {
   tree.each(tree.root(), [&](PyObject* node) {
+    if (tree.kind(node) == "Call")
+      if (std::optional<Path> device = reader.device(node)) add_once(std::move(*device), out.devices);
+    const Ref context = tree.kind(node) == "Name" ? tree.part(node, "ctx") : Ref();
+    if (context && tree.kind(context.get()) == "Store") return false;  // it gets its value only now
     std::optional<Path> path = reader.path(node);
     if (!path) return true;
-    const std::string written = to_string(*path);
-    const bool known =
-        std::any_of(mentioned.begin(), mentioned.end(), [&](const Path& other) { return to_string(other) == written; });
-    if (!known) mentioned.push_back(std::move(*path));
+    add_once(std::move(*path), out.mentioned);
     return tree.kind(node) == "Subscript";  // what is between the brackets is mentioned as well
   });
 }
@@ -333,7 +403,7 @@ void read_store(const Api& api, const std::string& statement, const std::string&
         out.operations.push_back(reader.store(each.get(), value.get()));
     return false;
   });
-  if (!out.operations.empty()) add_mentioned(tree, reader, out.mentioned);
+  if (!out.operations.empty()) add_mentioned(tree, reader, out);
 }
 
 void read_exact(const Api& api, const std::string& text, Expression& out) {
@@ -343,7 +413,7 @@ void read_exact(const Api& api, const std::string& text, Expression& out) {
   if (body) {
     Reader reader(api, tree);
     if (std::optional<Operation> only = reader.operation(body.get())) out.operations.push_back(std::move(*only));
-    add_mentioned(tree, reader, out.mentioned);
+    add_mentioned(tree, reader, out);
     return;
   }
   Tree statement(api, text, kStatements);  // a += b
@@ -352,7 +422,7 @@ void read_exact(const Api& api, const std::string& text, Expression& out) {
   const std::vector<Ref> statements = statement.parts(statement.root(), "body");
   if (statements.size() != 1) return;
   if (std::optional<Operation> only = reader.operation(statements[0].get())) out.operations.push_back(std::move(*only));
-  add_mentioned(statement, reader, out.mentioned);
+  add_mentioned(statement, reader, out);
 }
 
 void read_lines(const Api& api, std::string text, Expression& out) {
@@ -372,7 +442,7 @@ void read_lines(const Api& api, std::string text, Expression& out) {
           out.operations.push_back(reader.store(target.get(), tree.part(node, "value").get()));
     return true;
   });
-  add_mentioned(tree, reader, out.mentioned);
+  add_mentioned(tree, reader, out);
 }
 
 }  // namespace

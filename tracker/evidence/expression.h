@@ -43,6 +43,7 @@ struct Operation {
 struct Expression {
   std::vector<Operation> operations;  // those that it may be: one where the text is the operation's own
   std::vector<Path> mentioned;        // everything that the text names, once each
+  std::vector<Path> devices;          // what it gives as device=, or to .to(…) and .cuda(…)
 };
 
 // `text` is the operation's own where `exact`, else whole lines: then every operation in them is one that it may be.

@@ -43,6 +43,19 @@ std::string quoted_key(const Api& api, const std::string& name, PyObject* key) {
   return name + "[" + (number >= 0 ? std::to_string(number) : "…") + "]";
 }
 
+// `self.__cache`: within a class Python writes such a name into the instance as `_Class__cache`.
+PyObject* private_attribute(const Api& api, PyObject* dict, const std::string& name) {
+  if (!name.starts_with("__") || name.ends_with("__")) return nullptr;
+  ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (api.PyDict_Next(dict, &position, &key, &value)) {
+    if (python::shape_of(api, key) != Shape::unicode) continue;
+    const std::string written = python::text(api, key);
+    if (written.size() > name.size() + 1 && written.starts_with('_') && written.ends_with(name)) return value;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 void ObjectWalk::walk(PyObject* object, const std::string& name, int depth, bool attributes,
@@ -121,6 +134,7 @@ std::pair<Ref, std::string> ObjectWalk::step(PyObject* object, const Step& step)
     }
     const Ref dict = python::instance_dict(api, object);
     PyObject* value = dict ? api.PyDict_GetItemString(dict.get(), step.name.c_str()) : nullptr;
+    if (dict && !value) value = private_attribute(api, dict.get(), step.name);
     if (value) return {Ref::borrowed(api, value), "attribute"};
     return {slot(api, object, step.name), "attribute"};
   }

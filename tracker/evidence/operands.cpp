@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tracker/evidence/object_walk.h"
+#include "tracker/evidence/scope.h"
 
 namespace devtrace::evidence {
 namespace {
@@ -12,9 +13,13 @@ using python::Api;
 using python::Ref;
 
 constexpr size_t kMostNamesAFrame = 4;
-constexpr size_t kMostKept = 4;         // tensors told of what a function keeps
-constexpr size_t kMostMentions = 8;     // a frame
-constexpr size_t kMostHeld = 8;         // operands whose holders are told
+constexpr size_t kMostKept = 4;      // tensors told of what a function keeps
+constexpr size_t kMostMentions = 8;  // a frame
+constexpr size_t kMostHeld = 16;     // operands whose holders are told
+constexpr size_t kMostSources = 12;  // of all operands together
+constexpr size_t kMostSourcesEach = 4;
+constexpr size_t kDeepestSource = 3;
+constexpr size_t kMostGivers = 3;       // that are asked for one operand
 constexpr size_t kMostRegistered = 64;  // that are like an operand
 constexpr size_t kMostModules = 16, kMostParts = 16;
 constexpr size_t kMostComparisons = 2000;  // of tensors that may be aliases of an operand
@@ -29,6 +34,25 @@ size_t distinct_devices(const std::vector<Operand>& operands) {
   return devices.size();
 }
 
+// Where the code that made something stands in the stack that is running.
+struct LiveLine {
+  size_t frame;
+  int line;
+};
+
+// The innermost frame that was already running then, and its line of then. A stack that was cut tells nothing.
+std::optional<LiveLine> live_line(const std::vector<stacks::PythonFrame>& made, const std::vector<Frame>& frames) {
+  std::optional<LiveLine> found;
+  for (size_t outside = 1; outside <= std::min(made.size(), frames.size()); ++outside) {
+    const stacks::PythonFrame& then = made[made.size() - outside];
+    const Frame& now = frames[frames.size() - outside];
+    if (then.file != now.file || then.function != now.function) break;
+    found = LiveLine{frames.size() - outside, then.line};
+    if (then.line != now.region.line) break;
+  }
+  return found;
+}
+
 // Those of which nothing but the device is known, and perhaps what made it, come from the text and the message alone.
 bool is_object(const Operand& operand) {
   return operand.tensor.object != nullptr;
@@ -37,12 +61,17 @@ bool is_object(const Operand& operand) {
 class Collector {
  public:
   Collector(const Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames, const Wanted& wanted)
-      : api_(api), torch_(torch), frames_(frames), wanted_(wanted), reach_{api, torch}, holders_(api, torch) {}
+      : api_(api),
+        torch_(torch),
+        frames_(frames),
+        wanted_(wanted),
+        reach_{api, torch},
+        scope_(api, frames, reach_),
+        holders_(api, torch) {}
 
   Operands run() {
     const bool direct = wanted_.direct && !frames_.empty();
     if (direct) {
-      for (const Frame& frame : frames_) locals_.push_back(frame.locals(api_));
       from_expression();
       if (wanted_.generator) add_generator();
     }
@@ -50,6 +79,7 @@ class Collector {
     add_unnamed();
     drop_bystanders();
     cut_to_most();
+    if (direct && !wanted_.generator) add_sources();
     if (std::any_of(operands_.begin(), operands_.end(), is_object)) name_everywhere();
     for (Operand& operand : operands_) settle_name(operand);
     Operands found{{}, std::move(mentioned_), std::move(mentions_), {}, {}, {}};
@@ -78,42 +108,6 @@ class Collector {
     operand.role = reached.role;
     operand.names.push_back({frame, reached.name});
     operands_.push_back(std::move(operand));
-  }
-
-  Ref variable(size_t frame, const std::string& name) const {
-    if (locals_[frame])
-      if (Ref value(api_, api_.PyMapping_GetItemString(locals_[frame].get(), name.c_str())); value) return value;
-    const Ref globals = frames_[frame].globals(api_);
-    return globals ? Ref::borrowed(api_, api_.PyDict_GetItemString(globals.get(), name.c_str())) : Ref();
-  }
-
-  struct Found {
-    Ref value;
-    std::string role;
-  };
-
-  // What a path of a frame leads to; empty where it cannot be followed to its end without running code.
-  Found follow(const Path& path, size_t frame = 0) {
-    const bool argument = frames_[frame].is_parameter(api_, path.variable);
-    Found found{variable(frame, path.variable), argument ? "argument" : "variable"};
-    for (size_t i = 0; found.value && i < path.steps.size(); ++i) {
-      auto [inner, role] = reach_.step(found.value.get(), concrete(path.steps[i], frame));
-      found = {std::move(inner), std::move(role)};
-    }
-    return found;
-  }
-
-  // `[layer]` with the variable's value in its place.
-  Step concrete(const Step& step, size_t frame) const {
-    if (step.kind != Step::variable) return step;
-    const Ref value = variable(frame, step.name);
-    if (!value) return step;
-    if (python::shape_of(api_, value.get()) == python::Shape::unicode)
-      return {Step::key, python::text(api_, value.get()), 0};
-    constexpr long long kNone = -1L << 40;
-    const bool number = python::type_name(api_, python::type_of(api_, value.get()).get()) == "int";
-    const long long position = number ? python::integer(api_, value.get(), kNone) : kNone;
-    return position == kNone ? step : Step{Step::index, {}, static_cast<long>(position)};
   }
 
   // The operation's own operands, as far as the text of the innermost frame says them for certain.
@@ -147,7 +141,7 @@ class Collector {
   void take(const Value& value) {
     if (value.number) return;
     if (value.path) {
-      if (const Found found = follow(*value.path); found.value) {
+      if (const Scope::Found found = scope_.follow(*value.path); found.value) {
         reach_.walk(found.value.get(), to_string(*value.path), 3, false, [&](const ReachedObject& reached) {
           add({reached.object, reached.name, reached.role.empty() ? found.role : reached.role}, 0);
         });
@@ -164,7 +158,7 @@ class Collector {
   // the CPU leaves some: its neighbour decides.
   std::string device_of(const Value& value) {
     if (value.path) {
-      if (const Found found = follow(*value.path); found.value) {
+      if (const Scope::Found found = scope_.follow(*value.path); found.value) {
         if (!torch_.is_tensor(found.value.get()) || torch_.is_opaque(found.value.get())) return {};
         const std::string kind = class_of(found.value.get());
         if (kind != "Tensor" && kind != "Parameter") return {};  // a class of its own may do as it likes
@@ -189,9 +183,10 @@ class Collector {
     Path receiver = path;
     if (!receiver.steps.empty()) {
       receiver.steps.pop_back();
-      if (const Found found = follow(receiver); found.value && torch_.is_tensor(found.value.get())) return false;
+      if (const Scope::Found found = scope_.follow(receiver); found.value && torch_.is_tensor(found.value.get()))
+        return false;
     }
-    const Found found = follow(path);
+    const Scope::Found found = scope_.follow(path);
     if (!found.value || class_of(found.value.get()) != "builtin_function_or_method") return true;
     const Ref self = python::attribute(api_, found.value.get(), "__self__");
     return self && torch_.is_tensor(self.get());
@@ -199,8 +194,8 @@ class Collector {
 
   void note_mentioned(const std::vector<Path>& paths) {
     for (Path path : paths) {
-      Found found = follow(path);
-      for (; !found.value && !path.steps.empty(); found = follow(path)) path.steps.pop_back();
+      Scope::Found found = scope_.follow(path);
+      for (; !found.value && !path.steps.empty(); found = scope_.follow(path)) path.steps.pop_back();
       if (!found.value) continue;
       reach_.walk(found.value.get(), "", 3, false, [&](const ReachedObject& reached) {
         if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object)) return;
@@ -223,7 +218,7 @@ class Collector {
   }
 
   void every_local() {
-    for_each_local(0, [&](const std::string& name, PyObject* value) {
+    scope_.for_each_local(0, [&](const std::string& name, PyObject* value) {
       const std::string role = frames_[0].is_parameter(api_, name) ? "argument" : "variable";
       reach_.walk(value, name, 3, name == "self", [&](const ReachedObject& reached) {
         if (torch_.is_module(reached.object) && reached.object == value && name == "self") {
@@ -312,18 +307,23 @@ class Collector {
   // What was called to give a result, and the tensors on the result's device that it keeps from before: in its closure,
   // in the object whose method it is. The operation has not begun, so the result itself is not among them unless it was
   // kept.
-  void note_giver(const Path& callee, Operand& operand) {
+  void note_giver(const Path& callee, Operand& operand, size_t frame = 0) {
     Path path = callee;
-    Found found = follow(path);
+    Scope::Found found = scope_.follow(path, frame);
     if (!found.value && !path.steps.empty()) {
       path.steps.pop_back();
-      found = follow(path);
+      found = scope_.follow(path, frame);
     }
     if (!found.value || torch_.is_tensor(found.value.get())) return;
     Holders keeper(api_, torch_);
     keeper.add_root(found.value.get(), 0, "");
     keeper.explore();
-    Giver giver{to_string(callee), keeper.kind_of(found.value.get()), {}};
+    Giver giver{to_string(callee), keeper.kind_of(found.value.get()), {}, {}};
+    if (torch_.is_module(found.value.get())) {
+      // One that lies elsewhere gave something else on that line.
+      const auto& devices = keeper.devices_of(found.value.get());
+      if (std::find(devices.begin(), devices.end(), operand.tensor.device) != devices.end()) giver.devices = devices;
+    }
     for (PyObject* tensor : keeper.tensors()) {
       if (giver.keeps.size() >= kMostKept || keeper.is_registered(tensor) || torch_.is_opaque(tensor)) continue;
       TensorFacts facts = torch_.facts(tensor);
@@ -331,7 +331,145 @@ class Collector {
       if (facts.device != operand.tensor.device || chains.empty()) continue;
       giver.keeps.push_back({chains[0].name, std::move(facts)});
     }
-    if (!giver.keeps.empty()) operand.given_by = std::move(giver);
+    if (!giver.keeps.empty() || !giver.devices.empty()) operand.given_by = std::move(giver);
+  }
+
+  // What each operand was computed from, as far as the line that computed it stands in a function that still runs: the
+  // tensors on its device that this line names, and so on from these; or the module that it calls.
+  void add_sources() {
+    const size_t own = operands_.size();
+    for (size_t i = 0; i < operands_.size() && operands_.size() < own + kMostSources; ++i) {
+      if (depth_of(i) < kDeepestSource) add_sources_of(i);
+    }
+  }
+
+  size_t depth_of(size_t index) const {
+    size_t depth = 0;
+    for (; operands_[index].source_of != Operand::kNone; index = operands_[index].source_of) ++depth;
+    return depth;
+  }
+
+  void add_sources_of(size_t index) {
+    const Operand operand = operands_[index];
+    if (operand.generator || operand.is_state()) return;
+    if (!is_object(operand)) {
+      const std::string& text = operand.expression.empty() ? frames_[0].expression : operand.expression;
+      const bool whole = operand.expression.empty() && !frames_[0].exact;
+      return sources_in(read_expression(api_, text, !whole, ""), 0, index, 0);
+    }
+    const std::optional<Made> made = wanted_.made ? wanted_.made(operand.tensor.storage) : std::nullopt;
+    if (!made || !wanted_.sources) return;
+    const std::optional<LiveLine> line = live_line(made->stack, frames_);
+    if (note_device_source(*made, line, index) || !line || made->moved) return;
+    const std::string text = wanted_.sources->lines(frames_[line->frame].file, line->line);
+    sources_in(read_expression(api_, text, false, ""), line->frame, index, made->time);
+  }
+
+  void sources_in(const Expression& read, size_t frame, size_t index, uint64_t time) {
+    size_t found_here = 0, givers = 0;
+    for (const Path& named : read.mentioned) {
+      Path path = named;
+      Scope::Found found = scope_.follow(path, frame);
+      for (; !found.value && !path.steps.empty(); found = scope_.follow(path, frame)) {
+        if (asks_only(path.steps.back())) break;
+        path.steps.pop_back();
+      }
+      if (!found.value) continue;
+      PyObject* const value = found.value.get();
+      if (torch_.is_module(value) || is_callable_with_state(value)) {
+        const bool itself = path.variable == "self" && path.steps.empty();
+        if (!itself && !operands_[index].given_by && givers++ < kMostGivers) note_giver(path, operands_[index], frame);
+        continue;
+      }
+      reach_.walk(value, to_string(path), 3, false, [&](const ReachedObject& reached) {
+        if (found_here < kMostSourcesEach && add_source(reached, found.role, frame, index, time)) ++found_here;
+      });
+    }
+  }
+
+  // `x.shape`, `x.size(0)`, `x.device`: nothing of what x holds.
+  static bool asks_only(const Step& step) {
+    return step.kind == Step::attribute &&
+           (step.name == "shape" || step.name == "dtype" || step.name == "device" || step.name == "ndim" ||
+            step.name == "size" || step.name == "dim" || step.name == "numel");
+  }
+
+  bool is_callable_with_state(PyObject* value) const {
+    const std::string kind = class_of(value);
+    return kind == "function" || kind == "method" || kind == "partial";
+  }
+
+  bool add_source(const ReachedObject& reached, const std::string& role, size_t frame, size_t index, uint64_t time) {
+    if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object) || known(reached.object)) return false;
+    Operand source;
+    source.tensor = torch_.facts(reached.object);
+    const Operand& operand = operands_[index];
+    if (source.tensor.device != operand.tensor.device || scalar_on_cpu(source)) return false;
+    if (source.tensor.storage == operand.tensor.storage && operand.tensor.storage != 0) return false;
+    // The variable may have been given another value since.
+    const std::optional<Made> made = wanted_.made ? wanted_.made(source.tensor.storage) : std::nullopt;
+    if (made && time != 0 && made->time > time) return false;
+    source.role = reached.role.empty() ? role : reached.role;
+    source.names.push_back({frame, reached.name});
+    source.source_of = index;
+    operands_.push_back(std::move(source));
+    return true;
+  }
+
+  // What said the device where a tensor was made, or to which it was moved. False: it is not known.
+  bool note_device_source(const Made& made, const std::optional<LiveLine>& line, size_t index) {
+    const auto at = std::find_if(made.stack.begin(), made.stack.end(), [&](const stacks::PythonFrame& frame) {
+      return is_project_file(frame.file, wanted_.standard_library);
+    });
+    if (at == made.stack.end()) return false;
+    const std::string text = wanted_.sources->lines(at->file, at->line);
+    for (const Path& path : read_expression(api_, text, false, "").devices) {
+      const std::optional<size_t> frame = frame_of(*at, line, path);
+      if (!frame) continue;
+      if (!path.steps.empty() && path.steps.back().name == "device") {
+        Path owner = path;
+        owner.steps.pop_back();
+        const Scope::Found found = scope_.follow(owner, *frame);
+        if (found.value && torch_.is_tensor(found.value.get())) {
+          add_source({found.value.get(), to_string(owner), found.role}, found.role, *frame, index, made.time);
+          return true;
+        }
+      }
+      Path owner = path;
+      if (owner.steps.empty() || owner.steps.back().kind != Step::attribute) continue;
+      owner.steps.pop_back();
+      if (note_holder_of_device(owner, path, *frame, index)) return true;
+    }
+    return false;
+  }
+
+  // The frame in which the names of that code mean what they meant: it still runs; or it was another method of an
+  // object of which one does.
+  std::optional<size_t> frame_of(const stacks::PythonFrame& code, const std::optional<LiveLine>& line,
+                                 const Path& path) const {
+    if (line && frames_[line->frame].file == code.file && frames_[line->frame].function == code.function &&
+        line->line == code.line)
+      return line->frame;
+    const size_t dot = code.function.rfind('.');
+    if (path.variable != "self" || dot == code.function.npos) return std::nullopt;
+    const std::string type = code.function.substr(0, dot);
+    for (size_t frame = 0; frame < frames_.size(); ++frame) {
+      const Scope::Found self = scope_.follow(Path{"self", {}}, frame);
+      if (self.value && class_of(self.value.get()) == type.substr(type.rfind('.') + 1)) return frame;
+    }
+    return std::nullopt;
+  }
+
+  bool note_holder_of_device(const Path& owner, const Path& path, size_t frame, size_t index) {
+    const Scope::Found holder = scope_.follow(owner, frame), device = scope_.follow(path, frame);
+    if (!holder.value || !device.value || torch_.is_tensor(holder.value.get())) return false;
+    const std::string kind = class_of(device.value.get());
+    if (kind != "device" && kind != "str" && kind != "int") return false;
+    DeviceSource from{
+        to_string(path), device.role, holders_.kind_of(holder.value.get()), class_of(holder.value.get()), {}};
+    if (torch_.is_module(holder.value.get())) from.devices = holders_.devices_of(holder.value.get());
+    operands_[index].device_from = std::move(from);
+    return true;
   }
 
   // Random numbers are drawn by torch's own code: which generator is said by the innermost line that names one.
@@ -340,7 +478,7 @@ class Collector {
     for (size_t frame = 0; frame < frames_.size() && operands_.empty(); ++frame) {
       const Frame& here = frames_[frame];
       for (const Path& path : read_expression(api_, here.expression, here.exact, here.statement).mentioned) {
-        const Found found = follow(path, frame);
+        const Scope::Found found = scope_.follow(path, frame);
         if (!found.value || !torch_.is_generator(found.value.get())) continue;
         Operand operand;
         operand.generator = true;
@@ -369,17 +507,6 @@ class Collector {
     for (const Operand& operand : operands_)
       if (!scalar_on_cpu(operand) || operand.odd) without.push_back(operand);
     if (distinct_devices(without) >= 2) operands_ = std::move(without);
-  }
-
-  template <class Visit>
-  void for_each_local(size_t frame, const Visit& visit) const {
-    const Ref items = locals_[frame] ? Ref(api_, api_.PyMapping_Items(locals_[frame].get())) : Ref();
-    if (!items) return;
-    for (ssize_t i = 0, n = api_.PyList_Size(items.get()); i < n; ++i) {
-      PyObject* item = api_.PyList_GetItem(items.get(), i);
-      const std::string name = python::text(api_, api_.PyTuple_GetItem(item, 0));
-      if (!name.starts_with("__")) visit(name, api_.PyTuple_GetItem(item, 1));
-    }
   }
 
   // The same memory seen as the same shape is the same tensor to a reader: `.data`, `.detach()`, a parameter
@@ -421,14 +548,13 @@ class Collector {
   void name_in_call(size_t frame) {
     const Frame& here = frames_[frame];
     for (const Path& path : read_expression(api_, here.expression, here.exact, here.statement).mentioned) {
-      const Found found = follow(path, frame);
+      const Scope::Found found = scope_.follow(path, frame);
       if (!found.value) continue;
       reach_.walk(found.value.get(), to_string(path), 3, false, [&](const ReachedObject& reached) {
         if (torch_.is_module(reached.object)) return;
-        if (Operand* operand = alias_of(reached.object))
-          add_name(*operand, frame, reached.name);
-        else
-          note_mention(frame, reached);
+        Operand* const operand = alias_of(reached.object);
+        if (operand) add_name(*operand, frame, reached.name);
+        if (!operand || operand->source_of != Operand::kNone) note_mention(frame, reached);
       });
     }
   }
@@ -436,7 +562,7 @@ class Collector {
   void name_everywhere() {
     for (size_t frame = 0; frame < frames_.size(); ++frame) {
       if (frames_[frame].project) name_in_call(frame);
-      for_each_local(frame, [&](const std::string& name, PyObject* value) {
+      scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
         reach_.walk(value, name, 3, name == "self" || frames_[frame].project, [&](const ReachedObject& reached) {
           if (torch_.is_module(reached.object))
             name_state(frame, reached.object, reached.name);
@@ -475,7 +601,7 @@ class Collector {
   void look_who_holds(Operands& found) {
     for (size_t frame = 0; frame < frames_.size(); ++frame) {
       const bool own = frames_[frame].project;
-      for_each_local(frame, [&](const std::string& name, PyObject* value) {
+      scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
         if (own || name == "self") holders_.add_root(value, frame, name);
       });
     }
@@ -510,7 +636,7 @@ class Collector {
   void note_modules(std::vector<RunningModule>& out) {
     std::set<PyObject*> seen;
     for (size_t frame = 0; frame < frames_.size() && out.size() < kMostModules; ++frame) {
-      for_each_local(frame, [&](const std::string& name, PyObject* value) {
+      scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
         if (name != "self" || !torch_.is_module(value) || !seen.insert(value).second) return;
         RunningModule running{frame, class_of(value), holders_.devices_of(value), {}, hook_of(value), {}, false};
         running.skip_keys = skipped_by_hook(value);
@@ -603,7 +729,7 @@ class Collector {
   const std::vector<Frame>& frames_;
   const Wanted& wanted_;
   ObjectWalk reach_;
-  std::vector<Ref> locals_;
+  Scope scope_;
   std::vector<Operand> operands_;
   std::vector<Value> results_;  // expressions whose values may be operands, on devices not known
   bool hidden_ = true;          // there may be operands that the text does not show

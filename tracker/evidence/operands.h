@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,6 +11,7 @@
 #include "tracker/evidence/frames.h"
 #include "tracker/evidence/holders.h"
 #include "tracker/evidence/torch_objects.h"
+#include "tracker/stacks/stacks.h"
 
 namespace devtrace::evidence {
 
@@ -20,13 +22,31 @@ struct Name {
 
 // A function, or an object, that gave a tensor, and the tensors that it keeps.
 struct Giver {
-  std::string name;  // as it is called: `identity_grid`
-  std::string kind;  // function, method, module, partial, object
+  std::string name;                  // as it is called: `identity_grid`
+  std::string kind;                  // function, method, module, partial, object
+  std::vector<std::string> devices;  // of a module: where its state lies
   struct Kept {
     std::string name;  // from the source on: `.<closure>.results["a"]`
     TensorFacts tensor;
   };
   std::vector<Kept> keeps;  // those on the result's device, unless registered in a module
+};
+
+// When memory came to where it lies, and by which code.
+struct Made {
+  std::vector<stacks::PythonFrame> stack;  // innermost first
+  uint64_t time = 0;                       // nanoseconds since the epoch; 0: not known
+  bool moved = false;                      // from another device
+};
+
+// The variable or attribute from which the code that made a tensor, or moved it, took the device.
+struct DeviceSource {
+  std::string name;  // `self.device`
+  std::string role;  // docs/log.md
+  // Of an attribute: what has it.
+  std::string kind;  // module, object, …
+  std::string type;
+  std::vector<std::string> devices;  // of a module: where its state lies
 };
 
 struct Operand {
@@ -47,6 +67,11 @@ struct Operand {
   std::optional<Giver> given_by;          // of a result that has no name: what the function that gave it holds
   std::string view_of;                    // the registered tensor that it is a view of
   bool generator = false;                 // a torch.Generator, no tensor
+  std::optional<DeviceSource> device_from;
+  static constexpr size_t kNone = -1;
+  size_t source_of = kNone;  // no operand, but what that one, by its index, was computed from
+
+  bool is_state() const { return role == "parameter" || role == "buffer"; }
 };
 
 // A tensor that a module has registered, as the operand of the same shape and type may have been.
@@ -85,10 +110,14 @@ struct Wanted {
   std::vector<std::string> devices_of_operands;  // those of which the message says that an operand lies there
   bool generator = false;                        // it is about a random generator
   bool direct = true;  // the innermost frame itself asked for the operation (not autograd's engine)
+  std::function<std::optional<Made>(uintptr_t storage)> made;
+  const SourceReader* sources = nullptr;
+  std::string standard_library;  // the interpreter's folder of it
 };
 
 struct Operands {
-  std::vector<Operand> list;        // at most kMostOperands; those that the expression names come first, in its order
+  // At most kMostOperands; those that the expression names come first, in its order. Behind them their sources.
+  std::vector<Operand> list;
   std::set<std::string> mentioned;  // devices of all tensors that the failing expression mentions, operands or not
   std::vector<Mention> mentions;
   std::vector<RunningModule> modules;

@@ -50,7 +50,10 @@ Json giver_json(const evidence::Giver& giver, const std::string& library, const 
     add_provenance(one, kept.tensor.storage, library, source);
     keeps.push_back(std::move(one));
   }
-  return {{"name", giver.name}, {"kind", giver.kind}, {"keeps", std::move(keeps)}};
+  Json one{{"name", giver.name}, {"kind", giver.kind}};
+  if (!giver.devices.empty()) one["devices"] = giver.devices;
+  if (!keeps.empty()) one["keeps"] = std::move(keeps);
+  return one;
 }
 
 Json modules_json(const std::vector<evidence::RunningModule>& modules) {
@@ -94,6 +97,11 @@ Json operand_json(const evidence::Operand& operand, const std::string& library, 
   add(record, "view_of", operand.view_of);
   if (operand.generator) record["generator"] = true;
   if (!operand.held_by.empty()) record["held_by"] = chains_json(operand.held_by, source);
+  if (const auto& from = operand.device_from) {
+    Json one{{"name", from->name}, {"role", from->role}, {"kind", from->kind}, {"class", from->type}};
+    if (!from->devices.empty()) one["devices"] = from->devices;
+    record["device_from"] = std::move(one);
+  }
   if (operand.given_by) record["given_by"] = giver_json(*operand.given_by, library, source);
   add_provenance(record, operand.tensor.storage, library, source);
   return record;
@@ -116,6 +124,24 @@ void note_moved_away(const evidence::Operands& operands, Json& records) {
                       block->created.thread == own->allocated.thread && block->moved_from == own->allocated.device;
     if (same) record["moved_away"] = {{"name", registered.name}, {"device", registered.tensor.device}};
   }
+}
+
+// What an operand was computed from becomes a part of its record.
+void nest_sources(const evidence::Operands& operands, Json& records) {
+  for (size_t i = operands.list.size(); i-- > 0;) {
+    const size_t of = operands.list[i].source_of;
+    if (of == evidence::Operand::kNone) continue;
+    Json& list = records[of]["computed_from"];
+    if (list.is_null()) list = Json::array();
+    list.insert(list.begin(), std::move(records[i]));
+    records.erase(i);
+  }
+}
+
+std::optional<evidence::Made> made_by(uintptr_t storage) {
+  const auto block = storage ? memory::provenance::find(storage) : std::nullopt;
+  if (!block) return std::nullopt;
+  return evidence::Made{stacks::resolve(block->allocated.stack), block->allocated.time, block->moved_from.known()};
 }
 
 struct Gathered {
@@ -166,13 +192,17 @@ void gather_python(const events::Refused& refusal, const RefusalMessage& message
   wanted.devices_of_operands = message.devices_of_operands;
   wanted.direct = !native.autograd;
   wanted.generator = !message.generator_wanted.empty();
+  wanted.made = made_by;
+  wanted.sources = &sources;
+  wanted.standard_library = library;
   const evidence::Operands operands = evidence::operands(*api, torch, frames, wanted);
   out.mentioned_devices = operands.mentioned;
   for (const evidence::Operand& operand : operands.list) {
     out.operands.push_back(operand_json(operand, library, source));
-    out.operand_devices.push_back(operand.tensor.device);
+    if (operand.source_of == evidence::Operand::kNone) out.operand_devices.push_back(operand.tensor.device);
   }
   note_moved_away(operands, out.operands);
+  nest_sources(operands, out.operands);
   if (wanted.generator && !operands.list.empty()) add_drawn(message, frames, out);
   if (!operands.state_devices.empty()) out.surroundings["state_devices"] = operands.state_devices;
   if (!operands.modules.empty()) out.surroundings["modules"] = modules_json(operands.modules);

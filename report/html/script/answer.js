@@ -55,7 +55,7 @@ function drawWhy(finding) {
 
 // What the log says of the line that the fix replaces.
 function sourceOfLine(finding, file, line) {
-  const stacks = [finding.python, ...objects(finding.operands).flatMap((operand) => [object(operand.created).python, object(operand.moved).python])];
+  const stacks = [finding.python, ...operandsAndSources(finding).flatMap((operand) => [object(operand.created).python, object(operand.moved).python])];
   for (const frame of stacks.flatMap(objects)) {
     if (frame.file === file && frame.line === line && string(frame.source)) return frame.source;
   }

@@ -8,7 +8,7 @@ function origin(event) {
 }
 
 function drawOperands(finding) {
-  const operands = objects(finding.operands);
+  const operands = operandsAndSources(finding);
   if (!operands.length) return null;
   const rows = operands.map((operand) => [
     [code(shortened(nameOf(operand), 200)), ...(operand.odd ? [" ", make("span", { className: "tag" }, "odd one out")] : [])],

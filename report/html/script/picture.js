@@ -22,7 +22,7 @@ const stationsOf = (operand) => {
 };
 
 function pictureFor(finding, width) {
-  const operands = objects(finding.operands).filter((each) => typeof each.device === "string").slice(0, PICTURE.rows);
+  const operands = operandsAndSources(finding).filter((each) => typeof each.device === "string").slice(0, PICTURE.rows);
   const ways = operands.map(stationsOf);
   // A kernel runs where its device is, whether or not anything of it lies there.
   const runsOn = string(object(finding.launch).kernel) && string(finding.current_device);

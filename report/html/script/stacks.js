@@ -62,7 +62,7 @@ function drawNative(finding) {
 
 function drawStacks(finding) {
   const pairs = [];
-  for (const operand of objects(finding.operands).slice(0, 8)) {
+  for (const operand of operandsAndSources(finding).slice(0, 8)) {
     const { created, moved } = operand;
     if (!isObject(created) && !isObject(moved)) continue;
     const name = shortened(nameOf(operand), 80);

@@ -8,7 +8,7 @@ function eventsOf(finding) {
   const add = (time, thread, kind, device, text, frame, where = frame ? location(frame) : "") => {
     if (typeof time === "number" && time > 0) events.push({ time, thread: Number(thread) || 0, kind, device: string(device), text, where });
   };
-  for (const operand of objects(finding.operands)) {
+  for (const operand of operandsAndSources(finding)) {
     const { created, moved } = operand;
     const name = shortened(nameOf(operand), 60);
     if (isObject(created)) add(created.time, created.thread, "made", created.device, [code(name), ` created on ${string(created.device)}`], userFrame(created.python));

@@ -25,6 +25,15 @@ function userFrame(frames) {
   return all.find((frame) => frame.project === true) || all[0] || null;
 }
 
+// As report/base/phrasing.cpp has it: behind an operand of which it is not known where it came from stands what it was computed from.
+function operandsAndSources(finding) {
+  return objects(finding.operands).flatMap((operand) => {
+    const source = objects(operand.computed_from)[0];
+    if (isObject(operand.created) || isObject(operand.moved) || !source) return [operand];
+    return [operand, { ...source, role: `of which ${nameOf(operand)} was computed` }];
+  });
+}
+
 function place(frame) {
   const where = location(frame);
   const name = functionOf(frame);

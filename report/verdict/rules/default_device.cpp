@@ -1,4 +1,6 @@
 // `.cuda()` and "cuda" mean the current device of the thread, which is cuda:0 unless that thread set another.
+#include <algorithm>
+
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
@@ -15,6 +17,9 @@ bool went_to_the_current_device(const Operand& it) {
 
 // Moved by a thread that never chose a device, and met in one that did: the choice holds for its own thread only.
 std::optional<Cause> other_thread(const Evidence& evidence) {
+  // The threads of nn.DataParallel choose their devices for the replicas, whose fault is another one.
+  if (std::any_of(evidence.modules.begin(), evidence.modules.end(), [](const auto& each) { return each.replica; }))
+    return std::nullopt;
   const auto pair = evidence.pair(
       [&](const Operand& it) {
         const Event* placed = it.placed();
@@ -50,12 +55,14 @@ std::optional<Cause> other_thread(const Evidence& evidence) {
 
 std::optional<Cause> default_device(const Evidence& evidence) {
   if (auto cause = other_thread(evidence)) return cause;
+  // Of a model's state only where the rest of the model lies elsewhere: it was moved on its own.
   const auto pair = evidence.pair(
       [](const Operand& it) {
         const Event* placed = it.placed();
-        return !it.is_state() && placed && placed->line() && says_current_device(placed->line()->source);
+        return (!it.is_state() || it.root_devices.size() >= 2) && placed && placed->line() &&
+               says_current_device(placed->line()->source);
       },
-      [](const Operand& other) { return !other.on_cpu(); });
+      [](const Operand& other) { return !other.on_cpu() && !other.is_state(); });
   if (!pair) return std::nullopt;
   const Frame& line = *pair.it->placed()->line();
 

@@ -1,5 +1,7 @@
 // What the caller gives to a model, or to a loss beside the model's answer, on another device than the parameters it
 // meets.
+#include <algorithm>
+
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
@@ -63,6 +65,15 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   // Named by the caller, it was given. Without a name there, it may be an earlier call's answer that the model kept.
   const bool given = caller && !pair.it->name_in(*caller).empty();
   if (!given && Evidence::made_by_a_module(*pair.it)) return std::nullopt;
+  // It was brought to where another part of the model lies, and the one that it meets went to the device that was
+  // current: what stayed behind is that part.
+  const Event* part = pair.other->placed();
+  const auto& devices = pair.other->root_devices;
+  const bool brought =
+      std::find(devices.begin(), devices.end(), pair.it->device) != devices.end() && pair.it->moved.known;
+  if (brought && part && part->line() && says_current_device(part->line()->source)) return std::nullopt;
+  // The model has left the device that the program still keeps as its own.
+  if (pair.it->device_from.role == "attribute" && pair.other->moved.from == pair.it->device) return std::nullopt;
   const bool sure = caller && (given || made_by_caller(evidence, *pair.it, *caller)) &&
                     surely_left(evidence, *pair.it, *pair.other, *caller);
 

@@ -19,6 +19,12 @@ bool made_in_construction(const Operand& operand) {
                      [](const Frame& frame) { return frame.function.ends_with("__init__"); });
 }
 
+// Made by nobody's forward, before this call, and never moved.
+bool a_constant(const Evidence& evidence, const Operand& operand) {
+  return operand.role != "attribute" && !operand.moved.known && !Evidence::made_by_a_module(operand) &&
+         evidence.made_before_call(operand);
+}
+
 // What stands between the module and the tensor: "a list (self.criterions)".
 std::string hidden_in(const Operand::Hidden& hidden) {
   const auto& holders = hidden.chain->holders;
@@ -74,7 +80,7 @@ std::optional<Cause> hidden_state(const Evidence& evidence) {
       [&](const Operand& it) {
         const auto hidden = it.hidden();
         return hidden && it.moved_away.device.empty() && !evidence.made_inside_model(it) &&
-               (it.is_state() || made_in_construction(it));
+               (it.is_state() || made_in_construction(it) || a_constant(evidence, it));
       },
       [](const Operand&) { return true; });
   if (!pair) return std::nullopt;

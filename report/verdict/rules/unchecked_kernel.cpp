@@ -3,6 +3,7 @@
 
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 
@@ -22,8 +23,11 @@ std::optional<Cause> unchecked_kernel(const Evidence& evidence) {
                           "where its memory is.",
                           with_place(*odd), evidence.current_device),
               std::nullopt};
-  // Inside a model it may as well be the model's parts that lie apart: the other rules say so if they see it.
-  if (!evidence.caller_of_model()) cause.confidence = Confidence::high;
+  // Inside a model it may as well be the model's parts that lie apart, and what was put on the current device is there
+  // for that: the other rules say so if they see it.
+  const Event* placed = odd->placed();
+  const bool current = placed && placed->line() && says_current_device(placed->line()->source);
+  if (!evidence.caller_of_model() && !current) cause.confidence = Confidence::high;
   if (alone && here != evidence.operands.end())
     cause.fix = move_at(evidence, *frame, *odd, device_expression(evidence, *frame, *here));
   return cause;

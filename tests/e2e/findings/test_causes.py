@@ -16,6 +16,79 @@ def case(source, category, confidence, repairs, says=(), fix=None):
 
 
 CASES = {
+    "what a result was computed from": case(
+        """
+def scores(query):
+    seen = torch.ones(4, 4, dtype=torch.bool).tril()
+    return torch.zeros(4, 4, device=query.device).masked_fill(seen.logical_not(), -1.0) + query
+scores(torch.ones(4, 4, device="cuda:0"))
+""",
+        "created-without-device", "medium", "cause", ["was computed from seen", "says no device"],
+    ),
+    "a module's device as an attribute": case(
+        """
+class Filter(nn.Module):
+    def __init__(self, device="cpu"):
+        super().__init__()
+        self.device = device
+        self.gain = nn.Parameter(torch.ones(3))
+    def forward(self, x):
+        lowest = torch.zeros(3, device=self.device)
+        return torch.maximum(x * self.gain, lowest)
+Filter().to("cuda:0")(torch.ones(2, 3, device="cuda:0"))
+""",
+        "state-not-registered", "medium", "line", ["self.device says"],
+    ),
+    "an object keeps the device that its model has left": case(
+        """
+class Predictor:
+    def __init__(self, model):
+        self.device = torch.device("cuda:0")
+        self.model = model.to(self.device)
+    def prepare(self, x):
+        return x.float().to(self.device)
+    def __call__(self, x):
+        return self.model(self.prepare(x))
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 2)
+    def forward(self, x):
+        return self.body(x)
+model = Net()
+predictor = Predictor(model)
+model.to("cuda:1")
+predictor(torch.ones(1, 4))
+""",
+        "cached-state-elsewhere", "medium", "line", ["a plain attribute of Predictor"],
+    ),
+    "results of two models": case(
+        """
+class Trainer:
+    def __init__(self):
+        self.model, self.reference = nn.Linear(4, 2).to("cuda:0"), nn.Linear(4, 2).to("cuda:1")
+    def answers(self, model, x):
+        return model(x.to(model.weight.device)).log_softmax(-1).sum(-1)
+    def loss(self, chosen, reference):
+        ratios = chosen - reference
+        return ratios.mean()
+    def step(self, x):
+        return self.loss(self.answers(self.model, x), self.answers(self.reference, x))
+Trainer().step(torch.ones(3, 4))
+""",
+        "module-split-or-hook-missing", "low", "line", ["self.reference"],
+    ),
+    "a private attribute": case(
+        """
+class Noise:
+    def __init__(self):
+        self.__levels = torch.linspace(0, 1, 10).to("cuda:0")
+    def add(self, step):
+        return self.__levels[step]
+Noise().add(torch.tensor([1, 2]).to("cuda:1"))
+""",
+        "cached-state-elsewhere", "low", "line", ["self.__levels", "Noise"],
+    ),
     "a list hides modules": case(
         """
 class Heads(nn.Module):

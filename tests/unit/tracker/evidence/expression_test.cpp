@@ -51,6 +51,7 @@ constexpr Case kExact[] = {
     {"(a + b).sum().foo[c]", "<(a + b).sum().foo>, c"},
     {"größe + 变量", "größe, 变量"},
     {"a @ (\n  b *\n    2)", "a, <b * 2>"},
+    {"x.masked_fill(y.eq(z), float('-inf'))", "x, <y.eq(z)>, number"},
     {"-x", "x"},
     {"a += b", "a, b"},
     {"a < b < c", ""},

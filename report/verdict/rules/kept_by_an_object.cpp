@@ -1,0 +1,41 @@
+// An object that is no module has kept a tensor since before this call, and what is computed now lies elsewhere.
+#include <algorithm>
+
+#include "report/base/format.h"
+#include "report/verdict/rules.h"
+
+namespace devtrace::report::verdict::rules {
+namespace {
+
+// The object whose own code made it, or moved it, before this call.
+const Holder* keeper(const Evidence& evidence, const Operand& it) {
+  if (it.is_of_state() || !evidence.made_before_call(it)) return nullptr;
+  for (const Chain& chain : it.held_by) {
+    for (const Holder& holder : chain.holders) {
+      if (holder.kind != "object" || holder.holds != "attribute") continue;
+      const auto own = [&](const Frame& frame) {
+        return frame.function.size() > holder.type.size() && frame.function.starts_with(holder.type) &&
+               frame.function[holder.type.size()] == '.';
+      };
+      const Event* placed = it.placed();
+      if (std::any_of(placed->stack.begin(), placed->stack.end(), own)) return &holder;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<Cause> kept_by_an_object(const Evidence& evidence) {
+  const auto pair = evidence.pair([&](const Operand& it) { return keeper(evidence, it); },
+                                  [&](const Operand& other) { return !keeper(evidence, other); });
+  if (!pair) return std::nullopt;
+  return Cause{
+      "cached-state-elsewhere", Confidence::low,
+      fmt::format("{} is kept from before this call by {}, which is no module, so that no .to() reaches it; what "
+                  "meets it now is {}.",
+                  with_place(*pair.it), keeper(evidence, *pair.it)->type, with_place(*pair.other)),
+      use_site(evidence)};
+}
+
+}  // namespace devtrace::report::verdict::rules
