@@ -47,7 +47,7 @@ $(call folder,tracker/evidence,tracker/base tracker/python tracker/stacks tracke
 # The log on disk, the process record, and the fields that records of all kinds share.
 $(call folder,tracker/log,common report report/base tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence)
 # From an event worth reporting to a record in the log: one file a kind, and the policy of what is legitimate.
-$(call folder,tracker/findings,common report report/base report/log tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/log)
+$(call folder,tracker/findings,common report report/base report/log tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/log)
 # Every kernel's parameters, looked at before it is launched.
 $(call folder,tracker/launch,tracker/base tracker/interface tracker/memory tracker/findings)
 # Both ends of every copy, and what moves between devices by call site.
@@ -66,7 +66,9 @@ $(call folder,interpose/cuda,device_code tracker tracker/base tracker/interface 
 # The hooks of CUDA's functions: one file a group. Each is compiled twice, for interposition and for CUPTI.
 $(call folder,interpose/cuda_hooks,tracker tracker/base tracker/launch interpose/linking interpose/cuda)
 # The hooks of PyTorch's refusals and allocators.
-$(call folder,interpose/pytorch,tracker tracker/base interpose/linking)
+$(call folder,interpose/pytorch,tracker tracker/base tracker/interface interpose/linking)
+# The hook of Python's exceptions, set when PyTorch is imported.
+$(call folder,interpose/python,tracker tracker/base tracker/python tracker/interface interpose/linking)
 # libdevtrace.so: start and end of the process, CUDA's injection, the C interface.
 $(call folder,interpose,common tracker tracker/base tracker/log tracker/findings interpose/linking interpose/cuda cupti_tracer)
 

@@ -13,12 +13,12 @@ $(CALLBACK_OBJECTS): $(BUILD)/obj/cupti_tracer/callbacks/%.o: interpose/cuda_hoo
 # What the library exports is the table of hooks, what CUDA calls in an injected library, and its own C interface;
 # everything else, libstdc++ and libunwind included, stays inside. A reference without a version accepts `devtrace`; the C
 # library's functions name themselves unversioned, which any version accepts; the CUDA runtime's versions are those of
-# interpose/linking/versioned_trampolines.cpp.
+# interpose/linking/versioned_trampolines.cpp, libstdc++'s is that of interpose/pytorch/throw_hook.cpp.
 EXPORTS := $(BUILD)/libdevtrace.map
 $(EXPORTS): interpose/linking/hooks.inc interpose/linking/cudart_versions.inc interpose/interpose.mk
 	mkdir -p $(@D)
-	{ echo 'devtrace { global:'; sed -n '/"libc\.so"/d; s/^HOOK("[^"]*", \(.*\))$$/  \1;/p' $<; echo '  InitializeInjection; devtrace_*;'; echo 'local: *; };'; \
-	  sed -n 's/^VERSION([0-9]*, \(.*\))$$/\1 { };/p' interpose/linking/cudart_versions.inc; } > $@
+	{ echo 'devtrace { global:'; sed -n '/"libc\.so"/d; /"libstdc++\.so"/d; s/^HOOK("[^"]*", \(.*\))$$/  \1;/p' $<; echo '  InitializeInjection; devtrace_*;'; echo 'local: *; };'; \
+	  sed -n 's/^VERSION([0-9]*, \(.*\))$$/\1 { };/p' interpose/linking/cudart_versions.inc; echo 'CXXABI_1.3 { };'; } > $@
 
 # What the stacks' library is linked with. libgcc's unwinder first: libunwind defines the same names, and our own exceptions
 # must keep the one they were compiled for. --wrap: what stands in dl_iterate_phdr's place (tracker/elf/loaded_objects.h),
@@ -27,7 +27,7 @@ LINK_stacks := -Wl,--wrap=dl_iterate_phdr -lgcc_eh .cache/libunwind/lib/libunwin
 
 # Hooks are called by nobody here, so their objects are named, not looked for. Everything static but the C library: a
 # preloaded object must bring nothing along that the program did not ask for.
-HOOK_FOLDERS := interpose interpose/pytorch interpose/cuda_hooks interpose/linking
+HOOK_FOLDERS := interpose interpose/python interpose/pytorch interpose/cuda_hooks interpose/linking
 HOOK_OBJECTS := $(foreach f,$(HOOK_FOLDERS),$(OBJECTS_$(f)))
 $(BUILD)/libdevtrace.so: $(HOOK_OBJECTS) $(CALLBACK_OBJECTS) $(filter-out $(foreach f,$(HOOK_FOLDERS),$(LIBRARY_$(f))),$(call libraries,$(HOOK_FOLDERS))) $(EXPORTS)
 	$(CXX) -shared $(LDFLAGS) -Wl,-Bsymbolic-functions -Wl,--version-script=$(EXPORTS) -Wl,-z,defs -Wl,--gc-sections -Wl,-soname,libdevtrace.so \

@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 
 #include "interpose/linking/cuda_runtimes.h"
 #include "interpose/linking/elf_symbol.h"
+#include "interpose/linking/lookup_watch.h"
 #include "interpose/linking/named_hooks.h"
 
 using devtrace::interpose::hook_named;
@@ -29,6 +31,12 @@ static void find_real_functions() {
     if (!devtrace_real_dlsym) devtrace_real_dlsym = reinterpret_cast<Dlsym>(elf_symbol(library, "dlsym"));
     if (!devtrace_real_dlvsym) devtrace_real_dlvsym = reinterpret_cast<Dlvsym>(elf_symbol(library, "dlvsym"));
   }
+}
+
+static constinit devtrace::interpose::LookupWatch watched;
+
+void devtrace::interpose::watch_lookup(const LookupWatch& watch) {
+  watched = watch;
 }
 
 namespace {
@@ -96,6 +104,7 @@ __attribute__((visibility("hidden"), used)) void* devtrace_resolve_dlsym(void* h
     last.store(handle, std::memory_order_relaxed);
     cuda_runtimes::notice();
   }
+  if (*name && watched.name && std::strcmp(*name, watched.name) == 0) watched.asked();
   const NamedHook* const row = *name ? hook_named(*name) : nullptr;
   if (!row) return nullptr;
   const int saved = errno;

@@ -72,19 +72,20 @@ class Collector {
   Operands run() {
     const bool direct = wanted_.direct && !frames_.empty();
     if (direct) {
-      from_expression();
+      if (!wanted_.none && !from_variable()) from_expression();
       if (wanted_.generator) add_generator();
     }
     mark_odd();
     add_unnamed();
     drop_bystanders();
     cut_to_most();
-    if (direct && !wanted_.generator) add_sources();
+    if (direct && !wanted_.generator && !wanted_.none) add_sources();
     if (std::any_of(operands_.begin(), operands_.end(), is_object)) name_everywhere();
     for (Operand& operand : operands_) settle_name(operand);
-    Operands found{{}, std::move(mentioned_), std::move(mentions_), {}, {}, {}};
+    Operands found{{}, std::move(mentioned_), std::move(mentions_), {}, {}};
     if (std::any_of(operands_.begin(), operands_.end(), is_object)) look_who_holds(found);
     if (direct) note_modules(found.modules);
+    nest_sources();
     found.list = std::move(operands_);
     return found;
   }
@@ -104,15 +105,30 @@ class Collector {
     }
     Operand operand;
     operand.tensor = torch_.facts(reached.object);
-    if (operand.tensor.device.empty() || operand.tensor.device == "meta") return;
+    if (operand.tensor.device.empty() || (operand.tensor.device == "meta" && !wanted_.on_meta)) return;
     operand.role = reached.role;
     operand.names.push_back({frame, reached.name});
     operands_.push_back(std::move(operand));
   }
 
+  Scope::Found follow(const Path& path) const { return scope_.follow(path, wanted_.asking); }
+
+  // The variable of the raising function that holds the operand, where it is known which that is.
+  bool from_variable() {
+    if (wanted_.variable.empty()) return false;
+    const Scope::Found found = scope_.follow(Path{wanted_.variable, {}});
+    const Ref& value = found.value;
+    if (!value) return false;
+    reach_.walk(value.get(), wanted_.variable, 3, false, [&](const ReachedObject& reached) {
+      add({reached.object, reached.name, reached.role.empty() ? "variable" : reached.role}, 0);
+    });
+    hidden_ = true;
+    return !operands_.empty();
+  }
+
   // The operation's own operands, as far as the text of the innermost frame says them for certain.
   void from_expression() {
-    const Frame& frame = frames_[0];
+    const Frame& frame = frames_[wanted_.asking];
     Expression read = read_expression(api_, frame.expression, frame.exact, frame.statement);
     note_mentioned(read.mentioned);
     if (read.operations.empty() && read.mentioned.empty()) return from_all_locals();
@@ -141,9 +157,9 @@ class Collector {
   void take(const Value& value) {
     if (value.number) return;
     if (value.path) {
-      if (const Scope::Found found = scope_.follow(*value.path); found.value) {
+      if (const Scope::Found found = follow(*value.path); found.value) {
         reach_.walk(found.value.get(), to_string(*value.path), 3, false, [&](const ReachedObject& reached) {
-          add({reached.object, reached.name, reached.role.empty() ? found.role : reached.role}, 0);
+          add({reached.object, reached.name, reached.role.empty() ? found.role : reached.role}, wanted_.asking);
         });
         return;
       }
@@ -158,7 +174,7 @@ class Collector {
   // the CPU leaves some: its neighbour decides.
   std::string device_of(const Value& value) {
     if (value.path) {
-      if (const Scope::Found found = scope_.follow(*value.path); found.value) {
+      if (const Scope::Found found = follow(*value.path); found.value) {
         if (!torch_.is_tensor(found.value.get()) || torch_.is_opaque(found.value.get())) return {};
         const std::string kind = class_of(found.value.get());
         if (kind != "Tensor" && kind != "Parameter") return {};  // a class of its own may do as it likes
@@ -183,10 +199,9 @@ class Collector {
     Path receiver = path;
     if (!receiver.steps.empty()) {
       receiver.steps.pop_back();
-      if (const Scope::Found found = scope_.follow(receiver); found.value && torch_.is_tensor(found.value.get()))
-        return false;
+      if (const Scope::Found found = follow(receiver); found.value && torch_.is_tensor(found.value.get())) return false;
     }
-    const Scope::Found found = scope_.follow(path);
+    const Scope::Found found = follow(path);
     if (!found.value || class_of(found.value.get()) != "builtin_function_or_method") return true;
     const Ref self = python::attribute(api_, found.value.get(), "__self__");
     return self && torch_.is_tensor(self.get());
@@ -194,8 +209,8 @@ class Collector {
 
   void note_mentioned(const std::vector<Path>& paths) {
     for (Path path : paths) {
-      Scope::Found found = scope_.follow(path);
-      for (; !found.value && !path.steps.empty(); found = scope_.follow(path)) path.steps.pop_back();
+      Scope::Found found = follow(path);
+      for (; !found.value && !path.steps.empty(); found = follow(path)) path.steps.pop_back();
       if (!found.value) continue;
       reach_.walk(found.value.get(), "", 3, false, [&](const ReachedObject& reached) {
         if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object)) return;
@@ -218,15 +233,16 @@ class Collector {
   }
 
   void every_local() {
-    scope_.for_each_local(0, [&](const std::string& name, PyObject* value) {
-      const std::string role = frames_[0].is_parameter(api_, name) ? "argument" : "variable";
+    const size_t frame = wanted_.asking;
+    scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
+      const std::string role = frames_[frame].is_parameter(api_, name) ? "argument" : "variable";
       reach_.walk(value, name, 3, name == "self", [&](const ReachedObject& reached) {
         if (torch_.is_module(reached.object) && reached.object == value && name == "self") {
           add_own_state(value);
           return;
         }
         const size_t before = operands_.size();
-        add({reached.object, reached.name, reached.role.empty() ? role : reached.role}, 0);
+        add({reached.object, reached.name, reached.role.empty() ? role : reached.role}, frame);
         if (operands_.size() > before && !in_question(operands_.back())) operands_.pop_back();
       });
     });
@@ -236,7 +252,7 @@ class Collector {
     evidence::for_each_state_tensor(api_, torch_, module,
                                     [&](PyObject* tensor, const std::string& name, const char* role) {
                                       const size_t before = operands_.size();
-                                      add({tensor, "self." + name, role}, 0);
+                                      add({tensor, "self." + name, role}, wanted_.asking);
                                       if (operands_.size() > before && !in_question(operands_.back()))
                                         operands_.pop_back();
                                       return true;
@@ -299,7 +315,7 @@ class Collector {
     if ((made && !made->text.empty()) || !hidden_) operand.role = "temporary";
     if (made) {
       operand.expression = made->text;
-      if (made->callee) note_giver(*made->callee, operand);
+      if (made->callee) note_giver(*made->callee, operand, wanted_.asking);
     }
     return operands_.emplace_back(std::move(operand));
   }
@@ -307,7 +323,7 @@ class Collector {
   // What was called to give a result, and the tensors on the result's device that it keeps from before: in its closure,
   // in the object whose method it is. The operation has not begun, so the result itself is not among them unless it was
   // kept.
-  void note_giver(const Path& callee, Operand& operand, size_t frame = 0) {
+  void note_giver(const Path& callee, Operand& operand, size_t frame) {
     Path path = callee;
     Scope::Found found = scope_.follow(path, frame);
     if (!found.value && !path.steps.empty()) {
@@ -343,6 +359,16 @@ class Collector {
     }
   }
 
+  // What an operand was computed from stands behind it in the list, and becomes a part of it.
+  void nest_sources() {
+    while (!operands_.empty() && operands_.back().source_of != Operand::kNone) {
+      Operand source = std::move(operands_.back());
+      operands_.pop_back();
+      std::vector<Operand>& sources = operands_[source.source_of].computed_from;
+      sources.insert(sources.begin(), std::move(source));
+    }
+  }
+
   size_t depth_of(size_t index) const {
     size_t depth = 0;
     for (; operands_[index].source_of != Operand::kNone; index = operands_[index].source_of) ++depth;
@@ -353,9 +379,10 @@ class Collector {
     const Operand operand = operands_[index];
     if (operand.generator || operand.is_state()) return;
     if (!is_object(operand)) {
-      const std::string& text = operand.expression.empty() ? frames_[0].expression : operand.expression;
-      const bool whole = operand.expression.empty() && !frames_[0].exact;
-      return sources_in(read_expression(api_, text, !whole, ""), 0, index, 0);
+      const Frame& asking = frames_[wanted_.asking];
+      const std::string& text = operand.expression.empty() ? asking.expression : operand.expression;
+      const bool whole = operand.expression.empty() && !asking.exact;
+      return sources_in(read_expression(api_, text, !whole, ""), wanted_.asking, index, 0);
     }
     const std::optional<Made> made = wanted_.made ? wanted_.made(operand.tensor.storage) : std::nullopt;
     if (!made || !wanted_.sources) return;
@@ -611,16 +638,15 @@ class Collector {
       Operand& operand = operands_[i];
       if (!is_object(operand)) continue;
       operand.held_by = holders_.chains_to(operand.tensor.object);
-      if (operand.role != "parameter" && operand.role != "buffer") note_registered(i, found.registered);
+      if (operand.role != "parameter" && operand.role != "buffer") note_registered(operand);
     }
   }
 
-  void note_registered(size_t index, std::vector<Registered>& out) {
-    Operand& operand = operands_[index];
+  void note_registered(Operand& operand) {
     const TensorFacts& wanted = operand.tensor;
     size_t left = kMostComparisons;
     for (PyObject* tensor : holders_.tensors()) {
-      if (left-- == 0 || out.size() >= kMostRegistered) return;
+      if (left-- == 0 || operand.registered.size() >= kMostRegistered) return;
       if (!holders_.is_registered(tensor) || torch_.is_opaque(tensor)) continue;
       TensorFacts facts = torch_.facts(tensor);
       if (facts.storage != 0 && facts.storage == wanted.storage && operand.view_of.empty())
@@ -628,7 +654,7 @@ class Collector {
           operand.view_of = chains[0].name;
       if (facts.shape != wanted.shape || facts.dtype != wanted.dtype || facts.storage == wanted.storage) continue;
       const std::vector<Chain> chains = holders_.chains_to(tensor);
-      if (!chains.empty()) out.push_back({index, chains[0].name, std::move(facts)});
+      if (!chains.empty()) operand.registered.push_back({chains[0].name, std::move(facts)});
     }
   }
 

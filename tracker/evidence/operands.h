@@ -49,6 +49,12 @@ struct DeviceSource {
   std::vector<std::string> devices;  // of a module: where its state lies
 };
 
+// A tensor that a module has registered, as an operand of the same shape and type may have been.
+struct Registered {
+  std::string name;
+  TensorFacts tensor;
+};
+
 struct Operand {
   // Of an intermediate result only the device is known, and its address where PyTorch's check stumbled over it.
   evidence::TensorFacts tensor;
@@ -68,17 +74,12 @@ struct Operand {
   std::string view_of;                    // the registered tensor that it is a view of
   bool generator = false;                 // a torch.Generator, no tensor
   std::optional<DeviceSource> device_from;
+  std::vector<Operand> computed_from;  // tensors on its device
+  std::vector<Registered> registered;  // those that are like it
   static constexpr size_t kNone = -1;
-  size_t source_of = kNone;  // no operand, but what that one, by its index, was computed from
+  size_t source_of = kNone;  // while they are gathered: no operand, but what that one, by its index, was computed from
 
   bool is_state() const { return role == "parameter" || role == "buffer"; }
-};
-
-// A tensor that a module has registered, as the operand of the same shape and type may have been.
-struct Registered {
-  size_t operand;  // its index
-  std::string name;
-  TensorFacts tensor;
 };
 
 // A module whose method is running.
@@ -109,19 +110,23 @@ struct Wanted {
   std::vector<std::string> devices_named;        // in the message
   std::vector<std::string> devices_of_operands;  // those of which the message says that an operand lies there
   bool generator = false;                        // it is about a random generator
-  bool direct = true;  // the innermost frame itself asked for the operation (not autograd's engine)
+  // The frame whose expression asked for what is refused: 0, unless what raises is Python code that it called.
+  size_t asking = 0;
+  std::string variable;  // of frame 0, that holds the operand; empty: the expression says it
+  bool on_meta = false;  // tensors without memory are operands as well
+  bool none = false;     // no tensor exists
+  bool direct = true;    // the innermost frame itself asked for the operation (not autograd's engine)
   std::function<std::optional<Made>(uintptr_t storage)> made;
   const SourceReader* sources = nullptr;
   std::string standard_library;  // the interpreter's folder of it
 };
 
 struct Operands {
-  // At most kMostOperands; those that the expression names come first, in its order. Behind them their sources.
+  // At most kMostOperands; those that the expression names come first, in its order.
   std::vector<Operand> list;
   std::set<std::string> mentioned;  // devices of all tensors that the failing expression mentions, operands or not
   std::vector<Mention> mentions;
   std::vector<RunningModule> modules;
-  std::vector<Registered> registered;
   std::vector<std::string> state_devices;  // of all registered tensors within reach
 };
 

@@ -24,10 +24,12 @@
 #include "tracker/base/thread_state.h"
 #include "tracker/findings/copy_record.h"
 #include "tracker/findings/launch_record.h"
+#include "tracker/findings/recent_messages.h"
 #include "tracker/findings/refusal_messages.h"
 #include "tracker/findings/refusal_record.h"
 #include "tracker/log/log.h"
 #include "tracker/memory/peer_access.h"
+#include "tracker/python/python_api.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::findings {
@@ -56,6 +58,7 @@ struct State {
     bool excused = false;
   };
   std::unordered_map<uint64_t, Call> by_call;
+  RecentMessages errors;  // that were looked at, findings or not
   int written = 0;
   uint64_t dropped = 0;
   bool finished = false;
@@ -266,6 +269,17 @@ void report(uint64_t key, const std::function<std::optional<Json>()>& record_of,
   if (options().halt_on_error && weight == Weight::fault) halt();
 }
 
+// Whether a Python exception is another refusal's; if not, it is kept for those that tell of it.
+bool told_before(const events::Refused& refusal) {
+  const bool in_python = refusal.raised == events::Raised::in_python;
+  const python::Api* api = in_python ? python::api() : nullptr;
+  const bool handling = api && python::handles_exception(*api);
+  const std::lock_guard hold(lock);
+  if (in_python && current().errors.repeats(refusal.message, handling)) return true;
+  current().errors.add(refusal.message, in_python);
+  return false;
+}
+
 }  // namespace
 
 void report(const events::Refused& refusal) {
@@ -273,8 +287,21 @@ void report(const events::Refused& refusal) {
                                                                 ? findings::refusal_messages::judge(refusal.message)
                                                                 : findings::refusal_messages::Likelihood::certain;
   if (likelihood == findings::refusal_messages::Likelihood::none) return;
-  report(call_key({refusal.message.substr(0, 2048), refusal.function, refusal.file}),
-         [&] { return refusal_record(refusal, findings::refusal_messages::parse(refusal.message, likelihood)); });
+  if (refusal.raised == events::Raised::checked) {
+    told_before(refusal);
+    report(call_key({refusal.message.substr(0, 2048), refusal.function, refusal.file}),
+           [&] { return refusal_record(refusal, findings::refusal_messages::parse(refusal.message, likelihood)); });
+    return;
+  }
+  // Anybody's error, as often as he likes: evidence is gathered only where the message speaks of two devices, or is
+  // known, and once for each call.
+  const findings::refusal_messages::RefusalMessage message =
+      findings::refusal_messages::parse(refusal.message, likelihood);
+  if (!message.may_be_refusal() || told_before(refusal)) return;
+  std::string devices;
+  for (const std::string& device : message.devices_named) devices += device + ' ';
+  report(
+      call_key({devices}), [&] { return refusal_record(refusal, message); }, true);
 }
 
 void report(const MisplacedLaunch& launch) {

@@ -141,6 +141,7 @@ void read_checked_argument(std::string_view message, RefusalMessage& out) {
 }  // namespace
 
 Likelihood judge(std::string_view message) {
+  if (known_refusal(message)) return Likelihood::certain;
   for (std::string_view prefix : kNever)
     if (message.starts_with(prefix)) return Likelihood::none;
   if (wants_cpu(message)) return Likelihood::certain;
@@ -155,6 +156,7 @@ Likelihood judge(std::string_view message) {
 RefusalMessage parse(std::string_view message, Likelihood likelihood) {
   RefusalMessage parsed;
   parsed.likelihood = likelihood;
+  parsed.known = known_refusal(message);
   parsed.devices_named = devices_named(message);
   parsed.devices_of_operands = devices_of_operands(message);
   read_checked_argument(message, parsed);

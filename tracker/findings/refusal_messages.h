@@ -1,10 +1,12 @@
 // Which of PyTorch's errors are refusals of mixed devices.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tracker/findings/known_refusals.h"
 #include "tracker/interface/device.h"
 
 namespace devtrace::findings::refusal_messages {
@@ -42,10 +44,16 @@ struct RefusalMessage {
   // tensor, but got 1D cuda:0 Long tensor".
   bool wants_cpu = false;
 
+  // What the table of known refusals says of it.
+  std::optional<KnownMatch> known;
+
   // The dispatcher found no kernel: "Could not run 'aten::X' with arguments from the 'CUDA' backend". Operands on the
   // CPU and on a CUDA device go to CUDA together, so the mix is to blame only if there are both, and a kernel for the
   // CPU (judge says `none` without it). Operands on two CUDA devices are refused as they would be on one.
   bool lacks_kernel = false;
+
+  // Is it worth looking at, also where anybody may have written the text?
+  bool may_be_refusal() const { return known || (likelihood == Likelihood::certain || devices_named.size() >= 2); }
 };
 
 // `likelihood`: what judge said, or better knowledge.

@@ -7,6 +7,7 @@
 #include "tracker/base/options.h"
 #include "tracker/evidence/operands.h"
 #include "tracker/evidence/operation.h"
+#include "tracker/evidence/raising_code.h"
 #include "tracker/interface/platform.h"
 #include "tracker/log/record_fields.h"
 #include "tracker/memory/provenance.h"
@@ -102,6 +103,8 @@ Json operand_json(const evidence::Operand& operand, const std::string& library, 
     if (!from->devices.empty()) one["devices"] = from->devices;
     record["device_from"] = std::move(one);
   }
+  for (const evidence::Operand& from : operand.computed_from)
+    record["computed_from"].push_back(operand_json(from, library, source));
   if (operand.given_by) record["given_by"] = giver_json(*operand.given_by, library, source);
   add_provenance(record, operand.tensor.storage, library, source);
   return record;
@@ -113,28 +116,17 @@ std::string first_line(std::string_view text) {
 
 // Of an operand that is no registered tensor: the one that was it until a module moved it away. A tensor's memory that
 // was filled by a move remembers where the memory it came from was made.
-void note_moved_away(const evidence::Operands& operands, Json& records) {
-  for (const evidence::Registered& registered : operands.registered) {
-    Json& record = records[registered.operand];
-    if (record.contains("moved_away")) continue;
-    const auto own = memory::provenance::find(operands.list[registered.operand].tensor.storage);
+void note_moved_away(const evidence::Operand& operand, Json& record) {
+  const auto own = memory::provenance::find(operand.tensor.storage);
+  if (!own || own->moved_from.known() || own->allocated.stack == 0) return;
+  for (const evidence::Registered& registered : operand.registered) {
     const auto block = memory::provenance::find(registered.tensor.storage);
-    if (!own || !block || own->moved_from.known() || !block->moved_from.known() || own->allocated.stack == 0) continue;
+    if (!block || !block->moved_from.known()) continue;
     const bool same = block->created.stack == own->allocated.stack && block->created.time == own->allocated.time &&
                       block->created.thread == own->allocated.thread && block->moved_from == own->allocated.device;
-    if (same) record["moved_away"] = {{"name", registered.name}, {"device", registered.tensor.device}};
-  }
-}
-
-// What an operand was computed from becomes a part of its record.
-void nest_sources(const evidence::Operands& operands, Json& records) {
-  for (size_t i = operands.list.size(); i-- > 0;) {
-    const size_t of = operands.list[i].source_of;
-    if (of == evidence::Operand::kNone) continue;
-    Json& list = records[of]["computed_from"];
-    if (list.is_null()) list = Json::array();
-    list.insert(list.begin(), std::move(records[i]));
-    records.erase(i);
+    if (!same) continue;
+    record["moved_away"] = {{"name", registered.name}, {"device", registered.tensor.device}};
+    return;
   }
 }
 
@@ -170,6 +162,67 @@ void add_drawn(const RefusalMessage& message, const std::vector<Frame>& frames, 
   out.operand_devices.push_back(device);
 }
 
+// Does a tensor there answer to what a message calls a device? "cuda" is any of CUDA's.
+bool lies(const std::string& device, const std::string& said) {
+  return device == said || (said == "cuda" && device.starts_with("cuda:"));
+}
+
+evidence::Wanted wanted_of(const events::Refused& refusal, const RefusalMessage& message, const Native& native,
+                           const std::vector<Frame>& frames) {
+  evidence::Wanted wanted;
+  if (refusal.odd.known()) {
+    wanted.odd_data = reinterpret_cast<uintptr_t>(refusal.odd_data);
+    wanted.odd_device = refusal.odd.name();
+  }
+  wanted.devices_named = message.devices_named;
+  wanted.devices_of_operands = message.devices_of_operands;
+  wanted.direct = !native.autograd;
+  wanted.generator = !message.generator_wanted.empty();
+  if (refusal.raised == events::Raised::in_python && !frames.empty()) wanted.asking = evidence::asking_frame(frames);
+  if (const auto& known = message.known) {
+    wanted.variable = known->row->operand;
+    wanted.none = known->row->no_tensor;
+    wanted.on_meta = known->at == "meta" || known->wanted == "meta";
+    if (!known->at.empty()) wanted.devices_of_operands = {known->at};
+  }
+  return wanted;
+}
+
+// Of a known refusal only those operands count that lie where it says that they do; the one that should be elsewhere is
+// the odd one.
+void keep_those_meant(const findings::KnownMatch& known, evidence::Operands& operands) {
+  if (known.at.empty()) return;
+  const auto at = [&](const evidence::Operand& each) { return lies(each.tensor.device, known.at); };
+  if (std::none_of(operands.list.begin(), operands.list.end(), at)) return;
+  // With a device of the message's own there is a second operand; a place where the operation works has none.
+  const bool second = !known.wanted.empty() && known.row->wanted.empty();
+  std::erase_if(operands.list,
+                [&](const auto& each) { return !at(each) && !(second && lies(each.tensor.device, known.wanted)); });
+  if (std::count_if(operands.list.begin(), operands.list.end(), at) == 1)
+    std::find_if(operands.list.begin(), operands.list.end(), at)->odd = true;
+}
+
+// The operation's public name, where no operator of the dispatcher was refused.
+std::string public_name(const python::Api& api, const RefusalMessage& message, const Native& native,
+                        const std::vector<Frame>& frames, Gathered& out) {
+  if (message.known && !message.known->operation.empty()) {
+    const std::string& said = message.known->operation;
+    if (!said.starts_with("aten.")) return said;
+    // "aten.add.Tensor"
+    const size_t dot = said.find('.', 5);
+    if (dot != said.npos && said.substr(dot + 1) != "default") out.overload = said.substr(dot + 1);
+    return kAten + said.substr(5, dot == said.npos ? dot : dot - 5);
+  }
+  if (frames.empty()) return {};
+  // A kernel that is written in Python refuses for the operator.
+  if (frames[0].torch && !native.calling.empty()) {
+    auto [operation, overload] = evidence::schema_name(api, native.calling);
+    out.overload = std::move(overload);
+    return kAten + operation;
+  }
+  return evidence::called_function(api, frames, evidence::asking_frame(frames));
+}
+
 void gather_python(const events::Refused& refusal, const RefusalMessage& message, const Native& native, Gathered& out) {
   const python::Api* api = python::api();
   if (!api) return;
@@ -183,26 +236,19 @@ void gather_python(const events::Refused& refusal, const RefusalMessage& message
   out.python = python_json(frames);
   add_device_changes(out.history, library, source);
   if (!torch.imported()) return;
-  evidence::Wanted wanted;
-  if (refusal.odd.known()) {
-    wanted.odd_data = reinterpret_cast<uintptr_t>(refusal.odd_data);
-    wanted.odd_device = refusal.odd.name();
-  }
-  wanted.devices_named = message.devices_named;
-  wanted.devices_of_operands = message.devices_of_operands;
-  wanted.direct = !native.autograd;
-  wanted.generator = !message.generator_wanted.empty();
+  evidence::Wanted wanted = wanted_of(refusal, message, native, frames);
   wanted.made = made_by;
   wanted.sources = &sources;
   wanted.standard_library = library;
-  const evidence::Operands operands = evidence::operands(*api, torch, frames, wanted);
+  evidence::Operands operands = evidence::operands(*api, torch, frames, wanted);
+  if (message.known) keep_those_meant(*message.known, operands);
+
   out.mentioned_devices = operands.mentioned;
   for (const evidence::Operand& operand : operands.list) {
     out.operands.push_back(operand_json(operand, library, source));
-    if (operand.source_of == evidence::Operand::kNone) out.operand_devices.push_back(operand.tensor.device);
+    note_moved_away(operand, out.operands.back());
+    out.operand_devices.push_back(operand.tensor.device);
   }
-  note_moved_away(operands, out.operands);
-  nest_sources(operands, out.operands);
   if (wanted.generator && !operands.list.empty()) add_drawn(message, frames, out);
   if (!operands.state_devices.empty()) out.surroundings["state_devices"] = operands.state_devices;
   if (!operands.modules.empty()) out.surroundings["modules"] = modules_json(operands.modules);
@@ -211,6 +257,7 @@ void gather_python(const events::Refused& refusal, const RefusalMessage& message
         {{"frame", mention.frame}, {"name", mention.name}, {"device", mention.device}});
   if (native.operation.empty()) {
     out.operation = evidence::jitted_kernel(*api, frames);
+    if (out.operation.empty()) out.operation = public_name(*api, message, native, frames, out);
     return;
   }
   std::tie(out.operation, out.overload) = evidence::schema_name(*api, native.operation);
@@ -226,6 +273,16 @@ bool mixes_devices(const RefusalMessage& message, const Gathered& gathered) {
   return devices.empty() && message.devices_named.size() >= 2;
 }
 
+// Whether an error that speaks of devices is a refusal of where operands lie.
+bool is_refusal(const events::Refused& refusal, const RefusalMessage& message, const Gathered& gathered) {
+  if (message.known) return true;
+  if (refusal.raised == events::Raised::checked)
+    return message.likelihood == findings::refusal_messages::Likelihood::certain || mixes_devices(message, gathered);
+  // Words are no evidence: anybody may have written them.
+  std::set<std::string> devices(gathered.operand_devices.begin(), gathered.operand_devices.end());
+  return devices.size() >= 2;
+}
+
 }  // namespace
 
 std::optional<Json> refusal_record(const events::Refused& refusal, const RefusalMessage& message) {
@@ -234,15 +291,16 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
   if (!native.operation.empty()) gathered.operation = kAten + native.operation;
   gather_python(refusal, message, native, gathered);
 
-  if (message.likelihood == findings::refusal_messages::Likelihood::possible && !mixes_devices(message, gathered))
-    return std::nullopt;
+  if (!is_refusal(refusal, message, gathered)) return std::nullopt;
 
   Json record = begin("refused-op");
   record["message"] = first_line(refusal.message);
   add(record, "operation", gathered.operation);
   add(record, "overload", gathered.overload);
   add(record, "method", refusal.method.empty() ? message.method : std::string(refusal.method));
-  add(record, "argument", refusal.argument.empty() ? message.argument : std::string(refusal.argument));
+  std::string argument = refusal.argument.empty() ? message.argument : std::string(refusal.argument);
+  if (argument.empty() && message.known) argument = message.known->row->argument;
+  add(record, "argument", std::move(argument));
   if (const int device = platform().current_device(); device >= 0)
     record["current_device"] = Device::cuda(device).name();
   Json devices = Json::array();
@@ -250,8 +308,13 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
   for (const std::string& device : message.devices_of_operands) add_device(devices, device);
   add_device(devices, refusal.common.name());
   add_device(devices, refusal.odd.name());
+  if (message.known) {
+    add_device(devices, message.known->at);
+    if (message.known->row->wanted.empty()) add_device(devices, message.known->wanted);
+    add(record, "wanted_device", message.known->wanted);
+  }
   // "expected its indices to be on cpu": what a message names otherwise may be where nothing lies.
-  if (devices.size() < 2)
+  if (devices.size() < 2 && !message.known)
     for (const std::string& device : message.devices_named) add_device(devices, device);
   record["devices"] = std::move(devices);
   if (!gathered.operands.empty()) record["operands"] = std::move(gathered.operands);

@@ -51,8 +51,16 @@ struct GraphCopy {
   Copy copy;
 };
 
-// An operation that PyTorch refuses.
+// Who raises a refusal.
+enum class Raised : uint8_t {
+  checked,    // c10::Error, or a check before it
+  thrown,     // another C++ exception
+  in_python,  // a Python exception is being made: by Python code, or in the place of a C++ exception
+};
+
+// An operation that PyTorch refuses, or a library on its behalf.
 struct Refused {
+  Raised raised = Raised::checked;
   std::string_view message;
   std::string_view function;  // C++ function and file that raise, as PyTorch states them
   std::string_view file;

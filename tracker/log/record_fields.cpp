@@ -175,8 +175,14 @@ Native native_stack() {
                                         [](const auto& frame) { return stacks::caller::counts_as_own(frame.module); });
   native.frames.erase(native.frames.begin(), program);
   // What is further out than Python's evaluation has called that Python, and Python asked for what was refused.
+  bool in_python = false;
   for (const stacks::NativeFrame& frame : native.frames) {
-    if (evaluates_python(frame)) break;
+    in_python = in_python || evaluates_python(frame);
+    if (in_python) {
+      native.calling = evidence::operation_of(frame.function);
+      if (!native.calling.empty()) break;
+      continue;
+    }
     if (native.operation.empty()) native.operation = evidence::operation_of(frame.function);
     native.autograd = native.autograd || frame.function.starts_with("torch::autograd::Engine::");
   }

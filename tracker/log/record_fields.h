@@ -46,6 +46,7 @@ void add_device_changes(Json& record, const std::string& library, const SourceTe
 struct Native {
   std::vector<stacks::NativeFrame> frames;
   std::string operation;  // `at::_ops::index_select` gives index_select
+  std::string calling;    // the operator whose kernel, in Python, is at work; empty: none is
   bool autograd = false;  // the engine runs it: no Python expression asked for this operation
 };
 

@@ -41,6 +41,15 @@ bool holds_gil(const Api& api) {
          api.PyInterpreterState_Get() == api.PyInterpreterState_Main();
 }
 
+bool handles_exception(const Api& api) {
+  PyObject* handled[3] = {};  // type, value, traceback; no value, or None, where there is none
+  api.PyErr_GetExcInfo(&handled[0], &handled[1], &handled[2]);
+  const bool any = handled[1] && handled[1] != api._Py_NoneStruct;
+  for (PyObject* each : handled)
+    if (each) api.Py_DecRef(each);
+  return any;
+}
+
 Gil::Gil(const Api& api) : api_(api), state_(api.PyGILState_Ensure()) {
   api.PyErr_Fetch(&error_[0], &error_[1], &error_[2]);
   if (api.PyGC_Disable) collecting_ = api.PyGC_Disable();

@@ -14,6 +14,9 @@ const Api* api();
 // Does the calling thread hold the GIL, in the main interpreter? No GIL is needed to ask.
 bool holds_gil(const Api& api);
 
+// Is the calling thread in an `except` block? It holds the GIL.
+bool handles_exception(const Api& api);
+
 // Holds the GIL, keeps the pending exception, and keeps the garbage collector from running finalizers of the user's in
 // our frames.
 class Gil {

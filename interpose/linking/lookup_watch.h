@@ -1,0 +1,13 @@
+// Tells that somebody looks a name up (dlsym), before the answer: how an interpreter's loading of a module is noticed.
+#pragma once
+
+namespace devtrace::interpose {
+
+// One name in the process. Both live as long as it does. `asked` may be called by any thread, and often.
+struct LookupWatch {
+  const char* name = nullptr;
+  void (*asked)() = nullptr;
+};
+void watch_lookup(const LookupWatch& watch);
+
+}  // namespace devtrace::interpose

@@ -1,0 +1,129 @@
+// Every Python exception as it is made, before it is raised: what Python code refuses, PyTorch's own and a library's.
+//
+// The hook is set when the interpreter loads torch._C, which looks for its function PyInit__C with the GIL held.
+
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "interpose/linking/lookup_watch.h"
+#include "interpose/linking/original.h"
+#include "interpose/python/exception_types.h"
+#include "tracker/base/message.h"
+#include "tracker/base/thread_state.h"
+#include "tracker/events.h"
+#include "tracker/interface/device_words.h"
+#include "tracker/python/layout.h"
+#include "tracker/python/object_layout.h"
+#include "tracker/python/python_api.h"
+
+namespace devtrace::interpose {
+namespace {
+
+constinit const python::Api* python_api = nullptr;
+constinit NewObject original_new = nullptr;
+constinit uint16_t ascii_payload = 0;
+
+constexpr uint64_t kUnicodeFlag = 1u << 28;
+constexpr ssize_t kMostArguments = 4;  // that are looked at
+
+template <class Value>
+Value field(const void* object, uint16_t offset) {
+  return *reinterpret_cast<const Value*>(static_cast<const char*>(object) + offset);
+}
+
+// No Python code of anybody's; a text that is no ASCII is encoded once.
+std::string_view text_of(PyObject* object) {
+  const auto* type = field<const void*>(object, python::kObjectType);
+  if (!(field<uint64_t>(type, python::kTypeFlags) & kUnicodeFlag)) return {};
+  if (field<ssize_t>(object, python::kStrLength) < static_cast<ssize_t>(kShortestDeviceError)) return {};
+  constexpr uint32_t kCompactAscii = 0x60;  // of the bit field `state`: laid out in the object itself, one byte each
+  if (ascii_payload != 0 && (field<uint32_t>(object, python::kStrState) & kCompactAscii) == kCompactAscii)
+    return {reinterpret_cast<const char*>(object) + ascii_payload,
+            static_cast<size_t>(field<ssize_t>(object, python::kStrLength))};
+  ssize_t size = 0;
+  const char* text = python_api->PyUnicode_AsUTF8AndSize(object, &size);
+  if (!text) {
+    python_api->PyErr_Clear();  // lone surrogates
+    return {};
+  }
+  return {text, static_cast<size_t>(size)};
+}
+
+// The text that was looked at last and speaks of no device. A program that raises often raises the same: then the text
+// is the same object, or one that was made alike in the same place, which shows at both of its ends.
+struct Ordinary {
+  const char* at = nullptr;
+  size_t size = 0;
+  uint64_t ends[4] = {};
+
+  static void read_ends(std::string_view text, uint64_t (&out)[4]) {
+    const size_t last = text.size() - 16;
+    __builtin_memcpy(&out[0], text.data(), 16);
+    __builtin_memcpy(&out[2], text.data() + last, 16);
+  }
+  bool is(std::string_view text) const {
+    if (text.data() != at || text.size() != size) return false;
+    uint64_t own[4];
+    read_ends(text, own);
+    return own[0] == ends[0] && own[1] == ends[1] && own[2] == ends[2] && own[3] == ends[3];
+  }
+  void set(std::string_view text) {
+    at = text.data();
+    size = text.size();
+    read_ends(text, ends);
+  }
+};
+constinit Ordinary ordinary;  // under the GIL
+
+bool worth_looking_at(std::string_view text) {
+  if (text.size() < kShortestDeviceError || ordinary.is(text)) return false;
+  if (speaks_of_devices(text)) return true;
+  ordinary.set(text);
+  return false;
+}
+
+[[gnu::noinline]] void on_exception(std::string_view message) noexcept {
+  if (thread_state::inside()) return;
+  events::Refused refusal;
+  refusal.raised = events::Raised::in_python;
+  refusal.message = message;
+  events::refused(refusal);
+}
+
+// In the place of BaseException.__new__. The exception's own class may have more arguments than the text.
+PyObject* new_exception(PyObject* type, PyObject* arguments, PyObject* keywords) {
+  const ssize_t count = arguments ? field<ssize_t>(arguments, python::kVarSize) : 0;
+  for (ssize_t i = 0; i < count && i < kMostArguments; ++i) {
+    PyObject* argument =
+        field<PyObject*>(arguments, static_cast<uint16_t>(python::kTupleItems + i * sizeof(PyObject*)));
+    if (!argument) continue;
+    if (const std::string_view text = text_of(argument); worth_looking_at(text)) {
+      on_exception(text);
+      break;
+    }
+  }
+  return original_new(type, arguments, keywords);
+}
+
+// Another module of that name is asked for as well; PyTorch's own brings its library along.
+void on_module_lookup() {
+  if (python_api || thread_state::inside() || !find_in_library("libtorch_python.so", "THPVariableClass")) return;
+  const ReentrancyGuard inside;
+  const python::Api* api = python::api();
+  if (!api || !python::holds_gil(*api)) return;
+  const python::Gil gil(*api);
+  const std::string_view version = api->Py_GetVersion();
+  const int minor = version.starts_with("3.") ? std::atoi(version.data() + 2) : 0;
+  if (const python::Layout* layout = python::layout_of(minor)) ascii_payload = layout->ascii_payload;
+  python_api = api;
+  if (!replace_new_of_exceptions(*api, new_exception, original_new) && verbose())
+    explain("Python's exceptions are not looked at: not known in version %s", api->Py_GetVersion());
+}
+
+[[gnu::constructor]] void watch() {
+  watch_lookup({"PyInit__C", on_module_lookup});
+}
+
+}  // namespace
+}  // namespace devtrace::interpose

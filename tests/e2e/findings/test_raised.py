@@ -1,0 +1,238 @@
+"""Every device error has one finding before it is raised, whoever raises it: C++ without c10::Error, PyTorch's Python, a library's."""
+
+import pytest
+from conftest import findings_of, start_snippets
+
+# name: (a function's body, how the operation is called, the devices, names of operands)
+RAISED = {
+    "to numpy": ("a.numpy()", "torch.Tensor.numpy", ["cuda:0"], ["a"]),
+    "asarray": ("np.asarray(a)", "torch.Tensor.numpy", ["cuda:0"], ["a"]),
+    "vstack of a list": ("rows = [a, a]\nnp.vstack(rows)", "torch.Tensor.numpy", ["cuda:0"], ["rows[0]"]),
+    "numpy of a meta tensor": ("m = torch.ones(3, device='meta')\nm.numpy()", "torch.Tensor.numpy", ["meta"], ["m"]),
+    "pin memory": ("a.pin_memory()", "aten::_pin_memory", ["cuda:0"], ["a"]),
+    "pin memory of a storage": ("a.untyped_storage().pin_memory()", "torch.Tensor.pin_memory", [], []),
+    "set": ("c.set_(a)", "aten::set_", ["cuda:0", "cpu"], ["a", "c"]),
+    "module on meta": ("torch.nn.Linear(2, 2, device='meta').to('cuda:0')", "aten::copy_", ["meta"], ["weight"]),
+    "item of a meta tensor": ("m = torch.ones((), device='meta')\nm.item()", "torch.Tensor.item", ["meta"], ["m"]),
+    "meta and another": ("m = torch.ones(3, device='meta')\nm + a", "aten::add", ["cuda:0", "meta"], ["a", "m"]),
+    "dlpack": ("torch.from_dlpack(b)", "torch.Tensor.__dlpack__", ["cuda:1", "cuda:0"], ["b"]),
+    "no such device": ("torch.ones(3, device='cuda:7')", "aten::empty", [], []),
+    "no such device to set": ("torch.cuda.set_device(7)", "torch.cuda.set_device", [], []),
+    "event": ("e = torch.cuda.Event()\ne.record(torch.cuda.current_stream(0))\ne.record(torch.cuda.Stream(device=1))", "torch.cuda.Event.record", ["cuda:0", "cuda:1"], []),
+    "out": ("torch.arange(3, device='cuda:0', out=c)", "torch.arange", ["cpu"], ["c"]),
+    "refs": ("torch._refs.add(a, b)", "torch._refs.add", ["cuda:0", "cuda:1"], ["a", "b"]),
+    "refs copy": ("torch._refs.copy_to(a, b, allow_cross_device=False)", "torch._refs.copy_to", ["cuda:0", "cuda:1"], ["a", "b"]),
+    "pack": ("n = torch.tensor([2, 2], device='cuda:0')\ntorch.nn.utils.rnn.pack_padded_sequence(torch.ones(2, 2, 2, device='cuda:0'), n)", "aten::_pack_padded_sequence", ["cuda:0"], ["lengths"]),
+    "packed sequence": ("n = torch.tensor([2], device='cuda:0')\ntorch.nn.utils.rnn.PackedSequence(torch.ones(2, 2), n)", "torch.nn.utils.rnn.PackedSequence", ["cuda:0"], ["n"]),
+    "data parallel": ("m = torch.nn.DataParallel(torch.nn.Linear(2, 2).to('cuda:1'))\nm(torch.ones(2, 2))", "torch.nn.DataParallel", ["cuda:1", "cuda:0"], ["module.weight"]),
+    "gather": ("torch.nn.parallel.gather([c, c], 0)", "torch.nn.parallel.gather", ["cpu"], ["c"]),
+    "gradient": ("(a.requires_grad_() * 2).backward(c)", "torch.Tensor.backward", ["cpu", "cuda:0"], []),
+    "two parameters": ("torch.nn.utils.parameters_to_vector([torch.nn.Parameter(a), torch.nn.Parameter(b)])", "torch.nn.utils.parameters_to_vector", ["cuda:1"], ["param"]),
+}
+
+START = """
+import numpy as np
+import torch
+a, b, c = torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1"), torch.ones(3)
+def {function}():
+{body}
+try:
+    {function}()
+    print("nothing raised")
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
+def program(name, body):
+    return START.format(function="run_" + name.replace(" ", "_"), body="".join(f"    {line}\n" for line in body.split("\n")))
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    snippets = {name: program(name, row[0]) for name, row in RAISED.items()}
+    return start_snippets(snippets, tmp_path_factory.mktemp("raised"), options="text=0:html=0")
+
+
+@pytest.mark.parametrize("name", RAISED)
+def test_one_finding_with_operation_and_devices(outcome, name):
+    run, printed = outcome
+    assert run.code == 0, run.err
+    assert printed[name].strip().endswith(("Error", "AcceleratorError")), printed[name]
+    findings = findings_of(run, name)
+    assert len(findings) == 1, [finding["message"] for finding in findings]
+    finding, (_, operation, devices, operands) = findings[0], RAISED[name]
+    assert (finding["kind"], finding["operation"]) == ("refused-op", operation)
+    assert sorted(finding["devices"]) == sorted(devices)
+    assert set(operands) <= {one.get("name") for one in finding.get("operands", [])} | {
+        name["name"] for one in finding.get("operands", []) for name in one.get("names", [])
+    }
+
+
+def test_no_finding_but_these(outcome):
+    assert len(outcome[0].findings) == len(RAISED), [finding["message"] for finding in outcome[0].findings]
+
+
+def test_torch_load_for_a_device_that_is_not_there(rehearse):
+    source = """
+        import io, torch
+        from torch import serialization
+        file = io.BytesIO()
+        torch.save(torch.ones(3, device="cuda:1"), file)
+        file.seek(0)
+        torch.cuda.device_count = lambda: 1
+        torch.cuda._device_count_nvml = lambda: 1
+        try:
+            torch.load(file)
+        except RuntimeError as error:
+            print(str(error)[:60])
+    """
+    outcome = rehearse(source)
+    assert outcome.out.startswith("Attempting to deserialize object on CUDA device 1"), outcome.err
+    assert outcome.finding["operation"] == "torch.load"
+    assert outcome.finding["devices"] == ["cuda:1"]
+
+
+def test_it_is_told_before_it_is_raised(rehearse):
+    source = """
+        import os, torch
+        def told():
+            return os.path.exists(f"devtrace-{os.getpid()}.jsonl") and "torch.nn.DataParallel" in open(f"devtrace-{os.getpid()}.jsonl").read()
+        model = torch.nn.DataParallel(torch.nn.Linear(2, 2).to("cuda:1"))
+        try:
+            model(torch.ones(2, 2))
+        except RuntimeError:
+            print(told())
+    """
+    assert rehearse(source).out == "True\n"
+
+
+WRAPPED = """
+import copy, pickle, torch
+a, b = torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
+class Mixes(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+    def forward(self, x):
+        return x + self.weight + b.to("cuda:0" if x.device.index else "cuda:1")
+class Own(ValueError):
+    def __init__(self, code, text):
+        super().__init__(f"{code}: {text}")
+def replicas():
+    torch.nn.DataParallel(Mixes().to("cuda:0"))(torch.ones(2, 3, device="cuda:0"))
+def wrapped(call):
+    try:
+        call()
+    except Exception as error:
+        raise Own(3, f"the step failed: {error}") from error
+def again(call):
+    try:
+        call()
+    except Exception as error:
+        raise RuntimeError(str(error))
+def in_another_thread(call):
+    from concurrent.futures import ThreadPoolExecutor
+    with ThreadPoolExecutor() as pool:
+        pool.submit(call).result()
+def copied(call):
+    try:
+        call()
+    except Exception as error:
+        raise pickle.loads(pickle.dumps(error))
+refuse = lambda: torch._refs.add(a, b)
+for call in ({call},):
+    try:
+        call()
+        print("nothing raised")
+    except Exception as error:
+        print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["replicas", "lambda: wrapped(refuse)", "lambda: again(refuse)", "lambda: in_another_thread(refuse)", "lambda: copied(refuse)",
+     "lambda: wrapped(lambda: again(lambda: a + b))", "lambda: wrapped(a.numpy)"],
+)
+def test_however_many_layers_raise_it_again_it_is_one(rehearse, call):
+    outcome = rehearse(WRAPPED.replace("{call}", call), options="text=0:dedupe=0")
+    assert "nothing" not in outcome.out and outcome.code == 0, outcome.err
+    assert len(outcome.findings) == (2 if call == "replicas" else 1), [finding["message"] for finding in outcome.findings]
+
+
+NONE = """
+import torch
+a, b = torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
+def words(text, kind=ValueError):
+    try:
+        raise kind(text)
+    except kind:
+        pass
+words("no device is called cuda:0, and none is called cuda:1 either")
+words("Expected all tensors to be on the same device, but found cuda:0 and cuda:1")
+words("Could not open the device /dev/cuda:0 for cpu: permission denied", OSError)
+words("the key cuda:1 is not in the device map of cuda:0", KeyError)
+words(b"cuda:0 and cuda:1 as bytes, on the same device")
+words("\\ud800 cuda:0 is not on the same device as cuda:1")
+for text in (1, None, object(), ("device cuda:0", "device cuda:1")):
+    words(text)
+ValueError()
+getattr(a, "cuda_device_of_this_tensor", None)
+hasattr(a, "device cuda:0 and cuda:1 on the same device")
+torch.utils._pytree.tree_map(lambda x: x, {"device": a})
+print("ran")
+"""
+
+
+def test_words_alone_are_no_finding(rehearse):
+    outcome = rehearse(NONE)
+    assert (outcome.code, outcome.out) == (0, "ran\n"), outcome.err
+    assert outcome.findings == [] and "devtrace" not in outcome.err
+
+
+@pytest.mark.parametrize("library", ["torch", "torch._dynamo, torch._inductor.compile_fx, torch._refs, torch.distributed", "transformers", "diffusers", "lightning", "accelerate"])
+def test_an_import_makes_no_finding(rehearse, library):
+    if "." not in library:
+        pytest.importorskip(library)
+    outcome = rehearse(f"import torch\nimport {library}\ntorch.ones(1, device='cuda:0')\nprint('ran')\n")
+    assert (outcome.code, outcome.out) == (0, "ran\n"), outcome.err
+    assert outcome.findings == []
+
+
+def test_classes_of_exceptions_work_as_before(rehearse):
+    """Made before and after PyTorch was imported, with arguments of their own, by __new__ of another class, copied."""
+    source = """
+        import copy, pickle
+        class Before(RuntimeError):
+            def __init__(self, code):
+                super().__init__(f"code {code}")
+                self.code = code
+        class New(ValueError):
+            def __new__(cls, *arguments):
+                return super().__new__(cls, *arguments)
+        import torch
+        class After(Before, KeyError):
+            pass
+        class Both(New, TypeError):
+            pass
+        assert str(Before(3)) == "code 3" and Before(3).args == ("code 3",)
+        assert After(4).code == 4 and isinstance(After(4), KeyError)
+        assert Both("x", 1).args == ("x", 1) and New("y").args == ("y",)
+        assert BaseException.__new__(After, "z").args == ("z",) and Exception.__new__(KeyError).args == ()
+        assert isinstance(OSError(2, "cuda:0 is no such file or device"), FileNotFoundError)
+        assert pickle.loads(pickle.dumps(ValueError("a", 1))).args == ("a", 1)
+        assert copy.copy(KeyError("k")).args == ("k",)
+        for wrong in (lambda: RuntimeError(keyword=1), lambda: object.__new__(ValueError), lambda: BaseException.__new__(OSError)):
+            try:
+                wrong()
+            except TypeError as error:
+                continue
+            raise SystemExit("no TypeError")
+        try:
+            raise ExceptionGroup("cuda:0 and cuda:1 are two devices", [ValueError(1)])
+        except* ValueError:
+            print("ran")
+    """
+    traced = rehearse(source)
+    assert (traced.code, traced.out) == (0, "ran\n"), traced.err

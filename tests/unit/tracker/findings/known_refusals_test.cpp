@@ -1,0 +1,56 @@
+#include "tracker/findings/known_refusals.h"
+
+#include <gtest/gtest.h>
+
+using devtrace::findings::known_refusal;
+
+namespace {
+
+struct Expected {
+  const char* message;
+  const char *operation, *at, *wanted;
+};
+
+}  // namespace
+
+TEST(KnownRefusals, SayOperationAndDevices) {
+  constexpr Expected kAll[] = {
+      {"can't convert cuda:1 device type tensor to numpy. Use Tensor.cpu()", "torch.Tensor.numpy", "cuda:1", "cpu"},
+      {"can't convert CUDA tensor to numpy. Use Tensor.cpu()", "torch.Tensor.numpy", "cuda", "cpu"},
+      {"Attempting to deserialize object on CUDA device 3 but torch.cuda.device_count() is 1.", "torch.load", "cuda:3",
+       ""},
+      {"module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of them on device: "
+       "cuda:1",
+       "torch.nn.DataParallel", "cuda:1", "cuda:0"},
+      {"Tensor on device cuda:1 is not on the expected device meta!", "", "cuda:1", "meta"},
+      {"Unhandled FakeTensor Device Propagation for aten.add.Tensor, found two different devices cuda:0, cpu",
+       "aten.add.Tensor", "cpu", "cuda:0"},
+      {"cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned", "torch.Tensor.pin_memory", "cuda",
+       "cpu"},
+      {"Can't export tensors on a different CUDA device index. Expected: 1. Current device: 0.",
+       "torch.Tensor.__dlpack__", "cuda:1", "cuda:0"},
+  };
+  for (const Expected& each : kAll) {
+    const auto match = known_refusal(each.message);
+    ASSERT_TRUE(match) << each.message;
+    EXPECT_EQ(match->operation, each.operation);
+    EXPECT_EQ(match->at, each.at);
+    EXPECT_EQ(match->wanted, each.wanted);
+  }
+}
+
+TEST(KnownRefusals, AnIndexMayBeOneCharacterOfItsValue) {
+  using namespace std::string_view_literals;
+  const auto match = known_refusal("Event device \0 does not match recording stream's device \1."sv);
+  ASSERT_TRUE(match);
+  EXPECT_EQ(match->wanted, "cuda:0");
+  EXPECT_EQ(match->at, "cuda:1");
+}
+
+TEST(KnownRefusals, OtherErrorsAreNone) {
+  for (const char* message : {"", "can't convert", "can't convert cuda:0", "Event device", "CUDA error: out of memory",
+                              "can't convert complex numbers of any kind tensor to numpy",
+                              "my module must have its parameters and buffers on device cuda:0",
+                              "Attempting to deserialize object on CUDA device x but why"})
+    EXPECT_FALSE(known_refusal(message)) << message;
+}

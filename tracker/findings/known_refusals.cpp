@@ -1,0 +1,130 @@
+#include "tracker/findings/known_refusals.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace devtrace::findings {
+namespace {
+
+constexpr char kNumpy[] = "torch.Tensor.numpy", kLoad[] = "torch.load", kParallel[] = "torch.nn.DataParallel";
+constexpr char kPin[] = "torch.Tensor.pin_memory", kEvent[] = "torch.cuda.Event.record";
+constexpr char kNotPinned[] = "cannot pin '{}' only ";
+
+// To know one more: a row. The first that matches decides.
+constexpr KnownRefusal kRows[] = {
+    {"can't convert {at} device type tensor to numpy", kNumpy, "", "cpu", "", ""},
+    {"can't convert {at} tensor to numpy", kNumpy, "", "cpu", "", ""},  // up to 1.9
+    {"Attempting to deserialize object on CUDA device {at#} but ", kLoad, "", "", "", "", true},
+    {"Attempting to deserialize object on a CUDA device but ", kLoad, "cuda", "cpu", "", "", true},
+    {"module must have its parameters and buffers on device {wanted} (device_ids[0]) but found one of them on device: "
+     "{at}",
+     kParallel, "", "", "t", "module"},
+    {"Broadcast function not implemented for CPU tensors", "", "cpu", "cuda", "inputs", ""},
+    {"Gather function not implemented for CPU tensors", "", "cpu", "cuda", "inputs", ""},
+    {"reduce_add expects all inputs to be on GPUs, but input {} is on CPU", "", "cpu", "cuda", "inp", "inputs"},
+    {"cannot pin 'torch.{at}.{}Tensor' only ", kPin, "", "cpu", "", ""},
+    {kNotPinned, kPin, "cuda", "cpu", "", ""},
+    {"batch_sizes should always be on CPU", "torch.nn.utils.rnn.PackedSequence", "cuda", "cpu", "batch_sizes",
+     "batch_sizes"},
+    {"Attempted to set the storage of a tensor on device \"{wanted}\" to a storage on different device \"{at}\"",
+     "torch.Tensor.set_", "", "", "", "source"},
+    {"Cannot copy out of meta tensor", "", "meta", "", "", ""},
+    {"Tensor.item() cannot be called on meta tensors", "torch.Tensor.item", "meta", "", "", ""},
+    {"Tensor on device {at} is not on the expected device {wanted}!", "", "", "", "", ""},
+    {"Attempting to copy from device {at} to device {wanted}, but cross-device copies are not allowed!", "", "", "", "",
+     ""},
+    {"Unhandled FakeTensor Device Propagation for {operation}, found two different devices {wanted}, {at}", "", "", "",
+     "", ""},
+    {"Can't export tensors on a different CUDA device index. Expected: {at#}. Current device: {wanted#}.",
+     "torch.Tensor.__dlpack__", "", "", "self", ""},
+    {"CUDA error: invalid device ordinal", "", "", "", "", "", true},
+    {"Event device {wanted#} does not match recording stream's device {at#}", kEvent, "", "", "", "stream"},
+    {"Event device index {wanted#} does not match recording stream's device index {at#}", kEvent, "", "", "", "stream"},
+    {"device type {wanted} does not match device type of out parameter ({at})", "", "", "", "", "out"},
+    {"Expected out tensor to have device {wanted}, but got {at} instead", "", "", "", "", "out"},
+    {"invalid gradient at index {} - expected device {wanted} but got {at}", "", "", "", "", "gradient"},
+    {"attempting to assign a gradient with device type '{at}' to a tensor with device type '{wanted}'", "", "", "", "",
+     "grad"},
+    {"Input and parameter tensors are not at the same device, found input tensor at {at} and parameter tensor at "
+     "{wanted}",
+     "", "", "", "", "input"},
+    {"Expected scalars to be on CPU, got {at} instead", "", "", "cpu", "", "scalars"},
+    {"Found two parameters on different devices", "torch.nn.utils.parameters_to_vector", "", "", "param", ""},
+    {"Pointer argument (at {}) cannot be accessed from Triton (cpu tensor?)", "", "cpu", "cuda", "", ""},
+};
+
+bool digit(char c) {
+  return std::isdigit(static_cast<unsigned char>(c));
+}
+
+// "cuda:1", "cpu", "CUDA"; empty when `text` is no device.
+std::string device(std::string_view text) {
+  std::string name;
+  for (const char c : text) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string_view kind = std::string_view(name).substr(0, name.find(':'));
+  if (kind.empty() || kind.size() > 16) return {};
+  if (!std::all_of(kind.begin(), kind.end(), [](unsigned char c) { return std::isalpha(c); })) return {};
+  if (kind.size() == name.size()) return name;
+  const std::string_view index = std::string_view(name).substr(kind.size() + 1);
+  return !index.empty() && index.size() <= 3 && std::all_of(index.begin(), index.end(), digit) ? name : std::string();
+}
+
+// As a character of that value, and no printable one.
+bool is_index(char c) {
+  return static_cast<unsigned char>(c) < ' ';
+}
+
+std::string device_of_index(std::string_view text) {
+  if (!text.empty() && text.size() <= 3 && std::all_of(text.begin(), text.end(), digit))
+    return "cuda:" + std::string(text);
+  if (text.size() == 1 && is_index(text[0])) return "cuda:" + std::to_string(text[0]);
+  return {};
+}
+
+bool take(std::string_view name, std::string_view text, KnownMatch& out) {
+  if (name.empty()) return true;
+  if (name == "operation") {
+    out.operation = text;
+    return !text.empty() && text.size() < 200 && text.find(' ') == text.npos;
+  }
+  std::string& target = name.starts_with("at") ? out.at : out.wanted;
+  target = name.ends_with('#') ? device_of_index(text) : device(text);
+  return !target.empty();
+}
+
+// Where nothing follows in the pattern, a device ends with its own characters.
+size_t end_of_device(std::string_view text) {
+  size_t end = 0;
+  while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == ':')) ++end;
+  return end == 0 && !text.empty() && is_index(text[0]) ? 1 : end;
+}
+
+bool matches(std::string_view pattern, std::string_view message, KnownMatch& out) {
+  while (!pattern.empty()) {
+    const size_t brace = pattern.find('{');
+    const std::string_view literal = pattern.substr(0, brace);
+    if (!message.starts_with(literal)) return false;
+    message.remove_prefix(literal.size());
+    if (brace == pattern.npos) return true;
+    const size_t close = pattern.find('}', brace);
+    const std::string_view name = pattern.substr(brace + 1, close - brace - 1);
+    pattern.remove_prefix(close + 1);
+    const std::string_view next = pattern.substr(0, pattern.find('{'));
+    const size_t end = next.empty() ? end_of_device(message) : message.find(next);
+    if (end == message.npos || end > 200 || !take(name, message.substr(0, end), out)) return false;
+    message.remove_prefix(end);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<KnownMatch> known_refusal(std::string_view message) {
+  for (const KnownRefusal& row : kRows) {
+    KnownMatch match{&row, std::string(row.at), std::string(row.wanted), std::string(row.operation)};
+    if (matches(row.pattern, message, match)) return match;
+  }
+  return std::nullopt;
+}
+
+}  // namespace devtrace::findings

@@ -1,0 +1,68 @@
+#include "tracker/findings/recent_messages.h"
+
+#include <cctype>
+#include <utility>
+
+namespace devtrace::findings {
+namespace {
+
+constexpr size_t kShortest = 16, kLongest = 300;  // of a text that is told again in others
+
+std::string_view first_line(std::string_view message) {
+  return message.substr(0, message.find('\n')).substr(0, kLongest);
+}
+
+// "torch.cuda.FloatTensor" for "CUDAFloatType"; empty for every other word.
+std::string python_type(std::string_view word) {
+  std::string name = "torch.";
+  if (!word.ends_with("Type")) return {};
+  word.remove_suffix(4);
+  for (const auto& [prefix, package] : {std::pair{"Sparse", "sparse."}, {"CUDA", "cuda."}, {"CPU", ""}}) {
+    if (!word.starts_with(prefix)) continue;
+    word.remove_prefix(std::string_view(prefix).size());
+    if (word.empty()) return {};
+    name += package;
+    if (prefix[0] != 'C') continue;
+    return name.append(word) + "Tensor";
+  }
+  return {};
+}
+
+// As PyTorch words a C++ error for Python: with Python's names for the types of tensors.
+std::string for_python(std::string_view message) {
+  std::string text;
+  while (!message.empty()) {
+    size_t end = 0;
+    while (end < message.size() && std::isalnum(static_cast<unsigned char>(message[end]))) ++end;
+    const std::string_view word = message.substr(0, end);
+    const std::string type = python_type(word);
+    text += type.empty() ? std::string(word) : type;
+    message.remove_prefix(end);
+    if (message.empty()) break;
+    text += message[0];
+    message.remove_prefix(1);
+  }
+  return text;
+}
+
+}  // namespace
+
+void RecentMessages::add(std::string_view message, bool in_python) {
+  const std::string text = in_python ? std::string(first_line(message)) : for_python(first_line(message));
+  if (text.size() < kShortest) return;
+  for (const Entry& entry : entries_)
+    if (entry.text == text && entry.in_python == in_python) return;
+  entries_[next_] = {text, in_python};
+  next_ = (next_ + 1) % entries_.size();
+}
+
+bool RecentMessages::repeats(std::string_view message, bool while_handling) const {
+  const std::string_view own = first_line(message);
+  for (const Entry& entry : entries_) {
+    if (entry.text.empty() || message.find(entry.text) == message.npos) continue;
+    if (!entry.in_python || own != entry.text || while_handling) return true;
+  }
+  return false;
+}
+
+}  // namespace devtrace::findings
