@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "tracker/evidence/accelerate_hooks.h"
 #include "tracker/evidence/object_walk.h"
 #include "tracker/evidence/scope.h"
+#include "tracker/evidence/sources.h"
 
 namespace devtrace::evidence {
 namespace {
@@ -13,49 +15,16 @@ using python::Api;
 using python::Ref;
 
 constexpr size_t kMostNamesAFrame = 4;
-constexpr size_t kMostKept = 4;      // tensors told of what a function keeps
-constexpr size_t kMostMentions = 8;  // a frame
-constexpr size_t kMostHeld = 16;     // operands whose holders are told
-constexpr size_t kMostSources = 12;  // of all operands together
-constexpr size_t kMostSourcesEach = 4;
-constexpr size_t kDeepestSource = 3;
-constexpr size_t kMostGivers = 3;       // that are asked for one operand
+constexpr size_t kMostMentions = 8;     // a frame
+constexpr size_t kMostHeld = 16;        // operands whose holders are told
 constexpr size_t kMostRegistered = 64;  // that are like an operand
 constexpr size_t kMostModules = 16, kMostParts = 16;
 constexpr size_t kMostComparisons = 2000;  // of tensors that may be aliases of an operand
-
-bool scalar_on_cpu(const Operand& operand) {
-  return operand.tensor.object && operand.tensor.device == "cpu" && operand.tensor.shape.empty();
-}
 
 size_t distinct_devices(const std::vector<Operand>& operands) {
   std::set<std::string> devices;
   for (const Operand& operand : operands) devices.insert(operand.tensor.device);
   return devices.size();
-}
-
-// Where the code that made something stands in the stack that is running.
-struct LiveLine {
-  size_t frame;
-  int line;
-};
-
-// The innermost frame that was already running then, and its line of then. A stack that was cut tells nothing.
-std::optional<LiveLine> live_line(const std::vector<stacks::PythonFrame>& made, const std::vector<Frame>& frames) {
-  std::optional<LiveLine> found;
-  for (size_t outside = 1; outside <= std::min(made.size(), frames.size()); ++outside) {
-    const stacks::PythonFrame& then = made[made.size() - outside];
-    const Frame& now = frames[frames.size() - outside];
-    if (then.file != now.file || then.function != now.function) break;
-    found = LiveLine{frames.size() - outside, then.line};
-    if (then.line != now.region.line) break;
-  }
-  return found;
-}
-
-// Those of which nothing but the device is known, and perhaps what made it, come from the text and the message alone.
-bool is_object(const Operand& operand) {
-  return operand.tensor.object != nullptr;
 }
 
 class Collector {
@@ -67,7 +36,8 @@ class Collector {
         wanted_(wanted),
         reach_{api, torch},
         scope_(api, frames, reach_),
-        holders_(api, torch) {}
+        holders_(api, torch),
+        sources_(api, torch, frames, wanted, scope_, reach_, holders_, operands_) {}
 
   Operands run() {
     const bool direct = wanted_.direct && !frames_.empty();
@@ -79,13 +49,15 @@ class Collector {
     add_unnamed();
     drop_bystanders();
     cut_to_most();
-    if (direct && !wanted_.generator && !wanted_.none) add_sources();
-    if (std::any_of(operands_.begin(), operands_.end(), is_object)) name_everywhere();
+    if (direct && !wanted_.generator && !wanted_.none) sources_.add();
+    if (std::any_of(operands_.begin(), operands_.end(), [](const Operand& each) { return each.is_object(); }))
+      name_everywhere();
     for (Operand& operand : operands_) settle_name(operand);
     Operands found{{}, std::move(mentioned_), std::move(mentions_), {}, {}};
-    if (std::any_of(operands_.begin(), operands_.end(), is_object)) look_who_holds(found);
+    if (std::any_of(operands_.begin(), operands_.end(), [](const Operand& each) { return each.is_object(); }))
+      look_who_holds(found);
     if (direct) note_modules(found.modules);
-    nest_sources();
+    sources_.nest();
     found.list = std::move(operands_);
     return found;
   }
@@ -226,7 +198,7 @@ class Collector {
     hidden_ = true;
     every_local();
     for (const Operand& operand : operands_)
-      if (!scalar_on_cpu(operand)) mentioned_.insert(operand.tensor.device);
+      if (!operand.is_scalar_on_cpu()) mentioned_.insert(operand.tensor.device);
     if (operands_.size() < 2 || operands_.size() != distinct_devices(operands_) ||
         operands_.size() != wanted_.devices_named.size())
       operands_.clear();
@@ -291,7 +263,7 @@ class Collector {
     if (wanted_.odd_data == 0 || std::any_of(operands_.begin(), operands_.end(), marked)) return;
     // It may be any result on its device.
     const auto may_be = [&](const Operand& operand) {
-      return !is_object(operand) && operand.tensor.device == wanted_.odd_device;
+      return !operand.is_object() && operand.tensor.device == wanted_.odd_device;
     };
     const auto makers = std::count_if(operands_.begin(), operands_.end(), may_be);
     if (makers == 1 && results_.empty() && !hidden_)
@@ -315,188 +287,9 @@ class Collector {
     if ((made && !made->text.empty()) || !hidden_) operand.role = "temporary";
     if (made) {
       operand.expression = made->text;
-      if (made->callee) note_giver(*made->callee, operand, wanted_.asking);
+      if (made->callee) sources_.note_giver(*made->callee, operand, wanted_.asking);
     }
     return operands_.emplace_back(std::move(operand));
-  }
-
-  // What was called to give a result, and the tensors on the result's device that it keeps from before: in its closure,
-  // in the object whose method it is. The operation has not begun, so the result itself is not among them unless it was
-  // kept.
-  void note_giver(const Path& callee, Operand& operand, size_t frame) {
-    Path path = callee;
-    Scope::Found found = scope_.follow(path, frame);
-    if (!found.value && !path.steps.empty()) {
-      path.steps.pop_back();
-      found = scope_.follow(path, frame);
-    }
-    if (!found.value || torch_.is_tensor(found.value.get())) return;
-    Holders keeper(api_, torch_);
-    keeper.add_root(found.value.get(), 0, "");
-    keeper.explore();
-    Giver giver{to_string(callee), keeper.kind_of(found.value.get()), {}, {}};
-    if (torch_.is_module(found.value.get())) {
-      // One that lies elsewhere gave something else on that line.
-      const auto& devices = keeper.devices_of(found.value.get());
-      if (std::find(devices.begin(), devices.end(), operand.tensor.device) != devices.end()) giver.devices = devices;
-    }
-    for (PyObject* tensor : keeper.tensors()) {
-      if (giver.keeps.size() >= kMostKept || keeper.is_registered(tensor) || torch_.is_opaque(tensor)) continue;
-      TensorFacts facts = torch_.facts(tensor);
-      const std::vector<Chain> chains = keeper.chains_to(tensor);
-      if (facts.device != operand.tensor.device || chains.empty()) continue;
-      giver.keeps.push_back({chains[0].name, std::move(facts)});
-    }
-    if (!giver.keeps.empty() || !giver.devices.empty()) operand.given_by = std::move(giver);
-  }
-
-  // What each operand was computed from, as far as the line that computed it stands in a function that still runs: the
-  // tensors on its device that this line names, and so on from these; or the module that it calls.
-  void add_sources() {
-    const size_t own = operands_.size();
-    for (size_t i = 0; i < operands_.size() && operands_.size() < own + kMostSources; ++i) {
-      if (depth_of(i) < kDeepestSource) add_sources_of(i);
-    }
-  }
-
-  // What an operand was computed from stands behind it in the list, and becomes a part of it.
-  void nest_sources() {
-    while (!operands_.empty() && operands_.back().source_of != Operand::kNone) {
-      Operand source = std::move(operands_.back());
-      operands_.pop_back();
-      std::vector<Operand>& sources = operands_[source.source_of].computed_from;
-      sources.insert(sources.begin(), std::move(source));
-    }
-  }
-
-  size_t depth_of(size_t index) const {
-    size_t depth = 0;
-    for (; operands_[index].source_of != Operand::kNone; index = operands_[index].source_of) ++depth;
-    return depth;
-  }
-
-  void add_sources_of(size_t index) {
-    const Operand operand = operands_[index];
-    if (operand.generator || operand.is_state()) return;
-    if (!is_object(operand)) {
-      const Frame& asking = frames_[wanted_.asking];
-      const std::string& text = operand.expression.empty() ? asking.expression : operand.expression;
-      const bool whole = operand.expression.empty() && !asking.exact;
-      return sources_in(read_expression(api_, text, !whole, ""), wanted_.asking, index, 0);
-    }
-    const std::optional<Made> made = wanted_.made ? wanted_.made(operand.tensor.storage) : std::nullopt;
-    if (!made || !wanted_.sources) return;
-    const std::optional<LiveLine> line = live_line(made->stack, frames_);
-    if (note_device_source(*made, line, index) || !line || made->moved) return;
-    const std::string text = wanted_.sources->lines(frames_[line->frame].file, line->line);
-    sources_in(read_expression(api_, text, false, ""), line->frame, index, made->time);
-  }
-
-  void sources_in(const Expression& read, size_t frame, size_t index, uint64_t time) {
-    size_t found_here = 0, givers = 0;
-    for (const Path& named : read.mentioned) {
-      Path path = named;
-      Scope::Found found = scope_.follow(path, frame);
-      for (; !found.value && !path.steps.empty(); found = scope_.follow(path, frame)) {
-        if (asks_only(path.steps.back())) break;
-        path.steps.pop_back();
-      }
-      if (!found.value) continue;
-      PyObject* const value = found.value.get();
-      if (torch_.is_module(value) || is_callable_with_state(value)) {
-        const bool itself = path.variable == "self" && path.steps.empty();
-        if (!itself && !operands_[index].given_by && givers++ < kMostGivers) note_giver(path, operands_[index], frame);
-        continue;
-      }
-      reach_.walk(value, to_string(path), 3, false, [&](const ReachedObject& reached) {
-        if (found_here < kMostSourcesEach && add_source(reached, found.role, frame, index, time)) ++found_here;
-      });
-    }
-  }
-
-  // `x.shape`, `x.size(0)`, `x.device`: nothing of what x holds.
-  static bool asks_only(const Step& step) {
-    return step.kind == Step::attribute &&
-           (step.name == "shape" || step.name == "dtype" || step.name == "device" || step.name == "ndim" ||
-            step.name == "size" || step.name == "dim" || step.name == "numel");
-  }
-
-  bool is_callable_with_state(PyObject* value) const {
-    const std::string kind = class_of(value);
-    return kind == "function" || kind == "method" || kind == "partial";
-  }
-
-  bool add_source(const ReachedObject& reached, const std::string& role, size_t frame, size_t index, uint64_t time) {
-    if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object) || known(reached.object)) return false;
-    Operand source;
-    source.tensor = torch_.facts(reached.object);
-    const Operand& operand = operands_[index];
-    if (source.tensor.device != operand.tensor.device || scalar_on_cpu(source)) return false;
-    if (source.tensor.storage == operand.tensor.storage && operand.tensor.storage != 0) return false;
-    // The variable may have been given another value since.
-    const std::optional<Made> made = wanted_.made ? wanted_.made(source.tensor.storage) : std::nullopt;
-    if (made && time != 0 && made->time > time) return false;
-    source.role = reached.role.empty() ? role : reached.role;
-    source.names.push_back({frame, reached.name});
-    source.source_of = index;
-    operands_.push_back(std::move(source));
-    return true;
-  }
-
-  // What said the device where a tensor was made, or to which it was moved. False: it is not known.
-  bool note_device_source(const Made& made, const std::optional<LiveLine>& line, size_t index) {
-    const auto at = std::find_if(made.stack.begin(), made.stack.end(), [&](const stacks::PythonFrame& frame) {
-      return is_project_file(frame.file, wanted_.standard_library);
-    });
-    if (at == made.stack.end()) return false;
-    const std::string text = wanted_.sources->lines(at->file, at->line);
-    for (const Path& path : read_expression(api_, text, false, "").devices) {
-      const std::optional<size_t> frame = frame_of(*at, line, path);
-      if (!frame) continue;
-      if (!path.steps.empty() && path.steps.back().name == "device") {
-        Path owner = path;
-        owner.steps.pop_back();
-        const Scope::Found found = scope_.follow(owner, *frame);
-        if (found.value && torch_.is_tensor(found.value.get())) {
-          add_source({found.value.get(), to_string(owner), found.role}, found.role, *frame, index, made.time);
-          return true;
-        }
-      }
-      Path owner = path;
-      if (owner.steps.empty() || owner.steps.back().kind != Step::attribute) continue;
-      owner.steps.pop_back();
-      if (note_holder_of_device(owner, path, *frame, index)) return true;
-    }
-    return false;
-  }
-
-  // The frame in which the names of that code mean what they meant: it still runs; or it was another method of an
-  // object of which one does.
-  std::optional<size_t> frame_of(const stacks::PythonFrame& code, const std::optional<LiveLine>& line,
-                                 const Path& path) const {
-    if (line && frames_[line->frame].file == code.file && frames_[line->frame].function == code.function &&
-        line->line == code.line)
-      return line->frame;
-    const size_t dot = code.function.rfind('.');
-    if (path.variable != "self" || dot == code.function.npos) return std::nullopt;
-    const std::string type = code.function.substr(0, dot);
-    for (size_t frame = 0; frame < frames_.size(); ++frame) {
-      const Scope::Found self = scope_.follow(Path{"self", {}}, frame);
-      if (self.value && class_of(self.value.get()) == type.substr(type.rfind('.') + 1)) return frame;
-    }
-    return std::nullopt;
-  }
-
-  bool note_holder_of_device(const Path& owner, const Path& path, size_t frame, size_t index) {
-    const Scope::Found holder = scope_.follow(owner, frame), device = scope_.follow(path, frame);
-    if (!holder.value || !device.value || torch_.is_tensor(holder.value.get())) return false;
-    const std::string kind = class_of(device.value.get());
-    if (kind != "device" && kind != "str" && kind != "int") return false;
-    DeviceSource from{
-        to_string(path), device.role, holders_.kind_of(holder.value.get()), class_of(holder.value.get()), {}};
-    if (torch_.is_module(holder.value.get())) from.devices = holders_.devices_of(holder.value.get());
-    operands_[index].device_from = std::move(from);
-    return true;
   }
 
   // Random numbers are drawn by torch's own code: which generator is said by the innermost line that names one.
@@ -532,7 +325,7 @@ class Collector {
   void drop_bystanders() {
     std::vector<Operand> without;
     for (const Operand& operand : operands_)
-      if (!scalar_on_cpu(operand) || operand.odd) without.push_back(operand);
+      if (!operand.is_scalar_on_cpu() || operand.odd) without.push_back(operand);
     if (distinct_devices(without) >= 2) operands_ = std::move(without);
   }
 
@@ -544,7 +337,7 @@ class Collector {
     --comparisons_;
     const TensorFacts facts = torch_.facts(tensor);
     for (Operand& operand : operands_)
-      if (is_object(operand) && facts.address != 0 && facts.address == operand.tensor.address &&
+      if (operand.is_object() && facts.address != 0 && facts.address == operand.tensor.address &&
           facts.shape == operand.tensor.shape)
         return &operand;
     return nullptr;
@@ -614,8 +407,8 @@ class Collector {
         operand->module_path = reached.name;
         operand->module_class = class_of(owner);
         operand->root_class = class_of(module);
-        operand->hook = hook_of(owner);
-        operand->device_map = entry_of_device_map(module, reached.name);
+        operand->hook = hook_of(api_, owner);
+        operand->device_map = entry_of_device_map(api_, module, reached.name);
         operand->root_devices = holders_.devices_of(module);
       }
       return --missing != 0;
@@ -636,7 +429,7 @@ class Collector {
     found.state_devices = holders_.devices_of_state();
     for (size_t i = 0; i < operands_.size() && i < kMostHeld; ++i) {
       Operand& operand = operands_[i];
-      if (!is_object(operand)) continue;
+      if (!operand.is_object()) continue;
       operand.held_by = holders_.chains_to(operand.tensor.object);
       if (operand.role != "parameter" && operand.role != "buffer") note_registered(operand);
     }
@@ -664,8 +457,8 @@ class Collector {
     for (size_t frame = 0; frame < frames_.size() && out.size() < kMostModules; ++frame) {
       scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
         if (name != "self" || !torch_.is_module(value) || !seen.insert(value).second) return;
-        RunningModule running{frame, class_of(value), holders_.devices_of(value), {}, hook_of(value), {}, false};
-        running.skip_keys = skipped_by_hook(value);
+        RunningModule running{frame, class_of(value), holders_.devices_of(value), {}, hook_of(api_, value), {}, false};
+        running.skip_keys = skipped_by_hook(api_, value);
         const Ref dict = python::instance_dict(api_, value);
         PyObject* replica = dict ? api_.PyDict_GetItemString(dict.get(), "_is_replica") : nullptr;
         running.replica = replica && api_.PyObject_IsTrue(replica) == 1;
@@ -681,60 +474,6 @@ class Collector {
     PyObject *key = nullptr, *value = nullptr;
     while (children && api_.PyDict_Next(children.get(), &position, &key, &value) && running.parts.size() < kMostParts)
       if (torch_.is_module(value)) running.parts.push_back({python::text(api_, key), holders_.devices_of(value)});
-  }
-
-  // The names of arguments that accelerate's hook on a module does not move.
-  std::vector<std::string> skipped_by_hook(PyObject* module) const {
-    std::vector<std::string> keys;
-    const Ref dict = python::instance_dict(api_, module);
-    PyObject* hook = dict ? api_.PyDict_GetItemString(dict.get(), "_hf_hook") : nullptr;
-    const Ref state = hook ? python::instance_dict(api_, hook) : Ref();
-    PyObject* skipped = state ? api_.PyDict_GetItemString(state.get(), "skip_keys") : nullptr;
-    if (!skipped) return keys;
-    const python::Shape shape = python::shape_of(api_, skipped);
-    if (shape == python::Shape::unicode) keys.push_back(python::text(api_, skipped));
-    if (shape == python::Shape::list)
-      for (ssize_t i = 0, n = api_.PyList_Size(skipped); i < n; ++i)
-        keys.push_back(python::text(api_, api_.PyList_GetItem(skipped, i)));
-    return keys;
-  }
-
-  std::string hook_of(PyObject* module) const {
-    const Ref dict = python::instance_dict(api_, module);
-    PyObject* hook = dict ? api_.PyDict_GetItemString(dict.get(), "_hf_hook") : nullptr;
-    if (!hook) return {};
-    std::string text = class_of(hook);
-    const Ref state = python::instance_dict(api_, hook);
-    PyObject* device = state ? api_.PyDict_GetItemString(state.get(), "execution_device") : nullptr;
-    if (device) {
-      const std::string kind = class_of(device);
-      if (kind == "int" || kind == "str" || kind == "device")
-        text += "(execution_device=" + python::as_text(api_, device) + ")";
-    }
-    return text;
-  }
-
-  // What accelerate's device map of a model says of one of its tensors: "layers.1: cuda:1". Empty without a map.
-  std::string entry_of_device_map(PyObject* model, const std::string& path) const {
-    const Ref attributes = python::instance_dict(api_, model);
-    PyObject* map = attributes ? api_.PyDict_GetItemString(attributes.get(), "hf_device_map") : nullptr;
-    if (!map || python::shape_of(api_, map) != python::Shape::dict) return {};
-    std::string longest, device;
-    bool found = false;
-    PyObject *key, *value;
-    ssize_t position = 0;
-    while (api_.PyDict_Next(map, &position, &key, &value)) {
-      if (python::shape_of(api_, key) != python::Shape::unicode) continue;
-      const std::string part = python::text(api_, key);
-      const bool holds = part.empty() || path == part || path.starts_with(part + ".");
-      if (!holds || (found && part.size() <= longest.size())) continue;
-      const std::string kind = class_of(value);
-      if (kind != "int" && kind != "str" && kind != "device") continue;
-      found = true;
-      longest = part;
-      device = kind == "int" ? "cuda:" + python::as_text(api_, value) : python::as_text(api_, value);
-    }
-    return found ? (longest.empty() ? "the whole model" : longest) + ": " + device : "not in the map";
   }
 
   // The name by which the code that asked for the operation calls it: the innermost frame outside torch's own Python
@@ -762,6 +501,7 @@ class Collector {
   std::set<std::string> mentioned_;
   std::vector<Mention> mentions_;
   Holders holders_;
+  Sources sources_;
   std::set<std::pair<size_t, PyObject*>> seen_modules_;
   size_t comparisons_ = kMostComparisons;
 };

@@ -79,6 +79,9 @@ struct Operand {
   static constexpr size_t kNone = -1;
   size_t source_of = kNone;  // while they are gathered: no operand, but what that one, by its index, was computed from
 
+  // Those of which nothing but the device is known, and perhaps what made it, come from the text and the message alone.
+  bool is_object() const { return tensor.object != nullptr; }
+  bool is_scalar_on_cpu() const { return is_object() && tensor.device == "cpu" && tensor.shape.empty(); }
   bool is_state() const { return role == "parameter" || role == "buffer"; }
 };
 

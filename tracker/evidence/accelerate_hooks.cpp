@@ -1,0 +1,68 @@
+#include "tracker/evidence/accelerate_hooks.h"
+
+namespace devtrace::evidence {
+
+using python::Api;
+using python::Ref;
+
+namespace {
+
+std::string class_of(const Api& api, PyObject* object) {
+  return python::type_name(api, python::type_of(api, object).get());
+}
+
+}  // namespace
+
+std::vector<std::string> skipped_by_hook(const Api& api, PyObject* module) {
+  std::vector<std::string> keys;
+  const Ref dict = python::instance_dict(api, module);
+  PyObject* hook = dict ? api.PyDict_GetItemString(dict.get(), "_hf_hook") : nullptr;
+  const Ref state = hook ? python::instance_dict(api, hook) : Ref();
+  PyObject* skipped = state ? api.PyDict_GetItemString(state.get(), "skip_keys") : nullptr;
+  if (!skipped) return keys;
+  const python::Shape shape = python::shape_of(api, skipped);
+  if (shape == python::Shape::unicode) keys.push_back(python::text(api, skipped));
+  if (shape == python::Shape::list)
+    for (ssize_t i = 0, n = api.PyList_Size(skipped); i < n; ++i)
+      keys.push_back(python::text(api, api.PyList_GetItem(skipped, i)));
+  return keys;
+}
+
+std::string hook_of(const Api& api, PyObject* module) {
+  const Ref dict = python::instance_dict(api, module);
+  PyObject* hook = dict ? api.PyDict_GetItemString(dict.get(), "_hf_hook") : nullptr;
+  if (!hook) return {};
+  std::string text = class_of(api, hook);
+  const Ref state = python::instance_dict(api, hook);
+  PyObject* device = state ? api.PyDict_GetItemString(state.get(), "execution_device") : nullptr;
+  if (device) {
+    const std::string kind = class_of(api, device);
+    if (kind == "int" || kind == "str" || kind == "device")
+      text += "(execution_device=" + python::as_text(api, device) + ")";
+  }
+  return text;
+}
+
+std::string entry_of_device_map(const Api& api, PyObject* model, const std::string& path) {
+  const Ref attributes = python::instance_dict(api, model);
+  PyObject* map = attributes ? api.PyDict_GetItemString(attributes.get(), "hf_device_map") : nullptr;
+  if (!map || python::shape_of(api, map) != python::Shape::dict) return {};
+  std::string longest, device;
+  bool found = false;
+  PyObject *key, *value;
+  ssize_t position = 0;
+  while (api.PyDict_Next(map, &position, &key, &value)) {
+    if (python::shape_of(api, key) != python::Shape::unicode) continue;
+    const std::string part = python::text(api, key);
+    const bool holds = part.empty() || path == part || path.starts_with(part + ".");
+    if (!holds || (found && part.size() <= longest.size())) continue;
+    const std::string kind = class_of(api, value);
+    if (kind != "int" && kind != "str" && kind != "device") continue;
+    found = true;
+    longest = part;
+    device = kind == "int" ? "cuda:" + python::as_text(api, value) : python::as_text(api, value);
+  }
+  return found ? (longest.empty() ? "the whole model" : longest) + ": " + device : "not in the map";
+}
+
+}  // namespace devtrace::evidence
