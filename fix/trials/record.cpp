@@ -85,7 +85,8 @@ void learn_from(const Round& round, Json& cause) {
     cause["confidence"] = "medium";
     cause["because"] = fmt::format("In rehearsal this edit repaired it: {}.", speaks->candidate.title);
   }
-  cause["repairs"] = chosen.candidate.category.empty() && chosen.candidate.kind == "move-at-use" ? "line" : "cause";
+  const bool only_moves = chosen.candidate.kind == "move-at-use" || chosen.candidate.kind == "move-result";
+  cause["repairs"] = chosen.candidate.category.empty() && only_moves ? "line" : "cause";
 }
 
 Json tried_json(const Tried& each) {

@@ -5,7 +5,6 @@ exceptions_bench.py --build FOLDER: for texts of several lengths the ratio of a 
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 from pathlib import Path

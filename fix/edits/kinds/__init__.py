@@ -39,6 +39,7 @@ MAKERS = [
 CATEGORIES = {
     "reported-fix": "",
     "move-at-use": "",
+    "move-result": "",
     "redirect-move": "",
     "device-at-creation": "created-without-device",
     "register-buffer": "state-not-registered",

@@ -66,19 +66,18 @@ def at(source, statement, text, event, innermost):
     redirected = [edit for call in calls if (edit := redirect(source, call, text))]
     if redirected:
         yield "redirect-move", redirected
-    if event == "created":
-        made = [edit for call in calls if (edit := make(source, call, text))]
-        if made:
-            yield "device-at-creation", made
+    made = [edit for call in calls if (edit := make(source, call, text))] if event == "created" else []
+    if made:
+        yield "device-at-creation", made
     value = getattr(statement, "value", None)
     if not innermost or value is None or source.of(value).endswith(f".to({text})"):
         return
     target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
     if isinstance(statement, (ast.Assign, ast.AnnAssign)) and isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):
         if isinstance(value, (ast.Call, ast.BinOp, ast.Subscript, ast.Attribute, ast.UnaryOp)):
-            yield "device-at-creation" if event == "created" else "redirect-move", [(value, f"{grouped(source, value)}.to({text})")]
+            yield "redirect-move" if event == "moved" else "device-at-creation" if made else "move-result", [(value, f"{grouped(source, value)}.to({text})")]
     elif isinstance(statement, ast.Return) and isinstance(value, (ast.Call, ast.BinOp, ast.Subscript, ast.Name)):
-        yield "device-at-creation", [(value, f"{grouped(source, value)}.to({text})")]
+        yield "device-at-creation" if made else "move-result", [(value, f"{grouped(source, value)}.to({text})")]
 
 
 def redirect(source, call, text):

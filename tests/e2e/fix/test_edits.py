@@ -60,6 +60,10 @@ SMALL = {
         "import torch\ndef f(w):\n    x = torch.zeros(3)\n    return x + w\n", "x + w", "f",
         [("x", "cpu", {"created": "torch.zeros"}), ("w", "cuda:0", {})], "x = torch.zeros(3, device=w.device)",
     ),
+    "move-result": (
+        "def f(a, w):\n    x = a * 2\n    return x + w\n", "x + w", "f",
+        [("x", "cpu", {"created": "a * 2"}), ("w", "cuda:0", {})], "x = (a * 2).to(w.device)",
+    ),
     "redirect-move": (
         "def f(x, w):\n    x = x.cuda(non_blocking=True)\n    return x + w\n", "x + w", "f",
         [("x", "cuda:0", {"moved": "x.cuda"}), ("w", "cuda:1", {})], "x = x.to(w.device, non_blocking=True)",
