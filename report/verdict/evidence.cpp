@@ -188,6 +188,7 @@ Evidence::Evidence(const Json& finding)
       message(string(finding, "message")),
       current_device(string(finding, "current_device")),
       note(string(finding, "note")),
+      wanted_device(string(finding, "wanted_device")),
       thread(integer(finding, "thread")),
       stack(read_stack(array(finding, "python"))),
       copy{string(object(finding, "copy"), "direction"), string(object(finding, "copy"), "source"),

@@ -136,6 +136,7 @@ struct Evidence {
   std::vector<Evidence> traced() const;
 
   std::string_view kind, operation, argument, message, current_device, note;
+  std::string_view wanted_device;  // where the operation wants what it refused
   std::optional<int64_t> thread;
   std::vector<Operand> operands;
   Stack stack;  // of the failing call

@@ -306,6 +306,59 @@ std::optional<std::string> move_expression(std::string_view source, std::string_
       source, {at, end}, std::string(open).append(expression).append(close).append(".to(").append(device).append(")")));
 }
 
+std::optional<std::string> replace_expression(std::string_view source, std::string_view expression,
+                                              std::string_view by) {
+  const Scan scan(source), inside(expression);
+  const size_t at = source.find(expression);
+  if (expression.empty() || at == source.npos || source.find(expression, at + 1) != source.npos || !scan.balanced ||
+      !inside.balanced || !scan.code[at])
+    return std::nullopt;
+  const size_t end = at + expression.size();
+  if ((at > 0 && (word_char(source[at - 1]) || source[at - 1] == '.')) ||
+      (end < source.size() && word_char(source[end]) && word_char(expression.back())))
+    return std::nullopt;
+  for (size_t i = 0; i < expression.size(); ++i)
+    if (inside.code[i] && inside.depth[i] == 0 && !word_char(expression[i]) &&
+        std::string_view(".()[]").find(expression[i]) == std::string_view::npos)
+      return std::nullopt;
+  return dedented(spliced(source, {at, end}, by));
+}
+
+std::optional<std::string> give_argument(std::string_view source, std::string_view function, std::string_view keyword,
+                                         std::string_view value) {
+  const Scan scan(source);
+  const std::string wanted = std::string(function) + "(";
+  const size_t at = source.find(wanted);
+  if (at == source.npos || source.find(wanted, at + 1) != source.npos || !scan.balanced || !scan.code[at] ||
+      (at > 0 && (word_char(source[at - 1]) || source[at - 1] == '.')))
+    return std::nullopt;
+  const size_t open = at + function.size(), close = closing(scan, source, open);
+  if (close == source.npos) return std::nullopt;
+  const auto spans = arguments(source, scan, {at, open, close});
+  if (const auto given = keyword_value(source, spans, keyword)) return dedented(spliced(source, *given, value));
+  std::string more = std::string(keyword).append("=").append(value);
+  if (!spans.empty()) more.insert(0, ", ");
+  return dedented(spliced(source, {close, close}, more));
+}
+
+std::optional<std::string> to_empty(std::string_view source) {
+  const Scan scan(source);
+  const auto calls = find_calls(source, scan, ".", kMoves);
+  if (calls.size() != 1 || !scan.balanced) return std::nullopt;
+  const Call& call = calls[0];
+  const auto spans = arguments(source, scan, call);
+  const bool cuda = source.substr(call.name, 5) == ".cuda";
+  if (cuda && spans.empty())
+    return dedented(spliced(source, {call.name, call.close + 1}, ".to_empty(device=\"cuda\")"));
+  if (cuda || spans.size() != 1) return std::nullopt;
+  const auto keyword = keyword_value(source, spans, "device");
+  const Span value = keyword ? *keyword : spans[0];
+  const std::string_view device = trimmed(source.substr(value.begin, value.end - value.begin));
+  if (!keyword && !looks_like_a_device(device)) return std::nullopt;
+  return dedented(
+      spliced(source, {call.name, call.close + 1}, std::string(".to_empty(device=").append(device).append(")")));
+}
+
 std::optional<std::string> keyword_argument(std::string_view source, std::string_view keyword) {
   const Scan scan(source);
   for (size_t at = 0; (at = source.find(keyword, at)) != source.npos; ++at) {

@@ -26,6 +26,18 @@ std::optional<std::string> replace_read(std::string_view source, std::string_vie
 std::optional<std::string> move_expression(std::string_view source, std::string_view expression,
                                            std::string_view device);
 
+// The statement with the only occurrence of an expression replaced: of a call, or of anything else that a dot may
+// follow.
+std::optional<std::string> replace_expression(std::string_view source, std::string_view expression,
+                                              std::string_view by);
+
+// The statement with a keyword argument given to its only call of `function`, or with that argument's value replaced.
+std::optional<std::string> give_argument(std::string_view source, std::string_view function, std::string_view keyword,
+                                         std::string_view value);
+
+// `model.to(device)` → `model.to_empty(device=device)`, where it is the statement's only move, to one device.
+std::optional<std::string> to_empty(std::string_view source);
+
 // Is `name` written to by the statement without being assigned: by a method that works in place, or as out=? Moving it
 // would lose the write.
 bool writes_through(std::string_view source, std::string_view name);

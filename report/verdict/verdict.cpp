@@ -16,6 +16,8 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::host_memory,             // a kernel was given memory of the host
     rules::generator,               // a CPU generator for CUDA random numbers, or the other way round
     rules::wanted_on_cpu,           // an argument that only the CPU may have
+    rules::torch_load,              // a checkpoint of a device that is not there
+    rules::on_meta,                 // a tensor without memory
     rules::declared_access,         // a note
     rules::unguarded_kernel,        // findings at a launch: everything is elsewhere
     rules::misstated_copy,          // findings at a copy

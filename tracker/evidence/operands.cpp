@@ -476,6 +476,12 @@ class Collector {
       if (torch_.is_module(value)) running.parts.push_back({python::text(api_, key), holders_.devices_of(value)});
   }
 
+  // NumPy's Python stands between the program and the tensor that NumPy asks for its values.
+  bool names_nothing(size_t frame) const {
+    return frames_[frame].torch ||
+           (!frames_[frame].project && frames_[frame].file.find("/numpy/") != std::string::npos);
+  }
+
   // The name by which the code that asked for the operation calls it: the innermost frame outside torch's own Python
   // files.
   void settle_name(Operand& operand) const {
@@ -484,7 +490,7 @@ class Collector {
     operand.name = operand.module_path;
     for (const Name& name : operand.names) {
       if (!operand.name.empty()) break;
-      if (!frames_[name.frame].torch) operand.name = name.name;
+      if (!names_nothing(name.frame)) operand.name = name.name;
     }
     if (operand.name.empty() && !operand.names.empty()) operand.name = operand.names.front().name;
   }

@@ -42,6 +42,11 @@ def directions(failure):
             if size(moved) > size(failure.on(device)):
                 cost += 0.5
             yield source_device, device, cost
+    # Refused for where it lies alone: numpy(), pin_memory(), what wants its lengths on the CPU.
+    wanted = failure.finding.get("wanted_device")
+    for source_device in found:
+        if wanted and wanted not in found and wanted not in ("meta", "cuda") and source_device != "meta":
+            yield source_device, wanted, 0.0
 
 
 def size(operands):

@@ -61,9 +61,33 @@ std::optional<Cause> of_the_original(const Evidence& evidence) {
       call_own_method(evidence, bound)};
 }
 
+// "module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of them on device: …"
+std::optional<Cause> not_on_the_first(const Evidence& evidence) {
+  if (!evidence.message.starts_with("module must have its parameters and buffers on device ")) return std::nullopt;
+  const auto it =
+      std::find_if(evidence.operands.begin(), evidence.operands.end(), [](const Operand& each) { return each.odd; });
+  if (it == evidence.operands.end() || evidence.wanted_device.empty()) return std::nullopt;
+  Cause cause{"data-parallel", Confidence::high,
+              fmt::format("nn.DataParallel copies the module from its first device, {}, and {} of it is {}.",
+                          evidence.wanted_device, it->name, with_place(*it)),
+              std::nullopt};
+  // DataParallel.to() moves the module that it holds.
+  for (const Operand::Name& name : it->names) {
+    if (name.frame >= evidence.stack.size() || !evidence.stack[name.frame].project || cause.fix) continue;
+    const Frame& frame = evidence.stack[name.frame];
+    const std::string_view wrapper = name.name.substr(0, name.name.find(".module."));
+    if (wrapper.size() == name.name.size() || !is_reference(wrapper)) continue;
+    const std::string moved = fmt::format("{}.to(\"{}\")", wrapper, evidence.wanted_device);
+    if (auto code = call_instead(frame.source, wrapper, moved, ""))
+      cause.fix = Fix{std::move(*code), std::string(frame.file), frame.line, Repairs::line};
+  }
+  return cause;
+}
+
 }  // namespace
 
 std::optional<Cause> data_parallel(const Evidence& evidence) {
+  if (auto cause = not_on_the_first(evidence)) return cause;
   if (!evidence.passes_through("/torch/nn/parallel/parallel_apply.py") &&
       !evidence.passes_through("/torch/nn/parallel/data_parallel.py")) {
     return std::nullopt;

@@ -7,15 +7,23 @@
 namespace devtrace::report::verdict::rules {
 namespace {
 
-// The object whose own code made it, or moved it, before this call.
+// `bound` of `Class.bound.<locals>.<listcomp>`; empty for a function that is none of the class's.
+std::string_view method_of(std::string_view type, std::string_view function) {
+  if (function.size() <= type.size() || !function.starts_with(type) || function[type.size()] != '.') return {};
+  const std::string_view method = function.substr(type.size() + 1);
+  return method.substr(0, method.find('.'));
+}
+
+// The object whose own code made it, or moved it, before this call. One that moves what it has is asked to
+// move, as a module is.
 const Holder* keeper(const Evidence& evidence, const Operand& it) {
   if (it.is_of_state() || !evidence.made_before_call(it)) return nullptr;
   for (const Chain& chain : it.held_by) {
     for (const Holder& holder : chain.holders) {
       if (holder.kind != "object" || holder.holds != "attribute") continue;
       const auto own = [&](const Frame& frame) {
-        return frame.function.size() > holder.type.size() && frame.function.starts_with(holder.type) &&
-               frame.function[holder.type.size()] == '.';
+        const std::string_view method = method_of(holder.type, frame.function);
+        return !method.empty() && method != "to" && method != "cuda" && method != "cpu";
       };
       const Event* placed = it.placed();
       if (std::any_of(placed->stack.begin(), placed->stack.end(), own)) return &holder;

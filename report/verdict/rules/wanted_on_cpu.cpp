@@ -1,4 +1,5 @@
-// An argument that has to be on the CPU whatever the others are on: the lengths of pack_padded_sequence.
+// An operand that has to be on the CPU whatever the others are on: the lengths of pack_padded_sequence, what becomes a
+// NumPy array, what is pinned.
 #include <algorithm>
 
 #include "report/base/format.h"
@@ -6,31 +7,61 @@
 #include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
+namespace {
+
+bool called(const Operand& operand, std::string_view argument) {
+  return operand.name == argument || std::any_of(operand.names.begin(), operand.names.end(),
+                                                 [&](const Operand::Name& each) { return each.name == argument; });
+}
+
+// The operand that is not there, and as what it was given; null: the error is not about that.
+const Operand* refused(const Evidence& evidence) {
+  const bool by_name = evidence.message.find(" argument should be a ") != evidence.message.npos &&
+                       evidence.message.find(" CPU ") != evidence.message.npos && !evidence.argument.empty();
+  if (!by_name && evidence.wanted_device != "cpu") return nullptr;
+  const auto it = std::find_if(evidence.operands.begin(), evidence.operands.end(), [&](const Operand& each) {
+    return !each.on_cpu() && each.device != "meta" && (by_name ? called(each, evidence.argument) : each.odd);
+  });
+  return it == evidence.operands.end() ? nullptr : &*it;
+}
+
+// `np.stack([each.cpu() for each in rows])` where the operand is rows[0].
+std::optional<std::string> move_elements(std::string_view source, std::string_view name) {
+  const size_t bracket = name.rfind('[');
+  if (!name.ends_with(']') || bracket == name.npos || bracket + 2 >= name.size()) return std::nullopt;
+  const std::string_view index = name.substr(bracket + 1, name.size() - bracket - 2), list = name.substr(0, bracket);
+  const bool number = std::all_of(index.begin(), index.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (!number || !is_reference(list)) return std::nullopt;
+  return replace_read(source, list, fmt::format("[each.cpu() for each in {}]", list));
+}
+
+// The line with the operand brought to the CPU, in the innermost frame of the user's that shows it.
+std::optional<Fix> to_cpu(const Evidence& evidence, const Operand& operand) {
+  for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
+    const Frame& here = evidence.stack[frame];
+    const std::string_view name = operand.name_in(frame);
+    if (!here.project) continue;
+    std::optional<std::string> code;
+    if (is_reference(name)) code = replace_read(here.source, name, fmt::format("{}.cpu()", name));
+    if (!code && !name.empty()) code = move_elements(here.source, name);
+    if (!code && frame == 0 && !operand.expression.empty())
+      code = replace_expression(here.source, operand.expression, fmt::format("{}.cpu()", operand.expression));
+    if (code) return Fix{std::move(*code), std::string(here.file), here.line, Repairs::cause};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::optional<Cause> wanted_on_cpu(const Evidence& evidence) {
-  if (evidence.message.find(" argument should be a ") == evidence.message.npos ||
-      evidence.message.find(" CPU ") == evidence.message.npos || evidence.argument.empty())
-    return std::nullopt;
-  const auto called = [&](const Operand& it) {
-    return it.name == evidence.argument ||
-           std::any_of(it.names.begin(), it.names.end(),
-                       [&](const Operand::Name& each) { return each.name == evidence.argument; });
-  };
-  const auto it = std::find_if(evidence.operands.begin(), evidence.operands.end(),
-                               [&](const Operand& each) { return called(each) && !each.on_cpu(); });
-  if (it == evidence.operands.end()) return std::nullopt;
+  const Operand* const it = refused(evidence);
+  if (!it) return std::nullopt;
   Cause cause{"input-wanted-on-cpu", Confidence::high,
               fmt::format("{} takes {} on the CPU only, whatever device it works on, and was given {}.",
-                          evidence.operation.empty() ? "The operation" : evidence.operation, evidence.argument,
-                          with_place(*it)),
+                          evidence.operation.empty() ? "The operation" : evidence.operation,
+                          evidence.argument.empty() ? "what it works on" : evidence.argument, with_place(*it)),
               std::nullopt};
-  for (size_t frame = 0; frame < evidence.stack.size() && !cause.fix; ++frame) {
-    const std::string_view name = it->name_in(frame);
-    const Frame& here = evidence.stack[frame];
-    if (!here.project || !is_reference(name)) continue;
-    if (auto code = replace_read(here.source, name, fmt::format("{}.cpu()", name)))
-      cause.fix = Fix{std::move(*code), std::string(here.file), here.line, Repairs::cause};
-  }
+  cause.fix = to_cpu(evidence, *it);
   // What torch's own function made of it first has no name outside: then it is what was given under that name.
   for (const Evidence::Mention& mention : evidence.mentions) {
     if (cause.fix || mention.frame >= evidence.stack.size() || mention.device == "cpu") continue;
