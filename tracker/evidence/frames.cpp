@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "tracker/evidence/compiled_frames.h"
+
 namespace devtrace::evidence {
 namespace {
 
@@ -27,13 +29,17 @@ Region position_of(const Api& api, PyObject* frame, PyObject* code) {
   return {at(0), at(1), at(2), at(3)};
 }
 
-Frame describe(const Api& api, Ref frame) {
-  Frame out;
-  const Ref code(api, api.PyFrame_GetCode(frame.get()));
+void describe_code(const Api& api, Ref code, Frame& out) {
   out.file = python::text(api, python::attribute(api, code.get(), "co_filename").get());
   out.function = python::text(api, python::attribute(api, code.get(), "co_qualname").get());
   if (out.function.empty()) out.function = python::text(api, python::attribute(api, code.get(), "co_name").get());
-  out.region = position_of(api, frame.get(), code.get());
+  out.code = std::move(code);
+}
+
+Frame describe(const Api& api, Ref frame) {
+  Frame out;
+  describe_code(api, Ref(api, api.PyFrame_GetCode(frame.get())), out);
+  out.region = position_of(api, frame.get(), out.code.get());
   if (out.region.line < 1) out.region = Region{api.PyFrame_GetLineNumber(frame.get()), 0, -1, -1};
   out.frame = std::move(frame);
   return out;
@@ -58,17 +64,18 @@ bool ends_with(const std::string& text, char last) {
 }  // namespace
 
 Ref Frame::locals(const Api& api) const {
+  if (compiled) return Ref::borrowed(api, compiled_locals.get());
   Ref mapping = python::attribute(api, frame.get(), "f_locals");
   // exec() may give a frame a mapping of the user's own class: reading it would run the user's code.
   return mapping && is_dict_or_proxy(api, mapping.get()) ? std::move(mapping) : Ref();
 }
 
 Ref Frame::globals(const Api& api) const {
+  if (compiled) return Ref::borrowed(api, compiled_globals.get());
   return python::attribute(api, frame.get(), "f_globals");
 }
 
 bool Frame::is_parameter(const Api& api, const std::string& name) const {
-  const Ref code(api, api.PyFrame_GetCode(frame.get()));
   const Ref names = python::attribute(api, code.get(), "co_varnames");
   constexpr long long kVarArguments = 0x04, kVarKeywords = 0x08;
   const long long flags = python::integer(api, python::attribute(api, code.get(), "co_flags").get(), 0);
@@ -85,10 +92,7 @@ std::vector<Frame> frames(const Api& api, size_t most, const SourceReader& sourc
   std::vector<Frame> found;
   bool excerpt_taken = false;
   const std::string library = standard_library(api);
-  Ref next = Ref::borrowed(api, api.PyEval_GetFrame());
-  while (next && found.size() < most) {
-    Ref outer(api, api.PyFrame_GetBack(next.get()));
-    Frame frame = describe(api, std::move(next));
+  const auto take = [&](Frame frame) {
     frame.project = is_project_file(frame.file, library);
     frame.torch = frame.file.find("/torch/") != std::string::npos && !frame.project;
     const Source& source = sources.file(frame.file);
@@ -100,6 +104,21 @@ std::vector<Frame> frames(const Api& api, size_t most, const SourceReader& sourc
     frame.cut = ends_with(source.before(frame.region), '.');
     if (is_assigned(source.after(frame.region))) frame.statement = source.lines({frame.region.line, 0, -1, -1});
     found.push_back(std::move(frame));
+  };
+  Ref next = Ref::borrowed(api, api.PyEval_GetFrame());
+  while (next && found.size() < most) {
+    Ref outer(api, api.PyFrame_GetBack(next.get()));
+    Frame frame = describe(api, std::move(next));
+    if (auto compiled = compiled_by(api, frame.frame.get(), frame.file, frame.function)) {
+      Frame interpreted;
+      describe_code(api, std::move(compiled->code), interpreted);
+      interpreted.region = compiled->region;
+      interpreted.compiled = true;
+      interpreted.compiled_locals = std::move(compiled->locals);
+      interpreted.compiled_globals = std::move(compiled->globals);
+      take(std::move(interpreted));
+    }
+    take(std::move(frame));
     next = std::move(outer);
   }
   return found;

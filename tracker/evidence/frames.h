@@ -11,7 +11,8 @@
 namespace devtrace::evidence {
 
 struct Frame {
-  python::Ref frame;
+  python::Ref frame;  // empty where `compiled`
+  python::Ref code;
   std::string file;
   std::string function;
   Region region;           // of the call that is under way; line 0 when unknown
@@ -23,6 +24,10 @@ struct Frame {
   bool cut = false;        // the expression is a method's call without what it is called on
   bool project = false;    // the user's own code: neither the standard library nor an installed package
   bool torch = false;      // a file of the torch package
+
+  // A function that torch.compile interprets: not on Python's stack, but in front of the frame that does it.
+  bool compiled = false;
+  python::Ref compiled_locals, compiled_globals;
 
   // Only asked for frames that are looked at: makes CPython copy the frame's variables into a dict.
   python::Ref locals(const python::Api& api) const;

@@ -71,12 +71,14 @@ class Collector {
 
   void add(const ReachedObject& reached, size_t frame) {
     if (!torch_.is_tensor(reached.object) || known(reached.object)) return;
-    if (torch_.is_opaque(reached.object)) {
-      hidden_ = true;
-      return;
-    }
     Operand operand;
-    operand.tensor = torch_.facts(reached.object);
+    if (torch_.is_opaque(reached.object)) {
+      operand.tensor.object = reached.object;
+      if (wanted_.fake) operand.tensor.device = torch_.fake_device(reached.object);
+      if (operand.tensor.device.empty()) hidden_ = true;
+    } else {
+      operand.tensor = torch_.facts(reached.object);
+    }
     if (operand.tensor.device.empty() || (operand.tensor.device == "meta" && !wanted_.on_meta)) return;
     operand.role = reached.role;
     operand.names.push_back({frame, reached.name});
@@ -250,7 +252,7 @@ class Collector {
   // have.
   void add_unnamed() {
     add_unnamed_odd();
-    if (operands_.empty() && hidden_) return;  // nothing that the message alone does not say
+    if (operands_.empty() && hidden_ && !wanted_.all_named) return;  // nothing that the message alone does not say
     std::vector<std::string> missing;
     for (const std::string& device : wanted_.devices_of_operands)
       if (device != "cuda" && !lies_on(device)) missing.push_back(device);

@@ -71,6 +71,12 @@ size_t asking_frame(const std::vector<Frame>& frames) {
   return frames.size() - 1;
 }
 
+bool compiling(const std::vector<Frame>& frames) {
+  for (const Frame& frame : frames)
+    if (frame.project) return frame.compiled;
+  return false;
+}
+
 std::string called_function(const python::Api& api, const std::vector<Frame>& frames, size_t asking) {
   if (std::string text = written_name(api, frames[asking]); !text.empty()) return text;
   // Decorators and nn.Module.__call__ stand in front of what was called.

@@ -48,6 +48,12 @@ bool Torch::is_opaque(PyObject* tensor) const {
   return dispatch.get() != plain_dispatch_.get();
 }
 
+std::string Torch::fake_device(PyObject* tensor) const {
+  if (python::type_name(api_, python::type_of(api_, tensor).get()) != "FakeTensor") return {};
+  const python::Ref own = python::instance_dict(api_, tensor);
+  return own ? python::as_text(api_, api_.PyDict_GetItemString(own.get(), "fake_device")) : std::string();
+}
+
 python::Ref Torch::get(PyObject* tensor, const char* name) const {
   const python::Ref descriptor = python::attribute(api_, tensor_base_.get(), name);
   return python::call_with(api_, python::attribute(api_, descriptor.get(), "__get__").get(), tensor);

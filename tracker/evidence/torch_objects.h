@@ -46,6 +46,8 @@ class Torch {
   // A tensor whose class handles dispatch itself (FakeTensor, DTensor): reading it could run Python code, so it is left
   // alone.
   bool is_opaque(PyObject* tensor) const;
+  // Where a FakeTensor pretends to lie; empty for every other tensor.
+  std::string fake_device(PyObject* tensor) const;
   TensorFacts facts(PyObject* tensor) const;
   TensorPlacement placement(PyObject* tensor) const;
   std::string version() const;

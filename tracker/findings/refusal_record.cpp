@@ -178,12 +178,16 @@ evidence::Wanted wanted_of(const events::Refused& refusal, const RefusalMessage&
   wanted.devices_of_operands = message.devices_of_operands;
   wanted.direct = !native.autograd;
   wanted.generator = !message.generator_wanted.empty();
-  if (refusal.raised == events::Raised::in_python && !frames.empty()) wanted.asking = evidence::asking_frame(frames);
+  const bool in_python = refusal.raised == events::Raised::in_python;
+  if (!frames.empty() && (in_python || evidence::compiling(frames))) wanted.asking = evidence::asking_frame(frames);
+  wanted.fake = wanted.asking > 0;
   if (const auto& known = message.known) {
     wanted.variable = known->row->operand;
     wanted.none = known->row->no_tensor;
     wanted.on_meta = known->at == "meta" || known->wanted == "meta";
     if (!known->at.empty()) wanted.devices_of_operands = {known->at};
+    wanted.all_named = known->operation.starts_with("aten.");
+    if (wanted.all_named) wanted.devices_of_operands.push_back(known->wanted);
   }
   return wanted;
 }
