@@ -84,7 +84,7 @@ bool worth_looking_at(std::string_view text) {
 }
 
 [[gnu::noinline]] void on_exception(std::string_view message) noexcept {
-  if (thread_state::inside()) return;
+  if (thread_state::inside() || !python::holds_gil(*python_api)) return;  // another interpreter's is not looked at
   events::Refused refusal;
   refusal.raised = events::Raised::in_python;
   refusal.message = message;

@@ -269,14 +269,19 @@ void report(uint64_t key, const std::function<std::optional<Json>()>& record_of,
   if (options().halt_on_error && weight == Weight::fault) halt();
 }
 
-// Whether a Python exception is another refusal's; if not, it is kept for those that tell of it.
+// Whether an error is another refusal's; if not, it is kept for those that tell of it. PyTorch's own checks tell of
+// none.
 bool told_before(const events::Refused& refusal) {
+  using How = RecentMessages::How;
   const bool in_python = refusal.raised == events::Raised::in_python;
   const python::Api* api = in_python ? python::api() : nullptr;
-  const bool handling = api && python::handles_exception(*api);
+  const How how = !in_python                               ? How::thrown
+                  : api && python::handles_exception(*api) ? How::while_handling
+                                                           : How::in_python;
   const std::lock_guard hold(lock);
-  if (in_python && current().errors.repeats(refusal.message, handling)) return true;
-  current().errors.add(refusal.message, in_python);
+  RecentMessages& errors = current().errors;
+  if (refusal.raised != events::Raised::checked && errors.repeats(refusal.message, how)) return true;
+  errors.add(refusal.message, in_python);
   return false;
 }
 

@@ -56,11 +56,11 @@ void RecentMessages::add(std::string_view message, bool in_python) {
   next_ = (next_ + 1) % entries_.size();
 }
 
-bool RecentMessages::repeats(std::string_view message, bool while_handling) const {
+bool RecentMessages::repeats(std::string_view message, How how) const {
   const std::string_view own = first_line(message);
   for (const Entry& entry : entries_) {
     if (entry.text.empty() || message.find(entry.text) == message.npos) continue;
-    if (!entry.in_python || own != entry.text || while_handling) return true;
+    if (own != entry.text || how == How::while_handling || (how == How::in_python && !entry.in_python)) return true;
   }
   return false;
 }

@@ -14,9 +14,11 @@ class RecentMessages {
   // An error of this text has been looked at. `in_python`: a Python exception.
   void add(std::string_view message, bool in_python);
 
-  // Whether a Python exception that is being made only says again what was looked at: it holds the text of a C++ error,
-  // or more than the text of an earlier Python exception, or, `while_handling` another, the very text.
-  bool repeats(std::string_view message, bool while_handling) const;
+  // Whether an error that is being raised only says again what was looked at. More than an earlier text always does.
+  // The very text does where a C++ error becomes a Python exception, and where one Python exception is raised while
+  // another is handled.
+  enum class How { thrown, in_python, while_handling };
+  bool repeats(std::string_view message, How how) const;
 
  private:
   struct Entry {

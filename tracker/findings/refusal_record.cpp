@@ -8,6 +8,7 @@
 #include "tracker/evidence/operands.h"
 #include "tracker/evidence/operation.h"
 #include "tracker/evidence/raising_code.h"
+#include "tracker/findings/swallowed_errors.h"
 #include "tracker/interface/platform.h"
 #include "tracker/log/record_fields.h"
 #include "tracker/memory/provenance.h"
@@ -145,6 +146,7 @@ struct Gathered {
   std::set<std::string> mentioned_devices;   // of all tensors that the failing expression mentions
   std::string operation;
   std::string overload;
+  std::optional<std::string> swallowed;  // why it is a note
 };
 
 // What the generator's numbers were asked for: a tensor without a name, on the current device.
@@ -238,6 +240,8 @@ void gather_python(const events::Refused& refusal, const RefusalMessage& message
   const SourceText source{[&](const std::string& file, int line) { return sources.lines(file, line); },
                           [&](const std::string& file, int line) { return sources.around(file, line); }};
   out.python = python_json(frames);
+  // PyTorch's own checks always were faults, whoever runs into them.
+  if (message.known || refusal.raised != events::Raised::checked) out.swallowed = findings::swallowed(frames);
   add_device_changes(out.history, library, source);
   if (!torch.imported()) return;
   evidence::Wanted wanted = wanted_of(refusal, message, native, frames);
@@ -298,6 +302,10 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
   if (!is_refusal(refusal, message, gathered)) return std::nullopt;
 
   Json record = begin("refused-op");
+  if (gathered.swallowed) {
+    record["severity"] = "note";
+    record["note"] = *gathered.swallowed;
+  }
   record["message"] = first_line(refusal.message);
   add(record, "operation", gathered.operation);
   add(record, "overload", gathered.overload);

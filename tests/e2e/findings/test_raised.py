@@ -236,3 +236,18 @@ def test_classes_of_exceptions_work_as_before(rehearse):
     """
     traced = rehearse(source)
     assert (traced.code, traced.out) == (0, "ran\n"), traced.err
+
+
+def test_what_a_tool_swallows_by_design_is_a_note(rehearse):
+    """The standard library's reprlib shows an object whose repr raises as one that has none."""
+    source = """
+        import reprlib, numpy as np, torch
+        class Shown:
+            def __init__(self, values): self.values = values
+            def __repr__(self): return str(np.asarray(self.values))
+        assert "Shown instance" in reprlib.repr(Shown(torch.ones(3, device="cuda:0")))
+    """
+    outcome = rehearse(source, options="error_exitcode=23")
+    assert outcome.code == 0, outcome.err
+    assert (outcome.finding["severity"], outcome.finding["operation"]) == ("note", "torch.Tensor.numpy")
+    assert "shows values" in outcome.finding["note"]

@@ -5,16 +5,17 @@
 using devtrace::findings::RecentMessages;
 
 namespace {
+using How = RecentMessages::How;
 constexpr char kText[] = "Expected all tensors to be on the same device";
-}
+}  // namespace
 
 TEST(RecentMessages, ACppErrorIsToldAgainByItsPythonException) {
   RecentMessages recent;
-  EXPECT_FALSE(recent.repeats(kText, false));
+  EXPECT_FALSE(recent.repeats(kText, How::in_python));
   recent.add(std::string(kText) + "\nException raised from check", false);
-  EXPECT_TRUE(recent.repeats(kText, false));
-  EXPECT_TRUE(recent.repeats("Caught RuntimeError in replica 0.\nRuntimeError: " + std::string(kText), false));
-  EXPECT_FALSE(recent.repeats("another text of the same length as that", false));
+  EXPECT_TRUE(recent.repeats(kText, How::in_python));
+  EXPECT_TRUE(recent.repeats("Caught RuntimeError in replica 0.\nRuntimeError: " + std::string(kText), How::in_python));
+  EXPECT_FALSE(recent.repeats("another text of the same length as that", How::in_python));
 }
 
 TEST(RecentMessages, ThePythonExceptionNamesTypesOtherwise) {
@@ -23,22 +24,30 @@ TEST(RecentMessages, ThePythonExceptionNamesTypesOtherwise) {
   EXPECT_TRUE(
       recent.repeats("cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors; torch.sparse.cuda.IntTensor, "
                      "torch.ByteTensor, Type",
-                     false));
+                     How::in_python));
 }
 
 TEST(RecentMessages, TheSameTextOfPythonsIsAnotherRefusalUnlessOneIsHandled) {
   RecentMessages recent;
   recent.add(kText, true);
-  EXPECT_FALSE(recent.repeats(kText, false));
-  EXPECT_TRUE(recent.repeats(kText, true));
-  EXPECT_TRUE(recent.repeats("the step failed: " + std::string(kText), false));
+  EXPECT_FALSE(recent.repeats(kText, How::in_python));
+  EXPECT_TRUE(recent.repeats(kText, How::while_handling));
+  EXPECT_TRUE(recent.repeats("the step failed: " + std::string(kText), How::in_python));
 }
 
 TEST(RecentMessages, OldOnesAreForgotten) {
   RecentMessages recent;
   recent.add(kText, false);
   for (int i = 0; i < 31; ++i) recent.add("error number " + std::to_string(i) + " of many", false);
-  EXPECT_TRUE(recent.repeats(kText, false));
+  EXPECT_TRUE(recent.repeats(kText, How::in_python));
   recent.add("one more error than there is room for", false);
-  EXPECT_FALSE(recent.repeats(kText, false));
+  EXPECT_FALSE(recent.repeats(kText, How::in_python));
+}
+
+TEST(RecentMessages, AThrownErrorThatTellsOfAnotherIsNone) {
+  RecentMessages recent;
+  recent.add(kText, false);
+  EXPECT_FALSE(recent.repeats(kText, How::thrown));
+  EXPECT_TRUE(recent.repeats("The following operation failed in the TorchScript interpreter.\n" + std::string(kText),
+                             How::thrown));
 }
