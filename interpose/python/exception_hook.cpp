@@ -53,35 +53,27 @@ std::string_view text_of(PyObject* object) {
 // The text that was looked at last and speaks of no device. A program that raises often raises the same: then the text
 // is the same object, or one that was made alike in the same place, which shows at both of its ends.
 struct Ordinary {
-  const char* at = nullptr;
-  size_t size = 0;
-  uint64_t ends[4] = {};
+  const void* at = nullptr;  // the str
+  ssize_t size = 0;
+  const char* text = nullptr;
+  __m128i begin = {}, end = {};
 
-  static void read_ends(std::string_view text, uint64_t (&out)[4]) {
-    const size_t last = text.size() - 16;
-    __builtin_memcpy(&out[0], text.data(), 16);
-    __builtin_memcpy(&out[2], text.data() + last, 16);
+  static __m128i ends_of(const char* text) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(text)); }
+  bool is(const void* object, ssize_t length) const {
+    if (object != at || length != size) return false;
+    const __m128i same =
+        _mm_and_si128(_mm_cmpeq_epi8(ends_of(text), begin), _mm_cmpeq_epi8(ends_of(text + length - 16), end));
+    return _mm_movemask_epi8(same) == 0xffff;
   }
-  bool is(std::string_view text) const {
-    if (text.data() != at || text.size() != size) return false;
-    uint64_t own[4];
-    read_ends(text, own);
-    return own[0] == ends[0] && own[1] == ends[1] && own[2] == ends[2] && own[3] == ends[3];
-  }
-  void set(std::string_view text) {
-    at = text.data();
-    size = text.size();
-    read_ends(text, ends);
+  void set(const void* object, std::string_view content) {
+    at = object;
+    size = static_cast<ssize_t>(content.size());
+    text = content.data();
+    begin = ends_of(text);
+    end = ends_of(text + size - 16);
   }
 };
 constinit Ordinary ordinary;  // under the GIL
-
-bool worth_looking_at(std::string_view text) {
-  if (text.size() < kShortestDeviceError || ordinary.is(text)) return false;
-  if (speaks_of_devices(text)) return true;
-  ordinary.set(text);
-  return false;
-}
 
 [[gnu::noinline]] void on_exception(std::string_view message) noexcept {
   if (thread_state::inside() || !python::holds_gil(*python_api)) return;  // another interpreter's is not looked at
@@ -91,16 +83,33 @@ bool worth_looking_at(std::string_view text) {
   events::refused(refusal);
 }
 
-// In the place of BaseException.__new__. The exception's own class may have more arguments than the text.
-PyObject* new_exception(PyObject* type, PyObject* arguments, PyObject* keywords) {
-  const ssize_t count = arguments ? field<ssize_t>(arguments, python::kVarSize) : 0;
+// The exception's own class may have more arguments than the text.
+[[gnu::noinline]] void look_at(PyObject* arguments) noexcept {
+  const ssize_t count = field<ssize_t>(arguments, python::kVarSize);
   for (ssize_t i = 0; i < count && i < kMostArguments; ++i) {
     PyObject* argument =
         field<PyObject*>(arguments, static_cast<uint16_t>(python::kTupleItems + i * sizeof(PyObject*)));
-    if (!argument) continue;
-    if (const std::string_view text = text_of(argument); worth_looking_at(text)) {
-      on_exception(text);
-      break;
+    const std::string_view text = argument ? text_of(argument) : std::string_view();
+    if (speaks_of_devices(text)) return on_exception(text);
+    // Only one whose characters lie in the object itself: they are there as long as it is.
+    if (count == 1 && text.data() == reinterpret_cast<const char*>(argument) + ascii_payload &&
+        text.size() >= kShortestDeviceError)
+      ordinary.set(argument, text);
+  }
+}
+
+// In the place of BaseException.__new__: a handful of instructions where there is no text, a short one, or the last
+// one.
+PyObject* new_exception(PyObject* type, PyObject* arguments, PyObject* keywords) {
+  if (arguments) {
+    const ssize_t count = field<ssize_t>(arguments, python::kVarSize);
+    if (count == 1) {
+      PyObject* const only = field<PyObject*>(arguments, python::kTupleItems);
+      const bool text = field<PyObject*>(only, python::kObjectType) == python_api->PyUnicode_Type;
+      const ssize_t length = text ? field<ssize_t>(only, python::kStrLength) : kShortestDeviceError;
+      if (length >= static_cast<ssize_t>(kShortestDeviceError) && !ordinary.is(only, length)) look_at(arguments);
+    } else if (count > 1) {
+      look_at(arguments);
     }
   }
   return original_new(type, arguments, keywords);
