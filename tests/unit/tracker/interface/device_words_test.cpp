@@ -24,8 +24,9 @@ TEST(DeviceWords, NothingElseIs) {
 }
 
 TEST(DeviceWords, OnlyTheBeginningOfALongTextIsRead) {
-  const std::string early = std::string(4000, 'x') + "cuda" + std::string(4000, 'x'),
-                    late = std::string(5000, 'x') + "cuda";
+  std::string early(4000, 'x'), late(5000, 'x');
+  early.append("cuda").append(4000, 'x');
+  late.append("cuda");
   EXPECT_TRUE(speaks_of_devices(early));
   EXPECT_FALSE(speaks_of_devices(late));
 }
