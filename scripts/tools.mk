@@ -36,6 +36,7 @@ compile_commands.json: ## how each file is compiled, for editors
 lint: | setup-python ## includes and the picture of them against folders.mk, Python's style
 	scripts/check-includes
 	scripts/draw-folders --check
+	scripts/device-errors page --check
 	$(PYTHON) -m ruff check --quiet .
 
 # The libraries are found relative to the command: PREFIX may be anywhere, and moved later.

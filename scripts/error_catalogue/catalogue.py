@@ -1,0 +1,110 @@
+"""The table of messages, and what has been decided of each."""
+
+import ast
+import json
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent.parent
+FOLDER = TOP / "tests/workloads/device_errors"
+MESSAGES = FOLDER / "messages.jsonl"
+# Messages that no source holds as text; by hand, in the form of MESSAGES.
+MORE = FOLDER / "more_messages.jsonl"
+MISSES = FOLDER / "expected_misses.txt"
+
+sys.path.append(str(FOLDER))
+import reasons  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a program's decorator says, read from its text: PyTorch is not imported for a page."""
+
+    name: str
+    row: str
+    operation: str
+    devices: tuple[str, ...]
+    file: str
+    source: str
+
+
+def write_messages(rows: list[dict]) -> None:
+    MESSAGES.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
+@cache
+def rows() -> list[dict]:
+    return [json.loads(line) for path in (MORE, MESSAGES) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def constants(tree: ast.Module) -> dict[str, str]:
+    found = {"ONE": "cuda:0", "TWO": "cuda:1", "HOST": "cpu"}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.Constant):
+            found[node.targets[0].id] = node.value.value
+    return found
+
+
+def text_of(node: ast.expr, names: dict[str, str]) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part.value if isinstance(part, ast.FormattedValue) else part, names) for part in node.values)
+    return names[node.id]
+
+
+@cache
+def programs() -> list[Program]:
+    found = []
+    for path in sorted((FOLDER / "programs").glob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        tree = ast.parse(source)
+        names = constants(tree)
+        for node in tree.body:
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            for call in node.decorator_list:
+                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "provokes":
+                    row, operation, *devices = [text_of(argument, names) for argument in call.args]
+                    body = "\n".join(ast.get_source_segment(source, statement) or "" for statement in node.body)
+                    found.append(Program(node.name, row, operation, tuple(devices), path.name, body))
+    return found
+
+
+def expected_misses() -> list[str]:
+    lines = MISSES.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+@cache
+def reason_of(row_id: str) -> str | None:
+    row = next(row for row in rows() if row["id"] == row_id)
+    for rule in reasons.REASONS:
+        if rule.holds(row):
+            return rule.why
+    return None
+
+
+def decided() -> tuple[dict[str, list[Program]], dict[str, str]]:
+    """Row → its programs, and row → why there is none."""
+    by_row: dict[str, list[Program]] = {}
+    for program in programs():
+        by_row.setdefault(program.row, []).append(program)
+    why = {row["id"]: reason_of(row["id"]) for row in rows() if row["id"] not in by_row}
+    return by_row, {row: reason for row, reason in why.items() if reason}
+
+
+def undecided() -> list[dict]:
+    by_row, why = decided()
+    return [row for row in rows() if row["id"] not in by_row and row["id"] not in why]
+
+
+def newest(row: dict) -> str:
+    return row["until"] or ""
+
+
+def matches(row: dict, text: str) -> bool:
+    return re.search(row["pattern"], text) is not None

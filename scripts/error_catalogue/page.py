@@ -1,0 +1,151 @@
+"""docs/device-errors.md, from the catalogue."""
+
+import ast
+import sys
+from collections import defaultdict
+
+from . import catalogue, seen
+
+PAGE = catalogue.TOP / "docs/device-errors.md"
+
+# Files of programs, what people meet most first.
+FAMILIES = (
+    "elementwise", "indexing", "networks", "host", "compiled", "meta", "devices",
+    "parallel", "sharding", "libraries", "gradients", "linear_algebra", "kernels", "sparse",
+)
+
+HEAD = """# Errors about where something lies
+
+Every place where PyTorch, NumPy's conversion, accelerate, transformers, peft and Lightning raise because a tensor, a module, a stream or a generator
+lies on the wrong device: search this page for your message. `…` stands for a name, a number or a device. Found in the projects' sources by
+`scripts/device-errors search`; this page is written by `scripts/device-errors page --write` from the table in
+[tests/workloads/device_errors/](../tests/workloads/device_errors/).
+
+Whatever the message, `devtrace run -- python train.py` (or `devtrace rehearse --gpus 2 -- python train.py`, without a GPU) says which tensor, where
+it came from and which line to change.
+"""
+
+WITHOUT = "What follows is raised because of where something lies, too, or sounds like it; each group says why no program here gets there."
+TABLE_HEAD = ["| message | raised by | an example | devtrace says |", "|---|---|---|---|"]
+
+
+def escaped(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def code(text: str, limit: int = 0) -> str:
+    text = " ".join(text.split())
+    if limit and len(text) > limit:
+        text = text[:limit].rstrip() + " …"
+    fence = "``" if "`" in text else "`"
+    space = " " if fence == "``" else ""
+    return f"{fence}{space}{escaped(text)}{space}{fence}"
+
+
+def since(row: dict) -> str:
+    known = f"{row['since']} or before" if row["before"] else f"{row['since']}"
+    return f"since {known}" if row["until"] is None else f"{known} to {row['until']}"
+
+
+def raisers(row: dict) -> str:
+    first, *rest = row["raised_by"]
+    file, _, function = first.partition(":")
+    file = file.removeprefix("aten/src/")
+    more = f" and {len(rest)} more" if rest else ""
+    where = f"{code(function)} ({file})" if function else file
+    return f"{where}{more}, {row['project']} {since(row)}"
+
+
+def example(program: catalogue.Program) -> str:
+    """Its last statement, which raises."""
+    last = ast.unparse(ast.parse(program.source).body[-1]) if "return" not in program.source else program.source.rsplit("return ", 1)[-1]
+    return code(last.removeprefix("return "), 110)
+
+
+def says(row_programs: list[catalogue.Program], answers: dict[str, dict]) -> str:
+    found = [answers[program.name] for program in row_programs if answers.get(program.name, {}).get("right")]
+    if not found:
+        return "not yet seen"
+    one = found[0]
+    devices = " and ".join(one["devices"])
+    parts = [f"{code(one['operation'])} on {devices}"]
+    if one.get("category"):
+        parts.append(one["category"])
+    if one.get("fix"):
+        parts.append(f"fix {code(one['fix'], 90)}")
+    return "; ".join(parts)
+
+
+def title(file: str) -> str:
+    source = (catalogue.FOLDER / "programs" / f"{file}.py").read_text(encoding="utf-8")
+    return ast.get_docstring(ast.parse(source)).splitlines()[0].rstrip(".")
+
+
+def figures(by_row: dict, why: dict, answers: dict) -> list[str]:
+    rows = catalogue.rows()
+    programs = catalogue.programs()
+    right = [program for program in programs if answers.get(program.name, {}).get("right")]
+    whole = [row for row, of_row in by_row.items() if all(answers.get(program.name, {}).get("right") for program in of_row)]
+    untried = [row for row, reason in why.items() if reason == catalogue.reasons.OPEN]
+    pinned = "PyTorch 2.11, accelerate 1.15, transformers 5.23, NumPy 2.4"
+    return [
+        "| | |", "|---|---:|",
+        f"| messages in the sources, PyTorch 2.4 to 2.15 and the other projects | {len(rows)} |",
+        f"| … that programs provoke on simulated devices, with {pinned} | {len(by_row)} |",
+        f"| … of which devtrace has exactly one finding before the exception, with the operation and every device, in all of their programs | {len(whole)} |",
+        f"| … that no program can provoke, with the reason [below](#messages-without-a-program) | {len(why) - len(untried)} |",
+        f"| … for which no program has been written | {len(untried)} |",
+        f"| programs | {len(programs)} |",
+        f"| … with the right finding | {len(right)} |",
+        f"| recall: messages | {len(whole)} of {len(by_row)}, {100 * len(whole) / max(1, len(by_row)):.0f} % |",
+    ]
+
+
+def text() -> str:
+    by_row, why = catalogue.decided()
+    answers = seen.by_program()
+    rows = {row["id"]: row for row in catalogue.rows()}
+    of_family = defaultdict(list)
+    for row, programs in by_row.items():
+        of_family[min((program.file.removesuffix(".py") for program in programs), key=FAMILIES.index)].append(row)
+    lines = [HEAD, *figures(by_row, why, answers), ""]
+    for family in FAMILIES:
+        if not of_family[family]:
+            continue
+        lines += [f"## {title(family)}", "", *TABLE_HEAD]
+        for row in of_family[family]:
+            lines.append(f"| {code(rows[row]['text'], 260)} | {raisers(rows[row])} | {example(by_row[row][0])} | {says(by_row[row], answers)} |")
+        lines.append("")
+    return "\n".join([*lines, *without_program(rows, why)]) + "\n"
+
+
+def without_program(rows: dict[str, dict], why: dict[str, str]) -> list[str]:
+    by_reason = defaultdict(list)
+    for row, reason in why.items():
+        by_reason[reason].append(rows[row])
+    lines = ["## Messages without a program", "", WITHOUT, ""]
+    for reason, members in sorted(by_reason.items(), key=lambda item: -len(item[1])):
+        lines += [f"### {reason[0].upper()}{reason[1:]}", "", f"{len(members)} messages.", ""]
+        for row in members:
+            lines.append(f"- {code(row['text'], 140)}: {raisers(row)}")
+        lines.append("")
+    return lines[:-1]
+
+
+def write() -> None:
+    PAGE.write_text(text(), encoding="utf-8")
+
+
+def check() -> int:
+    unknown = [program.name for program in catalogue.programs() if program.row not in {row["id"] for row in catalogue.rows()}]
+    undecided = catalogue.undecided()
+    for name in unknown:
+        print(f"{name}: error: provokes a row that the catalogue does not have", file=sys.stderr)
+    for row in undecided:
+        print(f"{row['id']}: error: has neither a program nor a reason", file=sys.stderr)
+    if unknown or undecided:
+        return 1
+    if PAGE.read_text(encoding="utf-8") == text():
+        return 0
+    print(f"{PAGE.relative_to(catalogue.TOP)}: error: is not what the catalogue says; scripts/device-errors page --write puts it right", file=sys.stderr)
+    return 1

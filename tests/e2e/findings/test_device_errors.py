@@ -1,0 +1,59 @@
+"""Every message of the catalogue that can be provoked on simulated devices: what the program raises, and that exactly one
+finding names its operation and devices before the exception arrives."""
+
+import json
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from conftest import TOP
+
+sys.path.insert(0, str(TOP / "scripts"))
+from error_catalogue import catalogue, seen  # noqa: E402
+
+RUN = TOP / "tests/workloads/device_errors/run_programs.py"
+ROWS = {row["id"]: row for row in catalogue.rows()}
+BY_FILE = defaultdict(list)
+for one in catalogue.programs():
+    BY_FILE[one.file].append(one)
+
+
+def what_is_wrong_with_the_message(program, answer: dict) -> str | None:
+    row = ROWS[program.row]
+    if program.cut:
+        seen = any(row["text"].split("…")[0].strip() in text for text in answer["raised"])
+    else:
+        seen = any(re.search(row["pattern"], text) for text in answer["raised"])
+    return None if seen else f"{program.name}: raised {answer['raised'][:2]}, not {row['text'][:100]}"
+
+
+def what_is_wrong_with_the_finding(program, answer: dict) -> str | None:
+    findings = seen.errors(answer)
+    if seen.is_right(program, findings):
+        return None
+    found = [(one.get("operation"), one.get("devices")) for one in findings]
+    return f"{program.name}: findings {found}, not one of {program.operation} on {list(program.devices)}"
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("file", sorted(BY_FILE))
+def test_messages(rehearse, tmp_path, file):
+    programs = BY_FILE[file]
+    outcome = rehearse([RUN, *(program.name for program in programs)], timeout=380)
+    assert outcome.code == 0, outcome.err[-3000:]
+    expected_misses = set(catalogue.expected_misses())
+    wrong = []
+    for program in programs:
+        path = Path(tmp_path) / "answers" / f"{program.name}.json"
+        answer = json.loads(path.read_text(encoding="utf-8"))
+        if (problem := what_is_wrong_with_the_message(program, answer)) is not None:
+            wrong.append(problem)
+            continue
+        problem = what_is_wrong_with_the_finding(program, answer)
+        if problem is not None and program.name not in expected_misses:
+            wrong.append(problem)
+        if problem is None and program.name in expected_misses:
+            wrong.append(f"{program.name}: is found now; take it out of {catalogue.MISSES.relative_to(TOP)}")
+    assert not wrong, "\n".join(wrong)
