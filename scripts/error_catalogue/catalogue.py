@@ -2,7 +2,6 @@
 
 import ast
 import json
-import re
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +26,7 @@ class Program:
     row: str
     operation: str
     devices: tuple[str, ...]
+    cut: bool  # its message ends at the index of device 0, which PyTorch writes as a character
     file: str
     source: str
 
@@ -70,7 +70,7 @@ def programs() -> list[Program]:
                 if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "provokes":
                     row, operation, *devices = [text_of(argument, names) for argument in call.args]
                     body = "\n".join(ast.get_source_segment(source, statement) or "" for statement in node.body)
-                    found.append(Program(node.name, row, operation, tuple(devices), path.name, body))
+                    found.append(Program(node.name, row, operation, tuple(devices), bool(call.keywords), path.name, body))
     return found
 
 
@@ -100,11 +100,3 @@ def decided() -> tuple[dict[str, list[Program]], dict[str, str]]:
 def undecided() -> list[dict]:
     by_row, why = decided()
     return [row for row in rows() if row["id"] not in by_row and row["id"] not in why]
-
-
-def newest(row: dict) -> str:
-    return row["until"] or ""
-
-
-def matches(row: dict, text: str) -> bool:
-    return re.search(row["pattern"], text) is not None

@@ -49,7 +49,8 @@ def why_not(one: Raise) -> str | None:
     text = one.message.replace(HOLE, "…")
     asked = CONDITION.search(one.condition)
     said = MESSAGE.search(text)
-    if not said and not (asked and re.search(r"device|cuda|cpu|gpu|meta|host|pinned|place", text, re.IGNORECASE)):
+    speaks = re.search(r"device|cuda|cpu|gpu|meta|host|pinned|place", text, re.IGNORECASE)
+    if not said and not (asked and speaks) and not PLACE_ALONE.search(re.sub(r"\s*([!=]=)\s*", r" \1 ", one.condition)):
         return "does not speak of a place"
     certain = CERTAIN.search(text)
     for why, field, looks in NOT_COMPILED:

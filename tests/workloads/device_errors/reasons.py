@@ -32,7 +32,7 @@ LAYOUT = "`dense` means a layout here, not a place"
 OPEN = "no program has been written for it yet; it may be possible"
 
 REASONS = (
-    Reason("no version of PyTorch that the tests run has it any more", gone=True),
+    Reason("the newest version no longer has it", gone=True),
     Reason("another project's package, which the tests do not install", project="peft|lightning"),
     # PyTorch's C++
     Reason(INTERNAL, text="INTERNAL ASSERT"),

@@ -243,3 +243,13 @@ def sum_out():
 @provokes("torch-expected-all-tensors-to-be-on-the-same-device", "aten::mm", ONE, TWO)
 def mm_out():
     return torch.mm(ones(2, 2), ones(2, 2), out=ones(2, 2, device=TWO))
+
+
+@provokes("torch-scalar-tensor-expected-to-be-on-but", "aten::_foreach_mul", ONE, TWO)
+def foreach_tensor():
+    return torch._foreach_mul([ones(2)], ones((), device=TWO))
+
+
+@provokes("torch-scalar-tensor-is-expected-to-be-on", "aten::_foreach_mul_", ONE, TWO)
+def foreach_tensor_in_place():
+    return torch._foreach_mul_([ones(2)], ones((), device=TWO))
