@@ -37,6 +37,7 @@ lint: | setup-python ## includes and the picture of them against folders.mk, Pyt
 	scripts/check-includes
 	scripts/draw-folders --check
 	scripts/device-errors page --check
+	scripts/device-errors table --check
 	$(PYTHON) -m ruff check --quiet .
 
 # The libraries are found relative to the command: PREFIX may be anywhere, and moved later.

@@ -73,6 +73,23 @@ std::string listed(const std::vector<std::string>& items) {
   return out;
 }
 
+// Of a refusal with nothing on a second device: one operand is enough where it has to lie elsewhere.
+static std::string of_one_device(const Json& finding, const std::vector<std::string>& devices) {
+  const auto wanted = string(finding, "wanted_device");
+  const auto there = [&](std::string_view device) {
+    return device.substr(0, device.find(':')) == wanted || device == wanted;
+  };
+  std::vector<std::string> elsewhere;
+  for (const std::string& device : devices)
+    if (wanted.empty() || !there(device)) elsewhere.push_back(device);
+  for (const Json& operand : array(finding, "operands"))
+    if (!wanted.empty() && there(string(operand, "device"))) return {};
+  if (!wanted.empty() && !elsewhere.empty())
+    return fmt::format("{} was given what lies on {}, and wants it on {}", operation_of(finding), listed(elsewhere),
+                       wanted == "cuda" ? "a CUDA device" : wanted);
+  return devices.size() == 1 ? fmt::format("{} was refused on {}", operation_of(finding), devices[0]) : std::string();
+}
+
 std::string headline(const Json& finding) {
   // Of a copy the message says more: which end lies elsewhere than stated.
   if (string(finding, "kind") == "copy-mismatch" && !string(finding, "message").empty())
@@ -88,6 +105,9 @@ std::string headline(const Json& finding) {
     if (!others.empty())
       return fmt::format("{} was given a random generator of {} for {}", operation_of(finding),
                          string(operand, "device"), listed(others));
+  }
+  if (string(finding, "kind") == "refused-op") {
+    if (const std::string text = of_one_device(finding, devices); !text.empty()) return text;
   }
   return fmt::format("{} {} {}", operation_of(finding), kind_of(finding).happened, listed(devices));
 }

@@ -63,12 +63,14 @@ def example(program: catalogue.Program) -> str:
 
 
 def says(row_programs: list[catalogue.Program], answers: dict[str, dict]) -> str:
-    found = [answers[program.name] for program in row_programs if answers.get(program.name, {}).get("right")]
-    if not found:
-        return "not yet seen"
-    one = found[0]
+    seen_once = [answers[program.name] for program in row_programs if answers.get(program.name, {}).get("findings") == 1]
+    if not seen_once:
+        return "nothing"
+    one = max(seen_once, key=lambda each: each["right"])
     devices = " and ".join(one["devices"])
-    parts = [f"{code(one['operation'])} on {devices}"]
+    parts = [(code(one["operation"]) if one["operation"] else "an operation without a name") + (f" on {devices}" if devices else "")]
+    if not one["right"]:
+        parts.append("not all of it")
     if one.get("category"):
         parts.append(one["category"])
     if one.get("fix"):
@@ -86,6 +88,7 @@ def figures(by_row: dict, why: dict, answers: dict) -> list[str]:
     programs = catalogue.programs()
     right = [program for program in programs if answers.get(program.name, {}).get("right")]
     whole = [row for row, of_row in by_row.items() if all(answers.get(program.name, {}).get("right") for program in of_row)]
+    once = [program for program in programs if answers.get(program.name, {}).get("findings") == 1]
     untried = [row for row, reason in why.items() if reason == catalogue.reasons.OPEN]
     pinned = "PyTorch 2.11, accelerate 1.15, transformers 5.23, NumPy 2.4"
     return [
@@ -96,7 +99,8 @@ def figures(by_row: dict, why: dict, answers: dict) -> list[str]:
         f"| … that no program can provoke, with the reason [below](#messages-without-a-program) | {len(why) - len(untried)} |",
         f"| … for which no program has been written | {len(untried)} |",
         f"| programs | {len(programs)} |",
-        f"| … with the right finding | {len(right)} |",
+        f"| … with exactly one finding before the exception | {len(once)} ({100 * len(once) / max(1, len(programs)):.0f} %) |",
+        f"| … which names the operation and every device | {len(right)} ({100 * len(right) / max(1, len(programs)):.0f} %) |",
         f"| recall: messages | {len(whole)} of {len(by_row)}, {100 * len(whole) / max(1, len(by_row)):.0f} % |",
     ]
 

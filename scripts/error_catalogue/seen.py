@@ -34,19 +34,19 @@ def keep(folder: Path) -> None:
     for program in catalogue.programs():
         answer = json.loads((folder / f"{program.name}.json").read_text(encoding="utf-8"))
         findings = errors(answer)
-        if not is_right(program, findings):
+        right = is_right(program, findings)
+        if not right:
             misses.append(program.name)
-            lines.append({"program": program.name, "right": False})
-            continue
-        cause = findings[0].get("cause", {})
-        lines.append({
-            "program": program.name,
-            "right": True,
-            "operation": findings[0]["operation"],
-            "devices": findings[0]["devices"],
-            "category": cause.get("category"),
-            "fix": cause.get("fix"),
-        })
+        line = {"program": program.name, "right": right, "findings": len(findings)}
+        if len(findings) == 1:
+            cause = findings[0].get("cause", {})
+            line |= {
+                "operation": findings[0].get("operation"),
+                "devices": findings[0].get("devices", []),
+                "category": cause.get("category"),
+                "fix": cause.get("fix"),
+            }
+        lines.append(line)
     SEEN.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     catalogue.MISSES.write_text(MISSES_HEAD + "".join(f"{name}\n" for name in sorted(misses)), encoding="utf-8")
 

@@ -42,7 +42,10 @@ class Collector {
   Operands run() {
     const bool direct = wanted_.direct && !frames_.empty();
     if (direct) {
-      if (!wanted_.none && !from_variable()) from_expression();
+      if (!wanted_.none && !from_variable()) {
+        from_expression();
+        if (wanted_.asking > 0 && distinct_devices(operands_) < 2) from_called_function();
+      }
       if (wanted_.generator) add_generator();
     }
     mark_odd();
@@ -98,6 +101,25 @@ class Collector {
     });
     hidden_ = true;
     return !operands_.empty();
+  }
+
+  // What the function that was called has been given: of what it raises, the line that calls it may name nothing. Of a
+  // module one tensor on each device says enough.
+  void from_called_function() {
+    const size_t called = wanted_.asking - 1;
+    scope_.for_each_local(called, [&](const std::string& name, PyObject* value) {
+      if (!frames_[called].is_parameter(api_, name)) return;
+      reach_.walk(value, name, 3, false, [&](const ReachedObject& reached) {
+        if (!torch_.is_module(reached.object))
+          return add({reached.object, reached.name, reached.role.empty() ? "argument" : reached.role}, called);
+        std::set<std::string> devices;
+        reach_.module_state(reached.object, reached.name + ".", [&](const ReachedObject& state, PyObject*) {
+          if (!torch_.is_opaque(state.object) && devices.insert(torch_.placement(state.object).device).second)
+            add(state, called);
+          return true;
+        });
+      });
+    });
   }
 
   // The operation's own operands, as far as the text of the innermost frame says them for certain.

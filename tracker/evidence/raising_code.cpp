@@ -36,6 +36,16 @@ std::string written_name(const python::Api& api, const Frame& frame) {
   return name.starts_with("torch.") ? name : std::string();
 }
 
+// `apply_` of `x.apply_(f)`: a method whose class is not known.
+std::string written_method(const python::Api& api, const Frame& frame) {
+  if (!frame.exact) return {};
+  const std::vector<Operation> operations = read_expression(api, frame.expression, true, frame.statement).operations;
+  if (operations.size() != 1 || !operations[0].callee) return {};
+  const std::string& text = operations[0].callee->text;
+  const size_t dot = text.rfind('.');
+  return dot == text.npos ? std::string() : text.substr(dot + 1);
+}
+
 PyObject* entry(const python::Api& api, PyObject* mapping, const std::string& name) {
   return mapping ? api.PyDict_GetItemString(mapping, name.c_str()) : nullptr;
 }
@@ -83,7 +93,8 @@ std::string called_function(const python::Api& api, const std::vector<Frame>& fr
   size_t inner = asking;
   while (inner > 0 && (calls_modules(frames[inner - 1]) || decorates(frames[inner - 1].function))) --inner;
   if (inner == 0) inner = asking;
-  if (inner == 0 || frames[inner - 1].project) return {};
+  if (inner == 0) return written_method(api, frames[asking]);
+  if (frames[inner - 1].project) return {};
   return public_name(api, frames[inner - 1]);
 }
 

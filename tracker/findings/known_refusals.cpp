@@ -117,7 +117,41 @@ bool matches(std::string_view pattern, std::string_view message, KnownMatch& out
   return true;
 }
 
+constexpr std::string_view kCatalogued[] = {
+#include "tracker/findings/catalogued_messages.inc"
+};
+
+bool begins_with(std::string_view message, std::string_view pattern) {
+  constexpr std::string_view kHole = "…";
+  while (true) {
+    const size_t hole = pattern.find(kHole);
+    const std::string_view literal = pattern.substr(0, hole);
+    if (!message.starts_with(literal)) return false;
+    if (hole == pattern.npos) return true;
+    message.remove_prefix(literal.size());
+    pattern.remove_prefix(hole + kHole.size());
+    const size_t next = message.find(pattern.substr(0, pattern.find(kHole)));
+    if (next == message.npos) return false;
+    message.remove_prefix(next);
+  }
+}
+
 }  // namespace
+
+bool is_catalogued(std::string_view message) {
+  // As the catalogue writes it: a source may break its lines elsewhere.
+  constexpr size_t kEnough = 1000;
+  std::string text;
+  for (const char c : message.substr(0, kEnough)) {
+    const bool space = std::isspace(static_cast<unsigned char>(c));
+    if (!space)
+      text += c;
+    else if (!text.empty() && text.back() != ' ')
+      text += ' ';
+  }
+  return std::any_of(std::begin(kCatalogued), std::end(kCatalogued),
+                     [&](std::string_view pattern) { return begins_with(text, pattern); });
+}
 
 std::optional<KnownMatch> known_refusal(std::string_view message) {
   for (const KnownRefusal& row : kRows) {

@@ -148,6 +148,7 @@ Likelihood judge(std::string_view message) {
   if (lacks_kernel(message)) return has_kernel_for_cpu(message) ? Likelihood::possible : Likelihood::none;
   for (std::string_view phrase : kCertain)
     if (message.find(phrase) != std::string_view::npos) return Likelihood::certain;
+  if (is_catalogued(message)) return Likelihood::possible;
   for (std::string_view word : kDeviceWords)
     if (contains_ignoring_case(message.substr(0, 4096), word)) return Likelihood::possible;
   return Likelihood::none;
@@ -157,6 +158,7 @@ RefusalMessage parse(std::string_view message, Likelihood likelihood) {
   RefusalMessage parsed;
   parsed.likelihood = likelihood;
   parsed.known = known_refusal(message);
+  parsed.catalogued = is_catalogued(message);
   parsed.devices_named = devices_named(message);
   parsed.devices_of_operands = devices_of_operands(message);
   read_checked_argument(message, parsed);

@@ -46,6 +46,8 @@ struct RefusalMessage {
 
   // What the table of known refusals says of it.
   std::optional<KnownMatch> known;
+  // A message of PyTorch's or a library's about where something lies, if they raise it.
+  bool catalogued = false;
 
   // The dispatcher found no kernel: "Could not run 'aten::X' with arguments from the 'CUDA' backend". Operands on the
   // CPU and on a CUDA device go to CUDA together, so the mix is to blame only if there are both, and a kernel for the
@@ -53,7 +55,9 @@ struct RefusalMessage {
   bool lacks_kernel = false;
 
   // Is it worth looking at, also where anybody may have written the text?
-  bool may_be_refusal() const { return known || (likelihood == Likelihood::certain || devices_named.size() >= 2); }
+  bool may_be_refusal() const {
+    return known || catalogued || likelihood == Likelihood::certain || devices_named.size() >= 2;
+  }
 };
 
 // `likelihood`: what judge said, or better knowledge.

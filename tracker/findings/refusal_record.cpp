@@ -143,20 +143,22 @@ struct Gathered {
   Json history = Json::object();             // `device_changes`, if there were any
   Json surroundings = Json::object();        // `modules` and `mentions`
   std::vector<std::string> operand_devices;  // in order
+  bool raised_by_program = false;            // its own code made the exception
   std::set<std::string> mentioned_devices;   // of all tensors that the failing expression mentions
   std::string operation;
   std::string overload;
   std::optional<std::string> swallowed;  // why it is a note
 };
 
+// What "cuda" means to the calling thread; device 0 until it chooses another.
+std::string current_cuda() {
+  return Device::cuda(std::max(0, platform().current_device())).name();
+}
+
 // What the generator's numbers were asked for: a tensor without a name, on the current device.
 void add_drawn(const RefusalMessage& message, const std::vector<Frame>& frames, Gathered& out) {
   Json drawn{{"role", "temporary"}};
-  const int current = platform().current_device();
-  const std::string device = message.generator_wanted != "cuda" ? message.generator_wanted
-                             : current >= 0                     ? Device::cuda(current).name()
-                                                                : "";
-  if (device.empty()) return;
+  const std::string device = message.generator_wanted != "cuda" ? message.generator_wanted : current_cuda();
   const std::string& text = frames.empty() ? std::string() : frames[0].expression;
   if (frames[0].exact && text.size() <= 120 && text.find('\n') == text.npos) add(drawn, "expression", text);
   drawn["device"] = device;
@@ -240,6 +242,7 @@ void gather_python(const events::Refused& refusal, const RefusalMessage& message
   const SourceText source{[&](const std::string& file, int line) { return sources.lines(file, line); },
                           [&](const std::string& file, int line) { return sources.around(file, line); }};
   out.python = python_json(frames);
+  out.raised_by_program = refusal.raised == events::Raised::in_python && !frames.empty() && frames[0].project;
   // PyTorch's own checks always were faults, whoever runs into them.
   if (message.known || refusal.raised != events::Raised::checked) out.swallowed = findings::swallowed(frames);
   add_device_changes(out.history, library, source);
@@ -257,7 +260,7 @@ void gather_python(const events::Refused& refusal, const RefusalMessage& message
     note_moved_away(operand, out.operands.back());
     out.operand_devices.push_back(operand.tensor.device);
   }
-  if (wanted.generator && !operands.list.empty()) add_drawn(message, frames, out);
+  if (wanted.generator) add_drawn(message, frames, out);
   if (!operands.state_devices.empty()) out.surroundings["state_devices"] = operands.state_devices;
   if (!operands.modules.empty()) out.surroundings["modules"] = modules_json(operands.modules);
   for (const evidence::Mention& mention : operands.mentions)
@@ -284,6 +287,7 @@ bool mixes_devices(const RefusalMessage& message, const Gathered& gathered) {
 // Whether an error that speaks of devices is a refusal of where operands lie.
 bool is_refusal(const events::Refused& refusal, const RefusalMessage& message, const Gathered& gathered) {
   if (message.known) return true;
+  if (message.catalogued && !gathered.raised_by_program) return true;
   if (refusal.raised == events::Raised::checked)
     return message.likelihood == findings::refusal_messages::Likelihood::certain || mixes_devices(message, gathered);
   // Words are no evidence: anybody may have written them.
@@ -322,8 +326,13 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
   add_device(devices, refusal.odd.name());
   if (message.known) {
     add_device(devices, message.known->at);
-    if (message.known->row->wanted.empty()) add_device(devices, message.known->wanted);
+    // "cuda" is the device that is current. Where nothing is known to lie elsewhere, it says nothing.
+    if (!devices.empty()) add_device(devices, message.known->wanted == "cuda" ? current_cuda() : message.known->wanted);
     add(record, "wanted_device", message.known->wanted);
+  }
+  if (message.wants_cpu) {
+    add_device(devices, "cpu");
+    record["wanted_device"] = "cpu";
   }
   // "expected its indices to be on cpu": what a message names otherwise may be where nothing lies.
   if (devices.size() < 2 && !message.known)

@@ -5,11 +5,11 @@ from conftest import findings_of, start_snippets
 
 # name: (a function's body, how the operation is called, the devices, names of operands)
 RAISED = {
-    "to numpy": ("a.numpy()", "torch.Tensor.numpy", ["cuda:0"], ["a"]),
-    "asarray": ("np.asarray(a)", "torch.Tensor.numpy", ["cuda:0"], ["a"]),
-    "vstack of a list": ("rows = [a, a]\nnp.vstack(rows)", "torch.Tensor.numpy", ["cuda:0"], ["rows[0]"]),
-    "numpy of a meta tensor": ("m = torch.ones(3, device='meta')\nm.numpy()", "torch.Tensor.numpy", ["meta"], ["m"]),
-    "pin memory": ("a.pin_memory()", "aten::_pin_memory", ["cuda:0"], ["a"]),
+    "to numpy": ("a.numpy()", "torch.Tensor.numpy", ["cuda:0", "cpu"], ["a"]),
+    "asarray": ("np.asarray(a)", "torch.Tensor.numpy", ["cuda:0", "cpu"], ["a"]),
+    "vstack of a list": ("rows = [a, a]\nnp.vstack(rows)", "torch.Tensor.numpy", ["cuda:0", "cpu"], ["rows[0]"]),
+    "numpy of a meta tensor": ("m = torch.ones(3, device='meta')\nm.numpy()", "torch.Tensor.numpy", ["meta", "cpu"], ["m"]),
+    "pin memory": ("a.pin_memory()", "aten::_pin_memory", ["cuda:0", "cpu"], ["a"]),
     "pin memory of a storage": ("a.untyped_storage().pin_memory()", "torch.Tensor.pin_memory", [], []),
     "set": ("c.set_(a)", "aten::set_", ["cuda:0", "cpu"], ["a", "c"]),
     "module on meta": ("torch.nn.Linear(2, 2, device='meta').to('cuda:0')", "aten::copy_", ["meta"], ["weight"]),
@@ -19,13 +19,13 @@ RAISED = {
     "no such device": ("torch.ones(3, device='cuda:7')", "aten::empty", [], []),
     "no such device to set": ("torch.cuda.set_device(7)", "torch.cuda.set_device", [], []),
     "event": ("e = torch.cuda.Event()\ne.record(torch.cuda.current_stream(0))\ne.record(torch.cuda.Stream(device=1))", "torch.cuda.Event.record", ["cuda:0", "cuda:1"], []),
-    "out": ("torch.arange(3, device='cuda:0', out=c)", "torch.arange", ["cpu"], ["c"]),
+    "out": ("torch.arange(3, device='cuda:0', out=c)", "torch.arange", ["cpu", "cuda:0"], ["c"]),
     "refs": ("torch._refs.add(a, b)", "torch._refs.add", ["cuda:0", "cuda:1"], ["a", "b"]),
     "refs copy": ("torch._refs.copy_to(a, b, allow_cross_device=False)", "torch._refs.copy_to", ["cuda:0", "cuda:1"], ["a", "b"]),
-    "pack": ("n = torch.tensor([2, 2], device='cuda:0')\ntorch.nn.utils.rnn.pack_padded_sequence(torch.ones(2, 2, 2, device='cuda:0'), n)", "aten::_pack_padded_sequence", ["cuda:0"], ["lengths"]),
-    "packed sequence": ("n = torch.tensor([2], device='cuda:0')\ntorch.nn.utils.rnn.PackedSequence(torch.ones(2, 2), n)", "torch.nn.utils.rnn.PackedSequence", ["cuda:0"], ["n"]),
+    "pack": ("n = torch.tensor([2, 2], device='cuda:0')\ntorch.nn.utils.rnn.pack_padded_sequence(torch.ones(2, 2, 2, device='cuda:0'), n)", "aten::_pack_padded_sequence", ["cuda:0", "cpu"], ["lengths"]),
+    "packed sequence": ("n = torch.tensor([2], device='cuda:0')\ntorch.nn.utils.rnn.PackedSequence(torch.ones(2, 2), n)", "torch.nn.utils.rnn.PackedSequence", ["cuda:0", "cpu"], ["n"]),
     "data parallel": ("m = torch.nn.DataParallel(torch.nn.Linear(2, 2).to('cuda:1'))\nm(torch.ones(2, 2))", "torch.nn.DataParallel", ["cuda:1", "cuda:0"], ["module.weight"]),
-    "gather": ("torch.nn.parallel.gather([c, c], 0)", "torch.nn.parallel.gather", ["cpu"], ["c"]),
+    "gather": ("torch.nn.parallel.gather([c, c], 0)", "torch.nn.parallel.gather", ["cpu", "cuda:0"], ["c"]),
     "gradient": ("(a.requires_grad_() * 2).backward(c)", "torch.Tensor.backward", ["cpu", "cuda:0"], []),
     "two parameters": ("torch.nn.utils.parameters_to_vector([torch.nn.Parameter(a), torch.nn.Parameter(b)])", "torch.nn.utils.parameters_to_vector", ["cuda:1"], ["param"]),
 }
@@ -183,6 +183,26 @@ hasattr(a, "device cuda:0 and cuda:1 on the same device")
 torch.utils._pytree.tree_map(lambda x: x, {"device": a})
 print("ran")
 """
+
+
+CATALOGUED = """
+import torch
+def program():
+    raise ValueError("Expected a cuda device, but got: cpu")
+for call in (program, lambda: torch.cuda.synchronize("cpu")):
+    try:
+        call()
+    except ValueError:
+        print("raised")
+"""
+
+
+def test_a_message_of_the_catalogue_is_one_where_a_library_raises_it(rehearse):
+    outcome = rehearse(CATALOGUED)
+    assert outcome.out == "raised\nraised\n", outcome.err
+    finding = outcome.finding
+    assert finding["operation"] == "torch.cuda.synchronize"
+    assert finding["message"] == "Expected a cuda device, but got: cpu"
 
 
 def test_words_alone_are_no_finding(rehearse):

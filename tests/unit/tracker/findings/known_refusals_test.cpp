@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+using devtrace::findings::is_catalogued;
 using devtrace::findings::known_refusal;
 
 namespace {
@@ -45,6 +46,18 @@ TEST(KnownRefusals, AnIndexMayBeOneCharacterOfItsValue) {
   ASSERT_TRUE(match);
   EXPECT_EQ(match->wanted, "cuda:0");
   EXPECT_EQ(match->at, "cuda:1");
+}
+
+TEST(KnownRefusals, TheCataloguesMessagesAreKnownWhateverTheyName) {
+  for (const char* message :
+       {"torch.block_diag: input tensors must all be on the same device. Input 0 is on device cuda:0 and input 1 is on "
+        "device cuda:1",
+        "When `right_inverse` outputs one tensor, it may not change the device.\noriginal.device: cuda:0",
+        "add: expected 'self' to be CUDA, but got CPU", "apply_ is only implemented on CPU tensors"})
+    EXPECT_TRUE(is_catalogued(message)) << message;
+  for (const char* message : {"", "add: expected", "apply_", "CUDA error: out of memory", "the device is busy",
+                              "We say: apply_ is only implemented on CPU tensors"})
+    EXPECT_FALSE(is_catalogued(message)) << message;
 }
 
 TEST(KnownRefusals, OtherErrorsAreNone) {
