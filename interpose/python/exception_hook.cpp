@@ -32,13 +32,18 @@ Value field(const void* object, uint16_t offset) {
   return *reinterpret_cast<const Value*>(static_cast<const char*>(object) + offset);
 }
 
+// Laid out in the object itself, one byte each.
+bool is_compact_ascii(const void* text) {
+  constexpr uint32_t kCompactAscii = 0x60;  // of the bit field `state`
+  return (field<uint32_t>(text, python::kStrState) & kCompactAscii) == kCompactAscii;
+}
+
 // No Python code of anybody's; a text that is no ASCII is encoded once.
 std::string_view text_of(PyObject* object) {
   const auto* type = field<const void*>(object, python::kObjectType);
   if (!(field<uint64_t>(type, python::kTypeFlags) & kUnicodeFlag)) return {};
   if (field<ssize_t>(object, python::kStrLength) < static_cast<ssize_t>(kShortestDeviceError)) return {};
-  constexpr uint32_t kCompactAscii = 0x60;  // of the bit field `state`: laid out in the object itself, one byte each
-  if (ascii_payload != 0 && (field<uint32_t>(object, python::kStrState) & kCompactAscii) == kCompactAscii)
+  if (ascii_payload != 0 && is_compact_ascii(object))
     return {reinterpret_cast<const char*>(object) + ascii_payload,
             static_cast<size_t>(field<ssize_t>(object, python::kStrLength))};
   ssize_t size = 0;
@@ -60,7 +65,8 @@ struct Ordinary {
 
   static __m128i ends_of(const char* text) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(text)); }
   bool is(const void* object, ssize_t length) const {
-    if (object != at || length != size) return false;
+    // Another object may be there by now, and laid out otherwise.
+    if (object != at || length != size || !is_compact_ascii(object)) return false;
     const __m128i same =
         _mm_and_si128(_mm_cmpeq_epi8(ends_of(text), begin), _mm_cmpeq_epi8(ends_of(text + length - 16), end));
     return _mm_movemask_epi8(same) == 0xffff;

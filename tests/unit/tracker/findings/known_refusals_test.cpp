@@ -52,7 +52,9 @@ TEST(KnownRefusals, TheCataloguesMessagesAreKnownWhateverTheyName) {
   for (const char* message :
        {"torch.block_diag: input tensors must all be on the same device. Input 0 is on device cuda:0 and input 1 is on "
         "device cuda:1",
-        "When `right_inverse` outputs one tensor, it may not change the device.\noriginal.device: cuda:0",
+        "When `right_inverse` outputs one tensor, it may not change the device.\noriginal.device: "
+        "cuda:0\nright_inverse(original)."
+        "device: cuda:1",
         "add: expected 'self' to be CUDA, but got CPU", "apply_ is only implemented on CPU tensors"})
     EXPECT_TRUE(is_catalogued(message)) << message;
   for (const char* message : {"", "add: expected", "apply_", "CUDA error: out of memory", "the device is busy",
