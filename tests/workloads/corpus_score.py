@@ -145,7 +145,7 @@ def page(scores: list[Score]) -> str:
         "Written by `make corpus`: `devtrace fix` on every case of [tests/workloads/corpus](../tests/workloads/corpus/) and of the part that is",
         "[kept apart](../tests/workloads/corpus_apart/), which nobody looks at who changes rules or edits. A case is a small program with the mistake of a",
         "public thread. Its fix runs when the patch applies and the program then prints what it prints with the thread's own fix. Seconds are those of a",
-        "machine with two cores, two cases at a time, one run at a time each.",
+        "machine with two cores, two cases at a time, one run at a time each; most were taken while it compiled besides, and are up to three times too long.",
         "",
         "| | " + " | ".join(PARTS) + " |",
         "|---|" + "---|" * len(PARTS),
