@@ -324,9 +324,8 @@ std::optional<std::string> replace_expression(std::string_view source, std::stri
   return dedented(spliced(source, {at, end}, by));
 }
 
-std::optional<std::string> give_argument(std::string_view source, std::string_view function, std::string_view keyword,
-                                         std::string_view value) {
-  const Scan scan(source);
+// The only call of a function that the text has; nothing where there are several, or none.
+static std::optional<Call> only_call(std::string_view source, const Scan& scan, std::string_view function) {
   const std::string wanted = std::string(function) + "(";
   const size_t at = source.find(wanted);
   if (at == source.npos || source.find(wanted, at + 1) != source.npos || !scan.balanced || !scan.code[at] ||
@@ -334,11 +333,19 @@ std::optional<std::string> give_argument(std::string_view source, std::string_vi
     return std::nullopt;
   const size_t open = at + function.size(), close = closing(scan, source, open);
   if (close == source.npos) return std::nullopt;
-  const auto spans = arguments(source, scan, {at, open, close});
+  return Call{at, open, close};
+}
+
+std::optional<std::string> give_argument(std::string_view source, std::string_view function, std::string_view keyword,
+                                         std::string_view value) {
+  const Scan scan(source);
+  const auto call = only_call(source, scan, function);
+  if (!call) return std::nullopt;
+  const auto spans = arguments(source, scan, *call);
   if (const auto given = keyword_value(source, spans, keyword)) return dedented(spliced(source, *given, value));
   std::string more = std::string(keyword).append("=").append(value);
   if (!spans.empty()) more.insert(0, ", ");
-  return dedented(spliced(source, {close, close}, more));
+  return dedented(spliced(source, {call->close, call->close}, more));
 }
 
 std::optional<std::string> to_empty(std::string_view source) {
@@ -451,18 +458,13 @@ std::optional<std::string> wrap_value(std::string_view source, std::string_view 
 std::optional<std::string> call_instead(std::string_view source, std::string_view callee, std::string_view other,
                                         std::string_view more) {
   const Scan scan(source);
-  const std::string wanted = std::string(callee) + "(";
-  const size_t at = source.find(wanted);
-  if (at == source.npos || source.find(wanted, at + 1) != source.npos || !scan.balanced || !scan.code[at] ||
-      (at > 0 && (word_char(source[at - 1]) || source[at - 1] == '.')))
-    return std::nullopt;
-  const size_t open = at + callee.size(), close = closing(scan, source, open);
-  if (close == source.npos) return std::nullopt;
-  const auto spans = arguments(source, scan, {at, open, close});
-  std::string out(source.substr(0, at));
-  out.append(other).append(source.substr(open, close - open));
+  const auto call = only_call(source, scan, callee);
+  if (!call) return std::nullopt;
+  const auto spans = arguments(source, scan, *call);
+  std::string out(source.substr(0, call->name));
+  out.append(other).append(source.substr(call->open, call->close - call->open));
   if (!more.empty()) out.append(spans.empty() ? "" : ", ").append(more);
-  return dedented(out.append(source.substr(close)));
+  return dedented(out.append(source.substr(call->close)));
 }
 
 std::optional<std::string> redirect_move(std::string_view source, std::string_view device) {

@@ -1,17 +1,11 @@
 #include "tracker/evidence/accelerate_hooks.h"
 
+#include "tracker/evidence/torch_objects.h"
+
 namespace devtrace::evidence {
 
 using python::Api;
 using python::Ref;
-
-namespace {
-
-std::string class_of(const Api& api, PyObject* object) {
-  return python::type_name(api, python::type_of(api, object).get());
-}
-
-}  // namespace
 
 std::vector<std::string> skipped_by_hook(const Api& api, PyObject* module) {
   std::vector<std::string> keys;

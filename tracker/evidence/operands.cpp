@@ -172,7 +172,7 @@ class Collector {
     if (value.path) {
       if (const Scope::Found found = follow(*value.path); found.value) {
         if (!torch_.is_tensor(found.value.get()) || torch_.is_opaque(found.value.get())) return {};
-        const std::string kind = class_of(found.value.get());
+        const std::string kind = class_of(api_, found.value.get());
         if (kind != "Tensor" && kind != "Parameter") return {};  // a class of its own may do as it likes
         const TensorFacts facts = torch_.facts(found.value.get());
         return facts.shape.empty() || facts.device == "meta" ? std::string() : facts.device;
@@ -198,7 +198,7 @@ class Collector {
       if (const Scope::Found found = follow(receiver); found.value && torch_.is_tensor(found.value.get())) return false;
     }
     const Scope::Found found = follow(path);
-    if (!found.value || class_of(found.value.get()) != "builtin_function_or_method") return true;
+    if (!found.value || class_of(api_, found.value.get()) != "builtin_function_or_method") return true;
     const Ref self = python::attribute(api_, found.value.get(), "__self__");
     return self && torch_.is_tensor(self.get());
   }
@@ -429,8 +429,8 @@ class Collector {
       operand->role = reached.role;
       if (reached.name.size() >= operand->module_path.size()) {
         operand->module_path = reached.name;
-        operand->module_class = class_of(owner);
-        operand->root_class = class_of(module);
+        operand->module_class = class_of(api_, owner);
+        operand->root_class = class_of(api_, module);
         operand->hook = hook_of(api_, owner);
         operand->device_map = entry_of_device_map(api_, module, reached.name);
         operand->root_devices = holders_.devices_of(module);
@@ -438,8 +438,6 @@ class Collector {
       return --missing != 0;
     });
   }
-
-  std::string class_of(PyObject* object) const { return python::type_name(api_, python::type_of(api_, object).get()); }
 
   // Who holds each operand, over all frames; and which registered tensors are like an operand that is none.
   void look_who_holds(Operands& found) {
@@ -481,7 +479,8 @@ class Collector {
     for (size_t frame = 0; frame < frames_.size() && out.size() < kMostModules; ++frame) {
       scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
         if (name != "self" || !torch_.is_module(value) || !seen.insert(value).second) return;
-        RunningModule running{frame, class_of(value), holders_.devices_of(value), {}, hook_of(api_, value), {}, false};
+        RunningModule running{frame, class_of(api_, value), holders_.devices_of(value), {}, hook_of(api_, value), {},
+                              false};
         running.skip_keys = skipped_by_hook(api_, value);
         const Ref dict = python::instance_dict(api_, value);
         PyObject* replica = dict ? api_.PyDict_GetItemString(dict.get(), "_is_replica") : nullptr;

@@ -15,10 +15,6 @@ constexpr size_t kMostSourcesEach = 4;
 constexpr size_t kDeepestSource = 3;
 constexpr size_t kMostGivers = 3;  // that are asked for one operand
 
-std::string class_of(const Api& api, PyObject* object) {
-  return python::type_name(api, python::type_of(api, object).get());
-}
-
 // The innermost frame that was already running then, and its line of then. A stack that was cut tells nothing.
 std::optional<LiveLine> live_line(const std::vector<stacks::PythonFrame>& made, const std::vector<Frame>& frames) {
   std::optional<LiveLine> found;

@@ -23,6 +23,11 @@ struct TensorFacts {
   bool is_parameter = false;
 };
 
+// The name of an object's class.
+inline std::string class_of(const python::Api& api, PyObject* object) {
+  return python::type_name(api, python::type_of(api, object).get());
+}
+
 // What is asked of very many tensors at once.
 struct TensorPlacement {
   std::string device;

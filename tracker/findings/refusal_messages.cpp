@@ -148,10 +148,9 @@ Likelihood judge(std::string_view message) {
   if (lacks_kernel(message)) return has_kernel_for_cpu(message) ? Likelihood::possible : Likelihood::none;
   for (std::string_view phrase : kCertain)
     if (message.find(phrase) != std::string_view::npos) return Likelihood::certain;
-  if (is_catalogued(message)) return Likelihood::possible;
   for (std::string_view word : kDeviceWords)
     if (contains_ignoring_case(message.substr(0, 4096), word)) return Likelihood::possible;
-  return Likelihood::none;
+  return is_catalogued(message) ? Likelihood::possible : Likelihood::none;
 }
 
 RefusalMessage parse(std::string_view message, Likelihood likelihood) {
