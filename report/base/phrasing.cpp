@@ -96,6 +96,11 @@ std::string headline(const Json& finding) {
     return std::string(string(finding, "message"));
   const auto devices = devices_of(finding);
   if (devices.empty()) return fmt::format("{} was given tensors on different devices", operation_of(finding));
+  if (const auto count = integer(finding, "device_count"))
+    return fmt::format("{} was asked for {}, and this process sees {} CUDA device{}", operation_of(finding),
+                       listed(devices), *count, *count == 1 ? "" : "s");
+  if (flag(finding, "handles") && devices.size() >= 2)
+    return fmt::format("{} was given events or streams of {}", operation_of(finding), listed(devices));
   // A generator is no tensor: which device is its own, and for which one numbers were asked.
   for (const Json& operand : array(finding, "operands")) {
     if (!flag(operand, "generator")) continue;

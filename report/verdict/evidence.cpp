@@ -189,12 +189,24 @@ Evidence::Evidence(const Json& finding)
       current_device(string(finding, "current_device")),
       note(string(finding, "note")),
       wanted_device(string(finding, "wanted_device")),
+      devices(strings(finding, "devices")),
+      device_count(integer(finding, "device_count")),
+      handles(flag(finding, "handles")),
       thread(integer(finding, "thread")),
       stack(read_stack(array(finding, "python"))),
       copy{string(object(finding, "copy"), "direction"), string(object(finding, "copy"), "source"),
            string(object(finding, "copy"), "destination")} {
-  for (const Json& operand : array(finding, "operands")) {
-    if (operand.is_object()) operands.push_back(read_operand(operand));
+  // That the failing line made its own intermediate result says nothing of where that lies.
+  const auto of_this_line = [&](const Event& event) {
+    const auto own = innermost_project(stack);
+    return event.known && event.line() && own && event.line()->same_line(stack[*own]);
+  };
+  for (const Json& record : array(finding, "operands")) {
+    if (!record.is_object()) continue;
+    Operand& operand = operands.emplace_back(read_operand(record));
+    if (operand.expression.empty()) continue;
+    for (Event* event : {&operand.created, &operand.moved})
+      if (of_this_line(*event)) *event = Event{};
   }
   const auto frame_of = [](const Json& record) {
     return static_cast<size_t>(std::max<int64_t>(0, integer(record, "frame").value_or(0)));

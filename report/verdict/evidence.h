@@ -137,6 +137,9 @@ struct Evidence {
 
   std::string_view kind, operation, argument, message, current_device, note;
   std::string_view wanted_device;  // where the operation wants what it refused
+  std::vector<std::string_view> devices;
+  std::optional<int64_t> device_count;  // of a refusal of a device that is not there: how many are
+  bool handles = false;                 // events or streams were refused
   std::optional<int64_t> thread;
   std::vector<Operand> operands;
   Stack stack;  // of the failing call

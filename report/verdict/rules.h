@@ -23,6 +23,8 @@ std::optional<Cause> kept_from_before(const Evidence&);
 std::optional<Cause> wanted_on_cpu(const Evidence&);
 std::optional<Cause> torch_load(const Evidence&);
 std::optional<Cause> on_meta(const Evidence&);
+std::optional<Cause> missing_device(const Evidence&);
+std::optional<Cause> events_of_two_devices(const Evidence&);
 std::optional<Cause> module_split(const Evidence&);
 std::optional<Cause> input_not_moved(const Evidence&);
 std::optional<Cause> default_device(const Evidence&);

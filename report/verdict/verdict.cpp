@@ -18,6 +18,8 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::wanted_on_cpu,           // an argument that only the CPU may have
     rules::torch_load,              // a checkpoint of a device that is not there
     rules::on_meta,                 // a tensor without memory
+    rules::missing_device,          // a number of a device that is not there
+    rules::events_of_two_devices,   // their times cannot be compared
     rules::declared_access,         // a note
     rules::unguarded_kernel,        // findings at a launch: everything is elsewhere
     rules::misstated_copy,          // findings at a copy

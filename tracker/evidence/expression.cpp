@@ -206,7 +206,7 @@ class Reader {
       const std::vector<Ref> others = tree_.parts(node, "comparators");
       if (others.size() != 1) return std::nullopt;  // a < b < c: which of the two?
       give(out, node, {"left"});
-      add(out, others[0].get());
+      add(out, others[0].get(), {1});
     } else if (kind == "Call") {
       call(out, node);
     } else {
@@ -218,7 +218,7 @@ class Reader {
   // `x[i] = y` and `x.data = y`.
   Operation store(PyObject* target, PyObject* value) {
     Operation out = operation(target).value_or(Operation{});
-    add(out, value);
+    add(out, value, {tree_.kind(target) == "Subscript" ? 2 : 1});
     return out;
   }
 
@@ -252,42 +252,74 @@ class Reader {
 
  private:
   void give(Operation& out, PyObject* node, std::initializer_list<const char*> parts) {
-    for (const char* name : parts)
-      if (const Ref part = tree_.part(node, name)) add(out, part.get());
+    int number = 0;
+    for (const char* name : parts) {
+      if (const Ref part = tree_.part(node, name)) add(out, part.get(), {number});
+      ++number;
+    }
   }
 
   void call(Operation& out, PyObject* node) {
     if (const Ref callee = tree_.part(node, "func")) {
       const std::string kind = tree_.kind(callee.get());
       const Ref receiver = kind == "Attribute" ? tree_.part(callee.get(), "value") : Ref();
-      if (receiver) add(out, receiver.get());
+      if (receiver) add(out, receiver.get(), {Value::kReceiver});
       if (kind == "Name" || receiver)
         out.callee = value(callee.get());
       else
         out.hidden = true;  // what an expression gave to be called may carry tensors
     }
-    for (const Ref& argument : tree_.parts(node, "args")) add(out, argument.get());
-    for (const Ref& keyword : tree_.parts(node, "keywords")) give(out, keyword.get(), {"value"});
+    const std::vector<Ref> arguments = tree_.parts(node, "args"), keywords = tree_.parts(node, "keywords");
+    int number = add_each(out, arguments, Place{});
+    for (const Ref& keyword : keywords) {
+      const Ref value = tree_.part(keyword.get(), "value");
+      const bool mapping = tree_.name(keyword.get(), "arg").empty();  // **value: any number of them
+      if (mapping) number = kNowhere;
+      if (value) add(out, value.get(), number == kNowhere ? Place{} : Place{number++});
+    }
   }
 
-  void add(Operation& out, PyObject* node) {
+  using Place = std::vector<int>;
+  static constexpr int kNowhere = -1;
+
+  // Values that follow each other from `outer` on; kNowhere, or the number of the next one. Behind a starred one nobody
+  // knows which they are.
+  int add_each(Operation& out, const std::vector<Ref>& nodes, const std::optional<Place>& outer) {
+    int number = outer ? 0 : kNowhere;
+    for (const Ref& node : nodes) {
+      if (tree_.kind(node.get()) == "Starred") number = kNowhere;
+      Place place;
+      if (number != kNowhere) {
+        place = *outer;
+        place.push_back(number++);
+      }
+      add(out, node.get(), place);
+    }
+    return number;
+  }
+
+  // `place`: empty where it is not known.
+  void add(Operation& out, PyObject* node, const Place& place) {
     const std::string kind = tree_.kind(node);
-    if (kind == "Tuple" || kind == "List" || kind == "Set") {
-      for (const Ref& element : tree_.parts(node, "elts")) add(out, element.get());
-    } else if (kind == "Dict") {
-      for (const Ref& element : tree_.parts(node, "values")) add(out, element.get());
+    const auto within = [&] { return place.empty() ? std::optional<Place>() : place; };
+    if (kind == "Tuple" || kind == "List") {
+      add_each(out, tree_.parts(node, "elts"), within());
+    } else if (kind == "Set" || kind == "Dict") {
+      add_each(out, tree_.parts(node, kind == "Set" ? "elts" : "values"), std::nullopt);
     } else if (kind == "Slice") {
-      give(out, node, {"lower", "upper", "step"});
+      for (const char* name : {"lower", "upper", "step"})
+        if (const Ref part = tree_.part(node, name)) add(out, part.get(), {});
     } else if (kind == "Starred") {
       const Ref inner = tree_.part(node, "value");
       const std::string inner_kind = tree_.kind(inner.get());
       const bool display = inner_kind == "Tuple" || inner_kind == "List";
       if (!display && !path(inner.get())) out.hidden = true;  // any number of values
-      add(out, inner.get());
+      add(out, inner.get(), {});
     } else if (kind == "ListComp" || kind == "GeneratorExp" || kind == "SetComp" || kind == "DictComp") {
       out.hidden = true;
     } else if (kind != "Lambda" && kind != "JoinedStr" && !(kind == "Constant" && !is_number(node))) {
       out.given.push_back(value(node));
+      out.given.back().place = place;
     }
   }
 

@@ -31,6 +31,10 @@ struct Value {
   std::vector<Value> like;   // where the values of these are tensors of one device, so is this one's
   bool number = false;       // a literal: lies nowhere
   std::optional<Path> callee = {};  // of a call's result: what was called
+  // Which of the values that the interpreter gives the operation it is (StackOperands): the number of one, then of
+  // elements within it. kReceiver alone: what a method was called on. Empty where the text does not say.
+  std::vector<int> place = {};
+  static constexpr int kReceiver = -1;
 };
 
 struct Operation {

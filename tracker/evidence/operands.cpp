@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "tracker/evidence/accelerate_hooks.h"
+#include "tracker/evidence/named_devices.h"
 #include "tracker/evidence/object_walk.h"
 #include "tracker/evidence/scope.h"
 #include "tracker/evidence/sources.h"
+#include "tracker/evidence/stack_values.h"
 
 namespace devtrace::evidence {
 namespace {
@@ -20,6 +22,7 @@ constexpr size_t kMostHeld = 16;        // operands whose holders are told
 constexpr size_t kMostRegistered = 64;  // that are like an operand
 constexpr size_t kMostModules = 16, kMostParts = 16;
 constexpr size_t kMostComparisons = 2000;  // of tensors that may be aliases of an operand
+const std::vector<Frame> kNoFrames;
 
 size_t distinct_devices(const std::vector<Operand>& operands) {
   std::set<std::string> devices;
@@ -36,6 +39,7 @@ class Collector {
         wanted_(wanted),
         reach_{api, torch},
         scope_(api, frames, reach_),
+        stack_(api, wanted.direct && wanted.asking == 0 ? frames : kNoFrames),
         holders_(api, torch),
         sources_(api, torch, frames, wanted, scope_, reach_, holders_, operands_) {}
 
@@ -56,10 +60,11 @@ class Collector {
     if (std::any_of(operands_.begin(), operands_.end(), [](const Operand& each) { return each.is_object(); }))
       name_everywhere();
     for (Operand& operand : operands_) settle_name(operand);
-    Operands found{{}, std::move(mentioned_), std::move(mentions_), {}, {}};
+    Operands found{{}, std::move(mentioned_), std::move(mentions_), {}, {}, {}};
     if (std::any_of(operands_.begin(), operands_.end(), [](const Operand& each) { return each.is_object(); }))
       look_who_holds(found);
     if (direct) note_modules(found.modules);
+    if (direct) note_named_devices(found.named_devices);
     sources_.nest();
     found.list = std::move(operands_);
     return found;
@@ -84,7 +89,7 @@ class Collector {
     }
     if (operand.tensor.device.empty() || (operand.tensor.device == "meta" && !wanted_.on_meta)) return;
     operand.role = reached.role;
-    operand.names.push_back({frame, reached.name});
+    if (!reached.name.empty()) operand.names.push_back({frame, reached.name});
     operands_.push_back(std::move(operand));
   }
 
@@ -127,16 +132,39 @@ class Collector {
     const Frame& frame = frames_[wanted_.asking];
     Expression read = read_expression(api_, frame.expression, frame.exact, frame.statement);
     note_mentioned(read.mentioned);
-    if (read.operations.empty() && read.mentioned.empty()) return from_all_locals();
+    hidden_ = !stack_.known();
+    if (read.operations.empty() && read.mentioned.empty()) return stack_.known() ? from_stack() : from_all_locals();
     const Operation* operation = the_one(read.operations);
-    if (!operation) return;
-    hidden_ = operation->hidden || frame.cut || (operation->callee && carries_tensors(*operation->callee));
+    if (!operation) return from_stack();
+    const bool unsaid = operation->hidden || frame.cut;
+    hidden_ = (unsaid && !stack_.known()) || (operation->callee && carries_tensors(*operation->callee));
     for (const Value& value : operation->given) take(value);
+    from_stack();
+  }
+
+  // What the interpreter gave the operation, and no place in the text leads to. If the text has as many values without
+  // a place, they are these.
+  void from_stack() {
+    if (!stack_.known()) return;
+    const size_t before = operands_.size();
+    stack_.for_each([&](PyObject* value) {
+      reach_.walk(value, "", 3, false, [&](const ReachedObject& reached) { add({reached.object, "", ""}, 0); });
+    });
+    const bool told = operands_.size() - before == results_.size();
+    for (size_t i = 0; told && i < results_.size(); ++i) say_expression(operands_[before + i], results_[i]);
+    results_.clear();
+  }
+
+  void say_expression(Operand& operand, const Value& value) {
+    operand.expression = value.text;
+    operand.role = "temporary";
+    if (value.callee) sources_.note_giver(*value.callee, operand, wanted_.asking);
   }
 
   // Of several operations in a line, the one whose operands do mix devices.
   const Operation* the_one(const std::vector<Operation>& operations) {
     if (operations.size() == 1) return &operations[0];
+    if (stack_.known()) return the_one_on_stack(operations);
     const Operation* found = nullptr;
     for (const Operation& operation : operations) {
       for (const Value& value : operation.given) take(value);
@@ -150,20 +178,44 @@ class Collector {
     return found;
   }
 
+  const Operation* the_one_on_stack(const std::vector<Operation>& operations) const {
+    const auto agrees = [&](const Operation& each) {
+      return stack_.agree(each, [&](const Path& path) { return follow(path).value; });
+    };
+    const auto found = std::find_if(operations.begin(), operations.end(), agrees);
+    const bool only =
+        found != operations.end() && std::find_if(found + 1, operations.end(), agrees) == operations.end();
+    return only ? &*found : nullptr;
+  }
+
   void take(const Value& value) {
     if (value.number) return;
+    PyObject* const given = stack_.at(value.place);
     if (value.path) {
-      if (const Scope::Found found = follow(*value.path); found.value) {
+      if (const Scope::Found found = follow(*value.path); found.value && (!given || given == found.value.get())) {
         reach_.walk(found.value.get(), to_string(*value.path), 3, false, [&](const ReachedObject& reached) {
           add({reached.object, reached.name, reached.role.empty() ? found.role : reached.role}, wanted_.asking);
         });
         return;
       }
     }
+    if (given) return take_unkept(given, value);
+    if (stack_.known()) return results_.push_back(value);
     if (const std::string device = device_of(value); !device.empty())
       add_temporary(device, &value);
     else
       results_.push_back(value);
+  }
+
+  // The result of an expression: nothing but the interpreter's stack leads to it.
+  void take_unkept(PyObject* object, const Value& value) {
+    reach_.walk(object, value.text, 3, false, [&](const ReachedObject& reached) {
+      const size_t before = operands_.size();
+      add({reached.object, "", "temporary"}, wanted_.asking);
+      if (operands_.size() == before) return;
+      say_expression(operands_.back(), value);
+      if (!value.text.empty()) operands_.back().expression = reached.name;
+    });
   }
 
   // The device of the tensor that an expression gave, where its parts leave no doubt. A tensor without dimensions on
@@ -361,13 +413,14 @@ class Collector {
     --comparisons_;
     const TensorFacts facts = torch_.facts(tensor);
     for (Operand& operand : operands_)
-      if (operand.is_object() && facts.address != 0 && facts.address == operand.tensor.address &&
-          facts.shape == operand.tensor.shape)
+      if (operand.is_object() && operand.expression.empty() && facts.address != 0 &&
+          facts.address == operand.tensor.address && facts.shape == operand.tensor.shape)
         return &operand;
     return nullptr;
   }
 
-  static void add_name(Operand& operand, size_t frame, const std::string& name) {
+  void add_name(Operand& operand, size_t frame, const std::string& name) const {
+    if (frame == wanted_.asking && !operand.expression.empty()) return;  // the line says it in another way
     size_t in_frame = 0;
     for (const Name& known : operand.names) {
       if (known.frame == frame && known.name == name) return;
@@ -473,6 +526,34 @@ class Collector {
     }
   }
 
+  // By what the interpreter gave C code, or by the parameters of the function that raises and of the one that was
+  // called.
+  void note_named_devices(std::vector<std::string>& out) {
+    const auto note = [&](const std::string& device) {
+      if (std::find(out.begin(), out.end(), device) == out.end()) out.push_back(device);
+    };
+    const auto note_index = [&](PyObject* value) {
+      if (const std::string device = device_of_index(api_, value); !device.empty()) note(device);
+    };
+    if (wanted_.asking == 0) {
+      PyObject* only = nullptr;
+      size_t count = 0;
+      stack_.for_each([&](PyObject* value) {
+        for_each_named_device(api_, torch_, value, note);
+        only = value;
+        ++count;
+      });
+      if (wanted_.ordinals && count == 1) note_index(only);  // other numbers may be anything
+      return;
+    }
+    for (const size_t frame : {wanted_.asking - 1, size_t{0}})
+      scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
+        if (!frames_[frame].is_parameter(api_, name)) return;
+        for_each_named_device(api_, torch_, value, note);
+        if (wanted_.ordinals && name.find("device") != name.npos) note_index(value);
+      });
+  }
+
   // The modules whose methods are running, innermost first.
   void note_modules(std::vector<RunningModule>& out) {
     std::set<PyObject*> seen;
@@ -516,6 +597,8 @@ class Collector {
       if (!names_nothing(name.frame)) operand.name = name.name;
     }
     if (operand.name.empty() && !operand.names.empty()) operand.name = operand.names.front().name;
+    if (operand.role.empty() || operand.role == "temporary")
+      operand.role = operand.name.empty() ? "temporary" : "variable";
   }
 
   const Api& api_;
@@ -524,6 +607,7 @@ class Collector {
   const Wanted& wanted_;
   ObjectWalk reach_;
   Scope scope_;
+  StackValues stack_;
   std::vector<Operand> operands_;
   std::vector<Value> results_;  // expressions whose values may be operands, on devices not known
   bool hidden_ = true;          // there may be operands that the text does not show

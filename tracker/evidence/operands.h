@@ -120,6 +120,7 @@ struct Wanted {
   bool all_named = false;  // the message names the device of every operand
   bool on_meta = false;    // tensors without memory are operands as well
   bool none = false;       // no tensor exists
+  bool ordinals = false;   // it is about the number of a device
   bool direct = true;      // the innermost frame itself asked for the operation (not autograd's engine)
   std::function<std::optional<Made>(uintptr_t storage)> made;
   const SourceReader* sources = nullptr;
@@ -133,6 +134,7 @@ struct Operands {
   std::vector<Mention> mentions;
   std::vector<RunningModule> modules;
   std::vector<std::string> state_devices;  // of all registered tensors within reach
+  std::vector<std::string> named_devices;  // that the call names without giving a tensor there, once each, in order
 };
 
 inline constexpr size_t kMostOperands = 32;

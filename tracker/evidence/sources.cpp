@@ -94,7 +94,7 @@ size_t Sources::depth_of(size_t index) const {
 void Sources::add_of(size_t index) {
   const Operand operand = operands_[index];
   if (operand.generator || operand.is_state()) return;
-  if (!operand.is_object()) {
+  if (!operand.is_object() || !operand.expression.empty()) {
     const Frame& asking = frames_[wanted_.asking];
     const std::string& text = operand.expression.empty() ? asking.expression : operand.expression;
     const bool whole = operand.expression.empty() && !asking.exact;

@@ -8,6 +8,7 @@ namespace {
 
 constexpr char kNumpy[] = "torch.Tensor.numpy", kLoad[] = "torch.load", kParallel[] = "torch.nn.DataParallel";
 constexpr char kPin[] = "torch.Tensor.pin_memory", kEvent[] = "torch.cuda.Event.record";
+constexpr char kGrad[] = "torch.Tensor.grad";
 constexpr char kNotPinned[] = "cannot pin '{}' only ";
 
 // To know one more: a row. The first that matches decides.
@@ -23,6 +24,7 @@ constexpr KnownRefusal kRows[] = {
     {"Gather function not implemented for CPU tensors", "", "cpu", "cuda", "inputs", ""},
     {"reduce_add expects all inputs to be on GPUs, but input {} is on CPU", "", "cpu", "cuda", "inp", "inputs"},
     {"cannot pin 'torch.{at}.{}Tensor' only ", kPin, "", "cpu", "", ""},
+    {"cannot pin 'torch.storage.{}' only ", "torch.UntypedStorage.pin_memory", "", "cpu", "", ""},
     {kNotPinned, kPin, "cuda", "cpu", "", ""},
     {"batch_sizes should always be on CPU", "torch.nn.utils.rnn.PackedSequence", "cuda", "cpu", "batch_sizes",
      "batch_sizes"},
@@ -37,14 +39,24 @@ constexpr KnownRefusal kRows[] = {
      "", ""},
     {"Can't export tensors on a different CUDA device index. Expected: {at#}. Current device: {wanted#}.",
      "torch.Tensor.__dlpack__", "", "", "self", ""},
-    {"CUDA error: invalid device ordinal", "", "", "", "", "", true},
+    {"CUDA error: invalid device ordinal", "", "", "", "", "", true, true},
+    {"CUDA error: invalid resource handle", "", "", "", "", "", true, false, true},
+    {"Invalid device id", "", "", "", "", "", true, true},
+    {"Invalid peer device id", "", "", "", "", "", true, true},
+    {"Invalid device argument {at#}: did you call init?", "", "", "", "", "", true, true},
+    {"cufft_{}: expected 0 <= device_index < {}, but got device_index={at#}", "", "", "", "", "", true, true},
+    {"cufft_plan_cache: expected 0 <= device index < {}, but got device with index {at#}", "", "", "", "", "", true,
+     true},
     {"Event device {wanted#} does not match recording stream's device {at#}", kEvent, "", "", "", "stream"},
     {"Event device index {wanted#} does not match recording stream's device index {at#}", kEvent, "", "", "", "stream"},
     {"device type {wanted} does not match device type of out parameter ({at})", "", "", "", "", "out"},
     {"Expected out tensor to have device {wanted}, but got {at} instead", "", "", "", "", "out"},
     {"invalid gradient at index {} - expected device {wanted} but got {at}", "", "", "", "", "gradient"},
-    {"attempting to assign a gradient with device type '{at}' to a tensor with device type '{wanted}'", "", "", "", "",
-     "grad"},
+    {"Function {operation} returned an invalid gradient at index {} - expected device {wanted} but got {at}", "", "",
+     "", "", "gradient"},
+    {"attempting to assign a gradient with device type '{at}' to a tensor with device type '{wanted}'", kGrad, "", "",
+     "", "grad"},
+    {"attempting to assign a gradient located on device with index '", kGrad, "", "", "", "grad"},
     {"Input and parameter tensors are not at the same device, found input tensor at {at} and parameter tensor at "
      "{wanted}",
      "", "", "", "", "input"},

@@ -19,6 +19,8 @@ struct KnownRefusal {
   std::string_view operand;   // the variable of the raising function that holds the operand; empty: as the line says it
   std::string_view argument;  // what the operation calls that operand
   bool no_tensor = false;     // there is no operand yet
+  bool ordinal = false;       // it is about the number of a device
+  bool handles = false;       // a refusal only where events or streams of two devices meet
 };
 
 struct KnownMatch {

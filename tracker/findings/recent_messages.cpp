@@ -8,7 +8,9 @@ namespace {
 
 constexpr size_t kShortest = 16, kLongest = 300;  // of a text that is told again in others
 
+// Of a C++ error Python is told what stands before a NUL: some messages have an index as a character.
 std::string_view first_line(std::string_view message) {
+  message = message.substr(0, message.find('\0'));
   return message.substr(0, message.find('\n')).substr(0, kLongest);
 }
 

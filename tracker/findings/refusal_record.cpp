@@ -143,6 +143,7 @@ struct Gathered {
   Json history = Json::object();             // `device_changes`, if there were any
   Json surroundings = Json::object();        // `modules` and `mentions`
   std::vector<std::string> operand_devices;  // in order
+  std::vector<std::string> named_devices;    // by the call, which gives no tensor there
   bool raised_by_program = false;            // its own code made the exception
   std::set<std::string> mentioned_devices;   // of all tensors that the failing expression mentions
   std::string operation;
@@ -188,6 +189,7 @@ evidence::Wanted wanted_of(const events::Refused& refusal, const RefusalMessage&
   if (const auto& known = message.known) {
     wanted.variable = known->row->operand;
     wanted.none = known->row->no_tensor;
+    wanted.ordinals = known->row->ordinal;
     wanted.on_meta = known->at == "meta" || known->wanted == "meta";
     if (!known->at.empty()) wanted.devices_of_operands = {known->at};
     wanted.all_named = known->operation.starts_with("aten.");
@@ -255,6 +257,7 @@ void gather_python(const events::Refused& refusal, const RefusalMessage& message
   if (message.known) keep_those_meant(*message.known, operands);
 
   out.mentioned_devices = operands.mentioned;
+  out.named_devices = operands.named_devices;
   for (const evidence::Operand& operand : operands.list) {
     out.operands.push_back(operand_json(operand, library, source));
     note_moved_away(operand, out.operands.back());
@@ -286,7 +289,7 @@ bool mixes_devices(const RefusalMessage& message, const Gathered& gathered) {
 
 // Whether an error that speaks of devices is a refusal of where operands lie.
 bool is_refusal(const events::Refused& refusal, const RefusalMessage& message, const Gathered& gathered) {
-  if (message.known) return true;
+  if (message.known) return !message.known->row->handles || gathered.named_devices.size() >= 2;
   if (message.catalogued && !gathered.raised_by_program) return true;
   if (refusal.raised == events::Raised::checked)
     return message.likelihood == findings::refusal_messages::Likelihood::certain || mixes_devices(message, gathered);
@@ -324,11 +327,17 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
   for (const std::string& device : message.devices_of_operands) add_device(devices, device);
   add_device(devices, refusal.common.name());
   add_device(devices, refusal.odd.name());
+  if (message.known) add_device(devices, message.known->at);
+  // What lies on one device alone was refused for what the call says of another, if it says any.
+  if (devices.size() < 2 && (message.known || message.catalogued))
+    for (const std::string& device : gathered.named_devices)
+      add_device(devices, device == "cuda" ? current_cuda() : device);
   if (message.known) {
-    add_device(devices, message.known->at);
     // "cuda" is the device that is current. Where nothing is known to lie elsewhere, it says nothing.
     if (!devices.empty()) add_device(devices, message.known->wanted == "cuda" ? current_cuda() : message.known->wanted);
     add(record, "wanted_device", message.known->wanted);
+    if (message.known->row->handles) record["handles"] = true;
+    if (message.known->row->ordinal) record["device_count"] = platform().devices().size();
   }
   if (message.wants_cpu) {
     add_device(devices, "cpu");

@@ -93,8 +93,9 @@ std::optional<Cause> data_parallel(const Evidence& evidence) {
     return std::nullopt;
   }
   if (auto cause = of_the_original(evidence)) return cause;
-  const auto pair =
-      evidence.pair([](const Operand& it) { return !it.is_state(); }, [](const Operand&) { return true; });
+  const auto any = [](const Operand&) { return true; };
+  auto pair = evidence.pair([](const Operand& it) { return it.role == "attribute"; }, any);
+  if (!pair) pair = evidence.pair([](const Operand& it) { return !it.is_state(); }, any);
   if (!pair) return std::nullopt;
   const bool attribute = pair.it->role == "attribute";
   const auto in_words = [&](const std::optional<Fix>& fix) {

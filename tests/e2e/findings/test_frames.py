@@ -193,7 +193,7 @@ def test_operands_have_their_names(named, name):
     findings = findings_of(named, name)
     assert len(findings) == 1, named.err
     for device, expected in zip(("cuda:0", "cuda:1"), NAMES[name][1:]):
-        one = operand(findings[0], device)
+        [one] = [each for each in findings[0]["operands"] if each["device"] == device and "name" in each]
         assert expected in all_names(one)
         if "module" not in name:  # there PyTorch's own frames lie in between, and call it something else
             assert one["name"] == expected
@@ -207,7 +207,7 @@ OPERANDS = {
     "return a + torch.zeros(3, device='cuda:1')": ["a cuda:0", "=torch.zeros(3, device='cuda:1') cuda:1"],
     "return torch.cat([a, b.neg()])": ["a cuda:0", "=b.neg() cuda:1"],
     "return torch.cat([a, *[b.neg()]])": ["a cuda:0", "=b.neg() cuda:1"],
-    "return torch.cat([t for t in (a, b)])": [" cuda:1", " cuda:0"],
+    "return torch.cat([t for t in (a, b)])": ["a cuda:0", "b cuda:1"],
     "return torch.cat([a.neg(), b], dim=int('0'))": ["=a.neg() cuda:0", "b cuda:1"],
     "return torch.where(a > 0, a, b.neg())": ["=a > 0 cuda:0", "a cuda:0", "=b.neg() cuda:1"],
     "return a[0:2] @ b[1:]": ["=a[0:2] cuda:0", "=b[1:] cuda:1"],
@@ -215,11 +215,11 @@ OPERANDS = {
     "return a.mT.add(b)": ["=a.mT cuda:0", "b cuda:1"],
     "return a.neg().add(b * 2)": ["=a.neg() cuda:0", "=b * 2 cuda:1"],
     "return a.add(other=b)": ["a cuda:0", "b cuda:1"],
-    "return getattr(a, 'add')(b)": ["b cuda:1", " cuda:0"],
-    "return method(b.neg())": ["=b.neg() cuda:1", " cuda:0"],
-    "return method(b)": ["b cuda:1", " cuda:0"],
+    "return getattr(a, 'add')(b)": ["b cuda:1", "a cuda:0"],
+    "return method(b.neg())": ["=b.neg() cuda:1", "a cuda:0"],
+    "return method(b)": ["b cuda:1", "a cuda:0"],
     "return (c := a.neg()) + b": ["c cuda:0", "b cuda:1"],
-    "return pair[where] + pair[1 - where]": ["pair[where] cuda:0", "=pair[1 - where] cuda:1"],
+    "return pair[where] + pair[1 - where]": ["pair[where] cuda:0", "right cuda:1"],
     "return (a.neg()\n        .add_(\n        b\n    ))": ["b cuda:1", " cuda:0"],
     "return torch.nn.functional.linear(a, b * 2)": ["a cuda:0", "=b * 2 cuda:1"],
     "return torch.index_select(a, 0, elsewhere.long())": ["a cuda:0", "=elsewhere.long() cuda:1"],
@@ -258,7 +258,7 @@ def test_temporaries_have_no_invented_names(expressions, source):
     operands = findings[0].get("operands", [])
     assert [told(one) for one in operands] == OPERANDS[source]
     for one in operands:
-        assert ("name" in one) == ("dtype" in one) == (one.get("role", "temporary") != "temporary")
+        assert one["dtype"] and ("name" in one) == (one["role"] != "temporary")
 
 
 WITHOUT_COLUMNS = {  # a line with one operation, or with one whose operands do mix devices

@@ -73,6 +73,33 @@ constexpr Case kLines[] = {
     {"b)", ""},
 };
 
+// Which of the interpreter's values each one is: `r` what a method was called on, `?` not known.
+constexpr Case kPlaces[] = {
+    {"torch.cat((a, b), dim=0)", "r 0.0 0.1 1"},
+    {"torch.cat([a, *b, c], dim=d)", "r 0.0 ? ? 1"},
+    {"x.add(y, alpha=z)", "r 0 1"},
+    {"f(a, *b, c, d=e)", "0 ? ? ?"},
+    {"f(a, **b)", "0 ?"},
+    {"a + b", "0 1"},
+    {"a < b", "0 1"},
+    {"x[i, j]", "0 1.0 1.1"},
+    {"x[i:j]", "0 ? ?"},
+    {"x[i]", "0 1 2", "x[i] = y"},
+    {"x.data", "0 1", "x.data = y"},
+};
+
+std::string places(const Expression& expression) {
+  std::string out;
+  for (const auto& operation : expression.operations)
+    for (const Value& value : operation.given) {
+      if (!out.empty()) out += ' ';
+      if (value.place.empty()) out += '?';
+      for (size_t i = 0; i < value.place.size(); ++i)
+        out += (i == 0 ? "" : ".") + (value.place[i] == Value::kReceiver ? "r" : std::to_string(value.place[i]));
+    }
+  return out;
+}
+
 // What is wrong in that Python; empty: nothing. Runs in a child of its own: a process starts Python once only.
 std::string faults(const std::string& path) {
   const devtrace::testing::EmbeddedPython embedded(path);
@@ -89,6 +116,9 @@ std::string faults(const std::string& path) {
   };
   for (const Case& one : kExact) check(one, true);
   for (const Case& one : kLines) check(one, false);
+  for (const Case& one : kPlaces)
+    if (const std::string got = places(read_expression(*api, one.text, true, one.statement)); got != one.operands)
+      out += std::string("\n  ") + one.text + "  has places  " + got;
   return out;
 }
 

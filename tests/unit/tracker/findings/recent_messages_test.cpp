@@ -27,6 +27,13 @@ TEST(RecentMessages, ThePythonExceptionNamesTypesOtherwise) {
                      How::in_python));
 }
 
+// Of PyTorch's messages some have an index as a character of that value: 0 ends the text for Python.
+TEST(RecentMessages, PythonIsToldTheTextUpToANul) {
+  RecentMessages recent;
+  recent.add(std::string_view("a gradient located on device with index '\0' to another", 55), false);
+  EXPECT_TRUE(recent.repeats("a gradient located on device with index '", How::in_python));
+}
+
 TEST(RecentMessages, TheSameTextOfPythonsIsAnotherRefusalUnlessOneIsHandled) {
   RecentMessages recent;
   recent.add(kText, true);

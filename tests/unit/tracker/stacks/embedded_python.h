@@ -71,7 +71,7 @@ struct EmbeddedPython {
   F* get(const char* name) const {
     return reinterpret_cast<F*>(dlsym(library, name));
   }
-  // `builtin` is called without arguments as `name` in __main__; what it gives is 0.
+  // `builtin` is called, whatever it is given, as `name` in __main__; what it gives is 0.
   void start(const char* name, void (*builtin)()) const {
     static void (*called)();
     static void* (*number)(long);
@@ -80,7 +80,7 @@ struct EmbeddedPython {
                               called();
                               return number(0);
                             },
-                            4 /* METH_NOARGS */, nullptr};
+                            3 /* METH_VARARGS | METH_KEYWORDS */, nullptr};
     called = builtin;
     number = get<void*(long)>("PyLong_FromLong");
     method.name = name;

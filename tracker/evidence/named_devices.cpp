@@ -1,0 +1,87 @@
+#include "tracker/evidence/named_devices.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+namespace devtrace::evidence {
+namespace {
+
+using python::Api;
+using python::Ref;
+using python::Shape;
+
+constexpr ssize_t kMost = 64;  // of one list or dict
+constexpr std::string_view kTypes[] = {"cpu", "cuda", "meta"};
+// What has a device that C code tells.
+constexpr std::string_view kOnADevice[] = {"Stream", "ExternalStream", "Event", "Generator", "UntypedStorage"};
+
+bool of_torch(const Api& api, PyObject* type) {
+  const std::string module = python::text(api, python::attribute(api, type, "__module__").get());
+  return module == "torch" || module.starts_with("torch.");
+}
+
+bool is_device(std::string_view text) {
+  const std::string_view type = text.substr(0, text.find(':'));
+  if (std::find(std::begin(kTypes), std::end(kTypes), type) == std::end(kTypes)) return false;
+  if (type.size() == text.size()) return true;
+  const std::string_view index = text.substr(type.size() + 1);
+  return !index.empty() && index.size() <= 3 &&
+         std::all_of(index.begin(), index.end(), [](unsigned char c) { return std::isdigit(c); });
+}
+
+std::string device_of(const Api& api, PyObject* value) {
+  if (python::shape_of(api, value) == Shape::unicode) {
+    std::string text = python::text(api, value);
+    return is_device(text) ? text : std::string();
+  }
+  const Ref type = python::type_of(api, value);
+  const std::string name = python::type_name(api, type.get());
+  if (!of_torch(api, type.get())) return {};
+  if (name == "device") return python::as_text(api, value);
+  if (name == "TypedStorage" || name.ends_with("Storage")) {
+    // The legacy classes keep one in theirs; their property is Python code.
+    const Ref own = python::instance_dict(api, value);
+    PyObject* const untyped = own ? api.PyDict_GetItemString(own.get(), "_untyped_storage") : nullptr;
+    if (untyped && untyped != value) return device_of(api, untyped);
+  }
+  if (std::find(std::begin(kOnADevice), std::end(kOnADevice), name) == std::end(kOnADevice)) return {};
+  const Ref device = python::attribute(api, value, "device");
+  return device && class_of(api, device.get()) == "device" ? python::as_text(api, device.get()) : std::string();
+}
+
+}  // namespace
+
+void for_each_named_device(const Api& api, const Torch& torch, PyObject* value,
+                           const std::function<void(const std::string&)>& visit) {
+  if (torch.is_tensor(value) || torch.is_module(value)) return;
+  const auto give = [&](PyObject* one) {
+    if (const std::string device = device_of(api, one); !device.empty()) visit(device);
+  };
+  switch (python::shape_of(api, value)) {
+    case Shape::tuple:
+      for (ssize_t i = 0, n = std::min(api.PyTuple_Size(value), kMost); i < n; ++i) give(api.PyTuple_GetItem(value, i));
+      break;
+    case Shape::list:
+      for (ssize_t i = 0, n = std::min(api.PyList_Size(value), kMost); i < n; ++i) give(api.PyList_GetItem(value, i));
+      break;
+    case Shape::dict: {
+      ssize_t position = 0;
+      PyObject *key = nullptr, *item = nullptr;
+      for (ssize_t i = 0; i < kMost && api.PyDict_Next(value, &position, &key, &item); ++i) give(item);
+      break;
+    }
+    case Shape::unicode:
+    case Shape::other:
+      give(value);
+  }
+}
+
+std::string device_of_index(const Api& api, PyObject* value) {
+  if (class_of(api, value) != "int") return {};
+  constexpr long long kMostDevices = 128;
+  const long long index = python::integer(api, value, -1);
+  return index >= 0 && index < kMostDevices ? "cuda:" + std::to_string(index) : std::string();
+}
+
+}  // namespace devtrace::evidence

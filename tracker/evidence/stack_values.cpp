@@ -1,0 +1,37 @@
+#include "tracker/evidence/stack_values.h"
+
+#include "tracker/evidence/torch_objects.h"
+
+namespace devtrace::evidence {
+
+using python::Api;
+using python::Ref;
+using python::Shape;
+
+StackValues::StackValues(const Api& api, const std::vector<Frame>& frames) : api_(api) {
+  if (frames.empty() || frames[0].compiled) return;
+  operands_ = python::operands_on_stack(api, frames[0].code.get());
+  PyObject* const callee = operands_ ? operands_->callee : nullptr;
+  if (!callee || class_of(api, callee) != "builtin_function_or_method") return;
+  python::Ref self = python::attribute(api, callee, "__self__");
+  if (self && class_of(api, self.get()) != "module") bound_ = std::move(self);  // of a function: where it is defined
+}
+
+PyObject* StackValues::at(const std::vector<int>& place) const {
+  if (!operands_ || place.empty()) return nullptr;
+  if (place[0] == Value::kReceiver) return receiver();
+  if (static_cast<size_t>(place[0]) >= operands_->values.size()) return nullptr;
+  PyObject* object = operands_->values[static_cast<size_t>(place[0])];
+  for (size_t i = 1; i < place.size(); ++i) {
+    const Shape shape = python::shape_of(api_, object);
+    if (shape == Shape::tuple && place[i] < api_.PyTuple_Size(object))
+      object = api_.PyTuple_GetItem(object, place[i]);
+    else if (shape == Shape::list && place[i] < api_.PyList_Size(object))
+      object = api_.PyList_GetItem(object, place[i]);
+    else
+      return nullptr;
+  }
+  return object;
+}
+
+}  // namespace devtrace::evidence
