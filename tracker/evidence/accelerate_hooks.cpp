@@ -10,9 +10,9 @@ using python::Ref;
 std::vector<std::string> skipped_by_hook(const Api& api, PyObject* module) {
   std::vector<std::string> keys;
   const Ref dict = python::instance_dict(api, module);
-  PyObject* hook = dict ? api.PyDict_GetItemString(dict.get(), "_hf_hook") : nullptr;
+  PyObject* hook = dict ? python::entry(api, dict.get(), "_hf_hook") : nullptr;
   const Ref state = hook ? python::instance_dict(api, hook) : Ref();
-  PyObject* skipped = state ? api.PyDict_GetItemString(state.get(), "skip_keys") : nullptr;
+  PyObject* skipped = state ? python::entry(api, state.get(), "skip_keys") : nullptr;
   if (!skipped) return keys;
   const python::Shape shape = python::shape_of(api, skipped);
   if (shape == python::Shape::unicode) keys.push_back(python::text(api, skipped));
@@ -24,11 +24,11 @@ std::vector<std::string> skipped_by_hook(const Api& api, PyObject* module) {
 
 std::string hook_of(const Api& api, PyObject* module) {
   const Ref dict = python::instance_dict(api, module);
-  PyObject* hook = dict ? api.PyDict_GetItemString(dict.get(), "_hf_hook") : nullptr;
+  PyObject* hook = dict ? python::entry(api, dict.get(), "_hf_hook") : nullptr;
   if (!hook) return {};
   std::string text = class_of(api, hook);
   const Ref state = python::instance_dict(api, hook);
-  PyObject* device = state ? api.PyDict_GetItemString(state.get(), "execution_device") : nullptr;
+  PyObject* device = state ? python::entry(api, state.get(), "execution_device") : nullptr;
   if (device) {
     const std::string kind = class_of(api, device);
     if (kind == "int" || kind == "str" || kind == "device")
@@ -39,7 +39,7 @@ std::string hook_of(const Api& api, PyObject* module) {
 
 std::string entry_of_device_map(const Api& api, PyObject* model, const std::string& path) {
   const Ref attributes = python::instance_dict(api, model);
-  PyObject* map = attributes ? api.PyDict_GetItemString(attributes.get(), "hf_device_map") : nullptr;
+  PyObject* map = attributes ? python::entry(api, attributes.get(), "hf_device_map") : nullptr;
   if (!map || python::shape_of(api, map) != python::Shape::dict) return {};
   std::string longest, device;
   bool found = false;

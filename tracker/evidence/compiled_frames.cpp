@@ -1,5 +1,7 @@
 #include "tracker/evidence/compiled_frames.h"
 
+#include "tracker/evidence/frames.h"
+
 namespace devtrace::evidence {
 namespace {
 
@@ -11,7 +13,7 @@ constexpr int kDeepest = 64;  // functions that are inlined into one another
 // An attribute that the instance itself has; empty for None too.
 Ref own(const Api& api, PyObject* object, const char* name) {
   const Ref dict = object ? python::instance_dict(api, object) : Ref();
-  PyObject* const value = dict ? api.PyDict_GetItemString(dict.get(), name) : nullptr;
+  PyObject* const value = dict ? python::entry(api, dict.get(), name) : nullptr;
   return value && value != api._Py_NoneStruct ? Ref::borrowed(api, value) : Ref();
 }
 
@@ -30,7 +32,7 @@ Ref variables_of_outermost(const Api& api, PyObject* interpreter) {
 Ref real_value(const Api& api, PyObject* source, PyObject* variables, int depth = 0) {
   if (!source || !variables || depth > 8) return {};
   if (const Ref name = own(api, source, "local_name")) {
-    PyObject* value = api.PyDict_GetItemString(variables, python::text(api, name.get()).c_str());
+    PyObject* value = python::entry(api, variables, python::text(api, name.get()));
     return value ? Ref::borrowed(api, value) : Ref();
   }
   const Ref member = own(api, source, "member"), base = own(api, source, "base");
@@ -51,7 +53,7 @@ Ref value_of(const Api& api, PyObject* variable, PyObject* variables) {
   const Ref node = own(api, own(api, tracker.get(), "proxy").get(), "node");
   const Ref meta = node ? python::attribute(api, node.get(), "meta") : Ref();
   if (!meta || python::shape_of(api, meta.get()) != python::Shape::dict) return {};
-  PyObject* fake = api.PyDict_GetItemString(meta.get(), "example_value");
+  PyObject* fake = python::entry(api, meta.get(), "example_value");
   return fake ? Ref::borrowed(api, fake) : Ref();
 }
 
@@ -73,11 +75,10 @@ Region region_of(const Api& api, PyObject* interpreter) {
 
 }  // namespace
 
-std::optional<CompiledFrame> compiled_by(const Api& api, PyObject* frame, const std::string& file,
-                                         const std::string& function) {
-  if (!function.ends_with(".run") && function != "run") return std::nullopt;
-  if (!file.ends_with("/torch/_dynamo/symbolic_convert.py")) return std::nullopt;
-  const Ref names = python::attribute(api, frame, "f_locals");
+std::optional<CompiledFrame> compiled_by(const Api& api, const Frame& frame) {
+  if (!frame.function.ends_with(".run") && frame.function != "run") return std::nullopt;
+  if (!frame.file.ends_with("/torch/_dynamo/symbolic_convert.py")) return std::nullopt;
+  const Ref names = frame.locals(api);
   const Ref interpreter = names ? Ref(api, api.PyMapping_GetItemString(names.get(), "self")) : Ref();
   CompiledFrame out;
   out.code = own(api, interpreter.get(), "f_code");

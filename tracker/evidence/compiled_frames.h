@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tracker/evidence/source.h"
+#include "tracker/python/python_api.h"
 
 namespace devtrace::evidence {
 
@@ -16,8 +17,9 @@ struct CompiledFrame {
   Region region;       // of the instruction that is being interpreted
 };
 
-// What a frame of `function` in `file` interprets; nothing for every other frame.
-std::optional<CompiledFrame> compiled_by(const python::Api& api, PyObject* frame, const std::string& file,
-                                         const std::string& function);
+struct Frame;
+
+// What a frame interprets; nothing for every frame but Dynamo's.
+std::optional<CompiledFrame> compiled_by(const python::Api& api, const Frame& frame);
 
 }  // namespace devtrace::evidence

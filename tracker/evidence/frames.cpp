@@ -1,8 +1,12 @@
 #include "tracker/evidence/frames.h"
 
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "tracker/evidence/compiled_frames.h"
+#include "tracker/python/frame_decoder.h"
+#include "tracker/python/object_layout.h"
 
 namespace devtrace::evidence {
 namespace {
@@ -10,10 +14,9 @@ namespace {
 using python::Api;
 using python::Ref;
 
-// The region of the instruction that a frame is executing, from code.co_positions() (3.11 and later).
-Region position_of(const Api& api, PyObject* frame, PyObject* code) {
+// The region of the instruction that a frame is executing, in bytes, from code.co_positions() (3.11 and later).
+Region position_of(const Api& api, long long instruction, PyObject* code) {
   Region region;
-  const long long instruction = python::integer(api, python::attribute(api, frame, "f_lasti").get(), -1);
   if (instruction < 0) return region;
   const Ref positions = python::call_method(api, code, "co_positions");
   if (!positions) return region;
@@ -36,18 +39,40 @@ void describe_code(const Api& api, Ref code, Frame& out) {
   out.code = std::move(code);
 }
 
+Frame describe(const Api& api, const python::PythonReader& reader, const python::RawFrame& raw) {
+  Frame out;
+  describe_code(api, Ref::borrowed(api, python::code_of(raw)), out);
+  out.region = position_of(api, raw.offset, out.code.get());
+  if (out.region.line < 1) out.region = Region{python::line_of(reader.layout, raw), 0, -1, -1};
+  out.reader = &reader;
+  out.live = raw;
+  return out;
+}
+
+// Of a Python whose frames are not known as memory.
 Frame describe(const Api& api, Ref frame) {
   Frame out;
   describe_code(api, Ref(api, api.PyFrame_GetCode(frame.get())), out);
-  out.region = position_of(api, frame.get(), out.code.get());
+  const long long instruction = python::integer(api, python::attribute(api, frame.get(), "f_lasti").get(), -1);
+  out.region = position_of(api, instruction, out.code.get());
   if (out.region.line < 1) out.region = Region{api.PyFrame_GetLineNumber(frame.get()), 0, -1, -1};
   out.frame = std::move(frame);
   return out;
 }
 
-bool is_dict_or_proxy(const Api& api, PyObject* mapping) {
-  if (python::shape_of(api, mapping) == python::Shape::dict) return true;
-  return python::type_name(api, python::type_of(api, mapping).get()) == "FrameLocalsProxy";  // 3.13
+// Of such a frame: a function's variables stay in a dict on the frame up to 3.12, later a proxy reads them where they
+// are; a body's are a dict of its own.
+Ref variables_left_alone(const Api& api, PyObject* frame, PyObject* code) {
+  constexpr int kSelfContained = 13;
+  const std::string_view version = api.Py_GetVersion();
+  const bool proxy = version.starts_with("3.") && std::atoi(version.data() + 2) >= kSelfContained;
+  const long long flags = python::integer(api, python::attribute(api, code, "co_flags").get(), 0);
+  if (!proxy && (flags & python::kOptimized)) return {};
+  Ref mapping = python::attribute(api, frame, "f_locals");
+  if (!mapping) return {};
+  // exec() may give a frame a mapping of the user's own class: reading it would run the user's code.
+  const std::string kind = python::type_name(api, python::type_of(api, mapping.get()).get());
+  return kind == "dict" || kind == "FrameLocalsProxy" ? std::move(mapping) : Ref();
 }
 
 // After `x[i]`: is it the target of a plain assignment?
@@ -65,14 +90,12 @@ bool ends_with(const std::string& text, char last) {
 
 Ref Frame::locals(const Api& api) const {
   if (compiled) return Ref::borrowed(api, compiled_locals.get());
-  Ref mapping = python::attribute(api, frame.get(), "f_locals");
-  // exec() may give a frame a mapping of the user's own class: reading it would run the user's code.
-  return mapping && is_dict_or_proxy(api, mapping.get()) ? std::move(mapping) : Ref();
+  return reader ? python::variables_of(api, *reader, live) : variables_left_alone(api, frame.get(), code.get());
 }
 
 Ref Frame::globals(const Api& api) const {
   if (compiled) return Ref::borrowed(api, compiled_globals.get());
-  return python::attribute(api, frame.get(), "f_globals");
+  return reader ? python::globals_of(api, *reader, live) : python::attribute(api, frame.get(), "f_globals");
 }
 
 bool Frame::is_parameter(const Api& api, const std::string& name) const {
@@ -88,7 +111,7 @@ bool Frame::is_parameter(const Api& api, const std::string& name) const {
   return false;
 }
 
-std::vector<Frame> frames(const Api& api, size_t most, const SourceReader& sources) {
+std::vector<Frame> frames(const Api& api, const python::FrameSource& from, size_t most, const SourceReader& sources) {
   std::vector<Frame> found;
   bool excerpt_taken = false;
   const std::string library = standard_library(api);
@@ -105,11 +128,8 @@ std::vector<Frame> frames(const Api& api, size_t most, const SourceReader& sourc
     if (is_assigned(source.after(frame.region))) frame.statement = source.lines({frame.region.line, 0, -1, -1});
     found.push_back(std::move(frame));
   };
-  Ref next = Ref::borrowed(api, api.PyEval_GetFrame());
-  while (next && found.size() < most) {
-    Ref outer(api, api.PyFrame_GetBack(next.get()));
-    Frame frame = describe(api, std::move(next));
-    if (auto compiled = compiled_by(api, frame.frame.get(), frame.file, frame.function)) {
+  const auto take_with_inlined = [&](Frame frame) {
+    if (auto compiled = compiled_by(api, frame)) {
       Frame interpreted;
       describe_code(api, std::move(compiled->code), interpreted);
       interpreted.region = compiled->region;
@@ -119,6 +139,14 @@ std::vector<Frame> frames(const Api& api, size_t most, const SourceReader& sourc
       take(std::move(interpreted));
     }
     take(std::move(frame));
+  };
+  for (const python::RawFrame& raw : python::live_frames(from, most))
+    if (found.size() < most) take_with_inlined(describe(api, *from.reader, raw));
+  if (from.reader || !python::holds_gil(api)) return found;
+  Ref next = Ref::borrowed(api, api.PyEval_GetFrame());
+  while (next && found.size() < most) {
+    Ref outer(api, api.PyFrame_GetBack(next.get()));
+    take_with_inlined(describe(api, std::move(next)));
     next = std::move(outer);
   }
   return found;
@@ -136,7 +164,7 @@ bool is_project_file(const std::string& file, const std::string& standard_librar
 
 std::string standard_library(const Api& api) {
   PyObject* modules = api.PyImport_GetModuleDict();
-  PyObject* os = modules ? api.PyDict_GetItemString(modules, "os") : nullptr;
+  PyObject* os = modules ? python::entry(api, modules, "os") : nullptr;
   const std::string file = python::text(api, python::attribute(api, os, "__file__").get());
   const size_t slash = file.rfind('/');
   return slash == std::string::npos ? std::string() : file.substr(0, slash);

@@ -1,17 +1,21 @@
-// The calling thread's Python frames as objects, under the GIL.
+// A thread's Python frames, under the GIL.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tracker/evidence/source.h"
+#include "tracker/python/live_frames.h"
 #include "tracker/python/python_api.h"
 
 namespace devtrace::evidence {
 
 struct Frame {
-  python::Ref frame;  // empty where `compiled`
+  const python::PythonReader* reader = nullptr;  // of `live`
+  python::RawFrame live;                         // nothing where `compiled`, and where `frame` is something
+  python::Ref frame;                             // only of a Python whose frames are not known as memory
   python::Ref code;
   std::string file;
   std::string function;
@@ -29,15 +33,17 @@ struct Frame {
   bool compiled = false;
   python::Ref compiled_locals, compiled_globals;
 
-  // Only asked for frames that are looked at: makes CPython copy the frame's variables into a dict.
+  // A dict of ours, which nothing of the program's knows.
   python::Ref locals(const python::Api& api) const;
   python::Ref globals(const python::Api& api) const;
   // Is `name` one of the parameters of the frame's function?
   bool is_parameter(const python::Api& api, const std::string& name) const;
 };
 
-// Innermost first, at most `most`.
-std::vector<Frame> frames(const python::Api& api, size_t most, const SourceReader& sources);
+// Innermost first, at most `most`. Without a reader only the calling thread's, and those have variables where asking
+// for them leaves nothing behind.
+std::vector<Frame> frames(const python::Api& api, const python::FrameSource& from, size_t most,
+                          const SourceReader& sources);
 
 // Does a file belong to the user's own code? `standard_library`: the folder of the interpreter's library, "" when
 // unknown.

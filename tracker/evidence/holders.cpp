@@ -44,8 +44,8 @@ Holders::Holders(const python::Api& api, const Torch& torch) : api_(api), torch_
   Ref opcodes;
   take(opcodes, "opcode", "opmap");
   if (opcodes && python::shape_of(api, opcodes.get()) == Shape::dict) {
-    store_attribute_ = python::integer(api, api.PyDict_GetItemString(opcodes.get(), "STORE_ATTR"), -1);
-    extended_argument_ = python::integer(api, api.PyDict_GetItemString(opcodes.get(), "EXTENDED_ARG"), -1);
+    store_attribute_ = python::integer(api, python::entry(api, opcodes.get(), "STORE_ATTR"), -1);
+    extended_argument_ = python::integer(api, python::entry(api, opcodes.get(), "EXTENDED_ARG"), -1);
   }
 }
 
@@ -290,8 +290,8 @@ Chain Holders::chain_of(PyObject* root, const std::vector<const Edge*>& path) {
     if (holder.kind == "module") {
       holder.devices = devices_of(object);
       const Ref dict = python::instance_dict(api_, object);
-      PyObject* replica = dict ? api_.PyDict_GetItemString(dict.get(), "_is_replica") : nullptr;
-      holder.replica = replica && api_.PyObject_IsTrue(replica) == 1;
+      PyObject* replica = dict ? python::entry(api_, dict.get(), "_is_replica") : nullptr;
+      holder.replica = replica && python::is_true(api_, replica);
     } else if (holder.kind == "method") {
       const Ref function = python::attribute(api_, object, "__func__");
       if (function && python::type_of(api_, function.get()).get() == function_.get())
@@ -318,7 +318,7 @@ void Holders::note_modules(PyObject* object, Holder& holder) {
 // Of all the __init__ of its classes: which one's code stores the attribute, and in which line.
 void Holders::note_binding(PyObject* object, const std::string& attribute, Holder& holder) const {
   const Ref type = python::type_of(api_, object);
-  const Ref classes = python::attribute(api_, type.get(), "__mro__");
+  const Ref classes = python::bases_of(api_, type.get());
   std::unordered_set<PyObject*> seen;
   for (ssize_t i = 0, n = classes ? api_.PyTuple_Size(classes.get()) : 0; i < n; ++i) {
     const Ref init = python::attribute(api_, api_.PyTuple_GetItem(classes.get(), i), "__init__");

@@ -13,7 +13,7 @@ constexpr int kDeepestModule = 64;
 // A mapping whose items live in an attribute `data`: collections.UserDict, and transformers' BatchEncoding with it.
 Ref items_behind(const Api& api, PyObject* object) {
   const Ref dict = python::instance_dict(api, object);
-  PyObject* data = dict ? api.PyDict_GetItemString(dict.get(), "data") : nullptr;
+  PyObject* data = dict ? python::entry(api, dict.get(), "data") : nullptr;
   if (!data || python::shape_of(api, data) != Shape::dict) return {};
   const Ref type = python::type_of(api, object);
   return python::attribute(api, type.get(), "__getitem__") ? Ref::borrowed(api, data) : Ref();
@@ -129,11 +129,11 @@ std::pair<Ref, std::string> ObjectWalk::step(PyObject* object, const Step& step)
     if (torch.is_module(object)) {
       for (const evidence::ModuleTable& table : evidence::kModuleTables)
         if (const Ref dict = evidence::module_table(api, object, table))
-          if (PyObject* value = api.PyDict_GetItemString(dict.get(), step.name.c_str()))
+          if (PyObject* value = python::entry(api, dict.get(), step.name))
             return {Ref::borrowed(api, value), table.role};
     }
     const Ref dict = python::instance_dict(api, object);
-    PyObject* value = dict ? api.PyDict_GetItemString(dict.get(), step.name.c_str()) : nullptr;
+    PyObject* value = dict ? python::entry(api, dict.get(), step.name) : nullptr;
     if (dict && !value) value = private_attribute(api, dict.get(), step.name);
     if (value) return {Ref::borrowed(api, value), "attribute"};
     return {slot(api, object, step.name), "attribute"};
@@ -141,7 +141,7 @@ std::pair<Ref, std::string> ObjectWalk::step(PyObject* object, const Step& step)
   if (step.kind == Step::key) {
     const Ref items =
         python::shape_of(api, object) == Shape::dict ? Ref::borrowed(api, object) : items_behind(api, object);
-    PyObject* value = items ? api.PyDict_GetItemString(items.get(), step.name.c_str()) : nullptr;
+    PyObject* value = items ? python::entry(api, items.get(), step.name) : nullptr;
     if (value) return {Ref::borrowed(api, value), "element"};
     return {};
   }

@@ -564,8 +564,8 @@ class Collector {
                               false};
         running.skip_keys = skipped_by_hook(api_, value);
         const Ref dict = python::instance_dict(api_, value);
-        PyObject* replica = dict ? api_.PyDict_GetItemString(dict.get(), "_is_replica") : nullptr;
-        running.replica = replica && api_.PyObject_IsTrue(replica) == 1;
+        PyObject* replica = dict ? python::entry(api_, dict.get(), "_is_replica") : nullptr;
+        running.replica = replica && python::is_true(api_, replica);
         if (running.devices.size() >= 2) note_parts(value, running);
         out.push_back(std::move(running));
       });

@@ -46,24 +46,20 @@ std::string written_method(const python::Api& api, const Frame& frame) {
   return dot == text.npos ? std::string() : text.substr(dot + 1);
 }
 
-PyObject* entry(const python::Api& api, PyObject* mapping, const std::string& name) {
-  return mapping ? api.PyDict_GetItemString(mapping, name.c_str()) : nullptr;
-}
-
 // `torch.nn.LSTM` for LSTM.forward of torch.nn.modules.rnn: the outermost package that has the same object.
 std::string public_name(const python::Api& api, const Frame& frame) {
   const python::Ref globals = frame.globals(api);
-  const std::string module = python::text(api, entry(api, globals.get(), "__name__"));
+  const std::string module = python::text(api, python::entry(api, globals.get(), "__name__"));
   if (module.empty()) return {};
   std::string function = frame.function;
   for (const std::string_view method : {".forward", ".__init__", ".__new__", ".__call__"})
     if (function.ends_with(method)) function.resize(function.size() - method.size());
   const std::string first = function.substr(0, function.find('.'));
-  PyObject* const object = entry(api, globals.get(), first);
+  PyObject* const object = python::entry(api, globals.get(), first);
   for (size_t end = module.find('.'); object && end != module.npos; end = module.find('.', end + 1)) {
     const python::Ref package = python::imported_module(api, module.substr(0, end).c_str());
     const python::Ref names = package ? python::instance_dict(api, package.get()) : python::Ref();
-    if (entry(api, names.get(), first) == object) return module.substr(0, end) + "." + function;
+    if (python::entry(api, names.get(), first) == object) return module.substr(0, end) + "." + function;
   }
   return module + "." + function;
 }

@@ -21,10 +21,10 @@ constexpr size_t kLongestFile = 8u << 20;  // a generated monster is not worth t
 std::vector<std::string> cached_lines(const python::Api& api, const std::string& file) {
   std::vector<std::string> lines;
   PyObject* modules = api.PyImport_GetModuleDict();
-  PyObject* linecache = modules ? api.PyDict_GetItemString(modules, "linecache") : nullptr;
+  PyObject* linecache = modules ? python::entry(api, modules, "linecache") : nullptr;
   const Ref cache = python::attribute(api, linecache, "cache");
   if (!cache || python::shape_of(api, cache.get()) != python::Shape::dict) return lines;
-  PyObject* entry = api.PyDict_GetItemString(cache.get(), file.c_str());
+  PyObject* entry = python::entry(api, cache.get(), file);
   if (!entry || python::shape_of(api, entry) != python::Shape::tuple || api.PyTuple_Size(entry) < 3) return lines;
   PyObject* list = api.PyTuple_GetItem(entry, 2);
   if (python::shape_of(api, list) != python::Shape::list) return lines;

@@ -11,7 +11,8 @@ Torch::Torch(const python::Api& api) : api_(api) {
   if (!tensor_base_) tensor_base_ = python::attribute(api, c.get(), "_TensorBase");  // before 2.1
   parameter_ = python::attribute(api, nn.get(), "Parameter");
   module_ = python::attribute(api, nn.get(), "Module");
-  plain_dispatch_ = python::attribute(api, python::attribute(api, torch_.get(), "Tensor").get(), "__torch_dispatch__");
+  tensor_ = python::attribute(api, torch_.get(), "Tensor");
+  plain_dispatch_ = python::attribute(api, tensor_.get(), "__torch_dispatch__");
   generator_ = python::attribute(api, c.get(), "Generator");
   data_address_ = python::attribute(api, c.get(), "_data_address");
   guard_ = python::call(api, python::attribute(api, c.get(), "DisableTorchFunction").get());
@@ -44,14 +45,16 @@ std::string Torch::device_of_generator(PyObject* generator) const {
 }
 
 bool Torch::is_opaque(PyObject* tensor) const {
-  const python::Ref dispatch = python::attribute(api_, python::type_of(api_, tensor).get(), "__torch_dispatch__");
+  const python::Ref type = python::type_of(api_, tensor);
+  if (type.get() == tensor_.get() || type.get() == parameter_.get()) return false;  // nearly all
+  const python::Ref dispatch = python::attribute(api_, type.get(), "__torch_dispatch__");
   return dispatch.get() != plain_dispatch_.get();
 }
 
 std::string Torch::fake_device(PyObject* tensor) const {
   if (python::type_name(api_, python::type_of(api_, tensor).get()) != "FakeTensor") return {};
   const python::Ref own = python::instance_dict(api_, tensor);
-  return own ? python::as_text(api_, api_.PyDict_GetItemString(own.get(), "fake_device")) : std::string();
+  return own ? python::as_text(api_, python::entry(api_, own.get(), "fake_device")) : std::string();
 }
 
 python::Ref Torch::get(PyObject* tensor, const char* name) const {
@@ -94,7 +97,7 @@ TensorFacts Torch::facts(PyObject* tensor) const {
     if (facts.address != 0) facts.storage = facts.address - offset;
   }
   const python::Ref grad = get(tensor, "requires_grad");
-  facts.requires_grad = grad && api_.PyObject_IsTrue(grad.get()) == 1;
+  facts.requires_grad = grad && python::is_true(api_, grad.get());
   facts.is_parameter = is_instance(tensor, parameter_);
   return facts;
 }
@@ -105,7 +108,7 @@ std::string Torch::version() const {
 
 python::Ref module_table(const python::Api& api, PyObject* module, const ModuleTable& table) {
   const python::Ref dict = python::instance_dict(api, module);
-  return dict ? python::Ref::borrowed(api, api.PyDict_GetItemString(dict.get(), table.name)) : python::Ref();
+  return dict ? python::Ref::borrowed(api, python::entry(api, dict.get(), table.name)) : python::Ref();
 }
 
 bool for_each_state_tensor(const python::Api& api, const Torch& torch, PyObject* module, const VisitTensor& visit) {

@@ -68,6 +68,7 @@ class Torch {
   const python::Api& api_;
   python::Ref torch_;
   python::Ref tensor_base_;
+  python::Ref tensor_;
   python::Ref parameter_;
   python::Ref module_;
   python::Ref generator_;

@@ -99,7 +99,7 @@ report::Json copy_record(const MisplacedCopy& misplaced) {
   for (const Side* side : {&from, &to}) add_device(devices, side->end.end.declared_device.name());
   record["devices"] = std::move(devices);
   const SourceText source = source_from_disk();
-  add_device_changes(record, "", source);
+  add_device_changes(record, device_changes(), "", source);
   record["operands"] = {operand(from, source), operand(to, source)};
   record["python"] = python_json(stacks::resolve(stacks::capture_python()), "", source);
   if (options().native) record["native"] = native_json(native.frames);

@@ -110,7 +110,7 @@ std::optional<report::Json> launch_record(const MisplacedLaunch& misplaced) {
   const SourceText source = source_from_disk();
   const std::vector<stacks::PythonFrame> frames = stacks::resolve(stacks::capture_python());
   record["device_choice"] = device_choice(source);
-  add_device_changes(record, "", source);
+  add_device_changes(record, device_changes(), "", source);
   record["operands"] = operands(misplaced, frames, source);
   record["python"] = python_json(frames, "", source);
   if (options().native) record["native"] = native_json(native.frames);

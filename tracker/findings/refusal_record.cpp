@@ -4,6 +4,7 @@
 #include <set>
 
 #include "report/base/format.h"
+#include "tracker/base/message.h"
 #include "tracker/base/options.h"
 #include "tracker/evidence/operands.h"
 #include "tracker/evidence/operation.h"
@@ -12,6 +13,7 @@
 #include "tracker/interface/platform.h"
 #include "tracker/log/record_fields.h"
 #include "tracker/memory/provenance.h"
+#include "tracker/python/borrowed_gil.h"
 
 namespace devtrace::findings {
 namespace {
@@ -149,19 +151,25 @@ struct Gathered {
   std::string operation;
   std::string overload;
   std::optional<std::string> swallowed;  // why it is a note
+  std::string incomplete;                // what is not there, and why
 };
 
-// What "cuda" means to the calling thread; device 0 until it chooses another.
-std::string current_cuda() {
-  return Device::cuda(std::max(0, platform().current_device())).name();
-}
+// What only the refusing thread itself can be asked; the evidence may be gathered on another.
+struct Refusing {
+  Native native = native_stack();
+  python::FrameSource frames = python::FrameSource::of_this_thread();
+  DeviceChanges changes = device_changes();
+  // What "cuda" means to it; device 0 until it chooses another.
+  std::string cuda = Device::cuda(std::max(0, platform().current_device())).name();
+};
 
 // What the generator's numbers were asked for: a tensor without a name, on the current device.
-void add_drawn(const RefusalMessage& message, const std::vector<Frame>& frames, Gathered& out) {
+void add_drawn(const RefusalMessage& message, const Refusing& thread, const std::vector<Frame>& frames, Gathered& out) {
   Json drawn{{"role", "temporary"}};
-  const std::string device = message.generator_wanted != "cuda" ? message.generator_wanted : current_cuda();
+  const std::string device = message.generator_wanted != "cuda" ? message.generator_wanted : thread.cuda;
   const std::string& text = frames.empty() ? std::string() : frames[0].expression;
-  if (frames[0].exact && text.size() <= 120 && text.find('\n') == text.npos) add(drawn, "expression", text);
+  if (!frames.empty() && frames[0].exact && text.size() <= 120 && text.find('\n') == text.npos)
+    add(drawn, "expression", text);
   drawn["device"] = device;
   out.operands.push_back(std::move(drawn));
   out.operand_devices.push_back(device);
@@ -233,13 +241,13 @@ std::string public_name(const python::Api& api, const RefusalMessage& message, c
   return evidence::called_function(api, frames, evidence::asking_frame(frames));
 }
 
-void gather_python(const events::Refused& refusal, const RefusalMessage& message, const Native& native, Gathered& out) {
-  const python::Api* api = python::api();
-  if (!api) return;
+void gather_with_gil(const python::Api* api, const events::Refused& refusal, const RefusalMessage& message,
+                     const Refusing& thread, Gathered& out) {
+  const Native& native = thread.native;
   const python::Gil gil(*api);
   const evidence::Torch torch(*api);
   const evidence::SourceReader sources(*api);
-  const std::vector<Frame> frames = evidence::frames(*api, kMostFrames, sources);
+  const std::vector<Frame> frames = evidence::frames(*api, thread.frames, kMostFrames, sources);
   const std::string library = evidence::standard_library(*api);
   const SourceText source{[&](const std::string& file, int line) { return sources.lines(file, line); },
                           [&](const std::string& file, int line) { return sources.around(file, line); }};
@@ -247,7 +255,7 @@ void gather_python(const events::Refused& refusal, const RefusalMessage& message
   out.raised_by_program = refusal.raised == events::Raised::in_python && !frames.empty() && frames[0].project;
   // PyTorch's own checks always were faults, whoever runs into them.
   if (message.known || refusal.raised != events::Raised::checked) out.swallowed = findings::swallowed(frames);
-  add_device_changes(out.history, library, source);
+  add_device_changes(out.history, thread.changes, library, source);
   if (!torch.imported()) return;
   evidence::Wanted wanted = wanted_of(refusal, message, native, frames);
   wanted.made = made_by;
@@ -263,7 +271,7 @@ void gather_python(const events::Refused& refusal, const RefusalMessage& message
     note_moved_away(operand, out.operands.back());
     out.operand_devices.push_back(operand.tensor.device);
   }
-  if (wanted.generator) add_drawn(message, frames, out);
+  if (wanted.generator) add_drawn(message, thread, frames, out);
   if (!operands.state_devices.empty()) out.surroundings["state_devices"] = operands.state_devices;
   if (!operands.modules.empty()) out.surroundings["modules"] = modules_json(operands.modules);
   for (const evidence::Mention& mention : operands.mentions)
@@ -276,6 +284,28 @@ void gather_python(const events::Refused& refusal, const RefusalMessage& message
   }
   std::tie(out.operation, out.overload) = evidence::schema_name(*api, native.operation);
   out.operation.insert(0, kAten);
+}
+
+// Without the GIL: what is read as memory.
+void gather_without_gil(const Refusing& thread, Gathered& out) {
+  const SourceText source = source_from_disk();
+  out.python = python_json(stacks::resolve(thread.changes.here), "", source);
+  add_device_changes(out.history, thread.changes, "", source);
+  out.incomplete = "operands were not read: another thread held Python's GIL and did not let go of it in time";
+  say("refused-op: " + out.incomplete);
+}
+
+void gather_python(const events::Refused& refusal, const RefusalMessage& message, const Refusing& thread,
+                   Gathered& out) {
+  const python::Api* api = python::api();
+  if (!api) return;
+  const bool gathered = python::with_gil(*api, [&] {
+    try {
+      gather_with_gil(api, refusal, message, thread, out);
+    } catch (...) {  // out of memory: what there is
+    }
+  });
+  if (!gathered) gather_without_gil(thread, out);
 }
 
 // Whether operands on different devices can be what an error is about that only speaks of devices.
@@ -301,10 +331,11 @@ bool is_refusal(const events::Refused& refusal, const RefusalMessage& message, c
 }  // namespace
 
 std::optional<Json> refusal_record(const events::Refused& refusal, const RefusalMessage& message) {
-  const Native native = native_stack();
+  const Refusing thread;
+  const Native& native = thread.native;
   Gathered gathered;
   if (!native.operation.empty()) gathered.operation = kAten + native.operation;
-  gather_python(refusal, message, native, gathered);
+  gather_python(refusal, message, thread, gathered);
 
   if (!is_refusal(refusal, message, gathered)) return std::nullopt;
 
@@ -334,7 +365,7 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
       add_device(devices, device == "cuda" ? current_cuda() : device);
   if (message.known) {
     // "cuda" is the device that is current. Where nothing is known to lie elsewhere, it says nothing.
-    if (!devices.empty()) add_device(devices, message.known->wanted == "cuda" ? current_cuda() : message.known->wanted);
+    if (!devices.empty()) add_device(devices, message.known->wanted == "cuda" ? thread.cuda : message.known->wanted);
     add(record, "wanted_device", message.known->wanted);
     if (message.known->row->handles) record["handles"] = true;
     if (message.known->row->ordinal) record["device_count"] = platform().devices().size();
@@ -350,6 +381,7 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
   if (!gathered.operands.empty()) record["operands"] = std::move(gathered.operands);
   record.update(gathered.history);
   record.update(gathered.surroundings);
+  add(record, "incomplete", gathered.incomplete);
   record["python"] = std::move(gathered.python);
   if (options().native) record["native"] = native_json(native.frames);
   return record;

@@ -10,7 +10,7 @@
 namespace devtrace::findings {
 
 // `message`: the refusal's, parsed. Nothing when the evidence says that this was no refusal of mixed devices
-// (likelihood `possible`). Takes the GIL; holds no lock.
+// (likelihood `possible`). Takes the GIL, and does without where it does not come; holds no lock.
 std::optional<report::Json> refusal_record(const events::Refused& refusal,
                                            const findings::refusal_messages::RefusalMessage& message);
 

@@ -144,12 +144,16 @@ void add_provenance(Json& operand, uintptr_t storage, const std::string& library
   add_choice(operand["moved"], block->allocated, library, source);
 }
 
-void add_device_changes(Json& record, const std::string& library, const SourceText& source) {
-  const stacks::StackId here = stacks::capture_python();
+DeviceChanges device_changes() {
+  return {memory::device_history::kept(), stacks::capture_python()};
+}
+
+void add_device_changes(Json& record, const DeviceChanges& taken, const std::string& library,
+                        const SourceText& source) {
   Json changes = Json::array();
-  for (const memory::device_history::Choice& choice : memory::device_history::kept()) {
+  for (const memory::device_history::Choice& choice : taken.choices) {
     // PyTorch's own guard, around the operation that is being refused.
-    if (choice.stack != 0 && choice.stack == here) continue;
+    if (choice.stack != 0 && choice.stack == taken.here) continue;
     Json change{{"time", static_cast<double>(choice.time) * 1e-9}};
     if (choice.device >= 0) change["device"] = Device::cuda(choice.device).name();
     change["python"] = python_json(stacks::resolve(choice.stack), library, source);

@@ -8,6 +8,7 @@
 
 #include "report/base/json.h"
 #include "tracker/evidence/frames.h"
+#include "tracker/memory/device_history.h"
 #include "tracker/memory/provenance.h"
 #include "tracker/stacks/stacks.h"
 
@@ -39,8 +40,14 @@ Json native_json(const std::vector<stacks::NativeFrame>& frames);
 // `created` and `moved` of the memory around `storage`, where they are known. `library`: the standard library's folder.
 void add_provenance(Json& operand, uintptr_t storage, const std::string& library, const SourceText& source);
 
-// `device_changes`: the calling thread's last changes of its current device, oldest first; absent when there was none.
-void add_device_changes(Json& record, const std::string& library, const SourceText& source);
+// The calling thread's last changes of its current device, oldest first.
+struct DeviceChanges {
+  std::vector<memory::device_history::Choice> choices;
+  stacks::StackId here = 0;  // what that thread is doing now
+};
+DeviceChanges device_changes();
+// The same as `device_changes`; absent when there was none.
+void add_device_changes(Json& record, const DeviceChanges& taken, const std::string& library, const SourceText& source);
 
 // The calling thread's native stack, from the function outside this library that called into it.
 struct Native {

@@ -95,7 +95,7 @@ class NoCollector {
     if (api.PyGC_Disable) return;  // the Gil has done it
     gc_ = python::imported_module(api, "gc");
     const Ref on = python::call_method(api, gc_.get(), "isenabled");
-    on_ = on && api.PyObject_IsTrue(on.get()) == 1;
+    on_ = on && python::is_true(api, on.get());
     if (on_) python::call_method(api, gc_.get(), "disable");
   }
   ~NoCollector() {
@@ -206,8 +206,8 @@ class Walk {
   // A copy that nn.DataParallel makes for one step.
   bool is_replica(PyObject* module) const {
     const Ref dict = python::instance_dict(api_, module);
-    PyObject* mark = dict ? api_.PyDict_GetItemString(dict.get(), "_is_replica") : nullptr;
-    return mark && api_.PyObject_IsTrue(mark) == 1;
+    PyObject* mark = dict ? python::entry(api_, dict.get(), "_is_replica") : nullptr;
+    return mark && python::is_true(api_, mark);
   }
 
   PlacedRoot module_root(PyObject* module) {
@@ -245,15 +245,15 @@ class Walk {
   // accelerate brings such a module's weights to their device for its forward and takes them away again: where they are
   // found depends on the moment.
   bool offloads(PyObject* dict, const char* what) const {
-    PyObject* hook = dict ? api_.PyDict_GetItemString(dict, "_hf_hook") : nullptr;
+    PyObject* hook = dict ? python::entry(api_, dict, "_hf_hook") : nullptr;
     if (!hook) return false;
     const auto attribute = [&](PyObject* object, const char* name) {
       const Ref attributes = python::instance_dict(api_, object);
-      return attributes ? api_.PyDict_GetItemString(attributes.get(), name) : nullptr;
+      return attributes ? python::entry(api_, attributes.get(), name) : nullptr;
     };
     const auto says = [&](PyObject* object) {
       PyObject* flag = attribute(object, what);
-      return flag && api_.PyObject_IsTrue(flag) == 1;
+      return flag && python::is_true(api_, flag);
     };
     PyObject* several = attribute(hook, "hooks");  // a SequentialHook's
     if (!several || python::shape_of(api_, several) != Shape::tuple) return says(hook);

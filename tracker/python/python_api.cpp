@@ -14,10 +14,50 @@ std::unique_ptr<const Api> find_api() {
   return find_python(*api) == Found::complete && api->Py_IsInitialized() ? std::move(api) : nullptr;
 }
 
+constexpr unsigned long kImmutableType = 1UL << 8;  // since 3.10, of classes that extensions make
+constexpr unsigned long kHeapType = 1UL << 9;
+constexpr unsigned long kIntSubclass = 1UL << 24;
 constexpr unsigned long kListSubclass = 1UL << 25;
 constexpr unsigned long kTupleSubclass = 1UL << 26;
 constexpr unsigned long kUnicodeSubclass = 1UL << 28;
 constexpr unsigned long kDictSubclass = 1UL << 29;
+constexpr unsigned long kTypeSubclass = 1UL << 31;
+
+// What `type` itself says of a class, whatever the class's own metaclass would.
+Ref of_class(const Api& api, PyObject* type, const char* name) {
+  const Ref metaclass(api, api.PyObject_Type(api.PyLong_Type));
+  const Ref names(api, api.PyObject_GetAttrString(metaclass.get(), "__dict__"));
+  const Ref descriptor = names ? Ref(api, api.PyMapping_GetItemString(names.get(), name)) : Ref();
+  const Ref get = descriptor ? Ref(api, api.PyObject_GetAttrString(descriptor.get(), "__get__")) : Ref();
+  return call_with(api, get.get(), type);
+}
+
+// As it stands in the first of its bases that has it.
+Ref stored_in_class(const Api& api, PyObject* type, const char* name) {
+  const Ref bases = bases_of(api, type);
+  for (ssize_t i = 0, n = bases ? api.PyTuple_Size(bases.get()) : 0; i < n; ++i) {
+    const Ref names = of_class(api, api.PyTuple_GetItem(bases.get(), i), "__dict__");
+    if (!names) continue;
+    if (Ref value(api, api.PyMapping_GetItemString(names.get(), name)); value) return value;
+  }
+  return {};
+}
+
+std::string builtin_name(const Api& api, PyObject* object) {
+  const Ref type = type_of(api, object);
+  return is_builtin(api, type.get()) ? type_name(api, type.get()) : std::string();
+}
+
+// What one of C's descriptors says for an object; the value itself where it is none.
+Ref value_for(const Api& api, Ref stored, PyObject* object) {
+  const std::string kind = builtin_name(api, stored.get());
+  if (kind == "member_descriptor" || kind == "getset_descriptor" || kind == "_tuplegetter")
+    return call_with(api, Ref(api, api.PyObject_GetAttrString(stored.get(), "__get__")).get(), object);
+  if (kind != "property") return stored;
+  const Ref function(api, api.PyObject_GetAttrString(stored.get(), "fget"));
+  const std::string of = function ? builtin_name(api, function.get()) : std::string();
+  return of == "builtin_function_or_method" || of == "instancemethod" ? call_with(api, function.get(), object) : Ref();
+}
 
 }  // namespace
 
@@ -62,7 +102,44 @@ Gil::~Gil() {
 }
 
 Ref attribute(const Api& api, PyObject* object, const char* name) {
-  return object ? Ref(api, api.PyObject_GetAttrString(object, name)) : Ref();
+  if (!object) return {};
+  const Ref type = type_of(api, object);
+  if (api.PyType_GetFlags(type.get()) & kTypeSubclass) return stored_in_class(api, object, name);
+  const bool builtin = is_builtin(api, type.get());
+  const bool module = builtin && type_name(api, type.get()) == "module";
+  if (builtin && !module) return Ref(api, api.PyObject_GetAttrString(object, name));
+  if (const Ref own = instance_dict(api, object))
+    if (PyObject* value = entry(api, own.get(), name)) return Ref::borrowed(api, value);
+  if (module) return {};
+  Ref stored = stored_in_class(api, type.get(), name);
+  return stored ? value_for(api, std::move(stored), object) : Ref();
+}
+
+PyObject* entry(const Api& api, PyObject* dict, std::string_view name) {
+  if (!dict || shape_of(api, dict) != Shape::dict) return nullptr;
+  ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (api.PyDict_Next(dict, &position, &key, &value)) {
+    if (shape_of(api, key) != Shape::unicode) continue;
+    ssize_t size = 0;
+    const char* const text = api.PyUnicode_AsUTF8AndSize(key, &size);
+    if (!text) api.PyErr_Clear();  // lone surrogates
+    if (text && name == std::string_view(text, static_cast<size_t>(size))) return value;
+  }
+  return nullptr;
+}
+
+Ref bases_of(const Api& api, PyObject* type) {
+  return of_class(api, type, "__mro__");
+}
+
+bool is_builtin(const Api& api, PyObject* type) {
+  const unsigned long flags = api.PyType_GetFlags(type);
+  return !(flags & kHeapType) || (flags & kImmutableType);
+}
+
+bool is_true(const Api& api, PyObject* object) {
+  return object && type_of(api, object).get() == api.PyBool_Type && api.PyLong_AsLong(object) == 1;
 }
 
 Ref call(const Api& api, PyObject* callable) {
@@ -98,11 +175,15 @@ std::string text(const Api& api, PyObject* unicode) {
 }
 
 std::string as_text(const Api& api, PyObject* object) {
-  return object ? text(api, Ref(api, api.PyObject_Str(object)).get()) : std::string();
+  if (!object) return {};
+  if (shape_of(api, object) == Shape::unicode) return text(api, object);
+  if (!is_builtin(api, type_of(api, object).get())) return {};
+  return text(api, Ref(api, api.PyObject_Str(object)).get());
 }
 
 std::string type_name(const Api& api, PyObject* type) {
-  return text(api, attribute(api, type, "__qualname__").get());
+  if (api.PyType_GetQualName) return text(api, Ref(api, api.PyType_GetQualName(type)).get());
+  return text(api, of_class(api, type, "__qualname__").get());
 }
 
 Ref imported_module(const Api& api, const char* name) {
@@ -111,7 +192,7 @@ Ref imported_module(const Api& api, const char* name) {
 }
 
 long long integer(const Api& api, PyObject* object, long long otherwise) {
-  if (!object) return otherwise;
+  if (!object || !(api.PyType_GetFlags(type_of(api, object).get()) & kIntSubclass)) return otherwise;
   const long long value = api.PyLong_AsLongLong(object);
   if (value == -1) api.PyErr_Clear();
   return value == -1 ? otherwise : value;

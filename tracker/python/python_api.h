@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/python_api.h"
@@ -61,17 +62,27 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-// What follows runs no Python code of the user's: only C slots of built-in types are reached.
+// What follows runs no Python code of the user's: no class's __getattribute__ or __getattr__, nor its class's, no
+// descriptor, no operator. Only C slots of built-in types are reached.
+
+// An attribute as it is stored: of an instance its own, else its class's, which is asked for its value where it is one
+// of C's descriptors (__slots__, what an extension's class has). Of a class what it or one of its bases has, as it
+// stands there. Empty where only code could say it.
 Ref attribute(const Api& api, PyObject* object, const char* name);
-Ref call(const Api& api, PyObject* callable);  // no arguments
+// Of a dict by a str: keys of other classes may compare as they like, and are passed by. Borrowed; nullptr: not there.
+PyObject* entry(const Api& api, PyObject* dict, std::string_view name);
+Ref bases_of(const Api& api, PyObject* type);     // its __mro__, a tuple
+bool is_builtin(const Api& api, PyObject* type);  // made in C: no Python code can have made or changed it
+bool is_true(const Api& api, PyObject* object);   // is it True itself?
+Ref call(const Api& api, PyObject* callable);     // no arguments
 Ref call_method(const Api& api, PyObject* object, const char* name);
 Ref call_with(const Api& api, PyObject* callable, PyObject* argument);
 Ref type_of(const Api& api, PyObject* object);
-std::string text(const Api& api, PyObject* unicode);    // "" when it is no str
-std::string as_text(const Api& api, PyObject* object);  // str(object); for objects of built-in and torch types only
-std::string type_name(const Api& api, PyObject* type);  // __qualname__
-Ref imported_module(const Api& api, const char* name);  // of sys.modules; empty when it is not there
-long long integer(const Api& api, PyObject* object, long long otherwise);
+std::string text(const Api& api, PyObject* unicode);                       // "" when it is no str
+std::string as_text(const Api& api, PyObject* object);                     // str(object); "" where that would run code
+std::string type_name(const Api& api, PyObject* type);                     // __qualname__
+Ref imported_module(const Api& api, const char* name);                     // of sys.modules; empty when it is not there
+long long integer(const Api& api, PyObject* object, long long otherwise);  // of an int
 
 enum class Shape { other, tuple, list, dict, unicode };
 Shape shape_of(const Api& api, PyObject* object);  // by type flags, subclasses included

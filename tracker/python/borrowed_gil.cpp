@@ -1,0 +1,117 @@
+#include "tracker/python/borrowed_gil.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <time.h>
+
+#include <atomic>
+#include <cerrno>
+#include <new>
+
+#include "tracker/base/thread_state.h"
+
+namespace devtrace::python {
+namespace {
+
+constexpr size_t kStack = 2u << 20;                    // of which PyTorch's thread-local variables take their part
+constexpr long kPatience = 1000, kAfterAFailure = 50;  // milliseconds
+constinit std::atomic<bool> failed{false};
+
+enum Stage { kWaiting, kWorking, kAbandoned };
+
+// What the two threads share; the last of them frees it.
+struct Request {
+  const Api* api;
+  const std::function<void()>* work;  // the caller's: only between kWorking and `done`
+  std::atomic<int> stage{kWaiting};
+  std::atomic<int> users{2};
+  sem_t begun, done;
+
+  void leave() {
+    if (users.fetch_sub(1) == 1) delete this;
+  }
+};
+
+[[gnu::noinline]] void work(Request* request) noexcept {
+  const ReentrancyGuard inside;
+  int waiting = kWaiting;
+  if (request->stage.compare_exchange_strong(waiting, kWorking)) {
+    ::sem_post(&request->begun);
+    (*request->work)();
+    ::sem_post(&request->done);
+  }
+  request->leave();
+}
+
+// Python ends a thread that waits for the GIL when it finalizes, by unwinding its stack: there is nothing to clean up
+// in this frame, and nothing that would stop it. The request is lost then.
+void* take_gil(void* argument) {
+  auto* const request = static_cast<Request*>(argument);
+  const Api* const api = request->api;
+  const int state = api->PyGILState_Ensure();
+  work(request);
+  api->PyGILState_Release(state);
+  return nullptr;
+}
+
+// The program's handlers do not run on a thread that it does not know.
+bool start_thread(Request* request) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_attr_t attributes;
+  if (::pthread_attr_init(&attributes) != 0) return false;
+  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  ::pthread_attr_setstacksize(&attributes, kStack);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const bool started = ::pthread_create(&thread, &attributes, take_gil, request) == 0;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ::pthread_attr_destroy(&attributes);
+  return started;
+}
+
+bool wait_for(sem_t& semaphore, long milliseconds) {
+  timespec until{};
+  ::clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += milliseconds / 1000;
+  until.tv_nsec += milliseconds % 1000 * 1'000'000;
+  if (until.tv_nsec >= 1'000'000'000) {
+    until.tv_nsec -= 1'000'000'000;
+    ++until.tv_sec;
+  }
+  while (::sem_timedwait(&semaphore, &until) != 0)
+    if (errno != EINTR) return false;
+  return true;
+}
+
+void wait_for(sem_t& semaphore) {
+  while (::sem_wait(&semaphore) != 0) {
+  }
+}
+
+}  // namespace
+
+bool with_gil(const Api& api, const std::function<void()>& work) {
+  if (holds_gil(api)) {
+    work();
+    return true;
+  }
+  auto* const request = new (std::nothrow) Request{&api, &work, kWaiting, 2, {}, {}};
+  if (!request) return false;
+  ::sem_init(&request->begun, 0, 0);
+  ::sem_init(&request->done, 0, 0);
+  if (!start_thread(request)) {
+    delete request;
+    return false;
+  }
+  const bool begun = wait_for(request->begun, failed.load() ? kAfterAFailure : kPatience);
+  int waiting = kWaiting;
+  const bool worked = begun || !request->stage.compare_exchange_strong(waiting, kAbandoned);
+  if (worked) wait_for(request->done);
+  failed.store(!worked);
+  request->leave();
+  return worked;
+}
+
+}  // namespace devtrace::python

@@ -1,0 +1,82 @@
+#include "tracker/python/live_frames.h"
+
+#include "tracker/python/object_layout.h"
+
+namespace devtrace::python {
+namespace {
+
+template <class Value>
+Value field(uintptr_t address) {
+  Value value;
+  std::memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
+  return value;
+}
+
+PyObject* object_at(uintptr_t address) {
+  return field<PyObject*>(address);
+}
+
+void add(const Api& api, PyObject* dict, PyObject* name, PyObject* value) {
+  if (const std::string text = python::text(api, name); !text.empty())
+    if (api.PyDict_SetItemString(dict, text.c_str(), value) != 0) api.PyErr_Clear();
+}
+
+// Of a module's or a class's body: its dict may be of a class of the user's own.
+void add_entries(const Api& api, PyObject* from, PyObject* dict) {
+  if (!from || shape_of(api, from) != Shape::dict) return;
+  ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (api.PyDict_Next(from, &position, &key, &value)) add(api, dict, key, value);
+}
+
+// A function's: slots by the names of its code. One of a comprehension that is not running is empty.
+void add_slots(const Api& api, const ObjectLayout& layout, const RawFrame& frame, PyObject* dict) {
+  size_t slot = 0;
+  for (const int16_t names : {static_cast<int16_t>(layout.code_names), layout.code_cells, layout.code_frees}) {
+    if (names == kAbsent) continue;
+    PyObject* const tuple = object_at(frame.code + static_cast<uintptr_t>(names));
+    if (!tuple || shape_of(api, tuple) != Shape::tuple) continue;
+    for (ssize_t i = 0, n = api.PyTuple_Size(tuple); i < n; ++i, ++slot) {
+      PyObject* value = object_at(frame.frame + layout.frame_locals + slot * sizeof(PyObject*));
+      if (value && object_at(reinterpret_cast<uintptr_t>(value) + kObjectType) == api.PyCell_Type)
+        value = object_at(reinterpret_cast<uintptr_t>(value) + kCellContents);
+      if (value) add(api, dict, api.PyTuple_GetItem(tuple, i), value);
+    }
+  }
+}
+
+}  // namespace
+
+FrameSource FrameSource::of_this_thread() {
+  const PythonReader* reader = python_reader();
+  if (!reader || reader->api.Py_IsFinalizing()) return {};
+  return {reader, reinterpret_cast<uintptr_t>(reader->api.PyGILState_GetThisThreadState())};
+}
+
+std::vector<RawFrame> live_frames(const FrameSource& source, size_t most) {
+  std::vector<RawFrame> frames;
+  if (!source.reader || source.thread == 0) return frames;
+  walk(source.reader->layout, PlainMemory(), source.reader->code_type, source.thread, [&](const RawFrame& frame) {
+    if (frames.size() < most) frames.push_back(frame);
+  });
+  return frames;
+}
+
+Ref variables_of(const Api& api, const PythonReader& reader, const RawFrame& frame) {
+  const ObjectLayout* const layout = object_layout_of(reader.layout.minor);
+  if (!layout || !api.PyCell_Type) return {};
+  Ref dict(api, api.PyDict_New());
+  if (!dict) return dict;
+  if (!(field<uint32_t>(frame.code + layout->code_flags) & kOptimized))
+    add_entries(api, object_at(frame.frame + layout->frame_dict), dict.get());
+  add_slots(api, *layout, frame, dict.get());
+  return dict;
+}
+
+Ref globals_of(const Api& api, const PythonReader& reader, const RawFrame& frame) {
+  const ObjectLayout* const layout = object_layout_of(reader.layout.minor);
+  PyObject* const dict = layout ? object_at(frame.frame + layout->frame_globals) : nullptr;
+  return dict && shape_of(api, dict) == Shape::dict ? Ref::borrowed(api, dict) : Ref();
+}
+
+}  // namespace devtrace::python
