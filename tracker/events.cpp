@@ -4,6 +4,7 @@
 
 #include "tracker/base/options.h"
 #include "tracker/base/thread_state.h"
+#include "tracker/base/undisturbed.h"
 #include "tracker/copy/copy_check.h"
 #include "tracker/copy/copy_times.h"
 #include "tracker/copy/graph_copies.h"
@@ -29,10 +30,7 @@ uintptr_t number(const void* address) {
 void begin_log() {
   static std::atomic<bool> begun{false};
   if (log::is_open() || begun.exchange(true, std::memory_order_relaxed)) return;
-  try {
-    log::open();
-  } catch (...) {  // out of memory: the program's own problem comes first
-  }
+  undisturbed(Stack::ours, [] { log::open(); });
   begun.store(false, std::memory_order_relaxed);  // a fork's child begins its own
 }
 
@@ -53,9 +51,11 @@ void block_taken(const void* address) {
 
 void allocated(const void* address, size_t bytes, Device device, MemoryKind memory) {
   if (!address || thread_state::inside()) return;
-  const ReentrancyGuard inside;
-  memory::ownership::add({number(address), bytes, memory == MemoryKind::device ? device : Device::cpu(), memory});
-  if (options().provenance) memory::provenance::allocated(number(address), bytes, device);
+  {
+    const ReentrancyGuard inside;
+    memory::ownership::add({number(address), bytes, memory == MemoryKind::device ? device : Device::cpu(), memory});
+    if (options().provenance) memory::provenance::allocated(number(address), bytes, device);
+  }
   begin_log();
 }
 
@@ -179,12 +179,7 @@ void device_changed(int ordinal) {
 }
 
 void refused(const Refused& refusal) {
-  if (thread_state::inside()) return;
-  const ReentrancyGuard inside;
-  try {
-    findings::report(refusal);
-  } catch (...) {  // nothing of ours may reach PyTorch; what is lost is one report when memory has run out
-  }
+  if (!thread_state::inside()) findings::report(refusal);
 }
 
 }  // namespace devtrace::events

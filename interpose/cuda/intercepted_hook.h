@@ -54,8 +54,8 @@ bool of_cuda_12(const void* caller) {
 
 class InterceptedCall {
  public:
-  InterceptedCall() : enabled_(!muted.load(std::memory_order_relaxed)), outermost_(depth_++ == 0 && enabled_) {}
-  ~InterceptedCall() { --depth_; }
+  InterceptedCall() : enabled_(!muted.load(std::memory_order_relaxed)), outermost_(enter() && enabled_) {}
+  ~InterceptedCall() { depth_ -= depth_ > 0; }
   InterceptedCall(const InterceptedCall&) = delete;
   InterceptedCall& operator=(const InterceptedCall&) = delete;
 
@@ -72,7 +72,15 @@ class InterceptedCall {
   [[gnu::always_inline]] const void* caller() const { return __builtin_return_address(0); }
 
  private:
+  // A handler may have left an earlier call by siglongjmp. What is called within a call stands further down the stack.
+  bool enter() {
+    if (depth_ != 0 && this >= outer_) depth_ = 0;
+    if (depth_ == 0) outer_ = this;
+    return depth_++ == 0;
+  }
+
   static inline thread_local constinit int depth_ = 0;
+  static inline thread_local constinit const InterceptedCall* outer_ = nullptr;  // compared only
   bool enabled_;
   bool outermost_;
 };

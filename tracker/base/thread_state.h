@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "tracker/base/cancellation.h"
+
 namespace devtrace::thread_state {
 
 // Kernel thread id, cached. The cache is dropped in a fork's child (forget_after_fork).
@@ -30,6 +32,9 @@ class ReentrancyGuard {
   ~ReentrancyGuard() { thread_state::leave(); }
   ReentrancyGuard(const ReentrancyGuard&) = delete;
   ReentrancyGuard& operator=(const ReentrancyGuard&) = delete;
+
+ private:
+  const NoCancellation not_cancelled_;
 };
 
 }  // namespace devtrace

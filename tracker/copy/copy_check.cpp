@@ -50,13 +50,12 @@ MisplacedCopy::End classified(const CopyEnd& declared, size_t bytes) {
 }  // namespace
 
 void look_closer(const events::Copy& copy, const memory::CopyEnds& ends) noexcept {
-  const ReentrancyGuard inside;
-  const MisplacedCopy misplaced{copy, classified(ends.to, copy.bytes), classified(ends.from, copy.bytes)};
-  if (!misplaced.to.wrong && !misplaced.from.wrong) return;
-  try {
-    findings::report(misplaced);
-  } catch (...) {  // out of memory: one report is lost, the copy goes on
-  }
+  const auto misplaced_copy = [&] {
+    const ReentrancyGuard inside;
+    return MisplacedCopy{copy, classified(ends.to, copy.bytes), classified(ends.from, copy.bytes)};
+  };
+  const MisplacedCopy misplaced = misplaced_copy();
+  if (misplaced.to.wrong || misplaced.from.wrong) findings::report(misplaced);
 }
 
 }  // namespace devtrace::copy

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "tracker/base/sharded_counters.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/base/thread_state.h"
+#include "tracker/base/undisturbed.h"
 #include "tracker/copy/copy_times.h"
 #include "tracker/log/log.h"
 #include "tracker/log/record_fields.h"
@@ -191,16 +191,11 @@ void write(bool at_end) {
 
 // A copy's hook is a place where a finding may be written, so this may be, too. It happens once a minute.
 [[gnu::noinline]] void write_what_has_grown() noexcept {
-  const ReentrancyGuard inside;
-  const int saved = errno;
-  if (lock.try_lock()) {
+  undisturbed(Stack::ours, [] {
+    if (!lock.try_lock()) return;
     const std::lock_guard hold(lock, std::adopt_lock);
-    try {
-      write(false);
-    } catch (...) {  // out of memory: it is written later
-    }
-  }
-  errno = saved;
+    write(false);
+  });
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "tracker/base/process_start.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/base/thread_state.h"
+#include "tracker/base/undisturbed.h"
 #include "tracker/findings/copy_record.h"
 #include "tracker/findings/launch_record.h"
 #include "tracker/findings/recent_messages.h"
@@ -285,9 +286,7 @@ bool told_before(const events::Refused& refusal) {
   return false;
 }
 
-}  // namespace
-
-void report(const events::Refused& refusal) {
+void report_refusal(const events::Refused& refusal) {
   const findings::refusal_messages::Likelihood likelihood = refusal.method.empty()
                                                                 ? findings::refusal_messages::judge(refusal.message)
                                                                 : findings::refusal_messages::Likelihood::certain;
@@ -309,7 +308,7 @@ void report(const events::Refused& refusal) {
       call_key({devices}), [&] { return refusal_record(refusal, message); }, true);
 }
 
-void report(const MisplacedLaunch& launch) {
+void report_launch(const MisplacedLaunch& launch) {
   std::string pointers;
   for (const MisplacedLaunch::Pointer& pointer : launch.pointers)
     pointers += fmt::format("{}+{}:{}{} ", pointer.parameter, pointer.in_parameter, pointer.device.index,
@@ -319,12 +318,34 @@ void report(const MisplacedLaunch& launch) {
       true);
 }
 
-void report(const MisplacedCopy& copy) {
+void report_copy(const MisplacedCopy& copy) {
   std::string ends =
       fmt::format("{} {} {}", static_cast<int>(copy.copy.direction), copy.copy.to_device, copy.copy.from_device);
   for (const MisplacedCopy::End* end : {&copy.to, &copy.from})
     ends += fmt::format(" {}:{}:{}", end->owner.index, end->runs_into.index, end->wrong);
   report(call_key({copy.copy.function, ends}), [&]() -> std::optional<Json> { return copy_record(copy); });
+}
+
+// Where evidence is gathered.
+Stack stack_for_evidence() {
+  constexpr int kKnowsItsStack = 14;
+  const python::Api* const api = python::api();
+  const std::string_view version = api ? api->Py_GetVersion() : "";
+  return version.starts_with("3.") && std::atoi(version.data() + 2) >= kKnowsItsStack ? Stack::callers : Stack::ours;
+}
+
+}  // namespace
+
+void report(const events::Refused& refusal) {
+  undisturbed(stack_for_evidence(), [&] { report_refusal(refusal); });
+}
+
+void report(const MisplacedLaunch& launch) {
+  undisturbed(stack_for_evidence(), [&] { report_launch(launch); });
+}
+
+void report(const MisplacedCopy& copy) {
+  undisturbed(stack_for_evidence(), [&] { report_copy(copy); });
 }
 
 uint64_t count() {

@@ -178,23 +178,28 @@ bool look_exactly(MisplacedLaunch& misplaced) {
   return add_unreachable(misplaced) || elsewhere;
 }
 
-// Speed no longer counts, unless it comes to this at every launch: the kernel's code is read once.
-[[gnu::noinline]] void look_closer(const events::Launch& launch) noexcept {
+// Is the kernel given what lies elsewhere?
+bool looked_closer(const events::Launch& launch, MisplacedLaunch& misplaced) {
   const ReentrancyGuard inside;
-  MisplacedLaunch misplaced{launch, {}, {}};
   misplaced.device = Device::cuda(launch.device >= 0 ? launch.device : platform().current_device());
-  if (!misplaced.device.is_cuda()) return;
+  if (!misplaced.device.is_cuda()) return false;
   if (launch.device < 0) thread_state::set_device(misplaced.device.index);
   const Kernel& kernel = *launch.kernel;
+  learn(launch);
+  if (!suspicious(launch, misplaced.device)) return false;
+  bool elsewhere = look_exactly(misplaced);
+  if (!kernel.words().code_asked && (elsewhere || kernel.worth_reading())) {
+    launch::kernels::ask_code(kernel, platform().uses_of_parameters(launch.function, kernel.name));
+    elsewhere = look_exactly(misplaced);
+  }
+  return elsewhere;
+}
+
+// Speed no longer counts, unless it comes to this at every launch: the kernel's code is read once.
+[[gnu::noinline]] void look_closer(const events::Launch& launch) noexcept {
+  MisplacedLaunch misplaced{launch, {}, {}};
   try {
-    learn(launch);
-    if (!suspicious(launch, misplaced.device)) return;
-    bool elsewhere = look_exactly(misplaced);
-    if (!kernel.words().code_asked && (elsewhere || kernel.worth_reading())) {
-      launch::kernels::ask_code(kernel, platform().uses_of_parameters(launch.function, kernel.name));
-      elsewhere = look_exactly(misplaced);
-    }
-    if (elsewhere) findings::report(misplaced);
+    if (looked_closer(launch, misplaced)) findings::report(misplaced);
   } catch (...) {  // out of memory: one report is lost, the launch goes on
   }
 }

@@ -5,6 +5,7 @@
 #include <libunwind.h>
 #include <time.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #include <algorithm>
 #include <atomic>
@@ -21,6 +22,12 @@ namespace {
 constinit std::atomic<int> inside{0};
 constinit std::atomic<bool> forking{false};
 constinit pid_t forking_process = 0;
+
+// A thread of the program's that is cancelled is unwound by libgcc_s, which asks the copy of libgcc in this library
+// about our hooks' frames. That copy aborts unless it has unwound something itself before.
+[[gnu::constructor]] void prepare_unwinder() {
+  _Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr);
+}
 
 }  // namespace
 
