@@ -5,12 +5,13 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstring>
+#include <string_view>
 
 #include "interpose/linking/cuda_runtimes.h"
 #include "interpose/linking/elf_symbol.h"
 #include "interpose/linking/lookup_watch.h"
 #include "interpose/linking/named_hooks.h"
+#include "tracker/elf/plain_text.h"
 
 using devtrace::interpose::hook_named;
 using devtrace::interpose::NamedHook;
@@ -25,8 +26,9 @@ __attribute__((visibility("hidden"))) Dlvsym devtrace_real_dlvsym = nullptr;
 }
 
 static void find_real_functions() {
+  using namespace std::string_view_literals;
   if (devtrace_real_dlsym && devtrace_real_dlvsym) return;
-  for (const char* library : {"libc.so.6", "libdl.so.2"}) {  // before glibc 2.34 they are the latter's
+  for (const std::string_view library : {"libc.so.6"sv, "libdl.so.2"sv}) {  // before glibc 2.34 they are the latter's
     using devtrace::interpose::elf_symbol;
     if (!devtrace_real_dlsym) devtrace_real_dlsym = reinterpret_cast<Dlsym>(elf_symbol(library, "dlsym"));
     if (!devtrace_real_dlvsym) devtrace_real_dlvsym = reinterpret_cast<Dlvsym>(elf_symbol(library, "dlvsym"));
@@ -104,7 +106,7 @@ __attribute__((visibility("hidden"), used)) void* devtrace_resolve_dlsym(void* h
     last.store(handle, std::memory_order_relaxed);
     cuda_runtimes::notice();
   }
-  if (*name && watched.name && std::strcmp(*name, watched.name) == 0) watched.asked();
+  if (*name && watched.name && devtrace::elf::plain_same(*name, watched.name)) watched.asked();
   const NamedHook* const row = *name ? hook_named(*name) : nullptr;
   if (!row) return nullptr;
   const int saved = errno;

@@ -3,7 +3,8 @@
 #include <elf.h>
 
 #include <cstdint>
-#include <cstring>
+
+#include "tracker/elf/plain_text.h"
 
 namespace devtrace::interpose {
 namespace {
@@ -37,7 +38,7 @@ struct Tables {
     for (const ElfW(Verdef)* one = definitions; one && names;
          one = one->vd_next ? behind<ElfW(Verdef)>(one, one->vd_next) : nullptr) {
       const auto* const name = behind<ElfW(Verdaux)>(one, one->vd_aux);
-      if (!(one->vd_flags & VER_FLG_BASE) && std::strcmp(names + name->vda_name, version) == 0) return one->vd_ndx;
+      if (!(one->vd_flags & VER_FLG_BASE) && elf::plain_same(names + name->vda_name, version)) return one->vd_ndx;
     }
     return 0;
   }
@@ -45,7 +46,7 @@ struct Tables {
   // Whether the symbol at an index is the one, in its default version, or in the one that is wanted.
   bool is(uint32_t index, const char* name, const char* version) const {
     constexpr ElfW(Versym) kHidden = 0x8000;  // an older version, kept for programs that were linked to it
-    if (symbols[index].st_shndx == SHN_UNDEF || std::strcmp(names + symbols[index].st_name, name) != 0) return false;
+    if (symbols[index].st_shndx == SHN_UNDEF || !elf::plain_same(names + symbols[index].st_name, name)) return false;
     if (!versions) return true;
     if (!version) return !(versions[index] & kHidden);
     return versions[index] <= VER_NDX_GLOBAL || (versions[index] & ~kHidden) == number_of(version);
@@ -111,7 +112,7 @@ std::string_view soname(const elf::Object& object) {
   const char* const names = object.dynamic ? Tables(object.dynamic, object.base).names : nullptr;
   if (!names) return {};
   for (const ElfW(Dyn)* entry = object.dynamic; entry->d_tag != DT_NULL; ++entry)
-    if (entry->d_tag == DT_SONAME) return names + entry->d_un.d_val;
+    if (entry->d_tag == DT_SONAME) return elf::plain_view(names + entry->d_un.d_val);
   return {};
 }
 
@@ -125,7 +126,7 @@ void for_each_needed(const elf::Object& object, void (*visit)(const char* name, 
 void* elf_symbol(std::string_view file, const char* symbol) {
   for (const link_map* one = _r_debug.r_map; one; one = one->l_next) {
     const elf::Object object = elf::object_of(*one);
-    if (object.file() != file) continue;
+    if (elf::plain_compare(object.file(), file) != 0) continue;
     if (void* const found = elf_symbol(object, symbol)) return found;
   }
   return nullptr;

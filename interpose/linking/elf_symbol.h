@@ -10,7 +10,7 @@
 namespace devtrace::interpose {
 
 // The default version of a function (or a variable) that the object itself exports, not one of its dependencies'; null
-// when it has none. Allocates nothing and calls nothing that a hook could stand before.
+// when it has none. Allocates nothing and calls nothing that anybody could stand before.
 void* elf_symbol(const elf::Object& object, const char* symbol);
 
 // As a reference to a version of it is bound: to that version, or to a definition without one; null: neither.

@@ -6,6 +6,8 @@
 #include <array>
 #include <atomic>
 
+#include "tracker/elf/plain_text.h"
+
 namespace devtrace::interpose {
 namespace {
 
@@ -40,9 +42,10 @@ std::span<const NamedHook> named_hooks() {
 
 const NamedHook* hook_named(const char* name) {
   if (!kBegin[begin_of(name)]) return nullptr;
-  const std::string_view symbol(name);
-  const auto row = std::ranges::lower_bound(kRows, symbol, {}, &NamedHook::symbol);
-  return row != kRows.end() && row->symbol == symbol ? &*row : nullptr;
+  const std::string_view symbol = elf::plain_view(name);
+  const auto before = [](std::string_view left, std::string_view right) { return elf::plain_compare(left, right) < 0; };
+  const auto row = std::ranges::lower_bound(kRows, symbol, before, &NamedHook::symbol);
+  return row != kRows.end() && elf::plain_compare(row->symbol, symbol) == 0 ? &*row : nullptr;
 }
 
 void* hook_of(const NamedHook& hook) {

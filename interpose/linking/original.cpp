@@ -11,6 +11,7 @@
 #include "interpose/linking/cuda_runtimes.h"
 #include "interpose/linking/elf_symbol.h"
 #include "tracker/base/message.h"
+#include "tracker/elf/plain_text.h"
 
 namespace devtrace::interpose {
 namespace {
@@ -64,14 +65,14 @@ constinit std::atomic<void*> originals[static_cast<int>(Symbol::count)]{};
 
 bool is_library(std::string_view file, std::string_view library) {
   const size_t stem = library.rfind(".so");
-  if (!file.starts_with(library.substr(0, stem))) return false;
+  if (elf::plain_compare(file.substr(0, stem), library.substr(0, stem)) != 0) return false;
   file.remove_prefix(std::min(stem, file.size()));
   if (file.starts_with("-")) {
     const size_t hash = file.find_first_not_of("0123456789abcdef", 1);
     if (hash == 1 || hash == file.npos) return false;
     file.remove_prefix(hash);
   }
-  return file == ".so" || file.starts_with(".so.");
+  return elf::plain_compare(file, ".so") == 0 || elf::plain_compare(file.substr(0, 4), ".so.") == 0;
 }
 
 void* find_in_library(const char* library, const char* symbol) {

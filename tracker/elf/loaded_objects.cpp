@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "tracker/elf/plain_text.h"
+
 namespace devtrace::elf {
 namespace {
 
@@ -16,7 +18,7 @@ std::atomic<bool> forked{false};
 }
 
 std::string_view text(const char* path) {
-  return path ? path : "";
+  return plain_view(path);
 }
 
 struct Show {

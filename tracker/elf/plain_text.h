@@ -1,0 +1,35 @@
+// Texts compared by code of our own: strcmp, strlen and memcmp may be somebody's who stands before the C library (a
+// sanitizer, another preloaded library), and who looks for the real one with dlsym, which is how we come here.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace devtrace::elf {
+
+// The barrier keeps the compiler from making a call of the loop.
+inline size_t plain_length(const char* text) {
+  size_t length = 0;
+  for (; text[length]; ++length) __asm__ volatile("");
+  return length;
+}
+
+inline std::string_view plain_view(const char* text) {
+  return {text, text ? plain_length(text) : 0};
+}
+
+// Negative: `left` comes first; 0: they are the same.
+inline int plain_compare(std::string_view left, std::string_view right) {
+  for (size_t i = 0; i < left.size() && i < right.size(); ++i) {
+    __asm__ volatile("");
+    if (left[i] != right[i]) return static_cast<unsigned char>(left[i]) < static_cast<unsigned char>(right[i]) ? -1 : 1;
+  }
+  return left.size() == right.size() ? 0 : left.size() < right.size() ? -1 : 1;
+}
+
+inline bool plain_same(const char* left, const char* right) {
+  for (; *left && *left == *right; ++left, ++right) __asm__ volatile("");
+  return *left == *right;
+}
+
+}  // namespace devtrace::elf
