@@ -9,8 +9,8 @@ using python::Ref;
 using python::Shape;
 
 StackValues::StackValues(const Api& api, const std::vector<Frame>& frames) : api_(api) {
-  if (frames.empty() || frames[0].compiled) return;
-  operands_ = python::operands_on_stack(api, frames[0].code.get());
+  if (frames.empty() || frames[0].compiled || !frames[0].reader) return;
+  operands_ = python::operands_on_stack(api, *frames[0].reader, frames[0].live);
   PyObject* const callee = operands_ ? operands_->callee : nullptr;
   if (!callee || class_of(api, callee) != "builtin_function_or_method") return;
   python::Ref self = python::attribute(api, callee, "__self__");

@@ -362,7 +362,7 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
   // What lies on one device alone was refused for what the call says of another, if it says any.
   if (devices.size() < 2 && (message.known || message.catalogued))
     for (const std::string& device : gathered.named_devices)
-      add_device(devices, device == "cuda" ? current_cuda() : device);
+      add_device(devices, device == "cuda" ? thread.cuda : device);
   if (message.known) {
     // "cuda" is the device that is current. Where nothing is known to lie elsewhere, it says nothing.
     if (!devices.empty()) add_device(devices, message.known->wanted == "cuda" ? thread.cuda : message.known->wanted);

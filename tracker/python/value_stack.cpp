@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "tracker/python/bytecode.h"
-#include "tracker/python/frame_walker.h"
 #include "tracker/python/objects.h"
 
 namespace devtrace::python {
@@ -178,18 +177,11 @@ uintptr_t base_of_stack(const Objects& objects, const ObjectLayout& layout, cons
 
 }  // namespace
 
-std::optional<StackOperands> operands_on_stack(const Api& api, PyObject* code) {
-  const PythonReader* reader = python_reader();
-  const ObjectLayout* layout = reader ? object_layout_of(reader->layout.minor) : nullptr;
-  const auto thread = reinterpret_cast<uintptr_t>(api.PyGILState_GetThisThreadState());
-  if (!layout || thread == 0) return std::nullopt;
-  RawFrame frame;
-  walk(reader->layout, PlainMemory(), reader->code_type, thread, [&](const RawFrame& each) {
-    if (frame.frame == 0) frame = each;
-  });
-  if (frame.code != reinterpret_cast<uintptr_t>(code) || frame.offset < 0) return std::nullopt;
-  const int minor = reader->layout.minor;
-  const std::optional<Bytecode> bytecode = Bytecode::read(api, code, minor);
+std::optional<StackOperands> operands_on_stack(const Api& api, const PythonReader& reader, const RawFrame& frame) {
+  const ObjectLayout* const layout = object_layout_of(reader.layout.minor);
+  if (!layout || frame.offset < 0) return std::nullopt;
+  const int minor = reader.layout.minor;
+  const auto bytecode = Bytecode::read(api, reinterpret_cast<PyObject*>(frame.code), minor);
   const BytecodeInstruction* instruction = bytecode ? bytecode->at(static_cast<size_t>(frame.offset)) : nullptr;
   if (!instruction) return std::nullopt;
   const Row* row = row_of(bytecode->name(*instruction));
@@ -198,7 +190,7 @@ std::optional<StackOperands> operands_on_stack(const Api& api, PyObject* code) {
   // In 3.11 PRECALL is counted as if it took the arguments away, which CALL does.
   if (const BytecodeInstruction* before = bytecode->before(*instruction))
     if (bytecode->name(*instruction) == "CALL" && bytecode->name(*before) == "PRECALL") depth = before->depth;
-  const Objects objects(*reader, *layout);
+  const Objects objects(reader, *layout);
   if (!objects.usable()) return std::nullopt;
   Stack stack(objects, base_of_stack(objects, *layout, frame), depth);
   return Reading(api, objects, stack, minor).read(*row, instruction->argument);

@@ -5,7 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "tracker/python/frame_walker.h"
 #include "tracker/python/python_api.h"
+#include "tracker/python/python_reader.h"
 
 namespace devtrace::python {
 
@@ -18,9 +20,9 @@ struct StackOperands {
   std::vector<PyObject*> values;
 };
 
-// Of the innermost frame of the calling thread, which must hold the GIL and be in a function written in C that this
-// frame's own instruction called: what Python calls in turn takes the values over. `code` is that frame's code object,
-// to compare. Nothing where the instruction, the version of CPython or what lies on the stack is not understood.
-std::optional<StackOperands> operands_on_stack(const Api& api, PyObject* code);
+// Of a thread's innermost frame, while the thread stands still in a function written in C that this frame's own
+// instruction called: what Python calls in turn takes the values over. Under the GIL, whoever holds it. Nothing where
+// the instruction, the version of CPython or what lies on the stack is not understood.
+std::optional<StackOperands> operands_on_stack(const Api& api, const PythonReader& reader, const RawFrame& frame);
 
 }  // namespace devtrace::python

@@ -4,27 +4,35 @@
 
 #include "tests/unit/tracker/stacks/embedded_python.h"
 #include "tracker/python/bytecode.h"
-#include "tracker/python/python_reader.h"
+#include "tracker/python/live_frames.h"
 
 namespace python = devtrace::python;
 using devtrace::testing::EmbeddedPython;
-using python::Ref;
 
 namespace {
 
 std::string seen;
 
-// What the innermost frame's instruction was given, as Python prints it: [receiver] values.
+std::optional<python::StackOperands> given_here(const python::Api& api) {
+  const python::FrameSource source = python::FrameSource::of_this_thread();
+  const std::vector<python::RawFrame> frames = python::live_frames(source, 1);
+  return frames.empty() ? std::nullopt : python::operands_on_stack(api, *source.reader, frames[0]);
+}
+
+// What the innermost frame's instruction was given, as Python prints it, or its class: [receiver] values.
 void look() {
   const python::Api* api = python::api();
-  const Ref code(*api, api->PyFrame_GetCode(api->PyEval_GetFrame()));
-  const auto found = python::operands_on_stack(*api, code.get());
+  const auto found = given_here(*api);
   if (!found) {
     seen = "nothing";
     return;
   }
-  seen = found->receiver ? "[" + python::as_text(*api, found->receiver) + "]" : "";
-  for (PyObject* value : found->values) seen += " " + python::as_text(*api, value);
+  const auto shown = [&](PyObject* value) {
+    const std::string text = python::as_text(*api, value);
+    return text.empty() ? python::type_name(*api, python::type_of(*api, value).get()) : text;
+  };
+  seen = found->receiver ? "[" + shown(found->receiver) + "]" : "";
+  for (PyObject* value : found->values) seen += " " + shown(value);
 }
 
 struct Case {
@@ -70,12 +78,12 @@ constexpr Case kCases[] = {
     {"def f(x):\n  match x:\n    case [1, y]: return look(y, 1)\nf([1, 2])", " 2 1"},
     {"assert look(1, 2) == 0, look(3, 4)", " 1 2"},
     {"class Late:\n  look = look\n  def f(self): return (1, self.look(5))\nLate().f()", " 5"},
-    {"class Left:\n  __add__ = look\n  def __repr__(self): return 'left'\nx = [0, Left() + 3]", " left 3"},
-    {"class Left:\n  __iadd__ = look\n  def __repr__(self): return 'left'\nx = Left()\nx += 3", " left 3"},
-    {"class Left:\n  __gt__ = look\n  def __repr__(self): return 'left'\nx = [0, Left() > 3]", " left 3"},
-    {"class Left:\n  __getitem__ = look\n  def __repr__(self): return 'left'\nx = [0, Left()[3]]", " left 3"},
-    {"class Left:\n  __setitem__ = look\n  def __repr__(self): return 'left'\nx = Left()\nx[3] = 4", " left 3 4"},
-    {"class Left:\n  __neg__ = look\n  def __repr__(self): return 'left'\nx = [0, -Left()]", " left"},
+    {"class Left:\n  __add__ = look\nx = [0, Left() + 3]", " Left 3"},
+    {"class Left:\n  __iadd__ = look\nx = Left()\nx += 3", " Left 3"},
+    {"class Left:\n  __gt__ = look\nx = [0, Left() > 3]", " Left 3"},
+    {"class Left:\n  __getitem__ = look\nx = [0, Left()[3]]", " Left 3"},
+    {"class Left:\n  __setitem__ = look\nx = Left()\nx[3] = 4", " Left 3 4"},
+    {"class Left:\n  __neg__ = look\nx = [0, -Left()]", " Left"},
 };
 
 constexpr const char* kEveryCode = R"(
@@ -96,15 +104,15 @@ std::string unread;
 
 void read_code() {
   const python::Api* api = python::api();
-  const Ref frame_code(*api, api->PyFrame_GetCode(api->PyEval_GetFrame()));
-  const auto given = python::operands_on_stack(*api, frame_code.get());
+  const auto given = given_here(*api);
   if (!given || given->values.size() != 1) {
     unread += "the call itself; ";
     return;
   }
   ++codes;
   if (unread.size() > 500) return;
-  const auto bytecode = python::Bytecode::read(*api, given->values[0], python::python_reader()->layout.minor);
+  const auto bytecode =
+      python::Bytecode::read(*api, given->values[0], python::FrameSource::of_this_thread().reader->layout.minor);
   if (!bytecode)
     unread += python::text(*api, python::attribute(*api, given->values[0], "co_filename").get()) + " " +
               python::text(*api, python::attribute(*api, given->values[0], "co_name").get()) + "; ";
