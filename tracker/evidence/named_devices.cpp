@@ -11,8 +11,8 @@ using python::Api;
 using python::Ref;
 using python::Shape;
 
-constexpr ssize_t kMost = 64;  // of one list or dict
-constexpr std::string_view kTypes[] = {"cpu", "cuda", "meta"};
+constexpr ssize_t kMost = 64;                                           // of one list or dict
+constexpr std::string_view kTypes[] = {"cpu", "cuda", "meta", "disk"};  // the last is accelerate's
 // What has a device that C code tells.
 constexpr std::string_view kOnADevice[] = {"Stream", "ExternalStream", "Event", "Generator", "UntypedStorage"};
 

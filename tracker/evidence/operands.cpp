@@ -46,10 +46,7 @@ class Collector {
   Operands run() {
     const bool direct = wanted_.direct && !frames_.empty();
     if (direct) {
-      if (!wanted_.none && !from_variable()) {
-        from_expression();
-        if (wanted_.asking > 0 && distinct_devices(operands_) < 2) from_called_function();
-      }
+      if (!wanted_.none) gather();
       if (wanted_.generator) add_generator();
     }
     mark_odd();
@@ -71,6 +68,13 @@ class Collector {
   }
 
  private:
+  void gather() {
+    if (!from_variable()) from_expression();
+    if (wanted_.asking == 0) return;
+    if (distinct_devices(operands_) < 2) from_parameters(wanted_.asking - 1);
+    if (operands_.empty()) from_parameters(0);
+  }
+
   Operand* known(PyObject* tensor) {
     for (Operand& operand : operands_)
       if (operand.tensor.object == tensor) return &operand;
@@ -108,10 +112,9 @@ class Collector {
     return !operands_.empty();
   }
 
-  // What the function that was called has been given: of what it raises, the line that calls it may name nothing. Of a
-  // module one tensor on each device says enough.
-  void from_called_function() {
-    const size_t called = wanted_.asking - 1;
+  // What a function has been given, the one that was called or the one that raises: of that, the line that calls it may
+  // name nothing. Of a module one tensor on each device says enough.
+  void from_parameters(size_t called) {
     scope_.for_each_local(called, [&](const std::string& name, PyObject* value) {
       if (!frames_[called].is_parameter(api_, name)) return;
       reach_.walk(value, name, 3, false, [&](const ReachedObject& reached) {
@@ -385,6 +388,14 @@ class Collector {
         break;
       }
     }
+    stack_.for_each([&](PyObject* value) {
+      if (!operands_.empty() || !torch_.is_generator(value)) return;
+      Operand operand;
+      operand.generator = true;
+      operand.tensor.device = torch_.device_of_generator(value);
+      operand.role = "temporary";
+      operands_.push_back(std::move(operand));
+    });
   }
 
   // The first of every device and the odd one say most.
@@ -550,7 +561,7 @@ class Collector {
       scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
         if (!frames_[frame].is_parameter(api_, name)) return;
         for_each_named_device(api_, torch_, value, note);
-        if (wanted_.ordinals && name.find("device") != name.npos) note_index(value);
+        if (name.find("device") != name.npos || name == "destination") note_index(value);
       });
   }
 

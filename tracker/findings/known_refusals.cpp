@@ -6,7 +6,7 @@
 namespace devtrace::findings {
 namespace {
 
-constexpr char kNumpy[] = "torch.Tensor.numpy", kLoad[] = "torch.load", kParallel[] = "torch.nn.DataParallel";
+constexpr char kNumpy[] = "torch.Tensor.numpy", kLoad[] = "torch.load";
 constexpr char kPin[] = "torch.Tensor.pin_memory", kEvent[] = "torch.cuda.Event.record";
 constexpr char kGrad[] = "torch.Tensor.grad";
 constexpr char kNotPinned[] = "cannot pin '{}' only ";
@@ -19,7 +19,7 @@ constexpr KnownRefusal kRows[] = {
     {"Attempting to deserialize object on a CUDA device but ", kLoad, "cuda", "cpu", "", "", true},
     {"module must have its parameters and buffers on device {wanted} (device_ids[0]) but found one of them on device: "
      "{at}",
-     kParallel, "", "", "t", "module"},
+     "", "", "", "t", "module"},
     {"Broadcast function not implemented for CPU tensors", "", "cpu", "cuda", "inputs", ""},
     {"Gather function not implemented for CPU tensors", "", "cpu", "cuda", "inputs", ""},
     {"reduce_add expects all inputs to be on GPUs, but input {} is on CPU", "", "cpu", "cuda", "inp", "inputs"},
@@ -61,7 +61,14 @@ constexpr KnownRefusal kRows[] = {
      "{wanted}",
      "", "", "", "", "input"},
     {"Expected scalars to be on CPU, got {at} instead", "", "", "cpu", "", "scalars"},
-    {"Found two parameters on different devices", "torch.nn.utils.parameters_to_vector", "", "", "param", ""},
+    {"_share_fd_: only available on CPU", "", "", "cpu", "", ""},
+    {"_share_filename_: only available on CPU", "", "", "cpu", "", ""},
+    {"tensor_split: if indices_or_sections is a tensor it must be on the CPU, but received one on {at}", "", "", "cpu",
+     "", "indices_or_sections"},
+    {"cannot repeat_interleave a meta tensor without output_size", "", "meta", "", "", ""},
+    {"{} is on the meta device, we need a `value` to put in on {wanted}.", "", "meta", "", "", ""},
+    {"You can't save the model since some parameters are on the meta device", "", "meta", "", "", ""},
+    {"You are using `from_pretrained` with a meta device context manager", "", "meta", "", "", "", true},
     {"Pointer argument (at {}) cannot be accessed from Triton (cpu tensor?)", "", "cpu", "cuda", "", ""},
 };
 

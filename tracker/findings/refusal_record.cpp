@@ -328,6 +328,18 @@ bool is_refusal(const events::Refused& refusal, const RefusalMessage& message, c
   return devices.size() >= 2;
 }
 
+// Does the message itself name the device of what has no tensor?
+bool names_all(const RefusalMessage& message) {
+  return message.known && message.known->row->no_tensor && !message.known->at.empty();
+}
+
+bool is_missing(const std::string& device) {
+  const std::vector<DeviceFacts> devices = platform().devices();
+  return device != "cuda" && std::none_of(devices.begin(), devices.end(), [&](const DeviceFacts& each) {
+           return Device::cuda(each.index).name() == device;
+         });
+}
+
 }  // namespace
 
 std::optional<Json> refusal_record(const events::Refused& refusal, const RefusalMessage& message) {
@@ -360,9 +372,10 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
   add_device(devices, refusal.odd.name());
   if (message.known) add_device(devices, message.known->at);
   // What lies on one device alone was refused for what the call says of another, if it says any.
-  if (devices.size() < 2 && (message.known || message.catalogued))
+  if (devices.size() < 2 && (message.known || message.catalogued) && !names_all(message))
     for (const std::string& device : gathered.named_devices)
-      add_device(devices, device == "cuda" ? thread.cuda : device);
+      if (!message.known || !message.known->row->ordinal || is_missing(device))
+        add_device(devices, device == "cuda" ? thread.cuda : device);
   if (message.known) {
     // "cuda" is the device that is current. Where nothing is known to lie elsewhere, it says nothing.
     if (!devices.empty()) add_device(devices, message.known->wanted == "cuda" ? thread.cuda : message.known->wanted);

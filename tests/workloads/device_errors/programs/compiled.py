@@ -111,7 +111,7 @@ def compiled_grid_sample():
     return sample(ones(1, 1, 2, 2), ones(1, 2, 2, 2, device=TWO))
 
 
-@provokes("torch-unhandled-faketensor-device-propagation-for-found-two", "aten::linalg_solve|linalg_solve", ONE, TWO)
+@provokes("torch-unhandled-faketensor-device-propagation-for-found-two", "aten::linalg_solve|linalg_solve|aten::_linalg_solve_ex", ONE, TWO)
 def fake_solve():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -119,7 +119,7 @@ def fake_solve():
         return torch.linalg.solve(torch.eye(2, device=ONE), ones(2, 1, device=TWO))
 
 
-@provokes("torch-tangent-with-device-in-flattened-pytree-doesnt", "torch.func.linearize|linearize", ONE, TWO)
+@provokes("torch-tangent-with-device-in-flattened-pytree-doesnt", "torch.func.linearize|linearize|jvp_fn", ONE, TWO)
 def linearized_tangent():
     _, tangent = torch.func.linearize(lambda value: value * 2, ones(2))
     return tangent(ones(2, device=TWO))
@@ -141,7 +141,7 @@ def custom_operator_without_a_kernel():
     return half(ones(2))
 
 
-@provokes("torch-tensor-device-mismatch-expected-got", "aten::_assert_tensor_metadata|torch.ops.aten._assert_tensor_metadata", ONE, TWO)
+@provokes("torch-tensor-device-mismatch-expected-got", "aten::_assert_tensor_metadata|torch.ops.aten._assert_tensor_metadata|torch.ops.aten._assert_tensor_metadata.default", ONE, TWO)
 def asserted_metadata():
     return torch.ops.aten._assert_tensor_metadata.default(ones(2), None, None, None, device=torch.device(TWO))
 

@@ -18,7 +18,7 @@ def set_missing_device():
     torch.cuda.set_device(7)
 
 
-@provokes("torch-cuda-error-invalid-device-ordinal", "torch.Tensor.to|aten::_to_copy", MISSING)
+@provokes("torch-cuda-error-invalid-device-ordinal", "torch.Tensor.to|aten::_to_copy|aten::empty_strided", MISSING)
 def move_to_a_missing_device():
     return torch.ones(2).to(MISSING)
 
@@ -54,7 +54,7 @@ def synchronize_the_host():
     torch.cuda.synchronize("cpu")
 
 
-@provokes("torch-cufft_plan_cache-expected-device-index-but-got-device", "torch.backends.cuda.cufft_plan_cache", MISSING)
+@provokes("torch-cufft_plan_cache-expected-device-index-but-got-device", "torch.backends.cuda.cufft_plan_cache|cuFFTPlanCacheManager.__getitem__", MISSING)
 def plan_cache_of_a_missing_device():
     return torch.backends.cuda.cufft_plan_cache[7]
 
@@ -129,12 +129,12 @@ def generator_of_a_device():
     return torch.rand(2, generator=torch.Generator(ONE))
 
 
-@provokes("torch-expected-a-device-type-for-generator-but", "torch.randperm|aten::randperm", ONE, HOST)
+@provokes("torch-expected-a-device-type-for-generator-but", "torch.randperm|aten::randperm|aten::random_", ONE, HOST)
 def generator_of_a_permutation():
     return torch.randperm(3, generator=torch.Generator(ONE))
 
 
-@provokes("torch-expected-a-device-type-for-generator-but", "torch.multinomial|aten::multinomial", ONE, HOST)
+@provokes("torch-expected-a-device-type-for-generator-but", "torch.multinomial|aten::multinomial|aten::exponential_", ONE, HOST)
 def generator_of_a_sample():
     return torch.multinomial(ones(2), 1, generator=torch.Generator())
 
@@ -149,6 +149,6 @@ def generator_state_of_a_device():
     return torch.Generator().set_state(torch.Generator().get_state().to(ONE))
 
 
-@provokes("torch-device-index-must-not-be-negative", "torch.device", ONE)
+@provokes("torch-device-index-must-not-be-negative", "torch.device")
 def negative_index():
     return torch.device("cuda", -2)

@@ -36,12 +36,12 @@ def reduce_to_two_outputs():
     return torch.aminmax(ones(3), out=(ones(()), ones((), device=TWO)))
 
 
-@provokes("torch-expected-scalars-to-be-on-cpu-got", "aten::_foreach_add_|aten::_foreach_add", ONE, HOST)
+@provokes("torch-expected-scalars-to-be-on-cpu-got", "aten::_foreach_addcmul", ONE, HOST)
 def foreach_scalars():
     return torch._foreach_addcmul([ones(2), ones(2)], [ones(2), ones(2)], [ones(2), ones(2)], scalars=ones(2))
 
 
-@provokes("torch-tensors-of-the-same-index-must-be", "torch.nn.utils.clip_grad_norm_|aten::_foreach_norm", ONE, TWO)
+@provokes("torch-tensors-of-the-same-index-must-be", "torch.utils._foreach_utils._group_tensors_by_device_and_dtype", ONE, TWO)
 def grouped_tensors():
     from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
 
@@ -185,7 +185,7 @@ def jitted_kernel():
     return plus(ones(2), ones(2, device=TWO))
 
 
-@provokes("torch-expected-all-tensors-to-be-on-the-same-device", "torch.Tensor.grid_sampler|aten::grid_sampler|torch.nn.functional.grid_sample", ONE, TWO)
+@provokes("torch-expected-all-tensors-to-be-on-the-same-device", "torch.Tensor.grid_sampler|aten::grid_sampler|torch.nn.functional.grid_sample|aten::grid_sampler_2d", ONE, TWO)
 def grid_sample():
     return torch.nn.functional.grid_sample(ones(1, 1, 2, 2), ones(1, 2, 2, 2, device=TWO), align_corners=False)
 

@@ -131,7 +131,7 @@ def masked_scatter_source_of_a_host_tensor():
     return torch.ones(3).masked_scatter_(torch.ones(3) > 0, ones(3))
 
 
-@provokes("torch-expected-all-tensors-to-be-on-the-same-device", "aten::repeat_interleave", ONE, TWO)
+@provokes("torch-expected-all-tensors-to-be-on-the-same-device", "aten::repeat_interleave|aten::index_select", ONE, TWO)
 def repeat_interleave():
     return torch.repeat_interleave(ones(2), torch.tensor([1, 2], device=TWO))
 

@@ -16,26 +16,26 @@ def dispatched(**device_map):
     return dispatch_model(two_layers(), device_map={name.lstrip("_"): device for name, device in device_map.items()}, offload_dir="offloaded")
 
 
-@provokes("accelerate-you-cant-move-a-model-that-has", "torch.nn.Module.to|to|accelerate.dispatch_model", ONE, HOST)
+@provokes("accelerate-you-cant-move-a-model-that-has", "torch.nn.Module.to|to|accelerate.dispatch_model|accelerate.dispatch_model.wrapper", ONE, HOST)
 def move_an_offloaded_model():
     dispatched(_0=0, _1="cpu").to(TWO)
 
 
-@provokes("accelerate-we-need-an-offload_dir-to-dispatch-this", "accelerate.dispatch_model|dispatch_model", ONE, "disk")
+@provokes("accelerate-we-need-an-offload_dir-to-dispatch-this", "accelerate.dispatch_model|dispatch_model", HOST, ONE, "disk")
 def dispatch_without_a_folder():
     from accelerate import dispatch_model
 
     return dispatch_model(two_layers(), device_map={"0": 0, "1": "disk"})
 
 
-@provokes("accelerate-the-device_map-provided-does-not-give-any", "accelerate.dispatch_model|dispatch_model|check_device_map", ONE)
+@provokes("accelerate-the-device_map-provided-does-not-give-any", "accelerate.dispatch_model|dispatch_model|check_device_map", HOST, ONE)
 def incomplete_device_map():
     from accelerate import dispatch_model
 
     return dispatch_model(two_layers(), device_map={"0": 0})
 
 
-@provokes("accelerate-if-passing-a-string-for-device_map-please", "accelerate.load_checkpoint_and_dispatch|load_checkpoint_and_dispatch", ONE)
+@provokes("accelerate-if-passing-a-string-for-device_map-please", "accelerate.load_checkpoint_and_dispatch|load_checkpoint_and_dispatch", HOST)
 def unknown_device_map():
     from accelerate import load_checkpoint_and_dispatch
 
@@ -129,7 +129,7 @@ def pipeline_of_a_dispatched_model():
     return FeatureExtractionPipeline(model=model, tokenizer=object(), device=0)
 
 
-@provokes("transformers-calling-cuda-is-not-supported-for-bit-quantized", "torch.nn.Module.cuda|cuda|transformers.PreTrainedModel.cuda", ONE)
+@provokes("transformers-calling-cuda-is-not-supported-for-bit-quantized", "torch.nn.Module.cuda|cuda|transformers.PreTrainedModel.cuda", HOST)
 def move_an_eight_bit_model():
     from transformers.utils.quantization_config import QuantizationMethod
 
@@ -153,7 +153,7 @@ def numpy_from_dlpack_on_a_device():
     return numpy.from_dlpack(numpy.ones(2), device=ONE)
 
 
-@provokes("numpy-device-not-understood-only-cpu-is-allowed", "numpy.astype|astype", ONE)
+@provokes("numpy-device-not-understood-only-cpu-is-allowed", "numpy.astype|astype", ONE, HOST)
 def numpy_astype_on_a_device():
     import numpy
 

@@ -11,7 +11,7 @@ def tensor_to_a_device():
     return torch.ones(2, device="meta").to(ONE)
 
 
-@provokes("torch-please-use-torchnnmoduleto_empty-instead-of-torchnnmoduleto-when", "torch.nn.Module.to", "meta", ONE)
+@provokes("torch-please-use-torchnnmoduleto_empty-instead-of-torchnnmoduleto-when", "torch.nn.Module.to|aten::copy_", "meta", ONE)
 def module_to_a_device():
     return torch.nn.Linear(2, 2, device="meta").to(ONE)
 
@@ -21,7 +21,7 @@ def item():
     return torch.ones((), device="meta").item()
 
 
-@provokes("torch-cannot-copy-out-of-meta-tensor-no", "torch.Tensor.tolist|tolist|aten::item|torch.Tensor.item", "meta")
+@provokes("torch-cannot-copy-out-of-meta-tensor-no", "torch.Tensor.tolist|tolist|aten::item|torch.Tensor.item|aten::copy_", "meta")
 def tolist():
     return torch.ones(2, device="meta").tolist()
 
@@ -46,7 +46,7 @@ def element_of_a_storage():
     return torch.ones(2, device="meta").storage()[0]
 
 
-@provokes("torch-cannot-pin-only-dense-cpu-tensors-can", "torch.sparse_coo_tensor|torch.empty", "meta")
+@provokes("torch-cannot-pin-only-dense-cpu-tensors-can", "aten::_pin_memory", "meta", HOST)
 def sparse_layout():
     return torch.empty((2, 2), layout=torch.sparse_csr, device="meta", pin_memory=True)
 
@@ -66,7 +66,7 @@ def where_of_meta():
     return torch.where(torch.ones(2) > 0, torch.ones(2), torch.ones(2, device="meta"))
 
 
-@provokes("torch-module-must-support-a-device-arg-to", "torch.nn.utils.skip_init|skip_init", HOST)
+@provokes("torch-module-must-support-a-device-arg-to", "torch.nn.utils.skip_init|skip_init")
 def skip_init():
     class Layer(torch.nn.Module):
         def __init__(self, size):

@@ -12,7 +12,7 @@ def convolution_of_a_host_tensor():
     return torch.nn.Conv2d(1, 1, 1, device=ONE)(torch.ones(1, 1, 2, 2))
 
 
-@provokes("torch-expected-all-tensors-to-be-on-the-same-device", "aten::convolution|aten::_convolution|aten::conv2d", ONE, HOST)
+@provokes("torch-expected-all-tensors-to-be-on-the-same-device", "aten::convolution|aten::_convolution|aten::conv2d|aten::_slow_conv2d_forward", ONE, HOST)
 def convolution_bias():
     return F.conv2d(ones(1, 1, 2, 2), ones(1, 1, 1, 1), torch.ones(1))
 

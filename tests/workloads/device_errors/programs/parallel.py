@@ -46,7 +46,7 @@ def comm_gather_of_the_host_out():
     return torch.cuda.comm.gather([ones(2), torch.ones(2)], out=ones(4))
 
 
-@provokes("torch-expected-non-negative-device-index-but-got", "torch.cuda.comm.broadcast|broadcast", ONE)
+@provokes("torch-expected-non-negative-device-index-but-got", "torch.cuda.comm.broadcast|broadcast|torch._C._broadcast", ONE)
 def broadcast_to_a_negative_index():
     return torch._C._broadcast(ones(2), [-1])
 
@@ -66,7 +66,7 @@ def reduce_add_to_another_device():
     return torch.cuda.comm.reduce_add([ones(2), ones(2)], 1)
 
 
-@provokes("torch-input-and-output-elements-have-to-be", "torch.cuda.nccl.all_reduce|all_reduce|nccl", ONE, HOST)
+@provokes("torch-input-and-output-elements-have-to-be", "torch.cuda.nccl.all_reduce|all_reduce|nccl", HOST)
 def nccl_of_the_host():
     return torch.cuda.nccl.all_reduce([torch.ones(2)])
 
@@ -135,13 +135,13 @@ def fsdp_synchronised_on_the_host():
     return FullyShardedDataParallel(torch.nn.Linear(2, 2), sync_module_states=True)
 
 
-@provokes("torch-no-backend-type-associated-with-device-type", "torch.distributed.all_reduce|all_reduce|c10d::allreduce_", ONE, HOST)
+@provokes("torch-no-backend-type-associated-with-device-type", "torch.distributed.all_reduce|all_reduce|c10d::allreduce_", HOST)
 def nccl_collective_of_the_host():
     one_process("nccl")
     return torch.distributed.all_reduce(torch.ones(2))
 
 
-@provokes("torch-please-use-a-device_id-with-index", "torch.distributed.init_process_group|init_process_group", "cuda")
+@provokes("torch-please-use-a-device_id-with-index", "torch.distributed.init_process_group|init_process_group", ONE)
 def process_group_without_an_index():
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
     torch.distributed.init_process_group("nccl", store=torch.distributed.HashStore(), rank=0, world_size=1, device_id=torch.device("cuda"))
@@ -153,12 +153,12 @@ def process_group_of_a_missing_device():
     torch.distributed.init_process_group("nccl", store=torch.distributed.HashStore(), rank=0, world_size=1, device_id=7)
 
 
-@provokes("torch-expected-devices-to-have-indices-got", "torch.futures.Future", HOST)
+@provokes("torch-expected-devices-to-have-indices-got", "torch.futures.Future", ONE)
 def future_of_a_device_without_an_index():
     return torch.futures.Future(devices=["cuda"])
 
 
-@provokes("torch-expected-all-devices-to-be-of-the", "torch.futures.Future", ONE, HOST)
+@provokes("torch-expected-all-devices-to-be-of-the", "torch.futures.Future", ONE, "xpu:0")
 def future_of_two_device_types():
     return torch.futures.Future(devices=[ONE, "xpu:0"])
 

@@ -24,7 +24,7 @@ def row_indices_and_values_of_two_devices():
     return torch._validate_sparse_csr_tensor_args(torch.tensor([0, 1, 2], device=TWO), torch.tensor([0, 1], device=TWO), ones(2), (2, 2))
 
 
-@provokes("torch-expected-all-tensors-to-be-on-the", "torch.sparse_csr_tensor|torch._validate_sparse_csr_tensor_args|aten::_validate_sparse_csr_tensor_args", ONE, TWO)
+@provokes("torch-expected-all-tensors-to-be-on-the", "torch.sparse_csr_tensor|torch._validate_sparse_csr_tensor_args|aten::_validate_sparse_csr_tensor_args|aten::_validate_compressed_sparse_indices", ONE, TWO)
 def row_and_column_indices_of_two_devices():
     return torch._validate_sparse_csr_tensor_args(torch.tensor([0, 1, 2], device=ONE), torch.tensor([0, 1], device=TWO), ones(2), (2, 2))
 
@@ -194,7 +194,7 @@ def nested_strided_of_two_devices():
     return torch.nested.as_nested_tensor([ones(2, 2), ones(3, 2, device=TWO)], layout=torch.strided)
 
 
-@provokes("torch-values-and-offsets-must-be-on-the", "torch.nested.nested_tensor_from_jagged|nested_tensor_from_jagged", ONE, TWO)
+@provokes("torch-values-and-offsets-must-be-on-the", "torch.nested.nested_tensor_from_jagged|nested_tensor_from_jagged|aten::_nested_view_from_jagged", ONE, TWO)
 def nested_offsets():
     return torch.nested.nested_tensor_from_jagged(ones(5, 2), torch.tensor([0, 2, 5], device=TWO))
 
