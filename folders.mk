@@ -95,10 +95,13 @@ $(call folder,simulate/cudnn)
 $(call folder,simulate/nvml,simulate/common)
 $(call folder,simulate/cupti,simulate/common)
 
+# What the dynamic linker loads beside a rehearsed program: sends a CUDA runtime that is linked into a file to the stand-in runtime.
+$(call folder,simulate/static_runtime,tracker/elf interpose/linking)
+
 # What a trial of a fix reads in the place of the program's files: preloaded, with nothing but libc below it.
 $(call folder,fix/overlay)
 # Runs of a program with edits, what each showed, and which edit is the best.
 $(call folder,fix/trials,report/base report/log)
 
 # The command.
-$(call folder,report/command,common report report/base report/log report/text report/traffic report/placement report/check simulate/settings fix/trials)
+$(call folder,report/command,common report report/base report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime fix/trials)

@@ -23,7 +23,7 @@ GENERATED_STUBS := $(foreach s,$(STUBS),$(if $(filter generated,$(call stub_besi
 PROFILED_STUBS := $(foreach s,$(STUBS),$(if $(filter Driver Runtime,$(call stub_besides,$(s))),$(s)))
 
 .PHONY: simulate simulate-cuda12
-simulate: $(foreach s,$(STUBS_13),$(call stub_path,$(s))) $(SIM)/preload.list $(SIM)/python/copied $(SIM)/torch/built
+simulate: $(foreach s,$(STUBS_13),$(call stub_path,$(s))) $(SIM)/preload.list $(SIM)/static_runtime.so $(SIM)/python/copied $(SIM)/torch/built
 # Not part of `make`, as no wheel that the set-up installs is for CUDA 12.
 simulate-cuda12: simulate $(foreach s,$(STUBS_12),$(call stub_path,$(s))) $(SIM)/cuda12/preload.list
 
@@ -82,7 +82,7 @@ SIM_FLAGS_12 := -isystem $(CUDA12)/include -I$(SIM_GEN)/cuda12 $(SIM_FLAGS_13)
 stub_flags = $(call by_cuda,$(1),$(SIM_FLAGS_12),$(SIM_FLAGS_13))
 
 # Compiled for CUDA 13 by the rule of all folders; settings and values need no header of CUDA's.
-WITH_CUDA := $(filter-out simulate/settings simulate/values simulate/values/torch,$(filter simulate/%,$(FOLDERS)))
+WITH_CUDA := $(filter-out simulate/settings simulate/values simulate/values/torch simulate/static_runtime,$(filter simulate/%,$(FOLDERS)))
 $(foreach f,$(WITH_CUDA),$(eval FLAGS_$(f) += $(SIM_FLAGS_13)))
 FLAGS_simulate/cudnn += -isystem $(CUDA_WHEEL_LIBRARIES)/cudnn/include
 $(foreach f,$(WITH_CUDA),$(OBJECTS_$(f))): | $(DRIVER_LISTS)
@@ -152,6 +152,14 @@ $(foreach s,$(STUBS),$(call stub_path,$(s))):
 	$(CXX) -shared -o $@ -Wl,-soname,$(@F) -Wl,--version-script=$(filter %.map,$^) -Wl,-Bsymbolic -Wl,-z,defs -Wl,--gc-sections -static-libstdc++ -static-libgcc \
 	  -g $(filter %.o,$^) $(patsubst %.map,%.stubs.S,$(filter %.map,$^)) $(filter %.so.1,$^) $(STUB_LIBS) -lpthread -ldl
 $(SIM)/libcuda.so.1: STUB_LIBS = $(LINK_device_code)
+
+# --- What LD_AUDIT has to name. ---
+
+# In a name space of its own: the program's C++ library is not there.
+$(SIM)/static_runtime.so: $(call libraries,simulate/static_runtime)
+	mkdir -p $(@D)
+	$(CXX) -shared -o $@ -Wl,-soname,$(@F) -Wl,-z,defs -Wl,--gc-sections -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL \
+	  -Wl,--wrap=dl_iterate_phdr -g $(OBJECTS_simulate/static_runtime) $^
 
 # --- True values. ---
 

@@ -14,6 +14,7 @@ namespace fs = std::filesystem;
 constexpr const char* kLibrary = "libdevtrace.so";
 constexpr const char* kOverlay = "fix/overlay.so";
 constexpr const char* kEdits = "fix/edits";
+constexpr const char* kAuditor = "simulate/static_runtime.so";
 
 fs::path own_folder() {
   std::error_code error;
@@ -62,7 +63,7 @@ SimulatedLibraries find_simulated_libraries(int cuda) {
   const fs::path here = own_folder();
   const std::string name = cuda == 12 ? "simulate/cuda12/preload.list" : "simulate/preload.list";
   const fs::path list = find_beside(name, {here / name, here / "../lib/devtrace" / name},
-                                    cuda == 12 ? "the program's PyTorch is for CUDA 12: build the simulated libraries "
+                                    cuda == 12 ? "the program is for CUDA 12: build the simulated libraries "
                                                  "for it with make simulate-cuda12"
                                                : "build the simulated libraries with make");
   SimulatedLibraries found;
@@ -80,6 +81,8 @@ SimulatedLibraries find_simulated_libraries(int cuda) {
   }
   if (found.preload.empty())
     throw Failure(kBadUsage, fmt::format("{} names no library; build again with make", list.string()));
+  found.auditor =
+      find_beside(kAuditor, {here / kAuditor, here / "../lib/devtrace" / kAuditor}, "build it with make simulate");
   return found;
 }
 

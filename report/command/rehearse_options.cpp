@@ -2,8 +2,8 @@
 
 #include "report/base/format.h"
 #include "report/command/installation.h"
+#include "report/command/program_cuda.h"
 #include "report/command/subcommand.h"
-#include "report/command/torch_cuda.h"
 #include "simulate/settings/gpu_models.h"
 #include "simulate/settings/option_parsing.h"
 
@@ -50,7 +50,7 @@ void RehearseOptions::declare_devices(CLI::App& app) {
   app.add_option("--peer", peer, "which devices can reach each other's memory: all, none, or pairs like 0-1,2-3 [all]")
       ->type_name("PAIRS")
       ->check(CLI::Validator(pairs_of_peers, ""));
-  app.add_option("--cuda", cuda, "version of the simulated libraries, 12 or 13 [that of the program's PyTorch]")
+  app.add_option("--cuda", cuda, "version of the simulated libraries, 12 or 13 [the program's own]")
       ->type_name("MAJOR")
       ->check(CLI::IsMember({12, 13}));
   app.add_flag("--no-values", no_values,
@@ -61,11 +61,12 @@ void RehearseOptions::declare_devices(CLI::App& app) {
 
 Launch RehearseOptions::on_simulated_devices(Launch what) const {
   check_peers(*this);
-  const int version = cuda ? cuda : cuda_of_torch(what.program[0]);
+  const int version = cuda ? cuda : cuda_of_program(what.program[0]);
   const SimulatedLibraries simulated = find_simulated_libraries(version);
   if (!no_trace) what.preload.push_back(find_library());
   what.preload.insert(what.preload.end(), simulated.preload.begin(), simulated.preload.end());
   what.libraries = {simulated.folder};
+  what.auditors = {simulated.auditor};
   const auto set = [&](const char* key, const std::string& value) {
     if (!value.empty()) what.environment.emplace_back(key, value);
   };

@@ -44,20 +44,27 @@ void ElfFile::read_ahead(const Elf64_Shdr& section) const {
   madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);  // Linux 5.14; without it, only slower
 }
 
-bool ElfFile::has_section(std::string_view name) const {
-  if (sections_ == 0) return false;
+Elf64_Shdr ElfFile::find(std::string_view name) const {
+  if (sections_ == 0) return {};
   const size_t names_index = read<Elf64_Ehdr>(0).e_shstrndx;
-  if (names_index >= sections_) return false;
+  if (names_index >= sections_) return {};
   const Elf64_Shdr names = section_at(names_index);
-  if (!inside(names)) return false;
+  if (!inside(names)) return {};
   for (size_t i = 0; i < sections_; ++i) {
-    const size_t at = section_at(i).sh_name;
+    const Elf64_Shdr section = section_at(i);
+    const size_t at = section.sh_name;
     if (at < names.sh_size && name == std::string_view(data_ + names.sh_offset + at,
                                                        strnlen(data_ + names.sh_offset + at, names.sh_size - at))) {
-      return true;
+      return section;
     }
   }
-  return false;
+  return {};
+}
+
+std::string_view ElfFile::bytes_of(std::string_view section) const {
+  const Elf64_Shdr found = find(section);
+  if (found.sh_name == 0 || found.sh_type == SHT_NOBITS || !inside(found)) return {};
+  return {data_ + found.sh_offset, found.sh_size};
 }
 
 }  // namespace devtrace::elf

@@ -18,7 +18,9 @@ class ElfFile {
   ElfFile(const ElfFile&) = delete;
   ElfFile& operator=(const ElfFile&) = delete;
 
-  bool has_section(std::string_view name) const;
+  bool has_section(std::string_view name) const { return find(name).sh_name != 0; }
+  // Its bytes in the file; empty where it has none, or the section is not there.
+  std::string_view bytes_of(std::string_view section) const;
 
   // Calls visit(const Elf64_Sym&, const char* name) for each symbol of .symtab: the file's own functions too, if not
   // stripped.
@@ -49,6 +51,9 @@ class ElfFile {
     return value;
   }
   Elf64_Shdr section_at(size_t index) const { return read<Elf64_Shdr>(first_section_ + index * sizeof(Elf64_Shdr)); }
+
+  // Without a name: there is none.
+  Elf64_Shdr find(std::string_view name) const;
 
   bool inside(const Elf64_Shdr& section) const {
     return section.sh_offset <= size_ && section.sh_size <= size_ - section.sh_offset;

@@ -25,7 +25,7 @@ def make_python(folder, cuda):
 @pytest.fixture
 def rehearsed(tmp_path):
     """rehearsed(program, …): LD_PRELOAD as the program gets it, by a command beside which both sets of stubs lie (empty files)."""
-    for name in ("simulate/libcudart.so.13", "simulate/cuda12/libcudart.so.12", "simulate/libcuda.so.1"):
+    for name in ("simulate/libcudart.so.13", "simulate/cuda12/libcudart.so.12", "simulate/libcuda.so.1", "simulate/static_runtime.so"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     (tmp_path / "simulate/preload.list").write_text("libcuda.so.1\nlibcudart.so.13\n")
@@ -63,7 +63,7 @@ def test_what_is_not_built_is_said(rehearsed, tmp_path):
     shutil.rmtree(tmp_path / "simulate" / "cuda12")
     done = subprocess.run([tmp_path / "devtrace", "rehearse", "--no-trace", make_python(tmp_path / "twelve", "12.8")], capture_output=True, text=True)
     assert done.returncode == 2
-    assert "the program's PyTorch is for CUDA 12" in done.stderr and "make simulate-cuda12" in done.stderr
+    assert "the program is for CUDA 12" in done.stderr and "make simulate-cuda12" in done.stderr
 
 
 PROGRAM = """

@@ -1,0 +1,80 @@
+#include "report/command/program_cuda.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <vector>
+
+#include "simulate/static_runtime/runtime_copy.h"
+
+namespace devtrace::report::command {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where the command lies. Symbolic links stay: a virtual environment's interpreter is one to the system's.
+fs::path find_program(const std::string& program) {
+  std::error_code error;
+  if (program.find('/') != program.npos) return fs::absolute(program, error);
+  const char* path = std::getenv("PATH");
+  for (std::string_view rest = path ? path : "/usr/local/bin:/usr/bin:/bin"; !rest.empty();) {
+    const size_t end = std::min(rest.find(':'), rest.size());
+    const fs::path candidate = fs::path(rest.substr(0, end)) / program;
+    if (end && fs::is_regular_file(candidate, error)) return fs::absolute(candidate, error);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return {};
+}
+
+// "cuda: Optional[str] = '12.8'" of torch/version.py → 12.
+int major_in(const fs::path& version) {
+  std::ifstream in(version);
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind("cuda", 0) != 0) continue;
+    const size_t quote = line.find_first_of("'\"");
+    return quote == line.npos ? 0 : std::atoi(line.c_str() + quote + 1);
+  }
+  return 0;
+}
+
+// "cupy_cuda12x-14.2.0.dist-info" → 12.
+int major_of_cupy(const fs::path& packages) {
+  constexpr std::string_view kBegin = "cupy_cuda";
+  std::error_code error;
+  for (fs::directory_iterator each(packages, error), end; !error && each != end; each.increment(error)) {
+    const std::string name = each->path().filename().string();
+    if (name.starts_with(kBegin) && name.ends_with(".dist-info")) return std::atoi(name.c_str() + kBegin.size());
+  }
+  return 0;
+}
+
+// Where Python's packages are for an interpreter or a script beside one.
+std::vector<fs::path> package_folders(const fs::path& program) {
+  std::vector<fs::path> prefixes = {program.parent_path().parent_path()}, found;
+  if (prefixes[0] == "/usr" || prefixes[0] == "/") prefixes = {"/usr/local", "/usr"};  // where Debian's pip installs
+  for (const fs::path& prefix : prefixes)
+    for (const char* lib : {"lib", "lib64"}) {
+      std::error_code error;
+      for (fs::directory_iterator each(prefix / lib, error), end; !error && each != end; each.increment(error))
+        if (each->path().filename().string().rfind("python3", 0) == 0)
+          for (const char* packages : {"site-packages", "dist-packages"}) found.push_back(each->path() / packages);
+    }
+  return found;
+}
+
+}  // namespace
+
+int cuda_of_program(const std::string& program) {
+  const fs::path found = find_program(program);
+  if (found.empty()) return 0;
+  if (const int major = simulate::static_runtime::find_runtime_copy(found.string()).major) return major;
+  const std::vector<fs::path> folders = package_folders(found);
+  for (const fs::path& packages : folders)
+    if (const int major = major_in(packages / "torch/version.py")) return major;
+  for (const fs::path& packages : folders)
+    if (const int major = major_of_cupy(packages)) return major;
+  return 0;
+}
+
+}  // namespace devtrace::report::command

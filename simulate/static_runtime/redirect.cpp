@@ -1,0 +1,67 @@
+#include "simulate/static_runtime/redirect.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace devtrace::simulate::static_runtime {
+namespace {
+
+constexpr size_t kFarJump = 16;  // jmp *0(%rip), and the address behind it
+
+// Memory below the functions that a 32-bit jump reaches from all of them; null: there is none. Above the program its
+// heap grows.
+uint8_t* memory_near(uintptr_t lowest, uintptr_t highest, size_t bytes) {
+  constexpr uintptr_t kStep = 1 << 20, kReach = (uintptr_t{1} << 31) - kStep;
+  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  for (uintptr_t at = lowest & ~(page - 1); at > kStep && highest - at < kReach; at -= std::min(at, kStep)) {
+    void* const wanted = reinterpret_cast<void*>(at);
+    void* const got =
+        mmap(wanted, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (got == wanted) return static_cast<uint8_t*>(got);
+    if (got != MAP_FAILED) munmap(got, bytes);  // Linux before 4.17 takes the address for a hint
+  }
+  return nullptr;
+}
+
+void write_far_jump(uint8_t* at, const void* to) {
+  const uint8_t jump[6] = {0xff, 0x25, 0, 0, 0, 0};
+  std::memcpy(at, jump, sizeof jump);
+  std::memcpy(at + sizeof jump, &to, sizeof to);
+}
+
+void write_near_jump(uintptr_t at, const uint8_t* to) {
+  auto* const code = reinterpret_cast<uint8_t*>(at);
+  const auto distance = static_cast<int32_t>(reinterpret_cast<intptr_t>(to) - static_cast<intptr_t>(at + kJumpBytes));
+  code[0] = 0xe9;
+  std::memcpy(code + 1, &distance, sizeof distance);
+}
+
+}  // namespace
+
+bool redirect(const std::vector<Jump>& jumps) {
+  if (jumps.empty()) return true;
+  const auto [lowest, highest] =
+      std::minmax_element(jumps.begin(), jumps.end(), [](const Jump& a, const Jump& b) { return a.from < b.from; });
+  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = lowest->from & ~(page - 1);
+  const uintptr_t end = (highest->from + kJumpBytes + page - 1) & ~(page - 1);
+  const size_t bytes = (jumps.size() * kFarJump + page - 1) & ~(page - 1);
+  uint8_t* const far = memory_near(begin, highest->from, bytes);
+  if (!far) return false;
+  // Makes the pages this process's own; the file stays as it is.
+  if (mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_WRITE)) {
+    munmap(far, bytes);
+    return false;
+  }
+  for (size_t i = 0; i < jumps.size(); ++i) {
+    write_far_jump(far + i * kFarJump, jumps[i].to);
+    write_near_jump(jumps[i].from, far + i * kFarJump);
+  }
+  return !mprotect(far, bytes, PROT_READ | PROT_EXEC) &&
+         !mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_EXEC);
+}
+
+}  // namespace devtrace::simulate::static_runtime
