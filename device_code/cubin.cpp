@@ -122,6 +122,55 @@ void read_functions(const Elf& elf, View section, Image* out) {
   });
 }
 
+// Where a variable lies in its section, one that begins with values or one of zeros.
+Variable variable_of(const Elf& elf, const Elf64_Sym& symbol) {
+  constexpr unsigned char kManaged = 0x04;  // STO_CUDA_MANAGED
+  Variable variable;
+  variable.bytes = std::min<size_t>(symbol.st_size, kMostImage);
+  variable.managed = symbol.st_other & kManaged;
+  if (symbol.st_shndx >= elf.sections.size()) return variable;
+  const View section = elf.bytes(elf.sections[symbol.st_shndx]);
+  if (symbol.st_value > section.size || variable.bytes > section.size - symbol.st_value) return variable;
+  const uint8_t* const begin = section.data + symbol.st_value;
+  variable.initial.assign(begin, begin + variable.bytes);
+  return variable;
+}
+
+// The variable of a section in which an offset lies; null: none.
+const Elf64_Sym* variable_at(const Elf& elf, size_t section, size_t offset) {
+  for (const Elf64_Sym& s : elf.symbols)
+    if (s.st_shndx == section && ELF64_ST_TYPE(s.st_info) == STT_OBJECT && offset >= s.st_value &&
+        offset - s.st_value < s.st_size)
+      return &s;
+  return nullptr;
+}
+
+// Variables that begin with another one's address: a relocation of their section for each. Before Hopper what has to be
+// added stands in the variable itself.
+void read_addresses(const Elf& elf, Image* out) {
+  for (const Elf64_Shdr& s : elf.sections) {
+    if ((s.sh_type != SHT_RELA && s.sh_type != SHT_REL) || s.sh_info >= elf.sections.size()) continue;
+    const std::string_view target = elf.text(elf.names, elf.sections[s.sh_info].sh_name);
+    if (target != ".nv.global.init" && target != ".nv.constant3") continue;
+    const size_t bytes = s.sh_type == SHT_RELA ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
+    const View table = elf.bytes(s);
+    for (size_t at = 0; at + bytes <= table.size; at += bytes) {
+      Elf64_Rela relocation = {};
+      std::memcpy(&relocation, table.data + at, bytes);
+      const size_t to = ELF64_R_SYM(relocation.r_info);
+      if (to >= elf.symbols.size() || ELF64_ST_TYPE(elf.symbols[to].st_info) != STT_OBJECT) continue;
+      const Elf64_Sym* const symbol = variable_at(elf, s.sh_info, relocation.r_offset);
+      if (!symbol) continue;
+      Variable& variable = out->variables[std::string(elf.text(elf.symbol_names, symbol->st_name))];
+      const size_t offset = relocation.r_offset - symbol->st_value;
+      if (s.sh_type == SHT_REL)
+        View{variable.initial.data(), variable.initial.size()}.get(offset, &relocation.r_addend);
+      variable.addresses.push_back(
+          {offset, std::string(elf.text(elf.symbol_names, elf.symbols[to].st_name)), relocation.r_addend});
+    }
+  }
+}
+
 }  // namespace
 
 bool is_cubin(Span image) {
@@ -158,8 +207,9 @@ bool read_cubin(Span bytes, std::string_view only, Image* out) {
     if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && (symbol.st_other & kEntry) && (only.empty() || name == only))
       out->kernels[std::string(name)];
     if (ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT && symbol.st_shndx != SHN_UNDEF && only.empty())
-      out->variables[std::string(name)] = symbol.st_size;
+      out->variables[std::string(name)] = variable_of(elf, symbol);
   }
+  if (only.empty()) read_addresses(elf, out);
   if (out->kernels.empty()) return true;
   const bool readable = elf.architecture() >= 70;
   std::unordered_map<std::string, Banks> banks;

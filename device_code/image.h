@@ -46,9 +46,23 @@ struct KernelFacts {
   const Array* array_at(size_t offset) const;
 };
 
+// A word of a variable that holds another variable's address.
+struct AddressOf {
+  size_t offset = 0;
+  std::string variable;
+  int64_t addend = 0;
+};
+
+struct Variable {
+  size_t bytes = 0;
+  bool managed = false;          // one for the host and all devices
+  std::vector<uint8_t> initial;  // its beginning; what is not here is zero
+  std::vector<AddressOf> addresses;
+};
+
 struct Image {
   std::unordered_map<std::string, KernelFacts> kernels;
-  std::unordered_map<std::string, size_t> variables;  // name → bytes
+  std::unordered_map<std::string, Variable> variables;
   bool opaque = false;  // recognised, but its names could not be read: any name is taken to exist
 };
 

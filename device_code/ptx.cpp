@@ -1,10 +1,12 @@
 // Kernels of PTX text: their names, parameters and thread limits. Enough to launch them without compiling.
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "device_code/formats.h"
 #include "device_code/ptx_body.h"
@@ -101,22 +103,69 @@ void read_parameters(Words& words, KernelFacts* facts, Names* names) {
   facts->parameters_known = true;
 }
 
-// After ".global" or ".const" at file scope: [.align N] .type name[count]
+// A number as compilers write it: 7, 7U, 0x7, 0f3F800000, 0d3FF0000000000000; nullopt: something else.
+std::optional<uint64_t> bits_of(std::string_view word) {
+  if (word.size() > 1 && word.back() == 'U') word.remove_suffix(1);
+  const bool hexadecimal = word.size() > 2 && word[0] == '0' && std::strchr("xXfFdD", word[1]);
+  const std::string digits(hexadecimal ? word.substr(2) : word);
+  char* end = nullptr;
+  const uint64_t bits = std::strtoull(digits.c_str(), &end, hexadecimal ? 16 : word.starts_with('0') ? 8 : 10);
+  return !digits.empty() && end == digits.c_str() + digits.size() ? std::optional(bits) : std::nullopt;
+}
+
+bool begins_name(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
+}
+
+// After "=": a value, or values in braces; `element`: the bytes of each. Up to the end of the statement.
+void read_initial(Words& words, size_t element, Variable* variable) {
+  size_t at = 0;
+  bool negative = false, in_generic = false;
+  for (std::string_view word = words.next(); !word.empty() && word != ";"; word = words.next()) {
+    if (word == "-") {
+      negative = true;
+    } else if (word == ",") {
+      at += element;
+    } else if (word == "generic") {
+      in_generic = true;
+    } else if (at + element > variable->bytes || element > sizeof(uint64_t)) {
+      continue;
+    } else if (const std::optional<uint64_t> bits = bits_of(word)) {
+      const uint64_t value = negative ? -*bits : *bits;
+      negative = false;
+      variable->initial.resize(std::max(variable->initial.size(), at + element));
+      std::memcpy(variable->initial.data() + at, &value, element);
+    } else if (begins_name(word[0]) && (in_generic || element == sizeof(uint64_t))) {
+      variable->addresses.push_back({at, std::string(word), 0});
+      in_generic = false;
+    }
+  }
+}
+
+// After ".global" or ".const" at file scope: [.attribute(.managed)] [.align N] .type name[count] [= …]
 void read_variable(Words& words, Image* image) {
-  size_t size = 0;
+  size_t size = 0, element = 0;
+  bool managed = false;
   std::string name;
-  for (std::string_view word = words.next(); !word.empty() && word != ";" && word != "="; word = words.next()) {
+  std::string_view word = words.next();
+  for (; !word.empty() && word != ";" && word != "="; word = words.next()) {
     if (word == ".align")
       words.next();
     else if (word == "[") {
       std::string_view count = words.next();
       if (count != "]") size = std::min(size * ptx_number(count), kMostNumber);
     } else if (size_t bytes = type_bytes(word))
-      size = bytes;
-    else if (word[0] != '.' && word != "]")
+      size = element = bytes;
+    else if (word == ".managed")
+      managed = true;
+    else if (word[0] != '.' && word != "]" && word != "(" && word != ")")
       name = word;
   }
-  if (!name.empty() && size) image->variables[name] = size;
+  Variable variable;
+  variable.bytes = size;
+  variable.managed = managed;
+  if (word == "=") read_initial(words, element, &variable);
+  if (!name.empty() && size) image->variables[name] = std::move(variable);
 }
 
 }  // namespace

@@ -31,9 +31,10 @@ struct Stub {
 };
 
 struct Variable {
+  std::shared_ptr<Fatbin> fatbin;
+  const char* name;
   size_t size;
-  bool managed;
-  void** shadow;                      // of a managed variable: where the program reads its address
+  void** managed;                     // of a managed variable: where the program reads its address
   std::map<int, CUdeviceptr> places;  // by device
 };
 
@@ -50,12 +51,38 @@ Registry& registry() {
   return *r;
 }
 
+// With its lock held.
+bool open(Fatbin& f) {
+  if (f.gone || quiet_cuInit(0) != CUDA_SUCCESS) return false;
+  return f.library || !cuLibraryLoadData(&f.library, f.image, nullptr, nullptr, 0, nullptr, nullptr, 0);
+}
+
 CUkernel kernel_in(Fatbin& f, const char* name) {
   std::lock_guard lock(f.mutex);
   CUkernel kernel = nullptr;
-  if (f.gone || quiet_cuInit(0) != CUDA_SUCCESS) return nullptr;
-  if (!f.library && cuLibraryLoadData(&f.library, f.image, nullptr, nullptr, 0, nullptr, nullptr, 0)) return nullptr;
+  if (!open(f)) return nullptr;
   return cuLibraryGetKernel(&kernel, f.library, name) == CUDA_SUCCESS ? kernel : nullptr;
+}
+
+// The variable of the image, with the value that it begins with; where the image does not name it, zeros.
+CUresult place(const Variable& v, CUdeviceptr* at) {
+  size_t bytes;
+  {
+    std::lock_guard lock(v.fatbin->mutex);
+    if (open(*v.fatbin) && cuLibraryGetGlobal(at, &bytes, v.fatbin->library, v.name) == CUDA_SUCCESS)
+      if (bytes >= v.size) return CUDA_SUCCESS;
+  }
+  const CUresult made = v.managed ? cuMemAllocManaged(at, v.size, CU_MEM_ATTACH_GLOBAL) : cuMemAlloc(at, v.size);
+  return made ? made : cuMemsetD8(*at, 0, v.size);
+}
+
+void add_variable(void** handle, const void* shadow, const char* name, size_t size, void** managed) {
+  Registry& r = registry();
+  std::unique_lock lock(r.mutex);
+  auto it = r.fatbins.find(handle);
+  if (it == r.fatbins.end()) return;
+  r.variables[shadow] = {it->second, name, size, managed, {}};
+  it->second->shadows.push_back(shadow);
 }
 
 }  // namespace
@@ -95,14 +122,14 @@ cudaError_t variable_of(const void* shadow, CUdeviceptr* address, size_t* size) 
   auto it = r.variables.find(shadow);
   if (it == r.variables.end()) return cudaErrorInvalidSymbol;
   Variable& v = it->second;
-  CUdeviceptr& place = v.places[v.managed ? 0 : current_device()];
-  if (!place) {
-    CUresult e = v.managed ? cuMemAllocManaged(&place, v.size, CU_MEM_ATTACH_GLOBAL) : cuMemAlloc(&place, v.size);
-    if (e) return static_cast<cudaError_t>(e);
-    cuMemsetD8(place, 0, v.size);
-    if (v.managed) *v.shadow = reinterpret_cast<void*>(place);
+  CUdeviceptr& known = v.places[v.managed ? 0 : current_device()];
+  if (!known) {
+    CUdeviceptr at = 0;
+    if (CUresult e = place(v, &at)) return static_cast<cudaError_t>(e);
+    known = at;
+    if (v.managed) *v.managed = reinterpret_cast<void*>(at);
   }
-  if (address) *address = place;
+  if (address) *address = known;
   if (size) *size = v.size;
   return cudaSuccess;
 }
@@ -161,20 +188,12 @@ void __cudaRegisterFunction(void** handle, const char* stub, char*, const char* 
   it->second->stubs.push_back(stub);
 }
 
-void __cudaRegisterVar(void** handle, char* shadow, char*, const char*, int, size_t size, int, int) {
-  auto* f = reinterpret_cast<Fatbin*>(handle);
-  Registry& r = registry();
-  std::unique_lock lock(r.mutex);
-  r.variables[shadow] = {size, false, nullptr, {}};
-  f->shadows.push_back(shadow);
+void __cudaRegisterVar(void** handle, char* shadow, char*, const char* name, int, size_t size, int, int) {
+  add_variable(handle, shadow, name, size, nullptr);
 }
 
-void __cudaRegisterManagedVar(void** handle, void** shadow, char*, const char*, int, size_t size, int, int) {
-  auto* f = reinterpret_cast<Fatbin*>(handle);
-  Registry& r = registry();
-  std::unique_lock lock(r.mutex);
-  r.variables[shadow] = {size, true, shadow, {}};
-  f->shadows.push_back(shadow);
+void __cudaRegisterManagedVar(void** handle, void** shadow, char*, const char* name, int, size_t size, int, int) {
+  add_variable(handle, shadow, name, size, shadow);
 }
 
 void __cudaRegisterHostVar(void**, const char*, char*, size_t) {}

@@ -132,6 +132,23 @@ CUresult free_device(CUdeviceptr address) {
   return CUDA_SUCCESS;
 }
 
+CUresult allocate_host(void** out, size_t size, Kind kind, unsigned flags, int device, CUcontext context) {
+  if (!out || size == 0) return CUDA_ERROR_INVALID_VALUE;
+  // A mapping of its own, so that an address says where it belongs.
+  void* const at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  Allocation a;
+  a.base = reinterpret_cast<uintptr_t>(at);
+  a.size = size;
+  a.kind = kind;
+  a.flags = flags;
+  a.device = device;
+  a.context = context;
+  remember(a);
+  *out = at;
+  return CUDA_SUCCESS;
+}
+
 void end_memory_of(CUcontext context) {
   std::vector<Allocation> ended;
   {

@@ -50,6 +50,8 @@ void set_owner(uintptr_t base, int device);
 // Device memory of the part's true size: the address, or 0 when it is used up.
 CUresult allocate_device(int ordinal, size_t size, CUcontext context, CUmemoryPool pool, CUdeviceptr* address);
 CUresult free_device(CUdeviceptr address);
+// Memory of the host's that devices may use, pinned or managed: zeros, in pages of its own.
+CUresult allocate_host(void** out, size_t size, Kind kind, unsigned flags, int device, CUcontext context);
 
 // A context's end is its memory's. What a module brought along stays, as modules here do.
 constexpr unsigned kOfModule = 1u << 31;  // Allocation::flags

@@ -1,5 +1,6 @@
 #include "simulate/model/module.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "simulate/model/device.h"
@@ -38,18 +39,46 @@ Function* find_function(Container& c, const char* name) {
   return f;
 }
 
+namespace {
+
+CUresult allocate(const device_code::Variable& v, int ordinal, CUdeviceptr* address) {
+  const size_t bytes = v.bytes ? v.bytes : 1;
+  if (v.managed)
+    return allocate_host(reinterpret_cast<void**>(address), bytes, Kind::managed, CU_MEM_ATTACH_GLOBAL | kOfModule,
+                         ordinal, current());
+  if (CUresult e = allocate_device(ordinal, bytes, current(), nullptr, address)) return e;
+  set_flags(*address, kOfModule);
+  return CUDA_SUCCESS;
+}
+
+// With the container's lock held.
+CUdeviceptr place_variable(Container& c, const std::string& name, int ordinal) {
+  const auto known = c.contents.variables.find(name);
+  if (known == c.contents.variables.end()) return 0;
+  const device_code::Variable& v = known->second;
+  CUdeviceptr& address = c.variables[{name, v.managed ? 0 : ordinal}];
+  if (address) return address;
+  if (allocate(v, ordinal, &address)) return 0;
+  auto* const bytes = reinterpret_cast<uint8_t*>(address);
+  std::memset(bytes, 0, v.bytes);
+  std::memcpy(bytes, v.initial.data(), std::min(v.initial.size(), v.bytes));
+  // Each may point to another, and in a circle: so the place is known before.
+  for (const device_code::AddressOf& one : v.addresses) {
+    if (one.offset > v.bytes || v.bytes - one.offset < sizeof(CUdeviceptr)) continue;
+    const CUdeviceptr to = place_variable(c, one.variable, ordinal);
+    const CUdeviceptr value = to ? to + static_cast<CUdeviceptr>(one.addend) : 0;
+    std::memcpy(bytes + one.offset, &value, sizeof value);
+  }
+  return address;
+}
+
+}  // namespace
+
 CUdeviceptr find_variable(Container& c, const char* name, int ordinal, size_t* size) {
   if (load(c)) return 0;
   std::lock_guard lock(c.mutex);
-  auto known = c.contents.variables.find(name);
-  if (known == c.contents.variables.end()) return 0;
-  CUdeviceptr& address = c.variables[{name, ordinal}];
-  if (!address) {
-    if (allocate_device(ordinal, known->second ? known->second : 1, current(), nullptr, &address)) return 0;
-    set_flags(address, kOfModule);
-    std::memset(reinterpret_cast<void*>(address), 0, known->second);
-  }
-  if (size) *size = known->second;
+  const CUdeviceptr address = place_variable(c, name, ordinal);
+  if (address && size) *size = c.contents.variables.at(name).bytes;
   return address;
 }
 

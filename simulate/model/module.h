@@ -53,8 +53,8 @@ namespace devtrace::simulate {
 CUresult load(Container& container);
 // The function called `name`, the same pointer at each call; null when the image has none.
 Function* find_function(Container& container, const char* name);
-// A variable's address on a device, allocated at its first use (zeroed, like unset device variables); 0 when there is
-// none.
+// A variable's address on a device, allocated at its first use with the value that it begins with; that of a managed
+// one is the same on all. 0 when there is none.
 CUdeviceptr find_variable(Container& container, const char* name, int device, size_t* size);
 
 // A handle as the driver takes it: a live CUfunction or CUkernel, else null.

@@ -19,29 +19,6 @@ size_t round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;
 }
 
-// Host memory of its own mapping, so that an address says where it belongs.
-void* map_host(size_t size) {
-  void* at =
-      mmap(nullptr, round_up(size, kPage), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return at == MAP_FAILED ? nullptr : at;
-}
-
-CUresult host_allocation(void** out, size_t size, simulate::Kind kind, unsigned flags, int device, CUcontext context) {
-  if (!out || size == 0) return CUDA_ERROR_INVALID_VALUE;
-  void* at = map_host(size);
-  if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
-  simulate::Allocation a;
-  a.base = reinterpret_cast<uintptr_t>(at);
-  a.size = size;
-  a.kind = kind;
-  a.flags = flags;
-  a.device = device;
-  a.context = context;
-  simulate::remember(a);
-  *out = at;
-  return CUDA_SUCCESS;
-}
-
 bool host_kind(simulate::Kind kind) {
   return kind == simulate::Kind::pinned || kind == simulate::Kind::registered;
 }
@@ -157,15 +134,15 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr* pointer, size_t size, unsigned i
   REQUIRE_CONTEXT(context);
   TRY(simulate::check_unsafe());
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
-  return host_allocation(reinterpret_cast<void**>(pointer), size, simulate::Kind::managed, flags, context->device,
-                         context);
+  return simulate::allocate_host(reinterpret_cast<void**>(pointer), size, simulate::Kind::managed, flags,
+                                 context->device, context);
 }
 
 CUresult CUDAAPI cuMemHostAlloc(void** pointer, size_t size, unsigned int flags) {
   REQUIRE_CONTEXT(context);
   TRY(simulate::check_unsafe());
   if (flags & ~7u) return CUDA_ERROR_INVALID_VALUE;
-  return host_allocation(pointer, size, simulate::Kind::pinned, flags, -1, context);
+  return simulate::allocate_host(pointer, size, simulate::Kind::pinned, flags, -1, context);
 }
 
 CUresult CUDAAPI cuMemAllocHost(void** pointer, size_t size) {

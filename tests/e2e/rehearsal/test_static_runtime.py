@@ -43,6 +43,8 @@ def test_it_runs_as_with_the_shared_runtime(built, tmp_path, cuda):
     assert outcomes[0].out == outcomes[1].out
     lines = outcomes[0].out.splitlines()
     assert f"2 devices, runtime {cuda}" in lines and "NVIDIA H100 80GB HBM3 (simulated) 9.0" in lines and "5050505 5050505" in lines
+    # Variables of the device begin with their values.
+    assert {"7 1 2.5 3 4 0", "7 11"} <= set(lines)
     assert [line for line in lines if ": cuda" in line and not line.endswith("cudaSuccess")] == ["cudaMalloc(&huge, size_t{1} << 50): cudaErrorMemoryAllocation", "cudaGetLastError(): cudaErrorMemoryAllocation"]
     assert outcomes[0].findings == [] and "not simulated" not in outcomes[0].err
 

@@ -9,9 +9,11 @@
 __device__ int number = 7;
 __constant__ float table[4] = {1, 2.5f, 3, 4};
 __device__ double unset[3];
+__device__ int* address = &number;
+__managed__ int managed = 11;
 
 __global__ void touch(int* data, int count) {
-  if (static_cast<int>(threadIdx.x) < count) data[threadIdx.x] = number;
+  if (static_cast<int>(threadIdx.x) < count) data[threadIdx.x] = number + *address + managed;
 }
 
 template <typename T>
@@ -53,6 +55,10 @@ int main(int argc, char** argv) {
   SAY(cudaMemcpyFromSymbol(values, table, sizeof values));
   SAY(cudaMemcpyFromSymbol(zeros, unset, sizeof zeros));
   std::printf("%d %g %g %g %g %g\n", got, values[0], values[1], values[2], values[3], zeros[2]);
+  int* pointed;
+  SAY(cudaMemcpyFromSymbol(&pointed, address, sizeof pointed));
+  SAY(cudaMemcpy(&got, pointed, sizeof got, cudaMemcpyDeviceToHost));
+  std::printf("%d %d\n", got, managed);
   got = 9;
   SAY(cudaMemcpyToSymbol(number, &got, sizeof got));
   got = 0;

@@ -55,6 +55,46 @@ TEST(Image, CubinsOfEveryArchitecture) {
   }
 }
 
+// What a variable begins with, zeros filled in; empty: there is none.
+std::vector<uint8_t> initial(const Image& image, const std::string& name) {
+  const auto found = image.variables.find(name);
+  if (found == image.variables.end()) return {};
+  std::vector<uint8_t> bytes = found->second.initial;
+  bytes.resize(found->second.bytes);
+  return bytes;
+}
+
+void expect_variables(const Image& image, const std::string& where) {
+  using Bytes = std::vector<uint8_t>;
+  EXPECT_EQ(initial(image, "x"), (Bytes{0xfd, 0xff, 0xff, 0xff})) << where;
+  EXPECT_EQ(initial(image, "bytes"), (Bytes{1, 0, 255, 0, 0, 0, 0, 0})) << where;
+  EXPECT_EQ(initial(image, "half"), (Bytes{0, 0, 0, 0, 0, 0, 0xe0, 0x3f})) << where;
+  EXPECT_EQ(initial(image, "everywhere"), (Bytes{5, 0, 0, 0})) << where;
+  EXPECT_EQ(initial(image, "unset"), Bytes(12)) << where;
+  for (const char* name : {"x", "bytes", "half", "everywhere", "unset"}) {
+    EXPECT_EQ(image.variables.at(name).managed, std::string(name) == "everywhere") << where << ": " << name;
+    EXPECT_TRUE(image.variables.at(name).addresses.empty()) << where << ": " << name;
+  }
+  ASSERT_EQ(image.variables.at("address_of_x").addresses.size(), 1u) << where;
+  const AddressOf& address = image.variables.at("address_of_x").addresses[0];
+  EXPECT_EQ(address.offset, 0u) << where;
+  EXPECT_EQ(address.variable, "x") << where;
+  EXPECT_EQ(address.addend, 0) << where;
+}
+
+TEST(Image, VariablesBeginWithTheirValues) {
+  const data::Image text = data::ptx();
+  Image image;
+  ASSERT_EQ(read_image(data::span(text), 90, &image), ImageState::good);
+  expect_variables(image, "PTX");
+  for (const int architecture : data::kArchitectures) {
+    const data::Image cubin = data::cubin(architecture);
+    Image compiled;
+    ASSERT_EQ(read_image(data::span(cubin), architecture, &compiled), ImageState::good);
+    expect_variables(compiled, std::to_string(architecture));
+  }
+}
+
 // The offsets of the words that blocks of that grid take, with this table behind two lists of six.
 std::vector<size_t> taken(const KernelFacts& facts, const unsigned (&grid)[3], const std::vector<uint8_t>& table = {}) {
   std::vector<size_t> found;
