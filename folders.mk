@@ -91,11 +91,12 @@ $(call folder,simulate/cublasLt,simulate/common)
 $(call folder,simulate/cusparse,simulate/common)
 $(call folder,simulate/cusolver,simulate/common)
 $(call folder,simulate/cufft,simulate/common)
+$(call folder,simulate/curand,simulate/common)
 $(call folder,simulate/cudnn)
 $(call folder,simulate/nvml,simulate/common)
 $(call folder,simulate/cupti,simulate/common)
 
-# What the dynamic linker loads beside a rehearsed program: sends a CUDA runtime that is linked into a file to the stand-in runtime.
+# What is preloaded besides: sends a CUDA runtime that is linked into a file to the stand-in runtime.
 $(call folder,simulate/static_runtime,tracker/elf interpose/linking)
 
 # What a trial of a fix reads in the place of the program's files: preloaded, with nothing but libc below it.

@@ -23,16 +23,16 @@ GENERATED_STUBS := $(foreach s,$(STUBS),$(if $(filter generated,$(call stub_besi
 PROFILED_STUBS := $(foreach s,$(STUBS),$(if $(filter Driver Runtime,$(call stub_besides,$(s))),$(s)))
 
 .PHONY: simulate simulate-cuda12
-simulate: $(foreach s,$(STUBS_13),$(call stub_path,$(s))) $(SIM)/preload.list $(SIM)/static_runtime.so $(SIM)/python/copied $(SIM)/torch/built
+simulate: $(foreach s,$(STUBS_13),$(call stub_path,$(s))) $(SIM)/static_runtime.so $(SIM)/preload.list $(SIM)/python/copied $(SIM)/torch/built
 # Not part of `make`, as no wheel that the set-up installs is for CUDA 12.
 simulate-cuda12: simulate $(foreach s,$(STUBS_12),$(call stub_path,$(s))) $(SIM)/cuda12/preload.list
 
 # What LD_PRELOAD has to name.
-$(SIM)/preload.list $(SIM)/cuda12/preload.list: simulate/stub_libraries.mk
+$(SIM)/preload.list $(SIM)/cuda12/preload.list: simulate/stub_libraries.mk simulate/module.mk
 	mkdir -p $(@D)
 	printf '%s\n' $(PRELOADED) > $@
-$(SIM)/preload.list: PRELOADED = $(foreach l,$(STUB_LIBRARIES),$(call stub_file,$(l)))
-$(SIM)/cuda12/preload.list: PRELOADED = $(foreach l,$(STUB_LIBRARIES),\
+$(SIM)/preload.list: PRELOADED = static_runtime.so $(foreach l,$(STUB_LIBRARIES),$(call stub_file,$(l)))
+$(SIM)/cuda12/preload.list: PRELOADED = ../static_runtime.so $(foreach l,$(STUB_LIBRARIES),\
   $(if $(filter cuda12/$(l),$(STUBS_12)),$(notdir $(call stub_file,cuda12/$(l))),../$(call stub_file,$(l))))
 
 # --- What the stubs are made from: headers, and the names that the real libraries export. ---
@@ -153,12 +153,11 @@ $(foreach s,$(STUBS),$(call stub_path,$(s))):
 	  -g $(filter %.o,$^) $(patsubst %.map,%.stubs.S,$(filter %.map,$^)) $(filter %.so.1,$^) $(STUB_LIBS) -lpthread -ldl
 $(SIM)/libcuda.so.1: STUB_LIBS = $(LINK_device_code)
 
-# --- What LD_AUDIT has to name. ---
+# --- What sends a CUDA runtime inside a file to the stand-in runtime. ---
 
-# In a name space of its own: the program's C++ library is not there.
 $(SIM)/static_runtime.so: $(call libraries,simulate/static_runtime)
 	mkdir -p $(@D)
-	$(CXX) -shared -o $@ -Wl,-soname,$(@F) -Wl,-z,defs -Wl,--gc-sections -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL \
+	$(CXX) -shared -o $@ -Wl,-soname,$(@F) -Wl,-z,defs,-z,initfirst,-z,now -Wl,--gc-sections -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL \
 	  -Wl,--wrap=dl_iterate_phdr -g $(OBJECTS_simulate/static_runtime) $^
 
 # --- True values. ---

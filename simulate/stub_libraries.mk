@@ -19,6 +19,7 @@ define STUB_LIBRARY_TABLE
   cusparse | libcusparse.so.12 | libcusparse.so.12 | cu13/lib     | 10   | generated
   cusolver | libcusolver.so.12 | libcusolver.so.11 | cu13/lib     | 9    | generated
   cufft    | libcufft.so.12    | libcufft.so.11    | cu13/lib     | 16   | -
+  curand   | libcurand.so.10   | -                 | cu13/lib     | 999  | -
   cudnn    | libcudnn.so.9     | -                 | cudnn/lib    | 3000 | -
   nvml     | libnvidia-ml.so.1 | -                 | nvml.names   | 3    | -
   cupti    | libcupti.so.13    | libcupti.so.12    | cu13/lib     | 27   | -

@@ -14,7 +14,6 @@ namespace fs = std::filesystem;
 constexpr const char* kLibrary = "libdevtrace.so";
 constexpr const char* kOverlay = "fix/overlay.so";
 constexpr const char* kEdits = "fix/edits";
-constexpr const char* kAuditor = "simulate/static_runtime.so";
 
 fs::path own_folder() {
   std::error_code error;
@@ -81,8 +80,6 @@ SimulatedLibraries find_simulated_libraries(int cuda) {
   }
   if (found.preload.empty())
     throw Failure(kBadUsage, fmt::format("{} names no library; build again with make", list.string()));
-  found.auditor =
-      find_beside(kAuditor, {here / kAuditor, here / "../lib/devtrace" / kAuditor}, "build it with make simulate");
   return found;
 }
 

@@ -19,7 +19,6 @@ std::filesystem::path find_edits();
 struct SimulatedLibraries {
   std::filesystem::path folder;
   std::vector<std::filesystem::path> preload;  // in the order of LD_PRELOAD
-  std::filesystem::path auditor;               // for LD_AUDIT
 };
 // The stubs of simulate/ for programs of that CUDA version (12 or 13), from their preload.list. Throws Failure when
 // it or one of its files is missing.

@@ -108,7 +108,6 @@ std::map<std::string, std::string> environment_of(const Launch& launch) {
   auto all = report::own_environment();
   if (!launch.preload.empty()) all["LD_PRELOAD"] = in_front(launch.preload, " :\t\n", "LD_PRELOAD");
   if (!launch.libraries.empty()) all["LD_LIBRARY_PATH"] = in_front(launch.libraries, ":;", "LD_LIBRARY_PATH");
-  if (!launch.auditors.empty()) all["LD_AUDIT"] = in_front(launch.auditors, ":", "LD_AUDIT");
   for (const auto& [key, value] : launch.environment) all[key] = value;
   return all;
 }

@@ -14,7 +14,6 @@ struct Launch {
   std::vector<std::string> program;              // as for execvp
   std::vector<std::filesystem::path> preload;    // in front of what LD_PRELOAD holds
   std::vector<std::filesystem::path> libraries;  // in front of what LD_LIBRARY_PATH holds
-  std::vector<std::filesystem::path> auditors;   // in front of what LD_AUDIT holds
   std::vector<std::pair<std::string, std::string>> environment;
   int error_exitcode = 0;  // for findings in any process of the tree; 0: the program's own code stands
 };

@@ -66,7 +66,6 @@ Launch RehearseOptions::on_simulated_devices(Launch what) const {
   if (!no_trace) what.preload.push_back(find_library());
   what.preload.insert(what.preload.end(), simulated.preload.begin(), simulated.preload.end());
   what.libraries = {simulated.folder};
-  what.auditors = {simulated.auditor};
   const auto set = [&](const char* key, const std::string& value) {
     if (!value.empty()) what.environment.emplace_back(key, value);
   };

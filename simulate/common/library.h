@@ -1,5 +1,5 @@
-// What the stubs of the mathematics libraries share: handles with a stream, and launches that are recorded but not
-// computed.
+// What the stubs of the mathematics libraries share: handles with a stream, and launches that are recorded and
+// computed or not.
 #pragma once
 
 #include "driver_aliases.inc"
@@ -9,6 +9,11 @@
 
 // Records work of a library on a stream, as a kernel of that name; in libcuda.
 extern "C" CUresult devtrace_sim_library_launch(const char* name, CUstream stream);
+// Work of a library that writes to `memory` and is computed: `compute(data)` when the stream comes to it, at each
+// replay where it is captured; `drop(data)` when it will not come again. Where a kernel could not reach the memory it
+// faults.
+extern "C" CUresult devtrace_sim_library_compute(const char* name, CUstream stream, void* memory,
+                                                 void (*compute)(void*), void (*drop)(void*), void* data);
 
 namespace devtrace::simulate::library {
 

@@ -2,6 +2,11 @@
 #include "simulate/cuda/launch.h"
 
 #include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
 
 #include "simulate/cuda/api.h"
 #include "simulate/model/module.h"
@@ -133,4 +138,46 @@ CUresult library_launch(CUstream handle) {
 
 extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_launch(const char*, CUstream stream) {
   return library_launch(stream);
+}
+
+namespace {
+
+// What a library's kernel has for parameters as far as it is simulated: the memory that it writes to.
+CUfunction writer(const char* name) {
+  static const auto* const facts = [] {
+    auto* made = new devtrace::device_code::KernelFacts;
+    made->parameters = {{0, sizeof(void*)}};
+    made->parameters_known = true;
+    made->reads = made->follows = {{0, sizeof(void*)}};
+    return made;
+  }();
+  static std::mutex mutex;
+  static auto* const known = new std::map<std::string, CUkern_st*>;
+  std::lock_guard lock(mutex);
+  CUkern_st*& kernel = (*known)[name];
+  if (!kernel) {
+    kernel = new CUkern_st;
+    kernel->name = name;
+    kernel->facts = facts;
+    simulate::handles<simulate::Function>().add(kernel);
+  }
+  return reinterpret_cast<CUfunction>(kernel);
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_compute(
+    const char* name, CUstream handle, void* memory, void (*compute)(void*), void (*drop)(void*), void* data) {
+  std::shared_ptr<void> held(data, drop);
+  CUstream stream;
+  TRY(simulate::resolve(handle, &stream));
+  REQUIRE_CONTEXT(context);
+  if (stream->context->device != context->device) return CUDA_ERROR_INVALID_HANDLE;
+  void* parameters[] = {&memory};
+  simulate::Operation operation;
+  TRY(simulate::make_kernel(writer(name), {{1, 1, 1}, {1, 1, 1}, 0}, parameters, nullptr, &operation));
+  simulate::keep_arguments(&operation);
+  operation.compute = compute;
+  operation.compute_data = std::move(held);
+  return simulate::submit(stream, std::move(operation));
 }

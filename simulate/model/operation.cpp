@@ -93,12 +93,15 @@ void clear_host(const CUDA_MEMCPY3D& c) {
 CUresult run_kernel(const Operation& op) {
   device(op.context->device).launches.fetch_add(1, std::memory_order_relaxed);
   const Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;  // null: a mathematics library's
-  if (!op.in_operator) values::not_computed_kernel(f ? f->name : "of a mathematics library");
+  if (!op.in_operator && !op.compute) values::not_computed_kernel(f ? f->name : "of a mathematics library");
   if (!f) return CUDA_SUCCESS;
   const Grid grid = {op.kernel.gridDimX, op.kernel.gridDimY, op.kernel.gridDimZ};
   const bool illegal = op.kernel.kernelParams ? illegal_address(op.context, *f, grid, op.kernel.kernelParams)
                                               : illegal_address(op.context, *f, grid, op.arguments);
-  if (illegal) op.context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (illegal)
+    op.context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+  else if (op.compute)
+    op.compute(op.compute_data.get());
   return CUDA_SUCCESS;
 }
 

@@ -28,6 +28,8 @@ struct Operation {
   // Only the member that `type` names means anything.
   CUDA_KERNEL_NODE_PARAMS kernel = {};
   Arguments arguments;
+  void (*compute)(void*) = nullptr;  // does a library's kernel, with what follows
+  std::shared_ptr<void> compute_data = {};
   CUDA_MEMCPY3D copy = {};
   CUcontext copy_from = nullptr, copy_to = nullptr;
   CUDA_MEMSET_NODE_PARAMS set = {};

@@ -41,7 +41,7 @@ void write_near_jump(uintptr_t at, const uint8_t* to) {
 
 }  // namespace
 
-bool redirect(const std::vector<Jump>& jumps) {
+bool redirect(const std::vector<Jump>& jumps, Code code) {
   if (jumps.empty()) return true;
   const auto [lowest, highest] =
       std::minmax_element(jumps.begin(), jumps.end(), [](const Jump& a, const Jump& b) { return a.from < b.from; });
@@ -51,17 +51,16 @@ bool redirect(const std::vector<Jump>& jumps) {
   const size_t bytes = (jumps.size() * kFarJump + page - 1) & ~(page - 1);
   uint8_t* const far = memory_near(begin, highest->from, bytes);
   if (!far) return false;
+  for (size_t i = 0; i < jumps.size(); ++i) write_far_jump(far + i * kFarJump, jumps[i].to);
   // Makes the pages this process's own; the file stays as it is.
-  if (mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_WRITE)) {
+  if (mprotect(far, bytes, PROT_READ | PROT_EXEC) ||
+      mprotect(reinterpret_cast<void*>(begin), end - begin,
+               PROT_READ | PROT_WRITE | (code == Code::in_use ? PROT_EXEC : 0))) {
     munmap(far, bytes);
     return false;
   }
-  for (size_t i = 0; i < jumps.size(); ++i) {
-    write_far_jump(far + i * kFarJump, jumps[i].to);
-    write_near_jump(jumps[i].from, far + i * kFarJump);
-  }
-  return !mprotect(far, bytes, PROT_READ | PROT_EXEC) &&
-         !mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_EXEC);
+  for (size_t i = 0; i < jumps.size(); ++i) write_near_jump(jumps[i].from, far + i * kFarJump);
+  return !mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_EXEC);
 }
 
 }  // namespace devtrace::simulate::static_runtime

@@ -1,4 +1,4 @@
-// Jumps at the beginning of functions of an object that is mapped and has not run yet.
+// Jumps at the beginning of functions in memory.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,10 @@ struct Jump {
 // What a jump takes at its beginning; the rest of it lies in memory of our own near by.
 constexpr size_t kJumpBytes = 5;
 
-// Writes all of them or none. The pages are writable and not executable meanwhile: for code that no thread can be in.
-bool redirect(const std::vector<Jump>& jumps);
+// Whether a thread may run code of the same pages meanwhile.
+enum class Code { not_yet_used, in_use };
+
+// Writes all of them or none.
+bool redirect(const std::vector<Jump>& jumps, Code code = Code::not_yet_used);
 
 }  // namespace devtrace::simulate::static_runtime

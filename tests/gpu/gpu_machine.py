@@ -45,9 +45,9 @@ def devices() -> tuple[int, str]:
 class Machine:
     folder: Path
 
-    def run(self, program, options=None, trace=True, injected=False, after=(), env=None, timeout=280) -> Outcome:
+    def run(self, program, options=None, trace=True, injected=False, after=(), env=None, timeout=280, own_runtime=False) -> Outcome:
         """A program, as Python source or as a command, with devtrace preloaded (and the libraries `after` behind it), loaded through
-        CUDA_INJECTION64_PATH instead (`injected`), or without it. Each run has a folder of its own."""
+        CUDA_INJECTION64_PATH instead (`injected`), or without it. Each run has a folder of its own. `own_runtime`: on simulated devices a static runtime's calls stay with it."""
         number = len(list(self.folder.glob("run-*")))
         folder = self.folder / f"run-{number}"
         folder.mkdir()
@@ -59,7 +59,7 @@ class Machine:
         variables = {"LD_LIBRARY_PATH": f"{WHEELS}/cu13/lib"}  # a program without PyTorch finds CUPTI by this
         if SIMULATED:
             names = (BUILD / "simulate/preload.list").read_text().split()
-            preload += [BUILD / "simulate" / name for name in names]
+            preload += [BUILD / "simulate" / name for name in names if not (own_runtime and name == "static_runtime.so")]
             variables |= {"LD_LIBRARY_PATH": str(BUILD / "simulate"), "DEVTRACE_SIM_GPUS": "2"}
         if injected:
             variables["CUDA_INJECTION64_PATH"] = str(LIBRARY)

@@ -7,14 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, TOP, only
+from conftest import TOP, only
 from gpu_machine import SIMULATED, WHEELS, Machine, machine, reaches_host  # noqa: F401
 from gpu_programs import DRIVER
 from nvcc_programs import NVCC
 
 STATIC = WHEELS / "cu13/lib/libcudart_static.a"
-# On simulated devices its functions are sent to the stand-in runtime, as `devtrace rehearse` does it.
-AUDITOR = {"LD_AUDIT": str(BUILD / "simulate/static_runtime.so")} if SIMULATED else None
 # What tells on stdout: launches, and what the device says in the end.
 WITHOUT_COMPILER = '''
 #include <cuda_runtime_api.h>
@@ -89,9 +87,9 @@ def test_a_static_runtime(machine, tmp_path, compiler, how):
         pytest.skip("what nvcc calls to launch, __cudaLaunchKernel, has no parameters in CUPTI's headers")
     program = COMPILERS[compiler](tmp_path)
     options = how if "=" in how else None
-    clean = machine.run([program], options, injected=how == "injected", env=AUDITOR)
+    clean = machine.run([program], options, injected=how == "injected")
     assert clean.out == "launched 0\n" and clean.findings == [], clean.err
-    outcome = machine.run([program, "host"], options, injected=how == "injected", env=AUDITOR)
+    outcome = machine.run([program, "host"], options, injected=how == "injected")
     if reaches_host():
         assert outcome.out == "launched 0\n" and outcome.findings == [], outcome.err
         return
@@ -101,10 +99,10 @@ def test_a_static_runtime(machine, tmp_path, compiler, how):
 
 @pytest.mark.skipif(not STATIC.exists(), reason="the wheels have no libcudart_static.a")
 def test_a_static_runtime_on_the_simulated_driver_alone_says_that_it_cannot(tmp_path):
-    """NVIDIA's own runtime is answered nothing that would let it run: without the auditor its calls fail."""
+    """NVIDIA's own runtime is answered nothing that would let it run: its calls fail unless they are sent to the stand-in runtime."""
     if not SIMULATED:
         pytest.skip("of the stubs: DEVTRACE_TEST_GPU=simulated runs it")
-    outcome = Machine(tmp_path).run([compiled_by_gpp(tmp_path)])
+    outcome = Machine(tmp_path).run([compiled_by_gpp(tmp_path)], own_runtime=True)
     assert (outcome.code, outcome.findings) == (3, []) and "operation not supported" in outcome.out, outcome.err
 
 
@@ -156,7 +154,7 @@ def test_a_static_runtime_is_handed_the_hooks(machine, tmp_path):
     hooked = {re.sub(r"(_v\d)?(_pts[zd]|_ptds)?$", "", row) for row in rows}
     answers = {}
     for trace in (True, False):
-        outcome = machine.run([tmp_path / "observer"], trace=trace)
+        outcome = machine.run([tmp_path / "observer"], trace=trace, own_runtime=True)
         assert outcome.code == 0, outcome.err
         answers[trace] = [line.split() for line in outcome.out.splitlines()]
         seen = {name for _, name, library, _ in answers[trace] if library == "libdevtrace.so"}

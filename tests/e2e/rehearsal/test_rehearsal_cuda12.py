@@ -25,7 +25,7 @@ def make_python(folder, cuda):
 @pytest.fixture
 def rehearsed(tmp_path):
     """rehearsed(program, …): LD_PRELOAD as the program gets it, by a command beside which both sets of stubs lie (empty files)."""
-    for name in ("simulate/libcudart.so.13", "simulate/cuda12/libcudart.so.12", "simulate/libcuda.so.1", "simulate/static_runtime.so"):
+    for name in ("simulate/libcudart.so.13", "simulate/cuda12/libcudart.so.12", "simulate/libcuda.so.1"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     (tmp_path / "simulate/preload.list").write_text("libcuda.so.1\nlibcudart.so.13\n")

@@ -17,6 +17,7 @@ REAL = {
     "libcusolver.so.12": "cu13/lib",
     "libcusparse.so.12": "cu13/lib",
     "libcufft.so.12": "cu13/lib",
+    "libcurand.so.10": "cu13/lib",
     "libcupti.so.13": "cu13/lib",
     "libcudnn.so.9": "cudnn/lib",
 }
@@ -32,7 +33,7 @@ def exported(library: Path) -> set[str]:
 @pytest.mark.parametrize("name", REAL)
 def test_every_symbol_and_version_of_the_real_one(name):
     real = exported(WHEELS / REAL[name] / name)
-    assert len(real) > 30
+    assert len(real) > 20
     assert real - exported(BUILD / "simulate" / name) == set()
 
 

@@ -36,7 +36,7 @@ def installed(tmp_path, library):
     (folder / "simulate").mkdir(parents=True)
     shutil.copy(DEVTRACE, folder / "devtrace")
     shutil.copy(library, folder / "libdevtrace.so")
-    for name in ("libcudart.so.13", "libcuda.so.1", "static_runtime.so"):
+    for name in ("libcudart.so.13", "libcuda.so.1"):
         shutil.copy(library, folder / "simulate" / name)
     (folder / "simulate" / "preload.list").write_text("libcudart.so.13\nlibcuda.so.1\n")
     return folder

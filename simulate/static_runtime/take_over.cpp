@@ -1,12 +1,7 @@
-// An auditor of the dynamic linker (LD_AUDIT, rtld-audit(7)): the functions of a CUDA runtime that lies inside the
-// program or a library of its are sent to the stand-in runtime, as if the file were linked with `-cudart shared`.
-//
-// When: after an object is mapped and before any of its code runs, at the start and in each dlopen; a constructor of
-// ours would come too late for what is opened later. No file is changed, and no call reaches NVIDIA's runtime. The
-// linker keeps an auditor in a name space of its own, with a C library of its own: nothing here is shared with the
-// program.
-#include <elf.h>
-#include <link.h>
+#include "simulate/static_runtime/take_over.h"
+
+#include <limits.h>
+#include <unistd.h>
 
 #include <cstdarg>
 #include <cstdio>
@@ -34,15 +29,16 @@ elf::Object object_of(const link_map& listed) {
   return {listed.l_name ? listed.l_name : "", listed.l_addr, listed.l_ld};
 }
 
+// By write(2): this may run before the C library is set up.
 [[gnu::format(printf, 1, 2)]] void say(const char* format, ...) {
   const char* verbose = std::getenv("DEVTRACE_SIM_VERBOSE");
   if (verbose && std::strcmp(verbose, "0") == 0) return;
-  char text[1024];
+  char text[PATH_MAX + 512];
   va_list values;
   va_start(values, format);
-  std::vsnprintf(text, sizeof text, format, values);
+  const int length = std::vsnprintf(text, sizeof text, format, values);
   va_end(values);
-  std::fprintf(stderr, "devtrace: %s\n", text);
+  if (length > 0) dprintf(STDERR_FILENO, "devtrace: %.*s\n", length, text);
 }
 
 bool is_vendors(std::string_view file) {
@@ -75,13 +71,15 @@ const void* destination(const link_map* first, const link_map* last, const char*
   return nullptr;
 }
 
-void take_over(const link_map* first, const link_map& listed) {
+}  // namespace
+
+void take_over(const link_map* first, const link_map& listed, const char* program) {
   const elf::Object object = object_of(listed);
   if (is_vendors(object.file()) || is_ours(object)) return;
   const std::string path(&listed == first ? "/proc/self/exe" : object.path);
   const RuntimeCopy copy = find_runtime_copy(path);
   if (copy.state == RuntimeCopy::State::none || copy.state == RuntimeCopy::State::outside) return;
-  const char* const shown = &listed == first ? program_invocation_name : listed.l_name;
+  const char* const shown = &listed == first ? program : listed.l_name;
   if (copy.state == RuntimeCopy::State::stripped) {
     say("%s: its CUDA runtime is inside it and has no names, so that it cannot be simulated, and its calls will fail: "
         "link with `-cudart shared`, or do not strip it",
@@ -107,32 +105,4 @@ void take_over(const link_map* first, const link_map& listed) {
   if (!redirect(jumps)) say("%s: the CUDA runtime inside it could not be taken over, and its calls will fail", shown);
 }
 
-std::vector<const link_map*> g_new;  // mapped since the list was last complete
-
-}  // namespace
 }  // namespace devtrace::simulate::static_runtime
-
-using namespace devtrace::simulate::static_runtime;
-
-#pragma GCC visibility push(default)
-extern "C" {
-
-unsigned la_version(unsigned version) {
-  return version < LAV_CURRENT ? version : LAV_CURRENT;
-}
-
-unsigned la_objopen(link_map* object, Lmid_t space, uintptr_t*) {
-  if (space == LM_ID_BASE) g_new.push_back(object);
-  return 0;  // nothing of its bindings
-}
-
-void la_activity(uintptr_t*, unsigned state) {
-  if (state != LA_ACT_CONSISTENT || g_new.empty()) return;
-  const link_map* first = g_new.front();
-  while (first->l_prev) first = first->l_prev;
-  for (const link_map* object : g_new) take_over(first, *object);
-  g_new.clear();
-}
-
-}  // extern "C"
-#pragma GCC visibility pop

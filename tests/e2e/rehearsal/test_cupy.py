@@ -1,0 +1,126 @@
+"""CuPy on simulated devices: its wheel has a CUDA runtime inside, in five of its modules. Everything runs, with a finding where memory of
+another device is given to a kernel and none elsewhere."""
+
+import importlib.util
+
+import pytest
+from conftest import line_of, operand
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed (cupy-cuda13x)")
+
+# Each prints something of its own; {there}: on device 1, for what should be on device 0.
+USES = {
+    "elementwise": "print((here * 2 + there).shape)",
+    "RawKernel": """
+        kernel = cupy.RawKernel('extern "C" __global__ void mine(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }', "mine")
+        kernel((1,), (64,), (there, here)); print("launched")""",
+    "cub": "print(cupy.sum(there).shape)",
+    "thrust": "there.sort(); print(there.shape)",
+    "matmul": "print((here.reshape(8, 8) @ here.reshape(8, 8)).shape)",
+    "fft": "print(cupy.fft.fft(here).shape)",
+    "random": "print(cupy.random.rand(8).shape, cupy.random.default_rng(1).standard_normal(8).shape)",
+    "graph": """
+        stream = cupy.cuda.Stream(non_blocking=True)
+        result = cupy.empty_like(here)
+        with stream:
+            stream.begin_capture()
+            cupy.multiply(there, here, out=result)
+            graph = stream.end_capture()
+            graph.launch()
+        stream.synchronize(); print("replayed")""",
+}
+PROGRAM = """
+import cupy
+with cupy.cuda.Device({device}):
+    there = cupy.ones(64, dtype=cupy.float32)
+here = cupy.ones(64, dtype=cupy.float32)
+print(cupy.cuda.runtime.getDeviceCount(), here.device.id, there.device.id)
+"""
+
+
+def program(use, device):
+    lines = USES[use].strip().splitlines()
+    return PROGRAM.format(device=device) + "\n".join(line.removeprefix("        ") for line in lines) + "\n"
+
+
+@pytest.mark.parametrize("use", USES)
+def test_it_runs_and_nothing_is_found(rehearse, use):
+    outcome = rehearse(program(use, 0))
+    assert outcome.code == 0 and outcome.out.splitlines()[0] == "2 0 0" and len(outcome.out.splitlines()) == 2, outcome.out + outcome.err
+    assert outcome.findings == [] and "not simulated" not in outcome.err, outcome.err
+
+
+@pytest.mark.parametrize("use", ["elementwise", "RawKernel", "cub", "thrust", "graph"])
+def test_memory_of_another_device_is_found(rehearse, use):
+    outcome = rehearse(program(use, 1))
+    kinds = {finding["kind"] for finding in outcome.findings}
+    assert kinds and kinds <= {"remote-access", "wrong-current-device"}, outcome.err
+    first = outcome.findings[0]
+    assert operand(first, "cuda:1")["created"]["python"][-1]["line"] == line_of(outcome, "there = ")
+
+
+def test_random_numbers_are_true(rehearse):
+    """CuPy hands what cuRAND drew to kernels of its own, which are not computed: so here cuRAND is asked directly."""
+    outcome = rehearse("""
+        import cupy
+        from cupy.cuda import curand
+        def draw(seed, kind, generate, dtype, *more):
+            generator = curand.createGenerator(kind)
+            curand.setPseudoRandomGeneratorSeed(generator, seed)
+            numbers = cupy.empty(20000, dtype=dtype)
+            generate(generator, numbers.data.ptr, numbers.size, *more)
+            curand.destroyGenerator(generator)
+            return numbers.get()
+        for kind in (curand.CURAND_RNG_PSEUDO_XORWOW, curand.CURAND_RNG_PSEUDO_PHILOX4_32_10, curand.CURAND_RNG_PSEUDO_MT19937):
+            uniform = draw(1, kind, curand.generateUniform, "f")
+            assert 0 < uniform.min() < 0.01 and 0.99 < uniform.max() <= 1 and abs(uniform.mean() - 0.5) < 0.01, uniform
+            assert (uniform == draw(1, kind, curand.generateUniform, "f")).all() and (uniform != draw(2, kind, curand.generateUniform, "f")).any()
+            normal = draw(1, kind, curand.generateNormalDouble, "d", 5.0, 3.0)
+            assert abs(normal.mean() - 5) < 0.1 and abs(normal.std() - 3) < 0.1, normal
+            poisson = draw(1, kind, curand.generatePoisson, "u4", 4.0)
+            assert abs(poisson.mean() - 4) < 0.1 and abs(poisson.var() - 4) < 0.2, poisson
+        print("true")
+        """)
+    assert outcome.out == "true\n" and outcome.findings == [], outcome.err
+    assert "not computed" not in outcome.err
+
+
+def test_random_numbers_come_anew_at_each_replay_of_a_graph(rehearse):
+    """CuPy refuses to capture cuRAND, so the library itself is called."""
+    outcome = rehearse("""
+        import ctypes, cupy
+        curand = ctypes.CDLL("libcurand.so.10")
+        stream = cupy.cuda.Stream(non_blocking=True)
+        generator = ctypes.c_void_p()
+        numbers = cupy.zeros(4, dtype="f")
+        assert curand.curandCreateGenerator(ctypes.byref(generator), 161) == 0
+        assert curand.curandSetStream(generator, ctypes.c_void_p(stream.ptr)) == 0
+        with stream:
+            stream.begin_capture()
+            assert curand.curandGenerateUniform(generator, ctypes.c_void_p(numbers.data.ptr), ctypes.c_size_t(numbers.size)) == 0
+            graph = stream.end_capture()
+        print(numbers.get().tolist())
+        seen = []
+        for _ in range(2):
+            graph.launch(stream)
+            stream.synchronize()
+            seen.append(tuple(numbers.get().tolist()))
+        print(len(set(seen)), all(0 < number <= 1 for numbers in seen for number in numbers))
+        """)
+    assert outcome.out == "[0.0, 0.0, 0.0, 0.0]\n2 True\n", outcome.out + outcome.err
+
+
+def test_random_numbers_for_another_devices_memory_fault(rehearse):
+    outcome = rehearse("""
+        import cupy
+        from cupy.cuda import curand
+        with cupy.cuda.Device(1):
+            there = cupy.zeros(4, dtype="f")
+        generator = curand.createGenerator(curand.CURAND_RNG_PSEUDO_XORWOW)
+        curand.generateUniform(generator, there.data.ptr, there.size)
+        try:
+            cupy.cuda.Device(0).synchronize()
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            print(error)
+        """)
+    assert outcome.out == "cudaErrorIllegalAddress: an illegal memory access was encountered\n", outcome.err
