@@ -10,5 +10,5 @@ $(foreach f,$(filter interpose interpose/%,$(FOLDERS)),$(eval FLAGS_$(f) += -isy
 FLAGS_cupti_tracer += -isystem $(CUDA_INCLUDE)
 $(foreach f,$(filter interpose interpose/% cupti_tracer,$(FOLDERS)),$(eval $(OBJECTS_$(f)): | setup-python))
 
-FLAGS_tracker/stacks += -isystem .cache/libunwind/include -DBOOST_STACKTRACE_USE_BACKTRACE
+FLAGS_tracker/stacks += -isystem .cache/libunwind/include
 $(OBJECTS_tracker/stacks): | setup-libunwind

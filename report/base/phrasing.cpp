@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "report/base/format.h"
+#include "report/base/signature.h"
 #include "report/base/system_libraries.h"
 
 namespace devtrace::report {
@@ -123,11 +124,31 @@ std::string_view repairs(const Json& cause) {
   return what == "cause" ? "repairs the cause" : "";
 }
 
+// Where memory that is no tensor came from: "memory of 4.0 KiB from cudaMalloc at main.cpp:12".
+static std::string memory_words(const Json& operand) {
+  std::string out = "memory";
+  if (const auto size = integer(operand, "bytes"); size && *size > 0) out += " of " + bytes(*size);
+  const Json& created = object(operand, "created");
+  if (const auto call = string(created, "call"); !call.empty()) out += fmt::format(" from {}", call);
+  const Json& frame = user_frame_of(created);
+  const auto line = integer(frame, "line");
+  if (const auto file = string(frame, "file"); !file.empty() && line)
+    out += fmt::format(" at {}:{}", file.substr(file.rfind('/') + 1), *line);
+  return out;
+}
+
 std::string name_of(const Json& operand) {
   const auto name = string(operand, "name");
   if (!name.empty()) return std::string(name);
   const auto expression = string(operand, "expression");
-  return expression.empty() ? "a tensor" : fmt::format("the result of {}", expression);
+  if (!expression.empty()) return fmt::format("the result of {}", expression);
+  const bool tensor = !string(operand, "dtype").empty() || (operand.is_object() && operand.contains("shape"));
+  if (const auto parameter = integer(operand, "parameter"); parameter && !tensor) {
+    const auto type = string(operand, "type");
+    return fmt::format("parameter {} ({})", *parameter, type.empty() ? "pointer" : type);
+  }
+  if (!tensor && !string(object(operand, "created"), "call").empty()) return memory_words(operand);
+  return "a tensor";
 }
 
 Json operands_and_sources(const Json& finding) {
@@ -156,6 +177,12 @@ std::string who_is_where(const Json& finding) {
 
 std::string role_of(const Json& operand) {
   std::string out(string(operand, "role"));
+  // Of a kernel: which parameter, as its declaration has it; a tensor has a role of its own.
+  if (const auto parameter = integer(operand, "parameter"); parameter && out == "parameter") {
+    const auto type = string(operand, "type"), name = string(operand, "parameter_name");
+    out += fmt::format(" {}{}{}{}{}", *parameter, type.empty() && name.empty() ? "" : ": ", type,
+                       type.empty() || name.empty() ? "" : " ", name);
+  }
   if (flag(operand, "generator")) return "random generator" + (out.empty() ? out : ", " + out);
   const auto owner = string(operand, "module_class");
   const auto root = string(operand, "root_class");
@@ -187,6 +214,8 @@ std::string extent_of(const Json& operand) {
     }
     add('[' + sizes + ']');
   }
+  // Memory that no tensor is known to lie in.
+  if (const auto size = integer(operand, "bytes"); out.empty() && size && *size > 0) out = bytes(*size);
   return out;
 }
 
@@ -209,6 +238,10 @@ std::string place(const Json& frame, std::string_view cwd) {
     if (function.ends_with(anonymous)) function.remove_suffix(anonymous.size());
   }
   std::string where = shown_file(string(frame, "file"), cwd);
+  if (const auto module = string(frame, "module"); !module.empty()) {
+    function = name_in_signature(function);
+    if (where.empty()) where = fmt::format("{}+{}", module.substr(module.rfind('/') + 1), string(frame, "offset"));
+  }
   if (const auto line = integer(frame, "line"); line && *line > 0) where += fmt::format(":{}", *line);
   if (function.empty()) return where;
   return where.empty() ? std::string(function) : fmt::format("{} ({})", function, where);
@@ -235,32 +268,34 @@ const Json& native_user_frame(const Json& frames) {
     const std::string_view path = string(frame, "module");
     return !path.empty() && !path.ends_with('/') && !hides_callers(path);
   };
-  for (const auto* found : {first([&](const Json& f) { return own(f) && !string(f, "file").empty(); }), first(own)})
+  const auto project = [](const Json& frame) { return flag(frame, "project"); };
+  for (const auto* found :
+       {first(project), first([&](const Json& f) { return own(f) && !string(f, "file").empty(); }), first(own)})
     if (found) return *found;
   return frames.front().is_object() ? frames.front() : none;
 }
 
-std::string native_place(const Json& frame) {
-  const std::string_view module = string(frame, "module");
-  const auto line = integer(frame, "line");
-  std::string where(string(frame, "file"));
-  if (where.empty())
-    where = fmt::format("{}+{}", module.substr(module.rfind('/') + 1), string(frame, "offset"));
-  else if (line)
-    where += fmt::format(":{}", *line);
-  const std::string_view function = string(frame, "function");
-  return function.empty() ? where : fmt::format("{} ({})", function, where);
+const Json& frames_of(const Json& record) {
+  const Json& python = array(record, "python");
+  return python.empty() ? array(record, "native") : python;
+}
+
+const Json& user_frame_of(const Json& record) {
+  const Json& python = array(record, "python");
+  return python.empty() ? native_user_frame(array(record, "native")) : user_frame(python);
 }
 
 std::string summary(const Json& process, const Json& finding) {
-  const Json& frame = user_frame(array(finding, "python"));
+  const Json& frame = user_frame_of(finding);
   std::string out = kind_name(finding);
   if (const auto file = string(frame, "file"); !file.empty()) {
     out += ' ' + shown_file(file, string(process, "cwd"));
     if (const auto line = integer(frame, "line"); line && *line > 0) out += fmt::format(":{}", *line);
-    if (const auto function = string(frame, "function"); !function.empty()) out += fmt::format(" in {}", function);
-  } else if (const Json& native = native_user_frame(array(finding, "native")); !native.empty()) {
-    out += ' ' + native_place(native);
+    const auto function = string(frame, "function");
+    if (!function.empty())
+      out += fmt::format(" in {}", string(frame, "module").empty() ? function : name_in_signature(function));
+  } else if (!frame.empty()) {
+    out += ' ' + place(frame, string(process, "cwd"));
   }
   const std::string operands = who_is_where(finding);
   out += ": " + (operands.empty() ? headline(finding) : operands);

@@ -26,7 +26,8 @@ std::string_view repairs(const Json& cause);
 // where that is known: it says where the device comes from.
 Json operands_and_sources(const Json& finding);
 
-// The operand's name; without one "the result of b.neg()" where the text that made it is known, else "a tensor".
+// The operand's name; without one "the result of b.neg()" where the text that made it is known, "parameter 1 (float
+// const*)" of a kernel, "memory of 4.0 KiB from cudaMalloc at main.cpp:12" of what is no tensor, else "a tensor".
 std::string name_of(const Json& operand);
 
 // "parameter of Embedding in BertModel", "argument", …; empty when nothing is known.
@@ -47,10 +48,15 @@ std::string place(const Json& frame, std::string_view cwd);
 // The innermost frame of the user's own code, else the innermost one; an empty object when there is none.
 const Json& user_frame(const Json& frames);
 
-// The same of a native stack: the innermost frame with a source line, else the innermost outside of CUDA's and
-// PyTorch's libraries, else the innermost. And what it is called: "step (train.cpp:12)", "step (train+0x40)".
+// … of a record with `python` or, where no Python ran, `native`.
+const Json& user_frame_of(const Json& record);
+// The frames that this one is of.
+const Json& frames_of(const Json& record);
+
+// The same of a native stack: the innermost frame of the user's own, else the innermost with a source line, else the
+// innermost outside of CUDA's and PyTorch's libraries, else the innermost. `place` calls it "step (train.cpp:12)" or
+// "step (train+0x40)".
 const Json& native_user_frame(const Json& frames);
-std::string native_place(const Json& frame);
 
 // What is told and is no fault.
 bool is_note(const Json& finding);

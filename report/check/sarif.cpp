@@ -146,8 +146,8 @@ class Run {
     Json all = Json::array();
     for (const Json& operand : array(finding, "operands")) {
       for (const char* event : {"created", "moved"}) {
-        const Json& frame = user_frame(array(object(operand, event), "python"));
-        if (frame.empty() || all.size() >= 20) continue;
+        const Json& frame = user_frame_of(object(operand, event));
+        if (string(frame, "file").empty() || all.size() >= 20) continue;
         Json one = location(shown_file(string(frame, "file"), cwd), integer(frame, "line").value_or(0), false,
                             string(frame, "function"));
         one["id"] = all.size();

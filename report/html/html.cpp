@@ -35,20 +35,19 @@ std::string element(std::string_view json, std::string_view row = {}) {
 }
 
 std::string row_of(const Json& process, const Json& finding) {
-  const Json& frame = user_frame(array(finding, "python"));
-  const Json& native = native_user_frame(array(finding, "native"));
+  const Json& frame = user_frame_of(finding);
+  const std::string_view cwd = string(process, "cwd");
   Json row = Json::object();
   for (const char* key : {"id", "kind", "severity", "fingerprint", "time", "thread", "count", "status"}) {
     if (finding.contains(key)) row[key] = finding[key];
   }
   row["title"] = operation_of(finding);
-  if (!frame.empty()) {
+  if (const auto file = string(frame, "file"); !file.empty()) {
     const auto line = integer(frame, "line");
-    row["where"] =
-        shown_file(string(frame, "file"), string(process, "cwd")) + (line ? ":" + std::to_string(*line) : "");
+    row["where"] = shown_file(file, cwd) + (line ? ":" + std::to_string(*line) : "");
     row["function"] = string(frame, "function");
-  } else if (!native.empty()) {
-    row["where"] = native_place(native);
+  } else if (!frame.empty()) {
+    row["where"] = place(frame, cwd);
   }
   row["category"] = string(object(finding, "cause"), "category");
   row["summary"] = summary(process, finding);
@@ -154,6 +153,9 @@ std::string html_finding(const Json& process, const Json& finding) noexcept try 
                      {"native_frame", native_user_frame(array(finding, "native"))},
                      {"suppression", suppression_entry(process, finding)},
                      {"markdown", markdown(process, finding)}};
+  for (const Json& operand : array(finding, "operands"))
+    record["shown"]["operands"].push_back(
+        {{"name", name_of(operand)}, {"role", role_of(operand)}, {"extent", extent_of(operand)}});
   if (const auto [label, words] = verification_of(finding); !words.empty())
     record["shown"]["verification"] = {{"label", label}, {"words", words}};
   // Once more for those who may not tell whose program it was.

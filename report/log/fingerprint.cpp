@@ -9,6 +9,9 @@
 // A file under the process's working directory counts by its path from there, any other by its whole path. A frame that
 // repeats the one before it (recursion) counts once. With no such frame, all frames count, and their files from after
 // "/site-packages/", "/dist-packages/" or "/lib/python3.<n>/" on.
+//
+// Where `python` is empty: each frame of `native` with `project` true, in the same way, by the file's name of its
+// module (the source's is there in some builds only) and its function.
 #include "report/log/fingerprint.h"
 
 #include <cstdint>
@@ -92,6 +95,18 @@ void hash_frames(Hash& hash, const Json& frames, std::string_view cwd) {
   }
 }
 
+void hash_native_frames(Hash& hash, const Json& frames) {
+  std::string_view last;
+  for (const Json& frame : frames) {
+    if (!flag(frame, "project") || flag(frame, "inlined")) continue;
+    const std::string_view module = string(frame, "module"), function = string(frame, "function");
+    if (!last.empty() && function == last) continue;
+    hash.field(module.substr(module.rfind('/') + 1));
+    hash.field(function);
+    last = function;
+  }
+}
+
 }  // namespace
 
 std::string fingerprint(const Json& process, const Json& finding) noexcept try {
@@ -101,6 +116,7 @@ std::string fingerprint(const Json& process, const Json& finding) noexcept try {
   hash_devices(hash, array(finding, "devices"));
   hash.byte('\x1E');
   hash_frames(hash, array(finding, "python"), string(process, "cwd"));
+  if (array(finding, "python").empty()) hash_native_frames(hash, array(finding, "native"));
 
   char digits[17];
   std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash.value()));

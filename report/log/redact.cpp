@@ -259,7 +259,7 @@ Json Redactor::native(const Json& frames) {
     if (const auto function = string(frame, "function"); !function.empty())
       clean["function"] = open ? std::string(function) : code(function);
     if (const auto source = string(frame, "file"); !source.empty()) clean["file"] = file(source);
-    take(clean, frame, {"offset", "line"});
+    take(clean, frame, {"offset", "line", "project", "inlined"});
     out.push_back(std::move(clean));
   }
   return out;
@@ -269,6 +269,8 @@ Json Redactor::event(const Json& event) {
   Json out = Json::object();
   take(out, event, {"time", "thread", "device", "from", "to", "by_default"});
   if (event.contains("python")) out["python"] = frames(array(event, "python"));
+  take(out, event, {"call"});
+  if (event.contains("native")) out["native"] = native(array(event, "native"));
   return out;
 }
 
@@ -289,6 +291,7 @@ Json Redactor::operand(const Json& operand) {
   if (!names.empty()) out["names"] = std::move(names);
   take(out, operand, {"role", "odd"});
   coded("expression");
+  for (const char* key : {"type", "parameter_name"}) coded(key);
   take(out, operand, {"device", "dtype", "shape", "bytes", "address", "parameter"});
   for (const char* key : {"module_path", "module_class", "root_class", "hook"}) coded(key);
   take(out, operand, {"requires_grad", "is_parameter", "root_devices", "generator"});

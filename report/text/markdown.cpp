@@ -98,17 +98,17 @@ std::string markdown_cell(std::string text) {
 
 std::string markdown(const Json& process, const Json& finding) {
   const std::string_view cwd = string(process, "cwd");
-  const Json& frame = user_frame(array(finding, "python"));
+  const Json& frame = user_frame_of(finding);
+  const char* const language = string(frame, "module").empty() ? "python" : "cpp";
   const Json& cause = object(finding, "cause");
 
   std::string out = fmt::format("### {}\n\n", prose(headline(finding)));
   if (flag(process, "rehearsal")) out += "*Seen in a rehearsal: the devices were simulated.*\n\n";
   if (is_note(finding)) out += "*A note, not a fault.*\n\n";
   if (!frame.empty()) {
-    out += fmt::format("At {}:\n\n", code(place(frame, cwd)));
-    if (const auto source = string(frame, "source"); !source.empty()) out += block("python", dedented(source)) + '\n';
-  } else if (const Json& native = native_user_frame(array(finding, "native")); !native.empty()) {
-    out += fmt::format("At {}.\n\n", code(native_place(native)));
+    const auto source = string(frame, "source");
+    out += fmt::format("At {}{}\n\n", code(place(frame, cwd)), source.empty() ? "." : ":");
+    if (!source.empty()) out += block(language, dedented(source)) + '\n';
   }
   if (const auto message = string(finding, "message"); !message.empty()) out += block("text", message) + '\n';
 
@@ -117,7 +117,7 @@ std::string markdown(const Json& process, const Json& finding) {
     out += "| operand | device | what | created | last moved |\n|---|---|---|---|---|\n";
     for (const Json& operand : operands) {
       const auto origin = [&](const char* event) {
-        const Json& at = user_frame(array(object(operand, event), "python"));
+        const Json& at = user_frame_of(object(operand, event));
         return at.empty() ? std::string() : code(place(at, cwd));
       };
       out += fmt::format("| {} | {} | {} | {} | {} |\n", cell(code(name_of(operand))),
@@ -138,20 +138,20 @@ std::string markdown(const Json& process, const Json& finding) {
     out +=
         file.empty() ? "**Fix**" : fmt::format("**Fix** at {}", code(file + (line ? fmt::format(":{}", *line) : "")));
     if (const auto what = repairs(cause); !what.empty()) out += fmt::format(" ({})", what);
-    out += ":\n\n" + block("python", fix) + '\n';
+    out += ":\n\n" + block(language, fix) + '\n';
   }
   if (const auto [label, words] = verification_of(finding); !words.empty())
     out += fmt::format("**{}{}**: {}\n\n", static_cast<char>(std::toupper(label[0])), label.substr(1), prose(words));
 
-  stack(out, "Failing call", array(finding, "python"), cwd);
+  stack(out, "Failing call", frames_of(finding), cwd);
   for (const Json& operand : operands) {
     const std::string name = html_escaped(printable(name_of(operand)));
-    stack(out, fmt::format("Creation of {}", name), array(object(operand, "created"), "python"), cwd);
-    stack(out, fmt::format("Last move of {}", name), array(object(operand, "moved"), "python"), cwd);
+    stack(out, fmt::format("Creation of {}", name), frames_of(object(operand, "created")), cwd);
+    stack(out, fmt::format("Last move of {}", name), frames_of(object(operand, "moved")), cwd);
   }
   const Json& choice = object(finding, "device_choice");
   stack(out, fmt::format("Choice of {} as the current device", printable(string(finding, "current_device"))),
-        array(choice, "python"), cwd);
+        frames_of(choice), cwd);
   moments(out, process, finding, cwd);
   if (!is_note(finding))
     out += fmt::format("<details><summary>Suppress</summary>\n\n{}\n</details>\n\n",

@@ -125,16 +125,14 @@ class Report : Lines {
 
   void failing_call() {
     const Json& frames = array(finding_, "python");
-    if (frames.empty()) {
-      const Json& native = native_user_frame(array(finding_, "native"));
-      line("\n  {}at{} {}", ink_.strong, ink_.off,
-           native.empty() ? "an unknown place: no Python frame could be read" : printable(native_place(native)));
+    const Json& frame = user_frame_of(finding_);
+    if (frame.empty()) {
+      line("\n  {}at{} an unknown place: no Python frame could be read", ink_.strong, ink_.off);
       return;
     }
-    const Json& frame = user_frame(frames);
     line("\n  {}at{} {}", ink_.strong, ink_.off, printable(place(frame, cwd_)));
     source(frame, "        ");
-    if (&frame != &frames.front()) {
+    if (!frames.empty() && &frame != &frames.front()) {
       const auto depth = static_cast<size_t>(&frame - &frames.front());
       line("     {}{} library frame{} further in: {}{}", ink_.quiet, depth, depth == 1 ? "" : "s",
            printable(place(frames.front(), cwd_)), ink_.off);
@@ -142,10 +140,22 @@ class Report : Lines {
   }
 
   void origin(const std::string& name, std::string_view did, const Json& event) {
-    const Json& frame = user_frame(array(event, "python"));
-    line("  {}{}{} {} {}", ink_.strong, name, ink_.off, did,
+    const Json& frame = user_frame_of(event);
+    const std::string call = printable(string(event, "call"));
+    line("  {}{}{} {}{}{} {}", ink_.strong, name, ink_.off, did, call.empty() ? "" : " by ", call,
          frame.empty() ? std::string("at an unknown place") : "in " + printable(place(frame, cwd_)));
     source(frame, "        ");
+    callers(event, frame);
+  }
+
+  // A C++ program's memory mostly comes from a function of its own that allocates: who called it says more.
+  void callers(const Json& event, const Json& frame) {
+    if (string(frame, "module").empty()) return;
+    for (const Json& outer : array(event, "native")) {
+      if (&outer <= &frame || !flag(outer, "project")) continue;
+      line("     {}called by {}{}", ink_.quiet, printable(place(outer, cwd_)), ink_.off);
+      return;
+    }
   }
 
   void origins() {
@@ -162,7 +172,7 @@ class Report : Lines {
       if (!moved.empty()) {
         origin(shown_name(operand),
                fmt::format("moved {} → {}", printable(string(moved, "from")), printable(string(moved, "to"))), moved);
-        const Json& frame = user_frame(array(created, "python"));
+        const Json& frame = user_frame_of(created);
         if (!frame.empty()) line("     {}created in {}{}", ink_.quiet, printable(place(frame, cwd_)), ink_.off);
       } else {
         const std::string device = printable(string(created, "device"));

@@ -12,7 +12,7 @@ std::vector<Moment> time_line(const Json& finding, std::string_view cwd) {
   const auto add = [&](const Json& event, int64_t thread, std::string what) {
     const auto time = number(event, "time");
     if (!time) return;
-    const Json& frame = user_frame(array(event, "python"));
+    const Json& frame = user_frame_of(event);
     moments.push_back({*time, thread, std::move(what), frame.empty() ? "" : place(frame, cwd)});
   };
   const int64_t thread = integer(finding, "thread").value_or(0);

@@ -102,8 +102,7 @@ std::vector<Traffic::Row> Traffic::pairs(const Json& process) const {
 
 std::string call_site(const Json& traffic, std::string_view cwd) {
   if (flag(traffic, "other")) return "other call sites";
-  if (const Json& frame = user_frame(array(traffic, "python")); !frame.empty()) return place(frame, cwd);
-  if (const Json& native = array(traffic, "native"); !native.empty()) return native_place(native.front());
+  if (const Json& frame = user_frame_of(traffic); !frame.empty()) return place(frame, cwd);
   return "an unknown place";
 }
 

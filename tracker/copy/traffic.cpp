@@ -126,20 +126,22 @@ std::vector<std::pair<uint64_t, Total>> totals() {
 }
 
 // Names of all native places at once: each look-up alone would read the same symbol tables again.
-std::unordered_map<uint64_t, stacks::NativeFrame> native_names(const std::vector<std::pair<uint64_t, Total>>& list) {
+std::unordered_map<uint64_t, std::vector<stacks::NativeFrame>> native_names(
+    const std::vector<std::pair<uint64_t, Total>>& list) {
   std::vector<void*> addresses;
   for (const auto& [key, total] : list)
     if (const Site site = Site::of(key); site.native) addresses.push_back(reinterpret_cast<void*>(site.place));
-  std::unordered_map<uint64_t, stacks::NativeFrame> names;
+  std::unordered_map<uint64_t, std::vector<stacks::NativeFrame>> names;
   if (addresses.empty() || !options().native) return names;
-  const auto frames = stacks::symbolize(addresses.data(), addresses.size(), true);
-  for (size_t i = 0; i < std::min(frames.size(), addresses.size()); ++i)
-    names.emplace(reinterpret_cast<uint64_t>(addresses[i]), frames[i]);
+  // Of several functions at one address, inlined ones, the innermost comes first.
+  for (stacks::NativeFrame& frame : stacks::symbolize(addresses.data(), addresses.size(), true))
+    names[frame.address + 1].push_back(std::move(frame));
   return names;
 }
 
 Json record_of(const Site& site, const Total& total, int id, const log::record_fields::SourceText& source,
-               const std::unordered_map<uint64_t, stacks::NativeFrame>& names, const copy::copy_times::Total& timed) {
+               const std::unordered_map<uint64_t, std::vector<stacks::NativeFrame>>& names,
+               const copy::copy_times::Total& timed) {
   Json record{{"record", "traffic"},      {"id", id},
               {"from", site.from.name()}, {"to", site.to.name()},
               {"bytes", total.bytes},     {"copies", total.copies}};
@@ -151,7 +153,7 @@ Json record_of(const Site& site, const Total& total, int id, const log::record_f
     record["other"] = true;
   } else if (site.native) {
     if (const auto name = names.find(site.place); name != names.end())
-      record["native"] = log::record_fields::native_json({name->second});
+      record["native"] = log::record_fields::native_json(name->second, source);
   } else {
     record["python"] =
         log::record_fields::python_json(stacks::resolve(static_cast<stacks::StackId>(site.place)), "", source);

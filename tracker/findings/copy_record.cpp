@@ -1,6 +1,8 @@
 #include "tracker/findings/copy_record.h"
 
+#include "report/base/cpp_source.h"
 #include "report/base/format.h"
+#include "report/base/phrasing.h"
 #include "tracker/base/options.h"
 #include "tracker/interface/platform.h"
 #include "tracker/log/record_fields.h"
@@ -59,11 +61,26 @@ std::string message(const events::Copy& copy, const Side& to, const Side& from) 
   return text;
 }
 
-Json operand(const Side& side, const SourceText& source) {
-  Json operand{{"name", fmt::format("the {}", side.role)}, {"role", side.role}};
+// How the calling line writes the two ends: CUDA's copies take the destination first. Of a copy between two devices
+// each pointer is followed by its device.
+std::string written(const events::Copy& copy, const Json& native, bool source) {
+  const std::string_view function = copy.function;
+  const bool peer = function.starts_with("cudaMemcpyPeer");
+  if (!peer && !function.starts_with("cudaMemcpy")) return {};
+  if (function.find("2D") != function.npos || function.find("3D") != function.npos ||
+      function.find("Symbol") != function.npos || function.find("Array") != function.npos)
+    return {};
+  const auto call = report::only_call(report::string(report::native_user_frame(native), "source"), function);
+  const size_t at = source ? (peer ? 2 : 1) : 0;
+  return call && at < call->arguments.size() ? std::string(call->arguments[at]) : std::string();
+}
+
+Json operand(const Side& side, const std::string& text, const SourceText& source) {
+  Json operand{{"name", text.empty() ? fmt::format("the {}", side.role) : text}, {"role", side.role}};
   if (side.end.owner.known()) operand["device"] = side.end.owner.name();
   if (side.end.end.address != 0) operand["address"] = fmt::format("{:#x}", side.end.end.address);
   if (side.end.wrong) operand["odd"] = true;
+  add_extent(operand, side.end.end.address);
   add_provenance(operand, side.end.end.address, "", source);
   return operand;
 }
@@ -100,9 +117,12 @@ report::Json copy_record(const MisplacedCopy& misplaced) {
   record["devices"] = std::move(devices);
   const SourceText source = source_from_disk();
   add_device_changes(record, device_changes(), "", source);
-  record["operands"] = {operand(from, source), operand(to, source)};
+  Json native_frames = native_json(native.frames, source);
   record["python"] = python_json(stacks::resolve(stacks::capture_python()), "", source);
-  if (options().native) record["native"] = native_json(native.frames);
+  const Json& callers = record["python"].empty() ? native_frames : record["python"];
+  record["operands"] = {operand(from, written(copy, callers, true), source),
+                        operand(to, written(copy, callers, false), source)};
+  if (options().native) record["native"] = std::move(native_frames);
   record["copy"] = declared_json(copy);
   return record;
 }

@@ -4,11 +4,15 @@
 #include <boost/core/demangle.hpp>
 
 #include "common/kernel_names.h"
+#include "report/base/cpp_source.h"
 #include "report/base/format.h"
+#include "report/base/phrasing.h"
+#include "report/base/signature.h"
 #include "tracker/base/options.h"
 #include "tracker/evidence/tensor_lookup.h"
 #include "tracker/findings/policy.h"
 #include "tracker/interface/platform.h"
+#include "tracker/log/native_frames.h"
 #include "tracker/log/record_fields.h"
 #include "tracker/memory/device_history.h"
 
@@ -17,6 +21,13 @@ namespace {
 
 using namespace log::record_fields;
 using Pointer = MisplacedLaunch::Pointer;
+
+// `add` of "void mine::add<float>(float*, int)".
+std::string unqualified(std::string_view kernel) {
+  std::string_view name = report::name_in_signature(kernel);
+  name = name.substr(0, name.find('<'));
+  return std::string(name.substr(name.rfind(':') + 1));
+}
 
 void add_tensor(Json& operand, const evidence::NamedTensor& tensor) {
   if (tensor.best) {
@@ -35,9 +46,56 @@ void add_tensor(Json& operand, const evidence::NamedTensor& tensor) {
   if (tensor.tensor.is_parameter) operand["is_parameter"] = true;
 }
 
+// What C++ says of the kernel's parameters: their types by its signature, their names by its declaration, and what the
+// launching line gives for them.
+struct CppParameters {
+  std::vector<std::string> types, names, arguments;
+
+  void add_to(Json& operand, size_t parameter) const {
+    const auto at = [&](const std::vector<std::string>& all) { return parameter < all.size() ? all[parameter] : ""; };
+    add(operand, "type", at(types));
+    add(operand, "parameter_name", at(names));
+    if (!operand.contains("name")) add(operand, "name", at(arguments));
+  }
+};
+
+std::vector<std::string> copies(const std::vector<std::string_view>& texts) {
+  return {texts.begin(), texts.end()};
+}
+
+// The kernel's declaration: what nvcc made of it for the host stands at its place in the source.
+std::vector<std::string> declared_names(const std::vector<stacks::NativeFrame>& frames, const std::string& kernel,
+                                        const SourceText& source) {
+  std::vector<std::string> names;
+  const auto stub = std::find_if(frames.begin(), frames.end(), [&](const stacks::NativeFrame& frame) {
+    return frame.function == kernel && frame.line > 0;
+  });
+  if (stub == frames.end()) return names;
+  const std::string text = cpp_statement(source, log::source_file(*stub), stub->line);
+  const auto declaration = report::only_call(text, unqualified(kernel));
+  if (!declaration) return names;
+  for (const std::string_view each : declaration->arguments) names.emplace_back(report::name_of_parameter(each));
+  return names;
+}
+
+CppParameters cpp_parameters(const MisplacedLaunch& misplaced, const std::string& kernel, const Native& native,
+                             const Json& native_frames, const SourceText& source) {
+  const size_t count = misplaced.launch.kernel->parameters.size();
+  CppParameters found;
+  found.types = copies(report::parameter_types(kernel));
+  found.names = declared_names(native.frames, kernel, source);
+  const Json& caller = report::native_user_frame(native_frames);
+  const auto call = report::only_call(report::string(caller, "source"), unqualified(kernel));
+  if (call && !call->configuration.empty()) found.arguments = copies(call->arguments);
+  // A count that differs (default arguments, a pack) leaves no telling which is which.
+  for (auto* each : {&found.types, &found.names, &found.arguments})
+    if (each->size() != count) each->clear();
+  return found;
+}
+
 // One operand for each pointer: the tensor that a Python frame holds there, and where its memory came from.
 Json operands(const MisplacedLaunch& misplaced, const std::vector<stacks::PythonFrame>& frames,
-              const SourceText& source) {
+              const CppParameters& parameters, const SourceText& source) {
   std::vector<uintptr_t> addresses;
   for (const Pointer& pointer : misplaced.pointers) addresses.push_back(pointer.address);
   std::vector<bool> own;
@@ -49,6 +107,8 @@ Json operands(const MisplacedLaunch& misplaced, const std::vector<stacks::Python
     Json operand{{"role", "parameter"}, {"device", pointer.device.name()}};
     if (tensors[i]) add_tensor(operand, *tensors[i]);
     operand["parameter"] = pointer.parameter;
+    if (frames.empty()) parameters.add_to(operand, pointer.parameter);
+    if (!tensors[i]) add_extent(operand, pointer.address);
     operand["address"] = fmt::format("{:#x}", pointer.address);
     if (pointer.device != misplaced.device) operand["odd"] = true;
     add_provenance(operand, pointer.address, "", source);
@@ -62,7 +122,7 @@ Json device_choice(const SourceText& source) {
   if (!choice) return {{"by_default", true}};
   Json record{{"time", static_cast<double>(choice->time) * 1e-9}};
   if (choice->device >= 0) record["device"] = Device::cuda(choice->device).name();
-  record["python"] = python_json(stacks::resolve(choice->stack), "", source);
+  add_stack(record, choice->stack, "", source);
   return record;
 }
 
@@ -111,9 +171,11 @@ std::optional<report::Json> launch_record(const MisplacedLaunch& misplaced) {
   const std::vector<stacks::PythonFrame> frames = stacks::resolve(stacks::capture_python());
   record["device_choice"] = device_choice(source);
   add_device_changes(record, device_changes(), "", source);
-  record["operands"] = operands(misplaced, frames, source);
+  Json native_frames = native_json(native.frames, source, kernel);
+  record["operands"] =
+      operands(misplaced, frames, cpp_parameters(misplaced, kernel, native, native_frames, source), source);
   record["python"] = python_json(frames, "", source);
-  if (options().native) record["native"] = native_json(native.frames);
+  if (options().native) record["native"] = std::move(native_frames);
   const auto& grid = misplaced.launch.grid;
   const auto& block = misplaced.launch.block_shape;
   record["launch"] = {{"kernel", kernel},

@@ -396,7 +396,7 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
   record.update(gathered.surroundings);
   add(record, "incomplete", gathered.incomplete);
   record["python"] = std::move(gathered.python);
-  if (options().native) record["native"] = native_json(native.frames);
+  if (options().native) record["native"] = native_json(native.frames, source_from_disk());
   return record;
 }
 

@@ -8,12 +8,15 @@
 #include <memory>
 #include <utility>
 
+#include "report/base/cpp_source.h"
 #include "report/base/format.h"
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/evidence/operation.h"
+#include "tracker/log/native_frames.h"
 #include "tracker/memory/device_history.h"
+#include "tracker/memory/ownership.h"
 #include "tracker/stacks/caller.h"
 
 namespace devtrace::log::record_fields {
@@ -28,9 +31,9 @@ uintptr_t own_base() {
 }
 
 Json origin_json(const memory::provenance::Origin& origin, const std::string& library, const SourceText& source) {
-  return {{"time", static_cast<double>(origin.time) * 1e-9},
-          {"thread", origin.thread},
-          {"python", python_json(stacks::resolve(origin.stack), library, source)}};
+  Json record{{"time", static_cast<double>(origin.time) * 1e-9}, {"thread", origin.thread}};
+  add_stack(record, origin.stack, library, source);
+  return record;
 }
 
 // What the thread's current device was then, and who chose it: of memory of CUDA devices.
@@ -41,8 +44,8 @@ void add_choice(Json& record, const memory::provenance::Origin& origin, const st
   if (then.by_default) record["device_choice"] = {{"device", Device::cuda(0).name()}, {"by_default", true}};
   if (!then.choice || then.choice->device < 0) return;
   record["device_choice"] = {{"device", Device::cuda(then.choice->device).name()},
-                             {"time", static_cast<double>(then.choice->time) * 1e-9},
-                             {"python", python_json(stacks::resolve(then.choice->stack), library, source)}};
+                             {"time", static_cast<double>(then.choice->time) * 1e-9}};
+  add_stack(record["device_choice"], then.choice->stack, library, source);
 }
 
 // A log holds what its reader wants to see of a stack: not every frame's surroundings, but those of the line that he
@@ -82,6 +85,32 @@ SourceText source_from_disk() {
           [lines_of](const std::string& file, int line) { return evidence::around(lines_of(file), line, line); }};
 }
 
+// The statement that a line is of: compilers tell a call's first line, or that of its last argument.
+std::string cpp_statement(const SourceText& source, const std::string& file, int line) {
+  constexpr int kMostLines = 10;
+  std::string text = source.lines(file, line);
+  int open = report::shape_of(text).open, first = line, last = line;
+  while (open < 0 && first > 1 && last - first < kMostLines) {
+    const std::string before = source.lines(file, --first);
+    open += report::shape_of(before).open;
+    text = before + '\n' + text;
+  }
+  while (open > 0 && last - first < kMostLines) {
+    const std::string next = source.lines(file, ++last);
+    if (next.empty()) break;
+    open += report::shape_of(next).open;
+    text += '\n' + next;
+  }
+  return open == 0 ? text : source.lines(file, line);
+}
+
+void add_extent(Json& operand, uintptr_t address) {
+  if (const auto extent = memory::ownership::find(address))
+    operand["bytes"] = extent->bytes;
+  else if (const auto block = memory::provenance::find(address))
+    operand["bytes"] = block->bytes;
+}
+
 // Which frames of an earlier place are the user's own is told by the same rule; sources are read while they are at
 // hand.
 Json python_json(const std::vector<stacks::PythonFrame>& frames, const std::string& library, const SourceText& source) {
@@ -111,18 +140,39 @@ Json python_json(const std::vector<evidence::Frame>& frames) {
   return list;
 }
 
-Json native_json(const std::vector<stacks::NativeFrame>& frames) {
+Json native_json(const std::vector<stacks::NativeFrame>& frames, const SourceText& source, std::string_view kernel) {
   Json list = Json::array();
+  bool excerpt_taken = !options().source;
   for (const stacks::NativeFrame& frame : frames) {
+    if (frame.module.empty() && frame.function.empty() && frame.address + 1 == 0) continue;  // its object is gone
     Json entry = Json::object();
     add(entry, "module", frame.module);
     add(entry, "function", frame.function);
     entry["offset"] = fmt::format("{:#x}", frame.offset);
-    add(entry, "file", frame.file);
+    const std::string file = source_file(frame);
+    add(entry, "file", file);
     if (frame.line > 0) entry["line"] = frame.line;
+    if (frame.inlined) entry["inlined"] = true;
+    // What the program calls to launch a kernel has the kernel's name and place.
+    if (is_project_frame(frame) && (kernel.empty() || frame.function != kernel)) {
+      entry["project"] = true;
+      if (options().source && frame.line > 0) {
+        add(entry, "source", cpp_statement(source, file, frame.line));
+        if (!std::exchange(excerpt_taken, true)) add_excerpt(entry, source.around(file, frame.line));
+      }
+    }
     list.push_back(std::move(entry));
   }
   return list;
+}
+
+void add_stack(Json& record, stacks::StackId stack, const std::string& library, const SourceText& source) {
+  record["python"] = python_json(stacks::resolve(stack), library, source);
+  if (!stacks::is_native(stack) || !options().native) return;
+  std::vector<stacks::NativeFrame> frames = stacks::resolve_native(stack, true);
+  add(record, "call", take_called_function(frames));
+  Json native = native_json(frames, source_from_disk());
+  if (!native.empty()) record["native"] = std::move(native);
 }
 
 void add_provenance(Json& operand, uintptr_t storage, const std::string& library, const SourceText& source) {
@@ -145,7 +195,7 @@ void add_provenance(Json& operand, uintptr_t storage, const std::string& library
 }
 
 DeviceChanges device_changes() {
-  return {memory::device_history::kept(), stacks::capture_python()};
+  return {memory::device_history::kept(), stacks::capture_python(), stacks::statement_of(stacks::capture())};
 }
 
 void add_device_changes(Json& record, const DeviceChanges& taken, const std::string& library,
@@ -153,10 +203,10 @@ void add_device_changes(Json& record, const DeviceChanges& taken, const std::str
   Json changes = Json::array();
   for (const memory::device_history::Choice& choice : taken.choices) {
     // PyTorch's own guard, around the operation that is being refused.
-    if (choice.stack != 0 && choice.stack == taken.here) continue;
+    if (taken.statement != 0 && stacks::statement_of(choice.stack) == taken.statement) continue;
     Json change{{"time", static_cast<double>(choice.time) * 1e-9}};
     if (choice.device >= 0) change["device"] = Device::cuda(choice.device).name();
-    change["python"] = python_json(stacks::resolve(choice.stack), library, source);
+    add_stack(change, choice.stack, library, source);
     changes.push_back(std::move(change));
   }
   if (!changes.empty()) record["device_changes"] = std::move(changes);

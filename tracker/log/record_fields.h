@@ -27,6 +27,9 @@ struct SourceText {
 };
 SourceText source_from_disk();
 
+// The statement of C++ that a line is of, at most ten lines.
+std::string cpp_statement(const SourceText& source, const std::string& file, int line);
+
 // Absent facts are absent.
 void add(Json& record, const char* key, std::string value);
 
@@ -35,15 +38,24 @@ void add_device(Json& devices, const std::string& name);
 
 Json python_json(const std::vector<evidence::Frame>& frames);
 Json python_json(const std::vector<stacks::PythonFrame>& frames, const std::string& library, const SourceText& source);
-Json native_json(const std::vector<stacks::NativeFrame>& frames);
+// `kernel`: the launched one's name; a function of that name is nvcc's, which launches it.
+Json native_json(const std::vector<stacks::NativeFrame>& frames, const SourceText& source,
+                 std::string_view kernel = {});
+
+// `python`, and where there was none `native` and `call`: the stack of an earlier event.
+void add_stack(Json& record, stacks::StackId stack, const std::string& library, const SourceText& source);
 
 // `created` and `moved` of the memory around `storage`, where they are known. `library`: the standard library's folder.
 void add_provenance(Json& operand, uintptr_t storage, const std::string& library, const SourceText& source);
 
+// `bytes` of the memory around an address that no tensor is known to lie in.
+void add_extent(Json& operand, uintptr_t address);
+
 // The calling thread's last changes of its current device, oldest first.
 struct DeviceChanges {
   std::vector<memory::device_history::Choice> choices;
-  stacks::StackId here = 0;  // what that thread is doing now
+  stacks::StackId here = 0;       // the Python that the thread runs now
+  stacks::StackId statement = 0;  // what it is doing, in whatever language
 };
 DeviceChanges device_changes();
 // The same as `device_changes`; absent when there was none.

@@ -92,13 +92,13 @@ std::optional<Copy> copy_of(const Choices& choices) {
 }  // namespace
 
 void chosen(int device) {
-  const stacks::StackId stack = stacks::capture_python();
+  const stacks::StackId stack = stacks::capture();
   Choices& choices = device_history::choices();
   const Writing writing(choices);
   size_t count = choices.size();
   if (count > 0) {
     const Choice last = choices.kept[count - 1].get();
-    if (last.stack == stack) {
+    if (stacks::statement_of(last.stack) == stacks::statement_of(stack)) {
       const int before = count > 1 ? choices.kept[count - 2].get().device : choices.default_device.load();
       if (before == device) return choices.count.store(count - 1, std::memory_order_relaxed);
       if (last.device == device) return;

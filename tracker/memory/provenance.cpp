@@ -15,8 +15,17 @@ Block described(uintptr_t address, size_t bytes, Device device) {
   Block block;
   block.address = address;
   block.bytes = bytes;
-  block.allocated = {stacks::capture_python(), thread_state::id(), now_coarse(), device};
+  block.allocated = {stacks::capture(), thread_state::id(), now_coarse(), device};
   return block;
+}
+
+// Whether the statement that allocated the block copies into it now. A native stack costs more than a look-up, and the
+// first copy tells: a statement that copies into what it allocated does so at once.
+bool moved_by_statement(uintptr_t to, const Block& target) {
+  if (target.copied_into) return false;
+  blocks.update(to, [&](Block& now) { now.copied_into = now.allocated.stack == target.allocated.stack; });
+  const stacks::StackId statement = stacks::statement_of(target.allocated.stack);
+  return statement != 0 && statement == stacks::statement_of(stacks::capture());
 }
 
 }  // namespace
@@ -44,11 +53,13 @@ void freed_starting_in(uintptr_t begin, uintptr_t end) {
 void copied(uintptr_t to, uintptr_t from, stacks::OnePythonStack& stack) {
   Block target;
   if (!blocks.starting_at(to, target) || target.moved_from.known()) return;
-  if (stack.taken() && target.allocated.stack != stack.id()) return;  // most often; it spares the other look-up
+  const bool native = stacks::is_native(target.allocated.stack);
+  if (!native && stack.taken() && target.allocated.stack != stack.id()) return;  // it spares the other look-up
   Block source;
   bool source_known = blocks.starting_at(from, source);
   if (source_known && source.allocated.device == target.allocated.device) return;
-  if (target.allocated.thread != thread_state::id() || target.allocated.stack != stack.id()) return;
+  if (target.allocated.thread != thread_state::id()) return;
+  if (native ? !moved_by_statement(to, target) : target.allocated.stack != stack.id()) return;
   if (!source_known) source_known = blocks.around(from, source);  // a slice starts inside its block
   const Device source_device =
       source_known ? source.allocated.device : Device::cpu();  // CUDA memory always comes in known blocks

@@ -1,6 +1,7 @@
 #include "tracker/stacks/caller.h"
 
 #include <dlfcn.h>
+#include <sys/auxv.h>
 
 #include <atomic>
 #include <cerrno>
@@ -18,11 +19,6 @@ namespace {
 // A hook and what it calls; one frame's bytes.
 constexpr size_t kMostFrames = 8;
 constexpr uintptr_t kMostBytes = 1 << 14;
-
-bool is_own(uintptr_t address) {
-  return address - reinterpret_cast<uintptr_t>(__ehdr_start) <
-         static_cast<uintptr_t>(etext - reinterpret_cast<const char*>(__ehdr_start));
-}
 
 constinit std::atomic<const char* const*> also_own{nullptr};
 
@@ -45,6 +41,19 @@ uintptr_t caller_of_others() {
 }
 
 }  // namespace
+
+bool is_the_program() {
+  static const bool answer = [] {
+    const auto headers = static_cast<uintptr_t>(::getauxval(AT_PHDR));
+    return headers - reinterpret_cast<uintptr_t>(__ehdr_start) < 4096;
+  }();
+  return answer;
+}
+
+bool is_own(uintptr_t address) {
+  return address - reinterpret_cast<uintptr_t>(__ehdr_start) <
+         static_cast<uintptr_t>(etext - reinterpret_cast<const char*>(__ehdr_start));
+}
 
 void called_through(const char* const* libraries) {
   also_own.store(libraries, std::memory_order_release);

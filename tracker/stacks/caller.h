@@ -11,6 +11,12 @@ namespace devtrace::stacks::caller {
 // (-fno-omit-frame-pointer in the Makefile).
 uintptr_t address();
 
+// Whether this library is linked into the program itself: its tests and benchmarks.
+bool is_the_program();
+
+// Hot: whether an address lies in this library's code.
+bool is_own(uintptr_t address);
+
 // From now on this library is called by others on the program's behalf: the libraries whose file names begin with one
 // of these (a list that ends with null and lives as long as the process; null: none) count as this one, and `address`
 // is who called them. It then takes microseconds.

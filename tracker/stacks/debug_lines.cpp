@@ -1,30 +1,23 @@
-// Without this Boost keeps what it read once for each thread: hundreds of milliseconds and megabytes a thread. Kept
-// once for all, it must not be used by two threads at a time: see the lock.
-#define BOOST_DISABLE_THREADS
 #include "tracker/stacks/debug_lines.h"
 
-#include <boost/stacktrace/frame.hpp>
+#include <backtrace.h>
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
+#include <utility>
 
 #include "tracker/base/spinlock.h"
 #include "tracker/elf/elf_file.h"
-
-#ifdef BOOST_HAS_THREADS
-#error "Boost.Stacktrace would keep its state for each thread"
-#endif
+#include "tracker/elf/loaded_objects.h"
+#include "tracker/stacks/modules.h"
 
 namespace devtrace::stacks {
 
 using namespace elf;
 namespace {
-
-// Names of files whose lines help nobody who looks for a fault in their own program, by how they begin.
-constexpr std::string_view kNotTheUsers[] = {
-    "python",  "libpython", "ld-linux", "libc.so", "libm.so",  "libpthread", "libdl.so", "libstdc++",
-    "libgcc_", "libtorch",  "libc10",   "libcu",   "libcaffe", "libnv",      "libnccl",  "libdevtrace",
-};
 
 struct Module {
   std::string path;
@@ -34,31 +27,82 @@ struct Module {
 constinit SpinLock lock;
 std::vector<Module>* modules = nullptr;  // never deleted: a finding may come while the process ends
 
+// libbacktrace's, for one thread at a time. It gives nothing back, and knows the objects that were loaded when it was
+// made: one is made anew only where an object of the user's came later.
+backtrace_state* state = nullptr;
+unsigned long long state_objects = 0;
+
+void complain_to_nobody(void*, const char*, int) {}
+
+void make_state() {
+  state_objects = loaded_objects();
+  state = ::backtrace_create_state(nullptr, 0, complain_to_nobody, nullptr);
+}
+
 bool may_have_lines(const std::string& path) {
-  const std::string_view file = std::string_view(path).substr(path.rfind('/') + 1);
-  if (path.find("/lib-dynload/") != std::string::npos) return false;  // Python's own extension modules
-  for (std::string_view start : kNotTheUsers) {
-    if (file.starts_with(start)) return false;
-  }
+  if (!may_be_the_users(path)) return false;
   if (modules == nullptr) modules = new std::vector<Module>;
   for (const Module& module : *modules) {
     if (module.path == path) return module.has_lines;
   }
-  const bool has_lines = ElfFile(path).has_section(".debug_line");
+  const ElfFile file(path);
+  const bool has_lines = file.has_section(".debug_line") || file.has_section(".gnu_debuglink");
   modules->push_back({path, has_lines});
   return has_lines;
+}
+
+struct Found {
+  std::string function, file;
+  int line;
+};
+
+std::string demangled(const char* name) {
+  if (name == nullptr) return {};
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), std::free);
+  return text == nullptr ? name : text.get();
+}
+
+// Innermost inlined function first, the function of the symbol last.
+std::vector<Found> look_up(uintptr_t address) {
+  std::vector<Found> found;
+  const auto add = [](void* data, uintptr_t, const char* file, int line, const char* function) {
+    if (file != nullptr) static_cast<std::vector<Found>*>(data)->push_back({demangled(function), file, line});
+    return 0;
+  };
+  if (state != nullptr) ::backtrace_pcinfo(state, address, add, complain_to_nobody, &found);
+  return found;
 }
 
 }  // namespace
 
 void add_lines(std::vector<NativeFrame>& frames) {
   std::lock_guard hold(lock);
+  std::vector<NativeFrame> all;
+  all.reserve(frames.size());
   for (NativeFrame& frame : frames) {
-    if (frame.module.empty() || !may_have_lines(frame.module)) continue;
-    const boost::stacktrace::frame boosted(reinterpret_cast<const void*>(frame.address));
-    frame.file = boosted.source_file();
-    if (!frame.file.empty()) frame.line = static_cast<int>(boosted.source_line());
+    std::vector<Found> found;
+    if (!frame.module.empty() && may_have_lines(frame.module)) {
+      if (state == nullptr) make_state();
+      found = look_up(frame.address);
+      if (found.empty() && loaded_objects() != state_objects) {
+        make_state();
+        found = look_up(frame.address);
+      }
+    }
+    for (size_t i = 0; i < found.size(); ++i) {
+      NativeFrame one = frame;
+      one.file = std::move(found[i].file);
+      one.line = found[i].line;
+      one.inlined = i + 1 < found.size();
+      if (one.inlined) one.mangled.clear();
+      if ((one.inlined || one.function.empty()) && !found[i].function.empty())
+        one.function = std::move(found[i].function);
+      all.push_back(std::move(one));
+    }
+    if (found.empty()) all.push_back(std::move(frame));
   }
+  frames = std::move(all);
 }
 
 void before_fork_lines() {

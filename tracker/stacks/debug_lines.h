@@ -1,4 +1,4 @@
-// Files and lines of native addresses, from debug information on disk.
+// Files and lines of native addresses, and the functions that were inlined there, from debug information on disk.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,10 @@
 
 namespace devtrace::stacks {
 
-// Fills file and line where the frame's module may be the user's and has line information. Without any such module
-// nothing is read; with one, the first call in a process takes as long as Boost.Stacktrace needs to read the symbols of
-// every loaded object (0.2 to 0.4 s with PyTorch), later ones microseconds. Objects loaded after the first call are not
-// seen by it.
+// Fills file and line where the frame's module may be the user's and has line information, and puts a frame in front of
+// it for each function that the compiler inlined there. Without any such module nothing is read; with one, the first
+// call in a process takes as long as libbacktrace needs to read the symbols of every loaded object (0.2 to 0.4 s with
+// PyTorch), as does the first after an object of the user's was loaded; others microseconds.
 void add_lines(std::vector<NativeFrame>& frames);
 
 void before_fork_lines();

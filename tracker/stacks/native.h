@@ -1,8 +1,17 @@
-// Around fork(): see stacks.h.
+// The native half of capture(), and around fork(): see stacks.h.
 #pragma once
+
+#include "tracker/stacks/stacks.h"
 
 namespace devtrace::stacks {
 
+// Hot. The calling thread's native stack, each kept once; 0 where the option or the thread's own stacks want none.
+StackId capture_native_stack();
+StackId native_statement_of(StackId id);
+
+// In the order of locks.
+void before_fork_native_stacks();
+void after_fork_native_stacks();
 void before_fork_native();
 void after_fork_native();
 

@@ -107,8 +107,18 @@ StackId capture_python() {
   return known != 0 ? known : add_stack(*reader, thread);
 }
 
+StackId capture() {
+  const StackId python = capture_python();
+  return python != 0 ? python : capture_native_stack();
+}
+
+StackId statement_of(StackId id) {
+  return is_native(id) ? native_statement_of(id) : id;
+}
+
 std::vector<PythonFrame> resolve(StackId id) {
   std::vector<PythonFrame> frames;
+  if (is_native(id)) return frames;
   table.for_each_frame(id, [&](const StackDepot::Frame& frame) {
     frames.push_back({std::string(frame.file), std::string(frame.function), frame.line});
   });
@@ -122,11 +132,13 @@ Usage usage() {
 void before_fork() {
   before_fork_reader();
   lock.lock();
+  before_fork_native_stacks();
   before_fork_native();
 }
 
 void after_fork() {
   after_fork_native();
+  after_fork_native_stacks();
   lock.unlock();
   after_fork_reader();
 }

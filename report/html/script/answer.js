@@ -25,15 +25,15 @@ function drawDevices(finding) {
 }
 
 function drawWhere(finding) {
-  const frame = userFrame(finding.python);
   const native = object(object(finding.shown).native_frame);
+  const frame = userFrame(finding.python) || (string(native.file) ? native : null);
   const inLibrary = frame && frame.project !== true && objects(finding.python).length > 0;
   return make("section", { className: "where" }, make("h2", null, "Where"),
     frame ? [make("p", { className: "place" }, code(place(frame))),
       string(frame.source) ? make("pre", { className: "excerpt" }, breakable(shortened(compact(dedented(frame.source)), 1000)))
         : make("p", { className: "quiet" }, "The source of this line was not at hand."),
       inLibrary && make("p", { className: "quiet" }, "No frame of your own code is on this thread's stack; this is the innermost one.")]
-      : Object.keys(native).length ? [make("p", { className: "place" }, code(nativePlace(native))), make("p", { className: "quiet" }, "There was no Python frame.")]
+      : Object.keys(native).length ? [make("p", { className: "place" }, code(place(native))), make("p", { className: "quiet" }, "There was no Python frame.")]
         : make("p", { className: "quiet" }, string(log.process.stacks) && finding.python === undefined
           ? `No Python frame could be read: ${string(log.process.stacks)}.` : "No Python frame could be read."));
 }
@@ -55,7 +55,7 @@ function drawWhy(finding) {
 
 // What the log says of the line that the fix replaces.
 function sourceOfLine(finding, file, line) {
-  const stacks = [finding.python, ...operandsAndSources(finding).flatMap((operand) => [object(operand.created).python, object(operand.moved).python])];
+  const stacks = [finding, ...operandsAndSources(finding).flatMap((operand) => [operand.created, operand.moved])].map(framesOf);
   for (const frame of stacks.flatMap(objects)) {
     if (frame.file === file && frame.line === line && string(frame.source)) return frame.source;
   }

@@ -2,9 +2,9 @@
 
 function origin(event) {
   if (!isObject(event)) return quiet("not known");
-  const frame = userFrame(event.python);
+  const frame = userFrame(framesOf(event));
   const way = event.from && event.to ? `${string(event.from)} → ${string(event.to)}` : string(event.device);
-  return [way && make("span", null, way, " "), frame ? code(location(frame)) : quiet("at an unknown place")];
+  return [way && make("span", null, way, " "), string(event.call) && make("span", null, `by ${event.call} `), frame ? code(location(frame)) : quiet("at an unknown place")];
 }
 
 function drawOperands(finding) {

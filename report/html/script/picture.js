@@ -7,9 +7,9 @@ const stationsOf = (operand) => {
   const created = object(operand.created);
   const moved = object(operand.moved);
   const stations = [
-    created.device && { device: created.device, did: "created", frame: userFrame(created.python) },
+    created.device && { device: created.device, did: "created", frame: userFrame(framesOf(created)) },
     moved.from && { device: moved.from, did: "", frame: null },
-    moved.to && { device: moved.to, did: "moved", frame: userFrame(moved.python) },
+    moved.to && { device: moved.to, did: "moved", frame: userFrame(framesOf(moved)) },
     operand.device && { device: operand.device, did: "", frame: null },
   ].filter((each) => each && typeof each.device === "string");
   // One after the other on the same device is one station.

@@ -41,7 +41,11 @@ function freeAnchor(id) {
 
 // The whole finding of a row.
 function findingOf(row) {
-  row.finding ??= parsed(row.element.textContent) || { message: "This record could not be read." };
+  if (!row.finding) {
+    row.finding = parsed(row.element.textContent) || { message: "This record could not be read." };
+    const said = object(row.finding.shown).operands;
+    objects(row.finding.operands).forEach((operand, at) => { operand.shown = object(Array.isArray(said) ? said[at] : null); });
+  }
   return row.finding;
 }
 

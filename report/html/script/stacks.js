@@ -48,16 +48,16 @@ function drawFrames(frames) {
 }
 
 function drawStack(title, about, event, className = "stack") {
-  const frames = objects(object(event).python);
+  const frames = framesOf(event);
   return make("section", { className }, make("h3", null, breakable(title)), about && make("p", { className: "quiet" }, about),
-    frames.length ? drawFrames(frames) : make("p", { className: "quiet" }, isObject(event) ? "No Python frame was there." : "Not seen by devtrace."));
+    frames.length ? drawFrames(frames) : make("p", { className: "quiet" }, isObject(event) ? "No frame could be read." : "Not seen by devtrace."));
 }
 
 function drawNative(finding) {
   const native = objects(finding.native);
   return native.length > 0 && make("details", { className: "native" }, make("summary", null, `Native stack (${native.length} frames)`),
     make("ol", { className: "code" }, native.map((frame) => make("li", null, string(frame.function) || "?", " ",
-      quiet(string(frame.file) ? location(frame) : `${string(frame.module)}+${string(frame.offset)}`)))));
+      quiet(string(frame.file) ? location(frame) : `${string(frame.module)}+${string(frame.offset)}`, frame.inlined === true && ", inlined")))));
 }
 
 function drawStacks(finding) {
@@ -72,8 +72,8 @@ function drawStacks(finding) {
     if (isObject(moved)) pairs.push(drawStack(`${name}: last moved`, [string(moved.from) && `${string(moved.from)} → ${string(moved.to)}`, time(moved.time)].filter(Boolean).join(", "), moved));
   }
   const choice = object(finding.device_choice);
-  if (objects(choice.python).length) pairs.push(drawStack(`${string(finding.current_device)}: made the current device`, time(choice.time), choice, "stack wide"));
-  if (!objects(finding.python).length && !pairs.length) return drawNative(finding) && section("Stacks", drawNative(finding));
+  if (framesOf(choice).length) pairs.push(drawStack(`${string(finding.current_device)}: made the current device`, time(choice.time), choice, "stack wide"));
+  if (!objects(finding.python).length && !objects(finding.native).some((frame) => frame.project === true) && !pairs.length) return drawNative(finding) && section("Stacks", drawNative(finding));
   return section("Stacks", make("div", { className: pairs.length ? "stacks" : "stacks alone" },
     drawStack("Failing call", time(finding.time), finding), pairs.length > 0 && make("div", { className: "pairs" }, pairs)), drawNative(finding));
 }

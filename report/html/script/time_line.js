@@ -11,21 +11,21 @@ function eventsOf(finding) {
   for (const operand of operandsAndSources(finding)) {
     const { created, moved } = operand;
     const name = shortened(nameOf(operand), 60);
-    if (isObject(created)) add(created.time, created.thread, "made", created.device, [code(name), ` created on ${string(created.device)}`], userFrame(created.python));
-    if (isObject(moved)) add(moved.time, moved.thread, "moved", moved.to, [code(name), ` moved ${string(moved.from)} → ${string(moved.to)}`], userFrame(moved.python));
+    if (isObject(created)) add(created.time, created.thread, "made", created.device, [code(name), ` created on ${string(created.device)}`], userFrame(framesOf(created)));
+    if (isObject(moved)) add(moved.time, moved.thread, "moved", moved.to, [code(name), ` moved ${string(moved.from)} → ${string(moved.to)}`], userFrame(framesOf(moved)));
   }
   for (const change of objects(finding.device_changes)) {
-    add(change.time, finding.thread, "chose", change.device, [`${string(change.device) || "a context"} made the current device`], userFrame(change.python));
+    add(change.time, finding.thread, "chose", change.device, [`${string(change.device) || "a context"} made the current device`], userFrame(framesOf(change)));
   }
   for (const record of log.traffic) {
     const first = object(record.first);
-    add(first.time, first.thread, "copied", record.to, [`${record.copies === 1 ? "" : "first of "}${copiesOf(Number(record.copies) || 0)} ${string(record.from)} → ${string(record.to)}`], userFrame(record.python));
+    add(first.time, first.thread, "copied", record.to, [`${record.copies === 1 ? "" : "first of "}${copiesOf(Number(record.copies) || 0)} ${string(record.from)} → ${string(record.to)}`], userFrame(framesOf(record)));
   }
   const others = log.rows.filter((row) => row.id !== finding.id && typeof row.time === "number").sort((a, b) => Math.abs(a.time - finding.time) - Math.abs(b.time - finding.time));
   for (const row of others.slice(0, TIME_LINE.others)) {
     add(row.time, row.thread, "other", "", [make("a", { href: "#" + anchorOf(row) }, shortened(string(row.title) || "another finding", 80))], null, string(row.where));
   }
-  add(finding.time, finding.thread, "found", "", [make("b", null, shortened(headline(finding), 120))], userFrame(finding.python));
+  add(finding.time, finding.thread, "found", "", [make("b", null, shortened(headline(finding), 120))], userFrame(framesOf(finding)));
   // The log's clocks differ in how fine they are. Within a millisecond a move is its allocation, its copy, and then itself.
   const order = ["made", "chose", "copied", "moved", "other", "found"];
   const tick = (event) => Math.floor(event.time * 1000);

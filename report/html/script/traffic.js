@@ -50,7 +50,7 @@ function drawMatrix(rows) {
 
 function drawSites(rows) {
   return table("sites", ["Call site", "From", "To", "Bytes", "Copies", "At least", "Link"], rows.slice(0, TRAFFIC.sites).map((row) => {
-    const frame = userFrame(row.record.python);
+    const frame = userFrame(framesOf(row.record));
     return [[code(shortened(row.place, 200)), frame && string(frame.source) && make("pre", { className: "quiet" }, shortened(dedented(frame.source), 300))],
       deviceName(row.from), deviceName(row.to), bytes(row.bytes), String(row.copies), duration(row.seconds), row.link];
   }), "Traffic by call site");

@@ -9,6 +9,7 @@ function shownFile(file) {
 }
 
 function location(frame) {
+  if (!string(frame.file) && string(frame.module)) return `${baseName(string(frame.module))}+${string(frame.offset)}`;
   const line = Number.isInteger(frame.line) && frame.line > 0 ? ":" + frame.line : "";
   return shownFile(string(frame.file)) + line;
 }
@@ -18,7 +19,27 @@ const baseName = (path) => path.split("/").pop();
 // Where there is no room for a path.
 const shortLocation = (frame) => baseName(location(frame));
 
-const functionOf = (frame) => string(frame.function).replace(/\.<locals>\.<(?:dict|list|set)comp>$|\.<locals>\.<genexpr>$/, "");
+// Of a native frame, as report/base/signature.cpp has it, the name without its parameters.
+function functionOf(frame) {
+  const name = string(frame.function);
+  if (!string(frame.module)) return name.replace(/\.<locals>\.<(?:dict|list|set)comp>$|\.<locals>\.<genexpr>$/, "");
+  let depth = 0;
+  let start = 0;
+  for (let at = 0; at < name.length; ++at) {
+    const inOperator = name.slice(start, at).includes("operator");
+    if (!inOperator && name[at] === "<") ++depth;
+    if (!inOperator && name[at] === ">" && depth) --depth;
+    if (depth) continue;
+    if (name[at] === " " && !inOperator) start = at + 1;
+    if (name[at] !== "(" || name.slice(start, at).endsWith("operator")) continue;
+    if (!name.startsWith("(anonymous namespace)", at)) return name.slice(start, at);
+    at += "(anonymous namespace)".length - 1;
+  }
+  return name.slice(start);
+}
+
+// Python's frames of a record, or where no Python ran the native ones.
+const framesOf = (record) => (objects(object(record).python).length ? objects(record.python) : objects(object(record).native));
 
 function userFrame(frames) {
   const all = objects(frames);
@@ -38,11 +59,6 @@ function place(frame) {
   const where = location(frame);
   const name = functionOf(frame);
   return name && where ? `${name} (${where})` : name || where;
-}
-
-function nativePlace(frame) {
-  const where = string(frame.file) ? location(frame) : `${baseName(string(frame.module))}+${string(frame.offset)}`;
-  return string(frame.function) ? `${frame.function} (${where})` : where;
 }
 
 function bytes(count) {
@@ -69,7 +85,7 @@ const timesOf = (count) => (count === 1 ? "once" : `${count} times`);
 
 const headline = (finding) => string(object(finding.shown).headline) || `${string(finding.operation) || "an operation"} mixed devices`;
 const operationOf = (finding) => string(finding.operation) || string(object(finding.launch).kernel);
-const nameOf = (operand) => string(operand.name) || (string(operand.expression) ? `the result of ${string(operand.expression)}` : "a tensor");
+const nameOf = (operand) => string(object(operand.shown).name) || string(operand.name) || (string(operand.expression) ? `the result of ${string(operand.expression)}` : "a tensor");
 
 function extent(operand) {
   const shape = Array.isArray(operand.shape) ? ` [${operand.shape.map((size) => (Number.isInteger(size) ? size : "?")).join(", ")}]` : "";
@@ -77,6 +93,7 @@ function extent(operand) {
 }
 
 function role(operand) {
+  if (Number.isInteger(operand.parameter) && string(object(operand.shown).role)) return operand.shown.role;
   const owner = string(operand.module_class);
   const root = string(operand.root_class);
   return [string(operand.role), owner && "of " + owner, root && root !== owner && "in " + root].filter(Boolean).join(" ");

@@ -76,18 +76,54 @@ TEST(Text, OfAProgramWithoutPythonSaysTheNativePlace) {
   finding["native"] = {frame("/usr/lib/libcudart.so.13", "cudaLaunchKernel", "", 0),
                        frame("/app/libops.so", "launch", "", 0), frame("/app/train", "step", "/app/train.cpp", 12),
                        frame("/app/train", "main", "/app/train.cpp", 40)};
-  const auto says = [&](const char* place) {
+  const auto says = [&](const char* place, const char* summary = nullptr) {
     const std::string report = text(Json::object(), finding, false, "");
     EXPECT_NE(report.find("at "s + place), report.npos) << report;
-    EXPECT_NE(report.find("SUMMARY: devtrace: remote-access "s + place), report.npos) << report;
+    EXPECT_NE(report.find("SUMMARY: devtrace: remote-access "s + (summary ? summary : place)), report.npos) << report;
     EXPECT_NE(markdown(Json::object(), finding).find("At `"s + place + "`"), std::string::npos);
   };
-  says("step (/app/train.cpp:12)");
+  says("step (/app/train.cpp:12)", "/app/train.cpp:12 in step");
+  // Which frames are the user's own is known where the kernel's stub and headers are told from them.
+  finding["native"][3]["project"] = true;
+  says("main (/app/train.cpp:40)", "/app/train.cpp:40 in main");
   finding["native"].erase(2);
   finding["native"].erase(2);
   says("launch (libops.so+0x40)");
   finding["native"].erase(1);
   says("cudaLaunchKernel (libcudart.so.13+0x40)");
+}
+
+TEST(Text, OfAKernelSaysParametersAndWhereTheirMemoryCameFrom) {
+  const auto frame = [](const char* function, int line) {
+    return Json{{"module", "/app/train"}, {"function", function}, {"file", "/app/train.cpp"}, {"line", line},
+                {"project", true},        {"offset", "0x40"},     {"source", "call();"}};
+  };
+  const auto operand = [&](int parameter, const char* device) {
+    return Json{{"role", "parameter"},
+                {"parameter", parameter},
+                {"device", device},
+                {"bytes", 4096},
+                {"created",
+                 {{"device", device}, {"call", "cudaMalloc"}, {"native", {frame("grid(int)", 9), frame("main", 30)}}}}};
+  };
+  Json finding = {{"kind", "remote-access"},
+                  {"operation", "add"},
+                  {"devices", {"cuda:0", "cuda:1"}},
+                  {"native", {frame("step(float*)", 12), frame("main", 40)}},
+                  {"operands", {operand(0, "cuda:0"), operand(1, "cuda:1"), operand(2, "cuda:1")}}};
+  finding["operands"][1]["type"] = "float*";
+  finding["operands"][2].update({{"name", "edges"}, {"type", "float const*"}, {"parameter_name", "x"}});
+  const Json process = {{"cwd", "/app"}};
+  const std::string report = text(process, finding, false, "");
+  for (const char* part : {"parameter 0 (pointer)", "parameter 1 (float*)", "edges", "parameter 2: float const* x",
+                           "4.0 KiB", "at step (train.cpp:12)", "created on cuda:1 by cudaMalloc in grid (train.cpp:9)",
+                           "called by main (train.cpp:30)", "train.cpp:12 in step: parameter 0 (pointer) on cuda:0"})
+    EXPECT_THAT(report, HasSubstr(part));
+  EXPECT_EQ(report.find("a tensor"), report.npos);
+  EXPECT_THAT(markdown(process, finding), HasSubstr("grid (train.cpp:9)"));
+  // Of a copy, or wherever no parameter is known.
+  finding["operands"][0].erase("parameter");
+  EXPECT_THAT(text(process, finding, false, ""), HasSubstr("memory of 4.0 KiB from cudaMalloc at train.cpp:9"));
 }
 
 TEST(Text, TakesAnythingForARecord) {

@@ -1,0 +1,88 @@
+#include "report/base/signature.h"
+
+namespace devtrace::report {
+namespace {
+
+constexpr std::string_view kAnonymous = "(anonymous namespace)";
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\n");
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
+}
+
+// Where the name begins, and the bracket behind it; npos for none.
+struct Name {
+  size_t begin = 0;
+  size_t end = std::string_view::npos;
+};
+
+Name find_name(std::string_view signature) {
+  Name name;
+  int depth = 0;
+  for (size_t i = 0; i < signature.size(); ++i) {
+    const char c = signature[i];
+    const bool of_operator = signature.substr(0, i).find("operator", name.begin) != std::string_view::npos &&
+                             signature.substr(name.begin, i - name.begin).find('(') == std::string_view::npos;
+    if (c == '<' && !of_operator) ++depth;
+    if (c == '>' && !of_operator && depth > 0) --depth;
+    if (depth > 0) continue;
+    if (c == ' ' && !of_operator) name.begin = i + 1;
+    if (c != '(') continue;
+    if (signature.substr(i).starts_with(kAnonymous)) {
+      i += kAnonymous.size() - 1;
+      continue;
+    }
+    if (signature.substr(name.begin, i - name.begin).ends_with("operator")) continue;  // operator()
+    name.end = i;
+    break;
+  }
+  return name;
+}
+
+}  // namespace
+
+std::string_view name_in_signature(std::string_view signature) {
+  const Name name = find_name(signature);
+  return name.end == std::string_view::npos ? signature.substr(name.begin)
+                                            : signature.substr(name.begin, name.end - name.begin);
+}
+
+std::vector<std::string_view> parameter_types(std::string_view signature) {
+  const Name name = find_name(signature);
+  if (name.end == std::string_view::npos) return {};
+  std::string_view rest = signature.substr(name.end + 1);
+  int depth = 0;
+  for (size_t i = 0; i < rest.size(); ++i) {
+    if (rest[i] == '(') ++depth;
+    if (rest[i] == ')' && depth-- == 0) return split_arguments(rest.substr(0, i));
+  }
+  return {};
+}
+
+std::vector<std::string_view> split_arguments(std::string_view arguments) {
+  std::vector<std::string_view> found;
+  int depth = 0;
+  size_t start = 0;
+  char quote = 0;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const char c = arguments[i];
+    if (quote != 0) {
+      if (c == '\\') ++i;
+      if (c == quote) quote = 0;
+      continue;
+    }
+    const bool arrow = c == '>' && i > 0 && arguments[i - 1] == '-';
+    if (c == '"' || c == '\'') quote = c;
+    if (c == '(' || c == '[' || c == '{' || c == '<') ++depth;
+    if ((c == ')' || c == ']' || c == '}' || (c == '>' && !arrow)) && depth > 0) --depth;
+    if (c != ',' || depth > 0) continue;
+    found.push_back(trimmed(arguments.substr(start, i - start)));
+    start = i + 1;
+  }
+  const std::string_view last = trimmed(arguments.substr(start));
+  if (!last.empty() || !found.empty()) found.push_back(last);
+  return found;
+}
+
+}  // namespace devtrace::report

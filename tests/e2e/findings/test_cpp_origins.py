@@ -1,0 +1,147 @@
+"""Where memory came from in C++ programs: every function of CUDA's that gives it, with debug information, without, and stripped."""
+
+import textwrap
+
+import pytest
+from conftest import only
+from cpp_programs import build, line_of, own, run, stripped
+
+# One allocation each, and then a copy that states a wrong direction at it, which is told with where it came from.
+ALLOCATIONS = {
+    "cudaMalloc": "cudaMalloc(&memory, 4096);",
+    "cudaMallocAsync": "cudaMallocAsync(&memory, 4096, nullptr);",
+    "cudaMallocPitch": "size_t pitch; cudaMallocPitch(&memory, &pitch, 4096, 1);",
+    "cudaMalloc3D": "cudaPitchedPtr all; cudaMalloc3D(&all, cudaExtent{4096, 1, 1}); memory = all.ptr;",
+    "cuMemAlloc": "CUdeviceptr at; cuMemAlloc(&at, 4096); memory = (void*)at;",
+    "cuMemMap": """
+        CUmemAllocationProp what{}; what.type = CU_MEM_ALLOCATION_TYPE_PINNED; what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+        CUmemGenericAllocationHandle handle; CUdeviceptr at; CUmemAccessDesc access{what.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        cuMemCreate(&handle, 2 << 20, &what, 0); cuMemAddressReserve(&at, 2 << 20, 0, 0, 0);
+        cuMemMap(at, 2 << 20, 0, handle, 0); cuMemSetAccess(at, 2 << 20, &access, 1); memory = (void*)at;""",
+}
+# What may be said to be the host's or a device's contradicts no copy; it is told as the other end of a copy that is wrong.
+SHARED = {
+    "cudaMallocManaged": "cudaMallocManaged(&memory, 4096, 1);",
+    "cudaMallocHost": "cudaMallocHost(&memory, 4096);",
+    "cudaHostAlloc": "cudaHostAlloc(&memory, 4096, 0);",
+    "cudaHostRegister": "static char own[4096]; memory = own; cudaHostRegister(memory, 4096, 0);",
+}
+PROGRAM = """
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+static char host[4096];
+
+__attribute__((noinline)) static void* grid() {{
+  void* memory = nullptr;
+  {statement}
+  asm volatile("" ::: "memory");
+  return memory;
+}}
+
+__attribute__((noinline)) static void upload(void* to, const void* from) {{
+  cudaMemcpy(to, from, 4096, cudaMemcpyDeviceToHost);  // WRONG
+  asm volatile("" ::: "memory");
+}}
+
+int main() {{
+  cudaSetDevice(1);
+  void* field = grid();  // CALLS
+  upload({ends});
+}}
+"""
+
+
+def source_of(function):
+    if function in ALLOCATIONS:
+        return PROGRAM.format(statement=ALLOCATIONS[function].strip(), ends="field, host")
+    return PROGRAM.format(statement=SHARED[function], ends="host, field").replace("static char host[4096];", "static char* host;").replace(
+        "cudaSetDevice(1);", "cudaSetDevice(1); cudaMalloc((void**)&host, 4096);")
+
+
+def odd_origin(finding, role="destination"):
+    return next(one for one in finding["operands"] if one["role"] == role)["created"]
+
+
+@pytest.mark.parametrize("function", [*ALLOCATIONS, *SHARED])
+def test_every_function_that_gives_memory(tmp_path, function):
+    source = source_of(function)
+    finding = only(run(build(tmp_path, source, "-g", "-O1"), folder=tmp_path), "copy-mismatch")
+    place = own(finding)[0]
+    assert (place["function"].split("(")[0], place["line"]) == ("upload", line_of(source, "// WRONG"))
+    assert place["source"].startswith("cudaMemcpy(to, from")
+    created = odd_origin(finding, "destination" if function in ALLOCATIONS else "source")
+    frames = own(created)
+    assert created["call"] == function and created["python"] == []
+    assert [frame["function"].split("(")[0] for frame in frames] == ["grid", "main"]
+    assert frames[1]["line"] == line_of(source, "// CALLS")
+
+
+def test_without_debug_information(tmp_path):
+    program = build(tmp_path, source_of("cudaMalloc"), "-O1")
+    finding = only(run(program, folder=tmp_path), "copy-mismatch")
+    frames = own(odd_origin(finding))
+    assert [frame["function"].split("(")[0] for frame in frames] == ["grid", "main"]
+    assert all("file" not in frame and frame["offset"].startswith("0x") for frame in frames)
+    finding = only(run(stripped(program), folder=tmp_path), "copy-mismatch")
+    frames = own(odd_origin(finding))
+    assert odd_origin(finding)["call"] == "cudaMalloc"
+    assert len(frames) >= 2 and all("function" not in frame for frame in frames), "a stripped program has no names"
+
+
+def test_inlined_functions_are_named(tmp_path):
+    source = source_of("cudaMalloc").replace("__attribute__((noinline)) static", "__attribute__((always_inline)) static inline")
+    finding = only(run(build(tmp_path, source, "-g", "-O2"), folder=tmp_path), "copy-mismatch")
+    assert [(frame["function"].split("(")[0], frame.get("inlined", False)) for frame in own(finding)] == [("upload", True), ("main", False)]
+    assert [frame["function"].split("(")[0] for frame in own(odd_origin(finding))] == ["grid", "main"]
+
+
+def test_debug_information_in_a_file_of_its_own(tmp_path):
+    import subprocess
+
+    program = build(tmp_path, source_of("cudaMalloc"), "-g", "-O1")
+    subprocess.run(["objcopy", "--only-keep-debug", program, tmp_path / "program.debug"], check=True)
+    subprocess.run(["objcopy", "--strip-debug", f"--add-gnu-debuglink={tmp_path / 'program.debug'}", program], check=True)
+    finding = only(run(program, folder=tmp_path), "copy-mismatch")
+    assert own(finding)[0]["line"] == line_of(source_of("cudaMalloc"), "// WRONG")
+
+
+def test_the_page_and_the_text_say_it(tmp_path):
+    outcome = run(build(tmp_path, source_of("cudaMalloc"), "-g", "-O1"), folder=tmp_path)
+    for part in ("at upload (program.cpp:", "created on cuda:1 by cudaMalloc in grid (program.cpp:", "called by main (program.cpp:", "4.0 KiB"):
+        assert part in outcome.err, part
+    assert "a tensor" not in outcome.err and "unknown place" not in outcome.err
+
+
+@pytest.mark.parametrize("every, expected", [(0, 0), (1, 8), (4, 2)])
+def test_sampled_or_off(tmp_path, every, expected):
+    """Eight allocations, each then copied from in a wrong direction by a function of its own."""
+    source = "#include <cuda_runtime_api.h>\nstatic char host[64];\ntemplate <int n> __attribute__((noinline)) void wrong(void* p) { cudaMemcpy(p, host, 64 + n, cudaMemcpyDeviceToHost); }\n" + textwrap.dedent("""
+        int main() {
+          void* all[8];
+          for (void*& each : all) cudaMalloc(&each, 4096);
+          wrong<0>(all[0]); wrong<1>(all[1]); wrong<2>(all[2]); wrong<3>(all[3]);
+          wrong<4>(all[4]); wrong<5>(all[5]); wrong<6>(all[6]); wrong<7>(all[7]);
+        }
+        """)
+    outcome = run(build(tmp_path, source, "-O1"), folder=tmp_path, options=f"allocation_stacks={every}")
+    assert len(outcome.findings) == 8
+    assert sum("native" in odd_origin(finding) for finding in outcome.findings) == expected
+
+
+def test_who_chose_the_device(tmp_path):
+    source = """
+#include <cuda_runtime_api.h>
+static char host[64];
+int main() {
+  void* memory;
+  cudaSetDevice(1);  // FIRST
+  cudaSetDevice(0);
+  cudaSetDevice(1);  // SECOND
+  cudaMalloc(&memory, 4096);
+  cudaMemcpy(memory, host, 64, cudaMemcpyDeviceToHost);
+}
+"""
+    finding = only(run(build(tmp_path, source, "-g"), folder=tmp_path), "copy-mismatch")
+    changes = [(change["device"], own(change)[0]["line"]) for change in finding["device_changes"]]
+    assert changes == [("cuda:1", line_of(source, "FIRST")), ("cuda:0", 7), ("cuda:1", line_of(source, "SECOND"))]
+    assert own(odd_origin(finding)["device_choice"])[0]["line"] == line_of(source, "SECOND")

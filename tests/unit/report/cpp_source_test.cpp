@@ -1,0 +1,88 @@
+#include "report/base/cpp_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "report/base/signature.h"
+
+namespace devtrace::report {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(Signature, NameWithoutTypesAndParameters) {
+  EXPECT_EQ(name_in_signature("cudaError cudaMalloc<float>(float**, unsigned long)"), "cudaMalloc<float>");
+  EXPECT_EQ(name_in_signature("main"), "main");
+  EXPECT_EQ(name_in_signature("mine::Field::Field(unsigned long)"), "mine::Field::Field");
+  EXPECT_EQ(name_in_signature("void (anonymous namespace)::step<int, std::less<int> >(int*)"),
+            "(anonymous namespace)::step<int, std::less<int> >");
+  EXPECT_EQ(name_in_signature("Functor::operator()(int) const"), "Functor::operator()");
+  EXPECT_EQ(name_in_signature("bool Key::operator<(Key const&) const"), "Key::operator<");
+  EXPECT_EQ(name_in_signature(""), "");
+}
+
+TEST(Signature, TypesOfParameters) {
+  EXPECT_THAT(parameter_types("saxpy(float, float const*, std::pair<int, int>, int (*)(int, int))"),
+              ElementsAre("float", "float const*", "std::pair<int, int>", "int (*)(int, int)"));
+  EXPECT_THAT(parameter_types("void none()"), IsEmpty());
+  EXPECT_THAT(parameter_types("saxpy"), IsEmpty());
+}
+
+TEST(CppSource, ArgumentsOfALaunch) {
+  const auto call = only_call("saxpy<<<dim3(4, 1), 256, 0, stream>>>(2.f, x[i], field(a, b)); // saxpy(1)", "saxpy");
+  ASSERT_TRUE(call);
+  EXPECT_EQ(call->configuration, "dim3(4, 1), 256, 0, stream");
+  EXPECT_THAT(call->arguments, ElementsAre("2.f", "x[i]", "field(a, b)"));
+  const auto templated = only_call("add<float, 4><<<1, 32>>>(a, b);", "add");
+  ASSERT_TRUE(templated);
+  EXPECT_THAT(templated->arguments, ElementsAre("a", "b"));
+}
+
+TEST(CppSource, ReceiverOfAMethod) {
+  const auto call = only_call("auto y = net->fc[0].weight.matmul(torch::relu(x), \"a,b\");", "matmul");
+  ASSERT_TRUE(call);
+  EXPECT_EQ(call->receiver, "net->fc[0].weight");
+  EXPECT_THAT(call->arguments, ElementsAre("torch::relu(x)", "\"a,b\""));
+  const auto free = only_call("return torch::add(left, right);", "add");
+  ASSERT_TRUE(free);
+  EXPECT_EQ(free->receiver, "");
+  EXPECT_THAT(free->arguments, ElementsAre("left", "right"));
+}
+
+TEST(CppSource, NothingWhereItIsNotClear) {
+  EXPECT_FALSE(only_call("add(a) + add(b);", "add")) << "two calls";
+  EXPECT_FALSE(only_call("int add = x; // add(1)", "add"));
+  EXPECT_FALSE(only_call("padded(a);", "add"));
+  EXPECT_FALSE(only_call("add(a, b", "add")) << "the rest is in another line";
+  EXPECT_FALSE(only_operator("a + b + c", "+"));
+  EXPECT_FALSE(only_operator("++i;", "+"));
+  EXPECT_FALSE(only_operator("f(-x)", "-"));
+}
+
+TEST(CppSource, SidesOfAnOperator) {
+  const auto sum = only_operator("auto y = left.relu() + right[0];", "+");
+  ASSERT_TRUE(sum);
+  EXPECT_THAT(sum->arguments, ElementsAre("left.relu()", "right[0]"));
+  const auto in_place = only_operator("x += y;", "+=");
+  ASSERT_TRUE(in_place);
+  EXPECT_THAT(in_place->arguments, ElementsAre("x", "y"));
+  EXPECT_FALSE(only_operator("x += y;", "+"));
+}
+
+TEST(CppSource, NamesOfParameters) {
+  EXPECT_EQ(name_of_parameter("const float* __restrict__ x"), "x");
+  EXPECT_EQ(name_of_parameter("float y[4]"), "y");
+  EXPECT_EQ(name_of_parameter("int n = 3"), "n");
+  EXPECT_EQ(name_of_parameter("float*"), "");
+  EXPECT_EQ(name_of_parameter("unsigned int"), "");
+}
+
+TEST(CppSource, LinesOfAStatement) {
+  EXPECT_EQ(shape_of("copy(to, from,").open, 1);
+  EXPECT_EQ(shape_of("     bytes);").open, -1);
+  EXPECT_EQ(shape_of("say(\"(\");  // (").open, 0);
+}
+
+}  // namespace
+}  // namespace devtrace::report

@@ -1,0 +1,42 @@
+#include "tracker/stacks/modules.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+
+namespace devtrace::stacks {
+namespace {
+
+// How the names of files begin whose lines help nobody who looks for a fault in their own program.
+constexpr std::string_view kNotTheUsers[] = {
+    "python",   "libpython", "ld-linux",  "libc.so",     "libm.so",     "libpthread",  "libdl.so", "libstdc++",
+    "libc++",   "libgcc_",   "libgomp",   "libtorch",    "libc10",      "libshm.so",   "libcuda",  "libcublas",
+    "libcudnn", "libcufft",  "libcufile", "libcurand",   "libcusolver", "libcusparse", "libcupti", "libcutensor",
+    "libcaffe", "libnv",     "libnccl",   "libdevtrace", "linux-vdso",
+};
+
+bool by_name(std::string_view path) {
+  const std::string_view file = path.substr(path.rfind('/') + 1);
+  if (path.find("/lib-dynload/") != path.npos) return false;  // Python's own extension modules
+  for (std::string_view start : kNotTheUsers)
+    if (file.starts_with(start)) return false;
+  return true;
+}
+
+// Asked for new stacks only; a link that cannot be read (a sandbox) is the user's program.
+bool program_by_name() {
+  const int saved = errno;
+  char path[PATH_MAX];
+  const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
+  errno = saved;
+  return size <= 0 || by_name({path, static_cast<size_t>(size)});
+}
+
+}  // namespace
+
+bool may_be_the_users(std::string_view path) {
+  return path.empty() ? program_by_name() : by_name(path);
+}
+
+}  // namespace devtrace::stacks
