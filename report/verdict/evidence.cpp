@@ -15,9 +15,14 @@ Stack read_stack(const Json& frames) {
   stack.reserve(frames.size());
   for (const Json& frame : frames) {
     stack.push_back({string(frame, "file"), string(frame, "function"), string(frame, "source"),
-                     integer(frame, "line").value_or(0), flag(frame, "project")});
+                     integer(frame, "line").value_or(0), flag(frame, "project"), string(frame, "offset")});
   }
   return stack;
+}
+
+DeviceChoice read_choice(const Json& choice) {
+  return {string(choice, "device"), flag(choice, "by_default"), read_stack(array(choice, "python")),
+          read_stack(array(choice, "native"))};
 }
 
 Event read_event(const Json& operand, const char* key) {
@@ -29,8 +34,9 @@ Event read_event(const Json& operand, const char* key) {
   event.to = string(record, "to");
   event.stack = read_stack(array(record, "python"));
   event.thread = integer(record, "thread");
-  const Json& choice = object(record, "device_choice");
-  event.choice = {string(choice, "device"), flag(choice, "by_default"), read_stack(array(choice, "python"))};
+  event.native = read_stack(array(record, "native"));
+  event.call = string(record, "call");
+  event.choice = read_choice(object(record, "device_choice"));
   return event;
 }
 
@@ -109,6 +115,8 @@ Operand read_operand(const Json& record) {
   for (const Json& source : array(record, "computed_from"))
     if (source.is_object()) operand.computed_from.push_back(read_operand(source));
   operand.generator = flag(record, "generator");
+  // A kernel's parameter is no parameter of a module.
+  if (record.contains("parameter") && operand.role == "parameter" && operand.names.empty()) operand.role = {};
   return operand;
 }
 
@@ -194,6 +202,8 @@ Evidence::Evidence(const Json& finding)
       handles(flag(finding, "handles")),
       thread(integer(finding, "thread")),
       stack(read_stack(array(finding, "python"))),
+      native(read_stack(array(finding, "native"))),
+      choice(read_choice(object(finding, "device_choice"))),
       copy{string(object(finding, "copy"), "direction"), string(object(finding, "copy"), "source"),
            string(object(finding, "copy"), "destination")} {
   // That the failing line made its own intermediate result says nothing of where that lies.

@@ -14,11 +14,12 @@ struct Frame {
   std::string_view file, function, source;
   int64_t line = 0;
   bool project = false;
+  std::string_view offset = {};  // of a native frame, in its module
 
   bool known() const { return !file.empty() || !function.empty(); }
   // The same place in the same function, as far as two stacks can tell.
   bool same_function(const Frame& other) const { return file == other.file && function == other.function; }
-  bool same_line(const Frame& other) const { return same_function(other) && line == other.line; }
+  bool same_line(const Frame& other) const { return same_function(other) && line == other.line && (line != 0 || offset == other.offset); }
 };
 using Stack = std::vector<Frame>;  // innermost first
 
@@ -30,6 +31,7 @@ struct DeviceChoice {
   std::string_view device;
   bool by_default = false;
   Stack stack;
+  Stack native;  // where no Python ran
 };
 
 struct Event {
@@ -39,6 +41,8 @@ struct Event {
   std::optional<int64_t> thread;
   DeviceChoice choice;  // of that thread, then
   Stack stack;
+  Stack native;           // where no Python ran
+  std::string_view call;  // CUDA's function
   // The line that a person would point at: the innermost frame of the user's code, else the innermost frame. Null for
   // none.
   const Frame* line() const;
@@ -143,6 +147,10 @@ struct Evidence {
   std::optional<int64_t> thread;
   std::vector<Operand> operands;
   Stack stack;  // of the failing call
+  Stack native;
+  DeviceChoice choice;  // at a launch: who made the current device current
+  // Is it about a C++ program?
+  bool in_cpp() const { return stack.empty() && !native.empty(); }
   struct RunningModule {
     size_t frame;
     std::string_view type, hook;

@@ -21,6 +21,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::missing_device,          // a number of a device that is not there
     rules::events_of_two_devices,   // their times cannot be compared
     rules::declared_access,         // a note
+    rules::missing_set_device,      // C++: nothing made the right device current
     rules::unguarded_kernel,        // findings at a launch: everything is elsewhere
     rules::misstated_copy,          // findings at a copy
     rules::optimizer_state,         // the refusing code is an optimizer's

@@ -15,7 +15,8 @@ Block described(uintptr_t address, size_t bytes, Device device) {
   Block block;
   block.address = address;
   block.bytes = bytes;
-  block.allocated = {stacks::capture(), thread_state::id(), now_coarse(), device};
+  const stacks::StackId stack = stacks::capture();
+  block.allocated = {stack, thread_state::id(), stacks::is_native(stack) ? now_exact() : now_coarse(), device};
   return block;
 }
 

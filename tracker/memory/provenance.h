@@ -14,7 +14,7 @@ namespace devtrace::memory::provenance {
 struct Origin {
   stacks::StackId stack = 0;
   uint32_t thread = 0;  // kernel thread id
-  uint64_t time = 0;    // nanoseconds since the epoch, to the kernel's tick
+  uint64_t time = 0;    // nanoseconds since the epoch; with a Python stack to the kernel's tick
   Device device;
 };
 

@@ -117,10 +117,6 @@ bool wanted() {
 
 }  // namespace
 
-bool is_native(StackId id) {
-  return (id & kNative) != 0;
-}
-
 StackId native_statement_of(StackId id) {
   const uint32_t number = id & ~kNative;
   if (number == 0 || number > nodes.count()) return 0;

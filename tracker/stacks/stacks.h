@@ -50,7 +50,9 @@ StackId capture_python();
 // ever more rarely, and has none in between.
 StackId capture();
 
-bool is_native(StackId id);
+constexpr bool is_native(StackId id) {
+  return id >> 31 != 0;
+}
 
 // Two stacks of the same statement have the same value: of Python's the stack itself, of a native one its part from the
 // innermost frame of the user's own on. 0: of none.

@@ -1,6 +1,8 @@
 // A copy whose caller says something of its two ends that is not so. Where the ends lie is exact, so what is said of
 // them is wrong; whether the word or the pointer was meant, the evidence cannot tell.
+#include "report/base/cpp_source.h"
 #include "report/base/format.h"
+#include "report/verdict/cpp_line.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::verdict::rules {
@@ -17,6 +19,37 @@ std::string_view kind_between(const Operand& source, const Operand& destination)
   return destination.on_cpu() ? "cudaMemcpyDeviceToHost" : "cudaMemcpyDeviceToDevice";
 }
 
+// The kind of the copy is the last argument but a stream; a copy between devices says each behind its pointer.
+std::optional<Fix> corrected(const Evidence& evidence, const Operand& source, const Operand& destination) {
+  const Frame* line = innermost_own(evidence.native);
+  if (!evidence.in_cpp() || !line) return std::nullopt;
+  const std::string_view function = evidence.operation;
+  if (!evidence.copy.source.empty()) {
+    const auto number = [](std::string_view device) { return device.substr(device.find(':') + 1); };
+    if (!function.starts_with("cudaMemcpyPeer") || source.device.empty() || destination.device.empty() ||
+        source.on_cpu() || destination.on_cpu())
+      return std::nullopt;
+    const bool both = source.odd && destination.odd;
+    if (both) {  // two edits of one line
+      auto first = with_argument(*line, function, 1, number(destination.device));
+      if (!first) return std::nullopt;
+      Frame edited = *line;
+      edited.source = first->code;
+      return with_argument(edited, function, 3, number(source.device));
+    }
+    return destination.odd ? with_argument(*line, function, 1, number(destination.device))
+                           : with_argument(*line, function, 3, number(source.device));
+  }
+  const auto call = only_call(line->source, function);
+  if (!call) return std::nullopt;
+  for (size_t i = 0; i < call->arguments.size(); ++i) {
+    if (!call->arguments[i].starts_with("cudaMemcpy")) continue;
+    const bool known = !source.device.empty() && !destination.device.empty();
+    return with_argument(*line, function, i, known ? kind_between(source, destination) : "cudaMemcpyDefault");
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Cause> misstated_copy(const Evidence& evidence) {
@@ -24,8 +57,8 @@ std::optional<Cause> misstated_copy(const Evidence& evidence) {
   const Operand* source = end_named(evidence, "source");
   const Operand* destination = end_named(evidence, "destination");
   if (!source || !destination) return std::nullopt;
-  const auto sure = [](std::string_view category, std::string because) {
-    return Cause{category, Confidence::high, std::move(because), std::nullopt};
+  const auto sure = [](std::string_view category, std::string because, std::optional<Fix> fix = std::nullopt) {
+    return Cause{category, Confidence::high, std::move(because), std::move(fix)};
   };
   if (evidence.message.find("runs on into memory of") != evidence.message.npos)
     return sure("copy-too-long", fmt::format("More is copied than one of the ends holds: what follows it belongs to "
@@ -36,21 +69,25 @@ std::optional<Cause> misstated_copy(const Evidence& evidence) {
   if (!declared.source.empty() && declared.source == destination->device && declared.destination == source->device)
     return sure("copy-devices-exchanged",
                 fmt::format("The two devices are exchanged: the source is on {}, the destination on {}.",
-                            source->device, destination->device));
+                            source->device, destination->device),
+                corrected(evidence, *source, *destination));
   if (!declared.source.empty())
     return sure("copy-device-misstated",
                 fmt::format("The {} is said to be on {} and is on {}: either the device or the pointer is another's.",
-                            odd.role, destination->odd ? declared.destination : declared.source, odd.device));
+                            odd.role, destination->odd ? declared.destination : declared.source, odd.device),
+                corrected(evidence, *source, *destination));
   if (source->device.empty() || destination->device.empty())
     return sure(
         "copy-direction-misstated",
         fmt::format("{} is stated, and the {} is on {}. With cudaMemcpyDefault CUDA finds the direction itself.",
-                    declared.direction, odd.role, odd.device));
+                    declared.direction, odd.role, odd.device),
+        corrected(evidence, *source, *destination));
   return sure(
       "copy-direction-misstated",
       fmt::format("{} is stated, and the copy goes from {} to {}: that is {}. With cudaMemcpyDefault CUDA finds "
                   "the direction itself.",
-                  declared.direction, source->device, destination->device, kind_between(*source, *destination)));
+                  declared.direction, source->device, destination->device, kind_between(*source, *destination)),
+      corrected(evidence, *source, *destination));
 }
 
 }  // namespace devtrace::report::verdict::rules

@@ -1,0 +1,53 @@
+#include "report/verdict/cpp_line.h"
+
+#include <algorithm>
+
+#include "report/base/cpp_source.h"
+#include "report/base/escaping.h"
+#include "report/base/format.h"
+
+namespace devtrace::report::verdict {
+namespace {
+
+// A statement of its own, in front of which another one may stand: not the second line of one, nor the only statement
+// of an `if` without braces.
+bool is_whole_statement(std::string_view line) {
+  const size_t begin = line.find_first_not_of(" \t");
+  if (begin == line.npos || !shape_of(line).ends || shape_of(line).open != 0) return false;
+  line.remove_prefix(begin);
+  for (const std::string_view word : {"if", "else", "for", "while", "do", "case", "default", "}", "?", ":", "."})
+    if (line.starts_with(word)) return false;
+  return true;
+}
+
+std::optional<Fix> before(const Frame& frame, const std::string& statement, Repairs repairs) {
+  if (frame.source.empty() || frame.line <= 0 || !is_whole_statement(frame.source)) return std::nullopt;
+  return Fix{statement + '\n' + dedented(frame.source), std::string(frame.file), frame.line, repairs};
+}
+
+}  // namespace
+
+const Frame* innermost_own(const Stack& native) {
+  const auto found = std::find_if(native.begin(), native.end(), [](const Frame& frame) { return frame.project; });
+  return found == native.end() ? nullptr : &*found;
+}
+
+std::optional<Fix> set_device_before(const Frame& frame, std::string_view argument) {
+  return before(frame, fmt::format("cudaSetDevice({});", argument), Repairs::line);
+}
+
+std::optional<Fix> peer_access_before(const Frame& frame, std::string_view device) {
+  return before(frame, fmt::format("cudaDeviceEnablePeerAccess({}, 0);", device.substr(device.find(':') + 1)),
+                Repairs::line);
+}
+
+std::optional<Fix> with_argument(const Frame& frame, std::string_view function, size_t argument, std::string_view by) {
+  const auto call = only_call(frame.source, function);
+  if (!call || argument >= call->arguments.size()) return std::nullopt;
+  const std::string_view old = call->arguments[argument];
+  std::string code(frame.source);
+  code.replace(static_cast<size_t>(old.data() - frame.source.data()), old.size(), by);
+  return Fix{dedented(code), std::string(frame.file), frame.line, Repairs::line};
+}
+
+}  // namespace devtrace::report::verdict

@@ -1,0 +1,24 @@
+// Edits of a C++ line, for fixes that can be pasted. As in source_line.h: nothing rather than a guess.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "report/verdict/cause.h"
+
+namespace devtrace::report::verdict {
+
+// The innermost frame of the user's own code that has a source line; null for none.
+const Frame* innermost_own(const Stack& native);
+
+// The line with cudaSetDevice(argument); in front of it.
+std::optional<Fix> set_device_before(const Frame& frame, std::string_view argument);
+
+// The line with what lets the current device reach another one's memory in front of it.
+std::optional<Fix> peer_access_before(const Frame& frame, std::string_view device);
+
+// The line with one argument of its only call of a function replaced.
+std::optional<Fix> with_argument(const Frame& frame, std::string_view function, size_t argument, std::string_view by);
+
+}  // namespace devtrace::report::verdict

@@ -1,0 +1,144 @@
+"""What a C++ program's report says of the cause, and the line that repairs it: the fix is put into the program, which then has no finding."""
+
+from pathlib import Path
+
+import pytest
+from conftest import only
+from cpp_programs import build, build_nvcc, line_of, own, run
+
+LAUNCH = """
+#include <cuda_runtime.h>
+
+__global__ void saxpy(float factor, const float* x, float* y, int n) {{
+  int i = threadIdx.x;
+  if (i < n) y[i] += factor * x[i];
+}}
+
+static float* field(int n) {{
+  float* memory = nullptr;
+  cudaMalloc(&memory, n * sizeof(float));
+  return memory;
+}}
+
+static void step(const float* left, float* right, int n) {{
+  saxpy<<<4, 256>>>(2.f, left, right, n);  // LAUNCH
+}}
+
+int main() {{
+  const int second = 1;
+  {program}
+}}
+"""
+UNSET_AT_AN_ALLOCATION = """
+  float* x = field(1024);  // X
+  cudaSetDevice(second);
+  float* y = field(1024);
+  step(x, y, 1024);
+"""
+UNSET_AT_THE_LAUNCH = """
+  cudaSetDevice(second);
+  float* x = field(1024);
+  float* y = field(1024);
+  cudaSetDevice(0);
+  step(x, y, 1024);
+"""
+NEVER_SET_AT_THE_LAUNCH = """
+  cudaSetDevice(0);
+  cudaSetDevice(second);
+  float* x = field(1024);
+  cudaSetDevice(0);
+  saxpy<<<4, 256>>>(1.f, x, x, 1024);  // HERE
+"""
+
+
+def repaired(source: str, finding: dict) -> str:
+    lines = source.splitlines(keepends=True)
+    lines[finding["cause"]["line"] - 1] = finding["cause"]["fix"] + "\n"
+    return "".join(lines)
+
+
+def test_an_allocation_before_any_device_was_chosen(tmp_path):
+    source = LAUNCH.format(program=UNSET_AT_AN_ALLOCATION)
+    finding = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "remote-access")
+    cause = finding["cause"]
+    assert (cause["category"], cause["confidence"], cause["repairs"]) == ("missing-set-device", "high", "cause")
+    assert cause["line"] == line_of(source, "// X"), "the line that the other operand's allocation does not share"
+    assert cause["fix"] == "cudaSetDevice(second);\nfloat* x = field(1024);  // X"
+    assert Path(cause["file"]).name == "program.cu"
+    first, other = finding["operands"]
+    assert (first["name"], first["type"], first["parameter_name"], first["parameter"]) == ("left", "float const*", "x", 1)
+    assert (other["name"], other["type"], other["parameter_name"], other["parameter"]) == ("right", "float*", "y", 2)
+    assert [own(one["created"])[0]["function"].split("(")[0] for one in (first, other)] == ["field", "field"]
+    assert own(finding)[0]["line"] == line_of(source, "// LAUNCH")
+    outcome = run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path)
+    assert outcome.findings == []
+
+
+def test_without_debug_information(tmp_path):
+    source = LAUNCH.format(program=UNSET_AT_AN_ALLOCATION)
+    outcome = run(build_nvcc(tmp_path, source), folder=tmp_path)
+    finding = only(outcome, "remote-access")
+    assert [one["type"] for one in finding["operands"]] == ["float const*", "float*"], "the signature is in the kernel's name"
+    assert [frame["function"].split("(")[0] for frame in own(finding)] == ["step", "main"]
+    assert [own(one["created"])[0]["function"] for one in finding["operands"]] == ["field(int)", "field(int)"]
+    assert finding["cause"]["category"] == "missing-set-device" and "fix" not in finding["cause"]
+    for part in ("parameter 1 (float const*)", "at step (program+0x", "created on cuda:0 by cudaMalloc in field (program+0x"):
+        assert part in outcome.err
+    assert "a tensor" not in outcome.err
+
+
+@pytest.mark.parametrize("program", [UNSET_AT_THE_LAUNCH, NEVER_SET_AT_THE_LAUNCH])
+def test_a_launch_where_another_device_is_current(tmp_path, program):
+    source = LAUNCH.format(program=program)
+    finding = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "wrong-current-device")
+    cause = finding["cause"]
+    assert (cause["category"], cause["confidence"], cause["repairs"]) == ("missing-set-device", "high", "cause")
+    here = "// HERE" if program is NEVER_SET_AT_THE_LAUNCH else "// LAUNCH"
+    assert cause["line"] == line_of(source, here)
+    # `second` is main's own variable: elsewhere only the number is known.
+    assert cause["fix"].startswith("cudaSetDevice(second);\n" if here == "// HERE" else "cudaSetDevice(1);\n")
+    assert run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path).findings == []
+
+
+def test_memory_that_was_put_on_another_device_on_purpose(tmp_path):
+    source = LAUNCH.format(program=UNSET_AT_AN_ALLOCATION.replace("  float* x", "  cudaSetDevice(0);\n  float* x", 1))
+    finding = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "remote-access")
+    cause = finding["cause"]
+    assert (cause["category"], cause["confidence"], cause["repairs"]) == ("memory-of-another-device", "medium", "line")
+    assert cause["fix"] == "cudaDeviceEnablePeerAccess(0, 0);\nsaxpy<<<4, 256>>>(2.f, left, right, n);  // LAUNCH"
+    outcome = run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path)
+    assert [one["severity"] for one in outcome.findings] == ["note"]
+
+
+COPY = """
+#include <cuda_runtime_api.h>
+static char host[4096];
+int main() {{
+  void *a, *b;
+  cudaSetDevice(0);
+  cudaMalloc(&a, 4096);
+  cudaSetDevice(1);
+  cudaMalloc(&b, 4096);
+  {call}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    "call, fixed",
+    [
+        ("cudaMemcpy(b, host, 4096, cudaMemcpyDeviceToHost);", "cudaMemcpy(b, host, 4096, cudaMemcpyDefault);"),
+        ("cudaMemcpyAsync(b, a, 4096, cudaMemcpyHostToDevice, nullptr);", "cudaMemcpyAsync(b, a, 4096, cudaMemcpyDeviceToDevice, nullptr);"),
+        ("cudaMemcpyPeer(b, 1, a, 1, 4096);", "cudaMemcpyPeer(b, 1, a, 0, 4096);"),
+        ("cudaMemcpyPeer(b, 0, a, 1, 4096);", "cudaMemcpyPeer(b, 1, a, 0, 4096);"),
+        ("cudaMemcpy(b, a,\n             4096, cudaMemcpyDeviceToHost);", "cudaMemcpy(b, a,\n             4096, cudaMemcpyDeviceToDevice);"),
+    ],
+)
+def test_a_copy_that_says_what_is_not_so(tmp_path, call, fixed):
+    source = COPY.format(call=call)
+    finding = only(run(build(tmp_path, source, "-g"), folder=tmp_path), "copy-mismatch")
+    names = {one["role"]: one["name"] for one in finding["operands"]}
+    assert names == {"source": "host" if "host" in call else "a", "destination": "b"}
+    assert finding["cause"]["fix"].split() == fixed.split()
+    outcome = run(build(tmp_path, source.replace(call, fixed), "-g"), folder=tmp_path)
+    assert outcome.findings == []
