@@ -130,6 +130,7 @@ corpus: all ## verdicts and verified fixes on the whole corpus
 # Ratios and costs, never a test: machines are noisy.
 bench: all $(BENCHMARKS) $(BUILD)/tests/lookups ## what hooks and rehearsals cost
 	for program in $(BENCHMARKS); do echo "== $$program"; $$program --benchmark_min_time=0.2 || exit 1; done
+	echo "== allocations in C++"; $(PYTHON) tests/bench/allocations.py --build $(BUILD)
 	echo "== look-ups"; $(PYTHON) tests/bench/lookups.py --build $(BUILD)
 	echo "== several runtimes"; $(PYTHON) tests/bench/runtimes.py --build $(BUILD)
 	echo "== instructions"; $(PYTHON) tests/bench/instructions.py --build $(BUILD)
