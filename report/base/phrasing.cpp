@@ -142,6 +142,7 @@ std::string name_of(const Json& operand) {
   if (!name.empty()) return std::string(name);
   const auto expression = string(operand, "expression");
   if (!expression.empty()) return fmt::format("the result of {}", expression);
+  if (flag(operand, "generator")) return "a generator";
   const bool tensor = !string(operand, "dtype").empty() || (operand.is_object() && operand.contains("shape"));
   if (const auto parameter = integer(operand, "parameter"); parameter && !tensor) {
     const auto type = string(operand, "type");

@@ -16,7 +16,9 @@ constexpr std::string_view kTypes[] = {"cpu", "cuda", "meta", "disk"};  // the l
 // What has a device that C code tells.
 constexpr std::string_view kOnADevice[] = {"Stream", "ExternalStream", "Event", "Generator", "UntypedStorage"};
 
+// A class made in C does not keep its module's name; Python code cannot make one.
 bool of_torch(const Api& api, PyObject* type) {
+  if (python::is_builtin(api, type)) return true;
   const std::string module = python::text(api, python::attribute(api, type, "__module__").get());
   return module == "torch" || module.starts_with("torch.");
 }

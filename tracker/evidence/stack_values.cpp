@@ -17,6 +17,13 @@ StackValues::StackValues(const Api& api, const std::vector<Frame>& frames) : api
   if (self && class_of(api, self.get()) != "module") bound_ = std::move(self);  // of a function: where it is defined
 }
 
+bool StackValues::calls_c_code() const {
+  if (!operands_ || !operands_->callee) return false;
+  const std::string kind = class_of(api_, operands_->callee);
+  return kind == "builtin_function_or_method" || kind == "method_descriptor" || kind == "wrapper_descriptor" ||
+         kind == "method-wrapper";
+}
+
 PyObject* StackValues::at(const std::vector<int>& place) const {
   if (!operands_ || place.empty()) return nullptr;
   if (place[0] == Value::kReceiver) return receiver();

@@ -15,6 +15,9 @@ class StackValues {
   StackValues(const python::Api& api, const std::vector<Frame>& frames);
 
   bool known() const { return operands_.has_value(); }
+  // Is the instruction a call of something written in C, and not of a class? Before 3.12 an error that C code has set
+  // becomes an exception only when it has come back to the frame that called.
+  bool calls_c_code() const;
   // What is at the place of a value (Value::place), borrowed; nullptr where it is not known.
   PyObject* at(const std::vector<int>& place) const;
   // Can it be the operation that is under way: is it a call if that is one, and does what its paths lead to stand where

@@ -47,6 +47,8 @@ constexpr KnownRefusal kRows[] = {
     {"cufft_{}: expected 0 <= device_index < {}, but got device_index={at#}", "", "", "", "", "", true, true},
     {"cufft_plan_cache: expected 0 <= device index < {}, but got device with index {at#}", "", "", "", "", "", true,
      true},
+    {"Event device type {wanted} does not match recording stream's device type {at}.", "torch.Event.record", "", "", "",
+     "stream"},
     {"Event device {wanted#} does not match recording stream's device {at#}", kEvent, "", "", "", "stream"},
     {"Event device index {wanted#} does not match recording stream's device index {at#}", kEvent, "", "", "", "stream"},
     {"device type {wanted} does not match device type of out parameter ({at})", "", "", "", "", "out"},

@@ -9,6 +9,7 @@
 #include "tracker/evidence/operands.h"
 #include "tracker/evidence/operation.h"
 #include "tracker/evidence/raising_code.h"
+#include "tracker/evidence/stack_values.h"
 #include "tracker/findings/swallowed_errors.h"
 #include "tracker/interface/platform.h"
 #include "tracker/log/record_fields.h"
@@ -252,7 +253,8 @@ void gather_with_gil(const python::Api* api, const events::Refused& refusal, con
   const SourceText source{[&](const std::string& file, int line) { return sources.lines(file, line); },
                           [&](const std::string& file, int line) { return sources.around(file, line); }};
   out.python = python_json(frames);
-  out.raised_by_program = refusal.raised == events::Raised::in_python && !frames.empty() && frames[0].project;
+  out.raised_by_program = refusal.raised == events::Raised::in_python && !frames.empty() && frames[0].project &&
+                          !evidence::StackValues(*api, frames).calls_c_code();
   // PyTorch's own checks always were faults, whoever runs into them.
   if (message.known || refusal.raised != events::Raised::checked) out.swallowed = findings::swallowed(frames);
   add_device_changes(out.history, thread.changes, library, source);
@@ -266,7 +268,8 @@ void gather_with_gil(const python::Api* api, const events::Refused& refusal, con
 
   out.mentioned_devices = operands.mentioned;
   out.named_devices = operands.named_devices;
-  for (const evidence::Operand& operand : operands.list) {
+  for (evidence::Operand& operand : operands.list) {
+    if (operand.generator && operand.tensor.device == "cuda") operand.tensor.device = thread.cuda;
     out.operands.push_back(operand_json(operand, library, source));
     note_moved_away(operand, out.operands.back());
     out.operand_devices.push_back(operand.tensor.device);

@@ -30,7 +30,7 @@ std::optional<Cause> generator(const Evidence& evidence) {
     cause.because = fmt::format(
         "The random generator {} lives on {}, and the numbers are asked for on {}: a generator "
         "only serves its own device.",
-        own->name, own->device, drawn->device);
+        own->names.empty() ? "of this line" : own->name, own->device, drawn->device);
   const bool specific = wanted == "cuda" && evidence.current_device.starts_with("cuda:");
   if (const auto frame = innermost_project(evidence.stack)) {
     const auto name = keyword_argument(evidence.stack[*frame].source, "generator");

@@ -149,6 +149,6 @@ def generator_state_of_a_device():
     return torch.Generator().set_state(torch.Generator().get_state().to(ONE))
 
 
-@provokes("torch-device-index-must-not-be-negative", "torch.device")
+@provokes("torch-device-index-must-not-be-negative", "torch.device", ONE)
 def negative_index():
     return torch.device("cuda", -2)

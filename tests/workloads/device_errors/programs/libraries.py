@@ -16,7 +16,7 @@ def dispatched(**device_map):
     return dispatch_model(two_layers(), device_map={name.lstrip("_"): device for name, device in device_map.items()}, offload_dir="offloaded")
 
 
-@provokes("accelerate-you-cant-move-a-model-that-has", "torch.nn.Module.to|to|accelerate.dispatch_model|accelerate.dispatch_model.wrapper", ONE, HOST)
+@provokes("accelerate-you-cant-move-a-model-that-has", "torch.nn.Module.to|to|accelerate.dispatch_model|accelerate.dispatch_model.wrapper", HOST, TWO)
 def move_an_offloaded_model():
     dispatched(_0=0, _1="cpu").to(TWO)
 
@@ -96,7 +96,7 @@ def saved_model():
     return "model"
 
 
-@provokes("transformers-you-cant-pass-device_map-as-a-negative", "transformers.AutoModel.from_pretrained|from_pretrained|transformers.BertModel.from_pretrained", ONE)
+@provokes("transformers-you-cant-pass-device_map-as-a-negative", "transformers.AutoModel.from_pretrained|from_pretrained|transformers.BertModel.from_pretrained", HOST)
 def negative_device_map():
     from transformers import BertModel
 
