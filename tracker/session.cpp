@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "tracker/base/files.h"
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"
 #include "tracker/base/thread_state.h"
@@ -52,6 +53,7 @@ void after_fork(bool child) {
 void start(const Platform& platform) {
   own_pid.store(::getpid());
   process_start::note();
+  files::note_stderr();
   set_platform(platform);
   findings::write_before_end(write_rest);
 }

@@ -64,6 +64,14 @@ bool there_without_us(const LookupRequest& request) {
          original_address(request.row.index);
 }
 
+// Whom the loader answers from RTLD_DEFAULT keeps the library of what was found, closed or not. Our own export is
+// answered: the library behind it is kept here.
+void keep_loaded(const void* original) {
+  Dl_info info{};
+  if (!original || devtrace::interpose::there_at_start(original)) return;
+  if (::dladdr(original, &info) && info.dli_fname) ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 // The hook, if that is the answer. `absent`: nothing is, as it would be without this library's exports.
 void* resolve(const LookupRequest& request, bool& absent) {
   const char* const name = request.row.symbol.data();
@@ -89,6 +97,7 @@ void* resolve(const LookupRequest& request, bool& absent) {
     return entry ? entry : hook;
   }
   absent = !there_without_us(request);
+  if (!absent && request.handle == RTLD_DEFAULT) keep_loaded(original_address(request.row.index));
   return nullptr;  // our own export: the real function answers, and leaves dlerror as it would
 }
 

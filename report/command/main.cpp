@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/version.h"
+#include "report/base/escaping.h"
 #include "report/base/format.h"
 #include "report/command/subcommand.h"
 
@@ -54,7 +55,8 @@ int split_program(int argc, char** argv, AfterDashes& after) {
 }
 
 int fail(const char* subcommand, int code, const std::string& what) {
-  fmt::print(stderr, "devtrace{}{}: {}\n", subcommand ? " " : "", subcommand ? subcommand : "", what);
+  fmt::print(stderr, "devtrace{}{}: {}\n", subcommand ? " " : "", subcommand ? subcommand : "",
+             devtrace::report::printable(what, true));
   return code;
 }
 

@@ -1,5 +1,6 @@
 #include "report/command/output.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,11 +16,39 @@ namespace devtrace::report::command {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// A file that nobody had: in a folder where everybody may write, one of that name may be a link to another of ours.
+// Empty, with errno, where none can be made.
+std::string new_file(const std::string& name) {
+  constexpr int kMostTries = 100;
+  for (int number = 0; number < kMostTries; ++number) {
+    const std::string path = number == 0 ? name : fmt::format("{}{}", name, number);
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (descriptor >= 0) return ::close(descriptor), path;
+    if (errno != EEXIST) break;
+  }
+  return {};
+}
+
+// What a link leads to, there or not.
+std::string real_path(const std::string& link) {
+  std::error_code fault;
+  const fs::path real = fs::weakly_canonical(link, fault);
+  return fault ? link : real.string();
+}
+
+}  // namespace
+
 Output::Output(const std::string& file) : file_(file == "-" ? "" : file) {
   if (file_.empty()) return;
   std::error_code ignored;
   const bool device = fs::exists(file_, ignored) && !fs::is_regular_file(file_, ignored);  // a pipe, /dev/null
-  if (!device) part_ = file_ + ".part";
+  if (!device) {
+    if (fs::is_symlink(file_, ignored)) file_ = real_path(file_);  // a link stays one
+    part_ = new_file(file_ + ".part");
+    if (part_.empty()) failed("cannot be written");
+  }
   out_.open(device ? file_ : part_, std::ios::binary | std::ios::trunc);
   if (!out_) failed("cannot be written");
 }

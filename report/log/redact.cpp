@@ -7,7 +7,6 @@
 
 #include "report/base/format.h"
 #include "report/base/phrasing.h"
-#include "report/base/system_libraries.h"
 
 namespace devtrace::report {
 namespace {
@@ -23,16 +22,20 @@ void add_words(Words& set, std::string_view words) {
 }
 
 struct Public {
-  Words words, packages;
+  Words words, packages, standard, libraries;
 };
 
 Public read_public() {
   Public all;
 #define WORDS(text) add_words(all.words, text);
 #define PACKAGES(text) add_words(all.packages, text);
+#define STANDARD(text) add_words(all.standard, text);
+#define LIBRARIES(text) add_words(all.libraries, text);
 #include "report/log/redact_public.inc"
 #undef WORDS
 #undef PACKAGES
+#undef STANDARD
+#undef LIBRARIES
   return all;
 }
 
@@ -48,7 +51,18 @@ bool in_name(char c) {
   return begins_name(c) || std::isdigit(static_cast<unsigned char>(c));
 }
 
-// Calls `name` for each identifier and `rest` for each character between them. Numbers (0x10, 1e5) are no names.
+// 4096, 0x10, 1e5, 2.0f: no name, as `3d_encoder` may be one, of a module's.
+bool is_number(std::string_view word) {
+  if (word.size() > 2 && word[0] == '0' && std::string_view("xXbBoO").find(word[1]) != word.npos)
+    return word.find_first_not_of("0123456789abcdefABCDEF_", 2) == word.npos;
+  const size_t digits = std::min(word.find_first_not_of("0123456789_"), word.size());
+  std::string_view rest = word.substr(digits);
+  if (rest.starts_with('e') || rest.starts_with('E'))
+    rest.remove_prefix(std::min(rest.find_first_not_of("0123456789", 1), rest.size()));
+  return digits > 0 && rest.size() <= 3 && rest.find_first_not_of("jJlLuUfF") == rest.npos;
+}
+
+// Calls `name` for each identifier and `rest` for each character between them. Numbers are no names.
 template <class Name, class Rest>
 void split(std::string_view text, const Name& name, const Rest& rest) {
   while (!text.empty()) {
@@ -60,7 +74,7 @@ void split(std::string_view text, const Name& name, const Rest& rest) {
     const size_t end =
         std::min<size_t>(std::find_if_not(text.begin(), text.end(), in_name) - text.begin(), text.size());
     const std::string_view word = text.substr(0, end);
-    if (begins_name(word.front())) {
+    if (!is_number(word)) {
       name(word);
     } else {
       for (const char c : word) rest(c);
@@ -104,10 +118,21 @@ std::string_view installed(std::string_view file) {
   return {};
 }
 
+// The name up to its first dot or slash.
+std::string_view first_part(std::string_view path) {
+  return path.substr(0, path.find_first_of("./>"));
+}
+
+// "/lib/python3.11/threading.py". Other files may lie in such a folder, a program's own.
 std::string_view of_python(std::string_view file) {
   const size_t at = file.rfind("/lib/python3.");
-  return at == file.npos || !installed(file).empty() ? std::string_view() : file.substr(at);
+  if (at == file.npos || !installed(file).empty()) return {};
+  std::string_view module = file.substr(std::min(file.find('/', at + 5), file.size() - 1) + 1);
+  if (module.starts_with("lib-dynload/")) module.remove_prefix(12);
+  return known().standard.contains(first_part(module)) ? file.substr(at) : std::string_view();
 }
+
+constexpr std::string_view kFrozen = "<frozen ", kGenerated = "<eval_with_key>";
 
 bool is_public(std::string_view file) {
   if (const auto rest = installed(file); !rest.empty()) {
@@ -115,15 +140,41 @@ bool is_public(std::string_view file) {
     if (package.ends_with(".py")) package.remove_suffix(3);
     return known().packages.contains(package);
   }
-  return !of_python(file).empty() || file.starts_with("<frozen ") || file.starts_with("<eval_with_key>");
+  if (file.starts_with(kFrozen)) return known().standard.contains(first_part(file.substr(kFrozen.size())));
+  return !of_python(file).empty();
 }
 
 std::string_view base_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
 }
 
+bool is_python(std::string_view program) {
+  return program.starts_with("python") && program.find_first_not_of("0123456789.", 6) == program.npos;
+}
+
 bool is_public_library(std::string_view module) {
-  return is_system_library(module) || is_public(module);
+  const auto file = base_name(module);
+  const auto stem = file.substr(0, file.find(".so"));
+  return known().libraries.contains(stem) || is_python(file) ||
+         (stem.starts_with("lib") && is_python(stem.substr(3))) || is_public(module);
+}
+
+// "2.4.0+cu121": what stands behind the sign may be anybody's, but for what PyTorch builds itself.
+std::string public_version(std::string_view version) {
+  const size_t sign = version.find('+');
+  if (sign == version.npos) return std::string(version);
+  const auto local = version.substr(sign + 1);
+  for (const std::string_view build : {"cpu", "cu", "rocm"})
+    if (local.starts_with(build) && local.find_first_not_of("0123456789.", build.size()) == local.npos)
+      return std::string(version);
+  return std::string(version.substr(0, sign));
+}
+
+// `cudaMemcpyAsync`, `cuMemcpyDtoD_v2`.
+bool is_cuda_function(std::string_view name) {
+  const size_t prefix = name.starts_with("cuda") ? 4 : name.starts_with("cu") ? 2 : 0;
+  return prefix > 0 && name.size() > prefix && std::isupper(static_cast<unsigned char>(name[prefix])) &&
+         std::all_of(name.begin(), name.end(), in_name);
 }
 
 // Copies the fields that are as they are in every program.
@@ -148,6 +199,9 @@ std::string Redactor::file(std::string_view raw) {
     return std::string(raw);
   }
   if (raw == "<string>" || raw == "<stdin>") return std::string(raw);
+  // What follows the number says from which file of the program's it was made.
+  if (raw.starts_with(kGenerated))
+    return std::string(raw.substr(0, std::min(raw.find_first_not_of(".0123456789", kGenerated.size()), raw.size())));
   const auto [entry, fresh] = files_.try_emplace(std::string(raw));
   if (fresh) {
     const auto name = base_name(raw);
@@ -188,7 +242,7 @@ std::string Redactor::code(std::string_view raw) {
       const size_t end = std::min<size_t>(std::find_if_not(raw.begin(), raw.end(), in_name) - raw.begin(), raw.size());
       const std::string_view word = raw.substr(0, end);
       const bool prefix = end < raw.size() && (raw[end] == '"' || raw[end] == '\'') && is_string_prefix(word);
-      out += prefix || !begins_name(c) ? std::string(word) : name(word);
+      out += prefix || is_number(word) ? std::string(word) : name(word);
       raw.remove_prefix(end);
     } else {
       out += c;
@@ -198,12 +252,25 @@ std::string Redactor::code(std::string_view raw) {
   return out;
 }
 
-// A C++ name, mangled or not, or an operator's.
+// A C++ name, mangled or not, or an operator's. Of a template of PyTorch's the arguments may be the program's own.
 std::string Redactor::kernel(std::string_view raw) {
-  if (raw.starts_with("aten::") || raw.find("at::native::") != raw.npos || raw.starts_with("cuda") ||
-      raw.starts_with("cu"))
-    return std::string(raw);
-  return code(raw);
+  if (raw.starts_with("aten::") && std::all_of(raw.begin() + 6, raw.end(), in_name)) return std::string(raw);
+  std::string out;
+  while (!raw.empty()) {
+    const size_t begin = std::min<size_t>(std::find_if(raw.begin(), raw.end(), in_name) - raw.begin(), raw.size());
+    out += raw.substr(0, begin);
+    raw.remove_prefix(begin);
+    size_t end = 0;  // of a name with its namespaces
+    while (end < raw.size() && (in_name(raw[end]) || (raw.substr(end).starts_with("::") && end + 2 < raw.size() &&
+                                                      in_name(raw[end + 2]) && (end += 1))))
+      ++end;
+    const std::string_view whole = raw.substr(0, end);
+    const std::string_view space = whole.substr(0, whole.find("::"));
+    const bool open = space.size() < whole.size() && (space == "at" || space == "c10" || space == "std");
+    out += open ? std::string(whole) : code(whole);
+    raw.remove_prefix(end);
+  }
+  return out;
 }
 
 // A sentence about what was learnt before.
@@ -358,14 +425,15 @@ Json Redactor::process(const Json& record) {
   for (const Json& word : array(record, "command")) {
     if (!word.is_string()) continue;
     const auto program = base_name(word.get_ref<const std::string&>());
-    command.push_back(program.starts_with("python") ? std::string(program) : "program");
+    command.push_back(is_python(program) ? std::string(program) : "program");
     command.push_back("…");
     break;
   }
   if (!command.empty()) out["command"] = std::move(command);
   take(out, record, {"started"});
   if (!cwd_.empty()) out["cwd"] = "/project";
-  take(out, record, {"python", "torch", "cuda_runtime"});
+  for (const char* key : {"python", "torch", "cuda_runtime"})
+    if (const auto version = string(record, key); !version.empty()) out[key] = public_version(version);
   Json devices = Json::array();
   for (const Json& device : array(record, "devices")) {
     Json clean = Json::object();
@@ -393,7 +461,8 @@ Json Redactor::record(const Json& record) {
        {"record",  "id",   "kind", "severity", "note",  "fingerprint", "time",   "thread", "count", "findings", "notes",
         "dropped", "exit", "from", "to",       "bytes", "copies",      "staged", "other",  "first", "timed",    "pid"});
   const auto operation = string(record, "operation");
-  if (!operation.empty()) out["operation"] = kernel(operation);
+  const bool cudas = string(record, "kind") == "copy-mismatch" && is_cuda_function(operation);
+  if (!operation.empty()) out["operation"] = cudas ? std::string(operation) : kernel(operation);
   // An operator of the program's own has arguments of its own.
   const bool own = string(out, "operation") != operation && string(record, "kind") == "refused-op";
   if (own) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -173,6 +174,11 @@ Suppressions parse_suppressions(std::string_view text, std::string path) {
 }
 
 std::optional<Suppressions> read_suppressions(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_fifo(path, ignored) || std::filesystem::is_socket(path, ignored)) {
+    errno = ENOTSUP;  // nobody may be writing to it
+    return std::nullopt;
+  }
   std::ifstream in(path, std::ios::binary);
   std::string text(kLongest + 1, '\0');
   if (in) in.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -189,13 +195,35 @@ std::string date_of(double seconds) {
   return clock_time(seconds).substr(0, 10);
 }
 
+namespace {
+
+// A text as the pattern that fits it: what cannot be written down, and a mark that would be taken for an end's, may be
+// anything.
+std::string pattern_of(std::string_view text, bool to_end) {
+  std::string out;
+  while (!text.empty()) {
+    const auto lead = static_cast<unsigned char>(text.front());
+    const size_t size = std::min<size_t>(text.size(), lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4);
+    const std::string_view character = text.substr(0, size);
+    out += printable(character) == character ? std::string(character) : "*";
+    text.remove_prefix(size);
+  }
+  if (out.starts_with('^')) out[0] = '*';
+  if (!to_end && out.ends_with('$')) out.back() = '*';
+  return out;
+}
+
+}  // namespace
+
 std::string suppression_entry(const Json& process, const Json& finding) {
   std::string out;
   const auto add = [&](std::string_view key, std::string_view value) {
-    if (!value.empty()) out += fmt::format("{}{}={}", out.empty() ? "" : " ", key, as_value(printable(value)));
+    if (!value.empty()) out += fmt::format("{}{}={}", out.empty() ? "" : " ", key, as_value(value));
   };
   const auto whole = [](std::string_view text) {
-    return text.empty() || text.size() > 200 ? std::string(text.substr(0, 200)) : fmt::format("^{}$", text);
+    constexpr size_t kMost = 200;
+    if (text.empty() || text.size() > kMost) return pattern_of(text.substr(0, kMost), false);
+    return fmt::format("^{}$", pattern_of(text, true));
   };
   add("kind", string(finding, "kind"));
   add("operation", whole(string(finding, "operation")));
@@ -204,7 +232,7 @@ std::string suppression_entry(const Json& process, const Json& finding) {
   if (!frame.empty()) {
     add("function", whole(string(frame, "function")));
     if (const std::string file = shown_file(string(frame, "file"), string(process, "cwd")); !file.empty())
-      add("file", file + '$');
+      add("file", pattern_of(file, true) + '$');
   } else if (!native.empty()) {
     const std::string_view module = string(native, "module");
     add("function", whole(string(native, "function")));

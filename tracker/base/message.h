@@ -2,13 +2,16 @@
 #pragma once
 
 #include <atomic>
+#include <string>
 #include <string_view>
 
 namespace devtrace {
 
 // Writes "devtrace: <text>\n" to stderr in one write(2). Never fails visibly: a closed or broken stderr is no fault of
-// the program's.
+// the program's. Control bytes are escaped: a path or an option may hold any.
 void say(std::string_view text);
+// Lines of our own, with their ends.
+void say_lines(const std::string& text);
 
 // Whether verbose=1: set with the process's options. For decisions that are made once, never where an event passes:
 //   if (verbose()) explain("…");

@@ -128,7 +128,7 @@ const Options& options() {
   static const Options* const instance = [] {
     const char* text = std::getenv("DEVTRACE_OPTIONS");
     auto* parsed = new ParsedOptions(parse_options(text ? text : ""));
-    if (parsed->help) say(options_help());
+    if (parsed->help) say_lines(options_help());
     for (const std::string& complaint : parsed->complaints) say(complaint);
     verbose_wanted.store(parsed->values.verbose, std::memory_order_relaxed);
     return &parsed->values;

@@ -85,6 +85,17 @@ unsigned long long loaded_objects() {
   return adds;
 }
 
+unsigned long long unloaded_objects() {
+  unsigned long long subs = 0;
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* object, size_t, void* argument) {
+        *static_cast<unsigned long long*>(argument) = object->dlpi_subs;
+        return 1;
+      },
+      &subs);
+  return subs;
+}
+
 }  // namespace devtrace::elf
 
 extern "C" {

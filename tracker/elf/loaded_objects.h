@@ -32,6 +32,9 @@ void for_each_object(Look&& look) {
 // A number that changes when an object is loaded.
 unsigned long long loaded_objects();
 
+// The same for one that is unloaded; 0 where nobody counts, in a child of a fork.
+unsigned long long unloaded_objects();
+
 // The loader's own list of them, each of which stays until `look` has come back: for who must go through it many times.
 template <class Look>
 void with_objects(Look&& look) {

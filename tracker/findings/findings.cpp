@@ -61,6 +61,7 @@ struct State {
   std::unordered_map<uint64_t, Call> by_call;
   RecentMessages errors;  // that were looked at, findings or not
   int written = 0;
+  int looked_at_in_vain = 0;  // after max_findings
   uint64_t dropped = 0;
   bool finished = false;
 };
@@ -81,6 +82,10 @@ struct Occurrences {
   }
 };
 Occurrences occurrences;
+uint64_t faults_so_far() {
+  const auto of = [](const std::atomic<uint64_t>& some) { return some.load(std::memory_order_relaxed); };
+  return of(occurrences.all) - of(occurrences.notes) - of(occurrences.suppressed);
+}
 
 State& current() {
   DEVTRACE_ASSERT(lock.held());
@@ -118,12 +123,22 @@ void count_again(Known& known) {
   if (known.count >= known.written * 2) write_count(known);
 }
 
+// After max_findings only so many calls more are looked at, to tell notes from faults; then they are counted as what
+// there was before.
+bool counted_unseen(State& now) {
+  constexpr int kMostLookedAt = 100;
+  if (options().max_findings <= 0 || now.written < options().max_findings) return false;
+  if (now.looked_at_in_vain < kMostLookedAt) return ++now.looked_at_in_vain, false;
+  occurrences.add(faults_so_far() > 0 ? Weight::fault : Weight::note);
+  ++now.dropped;
+  return true;
+}
+
 bool counted_by_call(uint64_t key) {
-  if (key == 0) return false;
   const std::lock_guard hold(lock);
   State& now = current();
   const auto found = now.by_call.find(key);
-  if (found == now.by_call.end()) return false;
+  if (key == 0 || found == now.by_call.end()) return counted_unseen(now);
   const State::Call& call = found->second;
   if (call.excused) return true;
   occurrences.add(call.weight);
@@ -134,10 +149,17 @@ bool counted_by_call(uint64_t key) {
   return true;
 }
 
-void excuse(uint64_t key) {
+// Code that is made anew for each call gives a new key each time: then all are forgotten now and then.
+void remember(State& now, uint64_t key, State::Call call) {
+  constexpr size_t kMostCalls = 1u << 16;
   if (key == 0) return;
+  if (now.by_call.size() >= kMostCalls) now.by_call.clear();
+  now.by_call.emplace(key, std::move(call));
+}
+
+void excuse(uint64_t key) {
   const std::lock_guard hold(lock);
-  current().by_call.emplace(key, State::Call{.name = "", .excused = true});
+  remember(current(), key, State::Call{.name = "", .excused = true});
 }
 
 bool is_note(const Json& record) {
@@ -197,15 +219,21 @@ void emit(Json& record, Weight weight) {
   log::write(record);
   if (weight == Weight::suppressed) return;
   if (options().html) log::write_html(report::html_finding(log::process(), record));
-  if (options().text)
-    files::write_all(STDERR_FILENO,
-                     report::text(log::process(), record, colour_wanted(), log::has_html() ? log::html_path() : ""));
   if (weight == Weight::fault) tally();
 }
 
-// Under the lock, so that reports of several threads do not mix and ids follow the log's order. Calls nothing that
-// takes the GIL.
-void keep(Json record, uint64_t key, Weight weight) {
+// Holds none but its own lock, so that reports of several threads do not mix: nobody may be reading stderr.
+SpinLock telling;
+void tell(const Json& record) {
+  const std::string text =
+      report::text(log::process(), record, colour_wanted(), log::has_html() ? log::html_path() : "");
+  const std::lock_guard hold(telling);
+  files::write_stderr(text);
+}
+
+// Under the lock, so that ids follow the log's order. Calls nothing that takes the GIL. What is to be told; nothing for
+// a repetition.
+std::optional<Json> keep(Json record, uint64_t key, Weight weight) {
   const std::string fingerprint = record.value("fingerprint", "");
   const bool note = weight == Weight::note;
   // What was a note once is a fault when the program takes its permission back.
@@ -215,24 +243,24 @@ void keep(Json record, uint64_t key, Weight weight) {
   State& now = current();
   if (options().dedupe) {
     if (const auto known = now.by_name.find(name); known != now.by_name.end()) {
-      if (key) now.by_call.emplace(key, State::Call{name, weight});
+      remember(now, key, State::Call{name, weight});
       count_again(known->second);
       if (verbose()) explain("finding %s: again, from another call: it is number %d", name.c_str(), known->second.id);
-      return;
+      return std::nullopt;
     }
   }
   if (options().max_findings > 0 && now.written >= options().max_findings) {
     if (now.dropped++ == 0)
       say("max_findings=" + std::to_string(options().max_findings) + " reached; further findings are only counted");
-    if (key && options().dedupe) now.by_call.emplace(key, State::Call{"", weight});
+    if (options().dedupe) remember(now, key, State::Call{"", weight});
     if (verbose()) explain("finding %s: dropped, max_findings are written", name.c_str());
-    return;
+    return std::nullopt;
   }
   const int id = ++now.written;
   if (verbose()) explain("finding %s: number %d", name.c_str(), id);
   if (options().dedupe) {
     now.by_name.emplace(name, Known{id, fingerprint, weight, 1, 1});
-    if (key) now.by_call.emplace(key, State::Call{name, weight});
+    remember(now, key, State::Call{name, weight});
   }
   // The contract's order of fields: who reads the line with his eyes sees the name first.
   Json line;
@@ -245,6 +273,7 @@ void keep(Json record, uint64_t key, Weight weight) {
   if (!cause.is_null()) line["cause"] = std::move(cause);
   line["count"] = 1;
   emit(line, weight);
+  return line;
 }
 
 [[noreturn]] void halt() {
@@ -266,7 +295,8 @@ void report(uint64_t key, const std::function<std::optional<Json>()>& record_of,
   (*record)["fingerprint"] = report::fingerprint(log::process(), *record);
   const Weight weight = weigh(*record);
   occurrences.add(weight);
-  keep(std::move(*record), key, weight);
+  const std::optional<Json> kept = keep(std::move(*record), key, weight);
+  if (kept && options().text && weight != Weight::suppressed) tell(*kept);
   if (options().halt_on_error && weight == Weight::fault) halt();
 }
 
@@ -353,8 +383,7 @@ uint64_t count() {
 }
 
 uint64_t faults() {
-  return count() - occurrences.notes.load(std::memory_order_relaxed) -
-         occurrences.suppressed.load(std::memory_order_relaxed);
+  return faults_so_far();
 }
 
 uint64_t occurrences_of(uint64_t id) {
@@ -389,6 +418,7 @@ void finish(int exit_code) {
 
 void before_fork() {
   lock.lock();
+  telling.lock();
 }
 
 void after_fork(bool child) {
@@ -396,6 +426,7 @@ void after_fork(bool child) {
     state = nullptr;  // the parent's findings are the parent's
     occurrences.forget();
   }
+  telling.unlock();
   lock.unlock();
 }
 

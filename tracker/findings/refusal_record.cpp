@@ -39,7 +39,7 @@ Json chains_json(const std::vector<evidence::Chain>& chains, const SourceText& s
         if (holder.modules.size() > 1) one["modules"].push_back({{"name", name}, {"devices", devices}});
       if (holder.bound_line > 0) {
         one["bound"] = {{"file", holder.bound_file}, {"line", holder.bound_line}};
-        if (options().source) add(one["bound"], "source", source.lines(holder.bound_file, holder.bound_line));
+        if (options().source) add_source(one["bound"], source.lines(holder.bound_file, holder.bound_line));
       }
       holders.push_back(std::move(one));
     }
@@ -115,7 +115,8 @@ Json operand_json(const evidence::Operand& operand, const std::string& library, 
 }
 
 std::string first_line(std::string_view text) {
-  return std::string(text.substr(0, text.find('\n')));
+  constexpr size_t kLongest = 4000;
+  return std::string(text.substr(0, std::min(text.find('\n'), kLongest)));
 }
 
 // Of an operand that is no registered tensor: the one that was it until a module moved it away. A tensor's memory that

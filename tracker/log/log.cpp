@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <mutex>
 
@@ -69,12 +68,14 @@ double boot_time() {
   return static_cast<double>(now.tv_sec - up.tv_sec) + static_cast<double>(now.tv_nsec - up.tv_nsec) * 1e-9;
 }
 
-// Whether the log that begins with that record was written on another machine (or in a container with a name of its
-// own) that shares our disk, where our pid is somebody else's. An earlier life of our machine is none.
+// Whether the log that begins with that record was written on another machine, or in another container, that shares our
+// disk, where our pid is somebody else's. An earlier life of our machine is none.
 bool of_another_machine(const Json& earlier, const Json& process) {
   if (earlier.value("host", "") != process.value("host", "")) return true;
   const std::string boot = earlier.value("boot", "");
-  return !boot.empty() && boot != process.value("boot", "") && earlier.value("started", 0.0) >= boot_time();
+  if (!boot.empty() && boot != process.value("boot", "")) return earlier.value("started", 0.0) >= boot_time();
+  const std::string numbers = earlier.value("pid_namespace", "");
+  return !numbers.empty() && numbers != process.value("pid_namespace", "");
 }
 
 enum class Before { nothing, ours, stale, theirs };
@@ -82,10 +83,10 @@ enum class Before { nothing, ours, stale, theirs };
 // What lies where our log is to be. A file that this process left before it called exec is ours, and appended to; so is
 // what is no log, which is never destroyed.
 Before before_us(const std::string& path, const Json& process) try {
-  std::ifstream stream(path);
-  std::string line;
-  if (!std::getline(stream, line)) return Before::nothing;
-  const Json earlier = Json::parse(line, nullptr, false);
+  constexpr size_t kLongestRecord = 1u << 20;  // of a process: its command, mostly
+  const auto start = files::read_start(path, kLongestRecord);
+  if (!start || start->empty()) return Before::nothing;
+  const Json earlier = Json::parse(start->substr(0, start->find('\n')), nullptr, false);
   if (!earlier.is_object() || earlier.value("record", "") != "process") return Before::ours;
   if (of_another_machine(earlier, process)) return Before::theirs;
   return earlier.value("start_ticks", uint64_t{0}) == process.value("start_ticks", uint64_t{1}) ? Before::ours
@@ -94,10 +95,17 @@ Before before_us(const std::string& path, const Json& process) try {
   return Before::ours;  // fields of other types
 }
 
+// Does the pattern hold %p? "%%p" does not.
+bool names_process(std::string_view pattern) {
+  for (size_t at = pattern.find('%'); at != pattern.npos && at + 1 < pattern.size(); at = pattern.find('%', at + 2))
+    if (pattern[at + 1] == 'p') return true;
+  return false;
+}
+
 // `path`, when it may hold this process's log: a file that an earlier process with the same number left is removed, and
 // where another machine's process with that number writes, the host's name is added.
 std::string free_path(const std::string& path, const std::string& pattern, const Json& process) {
-  if (pattern.find("%p") == std::string::npos) return path;
+  if (!names_process(pattern)) return path;
   const size_t slash = path.rfind('/'), dot = path.rfind('.');
   const size_t stem = dot == std::string::npos || (slash != std::string::npos && dot < slash) ? path.size() : dot;
   std::string candidate = path;
@@ -128,9 +136,9 @@ std::string page_beside(const std::string& log, const Json& process) {
 // Whether there is a page already, which begins like this one: that of the program which this process ran before it
 // called exec. A second head would be a second page in one file.
 bool has_page(const std::string& path, const std::string& head) {
-  std::ifstream stream(path);
-  char begins[64] = {};
-  return stream.read(begins, sizeof begins) && head.starts_with(std::string_view(begins, sizeof begins));
+  constexpr size_t kBegins = 64;
+  const auto start = files::read_start(path, kBegins);
+  return start && start->size() == kBegins && head.starts_with(*start);
 }
 
 State& made() {

@@ -100,6 +100,13 @@ std::string boot_id() {
   return text.substr(0, text.find('\n'));
 }
 
+// Names whose pids these are: containers have their own.
+std::string pid_namespace() {
+  char text[64] = {};
+  const ssize_t size = ::readlink("/proc/self/ns/pid", text, sizeof text - 1);  // "pid:[4026531836]"
+  return size > 0 ? std::string(text, static_cast<size_t>(size)) : std::string();
+}
+
 // How far the machine's clock is from the right time at most, in seconds, when it is being kept right (NTP, PTP); else
 // below 0.
 double clock_error() {
@@ -132,6 +139,7 @@ Json process_record() {
   if (const uint64_t ticks = start_ticks()) record["start_ticks"] = ticks;
   add(record, "host", host_name());
   add(record, "boot", boot_id());
+  add(record, "pid_namespace", pid_namespace());
   if (const double error = clock_error(); error >= 0) record["clock_error"] = error;
   add(record, "cwd", working_directory());
   add(record, "python", python_version());

@@ -69,6 +69,11 @@ void add(Json& record, const char* key, std::string value) {
   if (!value.empty()) record[key] = std::move(value);
 }
 
+void add_source(Json& record, std::string text) {
+  constexpr size_t kLongest = 2000;  // code that a program has written, data in one line
+  if (text.size() <= kLongest) add(record, "source", std::move(text));
+}
+
 SourceText source_from_disk() {
   using Lines = std::vector<std::string>;
   const auto lines_of = [files = std::make_shared<std::map<std::string, Lines>>()](const std::string& file) -> Lines& {
@@ -118,7 +123,7 @@ Json python_json(const std::vector<stacks::PythonFrame>& frames, const std::stri
   bool excerpt_taken = !options().source;
   for (const stacks::PythonFrame& frame : frames) {
     Json entry{{"file", frame.file}, {"line", frame.line}, {"function", frame.function}};
-    if (options().source) add(entry, "source", source.lines(frame.file, frame.line));
+    if (options().source) add_source(entry, source.lines(frame.file, frame.line));
     if (evidence::is_project_file(frame.file, library)) {
       entry["project"] = true;
       if (!std::exchange(excerpt_taken, true)) add_excerpt(entry, source.around(frame.file, frame.line));
@@ -132,7 +137,7 @@ Json python_json(const std::vector<evidence::Frame>& frames) {
   Json list = Json::array();
   for (const evidence::Frame& frame : frames) {
     Json entry{{"file", frame.file}, {"line", frame.region.line}, {"function", frame.function}};
-    if (options().source) add(entry, "source", frame.source);
+    if (options().source) add_source(entry, frame.source);
     if (frame.project) entry["project"] = true;
     if (options().source) add_excerpt(entry, frame.around);
     list.push_back(std::move(entry));

@@ -32,6 +32,8 @@ std::string cpp_statement(const SourceText& source, const std::string& file, int
 
 // Absent facts are absent.
 void add(Json& record, const char* key, std::string value);
+// Of a line that is too long to be read there is none.
+void add_source(Json& record, std::string text);
 
 // Once each, and only devices that are one.
 void add_device(Json& devices, const std::string& name);

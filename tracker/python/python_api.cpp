@@ -3,6 +3,7 @@
 #include <atomic>
 #include <memory>
 
+#include "tracker/elf/loaded_objects.h"
 #include "tracker/python/find_python.h"
 
 namespace devtrace::python {
@@ -64,6 +65,9 @@ Ref value_for(const Api& api, Ref stored, PyObject* object) {
 const Api* api() {
   // Kept once a Python has begun: a program may start it long after its first error. Never freed: other threads use it.
   static constinit std::atomic<const Api*> known{nullptr};
+  static constinit std::atomic<unsigned long long> unloaded_then{0};
+  // A program that embeds Python may close its library again, and open another.
+  if (const auto unloaded = elf::unloaded_objects(); unloaded_then.exchange(unloaded) != unloaded) known.store(nullptr);
   const Api* api = known.load(std::memory_order_acquire);
   if (!api) {
     auto found = find_api();

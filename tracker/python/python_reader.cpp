@@ -1,5 +1,6 @@
 #include "tracker/python/python_reader.h"
 
+#include <dlfcn.h>
 #include <time.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ constinit SpinLock lock;                      // what is below
 constinit PythonReader reader{};
 constinit python::Api api{};  // all of it, for the main thread under the GIL; reader.api is its part for everybody
 constinit python::Found found = python::Found::nothing;
-constinit unsigned long long looked_at_objects = 0;
+constinit unsigned long long looked_at_objects = 0, unloaded_then = 0;
 constinit int failures = 0;
 constinit char version[32] = "";
 constinit char problem[160] = "";
@@ -110,9 +111,18 @@ bool same_frame(PyObject* frame, const RawFrame& raw) {
   return same;
 }
 
+// A program that embeds Python may close its library again. From here on frames are read at every event, without a look
+// at whether Python is still there, and its type of code objects calls us: so it stays loaded.
+void keep_loaded() {
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<void*>(api.Py_GetVersion), &info) && info.dli_fname && info.dli_fname[0] == '/')
+    ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 // Runs on the main thread with the GIL, between two instructions. Never inside a hook: it makes frame objects.
 int check_against_python(void*) {
   constexpr size_t kChecked = 64;
+  keep_loaded();
   std::lock_guard hold(lock);
   const auto thread = reinterpret_cast<uintptr_t>(api.PyGILState_GetThisThreadState());
   if (thread == 0 || stage.load() == Stage::refused) return 0;
@@ -201,6 +211,7 @@ void look_for_python() {
   const unsigned long long objects = loaded_objects();  // while it stays, no new Python can have appeared
   if (objects != looked_at_objects) {
     looked_at_objects = objects;
+    unloaded_then = unloaded_objects();
     found = python::find_python(api);
     reader.api = api;
   }
@@ -241,6 +252,11 @@ const PythonReader* find_and_try() {
   }
   std::lock_guard hold(lock, std::adopt_lock);
   if (const PythonReader* other = published.load(std::memory_order_acquire)) return other;
+  if (stage.load() == Stage::candidate && unloaded_objects() != unloaded_then) {  // it may be what was unloaded
+    looked_at_objects = 0;
+    next_look.store(0, std::memory_order_relaxed);
+    stage.store(Stage::untried, std::memory_order_release);
+  }
   if (stage.load() < Stage::candidate) look_for_python();
   if (stage.load() < Stage::candidate || stage.load() == Stage::refused) return nullptr;
   if (api.Py_IsFinalizing()) return nullptr;

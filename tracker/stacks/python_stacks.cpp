@@ -31,6 +31,9 @@ constexpr size_t kMaxText = 4096;
 constinit char file_text[kMaxText] = {};
 constinit char function_text[kMaxText] = {};
 
+// Stacks are never given back: where code is made anew for each call, new ones are no longer kept from here on.
+constexpr size_t kMostMemory = 256u << 20;
+
 // Stands in for the frames beyond kMaxDepth, as the outermost one.
 constexpr std::string_view kDeeper = "[deeper frames left out]";
 
@@ -69,6 +72,7 @@ uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
 
 // The slow way: this raw stack was not seen before, or is no longer in the cache.
 [[gnu::noinline]] StackId add_stack(const PythonReader& reader, uintptr_t thread) {
+  if (arena.bytes_held() > kMostMemory) return 0;
   std::lock_guard hold(lock);
   StackKey key;
   const WalkEnd end = walk(reader.layout, PlainMemory(), reader.code_type, thread, [&](const RawFrame& frame) {
