@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "tracker/evidence/array_reader.h"
 #include "tracker/evidence/module_tables.h"
 #include "tracker/python/variables.h"
 
@@ -21,6 +22,9 @@ constexpr size_t kMostNames = 8;               // of one tensor
 constexpr int kMostDepth = 3;                  // containers in containers
 constexpr int kMostModuleDepth = 24;
 
+// Packages between a program and its launch, which call its arrays by names of their own.
+constexpr std::string_view kLaunchers[] = {"/torch/", "/triton/", "/numba/", "/numba_cuda/", "/cupy/", "/cuda/"};
+
 class Search {
  public:
   Search(const std::vector<uintptr_t>& addresses, const std::vector<stacks::PythonFrame>& frames,
@@ -28,7 +32,7 @@ class Search {
       : addresses_(addresses), frames_(frames), own_(own), found_(addresses.size()) {}
 
   std::vector<std::optional<NamedTensor>> run() {
-    if (tensors_.usable() && !addresses_.empty())
+    if (!addresses_.empty())
       python::for_each_variable(
           std::min(frames_.size(), kMostFrames), [&](size_t frame) { return own_[frame] && !done(); },
           [&](const Objects& objects, const python::Variable& variable) { look(objects, variable); });
@@ -57,11 +61,17 @@ class Search {
           {variable.frame, variable.name, variable.argument ? "argument" : "variable", "", 0});
   }
 
+  std::optional<TensorMetadata> read(const Objects& objects, uintptr_t object) {
+    const bool torch = tensors_.usable();
+    if (auto tensor = torch ? tensors_.read(objects, object) : std::nullopt) return tensor;
+    return arrays_.read(objects, object);
+  }
+
   void visit(const Objects& objects, uintptr_t object, const Way& way) {
     if (left_ == 0 || left_in_frame_ == 0 || way.depth > kMostDepth) return;
     --left_;
     --left_in_frame_;
-    if (const auto tensor = tensors_.read(objects, object)) return note(*tensor, way, "");
+    if (const auto tensor = read(objects, object)) return note(*tensor, way, "");
     if (!seen_.insert(object).second) return;
     const uint64_t flags = objects.flags_of_type(objects.type_of(object));
     const auto inner = [&](const std::string& name, const char* role) {
@@ -100,7 +110,7 @@ class Search {
     if (!is_module) return;
     for (const evidence::ModuleTable& table : evidence::kStateTables)
       objects.for_each_entry(attribute(table.name), [&](const std::string& key, uintptr_t value) {
-        if (const auto tensor = tensors_.read(objects, value))
+        if (const auto tensor = read(objects, value))
           note(*tensor, {way.frame, way.name + "." + key, table.role, "", 0}, way.prefix + key);
       });
     if (std::count(way.prefix.begin(), way.prefix.end(), '.') >= kMostModuleDepth) return;
@@ -131,6 +141,8 @@ class Search {
       if (!holder) holder = NamedTensor{tensor, {}, {}, {}};
       // Of two tensors over one memory the one that starts at the address is the one that was passed.
       if (starts && holder->tensor.address != addresses_[i]) holder = NamedTensor{tensor, {}, {}, {}};
+      // What is known of an array is known of its address, too.
+      if (holder->tensor.address_only && !tensor.address_only) holder = NamedTensor{tensor, {}, {}, {}};
       if (holder->tensor.address != tensor.address || holder->tensor.shape != tensor.shape) continue;
       if (holder->names.size() < kMostNames) holder->names.push_back({way.frame, way.name, way.role});
       if (module_path.size() > holder->module_path.size()) holder->module_path = module_path;
@@ -148,7 +160,8 @@ class Search {
 
   bool library(size_t frame) const {
     const std::string& file = frames_[frame].file;
-    return !own_[frame] && (file.find("/torch/") != file.npos || file.find("/triton/") != file.npos);
+    return !own_[frame] && std::any_of(std::begin(kLaunchers), std::end(kLaunchers),
+                                       [&](std::string_view package) { return file.find(package) != file.npos; });
   }
 
   void settle(NamedTensor& holder) const {
@@ -163,6 +176,7 @@ class Search {
   const std::vector<stacks::PythonFrame>& frames_;
   const std::vector<bool>& own_;
   TensorReader tensors_;
+  ArrayReader arrays_;
   std::vector<std::optional<NamedTensor>> found_;
   std::set<uintptr_t> seen_;
   std::map<uintptr_t, bool> plain_types_;

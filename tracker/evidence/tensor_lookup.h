@@ -1,5 +1,5 @@
-// Who holds the memory at an address: the tensors that Python frames can reach, by the names by which they do. Takes no
-// GIL.
+// Who holds the memory at an address: the tensors and arrays that Python frames can reach, by the names by which they
+// do. Takes no GIL.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct NamedTensor {
     std::string role;  // docs/log.md
   };
   std::vector<Name> names;   // innermost frame first
-  std::optional<Name> best;  // the one of the innermost frame that is not PyTorch's or Triton's
+  std::optional<Name> best;  // the one of the innermost frame that is no launcher's (PyTorch's, Triton's, CuPy's, …)
   std::string module_path;   // of a parameter or buffer, from the outermost module seen
 };
 

@@ -41,6 +41,8 @@ struct ObjectLayout {
 constexpr uint16_t kTypeName = 24;
 constexpr uint16_t kTypeBasicSize = 32;
 constexpr uint16_t kTypeFlags = 168;
+constexpr uint16_t kIntSize = 16;    // digits and sign: kTaggedInts
+constexpr uint16_t kIntDigits = 24;  // of 30 bits, the lowest first
 constexpr uint16_t kTypeDictOffset = 288;
 constexpr uint16_t kCellContents = 16;
 constexpr uint16_t kTupleItems = 24;  // in the object itself
@@ -50,6 +52,7 @@ constexpr uint16_t kDictValues = 40;
 constexpr uint64_t kInlineValuesFlag = 1u << 2;  // of a type
 constexpr uint64_t kManagedDictFlag = 1u << 4;
 constexpr uint64_t kHeapTypeFlag = 1u << 9;
+constexpr uint64_t kIntFlag = 1u << 24;
 constexpr uint64_t kListFlag = 1u << 25;
 constexpr uint64_t kTupleFlag = 1u << 26;
 constexpr uint64_t kDictFlag = 1u << 29;
@@ -58,6 +61,10 @@ constexpr uint32_t kOptimized = 0x1;  // of a code object: its variables are not
 constexpr uint32_t kVarArguments = 0x4;
 constexpr uint32_t kVarKeywords = 0x8;
 constexpr uint8_t kHiddenVariable = 0x10;  // of a variable's kind
+
+// From 3.12 on the number of an int's digits stands above three bits, of which two say the sign; before, it has the
+// sign.
+constexpr int kTaggedInts = 12;
 
 const ObjectLayout* object_layout_of(int minor);
 

@@ -10,6 +10,24 @@ uintptr_t Objects::pointer(uintptr_t address) const {
   return field<uintptr_t>(address, 0);
 }
 
+std::optional<int64_t> Objects::integer(uintptr_t object) const {
+  constexpr int kDigitBits = 30;
+  if (!(flags_of_type(type_of(object)) & kIntFlag)) return std::nullopt;
+  const auto size = field<int64_t>(object + kIntSize, 0);
+  const bool tagged = layout_.minor >= kTaggedInts;
+  const bool negative = tagged ? (size & 3) == 2 : size < 0;
+  const uint64_t digits = tagged ? static_cast<uint64_t>(size) >> 3 : static_cast<uint64_t>(negative ? -size : size);
+  if (digits > 3) return std::nullopt;
+  uint64_t value = 0;
+  for (uint64_t i = 0; i < digits; ++i) {
+    const auto digit = field<uint32_t>(object + kIntDigits + i * sizeof(uint32_t), 0);
+    if (i == 2 && digit >> 3) return std::nullopt;
+    value |= uint64_t{digit} << (i * kDigitBits);
+  }
+  if (tagged && (size & 3) == 1) return 0;
+  return static_cast<int64_t>(negative ? 0 - value : value);
+}
+
 std::string Objects::text(uintptr_t object) const {
   constexpr size_t kMost = 200;
   if (type_of(object) != reinterpret_cast<uintptr_t>(reader_.api.PyUnicode_Type)) return {};

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "tracker/python/object_layout.h"
@@ -27,6 +28,9 @@ class Objects {
 
   // Is it a str? Then its text, at most 200 characters of it; empty otherwise.
   std::string text(uintptr_t object) const;
+
+  // Is it an int of 64 bits? Then its value.
+  std::optional<int64_t> integer(uintptr_t object) const;
 
   using Entry = std::function<void(const std::string& key, uintptr_t value)>;
   using Item = std::function<void(size_t index, uintptr_t value)>;

@@ -4,7 +4,7 @@ another device is given to a kernel and none elsewhere."""
 import importlib.util
 
 import pytest
-from conftest import line_of, operand
+from conftest import line_of, only, operand
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed (cupy-cuda13x)")
 
@@ -124,3 +124,40 @@ def test_random_numbers_for_another_devices_memory_fault(rehearse):
             print(error)
         """)
     assert outcome.out == "cudaErrorIllegalAddress: an illegal memory access was encountered\n", outcome.err
+
+
+def test_arrays_have_their_variables_names(rehearse):
+    outcome = rehearse(program("RawKernel", 1))
+    finding = only(outcome, "remote-access")
+    there, here = operand(finding, "cuda:1"), operand(finding, "cuda:0")
+    assert (there["name"], there["dtype"], there["shape"], there["bytes"]) == ("there", "float32", [64], 256), finding
+    assert (here["name"], here["dtype"], here["shape"]) == ("here", "float32", [64])
+
+
+SHAPES = """
+import cupy
+kernel = cupy.RawKernel('extern "C" __global__ void mine(const double* x) { }'.replace("{ }", "{ *(double*)x = 1; }"), "mine")
+class Holder:
+    pass
+holder, lists = Holder(), {"one": []}
+with cupy.cuda.Device(1):
+    holder.matrix = cupy.zeros((3, 5), dtype=cupy.float64)
+    lists["one"].append(cupy.zeros((2, 3, 4), dtype=cupy.complex64))
+    whole = cupy.zeros(100, dtype=cupy.int16)
+    number = cupy.zeros((), dtype=cupy.float16)
+    pointer = cupy.cuda.alloc(4096)
+    several = cupy.zeros((4, 6), dtype=cupy.uint8)
+    part = several[1:3, ::2]
+    del several
+for argument in (holder.matrix, lists["one"][0], whole, number, pointer, part):
+    kernel((1,), (1,), (argument,))
+"""
+
+
+def test_arrays_of_every_form_are_named(rehearse):
+    outcome = rehearse(SHAPES, "dedupe=0", env={"DEVTRACE_SIM_NO_FAULTS": "1"})
+    said = [(one["operands"][0].get("names", [{}])[0].get("name"), one["operands"][0].get("dtype"), one["operands"][0].get("shape")) for one in outcome.findings]
+    assert said == [
+        ("holder.matrix", "float64", [3, 5]), ('lists["one"][0]', "complex64", [2, 3, 4]), ("whole", "int16", [100]), ("number", "float16", []),
+        ("pointer", None, None), ("part", "uint8", [2, 3]),
+    ], outcome.err
