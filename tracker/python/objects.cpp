@@ -21,7 +21,7 @@ std::optional<int64_t> Objects::integer(uintptr_t object) const {
   uint64_t value = 0;
   for (uint64_t i = 0; i < digits; ++i) {
     const auto digit = field<uint32_t>(object + kIntDigits + i * sizeof(uint32_t), 0);
-    if (i == 2 && digit >> 3) return std::nullopt;
+    if (i == 2 && digit >> 4) return std::nullopt;
     value |= uint64_t{digit} << (i * kDigitBits);
   }
   if (tagged && (size & 3) == 1) return 0;

@@ -29,7 +29,7 @@ class Objects {
   // Is it a str? Then its text, at most 200 characters of it; empty otherwise.
   std::string text(uintptr_t object) const;
 
-  // Is it an int of 64 bits? Then its value.
+  // Is it an int of 64 bits, with a sign or without? Then these.
   std::optional<int64_t> integer(uintptr_t object) const;
 
   using Entry = std::function<void(const std::string& key, uintptr_t value)>;

@@ -37,6 +37,8 @@ def said_by_python(variables: dict, arguments: set, also: dict) -> dict:
         out[name] = ["argument" if name in arguments else "variable", id(value)]
         if isinstance(value, (list, tuple)):
             out.update({f"{name}[{i}]": ["item", id(one)] for i, one in enumerate(value)})
+            integers = {i: one for i, one in enumerate(value) if isinstance(one, int) and -(2**63) <= one < 2**64}
+            out.update({f"{name}[{i}].value": ["integer", one % 2**64] for i, one in integers.items()})
         if isinstance(value, dict):
             out.update({f"{name}[{key}]": ["entry", id(one)] for key, one in value.items() if isinstance(key, str)})
         if not isinstance(value, type) and hasattr(value, "__dict__"):
@@ -49,6 +51,7 @@ def function(library, plain, materialised, *rest, keyword, **more):
     del local["gone"]
     large = {f"key{i}": i for i in range(300)}
     items, pair, empty = [object(), None], (object(), object()), []
+    numbers = [0, 1, -1, 2**29, 2**30, -(2**30), 2**31 - 1, 2**40 + 3, -(2**59), 2**60 + 1, 2**62, 2**63 - 1, -(2**63), 2**64, 2**70, True, False, 1.0]
     enclosed = object()
     slots = Slots()
     slots.other = object()

@@ -78,7 +78,10 @@ EXPORT size_t probe_variables(size_t most, char* out, size_t capacity) {
             variable.object);
         if (variable.global) return;
         objects.for_each_item(variable.object, [&](size_t index, uintptr_t value) {
-          add(frame, variable.name + "[" + std::to_string(index) + "]", "item", value);
+          const std::string name = variable.name + "[" + std::to_string(index) + "]";
+          add(frame, name, "item", value);
+          if (const auto number = objects.integer(value))
+            add(frame, name + ".value", "integer", static_cast<uintptr_t>(*number));
         });
         objects.for_each_entry(variable.object, [&](const std::string& key, uintptr_t value) {
           add(frame, variable.name + "[" + key + "]", "entry", value);
