@@ -6,9 +6,13 @@ $(MATRIX_OBJECTS): EXTRA_CXXFLAGS = -isystem $(CUDA_INCLUDE)
 $(MATRIX_OBJECTS): | setup-python
 $(BUILD)/matrix: $(MATRIX_OBJECTS) $(IN_SIMULATE)
 	$(CXX) -o $@ $^ -ldl -Wl,-rpath,'$$ORIGIN/simulate'
+# The same, by the same name, with a runtime inside, as nvcc links it.
+$(BUILD)/static/matrix: $(MATRIX_OBJECTS) $(IN_SIMULATE)
+	mkdir -p $(@D)
+	$(CXX) -o $@ $(filter %.o,$^) $(CUDA_INCLUDE)/../lib/libcudart_static.a $(filter %/libcuda.so.1,$^) -lrt -lpthread -ldl -Wl,-rpath,'$$ORIGIN/../simulate'
 $(BUILD)/matrix-shim.so: $(BUILD)/obj/tests/programs/matrix/shim.o
 	$(CXX) -shared -o $@ $^ -ldl
-E2E_PROGRAMS += $(BUILD)/matrix $(BUILD)/matrix-shim.so
+E2E_PROGRAMS += $(BUILD)/matrix $(BUILD)/static/matrix $(BUILD)/matrix-shim.so
 
 # A profiler of the stubs' calls: a program that subscribes, and a library that the driver loads.
 PROFILER_OBJECTS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/programs/cupti/*.cpp))

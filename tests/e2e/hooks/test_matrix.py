@@ -23,11 +23,14 @@ class Pass:
     mode: str = "inject"
     options: str = ""
     env: dict = field(default_factory=dict)
+    program: str = "matrix"
     differs: frozenset = frozenset()
 
 
 PASSES = {
     "linked": Pass("linked"),
+    # The runtime is inside the program, and its functions were sent to the stand-in runtime.
+    "static": Pass("linked", program="static/matrix"),
     "dlsym": Pass("dlsym"),
     "cuGetProcAddress_v2": Pass("cuGetProcAddress_v2"),
     "cudaGetDriverEntryPointByVersion": Pass("cudaGetDriverEntryPointByVersion"),
@@ -46,7 +49,7 @@ def run(name, mode, folder):
     libraries = [LIBRARY, BUILD / "matrix-shim.so", *(BUILD / "simulate" / name for name in (BUILD / "simulate/preload.list").read_text().split())]
     options = "dedupe=0:max_findings=100000:html=0:text=0:native=0" + one.options
     env = environment(options, {"LD_PRELOAD": ":".join(map(str, libraries)), "DEVTRACE_SIM_GPUS": "2", **one.env})
-    outcome = execute([MATRIX, one.mode if mode == "inject" else mode, one.way], folder, env)
+    outcome = execute([BUILD / one.program, one.mode if mode == "inject" else mode, one.way], folder, env)
     assert outcome.code == 0 and outcome.out.endswith("done\n"), outcome.out[-500:] + outcome.err[-2000:]
     cases = [dict(zip(COLUMNS, line.split()[1:])) for line in outcome.out.splitlines() if line.startswith("case ")]
     for case in cases:
