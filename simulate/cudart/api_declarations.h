@@ -30,6 +30,28 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
 cudaError_t CUDARTAPI cudaProfilerStart(void);
 cudaError_t CUDARTAPI cudaProfilerStop(void);
 
+#if CUDART_VERSION >= 13000 && CUDART_VERSION < 13020
+// What CUDA 13.1 and 13.2 brought: files that were linked to their static runtime have it inside (newer.names).
+typedef struct cudaExecutionContext_st* cudaExecutionContext_t;
+cudaError_t CUDARTAPI cudaDeviceGetExecutionCtx(cudaExecutionContext_t* context, int device);
+cudaError_t CUDARTAPI cudaExecutionCtxDestroy(cudaExecutionContext_t context);
+cudaError_t CUDARTAPI cudaExecutionCtxGetDevice(int* device, cudaExecutionContext_t context);
+cudaError_t CUDARTAPI cudaExecutionCtxGetId(cudaExecutionContext_t context, unsigned long long* id);
+cudaError_t CUDARTAPI cudaExecutionCtxRecordEvent(cudaExecutionContext_t context, cudaEvent_t event);
+cudaError_t CUDARTAPI cudaExecutionCtxStreamCreate(cudaStream_t* stream, cudaExecutionContext_t context,
+                                                   unsigned int flags, int priority);
+cudaError_t CUDARTAPI cudaExecutionCtxSynchronize(cudaExecutionContext_t context);
+cudaError_t CUDARTAPI cudaExecutionCtxWaitEvent(cudaExecutionContext_t context, cudaEvent_t event);
+cudaError_t CUDARTAPI cudaFuncGetParamCount(const void* stub, size_t* count);
+cudaError_t CUDARTAPI cudaGraphExecGetId(cudaGraphExec_t graph, unsigned int* id);
+cudaError_t CUDARTAPI cudaGraphGetId(cudaGraph_t graph, unsigned int* id);
+cudaError_t CUDARTAPI cudaGraphNodeGetLocalId(cudaGraphNode_t node, unsigned int* id);
+cudaError_t CUDARTAPI cudaGraphNodeGetToolsId(cudaGraphNode_t node, unsigned long long* id);
+cudaError_t CUDARTAPI cudaLaunchHostFunc_v2(cudaStream_t stream, cudaHostFn_t function, void* data, unsigned int mode);
+cudaError_t CUDARTAPI cudaMemcpyWithAttributesAsync(void* to, const void* from, size_t size,
+                                                    struct cudaMemcpyAttributes* attributes, cudaStream_t stream);
+#endif
+
 #if CUDART_VERSION < 13000
 // Its header knows these under a number only.
 #undef cudaStreamGetCaptureInfo

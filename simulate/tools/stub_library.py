@@ -103,6 +103,7 @@ def main():
     parser.add_argument("--real", help="the real library")
     parser.add_argument("--names", help="instead of --real: a file of 'name [same-ABI name]', one a line; with neither, what the objects define")
     parser.add_argument("--code", required=True, type=int, help="the API's not-supported code")
+    parser.add_argument("--also", metavar="FILE", help="functions of newer releases that the library at hand lacks, one a line: under its version as well")
     parser.add_argument("--extra", nargs="*", action="extend", default=[], help="symbols of our own to export")
     parser.add_argument("--alias", help="also export every symbol under this prefix: how our own libraries call it unseen by interposers; "
                         "with quiet_ behind it, unseen by profilers as well")
@@ -125,6 +126,10 @@ def main():
             symbols[name] = ""
             if twin:
                 same[name] = twin[0]
+    of_headers = dict(symbols)
+    if arguments.also:
+        newest = max(symbols.values())
+        symbols |= dict.fromkeys(pathlib.Path(arguments.also).read_text().split(), newest)
     lines = ["\t.text\n"]
     missing = []
     per_thread = set()
@@ -133,7 +138,7 @@ def main():
     if arguments.callbacks:
         domain, include = arguments.callbacks
         prefix, ids, structures = DOMAINS[domain]
-        told = callback_ids(pathlib.Path(include, ids), prefix, symbols)
+        told = callback_ids(pathlib.Path(include, ids), prefix, of_headers)
         structures = set(re.findall(r"\} (\w+)_params;", pathlib.Path(include, structures).read_text()))
 
     def tell(name, like):
