@@ -69,8 +69,9 @@ class Collector {
 
  private:
   void gather() {
-    if (!from_variable()) from_expression();
-    if (wanted_.asking == 0) return;
+    const bool named = from_variable();
+    if (!named) from_expression();
+    if (wanted_.asking == 0 || (named && !wanted_.devices_of_operands.empty())) return;
     if (distinct_devices(operands_) < 2) from_parameters(wanted_.asking - 1);
     if (operands_.empty()) from_parameters(0);
   }
@@ -424,14 +425,16 @@ class Collector {
     --comparisons_;
     const TensorFacts facts = torch_.facts(tensor);
     for (Operand& operand : operands_)
-      if (operand.is_object() && operand.expression.empty() && facts.address != 0 &&
-          facts.address == operand.tensor.address && facts.shape == operand.tensor.shape)
+      if (operand.is_object() && facts.address != 0 && facts.address == operand.tensor.address &&
+          facts.shape == operand.tensor.shape)
         return &operand;
     return nullptr;
   }
 
   void add_name(Operand& operand, size_t frame, const std::string& name) const {
-    if (frame == wanted_.asking && !operand.expression.empty()) return;  // the line says it in another way
+    // A name that the line does not write is of no use there.
+    if (frame == wanted_.asking && operand.expression.find(name) == std::string::npos && !operand.expression.empty())
+      return;
     size_t in_frame = 0;
     for (const Name& known : operand.names) {
       if (known.frame == frame && known.name == name) return;

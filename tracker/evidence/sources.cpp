@@ -119,6 +119,13 @@ void Sources::sources_in(const Expression& read, size_t frame, size_t index, uin
     }
     if (!found.value) continue;
     PyObject* const value = found.value.get();
+    // `self.sigma(t)`: a method is no attribute of the object that keeps what it looks at.
+    const bool method = path.steps.size() + 1 == named.steps.size() && named.steps.back().kind == Step::attribute &&
+                        !torch_.is_tensor(value) && python::instance_dict(api_, value);
+    if (method && !torch_.is_module(value)) {
+      if (!operands_[index].given_by && givers++ < kMostGivers) note_giver(named, operands_[index], frame);
+      continue;
+    }
     if (torch_.is_module(value) || is_callable_with_state(value)) {
       const bool itself = path.variable == "self" && path.steps.empty();
       if (!itself && !operands_[index].given_by && givers++ < kMostGivers) note_giver(path, operands_[index], frame);
@@ -142,7 +149,8 @@ bool Sources::add_source(const ReachedObject& reached, const std::string& role, 
   source.tensor = torch_.facts(reached.object);
   const Operand& operand = operands_[index];
   if (source.tensor.device != operand.tensor.device || source.is_scalar_on_cpu()) return false;
-  if (source.tensor.storage == operand.tensor.storage && operand.tensor.storage != 0) return false;
+  const bool view = source.tensor.storage == operand.tensor.storage && operand.tensor.storage != 0;
+  if (view && operand.expression.empty()) return false;
   // The variable may have been given another value since.
   const std::optional<Made> made = wanted_.made ? wanted_.made(source.tensor.storage) : std::nullopt;
   if (made && time != 0 && made->time > time) return false;

@@ -30,6 +30,21 @@ bool there_before(const Operand& other, const Frame& here, const Frame& made) {
 
 }  // namespace
 
+std::optional<Cause> made_on_the_default_device(const Evidence& evidence) {
+  const auto line = [](const Operand& it) -> const Frame* {
+    if (it.is_of_state() || !it.on_cpu() || it.moved.known) return nullptr;
+    const Frame* made = it.created.line();
+    return made && made->project && makes_tensor(made->source) && !says_device(made->source) ? made : nullptr;
+  };
+  const auto pair = evidence.pair([&](const Operand& it) { return line(it) != nullptr; },
+                                  [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  return Cause{"created-without-device", Confidence::low,
+               fmt::format("{} was made on cpu because {} says no device, and meets {}.", pair.it->name,
+                           at(line(*pair.it)), with_place(*pair.other)),
+               use_site(evidence)};
+}
+
 std::optional<Cause> created_without_device(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return line_without_device(evidence, it) != nullptr; },
                                   [](const Operand&) { return true; });

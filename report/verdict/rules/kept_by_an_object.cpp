@@ -32,7 +32,27 @@ const Holder* keeper(const Evidence& evidence, const Operand& it) {
   return nullptr;
 }
 
+// Whoever made it: an object that is no module has had it since before this call.
+const Holder* owner(const Evidence& evidence, const Operand& it) {
+  if (it.is_of_state() || it.role != "attribute" || !evidence.made_before_call(it)) return nullptr;
+  for (const Chain& chain : it.held_by)
+    for (const Holder& holder : chain.holders)
+      if (holder.kind == "object" && holder.holds == "attribute") return &holder;
+  return nullptr;
+}
+
 }  // namespace
+
+std::optional<Cause> owned_by_an_object(const Evidence& evidence) {
+  const auto pair =
+      evidence.pair([&](const Operand& it) { return owner(evidence, it); },
+                    [&](const Operand& other) { return !owner(evidence, other) && !other.is_of_state(); });
+  if (!pair) return std::nullopt;
+  return Cause{"cached-state-elsewhere", Confidence::low,
+               fmt::format("{} is an attribute of {}, which is no module, from before this call; what meets it is {}.",
+                           with_place(*pair.it), owner(evidence, *pair.it)->type, with_place(*pair.other)),
+               use_site(evidence)};
+}
 
 std::optional<Cause> kept_by_an_object(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return keeper(evidence, it); },

@@ -25,7 +25,7 @@ RAISED = {
         "torch.cuda.Event.elapsed_time", ["cuda:0", "cuda:1"], [],
     ),
     "gradient of another device": ("p = torch.nn.Parameter(a)\np.grad = torch.ones(3, device='cuda:1')", "torch.Tensor.grad", ["cuda:0", "cuda:1"], ["p"]),
-    "storage to share": ("a.untyped_storage()._share_fd_cpu_()", "torch.UntypedStorage._share_fd_cpu_", ["cuda:0"], []),
+    "storage to share": ("a.untyped_storage()._share_fd_cpu_()", "torch.UntypedStorage._share_fd_cpu_", ["cuda:0", "cpu"], []),
     "event": ("e = torch.cuda.Event()\ne.record(torch.cuda.current_stream(0))\ne.record(torch.cuda.Stream(device=1))", "torch.cuda.Event.record", ["cuda:0", "cuda:1"], []),
     "out": ("torch.arange(3, device='cuda:0', out=c)", "torch.arange", ["cpu", "cuda:0"], ["c"]),
     "refs": ("torch._refs.add(a, b)", "torch._refs.add", ["cuda:0", "cuda:1"], ["a", "b"]),
@@ -35,7 +35,7 @@ RAISED = {
     "data parallel": ("m = torch.nn.DataParallel(torch.nn.Linear(2, 2).to('cuda:1'))\nm(torch.ones(2, 2))", "torch.nn.DataParallel", ["cuda:1", "cuda:0"], ["module.weight"]),
     "gather": ("torch.nn.parallel.gather([c, c], 0)", "torch.nn.parallel.gather", ["cpu", "cuda:0"], ["c"]),
     "gradient": ("(a.requires_grad_() * 2).backward(c)", "torch.Tensor.backward", ["cpu", "cuda:0"], []),
-    "two parameters": ("torch.nn.utils.parameters_to_vector([torch.nn.Parameter(a), torch.nn.Parameter(b)])", "torch.nn.utils.parameters_to_vector", ["cuda:1"], ["param"]),
+    "two parameters": ("torch.nn.utils.parameters_to_vector([torch.nn.Parameter(a), torch.nn.Parameter(b)])", "torch.nn.utils.parameters_to_vector", ["cuda:0", "cuda:1"], ["parameters[0]", "parameters[1]"]),
 }
 
 START = """
