@@ -145,15 +145,19 @@ class Reading {
     PyObject* const arguments = stack_.value(keywords);
     out_.callee = stack_.value(keywords + 1);
     if (!out_.callee && minor_ >= 13) out_.callee = stack_.value(keywords + 2);
-    // Anything else CPython has made a tuple of by now, and perhaps freed.
-    if (!arguments || stack_.wrong() || shape_of(api_, arguments) != Shape::tuple) {
+    // Of anything else CPython has made a tuple, or a dict, by now, and perhaps freed it.
+    const auto is = [&](PyObject* object, std::string_view type) {
+      return object && !stack_.wrong() && type_name(api_, type_of(api_, object).get()) == type &&
+             is_builtin(api_, type_of(api_, object).get());
+    };
+    if (!is(arguments, "tuple")) {
       out_.values.push_back(nullptr);
       return;
     }
     objects_.for_each_item(reinterpret_cast<uintptr_t>(arguments),
                            [&](size_t, uintptr_t value) { out_.values.push_back(reinterpret_cast<PyObject*>(value)); });
     PyObject* const named = keywords ? stack_.value(0) : nullptr;
-    if (!named || stack_.wrong() || shape_of(api_, named) != Shape::dict) return;
+    if (!is(named, "dict")) return;
     ssize_t position = 0;
     PyObject *key = nullptr, *value = nullptr;
     while (api_.PyDict_Next(named, &position, &key, &value)) out_.values.push_back(value);

@@ -46,6 +46,9 @@ constexpr Case kCases[] = {
     {"look(1, two=2)", " 1 2"},
     {"look(*[1, 2])", "nothing"},  // CPython has made a tuple of the list, which nothing holds any more
     {"look(*(1, 2), **{'x': 3})", " 1 2 3"},
+    {"class Some(tuple): pass\nlook(*Some((1, 2)))", "nothing"},
+    {"import collections\nlook(*(1, 2), **collections.OrderedDict(x=3))",
+     " 1 2 3"},  // copied by the instructions before
     {"x = [0, 1, look(2, 3)]", " 2 3"},
     {"x = {0: look(2, 3)}", " 2 3"},
     {"x = str(0) + str(look(2, 3))", " 2 3"},
