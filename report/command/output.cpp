@@ -33,9 +33,12 @@ std::string new_file(const std::string& name) {
 
 // What a link leads to, there or not.
 std::string real_path(const std::string& link) {
+  constexpr int kMostLinks = 40;  // as the kernel has it
+  fs::path path = link;
   std::error_code fault;
-  const fs::path real = fs::weakly_canonical(link, fault);
-  return fault ? link : real.string();
+  for (int i = 0; i < kMostLinks && fs::is_symlink(path, fault); ++i)
+    path = path.parent_path() / fs::read_symlink(path, fault);
+  return path.string();
 }
 
 }  // namespace

@@ -162,6 +162,17 @@ def test_a_live_log_of_another_container_is_not_replaced(tmp_path, program):
     assert len(kept) == 1 and any(process["host"] in name for name in names), names
 
 
+def test_messages_obey_no_control_byte(tmp_path, program):
+    """Of an option's text, of a folder's name; the command's own as well."""
+    folder = tmp_path / "a\x1b[2Jb\nc"
+    folder.mkdir()
+    outcome = run(program(), tmp_path, f"log_path={folder}/none/log.jsonl:no\x1b[2Jsuch=1:suppressions={folder}/none")
+    assert "cannot write the log" in outcome.err and "there is no option" in outcome.err and "cannot be read" in outcome.err
+    assert "\x1b" not in outcome.err
+    command = execute([DEVTRACE, "report", f"{folder}/none.jsonl"], tmp_path, environment(None), 30)
+    assert command.code != 0 and command.err and "\x1b" not in command.err
+
+
 def test_two_per_cent_signs_are_no_pid(tmp_path, program):
     """The log of an earlier process under that name is kept."""
     run(program(), tmp_path, "log_path=log-%%p.jsonl:html=0")

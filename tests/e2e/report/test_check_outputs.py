@@ -43,6 +43,20 @@ def test_junit_names_finding_and_line(check, log, tmp_path, repository):
     assert "SUMMARY: devtrace: " in failure.text and "suppress: kind=" in failure.text
 
 
+def test_outputs_go_through_no_link_of_anothers(check, log, tmp_path):
+    """The name under which a file is written first may be taken, by a link to a file of ours; a link that is named stays one."""
+    log(process(), elsewhere(), end())
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "j.xml.part").symlink_to(tmp_path / "mine")
+    (tmp_path / "real.json").write_text("{}")
+    (tmp_path / "baseline.json").symlink_to("real.json")
+    assert check("--junit", "j.xml", "logs").returncode == 1
+    assert (tmp_path / "mine").read_text() == "mine" and "testsuite" in (tmp_path / "j.xml").read_text()
+    (tmp_path / "real.json").unlink()
+    assert check("--baseline", "baseline.json", "--update-baseline", "logs").returncode in (0, 1)
+    assert (tmp_path / "baseline.json").is_symlink() and json.loads((tmp_path / "real.json").read_text())
+
+
 def test_junit_of_nothing_is_one_passed_test(check, log, tmp_path):
     log()
     assert check("--junit", "j.xml", "logs").returncode == 0

@@ -117,5 +117,55 @@ TEST(Redact, TakesWhateverSomebodyWrote) {
     redactor.record(Json::parse(odd));
 }
 
+// Names that begin as public ones do.
+TEST(Redact, WhatOnlyLooksPublicIsHidden) {
+  Redactor redactor;
+  const auto hidden = [&](const Json& record) {
+    const std::string text = redactor.record(record).dump();
+    EXPECT_THAT(text, Not(testing::ContainsRegex("[Aa]cme"))) << record.dump();
+    return text;
+  };
+  const auto launched = [&](const char* kernel) {
+    return hidden(
+        {{"record", "finding"}, {"kind", "remote-access"}, {"operation", kernel}, {"launch", {{"kernel", kernel}}}});
+  };
+  launched("custom_acme");
+  launched("cuAcme");
+  launched("cudaAcmeKernel");
+  EXPECT_THAT(
+      launched(
+          "void at::native::vectorized_elementwise_kernel<4, acme::Functor<float>, at::detail::Array<char*, 3>>(int)"),
+      HasSubstr("at::native::vectorized_elementwise_kernel<4, "));
+  hidden({{"record", "finding"}, {"kind", "refused-op"}, {"operation", "aten::add<acme>"}});
+  for (const char* library :
+       {"/x/libcustom_acme.so", "/x/libnvacme.so.1", "/x/ld-acme.so", "/x/libtorch_acme.so", "/x/python3acme"})
+    hidden({{"record", "finding"}, {"native", {{{"module", library}, {"function", "acme_step"}, {"offset", "0x1"}}}}});
+  for (const char* file : {"/home/acme/lib/python3.11/acme.py", "/opt/lib/python3.12/acme/core.py", "<frozen acme>",
+                           "<eval_with_key>.5 from /home/acme/model.py:3 in forward"})
+    hidden({{"record", "finding"},
+            {"python", {{{"file", file}, {"line", 1}, {"function", "acme"}, {"source", "acme()"}}}}});
+  hidden({{"record", "finding"},
+          {"operands", {{{"name", "blocks.3d_acme.weight"}, {"module_path", "3d_acme"}, {"device", "cpu"}}}}});
+  for (const char* program : {"/usr/bin/python_acme", "python3acme"}) {
+    const Json process = {
+        {"record", "process"}, {"command", {program}}, {"torch", "2.4.0+acme.1"}, {"python", "3.11.7+acme"}};
+    EXPECT_THAT(redactor.process(process).dump(), Not(HasSubstr("acme")));
+  }
+}
+
+TEST(Redact, WhatIsPublicStays) {
+  Redactor redactor;
+  const Json copy = {{"record", "finding"}, {"kind", "copy-mismatch"}, {"operation", "cudaMemcpyAsync"}};
+  EXPECT_EQ(redactor.record(copy)["operation"], "cudaMemcpyAsync");
+  const Json frames = {{{"file", "/usr/lib/python3.11/threading.py"}, {"line", 1}, {"function", "run"}}};
+  EXPECT_EQ(redactor.record({{"record", "finding"}, {"python", frames}})["python"][0]["file"],
+            "/lib/python3.11/threading.py");
+  const Json native = {{{"module", "/x/libcudart.so.13"}, {"function", "cudaMemcpy"}, {"offset", "0x1"}}};
+  EXPECT_EQ(redactor.record({{"record", "finding"}, {"native", native}})["native"][0]["function"], "cudaMemcpy");
+  const Json process = {{"record", "process"}, {"command", {"/usr/bin/python3.11"}}, {"torch", "2.4.0+cu121"}};
+  EXPECT_EQ(redactor.process(process)["torch"], "2.4.0+cu121");
+  EXPECT_EQ(redactor.process(process)["command"][0], "python3.11");
+}
+
 }  // namespace
 }  // namespace devtrace::report

@@ -99,6 +99,21 @@ TEST(Suppressions, TheOfferedEntryIsOneLineWhateverNamesHold) {
   EXPECT_THAT(parse_suppressions(offered, "s.txt").complaints, SizeIs(0));
 }
 
+TEST(Suppressions, TheOfferedEntryCoversNamesThatCannotBeWrittenDown) {
+  for (const std::string file :
+       {"/app/a\x1b[2Jb.py", "/app/^begin.py", "/app/end.py$", "/app/two\nlines.py", "/app/\u202e.py"}) {
+    const Json finding = {{"kind", "refused-op"},
+                          {"operation", "^odd$"},
+                          {"python", {{{"file", file}, {"function", "\x07^step$"}, {"project", true}}}}};
+    const Json process = {{"cwd", "/app"}};
+    const std::string offered = suppression_entry(process, finding);
+    EXPECT_TRUE(entry(offered).covers(finding)) << offered;
+    Json other = finding;
+    other["python"][0]["function"] = "other";
+    EXPECT_FALSE(entry(offered).covers(other)) << offered;
+  }
+}
+
 TEST(Suppressions, TakeAnythingForAFinding) {
   for (const Json& odd : {Json(nullptr), Json(5), Json::array(),
                           Json({{"native", {1, nullptr}}, {"operands", {nullptr}}, {"launch", 5}})}) {

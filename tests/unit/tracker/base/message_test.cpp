@@ -31,4 +31,11 @@ TEST(Explain, WhatIsTooLongIsCutOff) {
   EXPECT_THAT(line, EndsWith("x\n"));
 }
 
+TEST(Say, EscapesWhatATerminalWouldObey) {
+  testing::internal::CaptureStderr();
+  devtrace::say("a path\nwith two lines, \x1b[2J, \x7f and \u009b, and an \u00e9");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "devtrace: a path\\x0awith two lines, \\x1b[2J, \\x7f and \\x9b, and an \u00e9\n");
+}
+
 }  // namespace
