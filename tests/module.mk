@@ -78,7 +78,7 @@ $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libra
 	mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
 
-.PHONY: test unit unit-test e2e test-gpu conformance demo pictures rehearsal-values cases-page corpus bench
+.PHONY: test unit unit-test e2e test-gpu conformance demo pictures rehearsal-values cases-page corpus transparent bench
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
 SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,host_memory static_runtime two_devices)
@@ -126,6 +126,10 @@ cases-page: all ## the verdicts on all cases
 # `devtrace fix` on every case of the corpus, and the page about it; an hour.
 corpus: all ## verdicts and verified fixes on the whole corpus
 	DEVTRACE_BUILD=$(BUILD) $(PYTHON) tests/workloads/corpus_score.py
+
+# Some 400 commands without and with devtrace: nothing may differ; half an hour. LISTS=tests/transparent/commands.txt some of them, ONLY=perl those that say so.
+transparent: $(BUILD)/libdevtrace.so ## commands of all kinds, without and with devtrace
+	$(PYTHON) tests/transparent/compare.py --build $(BUILD) --only '$(ONLY)' $(LISTS)
 
 # Ratios and costs, never a test: machines are noisy.
 bench: all $(BENCHMARKS) $(BUILD)/tests/lookups ## what hooks and rehearsals cost

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <new>
 
 #include "tracker/base/thread_state.h"
@@ -16,7 +17,9 @@ namespace {
 
 constexpr size_t kStack = 2u << 20;                    // of which PyTorch's thread-local variables take their part
 constexpr long kPatience = 1000, kAfterAFailure = 50;  // milliseconds
+constexpr int kMostRounds = 60;
 constinit std::atomic<bool> failed{false};
+constinit std::atomic<uint64_t> served{0};  // how often somebody had the GIL for work
 
 enum Stage { kWaiting, kWorking, kAbandoned };
 
@@ -37,6 +40,7 @@ struct Request {
   const ReentrancyGuard inside;
   int waiting = kWaiting;
   if (request->stage.compare_exchange_strong(waiting, kWorking)) {
+    served.fetch_add(1);
     ::sem_post(&request->begun);
     (*request->work)();
     ::sem_post(&request->done);
@@ -90,10 +94,21 @@ void wait_for(sem_t& semaphore) {
   }
 }
 
+// Where many threads are refused at once each waits for the others: only a GIL that nobody of them gets is given up.
+bool begins(Request& request) {
+  for (int round = 0; round < kMostRounds; ++round) {
+    const uint64_t before = served.load();
+    if (wait_for(request.begun, failed.load() ? kAfterAFailure : kPatience)) return true;
+    if (served.load() == before) return false;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool with_gil(const Api& api, const std::function<void()>& work) {
   if (holds_gil(api)) {
+    served.fetch_add(1);
     work();
     return true;
   }
@@ -105,7 +120,7 @@ bool with_gil(const Api& api, const std::function<void()>& work) {
     delete request;
     return false;
   }
-  const bool begun = wait_for(request->begun, failed.load() ? kAfterAFailure : kPatience);
+  const bool begun = begins(*request);
   int waiting = kWaiting;
   const bool worked = begun || !request->stage.compare_exchange_strong(waiting, kAbandoned);
   if (worked) wait_for(request->done);
