@@ -1,0 +1,49 @@
+"""`make transparent` compares commands without and with devtrace; here: a few, and that it would notice."""
+
+import subprocess
+import sys
+
+from conftest import BUILD, TOP
+
+COMPARE = TOP / "tests/transparent/compare.py"
+
+
+def compare(folder, *commands, build=BUILD):
+    listed = folder / "commands.txt"
+    listed.write_text("\n".join(commands) + "\n")
+    return subprocess.run([sys.executable, COMPARE, "--build", build, listed], capture_output=True, text=True, timeout=100)
+
+
+def test_commands_that_are_the_same(tmp_path):
+    done = compare(tmp_path, "sort numbers | head -3", "sh -c 'kill -TERM $$'", "bash -c 'exec 9<>text; read -u 9 a; echo $a'", "$PYTHON -c 'import os; os.fork()'")
+    assert (done.returncode, done.stdout) == (0, "4 same\n"), done.stdout + done.stderr
+
+
+def test_what_is_not_the_same_is_noticed(tmp_path):
+    """A library in devtrace's place that prints, keeps a descriptor, handles a signal, sets a variable, leaves a file and another exit code."""
+    source = r"""
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void handler(int signal) {}
+__attribute__((constructor)) static void begin(void) { BEGIN }
+__attribute__((destructor(101))) static void end(void) { END }
+"""
+    cases = {
+        "output": ('write(1, "x", 1);', ""),
+        "errors": ('write(2, "x", 1);', ""),
+        "files": ('close(open("left", O_CREAT, 0600));', ""),
+        "exit code": ("", "_exit(9);"),
+        "processes": ('open("/dev/null", O_RDONLY);', ""),
+        "processes ": ("signal(SIGUSR2, handler);", ""),
+        "processes  ": ('setenv("MORE", "1", 1);', ""),
+        "memory": ("for (volatile char* at = malloc(64 << 20), *to = at + (64 << 20); at < to; at += 4096) *at = 1;", ""),
+    }
+    for what, (begin, end) in cases.items():
+        subprocess.run(
+            ["gcc", "-x", "c", "-w", "-shared", "-fPIC", "-O0", "-o", tmp_path / "libdevtrace.so", "-"],
+            input=source.replace("BEGIN", begin).replace("END", end), text=True, check=True,
+        )  # fmt: skip
+        done = compare(tmp_path, "cat text", build=tmp_path)
+        assert done.returncode == 1 and what.strip() in done.stdout.split(":", 1)[1], (what, done.stdout, done.stderr)
