@@ -36,6 +36,7 @@ include report/report.mk
 include simulate/module.mk
 include fix/overlay/overlay.mk
 include tests/module.mk
+include tests/fuzz/fuzz.mk
 include scripts/precompiled.mk
 include scripts/tools.mk
 
