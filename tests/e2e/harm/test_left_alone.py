@@ -1,6 +1,14 @@
 """A finding reads the program and leaves it as it was: nothing lives longer, nothing is overwritten, none of its code runs."""
 
-from conftest import only
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, only
+from interpreters import PARAMETERS
+
+PROBE = BUILD / "tests" / "stack_probe.so"
+CASES = Path(__file__).with_name("live_variable_cases.py")
 
 REFUSED = """
 import torch
@@ -190,3 +198,10 @@ print(sys.exc_info()[0])
 """)  # fmt: skip
     assert (outcome.code, outcome.out.split()) == (0, ["True", "None"]), outcome.err
     assert only(outcome, "refused-op")["devices"] == ["cuda:0", "cuda:1"]
+
+
+@pytest.mark.parametrize("python", PARAMETERS)
+def test_variables_of_every_python(python):
+    """Read where each version keeps them."""
+    done = subprocess.run([python, "-I", "-W", "ignore", CASES, PROBE], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr

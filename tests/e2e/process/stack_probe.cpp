@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tracker/python/line_table.h"
+#include "tracker/python/live_frames.h"
 #include "tracker/python/variables.h"
 #include "tracker/stacks/stacks.h"
 
@@ -41,6 +42,18 @@ EXPORT size_t probe_resolve(uint32_t id, char* out, size_t capacity) {
     text += frame.file + '\0' + frame.function + '\0' + std::to_string(frame.line) + '\0';
   }
   return give(text, out, capacity);
+}
+
+// The variables of the frame at that depth, as a finding reads them under the GIL: a dict, or None.
+EXPORT PyObject* probe_live_variables(size_t depth) {
+  const python::Api* const api = python::api();
+  const python::FrameSource source = python::FrameSource::of_this_thread();
+  const auto frames = python::live_frames(source, depth + 1);
+  python::Ref read =
+      api && depth < frames.size() ? python::variables_of(*api, *source.reader, frames[depth]) : python::Ref();
+  PyObject* const answer = read ? read.get() : api->_Py_NoneStruct;
+  api->Py_IncRef(answer);
+  return answer;
 }
 
 EXPORT size_t probe_status(char* out, size_t capacity) {
