@@ -32,6 +32,11 @@ bool reads_always(const KernelFacts& facts, size_t offset) {
                      [&](Bytes r) { return r.begin < offset + sizeof(uintptr_t) && offset < r.end; });
 }
 
+bool hold(const std::vector<Bytes>& words, size_t offset) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](Bytes r) { return r.begin <= offset && offset + sizeof(uintptr_t) <= r.end; });
+}
+
 }  // namespace
 
 const Array* KernelFacts::array_at(size_t offset) const {
@@ -46,8 +51,11 @@ bool KernelFacts::reads_address(size_t offset) const {
 
 bool KernelFacts::follows_address(size_t offset) const {
   if (const Array* const array = array_at(offset)) return array->followed;
-  return std::any_of(follows.begin(), follows.end(),
-                     [&](Bytes r) { return r.begin <= offset && offset + sizeof(uintptr_t) <= r.end; });
+  return hold(follows, offset);
+}
+
+bool KernelFacts::follows_address_perhaps(size_t offset) const {
+  return hold(follows_perhaps, offset) && !follows_address(offset);
 }
 
 void tidy(std::vector<Bytes>* ranges) {

@@ -30,6 +30,9 @@ struct KernelFacts {
   // Words of these that the code certainly goes to memory with: loads or stores through them, or through a sum of one
   // of them and numbers. Tidy, aligned. What is not here may be followed all the same.
   std::vector<Bytes> follows;
+  // Words that it goes to memory with on a condition of its own: a predicate of the load or store itself. Tidy,
+  // aligned.
+  std::vector<Bytes> follows_perhaps;
   // Words that it reads at places that depend on the block.
   std::vector<Array> arrays;
   int registers = 32;
@@ -42,6 +45,8 @@ struct KernelFacts {
   bool reads_address(size_t offset) const;
   // Whether it certainly does, at some point, on the way that it takes.
   bool follows_address(size_t offset) const;
+  // Whether all that is seen of it going there is on a condition.
+  bool follows_address_perhaps(size_t offset) const;
   // The array that the word is in, if only some launches use it; null: none.
   const Array* array_at(size_t offset) const;
 };

@@ -116,10 +116,10 @@ struct Reader {
     numbers.push_back({offset, offset + 8});
   }
   // An address stands in whole words, at their beginning.
-  void follow(const Value& value) {
+  void follow(const Value& value, bool always) {
     if (value.is(Kind::word) && value.offset % 8 == 0)
-      facts->follows.push_back({value.offset, value.offset + size_t{8}});
-    if (value.is(Kind::entry)) facts->arrays[value.offset].followed = true;
+      (always ? facts->follows : facts->follows_perhaps).push_back({value.offset, value.offset + size_t{8}});
+    if (value.is(Kind::entry) && always) facts->arrays[value.offset].followed = true;
   }
 
   // The entry of the array that begins at `offset`; unknown: there are too many.
@@ -183,7 +183,8 @@ struct Reader {
     }
     if (i.goes_to_memory()) {
       const bool with_uniform = architecture < 80 && i.form() == 4;
-      follow(sum(registers.get(false, i.a()), with_uniform ? registers.get(true, i.uniform_base()) : Value()));
+      follow(sum(registers.get(false, i.a()), with_uniform ? registers.get(true, i.uniform_base()) : Value()),
+             i.always());
     }
     if (i.loads_constant()) {
       load(i);
@@ -202,7 +203,7 @@ struct Reader {
   }
 
   void tidy_all() {
-    for (std::vector<Bytes>* ranges : {&facts->reads, &facts->follows, &numbers}) tidy(ranges);
+    for (std::vector<Bytes>* ranges : {&facts->reads, &facts->follows, &facts->follows_perhaps, &numbers}) tidy(ranges);
   }
   // An array goes on to the next one, or to the end of its parameter.
   size_t end_of(const Array& array) const {
@@ -219,6 +220,7 @@ struct Reader {
     of_numbers.resize(facts->arrays.size());
     subtract(&facts->reads, numbers);
     subtract(&facts->follows, numbers);
+    subtract(&facts->follows_perhaps, numbers);
     std::vector<Array> left;
     for (size_t i = 0; i < facts->arrays.size(); ++i) {
       Array array = facts->arrays[i];
@@ -242,7 +244,9 @@ void read_machine_code(View code, unsigned architecture, Bytes bank, View number
     std::memcpy(&i.high, code.data + at + 8, 8);
     reader.read(i);
     // Long code reads the same words again and again.
-    if (std::max({out->reads.size(), out->follows.size(), reader.numbers.size()}) > kMostRanges) reader.tidy_all();
+    if (std::max({out->reads.size(), out->follows.size(), out->follows_perhaps.size(), reader.numbers.size()}) >
+        kMostRanges)
+      reader.tidy_all();
   }
   reader.finish();
 }

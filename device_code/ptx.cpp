@@ -198,6 +198,7 @@ void read_ptx(Span image, std::string_view only, Image* out) {
       if (kernel) {
         tidy(&kernel->reads);
         tidy(&kernel->follows);
+        tidy(&kernel->follows_perhaps);
       }
       kernel = nullptr;
     }

@@ -87,7 +87,7 @@ void PtxBody::read_parameters(const Words& words, size_t from) {
   }
 }
 
-void PtxBody::follow(const Words& words, size_t from) {
+void PtxBody::follow(const Words& words, size_t from, bool guarded) {
   const std::string_view operation = words[from];
   size_t at = from + 1;
   while (at < words.size() && words[at][0] == '.') ++at;
@@ -101,7 +101,8 @@ void PtxBody::follow(const Words& words, size_t from) {
   for (const Operand& operand : operands) {
     if (!to_memory || !global || !operand.memory || operand.registers.empty()) continue;
     const Origin* const base = origin(operand.registers[0]);
-    if (base && !base->either) facts_->follows.push_back({base->offset, base->offset + 8});
+    if (!base || base->either) continue;
+    (guarded ? facts_->follows_perhaps : facts_->follows).push_back({base->offset, base->offset + 8});
   }
   if (operation == "st" || operation == "red" || operation == "cp" || operands[0].memory) return;
 
@@ -138,18 +139,19 @@ void PtxBody::follow(const Words& words, size_t from) {
 void PtxBody::statement(const Words& words) {
   // Guards, labels and places in the source come first.
   size_t from = 0;
+  bool guarded = false;
   for (size_t before = words.size(); from < words.size() && before != from;) {
     before = from;
     if (words[from] == ".loc")
       from = after_location(words, from);
-    else if (words[from] == "@")
+    else if (words[from] == "@" && (guarded = true))
       from += from + 1 < words.size() && words[from + 1] == "!" ? 3 : 2;
     else if (from + 1 < words.size() && words[from + 1] == ":")
       from += 2;
   }
   if (from >= words.size() || words[from][0] == '.') return;
   read_parameters(words, from);
-  follow(words, from);
+  follow(words, from, guarded);
 }
 
 }  // namespace devtrace::device_code

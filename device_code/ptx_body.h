@@ -29,7 +29,7 @@ class PtxBody {
   };
   using Origins = std::unordered_map<std::string, Origin>;
   void read_parameters(const std::vector<std::string_view>& words, size_t from);
-  void follow(const std::vector<std::string_view>& words, size_t from);
+  void follow(const std::vector<std::string_view>& words, size_t from, bool guarded);
   const Origin* origin(std::string_view name) const;
   void set(std::string_view name, const Origin* origin);
 

@@ -45,13 +45,16 @@ bool is_elsewhere(CUcontext context, uintptr_t word) {
   return physical < 0 || ordinal_of(physical) != context->device;
 }
 
-bool illegal_word(CUcontext context, uintptr_t word, bool whole_parameter) {
+// `perhaps`: the kernel goes there on a condition.
+bool illegal_word(CUcontext context, uintptr_t word, bool whole_parameter, bool perhaps) {
   const int physical = arena_owner(word);
   Allocation a;
   if (find_memory(word, &a)) return !usable(context, a);
   // Freed memory of another device, or an address of its arena that nobody was given: hardware would fault, but a
-  // number could look like that too. A host address is a pointer only when it is a parameter by itself.
-  if (physical >= 0 || !whole_parameter || settings().pageable) return false;
+  // number could look like that too. A host address is a pointer only when it is a parameter by itself, and one that is
+  // followed on a condition may be left alone: cuBLAS hands its kernels the scalars' addresses, and a mode that says
+  // whether these are the device's.
+  if (physical >= 0 || !whole_parameter || perhaps || settings().pageable) return false;
   return host_data(word);
 }
 
@@ -91,7 +94,8 @@ bool illegal_parameters(CUcontext context, const Function& f, const Grid& grid, 
       uintptr_t word;
       std::memcpy(&word, value + at, sizeof word);
       // In this order: whether there is host memory takes a system call.
-      if (is_elsewhere(context, word) && reads(p.offset + at) && illegal_word(context, word, p.size == sizeof word)) {
+      if (is_elsewhere(context, word) && reads(p.offset + at) &&
+          illegal_word(context, word, p.size == sizeof word, f.facts->follows_address_perhaps(p.offset + at))) {
         say(context, f, p.offset + at, word);
         return true;
       }

@@ -21,6 +21,12 @@ __global__ void add(T* to, const T* from) {
   to[threadIdx.x] += from[threadIdx.x] + static_cast<T>(table[threadIdx.x % 4]);
 }
 
+// A scalar by its address or by its value, as cuBLAS's kernels take them.
+__global__ void scale(float* data, const float* factor, float value, bool by_address) {
+  if (by_address) value = *factor;
+  data[threadIdx.x] *= value;
+}
+
 #define SAY(call) std::printf("%s: %s\n", #call, cudaGetErrorName(call))
 
 int main(int argc, char** argv) {
@@ -106,6 +112,10 @@ int main(int argc, char** argv) {
   SAY(cudaPeekAtLastError());
   size_t left, all;
   SAY(cudaMemGetInfo(&left, &all));
+
+  const std::vector<float> on_the_heap(64, 2);
+  scale<<<1, 32>>>(reinterpret_cast<float*>(here), on_the_heap.data(), 2, false);
+  SAY(cudaStreamSynchronize(nullptr));
 
   void* arguments[] = {argc > 1 && !std::strcmp(argv[1], "other") ? &there : &here, &got};
   SAY(cudaLaunchKernel(reinterpret_cast<const void*>(touch), dim3(1), dim3(32), arguments, 0, nullptr));

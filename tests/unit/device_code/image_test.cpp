@@ -45,7 +45,7 @@ TEST(Image, CubinsOfEveryArchitecture) {
     ASSERT_FALSE(cubin.empty()) << architecture;
     Image image;
     ASSERT_EQ(read_image(data::span(cubin), architecture, &image), ImageState::good);
-    ASSERT_EQ(image.kernels.size(), 6u);
+    ASSERT_EQ(image.kernels.size(), 7u);
     expect_touch(image.kernels["touch"], std::to_string(architecture));
     EXPECT_EQ(image.kernels["touch"].static_shared, 64) << architecture;
     EXPECT_EQ(image.kernels["touch"].max_threads, 256) << architecture;
@@ -53,6 +53,24 @@ TEST(Image, CubinsOfEveryArchitecture) {
     EXPECT_EQ(followed(image.kernels["rows"]), std::vector<size_t>{0}) << architecture;
     EXPECT_EQ(followed(image.kernels["ways"]), (std::vector<size_t>{0, 8, 16, 24, 32})) << architecture;
   }
+}
+
+TEST(Image, AnAddressThatIsFollowedOnAConditionIsNotCertain) {
+  const auto expect = [](KernelFacts& scaled, const std::string& where) {
+    EXPECT_TRUE(scaled.reads_address(8) && scaled.follows_address_perhaps(8)) << where;
+    EXPECT_FALSE(scaled.follows_address_perhaps(0)) << where;
+    EXPECT_EQ(followed(scaled), std::vector<size_t>{0}) << where;
+  };
+  for (const int architecture : data::kArchitectures) {
+    const data::Image cubin = data::cubin(architecture);
+    Image image;
+    ASSERT_EQ(read_image(data::span(cubin), architecture, &image), ImageState::good);
+    expect(image.kernels["scaled"], std::to_string(architecture));
+  }
+  const data::Image text = data::ptx();
+  Image image;
+  ASSERT_EQ(read_image(data::span(text), 90, &image), ImageState::good);
+  expect(image.kernels["scaled"], "PTX");
 }
 
 // What a variable begins with, zeros filled in; empty: there is none.
@@ -136,7 +154,7 @@ TEST(Image, PtxTellsTheSame) {
   ASSERT_EQ(read_image(data::span(text), 90, &image), ImageState::good);
   expect_touch(image.kernels["touch"], "ptx");
   EXPECT_EQ(image.kernels["touch"].max_threads, 256);
-  EXPECT_EQ(image.kernels.size(), 6u);
+  EXPECT_EQ(image.kernels.size(), 7u);
   EXPECT_EQ(followed(image.kernels["rows"]), std::vector<size_t>{0});
   EXPECT_EQ(followed(image.kernels["ways"]), (std::vector<size_t>{0, 8, 16, 24, 32}));
 }
