@@ -83,6 +83,7 @@ Operand read_operand(const Json& record) {
   operand.role = string(record, "role");
   operand.device = string(record, "device");
   operand.dtype = string(record, "dtype");
+  operand.is_tensor = string(record, "array_of").empty();
   operand.module_path = string(record, "module_path");
   operand.module_class = string(record, "module_class");
   operand.root_class = string(record, "root_class");

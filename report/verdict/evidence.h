@@ -104,6 +104,7 @@ struct Operand {
   } device_from;  // what said the device where it was made, or to which it was moved
   std::vector<Operand> computed_from;
   bool generator = false;
+  bool is_tensor = true;  // of PyTorch's, as far as is known
 
   // Is it the result of a module, or computed from one?
   bool came_from_a_module() const;

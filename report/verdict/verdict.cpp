@@ -3,6 +3,7 @@
 #include "report/verdict/verdict.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "report/base/format.h"
 #include "report/base/phrasing.h"
@@ -107,7 +108,12 @@ Json cause_of(const Json& finding) noexcept try {
   if (!best) best = by_sources(kRules, evidence);
   if (!best) best = best_of(kByKind, evidence);
   if (!best) best = by_sources(kByKind, evidence);
-  return to_json(best ? *best : unknown(finding, evidence));
+  Cause cause = best ? std::move(*best) : unknown(finding, evidence);
+  // Edits are written in PyTorch's words.
+  const bool tensors =
+      std::all_of(evidence.operands.begin(), evidence.operands.end(), [](const Operand& it) { return it.is_tensor; });
+  if (!tensors) cause.fix.reset();
+  return to_json(cause);
 } catch (...) {
   return nullptr;
 }

@@ -144,6 +144,11 @@ std::optional<TensorMetadata> read_numba(const Objects& objects, uintptr_t objec
   return array;
 }
 
+std::optional<TensorMetadata> of(const char* library, std::optional<TensorMetadata> array) {
+  if (array) array->array_of = library;
+  return array;
+}
+
 }  // namespace
 
 ArrayReader::Kind ArrayReader::kind_of(const Objects& objects, uintptr_t type) {
@@ -166,14 +171,15 @@ std::optional<TensorMetadata> ArrayReader::read(const Objects& objects, uintptr_
   if (type == 0) return std::nullopt;
   switch (kind_of(objects, type)) {
     case Kind::cupy:
-      return read_cupy(objects, object);
+      return of("cupy", read_cupy(objects, object));
     case Kind::numba:
-      return read_numba(objects, object);
+      return of("numba", read_numba(objects, object));
     case Kind::address: {
       TensorMetadata pointer;
       pointer.address = address_in(objects, object);
       pointer.bytes = 1;
       pointer.address_only = true;
+      pointer.array_of = "address";
       return pointer.address ? std::optional(pointer) : std::nullopt;
     }
     case Kind::other:

@@ -16,6 +16,7 @@ struct TensorMetadata {
   int64_t bytes = 0;      // elements times their size
   uintptr_t address = 0;  // of its first element
   bool is_parameter = false;
+  const char* array_of = "";  // whose it is, when it is no tensor: cupy, numba
   bool address_only = false;  // an object that is nothing but an address: the rest is not known
 };
 

@@ -40,6 +40,7 @@ void add_tensor(Json& operand, const evidence::NamedTensor& tensor) {
   for (const auto& name : tensor.names) names.push_back({{"frame", name.frame}, {"name", name.name}});
   operand["names"] = std::move(names);
   add(operand, "module_path", tensor.module_path);
+  add(operand, "array_of", tensor.tensor.array_of);
   if (tensor.tensor.address_only) return;
   add(operand, "dtype", tensor.tensor.dtype);
   operand["shape"] = tensor.tensor.shape;

@@ -131,7 +131,9 @@ def test_arrays_have_their_variables_names(rehearse):
     finding = only(outcome, "remote-access")
     there, here = operand(finding, "cuda:1"), operand(finding, "cuda:0")
     assert (there["name"], there["dtype"], there["shape"], there["bytes"]) == ("there", "float32", [64], 256), finding
-    assert (here["name"], here["dtype"], here["shape"]) == ("here", "float32", [64])
+    assert (here["name"], here["dtype"], here["shape"], here["array_of"]) == ("here", "float32", [64], "cupy")
+    # An edit in PyTorch's words would be none of CuPy's.
+    assert finding["cause"]["category"] == "unguarded-kernel" and "fix" not in finding["cause"]
 
 
 SHAPES = """
