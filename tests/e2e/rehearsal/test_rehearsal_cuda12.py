@@ -54,6 +54,26 @@ def test_the_programs_pytorch_decides(rehearsed, tmp_path):
     assert rehearsed("--", "python", path=tmp_path / "twelve" / "bin") == CUDA12
 
 
+def test_without_pytorch_its_cupy_decides(rehearsed, tmp_path):
+    python = make_python(tmp_path / "twelve", None)
+    (python.parent.parent / "lib/python3.11/site-packages/cupy_cuda12x-14.2.0.dist-info").mkdir()
+    assert rehearsed("--", python) == CUDA12
+    both = make_python(tmp_path / "both", "13.0")
+    (both.parent.parent / "lib/python3.11/site-packages/cupy_cuda12x-14.2.0.dist-info").mkdir()
+    assert rehearsed("--", both) == CUDA13
+
+
+def test_a_programs_own_runtime_decides(rehearsed, tmp_path):
+    """The one that it is linked to. Of one inside: test_static_runtime.py."""
+    for major in (12, 13):
+        library = tmp_path / f"libcudart.so.{major}"
+        subprocess.run(["gcc", "-shared", "-x", "c", "/dev/null", "-o", library, f"-Wl,-soname,{library.name}"], check=True)
+        program = tmp_path / f"program{major}"
+        source = 'extern char** environ; int puts(const char*); int main() { for (char** one = environ; *one; ++one) puts(*one); }'
+        subprocess.run(["gcc", "-x", "c", "-", "-x", "none", "-o", program, "-Wl,--no-as-needed", library, f"-Wl,--disable-new-dtags,-rpath,{tmp_path}"], input=source, text=True, check=True)
+        assert rehearsed("--", program) == (CUDA12 if major == 12 else CUDA13)
+
+
 def test_an_option_decides_otherwise(rehearsed, tmp_path):
     assert rehearsed("--cuda", "13", "--", make_python(tmp_path / "twelve", "12.8")) == CUDA13
     assert rehearsed("--cuda", "12", "--", "env") == CUDA12
