@@ -198,6 +198,28 @@ std::optional<CppCall> only_operator(std::string_view statement, std::string_vie
   return call;
 }
 
+std::optional<std::vector<std::string_view>> operator_arguments(std::string_view statement,
+                                                                std::string_view operation) {
+  struct Sign {
+    std::string_view operation, text;
+  };
+  constexpr Sign kSigns[] = {
+      {"add", "+"},   {"sub", "-"},   {"mul", "*"},   {"div", "/"},         {"remainder", "%"},  {"add_", "+="},
+      {"sub_", "-="}, {"mul_", "*="}, {"div_", "/="}, {"lt", "<"},          {"gt", ">"},         {"le", "<="},
+      {"ge", ">="},   {"eq", "=="},   {"ne", "!="},   {"bitwise_and", "&"}, {"bitwise_or", "|"}, {"bitwise_xor", "^"},
+  };
+  if (const auto call = only_call(statement, operation)) {
+    std::vector<std::string_view> all;
+    if (!call->receiver.empty()) all.push_back(call->receiver);
+    all.insert(all.end(), call->arguments.begin(), call->arguments.end());
+    return all;
+  }
+  for (const Sign& sign : kSigns)
+    if (sign.operation == operation)
+      if (const auto sides = only_operator(statement, sign.text)) return sides->arguments;
+  return std::nullopt;
+}
+
 std::string_view name_of_parameter(std::string_view declaration) {
   declaration = trimmed(declaration.substr(0, declaration.find('=')));
   while (declaration.ends_with(']')) declaration = trimmed(declaration.substr(0, declaration.rfind('[')));

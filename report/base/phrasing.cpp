@@ -184,6 +184,9 @@ std::string role_of(const Json& operand) {
     out += fmt::format(" {}{}{}{}{}", *parameter, type.empty() && name.empty() ? "" : ": ", type,
                        type.empty() || name.empty() ? "" : " ", name);
   }
+  // Of a C++ call: which argument of the operator's schema.
+  if (const auto argument = string(operand, "argument"); !argument.empty() && argument != string(operand, "name"))
+    out = fmt::format("{} {}", out.empty() ? "argument" : out, argument);
   if (flag(operand, "generator")) return "random generator" + (out.empty() ? out : ", " + out);
   const auto owner = string(operand, "module_class");
   const auto root = string(operand, "root_class");

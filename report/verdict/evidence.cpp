@@ -116,6 +116,7 @@ Operand read_operand(const Json& record) {
   for (const Json& source : array(record, "computed_from"))
     if (source.is_object()) operand.computed_from.push_back(read_operand(source));
   operand.generator = flag(record, "generator");
+  if (string(record, "argument").find('[') == std::string_view::npos) operand.position = integer(record, "position");
   // A kernel's parameter is no parameter of a module.
   if (record.contains("parameter") && operand.role == "parameter" && operand.names.empty()) operand.role = {};
   return operand;

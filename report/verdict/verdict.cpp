@@ -23,6 +23,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::events_of_two_devices,   // their times cannot be compared
     rules::declared_access,         // a note
     rules::missing_set_device,      // C++: nothing made the right device current
+    rules::cpp_operand_elsewhere,   // LibTorch: what a line gives to an operator lies on two devices
     rules::unguarded_kernel,        // findings at a launch: everything is elsewhere
     rules::misstated_copy,          // findings at a copy
     rules::optimizer_state,         // the refusing code is an optimizer's

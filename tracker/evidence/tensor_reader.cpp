@@ -71,7 +71,28 @@ TensorReader::TensorReader() {
 }
 
 bool TensorReader::usable() const {
-  return tensor_class_ && implementation_ && get_data_ && get_sizes_ && get_dim_ && get_numel_ && get_dtype_;
+  return tensor_class_ && reads_handles();
+}
+
+bool TensorReader::reads_handles() const {
+  return implementation_ && get_data_ && get_sizes_ && get_dim_ && get_numel_ && get_dtype_;
+}
+
+std::optional<TensorMetadata> TensorReader::read_handle(const void* handle) const {
+  TensorMetadata read;
+  void* data = nullptr;
+  int64_t* sizes = nullptr;
+  int64_t dim = 0, elements = 0;
+  int32_t dtype = -1;
+  if (get_numel_(handle, &elements) || elements == 0 || get_dim_(handle, &dim) || get_sizes_(handle, &sizes) ||
+      get_dtype_(handle, &dtype) || get_data_(handle, &data) || !data)
+    return std::nullopt;
+  read.address = reinterpret_cast<uintptr_t>(data);
+  read.shape.assign(sizes, sizes + dim);
+  const bool known = dtype >= 0 && static_cast<size_t>(dtype) < std::size(kDtypes) && kDtypes[dtype].name;
+  if (known) read.dtype = kDtypes[dtype].name;
+  read.bytes = elements * (known ? kDtypes[dtype].bytes : 1);
+  return read;
 }
 
 // Behind the object's head stands an at::Tensor, in older versions with a flag before it: the word whose pointer leads
@@ -82,21 +103,8 @@ std::optional<TensorMetadata> TensorReader::read(const python::Objects& objects,
   for (const uintptr_t place : {object + 16, object + 24}) {
     const uintptr_t tensor = objects.pointer(place);
     if (tensor == 0 || objects.pointer(tensor) != implementation_) continue;
-    const auto handle = reinterpret_cast<Handle>(place);
-    TensorMetadata read;
-    void* data = nullptr;
-    int64_t* sizes = nullptr;
-    int64_t dim = 0, elements = 0;
-    int32_t dtype = -1;
-    if (get_numel_(handle, &elements) || elements == 0 || get_dim_(handle, &dim) || get_sizes_(handle, &sizes) ||
-        get_dtype_(handle, &dtype) || get_data_(handle, &data) || !data)
-      return std::nullopt;
-    read.address = reinterpret_cast<uintptr_t>(data);
-    read.shape.assign(sizes, sizes + dim);
-    read.is_parameter = type == parameter_class_;
-    const bool known = dtype >= 0 && static_cast<size_t>(dtype) < std::size(kDtypes) && kDtypes[dtype].name;
-    if (known) read.dtype = kDtypes[dtype].name;
-    read.bytes = elements * (known ? kDtypes[dtype].bytes : 1);
+    auto read = read_handle(reinterpret_cast<Handle>(place));
+    if (read) read->is_parameter = type == parameter_class_;
     return read;
   }
   return std::nullopt;

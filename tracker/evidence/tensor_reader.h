@@ -30,6 +30,11 @@ class TensorReader {
   // (DTensor, FakeTensor) are left alone: theirs is elsewhere.
   std::optional<TensorMetadata> read(const python::Objects& objects, uintptr_t object) const;
 
+  // The same without Python: of an at::Tensor whose TensorImpl begins with `implementation()`.
+  bool reads_handles() const;
+  uintptr_t implementation() const { return implementation_; }
+  std::optional<TensorMetadata> read_handle(const void* handle) const;
+
  private:
   using Handle = const void*;  // at::Tensor*
   template <class Value>

@@ -10,6 +10,7 @@
 #include "tracker/evidence/operation.h"
 #include "tracker/evidence/raising_code.h"
 #include "tracker/evidence/stack_values.h"
+#include "tracker/findings/cpp_operands.h"
 #include "tracker/findings/swallowed_errors.h"
 #include "tracker/interface/platform.h"
 #include "tracker/log/record_fields.h"
@@ -312,6 +313,18 @@ void gather_python(const events::Refused& refusal, const RefusalMessage& message
   if (!gathered) gather_without_gil(thread, out);
 }
 
+// Of a program without Python what C++ knows.
+void gather_cpp(const events::Refused& refusal, const Refusing& thread, const Json& native_frames,
+                const SourceText& source, Gathered& out) {
+  add_device_changes(out.history, thread.changes, "", source);
+  auto operands = cpp_operands(refusal, thread.native, native_frames, source);
+  if (!operands) return;
+  out.operation = kAten + operands->operation;
+  out.overload = operands->overload;
+  out.operands = std::move(operands->list);
+  out.operand_devices = std::move(operands->devices);
+}
+
 // Whether operands on different devices can be what an error is about that only speaks of devices.
 bool mixes_devices(const RefusalMessage& message, const Gathered& gathered) {
   std::set<std::string> devices = gathered.mentioned_devices;
@@ -352,6 +365,10 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
   Gathered gathered;
   if (!native.operation.empty()) gathered.operation = kAten + native.operation;
   gather_python(refusal, message, thread, gathered);
+  const SourceText source = source_from_disk();
+  Json native_frames = native_json(native.frames, source);
+  if (gathered.python.empty() && !native.operation.empty())
+    gather_cpp(refusal, thread, native_frames, source, gathered);
 
   if (!is_refusal(refusal, message, gathered)) return std::nullopt;
 
@@ -400,7 +417,7 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
   record.update(gathered.surroundings);
   add(record, "incomplete", gathered.incomplete);
   record["python"] = std::move(gathered.python);
-  if (options().native) record["native"] = native_json(native.frames, source_from_disk());
+  if (options().native) record["native"] = std::move(native_frames);
   return record;
 }
 

@@ -1,0 +1,25 @@
+// The operands of a refused operation where no Python frame asked for it: a LibTorch program's.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tracker/interface/event_types.h"
+#include "tracker/log/record_fields.h"
+
+namespace devtrace::findings {
+
+struct CppOperands {
+  log::record_fields::Json list = log::record_fields::Json::array();
+  std::vector<std::string> devices;
+  std::string operation, overload;  // "add", "Tensor"
+};
+
+// `native`: the stack as JSON, with the sources of the user's own lines. Nothing where no operator is on the stack.
+std::optional<CppOperands> cpp_operands(const events::Refused& refusal, const log::record_fields::Native& native,
+                                        const log::record_fields::Json& frames,
+                                        const log::record_fields::SourceText& source);
+
+}  // namespace devtrace::findings
