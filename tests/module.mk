@@ -78,7 +78,7 @@ $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libra
 	mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
 
-.PHONY: test unit unit-test e2e test-gpu conformance demo pictures rehearsal-values cases-page corpus transparent bench
+.PHONY: test unit unit-test e2e test-gpu conformance demo demo-cpp nvcc pictures rehearsal-values cases-page corpus transparent bench
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
 SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,host_memory static_runtime two_devices)
@@ -96,8 +96,12 @@ unit: $(UNIT_TESTS) ## unit tests; FILTER='Ownership*' some of them
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 unit-test: unit
 
+# What cannot be installed is skipped, with the reason.
+nvcc: | setup-python
+	scripts/install-nvcc || echo "setup: no nvcc; the tests of its programs are skipped"
+
 # A file stays with one worker: its tests share programs that ran once.
-e2e: all $(E2E_PROGRAMS) ## whole programs; K=fork some of them, TESTS=tests/e2e/report a folder or a file
+e2e: all $(E2E_PROGRAMS) nvcc ## whole programs; K=fork some of them, TESTS=tests/e2e/report a folder or a file
 	DEVTRACE_TEST_GPU=simulated $(PYTEST) -n 2 --dist loadfile $(if $(K),-k '$(K)') $(TESTS)
 
 # Skipped with the reason where there is no GPU. Not in parallel: there are figures among them.
@@ -110,6 +114,9 @@ conformance: all ## findings on PyTorch's whole operator database
 
 demo: all ## the main job on a real program, with two simulated GPUs
 	scripts/demo $(BUILD)
+
+demo-cpp: all ## the same on a C++ program, built by nvcc from PyPI's wheels
+	scripts/demo-cpp $(BUILD)
 
 # The pictures of the report in docs/, made anew.
 pictures: demo

@@ -23,8 +23,8 @@ std::optional<CppCall> only_call(std::string_view statement, std::string_view na
 // `return`, `=` and looser operators.
 std::optional<CppCall> only_operator(std::string_view statement, std::string_view symbol);
 
-// What a statement gives to one of PyTorch's operators, in the operator's order: as a function's arguments, as a method's
-// receiver and arguments, or by a sign (`+` for add).
+// What a statement gives to one of PyTorch's operators, in the operator's order: as a function's arguments, as a
+// method's receiver and arguments, or by a sign (`+` for add).
 std::optional<std::vector<std::string_view>> operator_arguments(std::string_view statement, std::string_view operation);
 
 // `float* x` gives x; nothing of an unnamed parameter.

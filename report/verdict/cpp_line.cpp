@@ -36,6 +36,14 @@ std::optional<Fix> set_device_before(const Frame& frame, std::string_view argume
   return before(frame, fmt::format("cudaSetDevice({});", argument), Repairs::line);
 }
 
+std::optional<Fix> device_of_pointer_before(const Frame& frame, std::string_view pointer) {
+  return before(frame,
+                fmt::format("cudaPointerAttributes owner;\ncudaPointerGetAttributes(&owner, {});\n"
+                            "cudaSetDevice(owner.device);",
+                            pointer),
+                Repairs::line);
+}
+
 std::optional<Fix> peer_access_before(const Frame& frame, std::string_view device) {
   return before(frame, fmt::format("cudaDeviceEnablePeerAccess({}, 0);", device.substr(device.find(':') + 1)),
                 Repairs::line);

@@ -19,7 +19,9 @@ struct Frame {
   bool known() const { return !file.empty() || !function.empty(); }
   // The same place in the same function, as far as two stacks can tell.
   bool same_function(const Frame& other) const { return file == other.file && function == other.function; }
-  bool same_line(const Frame& other) const { return same_function(other) && line == other.line && (line != 0 || offset == other.offset); }
+  bool same_line(const Frame& other) const {
+    return same_function(other) && line == other.line && (line != 0 || offset == other.offset);
+  }
 };
 using Stack = std::vector<Frame>;  // innermost first
 

@@ -36,7 +36,7 @@ def build_torch(folder: Path, source: str, *flags: str, name: str = "program") -
 
 def nvcc() -> Path:
     if not NVCC.exists():
-        pytest.skip("no nvcc: scripts/setup nvcc installs one from PyPI")
+        pytest.skip("no nvcc in .cache/nvcc: scripts/install-nvcc takes it from PyPI")
     return NVCC
 
 
