@@ -93,7 +93,7 @@ function extent(operand) {
 }
 
 function role(operand) {
-  if (Number.isInteger(operand.parameter) && string(object(operand.shown).role)) return operand.shown.role;
+  if ((Number.isInteger(operand.parameter) || Number.isInteger(operand.position)) && string(object(operand.shown).role)) return operand.shown.role;
   const owner = string(operand.module_class);
   const root = string(operand.root_class);
   return [string(operand.role), owner && "of " + owner, root && root !== owner && "in " + root].filter(Boolean).join(" ");

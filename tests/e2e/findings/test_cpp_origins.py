@@ -5,6 +5,7 @@ import textwrap
 import pytest
 from conftest import only
 from cpp_programs import build, line_of, own, run, stripped
+from pages import browser, page  # noqa: F401 (fixtures)
 
 # One allocation each, and then a copy that states a wrong direction at it, which is told with where it came from.
 ALLOCATIONS = {
@@ -105,11 +106,17 @@ def test_debug_information_in_a_file_of_its_own(tmp_path):
     assert own(finding)[0]["line"] == line_of(source_of("cudaMalloc"), "// WRONG")
 
 
-def test_the_page_and_the_text_say_it(tmp_path):
+def test_the_page_and_the_text_say_it(tmp_path, page):  # noqa: F811
     outcome = run(build(tmp_path, source_of("cudaMalloc"), "-g", "-O1"), folder=tmp_path)
     for part in ("at upload (program.cpp:", "created on cuda:1 by cudaMalloc in grid (program.cpp:", "called by main (program.cpp:", "4.0 KiB"):
         assert part in outcome.err, part
     assert "a tensor" not in outcome.err and "unknown place" not in outcome.err
+    page.open(outcome.pages[0])
+    assert page.text(".where").splitlines()[1:] == ["upload (program.cpp:14)", "cudaMemcpy(to, from, 4096, cudaMemcpyDeviceToHost);  // WRONG"]
+    assert "cudaMemcpyDefault" in page.text(".fix") and "− cudaMemcpy(to, from, 4096, cudaMemcpyDeviceToHost);" in page.text(".fix")
+    told = page.text("main")
+    for part in ("cuda:1 by cudaMalloc program.cpp:8", "to: created", "grid program.cpp:8", "main program.cpp:20", "4.0 KiB"):
+        assert part in told, told
 
 
 @pytest.mark.parametrize("every, expected", [(0, 0), (1, 8), (4, 2)])

@@ -28,6 +28,9 @@ Json secret_finding() {
       "expression":"acme_of('acme')","module_path":"acme.block","module_class":"AcmeBlock","root_class":"AcmeModel","hook":"AcmeHook","root_devices":["cuda:1"],
       "held_by":[{"frame":2,"name":"acme.acme_list[0]","holders":[{"name":"acme","kind":"module","class":"AcmeOwner","holds":"attribute","bound":{"file":"/home/acme/work/acme_bind.py","line":4,"source":"acme"}}]}],
       "given_by":{"name":"acme_giver","kind":"function","keeps":[{"name":"acme_kept","device":"cuda:1"}]},"moved_away":{"name":"acme_old","device":"cuda:0"},
+      "type":"Acme const*","parameter_name":"acme_in","argument":"acme_in",
+      "moved":{"time":1.6,"thread":7,"from":"cpu","to":"cuda:1","python":[],"call":"cudaMemcpy","native":[{"module":"/home/acme/acme","function":"acme::move(Acme&)","offset":"0x3",
+        "file":"/home/acme/m.cpp","line":8,"project":true,"inlined":true,"source":"acme.to(acme)","around":{"line":7,"text":"acme"}}]},
       "created":{"time":1.5,"thread":7,"device":"cpu","python":[{"file":"/home/acme/work/acme/io.py","line":3,"function":"load_acme",
         "source":"acme_tensor = read(f'{acme}/acme', \"acme\", '''acme''', device=\"cuda:0\")  # acme","project":true,
         "around":{"line":1,"text":"acme"}}]}}],
@@ -76,6 +79,10 @@ TEST(Redact, WhatHelpsIsLeft) {
   EXPECT_EQ(finding["python"][2]["line"], 12);
   EXPECT_EQ(finding["native"][1]["function"], "at::_ops::add::call");
   EXPECT_EQ(finding["operands"][0]["created"]["python"][0]["line"], 3);
+  const Json& moved = finding["operands"][0]["moved"];
+  EXPECT_EQ(moved["call"], "cudaMemcpy");
+  EXPECT_EQ(moved["native"][0]["line"], 8);
+  EXPECT_EQ(moved["native"][0]["project"], true);
   EXPECT_THAT(std::string(string(finding["operands"][0]["created"]["python"][0], "source")),
               HasSubstr("(f'…', \"…\", '…', device=\"cuda:0\")"));
 }
