@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <climits>
 
@@ -24,13 +25,20 @@ bool by_name(std::string_view path) {
   return true;
 }
 
-// Asked for new stacks only; a link that cannot be read (a sandbox) is the user's program.
-bool program_by_name() {
+// A link that cannot be read (a sandbox) is the user's program. Asked once: this runs under the lock of new stacks.
+bool ask_for_program() {
   const int saved = errno;
   char path[PATH_MAX];
   const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
   errno = saved;
   return size <= 0 || by_name({path, static_cast<size_t>(size)});
+}
+
+bool program_by_name() {
+  static constinit std::atomic<int> known{-1};
+  int answer = known.load(std::memory_order_relaxed);
+  if (answer < 0) known.store(answer = ask_for_program(), std::memory_order_relaxed);
+  return answer != 0;
 }
 
 }  // namespace
