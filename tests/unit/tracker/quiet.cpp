@@ -14,7 +14,9 @@ bool quiet() {
     if (!::mkdtemp(folder)) return false;
     const std::string path = std::string(folder) + "/log.jsonl";
     return ::setenv("DEVTRACE_OPTIONS",
-                    ("text=0:html=0:native=0:allocation_stacks=0:dedupe=0:max_findings=0:traffic_interval=0:log_path=" + path).c_str(),
+                    ("text=0:html=0:native=0:allocation_stacks=0:dedupe=0:max_findings=0:traffic_interval=0:log_path=" +
+                     path)
+                        .c_str(),
                     1) == 0;
   }();
   return set;
