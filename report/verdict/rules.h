@@ -36,6 +36,7 @@ std::optional<Cause> state_of_two_models(const Evidence&);
 std::optional<Cause> kept_by_an_object(const Evidence&);
 std::optional<Cause> results_apart(const Evidence&);
 std::optional<Cause> data_beside_result(const Evidence&);
+std::optional<Cause> computed_by_an_object(const Evidence&);
 std::optional<Cause> owned_by_an_object(const Evidence&);
 std::optional<Cause> made_on_the_default_device(const Evidence&);
 

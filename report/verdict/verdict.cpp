@@ -47,7 +47,8 @@ constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::kept_by_an_object,    // what an object has kept meets what is computed now
     rules::results_apart,        // of two modules
     rules::data_beside_result,   // what a module computed, and data that none did
-    rules::owned_by_an_object,
+    rules::owned_by_an_object,   // whoever made it
+    rules::computed_by_an_object,
     rules::made_on_the_default_device,
 };
 

@@ -36,7 +36,7 @@ def build_torch(folder: Path, source: str, *flags: str, name: str = "program") -
 
 def nvcc() -> Path:
     if not NVCC.exists():
-        pytest.skip("no nvcc in .cache/nvcc: scripts/install-nvcc takes it from PyPI")
+        pytest.skip("no nvcc in .cache/nvcc: scripts/install-nvcc makes it of the wheels")
     return NVCC
 
 

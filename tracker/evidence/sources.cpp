@@ -123,7 +123,10 @@ void Sources::sources_in(const Expression& read, size_t frame, size_t index, uin
     const bool method = path.steps.size() + 1 == named.steps.size() && named.steps.back().kind == Step::attribute &&
                         !torch_.is_tensor(value) && python::instance_dict(api_, value);
     if (method && !torch_.is_module(value)) {
-      if (!operands_[index].given_by && givers++ < kMostGivers) note_giver(named, operands_[index], frame);
+      std::optional<Giver>& giver = operands_[index].given_by;
+      if (giver || givers++ >= kMostGivers) continue;
+      note_giver(named, operands_[index], frame);
+      if (giver) giver->kind = "owner";
       continue;
     }
     if (torch_.is_module(value) || is_callable_with_state(value)) {

@@ -38,7 +38,7 @@ std::string skipped(const Evidence& evidence) {
 // A function, or an object, was asked, and answered with what it keeps from an earlier call.
 std::optional<Cause> answered_from_memory(const Evidence& evidence) {
   const auto pair =
-      evidence.pair([](const Operand& it) { return !it.given_by.keeps.empty(); },
+      evidence.pair([](const Operand& it) { return !it.given_by.keeps.empty() && it.given_by.kind != "owner"; },
                     [](const Operand& other) { return other.given_by.keeps.empty() && !other.is_of_state(); });
   if (!pair) return std::nullopt;
   const auto& giver = pair.it->given_by;
