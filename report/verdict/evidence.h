@@ -106,7 +106,7 @@ struct Operand {
   } device_from;  // what said the device where it was made, or to which it was moved
   std::vector<Operand> computed_from;
   bool generator = false;
-  bool is_tensor = true;  // of PyTorch's, as far as is known
+  bool is_tensor = true;            // of PyTorch's, as far as is known
   std::optional<int64_t> position;  // in the schema of the operator, of a C++ call; of a list's element none
 
   // Is it the result of a module, or computed from one?

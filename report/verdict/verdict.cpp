@@ -48,8 +48,7 @@ constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::results_apart,        // of two modules
     rules::data_beside_result,   // what a module computed, and data that none did
     rules::owned_by_an_object,   // whoever made it
-    rules::computed_by_an_object,
-    rules::made_on_the_default_device,
+    rules::computed_by_an_object, rules::made_on_the_default_device,
 };
 
 constexpr std::string_view word(Confidence confidence) {

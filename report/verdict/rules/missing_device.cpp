@@ -1,8 +1,6 @@
 // A device by its number, and there are fewer.
 #include "report/base/format.h"
-#include "report/base/phrasing.h"
 #include "report/verdict/rules.h"
-#include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 
@@ -19,13 +17,17 @@ std::optional<Cause> missing_device(const Evidence& evidence) {
                         "those that CUDA_VISIBLE_DEVICES names.",
                         device, those),
       std::nullopt};
-  for (const Frame& frame : evidence.stack) {
-    if (!frame.project) continue;
-    const std::string written = fmt::format("\"{}\"", device);
-    auto code = count > 0 ? replace_expression(frame.source, written, fmt::format("\"cuda:{}\"", count - 1))
-                          : std::optional<std::string>();
-    if (code) cause.fix = Fix{std::move(*code), std::string(frame.file), frame.line, Repairs::line};
-    break;
+  const auto frame = innermost_project(evidence.stack);
+  if (!frame || count == 0) return cause;
+  const Frame& here = evidence.stack[*frame];
+  const std::string last = fmt::format("cuda:{}", count - 1);
+  for (const char quote : {'"', '\''}) {
+    const std::string written = fmt::format("{0}{1}{0}", quote, device);
+    const size_t at = here.source.find(written);
+    if (at == here.source.npos || here.source.find(written, at + 1) != here.source.npos) continue;
+    std::string code(here.source);
+    code.replace(at + 1, device.size(), last);
+    cause.fix = Fix{std::move(code), std::string(here.file), here.line, Repairs::line};
   }
   return cause;
 }

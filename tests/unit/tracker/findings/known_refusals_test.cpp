@@ -22,7 +22,10 @@ TEST(KnownRefusals, SayOperationAndDevices) {
        ""},
       {"module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of them on device: "
        "cuda:1",
-       "torch.nn.DataParallel", "cuda:1", "cuda:0"},
+       "", "cuda:1", "cuda:0"},
+      {"Function Twice returned an invalid gradient at index 0 - expected device cuda:0 but got cuda:1", "Twice",
+       "cuda:1", "cuda:0"},
+      {"Invalid device argument 9: did you call init?", "", "cuda:9", ""},
       {"Tensor on device cuda:1 is not on the expected device meta!", "", "cuda:1", "meta"},
       {"Unhandled FakeTensor Device Propagation for aten.add.Tensor, found two different devices cuda:0, cpu",
        "aten.add.Tensor", "cpu", "cuda:0"},
