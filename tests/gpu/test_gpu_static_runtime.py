@@ -8,43 +8,11 @@ from pathlib import Path
 
 import pytest
 from conftest import TOP, only
-from gpu_machine import SIMULATED, WHEELS, Machine, machine, reaches_host  # noqa: F401
+from gpu_compiled import compiled
+from gpu_machine import SIMULATED, Machine, machine, reaches_host  # noqa: F401
 from gpu_programs import DRIVER
 from nvcc_programs import NVCC
 
-STATIC = WHEELS / "cu13/lib/libcudart_static.a"
-# What tells on stdout: launches, and what the device says in the end.
-WITHOUT_COMPILER = '''
-#include <cuda_runtime_api.h>
-#include <cstdio>
-#include <cstdlib>
-#define CHECK(call) if (const cudaError_t code = (call); code != cudaSuccess) { std::printf("%s: %s\\n", #call, cudaGetErrorString(code)); return 3; }
-const char* kText = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry touch(.param .u64 first) {
-  .reg .b64 %rd<3>;
-  .reg .b32 %r<2>;
-  ld.param.u64 %rd1, [first];
-  cvta.to.global.u64 %rd2, %rd1;
-  ld.global.u32 %r1, [%rd2];
-  st.global.u32 [%rd2], %r1;
-  ret;
-})";
-int main(int count, char**) {
-  void* memory = nullptr;
-  cudaLibrary_t library;
-  cudaKernel_t kernel;
-  CHECK(cudaMalloc(&memory, 4096));
-  CHECK(cudaLibraryLoadData(&library, kText, nullptr, nullptr, 0, nullptr, nullptr, 0));
-  CHECK(cudaLibraryGetKernel(&kernel, library, "touch"));
-  if (count > 1) memory = std::malloc(1 << 20);
-  void* arguments[] = {&memory};
-  CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(1), dim3(1), arguments, 0, nullptr));
-  std::printf("launched %d\\n", cudaDeviceSynchronize());
-}
-'''
 WITH_COMPILER = '''
 #include <cstdio>
 #include <cstdlib>
@@ -60,12 +28,7 @@ int main(int count, char**) {
 
 
 def compiled_by_gpp(folder: Path) -> Path:
-    (folder / "program.cpp").write_text(WITHOUT_COMPILER)
-    subprocess.run(
-        ["g++", "-std=c++17", folder / "program.cpp", "-o", folder / "program", "-I", TOP / ".cache/cuda/include", STATIC, "-ldl", "-lrt", "-lpthread"],
-        check=True,
-    )  # fmt: skip
-    return folder / "program"
+    return compiled(folder, "launches")
 
 
 def compiled_by_nvcc(folder: Path) -> Path:
@@ -97,7 +60,6 @@ def test_a_static_runtime(machine, tmp_path, compiler, how):
     assert outcome.out == "launched 700\n" and "touch" in finding["launch"]["kernel"] and finding["launch"]["parameter"] == 0
 
 
-@pytest.mark.skipif(not STATIC.exists(), reason="the wheels have no libcudart_static.a")
 def test_a_static_runtime_on_the_simulated_driver_alone_says_that_it_cannot(tmp_path):
     """NVIDIA's own runtime is answered nothing that would let it run: its calls fail unless they are sent to the stand-in runtime."""
     if not SIMULATED:
@@ -106,55 +68,14 @@ def test_a_static_runtime_on_the_simulated_driver_alone_says_that_it_cannot(tmp_
     assert (outcome.code, outcome.findings) == (3, []) and "operation not supported" in outcome.out, outcome.err
 
 
-# Linked between a static runtime and the process (--wrap=dlsym): says whose function the runtime gets under each name.
-OBSERVER = r"""
-#include <cuda_runtime_api.h>
-#include <dlfcn.h>
-#include <cstdio>
-#include <cstring>
-extern "C" {
-void* __real_dlsym(void*, const char*);
-static int (*ask)(const char*, void**, int, unsigned long long, void*);
-static void tell(const char* way, const char* name, void* found) {
-  Dl_info info{};
-  if (found && dladdr(found, &info)) std::printf("%s %s %s %s\n", way, name, strrchr(info.dli_fname, '/') + 1, info.dli_saddr == found ? info.dli_sname : "?");
-}
-static int observe(const char* name, void** found, int version, unsigned long long flags, void* status) {
-  const int code = ask(name, found, version, flags, status);
-  if (code != 0 || !*name) return code;
-  tell("entry", name, *found);
-  if (strcmp(name, "cuGetProcAddress") == 0 && version >= 12000) *found = reinterpret_cast<void*>(observe);  // from here on it asks this one
-  return code;
-}
-void* __wrap_dlsym(void* handle, const char* name) {
-  void* const found = __real_dlsym(handle, name);
-  if (found) tell("dlsym", name, found);
-  if (strcmp(name, "cuGetProcAddress_v2") != 0) return found;
-  ask = reinterpret_cast<decltype(ask)>(found);
-  return reinterpret_cast<void*>(observe);
-}
-}
-int main() {
-  int count = 0;
-  cudaGetDeviceCount(&count);
-}
-"""
-
-
-@pytest.mark.skipif(not STATIC.exists(), reason="the wheels have no libcudart_static.a")
 def test_a_static_runtime_is_handed_the_hooks(machine, tmp_path):
     """Of the hundreds of driver functions that it looks up, those of the table and no others; on simulated devices it comes as far as that."""
-    (tmp_path / "observer.cpp").write_text(OBSERVER)
-    include = TOP / ".cache/cuda/include"
-    subprocess.run(
-        ["g++", "-std=c++17", tmp_path / "observer.cpp", "-o", tmp_path / "observer", "-Wl,--wrap=dlsym", "-I", include, STATIC, "-ldl", "-lrt", "-lpthread"],
-        check=True,
-    )  # fmt: skip
+    observer = compiled(tmp_path, "observer")
     rows = re.findall(r'^HOOK\("libcuda.so", (\w+)\)$', (TOP / "interpose/linking/hooks.inc").read_text(), re.M)
     hooked = {re.sub(r"(_v\d)?(_pts[zd]|_ptds)?$", "", row) for row in rows}
     answers = {}
     for trace in (True, False):
-        outcome = machine.run([tmp_path / "observer"], trace=trace, own_runtime=True)
+        outcome = machine.run([observer], trace=trace, own_runtime=True)
         assert outcome.code == 0, outcome.err
         answers[trace] = [line.split() for line in outcome.out.splitlines()]
         seen = {name for _, name, library, _ in answers[trace] if library == "libdevtrace.so"}
@@ -168,35 +89,9 @@ def test_a_static_runtime_is_handed_the_hooks(machine, tmp_path):
     assert len({traced for traced, _ in pairs}) > 90 and (not SIMULATED or all(bare != "?" for _, bare in pairs))
 
 
-# Stands behind devtrace: what a hook calls is counted here. Without the hook nobody comes by.
-COUNTER = r"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdio.h>
-static long entered;
-__attribute__((visibility("hidden"), used)) void* enter(const char* name) {
-  static void* driver;
-  if (!driver) driver = dlopen("libcuda.so.1", RTLD_LAZY);
-  ++entered;
-  return dlsym(driver, name);
-}
-long launches_counted() { return entered; }
-#define COUNT(name) __asm__(".pushsection .text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n" \
-  "push %rdi\npush %rsi\npush %rdx\npush %rcx\npush %r8\npush %r9\nsub $8, %rsp\nlea .L" #name "(%rip), %rdi\ncall enter\n" \
-  "add $8, %rsp\npop %r9\npop %r8\npop %rcx\npop %rdx\npop %rsi\npop %rdi\njmp *%rax\n.popsection\n" \
-  ".pushsection .rodata\n.L" #name ": .asciz \"" #name "\"\n.popsection\n");
-COUNT(cuLaunchKernel)
-COUNT(cuLaunchKernelEx)
-COUNT(cuLaunchKernel_ptsz)
-COUNT(cuLaunchKernelEx_ptsz)
-"""
-
-
 @pytest.fixture(scope="module")
 def counter(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("counter")
-    subprocess.run(["gcc", "-x", "c", "-O1", "-w", "-shared", "-fPIC", "-o", folder / "libcounter.so", "-", "-ldl"], input=COUNTER, text=True, check=True)
-    return folder / "libcounter.so"
+    return compiled(tmp_path_factory.mktemp("counter"), "libcounter.so")
 
 
 def test_launches_pass_the_hooks_whoever_launches(machine, counter):
