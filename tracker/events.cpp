@@ -94,6 +94,10 @@ void launched(const Launch& launch) {
   placement::launched();
 }
 
+void launch_refused(const Launch& launch) {
+  if (!thread_state::inside()) launch::report_refused(launch);
+}
+
 bool wants_copies() {
   return options().provenance || options().copies;
 }

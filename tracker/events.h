@@ -32,6 +32,10 @@ void device_reset(int ordinal);
 void launched(const Launch& launch);
 bool wants_launches();  // are launches looked at at all?
 
+// CUDA refused a launch that `launched` was told of, because its stream is another device's than the current one. Told
+// before the program sees the error.
+void launch_refused(const Launch& launch);
+
 // Hot. Bytes are about to be copied. When a copy has a correlation id, `copy_took` says later how long it took.
 void copied(const Copy& copy);
 void copy_took(uint32_t correlation_id, uint64_t bytes, uint64_t nanoseconds);

@@ -1,5 +1,7 @@
 #include "interpose/cuda/launch_events.h"
 
+#include "interpose/cuda/current_device.h"
+
 namespace devtrace::interpose {
 namespace {
 
@@ -17,24 +19,40 @@ events::Launch as_copy(const void* function, Handle handle, const Shape& shape, 
   return launch;
 }
 
+// False: there are no parameters to look at.
+bool add_parameters(events::Launch& launch, void** parameters, void** extra) {
+  if (parameters) {
+    launch.parameters = parameters;
+    return true;
+  }
+  if (!extra) return false;
+  for (void** entry = extra; *entry != CU_LAUNCH_PARAM_END; entry += 2) {
+    if (*entry == CU_LAUNCH_PARAM_BUFFER_POINTER) launch.block = entry[1];
+    if (*entry == CU_LAUNCH_PARAM_BUFFER_SIZE) launch.block_bytes = *static_cast<const size_t*>(entry[1]);
+  }
+  return launch.block != nullptr;
+}
+
 }  // namespace
 
 void emit_launch(const void* function, Handle handle, const Shape& shape, const LaunchTarget& target, void** parameters,
                  void** extra) {
   if (!events::wants_launches()) return;
-  if (parameters) {
-    events::Launch launch = as_copy(function, handle, shape, target);
-    launch.parameters = parameters;
-    return events::launched(launch);
-  }
-  if (!extra) return;
-  const void* block = nullptr;
-  size_t bytes = 0;
-  for (void** entry = extra; *entry != CU_LAUNCH_PARAM_END; entry += 2) {
-    if (*entry == CU_LAUNCH_PARAM_BUFFER_POINTER) block = entry[1];
-    if (*entry == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<const size_t*>(entry[1]);
-  }
-  emit_launch_block(function, handle, shape, target, block, bytes);
+  // Of a kernel without parameters, too: the runtime cannot be asked for its name once it has refused the launch.
+  events::Launch launch = as_copy(function, handle, shape, target);
+  if (add_parameters(launch, parameters, extra)) events::launched(launch);
+}
+
+// The driver can be asked of the stream: the launch has just used the same handle, and has come back.
+void emit_refused_launch(const void* function, Handle handle, const Shape& shape, const LaunchTarget& target,
+                         void** parameters, void** extra) {
+  if (!events::wants_launches()) return;
+  const int device = device_of_stream(target.stream);
+  if (device < 0 || device == exact_current_device()) return;
+  events::Launch launch = as_copy(function, handle, shape, target);
+  launch.stream_device = device;
+  add_parameters(launch, parameters, extra);
+  events::launch_refused(launch);
 }
 
 void emit_launch_block(const void* function, Handle handle, const Shape& shape, const LaunchTarget& target,

@@ -36,6 +36,11 @@ struct LaunchTarget {
 void emit_launch(const void* function, Handle handle, const Shape& shape, const LaunchTarget& target, void** parameters,
                  void** extra = nullptr);
 
+// Tells of a launch that CUDA has refused as one with an invalid handle, if its stream is another device's than the
+// current one: of that nothing is known before.
+void emit_refused_launch(const void* function, Handle handle, const Shape& shape, const LaunchTarget& target,
+                         void** parameters, void** extra = nullptr);
+
 // The same with the block itself.
 void emit_launch_block(const void* function, Handle handle, const Shape& shape, const LaunchTarget& target,
                        const void* block, size_t bytes);

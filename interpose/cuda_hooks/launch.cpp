@@ -6,15 +6,29 @@
 
 using devtrace::interpose::Call;
 using devtrace::interpose::emit_launch;
+using devtrace::interpose::emit_refused_launch;
 using devtrace::interpose::Handle;
 using devtrace::interpose::shape;
+
+namespace {
+
+// CUDA refuses a launch on a stream of a device that is not current. All that this costs a launch is a comparison.
+template <class Result>
+bool refused(const Call& call, Result result) {
+  static_assert(static_cast<int>(CUDA_ERROR_INVALID_HANDLE) == static_cast<int>(cudaErrorInvalidResourceHandle));
+  return static_cast<int>(result) == CUDA_ERROR_INVALID_HANDLE && call.after() && call.outermost();
+}
+
+}  // namespace
 
 #define RUNTIME_LAUNCH(symbol, handle)                                                                                 \
   RUNTIME_HOOK(symbol,                                                                                                 \
                (const void* function, dim3 grid, dim3 block, void** parameters, size_t shared, cudaStream_t stream)) { \
     const Call call;                                                                                                   \
     if (call.before()) emit_launch(function, handle, shape(grid, block), {stream}, parameters);                        \
-    return CALL_RUNTIME(symbol, (function, grid, block, parameters, shared, stream));                                  \
+    const auto result = CALL_RUNTIME(symbol, (function, grid, block, parameters, shared, stream));                     \
+    if (refused(call, result)) emit_refused_launch(function, handle, shape(grid, block), {stream}, parameters);        \
+    return result;                                                                                                     \
   }
 RUNTIME_LAUNCH(cudaLaunchKernel, Handle::stub)
 RUNTIME_LAUNCH(cudaLaunchKernel_ptsz, Handle::stub)
@@ -30,18 +44,25 @@ RUNTIME_LAUNCH(__cudaLaunchKernel_ptsz, Handle::kernel)
     const Call call;                                                                                               \
     if (call.before() && config)                                                                                   \
       emit_launch(function, Handle::stub, shape(config->gridDim, config->blockDim), {config->stream}, parameters); \
-    return CALL_RUNTIME(symbol, (config, function, parameters));                                                   \
+    const auto result = CALL_RUNTIME(symbol, (config, function, parameters));                                      \
+    if (config && refused(call, result))                                                                           \
+      emit_refused_launch(function, Handle::stub, shape(config->gridDim, config->blockDim), {config->stream},      \
+                          parameters);                                                                             \
+    return result;                                                                                                 \
   }
 RUNTIME_LAUNCH_EX(cudaLaunchKernelExC)
 RUNTIME_LAUNCH_EX(cudaLaunchKernelExC_ptsz)
 
-#define DRIVER_LAUNCH(symbol)                                                                                \
-  DRIVER_HOOK(symbol, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
-                       unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra)) {    \
-    const Call call;                                                                                         \
-    if (call.before())                                                                                       \
-      emit_launch(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters, extra);    \
-    return CALL_DRIVER(symbol, (function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra));       \
+#define DRIVER_LAUNCH(symbol)                                                                                       \
+  DRIVER_HOOK(symbol, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,        \
+                       unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra)) {           \
+    const Call call;                                                                                                \
+    if (call.before())                                                                                              \
+      emit_launch(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters, extra);           \
+    const auto result = CALL_DRIVER(symbol, (function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra)); \
+    if (refused(call, result))                                                                                      \
+      emit_refused_launch(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters, extra);   \
+    return result;                                                                                                  \
   }
 DRIVER_LAUNCH(cuLaunchKernel)
 DRIVER_LAUNCH(cuLaunchKernel_ptsz)
@@ -51,7 +72,10 @@ DRIVER_LAUNCH(cuLaunchKernel_ptsz)
                        unsigned bz, unsigned shared, CUstream stream, void** parameters)) {                         \
     const Call call;                                                                                                \
     if (call.before()) emit_launch(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters); \
-    return CALL_DRIVER(symbol, (function, gx, gy, gz, bx, by, bz, shared, stream, parameters));                     \
+    const auto result = CALL_DRIVER(symbol, (function, gx, gy, gz, bx, by, bz, shared, stream, parameters));        \
+    if (refused(call, result))                                                                                      \
+      emit_refused_launch(function, Handle::function, {{gx, gy, gz}, {bx, by, bz}}, {stream}, parameters);          \
+    return result;                                                                                                  \
   }
 DRIVER_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel)
 DRIVER_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz)
@@ -61,7 +85,10 @@ DRIVER_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz)
     const Call call;                                                                                          \
     if (call.before() && config)                                                                              \
       emit_launch(function, Handle::function, shape(*config), {config->hStream}, parameters, extra);          \
-    return CALL_DRIVER(symbol, (config, function, parameters, extra));                                        \
+    const auto result = CALL_DRIVER(symbol, (config, function, parameters, extra));                           \
+    if (config && refused(call, result))                                                                      \
+      emit_refused_launch(function, Handle::function, shape(*config), {config->hStream}, parameters, extra);  \
+    return result;                                                                                            \
   }
 DRIVER_LAUNCH_EX(cuLaunchKernelEx)
 DRIVER_LAUNCH_EX(cuLaunchKernelEx_ptsz)

@@ -155,6 +155,25 @@ std::optional<CppCall> only_call(std::string_view statement, std::string_view na
   return found;
 }
 
+std::string_view stream_of_launch(std::string_view statement, std::string_view kernel) {
+  if (const auto call = only_call(statement, kernel); call && !call->configuration.empty()) {
+    const auto written = split_arguments(call->configuration);
+    return written.size() == 4 ? written[3] : std::string_view();
+  }
+  struct Function {
+    std::string_view name;
+    size_t stream;
+  };
+  constexpr Function kLaunching[] = {{"cudaLaunchKernel", 5},
+                                     {"cudaLaunchCooperativeKernel", 5},
+                                     {"cuLaunchKernel", 8},
+                                     {"cuLaunchCooperativeKernel", 8}};
+  for (const Function& function : kLaunching)
+    if (const auto call = only_call(statement, function.name); call && function.stream < call->arguments.size())
+      return call->arguments[function.stream];
+  return {};
+}
+
 std::optional<CppCall> only_operator(std::string_view statement, std::string_view symbol) {
   const std::string code = code_of(statement);
   constexpr std::string_view kSigns = "+-*/%<>=!&|^";

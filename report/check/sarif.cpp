@@ -21,7 +21,8 @@ constexpr Rule kRules[] = {
     {"refused-op", "PyTorch refused an operation on operands of several devices."},
     {"remote-access", "A kernel was given memory of another device."},
     {"host-access", "A kernel was given memory of the host that its device cannot read."},
-    {"wrong-current-device", "A kernel was launched while another device was current than the one its data is on."},
+    {"wrong-current-device",
+     "A kernel was launched while another device was current than the one its data or its stream is on."},
     {"copy-mismatch", "A copy states devices or a direction that its two ends contradict."},
 };
 

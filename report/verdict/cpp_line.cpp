@@ -1,6 +1,7 @@
 #include "report/verdict/cpp_line.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "report/base/cpp_source.h"
 #include "report/base/escaping.h"
@@ -32,6 +33,12 @@ const Frame* innermost_own(const Stack& native) {
   return found == native.end() ? nullptr : &*found;
 }
 
+bool is_plain_expression(std::string_view text) {
+  return !text.empty() && text.find("--") == text.npos && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) || std::string_view("_.->[]:").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
 std::optional<Fix> set_device_before(const Frame& frame, std::string_view argument) {
   return before(frame, fmt::format("cudaSetDevice({});", argument), Repairs::line);
 }
@@ -41,6 +48,11 @@ std::optional<Fix> device_of_pointer_before(const Frame& frame, std::string_view
                 fmt::format("cudaPointerAttributes owner;\ncudaPointerGetAttributes(&owner, {});\n"
                             "cudaSetDevice(owner.device);",
                             pointer),
+                Repairs::line);
+}
+
+std::optional<Fix> device_of_stream_before(const Frame& frame, std::string_view stream) {
+  return before(frame, fmt::format("int owner;\ncudaStreamGetDevice({}, &owner);\ncudaSetDevice(owner);", stream),
                 Repairs::line);
 }
 

@@ -12,11 +12,17 @@ namespace devtrace::report::verdict {
 // The innermost frame of the user's own code that has a source line; null for none.
 const Frame* innermost_own(const Stack& native);
 
+// Something that can be said a second time: names, members, subscripts.
+bool is_plain_expression(std::string_view text);
+
 // The line with `cudaSetDevice(argument);` in front of it.
 std::optional<Fix> set_device_before(const Frame& frame, std::string_view argument);
 
 // The line with what makes the device current that the pointer's memory is on, in front of it.
 std::optional<Fix> device_of_pointer_before(const Frame& frame, std::string_view pointer);
+
+// The line with what makes the stream's device current in front of it. Takes CUDA 12.8.
+std::optional<Fix> device_of_stream_before(const Frame& frame, std::string_view stream);
 
 // The line with what lets the current device reach another one's memory in front of it.
 std::optional<Fix> peer_access_before(const Frame& frame, std::string_view device);

@@ -343,6 +343,7 @@ void report_launch(const MisplacedLaunch& launch) {
   for (const MisplacedLaunch::Pointer& pointer : launch.pointers)
     pointers += fmt::format("{}+{}:{}{} ", pointer.parameter, pointer.in_parameter, pointer.device.index,
                             memory::peer_access::declared(launch.device, pointer.device) ? "d" : "");
+  if (launch.launch.stream_device >= 0) pointers += fmt::format("stream:{}", launch.launch.stream_device);
   report(
       call_key({launch.launch.kernel->name, launch.device.name(), pointers}), [&] { return launch_record(launch); },
       true);

@@ -135,9 +135,72 @@ findings::policy::Decision decision(const MisplacedLaunch& misplaced, std::strin
                                             owners);
 }
 
+// What every record of a launch has, whatever is wrong with it.
+void add_launch(Json& record, const MisplacedLaunch& misplaced, const std::string& kernel, const Native& native) {
+  record["operation"] = native.operation.empty() ? short_kernel_name(kernel) : "aten::" + native.operation;
+  record["current_device"] = misplaced.device.name();
+  const SourceText source = source_from_disk();
+  const std::vector<stacks::PythonFrame> frames = stacks::resolve(stacks::capture_python());
+  record["device_choice"] = device_choice(source);
+  add_device_changes(record, device_changes(), "", source);
+  Json native_frames = native_json(native.frames, source, kernel);
+  record["operands"] =
+      operands(misplaced, frames, cpp_parameters(misplaced, kernel, native, native_frames, source), source);
+  record["python"] = python_json(frames, "", source);
+  if (options().native) record["native"] = std::move(native_frames);
+  const auto& grid = misplaced.launch.grid;
+  const auto& block = misplaced.launch.block_shape;
+  record["launch"] = {{"kernel", kernel},
+                      {"grid", {grid[0], grid[1], grid[2]}},
+                      {"block", {block[0], block[1], block[2]}},
+                      {"stream", fmt::format("{:#x}", reinterpret_cast<uintptr_t>(misplaced.launch.stream))}};
+  if (misplaced.launch.graph || platform().capturing(misplaced.launch.stream)) record["launch"]["graph"] = true;
+}
+
+// The stream stands before the memory: it is what CUDA refused.
+Json with_stream(const MisplacedLaunch& misplaced, const Json& record, const std::string& kernel) {
+  const Json& line = report::native_user_frame(report::array(record, "native"));
+  const std::string_view written = report::stream_of_launch(report::string(line, "source"), unqualified(kernel));
+  Json all = Json::array();
+  all.push_back({{"name", written.empty() ? "the stream" : std::string(written)},
+                 {"role", "stream"},
+                 {"device", Device::cuda(misplaced.launch.stream_device).name()},
+                 {"odd", true}});
+  for (Json operand : record["operands"]) {
+    operand.erase("odd");
+    all.push_back(std::move(operand));
+  }
+  return all;
+}
+
+// CUDA has refused the launch for its stream. Nothing where it has been told that the launch's memory is elsewhere: one
+// launch is one finding.
+std::optional<Json> refused_record(const MisplacedLaunch& misplaced) {
+  const std::string kernel = boost::core::demangle(misplaced.launch.kernel->name.c_str());
+  const Native native = native_stack();
+  const auto elsewhere = [&](const Pointer& p) { return p.device != misplaced.device; };
+  if (std::any_of(misplaced.pointers.begin(), misplaced.pointers.end(), elsewhere) &&
+      decision(misplaced, kernel, native).verdict == findings::policy::Verdict::finding)
+    return std::nullopt;
+  const std::string of_stream = Device::cuda(misplaced.launch.stream_device).name();
+  Json record = begin("wrong-current-device");
+  record["message"] = fmt::format("{} was launched on a stream of {} while {} was current, which CUDA refuses",
+                                  short_kernel_name(kernel), of_stream, misplaced.device.name());
+  record["argument"] = "stream";
+  Json devices = Json::array();
+  add_device(devices, misplaced.device.name());
+  add_device(devices, of_stream);
+  record["devices"] = std::move(devices);
+  add_launch(record, misplaced, kernel, native);
+  record["launch"]["stream_device"] = of_stream;
+  record["operands"] = with_stream(misplaced, record, kernel);
+  return record;
+}
+
 }  // namespace
 
 std::optional<report::Json> launch_record(const MisplacedLaunch& misplaced) {
+  if (misplaced.launch.stream_device >= 0) return refused_record(misplaced);
   const auto& pointers = misplaced.pointers;
   const Device first = pointers.front().device;
   // Nothing of the launch lies where it runs, and all of it in one other place: the place it runs is the mistake.
@@ -162,31 +225,14 @@ std::optional<report::Json> launch_record(const MisplacedLaunch& misplaced) {
                                                 misplaced.device.name(), first.name())
                                   : fmt::format("{} runs on {} and was given memory of {}", short_kernel_name(kernel),
                                                 misplaced.device.name(), odd->device.name());
-  record["operation"] = native.operation.empty() ? short_kernel_name(kernel) : "aten::" + native.operation;
   record["argument"] = fmt::format("parameter {}", odd->parameter);
-  record["current_device"] = misplaced.device.name();
   Json devices = Json::array();
   add_device(devices, misplaced.device.name());
   for (const Pointer& pointer : pointers) add_device(devices, pointer.device.name());
   record["devices"] = std::move(devices);
-  const SourceText source = source_from_disk();
-  const std::vector<stacks::PythonFrame> frames = stacks::resolve(stacks::capture_python());
-  record["device_choice"] = device_choice(source);
-  add_device_changes(record, device_changes(), "", source);
-  Json native_frames = native_json(native.frames, source, kernel);
-  record["operands"] =
-      operands(misplaced, frames, cpp_parameters(misplaced, kernel, native, native_frames, source), source);
-  record["python"] = python_json(frames, "", source);
-  if (options().native) record["native"] = std::move(native_frames);
-  const auto& grid = misplaced.launch.grid;
-  const auto& block = misplaced.launch.block_shape;
-  record["launch"] = {{"kernel", kernel},
-                      {"grid", {grid[0], grid[1], grid[2]}},
-                      {"block", {block[0], block[1], block[2]}},
-                      {"stream", fmt::format("{:#x}", reinterpret_cast<uintptr_t>(misplaced.launch.stream))},
-                      {"parameter", odd->parameter},
-                      {"offset", odd->in_parameter}};
-  if (misplaced.launch.graph || platform().capturing(misplaced.launch.stream)) record["launch"]["graph"] = true;
+  add_launch(record, misplaced, kernel, native);
+  record["launch"]["parameter"] = odd->parameter;
+  record["launch"]["offset"] = odd->in_parameter;
   return record;
 }
 

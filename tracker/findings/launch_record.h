@@ -9,8 +9,8 @@
 
 namespace devtrace::findings {
 
-// Nothing when the policy excuses it. Takes no GIL: a launch may come while a lock is held for which the GIL's owner
-// waits. Holds no lock.
+// Nothing when the policy excuses it, or when a launch that CUDA refused for its stream has a finding for its memory.
+// Takes no GIL: a launch may come while a lock is held for which the GIL's owner waits. Holds no lock.
 std::optional<report::Json> launch_record(const MisplacedLaunch& launch);
 
 }  // namespace devtrace::findings

@@ -9,7 +9,8 @@
 
 namespace devtrace::findings {
 
-// A launch that was given memory of another device, or of the host that devices cannot reach.
+// A launch that was given memory of another device, or of the host that devices cannot reach; or one that CUDA refused
+// for its stream (`launch.stream_device`), wherever its memory lies.
 struct MisplacedLaunch {
   struct Pointer {
     uintptr_t address;
@@ -18,8 +19,10 @@ struct MisplacedLaunch {
     uint16_t in_parameter;  // bytes from the parameter's start
   };
   const events::Launch& launch;
-  Device device;                  // on which the kernel is to run
-  std::vector<Pointer> pointers;  // into memory of devices, or such of the host; in order; at least one leads elsewhere
+  Device device;  // on which the kernel is to run
+  // Into memory of devices, or such of the host; in order. At least one leads elsewhere, but of a launch that was
+  // refused.
+  std::vector<Pointer> pointers;
 };
 
 // A copy whose ends do not lie where its caller says.

@@ -22,8 +22,9 @@ struct Launch {
   uint32_t grid[3] = {};
   uint32_t block_shape[3] = {};
   const void* stream = nullptr;
-  bool graph = false;  // a node of a graph, told when it is added and when its parameters change
-  int device = -1;     // on which it will run; -1: the thread's current one
+  bool graph = false;      // a node of a graph, told when it is added and when its parameters change
+  int device = -1;         // on which it will run; -1: the thread's current one
+  int stream_device = -1;  // of a launch that CUDA refused for its stream: whose the stream is
 };
 
 // Bytes that are copied between two addresses whose devices the caller need not know.

@@ -204,12 +204,33 @@ bool looked_closer(const events::Launch& launch, MisplacedLaunch& misplaced) {
   }
 }
 
+// All that the kernel was given, wherever it lies.
+void look_at_all(MisplacedLaunch& misplaced) {
+  const ReentrancyGuard inside;
+  const events::Launch& launch = misplaced.launch;
+  misplaced.device = Device::cuda(platform().current_device());
+  learn(launch);
+  if (!launch.kernel->words().code_asked)
+    launch::kernels::ask_code(*launch.kernel, platform().uses_of_parameters(launch.function, launch.kernel->name));
+  look_exactly(misplaced);
+}
+
 }  // namespace
 
 void check(const events::Launch& launch) {
   if (!launch.kernel || launch.kernel->excused) return;
   const Device here = launch.device >= 0 ? Device::cuda(launch.device) : current_device();
   if (suspicious(launch, here)) look_closer(launch);
+}
+
+void report_refused(const events::Launch& launch) noexcept {
+  if (!launch.kernel) return;
+  MisplacedLaunch misplaced{launch, {}, {}};
+  try {
+    look_at_all(misplaced);
+    if (misplaced.device.is_cuda()) findings::report(misplaced);
+  } catch (...) {  // out of memory: one report is lost
+  }
 }
 
 }  // namespace devtrace::launch

@@ -9,4 +9,7 @@ namespace devtrace::launch {
 // Hot: about a nanosecond a word. What it finds suspicious is looked at closely, and reported, before it returns.
 void check(const events::Launch& launch);
 
+// Reports a launch that CUDA refused for its stream, unless `check` has said what is wrong with it.
+void report_refused(const events::Launch& launch) noexcept;
+
 }  // namespace devtrace::launch

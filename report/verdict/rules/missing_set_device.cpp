@@ -1,7 +1,6 @@
 // C++ programs: a launch, or an allocation, ran on the device that was current, and nothing had made the right one
 // current.
 #include <algorithm>
-#include <cctype>
 
 #include "report/base/cpp_source.h"
 #include "report/base/format.h"
@@ -30,13 +29,6 @@ std::string with_allocation(const Operand& operand) {
   const std::string where = at(frame);
   return where.empty() ? fmt::format("{} ({})", operand.name, operand.device)
                        : fmt::format("{} ({}, allocated at {})", operand.name, operand.device, where);
-}
-
-// Something that can be said a second time: names, members, subscripts.
-bool is_pointer_expression(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) || std::string_view("_.->[]:").find(static_cast<char>(c)) != std::string_view::npos;
-  });
 }
 
 std::string chosen_where(const DeviceChoice& choice) {
@@ -74,7 +66,7 @@ std::optional<Cause> at_launch(const Evidence& evidence) {
   const std::string argument = device_argument(evidence.operands.front().created, device, *here);
   const bool number = argument.find_first_not_of("0123456789") == argument.npos;
   // A function that launches for several devices must not be given one device's number.
-  if (const std::string& pointer = evidence.operands.front().name; number && is_pointer_expression(pointer))
+  if (const std::string& pointer = evidence.operands.front().name; number && is_plain_expression(pointer))
     cause.fix = repairing(device_of_pointer_before(*here, pointer));
   else
     cause.fix = repairing(set_device_before(*here, argument));

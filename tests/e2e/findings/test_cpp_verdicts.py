@@ -142,3 +142,123 @@ def test_a_copy_that_says_what_is_not_so(tmp_path, call, fixed):
     assert finding["cause"]["fix"].split() == fixed.split()
     outcome = run(build(tmp_path, source.replace(call, fixed), "-g"), folder=tmp_path)
     assert outcome.findings == []
+
+
+STREAM = """
+#include <cstdio>
+#include <cuda_runtime.h>
+
+__global__ void saxpy(float factor, const float* x, float* y, int n) {{
+  int i = threadIdx.x;
+  if (i < n) y[i] += factor * x[i];
+}}
+
+__global__ void nothing() {{}}
+
+static void step(const float* left, float* right, int n, cudaStream_t stream) {{
+  saxpy<<<4, 256, 0, stream>>>(2.f, left, right, n);  // LAUNCH
+}}
+
+int main() {{
+  float* x = nullptr;
+  float* y = nullptr;
+  [[maybe_unused]] char host[64] = {{}};
+  cudaStream_t first, second;
+  cudaSetDevice(1);
+  cudaStreamCreate(&second);
+  cudaSetDevice(0);  // CHOICE
+  cudaStreamCreate(&first);
+  cudaMalloc(&x, 4096);
+  cudaMalloc(&y, 4096);
+  {program}
+  std::printf("%s\\n", cudaGetErrorName(cudaGetLastError()));
+}}
+"""
+
+
+def test_a_launch_on_a_stream_of_another_device(tmp_path):
+    source = STREAM.format(program="step(x, y, 1024, second);")
+    outcome = run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path)
+    assert outcome.out == "cudaErrorInvalidResourceHandle\n", "the program sees CUDA's error as ever"
+    finding = only(outcome, "wrong-current-device")
+    assert (finding["argument"], finding["current_device"], finding["devices"]) == ("stream", "cuda:0", ["cuda:0", "cuda:1"])
+    assert (finding["operation"], finding["launch"]["stream_device"]) == ("saxpy", "cuda:1")
+    assert [(one["name"], one["role"], one["device"], one.get("odd", False)) for one in finding["operands"]] == [
+        ("stream", "stream", "cuda:1", True), ("left", "parameter", "cuda:0", False), ("right", "parameter", "cuda:0", False)]
+    assert own(finding["device_choice"])[0]["line"] == line_of(source, "// CHOICE")
+    cause = finding["cause"]
+    assert (cause["category"], cause["confidence"], cause["line"]) == ("stream-of-another-device", "high", line_of(source, "// LAUNCH"))
+    assert cause["fix"] == "saxpy<<<4, 256, 0, 0>>>(2.f, left, right, n);  // LAUNCH"
+    for part in ("stream is a stream of cuda:1, and cuda:0 is current, since program.cu:", "a tensor"):
+        assert (part in " ".join(outcome.err.split())) == (part != "a tensor")
+    outcome = run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path)
+    assert (outcome.findings, outcome.out) == ([], "cudaSuccess\n")
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["nothing<<<1, 1, 0, second>>>();  // HERE", "cudaLaunchKernel((const void*)nothing, dim3(1), dim3(1), nullptr, 0, second);  // HERE"],
+)
+def test_a_stream_of_another_device_and_no_memory(tmp_path, program):
+    source = STREAM.format(program=program)
+    finding = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "wrong-current-device")
+    assert [(one["name"], one["device"]) for one in finding["operands"]] == [("second", "cuda:1")]
+    cause = finding["cause"]
+    assert (cause["category"], cause["confidence"], cause["repairs"]) == ("missing-set-device", "high", "cause")
+    assert cause["fix"] == f"int owner;\ncudaStreamGetDevice(second, &owner);\ncudaSetDevice(owner);\n{program}"
+    assert cause["line"] == line_of(source, "// HERE")
+    outcome = run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path)
+    assert (outcome.findings, outcome.out) == ([], "cudaSuccess\n")
+
+
+def test_memory_and_stream_of_the_same_other_device(tmp_path):
+    """One launch is one finding, whatever else is wrong with it."""
+    source = STREAM.format(program="cudaSetDevice(1);\n  cudaMalloc(&x, 4096);\n  cudaSetDevice(0);\n  saxpy<<<4, 256, 0, second>>>(2.f, x, x, 1024);  // HERE")
+    finding = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "wrong-current-device")
+    assert finding["argument"] == "parameter 1" and finding["cause"]["line"] == line_of(source, "// HERE")
+    outcome = run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path)
+    assert (outcome.findings, outcome.out) == ([], "cudaSuccess\n")
+
+
+def test_a_foreign_stream_beside_memory_that_may_be_reached(tmp_path):
+    """That the program may read its peer's memory does not make the stream the right one."""
+    reached = "cudaDeviceEnablePeerAccess(1, 0);\n  cudaSetDevice(1);\n  cudaMalloc(&x, 4096);\n  cudaSetDevice(0);\n  step(x, y, 1024, second);"
+    outcome = run(build_nvcc(tmp_path, STREAM.format(program=reached), "-g"), folder=tmp_path)
+    assert [(one["severity"], one["argument"]) for one in outcome.findings] == [("note", "parameter 1"), ("error", "stream")]
+    assert outcome.findings[1]["cause"]["category"] == "missing-set-device"
+
+
+LEGAL = """
+  cudaEvent_t mine, theirs;
+  cudaEventCreate(&mine);
+  step(x, y, 1024, first);
+  step(x, y, 1024, nullptr);
+  step(x, y, 1024, cudaStreamLegacy);
+  step(x, y, 1024, cudaStreamPerThread);
+  cudaEventRecord(mine, first);
+  cudaStreamWaitEvent(second, mine, 0);
+  cudaMemcpyAsync(x, y, 4096, cudaMemcpyDeviceToDevice, second);
+  cudaMemcpyAsync(host, y, sizeof host, cudaMemcpyDeviceToHost, second);
+  cudaStreamQuery(second);
+  cudaStreamSynchronize(second);
+  cudaSetDevice(1);
+  cudaEventCreate(&theirs);
+  nothing<<<1, 1, 0, second>>>();
+  nothing<<<1, 1>>>();
+  cudaEventRecord(theirs, second);
+  cudaSetDevice(0);
+  cudaStreamWaitEvent(first, theirs, 0);
+  cudaEventSynchronize(theirs);
+"""
+
+
+def test_what_cuda_allows_on_streams_of_another_device(tmp_path):
+    """Copies, waits and events (CUDA's programming guide, "Stream and Event Behavior"); and every stream of the device itself."""
+    outcome = run(build_nvcc(tmp_path, STREAM.format(program=LEGAL), "-g"), folder=tmp_path)
+    assert (outcome.findings, outcome.out) == ([], "cudaSuccess\n"), outcome.err
+
+
+def test_another_error_400_is_none_of_ours(tmp_path):
+    """A stream of the current device that the program has destroyed: CUDA refuses it as it refuses a foreign one."""
+    outcome = run(build_nvcc(tmp_path, STREAM.format(program="cudaStreamDestroy(first);\n  step(x, y, 1024, first);"), "-g"), folder=tmp_path)
+    assert (outcome.findings, outcome.out) == ([], "cudaErrorInvalidResourceHandle\n"), outcome.err

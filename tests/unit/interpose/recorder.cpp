@@ -21,6 +21,7 @@ void device_reset(int ordinal) {
   recorder::resets.push_back(ordinal);
 }
 void launched(const Launch&) {}
+void launch_refused(const Launch&) {}
 bool wants_launches() {
   return false;
 }

@@ -39,6 +39,15 @@ TEST(CppSource, ArgumentsOfALaunch) {
   EXPECT_THAT(templated->arguments, ElementsAre("a", "b"));
 }
 
+TEST(CppSource, StreamOfALaunch) {
+  EXPECT_EQ(stream_of_launch("  saxpy<<<grid(n, 2), 256, 0, streams[i]>>>(x, y);", "saxpy"), "streams[i]");
+  EXPECT_EQ(stream_of_launch("  saxpy<float><<<4, 256, 0, this->stream>>>(x, y);", "saxpy"), "this->stream");
+  EXPECT_EQ(stream_of_launch("  saxpy<<<4, 256>>>(x, y);", "saxpy"), "") << "the default one is not written";
+  EXPECT_EQ(stream_of_launch("cudaLaunchKernel(f, dim3(1, 2), 32, arguments, 0, mine);", "saxpy"), "mine");
+  EXPECT_EQ(stream_of_launch("cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, mine, arguments, 0);", "saxpy"), "mine");
+  EXPECT_EQ(stream_of_launch("step(x, y, mine);", "saxpy"), "");
+}
+
 TEST(CppSource, ReceiverOfAMethod) {
   const auto call = only_call("auto y = net->fc[0].weight.matmul(torch::relu(x), \"a,b\");", "matmul");
   ASSERT_TRUE(call);
