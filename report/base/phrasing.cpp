@@ -92,8 +92,9 @@ static std::string of_one_device(const Json& finding, const std::vector<std::str
 }
 
 std::string headline(const Json& finding) {
-  // Of a copy the message says more: which end lies elsewhere than stated.
-  if (string(finding, "kind") == "copy-mismatch" && !string(finding, "message").empty())
+  // Of a copy the message says more: which end lies elsewhere than stated. Of a launch that CUDA refused, why.
+  const bool refused_launch = !string(object(finding, "launch"), "stream_device").empty();
+  if ((string(finding, "kind") == "copy-mismatch" || refused_launch) && !string(finding, "message").empty())
     return std::string(string(finding, "message"));
   const auto devices = devices_of(finding);
   if (devices.empty()) return fmt::format("{} was given tensors on different devices", operation_of(finding));

@@ -357,3 +357,33 @@ def test_each_thread_chooses_for_itself(rehearse):
         """)
     )
     assert only(outcome, "wrong-current-device")["device_choice"] == {"by_default": True}
+
+
+FOREIGN = """
+    stream = P()
+    use(1)
+    call("cuStreamCreate", ctypes.byref(stream), 1)
+    use(0)
+    arguments = values(here, here, here)
+    pointers = (P * 3)(*[ctypes.cast(ctypes.pointer(v), P) for v in arguments])
+    class Configuration(ctypes.Structure):
+        _fields_ = [("shape", U * 7), ("stream", P), ("attributes", P), ("count", U)]
+    configuration = Configuration((U * 7)(1, 1, 1, 32, 1, 1, 0), stream, None, 0)
+"""
+REFUSED = {
+    "cuLaunchKernel": "cuda.cuLaunchKernel(touch, 1, 1, 1, 32, 1, 1, 0, stream, pointers, None)",
+    "cuLaunchCooperativeKernel": "cuda.cuLaunchCooperativeKernel(touch, 1, 1, 1, 32, 1, 1, 0, stream, pointers)",
+    "cuLaunchKernelEx": "cuda.cuLaunchKernelEx(ctypes.byref(configuration), touch, pointers, None)",
+}
+
+
+@pytest.mark.parametrize("launch", REFUSED.values(), ids=REFUSED)
+def test_a_launch_that_cuda_refuses_for_its_stream(rehearse, launch):
+    """Told when the call comes back, before the program looks at the error."""
+    outcome = rehearse(DRIVER + textwrap.dedent(FOREIGN) + f"print('error', {launch}, {launch})  # HERE\n")
+    finding = only(outcome, "wrong-current-device")
+    assert outcome.out == "error 400 400\n"
+    assert (finding["argument"], finding["current_device"], finding["launch"]["stream_device"]) == ("stream", "cuda:0", "cuda:1")
+    assert finding["operands"][0]["role"] == "stream" and [one["device"] for one in finding["operands"]] == ["cuda:1"] + ["cuda:0"] * 3
+    assert next(frame["line"] for frame in finding["python"] if frame.get("project")) == line_of(outcome, "HERE")
+    assert (finding["cause"]["category"], "fix" in finding["cause"]) == ("stream-of-another-device", False)
