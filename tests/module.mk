@@ -78,11 +78,11 @@ $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libra
 	mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
 
-.PHONY: test unit unit-test e2e test-gpu conformance demo demo-cpp nvcc pictures rehearsal-values cases-page corpus transparent soak bench
+.PHONY: test unit unit-test e2e test-gpu conformance demo demo-cpp nvcc pictures rehearsal-values cases-page corpus transparent soak hardware-bundle bench
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
 SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,host_memory static_runtime two_devices)
-TESTS ?= tests/e2e tests/conformance tests/rehearsal tests/soak $(SIMULATED_GPU_TESTS)
+TESTS ?= tests/e2e tests/conformance tests/rehearsal tests/soak tests/hardware $(SIMULATED_GPU_TESTS)
 
 # pytest comes last, so that its summary closes the output.
 test: all $(UNIT_TESTS) $(E2E_PROGRAMS) ## every test that needs no GPU
@@ -142,6 +142,10 @@ transparent: $(BUILD)/libdevtrace.so ## commands of all kinds, without and with 
 HOURS ?= 1
 soak: all ## memory, descriptors, threads and mappings of a long run; HOURS=0.1
 	$(PYTHON) tests/soak/soak.py --build $(BUILD) --hours $(HOURS) --samples $(BUILD)/soak.csv
+
+# build/hardware: copied to a machine with a GPU, `./run` there, results/ brought back.
+hardware-bundle: all ## a folder that tests hardware without network and compiler
+	BUILD=$(BUILD) PYTHON=$(PYTHON) scripts/hardware-bundle $(BUILD)/hardware
 
 # Ratios and costs, never a test: machines are noisy.
 bench: all $(BENCHMARKS) $(BUILD)/tests/lookups ## what hooks and rehearsals cost

@@ -1,4 +1,4 @@
-"""What a launch, a copy and a training step cost the host, as JSON: costs.py WAY LAUNCHES STEPS, the least of some rounds. WAY `history`: under
+"""What a launch, a copy and a training step cost the host, as JSON: costs.py WAY LAUNCHES STEPS LAYERS, the least of some rounds. WAY `history`: under
 torch.cuda.memory._record_memory_history()."""
 
 import json
@@ -8,13 +8,13 @@ import time
 import torch
 from torch import nn
 
-way, launches, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+way, (launches, steps, layers) = sys.argv[1], map(int, sys.argv[2:])
 if way == "history":
     torch.cuda.memory._record_memory_history()
 torch.manual_seed(0)
 here, there = torch.zeros(1024, device="cuda:0"), torch.zeros(1024).pin_memory()
 layer = nn.TransformerEncoderLayer(256, 8, 1024, batch_first=True)
-model = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False).to("cuda:0")
+model = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False).to("cuda:0")
 optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
 data = torch.randn(8, 64, 256, device="cuda:0")
 

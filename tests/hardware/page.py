@@ -20,6 +20,8 @@ def tests(found: dict) -> list[str]:
         those = [one for one in found["tests"] if one["outcome"] == outcome]
         if those:
             lines += ["", f"{title}:", "", *(f"- `{one['test'].split('::', 1)[-1]}`: {(one['reason'].strip().splitlines() or [''])[-1]}" for one in those)]
+    if figures := found.get("figures"):
+        lines += table([f"a training step, {figures['device']}", "", "times"], [[way, f"{took:.2f} ms", figures["ratios"][way]] for way, took in figures["milliseconds"].items()])
     return lines + (["", "Cut short: the time was over."] if found["cut_short"] else [])
 
 
@@ -45,7 +47,7 @@ PARTS = {"machine": machine, "tests": tests, "private_gpt": private_gpt, "costs"
 
 def page(results: dict) -> str:
     lines = [f"# devtrace on hardware, {results['date']}", "", f"{results['seconds']} s in all."]
-    if results["steps"].get("machine", {}).get("simulated"):
+    if results["steps"].get("machine", {}).get("simulated_devices"):
         lines += ["", "On simulated devices: this tries the bundle, and its figures say nothing of hardware."]
     for name, found in results["steps"].items():
         lines += ["", f"## {name}: {'as it should be' if found['ok'] else 'NOT as it should be'} ({found['seconds']} s)"]

@@ -1,8 +1,8 @@
 """Everything in the bundle on this machine: results/results.json and results/results.md.
 
-    run [--results FOLDER] [--minutes 8] [--steps machine,tests,…] [--tests EXPRESSION of pytest's -k] [--simulated]
+    run [--results FOLDER] [--minutes 8] [--steps machine,tests,…] [--tests EXPRESSION of pytest's -k] [--simulated DEVICES]
 
---simulated tries the bundle itself on simulated devices, for which build/simulate has to lie in it. Exit code 1: something that ran is not as it should be.
+--simulated tries the bundle itself on so many simulated devices, for which build/simulate has to lie in it. Exit code 1: something that ran is not as it should be.
 """
 
 import argparse
@@ -22,7 +22,7 @@ def main() -> int:
     arguments.add_argument("--minutes", type=float, default=8)
     arguments.add_argument("--steps", default=",".join(STEPS))
     arguments.add_argument("--tests", default="")
-    arguments.add_argument("--simulated", action="store_true")
+    arguments.add_argument("--simulated", type=int, default=0)
     options = arguments.parse_args()
     wanted = options.steps.split(",")
     if unknown := set(wanted) - set(STEPS):
@@ -32,10 +32,9 @@ def main() -> int:
     options.results.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
     bundle = Bundle(options.results.resolve(), options.simulated, begin + options.minutes * 60, options.tests)
-    results = {"date": time.strftime("%Y-%m-%d"), "steps": {}, "not_run": dict(MISSING)}
+    results = {"date": time.strftime("%Y-%m-%d"), "steps": {}, "not_run": MISSING | {name: "not asked for" if name not in wanted else "the run ended before" for name in STEPS}}
     for name, step in STEPS.items():
         if name not in wanted:
-            results["not_run"][name] = "not asked for"
             continue
         print(f"{name} …", flush=True)
         since = time.monotonic()
@@ -47,6 +46,7 @@ def main() -> int:
         except Exception:  # one step's fault is not the others'
             results["steps"][name] = {"ok": False, "error": traceback.format_exc()[-3000:]}
         if name in results["steps"]:
+            del results["not_run"][name]
             results["steps"][name]["seconds"] = round(time.monotonic() - since, 1)
         results["seconds"] = round(time.monotonic() - begin, 1)
         # Anew after each step: what ends the whole run leaves what was found.

@@ -25,7 +25,7 @@ class NotRun(Exception):
 @dataclass
 class Bundle:
     results: Path
-    simulated: bool
+    simulated: int  # devices; 0: hardware
     until: float  # time.monotonic()
     tests: str  # of pytest's -k
 
@@ -48,7 +48,7 @@ class Bundle:
         folder.mkdir(parents=True)
         command = [sys.executable, *map(str, arguments)]
         if self.simulated:
-            command = [BUILD / "devtrace", "rehearse", "--gpus", "2", *([] if trace else ["--no-trace"]), "--", *command]
+            command = [BUILD / "devtrace", "rehearse", "--gpus", self.simulated, *([] if trace else ["--no-trace"]), "--", *command]
         elif trace:
             command = [BUILD / "devtrace", "run", "--", *command]
         env = self.environment(**({"DEVTRACE_OPTIONS": options} if options else {}))
@@ -66,7 +66,7 @@ class Bundle:
         return done.stdout.strip()
 
     def devices(self) -> int:
-        return int(self.ask("import torch; print(torch.cuda.device_count())"))
+        return self.simulated or int(self.ask("import torch; print(torch.cuda.device_count())"))
 
 
 def installed(name: str) -> bool:
@@ -79,22 +79,23 @@ def installed(name: str) -> bool:
 
 def packages(bundle: Bundle) -> dict:
     """What this Python lacks of the wheels is unpacked beside the results; nothing is installed."""
-    had, unpacked = [], []
+    had, unpacked, unsuitable = [], [], []
     for wheel in sorted((TOP / "wheels").glob("*.whl")):
         name, version, *_, interpreter, abi, _ = wheel.name.split("-")
         if installed(name):
             had.append(f"{name} {metadata.version(name)}")
             continue
         if abi not in ("none", "abi3") and interpreter != f"cp{sys.version_info.major}{sys.version_info.minor}":
-            raise NotRun(f"{wheel.name} is not for this Python {platform.python_version()}")
+            unsuitable.append(f"{name} {version}")
+            continue
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(bundle.results / "packages")
         unpacked.append(f"{name} {version}")
-    return {"had": had, "unpacked": unpacked}
+    return {"had": had, "unpacked": unpacked, "not_for_this_python": unsuitable}
 
 
 def machine(bundle: Bundle) -> dict:
-    facts = {"python": platform.python_version(), "system": platform.platform(), "cores": os.cpu_count(), "simulated": bundle.simulated}
+    facts = {"python": platform.python_version(), "system": platform.platform(), "cores": os.cpu_count(), "simulated_devices": bundle.simulated}
     told = bundle.ask(
         "import json, torch; c = torch.cuda; print(json.dumps({'torch': torch.__version__, 'cuda': torch.version.cuda, "
         "'devices': [c.get_device_name(i) for i in range(c.device_count())]}))"
@@ -124,16 +125,17 @@ def tests(bundle: Bundle) -> dict:
     if not found:
         raise NotRun("pytest ran no test: " + (bundle.results / "tests.txt").read_text().strip()[-500:])
     counts = {outcome: sum(one["outcome"] == outcome for one in found) for outcome in ("passed", "failed", "skipped")}
-    return {"ok": not counts["failed"] and not cut, "cut_short": cut, **counts, "tests": found}
+    figures = BUILD / "gpu-figures.json"
+    more = {"figures": json.loads(figures.read_text())} if figures.exists() else {}
+    return {"ok": not counts["failed"] and not cut, "cut_short": cut, **counts, "tests": found, **more}
 
 
 def private_gpt(bundle: Bundle) -> dict:
     """The model where the token ids are not: on the CPU, and on a second device."""
-    for name in ("transformers", "numpy"):
-        try:
-            bundle.ask(f"import {name}")
-        except NotRun as why:
-            raise NotRun(f"{name} cannot be imported: {why}") from None
+    # Asked without devices and without devtrace: this is of the machine alone.
+    lacking = subprocess.run([sys.executable, "-c", "import numpy, tokenizers, transformers"], env=bundle.environment(), capture_output=True, text=True)
+    if lacking.returncode:
+        raise NotRun(f"transformers cannot be imported: {lacking.stderr.strip().splitlines()[-1]}")
     cases, case = [], HERE / "private_gpt_case.py"
     for device in ["cpu", "cuda:1"][: bundle.devices()]:
         label = device.replace(":", "")
@@ -171,11 +173,11 @@ COST_WAYS = {
 
 def costs(bundle: Bundle) -> dict:
     """Least of all turns, side by side. On simulated devices the figures say nothing but that there are some."""
-    turns, launches, steps = (1, 20, 1) if bundle.simulated else (3, 5000, 20)
+    turns, *sizes = (1, 20, 1, 1) if bundle.simulated else (3, 5000, 20, 4)
     least, missing = {}, {}
     for turn in range(turns):
         for way, (trace, argument, options) in COST_WAYS.items():
-            done, records = bundle.python(f"costs-{turn}-{argument}-{trace}-{options.replace('=', '-')}", HERE / "costs.py", argument, launches, steps, trace=trace, options=options)
+            done, records = bundle.python(f"costs-{turn}-{argument}-{trace}-{options.replace('=', '-')}", HERE / "costs.py", argument, *sizes, trace=trace, options=options)
             if done.returncode or any(record["record"] == "finding" for record in records):
                 missing[way] = f"exit code {done.returncode}: {done.stderr.strip()[-500:]}"
                 continue
