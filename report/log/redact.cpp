@@ -494,7 +494,7 @@ Json Redactor::record(const Json& record) {
   if (record.contains("python")) out["python"] = frames(array(record, "python"));
   if (record.contains("native")) out["native"] = native(array(record, "native"));
   if (const Json& launch = object(record, "launch"); !launch.empty()) {
-    take(out["launch"], launch, {"grid", "block", "stream", "parameter", "offset", "graph"});
+    take(out["launch"], launch, {"grid", "block", "stream", "parameter", "offset", "graph", "stream_device"});
     if (const auto name = string(launch, "kernel"); !name.empty()) out["launch"]["kernel"] = kernel(name);
   }
   if (const Json& copy = object(record, "copy"); !copy.empty())

@@ -102,6 +102,25 @@ TEST(Redact, OfAKernelItsNumbersStay) {
   EXPECT_EQ(finding["message"], name + " runs on cuda:0 and was given memory of cuda:1");
 }
 
+TEST(Redact, OfARefusedLaunchItsStreamStays) {
+  Redactor redactor;
+  redactor.process(secret_process());
+  const Json finding = redactor.record(
+      {{"record", "finding"},
+       {"kind", "wrong-current-device"},
+       {"operation", "acme_kernel"},
+       {"argument", "stream"},
+       {"message", "acme_kernel was launched on a stream of cuda:1 while cuda:0 was current, which CUDA refuses"},
+       {"operands", {{{"name", "acme->stream"}, {"role", "stream"}, {"device", "cuda:1"}}}},
+       {"launch", {{"kernel", "void acme_kernel(float*)"}, {"stream_device", "cuda:1"}}}});
+  EXPECT_THAT(lower(finding.dump()), Not(HasSubstr("acme")));
+  EXPECT_EQ(finding["argument"], "stream");
+  EXPECT_EQ(finding["launch"]["stream_device"], "cuda:1");
+  EXPECT_EQ(finding["operands"][0]["role"], "stream");
+  EXPECT_EQ(finding["message"], std::string(string(finding, "operation")) +
+                                    " was launched on a stream of cuda:1 while cuda:0 was current, which CUDA refuses");
+}
+
 TEST(Redact, TheSameNameIsTheSameEverywhere) {
   Redactor redactor;
   redactor.process(secret_process());
