@@ -157,6 +157,8 @@ bool is_ready() {
 }  // namespace
 
 void read_table() {
+  // Called by another library's constructor before the C library's own: there will be an environment later.
+  if (!environ) return;
   int expected = kUnread;
   if (state.load(std::memory_order_acquire) == kRead || !state.compare_exchange_strong(expected, kReading)) return;
   const int error = errno;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -10,10 +11,11 @@
 namespace devtrace::elf {
 
 ElfFile::ElfFile(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Not by the C library's functions: another preloaded library may have its own, and not be ready yet.
+  const int file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC, 0));
   if (file == -1) return;
   struct stat status;
-  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
+  if (syscall(SYS_fstat, file, &status) == 0 && S_ISREG(status.st_mode) &&
       status.st_size >= static_cast<off_t>(sizeof(Elf64_Ehdr))) {
     void* mapped = mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
     if (mapped != MAP_FAILED) {
@@ -21,7 +23,7 @@ ElfFile::ElfFile(const std::string& path) {
       size_ = status.st_size;
     }
   }
-  close(file);
+  syscall(SYS_close, file);
   if (data_ == nullptr || std::memcmp(data_, ELFMAG, SELFMAG) != 0 || data_[EI_CLASS] != ELFCLASS64) return;
   const auto header = read<Elf64_Ehdr>(0);
   if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shoff > size_ ||
