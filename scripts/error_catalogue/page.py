@@ -120,7 +120,16 @@ def text() -> str:
         for row in of_family[family]:
             lines.append(f"| {code(rows[row]['text'], 260)} | {raisers(rows[row])} | {example(by_row[row][0])} | {says(by_row[row], answers)} |")
         lines.append("")
-    return "\n".join([*lines, *without_program(rows, why)]) + "\n"
+    return "\n".join([*lines, *not_all(rows), *without_program(rows, why)]) + "\n"
+
+
+def not_all(rows: dict[str, dict]) -> list[str]:
+    misses = catalogue.expected_misses()
+    lines = ["## What devtrace does not say yet", ""]
+    for program in catalogue.programs():
+        if program.name in misses:
+            lines.append(f"- {code(rows[program.row]['text'], 140)}, {example(program)}: {misses[program.name]}")
+    return [*lines, ""]
 
 
 def without_program(rows: dict[str, dict], why: dict[str, str]) -> list[str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from . import catalogue
 
 SEEN = catalogue.FOLDER / "seen.jsonl"
-MISSES_HEAD = """# Programs of which devtrace does not yet say what it should: one name a line. The test fails for one that is found by now, so that the
-# list stays true. Written by `scripts/device-errors seen FOLDER`.
+MISSES_HEAD = """# Programs of which devtrace does not yet say what it should, and why. The test fails for one that is found by now, so that the list
+# stays true. `scripts/device-errors seen FOLDER` writes the names.
 """
 
 
@@ -48,7 +48,8 @@ def keep(folder: Path) -> None:
             }
         lines.append(line)
     SEEN.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    catalogue.MISSES.write_text(MISSES_HEAD + "".join(f"{name}\n" for name in sorted(misses)), encoding="utf-8")
+    why = catalogue.expected_misses()
+    catalogue.MISSES.write_text(MISSES_HEAD + "".join(f"{name}: {why.get(name, 'not looked into')}\n" for name in sorted(misses)), encoding="utf-8")
 
 
 def by_program() -> dict[str, dict]:

@@ -110,6 +110,7 @@ void Sources::add_of(size_t index) {
 
 void Sources::sources_in(const Expression& read, size_t frame, size_t index, uint64_t time) {
   size_t found_here = 0, givers = 0;
+  const Path* owner = nullptr;
   for (const Path& named : read.mentioned) {
     Path path = named;
     Scope::Found found = scope_.follow(path, frame);
@@ -123,10 +124,7 @@ void Sources::sources_in(const Expression& read, size_t frame, size_t index, uin
     const bool method = path.steps.size() + 1 == named.steps.size() && named.steps.back().kind == Step::attribute &&
                         !torch_.is_tensor(value) && python::instance_dict(api_, value);
     if (method && !torch_.is_module(value)) {
-      std::optional<Giver>& giver = operands_[index].given_by;
-      if (giver || givers++ >= kMostGivers) continue;
-      note_giver(named, operands_[index], frame);
-      if (giver) giver->kind = "owner";
+      if (!owner) owner = &named;
       continue;
     }
     if (torch_.is_module(value) || is_callable_with_state(value)) {
@@ -138,6 +136,10 @@ void Sources::sources_in(const Expression& read, size_t frame, size_t index, uin
       if (found_here < kMostSourcesEach && add_source(reached, found.role, frame, index, time)) ++found_here;
     });
   }
+  std::optional<Giver>& giver = operands_[index].given_by;
+  if (!owner || giver) return;
+  note_giver(*owner, operands_[index], frame);
+  if (giver) giver->kind = "owner";
 }
 
 bool Sources::is_callable_with_state(PyObject* value) const {
