@@ -74,26 +74,24 @@ void for_each_object(bool (*look)(const Object&, void* data), void* data) {
   ::dl_iterate_phdr(show, &to);
 }
 
-unsigned long long loaded_objects() {
-  unsigned long long adds = 0;
+// Every object is told both of the loader's counts.
+static dl_phdr_info counts() {
+  dl_phdr_info first{};
   ::dl_iterate_phdr(
       [](dl_phdr_info* object, size_t, void* argument) {
-        *static_cast<unsigned long long*>(argument) = object->dlpi_adds;
+        *static_cast<dl_phdr_info*>(argument) = *object;
         return 1;
       },
-      &adds);
-  return adds;
+      &first);
+  return first;
+}
+
+unsigned long long loaded_objects() {
+  return counts().dlpi_adds;
 }
 
 unsigned long long unloaded_objects() {
-  unsigned long long subs = 0;
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* object, size_t, void* argument) {
-        *static_cast<unsigned long long*>(argument) = object->dlpi_subs;
-        return 1;
-      },
-      &subs);
-  return subs;
+  return counts().dlpi_subs;
 }
 
 }  // namespace devtrace::elf

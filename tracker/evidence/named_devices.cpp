@@ -44,7 +44,7 @@ std::string device_of(const Api& api, PyObject* value) {
   if (name == "TypedStorage" || name.ends_with("Storage")) {
     // The legacy classes keep one in theirs; their property is Python code.
     const Ref own = python::instance_dict(api, value);
-    PyObject* const untyped = own ? api.PyDict_GetItemString(own.get(), "_untyped_storage") : nullptr;
+    PyObject* const untyped = own ? python::entry(api, own.get(), "_untyped_storage") : nullptr;
     if (untyped && untyped != value) return device_of(api, untyped);
   }
   if (std::find(std::begin(kOnADevice), std::end(kOnADevice), name) == std::end(kOnADevice)) return {};
