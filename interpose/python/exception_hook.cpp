@@ -26,6 +26,8 @@ constinit uint16_t ascii_payload = 0;
 
 constexpr uint64_t kUnicodeFlag = 1u << 28;
 constexpr ssize_t kMostArguments = 4;  // that are looked at
+constexpr uint16_t kReferences = 0;    // PyObject.ob_refcnt
+constexpr ssize_t kWithoutKeeper = 2;
 
 template <class Value>
 Value field(const void* object, uint16_t offset) {
@@ -55,8 +57,14 @@ std::string_view text_of(PyObject* object) {
   return {text, static_cast<size_t>(size)};
 }
 
-// The text that was looked at last and speaks of no device. A program that raises often raises the same: then the text
-// is the same object, or one that was made alike in the same place, which shows at both of its ends.
+// Does somebody else hold the text, who has it raised again? Of one that was made for this exception there are two
+// references: the interpreter's and the tuple's.
+bool is_kept(const void* text) {
+  return field<ssize_t>(text, kReferences) > kWithoutKeeper;
+}
+
+// The text that was looked at last, is kept, and speaks of no device. A program that raises often raises the same: then
+// the text is the same object, which shows at both of its ends.
 struct Ordinary {
   const void* at = nullptr;  // the str
   ssize_t size = 0;
@@ -65,8 +73,7 @@ struct Ordinary {
 
   static __m128i ends_of(const char* text) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(text)); }
   bool is(const void* object, ssize_t length) const {
-    // Another object may be there by now, and laid out otherwise.
-    if (object != at || length != size || !is_compact_ascii(object)) return false;
+    if (object != at || length != size) return false;  // another object may be there by now
     const __m128i same =
         _mm_and_si128(_mm_cmpeq_epi8(ends_of(text), begin), _mm_cmpeq_epi8(ends_of(text + length - 16), end));
     return _mm_movemask_epi8(same) == 0xffff;
@@ -97,11 +104,15 @@ constinit Ordinary ordinary;  // under the GIL
         field<PyObject*>(arguments, static_cast<uint16_t>(python::kTupleItems + i * sizeof(PyObject*)));
     const std::string_view text = argument ? text_of(argument) : std::string_view();
     if (speaks_of_devices(text)) return on_exception(text);
-    // Only one whose characters lie in the object itself: they are there as long as it is.
-    if (count == 1 && text.data() == reinterpret_cast<const char*>(argument) + ascii_payload &&
-        text.size() >= kShortestDeviceError)
-      ordinary.set(argument, text);
   }
+}
+
+// The usual exception's only argument: a str of ASCII, long enough. Its characters lie in the object itself and are
+// there as long as it is.
+[[gnu::noinline]] void look_at_text(PyObject* object, ssize_t length) noexcept {
+  const std::string_view text(reinterpret_cast<const char*>(object) + ascii_payload, static_cast<size_t>(length));
+  if (speaks_of_devices(text)) return on_exception(text);
+  if (is_kept(object)) ordinary.set(object, text);
 }
 
 // In the place of BaseException.__new__: a handful of instructions where there is no text, a short one, or the last
@@ -113,7 +124,12 @@ PyObject* new_exception(PyObject* type, PyObject* arguments, PyObject* keywords)
       PyObject* const only = field<PyObject*>(arguments, python::kTupleItems);
       const bool text = field<PyObject*>(only, python::kObjectType) == python_api->PyUnicode_Type;
       const ssize_t length = text ? field<ssize_t>(only, python::kStrLength) : kShortestDeviceError;
-      if (length >= static_cast<ssize_t>(kShortestDeviceError) && !ordinary.is(only, length)) look_at(arguments);
+      if (length >= static_cast<ssize_t>(kShortestDeviceError)) {
+        if (!text || ascii_payload == 0 || !is_compact_ascii(only))
+          look_at(arguments);
+        else if (!is_kept(only) || !ordinary.is(only, length))
+          look_at_text(only, length);
+      }
     } else if (count > 1) {
       look_at(arguments);
     }

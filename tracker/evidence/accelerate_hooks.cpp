@@ -37,10 +37,15 @@ std::string hook_of(const Api& api, PyObject* module) {
   return text;
 }
 
-std::string entry_of_device_map(const Api& api, PyObject* model, const std::string& path) {
+PyObject* device_map_of(const Api& api, PyObject* model) {
   const Ref attributes = python::instance_dict(api, model);
-  PyObject* map = attributes ? python::entry(api, attributes.get(), "hf_device_map") : nullptr;
-  if (!map || python::shape_of(api, map) != python::Shape::dict) return {};
+  PyObject* const map = attributes ? python::entry(api, attributes.get(), "hf_device_map") : nullptr;
+  return map && python::shape_of(api, map) == python::Shape::dict ? map : nullptr;
+}
+
+std::string entry_of_device_map(const Api& api, PyObject* model, const std::string& path) {
+  PyObject* const map = device_map_of(api, model);
+  if (!map) return {};
   std::string longest, device;
   bool found = false;
   PyObject *key, *value;

@@ -32,11 +32,19 @@ bool is_device(std::string_view text) {
          std::all_of(index.begin(), index.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
+// torch.cuda.FloatStorage and its like: legacy classes of what lies on the current device.
+bool is_class_of_cuda(const Api& api, PyObject* value) {
+  const std::string name = python::type_name(api, value);
+  return (name.ends_with("Storage") || name.ends_with("Tensor")) &&
+         python::text(api, python::attribute(api, value, "__module__").get()) == "torch.cuda";
+}
+
 std::string device_of(const Api& api, PyObject* value) {
   if (python::shape_of(api, value) == Shape::unicode) {
     std::string text = python::text(api, value);
     return is_device(text) ? text : std::string();
   }
+  if (python::is_class(api, value)) return is_class_of_cuda(api, value) ? "cuda" : std::string();
   const Ref type = python::type_of(api, value);
   const std::string name = python::type_name(api, type.get());
   if (!of_torch(api, type.get())) return {};
@@ -52,7 +60,23 @@ std::string device_of(const Api& api, PyObject* value) {
   return device && class_of(api, device.get()) == "device" ? python::as_text(api, device.get()) : std::string();
 }
 
+template <class Visit>
+void for_each_entry(const Api& api, PyObject* dict, const Visit& visit) {
+  ssize_t position = 0;
+  PyObject *key = nullptr, *item = nullptr;
+  for (ssize_t i = 0; i < kMost && api.PyDict_Next(dict, &position, &key, &item); ++i) visit(item);
+}
+
 }  // namespace
+
+void for_each_mapped_device(const Api& api, PyObject* map, const std::function<void(const std::string&)>& visit) {
+  if (python::shape_of(api, map) != Shape::dict) return;
+  for_each_entry(api, map, [&](PyObject* value) {
+    std::string device = device_of_index(api, value);
+    if (device.empty()) device = device_of(api, value);
+    if (!device.empty()) visit(device);
+  });
+}
 
 void for_each_named_device(const Api& api, const Torch& torch, PyObject* value,
                            const std::function<void(const std::string&)>& visit) {
@@ -67,12 +91,9 @@ void for_each_named_device(const Api& api, const Torch& torch, PyObject* value,
     case Shape::list:
       for (ssize_t i = 0, n = std::min(api.PyList_Size(value), kMost); i < n; ++i) give(api.PyList_GetItem(value, i));
       break;
-    case Shape::dict: {
-      ssize_t position = 0;
-      PyObject *key = nullptr, *item = nullptr;
-      for (ssize_t i = 0; i < kMost && api.PyDict_Next(value, &position, &key, &item); ++i) give(item);
+    case Shape::dict:
+      for_each_entry(api, value, give);
       break;
-    }
     case Shape::unicode:
     case Shape::other:
       give(value);

@@ -564,7 +564,11 @@ class Collector {
       scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
         if (!frames_[frame].is_parameter(api_, name)) return;
         for_each_named_device(api_, torch_, value, note);
-        if (name.find("device") != name.npos || name == "destination") note_index(value);
+        if (PyObject* const map = torch_.is_module(value) ? device_map_of(api_, value) : nullptr)
+          for_each_mapped_device(api_, map, note);
+        if (name.find("device") == name.npos && name != "destination") return;
+        note_index(value);
+        for_each_mapped_device(api_, value, note);
       });
   }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "report/base/format.h"
 #include "report/log/suppressions.h"
@@ -134,19 +136,21 @@ bool counted_unseen(State& now) {
   return true;
 }
 
-bool counted_by_call(uint64_t key) {
+enum class Seen { never, counted, excused };
+
+Seen seen_by_call(uint64_t key) {
   const std::lock_guard hold(lock);
   State& now = current();
   const auto found = now.by_call.find(key);
-  if (key == 0 || found == now.by_call.end()) return counted_unseen(now);
+  if (key == 0 || found == now.by_call.end()) return counted_unseen(now) ? Seen::counted : Seen::never;
   const State::Call& call = found->second;
-  if (call.excused) return true;
+  if (call.excused) return Seen::excused;
   occurrences.add(call.weight);
   if (call.name.empty())
     ++now.dropped;
   else
     count_again(now.by_name.at(call.name));
-  return true;
+  return Seen::counted;
 }
 
 // Code that is made anew for each call gives a new key each time: then all are forgotten now and then.
@@ -283,13 +287,13 @@ std::optional<Json> keep(Json record, uint64_t key, Weight weight) {
 }
 
 // `record` is asked for only when the same call has not been told before. Nothing: it is no finding, and where the
-// policy says so, that holds for all that comes by the same call.
-void report(uint64_t key, const std::function<std::optional<Json>()>& record_of, bool policy = false) {
-  if (counted_by_call(key)) return;
+// policy says so, that holds for all that comes by the same call. Is it a finding, or a repetition of one?
+bool report(uint64_t key, const std::function<std::optional<Json>()>& record_of, bool policy = false) {
+  if (const Seen seen = seen_by_call(key); seen != Seen::never) return seen == Seen::counted;
   std::optional<Json> record = record_of();
   if (!record) {
     if (policy) excuse(key);
-    return;
+    return false;
   }
   log::open();
   (*record)["fingerprint"] = report::fingerprint(log::process(), *record);
@@ -298,22 +302,37 @@ void report(uint64_t key, const std::function<std::optional<Json>()>& record_of,
   const std::optional<Json> kept = keep(std::move(*record), key, weight);
   if (kept && options().text && weight != Weight::suppressed) tell(*kept);
   if (options().halt_on_error && weight == Weight::fault) halt();
+  return true;
 }
 
-// Whether an error is another refusal's; if not, it is kept for those that tell of it. PyTorch's own checks tell of
-// none.
-bool told_before(const events::Refused& refusal) {
+// How an error stands to those that were looked at before.
+enum class Told { no, again, perhaps_in_other_words };
+
+bool runs_in(const std::vector<stacks::PythonFrame>& frames, const stacks::PythonFrame& function) {
+  return std::any_of(frames.begin(), frames.end(), [&](const stacks::PythonFrame& each) {
+    return each.file == function.file && each.function == function.function;
+  });
+}
+
+// PyTorch's own checks tell of nothing that was before. What is new is kept for those that tell of it.
+Told told_before(const events::Refused& refusal) {
   using How = RecentMessages::How;
   const bool in_python = refusal.raised == events::Raised::in_python;
   const python::Api* api = in_python ? python::api() : nullptr;
-  const How how = !in_python                               ? How::thrown
-                  : api && python::handles_exception(*api) ? How::while_handling
-                                                           : How::in_python;
-  const std::lock_guard hold(lock);
-  RecentMessages& errors = current().errors;
-  if (refusal.raised != events::Raised::checked && errors.repeats(refusal.message, how)) return true;
-  errors.add(refusal.message, in_python);
-  return false;
+  const std::optional<std::string> handled = api ? python::handled_exception(*api) : std::nullopt;
+  const How how = !in_python ? How::thrown : handled ? How::while_handling : How::in_python;
+  const stacks::StackId here = stacks::capture_python();
+  stacks::StackId before = 0;
+  {
+    const std::lock_guard hold(lock);
+    RecentMessages& errors = current().errors;
+    if (refusal.raised != events::Raised::checked && errors.repeats(refusal.message, how)) return Told::again;
+    if (handled) before = errors.raised_at(*handled);
+    errors.add(refusal.message, in_python, here);
+  }
+  if (before == 0 || here == 0) return Told::no;
+  const std::vector<stacks::PythonFrame> frames = stacks::resolve(here);
+  return !frames.empty() && runs_in(stacks::resolve(before), frames[0]) ? Told::perhaps_in_other_words : Told::no;
 }
 
 void report_refusal(const events::Refused& refusal) {
@@ -321,21 +340,27 @@ void report_refusal(const events::Refused& refusal) {
                                                                 ? findings::refusal_messages::judge(refusal.message)
                                                                 : findings::refusal_messages::Likelihood::certain;
   if (likelihood == findings::refusal_messages::Likelihood::none) return;
-  if (refusal.raised == events::Raised::checked) {
-    told_before(refusal);
-    report(call_key({refusal.message.substr(0, 2048), refusal.function, refusal.file}),
-           [&] { return refusal_record(refusal, findings::refusal_messages::parse(refusal.message, likelihood)); });
-    return;
-  }
+  findings::refusal_messages::RefusalMessage message = findings::refusal_messages::parse(refusal.message, likelihood);
+  const bool checked = refusal.raised == events::Raised::checked;
   // Anybody's error, as often as he likes: evidence is gathered only where the message speaks of two devices, or is
   // known, and once for each call.
-  const findings::refusal_messages::RefusalMessage message =
-      findings::refusal_messages::parse(refusal.message, likelihood);
-  if (!message.may_be_refusal() || told_before(refusal)) return;
-  std::string devices;
-  for (const std::string& device : message.devices_named) devices += device + ' ';
-  report(
-      call_key({devices}), [&] { return refusal_record(refusal, message); }, true);
+  if (!checked && !message.may_be_refusal()) return;
+  const Told told = told_before(refusal);
+  if (told == Told::again) return;
+  message.rewords = told == Told::perhaps_in_other_words;
+  uint64_t key;
+  if (checked) {
+    key = call_key({refusal.message.substr(0, 2048), refusal.function, refusal.file});
+  } else {
+    std::string devices = message.rewords ? "again " : "";
+    for (const std::string& device : message.devices_named) devices += device + ' ';
+    key = call_key({devices});
+  }
+  if (!report(
+          key, [&] { return refusal_record(refusal, message); }, !checked))
+    return;
+  const std::lock_guard hold(lock);
+  current().errors.found(refusal.message);
 }
 
 void report_launch(const MisplacedLaunch& launch) {

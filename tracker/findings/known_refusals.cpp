@@ -68,6 +68,8 @@ constexpr KnownRefusal kRows[] = {
     {"tensor_split: if indices_or_sections is a tensor it must be on the CPU, but received one on {at}", "", "", "cpu",
      "", "indices_or_sections"},
     {"cannot repeat_interleave a meta tensor without output_size", "", "meta", "", "", ""},
+    {"from_buffer: Not available for CUDA storage", "", "", "cpu", "", "", true},
+    {"FSDP parameters should be materialized from {at} device before training", "", "", "cuda", "", ""},
     {"{} is on the meta device, we need a `value` to put in on {wanted}.", "", "meta", "", "", ""},
     {"You can't save the model since some parameters are on the meta device", "", "meta", "", "", ""},
     {"You are using `from_pretrained` with a meta device context manager", "", "meta", "", "", "", true},

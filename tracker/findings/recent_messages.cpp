@@ -49,12 +49,16 @@ std::string for_python(std::string_view message) {
 
 }  // namespace
 
-void RecentMessages::add(std::string_view message, bool in_python) {
+void RecentMessages::add(std::string_view message, bool in_python, stacks::StackId stack) {
   const std::string text = in_python ? std::string(first_line(message)) : for_python(first_line(message));
   if (text.size() < kShortest) return;
-  for (const Entry& entry : entries_)
-    if (entry.text == text && entry.in_python == in_python) return;
-  entries_[next_] = {text, in_python};
+  for (Entry& entry : entries_) {
+    if (entry.text != text || entry.in_python != in_python) continue;
+    entry.stack = stack;
+    entry.found = false;
+    return;
+  }
+  entries_[next_] = {text, in_python, stack, false};
   next_ = (next_ + 1) % entries_.size();
 }
 
@@ -65,6 +69,19 @@ bool RecentMessages::repeats(std::string_view message, How how) const {
     if (own != entry.text || how == How::while_handling || (how == How::in_python && !entry.in_python)) return true;
   }
   return false;
+}
+
+void RecentMessages::found(std::string_view message) {
+  const std::string in_python(first_line(message)), in_cpp = for_python(first_line(message));
+  for (Entry& entry : entries_)
+    if (!entry.text.empty() && entry.text == (entry.in_python ? in_python : in_cpp)) entry.found = true;
+}
+
+stacks::StackId RecentMessages::raised_at(std::string_view handled) const {
+  const std::string_view text = first_line(handled);
+  for (const Entry& entry : entries_)
+    if (entry.found && entry.text == text) return entry.stack;
+  return 0;
 }
 
 }  // namespace devtrace::findings

@@ -102,10 +102,23 @@ bool wants_cpu(std::string_view message) {
          message.substr(got).find(" cuda:") != message.npos;
 }
 
+// What a message names only to show how devices are written.
+constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
+    {"(e.g. ", ")"}, {"(for example ", ")"}, {"Expected one of ", " device type at start of device string"}};
+
+size_t end_of_examples(std::string_view text) {
+  for (const auto& [begin, end] : kExamples)
+    if (text.starts_with(begin))
+      if (const size_t at = text.find(end); at != text.npos) return at + end.size();
+  return 0;
+}
+
 std::vector<std::string> devices_named(std::string_view message) {
   std::vector<std::string> devices;
   for (size_t at = 0; at < message.size();) {
     if (message.substr(at).starts_with(kNotNamed)) at += kNotNamed.size();
+    at += end_of_examples(message.substr(at));
+    if (at >= message.size()) break;
     const bool begins_word =
         at == 0 || (!word_character(message[at - 1]) && message[at - 1] != '.' && message[at - 1] != ':');
     auto [device, length] = begins_word ? device_at(message.substr(at)) : std::pair<std::string, size_t>{};
@@ -161,7 +174,7 @@ RefusalMessage parse(std::string_view message, Likelihood likelihood) {
   parsed.devices_named = devices_named(message);
   parsed.devices_of_operands = devices_of_operands(message);
   read_checked_argument(message, parsed);
-  parsed.lacks_kernel = lacks_kernel(message);
+  if (lacks_kernel(message)) parsed.without_kernel = between(message, kNoKernel, "'");
   if (message.find(" device type for generator but found") != message.npos)
     parsed.generator_wanted = between(message, "Expected a '", "'");
   return parsed;

@@ -49,10 +49,14 @@ struct RefusalMessage {
   // A message of PyTorch's or a library's about where something lies, if they raise it.
   bool catalogued = false;
 
-  // The dispatcher found no kernel: "Could not run 'aten::X' with arguments from the 'CUDA' backend". Operands on the
-  // CPU and on a CUDA device go to CUDA together, so the mix is to blame only if there are both, and a kernel for the
-  // CPU (judge says `none` without it). Operands on two CUDA devices are refused as they would be on one.
-  bool lacks_kernel = false;
+  // The operator for which the dispatcher found no kernel, "aten::X" of "Could not run 'aten::X' with arguments from
+  // the 'CUDA' backend", while there is one for the CPU (judge says `none` without it); empty otherwise. Operands on
+  // the CPU and on a CUDA device go to CUDA together. Operands on two CUDA devices are refused as they would be on one.
+  std::string without_kernel;
+
+  // A function that raises while it handles an error that was looked at: it says the same in other words, unless the
+  // error is of C code that it called.
+  bool rewords = false;
 
   // Is it worth looking at, also where anybody may have written the text?
   bool may_be_refusal() const {

@@ -25,6 +25,7 @@ using findings::refusal_messages::RefusalMessage;
 using namespace log::record_fields;
 
 const char kAten[] = "aten::";
+constexpr std::string_view kDotted = "aten.";  // of "aten.add.Tensor", as Python calls an overload
 constexpr size_t kMostFrames = 128;
 
 Json chains_json(const std::vector<evidence::Chain>& chains, const SourceText& source) {
@@ -150,6 +151,7 @@ struct Gathered {
   std::vector<std::string> operand_devices;  // in order
   std::vector<std::string> named_devices;    // by the call, which gives no tensor there
   bool raised_by_program = false;            // its own code made the exception
+  bool told_before = false;                  // in other words
   std::set<std::string> mentioned_devices;   // of all tensors that the failing expression mentions
   std::string operation;
   std::string overload;
@@ -203,7 +205,7 @@ evidence::Wanted wanted_of(const events::Refused& refusal, const RefusalMessage&
     wanted.ordinals = known->row->ordinal;
     wanted.on_meta = known->at == "meta" || known->wanted == "meta";
     if (!known->at.empty()) wanted.devices_of_operands = {known->at};
-    wanted.all_named = known->operation.starts_with("aten.");
+    wanted.all_named = known->operation.starts_with(kDotted);
     if (wanted.all_named) wanted.devices_of_operands.push_back(known->wanted);
   }
   return wanted;
@@ -223,17 +225,30 @@ void keep_those_meant(const findings::KnownMatch& known, evidence::Operands& ope
     std::find_if(operands.list.begin(), operands.list.end(), at)->odd = true;
 }
 
+// The operator that the program asked for, where PyTorch runs its kernel as Python code: that calls other operators,
+// one of which was refused. Empty: there is none such.
+std::string asked_of_python_kernel(const Native& native, const std::vector<Frame>& frames) {
+  if (native.asked.empty() || frames.empty() || !frames[0].torch) return {};
+  const size_t asking = evidence::asking_frame(frames);
+  const auto program = frames.begin() + static_cast<ptrdiff_t>(asking);
+  if (!std::all_of(frames.begin(), program, [](const Frame& frame) { return frame.torch; })) return {};
+  // A mode of the program's own is called by the operator too: then it is not known which one was asked for inside.
+  const bool dispatched = std::any_of(
+      program, frames.end(), [](const Frame& frame) { return frame.function.ends_with("__torch_dispatch__"); });
+  return dispatched ? std::string() : native.asked;
+}
+
 // The operation's public name, where no operator of the dispatcher was refused.
 std::string public_name(const python::Api& api, const RefusalMessage& message, const Native& native,
                         const std::vector<Frame>& frames, Gathered& out) {
   if (message.known && !message.known->operation.empty()) {
     const std::string& said = message.known->operation;
-    if (!said.starts_with("aten.")) return said;
-    // "aten.add.Tensor"
+    if (!said.starts_with(kDotted)) return said;
     const size_t dot = said.find('.', 5);
     if (dot != said.npos && said.substr(dot + 1) != "default") out.overload = said.substr(dot + 1);
     return kAten + said.substr(5, dot == said.npos ? dot : dot - 5);
   }
+  if (!message.without_kernel.empty()) return message.without_kernel;
   if (frames.empty()) return {};
   // A kernel that is written in Python refuses for the operator.
   if (frames[0].torch && !native.calling.empty()) {
@@ -255,8 +270,13 @@ void gather_with_gil(const python::Api* api, const events::Refused& refusal, con
   const SourceText source{[&](const std::string& file, int line) { return sources.lines(file, line); },
                           [&](const std::string& file, int line) { return sources.around(file, line); }};
   out.python = python_json(frames);
-  out.raised_by_program = refusal.raised == events::Raised::in_python && !frames.empty() && frames[0].project &&
-                          !evidence::StackValues(*api, frames).calls_c_code();
+  const bool raised_here = refusal.raised == events::Raised::in_python && !frames.empty() &&
+                           !evidence::StackValues(*api, frames).calls_c_code();
+  out.raised_by_program = raised_here && frames[0].project;
+  if (raised_here && message.rewords) {
+    out.told_before = true;
+    return;
+  }
   // PyTorch's own checks always were faults, whoever runs into them.
   if (message.known || refusal.raised != events::Raised::checked) out.swallowed = findings::swallowed(frames);
   add_device_changes(out.history, thread.changes, library, source);
@@ -267,6 +287,7 @@ void gather_with_gil(const python::Api* api, const events::Refused& refusal, con
   wanted.standard_library = library;
   evidence::Operands operands = evidence::operands(*api, torch, frames, wanted);
   if (message.known) keep_those_meant(*message.known, operands);
+  if (!message.without_kernel.empty() && operands.list.size() == 1) operands.list[0].odd = true;
 
   out.mentioned_devices = operands.mentioned;
   out.named_devices = operands.named_devices;
@@ -282,6 +303,13 @@ void gather_with_gil(const python::Api* api, const events::Refused& refusal, con
   for (const evidence::Mention& mention : operands.mentions)
     out.surroundings["mentions"].push_back(
         {{"frame", mention.frame}, {"name", mention.name}, {"device", mention.device}});
+  const bool named =
+      message.known && !message.known->operation.empty() && !message.known->operation.starts_with(kDotted);
+  if (const std::string asked = asked_of_python_kernel(native, frames); !named && !asked.empty()) {
+    std::tie(out.operation, out.overload) = evidence::schema_name(*api, asked);
+    out.operation.insert(0, kAten);
+    return;
+  }
   if (native.operation.empty()) {
     out.operation = evidence::jitted_kernel(*api, frames);
     if (out.operation.empty()) out.operation = public_name(*api, message, native, frames, out);
@@ -329,7 +357,8 @@ void gather_cpp(const events::Refused& refusal, const Refusing& thread, const Js
 bool mixes_devices(const RefusalMessage& message, const Gathered& gathered) {
   std::set<std::string> devices = gathered.mentioned_devices;
   devices.insert(gathered.operand_devices.begin(), gathered.operand_devices.end());
-  if (message.lacks_kernel) return devices.contains("cpu") && devices.size() >= 2;
+  if (!message.without_kernel.empty())
+    return std::any_of(devices.begin(), devices.end(), [](const auto& each) { return lies(each, "cuda"); });
   if (devices.size() >= 2 || message.devices_of_operands.size() >= 2) return true;
   return devices.empty() && message.devices_named.size() >= 2;
 }
@@ -370,7 +399,7 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
   if (gathered.python.empty() && !native.operation.empty())
     gather_cpp(refusal, thread, native_frames, source, gathered);
 
-  if (!is_refusal(refusal, message, gathered)) return std::nullopt;
+  if (gathered.told_before || !is_refusal(refusal, message, gathered)) return std::nullopt;
 
   Json record = begin("refused-op");
   if (gathered.swallowed) {
@@ -386,6 +415,10 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
   add(record, "argument", std::move(argument));
   if (const int device = platform().current_device(); device >= 0)
     record["current_device"] = Device::cuda(device).name();
+  // Operands of one device only: it is the CPU that they should be on.
+  const bool lacks_kernel_of_one_device =
+      !message.without_kernel.empty() && std::none_of(gathered.operand_devices.begin(), gathered.operand_devices.end(),
+                                                      [](const auto& each) { return each == "cpu"; });
   Json devices = Json::array();
   for (const std::string& device : gathered.operand_devices) add_device(devices, device);
   for (const std::string& device : message.devices_of_operands) add_device(devices, device);
@@ -404,7 +437,7 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
     if (message.known->row->handles) record["handles"] = true;
     if (message.known->row->ordinal) record["device_count"] = platform().devices().size();
   }
-  if (message.wants_cpu) {
+  if (message.wants_cpu || lacks_kernel_of_one_device) {
     add_device(devices, "cpu");
     record["wanted_device"] = "cpu";
   }

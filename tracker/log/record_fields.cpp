@@ -234,12 +234,18 @@ Native native_stack() {
                                         [](const auto& frame) { return stacks::caller::counts_as_own(frame.module); });
   native.frames.erase(native.frames.begin(), program);
   // What is further out than Python's evaluation has called that Python, and Python asked for what was refused.
-  bool in_python = false;
+  bool in_python = false, entered = false;
   for (const stacks::NativeFrame& frame : native.frames) {
-    in_python = in_python || evaluates_python(frame);
+    const bool evaluates = evaluates_python(frame);
+    in_python = in_python || evaluates;
     if (in_python) {
-      native.calling = evidence::operation_of(frame.function);
-      if (!native.calling.empty()) break;
+      // Of the operators between two evaluations the innermost: the one that has the kernel.
+      entered = entered || evaluates;
+      const std::string operation = evidence::operation_of(frame.function);
+      if (operation.empty() || !entered) continue;
+      entered = false;
+      if (native.calling.empty()) native.calling = operation;
+      native.asked = operation;
       continue;
     }
     if (native.operation.empty()) native.operation = evidence::operation_of(frame.function);

@@ -68,6 +68,7 @@ struct Native {
   std::vector<stacks::NativeFrame> frames;
   std::string operation;  // `at::_ops::index_select` gives index_select
   std::string calling;    // the operator whose kernel, in Python, is at work; empty: none is
+  std::string asked;      // the outermost of these: kernels in Python call operators whose kernels are in Python
   bool autograd = false;  // the engine runs it: no Python expression asked for this operation
 };
 

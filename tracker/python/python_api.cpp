@@ -85,13 +85,19 @@ bool holds_gil(const Api& api) {
          api.PyInterpreterState_Get() == api.PyInterpreterState_Main();
 }
 
-bool handles_exception(const Api& api) {
+std::optional<std::string> handled_exception(const Api& api) {
   PyObject* handled[3] = {};  // type, value, traceback; no value, or None, where there is none
   api.PyErr_GetExcInfo(&handled[0], &handled[1], &handled[2]);
-  const bool any = handled[1] && handled[1] != api._Py_NoneStruct;
+  std::optional<std::string> said;
+  if (handled[1] && handled[1] != api._Py_NoneStruct) {
+    const Ref arguments = attribute(api, handled[1], "args");
+    const bool any =
+        arguments && shape_of(api, arguments.get()) == Shape::tuple && api.PyTuple_Size(arguments.get()) > 0;
+    said = any ? text(api, api.PyTuple_GetItem(arguments.get(), 0)) : std::string();
+  }
   for (PyObject* each : handled)
     if (each) api.Py_DecRef(each);
-  return any;
+  return said;
 }
 
 Gil::Gil(const Api& api) : api_(api), state_(api.PyGILState_Ensure()) {
@@ -140,6 +146,11 @@ Ref bases_of(const Api& api, PyObject* type) {
 bool is_builtin(const Api& api, PyObject* type) {
   const unsigned long flags = api.PyType_GetFlags(type);
   return !(flags & kHeapType) || (flags & kImmutableType);
+}
+
+bool is_class(const Api& api, PyObject* object) {
+  constexpr unsigned long kTypeSubclass = 1ul << 31;
+  return api.PyType_GetFlags(type_of(api, object).get()) & kTypeSubclass;
 }
 
 bool is_true(const Api& api, PyObject* object) {

@@ -1,6 +1,7 @@
 // CPython's C API as found in the running process, and the two guards under which it may be used.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,8 +16,9 @@ const Api* api();
 // Does the calling thread hold the GIL, in the main interpreter? No GIL is needed to ask.
 bool holds_gil(const Api& api);
 
-// Is the calling thread in an `except` block? It holds the GIL.
-bool handles_exception(const Api& api);
+// The text of the exception that the calling thread handles in an `except` block: its first argument, "" if that is no
+// str. Nothing where it handles none. It holds the GIL.
+std::optional<std::string> handled_exception(const Api& api);
 
 // Holds the GIL, keeps the pending exception, and keeps the garbage collector from running finalizers of the user's in
 // our frames.
@@ -73,8 +75,9 @@ Ref attribute(const Api& api, PyObject* object, const char* name);
 PyObject* entry(const Api& api, PyObject* dict, std::string_view name);
 Ref bases_of(const Api& api, PyObject* type);     // its __mro__, a tuple
 bool is_builtin(const Api& api, PyObject* type);  // made in C: no Python code can have made or changed it
-bool is_true(const Api& api, PyObject* object);   // is it True itself?
-Ref call(const Api& api, PyObject* callable);     // no arguments
+bool is_class(const Api& api, PyObject* object);
+bool is_true(const Api& api, PyObject* object);  // is it True itself?
+Ref call(const Api& api, PyObject* callable);    // no arguments
 Ref call_method(const Api& api, PyObject* object, const char* name);
 Ref call_with(const Api& api, PyObject* callable, PyObject* argument);
 Ref type_of(const Api& api, PyObject* object);

@@ -1,5 +1,5 @@
 // An operand that has to be on the CPU whatever the others are on: the lengths of pack_padded_sequence, what becomes a
-// NumPy array, what is pinned.
+// NumPy array, what is pinned, what an operator works on that has no kernel for CUDA.
 #include <algorithm>
 
 #include "report/base/format.h"
@@ -12,6 +12,10 @@ namespace {
 bool called(const Operand& operand, std::string_view argument) {
   return operand.name == argument || std::any_of(operand.names.begin(), operand.names.end(),
                                                  [&](const Operand::Name& each) { return each.name == argument; });
+}
+
+bool lacks_kernel(const Evidence& evidence) {
+  return evidence.message.starts_with("Could not run '");
 }
 
 // The operand that is not there, and as what it was given; null: the error is not about that.
@@ -56,10 +60,13 @@ std::optional<Fix> to_cpu(const Evidence& evidence, const Operand& operand) {
 std::optional<Cause> wanted_on_cpu(const Evidence& evidence) {
   const Operand* const it = refused(evidence);
   if (!it) return std::nullopt;
+  const std::string_view operation = evidence.operation.empty() ? "The operation" : evidence.operation;
+  const std::string place = with_place(*it);
   Cause cause{"input-wanted-on-cpu", Confidence::high,
-              fmt::format("{} takes {} on the CPU only, whatever device it works on, and was given {}.",
-                          evidence.operation.empty() ? "The operation" : evidence.operation,
-                          evidence.argument.empty() ? "what it works on" : evidence.argument, with_place(*it)),
+              lacks_kernel(evidence)
+                  ? fmt::format("{} has a kernel for the CPU and none for CUDA, and was given {}.", operation, place)
+                  : fmt::format("{} takes {} on the CPU only, whatever device it works on, and was given {}.",
+                                operation, evidence.argument.empty() ? "what it works on" : evidence.argument, place),
               std::nullopt};
   cause.fix = to_cpu(evidence, *it);
   // What torch's own function made of it first has no name outside: then it is what was given under that name.

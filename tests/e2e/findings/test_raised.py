@@ -36,6 +36,11 @@ RAISED = {
     "gather": ("torch.nn.parallel.gather([c, c], 0)", "torch.nn.parallel.gather", ["cpu", "cuda:0"], ["c"]),
     "gradient": ("(a.requires_grad_() * 2).backward(c)", "torch.Tensor.backward", ["cpu", "cuda:0"], []),
     "two parameters": ("torch.nn.utils.parameters_to_vector([torch.nn.Parameter(a), torch.nn.Parameter(b)])", "torch.nn.utils.parameters_to_vector", ["cuda:0", "cuda:1"], ["parameters[0]", "parameters[1]"]),
+    "in other words": ("try:\n    a + b\nexcept RuntimeError as error:\n    raise ValueError('left is on cuda:0 and right on cuda:1', a, b) from error", "aten::add", ["cuda:0", "cuda:1"], ["a", "b"]),
+    "no kernel": ("a.to_mkldnn()", "aten::to_mkldnn", ["cuda:0", "cpu"], ["a"]),
+    "kernel in Python": ("l = torch.nn.Linear(3, 2, device='meta')\nl(a)", "aten::addmm", ["meta", "cuda:0"], ["weight"]),
+    "class of CUDA": ("torch.cuda.FloatStorage.from_buffer(b'12345678', 'little')", "torch.cuda.FloatStorage.from_buffer", ["cuda:0", "cpu"], []),
+    "numbers of a device map": ("from accelerate import dispatch_model\nm = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))\ndispatch_model(m, device_map={'0': 0})", "accelerate.dispatch_model", ["cpu", "cuda:0"], []),
 }
 
 START = """

@@ -71,6 +71,13 @@ TEST(Refusals, WhereOperandsLieIsNotWhatWasExpected) {
       ElementsAre("cuda:0"));
 }
 
+TEST(Refusals, DevicesOfAnExampleAreNotNamed) {
+  EXPECT_THAT(parsed("the value needs to be a device name (e.g. cpu, cuda:0) or 'auto' but found cuda:7").devices_named,
+              ElementsAre("cuda:7"));
+  EXPECT_THAT(parsed("Expected one of cpu, cuda, meta device type at start of device string: gpu").devices_named,
+              IsEmpty());
+}
+
 TEST(Refusals, AMissingKernelIsNoRefusalUnlessTheCpuHasOne) {
   const std::string not_cuda =
       "Could not run 'aten::slow_conv3d_forward' with arguments from the 'CUDA' backend. This "
@@ -88,8 +95,8 @@ TEST(Refusals, AMissingKernelIsNoRefusalUnlessTheCpuHasOne) {
              "for these backends: [Meta, SparseCsrCPU, CPU].")
           .likelihood,
       Likelihood::possible);
-  EXPECT_TRUE(parsed(not_cuda).lacks_kernel);
-  EXPECT_FALSE(parsed(kTypes).lacks_kernel);
+  EXPECT_EQ(parsed(not_cuda).without_kernel, "aten::slow_conv3d_forward");
+  EXPECT_EQ(parsed(kTypes).without_kernel, "");
 }
 
 TEST(Refusals, AnArgumentThatOnlyTheCpuMayHave) {

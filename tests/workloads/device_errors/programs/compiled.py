@@ -23,7 +23,7 @@ def compiled_function():
     return both(ones(2), ones(2, device=TWO))
 
 
-@provokes("torch-unhandled-faketensor-device-propagation-for-found-two", "aten::mm|aten.mm.default|mm", ONE, TWO)
+@provokes("torch-unhandled-faketensor-device-propagation-for-found-two", "aten::mm|aten::matmul|aten.mm.default|mm", ONE, TWO)
 def compiled_matmul():
     @torch.compile(backend="eager", fullgraph=True)
     def both(left, right):

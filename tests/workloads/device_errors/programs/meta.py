@@ -56,7 +56,7 @@ def gradient():
     ones(2, requires_grad=True).grad = torch.ones(2, device="meta")
 
 
-@provokes("torch-tensor-on-device-is-not-on-the", "torch.nn.functional.grid_sample|aten::grid_sampler", "meta", ONE)
+@provokes("torch-tensor-on-device-is-not-on-the", "torch.nn.functional.grid_sample|aten::grid_sampler|aten::grid_sampler_2d", "meta", ONE)
 def grid_sample_of_meta():
     return torch.nn.functional.grid_sample(torch.ones(1, 1, 2, 2, device="meta"), ones(1, 2, 2, 2), align_corners=False)
 
