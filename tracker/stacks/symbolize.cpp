@@ -8,9 +8,13 @@
 #include <climits>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
+#include <unordered_map>
 
+#include "tracker/base/spinlock.h"
 #include "tracker/elf/dynamic_symbols.h"
 #include "tracker/elf/elf_file.h"
+#include "tracker/elf/loaded_objects.h"
 #include "tracker/stacks/debug_lines.h"
 #include "tracker/stacks/stacks.h"
 
@@ -107,11 +111,8 @@ std::string demangled(const std::string& name) {
   return text == nullptr ? name : text.get();
 }
 
-}  // namespace
-
-std::vector<NativeFrame> symbolize(void* const* addresses, size_t count, bool with_lines) {
-  std::vector<NativeFrame> frames(count);
-  for (size_t i = 0; i < count; ++i) frames[i].address = reinterpret_cast<uintptr_t>(addresses[i]) - 1;
+// All of them at once: to go through an object's symbols takes longer than to look for many addresses in them.
+void find_names(std::vector<NativeFrame>& frames) {
   Search search{frames, {}};
   dl_iterate_phdr(match_exported, &search);
   for (Module& module : search.incomplete) {
@@ -122,6 +123,46 @@ std::vector<NativeFrame> symbolize(void* const* addresses, size_t count, bool wi
   for (NativeFrame& frame : frames) {
     if (!frame.mangled.empty()) frame.function = demangled(frame.mangled);
   }
+}
+
+// Names that were found before. A hundred findings share nearly all of their native frames, and to find the names of a
+// stack of PyTorch's takes ten milliseconds.
+class Names {
+ public:
+  // Fills what is known, finds the rest. Not while another thread does, nor in a child in which that thread is not.
+  static void of(std::vector<NativeFrame>& frames) {
+    const std::unique_lock hold(lock, std::try_to_lock);
+    if (!hold) return find_names(frames);
+    if (!known) known = new Known;  // never deleted: a finding may come while the process ends
+    // What lies at an address stays the same until something is unloaded.
+    if (const auto count = elf::unloaded_objects(); count != unloaded || known->size() > kMost) {
+      known->clear();
+      unloaded = count;
+    }
+    std::vector<NativeFrame> unknown;
+    for (const NativeFrame& frame : frames)
+      if (!known->contains(frame.address)) unknown.push_back(frame);
+    if (!unknown.empty()) find_names(unknown);
+    for (NativeFrame& frame : unknown)
+      if (!frame.module.empty()) known->emplace(frame.address, frame);  // generated code comes and goes
+    for (NativeFrame& frame : frames)
+      if (const auto found = known->find(frame.address); found != known->end()) frame = found->second;
+  }
+
+ private:
+  using Known = std::unordered_map<uintptr_t, NativeFrame>;
+  static constexpr size_t kMost = 1u << 14;
+  static inline constinit SpinLock lock;
+  static inline Known* known = nullptr;
+  static inline unsigned long long unloaded = 0;
+};
+
+}  // namespace
+
+std::vector<NativeFrame> symbolize(void* const* addresses, size_t count, bool with_lines) {
+  std::vector<NativeFrame> frames(count);
+  for (size_t i = 0; i < count; ++i) frames[i].address = reinterpret_cast<uintptr_t>(addresses[i]) - 1;
+  Names::of(frames);
   if (with_lines) add_lines(frames);
   return frames;
 }

@@ -20,7 +20,7 @@ TEST(RecentMessages, ACppErrorIsToldAgainByItsPythonException) {
 
 TEST(RecentMessages, ThePythonExceptionNamesTypesOtherwise) {
   RecentMessages recent;
-  recent.add("cannot pin 'CUDAFloatType' only dense CPU tensors; SparseCUDAIntType, CPUByteType, Type", false);
+  recent.add("cannot pin 'CUDAFloatType' only dense CPU tensors; SparseCUDAIntType, CPUByteType, Type", false, 0);
   EXPECT_TRUE(
       recent.repeats("cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors; torch.sparse.cuda.IntTensor, "
                      "torch.ByteTensor, Type",

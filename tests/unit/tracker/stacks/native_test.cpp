@@ -208,4 +208,18 @@ TEST(ElfFile, SectionsOfThisProgramAndOfNonsense) {
 }
 
 }  // namespace
+// Names are kept: not longer than the object is there.
+TEST(Symbolize, AnUnloadedObjectHasNoNames) {
+  void* const library = dlopen("libBrokenLocale.so.1", RTLD_NOW);
+  ASSERT_NE(library, nullptr) << dlerror();
+  void* const inside = static_cast<char*>(dlsym(library, "__ctype_get_mb_cur_max")) + 1;
+  for (int again = 0; again < 2; ++again) {
+    const std::vector<NativeFrame> loaded = symbolize(&inside, 1, false);
+    EXPECT_EQ(loaded[0].function, "__ctype_get_mb_cur_max");
+    EXPECT_NE(loaded[0].module.find("libBrokenLocale"), std::string::npos);
+  }
+  ASSERT_EQ(dlclose(library), 0);
+  EXPECT_EQ(symbolize(&inside, 1, false)[0].function, "");
+}
+
 }  // namespace devtrace::stacks
