@@ -128,8 +128,8 @@ void read_initial(Words& words, size_t element, Variable* variable) {
       at += element;
     } else if (word == "generic") {
       in_generic = true;
-    } else if (at + element > variable->bytes || element > sizeof(uint64_t)) {
-      continue;
+    } else if (element == 0 || at + element > variable->bytes || element > sizeof(uint64_t)) {
+      continue;  // without a type there is no telling how many bytes a value has
     } else if (const std::optional<uint64_t> bits = bits_of(word)) {
       const uint64_t value = negative ? -*bits : *bits;
       negative = false;

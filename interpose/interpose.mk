@@ -27,7 +27,7 @@ LINK_stacks := -Wl,--wrap=dl_iterate_phdr -lgcc_eh .cache/libunwind/lib/libunwin
 
 # Hooks are called by nobody here, so their objects are named, not looked for. Everything static but the C library: a
 # preloaded object must bring nothing along that the program did not ask for.
-HOOK_FOLDERS := interpose interpose/python interpose/pytorch interpose/cuda_hooks interpose/linking
+HOOK_FOLDERS := interpose interpose/python interpose/pytorch interpose/cuda_hooks interpose/math_libraries interpose/linking
 HOOK_OBJECTS := $(foreach f,$(HOOK_FOLDERS),$(OBJECTS_$(f)))
 $(BUILD)/libdevtrace.so: $(HOOK_OBJECTS) $(CALLBACK_OBJECTS) $(filter-out $(foreach f,$(HOOK_FOLDERS),$(LIBRARY_$(f))),$(call libraries,$(HOOK_FOLDERS))) $(EXPORTS)
 	$(CXX) -shared $(LDFLAGS) -Wl,-Bsymbolic-functions -Wl,--version-script=$(EXPORTS) -Wl,-z,defs -Wl,--gc-sections -Wl,-soname,libdevtrace.so \

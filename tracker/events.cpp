@@ -12,8 +12,10 @@
 #include "tracker/findings/findings.h"
 #include "tracker/interface/platform.h"
 #include "tracker/launch/launch_check.h"
+#include "tracker/launch/library_check.h"
 #include "tracker/log/log.h"
 #include "tracker/memory/device_history.h"
+#include "tracker/memory/library_handles.h"
 #include "tracker/memory/peer_access.h"
 #include "tracker/memory/provenance.h"
 #include "tracker/placement/placement.h"
@@ -96,6 +98,29 @@ void launched(const Launch& launch) {
 
 void launch_refused(const Launch& launch) {
   if (!thread_state::inside()) launch::report_refused(launch);
+}
+
+void library_handle_made(LibraryHandle handle, const char* function) {
+  if (thread_state::inside() || !options().launches) return;
+  const ReentrancyGuard inside;
+  memory::library_handles::made(handle, function);
+}
+
+void library_handle_gone(LibraryHandle handle) {
+  memory::library_handles::gone(handle);
+}
+
+Known library_called(const LibraryCall& call) {
+  if (thread_state::inside() || !options().launches) return Known::yes;
+  return launch::check(call);
+}
+
+void library_returned() {
+  launch::told_call_returned();
+}
+
+void library_refused(const LibraryCall& call) {
+  if (!thread_state::inside() && options().launches) launch::report_refused(call);
 }
 
 bool wants_copies() {

@@ -36,6 +36,19 @@ bool wants_launches();  // are launches looked at at all?
 // before the program sees the error.
 void launch_refused(const Launch& launch);
 
+// A mathematics library gave out a handle, or bound it to the current device; it belongs to that device until it ends.
+// `function` lives as long as the process.
+void library_handle_made(LibraryHandle handle, const char* function);
+void library_handle_gone(LibraryHandle handle);
+
+// Hot. A function is about to be called that works by a handle. Where the answer is `told`, nothing is told of the
+// kernels that it launches, until it has returned.
+Known library_called(const LibraryCall& call);
+void library_returned();
+
+// The library refused the call, because its handle is another device's than the current one.
+void library_refused(const LibraryCall& call);
+
 // Hot. Bytes are about to be copied. When a copy has a correlation id, `copy_took` says later how long it took.
 void copied(const Copy& copy);
 void copy_took(uint32_t correlation_id, uint64_t bytes, uint64_t nanoseconds);

@@ -13,6 +13,7 @@
 #include "tracker/findings/findings.h"
 #include "tracker/launch/kernels.h"
 #include "tracker/log/log.h"
+#include "tracker/memory/library_handles.h"
 #include "tracker/memory/ownership.h"
 #include "tracker/memory/provenance.h"
 #include "tracker/placement/placement.h"
@@ -37,6 +38,7 @@ void write_rest() {
 // In the opposite order of before_fork.
 void after_fork(bool child) {
   stacks::after_fork();
+  memory::library_handles::after_fork();
   memory::provenance::after_fork();
   if (platform().after_fork) platform().after_fork(child);
   launch::kernels::after_fork();
@@ -69,6 +71,7 @@ void before_fork() {
   launch::kernels::before_fork();
   if (platform().before_fork) platform().before_fork();
   memory::provenance::before_fork();
+  memory::library_handles::before_fork();
   stacks::before_fork();
 }
 

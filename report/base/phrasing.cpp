@@ -21,6 +21,7 @@ constexpr Kind kKinds[] = {
     {"remote-access", "was given memory of another device:", "a kernel"},
     {"host-access", "was given host memory that it cannot read:", "a kernel"},
     {"wrong-current-device", "was launched while another device was current:", "a kernel"},
+    {"handle-mismatch", "was given a handle of another device:", "a library's function"},
     {"copy-mismatch", "states devices that its ends contradict:", "a copy"},
 };
 
@@ -92,9 +93,11 @@ static std::string of_one_device(const Json& finding, const std::vector<std::str
 }
 
 std::string headline(const Json& finding) {
-  // Of a copy the message says more: which end lies elsewhere than stated. Of a launch that CUDA refused, why.
+  // Of a copy the message says more: which end lies elsewhere than stated. Of a launch that CUDA refused, why. Of a
+  // library's call, whose the handle is.
   const bool refused_launch = !string(object(finding, "launch"), "stream_device").empty();
-  if ((string(finding, "kind") == "copy-mismatch" || refused_launch) && !string(finding, "message").empty())
+  const auto kind = string(finding, "kind");
+  if ((kind == "copy-mismatch" || kind == "handle-mismatch" || refused_launch) && !string(finding, "message").empty())
     return std::string(string(finding, "message"));
   const auto devices = devices_of(finding);
   if (devices.empty()) return fmt::format("{} was given tensors on different devices", operation_of(finding));

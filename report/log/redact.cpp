@@ -177,6 +177,11 @@ bool is_cuda_function(std::string_view name) {
          std::all_of(name.begin(), name.end(), in_name);
 }
 
+// `cublasSgemm`, `cufftExecC2C`.
+bool is_library_function(std::string_view name) {
+  return (name.starts_with("cublas") || name.starts_with("cufft")) && std::all_of(name.begin(), name.end(), in_name);
+}
+
 // Copies the fields that are as they are in every program.
 void take(Json& out, const Json& in, std::initializer_list<const char*> keys) {
   for (const char* key : keys) {
@@ -461,7 +466,9 @@ Json Redactor::record(const Json& record) {
        {"record",  "id",   "kind", "severity", "note",  "fingerprint", "time",   "thread", "count", "findings", "notes",
         "dropped", "exit", "from", "to",       "bytes", "copies",      "staged", "other",  "first", "timed",    "pid"});
   const auto operation = string(record, "operation");
-  const bool cudas = string(record, "kind") == "copy-mismatch" && is_cuda_function(operation);
+  const auto kind = string(record, "kind");
+  const bool cudas = (kind == "copy-mismatch" && is_cuda_function(operation)) ||
+                     (kind == "handle-mismatch" && is_library_function(operation));
   if (!operation.empty()) out["operation"] = cudas ? std::string(operation) : kernel(operation);
   // An operator of the program's own has arguments of its own.
   const bool own = string(out, "operation") != operation && string(record, "kind") == "refused-op";
@@ -499,6 +506,8 @@ Json Redactor::record(const Json& record) {
   }
   if (const Json& copy = object(record, "copy"); !copy.empty())
     take(out["copy"], copy, {"function", "direction", "source", "destination", "bytes", "stream"});
+  if (const Json& call = object(record, "library_call"); !call.empty())
+    take(out["library_call"], call, {"device", "refused", "used", "stream", "stream_device"});
   if (const Json& choice = object(record, "device_choice"); !choice.empty()) out["device_choice"] = event(choice);
   if (record.contains("device_changes")) {
     out["device_changes"] = Json::array();

@@ -208,6 +208,10 @@ Evidence::Evidence(const Json& finding)
       choice(read_choice(object(finding, "device_choice"))),
       copy{string(object(finding, "copy"), "direction"), string(object(finding, "copy"), "source"),
            string(object(finding, "copy"), "destination")} {
+  const Json& library = object(finding, "library_call");
+  handle_used = flag(library, "used");
+  for (const Json& other : array(library, "other_handles"))
+    if (other.is_object()) other_handles.push_back(read_event(other, "created"));
   // That the failing line made its own intermediate result says nothing of where that lies.
   const auto of_this_line = [&](const Event& event) {
     const auto own = innermost_project(stack);

@@ -155,6 +155,8 @@ struct Evidence {
   DeviceChoice choice;  // at a launch: who made the current device current
   // Is it about a C++ program?
   bool in_cpp() const { return stack.empty() && !native.empty(); }
+  std::vector<Event> other_handles;  // of a library's call: those of the device on which the memory lies
+  bool handle_used = false;          // its handle has worked on memory of its own device
   struct RunningModule {
     size_t frame;
     std::string_view type, hook;

@@ -10,6 +10,7 @@ std::optional<Cause> host_memory(const Evidence&);
 std::optional<Cause> generator(const Evidence&);
 std::optional<Cause> declared_access(const Evidence&);
 std::optional<Cause> stream_elsewhere(const Evidence&);
+std::optional<Cause> handle_elsewhere(const Evidence&);
 std::optional<Cause> missing_set_device(const Evidence&);
 std::optional<Cause> cpp_operand_elsewhere(const Evidence&);
 std::optional<Cause> unguarded_kernel(const Evidence&);

@@ -23,6 +23,7 @@ Object* make() {
   if (cuInit(0) || cuCtxGetCurrent(&context)) return nullptr;
   if (!context && (cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context))) return nullptr;
   auto* made = new Object;
+  made->context = context;
   std::lock_guard lock(live().mutex);
   live().objects.insert(made);
   return made;
@@ -44,6 +45,11 @@ bool destroy(const void* handle) {
 
 bool launch(const char* name, const void* handle) {
   return devtrace_sim_library_launch(name, object(handle)->stream) != CUDA_SUCCESS;
+}
+
+bool launch(const char* name, const void* handle, std::initializer_list<const void*> memory) {
+  const Object& of = *object(handle);
+  return devtrace_sim_library_work(name, of.context, of.stream, memory.begin(), memory.size()) != CUDA_SUCCESS;
 }
 
 void succeed(int* info, long long count) {

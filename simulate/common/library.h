@@ -2,6 +2,8 @@
 // computed or not.
 #pragma once
 
+#include <initializer_list>
+
 #include "driver_aliases.inc"
 #pragma GCC visibility push(default)
 #include <cuda.h>
@@ -9,6 +11,10 @@
 
 // Records work of a library on a stream, as a kernel of that name; in libcuda.
 extern "C" CUresult devtrace_sim_library_launch(const char* name, CUstream stream);
+// The same in a context, which need not be the current one, on memory of devices: where a kernel could not reach that
+// it faults. What is no device's memory is passed over.
+extern "C" CUresult devtrace_sim_library_work(const char* name, CUcontext context, CUstream stream,
+                                              const void* const* memory, size_t count);
 // Work of a library that writes to `memory` and is computed: `compute(data)` when the stream comes to it, at each
 // replay where it is captured; `drop(data)` when it will not come again. Where a kernel could not reach the memory it
 // faults.
@@ -20,6 +26,7 @@ namespace devtrace::simulate::library {
 // The object behind every opaque handle that a library gives out, and behind its descriptors (zeroed).
 struct Object {
   void* magic = nullptr;
+  CUcontext context = nullptr;  // that was current when it was made
   CUstream stream = nullptr;
   int modes[8] = {};
   size_t numbers[8] = {};
@@ -36,6 +43,8 @@ inline Object* object(const void* handle) {
 // Records a launch on the handle's stream; zeroes the result codes that the library would have written (device memory
 // is host memory here). Each of these is false or zero when nothing was wrong.
 bool launch(const char* name, const void* handle);
+// The same in the handle's own context, whichever is current, on memory of devices among these.
+bool launch(const char* name, const void* handle, std::initializer_list<const void*> memory);
 void succeed(int* info, long long count);
 
 }  // namespace devtrace::simulate::library

@@ -140,6 +140,26 @@ extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_
   return library_launch(stream);
 }
 
+extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_work(const char*, CUcontext context,
+                                                                                     CUstream handle,
+                                                                                     const void* const* memory,
+                                                                                     size_t count) {
+  if (!simulate::push_current(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  const CUresult result = [&] {
+    CUstream stream;
+    TRY(simulate::resolve(handle, &stream));
+    REQUIRE_CONTEXT(own);
+    if (stream->context->device != own->device) return CUDA_ERROR_INVALID_HANDLE;
+    simulate::Operation operation;
+    operation.type = CU_GRAPH_NODE_TYPE_KERNEL;
+    for (size_t i = 0; i < count; ++i)
+      if (memory[i]) operation.touched.push_back(reinterpret_cast<CUdeviceptr>(memory[i]));
+    return simulate::submit(stream, std::move(operation));
+  }();
+  simulate::pop_current();
+  return result;
+}
+
 namespace {
 
 // What a library's kernel has for parameters as far as it is simulated: the memory that it writes to.

@@ -14,7 +14,11 @@ namespace {
 // Plans are numbers, not pointers.
 struct Plans {
   std::mutex mutex;
-  std::unordered_map<cufftHandle, cudaStream_t> streams;
+  struct Plan {
+    CUdevice device;  // that was current when it was made; -1: none
+    cudaStream_t stream;
+  };
+  std::unordered_map<cufftHandle, Plan> all;
   cufftHandle next = 1;
 };
 Plans& plans() {
@@ -22,17 +26,28 @@ Plans& plans() {
   return *p;
 }
 
+CUdevice current_device() {
+  CUdevice device = -1;
+  return cuCtxGetDevice(&device) ? -1 : device;
+}
+
 cufftResult make(cufftHandle* plan) {
   if (!plan) return CUFFT_INVALID_VALUE;
   std::lock_guard lock(plans().mutex);
   *plan = plans().next++;
-  plans().streams[*plan] = nullptr;
+  plans().all[*plan] = {current_device(), nullptr};
   return CUFFT_SUCCESS;
 }
 
 bool alive(cufftHandle plan) {
   std::lock_guard lock(plans().mutex);
-  return plans().streams.count(plan) == 1;
+  return plans().all.count(plan) == 1;
+}
+
+// A plan that was created on another device is made on the current one.
+void bind(cufftHandle plan) {
+  std::lock_guard lock(plans().mutex);
+  if (const auto it = plans().all.find(plan); it != plans().all.end()) it->second.device = current_device();
 }
 
 // The work area is the program's to allocate: some bytes, so that it does.
@@ -50,12 +65,17 @@ cufftResult execute(const char* name, cufftHandle plan, const void* from, const 
   cudaStream_t stream;
   {
     std::lock_guard lock(plans().mutex);
-    auto it = plans().streams.find(plan);
-    if (it == plans().streams.end()) return CUFFT_INVALID_PLAN;
-    stream = it->second;
+    auto it = plans().all.find(plan);
+    if (it == plans().all.end()) return CUFFT_INVALID_PLAN;
+    stream = it->second.stream;
+    if (const CUdevice device = it->second.device; device >= 0 && device != current_device())
+      return CUFFT_INVALID_DEVICE;
   }
   if (!from || !to) return CUFFT_INVALID_VALUE;
-  return devtrace_sim_library_launch(name, stream) ? CUFFT_EXEC_FAILED : CUFFT_SUCCESS;
+  CUcontext context = nullptr;
+  if (cuCtxGetCurrent(&context) || !context) return CUFFT_EXEC_FAILED;
+  const void* const memory[] = {from, to};
+  return devtrace_sim_library_work(name, context, stream, memory, 2) ? CUFFT_EXEC_FAILED : CUFFT_SUCCESS;
 }
 
 }  // namespace
@@ -67,7 +87,7 @@ cufftResult CUFFTAPI cufftCreate(cufftHandle* plan) {
 }
 cufftResult CUFFTAPI cufftDestroy(cufftHandle plan) {
   std::lock_guard lock(plans().mutex);
-  return plans().streams.erase(plan) ? CUFFT_SUCCESS : CUFFT_INVALID_PLAN;
+  return plans().all.erase(plan) ? CUFFT_SUCCESS : CUFFT_INVALID_PLAN;
 }
 cufftResult CUFFTAPI cufftPlan1d(cufftHandle* plan, int, cufftType, int batch) {
   return check(1, batch) ? CUFFT_INVALID_SIZE : make(plan);
@@ -83,26 +103,32 @@ cufftResult CUFFTAPI cufftPlanMany(cufftHandle* plan, int rank, int*, int*, int,
   return check(rank, batch) ? CUFFT_INVALID_SIZE : make(plan);
 }
 cufftResult CUFFTAPI cufftMakePlan1d(cufftHandle plan, int, cufftType, int, size_t* size) {
+  bind(plan);
   return sized(plan, size);
 }
 cufftResult CUFFTAPI cufftMakePlan2d(cufftHandle plan, int, int, cufftType, size_t* size) {
+  bind(plan);
   return sized(plan, size);
 }
 cufftResult CUFFTAPI cufftMakePlan3d(cufftHandle plan, int, int, int, cufftType, size_t* size) {
+  bind(plan);
   return sized(plan, size);
 }
 cufftResult CUFFTAPI cufftMakePlanMany(cufftHandle plan, int rank, int*, int*, int, int, int*, int, int, cufftType,
                                        int batch, size_t* size) {
+  bind(plan);
   return check(rank, batch) ? CUFFT_INVALID_SIZE : sized(plan, size);
 }
 cufftResult CUFFTAPI cufftMakePlanMany64(cufftHandle plan, int rank, long long int*, long long int*, long long int,
                                          long long int, long long int*, long long int, long long int, cufftType,
                                          long long int batch, size_t* size) {
+  bind(plan);
   return check(rank, batch) ? CUFFT_INVALID_SIZE : sized(plan, size);
 }
 cufftResult CUFFTAPI cufftXtMakePlanMany(cufftHandle plan, int rank, long long int*, long long int*, long long int,
                                          long long int, cudaDataType, long long int*, long long int, long long int,
                                          cudaDataType, long long int batch, size_t* size, cudaDataType) {
+  bind(plan);
   return check(rank, batch) ? CUFFT_INVALID_SIZE : sized(plan, size);
 }
 cufftResult CUFFTAPI cufftGetSize(cufftHandle plan, size_t* size) {
@@ -110,9 +136,9 @@ cufftResult CUFFTAPI cufftGetSize(cufftHandle plan, size_t* size) {
 }
 cufftResult CUFFTAPI cufftSetStream(cufftHandle plan, cudaStream_t stream) {
   std::lock_guard lock(plans().mutex);
-  auto it = plans().streams.find(plan);
-  if (it == plans().streams.end()) return CUFFT_INVALID_PLAN;
-  it->second = stream;
+  auto it = plans().all.find(plan);
+  if (it == plans().all.end()) return CUFFT_INVALID_PLAN;
+  it->second.stream = stream;
   return CUFFT_SUCCESS;
 }
 cufftResult CUFFTAPI cufftSetAutoAllocation(cufftHandle plan, int) {

@@ -111,6 +111,11 @@ bool is_checked(const Function& f) {
 
 }  // namespace
 
+bool is_unreachable(CUcontext context, uintptr_t address) {
+  Allocation a;
+  return !settings().no_faults && find_memory(address, &a) && !usable(context, a);
+}
+
 bool illegal_address(CUcontext context, const Function& f, const Grid& grid, void* const* arguments) {
   if (!arguments || !is_checked(f)) return false;
   return illegal_parameters(context, f, grid, [&](size_t i) { return static_cast<const char*>(arguments[i]); });

@@ -16,4 +16,7 @@ bool illegal_address(CUcontext context, const Function& f, const Grid& grid, voi
 // The same for arguments kept by value.
 bool illegal_address(CUcontext context, const Function& f, const Grid& grid, const Arguments& arguments);
 
+// Whether the address lies in memory that kernels in the context cannot use.
+bool is_unreachable(CUcontext context, uintptr_t address);
+
 }  // namespace devtrace::simulate

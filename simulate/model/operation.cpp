@@ -94,7 +94,11 @@ CUresult run_kernel(const Operation& op) {
   device(op.context->device).launches.fetch_add(1, std::memory_order_relaxed);
   const Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;  // null: a mathematics library's
   if (!op.in_operator && !op.compute) values::not_computed_kernel(f ? f->name : "of a mathematics library");
-  if (!f) return CUDA_SUCCESS;
+  if (!f) {
+    for (const CUdeviceptr address : op.touched)
+      if (is_unreachable(op.context, address)) op.context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+    return CUDA_SUCCESS;
+  }
   const Grid grid = {op.kernel.gridDimX, op.kernel.gridDimY, op.kernel.gridDimZ};
   const bool illegal = op.kernel.kernelParams ? illegal_address(op.context, *f, grid, op.kernel.kernelParams)
                                               : illegal_address(op.context, *f, grid, op.arguments);

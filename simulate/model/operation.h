@@ -30,6 +30,7 @@ struct Operation {
   Arguments arguments;
   void (*compute)(void*) = nullptr;  // does a library's kernel, with what follows
   std::shared_ptr<void> compute_data = {};
+  std::vector<CUdeviceptr> touched = {};  // of a library's kernel that nobody computes: memory that it works on
   CUDA_MEMCPY3D copy = {};
   CUcontext copy_from = nullptr, copy_to = nullptr;
   CUDA_MEMSET_NODE_PARAMS set = {};

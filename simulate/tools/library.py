@@ -25,6 +25,7 @@ LIBRARIES = {
         "parse": ["cublas_api.h"],
         "status": "cublasStatus_t",
         "ok": "CUBLAS_STATUS_SUCCESS", "dead": "CUBLAS_STATUS_NOT_INITIALIZED", "failed": "CUBLAS_STATUS_EXECUTION_FAILED",
+        "by_handle": True,  # work is done on the device of the handle, whichever is current
         "rules": [(r"cublas\w*(Get|Set|Logger|Create|Destroy|Xt|Alloc|Free|Init|Shutdown)\w*", None), (r"cublas[A-Z]\w*", COMPUTE)],
     },
     "cublasLt": {
@@ -105,7 +106,9 @@ def body(library, function, rule, parameters):
         if names and re.search(r"[hH]andle", parameters[0]):
             lines.append(f"  if (!lib::alive({names[0]})) return {dead};")
             if rule == COMPUTE:
-                lines.append(f'  if (lib::launch("{function}", {names[0]})) return {failed};')
+                memory = [name for parameter, name in zip(parameters[1:], names[1:]) if re.search(r"[*\]]", parameter)]
+                given = f", {{{', '.join(memory)}}}" if library.get("by_handle") else ""
+                lines.append(f'  if (lib::launch("{function}", {names[0]}{given})) return {failed};')
         if rule in (SIZE, COMPUTE):
             for parameter, name in zip(parameters, names):
                 if "*" in parameter and "const" not in parameter and re.match(r"(int|size_t|int64_t)\b", parameter) and SIZE_NAMES.match(name):

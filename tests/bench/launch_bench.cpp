@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
+#include <iterator>
 #include <vector>
 
 #include "tracker/base/thread_state.h"
@@ -34,6 +35,7 @@ void allocate(size_t live) {
                 .devices = [] { return std::vector<DeviceFacts>(); },
                 .simulated = [] { return true; },
                 .uses_of_parameters = [](const void*, const std::string&) { return WordUses(); },
+                .memory_at = [](uint64_t, Extent&) { return Platform::Answer::nobodys; },
                 .host_within_reach = [](int, uintptr_t) { return true; }});
   for (; have < live; ++have) memory::ownership::add({kBase + have * kStep, kStep, Device::cuda(0)});
 }
@@ -106,5 +108,22 @@ BENCHMARK(launch<empty_hook>)->Args({4, 1'000'000, 0})->Threads(64)->UseRealTime
 BENCHMARK(launch<hook>)->Args({4, 1'000'000, 0})->Threads(64)->UseRealTime();
 
 }  // namespace
+
+// A call of cuBLAS's with three matrices and two scalars of the host.
+void library_call(benchmark::State& state) {
+  allocate(static_cast<size_t>(state.range(0)));
+  const float scalars[2] = {};
+  constexpr events::LibraryHandle kHandle = 0x5500'0000'1000;
+  events::library_handle_made(kHandle, "cublasCreate");
+  const auto at = [](size_t number) { return reinterpret_cast<const void*>(kBase + number * kStep); };
+  const void* const arguments[] = {nullptr, nullptr, nullptr, nullptr,     nullptr, &scalars[0], at(0),
+                                   nullptr, at(1),   nullptr, &scalars[1], at(2),   nullptr};
+  for (auto _ : state) {
+    const events::LibraryCall call{"cublasSgemm", kHandle, arguments, std::size(arguments), nullptr};
+    benchmark::DoNotOptimize(events::library_called(call));
+  }
+  if (memory::ownership::find(kBase)->device != Device::cuda(0)) state.SkipWithError("the allocation is not there");
+}
+BENCHMARK(library_call)->Arg(10)->Arg(1000000);
 
 BENCHMARK_MAIN();

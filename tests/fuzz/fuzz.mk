@@ -13,10 +13,12 @@ FUZZ_SOURCES_options := tracker/base/options.cpp tracker/base/files.cpp
 FUZZ_SOURCES_suppressions := report/base/*.cpp report/log/suppressions.cpp common/*.cpp
 FUZZ_LIBRARIES_device_code := $(LINK_device_code)
 
-
-$(FUZZED)/%: tests/fuzz/%.cpp
-	mkdir -p $(@D)
-	clang++ $(FUZZ_FLAGS) -o $@ $< $(FUZZ_SOURCES_$*) $(FUZZ_LIBRARIES_$*)
+define fuzzer
+$(FUZZED)/$(1): tests/fuzz/$(1).cpp $(wildcard $(FUZZ_SOURCES_$(1)))
+	mkdir -p $$(@D)
+	clang++ $$(FUZZ_FLAGS) -o $$@ $$^ $$(FUZZ_LIBRARIES_$(1))
+endef
+$(foreach one,$(FUZZERS),$(eval $(call fuzzer,$(one))))
 
 fuzz: $(FUZZERS:%=$(FUZZED)/%) ## libFuzzer on the readers; SECONDS=600 each, ONLY=log one of them
 	mkdir -p $(FUZZED)/corpus/elf && echo 'int one; int two(void) { return one; }' | $(CC) -x c -g -c -o $(FUZZED)/corpus/elf/object -

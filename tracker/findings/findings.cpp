@@ -27,6 +27,7 @@
 #include "tracker/base/undisturbed.h"
 #include "tracker/findings/copy_record.h"
 #include "tracker/findings/launch_record.h"
+#include "tracker/findings/library_record.h"
 #include "tracker/findings/recent_messages.h"
 #include "tracker/findings/refusal_messages.h"
 #include "tracker/findings/refusal_record.h"
@@ -382,6 +383,16 @@ void report_copy(const MisplacedCopy& copy) {
   report(call_key({copy.copy.function, ends}), [&]() -> std::optional<Json> { return copy_record(copy); });
 }
 
+void report_library_call(const MisplacedLibraryCall& misplaced) {
+  std::string pointers = misplaced.refused ? "refused " : "";
+  for (const MisplacedLibraryCall::Pointer& pointer : misplaced.pointers)
+    pointers += fmt::format("{}:{}{} ", pointer.argument, pointer.device.index,
+                            memory::peer_access::declared(misplaced.device, pointer.device) ? "d" : "");
+  report(
+      call_key({misplaced.call.function, misplaced.device.name(), pointers}), [&] { return library_record(misplaced); },
+      true);
+}
+
 // Where evidence is gathered.
 Stack stack_for_evidence() {
   constexpr int kKnowsItsStack = 14;
@@ -402,6 +413,10 @@ void report(const MisplacedLaunch& launch) {
 
 void report(const MisplacedCopy& copy) {
   undisturbed(stack_for_evidence(), [&] { report_copy(copy); });
+}
+
+void report(const MisplacedLibraryCall& call) {
+  undisturbed(stack_for_evidence(), [&] { report_library_call(call); });
 }
 
 uint64_t count() {

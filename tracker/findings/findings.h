@@ -12,6 +12,7 @@ namespace devtrace::findings {
 void report(const events::Refused& refusal);
 void report(const MisplacedLaunch& launch);
 void report(const MisplacedCopy& copy);
+void report(const MisplacedLibraryCall& call);
 
 // Occurrences so far in this process, dropped ones included; and those of them that are neither notes nor suppressed.
 uint64_t count();

@@ -25,6 +25,20 @@ struct MisplacedLaunch {
   std::vector<Pointer> pointers;
 };
 
+// A call of a mathematics library that was given memory of another device than its handle's; or one that the library
+// refused, for another device than the handle's was current.
+struct MisplacedLibraryCall {
+  struct Pointer {
+    uintptr_t address;
+    Device device;      // the owner of the memory it points into
+    uint16_t argument;  // index; the handle is 0
+  };
+  const events::LibraryCall& call;
+  Device device;  // of the handle
+  std::vector<Pointer> pointers;
+  bool refused = false;
+};
+
 // A copy whose ends do not lie where its caller says.
 struct MisplacedCopy {
   struct End {

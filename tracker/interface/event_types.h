@@ -27,6 +27,27 @@ struct Launch {
   int stream_device = -1;  // of a launch that CUDA refused for its stream: whose the stream is
 };
 
+// A handle of one of CUDA's mathematics libraries: cuBLAS's, a plan of cuFFT's. A number that no two live ones share.
+using LibraryHandle = uint64_t;
+
+struct StreamOfHandle {
+  const void* stream = nullptr;  // null: the default one of the handle's device
+  int device = -1;
+};
+
+// A call of a function that works by such a handle.
+struct LibraryCall {
+  const char* function = "";  // as programs write it: "cublasSgemm"
+  LibraryHandle handle = 0;
+  // Its arguments behind the handle; null where one is no address.
+  const void* const* arguments = nullptr;
+  size_t count = 0;
+  StreamOfHandle (*stream)(LibraryHandle) = nullptr;  // slow; null: the library does not say
+};
+
+// What is known of the handle of a call: nothing, which device is its own, or that the call is a finding.
+enum class Known : uint8_t { no, yes, told };
+
 // Bytes that are copied between two addresses whose devices the caller need not know.
 enum class Direction : uint8_t { undeclared, host_to_host, host_to_device, device_to_host, device_to_device };
 struct Copy {

@@ -9,6 +9,7 @@
 #include "tracker/findings/findings.h"
 #include "tracker/interface/platform.h"
 #include "tracker/launch/kernels.h"
+#include "tracker/launch/library_check.h"
 #include "tracker/memory/host_memory.h"
 #include "tracker/memory/untracked_memory.h"
 
@@ -197,6 +198,7 @@ bool looked_closer(const events::Launch& launch, MisplacedLaunch& misplaced) {
 
 // Speed no longer counts, unless it comes to this at every launch: the kernel's code is read once.
 [[gnu::noinline]] void look_closer(const events::Launch& launch) noexcept {
+  if (within_told_call()) return;
   MisplacedLaunch misplaced{launch, {}, {}};
   try {
     if (looked_closer(launch, misplaced)) findings::report(misplaced);
@@ -224,7 +226,7 @@ void check(const events::Launch& launch) {
 }
 
 void report_refused(const events::Launch& launch) noexcept {
-  if (!launch.kernel) return;
+  if (!launch.kernel || within_told_call()) return;
   MisplacedLaunch misplaced{launch, {}, {}};
   try {
     look_at_all(misplaced);

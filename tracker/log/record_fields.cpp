@@ -180,6 +180,12 @@ void add_stack(Json& record, stacks::StackId stack, const std::string& library, 
   if (!native.empty()) record["native"] = std::move(native);
 }
 
+void add_creation(Json& operand, const memory::provenance::Origin& origin, const SourceText& source) {
+  operand["created"] = origin_json(origin, "", source);
+  operand["created"]["device"] = origin.device.name();
+  add_choice(operand["created"], origin, "", source);
+}
+
 void add_provenance(Json& operand, uintptr_t storage, const std::string& library, const SourceText& source) {
   const auto block = storage ? memory::provenance::find(storage) : std::nullopt;
   if (!block) return;

@@ -50,6 +50,9 @@ void add_stack(Json& record, stacks::StackId stack, const std::string& library, 
 // `created` and `moved` of the memory around `storage`, where they are known. `library`: the standard library's folder.
 void add_provenance(Json& operand, uintptr_t storage, const std::string& library, const SourceText& source);
 
+// `created` of what is no memory: where it was made, on which device, and who had chosen that.
+void add_creation(Json& operand, const memory::provenance::Origin& origin, const SourceText& source);
+
 // `bytes` of the memory around an address that no tensor is known to lie in.
 void add_extent(Json& operand, uintptr_t address);
 

@@ -35,6 +35,7 @@ def test_exports_what_it_intercepts_and_its_own_names_only():
     real = set()
     for library in [
         *SITE.glob("torch/lib/libc10*.so"), SITE / "torch/lib/libtorch_cpu.so", *SITE.glob("nvidia/cu13/lib/libcudart.so*"),
+        *SITE.glob("nvidia/cu13/lib/libcublas.so*"), *SITE.glob("nvidia/cu13/lib/libcufft.so*"),
         *Path("/lib/x86_64-linux-gnu").glob("libc.so.6"), *Path("/lib/x86_64-linux-gnu").glob("libstdc++.so.6"),
     ]:
         real |= symbols(library, "--defined-only")

@@ -83,7 +83,7 @@ class Callbacks : public testing::Test {
 TEST_F(Callbacks, EveryHookOfCudaHasOne) {
   std::map<std::string, bool> hooks;
 #define HOOK(library, symbol) \
-  if (std::string(library).starts_with("libcu")) hooks[#symbol] = false;
+  if (std::string(library).starts_with("libcuda")) hooks[#symbol] = false;
 #include "interpose/linking/hooks.inc"
 #undef HOOK
   for (const auto& [domain, id] : enabled) {

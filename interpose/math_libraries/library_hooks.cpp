@@ -1,0 +1,186 @@
+// The hooks of CUDA's mathematics libraries. Each row of library_hooks.inc is a symbol that jumps to an instance of one
+// of the templates here, made with the parameters that the library's header declares.
+
+#include <cublas_api.h>
+#include <cufft.h>
+#include <cufftXt.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "interpose/cuda/current_device.h"
+#include "interpose/linking/lazy_symbol.h"
+#include "interpose/math_libraries/library_of_caller.h"
+#include "tracker/events.h"
+
+namespace devtrace::interpose {
+namespace {
+
+// What programs write: cublasSgemm of cublasSgemm_v2, cublasSgemm_64 of cublasSgemm_v2_64.
+template <Symbol kSymbol>
+constexpr auto kWritten = [] {
+  constexpr std::string_view kName = name_of(kSymbol);
+  constexpr size_t kVersion = kName.find("_v2");
+  std::array<char, kName.size() + 1> text{};
+  for (size_t i = 0, out = 0; i < kName.size(); ++i)
+    if (kVersion == kName.npos || i < kVersion || i >= kVersion + 3) text[out++] = kName[i];
+  return text;
+}();
+
+// A plan of cuFFT's is a small number: it becomes one that is no pointer.
+events::LibraryHandle number_of(const void* handle) {
+  return reinterpret_cast<uintptr_t>(handle);
+}
+events::LibraryHandle number_of(int plan) {
+  return uint64_t{1} << 48 | static_cast<uint32_t>(plan);
+}
+
+template <class Argument>
+const void* address_in(const Argument& argument) {
+  if constexpr (std::is_pointer_v<Argument> && !std::is_function_v<std::remove_pointer_t<Argument>>)
+    return argument;
+  else
+    return nullptr;
+}
+
+constinit LazySymbol<decltype(&::cublasGetStream_v2)> cublas_stream("libcublas.so", "cublasGetStream_v2");
+
+events::StreamOfHandle stream_of_cublas(events::LibraryHandle handle) {
+  cudaStream_t stream = nullptr;
+  const auto ask = cublas_stream.get();
+  if (!ask || ask(reinterpret_cast<cublasHandle_t>(handle), &stream) != CUBLAS_STATUS_SUCCESS || !stream) return {};
+  return {stream, device_of_stream(stream)};
+}
+
+template <Symbol kSymbol, class Result, class... Parameters>
+auto function_for(const void* caller) {
+  return reinterpret_cast<Result (*)(Parameters...)>(library_function_for(kSymbol, caller));
+}
+
+// Of a function that is nowhere nobody could have come here.
+template <class Result>
+constexpr auto kAbsent = static_cast<Result>(1);
+
+template <Symbol kSymbol, class Function>
+struct Makes;
+template <Symbol kSymbol, class Result, class Handle, class... Rest>
+struct Makes<kSymbol, Result (*)(Handle*, Rest...)> {
+  static Result call(Handle* handle, Rest... rest) {
+    const void* const caller = __builtin_return_address(0);
+    look_at_libraries(kSymbol, caller);
+    const auto original = function_for<kSymbol, Result, Handle*, Rest...>(caller);
+    if (!original) return kAbsent<Result>;
+    const Result result = original(handle, rest...);
+    if (static_cast<int>(result) == 0 && handle)
+      events::library_handle_made(number_of(*handle), kWritten<kSymbol>.data());
+    return result;
+  }
+};
+
+template <Symbol kSymbol, class Function>
+struct Binds;
+template <Symbol kSymbol, class Result, class Handle, class... Rest>
+struct Binds<kSymbol, Result (*)(Handle, Rest...)> {
+  static Result call(Handle handle, Rest... rest) {
+    const auto original = function_for<kSymbol, Result, Handle, Rest...>(__builtin_return_address(0));
+    if (!original) return kAbsent<Result>;
+    const Result result = original(handle, rest...);
+    if (static_cast<int>(result) == 0) events::library_handle_made(number_of(handle), kWritten<kSymbol>.data());
+    return result;
+  }
+};
+
+template <Symbol kSymbol, class Function>
+struct Ends;
+template <Symbol kSymbol, class Result, class Handle>
+struct Ends<kSymbol, Result (*)(Handle)> {
+  static Result call(Handle handle) {
+    events::library_handle_gone(number_of(handle));
+    const auto original = function_for<kSymbol, Result, Handle>(__builtin_return_address(0));
+    return original ? original(handle) : kAbsent<Result>;
+  }
+};
+
+template <Symbol kSymbol, class Function>
+struct Calls;
+template <Symbol kSymbol, class Result, class Handle, class... Rest>
+struct Calls<kSymbol, Result (*)(Handle, Rest...)> {
+  static constexpr bool kCublas = std::is_same_v<Result, cublasStatus_t>;
+
+  static Result call(Handle handle, Rest... rest) {
+    const void* const caller = __builtin_return_address(0);
+    const void* const arguments[] = {address_in(rest)...};
+    const events::LibraryCall call{kWritten<kSymbol>.data(), number_of(handle), arguments, sizeof...(Rest),
+                                   kCublas ? &stream_of_cublas : nullptr};
+    const events::Known known = events::library_called(call);
+    // Whose handle nobody saw being made may be of a library that nobody has counted.
+    if (known == events::Known::no) look_at_libraries(kSymbol, caller);
+    const auto original = function_for<kSymbol, Result, Handle, Rest...>(caller);
+    if (!original) return kAbsent<Result>;
+    const Result result = original(handle, rest...);
+    if (known == events::Known::told) events::library_returned();
+    if constexpr (!kCublas)
+      if (result == CUFFT_INVALID_DEVICE && known == events::Known::yes) events::library_refused(call);
+    return result;
+  }
+};
+
+// The type of a function as the library has it. Three have an overload of C++'s in the header, which the library knows
+// nothing of: their types are those of their variants for 64 bits, which have none.
+template <class Function>
+struct Narrow;
+template <class Result, class... Parameters>
+struct Narrow<Result (*)(Parameters...)> {
+  using Type = Result (*)(std::conditional_t<std::is_same_v<Parameters, int64_t>, int, Parameters>...);
+};
+template <class Function>
+using NarrowType = typename Narrow<Function>::Type;
+template <class Result, class... Parameters>
+auto library_type(Result (*)(Parameters...)) -> Result (*)(Parameters...);
+auto library_type(NarrowType<decltype(&::cublasGemmEx_64)> function) -> decltype(function);
+auto library_type(NarrowType<decltype(&::cublasGemmBatchedEx_64)> function) -> decltype(function);
+auto library_type(NarrowType<decltype(&::cublasGemmStridedBatchedEx_64)> function) -> decltype(function);
+
+}  // namespace
+
+// In the order of the rows.
+extern "C" __attribute__((visibility("hidden"), used)) void* const devtrace_library_hooks[] = {
+#define INSTANCE(sort, symbol) reinterpret_cast<void*>(&sort<Symbol::symbol, decltype(library_type(&::symbol))>::call),
+#define LIBRARY_MAKES(library, symbol) INSTANCE(Makes, symbol)
+#define LIBRARY_BINDS(library, symbol) INSTANCE(Binds, symbol)
+#define LIBRARY_ENDS(library, symbol) INSTANCE(Ends, symbol)
+#define LIBRARY_CALL(library, symbol) INSTANCE(Calls, symbol)
+#include "interpose/linking/library_hooks.inc"
+#undef LIBRARY_MAKES
+#undef LIBRARY_BINDS
+#undef LIBRARY_ENDS
+#undef LIBRARY_CALL
+};
+
+}  // namespace devtrace::interpose
+
+// Each in the place of every version of it (libcublas.so.12, .13), as dlsym is.
+// clang-format off
+#define SYMBOL(library, symbol) "library_hook " #symbol "\n"
+#define LIBRARY_MAKES SYMBOL
+#define LIBRARY_BINDS SYMBOL
+#define LIBRARY_ENDS SYMBOL
+#define LIBRARY_CALL SYMBOL
+__asm__(R"(
+.set devtrace_library_row, 0
+.macro library_hook symbol
+  .globl \symbol
+  .type \symbol, @function
+\symbol:
+  jmp *(devtrace_library_hooks + 8 * devtrace_library_row)(%rip)
+  .size \symbol, . - \symbol
+  .symver \symbol, \symbol@@
+  .set devtrace_library_row, devtrace_library_row + 1
+.endm
+.pushsection .text
+)"
+#include "interpose/linking/library_hooks.inc"
+".popsection\n");

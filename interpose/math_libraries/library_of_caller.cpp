@@ -1,0 +1,59 @@
+#include "interpose/math_libraries/library_of_caller.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <string_view>
+
+#include "interpose/linking/elf_symbol.h"
+#include "tracker/elf/plain_text.h"
+
+namespace devtrace::interpose {
+namespace {
+
+constinit std::atomic<bool> several{false};
+
+std::string_view library_of(Symbol symbol) {
+  return kHookRows[static_cast<int>(symbol)].library;
+}
+
+// What the object that `caller` lies in is linked to; null: it found the function by another way.
+void* needed_by(const void* caller, Symbol symbol) {
+  Dl_info info{};
+  link_map* listed = nullptr;
+  if (!::dladdr1(caller, &info, reinterpret_cast<void**>(&listed), RTLD_DL_LINKMAP) || !listed) return nullptr;
+  std::string_view wanted;
+  for_each_needed(elf::object_of(*listed), [&](const char* name) {
+    if (const std::string_view file = elf::plain_view(name); wanted.empty() && is_library(file, library_of(symbol)))
+      wanted = file;
+  });
+  void* found = nullptr;
+  elf::for_each_object([&](const elf::Object& object) {
+    if (!wanted.empty() && elf::plain_compare(soname(object), wanted) == 0) found = elf_symbol(object, name_of(symbol));
+    return found != nullptr;
+  });
+  return found;
+}
+
+}  // namespace
+
+void* library_function_for(Symbol symbol, const void* caller) {
+  if (several.load(std::memory_order_relaxed)) [[unlikely]]
+    if (void* const function = needed_by(caller, symbol)) return function;
+  return original_for(symbol, caller);
+}
+
+void look_at_libraries(Symbol symbol, const void* caller) {
+  int count = 0;
+  elf::for_each_object([&](const elf::Object& object) {
+    count += is_library(object.file(), library_of(symbol));
+    return false;
+  });
+  if (count > 1) several.store(true, std::memory_order_relaxed);
+  Dl_info info{};
+  void* const function = library_function_for(symbol, caller);
+  if (function && ::dladdr(function, &info) && info.dli_fname && !there_at_start(function))
+    ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+}  // namespace devtrace::interpose

@@ -1,0 +1,127 @@
+// A call of cuBLAS or cuFFT: the handle, or the plan, belongs to the device that was current when it was made.
+#include <algorithm>
+
+#include "report/base/cpp_source.h"
+#include "report/base/format.h"
+#include "report/verdict/cpp_line.h"
+#include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
+
+namespace devtrace::report::verdict::rules {
+namespace {
+
+std::string line_of(const Event& event) {
+  const Frame* frame = innermost_own(event.native);
+  return at(frame ? frame : event.line());
+}
+
+// ", at main.cpp:9, while cuda:0 was current by default".
+std::string made_where(const Operand& handle) {
+  const std::string where = line_of(handle.created);
+  std::string text = where.empty() ? "" : fmt::format(" at {}", where);
+  const DeviceChoice& choice = handle.created.choice;
+  if (choice.by_default) return text + ", when its thread had chosen no device";
+  if (choice.device.empty()) return text;
+  const Frame* frame = innermost_own(choice.native);
+  const std::string chosen = at(frame ? frame : innermost_own(choice.stack));
+  return text + fmt::format(", while {} was current{}", choice.device, chosen.empty() ? "" : ", since " + chosen);
+}
+
+std::string ordinal_of(std::string_view device) {
+  return std::string(device.substr(device.find(':') + 1));
+}
+
+// What a line makes: `blas` of cublasCreate(&blas).
+std::string_view made_by(const Event& created) {
+  const Frame* frame = innermost_own(created.native);
+  if (!frame) return {};
+  for (const std::string_view function : {std::string_view("cublasCreate"), created.call}) {
+    const auto call = only_call(frame->source, function);
+    if (!call || call->arguments.empty() || !call->arguments[0].starts_with('&')) continue;
+    const std::string_view name = call->arguments[0].substr(1);
+    if (is_identifier(name)) return name;
+  }
+  return {};
+}
+
+// The call with another handle, which its own function made for the memory's device.
+std::optional<Fix> with_other_handle(const Evidence& evidence, const Frame& line) {
+  for (const Event& other : evidence.other_handles) {
+    const Frame* made = innermost_own(other.native);
+    const std::string_view name = made_by(other);
+    if (made && !name.empty() && made->same_function(line)) return with_argument(line, evidence.operation, 0, name);
+  }
+  return std::nullopt;
+}
+
+std::string others_made(const Evidence& evidence) {
+  if (evidence.other_handles.empty()) return {};
+  const std::string where = line_of(evidence.other_handles[0]);
+  return where.empty() ? "" : fmt::format(" One of that device was made at {}.", where);
+}
+
+// All memory is on one other device: the handle is the wrong one.
+Cause wrong_handle(const Evidence& evidence, const Operand& handle, const Operand& memory) {
+  Cause cause{
+      "handle-of-another-device", Confidence::high,
+      fmt::format("{} was made on {}{}: what is called with it works there. All the memory that {} was given is "
+                  "on {}.{}",
+                  handle.name, handle.device, made_where(handle), evidence.operation, memory.device,
+                  others_made(evidence)),
+      std::nullopt};
+  const Frame* line = innermost_own(evidence.native);
+  if (!line) return cause;
+  if (auto fix = with_other_handle(evidence, *line)) {
+    fix->repairs = Repairs::cause;
+    cause.fix = std::move(fix);
+    return cause;
+  }
+  // A handle that has worked on its own device's memory is right there: this call needs another.
+  const Frame* made = innermost_own(handle.created.native);
+  if (made && !evidence.handle_used && evidence.other_handles.empty())
+    cause.fix = repairing(set_device_before(*made, ordinal_of(memory.device)));
+  return cause;
+}
+
+// The library refused it, for another device is current.
+Cause refused(const Evidence& evidence, const Operand& handle) {
+  Cause cause{"missing-set-device", Confidence::high,
+              fmt::format("{} was made on {}{}, and {} is current: the library works by it on its own device only.",
+                          handle.name, handle.device, made_where(handle), evidence.current_device),
+              std::nullopt};
+  if (const Frame* line = innermost_own(evidence.native))
+    cause.fix = repairing(set_device_before(*line, ordinal_of(handle.device)));
+  return cause;
+}
+
+Cause memory_elsewhere(const Evidence& evidence, const Operand& handle, const Operand& odd) {
+  const std::string where = line_of(odd.created);
+  Cause cause{"memory-of-another-device", Confidence::medium,
+              fmt::format("{} works on {}, where {} was made{}. {} is on {}{}. Without access to its peer the library "
+                          "cannot read it.",
+                          evidence.operation, handle.device, handle.name, made_where(handle), odd.name, odd.device,
+                          where.empty() ? "" : fmt::format(", allocated at {}", where)),
+              std::nullopt};
+  const Frame* line = innermost_own(evidence.native);
+  if (line && evidence.current_device == handle.device) cause.fix = peer_access_before(*line, odd.device);
+  return cause;
+}
+
+}  // namespace
+
+std::optional<Cause> handle_elsewhere(const Evidence& evidence) {
+  if (evidence.kind != "handle-mismatch" || evidence.operands.empty() || !evidence.note.empty()) return std::nullopt;
+  const Operand& handle = evidence.operands.front();
+  const auto is_odd = [](const Operand& it) { return it.odd; };
+  const auto memory = std::find_if(evidence.operands.begin() + 1, evidence.operands.end(),
+                                   [&](const Operand& it) { return handle.odd || it.odd; });
+  const bool has_memory = memory != evidence.operands.end();
+  const bool all_there = has_memory && std::all_of(memory, evidence.operands.end(),
+                                                   [&](const Operand& it) { return it.device == memory->device; });
+  if (is_odd(handle) && all_there && memory->device != handle.device) return wrong_handle(evidence, handle, *memory);
+  if (is_odd(handle)) return refused(evidence, handle);
+  if (has_memory) return memory_elsewhere(evidence, handle, *memory);
+  return std::nullopt;
+}
+
+}  // namespace devtrace::report::verdict::rules

@@ -1,0 +1,106 @@
+#include "tracker/launch/library_check.h"
+
+#include "tracker/base/thread_state.h"
+#include "tracker/findings/findings.h"
+#include "tracker/memory/library_handles.h"
+#include "tracker/memory/untracked_memory.h"
+
+namespace devtrace::launch {
+namespace {
+
+using findings::MisplacedLibraryCall;
+using memory::ownership::Table;
+
+thread_local constinit int told_calls = 0;
+
+uintptr_t number(const void* address) {
+  return reinterpret_cast<uintptr_t>(address);
+}
+
+// The devices that may be given all of the arguments.
+Table::Devices devices_of(const events::LibraryCall& call, const Table& table) {
+  Table::Devices devices = Table::kAll;
+  for (size_t i = 0; i < call.count; ++i) devices &= table.of(number(call.arguments[i]));
+  return devices;
+}
+
+// Fills in the pointers into memory of devices, by exact owners. Whether one leads elsewhere.
+bool look_exactly(MisplacedLibraryCall& misplaced) {
+  const events::LibraryCall& call = misplaced.call;
+  bool elsewhere = false;
+  for (size_t i = 0; i < call.count; ++i) {
+    const uintptr_t address = number(call.arguments[i]);
+    if (!memory::ownership::likely(address).known()) continue;
+    const auto extent = memory::ownership::find(address);
+    if (!extent || extent->memory != memory::ownership::Memory::device) continue;
+    const Device owner = memory::untracked_memory::owner_now(address, *extent, misplaced.device);
+    if (!owner.known()) continue;
+    misplaced.pointers.push_back({address, owner, static_cast<uint16_t>(i + 1)});
+    elsewhere = elsewhere || owner != misplaced.device;
+  }
+  return elsewhere;
+}
+
+bool looked_closer(const events::LibraryCall& call, MisplacedLibraryCall& misplaced) {
+  const ReentrancyGuard inside;
+  unsigned questions = memory::untracked_memory::kQuestions;
+  for (size_t i = 0; i < call.count; ++i)
+    if (call.arguments[i]) memory::untracked_memory::learn(number(call.arguments[i]), questions);
+  return !Table::has(devices_of(call, Table()), misplaced.device) && look_exactly(misplaced);
+}
+
+[[gnu::noinline]] bool look_closer(const events::LibraryCall& call, Device device) noexcept {
+  MisplacedLibraryCall misplaced{call, device, {}};
+  try {
+    if (!looked_closer(call, misplaced)) return false;
+    findings::report(misplaced);
+  } catch (...) {  // out of memory: one report is lost, the call goes on
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+events::Known check(const events::LibraryCall& call) noexcept {
+  const auto handle = memory::library_handles::find(call.handle);
+  if (!handle) return events::Known::no;
+  const Table table;
+  if (!table) return events::Known::yes;
+  const Device device = handle->made.device;
+  Table::Devices devices = devices_of(call, table);
+  if (!Table::has(devices, device)) {
+    if (look_closer(call, device)) {
+      ++told_calls;
+      return events::Known::told;
+    }
+    devices = devices_of(call, table);  // what was not known has been asked for
+  }
+  if (!handle->used && devices != Table::kAll && Table::has(devices, device))
+    memory::library_handles::note_use(call.handle);
+  return events::Known::yes;
+}
+
+void told_call_returned() {
+  --told_calls;
+}
+
+bool within_told_call() {
+  return told_calls > 0;
+}
+
+void report_refused(const events::LibraryCall& call) noexcept {
+  const auto handle = memory::library_handles::find(call.handle);
+  if (!handle) return;
+  MisplacedLibraryCall misplaced{call, handle->made.device, {}, true};
+  try {
+    {
+      const ReentrancyGuard inside;
+      look_exactly(misplaced);
+    }
+    findings::report(misplaced);
+  } catch (...) {  // out of memory: one report is lost
+  }
+}
+
+}  // namespace devtrace::launch

@@ -1,0 +1,63 @@
+#include "tracker/memory/library_handles.h"
+
+#include <cstring>
+
+#include "tracker/base/address_map.h"
+#include "tracker/base/clock.h"
+#include "tracker/base/thread_state.h"
+#include "tracker/interface/platform.h"
+
+namespace devtrace::memory::library_handles {
+namespace {
+
+constinit AddressMap<Handle> handles;
+
+// By the beginning of their functions' names: cublas, cufft.
+bool of_one_library(const Handle& one, const Handle& other) {
+  constexpr size_t kPrefix = 5;
+  return std::strncmp(one.function, other.function, kPrefix) == 0;
+}
+
+}  // namespace
+
+void made(events::LibraryHandle handle, const char* function) {
+  const int device = platform().current_device ? platform().current_device() : -1;
+  if (handle == 0 || device < 0) return gone(handle);
+  handles.put({handle, {stacks::capture(), thread_state::id(), now_exact(), Device::cuda(device)}, function, 0});
+}
+
+void gone(events::LibraryHandle handle) {
+  Handle was;
+  if (handle != 0) handles.take(handle, was);
+}
+
+std::optional<Handle> find(events::LibraryHandle handle) {
+  Handle found;
+  if (handle == 0 || !handles.get(handle, found)) return std::nullopt;
+  return found;
+}
+
+void note_use(events::LibraryHandle handle) {
+  handles.update(handle, [](Handle& now) { now.used = 1; });
+}
+
+std::vector<Handle> others(const Handle& than, Device on) {
+  constexpr size_t kMost = 8;
+  std::vector<Handle> found;
+  found.reserve(kMost);  // nothing may be allocated while a lock is held
+  handles.for_each([&](const Handle& one) {
+    if (one.number != than.number && one.made.device == on && of_one_library(one, than) && found.size() < kMost)
+      found.push_back(one);
+  });
+  return found;
+}
+
+void before_fork() {
+  handles.lock();
+}
+
+void after_fork() {
+  handles.unlock();
+}
+
+}  // namespace devtrace::memory::library_handles

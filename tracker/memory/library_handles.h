@@ -1,0 +1,34 @@
+// The handles of CUDA's mathematics libraries: on which device each was made, and where.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tracker/interface/event_types.h"
+#include "tracker/memory/provenance.h"
+
+namespace devtrace::memory::library_handles {
+
+struct Handle {
+  events::LibraryHandle number = 0;
+  provenance::Origin made;
+  const char* function = nullptr;  // that made it
+  uint64_t used = 0;               // 1: it has worked on memory of its own device
+  uint64_t key() const { return number; }
+};
+
+void made(events::LibraryHandle handle, const char* function);
+void gone(events::LibraryHandle handle);
+
+// Hot: one look-up without a lock.
+std::optional<Handle> find(events::LibraryHandle handle);
+void note_use(events::LibraryHandle handle);
+
+// Other handles of the same library on a device. Slow, and allocates.
+std::vector<Handle> others(const Handle& than, Device on);
+
+void before_fork();
+void after_fork();
+
+}  // namespace devtrace::memory::library_handles
