@@ -61,8 +61,14 @@ class AddressMap {
   }
 
  private:
-  // Its high bits are the good ones: keys are addresses, whose low bits say little.
-  static size_t hash(uint64_t key) { return key * 0x9E3779B97F4A7C15u; }
+  // Its high bits are the good ones: keys are addresses, whose low bits say little. The highest choose the shard, those
+  // below them the slot.
+  static constexpr unsigned kShardBits = 6;
+  static uint64_t hash(uint64_t key) { return key * 0x9E3779B97F4A7C15u; }
+  // A table of any size: the hash, as a fraction of 1, times that.
+  static size_t slot_of(uint64_t key, size_t capacity) {
+    return static_cast<size_t>((hash(key) << kShardBits >> 32) * capacity >> 32);
+  }
 
   // One slot, read by some while another writes it: every word of it is atomic. On x86-64 these are plain moves.
   static constexpr size_t kWords = sizeof(Value) / sizeof(uint64_t);
@@ -142,9 +148,9 @@ class AddressMap {
       const size_t size = capacity.load(std::memory_order_acquire);
       if (size == 0) return false;
       Value* const table = slots.load(std::memory_order_acquire);
-      size_t index = hash(key) >> 20 & (size - 1);
+      size_t index = slot_of(key, size);
       // A table that changes may hold no empty slot.
-      for (size_t probes = 0; probes < size; ++probes, index = (index + 1) & (size - 1)) {
+      for (size_t probes = 0; probes < size; ++probes, index = index + 1 == size ? 0 : index + 1) {
         const uint64_t there = key_of(&table[index]);
         if (there == 0) return false;
         if (there != key) continue;
@@ -179,7 +185,7 @@ class AddressMap {
       --used;
       for (size_t next = following(hole); key_of(&slots[next]) != 0; next = following(next)) {
         // The entry may move into the hole unless its home lies cyclically after it.
-        if (((next - home(key_of(&slots[next]))) & (capacity - 1)) >= ((next - hole) & (capacity - 1))) {
+        if (distance(home(key_of(&slots[next])), next) >= distance(hole, next)) {
           store(&slots[hole], load(&slots[next]));
           hole = next;
         }
@@ -202,8 +208,9 @@ class AddressMap {
       used = 0;
     }
 
-    size_t home(uint64_t key) const { return hash(key) >> 20 & (capacity - 1); }
-    size_t following(size_t index) const { return (index + 1) & (capacity - 1); }
+    size_t home(uint64_t key) const { return slot_of(key, capacity); }
+    size_t following(size_t index) const { return index + 1 == capacity ? 0 : index + 1; }
+    size_t distance(size_t from, size_t to) const { return to >= from ? to - from : to + capacity - from; }
 
     size_t locate(uint64_t key) const {
       DEVTRACE_ASSERT(used < capacity);  // or it would search for ever
@@ -212,10 +219,10 @@ class AddressMap {
       return index;
     }
 
-    // Within a Change.
+    // Within a Change. By half: a table is at least half full, so a value takes at most twice its size.
     bool grow() {
-      const size_t smaller = capacity, larger = smaller ? smaller * 2 : 256;
-      DEVTRACE_ASSERT((larger & (larger - 1)) == 0 && used <= smaller);
+      const size_t smaller = capacity, larger = smaller ? smaller + smaller / 2 : 256;
+      DEVTRACE_ASSERT(larger < (uint64_t{1} << 32) && used <= smaller);
       void* memory =
           ::mmap(nullptr, larger * sizeof(Value), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       // Out of memory: what is known stays, and new values go unrecorded as long as the map would be too full to probe.
@@ -231,9 +238,9 @@ class AddressMap {
     }
   };
 
-  Shard& at(uint64_t key) { return shards_[hash(key) >> 58]; }
+  Shard& at(uint64_t key) { return shards_[hash(key) >> (64 - kShardBits)]; }
 
-  Shard shards_[64];
+  Shard shards_[1 << kShardBits];
 };
 
 }  // namespace devtrace

@@ -17,14 +17,20 @@ namespace devtrace {
 template <class Extent>
 class ExtentMap {
  public:
-  void put(const Extent& extent) {
-    Extent old;
-    if (extents_.get(extent.address, old) && old.bytes != extent.bytes) forget_start(old);
+  // `old` is what it replaces; false: nothing.
+  bool put(const Extent& extent, Extent& old) {
+    const bool replaces = extents_.get(extent.address, old);
+    if (replaces && old.bytes != extent.bytes) forget_start(old);
     extents_.put(extent);
     const unsigned size_class = class_of(extent.bytes);
     starts_.put({cell(size_class, extent.address), extent.address});
     const uint64_t bit = uint64_t{1} << size_class;
     if (!(classes_.load(std::memory_order_relaxed) & bit)) classes_.fetch_or(bit, std::memory_order_relaxed);
+    return replaces;
+  }
+  void put(const Extent& extent) {
+    Extent old;
+    put(extent, old);
   }
 
   bool take(uintptr_t address, Extent& out) {

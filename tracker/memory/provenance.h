@@ -25,8 +25,6 @@ struct Block {
   Origin created;     // of the memory it was first copied from when it was moved here; stack 0 and time 0 when that was
                       // not seen
   Device moved_from;  // known only when the block was filled by a move; `allocated` is then the place of the move
-  bool copied_into = false;  // asked and kept for blocks with a native stack only
-  uint64_t key() const { return address; }
 };
 
 // Hot: no malloc, no lock held while calling out. A block is what PyTorch's allocator gives out, or a file that it

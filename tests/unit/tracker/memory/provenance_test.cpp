@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <random>
 #include <thread>
 #include <unordered_map>
@@ -102,6 +103,44 @@ TEST(Provenance, ABlockGivenAgainWithAnotherSizeIsFoundByTheNewOne) {
   memory::provenance::taken(kBase);
   EXPECT_FALSE(memory::provenance::find(kBase));
 }
+
+TEST(Provenance, ABlockGivenAgainHasNoMoveOfTheOneBefore) {
+  memory::provenance::given(kBase, 512, Device::cpu());
+  for (const bool taken : {true, false}) {
+    memory::provenance::given(kBase + 4096, 512, Device::cuda(0));
+    memory::provenance::copied(kBase + 4096, kBase);
+    ASSERT_TRUE(memory::provenance::find(kBase + 4096)->moved_from.known());
+    if (taken) memory::provenance::taken(kBase + 4096);
+    memory::provenance::given(kBase + 4096, 512, Device::cuda(1));
+    EXPECT_FALSE(memory::provenance::find(kBase + 4096)->moved_from.known());
+    EXPECT_EQ(memory::provenance::find(kBase + 4096)->created.time, 0U);
+    memory::provenance::taken(kBase + 4096);
+  }
+  memory::provenance::taken(kBase);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Wherever the tables stand in their growth.
+TEST(Provenance, ALiveBlockTakesAHundredBytesAtMost) {
+  const auto resident = [] {
+    FILE* file = std::fopen("/proc/self/statm", "r");
+    long all = 0, here = 0;
+    if (!file || std::fscanf(file, "%ld %ld", &all, &here) != 2) here = 0;
+    if (file) std::fclose(file);
+    return here * 4096;
+  };
+  constexpr uintptr_t kFar = kBase / 2;
+  constexpr long kMost = 1'000'000;
+  const long before = resident();
+  ASSERT_GT(before, 0);
+  for (long count = 0; count < kMost;) {
+    memory::provenance::given(kFar + static_cast<uintptr_t>(count) * 512, 512, Device::cuda(0));
+    if (++count % 50'000 != 0 || count < 100'000) continue;
+    EXPECT_LE((resident() - before) / count, 100) << count << " blocks";
+  }
+  for (long i = 0; i < kMost; ++i) memory::provenance::taken(kFar + static_cast<uintptr_t>(i) * 512);
+}
+#endif
 
 TEST(Provenance, ACopyOnTheSameDeviceOrByAnotherThreadIsNone) {
   memory::provenance::given(kBase, 512, Device::cuda(0));
