@@ -106,6 +106,33 @@ def test_debug_information_in_a_file_of_its_own(tmp_path):
     assert own(finding)[0]["line"] == line_of(source_of("cudaMalloc"), "// WRONG")
 
 
+@pytest.mark.parametrize("flags", [["-gdwarf-4"], ["-gdwarf-5"]], ids=str)
+@pytest.mark.parametrize("where", ["beside", "packed", "gone"])
+def test_split_debug_information(tmp_path, flags, where, monkeypatch):
+    """What stays in the program has the lines; functions that were inlined have their names in the .dwo files, which are not read."""
+    import shutil
+    import subprocess
+
+    monkeypatch.chdir(tmp_path)  # beside what is compiled lie the .dwo files
+    source = source_of("cudaMalloc")
+    inlined = source.replace("__attribute__((noinline)) static", "__attribute__((always_inline)) static inline")
+    for text, names in ((source, ["upload", "main"]), (inlined, ["main"])):
+        program = build(tmp_path, text, "-g", "-gsplit-dwarf", *flags, "-O1")
+        split = list(tmp_path.glob("*.dwo"))
+        assert split, "g++ has split nothing"
+        if where == "packed":
+            if not shutil.which("dwp"):
+                pytest.skip("no dwp (binutils)")
+            subprocess.run(["dwp", "-o", f"{program}.dwp", *split], check=True)
+        if where != "beside":
+            for each in split:
+                each.unlink()
+        finding = only(run(program, folder=tmp_path), "copy-mismatch")
+        assert [frame["function"].split("(")[0] for frame in own(finding)] == names
+        assert own(finding)[0]["line"] == line_of(text, "// WRONG") and own(finding)[0]["source"].startswith("cudaMemcpy(to, from")
+        assert own(odd_origin(finding))[0]["line"] == line_of(text, "cudaMalloc(&memory, 4096);")
+
+
 def test_the_page_and_the_text_say_it(tmp_path, page):  # noqa: F811
     outcome = run(build(tmp_path, source_of("cudaMalloc"), "-g", "-O1"), folder=tmp_path)
     for part in ("at upload (program.cpp:", "created on cuda:1 by cudaMalloc in grid (program.cpp:", "called by main (program.cpp:", "4.0 KiB"):
