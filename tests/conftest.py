@@ -61,6 +61,9 @@ class Outcome:
 
 def environment(options: str | None, extra: dict | None = None) -> dict:
     env = {key: value for key, value in os.environ.items() if key not in ("DEVTRACE_OPTIONS", "LD_PRELOAD")}
+    # Every test in another way than its own: DEVTRACE_TEST_OPTIONS=backend=cupti make e2e TESTS=tests/e2e/harm
+    if besides := os.environ.get("DEVTRACE_TEST_OPTIONS"):
+        options = f"{besides}:{options}" if options else besides
     if options is not None:
         env["DEVTRACE_OPTIONS"] = options
     # A shell's history of warnings about a missing NVIDIA driver is no part of what is compared.

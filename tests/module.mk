@@ -78,7 +78,7 @@ $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libra
 	mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
 
-.PHONY: test unit unit-test e2e test-gpu conformance demo demo-cpp nvcc pictures rehearsal-values cases-page corpus transparent soak hardware-bundle bench
+.PHONY: test unit unit-test sanitizers e2e test-gpu conformance demo demo-cpp nvcc pictures rehearsal-values cases-page corpus transparent soak hardware-bundle bench
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
 SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,host_memory static_runtime two_devices)
@@ -95,6 +95,12 @@ unit: $(UNIT_TESTS) ## unit tests; FILTER='Ownership*' some of them
 	  echo "== $$program"; $$program --gtest_brief=1 $(if $(FILTER)$(SKIPPED_TESTS),--gtest_filter='$(FILTER)$(SKIPPED_TESTS)') || failed="$$failed $$program"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 unit-test: unit
+
+# Each in a build of its own; all run, even after one has failed.
+SANITIZERS ?= thread address,undefined
+sanitizers: ## the unit tests under sanitizers; SANITIZERS=thread one of them
+	failed=; for each in $(SANITIZERS); do $(MAKE) --no-print-directory SANITIZE=$$each unit || failed="$$failed $$each"; done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 # What cannot be installed is skipped, with the reason.
 nvcc: | setup-python

@@ -9,11 +9,22 @@
 namespace devtrace {
 namespace {
 
+// By code of our own: memcmp may be somebody's who stands before the C library and looks for the real one with dlsym,
+// which is how options are first asked for. The barrier keeps the compiler from making a call of the loop.
+bool same(std::string_view one, std::string_view other) {
+  if (one.size() != other.size()) return false;
+  for (size_t i = 0; i < one.size(); ++i) {
+    __asm__ volatile("");
+    if (one[i] != other[i]) return false;
+  }
+  return true;
+}
+
 // Each parser returns what was wrong with the value, or nullptr.
 const char* parse_value(std::string_view value, bool& out) {
-  if (value == "1" || value == "true" || value == "yes" || value == "on")
+  if (same(value, "1") || same(value, "true") || same(value, "yes") || same(value, "on"))
     out = true;
-  else if (value == "0" || value == "false" || value == "no" || value == "off")
+  else if (same(value, "0") || same(value, "false") || same(value, "no") || same(value, "off"))
     out = false;
   else
     return "must be 0 or 1";
@@ -38,11 +49,11 @@ const char* parse_value(std::string_view value, std::string& out) {
 }
 
 const char* parse_value(std::string_view value, Backend& out) {
-  if (value == "auto")
+  if (same(value, "auto"))
     out = Backend::automatic;
-  else if (value == "interpose")
+  else if (same(value, "interpose"))
     out = Backend::interpose;
-  else if (value == "cupti")
+  else if (same(value, "cupti"))
     out = Backend::cupti;
   else
     return "must be auto, interpose or cupti";
@@ -64,11 +75,11 @@ std::string default_text(const char* value) {
 
 void set(ParsedOptions& parsed, std::string_view key, std::string_view value) {
   const char* fault = nullptr;
-  if (key == "help") {
+  if (same(key, "help")) {
     fault = parse_value(value, parsed.help);
   }
 #define OPTION(type, name, default_value, description) \
-  else if (key == #name) {                             \
+  else if (same(key, #name)) {                         \
     fault = parse_value(value, parsed.values.name);    \
   }
 #include "tracker/base/options.inc"

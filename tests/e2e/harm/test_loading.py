@@ -38,9 +38,10 @@ WRAPPERS = {
 }
 
 
+@pytest.mark.parametrize("options", ["", "backend=interpose:verbose=0:log_path=none.jsonl"])
 @pytest.mark.parametrize("where", ["before", "after"])
 @pytest.mark.parametrize("name", WRAPPERS)
-def test_a_wrapper_of_what_compares_texts(tmp_path, name, where):
+def test_a_wrapper_of_what_compares_texts(tmp_path, name, where, options):
     if (name, where) == ("strlen", "before"):
         pytest.skip("every constructor of the C++ library calls strlen: such a wrapper is its own trouble")
     wrapper = build(tmp_path, "libwrapper.so", f"""
@@ -49,7 +50,7 @@ __attribute__((constructor)) static void find(void) {{ real = dlsym(RTLD_NEXT, "
 {WRAPPERS[name]}
 """, "-fno-builtin", "-O0")  # fmt: skip
     program = build(tmp_path, "program", 'int main() { puts("end"); return 0; }')
-    same(*both(tmp_path, [program], **{where: [wrapper]}))
+    same(*both(tmp_path, [program], **{where: [wrapper]}, env={"DEVTRACE_OPTIONS": options}))
 
 
 COPY = r"""
