@@ -34,6 +34,7 @@ Generator* generator_of(curandGenerator_t handle) {
 Engine engine_of(curandRngType_t type, uint64_t seed) {
   if (type == CURAND_RNG_PSEUDO_PHILOX4_32_10) return Philox(seed);
   if (type == CURAND_RNG_PSEUDO_MT19937 || type == CURAND_RNG_PSEUDO_MTGP32) return Mersenne(seed);
+  if (type == CURAND_RNG_PSEUDO_MRG32K3A) return Mrg(seed);
   return Xorwow(seed);
 }
 
@@ -44,6 +45,7 @@ bool is_simulated(curandRngType_t type) {
     case CURAND_RNG_PSEUDO_PHILOX4_32_10:
     case CURAND_RNG_PSEUDO_MT19937:
     case CURAND_RNG_PSEUDO_MTGP32:
+    case CURAND_RNG_PSEUDO_MRG32K3A:
       return true;
     default:
       return false;
@@ -57,7 +59,7 @@ curandStatus_t make(curandGenerator_t* handle, curandRngType_t type, bool host) 
   if (!handle) return CURAND_STATUS_OUT_OF_RANGE;
   if (!is_simulated(type))
     return static_cast<curandStatus_t>(
-        devtrace_sim_unsupported("cuRAND's MRG32k3a and quasirandom generators", &said, CURAND_STATUS_TYPE_ERROR));
+        devtrace_sim_unsupported("cuRAND's quasirandom generators", &said, CURAND_STATUS_TYPE_ERROR));
   library::Object* const object = library::make();
   if (!object) return CURAND_STATUS_INITIALIZATION_FAILED;
   object->pointers[0] = new Generator{host, type, nullptr, 0, 0, nullptr};

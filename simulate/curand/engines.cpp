@@ -49,7 +49,56 @@ uint64_t mix(uint64_t* state) {
   return z ^ (z >> 31);
 }
 
+// The two recurrences of MRG32k3a: each word is a sum of products of the three before it, modulo a prime.
+constexpr uint64_t kFirst = 4294967087, kSecond = 4294944443;
+using Row = Mrg::Words;
+using Steps = std::array<Row, 3>;
+constexpr Steps kFirstStep = {{{0, 1, 0}, {0, 0, 1}, {kFirst - 810728, 1403580, 0}}};
+constexpr Steps kSecondStep = {{{0, 1, 0}, {0, 0, 1}, {kSecond - 1370589, 0, 527612}}};
+
+Row times(const Steps& m, const Row& x, uint64_t prime) {
+  Row sum = {};
+  for (size_t i = 0; i < 3; ++i)
+    for (size_t j = 0; j < 3; ++j) sum[i] = (sum[i] + m[i][j] * x[j] % prime) % prime;
+  return sum;
+}
+
+Steps squared(const Steps& m, uint64_t prime) {
+  Steps result = {};
+  for (size_t j = 0; j < 3; ++j) {
+    const Row column = times(m, {m[0][j], m[1][j], m[2][j]}, prime);
+    for (size_t i = 0; i < 3; ++i) result[i][j] = column[i];
+  }
+  return result;
+}
+
+void skip_in(Row* x, Steps power, uint64_t prime, uint64_t draws) {
+  for (; draws; draws >>= 1) {
+    if (draws & 1) *x = times(power, *x, prime);
+    power = squared(power, prime);
+  }
+}
+
 }  // namespace
+
+Mrg::Mrg(uint64_t seed) {
+  for (uint64_t& word : state_.first) word = mix(&seed) % (kFirst - 1) + 1;  // all zeros would stay zeros
+  for (uint64_t& word : state_.second) word = mix(&seed) % (kSecond - 1) + 1;
+}
+
+uint64_t Mrg::draw() {
+  state_ = {times(kFirstStep, state_.first, kFirst), times(kSecondStep, state_.second, kSecond)};
+  return (state_.first[2] + kFirst - state_.second[2] % kFirst) % kFirst;
+}
+
+uint32_t Mrg::operator()() {
+  return static_cast<uint32_t>((draw() << 32) / kFirst);
+}
+
+void Mrg::skip(uint64_t draws) {
+  skip_in(&state_.first, kFirstStep, kFirst, draws);
+  skip_in(&state_.second, kSecondStep, kSecond, draws);
+}
 
 std::array<uint32_t, 4> philox_block(std::array<uint32_t, 4> c, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {

@@ -38,6 +38,24 @@ class Xorwow {
   State state_;
 };
 
+// MRG32k3a (L'Ecuyer, 1999), stretched to 32 bits. How a seed becomes a state is our own.
+class Mrg {
+ public:
+  using Words = std::array<uint64_t, 3>;  // the oldest first
+  struct State {
+    Words first, second;
+  };
+  explicit Mrg(uint64_t seed = 0);
+  explicit Mrg(const State& state) : state_(state) {}
+  uint32_t operator()();
+  // As it is published: in [0, 4294967087).
+  uint64_t draw();
+  void skip(uint64_t draws);
+
+ private:
+  State state_;
+};
+
 class Mersenne : public std::mt19937 {
  public:
   explicit Mersenne(uint64_t seed = 0) : std::mt19937(static_cast<uint32_t>(seed ^ seed >> 32)) {}
@@ -45,6 +63,6 @@ class Mersenne : public std::mt19937 {
   void skip(uint64_t draws) { discard(draws); }
 };
 
-using Engine = std::variant<Xorwow, Philox, Mersenne>;
+using Engine = std::variant<Xorwow, Philox, Mersenne, Mrg>;
 
 }  // namespace devtrace::simulate::curand

@@ -30,6 +30,13 @@ TEST(Random, XorwowIsThePublishedOne) {
   EXPECT_EQ(xorwow(), 1264581005u);
 }
 
+// From the state that L'Ecuyer's own streams begin with.
+TEST(Random, Mrg32k3aIsThePublishedOne) {
+  Mrg mrg(Mrg::State{{12345, 12345, 12345}, {12345, 12345, 12345}});
+  for (const double published : {0.1270111220, 0.3185275653, 0.3091860155, 0.8258468629, 0.2216299157})
+    EXPECT_NEAR(static_cast<double>(mrg.draw()) / 4294967088.0, published, 1e-9);
+}
+
 template <class Engine>
 void expect_skip() {
   for (const uint64_t draws : {0u, 1u, 2u, 3u, 5u, 1000u, 123457u}) {
@@ -43,6 +50,7 @@ TEST(Random, SkippingIsDrawing) {
   expect_skip<Philox>();
   expect_skip<Xorwow>();
   expect_skip<Mersenne>();
+  expect_skip<Mrg>();
   Xorwow twice(7), once(7);
   twice.skip(uint64_t{1} << 62);
   twice.skip(uint64_t{1} << 62);
@@ -54,6 +62,7 @@ TEST(Random, SeedsDiffer) {
   EXPECT_NE(Philox(1)(), Philox(2)());
   EXPECT_NE(Xorwow(1)(), Xorwow(2)());
   EXPECT_NE(Mersenne(1)(), Mersenne(2)());
+  EXPECT_NE(Mrg(1)(), Mrg(2)());
 }
 
 template <class T>
