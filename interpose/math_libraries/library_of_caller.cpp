@@ -40,7 +40,9 @@ void* needed_by(const void* caller, Symbol symbol) {
 void* library_function_for(Symbol symbol, const void* caller) {
   if (several.load(std::memory_order_relaxed)) [[unlikely]]
     if (void* const function = needed_by(caller, symbol)) return function;
-  return original_for(symbol, caller);
+  if (void* const function = original_for(symbol, caller)) return function;
+  // In a file of another name, opened for all: somebody's own, or cuBLAS linked into it.
+  return ::dlsym(RTLD_NEXT, name_of(symbol));
 }
 
 void look_at_libraries(Symbol symbol, const void* caller) {

@@ -42,7 +42,22 @@ def costs(found: dict) -> list[str]:
     return table(["", *ways], rows) + ["", *(f"- {way}: {why}" for way, why in found["not_run"].items())]
 
 
-PARTS = {"machine": machine, "tests": tests, "private_gpt": private_gpt, "costs": costs}
+def uses(found: dict) -> list[str]:
+    told = lambda one: one.get("not_run") or ("as it should be" if one["ok"] else f"exit code {one['exit_code']}, findings: {'; '.join(one['findings']) or 'none'}")
+    return table(["", ""], [[one["use"].replace("_", " "), told(one)] for one in found["uses"]])
+
+
+def operators(found: dict) -> list[str]:
+    answer = lambda one: (one["refused"] or "accepted") + (f" ({len(one['findings'])} findings)" if one["findings"] else "")
+    lines = ["", f"{found['calls']} calls, {found['refused']} of them refused, {found['with_a_finding']} with a finding; {found['compared']} of {found['of']} compared with the simulated devices' answers."]
+    if found["unexplained"]:
+        lines += ["", "Refused without a finding, or found without a refusal: " + ", ".join(f"`{call}`" for call in found["unexplained"]) + "."]
+    if found["different"]:
+        lines += table(["call", "here", "simulated"], [[call, answer(both["here"]), answer(both["simulated"])] for call, both in found["different"].items()])
+    return lines
+
+
+PARTS = {"machine": machine, "tests": tests, "private_gpt": private_gpt, "uses": uses, "operators": operators, "costs": costs}
 
 
 def page(results: dict) -> str:

@@ -189,11 +189,60 @@ def costs(bundle: Bundle) -> dict:
     return {"ok": not missing, "microseconds": {what: {way: round(1e6 * seconds, 3) for way, seconds in row.items()} for what, row in least.items()}, "not_run": missing}
 
 
-STEPS = {"packages": packages, "machine": machine, "tests": tests, "private_gpt": private_gpt, "costs": costs}
+# What each prints; what Triton's and CuPy's kernels compute is not so on simulated devices.
+USES = {
+    "cuda_graph": "[3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0, 17.0]",
+    "libraries": "[4096.0, 4352.0, 16]",
+    "a_kernel_of_triton": "[1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0]",
+    "cupy": "[[1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0], 28.0]",
+}
+NOT_COMPUTED = ("a_kernel_of_triton", "cupy")
+
+
+def uses(bundle: Bundle) -> dict:
+    """CUDA graphs, CUDA's libraries, Triton, CuPy: right programs, which run as without and have no finding."""
+    found = []
+    for name, expected in USES.items():
+        done, records = bundle.python(f"use-{name}", HERE / "uses.py", name)
+        findings = [f"{record['kind']}: {record['message']}" for record in records if record["record"] == "finding"]
+        said = done.stdout.strip()
+        one = {"use": name, "exit_code": done.returncode, "findings": findings}
+        if said.endswith("is not installed"):
+            found.append(one | {"not_run": said})
+            continue
+        right = said == expected or (bundle.simulated and name in NOT_COMPUTED)
+        one["ok"] = done.returncode == 0 and not findings and right
+        if not one["ok"]:
+            one["errors"] = (said + "\n" + done.stderr)[-2000:]
+        found.append(one)
+    return {"ok": all(one.get("ok", True) for one in found), "uses": found}
+
+
+def operators(bundle: Bundle) -> dict:
+    """PyTorch's operator database with CPU and cuda:0 mixed, beside what the simulated devices answer: this tests the simulator."""
+    recorded = json.loads((HERE / "answers.json").read_text())
+    version = bundle.ask("import torch; print(torch.__version__)").splitlines()[-1]
+    if version.split(".")[:2] != recorded["torch"].split(".")[:2]:
+        raise NotRun(f"the simulator's answers are those of PyTorch {recorded['torch']}, here is {version}")
+    out = bundle.results / "operators.json"
+    seconds = min(100.0, bundle.left() / 2) if not bundle.simulated else 20.0
+    done, _ = bundle.python("operators", HERE / "operators.py", out, "--seconds", seconds, options="dedupe=0:max_findings=0:text=0:html=0:provenance=0")
+    if not out.exists():
+        raise NotRun(f"exit code {done.returncode}: {done.stderr.strip()[-500:]}")
+    here = json.loads(out.read_text())["calls"]
+    both = [call for call in here if call in recorded["calls"]]
+    different = {call: {"here": here[call], "simulated": recorded["calls"][call]} for call in both if here[call] != recorded["calls"][call]}
+    # What devtrace owes: a finding for each refusal, and none without.
+    unexplained = [call for call, answer in here.items() if bool(answer["refused"]) != bool(answer["findings"])]
+    return {
+        "ok": not unexplained, "calls": len(here), "compared": len(both), "of": len(recorded["calls"]), "refused": sum(bool(one["refused"]) for one in here.values()),
+        "with_a_finding": sum(bool(one["findings"]) for one in here.values()), "different": different, "unexplained": unexplained,
+    }  # fmt: skip
+
+
+STEPS = {"packages": packages, "machine": machine, "tests": tests, "private_gpt": private_gpt, "uses": uses, "operators": operators, "costs": costs}
 # What a whole run on hardware should do, too, and this bundle has no step for.
 MISSING = {
-    "operator database": "the operators with CPU and cuda:0 beside the simulator's answers are not in the bundle",
-    "CuPy": "CuPy's wheel does not fit into the bundle",
-    "CUDA graphs": "no step of its own yet",
-    "Triton on one device": "the tests that use Triton want two devices",
+    "CuPy": "its wheel does not fit into the bundle: where it is installed, `uses` has it",
+    "two of the operators' devices": "the database's mixes of two GPUs are not in the bundle, but those of CPU and cuda:0",
 }

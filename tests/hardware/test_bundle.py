@@ -43,7 +43,32 @@ def test_its_steps(bundle, tmp_path):
     assert [one["outcome"] for one in steps["tests"]["tests"]] == ["passed"]
     ways = {"without", "devtrace", "devtrace, backend=cupti", "_record_memory_history"}
     assert all(set(row) == ways and min(row.values()) > 0 for row in steps["costs"]["microseconds"].values()) and len(steps["costs"]["microseconds"]) == 4
-    assert "operator database" in results["not_run"] and "## Not run" in page and "test_gpu_host_memory.py | 1 | 0 | 0" in page
+    assert "CuPy" in results["not_run"] and "## Not run" in page and "test_gpu_host_memory.py | 1 | 0 | 0" in page
+
+
+def test_uses_and_operators(bundle, tmp_path):
+    done, results, page = run(bundle, tmp_path / "results", "--steps", "uses,operators")
+    uses, operators = results["steps"]["uses"], results["steps"]["operators"]
+    assert done.returncode == 0 and uses["ok"] and operators["ok"], done.stdout + done.stderr
+    assert {one["use"] for one in uses["uses"] if one.get("ok")} >= {"cuda_graph", "libraries"}
+    # The same devices as those that gave the answers: whatever differs would be the comparison's own fault.
+    assert operators["compared"] == operators["calls"] > 10 and operators["with_a_finding"] == operators["refused"] > 5
+    assert operators["different"] == {} and "compared with the simulated devices' answers" in page
+
+
+def test_an_operator_that_answers_otherwise_is_told(bundle, tmp_path):
+    """One of the recorded answers is another."""
+    path = bundle / "tests/hardware/answers.json"
+    recorded = path.read_text()
+    answers = json.loads(recorded)
+    refused = next(call for call, answer in answers["calls"].items() if answer["refused"])
+    answers["calls"][refused] = {"refused": None, "findings": []}
+    path.write_text(json.dumps(answers))
+    try:
+        _, results, page = run(bundle, tmp_path / "results", "--steps", "operators")
+    finally:
+        path.write_text(recorded)
+    assert list(results["steps"]["operators"]["different"]) == [refused] and f"| {refused} | " in page
 
 
 def test_private_gpt_on_one_device(bundle, tmp_path):

@@ -19,7 +19,7 @@ from c_programs import ROWS, both, build, cuda, functions, same  # noqa: F401 (a
 def test_names_that_only_look_like_ours(tmp_path):
     """cudnnCreate begins with cu, and cuLaunchKernelX with a whole name of the table: the library's own, called and not looked for again."""
     rows = {name for _, name in ROWS}
-    names = {"cudnnCreate", "cublasCreate_v2", "cufftExecC2C", "curandGenerate", "cuda", "cu", "__cu", "__cudaX", "d", "dlsy", "dlsymx"}
+    names = {"cudnnCreate", "cusolverDnCreate", "cusparseCreate", "curandGenerate", "cuda", "cu", "__cu", "__cudaX", "d", "dlsy", "dlsymx"}
     names |= {name[:-1] for name in rows} | {name + "x" for name in rows} | {name + "_" for name in rows}
     names = sorted(names - rows)
     build(tmp_path, "libcudnn.so.9", functions(names, 5) + "void* cudnn_finds(const char* n) { return dlsym(RTLD_DEFAULT, n); }")
@@ -39,6 +39,23 @@ int main(int argc, char** names) {
     (tmp_path / "names").write_text("\n".join(names) + "\n")
     out = same(*both(tmp_path, [program]))
     assert out.count("libcudnn.so.9:cudnnCreate 5\n") == 3 and out.count(" 5\n") == 3 * len(names)
+
+
+def test_a_mathematics_library_in_a_file_of_another_name(tmp_path):
+    """Linked into somebody's own library, which is opened for all: the call reaches it."""
+    names = ["cublasSgemm_v2", "cublasCreate_v2", "cufftExecC2C"]
+    build(tmp_path, "libown.so", functions(names, 5))
+    program = build(tmp_path, "program", r"""
+int main() {
+  dlopen("libown.so", RTLD_LAZY | RTLD_GLOBAL);
+  const char* names[] = {"cublasSgemm_v2", "cublasCreate_v2", "cufftExecC2C"};
+  long none[20] = {0};
+  for (int i = 0; i < 3; ++i) {
+    int (*found)() = dlsym(RTLD_DEFAULT, names[i]);
+    printf("%s %d\n", names[i], found ? found(none, none, none, none, none, none, none, none, none, none, none, none, none, none) : 0);
+  }
+}""")  # fmt: skip
+    assert same(*both(tmp_path, [program])) == "".join(f"{name} 5\n" for name in names)
 
 
 def test_libraries_that_only_look_like_cudas(tmp_path):
