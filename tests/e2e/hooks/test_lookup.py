@@ -58,6 +58,34 @@ int main() {
     assert same(*both(tmp_path, [program])) == "".join(f"{name} 5\n" for name in names)
 
 
+@pytest.mark.parametrize("opened", ["RTLD_LOCAL", "RTLD_GLOBAL"])
+def test_two_versions_of_a_mathematics_library(tmp_path, opened):
+    """Each caller's handle is made, used and ended by the library that he is linked to: one's handle is none of the other's."""
+    for version in (12, 13):
+        text = "".join(f"int {name}(void* handle) {{ return {answer}; }}\n" for name, answer in (("cublasSgemm_v2", version), ("cublasDestroy_v2", version)))
+        folder = tmp_path / str(version)
+        folder.mkdir()
+        text += f"int cublasCreate_v2(void** handle) {{ *handle = (void*){version}L; return 0; }}\n"
+        (folder / "map").write_text(f"libcublas.so.{version} {{ *; }};\n")
+        library = build(tmp_path, f"libcublas.so.{version}", text, f"-Wl,--version-script={folder / 'map'}")
+        build(tmp_path, f"libcaller{version}.so", "int cublasSgemm_v2(), cublasCreate_v2(), cublasDestroy_v2();" + f"""
+int use{version}(void) {{
+  void* handle = 0;
+  long none[20] = {{0}};
+  int made = cublasCreate_v2(&handle);
+  int used = cublasSgemm_v2(handle, none, none, none, none, none, none, none, none, none, none, none, none, none);
+  return made * 1000000 + used * 10000 + cublasDestroy_v2(handle) * 100 + (int)(long)handle;
+}}""", library)  # fmt: skip
+    program = build(tmp_path, "program", rf"""
+int main() {{
+  int (*use12)() = dlsym(dlopen("libcaller12.so", RTLD_LAZY | {opened}), "use12");
+  printf("%d\n", use12());
+  int (*use13)() = dlsym(dlopen("libcaller13.so", RTLD_LAZY | {opened}), "use13");
+  printf("%d %d %d\n", use13(), use12(), use13());
+}}""")  # fmt: skip
+    assert same(*both(tmp_path, [program])) == "121212\n131313 121212 131313\n"
+
+
 def test_libraries_that_only_look_like_cudas(tmp_path):
     """Originals are CUDA's, not those of a library whose file name begins like its, even if it came first."""
     names = ["cudaMalloc", "cuMemAlloc_v2"]
