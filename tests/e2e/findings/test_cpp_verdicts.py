@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import only
+from conftest import DEVTRACE, LIBRARY, environment, execute, only
 from cpp_programs import build, build_nvcc, line_of, own, run
 
 LAUNCH = """
@@ -108,6 +108,23 @@ def test_memory_that_was_put_on_another_device_on_purpose(tmp_path):
     assert cause["fix"] == "cudaDeviceEnablePeerAccess(0, 0);\nsaxpy<<<4, 256>>>(2.f, left, right, n);  // LAUNCH"
     outcome = run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path)
     assert [one["severity"] for one in outcome.findings] == ["note"]
+
+
+@pytest.mark.parametrize("runtime", ["shared", "static"])
+def test_a_process_that_is_not_preloaded(tmp_path, runtime):
+    """CUDA opens the library; what nvcc makes of <<<…>>> is a callback of CUPTI's."""
+    source = LAUNCH.format(program=UNSET_AT_THE_LAUNCH)
+    program = build_nvcc(tmp_path, source, "-g")
+    if runtime == "static":
+        from nvcc_programs import NVCC, nvcc
+
+        if not NVCC.exists():
+            pytest.skip("nvcc is not among the installed wheels (nvidia-cuda-nvcc)")
+        program = nvcc(tmp_path / "static", tmp_path / "program.cu", flags=["-g"])
+    assert (b"__cudaLaunchKernel" in program.read_bytes()) or runtime == "static"
+    outcome = execute([DEVTRACE, "rehearse", "--gpus", 2, "--no-trace", "--", program], tmp_path, environment(None, {"CUDA_INJECTION64_PATH": str(LIBRARY)}), 100)
+    finding = only(outcome, "wrong-current-device")
+    assert own(finding)[0]["line"] == line_of(source, "// LAUNCH") and finding["cause"]["category"] == "missing-set-device"
 
 
 COPY = """
