@@ -71,8 +71,8 @@ $(call folder,interpose/math_libraries,tracker tracker/elf interpose/linking int
 $(call folder,interpose/pytorch,tracker tracker/base tracker/interface interpose/linking)
 # The hook of Python's exceptions, set when PyTorch is imported.
 $(call folder,interpose/python,tracker tracker/base tracker/python tracker/interface interpose/linking)
-# libdevtrace.so: start and end of the process, CUDA's injection, the C interface.
-$(call folder,interpose,common tracker tracker/base tracker/log tracker/findings interpose/linking interpose/cuda cupti_tracer)
+# libdevtrace.so: start and end of the process, attaching and detaching, CUDA's injection, the C interface.
+$(call folder,interpose,common tracker tracker/base tracker/log tracker/findings interpose/linking interpose/cuda interpose/python cupti_tracer)
 
 # What a rehearsal can be asked for: models of GPUs, options, identities.
 $(call folder,simulate/settings)
@@ -106,5 +106,8 @@ $(call folder,fix/overlay)
 # Runs of a program with edits, what each showed, and which edit is the best.
 $(call folder,fix/trials,report/base report/log)
 
+# A function of libdevtrace.so called in a process that is already running, by ptrace; why that is refused.
+$(call folder,attach,report/base)
+
 # The command.
-$(call folder,report/command,common report report/base report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime fix/trials)
+$(call folder,report/command,common attach report report/base report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime fix/trials)

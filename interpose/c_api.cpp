@@ -36,6 +36,6 @@ DEVTRACE_EXPORT void devtrace_pause(void) {
 }
 
 DEVTRACE_EXPORT void devtrace_resume(void) {
-  if (devtrace::thread_state::inside()) devtrace::thread_state::leave();  // one too many is nothing
+  if (devtrace::thread_state::entered()) devtrace::thread_state::leave();  // one too many is nothing
 }
 }

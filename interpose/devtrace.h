@@ -2,6 +2,7 @@
  * any time. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -26,6 +27,23 @@ const char* devtrace_log_path(void);
 /* Between these two the calling thread is not watched: no finding is made, no block or copy is recorded. Pairs nest. */
 void devtrace_pause(void);
 void devtrace_resume(void);
+
+/* What devtrace_attach and devtrace_detach answer. */
+enum {
+  DEVTRACE_CHANGED = 0,
+  DEVTRACE_UNCHANGED = 1, /* it was attached, or detached, already */
+  DEVTRACE_BUSY = 2,      /* another thread is attaching or detaching */
+  DEVTRACE_FAILED = 3     /* out of memory */
+};
+
+/* Begins to watch the whole process, if this library was opened while it ran (dlopen) or was detached; what was before
+ * stays unseen. `options`: as in DEVTRACE_OPTIONS, on top of it; may be null. `reply` gets lines of key=value (the path
+ * of the log), as many as fit; may be null. Waits for Python's GIL for a second at most. */
+int devtrace_attach(const char* options, char* reply, size_t size);
+
+/* The way back: no call of the process leads here any more but through pointers that somebody keeps, and those do
+ * nothing. The library must stay loaded. */
+int devtrace_detach(char* reply, size_t size);
 
 #ifdef __cplusplus
 }

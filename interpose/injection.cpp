@@ -14,6 +14,7 @@
 #include "cupti_tracer/tracer.h"
 #include "interpose/cuda/intercepted_hook.h"
 #include "interpose/devtrace.h"
+#include "interpose/linking/original.h"
 #include "tracker/base/message.h"
 #include "tracker/base/options.h"
 #include "tracker/base/thread_state.h"
@@ -26,10 +27,8 @@ using devtrace::say;
 
 constexpr const char* kVariable = "CUDA_INJECTION64_PATH";
 
-// A library that is opened late stands behind the real functions in every look-up: none of its hooks is ever called. It
-// then also stands behind the C library, of which this is a function that nobody replaces.
 bool preloaded() {
-  return !devtrace::interpose::defined_before_us("gnu_get_libc_version");
+  return !devtrace::interpose::loaded_late();
 }
 
 void start() {
@@ -72,6 +71,7 @@ const char* backend() {
 }
 
 void leave_cupti() {
+  if (!muted.load()) return;
   cupti_tracer::stop();
   muted.store(false);
 }

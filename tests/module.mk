@@ -13,6 +13,7 @@ endef
 unit_test = $(eval $(call unit_test_program,$(1),$(2),$(3),$(4),$(5)))
 
 $(call unit_test,report,tests/unit/report,report report/check report/command,-O1,-lgtest_main)
+$(call unit_test,attach,tests/unit/attach,attach,-O1,-lgtest_main)
 $(call unit_test,fix,tests/unit/fix,fix/trials,-O1,-lgtest_main)
 TRACKER_TESTS := $(filter-out %/stacks %/python,$(wildcard tests/unit/tracker/*))
 $(call unit_test,tracker,tests/unit/tracker $(TRACKER_TESTS),tracker,-O1,$$(LINK_stacks) -lgtest_main)
@@ -41,9 +42,15 @@ stubs:
 	$(MAKE) --no-print-directory BUILD=$(PLAIN_BUILD) SANITIZE= DEBUG= COVERAGE= $(IN_SIMULATE)
 $(IN_SIMULATE): stubs ;
 endif
-HOOK_TEST_FLAGS := -isystem $(CUDA_INCLUDE) -D__CUDA_API_VERSION_INTERNAL
-HOOK_TEST_LINK = -Wl,--wrap=dl_iterate_phdr $(LINK_device_code) -Wl,--version-script=$(EXPORTS) $(STUBS_RPATH)
+HOOK_TEST_FLAGS := -isystem $(CUDA_INCLUDE) -D__CUDA_API_VERSION_INTERNAL -DDEVTRACE_TEST_LIBRARIES='"$(abspath $(BUILD))/tests"'
+# -rdynamic: the hooks are looked up among what the program exports.
+HOOK_TEST_LINK = -rdynamic -Wl,--wrap=dl_iterate_phdr $(LINK_device_code) -Wl,--version-script=$(EXPORTS) $(STUBS_RPATH)
 $(call unit_test,interpose,tests/unit/interpose,interpose/cuda tracker/launch,$$(HOOK_TEST_FLAGS),$$(HOOK_TEST_LINK))
+$(BUILD)/tests/interpose: $(BUILD)/tests/imports_lazy.so $(BUILD)/tests/imports_now.so
+# Opened by the tests; bound to the stub runtime, each in its way.
+$(BUILD)/tests/imports_lazy.so $(BUILD)/tests/imports_now.so: $(BUILD)/tests/imports_%.so: tests/unit/interpose/imports/imports.c $(IN_SIMULATE)
+	mkdir -p $(@D)
+	$(CC) -shared -fPIC -O1 $< -o $@ -Wl,-z,relro,-z,$* $(filter %libcudart.so.13,$^) $(STUBS_RPATH)
 $(BUILD)/tests/interpose: $(OBJECTS_interpose/cuda_hooks) $(OBJECTS_interpose/linking) $(IN_SIMULATE) $(EXPORTS)
 
 # The callbacks with the same recorder; CUPTI's part is played by the test, its names are the real library's.
@@ -78,7 +85,7 @@ $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libra
 	mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
 
-.PHONY: test unit unit-test sanitizers e2e test-gpu conformance demo demo-cpp nvcc pictures rehearsal-values cases-page corpus transparent soak hardware-bundle bench
+.PHONY: test unit unit-test sanitizers e2e test-gpu conformance demo demo-cpp nvcc pictures rehearsal-values cases-page corpus transparent soak attach-soak hardware-bundle bench
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
 SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,host_memory static_runtime two_devices)
@@ -149,6 +156,11 @@ HOURS ?= 1
 soak: all ## memory, descriptors, threads and mappings of a long run; HOURS=0.1
 	$(PYTHON) tests/soak/soak.py --build $(BUILD) --hours $(HOURS) --samples $(BUILD)/soak.csv
 
+# The tests of attaching under load, more often than there is time for in a test.
+TIMES ?= 200
+attach-soak: all ## attach and detach TIMES=200 times, programs under load
+	DEVTRACE_ATTACH_TIMES=$(TIMES) $(PYTEST) -o timeout=7200 -k 'under_load or each_python' tests/e2e/attach
+
 # build/hardware: copied to a machine with a GPU, `./run` there, results/ brought back.
 hardware-bundle: all ## a folder that tests hardware without network and compiler
 	BUILD=$(BUILD) PYTHON=$(PYTHON) scripts/hardware-bundle $(BUILD)/hardware
@@ -161,4 +173,5 @@ bench: all $(BENCHMARKS) $(BUILD)/tests/lookups ## what hooks and rehearsals cos
 	echo "== several runtimes"; $(PYTHON) tests/bench/runtimes.py --build $(BUILD)
 	echo "== instructions"; $(PYTHON) tests/bench/instructions.py --build $(BUILD)
 	echo "== rehearsal"; $(PYTHON) tests/bench/rehearsal_bench.py --build $(BUILD)
+	echo "== attached and detached"; $(PYTHON) tests/bench/attach_bench.py --build $(BUILD)
 	echo "== exceptions"; $(PYTHON) tests/bench/exceptions_bench.py --build $(BUILD)

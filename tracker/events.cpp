@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "tracker/base/options.h"
+#include "tracker/base/process_start.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/base/undisturbed.h"
 #include "tracker/copy/copy_check.h"
@@ -18,6 +19,7 @@
 #include "tracker/memory/library_handles.h"
 #include "tracker/memory/peer_access.h"
 #include "tracker/memory/provenance.h"
+#include "tracker/memory/untracked_memory.h"
 #include "tracker/placement/placement.h"
 
 namespace devtrace::events {
@@ -36,10 +38,26 @@ void begin_log() {
   begun.store(false, std::memory_order_relaxed);  // a fork's child begins its own
 }
 
+// Memory from before devtrace was attached: CUDA is asked for its owner when it is first copied.
+memory::CopyEnds ends_of(const Copy& copy) {
+  const memory::CopyEnds ends = memory::ends_of(copy);
+  if (process_start::attached() == 0 || (ends.to.likely.known() && ends.from.likely.known())) return ends;
+  const ReentrancyGuard inside;
+  unsigned questions = 2;
+  for (const memory::CopyEnd& end : {ends.to, ends.from})
+    if (end.address != 0) memory::untracked_memory::learn(end.address, questions);
+  return memory::ends_of(copy);
+}
+
 }  // namespace
 
 bool wants_blocks() {
-  return options().provenance;
+  return options().provenance && !thread_state::inside();
+}
+
+bool knows_block(const void* address) {
+  const auto block = memory::provenance::find(number(address));
+  return block && block->address == number(address);
 }
 
 void block_given(const void* address, size_t bytes, Device device) {
@@ -132,7 +150,7 @@ void copied(const Copy& copy) {
   const Options& wanted = options();
   stacks::OnePythonStack stack;
   if (wanted.copies) {
-    const memory::CopyEnds ends = memory::ends_of(copy);
+    const memory::CopyEnds ends = ends_of(copy);
     copy::check(copy, ends);
     if (!copy.graph) copy::traffic::count(copy, ends, stack);
   }

@@ -18,6 +18,8 @@ namespace devtrace::events {
 void block_given(const void* address, size_t bytes, Device device);
 void block_taken(const void* address);
 bool wants_blocks();  // should the allocators report at all?
+// Whether a block that starts there was told: one from before devtrace was attached was not.
+bool knows_block(const void* address);
 
 // Hot. The CUDA runtime or driver gave out memory, or took it back.
 void allocated(const void* address, size_t bytes, Device device, MemoryKind memory = MemoryKind::device);

@@ -13,6 +13,7 @@
 #include "tracker/findings/findings.h"
 #include "tracker/launch/kernels.h"
 #include "tracker/log/log.h"
+#include "tracker/memory/device_history.h"
 #include "tracker/memory/library_handles.h"
 #include "tracker/memory/ownership.h"
 #include "tracker/memory/provenance.h"
@@ -58,6 +59,27 @@ void start(const Platform& platform) {
   files::note_stderr();
   set_platform(platform);
   findings::write_before_end(write_rest);
+}
+
+void attached() {
+  thread_state::set_detached(true);
+  thread_state::forget_devices();
+  memory::device_history::forget_all();
+  memory::ownership::forget_all();
+  memory::ownership::prepare();
+  memory::provenance::forget_all();
+  launch::kernels::forget_all();
+  process_start::note_attached();
+  thread_state::set_detached(false);
+}
+
+void detached() noexcept {
+  thread_state::set_detached(true);
+  const ReentrancyGuard inside;
+  try {
+    findings::flush();
+  } catch (...) {
+  }
 }
 
 // The order of locks (docs/architecture.md): whoever holds one may take those below it, never one above.

@@ -8,6 +8,12 @@ namespace devtrace::session {
 // Once, before the first event. Every process on the machine may run this: it is a handful of system calls.
 void start(const Platform& platform);
 
+// devtrace was attached to the running process: events come from now on. What was known of an earlier time is
+// forgotten, but for findings and the log.
+void attached();
+// No event does anything any more, until it is attached again. What is left to write is written.
+void detached() noexcept;
+
 // For pthread_atfork: takes every lock, and gives them back in the parent and in the child, where all that belongs to
 // the parent is forgotten.
 void before_fork();

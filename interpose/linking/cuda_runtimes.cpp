@@ -1,6 +1,5 @@
 #include "interpose/linking/cuda_runtimes.h"
 
-#include <dlfcn.h>
 #include <link.h>
 
 #include <array>
@@ -130,18 +129,6 @@ void* function_in(const link_map& object, Symbol symbol) {
   return elf_symbol(elf::object_of(object), name_of(symbol));
 }
 
-// The loaded object in which an address lies; null: none.
-const link_map* object_at(const void* address) {
-#if __GLIBC_PREREQ(2, 35)
-  dl_find_object found;  // takes no lock
-  return ::_dl_find_object(const_cast<void*>(address), &found) == 0 ? found.dlfo_link_map : nullptr;
-#else
-  Dl_info info{};
-  link_map* object = nullptr;
-  return ::dladdr1(address, &info, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) ? object : nullptr;
-#endif
-}
-
 // ---- What the loader searches for an object.
 
 constexpr size_t kMostObjects = 512;
@@ -162,18 +149,13 @@ struct Group {
   }
 };
 
-bool is_named(const link_map& object, std::string_view name) {
-  return soname(elf::object_of(object)) == name || elf::object_of(object).file() == name ||
-         elf::object_of(object).path == name;
-}
-
 // An object and all it needs, in the order in which the loader searches them.
 void needed_by(const link_map* first, const link_map* root, Group& group) {
   group.add(root);
   for (size_t i = 0; i < group.count; ++i)
     for_each_needed(elf::object_of(*group.objects[i]), [&](const char* name) {
       const link_map* one = first;
-      while (one && !is_named(*one, name)) one = one->l_next;
+      while (one && !is_named(elf::object_of(*one), name)) one = one->l_next;
       group.add(one);
     });
 }
@@ -187,7 +169,7 @@ void who_need(const link_map* first, const link_map* object, Group& group) {
       if (group.has(one)) continue;
       bool needs = false;
       for_each_needed(elf::object_of(*one), [&](const char* name) {
-        for (size_t i = 0; i < group.count && !needs; ++i) needs = is_named(*group.objects[i], name);
+        for (size_t i = 0; i < group.count && !needs; ++i) needs = is_named(elf::object_of(*group.objects[i]), name);
       });
       if (needs) more |= group.add(one);
     }
@@ -233,7 +215,7 @@ Slot* slot_known_for(uint64_t tag) {
 }
 
 Slot* slot_meant_by(const link_map* first, const void* caller, int version) {
-  const link_map* const object = object_at(caller);
+  const link_map* const object = elf::object_at(caller);
   Slot* found = object && !was_there_at_start(*object) ? in_scope_of(first, object, version) : nullptr;
   // Nobody would have bound that call: a pointer to the function that was passed on, or a runtime opened for all.
   for (const link_map* one = first; one && !found; one = one->l_next)
@@ -293,11 +275,11 @@ void* of_reference(const link_map* first, Symbol symbol, int version, const void
 void* known_for_caller(Symbol symbol, int version, const void* caller) {
   void* const early = found_at_start(symbol, version).load(std::memory_order_relaxed);
   if (early != kNothing) return early;
-  const link_map* const object = object_at(caller);
+  const link_map* const object = elf::object_at(caller);
   const Slot* const slot = object ? slot_known_for(tag_of(*object, version)) : nullptr;
   void* const function = slot ? slot->functions[number_of(symbol)].load(std::memory_order_relaxed) : nullptr;
   // Nobody says when a runtime goes.
-  const link_map* const home = function ? object_at(function) : nullptr;
+  const link_map* const home = function ? elf::object_at(function) : nullptr;
   return home && home->l_ld == slot->object.load(std::memory_order_relaxed) ? function : nullptr;
 }
 
@@ -407,7 +389,7 @@ bool function_of(int which, const char* symbol, void*& found) {
 }
 
 void* beside(const void* function, const char* symbol) {
-  const link_map* const object = object_at(function);
+  const link_map* const object = elf::object_at(function);
   return object ? elf_symbol(elf::object_of(*object), symbol) : nullptr;
 }
 

@@ -9,6 +9,7 @@
 
 #include "interpose/linking/cuda_runtimes.h"
 #include "interpose/linking/elf_symbol.h"
+#include "interpose/linking/import_slots.h"
 #include "interpose/linking/lookup_watch.h"
 #include "interpose/linking/named_hooks.h"
 #include "tracker/elf/plain_text.h"
@@ -72,9 +73,12 @@ void keep_loaded(const void* original) {
   if (::dladdr(original, &info) && info.dli_fname) ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-// The hook, if that is the answer. `absent`: nothing is, as it would be without this library's exports.
+// The hook, if that is the answer. `absent`: nothing is, as it would be without this library's exports. A library that
+// came late stands before nobody, so nothing is absent because of it.
 void* resolve(const LookupRequest& request, bool& absent) {
   const char* const name = request.row.symbol.data();
+  const bool late = devtrace::interpose::loaded_late();
+  if (late && (request.handle == RTLD_NEXT || !devtrace::interpose::import_slots::active())) return nullptr;
   if (request.handle == RTLD_NEXT) {
     // Whoever comes before this library finds it next; the others do not.
     absent = !request.in(RTLD_NEXT) && !devtrace::interpose::defined_before_us(name);
@@ -96,6 +100,7 @@ void* resolve(const LookupRequest& request, bool& absent) {
     if (!cudas || is_the_originals(request.caller, request.row)) return nullptr;
     return entry ? entry : hook;
   }
+  if (late) return nullptr;
   absent = !there_without_us(request);
   if (!absent && request.handle == RTLD_DEFAULT) keep_loaded(original_address(request.row.index));
   return nullptr;  // our own export: the real function answers, and leaves dlerror as it would
@@ -114,6 +119,7 @@ __attribute__((visibility("hidden"), used)) void* devtrace_resolve_dlsym(void* h
   if (handle != RTLD_DEFAULT && handle != RTLD_NEXT && last.load(std::memory_order_relaxed) != handle) {
     last.store(handle, std::memory_order_relaxed);
     cuda_runtimes::notice();
+    devtrace::interpose::import_slots::notice();
   }
   if (*name && watched.name && devtrace::elf::plain_same(*name, watched.name)) watched.asked();
   const NamedHook* const row = *name ? hook_named(*name) : nullptr;

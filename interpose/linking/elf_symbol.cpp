@@ -116,6 +116,10 @@ std::string_view soname(const elf::Object& object) {
   return {};
 }
 
+bool is_named(const elf::Object& object, std::string_view name) {
+  return soname(object) == name || object.file() == name || object.path == name;
+}
+
 void for_each_needed(const elf::Object& object, void (*visit)(const char* name, void* data), void* data) {
   const char* const names = object.dynamic ? Tables(object.dynamic, object.base).names : nullptr;
   if (!names) return;

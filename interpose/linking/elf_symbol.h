@@ -22,6 +22,9 @@ bool defines_version(const elf::Object& object, const char* version);
 // What other objects call it when they need it; empty when nothing is said.
 std::string_view soname(const elf::Object& object);
 
+// Whether that is what another object means which needs `name`.
+bool is_named(const elf::Object& object, std::string_view name);
+
 // The names of what the object needs, in its order.
 void for_each_needed(const elf::Object& object, void (*visit)(const char* name, void* data), void* data);
 template <class Visit>

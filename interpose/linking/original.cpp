@@ -22,10 +22,33 @@ constinit std::atomic<void*> firsts[static_cast<int>(Symbol::count)]{};
 // is opened later follows and may be RTLD_LOCAL. Until this constructor has run only constructors have, of objects of
 // the start.
 size_t objects_at_start = SIZE_MAX;
+bool late = false;
+
+// What the loader loaded at the start is needed by the program, by what was preloaded in front of what the program
+// needs, or by one of these: nothing that was opened later is.
+size_t count_of_start(const link_map* first) {
+  size_t end = 1, position = 0;
+  for (const link_map* one = first; one && position < end; one = one->l_next, ++position)
+    for_each_needed(elf::object_of(*one), [&](const char* name) {
+      size_t at = 0;
+      for (const link_map* other = first; other; other = other->l_next, ++at)
+        if (is_named(elf::object_of(*other), name)) {
+          if (at >= end) end = at + 1;
+          break;
+        }
+    });
+  return end;
+}
+
 [[gnu::constructor]] void count_objects() {
-  size_t count = 0;
-  elf::for_each_object([&](const elf::Object&) { return ++count, false; });
-  objects_at_start = count;
+  elf::with_objects([](const link_map* first) {
+    const size_t start = count_of_start(first);
+    size_t count = 0, own = 0;
+    for (const link_map* one = first; one; one = one->l_next, ++count)
+      if (elf::object_of(*one).is_this_library()) own = count;
+    late = own >= start;
+    objects_at_start = late ? start : count;
+  });
 }
 
 // Where CUDA and PyTorch were found: with the first function of each library that is called.
@@ -47,7 +70,7 @@ enum class Side { before_us, behind_us };
 void* at_start(Side side, const char* symbol) {
   void* found = nullptr;
   size_t position = 0;
-  bool passed = false;
+  bool passed = late;
   elf::for_each_object([&](const elf::Object& object) {
     if (position++ >= objects_at_start || (passed && side == Side::before_us)) return true;
     if (object.is_this_library())
@@ -86,6 +109,10 @@ void* find_in_library(const char* library, const char* symbol) {
 
 bool defined_before_us(const char* symbol) {
   return at_start(Side::before_us, symbol);
+}
+
+bool loaded_late() {
+  return late;
 }
 
 bool was_there_at_start(const link_map& object) {

@@ -61,6 +61,10 @@ void* own_address(const char* symbol);
 // first.
 bool defined_before_us(const char* symbol);
 
+// Whether this library was opened by the running program: then it stands behind all others in every look-up, and its
+// functions are called through slots that are written (interpose/linking/import_slots.h).
+bool loaded_late();
+
 // Whether an object, or the one in which an address lies, was there when the program started, not opened since.
 bool was_there_at_start(const link_map& object);
 bool there_at_start(const void* address);

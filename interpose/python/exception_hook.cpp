@@ -1,6 +1,9 @@
 // Every Python exception as it is made, before it is raised: what Python code refuses, PyTorch's own and a library's.
 //
-// The hook is set when the interpreter loads torch._C, which looks for its function PyInit__C with the GIL held.
+// The hook is set when the interpreter loads torch._C, which looks for its function PyInit__C with the GIL held; in a
+// process that has done so already, when devtrace is attached to it.
+
+#include "interpose/python/exception_hook.h"
 
 #include <cstdint>
 #include <cstdlib>
@@ -13,6 +16,7 @@
 #include "tracker/base/thread_state.h"
 #include "tracker/events.h"
 #include "tracker/interface/device_words.h"
+#include "tracker/python/borrowed_gil.h"
 #include "tracker/python/layout.h"
 #include "tracker/python/object_layout.h"
 #include "tracker/python/python_api.h"
@@ -137,19 +141,28 @@ PyObject* new_exception(PyObject* type, PyObject* arguments, PyObject* keywords)
   return original_new(type, arguments, keywords);
 }
 
+// Under the GIL.
+void set_hook(const python::Api& api) {
+  const std::string_view version = api.Py_GetVersion();
+  const int minor = version.starts_with("3.") ? std::atoi(version.data() + 2) : 0;
+  if (const python::Layout* layout = python::layout_of(minor)) ascii_payload = layout->ascii_payload;
+  python_api = &api;
+  if (!replace_new_of_exceptions(api, new_exception, original_new) && verbose())
+    explain("Python's exceptions are not looked at: not known in version %s", api.Py_GetVersion());
+}
+
+bool has_pytorch() {
+  return find_in_library("libtorch_python.so", "THPVariableClass");
+}
+
 // Another module of that name is asked for as well; PyTorch's own brings its library along.
 void on_module_lookup() {
-  if (python_api || thread_state::inside() || !find_in_library("libtorch_python.so", "THPVariableClass")) return;
+  if (python_api || thread_state::inside() || !has_pytorch()) return;
   const ReentrancyGuard inside;
   const python::Api* api = python::api();
   if (!api || !python::holds_gil(*api)) return;
   const python::Gil gil(*api);
-  const std::string_view version = api->Py_GetVersion();
-  const int minor = version.starts_with("3.") ? std::atoi(version.data() + 2) : 0;
-  if (const python::Layout* layout = python::layout_of(minor)) ascii_payload = layout->ascii_payload;
-  python_api = api;
-  if (!replace_new_of_exceptions(*api, new_exception, original_new) && verbose())
-    explain("Python's exceptions are not looked at: not known in version %s", api->Py_GetVersion());
+  set_hook(*api);
 }
 
 [[gnu::constructor]] void watch() {
@@ -157,4 +170,15 @@ void on_module_lookup() {
 }
 
 }  // namespace
+
+bool hook_exceptions() {
+  const python::Api* const api = has_pytorch() ? python::api() : nullptr;
+  return !api || python::with_gil(*api, [&] { set_hook(*api); });
+}
+
+void unhook_exceptions() {
+  const python::Api* const api = original_new ? python_api : nullptr;
+  if (api) python::with_gil(*api, [&] { restore_new_of_exceptions(*api, new_exception, original_new); });
+}
+
 }  // namespace devtrace::interpose

@@ -71,4 +71,11 @@ bool replace_new_of_exceptions(const python::Api& api, NewObject replacement, Ne
   return true;
 }
 
+void restore_new_of_exceptions(const python::Api& api, NewObject replacement, NewObject original) {
+  const Ref base = python::attribute(api, python::imported_module(api, "builtins").get(), kAlike[0]);
+  if (!base) return;
+  for (const Ref& type : classes_below(api, base.get()))
+    if (new_of(type.get()) == replacement) new_of(type.get()) = original;
+}
+
 }  // namespace devtrace::interpose

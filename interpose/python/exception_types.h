@@ -13,4 +13,7 @@ using NewObject = PyObject* (*)(PyObject* type, PyObject* arguments, PyObject* k
 // before is stored in `original` first; false: nothing was changed, because this Python's classes are not known.
 bool replace_new_of_exceptions(const python::Api& api, NewObject replacement, NewObject& original);
 
+// The way back, in every class that has `replacement`. Under the GIL.
+void restore_new_of_exceptions(const python::Api& api, NewObject replacement, NewObject original);
+
 }  // namespace devtrace::interpose

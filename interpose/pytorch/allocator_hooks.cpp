@@ -5,6 +5,7 @@
 
 #include "interpose/pytorch/hook.h"
 #include "interpose/pytorch/torch_device.h"
+#include "tracker/base/process_start.h"
 #include "tracker/events.h"
 
 using devtrace::interpose::TorchDevice;
@@ -19,11 +20,22 @@ void on_block(void* address, int64_t signed_bytes, TorchDevice device) noexcept 
     events::block_taken(address);
 }
 
+// The CPU allocator of PyTorch complains on stderr of blocks that it is told to report the end of, and had not been
+// told to report the beginning of: those from before devtrace was attached.
+thread_local constinit bool unreported = false;
+
 }  // namespace
+
+PYTORCH_HOOK(void, cpu_block_freed, (void* self, void* address), _ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv) {
+  unreported = devtrace::process_start::attached() > 0 && !events::knows_block(address);
+  ORIGINAL_AS(_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv, cpu_block_freed)(self, address);
+  unreported = false;
+}
 
 // True makes PyTorch's CPU allocator report every block, as its CUDA allocator always does.
 PYTORCH_HOOK(bool, memory_profiling_enabled, (), _ZN3c1022memoryProfilingEnabledEv) {
-  return events::wants_blocks() || ORIGINAL_AS(_ZN3c1022memoryProfilingEnabledEv, memory_profiling_enabled)();
+  return (events::wants_blocks() && !unreported) ||
+         ORIGINAL_AS(_ZN3c1022memoryProfilingEnabledEv, memory_profiling_enabled)();
 }
 
 // Only with a profiler of the program's own may the original be called: without one it follows a null pointer.

@@ -19,6 +19,8 @@ constexpr Subcommand kSubcommands[] = {
     {"run", "run a program and explain every operation that mixes devices", declare_run, true},
     {"rehearse", "the same on a machine without GPUs: run it on simulated devices", declare_rehearse, true},
     {"fix", "try edits in rehearsal until the program runs, and leave the patch", declare_fix, true},
+    {"attach", "the same for a process that is already running", declare_attach},
+    {"detach", "leave a process that was attached to", declare_detach},
     {"report", "turn logs into text, HTML, Markdown or JSON", declare_report},
     {"check", "compare logs with a baseline: fail on what is new", declare_check},
 };
@@ -34,6 +36,7 @@ constexpr const char* kExamples =
     "  devtrace run -- python train.py               report to stderr, log and HTML in the current directory\n"
     "  devtrace rehearse --gpus 2 -- python train.py the same without a GPU\n"
     "  devtrace fix -- python train.py               try edits until it runs, and leave devtrace.patch\n"
+    "  devtrace attach 4242                          see a process that is already running, until Ctrl-C\n"
     "  devtrace report devtrace-4242.jsonl           read a log again\n"
     "  devtrace check --baseline devtrace.json logs/ fail when a nightly run found something new\n"
     "\n"

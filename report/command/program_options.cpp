@@ -63,9 +63,7 @@ std::vector<std::string> program_of(const CLI::App& app, const AfterDashes& afte
 
 }  // namespace
 
-void ProgramOptions::declare(CLI::App& app) {
-  app.prefix_command();
-  set_usage(app, "[options] -- program [arguments]");
+void LibraryOptions::declare_library(CLI::App& app) {
   app.add_option(
          "--log-path", log_path,
          "the log's file; %p is the process id, %h the host, %q{VAR} an environment variable [devtrace-%p.jsonl]")
@@ -73,20 +71,26 @@ void ProgramOptions::declare(CLI::App& app) {
   app.add_option("--suppressions", suppressions,
                  "findings that are accepted for a while: in the log, counted, and not told (docs/suppressions.md)")
       ->type_name("FILE");
-  app.add_option("--option", options,
+  app.add_option("--option,--options", options,
                  "an option of the library, as in DEVTRACE_OPTIONS; may be repeated (--option help=1 lists them)")
       ->type_name("KEY=VALUE")
 
       ->allow_extra_args(false);
   app.add_flag("--no-html", no_html, "write no HTML report");
   app.add_flag("--no-text", no_text, "write nothing to stderr when there is a finding");
+}
+
+void ProgramOptions::declare(CLI::App& app) {
+  app.prefix_command();
+  set_usage(app, "[options] -- program [arguments]");
+  declare_library(app);
   app.add_option("--error-exitcode", error_exitcode,
                  "exit with this code when any process of the program's tree had a finding [0: the program's own code]")
       ->type_name("N")
       ->check(CLI::Range(0, 255));
 }
 
-std::string ProgramOptions::library_options() const {
+std::string LibraryOptions::text() const {
   std::string all;
   const auto add = [&](const std::string& next) { all += fmt::format("{}{}", all.empty() ? "" : ":", next); };
   if (const char* given = std::getenv("DEVTRACE_OPTIONS"); given && *given) add(given);
@@ -112,8 +116,8 @@ Launch ProgramOptions::launch(std::vector<std::string> program) const {
   Launch launch;
   launch.program = std::move(program);
   launch.error_exitcode = error_exitcode;
-  if (const std::string text = library_options(); !text.empty())
-    launch.environment.emplace_back("DEVTRACE_OPTIONS", text);
+  if (const std::string options = text(); !options.empty())
+    launch.environment.emplace_back("DEVTRACE_OPTIONS", options);
   return launch;
 }
 

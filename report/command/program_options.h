@@ -1,4 +1,4 @@
-// What `run` and `rehearse` have in common: the program, and what the library in it is told.
+// What `run`, `rehearse` and `attach` have in common: what the library is told, and the program.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,10 +10,18 @@
 
 namespace devtrace::report::command {
 
-struct ProgramOptions {
+// What the library is told, whoever starts the program.
+struct LibraryOptions {
   std::vector<std::string> options;  // key=value, as in DEVTRACE_OPTIONS
   std::string log_path, suppressions;
   bool no_html = false, no_text = false;
+
+  void declare_library(CLI::App& app);
+  // As DEVTRACE_OPTIONS has them, those of this process's environment first. Throws Failure for what is none.
+  std::string text() const;
+};
+
+struct ProgramOptions : LibraryOptions {
   int error_exitcode = 0;
 
   void declare(CLI::App& app);
@@ -21,9 +29,6 @@ struct ProgramOptions {
   Launch launch(const CLI::App& app, const AfterDashes& after_dashes) const;
   // The same for a program that is known.
   Launch launch(std::vector<std::string> program) const;
-
- private:
-  std::string library_options() const;
 };
 
 }  // namespace devtrace::report::command

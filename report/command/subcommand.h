@@ -34,6 +34,8 @@ struct Subcommand {
 Action declare_run(CLI::App& app);
 Action declare_rehearse(CLI::App& app);
 Action declare_fix(CLI::App& app);
+Action declare_attach(CLI::App& app);
+Action declare_detach(CLI::App& app);
 Action declare_report(CLI::App& app);
 Action declare_check(CLI::App& app);
 

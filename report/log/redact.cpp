@@ -361,7 +361,7 @@ Json Redactor::operand(const Json& operand) {
     names.push_back(std::move(clean));
   }
   if (!names.empty()) out["names"] = std::move(names);
-  take(out, operand, {"role", "odd"});
+  take(out, operand, {"role", "odd", "before_attach"});
   coded("expression");
   for (const char* key : {"type", "parameter_name"}) coded(key);
   take(out, operand, {"device", "dtype", "shape", "bytes", "address", "parameter", "array_of"});
@@ -435,7 +435,7 @@ Json Redactor::process(const Json& record) {
     break;
   }
   if (!command.empty()) out["command"] = std::move(command);
-  take(out, record, {"started"});
+  take(out, record, {"started", "attached"});
   if (!cwd_.empty()) out["cwd"] = "/project";
   for (const char* key : {"python", "torch", "cuda_runtime"})
     if (const auto version = string(record, key); !version.empty()) out[key] = public_version(version);

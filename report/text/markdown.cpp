@@ -118,6 +118,8 @@ std::string markdown(const Json& process, const Json& finding) {
     for (const Json& operand : operands) {
       const auto origin = [&](const char* event) {
         const Json& at = user_frame_of(object(operand, event));
+        if (at.empty() && std::string_view(event) == "created" && flag(operand, "before_attach"))
+          return std::string("before devtrace was attached");
         return at.empty() ? std::string() : code(place(at, cwd));
       };
       out += fmt::format("| {} | {} | {} | {} | {} |\n", cell(code(name_of(operand))),

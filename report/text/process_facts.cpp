@@ -41,12 +41,14 @@ std::string parts(const Json& devices) {
 Facts facts_of(const Json& process, const Json& end) {
   const auto pid = integer(process, "pid");
   const auto started = number(process, "started");
+  const auto attached = number(process, "attached");
   const auto exit = integer(end, "exit");
   Facts all = {{"command", joined(array(process, "command"))},
                {"directory", std::string(string(process, "cwd"))},
                {"host", std::string(string(process, "host"))},
                {"process", pid ? std::to_string(*pid) : ""},
                {"started", started ? clock_time(*started) : ""},
+               {"attached", attached ? clock_time(*attached) : ""},
                {"Python", std::string(string(process, "python"))},
                {"PyTorch", std::string(string(process, "torch"))},
                {"CUDA runtime", std::string(string(process, "cuda_runtime"))},
@@ -64,6 +66,8 @@ Facts facts_of(const Json& process, const Json& end) {
 std::vector<std::string> caveats(const Json& process, const Json& end) {
   std::vector<std::string> out;
   if (flag(process, "rehearsal")) out.emplace_back("Rehearsal: the devices were simulated.");
+  if (number(process, "attached"))
+    out.emplace_back("devtrace was attached to the running process: what was before is not known.");
   if (end.empty()) out.emplace_back("The process was killed, or is still running: its log has no end.");
   if (const auto dropped = integer(end, "dropped"); dropped && *dropped > 0)
     out.push_back(fmt::format("{} more findings were dropped: max_findings was reached.", *dropped));

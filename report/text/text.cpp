@@ -165,7 +165,7 @@ class Report : Lines {
       const Json& operand = all[index];
       const Json& created = object(operand, "created");
       const Json& moved = object(operand, "moved");
-      if (created.empty() && moved.empty()) continue;
+      if (created.empty() && moved.empty() && !flag(operand, "before_attach")) continue;
       if (first) out_ += '\n';
       first = false;
       // Where it was last moved says why it is where it is; where it was made is then one line.
@@ -174,6 +174,8 @@ class Report : Lines {
                fmt::format("moved {} → {}", printable(string(moved, "from")), printable(string(moved, "to"))), moved);
         const Json& frame = user_frame_of(created);
         if (!frame.empty()) line("     {}created in {}{}", ink_.quiet, printable(place(frame, cwd_)), ink_.off);
+      } else if (created.empty()) {
+        line("  {}{}{} was there before devtrace was attached", ink_.strong, shown_name(operand), ink_.off);
       } else {
         const std::string device = printable(string(created, "device"));
         origin(shown_name(operand), device.empty() ? "created" : fmt::format("created on {}", device), created);

@@ -84,6 +84,11 @@ class ExtentMap {
     extents_.for_each(visit);
   }
 
+  void clear() {
+    extents_.clear();
+    starts_.clear();
+  }
+
   void lock() {
     extents_.lock();
     starts_.lock();

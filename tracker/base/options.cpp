@@ -1,5 +1,6 @@
 #include "tracker/base/options.h"
 
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -134,17 +135,38 @@ std::string options_help() {
   return help;
 }
 
+namespace {
+
+// Never destroyed: hooks may run after static destructors.
+constinit std::atomic<const Options*> current{nullptr};
+
+const Options* parsed_and_told(const std::string& text) {
+  auto* parsed = new ParsedOptions(parse_options(text));
+  if (parsed->help) say_lines(options_help());
+  for (const std::string& complaint : parsed->complaints) say(complaint);
+  verbose_wanted.store(parsed->values.verbose, std::memory_order_relaxed);
+  return &parsed->values;
+}
+
+std::string environments() {
+  const char* text = std::getenv("DEVTRACE_OPTIONS");
+  return text ? text : "";
+}
+
+}  // namespace
+
 const Options& options() {
-  // Never destroyed: hooks may run after static destructors.
-  static const Options* const instance = [] {
-    const char* text = std::getenv("DEVTRACE_OPTIONS");
-    auto* parsed = new ParsedOptions(parse_options(text ? text : ""));
-    if (parsed->help) say_lines(options_help());
-    for (const std::string& complaint : parsed->complaints) say(complaint);
-    verbose_wanted.store(parsed->values.verbose, std::memory_order_relaxed);
-    return &parsed->values;
-  }();
-  return *instance;
+  if (const Options* known = current.load(std::memory_order_acquire)) return *known;
+  static const Options* const first = parsed_and_told(environments());
+  const Options* expected = nullptr;
+  current.compare_exchange_strong(expected, first);
+  return *current.load(std::memory_order_acquire);
+}
+
+void set_options(std::string_view text) {
+  std::string all = environments();
+  if (!all.empty() && !text.empty()) all += ':';
+  current.store(parsed_and_told(all.append(text)));
 }
 
 }  // namespace devtrace

@@ -42,4 +42,8 @@ std::string options_help();
 // The process's options: parsed on first use from the environment; complaints go to stderr then.
 const Options& options();
 
+// Others from now on, as in DEVTRACE_OPTIONS, on top of what the environment says. Who has read the former ones goes on
+// with them.
+void set_options(std::string_view text);
+
 }  // namespace devtrace

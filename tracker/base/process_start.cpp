@@ -2,10 +2,13 @@
 
 #include <time.h>
 
+#include <atomic>
+
 namespace devtrace::process_start {
 namespace {
 double started = 0;
-}
+std::atomic<double> attached_at{0};
+}  // namespace
 
 double now() {
   timespec time{};
@@ -16,6 +19,12 @@ double now() {
 
 void note() {
   started = now();
+}
+void note_attached() {
+  attached_at.store(now());
+}
+double attached() {
+  return attached_at.load(std::memory_order_relaxed);
 }
 double time() {
   return started;

@@ -3,6 +3,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "tracker/base/assert.h"
 
 namespace devtrace::thread_state {
@@ -13,8 +15,11 @@ struct State {
   uint32_t id = 0;
   int device = -1;
   int depth = 0;
+  uint32_t generation = 0;  // of `device`
 };
 thread_local constinit State state;
+constinit std::atomic<uint32_t> generation{0};
+constinit std::atomic<bool> detached{false};
 
 }  // namespace
 
@@ -28,14 +33,24 @@ void forget_after_fork() {
 }
 
 int device() {
-  return state.device;
+  return state.generation == generation.load(std::memory_order_relaxed) ? state.device : -1;
 }
 void set_device(int ordinal) {
   state.device = ordinal;
+  state.generation = generation.load(std::memory_order_relaxed);
+}
+void forget_devices() {
+  generation.fetch_add(1);
 }
 
 bool inside() {
+  return state.depth != 0 || detached.load(std::memory_order_relaxed);
+}
+bool entered() {
   return state.depth != 0;
+}
+void set_detached(bool now) {
+  detached.store(now);
 }
 void enter() {
   ++state.depth;

@@ -1,5 +1,6 @@
 #include "tracker/elf/loaded_objects.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/auxv.h>
 
@@ -67,6 +68,17 @@ bool Object::is_this_library() const {
 
 Object object_of(const link_map& listed) {
   return {text(listed.l_name), listed.l_addr, listed.l_ld};
+}
+
+const link_map* object_at(const void* address) {
+#if __GLIBC_PREREQ(2, 35)
+  dl_find_object found;
+  return ::_dl_find_object(const_cast<void*>(address), &found) == 0 ? found.dlfo_link_map : nullptr;
+#else
+  Dl_info info{};
+  link_map* object = nullptr;
+  return ::dladdr1(address, &info, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) ? object : nullptr;
+#endif
 }
 
 void for_each_object(bool (*look)(const Object&, void* data), void* data) {

@@ -42,4 +42,7 @@ void with_objects(Look&& look) {
 }
 Object object_of(const link_map& listed);
 
+// The loaded object in which an address lies; null: none. Takes no lock from glibc 2.35 on.
+const link_map* object_at(const void* address);
+
 }  // namespace devtrace::elf

@@ -119,6 +119,12 @@ void write_count(Known& known) {
   known.written = known.count;
 }
 
+void write_counts_and_rest(State& now) {
+  for (auto& [name, known] : now.by_name)
+    if (known.count != known.written) write_count(known);
+  if (rest) rest();
+}
+
 // Counts a repetition; the log hears of it as the count doubles, so that a killed process loses little.
 void count_again(Known& known) {
   ++known.count;
@@ -439,15 +445,19 @@ void write_before_end(void (*write)()) {
   rest = write;
 }
 
+void flush() {
+  if (!log::is_open()) return;
+  const std::lock_guard hold(lock);
+  write_counts_and_rest(current());
+}
+
 void finish(int exit_code) {
   if (!log::is_open()) return;
   const std::lock_guard hold(lock);
   State& now = current();
   if (now.finished) return;
   now.finished = true;
-  for (auto& [name, known] : now.by_name)
-    if (known.count != known.written) write_count(known);
-  if (rest) rest();
+  write_counts_and_rest(now);
   Json record{{"record", "end"}, {"time", process_start::now()}, {"findings", count()}};
   if (const uint64_t notes = occurrences.notes.load(std::memory_order_relaxed)) record["notes"] = notes;
   if (const uint64_t some = occurrences.suppressed.load(std::memory_order_relaxed)) record["suppressed"] = some;

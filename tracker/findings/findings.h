@@ -23,6 +23,9 @@ uint64_t occurrences_of(uint64_t id);
 // What else has to be in the log before its end record: called in finish, under the lock of findings.
 void write_before_end(void (*write)());
 
+// Writes the counts and what else the log lacks; the process goes on.
+void flush();
+
 // Writes the counts and the end record; the process ends with `exit_code` (-1: unknown). Once only.
 void finish(int exit_code);
 

@@ -121,6 +121,7 @@ Json operands(const MisplacedLaunch& misplaced, const std::vector<stacks::Python
 
 Json device_choice(const SourceText& source) {
   const auto choice = memory::device_history::last();
+  if (!choice && !memory::device_history::seen_from_start()) return nullptr;
   if (!choice) return {{"by_default", true}};
   Json record{{"time", static_cast<double>(choice->time) * 1e-9}};
   if (choice->device >= 0) record["device"] = Device::cuda(choice->device).name();
@@ -141,7 +142,7 @@ void add_launch(Json& record, const MisplacedLaunch& misplaced, const std::strin
   record["current_device"] = misplaced.device.name();
   const SourceText source = source_from_disk();
   const std::vector<stacks::PythonFrame> frames = stacks::resolve(stacks::capture_python());
-  record["device_choice"] = device_choice(source);
+  if (Json choice = device_choice(source); !choice.is_null()) record["device_choice"] = std::move(choice);
   add_device_changes(record, device_changes(), "", source);
   Json native_frames = native_json(native.frames, source, kernel);
   record["operands"] =

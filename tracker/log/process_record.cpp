@@ -136,6 +136,7 @@ Json process_record() {
   record["ppid"] = ::getppid();
   record["command"] = command_line();
   record["started"] = process_start::time();
+  if (const double attached = process_start::attached(); attached > 0) record["attached"] = attached;
   if (const uint64_t ticks = start_ticks()) record["start_ticks"] = ticks;
   add(record, "host", host_name());
   add(record, "boot", boot_id());

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "tracker/base/clock.h"
+#include "tracker/base/process_start.h"
 #include "tracker/base/thread_state.h"
 
 namespace devtrace::memory::device_history {
@@ -52,6 +53,12 @@ Choices& choices() {
     mine = place < kThreads ? &all[place] : &own;
   }
   return *mine;
+}
+
+// When devtrace was attached again: what was chosen earlier may have changed since.
+constinit std::atomic<uint64_t> forgotten{0};
+bool holds(const Choice& choice) {
+  return choice.time >= forgotten.load(std::memory_order_relaxed);
 }
 
 class Writing {
@@ -115,12 +122,14 @@ void chosen(int device) {
 
 std::optional<Choice> last() {
   if (!mine || mine->size() == 0) return std::nullopt;
-  return mine->kept[mine->size() - 1].get();
+  const Choice choice = mine->kept[mine->size() - 1].get();
+  return holds(choice) ? std::optional(choice) : std::nullopt;
 }
 
 std::vector<Choice> kept() {
   std::vector<Choice> found;
-  for (size_t i = 0; mine && i < mine->size(); ++i) found.push_back(mine->kept[i].get());
+  for (size_t i = 0; mine && i < mine->size(); ++i)
+    if (const Choice choice = mine->kept[i].get(); holds(choice)) found.push_back(choice);
   return found;
 }
 
@@ -137,14 +146,23 @@ AtATime at(uint32_t thread, uint64_t time) {
     bool found = false;
     for (const Choice& choice : copy->kept) {
       if (choice.time > time) break;
+      if (!holds(choice)) continue;
       found = true;
       if (!answer.choice || choice.time >= answer.choice->time) answer.choice = choice;
     }
     if (!found && !copy->complete) incomplete = true;
   };
   for (size_t i = 0; i < kThreads && i < taken.load(std::memory_order_acquire); ++i) look(all[i]);
-  answer.by_default = !answer.choice && !incomplete;
+  answer.by_default = !answer.choice && !incomplete && seen_from_start();
   return answer;
+}
+
+bool seen_from_start() {
+  return process_start::attached() == 0;
+}
+
+void forget_all() {
+  forgotten.store(now_exact());
 }
 
 }  // namespace devtrace::memory::device_history

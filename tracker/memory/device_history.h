@@ -32,4 +32,10 @@ struct AtATime {
 };
 AtATime at(uint32_t thread, uint64_t time);
 
+// Whether a thread without a choice is known to have made none: not where devtrace was attached later.
+bool seen_from_start();
+
+// What was chosen while nobody looked is not known: of all threads.
+void forget_all();
+
 }  // namespace devtrace::memory::device_history

@@ -18,6 +18,12 @@ constexpr size_t kTableBytes = kChunks * sizeof(detail::Devices);
 
 constinit ExtentMap<Extent> extents;
 
+// Counts, flags and null pointers are no addresses: nothing lies in the first 4 GiB.
+void no_addresses_below_4_gib(std::atomic<detail::Devices>* chunks) {
+  for (size_t chunk = 0; chunk < (uint64_t{1} << 32) >> kChunkBits; ++chunk)
+    chunks[chunk].store(detail::kNobodys, std::memory_order_relaxed);
+}
+
 // Without memory for the table every address is unknown, and nothing is found.
 std::atomic<detail::Devices>* table() {
   std::atomic<detail::Devices>* chunks = detail::chunks.load(std::memory_order_acquire);
@@ -27,9 +33,7 @@ std::atomic<detail::Devices>* table() {
   if (memory == MAP_FAILED) return nullptr;
   ::madvise(memory, kTableBytes, MADV_DONTDUMP);
   auto* made = static_cast<std::atomic<detail::Devices>*>(memory);
-  // Counts, flags and null pointers are no addresses: nothing lies in the first 4 GiB.
-  for (size_t chunk = 0; chunk < (uint64_t{1} << 32) >> kChunkBits; ++chunk)
-    made[chunk].store(detail::kNobodys, std::memory_order_relaxed);
+  no_addresses_below_4_gib(made);
   if (detail::chunks.compare_exchange_strong(chunks, made, std::memory_order_acq_rel)) return made;
   ::munmap(memory, kTableBytes);  // another thread was faster
   return chunks;
@@ -99,6 +103,14 @@ std::optional<Extent> find(uintptr_t address) {
   Extent extent;
   if (extents.around(address, extent)) return extent;
   return std::nullopt;
+}
+
+void forget_all() {
+  extents.clear();
+  std::atomic<detail::Devices>* const chunks = detail::chunks.load(std::memory_order_acquire);
+  if (!chunks) return;
+  ::madvise(chunks, kTableBytes, MADV_DONTNEED);  // zeroes: kNeverAsked
+  no_addresses_below_4_gib(chunks);
 }
 
 void before_fork() {

@@ -113,6 +113,9 @@ std::optional<Extent> find(uintptr_t address);
 // All that is known. Slow, and allocates.
 std::vector<Extent> all();
 
+// What was given and taken while nobody looked is not known: CUDA is asked anew.
+void forget_all();
+
 void before_fork();
 void after_fork();
 

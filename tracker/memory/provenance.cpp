@@ -123,6 +123,11 @@ std::optional<Block> find(uintptr_t address) {
   return block;
 }
 
+void forget_all() {
+  blocks.clear();
+  allocations.clear();
+}
+
 void before_fork() {
   blocks.lock();
   allocations.lock();

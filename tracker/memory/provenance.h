@@ -46,6 +46,9 @@ inline void copied(uintptr_t to, uintptr_t from) {
 // The block, else the allocation, that `address` lies in.
 std::optional<Block> find(uintptr_t address);
 
+// What was given and taken while nobody looked is not known.
+void forget_all();
+
 void before_fork();
 void after_fork();
 

@@ -28,7 +28,7 @@ function drawProcessFacts() {
   const environment = Object.entries(object(process.environment)).map(([key, value]) => `${key}=${value}`).join(" ");
   return section("The process", facts([
     ["Command", Array.isArray(process.command) ? process.command.join(" ") : ""], ["Directory", string(process.cwd)], ["Host", string(process.host)], ["Process", process.pid],
-    ["Started", time(process.started)], ["Python", string(process.python)], ["PyTorch", string(process.torch)], ["CUDA runtime", string(process.cuda_runtime)],
+    ["Started", time(process.started)], ["Attached", process.attached && time(process.attached)], ["Python", string(process.python)], ["PyTorch", string(process.torch)], ["CUDA runtime", string(process.cuda_runtime)],
     ["Devices", objects(process.devices).map((device) => `cuda:${device.index} ${string(device.name)} ${string(device.uuid)}`.trim()).join("\n")],
     ["Visible devices", string(process.visible_devices)], ["Environment", environment], ["Stacks", string(process.stacks)],
     ["Exit code", log.end && log.end.exit], ["devtrace", string(process.devtrace)]]));

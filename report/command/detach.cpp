@@ -1,0 +1,60 @@
+// devtrace detach: what devtrace attach began ends.
+#include <memory>
+
+#include "attach/injection.h"
+#include "attach/process.h"
+#include "report/base/escaping.h"
+#include "report/base/format.h"
+#include "report/command/subcommand.h"
+#include "report/command/usage.h"
+
+namespace devtrace::report::command {
+namespace {
+
+struct DetachOptions {
+  pid_t process = 0;
+  bool children = false;
+};
+
+void detach_from(pid_t process) try {
+  const attach::Answer answer = attach::detach(process, fmt::format("devtrace detach {}", process));
+  if (answer.result == attach::Result::unchanged)
+    throw Failure(static_cast<int>(attach::Code::not_attached), fmt::format("process {} is not attached to", process));
+  if (answer.result != attach::Result::changed)
+    throw Failure(static_cast<int>(attach::Code::no_safe_moment),
+                  fmt::format("process {}: another devtrace attach or detach is at work there", process));
+  fmt::print(stderr, "devtrace detach: process {} is detached from; devtrace report {}\n", process,
+             printable(answer.value("log")));
+} catch (const attach::Failure& failure) {
+  throw Failure(static_cast<int>(failure.code), failure.what());
+}
+
+}  // namespace
+
+Action declare_detach(CLI::App& app) {
+  auto options = std::make_shared<DetachOptions>();
+  set_usage(app, "[options] PID");
+  app.add_option("PID", options->process, "the process")->required()->type_name("");
+  app.add_flag("--children", options->children, "its child processes as well");
+  app.footer(
+      "No call of the process leads to devtrace any more, and what is left to be written is written. The library stays "
+      "mapped, so that a later attach\n"
+      "finds it. A process that was started with devtrace can be left and attached to again, too.\n"
+      "\n"
+      "Exit status: as of devtrace attach; 7 when the process is not attached to.");
+  return [options](const AfterDashes&) {
+    detach_from(options->process);
+    if (!options->children) return 0;
+    for (const pid_t child : attach::descendants_of(options->process)) {
+      if (!attach::has_library(child)) continue;
+      try {
+        detach_from(child);
+      } catch (const Failure& failure) {
+        fmt::print(stderr, "devtrace detach: {}\n", printable(failure.what()));
+      }
+    }
+    return 0;
+  };
+}
+
+}  // namespace devtrace::report::command

@@ -1,0 +1,72 @@
+#include "attach/process.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+using namespace devtrace::attach;
+
+TEST(Process, AMappingIsReadAsTheKernelWritesIt) {
+  const auto mapping = parse_mapping(
+      "7f12a0000000-7f12a0021000 r-xp 00028000 fe:01 1234       /usr/lib/a library with blanks.so (deleted)");
+  ASSERT_TRUE(mapping);
+  EXPECT_EQ(mapping->begin, 0x7f12a0000000u);
+  EXPECT_EQ(mapping->end, 0x7f12a0021000u);
+  EXPECT_TRUE(mapping->executable);
+  EXPECT_EQ(mapping->offset, 0x28000u);
+  EXPECT_EQ(mapping->path, "/usr/lib/a library with blanks.so (deleted)");
+  EXPECT_EQ(mapping->file(), "a library with blanks.so (deleted)");
+  EXPECT_FALSE(parse_mapping("7f12-7f13 rw-p 00000000 00:00 0")->executable);
+  EXPECT_EQ(parse_mapping("7f12-7f13 rw-p 00000000 00:00 0")->path, "");
+  for (const char* line : {"", "7f12", "7f12a0000000 r-xp 0 0:0 0", "words that are no mapping"})
+    EXPECT_FALSE(parse_mapping(line)) << line;
+}
+
+TEST(Process, AStatusIsReadAsTheKernelWritesIt) {
+  const Status status = parse_status(
+      "Name:\tmy server (old)\nUmask:\t0022\nState:\tT (stopped)\nTracerPid:\t77\nUid:\t1000\t1001\t1000\t1000\n");
+  EXPECT_EQ(status.name, "my server (old)");
+  EXPECT_EQ(status.state, 'T');
+  EXPECT_EQ(status.tracer, 77);
+  EXPECT_EQ(status.user, 1000u);
+}
+
+TEST(Process, WhatIsNotThereHasNoStatus) {
+  EXPECT_FALSE(status_of(0));
+  EXPECT_FALSE(status_of(-1));
+  EXPECT_FALSE(status_of(1 << 30));
+  EXPECT_EQ(start_ticks_of(1 << 30), 0u);
+}
+
+TEST(Process, ThisOneIsKnown) {
+  const auto status = status_of(getpid());
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->user, getuid());
+  EXPECT_TRUE(status->same_pid_namespace);
+  EXPECT_GT(start_ticks_of(getpid()), 0u);
+  EXPECT_EQ(std::ranges::count(threads_of(getpid()), getpid()), 1);
+  EXPECT_TRUE(std::ranges::any_of(mappings_of(getpid()), [](const Mapping& each) { return each.path == "[vdso]"; }));
+}
+
+TEST(Process, ChildrenOfChildrenAreDescendants) {
+  int ready[2], end[2];
+  ASSERT_EQ(pipe(ready), 0);
+  ASSERT_EQ(pipe(end), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const pid_t grandchild = fork();
+    char byte;
+    close(end[1]);
+    if (grandchild != 0 && write(ready[1], &grandchild, sizeof grandchild) < 0) _exit(1);
+    [[maybe_unused]] const ssize_t ignored = read(end[0], &byte, 1);
+    _exit(0);
+  }
+  pid_t grandchild = 0;
+  ASSERT_EQ(read(ready[0], &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));
+  EXPECT_EQ(descendants_of(getpid()), (std::vector<pid_t>{child, grandchild}));
+  EXPECT_EQ(descendants_of(grandchild), std::vector<pid_t>());
+  close(end[1]);
+  waitpid(child, nullptr, 0);
+}

@@ -1,0 +1,51 @@
+#include "attach/remote_object.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+using namespace devtrace::attach;
+
+namespace {
+
+// The process in which the test runs is as good as another one.
+const RemoteMemory memory(getpid());
+
+const LoadedObject& object(const std::vector<LoadedObject>& all, std::string_view begin) {
+  return *std::ranges::find_if(all, [&](const LoadedObject& each) { return each.file().starts_with(begin); });
+}
+
+}  // namespace
+
+TEST(RemoteObject, FindsWhatTheLoaderFinds) {
+  const auto objects = loaded_objects(mappings_of(getpid()));
+  const RemoteObject library(memory, object(objects, "libc.so").start);
+  for (const char* name : {"malloc", "pthread_create", "dlopen", "dlsym", "dlerror", "munmap", "syscall"}) {
+    const Range found = library.symbol(name);
+    EXPECT_EQ(reinterpret_cast<void*>(found.begin), dlsym(RTLD_DEFAULT, name)) << name;
+    EXPECT_GT(found.end, found.begin) << name;
+  }
+}
+
+TEST(RemoteObject, WhatItDoesNotExportIsNothing) {
+  const auto objects = loaded_objects(mappings_of(getpid()));
+  const RemoteObject library(memory, object(objects, "libc.so").start);
+  for (const char* name : {"", "no such function", "mallo", "malloc_"})
+    EXPECT_EQ(library.symbol(name).begin, 0u) << name;
+  EXPECT_EQ(library.symbol("memcpy").begin, 0u) << "an indirect function has no address yet";
+}
+
+TEST(RemoteObject, MemoryThatIsNoObjectHasNoSymbols) {
+  const char text[64] = "no ELF file";
+  EXPECT_EQ(RemoteObject(memory, reinterpret_cast<uintptr_t>(text)).symbol("malloc").begin, 0u);
+  EXPECT_EQ(RemoteObject(memory, 0).symbol("malloc").begin, 0u);
+}
+
+TEST(RemoteObject, TheLoaderIsAnObjectWithCode) {
+  const auto objects = loaded_objects(mappings_of(getpid()));
+  const LoadedObject& loader = object(objects, "ld-");
+  EXPECT_FALSE(loader.code.empty());
+  EXPECT_EQ(std::ranges::count(objects, loader.path, &LoadedObject::path), 1);
+}
