@@ -20,8 +20,13 @@ std::string folder_of(pid_t process) {
 }
 
 std::string text_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), {});
+  // A thread that ends meanwhile is an error that the stream's buffer throws.
+  try {
+    std::ifstream in(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  } catch (const std::ios_base::failure&) {
+    return {};
+  }
 }
 
 std::vector<pid_t> numbers_in(const std::string& folder) {

@@ -111,6 +111,12 @@ bool host_within_reach(int device, uintptr_t address) {
   return ask(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_ERROR_INVALID_VALUE;
 }
 
+bool peer_possible(int device, int peer) {
+  const auto ask = driver<decltype(&::cuDeviceCanAccessPeer)>("cuDeviceCanAccessPeer");
+  int can = 1;
+  return !ask || ask(&can, device, peer) != CUDA_SUCCESS || can;
+}
+
 }  // namespace
 
 Platform cuda_platform() {
@@ -123,6 +129,7 @@ Platform cuda_platform() {
           .memory_at = memory_at,
           .capturing = capturing,
           .host_within_reach = host_within_reach,
+          .peer_possible = peer_possible,
           .before_fork = kernel_images::before_fork};
 }
 

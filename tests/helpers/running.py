@@ -128,10 +128,10 @@ class Running:
         return [record for record in self.records if record["record"] == "finding"]
 
 
-def python_server(folder: Path, source: str = SERVER, interpreter=sys.executable, preloaded=False) -> Running:
+def python_server(folder: Path, source: str = SERVER, interpreter=sys.executable, preloaded=False, options=()) -> Running:
     (folder / "program.py").write_text(textwrap.dedent(source))
     trace = [] if preloaded else ["--no-trace"]
-    return Running([DEVTRACE, "rehearse", "--gpus", 2, *trace, "--", interpreter, "program.py"], folder, environment(None))
+    return Running([DEVTRACE, "rehearse", "--gpus", 2, *options, *trace, "--", interpreter, "program.py"], folder, environment(None))
 
 
 def command(*arguments, env=None, timeout=100) -> subprocess.CompletedProcess:

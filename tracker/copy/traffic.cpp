@@ -12,6 +12,7 @@
 #include "report/report.h"
 #include "tracker/base/clock.h"
 #include "tracker/base/options.h"
+#include "tracker/base/process_start.h"
 #include "tracker/base/sharded_counters.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/base/thread_state.h"
@@ -145,7 +146,9 @@ Json record_of(const Site& site, const Total& total, int id, const log::record_f
   Json record{{"record", "traffic"},      {"id", id},
               {"from", site.from.name()}, {"to", site.to.name()},
               {"bytes", total.bytes},     {"copies", total.copies}};
-  if (site.from.is_cuda() && site.to.is_cuda()) record["staged"] = site.staged;
+  // Permission from before devtrace was attached was not seen.
+  if (site.from.is_cuda() && site.to.is_cuda() && !(site.staged && process_start::attached() > 0))
+    record["staged"] = site.staged;
   if (timed.copies > 0)
     record["timed"] = {{"copies", timed.copies}, {"bytes", timed.bytes}, {"nanoseconds", timed.nanoseconds}};
   if (total.first != 0) record["first"] = First::json(total.first);

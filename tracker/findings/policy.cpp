@@ -1,7 +1,10 @@
 #include "tracker/findings/policy.h"
 
+#include "common/access_note.h"
 #include "report/base/format.h"
 #include "tracker/base/message.h"
+#include "tracker/base/process_start.h"
+#include "tracker/interface/platform.h"
 #include "tracker/memory/peer_access.h"
 
 namespace devtrace::findings::policy {
@@ -52,6 +55,19 @@ std::string declared(Device device, const std::vector<Device>& owners) {
   return peers;
 }
 
+// Permission from before devtrace was attached was not seen. Where the devices cannot reach each other there was none.
+std::string permitted_before(Device device, const std::vector<Device>& owners) {
+  if (process_start::attached() == 0) return {};
+  std::string peers;
+  for (const Device& owner : owners) {
+    if (owner == device || memory::peer_access::declared(device, owner)) continue;
+    if (!owner.is_cuda() || (platform().peer_possible && !platform().peer_possible(device.index, owner.index)))
+      return {};
+    if (peers.find(owner.name()) == peers.npos) peers += (peers.empty() ? "" : ", ") + owner.name();
+  }
+  return peers;
+}
+
 }  // namespace
 
 bool may_reach_other_devices(std::string_view kernel) {
@@ -75,6 +91,9 @@ Decision on_remote_access(const RemoteAccess& access, Device device, const std::
     }
   if (const std::string peers = declared(device, owners); !peers.empty())
     return {Verdict::note, fmt::format("the program itself enabled peer access from {} to {}", device.name(), peers)};
+  if (const std::string peers = permitted_before(device, owners); !peers.empty())
+    return {Verdict::note,
+            fmt::format("{} from {} to {} before devtrace was attached", kAccessNotKnown, device.name(), peers)};
   return {};
 }
 

@@ -34,6 +34,8 @@ struct Platform {
   bool (*capturing)(const void* stream) = nullptr;  // are launches on it recorded in a graph?
   // Whether kernels of a device can read memory of the host: pinned, managed, or all of it. True when nobody can tell.
   bool (*host_within_reach)(int device, uintptr_t address) = nullptr;
+  // Whether a device could be allowed to reach another's memory. True when nobody can tell.
+  bool (*peer_possible)(int device, int peer) = nullptr;
   // Around fork(), for locks of its own, between those of launch/ and those of memory/; and before the end record.
   void (*before_fork)() = nullptr;
   void (*after_fork)(bool child) = nullptr;

@@ -101,8 +101,10 @@ def test_many_times_at_random_moments_under_load(server):
     after = [int(one) for one in server.ask("steps")]
     assert all(now > then for now, then in zip(after, before)), "a thread stands still"
     assert float(server.ask("sum")[0]) == 2 * 32 * 32
-    files, mappings = zip(*counts)
-    assert max(files) <= files[0] and mappings[-1] <= mappings[2] + 4, counts
+    # A file that is just being read is no leak, nor is an arena that the C library makes for a thread.
+    files, mappings = counts[2]
+    wait_for(lambda: int(server.ask("count")[0]) <= files)
+    assert counts[-1][1] <= mappings + 8, counts
     attach(server)
     server.ask("fault")
     assert len(server.findings) == 1
