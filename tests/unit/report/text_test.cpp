@@ -1,7 +1,10 @@
+#include "report/text/text.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "report/text/markdown.h"
+#include "report/text/process_facts.h"
 #include "tests/unit/report/data.h"
 
 namespace devtrace::report {
@@ -54,6 +57,22 @@ TEST(Text, ANoteIsCalledOne) {
   EXPECT_THAT(report, HasSubstr("devtrace: refused-op (note): "));
   EXPECT_THAT(report, HasSubstr("SUMMARY: devtrace: refused-op (note) "));
   EXPECT_THAT(markdown(it.process, it.finding), HasSubstr("*A note, not a fault.*"));
+}
+
+TEST(Text, SaysWhatWasThereBeforeDevtrace) {
+  auto it = test::sample("private_gpt.jsonl");
+  EXPECT_THAT(text(it.process, it.finding, false, ""), Not(HasSubstr("attached")));
+  for (Json& operand : it.finding["operands"]) {
+    operand.erase("created");
+    operand.erase("moved");
+    operand.erase("computed_from");
+    operand["before_attach"] = true;
+  }
+  EXPECT_THAT(text(it.process, it.finding, false, ""), HasSubstr("input_ids was there before devtrace was attached"));
+  EXPECT_THAT(markdown(it.process, it.finding), HasSubstr("| before devtrace was attached |"));
+  it.process["attached"] = 1700000000.5;
+  EXPECT_THAT(process_text(it.process, {}), HasSubstr("what was before is not known"));
+  EXPECT_THAT(process_markdown(it.process, {}), HasSubstr("attached"));
 }
 
 TEST(Text, SaysWhatIsNotKnown) {
