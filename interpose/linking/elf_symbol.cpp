@@ -116,8 +116,10 @@ std::string_view soname(const elf::Object& object) {
   return {};
 }
 
+// Asked in a constructor, before whoever stands in front of memcmp is ready.
 bool is_named(const elf::Object& object, std::string_view name) {
-  return soname(object) == name || object.file() == name || object.path == name;
+  return elf::plain_compare(soname(object), name) == 0 || elf::plain_compare(object.file(), name) == 0 ||
+         elf::plain_compare(object.path, name) == 0;
 }
 
 void for_each_needed(const elf::Object& object, void (*visit)(const char* name, void* data), void* data) {

@@ -29,7 +29,8 @@ bool late = false;
 size_t count_of_start(const link_map* first) {
   size_t end = 1, position = 0;
   for (const link_map* one = first; one && position < end; one = one->l_next, ++position)
-    for_each_needed(elf::object_of(*one), [&](const char* name) {
+    for_each_needed(elf::object_of(*one), [&](const char* needed) {
+      const std::string_view name = elf::plain_view(needed);
       size_t at = 0;
       for (const link_map* other = first; other; other = other->l_next, ++at)
         if (is_named(elf::object_of(*other), name)) {
