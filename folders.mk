@@ -95,6 +95,7 @@ $(call folder,simulate/cusolver,simulate/common)
 $(call folder,simulate/cufft,simulate/common)
 $(call folder,simulate/curand,simulate/common)
 $(call folder,simulate/cudnn)
+$(call folder,simulate/nccl,simulate/common)
 $(call folder,simulate/nvml,simulate/common)
 $(call folder,simulate/cupti,simulate/common)
 

@@ -85,6 +85,7 @@ stub_flags = $(call by_cuda,$(1),$(SIM_FLAGS_12),$(SIM_FLAGS_13))
 WITH_CUDA := $(filter-out simulate/settings simulate/values simulate/values/torch simulate/static_runtime,$(filter simulate/%,$(FOLDERS)))
 $(foreach f,$(WITH_CUDA),$(eval FLAGS_$(f) += $(SIM_FLAGS_13)))
 FLAGS_simulate/cudnn += -isystem $(CUDA_WHEEL_LIBRARIES)/cudnn/include
+FLAGS_simulate/nccl += -isystem $(CUDA_WHEEL_LIBRARIES)/nccl/include
 $(foreach f,$(WITH_CUDA),$(OBJECTS_$(f))): | $(DRIVER_LISTS)
 
 $(BUILD)/obj/cuda12/%.o: %.cpp $(CUDA12)/ready | $(DRIVER_LISTS)

@@ -21,6 +21,7 @@ define STUB_LIBRARY_TABLE
   cufft    | libcufft.so.12    | libcufft.so.11    | cu13/lib     | 16   | -
   curand   | libcurand.so.10   | -                 | cu13/lib     | 999  | -
   cudnn    | libcudnn.so.9     | -                 | cudnn/lib    | 3000 | -
+  nccl     | libnccl.so.2      | -                 | nccl/lib     | 5    | -
   nvml     | libnvidia-ml.so.1 | -                 | nvml.names   | 3    | -
   cupti    | libcupti.so.13    | libcupti.so.12    | cu13/lib     | 27   | -
 endef

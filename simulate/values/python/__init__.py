@@ -12,11 +12,10 @@ def install(wrap, not_computed, within):
     """wrap: a kernel, see install.cpp; not_computed(name, reason): for the list at exit; within(f): f() with copies held."""
     import torch
 
-    from . import communication, graphs, native, registration
+    from . import graphs, native, registration
 
     registration.install(wrap, not_computed)
     graphs.install(within)
-    communication.install()
     # TorchScript's fuser would write kernels of its own, which nobody computes; without it the same operators run one by one.
     torch._C._jit_override_can_fuse_on_gpu(False)
     if os.environ.get("DEVTRACE_SIM_VERBOSE") == "1":

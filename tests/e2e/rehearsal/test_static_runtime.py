@@ -95,9 +95,12 @@ def test_a_mix_of_versions_is_told(built, tmp_path):
 
 
 def test_nvidias_own_libraries_are_left_alone(rehearse):
-    """NCCL keeps its names, and PyTorch loads it: its runtime is NVIDIA's still."""
+    """NCCL keeps its names: a program that opens NVIDIA's file finds NVIDIA's runtime in it still."""
     outcome = rehearse("""
+        import ctypes, pathlib
         import torch
-        print(torch.ones(2, device="cuda").tolist(), open("/proc/self/maps").read().count("libnccl.so") > 0)
+        real = (pathlib.Path(torch.__file__).parents[1] / "nvidia/nccl/lib/libnccl.so.2").resolve()
+        ctypes.CDLL(str(real))
+        print(torch.ones(2, device="cuda").tolist(), str(real) in open("/proc/self/maps").read())
         """)
     assert outcome.out == "[1.0, 1.0] True\n" and "devtrace: " not in outcome.err and outcome.findings == [], outcome.err

@@ -20,6 +20,7 @@ REAL = {
     "libcurand.so.10": "cu13/lib",
     "libcupti.so.13": "cu13/lib",
     "libcudnn.so.9": "cudnn/lib",
+    "libnccl.so.2": "nccl/lib",
 }
 
 
