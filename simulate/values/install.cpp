@@ -80,8 +80,9 @@ PyObject* with_tensors(PyObject* arguments, PyObject* positions, PyObject* wrap_
 
 // What wrap() was given: the real kernel; compute(result, arguments, keywords, state); second_chance(error, arguments,
 // keywords, state) or None; before(arguments, keywords) or None, which returns the state: (whether nested operators are
-// computed too, …); the positions of tensors; wrap_number(number); the type of pending results.
-enum Part { kReal, kCompute, kSecondChance, kBefore, kTensorPositions, kWrapNumber, kPending };
+// computed too, …); the positions of tensors; wrap_number(number); the type of pending results; again(error) or None:
+// whether the real kernel may have failed for want of values that its own nested operators compute.
+enum Part { kReal, kCompute, kSecondChance, kBefore, kTensorPositions, kWrapNumber, kPending, kAgain };
 
 // A result whose size only the CPU knew (a tuple of type kPending): make(*shape and strides, **options) allocates it,
 // here, so that the block is seen to come from the program's own line; finish(it) fills it in.
@@ -138,6 +139,30 @@ PyObject* second_chance(PyObject* function, const Call& given) {
   return result;
 }
 
+// The real kernel failed: once more, with its nested operators computed, if again(error) says so. What is still refused
+// then is refused on hardware, too, and the first error stands.
+PyObject* real_again(PyObject* real, PyObject* again, PyObject* arguments, PyObject* keywords) {
+  const python::Api& p = g_python;
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr, *result = nullptr;
+  p.PyErr_Fetch(&type, &value, &traceback);
+  PyObject* call = p.PyTuple_Pack(1, value ? value : none());
+  PyObject* wanted = call ? p.PyObject_Call(again, call, nullptr) : nullptr;
+  if (wanted && p.PyObject_IsTrue(wanted) == 1) {
+    const OperatorScope scope(t_thread, false);
+    result = p.PyObject_Call(real, arguments, keywords);
+  }
+  for (PyObject* each : {call, wanted})
+    if (each) p.Py_DecRef(each);
+  if (!result) {
+    p.PyErr_Clear();
+    p.PyErr_Restore(type, value, traceback);
+    return nullptr;
+  }
+  for (PyObject* each : {type, value, traceback})
+    if (each) p.Py_DecRef(each);
+  return result;
+}
+
 // The operator as a whole, with tensors for numbers.
 PyObject* whole(PyObject* self, PyObject* arguments, PyObject* keywords) {
   const python::Api& p = g_python;
@@ -160,6 +185,8 @@ PyObject* whole(PyObject* self, PyObject* arguments, PyObject* keywords) {
     const OperatorScope scope(t_thread, !nested_too);
     result = p.PyObject_Call(part(kReal), arguments, keywords);
   }
+  if (!result && !nested_too && part(kAgain) != none())
+    result = real_again(part(kReal), part(kAgain), arguments, keywords);
   const OperatorScope scope(t_thread);
   const Call given = {arguments, keywords ? keywords : none(), state, part(kPending)};
   if (result) {

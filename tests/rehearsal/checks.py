@@ -12,6 +12,7 @@ import traceback
 
 import attention_checks  # noqa: F401 (its checks)
 import torch
+import type_checks  # noqa: F401 (its checks)
 from both_devices import CHECKS, X, both, check, module_both, same
 from torch import nn
 from torch.utils.checkpoint import checkpoint

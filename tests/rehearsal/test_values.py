@@ -1,4 +1,4 @@
-"""True values: ways to the operators (checks.py, attention_checks.py), a sample of PyTorch's operator database (run.py), and what is said of what is not computed."""
+"""True values: ways to the operators (checks.py, attention_checks.py, type_checks.py), a sample of PyTorch's operator database (run.py), and what is said of what is not computed."""
 
 import ast
 import json
@@ -12,7 +12,7 @@ from conftest import BUILD, TOP, environment, execute, start
 HERE = Path(__file__).resolve().parent
 NAMES = [
     node.name
-    for file in ("checks.py", "attention_checks.py")
+    for file in ("checks.py", "attention_checks.py", "type_checks.py")
     for node in ast.parse((HERE / file).read_text()).body
     if isinstance(node, ast.FunctionDef) and any(getattr(d, "id", "") == "check" for d in node.decorator_list)
 ]

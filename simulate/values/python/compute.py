@@ -2,22 +2,13 @@
 
 import torch
 
-from . import exceptions, graphs, memory, native, nested, randomness, sequences, sparse
+from . import exceptions, graphs, memory, native, nested, randomness, sequences, sparse, substitutes, wider
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
 STRIDED = torch.strided
 not_computed = None  # set by registration.install
 
-# What the CPU computes in when it has no kernel for a type; the result is rounded.
-WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
-LACKS_KERNEL = ("not implemented for", "Unsupported dtype", "not supported", "does not support", "unsupported")
-
-# What PyTorch refuses for the program's sake, not for a missing value's: mixed devices, and what the program has forbidden itself.
-REFUSED = (
-    "on the same device", "should be either on", "does not have a deterministic implementation", "called a synchronizing CUDA operation",
-    "not permitted when stream is capturing",
-)  # fmt: skip
 
 # Of one size whatever the values, and cheap enough for a copy of the result to count.
 PRODUCTS = {"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::cat"}
@@ -39,7 +30,7 @@ class Context:
 
     def __init__(self, real, state):
         self.real = real
-        _, self.generator, self.place, self.written, self.replaced = state or (None,) * 5
+        _, self.generator, self.place, self.written, self.replaced, self.after = state or (None,) * 6
         self.used = None
 
     def draw(self):
@@ -64,6 +55,7 @@ class Plan:
         self.name = name
         schema = op._schema
         self.special = sequences.SPECIALS.get(name)
+        self.substitute = substitutes.SUBSTITUTES.get(name)
         on_cpu = (key.replace("CUDA", "CPU"), "CPU")
         has = torch._C._dispatch_has_computed_kernel_for_dispatch_key
         self.cpu = op._op if any(has(name, k) for k in on_cpu) else None
@@ -79,6 +71,10 @@ class Plan:
         self.grows = torch.Tag.dynamic_output_shape in op.tags
         grows = self.grows or name in exceptions.MAY_FAIL
         self.second_chance = self.without_real if grows and not self.writes else None
+        # The real kernel may be one of several operators that look at each other's values; what has no second effect is tried again.
+        self.again = exceptions.may_be_for_values if not self.random and self.writes == self.outs else None
+        # Kernels with several results ask which of their tensors share a storage.
+        self.alias = memory.apart if len(self.outs) > 1 else memory.alias
         # A sparse argument that is written to may get other indices from the real kernel.
         self.replaces = [n for n in self.writes if n not in self.outs] if key != "CUDA" else []
         self.simple = self.cpu is not None and not self.special and len(self.written) == 1 and str(schema.returns[0].type) == "Tensor"
@@ -109,7 +105,8 @@ class Plan:
     # -- before the real kernel
 
     def look(self, args, kwargs):
-        """(whether nested operators are computed, generator, its position, [(argument's alias, its values)], {place: sparse argument})."""
+        """(whether nested operators are computed, generator, its position, [(argument's alias, its values)], {place: sparse argument},
+        the generator's position afterwards where only a graph knows it)."""
         generator = place = written = replaced = None
         if self.random:
             generator = randomness.cuda_generator(args[1:], kwargs or {})
@@ -121,40 +118,41 @@ class Plan:
         if self.replaces:
             given = {self.places[n]: args[self.places[n]] for n in self.replaces if self.places[n] < len(args)}
             replaced = {i: sparse.copy(a) for i, a in given.items() if isinstance(a, Tensor) and a.layout is not STRIDED}
-        return nested_too, generator, place, written, replaced
+        return nested_too, generator, place, written, replaced, None
 
     # -- arguments
 
-    def convert(self, value, narrow):
-        """A CUDA tensor's alias; `narrow`: None, or the list of (alias, its copy in a wider type)."""
+    def convert(self, value, widened):
+        """A CUDA tensor's alias; `widened`: None, or the types to widen and what was (wider.Widened)."""
         if isinstance(value, Tensor):
             if value.is_cuda:
                 if value.layout is not STRIDED:
                     made = sparse.alias(value)
                     if made is None:
                         raise Unable(f"a {value.layout} operand")
-                    return made
+                    return made if widened is None else widened.sparse(made)
                 if value.is_nested:
                     return nested.alias(value)
-                value = memory.alias(value)
-                if narrow is not None and value.dtype in WIDER:
-                    wide = value.to(WIDER[value.dtype])
-                    narrow.append((value, wide))
-                    return wide
-            return value
+                value = self.alias(value)
+            return value if widened is None else widened.tensor(value)
         if isinstance(value, (list, tuple)):
-            return [self.convert(v, narrow) for v in value]
+            return [self.convert(v, widened) for v in value]
         if isinstance(value, torch.device):
             return CPU
-        if narrow is not None and isinstance(value, torch.dtype):
-            return WIDER.get(value, value)
+        if widened is not None and isinstance(value, torch.dtype):
+            return widened.types.get(value, value)
         return value
 
-    def call(self, context, args, kwargs, narrow=None):
+    def call(self, context, args, kwargs, widened=None, function=None):
+        """`function`: in the operator's place."""
         if context.replaced:
             args = [context.replaced.get(i, a) for i, a in enumerate(args)]
-        args = [self.convert(a, narrow) for a in args[1:]]
-        kwargs = {k: self.convert(v, narrow) for k, v in kwargs.items() if k != "pin_memory"} if kwargs else {}
+        args = [self.convert(a, widened) for a in args[1:]]
+        kwargs = {k: self.convert(v, widened) for k, v in kwargs.items() if k != "pin_memory"} if kwargs else {}
+        if widened is not None and "half_to_float" in self.places:  # the input is float by now
+            args[self.places["half_to_float"] - 1] = False
+        if function:
+            return function(*args, **kwargs)
         if context.place is not None:
             return self.call_random(context, args, kwargs)
         if self.special:
@@ -183,7 +181,7 @@ class Plan:
             finally:
                 default.set_state(before)
         if context.used:
-            randomness.drawn(context.generator, *context.used)
+            randomness.drawn(context.after or randomness.position(context.generator), *context.used)
         return value
 
     # -- results
@@ -196,20 +194,35 @@ class Plan:
                 own.copy_(before)
         try:
             return self.call(context, args, kwargs)
-        except (RuntimeError, NotImplementedError) as error:
-            if not any(text in str(error) for text in LACKS_KERNEL):
-                raise
-            narrow = []
+        except RuntimeError as error:
+            return self.otherwise(error, context, args, kwargs)
+
+    def otherwise(self, error, context, args, kwargs):
+        """The CPU's operator raised `error`, though the real one took these arguments: for the types, or for the values that it saw."""
+        if self.substitute and not isinstance(error, NotImplementedError):
             try:
-                value = self.call(context, args, kwargs, narrow)
-            except (RuntimeError, NotImplementedError) as second:
-                if any(text in str(second) for text in LACKS_KERNEL):
-                    raise Unable(reason(error)) from None
-                raise
+                return self.call(context, args, kwargs, function=self.substitute)
+            except RuntimeError:
+                pass
+        types, last = wider.of(error, wider.NARROW), error
+        while types:
+            widened = wider.Widened(types)
+            try:
+                value = self.call(context, args, kwargs, widened)
+            except RuntimeError as again:
+                if not widened.any:
+                    break
+                last, more = again, wider.of(again, types)
+                if more == types:
+                    break
+                types = more
+                continue
             if self.writes:
-                for own, wide in narrow:
-                    own.copy_(wide)
+                widened.write_back()
             return value
+        if not wider.is_about_types(last):
+            raise last if wider.is_about_types(error) else error
+        raise Unable(reason(error)) from None
 
     def compute(self, result, args, kwargs, state):
         if graphs.recording is not None and graphs.captured(self.compute, result, args, kwargs, state):
@@ -237,7 +250,7 @@ class Plan:
 
     def without_real(self, error, args, kwargs, state):
         """The real kernel failed, on a size that no kernel wrote: the result as the CPU has it, on the operands' device."""
-        if any(text in str(error) for text in REFUSED):
+        if exceptions.is_refused(error):
             raise error
         device = randomness.device_of(args[1:])
         tensors = [a for a in args[1:] if isinstance(a, Tensor)]

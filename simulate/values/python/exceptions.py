@@ -4,6 +4,26 @@ import torch
 
 from .numbers import wrapped
 
+# What PyTorch refuses for the program's sake, not for a missing value's: mixed devices, and what the program has forbidden itself.
+REFUSED = (
+    "on the same device", "should be either on", "does not have a deterministic implementation", "called a synchronizing CUDA operation",
+    "not permitted when stream is capturing",
+)  # fmt: skip
+
+
+def is_refused(error):
+    return any(text in str(error) for text in REFUSED)
+
+
+# Nor is tried again what speaks of devices, which is told once, or of what more computing does not change.
+NOT_FOR_VALUES = (*REFUSED, "device", "out of memory", "not implemented for")
+
+
+def may_be_for_values(error):
+    """Whether a real kernel that failed is tried again with its nested operators computed. `error`: the exception or its text."""
+    return not any(text in str(error) for text in NOT_FOR_VALUES)
+
+
 # Their CUDA kernels look at values that other operators computed, and refuse some: those nested operators are computed, too.
 NESTED_TOO = {
     "aten::linalg_eig", "aten::linalg_eig.out", "aten::linalg_eigvals", "aten::linalg_eigvals.out", "aten::_linalg_eigvals",

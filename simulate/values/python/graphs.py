@@ -17,6 +17,9 @@ def captured(compute, result, args, kwargs, state):
     if recording is None or not torch.cuda.is_current_stream_capturing():
         return False
     keywords = {k: _alias(v) for k, v in kwargs.items()} if kwargs else kwargs
+    generator = _generator(state)
+    if generator is not None:
+        state = (*state[:5], (*state[2][:2], randomness.in_capture(generator)))
     recording.append((compute, _alias(result), tuple(_alias(a) for a in args), keywords, state))
     return True
 
@@ -38,7 +41,8 @@ def _at(state, positions):
     generator = _generator(state)
     if generator is None:
         return state
-    return (*state[:2], randomness.in_replay(state[2], positions[generator]), *state[3:])
+    place, after = (randomness.in_replay(state[i], positions[generator]) for i in (2, 5))
+    return (*state[:2], place, *state[3:5], after)
 
 
 def install(within):

@@ -33,11 +33,32 @@ def _make(tensor, address, dtype, shape, strides):
         length = sum((n - 1) * stride for n, stride in zip(shape, strides)) + 1
         storage = torch._C._construct_storage_from_data_pointer(address, torch.device("cpu"), length * size)
         made = torch.empty(0, dtype=dtype, device="cpu").set_(storage, 0, shape, strides)
+    return _lazy(tensor, made)
+
+
+def _lazy(tensor, made):
     if tensor.is_conj():
         made = made.conj()
-    if tensor.is_neg():
-        made = torch._neg_view(made)
-    return made
+    return torch._neg_view(made) if tensor.is_neg() else made
+
+
+_storages = {}  # (address, bytes): a CPU storage over a CUDA tensor's
+
+
+@torch.inference_mode(False)
+def apart(tensor):
+    """The same as alias(), with a storage that it shares with the aliases of those tensors only with which the CUDA tensor shares its own."""
+    own = tensor.untyped_storage()
+    key = own.data_ptr(), own.nbytes()
+    if not key[0]:
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+    storage = _storages.get(key)
+    if storage is None:
+        if len(_storages) >= LARGEST_CACHE:
+            _storages.clear()
+        storage = _storages[key] = torch._C._construct_storage_from_data_pointer(key[0], torch.device("cpu"), key[1])
+    made = torch.empty(0, dtype=tensor.dtype, device="cpu").set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+    return _lazy(tensor, made)
 
 
 _REAL = {d for d in vars(torch).values() if isinstance(d, torch.dtype) and not d.is_complex}

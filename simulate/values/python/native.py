@@ -8,6 +8,8 @@ import os
 
 import torch
 
+from . import exceptions
+
 GATE, PLAIN, NESTED_TOO = range(3)  # see How in ../torch/kernels.cpp
 _library = None
 
@@ -24,8 +26,8 @@ def start():
     except OSError:  # built from the same sources, but in a way of its own
         return
     library.devtrace_values_before.restype = ctypes.c_void_p
-    library.devtrace_values_after.argtypes = ctypes.c_void_p, ctypes.c_char_p
-    if library.devtrace_values_start():
+    library.devtrace_values_after.argtypes = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+    if library.devtrace_values_start("\n".join(exceptions.NOT_FOR_VALUES).encode()):
         _library = library
 
 
@@ -41,10 +43,10 @@ def before(name, how):
     return _library.devtrace_values_before(qualified.encode(), overload.encode(), how)
 
 
-def after(begun, out):
-    """`out`: the overload that writes the same into a given tensor, or None."""
+def after(begun, out, again):
+    """`out`: the overload that writes the same into a given tensor, or None; `again`: whether a real kernel that fails may be tried again."""
     if begun is not None:
-        _library.devtrace_values_after(begun, (out or "").encode())
+        _library.devtrace_values_after(begun, (out or "").encode(), again)
 
 
 def record(on):

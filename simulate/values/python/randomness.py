@@ -4,7 +4,7 @@ The real kernel moves the CUDA generator on. The numbers are the CPU generator's
 that a short program draws the same numbers there; later, or wherever a saved state is set again, it is seeded from (seed, offset).
 """
 
-import itertools
+import ctypes
 import threading
 
 import torch
@@ -13,7 +13,7 @@ MIRRORED = 64  # draws after a seed that go on as on the CPU
 LARGEST_CACHE = 64 * MIRRORED
 _states = {}  # (device, seed, offset): (state of the CPU generator there, draws since the seed)
 _own = threading.local()
-_captured = itertools.count(1)  # operators that draw, in the graph that is captured
+_captured = {}  # generator: how far the graph that is captured has moved it on by now
 
 
 def device_of(value):
@@ -37,18 +37,46 @@ def cuda_generator(args, kwargs):
 
 
 def position(generator):
-    """(device, seed, offset), made of what the real kernels use."""
+    """(device, seed, offset), made of what the real kernels use. While a graph is captured: the offset from where a replay begins."""
     try:
         seed, offset = (int(word) for word in generator.get_state().view(torch.int64)[-2:])
-    except RuntimeError:  # not while a graph is captured: which of its operators, until a replay tells where it is
-        seed, offset = generator.initial_seed(), next(_captured) << 40
+    except RuntimeError:
+        seed, offset = generator.initial_seed(), _captured.get(generator, 0)
     return generator.device.index, seed & 0xFFFFFFFFFFFFFFFF, offset
 
 
+class _Philox(ctypes.Structure):
+    """at::PhiloxCudaState."""
+
+    _fields_ = [("seed", ctypes.c_uint64), ("offset", ctypes.c_uint64), ("in_graph", ctypes.c_uint32), ("rest", ctypes.c_uint32 * 3)]
+
+
+def _asked():
+    try:
+        function = ctypes.CDLL("libtorch_cuda.so")["_ZN2at17CUDAGeneratorImpl17philox_cuda_stateEm"]
+    except (OSError, AttributeError):
+        return None
+    function.restype, function.argtypes = _Philox, (ctypes.c_void_p, ctypes.c_uint64)
+    return function
+
+
+_philox = None
+
+
 def begin_capture():
-    """The same graph draws the same numbers wherever its replay finds the generator at the same position."""
-    global _captured
-    _captured = itertools.count(1)
+    global _philox
+    _philox = _philox or _asked()
+    _captured.clear()
+
+
+def in_capture(generator):
+    """How far the captured graph has moved the generator on, after an operator that drew from it: only that shows that it is the graph's."""
+    if _philox is not None:
+        implementation = ctypes.c_void_p.from_address(id(generator) + object.__basicsize__)  # at::Generator of a THPGenerator
+        _captured[generator] = _philox(implementation, 0).in_graph
+    else:
+        _captured[generator] = _captured.get(generator, 0) + (1 << 40)
+    return _captured[generator]
 
 
 def in_replay(captured, position):
@@ -77,10 +105,10 @@ def generator_at(place):
     return draw.manual_seed(seed_at(place)), MIRRORED
 
 
-def drawn(generator, draw, draws):
-    """Remembers where the CPU generator is now that the CUDA one is further."""
+def drawn(place, draw, draws):
+    """Remembers where the CPU generator is now that the CUDA one is further, at `place`."""
     if draws >= MIRRORED:
         return
     if len(_states) >= LARGEST_CACHE:
         _states.clear()
-    _states[position(generator)] = draw.get_state(), draws + 1
+    _states[place] = draw.get_state(), draws + 1

@@ -80,10 +80,10 @@ def replace(name, key, wrap):
         real = exceptions.INSTEAD[name](op, real)
     # From 1: the first argument is the set of dispatch keys.
     tensors = tuple(i for i, a in enumerate(op._schema.arguments, 1) if str(a.type) in ("Tensor", "Optional[Tensor]"))
-    kernel = wrap(real, *plan.kernels(), tensors, numbers.wrapped, compute.Pending)
+    kernel = wrap(real, *plan.kernels(), tensors, numbers.wrapped, compute.Pending, plan.again)
     namespace, _, rest = name.partition("::")
     if namespace not in _libraries:
         _libraries[namespace] = torch._C._dispatch_library("IMPL", namespace, "", __file__, 0)
     _libraries[namespace].impl(rest, key, kernel, True)
-    native.after(begun, plan.out_name)
+    native.after(begun, plan.out_name, plan.again is not None)
     installed += 1

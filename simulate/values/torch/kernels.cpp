@@ -8,11 +8,15 @@
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "simulate/values/torch/alias.h"
 #include "simulate/values/torch/attention.h"
@@ -55,6 +59,18 @@ class Real final : public c10::OperatorKernel {
   const c10::SafeKernelFunction kernel_;
 };
 
+// What errors say for which a real kernel is not tried again.
+std::vector<std::string>& not_for_values() {
+  static auto* texts = new std::vector<std::string>;
+  return *texts;
+}
+
+bool may_be_for_values(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  return std::none_of(not_for_values().begin(), not_for_values().end(),
+                      [&](const std::string& each) { return text.find(each) != std::string::npos; });
+}
+
 // How one operator is computed.
 struct Plan {
   c10::SafeKernelFunction real, python;
@@ -65,6 +81,7 @@ struct Plan {
   size_t pinned = SIZE_MAX;  // which of them is pin_memory
   bool writes = false;       // the result is an argument that it wrote to
   bool nested_too = false;   // the real kernel looks at values that nested operators compute
+  bool again = false;        // it may do so, and if it fails it is tried again with those
   std::optional<Attention> attention = {};
 };
 
@@ -110,9 +127,15 @@ class Kernel final : public c10::OperatorKernel {
     const bool fits = plan_.cpu && (!plan_.attention || plan_.attention->fits(given));
     if (!fits || g_recording.load(std::memory_order_relaxed)) return plan_.python.callBoxed(op, keys, stack);
     Stack arguments(given.begin(), given.end());
-    {
+    const size_t below = stack->size() - plan_.arguments;
+    try {
       const OperatorScope scope(thread, !plan_.nested_too);
       plan_.real.callBoxed(op, keys, stack);
+    } catch (const c10::Error& error) {
+      if (!plan_.again || !may_be_for_values(error)) throw;
+      stack->resize(below);
+      stack->insert(stack->end(), arguments.begin(), arguments.end());
+      if (!real_again(op, thread, keys, stack)) throw;
     }
     const auto results = torch::jit::last(*stack, plan_.results);
     if (computed(op, thread, arguments, results)) return;
@@ -124,6 +147,17 @@ class Kernel final : public c10::OperatorKernel {
   }
 
  private:
+  // See python/exceptions.py: with its nested operators computed.
+  bool real_again(const OperatorHandle& op, Thread& thread, DispatchKeySet keys, Stack* stack) {
+    try {
+      const OperatorScope scope(thread, false);
+      plan_.real.callBoxed(op, keys, stack);
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
   bool computed(const OperatorHandle& op, Thread& thread, const Stack& arguments, at::ArrayRef<IValue> results) {
     const OperatorScope scope(thread);
     const Unwatched unwatched;
@@ -183,7 +217,7 @@ std::unique_ptr<Begun> begin(const char* name, const char* overload, How how) {
   return begun;
 }
 
-void finish(const Begun& begun, const char* out_overload) {
+void finish(const Begun& begun, const char* out_overload, bool again) {
   const OperatorHandle& op = begun.op;
   Plan plan = {.real = begun.real, .python = op.getComputedKernelForDispatchKey(DispatchKey::CUDA)};
   const c10::FunctionSchema& schema = op.schema();
@@ -192,6 +226,7 @@ void finish(const Begun& begun, const char* out_overload) {
     plan.by = begun.by;
     plan.results = schema.returns().size();
     plan.nested_too = begun.how == kNestedToo;
+    plan.again = again && !plan.nested_too;
     plan.attention = attention_of(op);
     plan.cpu = (plan.attention ? cpu_attention() : op).getComputedKernelForDispatchKey(DispatchKey::CPU);
     const c10::AliasInfo* alias = schema.returns()[0].alias_info();
@@ -212,8 +247,10 @@ using namespace devtrace::simulate::values;
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-// Before the others. 0: the stub driver is not there.
-EXPORTED int devtrace_values_start() {
+// Before the others. `lines`: NOT_FOR_VALUES of python/exceptions.py, a line each. 0: the stub driver is not there.
+EXPORTED int devtrace_values_start(const char* lines) {
+  std::istringstream all(lines);
+  for (std::string line; std::getline(all, line);) not_for_values().push_back(line);
   g_thread = reinterpret_cast<ThreadFunction>(dlsym(RTLD_DEFAULT, "devtrace_sim_values_thread"));
   return g_thread != nullptr;
 }
@@ -228,11 +265,12 @@ EXPORTED void* devtrace_values_before(const char* name, const char* overload, in
   }
 }
 
-// `out_overload`: the one that computes the same into a given tensor; empty: none.
-EXPORTED void devtrace_values_after(void* begun, const char* out_overload) {
+// `out_overload`: the one that computes the same into a given tensor; empty: none. `again`: a real kernel that fails
+// may be tried again.
+EXPORTED void devtrace_values_after(void* begun, const char* out_overload, int again) {
   const std::unique_ptr<Begun> own(static_cast<Begun*>(begun));
   try {
-    finish(*own, out_overload);
+    finish(*own, out_overload, again != 0);
   } catch (const std::exception&) {
     // python/ is alone with it.
   }
