@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bit>
@@ -106,7 +107,7 @@ uintptr_t Arena::allocate(size_t size) {
     size = round_up(size, kGrain);
     size_t offset = small_.take(size, kGrain);
     if (offset == SIZE_MAX) {
-      if (used_ + kChunk > capacity_) return 0;
+      if (used_ + kChunk > capacity_ || !host_gives(kChunk, host_use)) return 0;
       size_t chunk = large_.take(kChunk, kChunk);
       if (chunk == SIZE_MAX || !claim_chunks(chunk, kChunk)) return 0;
       small_.add(chunk, kChunk);
@@ -115,7 +116,7 @@ uintptr_t Arena::allocate(size_t size) {
     return base_ + offset;
   }
   size = round_up(size, kChunk);
-  if (used_ + size > capacity_) return 0;
+  if (used_ + size > capacity_ || !host_gives(size, host_use)) return 0;
   size_t offset = large_.take(size, kChunk);
   if (offset == SIZE_MAX || !claim_chunks(offset, size)) return 0;
   return base_ + offset;
@@ -142,7 +143,7 @@ void Arena::release(uintptr_t address, size_t size) {
 
 size_t Arena::allocate_physical(size_t size) {
   std::lock_guard lock(mutex_);
-  if (size > capacity_ || used_ + size > capacity_) return SIZE_MAX;
+  if (size > capacity_ || used_ + size > capacity_ || !host_gives(size, host_use)) return SIZE_MAX;
   size_t offset = physical_.take(size, kChunk);
   if (offset != SIZE_MAX) used_ += size;
   return offset;
@@ -155,9 +156,9 @@ void Arena::release_physical(size_t offset, size_t size) {
   used_ -= size;
 }
 
-size_t Arena::used() const {
-  std::lock_guard lock(mutex_);
-  return used_;
+size_t Arena::touched() const {
+  struct stat facts;
+  return file_ >= 0 && fstat(file_, &facts) == 0 ? static_cast<size_t>(facts.st_blocks) * 512 : 0;
 }
 
 bool reserve_arenas(int devices, size_t capacity) {
@@ -173,6 +174,15 @@ bool reserve_arenas(int devices, size_t capacity) {
     if (!g_arenas[i].open(g_base + stride * static_cast<size_t>(i), capacity)) return false;
   g_devices = devices;
   return true;
+}
+
+HostUse host_use() {
+  HostUse all;
+  for (int i = 0; i < g_devices; ++i) {
+    all.given += g_arenas[i].used();
+    all.touched += g_arenas[i].touched();
+  }
+  return all;
 }
 
 int arena_owner(uintptr_t address) {

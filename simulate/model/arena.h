@@ -1,11 +1,14 @@
 // Device memory: host memory at addresses whose device is one comparison away.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <vector>
+
+#include "simulate/model/host_memory.h"
 
 namespace devtrace::simulate {
 
@@ -43,7 +46,9 @@ class Arena {
 
   uintptr_t base() const { return base_; }
   size_t capacity() const { return capacity_; }
-  size_t used() const;
+  size_t used() const { return used_; }
+  // Bytes that the host has behind it by now.
+  size_t touched() const;
   int file() const { return file_; }
 
  private:
@@ -53,7 +58,7 @@ class Arena {
   mutable std::mutex mutex_;
   uintptr_t base_ = 0;
   size_t capacity_ = 0;
-  size_t used_ = 0;  // whole chunks
+  std::atomic<size_t> used_{0};  // whole chunks
   int file_ = -1;
   Ranges large_;     // chunks
   Ranges small_;     // inside the chunks given to small allocations
@@ -62,6 +67,8 @@ class Arena {
 
 // Reserves the arenas of all devices in one range. False: the host has no such address space.
 bool reserve_arenas(int devices, size_t capacity);
+// What all of them have of the host's memory.
+HostUse host_use();
 // The device (by physical index) whose arena holds the address, or -1.
 int arena_owner(uintptr_t address);
 Arena& arena(int device);

@@ -134,6 +134,7 @@ CUresult free_device(CUdeviceptr address) {
 
 CUresult allocate_host(void** out, size_t size, Kind kind, unsigned flags, int device, CUcontext context) {
   if (!out || size == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!host_gives(size, host_use)) return CUDA_ERROR_OUT_OF_MEMORY;
   // A mapping of its own, so that an address says where it belongs.
   void* const at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
