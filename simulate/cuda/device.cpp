@@ -5,6 +5,7 @@
 
 #include "simulate/cuda/api.h"
 #include "simulate/cuda/attributes.h"
+#include "simulate/model/arena.h"
 #include "simulate/model/injection.h"
 #include "simulate/model/profiler_callbacks.h"
 #include "simulate/settings/identity.h"
@@ -144,6 +145,18 @@ __attribute__((visibility("default"))) int devtrace_sim_physical(int physical, c
     return 0;
   std::string text = simulate::device_uuid_text(physical);
   return !uuid || static_cast<size_t>(std::snprintf(uuid, uuid_size, "%s", text.c_str())) < uuid_size;
+}
+
+// Also for NVML: bytes of a physical device that this process has been given; MHz and watts of the model.
+__attribute__((visibility("default"))) unsigned long long devtrace_sim_used(int physical) {
+  return simulate::initialized() ? simulate::arena(physical).used() : 0;
+}
+__attribute__((visibility("default"))) void devtrace_sim_rates(unsigned* clock, unsigned* memory_clock,
+                                                               unsigned* watts) {
+  const simulate::GpuModel& model = *simulate::settings().gpu_model;
+  *clock = static_cast<unsigned>(model.clock_khz / 1000);
+  *memory_clock = static_cast<unsigned>(model.memory_clock_khz / 1000);
+  *watts = static_cast<unsigned>(model.watts);
 }
 
 }  // extern "C"

@@ -1,6 +1,7 @@
 // NVML: what programs ask of it about devices they then use through CUDA.
 #define NVML_NO_UNVERSIONED_FUNC_DEFS  // the old names are functions of their own
 #include <nvml.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -22,6 +23,9 @@ int index_of(nvmlDevice_t device) {
 extern "C" int devtrace_sim_devtrace_simulation(void);
 extern "C" int devtrace_sim_physical(int physical, char* name, size_t name_size, char* uuid, size_t uuid_size,
                                      unsigned long long* memory, int* major, int* minor);
+
+extern "C" unsigned long long devtrace_sim_used(int physical);
+extern "C" void devtrace_sim_rates(unsigned* clock, unsigned* memory_clock, unsigned* watts);
 
 #define DEVICE(device)          \
   int index = index_of(device); \
@@ -114,7 +118,8 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) 
   DEVICE(device);
   unsigned long long total = 0;
   devtrace_sim_physical(index, nullptr, 0, nullptr, 0, &total, nullptr, nullptr);
-  *memory = {.total = total, .free = total, .used = 0};
+  const unsigned long long used = devtrace_sim_used(index);
+  *memory = {.total = total, .free = total - used, .used = used};
   return NVML_SUCCESS;
 }
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* memory) {
@@ -141,15 +146,26 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
   *utilization = {0, 0};
   return NVML_SUCCESS;
 }
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_t*) {
+// This process alone, once it has memory: nothing is known of others.
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_t* all) {
   DEVICE(device);
-  *count = 0;
+  if (!count) return NVML_ERROR_INVALID_ARGUMENT;
+  const unsigned long long used = devtrace_sim_used(index);
+  const unsigned room = *count;
+  *count = used ? 1 : 0;
+  if (room < *count) return NVML_ERROR_INSUFFICIENT_SIZE;
+  if (used && all)
+    *all = {.pid = static_cast<unsigned>(getpid()),
+            .usedGpuMemory = used,
+            .gpuInstanceId = 0xffffffff,
+            .computeInstanceId = 0xffffffff};
   return NVML_SUCCESS;
 }
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_v1_t*) {
-  DEVICE(device);
-  *count = 0;
-  return NVML_SUCCESS;
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_v1_t* all) {
+  nvmlProcessInfo_t one = {};
+  const nvmlReturn_t result = nvmlDeviceGetComputeRunningProcesses_v3(device, count, &one);
+  if (result == NVML_SUCCESS && *count && all) *all = {.pid = one.pid, .usedGpuMemory = one.usedGpuMemory};
+  return result;
 }
 nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t* mode) {
   DEVICE(device);
