@@ -85,7 +85,7 @@ $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libra
 	mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
 
-.PHONY: test unit unit-test sanitizers e2e test-gpu conformance demo demo-cpp nvcc pictures rehearsal-values cases-page corpus transparent soak attach-soak hardware-bundle bench
+.PHONY: test unit unit-test sanitizers e2e test-gpu conformance demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent soak attach-soak hardware-bundle bench
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
 SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,host_memory static_runtime two_devices)
@@ -138,6 +138,9 @@ pictures: demo
 # Values of a rehearsal on PyTorch's whole operator database, and the page about them; minutes, so `make test` runs a sample of it.
 rehearsal-values: all ## values of a rehearsal on the same
 	$(PYTHON) tests/rehearsal/run.py --build $(BUILD) --json $(BUILD)/rehearsal-values.json --markdown docs/rehearsal.md
+# The same over every overload that has a CUDA kernel, and every type; minutes.
+rehearsal-overloads: all ## values of a rehearsal by overload and type
+	$(PYTHON) tests/rehearsal/overloads/run.py --build $(BUILD) --json $(BUILD)/rehearsal-overloads.json --markdown docs/rehearsal-values.md
 
 # What the verdict says of the five systems and the cases.
 cases-page: all ## the verdicts on all cases
@@ -174,4 +177,5 @@ bench: all $(BENCHMARKS) $(BUILD)/tests/lookups ## what hooks and rehearsals cos
 	echo "== instructions"; $(PYTHON) tests/bench/instructions.py --build $(BUILD)
 	echo "== rehearsal"; $(PYTHON) tests/bench/rehearsal_bench.py --build $(BUILD)
 	echo "== attached and detached"; $(PYTHON) tests/bench/attach_bench.py --build $(BUILD)
+	echo "== operators in a rehearsal"; $(PYTHON) tests/bench/operators_bench.py --build $(BUILD)
 	echo "== exceptions"; $(PYTHON) tests/bench/exceptions_bench.py --build $(BUILD)

@@ -121,3 +121,52 @@ def graphs_draw_as_eager_does():
             for h, w in zip(results, want):
                 assert torch.equal(h, w), (h, w)
         assert torch.equal(torch.rand(2, device="cuda"), behind)
+
+
+@check
+def products_of_halves_are_rounded_once():
+    """They are taken in float, as on a GPU."""
+    a, b, c = (torch.randn(n, m, generator=torch.Generator().manual_seed(n)).half() for n, m in ((40, 70), (70, 30), (40, 30)))
+    left, right, other = a.cuda(), b.cuda(), c.cuda()
+    product = a.float() @ b.float()
+    same(left @ right, product.half(), atol=0, rtol=0)
+    same(torch.mm(left, right, out=torch.empty(0, dtype=torch.half, device="cuda")), product.half(), atol=0, rtol=0)
+    same(torch.addmm(other, left, right, beta=0.5, alpha=2), torch.addmm(c.float(), a.float(), b.float(), beta=0.5, alpha=2).half(), atol=0, rtol=0)
+    same(torch.bmm(left[None], right[None]), product.half()[None], atol=0, rtol=0)
+    layers = [torch.nn.Conv2d(3, 4, 3).to(torch.half)]
+    layers.append(torch.nn.Conv2d(3, 4, 3))
+    layers[1].load_state_dict(layers[0].state_dict())
+    layers[0].cuda()
+    image = torch.randn(2, 3, 9, 9).half()
+    outs = [layers[0](image.cuda()), layers[1](image.float())]
+    same(outs[0], outs[1].half(), atol=0, rtol=0)
+    for out in outs:
+        out.backward(torch.ones_like(out))
+    same(layers[0].weight.grad, layers[1].weight.grad.half(), atol=0, rtol=0)
+
+
+@check
+def an_out_of_another_form_than_the_cpu_s_kernel_takes():
+    """Some of the CPU's kernels forget strides, or make an out= larger for a while: where the memory belongs to others."""
+    x, y = torch.rand(4, 3), torch.rand(4, 3)
+    around = torch.full((64,), 7.0, device="cuda")
+    out = around[10:11].view(())
+    torch.ops.aten.binary_cross_entropy.out(x.cuda(), y.cuda(), None, 1, out=out)
+    same(out, torch.nn.functional.binary_cross_entropy(x, y))
+    assert around.eq(7).sum().item() == 63
+    pooled = torch.zeros(1, 2, 4, 8, device="cuda")[..., ::2]
+    torch.ops.aten.adaptive_avg_pool2d.out(x.repeat(2, 3).view(1, 2, 4, 9).cuda(), [4, 4], out=pooled)
+    same(pooled, torch.nn.functional.adaptive_avg_pool2d(x.repeat(2, 3).view(1, 2, 4, 9), 4))
+    matrix = torch.randn(4, 3, dtype=torch.complex64)
+    outs = [torch.empty(0, dtype=t, device="cuda") for t in (torch.complex64, torch.float32, torch.complex64)]
+    u, s, vh = torch.linalg.svd(matrix.cuda(), full_matrices=False, out=outs)
+    same(u @ torch.diag(s).to(u.dtype) @ vh, matrix, atol=1e-4, rtol=1e-4)
+    same(s, torch.linalg.svdvals(matrix))
+
+
+@check
+def a_number_among_values():
+    """Its real kernel makes a tensor on the device of it, which is marked as a number."""
+    values = torch.tensor([1.0, 2.0, 3.0])
+    assert torch.isin(2.0, values.cuda()).item() and not torch.isin(5, values.cuda()).item()
+    same(torch.isin(values.cuda(), 2), torch.isin(values, 2))

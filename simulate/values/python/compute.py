@@ -48,6 +48,11 @@ def reason(error):
     return lines[0][:150] if lines else type(error).__name__
 
 
+def is_empty(result):
+    """Whether there is nothing to compute."""
+    return all(isinstance(r, Tensor) and not r.numel() for r in (result if isinstance(result, (tuple, list)) else (result,)))
+
+
 class Plan:
     """How one operator is computed; made once."""
 
@@ -78,23 +83,32 @@ class Plan:
         # A sparse argument that is written to may get other indices from the real kernel.
         self.replaces = [n for n in self.writes if n not in self.outs] if key != "CUDA" else []
         self.simple = self.cpu is not None and not self.special and len(self.written) == 1 and str(schema.returns[0].type) == "Tensor"
-        self.out_name = self.out_overload(op) if torch.Tag.pointwise in op.tags or name in PRODUCTS else None
+        self.is_pointwise = torch.Tag.pointwise in op.tags
+        self.out_name = self.out_overload(op) if self.is_pointwise or name in PRODUCTS else None
         self.out = getattr(op._overloadpacket, self.out_name)._op if self.out_name else None
+        # Only pointwise kernels of the CPU may write into a given place themselves: others forget strides, or make it larger for a while.
+        self.functional = None
+        if self.outs and self.writes == self.outs and not (self.is_pointwise or self.special or self.generator or self.random):
+            self.out_name = self.same_arguments(op, [])
+            self.functional = getattr(op._overloadpacket, self.out_name)._op if self.out_name else None
         self.before = self.look if self.random or self.nested_too or self.nested_too_when or self.replaces else None
         # One dense result and nothing special about it.
         fits = self.simple and not (self.random or self.nested_too_when or self.replaces or self.grows or self.second_chance)
-        self.plain = fits and not self.nested_too
+        self.slow = name in wider.SLOW
+        self.plain = fits and not self.nested_too and not self.slow
         self.native = native.GATE if not fits else native.NESTED_TOO if self.nested_too else native.PLAIN
 
     def out_overload(self, op):
         """The overload that writes into a given tensor, called like `op` with an out= more; None when there is none."""
-        if self.writes or not self.simple:
-            return None
-        own = [(a.name, str(a.type)) for a in op._schema.arguments]
+        return None if self.writes or not self.simple else self.same_arguments(op, ["out"])
+
+    @staticmethod
+    def same_arguments(op, outs):
+        """The overload that is called like `op`, with these out= arguments."""
+        own = [(a.name, str(a.type)) for a in op._schema.arguments if not a.is_out]
         for name in op._overloadpacket.overloads():
-            other = getattr(op._overloadpacket, name)
-            arguments = other._schema.arguments
-            if [a.name for a in arguments if a.is_out] == ["out"] and [(a.name, str(a.type)) for a in arguments if not a.is_out] == own:
+            arguments = getattr(op._overloadpacket, name)._schema.arguments
+            if [a.name for a in arguments if a.is_out] == outs and [(a.name, str(a.type)) for a in arguments if not a.is_out] == own:
                 return name
         return None
 
@@ -147,8 +161,44 @@ class Plan:
         """`function`: in the operator's place."""
         if context.replaced:
             args = [context.replaced.get(i, a) for i, a in enumerate(args)]
-        args = [self.convert(a, widened) for a in args[1:]]
-        kwargs = {k: self.convert(v, widened) for k, v in kwargs.items() if k != "pin_memory"} if kwargs else {}
+        if widened is None:
+            args = [self.convert(a, None) for a in args[1:]]
+        else:
+            args = [self.convert(a, None if name in wider.PLACES else widened) for name, a in zip(self.places, args[1:])]
+        outs = {k: kwargs[k] for k in self.outs if isinstance(kwargs.get(k), Tensor)} if kwargs else {}
+        if self.functional and not function:
+            named = {k: self.convert(v, widened) for k, v in kwargs.items() if k not in outs}
+            return self.put(outs, self.apply(context, args, named, widened, self.functional))
+        kwargs = {k: self.convert(v, None if k in outs else widened) for k, v in kwargs.items() if k != "pin_memory"} if kwargs else {}
+        apart = {k: kwargs[k] for k, out in outs.items() if not self.is_plain(kwargs[k]) or (widened and out.dtype in widened.types)}
+        for name, place in apart.items():
+            dtype = widened.types.get(place.dtype, place.dtype) if widened else place.dtype
+            kwargs[name] = torch.empty(place.shape, dtype=dtype, device="cpu")
+        value = self.apply(context, args, kwargs, widened, function)
+        if apart:
+            for name, place in apart.items():
+                if place.numel() and kwargs[name].shape != place.shape:
+                    raise Unable(f"on the CPU {name} is of shape {list(kwargs[name].shape)}")
+                if place.numel():
+                    place.copy_(kwargs[name])
+        return value
+
+    def put(self, outs, values):
+        """What an operator with out= returns: its values, in `outs`."""
+        places = [memory.alias(out) if out.is_cuda else out for out in outs.values()]
+        for place, value in zip(places, values if isinstance(values, (tuple, list)) else (values,)):
+            if not place.numel() or not value.numel():  # what is kept for a backward may be empty on one of the devices
+                continue
+            if value.shape != place.shape:
+                raise Unable(f"on the CPU the result is of shape {list(value.shape)}")
+            place.copy_(value)
+        return places[0] if len(places) == 1 else tuple(places)
+
+    def is_plain(self, out):
+        """Whether the CPU's kernel may write there itself: some forget strides, others make an out= larger for a while, none takes a conjugated one."""
+        return out.layout is not STRIDED or (self.is_pointwise and out.is_contiguous() and not out.is_conj() and not out.is_neg())
+
+    def apply(self, context, args, kwargs, widened, function):
         if widened is not None and "half_to_float" in self.places:  # the input is float by now
             args[self.places["half_to_float"] - 1] = False
         if function:
@@ -192,6 +242,12 @@ class Plan:
         if context.written:
             for own, before in context.written:
                 own.copy_(before)
+        if self.slow:
+            widened = wider.Widened(wider.IN_FLOAT)
+            try:
+                return self.call(context, args, kwargs, widened)
+            except RuntimeError:
+                pass  # told by what follows
         try:
             return self.call(context, args, kwargs)
         except RuntimeError as error:
@@ -232,11 +288,9 @@ class Plan:
                 self.fill_growing(args, kwargs)
                 return result
             value = self.value(Context(result, state), args, kwargs)
-        except Unable as unable:
-            not_computed(self.name, str(unable))
-            return result
-        except NotImplementedError as error:
-            not_computed(self.name, reason(error))
+        except (Unable, NotImplementedError) as error:
+            if not is_empty(result):
+                not_computed(self.name, reason(error))
             return result
         return self.store(result, value)
 
@@ -303,7 +357,7 @@ class Plan:
 def quick(plan):
     """compute() for the many operators with one dense result and nothing special about them; the general way stands behind it."""
     alias, general, cpu, out = memory.alias, plan.compute, plan.cpu, plan.out
-    written = plan.written[0]
+    written, outs = plan.written[0], plan.outs
 
     def converted(value):
         if isinstance(value, Tensor):
@@ -319,8 +373,10 @@ def quick(plan):
             call = [(alias(a) if a.is_cuda else a) if type(a) is Tensor else a if type(a) in PLAIN else converted(a) for a in args[1:]]
             named = {k: converted(v) for k, v in kwargs.items() if k != "pin_memory"} if kwargs else {}
             if written:
-                cpu(*call, **named)
-                return result
+                if all(plan.is_plain(named[name]) for name in outs):
+                    cpu(*call, **named)
+                    return result
+                return general(result, args, kwargs, state)
             place = alias(result) if result.is_cuda else result
             if out is not None:
                 out(*call, **named, out=place)

@@ -29,7 +29,7 @@ NESTED_TOO = {
     "aten::linalg_eig", "aten::linalg_eig.out", "aten::linalg_eigvals", "aten::linalg_eigvals.out", "aten::_linalg_eigvals",
     "aten::segment_reduce", "aten::linalg_matrix_exp", "aten::_segment_reduce_backward", "aten::normal.Tensor_Tensor", "aten::normal.Tensor_Tensor_out",
     "aten::normal.float_Tensor", "aten::normal.float_Tensor_out", "aten::isin.Tensor_Tensor", "aten::isin.Tensor_Tensor_out",
-    "aten::isin.Scalar_Tensor", "aten::isin.Tensor_Scalar", "aten::_assert_async", "aten::_assert_async.msg",
+    "aten::isin.Tensor_Scalar", "aten::_assert_async", "aten::_assert_async.msg",
 }  # fmt: skip
 
 # Their CUDA kernels assert about what they themselves have written.
@@ -61,7 +61,7 @@ def _in_sequence(position):
         def call(keys, *args, **kwargs):
             args = list(args)
             sequence = args[1 - position]
-            args[position] = torch.full((), args[position], dtype=sequence.dtype, device=sequence.device)
+            args[position] = torch.full((), args[position], dtype=torch.result_type(sequence, args[position]), device=sequence.device)
             return tensor_op(*args, **kwargs)
 
         return call
@@ -69,10 +69,22 @@ def _in_sequence(position):
     return make
 
 
+def _isin(op, real):
+    overload = "Tensor_Tensor_out" if any(a.is_out for a in op._schema.arguments) else "Tensor_Tensor"
+    tensor_op = getattr(op._overloadpacket, overload)._op
+
+    def call(keys, number, tests, *args, **kwargs):
+        return tensor_op(torch.full((), number, dtype=torch.result_type(tests, number), device=tests.device), tests, *args, **kwargs)
+
+    return call
+
+
 # Their real kernels make a number a tensor on the device, marked as a number, which PyTorch cannot hand to Python.
 INSTEAD = {
     "aten::pow.Scalar": _pow,
     "aten::pow.Scalar_out": _pow_out,
+    "aten::isin.Scalar_Tensor": _isin,
+    "aten::isin.Scalar_Tensor_out": _isin,
     "aten::searchsorted.Scalar": _in_sequence(1),
     "aten::bucketize.Scalar": _in_sequence(0),
 }

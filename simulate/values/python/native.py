@@ -44,7 +44,10 @@ def before(name, how):
 
 
 def after(begun, out, again):
-    """`out`: the overload that writes the same into a given tensor, or None; `again`: whether a real kernel that fails may be tried again."""
+    """`out`: the overload that writes the same into a given tensor (of one with out=: that has none), or None.
+
+    `again`: whether a real kernel that fails may be tried again.
+    """
     if begun is not None:
         _library.devtrace_values_after(begun, (out or "").encode(), again)
 

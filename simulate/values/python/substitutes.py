@@ -62,3 +62,9 @@ def lu(A, *, pivot=True, P=None, L=None, U=None):
     smaller = min(A.shape[-2:])
     lower = factors[..., :, :smaller].tril(-1) + torch.eye(A.size(-2), smaller, dtype=A.dtype, device="cpu")
     return into((P, L, U), (torch.empty(0, dtype=A.dtype, device="cpu"), lower, factors[..., :smaller, :].triu()))
+
+
+@substitute("nansum", "nansum.out")
+def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    """Of complex numbers."""
+    return into((out,), (torch.where(input.isnan(), 0, input).sum(dim, keepdim, dtype=dtype),))[0]

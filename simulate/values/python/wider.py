@@ -13,9 +13,20 @@ WHOLE |= {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.int32: tor
 # As the CPU's messages name them.
 NAMES = {"Bool": "bool", "Byte": "uint8", "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64", "UInt16": "uint16", "UInt32": "uint32"}
 
+# Half precision for which the CPU has a kernel, but one of 20 to 70 times float32's time; ../torch/kernels.cpp has the first of them, too.
+SLOW = {
+    name + overload
+    for name in ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::_addmm_activation", "aten::convolution", "aten::convolution_backward")
+    for overload in ("", ".out")
+}  # fmt: skip
+IN_FLOAT = {torch.float16: torch.float32}
+
+# Arguments that hold places, not numbers: never widened.
+PLACES = {"index", "indices", "offsets", "target", "pivots", "inverse", "pos", "self_indices", "offset2bag", "maximum_indices", "batch_offsets"}
+
 ABOUT_TYPES = (
-    "not implemented for", "Unsupported dtype", "not supported", "does not support", "unsupported", "scalar type", "dtype", "data type",
-    "on the CPU", "on CPU", "could not create a primitive",
+    "not implemented for", "not supported", "does not support", "unsupported", "scalar type", "dtype", "data type",
+    "on the CPU", "on CPU", "Unrecognized ScalarType", "can't be cast", "Unsupported", "be type", "of type", "could not create a primitive",
 )  # fmt: skip
 
 

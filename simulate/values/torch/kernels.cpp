@@ -5,16 +5,19 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -71,30 +74,75 @@ bool may_be_for_values(const c10::Error& error) {
                       [&](const std::string& each) { return text.find(each) != std::string::npos; });
 }
 
+// Real kernels hand each other numbers as tensors on the device, marked as numbers, which PyTorch cannot give to
+// Python.
+void no_numbers_of_the_device(at::ArrayRef<IValue> arguments) {
+  for (const IValue& each : arguments)
+    if (each.isTensor() && each.toTensor().defined() && each.toTensor().is_cuda() &&
+        each.toTensor().unsafeGetTensorImpl()->is_wrapped_number())
+      each.toTensor().unsafeGetTensorImpl()->set_wrapped_number(false);
+}
+
 // How one operator is computed.
 struct Plan {
   c10::SafeKernelFunction real, python;
   std::optional<c10::SafeKernelFunction> cpu = {};  // none: only python/ computes it
-  std::optional<c10::SafeKernelFunction> out = {};  // computes the same into a given tensor, its last argument
+  std::optional<c10::SafeKernelFunction> out = {};  // computes the same into a given tensor, its last argument; of an
+                                                    // operator with out=: the same without
   const c10::OperatorKernel* by = nullptr;          // Real, where there is a `cpu`
   size_t arguments = 0, results = 1;
   size_t pinned = SIZE_MAX;  // which of them is pin_memory
   bool writes = false;       // the result is an argument that it wrote to
-  bool nested_too = false;   // the real kernel looks at values that nested operators compute
-  bool again = false;        // it may do so, and if it fails it is tried again with those
+  bool is_out = false;       // … the last one, out=
+  bool is_pointwise = false;
+  bool slow_in_half = false;
+  bool nested_too = false;  // the real kernel looks at values that nested operators compute
+  bool again = false;       // it may do so, and if it fails it is tried again with those
   std::optional<Attention> attention = {};
 };
+
+// See SLOW in python/wider.py: halves are multiplied in float.
+bool is_slow_in_half(const c10::OperatorName& name) {
+  static constexpr std::array<std::string_view, 6> kNames = {
+      "aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::_addmm_activation", "aten::convolution"};
+  return std::find(kNames.begin(), kNames.end(), name.name) != kNames.end() && name.overload_name.empty();
+}
+
+// Whether any of the arguments was half.
+bool halves_to_float(Stack* stack) {
+  bool any = false;
+  for (IValue& each : *stack) {
+    if (!each.isTensor() || !each.toTensor().defined() || each.toTensor().scalar_type() != at::kHalf) continue;
+    each = IValue(each.toTensor().to(at::kFloat));
+    any = true;
+  }
+  return any;
+}
 
 // `stack`: the arguments; `result`: of the real kernel. False when python/ has to do it.
 bool compute_one(const OperatorHandle& op, const Plan& plan, Stack* stack, const at::Tensor& result) {
   if (plan.pinned < stack->size()) (*stack)[plan.pinned] = IValue();
   if (plan.writes) {
-    plan.cpu->callBoxed(op, kCpu, stack);
+    const bool apart = plan.is_out && !(plan.is_pointwise && stack->back().toTensor().is_contiguous());
+    if (!apart) {
+      plan.cpu->callBoxed(op, kCpu, stack);
+      return true;
+    }
+    // Other kernels of the CPU's forget an out='s strides, or make it larger for a while, for which an alias has no
+    // room.
+    const at::Tensor out = stack->back().toTensor();
+    if (!plan.out) return false;
+    stack->pop_back();
+    plan.out->callBoxed(plan.out->opHandle(), kCpu, stack);
+    const at::Tensor& value = stack->back().toTensor();
+    if (!value.defined() || value.layout() != c10::kStrided || value.sizes() != out.sizes()) return false;
+    put(out, value);
     return true;
   }
   const std::optional<at::Tensor> place = result.is_cuda() ? alias(result) : result;
   if (!place) return false;
-  if (plan.out) {
+  const bool in_float = plan.slow_in_half && halves_to_float(stack);
+  if (plan.out && !in_float) {
     stack->emplace_back(*place);
     plan.out->callBoxed(plan.out->opHandle(), kCpu, stack);
     return place->sizes() == result.sizes();
@@ -124,6 +172,7 @@ class Kernel final : public c10::OperatorKernel {
     if (thread.copies_suppressed > 0)
       return plan_.real.callBoxed(op, keys, stack);  // inside one that is computed as a whole
     const auto given = torch::jit::last(*stack, plan_.arguments);
+    no_numbers_of_the_device(given);
     const bool fits = plan_.cpu && (!plan_.attention || plan_.attention->fits(given));
     if (!fits || g_recording.load(std::memory_order_relaxed)) return plan_.python.callBoxed(op, keys, stack);
     Stack arguments(given.begin(), given.end());
@@ -231,10 +280,14 @@ void finish(const Begun& begun, const char* out_overload, bool again) {
     plan.cpu = (plan.attention ? cpu_attention() : op).getComputedKernelForDispatchKey(DispatchKey::CPU);
     const c10::AliasInfo* alias = schema.returns()[0].alias_info();
     plan.writes = alias && alias->isWrite();
+    plan.is_out = plan.writes && schema.arguments().back().is_out();
+    plan.slow_in_half = is_slow_in_half(op.operator_name());
+    plan.is_pointwise = op.hasTag(at::Tag::pointwise);
     if (const auto at = schema.argumentIndexWithName("pin_memory")) plan.pinned = static_cast<size_t>(*at);
     const auto out = c10::Dispatcher::singleton().findSchema({op.operator_name().name, out_overload});
-    if (*out_overload && out && out->schema().arguments().size() == plan.arguments + 1 &&
-        out->schema().arguments().back().is_out())
+    const size_t others = plan.is_out ? plan.arguments - 1 : plan.arguments + 1;
+    if (*out_overload && out && out->schema().arguments().size() == others &&
+        out->schema().arguments().back().is_out() != plan.is_out)
       plan.out = out->getComputedKernelForDispatchKey(DispatchKey::CPU);
   }
   put_in_front(op, std::make_unique<Kernel>(std::move(plan)));
@@ -265,8 +318,8 @@ EXPORTED void* devtrace_values_before(const char* name, const char* overload, in
   }
 }
 
-// `out_overload`: the one that computes the same into a given tensor; empty: none. `again`: a real kernel that fails
-// may be tried again.
+// `out_overload`: the one that computes the same into a given tensor, or, of one with out=, without; empty: none.
+// `again`: a real kernel that fails may be tried again.
 EXPORTED void devtrace_values_after(void* begun, const char* out_overload, int again) {
   const std::unique_ptr<Begun> own(static_cast<Begun*>(begun));
   try {
