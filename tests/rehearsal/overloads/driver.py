@@ -288,10 +288,11 @@ def fits_in_place(op, call):
     """Whether the result has the shape of the argument that is written to; else its values are nobody's."""
     try:
         own = getattr(getattr(torch.ops.aten, op._schema.name.removeprefix("aten::")[:-1]), op._schema.overload_name or "default")
-        result = [t for t in run(own, call, "cpu") if isinstance(t, torch.Tensor)][0]
+        results = [t.shape for t in run(own, call, "cpu") if isinstance(t, torch.Tensor)]
     except Exception:
         return True
-    return isinstance(call[0][0], torch.Tensor) and result.shape == call[0][0].shape
+    written = [t.shape for t in tree_flatten(call[0][0])[0] if isinstance(t, torch.Tensor)]
+    return results[: len(written)] == written
 
 
 def is_of_the_device(error):

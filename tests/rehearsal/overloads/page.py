@@ -15,7 +15,9 @@ reaches, forward and backward ([gather.py](../tests/rehearsal/overloads/gather.p
 complex32, int64, int32, int16, int8, uint8 and bool, each `dtype=` argument in three types, and `out=` of the right size, with strides, and empty. Compared with the same
 overload on the CPU; where that lacks the type, with float32, complex64 or float64.
 
-Left out are operators whose results are nobody's values (`empty`), communication, and cuDNN's, which are reported absent.
+Left out are operators whose results are nobody's values (`empty`), communication, and cuDNN's, which are reported absent; and calls whose result on the CPU itself changes with
+what lay in memory. Tensors are dense: what is registered for sparse ones is called with those as well as it takes them. Values of random numbers are not compared here, nor are those of
+operators that the CPU lacks; for some of both there are checks of their own ([checks.py](../tests/rehearsal/checks.py) and the files beside it).
 """
 
 
