@@ -71,7 +71,7 @@ STACKS_SHARED := -shared -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL
 STACK_PROBES := $(BUILD)/tests/stack_probe.so $(BUILD)/tests/stack_probe_wrong_layout.so
 $(BUILD)/tests/stack_probe.so: $(BUILD)/obj/tests/e2e/process/stack_probe.o
 $(BUILD)/tests/stack_probe_wrong_layout.so: $(BUILD)/obj/tests/e2e/process/stack_probe.o $(BUILD)/obj/tests/e2e/process/stack_probe_wrong_layout.o
-$(BUILD)/tests/stack_probe_wrong_layout.so: STACKS_SHARED += -Wl,--wrap=_ZN8devtrace6python9layout_ofEi
+$(BUILD)/tests/stack_probe_wrong_layout.so: STACKS_SHARED += -Wl,--wrap=_ZN8devtrace6python9layout_ofEib
 $(STACK_PROBES): $(STACKS_LIBRARIES)
 	mkdir -p $(@D)
 	$(CXX) $(STACKS_SHARED) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LINK_stacks) -ldl

@@ -25,8 +25,12 @@ namespace devtrace::interpose {
 namespace {
 
 constinit const python::Api* python_api = nullptr;
-constinit NewObject original_new = nullptr;
-constinit uint16_t ascii_payload = 0;
+constinit const python::Layout* layout_here = nullptr;
+constinit MakeException original;
+// Where this Python keeps what is looked at; the slots of kinds as python::Layout has them.
+constinit uint16_t ascii_payload = 0, extra_header = 0, tuple_items = 0;
+constinit uint32_t compact_ascii = 0;  // the bits of a str's state that say it
+constinit bool one_at_a_time = false;  // there is a GIL
 
 constexpr uint64_t kUnicodeFlag = 1u << 28;
 constexpr ssize_t kMostArguments = 4;  // that are looked at
@@ -35,13 +39,12 @@ constexpr ssize_t kWithoutKeeper = 2;
 
 template <class Value>
 Value field(const void* object, uint16_t offset) {
-  return *reinterpret_cast<const Value*>(static_cast<const char*>(object) + offset);
+  return *reinterpret_cast<const Value*>(static_cast<const char*>(object) + offset + extra_header);
 }
 
 // Laid out in the object itself, one byte each.
 bool is_compact_ascii(const void* text) {
-  constexpr uint32_t kCompactAscii = 0x60;  // of the bit field `state`
-  return (field<uint32_t>(text, python::kStrState) & kCompactAscii) == kCompactAscii;
+  return (field<uint32_t>(text, python::kStrState) & compact_ascii) == compact_ascii;
 }
 
 // No Python code of anybody's; a text that is no ASCII is encoded once.
@@ -49,7 +52,7 @@ std::string_view text_of(PyObject* object) {
   const auto* type = field<const void*>(object, python::kObjectType);
   if (!(field<uint64_t>(type, python::kTypeFlags) & kUnicodeFlag)) return {};
   if (field<ssize_t>(object, python::kStrLength) < static_cast<ssize_t>(kShortestDeviceError)) return {};
-  if (ascii_payload != 0 && is_compact_ascii(object))
+  if (is_compact_ascii(object))
     return {reinterpret_cast<const char*>(object) + ascii_payload,
             static_cast<size_t>(field<ssize_t>(object, python::kStrLength))};
   ssize_t size = 0;
@@ -62,9 +65,9 @@ std::string_view text_of(PyObject* object) {
 }
 
 // Does somebody else hold the text, who has it raised again? Of one that was made for this exception there are two
-// references: the interpreter's and the tuple's.
+// references: the interpreter's and the tuple's. Without a GIL references are counted elsewhere.
 bool is_kept(const void* text) {
-  return field<ssize_t>(text, kReferences) > kWithoutKeeper;
+  return one_at_a_time && field<ssize_t>(text, kReferences) > kWithoutKeeper;
 }
 
 // The text that was looked at last, is kept, and speaks of no device. A program that raises often raises the same: then
@@ -90,7 +93,7 @@ struct Ordinary {
     end = ends_of(text + size - 16);
   }
 };
-constinit Ordinary ordinary;  // under the GIL
+constinit Ordinary ordinary;  // under the GIL; without one it stays empty
 
 [[gnu::noinline]] void on_exception(std::string_view message) noexcept {
   if (thread_state::inside() || !python::holds_gil(*python_api)) return;  // another interpreter's is not looked at
@@ -101,11 +104,9 @@ constinit Ordinary ordinary;  // under the GIL
 }
 
 // The exception's own class may have more arguments than the text.
-[[gnu::noinline]] void look_at(PyObject* arguments) noexcept {
-  const ssize_t count = field<ssize_t>(arguments, python::kVarSize);
+[[gnu::noinline]] void look_at(PyObject* const* arguments, ssize_t count) noexcept {
   for (ssize_t i = 0; i < count && i < kMostArguments; ++i) {
-    PyObject* argument =
-        field<PyObject*>(arguments, static_cast<uint16_t>(python::kTupleItems + i * sizeof(PyObject*)));
+    PyObject* argument = arguments[i];
     const std::string_view text = argument ? text_of(argument) : std::string_view();
     if (speaks_of_devices(text)) return on_exception(text);
   }
@@ -119,35 +120,57 @@ constinit Ordinary ordinary;  // under the GIL
   if (is_kept(object)) ordinary.set(object, text);
 }
 
-// In the place of BaseException.__new__: a handful of instructions where there is no text, a short one, or the last
-// one.
-PyObject* new_exception(PyObject* type, PyObject* arguments, PyObject* keywords) {
-  if (arguments) {
-    const ssize_t count = field<ssize_t>(arguments, python::kVarSize);
-    if (count == 1) {
-      PyObject* const only = field<PyObject*>(arguments, python::kTupleItems);
-      const bool text = field<PyObject*>(only, python::kObjectType) == python_api->PyUnicode_Type;
-      const ssize_t length = text ? field<ssize_t>(only, python::kStrLength) : kShortestDeviceError;
-      if (length >= static_cast<ssize_t>(kShortestDeviceError)) {
-        if (!text || ascii_payload == 0 || !is_compact_ascii(only))
-          look_at(arguments);
-        else if (!is_kept(only) || !ordinary.is(only, length))
-          look_at_text(only, length);
-      }
-    } else if (count > 1) {
-      look_at(arguments);
-    }
+// A handful of instructions where there is no text, a short one, or the last one.
+inline void look_briefly(PyObject* const* arguments, ssize_t count) {
+  if (count == 1) {
+    PyObject* const only = *arguments;
+    const bool text = field<PyObject*>(only, python::kObjectType) == python_api->PyUnicode_Type;
+    const ssize_t length = text ? field<ssize_t>(only, python::kStrLength) : kShortestDeviceError;
+    if (length < static_cast<ssize_t>(kShortestDeviceError)) return;
+    if (!text || !is_compact_ascii(only))
+      look_at(arguments, count);
+    else if (!is_kept(only) || !ordinary.is(only, length))
+      look_at_text(only, length);
+  } else if (count > 1) {
+    look_at(arguments, count);
   }
-  return original_new(type, arguments, keywords);
 }
+
+// In the place of BaseException.__new__.
+PyObject* new_exception(PyObject* type, PyObject* arguments, PyObject* keywords) {
+  if (arguments)
+    look_briefly(reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(arguments) + tuple_items),
+                 field<ssize_t>(arguments, python::kVarSize));
+  return original.with_tuple(type, arguments, keywords);
+}
+
+// In the place of its tp_vectorcall. The count's highest bit says that the caller lends a place in front of the
+// arguments.
+PyObject* new_exception_of_array(PyObject* type, PyObject* const* arguments, size_t count, PyObject* keywords) {
+  constexpr size_t kPlaceInFront = size_t{1} << 63;
+  look_briefly(arguments, static_cast<ssize_t>(count & ~kPlaceInFront));
+  return original.with_array(type, arguments, count, keywords);
+}
+
+constexpr MakeException kHooks{new_exception, new_exception_of_array};
 
 // Under the GIL.
 void set_hook(const python::Api& api) {
   const std::string_view version = api.Py_GetVersion();
-  const int minor = version.starts_with("3.") ? std::atoi(version.data() + 2) : 0;
-  if (const python::Layout* layout = python::layout_of(minor)) ascii_payload = layout->ascii_payload;
+  const bool free_threaded = version.find("free-threading") != std::string_view::npos;
+  const python::Layout* const layout =
+      python::layout_of(version.starts_with("3.") ? std::atoi(version.data() + 2) : 0, free_threaded);
+  const python::ObjectLayout* const objects = layout ? python::object_layout_of(*layout) : nullptr;
   python_api = &api;
-  if (!replace_new_of_exceptions(api, new_exception, original_new) && verbose())
+  if (objects) {
+    layout_here = layout;
+    ascii_payload = layout->ascii_payload;
+    extra_header = layout->extra_header;
+    tuple_items = objects->tuple_items;
+    compact_ascii = 0x18u << layout->str_kind;
+    one_at_a_time = !free_threaded;
+  }
+  if ((!objects || !replace_making_of_exceptions(api, *layout, kHooks, original)) && verbose())
     explain("Python's exceptions are not looked at: not known in version %s", api.Py_GetVersion());
 }
 
@@ -177,8 +200,8 @@ bool hook_exceptions() {
 }
 
 void unhook_exceptions() {
-  const python::Api* const api = original_new ? python_api : nullptr;
-  if (api) python::with_gil(*api, [&] { restore_new_of_exceptions(*api, new_exception, original_new); });
+  const python::Api* const api = original.with_tuple ? python_api : nullptr;
+  if (api) python::with_gil(*api, [&] { restore_making_of_exceptions(*api, *layout_here, kHooks, original); });
 }
 
 }  // namespace devtrace::interpose

@@ -1,12 +1,8 @@
 #include "interpose/python/exception_types.h"
 
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <string_view>
 #include <vector>
 
-#include "tracker/python/object_layout.h"
 #include "tracker/python/safe_memory.h"
 
 namespace devtrace::interpose {
@@ -14,26 +10,33 @@ namespace {
 
 using python::Ref;
 
-// The same in CPython 3.9 to 3.13; 3.14 makes exceptions by another way besides (tp_vectorcall), which is not replaced.
-constexpr int kOldest = 9, kNewest = 13;
-constexpr uint16_t kTypeNew = 312;
-// Classes whose function has to be the same one: so it is what every class without one of its own has.
+// Of a type; the same in CPython 3.9 to 3.15, but for Layout::extra_header.
+constexpr uint16_t kTypeNew = 312, kTypeVectorcall = 400;
+constexpr int kWithArray = 14;  // the first version whose exceptions are made by tp_vectorcall, too
+// Classes whose functions have to be the same ones: so they are what every class without its own has.
 constexpr const char* kAlike[] = {"BaseException", "Exception", "RuntimeError", "ValueError", "TypeError"};
 
 uintptr_t address(PyObject* object) {
   return reinterpret_cast<uintptr_t>(object);
 }
 
-// A free-threaded Python's objects are laid out otherwise.
-bool known_version(const python::Api& api) {
-  const std::string_view version = api.Py_GetVersion();
-  if (!version.starts_with("3.") || version.find("free-threading") != version.npos) return false;
-  const int minor = std::atoi(version.data() + 2);
-  return minor >= kOldest && minor <= kNewest;
+template <class Function>
+Function& slot(PyObject* type, const python::Layout& layout, uint16_t offset) {
+  return *reinterpret_cast<Function*>(address(type) + offset + layout.extra_header);
 }
 
-NewObject& new_of(PyObject* type) {
-  return *reinterpret_cast<NewObject*>(address(type) + kTypeNew);
+// What all of the classes have there; nullptr: they differ, or have nothing.
+template <class Function>
+Function common(const std::vector<Ref>& types, const python::Layout& layout, uint16_t offset) {
+  const python::SafeMemory memory;
+  uintptr_t first = 0;
+  for (const Ref& type : types) {
+    uintptr_t function = 0;
+    if (!type || !memory.read(address(type.get()) + offset + layout.extra_header, function)) return nullptr;
+    if (function == 0 || (first != 0 && function != first)) return nullptr;
+    first = function;
+  }
+  return reinterpret_cast<Function>(first);
 }
 
 // Also of a class that Python code has given a function of that name.
@@ -51,31 +54,40 @@ std::vector<Ref> classes_below(const python::Api& api, PyObject* base) {
 
 }  // namespace
 
-bool replace_new_of_exceptions(const python::Api& api, NewObject replacement, NewObject& original) {
-  if (!known_version(api)) return false;
+bool replace_making_of_exceptions(const python::Api& api, const python::Layout& layout,
+                                  const MakeException& replacement, MakeException& original) {
   const Ref builtins = python::imported_module(api, "builtins");
-  const python::SafeMemory memory;
-  Ref base;
-  uintptr_t common = 0;
-  for (const char* name : kAlike) {
-    Ref type = python::attribute(api, builtins.get(), name);
-    uintptr_t function = 0;
-    if (!type || !memory.read(address(type.get()) + kTypeNew, function) || function == 0) return false;
-    if (common != 0 && function != common) return false;
-    common = function;
-    if (!base) base = std::move(type);
+  std::vector<Ref> alike;
+  for (const char* name : kAlike) alike.push_back(python::attribute(api, builtins.get(), name));
+  MakeException found;
+  found.with_tuple = common<decltype(found.with_tuple)>(alike, layout, kTypeNew);
+  if (!found.with_tuple) return false;
+  if (layout.minor >= kWithArray) {
+    found.with_array = common<decltype(found.with_array)>(alike, layout, kTypeVectorcall);
+    if (!found.with_array) return false;
   }
-  original = reinterpret_cast<NewObject>(common);
-  for (const Ref& type : classes_below(api, base.get()))
-    if (new_of(type.get()) == original) new_of(type.get()) = replacement;
+  original = found;
+  for (const Ref& type : classes_below(api, alike.front().get())) {
+    auto& with_tuple = slot<decltype(found.with_tuple)>(type.get(), layout, kTypeNew);
+    if (with_tuple == found.with_tuple) with_tuple = replacement.with_tuple;
+    if (!found.with_array) continue;
+    auto& with_array = slot<decltype(found.with_array)>(type.get(), layout, kTypeVectorcall);
+    if (with_array == found.with_array) with_array = replacement.with_array;
+  }
   return true;
 }
 
-void restore_new_of_exceptions(const python::Api& api, NewObject replacement, NewObject original) {
+void restore_making_of_exceptions(const python::Api& api, const python::Layout& layout,
+                                  const MakeException& replacement, const MakeException& original) {
   const Ref base = python::attribute(api, python::imported_module(api, "builtins").get(), kAlike[0]);
   if (!base) return;
-  for (const Ref& type : classes_below(api, base.get()))
-    if (new_of(type.get()) == replacement) new_of(type.get()) = original;
+  for (const Ref& type : classes_below(api, base.get())) {
+    auto& with_tuple = slot<decltype(original.with_tuple)>(type.get(), layout, kTypeNew);
+    if (with_tuple == replacement.with_tuple) with_tuple = original.with_tuple;
+    if (!original.with_array) continue;
+    auto& with_array = slot<decltype(original.with_array)>(type.get(), layout, kTypeVectorcall);
+    if (with_array == replacement.with_array) with_array = original.with_array;
+  }
 }
 
 }  // namespace devtrace::interpose

@@ -1,6 +1,6 @@
 """Every CPython on this machine, for tests that compare what is read of it with what it says itself.
 
-To try another version, put its interpreter on PATH as python3.N or into pyenv."""
+To try another version, put its interpreter on PATH as python3.N or into pyenv, or let scripts/get-pythons bring it."""
 
 import glob
 import os
@@ -10,7 +10,11 @@ import sys
 
 import pytest
 
-SUPPORTED = range(9, 14)  # CPython 3.9 to 3.13: a row each in tracker/python/layout.cpp and object_layout.cpp
+# A row each in tracker/python/layout.cpp and object_layout.cpp.
+SUPPORTED = range(9, 16)
+FREE_THREADED = range(13, 16)
+# Where scripts/get-pythons puts them.
+FETCHED = os.environ.get("DEVTRACE_PYTHONS") or os.path.join(os.path.dirname(__file__), "..", "..", ".cache", "pythons")
 
 ASK = (
     "import os, platform, sys, sysconfig;"
@@ -29,9 +33,10 @@ def pyenv_root() -> str:
 
 def interpreters() -> dict[str, tuple[int, bool]]:
     """Each different CPython 3 found: its path, and its minor version and whether it is free-threaded."""
-    names = ["python3", *(f"python3.{minor}" for minor in range(6, 20)), "python3.13t", "python3.14t"]
+    names = ["python3", *(f"python3.{minor}{free}" for minor in range(6, 20) for free in ("", "t"))]
     candidates = [os.path.join(folder, name) for folder in os.get_exec_path() for name in names]
     candidates += glob.glob(os.path.join(pyenv_root(), "versions", "*", "bin", "python"))
+    candidates += glob.glob(os.path.join(FETCHED, "*", "bin", "python"))
     candidates.append(sys.executable)
     found = {}
     for candidate in candidates:
@@ -46,12 +51,20 @@ def interpreters() -> dict[str, tuple[int, bool]]:
 FOUND = interpreters()
 # One interpreter a minor version and place: a patch release is a layout of its own to be wrong about.
 READABLE = sorted((minor, path) for path, (minor, free) in FOUND.items() if minor in SUPPORTED and not free)
-OTHERS = sorted((minor, path) for path, (minor, free) in FOUND.items() if minor not in SUPPORTED or free)
-MISSING = [minor for minor in SUPPORTED if minor not in [m for m, _ in READABLE]]
-PARAMETERS = [pytest.param(path, id=f"3.{minor}-{index}") for index, (minor, path) in enumerate(READABLE)]
-PARAMETERS += [
-    pytest.param(
-        None, id=f"3.{minor}", marks=pytest.mark.skip(reason=f"no CPython 3.{minor} on PATH or in pyenv ({pyenv_root()})")
-    )
-    for minor in MISSING
-]
+READABLE_FREE_THREADED = sorted((minor, path) for path, (minor, free) in FOUND.items() if minor in FREE_THREADED and free)
+OTHERS = sorted(
+    (minor, path) for path, (minor, free) in FOUND.items() if minor not in (FREE_THREADED if free else SUPPORTED)
+)
+
+
+def parameters() -> list:
+    every = []
+    for found, wanted, mark in ((READABLE, SUPPORTED, ""), (READABLE_FREE_THREADED, FREE_THREADED, "t")):
+        every += [pytest.param(path, id=f"3.{minor}{mark}-{index}") for index, (minor, path) in enumerate(found)]
+        for minor in set(wanted) - {minor for minor, _ in found}:
+            reason = f"no CPython 3.{minor}{mark} on PATH, in pyenv ({pyenv_root()}) or from scripts/get-pythons"
+            every.append(pytest.param(None, id=f"3.{minor}{mark}", marks=pytest.mark.skip(reason=reason)))
+    return every
+
+
+PARAMETERS = parameters()

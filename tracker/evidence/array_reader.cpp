@@ -51,7 +51,7 @@ constexpr size_t kMostDimensions = 64;
 
 std::string type_name(const Objects& objects, uintptr_t type) {
   char text[64] = {};
-  const uintptr_t name = objects.pointer(type + python::kTypeName);
+  const uintptr_t name = objects.name_of_type(type);
   return name && objects.memory().copy(name, text, sizeof text - 1) ? text : "";
 }
 
@@ -59,7 +59,7 @@ std::string type_name(const Objects& objects, uintptr_t type) {
 std::optional<Dtype> dtype_of(const Objects& objects, uintptr_t object) {
   if (!type_name(objects, objects.type_of(object)).starts_with("numpy.dtype")) return std::nullopt;
   int32_t number = -1;
-  if (!objects.memory().read(object + kDtypeNumber, number)) return std::nullopt;
+  if (!objects.memory().read(object + kDtypeNumber + objects.header(), number)) return std::nullopt;
   const bool known = number >= 0 && static_cast<size_t>(number) < std::size(kDtypes) && kDtypes[number].name;
   return known ? kDtypes[number] : Dtype{nullptr, 1};
 }
@@ -72,25 +72,26 @@ void set_dtype(const Dtype& dtype, int64_t elements, TensorMetadata* array) {
 // cuda-python's CUdeviceptr and CuPy's MemoryPointer have it among their fields, ctypes behind one, and an int is it.
 uintptr_t address_in(const Objects& objects, uintptr_t object) {
   const std::string name = type_name(objects, objects.type_of(object));
-  if (name.ends_with("CUdeviceptr")) return objects.pointer(object + kFirstField);
-  if (name.ends_with("MemoryPointer")) return objects.pointer(object + kFirstField + sizeof(void*));
+  if (name.ends_with("CUdeviceptr")) return objects.pointer(object + kFirstField + objects.header());
+  if (name.ends_with("MemoryPointer")) return objects.pointer(object + kFirstField + objects.header() + sizeof(void*));
   if (name.ends_with("c_void_p") || name.ends_with("c_ulong") || name.ends_with("c_ulonglong"))
-    return objects.pointer(objects.pointer(object + kFirstField));
+    return objects.pointer(objects.pointer(object + kFirstField + objects.header()));
   return static_cast<uintptr_t>(objects.integer(object).value_or(0));
 }
 
 // CuPy's arrays are C++ structures, whose order its versions change: known by what their fields are. `size` stands
 // before the shape, a std::vector, and is the product of it.
 std::optional<TensorMetadata> read_cupy(const Objects& objects, uintptr_t object) {
-  const size_t bytes = std::min<size_t>(objects.pointer(objects.type_of(object) + python::kTypeBasicSize), kMostBytes);
+  const size_t bytes = std::min<size_t>(objects.size_of_instances(objects.type_of(object)), kMostBytes);
   std::array<uintptr_t, kMostBytes / sizeof(uintptr_t)> words = {};
-  if (bytes < kFirstField || !objects.memory().copy(object, words.data(), bytes)) return std::nullopt;
+  const size_t first_field = kFirstField + objects.header();
+  if (bytes < first_field || !objects.memory().copy(object, words.data(), bytes)) return std::nullopt;
   const size_t count = bytes / sizeof(uintptr_t);
   TensorMetadata array;
   std::optional<Dtype> dtype;
   bool shaped = false;
   int64_t elements = 1;
-  for (size_t i = kFirstField / sizeof(uintptr_t); i < count; ++i) {
+  for (size_t i = first_field / sizeof(uintptr_t); i < count; ++i) {
     if (!shaped && i + 2 < count) {
       const uintptr_t begin = words[i], end = words[i + 1], room = words[i + 2];
       const size_t length = end - begin;

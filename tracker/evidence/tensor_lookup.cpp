@@ -127,7 +127,7 @@ class Search {
     constexpr std::string_view kOthers[] = {"module", "function", "method", "type",     "str",
                                             "int",    "float",    "bool",   "NoneType", "code"};
     char text[24] = {};
-    const uintptr_t name = objects.pointer(type + python::kTypeName);
+    const uintptr_t name = objects.name_of_type(type);
     if (name == 0 || !objects.memory().copy(name, text, sizeof text - 1)) return true;
     return entry->second =
                std::find(std::begin(kOthers), std::end(kOthers), std::string_view(text)) != std::end(kOthers);

@@ -100,7 +100,7 @@ std::optional<TensorMetadata> TensorReader::read_handle(const void* handle) cons
 std::optional<TensorMetadata> TensorReader::read(const python::Objects& objects, uintptr_t object) const {
   const uintptr_t type = objects.type_of(object);
   if (type == 0 || (type != tensor_class_ && type != parameter_class_)) return std::nullopt;
-  for (const uintptr_t place : {object + 16, object + 24}) {
+  for (const uintptr_t place : {object + 16 + objects.header(), object + 24 + objects.header()}) {
     const uintptr_t tensor = objects.pointer(place);
     if (tensor == 0 || objects.pointer(tensor) != implementation_) continue;
     auto read = read_handle(reinterpret_cast<Handle>(place));

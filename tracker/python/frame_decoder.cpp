@@ -25,8 +25,8 @@ size_t function_of(const Layout& layout, const RawFrame& frame, char* out, size_
 
 int line_of(const Layout& layout, const RawFrame& frame) {
   const auto table = field<uintptr_t>(frame.code, layout.code_line_table);
-  const auto size = field<int64_t>(table, kVarSize);
-  return line_at(layout.lines, reinterpret_cast<const uint8_t*>(table + kBytesPayload),
+  const auto size = field<int64_t>(table, kVarSize + layout.extra_header);
+  return line_at(layout.lines, reinterpret_cast<const uint8_t*>(table + kBytesPayload + layout.extra_header),
                  size < 0 ? 0 : static_cast<size_t>(size), field<int32_t>(frame.code, layout.code_first_line),
                  frame.offset);
 }

@@ -41,18 +41,32 @@ struct LeftOut {
 
 namespace detail {
 
+// Where the copy of the instructions begins that the frame's thread runs; the first is the code object's own.
+template <class Memory>
+inline bool own_copy(const Layout& layout, const Memory& memory, uintptr_t frame, uintptr_t code, uintptr_t& begin) {
+  int32_t number;
+  if (!memory.read(frame + static_cast<uintptr_t>(layout.frame_copy), number)) return false;
+  if (number <= 0) return true;
+  uintptr_t copies;
+  int64_t count;
+  return memory.read(code + static_cast<uintptr_t>(layout.code_copies), copies) && memory.read(copies, count) &&
+         number < count && memory.read(copies + sizeof(uintptr_t) * (1 + static_cast<uintptr_t>(number)), begin);
+}
+
 // The walk for one way to keep the instruction: what differs between versions is decided once and not at each frame.
 // Frames have owners where instructions are pointers, and nowhere else.
 template <Instruction kInstruction, class Memory, class Visit>
 inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_type, uintptr_t frame, Visit&& visit,
                     LeftOut* left_out) {
+  constexpr int kMostOwners = 256;
   constexpr bool kOwned = kInstruction == Instruction::pointer;
   // Of frames that do not count. Ends a ring of them, if memory holds one; those that count end at kMaxDepth.
   constexpr size_t kMaxSkipped = 15 * kMaxDepth;
   const size_t to_previous = layout.frame_previous, to_code = layout.frame_code;
   const size_t to_instruction = layout.frame_instruction;
   const auto to_owner = static_cast<size_t>(layout.frame_owner);
-  const int shim_owner = layout.shim_owner;
+  const int shim_owner = layout.shim_owner == kAbsent ? kMostOwners : layout.shim_owner;
+  const size_t to_type = kObjectType + layout.extra_header;
   size_t depth = 0, skipped = 0;
   while (frame != 0) {
     uintptr_t previous;
@@ -60,7 +74,7 @@ inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_t
     uint8_t owner = 0;
     if constexpr (kOwned) {
       if (!memory.read(frame + to_owner, owner)) return WalkEnd::broken;
-      if (owner == shim_owner) {
+      if (owner >= shim_owner) {
         if (++skipped == kMaxSkipped) return WalkEnd::too_deep;
         frame = previous;
         continue;
@@ -69,7 +83,9 @@ inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_t
     RawFrame raw;
     raw.frame = frame;
     uintptr_t type;
-    if (!memory.read(frame + to_code, raw.code) || !memory.read(raw.code + kObjectType, type)) return WalkEnd::broken;
+    if (!memory.read(frame + to_code, raw.code)) return WalkEnd::broken;
+    raw.code = untagged(raw.code);
+    if (!memory.read(raw.code + to_type, type)) return WalkEnd::broken;
     bool counts = type == code_type;
     if (!counts) [[unlikely]] {
       if (left_out != nullptr) ++left_out->foreign;
@@ -80,7 +96,10 @@ inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_t
           !memory.read(raw.code + layout.code_first_traceable, first)) {
         return WalkEnd::broken;
       }
-      raw.offset = static_cast<int64_t>(instruction - raw.code - layout.code_instructions);
+      uintptr_t first_instruction = raw.code + layout.code_instructions;
+      if (layout.frame_copy != kAbsent && !own_copy(layout, memory, frame, raw.code, first_instruction))
+        return WalkEnd::broken;
+      raw.offset = static_cast<int64_t>(instruction - first_instruction);
       counts = raw.offset >= 2 * static_cast<int64_t>(first) || owner == kOwnedByGenerator;
       if (!counts && left_out != nullptr) ++left_out->in_set_up;
     } else {

@@ -30,17 +30,19 @@ void add_entries(const Api& api, PyObject* from, PyObject* dict) {
 }
 
 // A function's: slots by the names of its code. One of a comprehension that is not running is empty.
-void add_slots(const Api& api, const ObjectLayout& layout, const RawFrame& frame, PyObject* dict) {
+void add_slots(const Api& api, const PythonReader& reader, const ObjectLayout& layout, const RawFrame& frame,
+               PyObject* dict) {
+  const uintptr_t header = reader.layout.extra_header;
   size_t slot = 0;
   for (const int16_t names : {static_cast<int16_t>(layout.code_names), layout.code_cells, layout.code_frees}) {
     if (names == kAbsent) continue;
     PyObject* const tuple = object_at(frame.code + static_cast<uintptr_t>(names));
     if (!tuple || shape_of(api, tuple) != Shape::tuple) continue;
     for (ssize_t i = 0, n = api.PyTuple_Size(tuple); i < n; ++i, ++slot) {
-      PyObject* value = object_at(frame.frame + layout.frame_locals + slot * sizeof(PyObject*));
-      if (value && object_at(reinterpret_cast<uintptr_t>(value) + kObjectType) == api.PyCell_Type)
-        value = object_at(reinterpret_cast<uintptr_t>(value) + kCellContents);
-      if (value) add(api, dict, api.PyTuple_GetItem(tuple, i), value);
+      uintptr_t value = untagged(field<uintptr_t>(frame.frame + layout.frame_locals + slot * sizeof(PyObject*)));
+      if (value != 0 && object_at(value + kObjectType + header) == api.PyCell_Type)
+        value = field<uintptr_t>(value + kCellContents + header);
+      if (value != 0) add(api, dict, api.PyTuple_GetItem(tuple, i), reinterpret_cast<PyObject*>(value));
     }
   }
 }
@@ -63,18 +65,18 @@ std::vector<RawFrame> live_frames(const FrameSource& source, size_t most) {
 }
 
 Ref variables_of(const Api& api, const PythonReader& reader, const RawFrame& frame) {
-  const ObjectLayout* const layout = object_layout_of(reader.layout.minor);
+  const ObjectLayout* const layout = object_layout_of(reader.layout);
   if (!layout || !api.PyCell_Type) return {};
   Ref dict(api, api.PyDict_New());
   if (!dict) return dict;
   if (!(field<uint32_t>(frame.code + layout->code_flags) & kOptimized))
     add_entries(api, object_at(frame.frame + layout->frame_dict), dict.get());
-  add_slots(api, *layout, frame, dict.get());
+  add_slots(api, reader, *layout, frame, dict.get());
   return dict;
 }
 
 Ref globals_of(const Api& api, const PythonReader& reader, const RawFrame& frame) {
-  const ObjectLayout* const layout = object_layout_of(reader.layout.minor);
+  const ObjectLayout* const layout = object_layout_of(reader.layout);
   PyObject* const dict = layout ? object_at(frame.frame + layout->frame_globals) : nullptr;
   return dict && shape_of(api, dict) == Shape::dict ? Ref::borrowed(api, dict) : Ref();
 }

@@ -13,7 +13,7 @@ enum class Instances : uint8_t {
   dict_offset,     // a dict at the type's tp_dictoffset
   two_pointers,    // 3.11: values, else a dict, before the object
   tagged_pointer,  // 3.12: one pointer before the object, to values if it is odd
-  inline_values,   // 3.13: a dict before the object, else values behind it
+  inline_values,   // 3.13 on: a dict before the object, else values behind it
 };
 
 // Offsets in bytes.
@@ -35,9 +35,11 @@ struct ObjectLayout {
   uint16_t values;        // in a split dict's values: the first
   uint16_t cached_keys;   // in a class: the keys that its instances share
   Instances instances;
+  uint16_t tuple_items = 24;    // in the object itself
+  uint16_t before_object = 24;  // Instances but dict_offset: from the dict, or what leads to it, to the object
 };
 
-// The same in every supported version.
+// The same in every supported version, but for Layout::extra_header.
 constexpr uint16_t kTypeName = 24;
 constexpr uint16_t kTypeBasicSize = 32;
 constexpr uint16_t kTypeFlags = 168;
@@ -45,8 +47,7 @@ constexpr uint16_t kIntSize = 16;    // digits and sign: kTaggedInts
 constexpr uint16_t kIntDigits = 24;  // of 30 bits, the lowest first
 constexpr uint16_t kTypeDictOffset = 288;
 constexpr uint16_t kCellContents = 16;
-constexpr uint16_t kTupleItems = 24;  // in the object itself
-constexpr uint16_t kListItems = 24;   // a pointer to them
+constexpr uint16_t kListItems = 24;  // a pointer to them
 constexpr uint16_t kDictKeys = 32;
 constexpr uint16_t kDictValues = 40;
 constexpr uint64_t kInlineValuesFlag = 1u << 2;  // of a type
@@ -66,6 +67,7 @@ constexpr uint8_t kHiddenVariable = 0x10;  // of a variable's kind
 // sign.
 constexpr int kTaggedInts = 12;
 
-const ObjectLayout* object_layout_of(int minor);
+// nullptr for a version that is not known.
+const ObjectLayout* object_layout_of(const Layout& layout);
 
 }  // namespace devtrace::python

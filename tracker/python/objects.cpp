@@ -13,14 +13,14 @@ uintptr_t Objects::pointer(uintptr_t address) const {
 std::optional<int64_t> Objects::integer(uintptr_t object) const {
   constexpr int kDigitBits = 30;
   if (!(flags_of_type(type_of(object)) & kIntFlag)) return std::nullopt;
-  const auto size = field<int64_t>(object + kIntSize, 0);
+  const auto size = field<int64_t>(object + kIntSize + header(), 0);
   const bool tagged = layout_.minor >= kTaggedInts;
   const bool negative = tagged ? (size & 3) == 2 : size < 0;
   const uint64_t digits = tagged ? static_cast<uint64_t>(size) >> 3 : static_cast<uint64_t>(negative ? -size : size);
   if (digits > 3) return std::nullopt;
   uint64_t value = 0;
   for (uint64_t i = 0; i < digits; ++i) {
-    const auto digit = field<uint32_t>(object + kIntDigits + i * sizeof(uint32_t), 0);
+    const auto digit = field<uint32_t>(object + kIntDigits + header() + i * sizeof(uint32_t), 0);
     if (i == 2 && digit >> 4) return std::nullopt;
     value |= uint64_t{digit} << (i * kDigitBits);
   }
@@ -31,11 +31,12 @@ std::optional<int64_t> Objects::integer(uintptr_t object) const {
 std::string Objects::text(uintptr_t object) const {
   constexpr size_t kMost = 200;
   if (type_of(object) != reinterpret_cast<uintptr_t>(reader_.api.PyUnicode_Type)) return {};
-  const auto length = field<int64_t>(object + kStrLength, 0);
-  const auto state = field<uint32_t>(object + kStrState, 0);
-  const unsigned width = state >> 2 & 7;
-  const bool compact = state >> 5 & 1;
-  const bool ascii = state >> 6 & 1;
+  const auto length = field<int64_t>(object + kStrLength + header(), 0);
+  const auto state = field<uint32_t>(object + kStrState + header(), 0);
+  const uint32_t form = state >> reader_.layout.str_kind;
+  const unsigned width = form & 7;
+  const bool compact = form >> 3 & 1;
+  const bool ascii = form >> 4 & 1;
   if (length <= 0 || !compact || (width != 1 && width != 2 && width != 4)) return {};
   const size_t count = std::min<size_t>(static_cast<size_t>(length), kMost);
   char characters[4 * kMost];
@@ -50,9 +51,9 @@ std::string Objects::text(uintptr_t object) const {
 void Objects::for_each_item(uintptr_t sequence, const Item& visit) const {
   const uint64_t flags = flags_of_type(type_of(sequence));
   uintptr_t items = 0;
-  if (flags & kTupleFlag) items = sequence + kTupleItems;
-  if (flags & kListFlag) items = pointer(sequence + kListItems);
-  const auto count = field<int64_t>(sequence + kVarSize, 0);
+  if (flags & kTupleFlag) items = sequence + layout_.tuple_items;
+  if (flags & kListFlag) items = pointer(sequence + kListItems + header());
+  const auto count = field<int64_t>(sequence + kVarSize + header(), 0);
   if (items == 0 || count <= 0) return;
   for (size_t i = 0; i < std::min(static_cast<size_t>(count), kMostItems); ++i)
     if (const uintptr_t value = pointer(items + i * sizeof(uintptr_t))) visit(i, value);
@@ -60,7 +61,7 @@ void Objects::for_each_item(uintptr_t sequence, const Item& visit) const {
 
 void Objects::for_each_entry(uintptr_t dict, const Entry& visit) const {
   if (!(flags_of_type(type_of(dict)) & kDictFlag)) return;
-  for_each_key(pointer(dict + kDictKeys), pointer(dict + kDictValues), visit);
+  for_each_key(pointer(dict + kDictKeys + header()), pointer(dict + kDictValues + header()), visit);
 }
 
 // A table of indices, then the entries in the order in which they were made. A split dict keeps its values apart.
@@ -99,23 +100,22 @@ void Objects::for_each_attribute(uintptr_t object, const Entry& visit) const {
   const uint64_t flags = flags_of_type(type);
   if (type == 0 || flags & kTypeFlag) return;  // a class's attributes are no instance's
   if (layout_.instances == Instances::dict_offset || !(flags & kManagedDictFlag)) {
-    const auto offset = field<int64_t>(type + kTypeDictOffset, 0);
+    const auto offset = field<int64_t>(type + kTypeDictOffset + header(), 0);
     if (offset > 0) for_each_entry(pointer(object + static_cast<uintptr_t>(offset)), visit);
     return;
   }
-  const uintptr_t before = pointer(object - 3 * kWord);
+  const uintptr_t before = pointer(object - layout_.before_object);
   switch (layout_.instances) {
     case Instances::two_pointers:
-      if (const uintptr_t values = pointer(object - 4 * kWord)) return for_each_key(shared_keys(type), values, visit);
+      if (const uintptr_t values = pointer(object - layout_.before_object - kWord))
+        return for_each_key(shared_keys(type), values, visit);
       return for_each_entry(before, visit);
     case Instances::tagged_pointer:
       if (before & 1) return for_each_key(shared_keys(type), before + 1, visit);
       return for_each_entry(before, visit);
     case Instances::inline_values:
       if (before != 0) return for_each_entry(before, visit);
-      if (flags & kInlineValuesFlag)
-        for_each_key(shared_keys(type), object + static_cast<uintptr_t>(field<int64_t>(type + kTypeBasicSize, 0)),
-                     visit);
+      if (flags & kInlineValuesFlag) for_each_key(shared_keys(type), object + size_of_instances(type), visit);
       return;
     case Instances::dict_offset:
       return;

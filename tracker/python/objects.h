@@ -23,8 +23,16 @@ class Objects {
 
   // 0 for what cannot be read.
   uintptr_t pointer(uintptr_t address) const;
-  uintptr_t type_of(uintptr_t object) const { return object == 0 ? 0 : pointer(object + kObjectType); }
-  uint64_t flags_of_type(uintptr_t type) const { return type == 0 ? 0 : pointer(type + kTypeFlags); }
+  uintptr_t type_of(uintptr_t object) const { return object == 0 ? 0 : pointer(object + kObjectType + header()); }
+  uint64_t flags_of_type(uintptr_t type) const { return type == 0 ? 0 : pointer(type + kTypeFlags + header()); }
+  // Of a type: the address of its name's characters, and the size of its instances.
+  uintptr_t name_of_type(uintptr_t type) const { return type == 0 ? 0 : pointer(type + kTypeName + header()); }
+  size_t size_of_instances(uintptr_t type) const { return type == 0 ? 0 : pointer(type + kTypeBasicSize + header()); }
+  // Of a tuple or list: how many items it has.
+  size_t length(uintptr_t sequence) const { return pointer(sequence + kVarSize + header()); }
+
+  // What objects' heads have besides the usual 16 bytes.
+  uintptr_t header() const { return reader_.layout.extra_header; }
 
   // Is it a str? Then its text, at most 200 characters of it; empty otherwise.
   std::string text(uintptr_t object) const;

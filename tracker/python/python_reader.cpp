@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <string_view>
 
 #include "tracker/base/message.h"
@@ -44,6 +45,7 @@ constinit int failures = 0;
 constinit char version[32] = "";
 constinit char problem[160] = "";
 constinit bool check_asked = false;
+constinit bool newer_than_known = false;  // nothing is given out before Python itself has agreed
 
 constexpr int kMaxFailures = 16;  // stacks that do not read well before this Python is given up
 
@@ -62,7 +64,7 @@ void watched_destructor(void* code) {
 // A type's destructor is a plain pointer in writable memory; Python's own watchers (3.12) need the GIL to install.
 void watch_code_deaths() {
   if (code_destructor.load() != nullptr) return;
-  auto* slot = reinterpret_cast<Destructor*>(reader.code_type + kTypeDealloc);
+  auto* slot = reinterpret_cast<Destructor*>(reader.code_type + kTypeDealloc + reader.layout.extra_header);
   code_destructor.store(__atomic_load_n(slot, __ATOMIC_ACQUIRE));
   __atomic_store_n(slot, &watched_destructor, __ATOMIC_RELEASE);
 }
@@ -119,6 +121,8 @@ void keep_loaded() {
     ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
+int try_this_stack();
+
 // Runs on the main thread with the GIL, between two instructions. Never inside a hook: it makes frame objects.
 int check_against_python(void*) {
   constexpr size_t kChecked = 64;
@@ -126,6 +130,10 @@ int check_against_python(void*) {
   std::lock_guard hold(lock);
   const auto thread = reinterpret_cast<uintptr_t>(api.PyGILState_GetThisThreadState());
   if (thread == 0 || stage.load() == Stage::refused) return 0;
+  if (newer_than_known && try_this_stack() <= 0) {
+    refuse("%s", "what is read does not look like frames");
+    return 0;
+  }
   RawFrame raw[kChecked];
   size_t count = 0;
   walk(reader.layout, PlainMemory(), reader.code_type, thread, [&](const RawFrame& frame) {
@@ -162,7 +170,8 @@ int check_against_python(void*) {
 
 bool has_type(const SafeMemory& memory, uintptr_t object, const PyObject* type) {
   uintptr_t actual;
-  return memory.read(object + kObjectType, actual) && actual == reinterpret_cast<uintptr_t>(type);
+  return memory.read(object + kObjectType + reader.layout.extra_header, actual) &&
+         actual == reinterpret_cast<uintptr_t>(type);
 }
 
 bool readable_code(const SafeMemory& memory, uintptr_t code) {
@@ -225,17 +234,22 @@ void look_for_python() {
   const size_t length = std::min({full.find(' '), full.size(), sizeof version - 1});
   std::memcpy(version, full.data(), length);
   version[length] = 0;
-  const Layout* row = full.starts_with("3.") ? layout_of(std::atoi(full.data() + 2)) : nullptr;
+  const int minor = full.starts_with("3.") ? std::atoi(full.data() + 2) : 0;
+  const bool free_threaded = full.find("free-threading") != std::string_view::npos;
+  const Layout* const row = layout_of(minor, free_threaded);
+  const std::optional<Layout> guess = row ? std::nullopt : layout_as_newest(minor, free_threaded);
+  if (!row && !guess) return refuse("%s", "its frames' layout is not known here");
+  reader.layout = row ? *row : *guess;
+  newer_than_known = !row;
   const char* why = nullptr;
-  if (row == nullptr) return refuse("%s", "its frames' layout is not known here");
-  reader.layout = *row;
-  if (full.find("free-threading") != std::string_view::npos) {
-    return refuse("%s", "free-threaded builds are not supported");
-  }
   if (found != python::Found::complete) return refuse("%s", "it does not export all that is needed");
   if (!apply_debug_offsets(api._PyRuntime, reader.layout, &why)) return refuse("%s", why);
   reader.code_type = reinterpret_cast<uintptr_t>(api.PyCode_Type);
-  if (verbose()) explain("Python %s: its frames are laid out as those of 3.%d", version, reader.layout.minor);
+  if (verbose() && newer_than_known)
+    explain("Python %s is newer than all that are known here: its frames are read if its own description holds",
+            version);
+  else if (verbose())
+    explain("Python %s: its frames are laid out as those of 3.%d", version, minor);
   stage.store(Stage::candidate, std::memory_order_release);
 }
 
@@ -265,6 +279,7 @@ const PythonReader* find_and_try() {
   if (frames <= 0) return nullptr;
   watch_code_deaths();
   if (!check_asked) check_asked = api.Py_AddPendingCall(check_against_python, nullptr) == 0;
+  if (newer_than_known && stage.load() != Stage::checked) return nullptr;
   if (frames > 1) {  // a single frame does not show that the way to its caller is known
     if (stage.load() == Stage::candidate) stage.store(Stage::tried, std::memory_order_release);
     published.store(&reader, std::memory_order_release);

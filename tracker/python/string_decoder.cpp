@@ -65,12 +65,13 @@ size_t read_str(const Layout& layout, const void* text, char* out, size_t capaci
   const char* object = static_cast<const char*>(text);
   int64_t length;
   uint32_t state;
-  std::memcpy(&length, object + kStrLength, sizeof length);
-  std::memcpy(&state, object + kStrState, sizeof state);
+  std::memcpy(&length, object + kStrLength + layout.extra_header, sizeof length);
+  std::memcpy(&state, object + kStrState + layout.extra_header, sizeof state);
   if (length <= 0) return 0;
-  const unsigned width = state >> 2 & 7;
-  const bool compact = state >> 5 & 1;
-  const bool ascii = state >> 6 & 1;
+  const uint32_t form = state >> layout.str_kind;
+  const unsigned width = form & 7;
+  const bool compact = form >> 3 & 1;
+  const bool ascii = form >> 4 & 1;
   if (width != 1 && width != 2 && width != 4) return 0;  // a str of the old kind that nobody has read yet (before 3.12)
   const void* characters = object + layout.ascii_payload;
   if (!compact) {

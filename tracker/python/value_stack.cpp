@@ -73,7 +73,8 @@ class Stack {
       wrong_ = true;
       return nullptr;
     }
-    const uintptr_t object = objects_.pointer(base_ + sizeof(uintptr_t) * static_cast<uintptr_t>(depth_ - 1 - below));
+    const uintptr_t object =
+        untagged(objects_.pointer(base_ + sizeof(uintptr_t) * static_cast<uintptr_t>(depth_ - 1 - below)));
     if (object == 0) return nullptr;
     const uintptr_t type = objects_.type_of(object);
     if (!(objects_.flags_of_type(objects_.type_of(type)) & kTypeFlag)) wrong_ = true;
@@ -174,15 +175,14 @@ class Reading {
 uintptr_t base_of_stack(const Objects& objects, const ObjectLayout& layout, const RawFrame& frame) {
   size_t variables = 0;
   for (const int16_t names : {static_cast<int16_t>(layout.code_names), layout.code_cells, layout.code_frees})
-    if (names != kAbsent)
-      variables += objects.pointer(objects.pointer(frame.code + static_cast<uintptr_t>(names)) + kVarSize);
+    if (names != kAbsent) variables += objects.length(objects.pointer(frame.code + static_cast<uintptr_t>(names)));
   return frame.frame + layout.frame_locals + sizeof(uintptr_t) * variables;
 }
 
 }  // namespace
 
 std::optional<StackOperands> operands_on_stack(const Api& api, const PythonReader& reader, const RawFrame& frame) {
-  const ObjectLayout* const layout = object_layout_of(reader.layout.minor);
+  const ObjectLayout* const layout = object_layout_of(reader.layout);
   if (!layout || frame.offset < 0) return std::nullopt;
   const int minor = reader.layout.minor;
   const auto bytecode = Bytecode::read(api, reinterpret_cast<PyObject*>(frame.code), minor);

@@ -15,6 +15,7 @@ class Frames {
   Frames(const Objects& objects, const ObjectLayout& layout, const PythonReader& reader, const Visit& visit)
       : objects_(objects),
         layout_(layout),
+        header_(reader.layout.extra_header),
         cell_type_(reinterpret_cast<uintptr_t>(reader.api.PyCell_Type)),
         visit_(visit) {}
 
@@ -37,7 +38,8 @@ class Frames {
         if (hidden(frame, i)) return;
         const std::string text = objects_.text(name);
         if (first + i < arguments) argument_names.insert(text);
-        const uintptr_t value = contents(objects_.pointer(frame.frame + layout_.frame_locals + 8 * (first + i)));
+        const uintptr_t value =
+            contents(untagged(objects_.pointer(frame.frame + layout_.frame_locals + 8 * (first + i))));
         if (value != 0) give(index, text, value, argument_names.contains(text));
       });
     }
@@ -67,11 +69,12 @@ class Frames {
     if (layout_.code_kinds == kAbsent) return false;
     const uintptr_t kinds = objects_.pointer(frame.code + static_cast<uintptr_t>(layout_.code_kinds));
     uint8_t kind;
-    return kinds == 0 || !objects_.memory().read(kinds + kBytesPayload + i, kind) || kind & kHiddenVariable;
+    return kinds == 0 || !objects_.memory().read(kinds + kBytesPayload + header_ + i, kind) || kind & kHiddenVariable;
   }
 
   uintptr_t contents(uintptr_t value) const {
-    return value != 0 && objects_.type_of(value) == cell_type_ ? objects_.pointer(value + kCellContents) : value;
+    return value != 0 && objects_.type_of(value) == cell_type_ ? objects_.pointer(value + kCellContents + header_)
+                                                               : value;
   }
 
   void give(size_t frame, const std::string& name, uintptr_t value, bool argument, bool global = false) const {
@@ -80,6 +83,7 @@ class Frames {
 
   const Objects& objects_;
   const ObjectLayout& layout_;
+  uintptr_t header_;
   uintptr_t cell_type_;
   const Visit& visit_;
 };
@@ -89,7 +93,7 @@ class Frames {
 void for_each_variable(size_t most, const std::function<bool(size_t)>& globals_wanted, const Visit& visit) {
   const PythonReader* reader = python_reader();
   if (reader == nullptr || reader->api.Py_IsFinalizing() || reader->api.PyCell_Type == nullptr) return;
-  const ObjectLayout* layout = object_layout_of(reader->layout.minor);
+  const ObjectLayout* layout = object_layout_of(reader->layout);
   const auto thread = reinterpret_cast<uintptr_t>(reader->api.PyGILState_GetThisThreadState());
   if (layout == nullptr || thread == 0) return;
   std::vector<RawFrame> stack;

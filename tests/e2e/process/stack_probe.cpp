@@ -123,7 +123,8 @@ EXPORT size_t probe_symbolize(void** addresses, size_t count, int with_lines, ch
 // The line of each code unit, by CPython 3.minor's format; 0: none.
 EXPORT void probe_lines(int minor, const uint8_t* table, size_t size, int first_line, int* lines, size_t units) {
   for (size_t i = 0; i < units; ++i) {
-    lines[i] = python::line_at(python::layout_of(minor)->lines, table, size, first_line, 2 * static_cast<int64_t>(i));
+    lines[i] =
+        python::line_at(python::layout_of(minor, false)->lines, table, size, first_line, 2 * static_cast<int64_t>(i));
   }
 }
 

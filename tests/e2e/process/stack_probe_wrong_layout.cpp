@@ -7,11 +7,11 @@
 
 using devtrace::python::Layout;
 
-extern "C" const Layout* __real__ZN8devtrace6python9layout_ofEi(int minor);
+extern "C" const Layout* __real__ZN8devtrace6python9layout_ofEib(int minor, bool free_threaded);
 
-extern "C" const Layout* __wrap__ZN8devtrace6python9layout_ofEi(int minor) {
+extern "C" const Layout* __wrap__ZN8devtrace6python9layout_ofEib(int minor, bool free_threaded) {
   static Layout wrong;
-  const Layout* row = __real__ZN8devtrace6python9layout_ofEi(minor);
+  const Layout* row = __real__ZN8devtrace6python9layout_ofEib(minor, free_threaded);
   const char* change = std::getenv("DEVTRACE_TEST_LAYOUT");
   if (row == nullptr || change == nullptr) return row;
   wrong = *row;

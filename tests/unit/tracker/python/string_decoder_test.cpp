@@ -40,7 +40,7 @@ struct Str {
     const uint32_t state = width << 2 | compact << 5 | ascii << 6;
     std::memcpy(bytes + kStrLength, &length, 8);
     std::memcpy(bytes + kStrState, &state, 4);
-    const Layout& layout = *layout_of(12);
+    const Layout& layout = *layout_of(12, false);
     if (!compact) {
       std::memcpy(bytes + layout.compact_payload, &characters, 8);
     } else {
@@ -49,7 +49,7 @@ struct Str {
   }
   std::string read(size_t capacity = 100) const {
     std::string out(capacity, '?');
-    out.resize(read_str(*layout_of(12), bytes, out.data(), capacity));
+    out.resize(read_str(*layout_of(12, false), bytes, out.data(), capacity));
     return out;
   }
   alignas(8) char bytes[128] = {};
@@ -65,7 +65,7 @@ TEST(Text, EveryKindOfStr) {
   EXPECT_EQ(Str(1, false, true, "subclass", 8).read(), "subclass");
   EXPECT_EQ(Str(1, true, true, "", 0).read(), "");
   EXPECT_EQ(Str(0, false, false, nullptr, 3).read(), "");  // never made ready (before 3.12)
-  EXPECT_EQ(read_str(*layout_of(12), nullptr, nullptr, 0), 0u);
+  EXPECT_EQ(read_str(*layout_of(12, false), nullptr, nullptr, 0), 0u);
 }
 
 }  // namespace

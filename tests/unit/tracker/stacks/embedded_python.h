@@ -12,10 +12,12 @@
 
 namespace devtrace::testing {
 
+constexpr int kNewest = 15;
+
 // Those that the loader finds, and pyenv's.
 inline std::vector<std::string> libpythons() {
   std::vector<std::string> found;
-  for (int minor = 9; minor <= 13; ++minor) {
+  for (int minor = 9; minor <= kNewest; ++minor) {
     const std::string name = "libpython3." + std::to_string(minor) + ".so.1.0";
     if (void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
       dlclose(library);
@@ -30,7 +32,7 @@ inline std::vector<std::string> libpythons() {
   for (size_t i = 0; i < paths.gl_pathc; ++i) {
     const std::string path = paths.gl_pathv[i];
     const int minor = std::atoi(path.c_str() + path.rfind("libpython3.") + 11);
-    if (minor >= 9 && minor <= 13) found.push_back(path);
+    if (minor >= 9 && minor <= kNewest) found.push_back(path);
   }
   globfree(&paths);
   return found;
