@@ -8,6 +8,8 @@
 
 # What is shared by the code in the process and the code that reads logs.
 $(call folder,common)
+# What glibc has since 2.28 and is linked in, for older ones.
+$(call folder,common/glibc)
 # Kernels in cubins, PTX and fat binaries: the layout of their parameters, and which of these their code uses as addresses.
 $(call folder,device_code)
 

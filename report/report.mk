@@ -4,6 +4,6 @@ $(BUILD)/obj/report/html/assets.o: report/html/assets.S report/html/report.html 
 	$(CXX) -fPIC -c $< -o $@
 $(LIBRARY_report/html): $(BUILD)/obj/report/html/assets.o
 
-$(BUILD)/devtrace: $(call libraries,report/command)
+$(BUILD)/devtrace: $(call libraries,report/command) $(OLD_GLIBC_NEEDS)
 	mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) $^ -o $@
+	$(CXX) $(LDFLAGS) -static-libstdc++ -static-libgcc $^ $(OLD_GLIBC_START) -o $@

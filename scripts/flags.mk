@@ -4,6 +4,19 @@
 IN_PROCESS := $(filter report report/% tracker tracker/% interpose interpose/% cupti_tracer,$(FOLDERS))
 $(foreach f,$(IN_PROCESS),$(eval FLAGS_$(f) += -ftls-model=initial-exec))
 
+# What is shipped is linked against the C library as it was in 2.28 (scripts/glibc-stubs), with what came later of ours.
+# A sanitizer cannot do without the newest.
+GLIBC_STUBS := $(BUILD)/glibc-2.28
+ifeq ($(VARIANT),)
+OLD_GLIBC_ALONE = $(LIBRARY_common/glibc) -L$(GLIBC_STUBS)
+# libstdc++ and the unwinder first: they want of it what they were built with.
+OLD_GLIBC = -l:libstdc++.a -lgcc_eh $(OLD_GLIBC_ALONE)
+OLD_GLIBC_START = $(OLD_GLIBC) -Wl,--wrap=__libc_start_main
+OLD_GLIBC_NEEDS = $(LIBRARY_common/glibc) | $(GLIBC_STUBS)/libc.so
+endif
+$(GLIBC_STUBS)/libc.so: scripts/glibc-stubs | setup-packages
+	$< $(@D) $(CXX)
+
 # System headers: their warnings are not ours. __CUDA_API_VERSION_INTERNAL: cuda.h then declares every symbol under its
 # own name (cuMemAlloc_v2) and renames none; hooks.inc names symbols.
 $(foreach f,$(filter interpose interpose/%,$(FOLDERS)),$(eval FLAGS_$(f) += -isystem $(CUDA_INCLUDE) -D__CUDA_API_VERSION_INTERNAL))

@@ -147,20 +147,20 @@ $(PROFILED_STUBS:%=$(SIM_GEN)/%_renamed.o): %_renamed.o: %_per_thread.o %.map
 stub_hand_written = $(if $(filter $(1),$(PROFILED_STUBS)),\
   $(SIM_GEN)/$(1)_renamed.o $(SIM_GEN)/$(1)_callbacks.o $(filter $(MEAN_EXPORTS),$(stub_objects)),$(stub_objects))
 stub_elsewhere = $(foreach f,$(filter-out simulate/%,$(stub_folders)),$(OBJECTS_$(f)))
-stub_linked = $(stub_hand_written) $(stub_elsewhere) $(stub_functions) $(SIM_GEN)/$(1).map $(if $(filter cuda,$(1)),,$(SIM)/libcuda.so.1)
+stub_linked = $(stub_hand_written) $(stub_elsewhere) $(stub_functions) $(SIM_GEN)/$(1).map $(if $(filter cuda,$(1)),,$(SIM)/libcuda.so.1) $(OLD_GLIBC_NEEDS)
 $(foreach s,$(STUBS),$(eval $(call stub_path,$(s)): $(call stub_linked,$(s))))
 $(foreach s,$(STUBS),$(call stub_path,$(s))):
 	mkdir -p $(@D)
 	$(CXX) -shared -o $@ -Wl,-soname,$(@F) -Wl,--version-script=$(filter %.map,$^) -Wl,-Bsymbolic -Wl,-z,defs -Wl,--gc-sections -static-libstdc++ -static-libgcc \
-	  -g $(filter %.o,$^) $(patsubst %.map,%.stubs.S,$(filter %.map,$^)) $(filter %.so.1,$^) $(STUB_LIBS) -lpthread -ldl
+	  -g $(filter %.o,$^) $(patsubst %.map,%.stubs.S,$(filter %.map,$^)) $(filter %.so.1,$^) $(STUB_LIBS) $(OLD_GLIBC) -lpthread -ldl
 $(SIM)/libcuda.so.1: STUB_LIBS = $(LINK_device_code)
 
 # --- What sends a CUDA runtime inside a file to the stand-in runtime. ---
 
-$(SIM)/static_runtime.so: $(call libraries,simulate/static_runtime)
+$(SIM)/static_runtime.so: $(call libraries,simulate/static_runtime) $(OLD_GLIBC_NEEDS)
 	mkdir -p $(@D)
 	$(CXX) -shared -o $@ -Wl,-soname,$(@F) -Wl,-z,defs,-z,initfirst,-z,now -Wl,--gc-sections -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL \
-	  -Wl,--wrap=dl_iterate_phdr -g $(OBJECTS_simulate/static_runtime) $^
+	  -Wl,--wrap=dl_iterate_phdr -g $(OBJECTS_simulate/static_runtime) $^ $(OLD_GLIBC)
 
 # --- True values. ---
 
@@ -180,5 +180,5 @@ FLAGS_simulate/values/torch += -isystem $(TORCH)/include
 $(TORCH_KERNELS): $(wildcard $(TORCH)/version.py) | setup-python
 $(SIM)/torch/built: $(TORCH_KERNELS)
 	rm -rf $(@D) && mkdir -p $(@D)
-	$(CXX) -shared -o $(@D)/libcuda_values-$(TORCH_VERSION).so -Wl,-z,defs -g $^ -L$(TORCH)/lib -ltorch_cpu -lc10 -ldl
+	$(CXX) -shared -o $(@D)/libcuda_values-$(TORCH_VERSION).so -Wl,-z,defs -g $^ -L$(TORCH)/lib -ltorch_cpu -lc10 $(OLD_GLIBC_ALONE) -ldl
 	touch $@

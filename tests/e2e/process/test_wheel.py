@@ -36,9 +36,28 @@ def installed(wheel, tmp_path_factory):
 
 
 def test_its_name_says_what_it_runs_on(wheel):
-    """Ubuntu 22.04, on which PyTorch's own images stand, has glibc 2.35."""
-    glibc = re.fullmatch(r"devtrace-[\d.]+-py3-none-manylinux_2_(\d+)_x86_64\.whl", wheel.name)
-    assert glibc and int(glibc[1]) <= 35, wheel.name
+    """As PyTorch's own wheels: RHEL 8 has glibc 2.28."""
+    assert re.fullmatch(r"devtrace-[\d.]+-py3-none-manylinux_2_28_x86_64\.whl", wheel.name)
+
+
+def test_no_file_asks_for_a_newer_c_library(wheel, tmp_path):
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    read = 0
+    for path in tmp_path.rglob("*"):
+        if path.is_file() and path.read_bytes()[:4] == b"\x7fELF":
+            asked = subprocess.run(["objdump", "-T", str(path)], capture_output=True, text=True, check=True).stdout
+            newer = {found for found in re.findall(r"GLIBC_2\.(\d+)", asked) if int(found) > 28}
+            # GCC 8's libstdc++ and unwinder, which came with that glibc.
+            newer |= {found for found in re.findall(r"GLIBCXX_3\.4\.(\d+)", asked) if int(found) > 25}
+            assert not newer, path.name
+            read += 1
+    assert read > 10
+
+
+def test_python_starts_the_command(installed):
+    done = subprocess.run([installed / "bin/python", "-m", "devtrace", "--version"], capture_output=True, text=True)
+    assert done.stdout.startswith("devtrace ") and done.returncode == 0, done.stderr
 
 
 def test_what_a_fix_needs_is_in_it(wheel):

@@ -1,0 +1,1 @@
+"""What pip installs is a command and libraries; `python -m devtrace` starts the command."""
