@@ -20,6 +20,10 @@ class Net(torch.nn.Module):
         return hidden * self.scale  # REFUSED
 
 
+def moved_away(tensor):
+    return tensor.to("cuda:1")
+
+
 def caught(function) -> str:
     try:
         function()
@@ -32,6 +36,7 @@ net = Net().to("cuda:0")
 x = torch.ones(2, 4, device="cuda:0")
 said = {"torch": torch.__version__, "refused": caught(lambda: net(x))}
 said["raised in Python"] = caught(lambda: torch.ones(2, device="cuda:0").numpy())  # RAISED
+caught(lambda: torch.sin(x) * moved_away(x))  # EXPRESSION
 numbers = torch.arange(4.0, device="cuda:0")
 said["values"] = (torch.softmax(numbers, 0) @ numbers * 2 + 1).item()
 said["values of the CPU"] = (torch.softmax(numbers.cpu(), 0) @ numbers.cpu() * 2 + 1).item()

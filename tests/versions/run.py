@@ -81,6 +81,12 @@ def refusal(run: Run) -> bool:
     return len(found) == 1 and names == ["hidden", "self.scale"] and "register_buffer" in found[0]["cause"]["fix"]
 
 
+def expression(run: Run) -> bool:
+    """Read from the interpreter's value stack."""
+    found = [one["operands"] for one in run.findings("refused-op") if own_line(one) == line_of("EXPRESSION")]
+    return [[operand["expression"] for operand in operands] for operands in found] == [["torch.sin(x)", "moved_away(x)"]]
+
+
 def raised(run: Run) -> bool:
     return [one["operation"] for one in run.findings("refused-op") if own_line(one) == line_of("RAISED")] == ["torch.Tensor.numpy"]
 
@@ -117,7 +123,7 @@ def check(run: Run) -> bool:
 
 
 CHECKS = {
-    "stacks": stacks, "refusal, names, fix": refusal, "raised in Python": raised, "launch": launch, "copy": copy, "traffic": traffic,
+    "stacks": stacks, "refusal, names, fix": refusal, "expressions": expression, "raised in Python": raised, "launch": launch, "copy": copy, "traffic": traffic,
     "placement": placement, "values": values, "pytest": plugin, "check": check,
 }  # fmt: skip
 

@@ -32,15 +32,12 @@ void for_each_opcode(const Api& api, PyObject* module, const char* list, const T
 
 std::optional<Opcodes> read_opcodes(const Api& api) {
   const Ref module = imported_module(api, "opcode");
-  const Ref map = attribute(api, module.get(), "opmap");
-  if (!map || shape_of(api, map.get()) != Shape::dict) return std::nullopt;
+  // Not `opmap`: what has no name there stands as <number> here, and the list is a list in every version.
+  const Ref names = attribute(api, module.get(), "opname");
+  if (!names || shape_of(api, names.get()) != Shape::list) return std::nullopt;
   Opcodes out;
-  ssize_t position = 0;
-  PyObject *name = nullptr, *number = nullptr;
-  while (api.PyDict_Next(map.get(), &position, &name, &number)) {
-    const long long opcode = integer(api, number, -1);
-    if (opcode < 0 || opcode > 255) continue;  // the compiler's own, which no code object has
-    out.names[opcode] = text(api, name);
+  for (ssize_t opcode = 0, n = std::min<ssize_t>(api.PyList_Size(names.get()), 256); opcode < n; ++opcode) {
+    out.names[opcode] = text(api, api.PyList_GetItem(names.get(), opcode));
     out.ends[opcode] = std::find(std::begin(kEnds), std::end(kEnds), out.names[opcode]) != std::end(kEnds);
     if (out.names[opcode] == "EXTENDED_ARG") out.extended_argument = static_cast<int>(opcode);
   }
