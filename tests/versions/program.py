@@ -24,6 +24,10 @@ def moved_away(tensor):
     return tensor.to("cuda:1")
 
 
+def mixed():
+    return torch.sin(x) * moved_away(x)  # EXPRESSION
+
+
 def caught(function) -> str:
     try:
         function()
@@ -36,7 +40,7 @@ net = Net().to("cuda:0")
 x = torch.ones(2, 4, device="cuda:0")
 said = {"torch": torch.__version__, "refused": caught(lambda: net(x))}
 said["raised in Python"] = caught(lambda: torch.ones(2, device="cuda:0").numpy())  # RAISED
-caught(lambda: torch.sin(x) * moved_away(x))  # EXPRESSION
+caught(mixed)
 numbers = torch.arange(4.0, device="cuda:0")
 said["values"] = (torch.softmax(numbers, 0) @ numbers * 2 + 1).item()
 said["values of the CPU"] = (torch.softmax(numbers.cpu(), 0) @ numbers.cpu() * 2 + 1).item()
