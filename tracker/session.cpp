@@ -68,6 +68,7 @@ void attached() {
   memory::ownership::forget_all();
   memory::ownership::prepare();
   memory::provenance::forget_all();
+  memory::library_handles::forget_all();
   launch::kernels::forget_all();
   process_start::note_attached();
   thread_state::set_detached(false);

@@ -52,6 +52,10 @@ std::vector<Handle> others(const Handle& than, Device on) {
   return found;
 }
 
+void forget_all() {
+  handles.clear();
+}
+
 void before_fork() {
   handles.lock();
 }

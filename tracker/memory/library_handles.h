@@ -28,6 +28,9 @@ void note_use(events::LibraryHandle handle);
 // Other handles of the same library on a device. Slow, and allocates.
 std::vector<Handle> others(const Handle& than, Device on);
 
+// When devtrace is attached again: what came and went in between, nobody saw.
+void forget_all();
+
 void before_fork();
 void after_fork();
 

@@ -126,6 +126,7 @@ std::optional<Block> find(uintptr_t address) {
 void forget_all() {
   blocks.clear();
   allocations.clear();
+  moves.clear();
 }
 
 void before_fork() {
