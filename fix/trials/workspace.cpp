@@ -52,7 +52,9 @@ bool marked(const fs::path& process, const std::string& mark) {
 int kill_all_of(const fs::path& folder) {
   const std::string mark = fmt::format("{}={}", kMark, folder.string());
   int killed = 0;
-  for (int round = 0; round < 100; ++round) {
+  // In the midst of its exec a process shows no environment: one look that finds none is not enough.
+  constexpr int kLooksInVain = 2;
+  for (int round = 0, in_vain = 0; round < 100 && in_vain < kLooksInVain; ++round) {
     int found = 0;
     std::error_code error;
     for (const auto& entry : fs::directory_iterator("/proc", error)) {
@@ -63,7 +65,7 @@ int kill_all_of(const fs::path& folder) {
       if (kill(pid, SIGKILL) == 0) ++found;
     }
     killed += found;
-    if (found == 0) break;
+    in_vain = found == 0 ? in_vain + 1 : 0;
     usleep(10'000);
   }
   return killed;

@@ -16,7 +16,7 @@ def is_refused(error):
 
 
 # Nor is tried again what speaks of devices, which is told once, or of what more computing does not change.
-NOT_FOR_VALUES = (*REFUSED, "device", "out of memory", "not implemented for")
+NOT_FOR_VALUES = (*REFUSED, "device", "CUDA", "CPU", "out of memory", "not implemented for")
 
 
 def may_be_for_values(error):

@@ -11,7 +11,7 @@ from conftest import TOP
 @pytest.fixture
 def tree(tmp_path):
     """A copy of the code, without what is built."""
-    for name in ("common", "cupti_tracer", "device_code", "fix", "interpose", "report", "scripts", "simulate", "tracker", "docs"):
+    for name in ("attach", "common", "cupti_tracer", "device_code", "fix", "interpose", "report", "scripts", "simulate", "tracker", "docs"):
         shutil.copytree(TOP / name, tmp_path / name, ignore=shutil.ignore_patterns("*.png", "__pycache__"))
     shutil.copy(TOP / "folders.mk", tmp_path)
     return tmp_path
