@@ -50,11 +50,24 @@ uintptr_t hook_for(const elf::Object& own, const char* symbol, const char* versi
   return reinterpret_cast<uintptr_t>(hook);
 }
 
+// Of all objects that are not left alone: visit(pages, slot, what it leads to now, the hook, object, symbol, version).
 template <class Visit>
-void for_each_hooked_slot(const elf::Object& object, const Visit& visit) {
-  const ImportRelocations relocations(object);
-  relocations.for_each([&](uintptr_t slot, const char* symbol, size_t index) {
-    if (hook_named(symbol)) visit(slot, symbol, relocations.version_of(index));
+void for_each_hooked_slot(const Visit& visit) {
+  elf::Object own{};
+  elf::for_each_object([&](const elf::Object& object) {
+    own = object;
+    return object.is_this_library();
+  });
+  elf::for_each_object([&](const elf::Object& object) {
+    if (is_left_alone(object)) return false;
+    PageProtection pages;
+    const ImportRelocations relocations(object);
+    relocations.for_each([&](uintptr_t slot, const char* symbol, size_t index) {
+      if (!hook_named(symbol)) return;
+      const char* const version = relocations.version_of(index);
+      visit(pages, slot, value_of(slot), hook_for(own, symbol, version), object, symbol, version);
+    });
+    return false;
   });
 }
 
@@ -64,26 +77,15 @@ Redirected redirect() {
   const int saved = errno;
   Redirected done;
   seen_loaded.store(elf::loaded_objects());
-  elf::Object own{};
-  elf::for_each_object([&](const elf::Object& object) {
-    own = object;
-    return object.is_this_library();
-  });
-  elf::for_each_object([&](const elf::Object& object) {
-    if (is_left_alone(object)) return false;
-    PageProtection pages;
-    for_each_hooked_slot(object, [&](uintptr_t slot, const char* symbol, const char* version) {
-      const uintptr_t hook = hook_for(own, symbol, version);
-      const uintptr_t value = value_of(slot);
-      if (hook == 0 || value == hook) return;
-      if (!is_the_loaders(value, object, symbol, version)) {
-        ++done.left;
-        return;
-      }
-      befores.put({slot, value});
-      pages.write(slot, hook) ? ++done.slots : ++done.left;
-    });
-    return false;
+  for_each_hooked_slot([&](PageProtection& pages, uintptr_t slot, uintptr_t value, uintptr_t hook,
+                           const elf::Object& object, const char* symbol, const char* version) {
+    if (hook == 0 || value == hook) return;
+    if (!is_the_loaders(value, object, symbol, version)) {
+      ++done.left;
+      return;
+    }
+    befores.put({slot, value});
+    pages.write(slot, hook) ? ++done.slots : ++done.left;
   });
   redirecting.store(true);
   errno = saved;
@@ -93,21 +95,11 @@ Redirected redirect() {
 void restore() {
   const int saved = errno;
   redirecting.store(false);
-  elf::Object own{};
-  elf::for_each_object([&](const elf::Object& object) {
-    own = object;
-    return object.is_this_library();
-  });
-  elf::for_each_object([&](const elf::Object& object) {
-    if (is_left_alone(object)) return false;
-    PageProtection pages;
-    for_each_hooked_slot(object, [&](uintptr_t slot, const char* symbol, const char* version) {
-      Before before;
-      // Where an object was closed another one may lie: only a slot that still leads to the hook is ours.
-      if (value_of(slot) == hook_for(own, symbol, version) && befores.take(slot, before))
-        pages.write(slot, before.value);
-    });
-    return false;
+  for_each_hooked_slot([](PageProtection& pages, uintptr_t slot, uintptr_t value, uintptr_t hook, const elf::Object&,
+                          const char*, const char*) {
+    Before before;
+    // Where an object was closed another one may lie: only a slot that still leads to the hook is ours.
+    if (value == hook && befores.take(slot, before)) pages.write(slot, before.value);
   });
   befores.clear();
   errno = saved;

@@ -347,11 +347,12 @@ void report_refusal(const events::Refused& refusal) {
                                                                 ? findings::refusal_messages::judge(refusal.message)
                                                                 : findings::refusal_messages::Likelihood::certain;
   if (likelihood == findings::refusal_messages::Likelihood::none) return;
-  findings::refusal_messages::RefusalMessage message = findings::refusal_messages::parse(refusal.message, likelihood);
   const bool checked = refusal.raised == events::Raised::checked;
+  const auto parsed = [&] { return findings::refusal_messages::parse(refusal.message, likelihood); };
   // Anybody's error, as often as he likes: evidence is gathered only where the message speaks of two devices, or is
-  // known, and once for each call.
-  if (!checked && !message.may_be_refusal()) return;
+  // known, and once for each call. What a check of PyTorch's says is read only where it is not a repetition.
+  findings::refusal_messages::RefusalMessage message;
+  if (!checked && !(message = parsed()).may_be_refusal()) return;
   const Told told = told_before(refusal);
   if (told == Told::again) return;
   message.rewords = told == Told::perhaps_in_other_words;
@@ -363,9 +364,8 @@ void report_refusal(const events::Refused& refusal) {
     for (const std::string& device : message.devices_named) devices += device + ' ';
     key = call_key({devices});
   }
-  if (!report(
-          key, [&] { return refusal_record(refusal, message); }, !checked))
-    return;
+  const auto record = [&] { return refusal_record(refusal, checked ? parsed() : message); };
+  if (!report(key, record, !checked)) return;
   const std::lock_guard hold(lock);
   current().errors.found(refusal.message);
 }
