@@ -1,4 +1,5 @@
-// Memory for what a hook must remember: taken with mmap, handed out by bumping, never given back.
+// Memory for what a hook must remember: taken with mmap, handed out by bumping. Only tables that a larger one replaces
+// are given back.
 //
 // Why not malloc: a hook may run inside malloc, or under a lock that malloc's caller holds. Lock-free, so that a fork
 // in the middle of another thread's allocation leaves nothing locked in the child.
@@ -62,7 +63,25 @@ class Arena {
     return static_cast<T*>(allocate(count * sizeof(T), alignof(T)));
   }
 
-  // Bytes of address space taken from the kernel. Pages that were never touched cost no memory.
+  // Gives back what make_array() gave, which nobody reads any more. Small ones stay: they share their pages.
+  template <class T>
+  void release(T* array, size_t count) noexcept {
+    if (count * sizeof(T) <= kLargest) return;
+    const size_t bytes = round_up(count * sizeof(T), kPage);
+    keep_errno([&] { munmap(array, bytes); });
+    held_.fetch_sub(bytes, std::memory_order_relaxed);
+  }
+
+  // The same while somebody may still be reading it: the addresses stay, and what is read there is zero.
+  template <class T>
+  void release_memory(T* array, size_t count) noexcept {
+    if (count * sizeof(T) <= kLargest) return;
+    const size_t bytes = round_up(count * sizeof(T), kPage);
+    keep_errno([&] { madvise(array, bytes, MADV_DONTNEED); });
+    held_.fetch_sub(bytes, std::memory_order_relaxed);
+  }
+
+  // Bytes taken from the kernel and not given back. Pages that were never touched cost no memory.
   size_t bytes_held() const noexcept { return held_.load(std::memory_order_relaxed); }
 
  private:
@@ -73,6 +92,13 @@ class Arena {
   static constexpr size_t kChunk = size_t{1} << 20;
   static constexpr size_t kLargest =
       kChunk / 8;  // larger requests get their own mapping: little is lost at a chunk's end
+
+  template <class Call>
+  static void keep_errno(const Call& call) noexcept {
+    const int saved = errno;
+    call();
+    errno = saved;
+  }
 
   static constexpr size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) & ~(multiple - 1); }
 

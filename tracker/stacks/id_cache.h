@@ -17,7 +17,7 @@ class IdCache {
  public:
   static constexpr uint32_t kMaxId = (uint32_t{1} << 24) - 1;
 
-  constexpr explicit IdCache(size_t largest = size_t{1} << 22) : largest_(largest) {}
+  constexpr explicit IdCache(size_t largest = size_t{1} << 21) : largest_(largest) {}
 
   // The id kept for `key`, or 0. From any thread, at any time.
   uint32_t find(uint64_t key) const {
@@ -80,16 +80,17 @@ class IdCache {
   }
 
   // Publishes a larger, empty table: the places of the old entries are not known from what is kept of their keys. They
-  // come back as they are asked for. Readers may still be in the old table, so it stays: all old ones together are no
-  // larger than the new one.
+  // come back as they are asked for. Readers may still be in the old table, so its addresses stay; they find nothing.
   const Table* publish(size_t slots, Arena& arena) {
     DEVTRACE_ASSERT((slots & (slots - 1)) == 0);
+    const Table* const old = table_.load(std::memory_order_relaxed);
     auto* table = arena.make<Table>();
     auto* places = static_cast<std::atomic<uint64_t>*>(arena.allocate(slots * sizeof(uint64_t), 64));
     if (table == nullptr || places == nullptr) return nullptr;
     table->mask = slots - 1;
     table->slots = places;
     table_.store(table, std::memory_order_release);
+    if (old != nullptr) arena.release_memory(old->slots, old->mask + 1);
     return table;
   }
 

@@ -89,7 +89,7 @@ uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
     const uint32_t frame = frame_id(reader.layout, raw_stack[i]);
     if (frame == 0 || (stack = table.add_call(stack, frame, arena)) == 0) return 0;
   }
-  table.count_stack(stack);
+  table.count_stack(stack, arena);
   stack_ids.keep(key.value(end), stack, table.stacks(), arena);
   for (size_t i = 0; i < key.depth(); ++i) code_generations.mark(raw_stack[i].code);  // after every key was kept
   return stack;

@@ -43,7 +43,7 @@ uint32_t StackDepot::add_frame(std::string_view file, std::string_view function,
 uint32_t StackDepot::add_call(uint32_t caller, uint32_t frame, Arena& arena) {
   DEVTRACE_ASSERT(caller <= nodes_.count() && frame != 0 && frame <= frames_.count());
   const auto hash_node = [](const Node& node) { return hash_pair(node.caller, node.frame); };
-  const Node node{caller, frame, false};
+  const Node node{caller, frame};
   const uint64_t hash = hash_node(node);
   const auto same = [&](uint32_t number) { return nodes_[number].caller == caller && nodes_[number].frame == frame; };
   if (const uint32_t known = node_index_.find(hash, same)) return known;
@@ -52,10 +52,12 @@ uint32_t StackDepot::add_call(uint32_t caller, uint32_t frame, Arena& arena) {
   return node_index_.add(hash, number, arena, [&](uint32_t n) { return hash_node(nodes_[n]); }) ? number : 0;
 }
 
-void StackDepot::count_stack(uint32_t stack) {
-  Node& node = nodes_.at(stack);
-  if (node.is_stack) return;
-  node.is_stack = true;
+void StackDepot::count_stack(uint32_t stack, Arena& arena) {
+  while (is_stack_.count() < stack)
+    if (is_stack_.add(false, arena) == 0) return;
+  bool& counted = is_stack_.at(stack);
+  if (counted) return;
+  counted = true;
   stacks_.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -63,8 +63,8 @@ class NumberIndex {
   uint32_t find(uint64_t hash, Same&& same) const {
     if (slots_ == nullptr) return 0;
     for (size_t i = hash & mask_;; i = (i + 1) & mask_) {
-      if (slots_[i].number == 0) return 0;
-      if (slots_[i].hash == static_cast<uint32_t>(hash >> 32) && same(slots_[i].number)) return slots_[i].number;
+      if (slots_[i] == 0) return 0;
+      if (same(slots_[i])) return slots_[i];
     }
   }
 
@@ -73,15 +73,16 @@ class NumberIndex {
   bool add(uint64_t hash, uint32_t number, Arena& arena, HashOf&& hash_of) {
     if (slots_ == nullptr || 2 * (count_ + 1) > mask_ + 1) {
       const size_t larger = slots_ == nullptr ? 1024 : 2 * (mask_ + 1);
-      Slot* slots = arena.make_array<Slot>(larger);
+      uint32_t* slots = arena.make_array<uint32_t>(larger);
       if (slots == nullptr) return false;
-      const Slot* old = slots_;
+      uint32_t* old = slots_;
       const size_t old_size = slots_ == nullptr ? 0 : mask_ + 1;
       slots_ = slots;
       mask_ = larger - 1;
       for (size_t i = 0; i < old_size; ++i) {
-        if (old[i].number != 0) put(hash_of(old[i].number), old[i].number);
+        if (old[i] != 0) put(hash_of(old[i]), old[i]);
       }
+      arena.release(old, old_size);
     }
     put(hash, number);
     ++count_;
@@ -89,17 +90,13 @@ class NumberIndex {
   }
 
  private:
-  struct Slot {
-    uint32_t hash;  // upper half
-    uint32_t number;
-  };
   void put(uint64_t hash, uint32_t number) {
     size_t i = hash & mask_;
-    while (slots_[i].number != 0) i = (i + 1) & mask_;
-    slots_[i] = {static_cast<uint32_t>(hash >> 32), number};
+    while (slots_[i] != 0) i = (i + 1) & mask_;
+    slots_[i] = number;
   }
 
-  Slot* slots_ = nullptr;
+  uint32_t* slots_ = nullptr;  // 0: free
   size_t mask_ = 0;
   size_t count_ = 0;
 };
@@ -120,7 +117,7 @@ class StackDepot {
   uint32_t add_call(uint32_t caller, uint32_t frame, Arena& arena);
 
   // Says that this id was given out as a stack, not just as a part of one.
-  void count_stack(uint32_t stack);
+  void count_stack(uint32_t stack, Arena& arena);
 
   // Calls visit(Frame), innermost first. Nothing for 0 or a number that was never an id.
   template <class Visit>
@@ -151,7 +148,6 @@ class StackDepot {
   struct Node {
     uint32_t caller;
     uint32_t frame;
-    bool is_stack;  // a memory location of its own: set while others read the rest
   };
 
   std::string_view text(uint32_t number) const { return {texts_[number].bytes, texts_[number].size}; }
@@ -160,6 +156,7 @@ class StackDepot {
   Numbered<Text> texts_;
   Numbered<FrameItem> frames_;
   Numbered<Node> nodes_;
+  Numbered<bool> is_stack_;  // by a node's number
   NumberIndex text_index_;
   NumberIndex frame_index_;
   NumberIndex node_index_;

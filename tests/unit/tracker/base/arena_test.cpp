@@ -1,6 +1,7 @@
 #include "tracker/base/arena.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +30,26 @@ TEST(Arena, AlignsAndZeroes) {
       std::memset(place, 0xff, bytes);  // a later block that overlaps would not be zero
     }
   }
+}
+
+TEST(Arena, GivesBackWhatWasLarge) {
+  Arena arena;
+  constexpr size_t kMany = size_t{1} << 20;
+  int* const gone = arena.make_array<int>(kMany);
+  int* const read = arena.make_array<int>(kMany);
+  int* const small = arena.make_array<int>(10);
+  const size_t held = arena.bytes_held();
+  gone[5] = read[5] = small[5] = 1;
+  arena.release(small, 10);
+  arena.release_memory(small, 10);
+  EXPECT_EQ(arena.bytes_held(), held);
+  EXPECT_EQ(small[5], 1);
+  arena.release(gone, kMany);
+  arena.release_memory(read, kMany);
+  EXPECT_EQ(arena.bytes_held(), held - 2 * kMany * sizeof(int));
+  EXPECT_EQ(read[5], 0);
+  unsigned char resident;
+  EXPECT_EQ(::mincore(gone, 1, &resident), -1) << "its addresses are still there";
 }
 
 TEST(Arena, ThreadsGetDisjointBlocks) {

@@ -31,7 +31,7 @@ struct Tables {
     for (const std::string& name : outermost_first) {
       stack = table.add_call(stack, table.add_frame(name + ".py", name, static_cast<int>(name.size()), arena), arena);
     }
-    table.count_stack(stack);
+    table.count_stack(stack, arena);
     return stack;
   }
   Frames read(uint32_t stack) {
@@ -148,6 +148,36 @@ TEST(IdCache, DoesNotGrowWithKeysOfTheSameIds) {
     ASSERT_EQ(cache.find(key), static_cast<uint32_t>(1 + i % 10));
   }
   EXPECT_EQ(arena.bytes_held(), held);
+}
+
+// As in a process in which so many lines have allocated.
+TEST(StackDepot, AMillionStacksAreLessThan64MebibytesAndStillKnown) {
+  constexpr uint32_t kStacks = 1'000'000;
+  auto tables = std::make_unique<Tables>();
+  IdCache stack_ids, frame_ids(size_t{1} << 20);
+  const auto key = [](uint32_t number) { return hash_pair(number, 7); };
+  const auto frame = [&](uint32_t i) {
+    return tables->table.add_frame("file" + std::to_string(i / 1000), "f", static_cast<int>(i % 1000), tables->arena);
+  };
+  for (uint32_t i = 0; i < kStacks; ++i) {
+    const uint32_t id = frame(i), stack = tables->table.add_call(0, id, tables->arena);
+    ASSERT_NE(stack, 0u);
+    tables->table.count_stack(stack, tables->arena);
+    frame_ids.keep(key(i), id, tables->table.frames(), tables->arena);
+    stack_ids.keep(key(i), stack, tables->table.stacks(), tables->arena);
+  }
+  EXPECT_EQ(tables->table.stacks(), kStacks);
+  EXPECT_LT(tables->arena.bytes_held(), size_t{64} << 20);
+  size_t kept = 0;
+  for (uint32_t i = 0; i < kStacks; ++i) {
+    const uint32_t id = frame(i), stack = tables->table.add_call(0, id, tables->arena);
+    const uint32_t cached = stack_ids.find(key(i));
+    ASSERT_TRUE(cached == 0 || cached == stack);
+    kept += cached != 0;
+  }
+  EXPECT_EQ(tables->table.stacks(), kStacks);
+  EXPECT_EQ(tables->table.frames(), kStacks);
+  EXPECT_GT(kept, kStacks / 2);
 }
 
 TEST(IdCache, ReadersBesideAWriterThatGrowsIt) {
