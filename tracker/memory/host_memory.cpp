@@ -16,11 +16,13 @@ constexpr unsigned kPageBits = 12;
 constexpr uintptr_t kLow = uintptr_t{1} << 32;  // below, numbers are common, and memory is that of old-style programs
 
 // Shared by all threads: read at launches, written when there is something to remember, which is soon everything.
-constexpr size_t kRemembered = 256;
-constinit std::atomic<uintptr_t> harmless[kRemembered]{};
+constexpr unsigned kRememberedBits = 10;
+constinit std::atomic<uintptr_t> harmless[1 << kRememberedBits]{};
 
+// Most words that are no addresses are two numbers of 32 bits, such as sizes and strides: pages that differ in their
+// high bits alone. In one place they would drive one another out, and be looked at closely at every launch.
 std::atomic<uintptr_t>& place_of(uintptr_t page) {
-  return harmless[page % kRemembered];
+  return harmless[page * 0x9E3779B97F4A7C15u >> (64 - kRememberedBits)];
 }
 
 // Programs that are not position-independent have their heap behind themselves, low in memory.
