@@ -11,7 +11,7 @@ PAGE = catalogue.TOP / "docs/device-errors.md"
 # Files of programs, what people meet most first.
 FAMILIES = (
     "elementwise", "indexing", "networks", "host", "compiled", "meta", "devices",
-    "parallel", "sharding", "libraries", "gradients", "linear_algebra", "kernels", "sparse",
+    "parallel", "sharding", "libraries", "trainers", "gradients", "linear_algebra", "kernels", "sparse",
 )
 
 HEAD = """# Errors about where something lies
@@ -90,7 +90,7 @@ def figures(by_row: dict, why: dict, answers: dict) -> list[str]:
     whole = [row for row, of_row in by_row.items() if all(answers.get(program.name, {}).get("right") for program in of_row)]
     once = [program for program in programs if answers.get(program.name, {}).get("findings") == 1]
     untried = [row for row, reason in why.items() if reason == catalogue.reasons.OPEN]
-    pinned = "PyTorch 2.11, accelerate 1.15, transformers 5.23, NumPy 2.4"
+    pinned = "PyTorch 2.11, accelerate 1.15, transformers 5.23, peft 0.21, Lightning 2.6, NumPy 2.4"
     return [
         "| | |", "|---|---:|",
         f"| messages in the sources, PyTorch 2.4 to 2.15 and the other projects | {len(rows)} |",

@@ -128,6 +128,13 @@ std::vector<std::string> devices_named(std::string_view message) {
   return devices;
 }
 
+// "the base weight is still on the meta device": in a message of the catalogue alone, as others say much of `meta`.
+bool names_meta(std::string_view message) {
+  for (const std::string_view words : {"meta device", "meta-device", "device meta", "meta tensor"})
+    if (contains_ignoring_case(message, words)) return true;
+  return false;
+}
+
 std::vector<std::string> devices_of_operands(std::string_view message) {
   constexpr std::pair<std::string_view, std::string_view> kPhrases[] = {
       {"found at least two devices, ", "!"}, {"but got ", " (when checking"}, {"Input type (", ") should be the same"}};
@@ -172,6 +179,7 @@ RefusalMessage parse(std::string_view message, Likelihood likelihood) {
   parsed.known = known_refusal(message);
   parsed.catalogued = is_catalogued(message);
   parsed.devices_named = devices_named(message);
+  if (parsed.catalogued && names_meta(message)) parsed.devices_named.emplace_back("meta");
   parsed.devices_of_operands = devices_of_operands(message);
   read_checked_argument(message, parsed);
   if (lacks_kernel(message)) parsed.without_kernel = between(message, kNoKernel, "'");

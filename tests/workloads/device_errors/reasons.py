@@ -12,12 +12,14 @@ class Reason:
     text: str = ""
     layer: str = ""
     gone: bool = False  # only rows that the newest version no longer has
+    since: str = ""
 
     def holds(self, row: dict) -> bool:
         return (
             (not self.project or re.fullmatch(self.project, row["project"]) is not None)
             and (not self.layer or row["layer"] == self.layer)
             and (not self.gone or row["until"] is not None)
+            and (not self.since or re.fullmatch(self.since, row["since"]) is not None)
             and (not self.file or any(re.search(self.file, place) for place in row["raised_by"]))
             and (not self.text or re.search(self.text, row["text"], re.IGNORECASE) is not None)
         )
@@ -27,13 +29,18 @@ DISPATCHED = "the dispatcher's own check comes first: a tensor of another device
 INTERNAL = "an assertion of the library's inside: no call with public arguments reaches it"
 SHAPE_OF_CALL = "about how a call, a registration or a configuration is written, not about where a tensor lies"
 EARLIER = "another check of the same call comes first, whatever the devices are (the dispatcher's, mostly)"
+NEWER = r"2\.1[2-9]\..*"
 QUANTIZER = "a package for quantization, or a model that it has quantized, which the tests do not install"
 LAYOUT = "`dense` means a layout here, not a place"
 OPEN = "no program has been written for it yet; it may be possible"
 
 REASONS = (
     Reason("the newest version no longer has it", gone=True),
-    Reason("another project's package, which the tests do not install", project="peft|lightning"),
+    # Lightning and peft
+    Reason(QUANTIZER, project="lightning", file="bitsandbytes|_check_and_init_precision"),
+    Reason("TensorRT and DeepSpeed, which the tests do not install", project="lightning", text="TensorRT|DeepSpeed"),
+    Reason("several processes, or a machine without a GPU, which a rehearsal is not", project="lightning", text="create new processes|more than one device|no visible CUDA|only available on GPU|No supported gpu|psutil|default to"),
+    Reason(SHAPE_OF_CALL, project="peft|lightning", text="parallel_devices|must be unique|not a valid|is expected to be|must be set before|offload"),
     # PyTorch's C++
     Reason(INTERNAL, text="INTERNAL ASSERT"),
     Reason("several processes of NCCL, which a rehearsal has no library for", file="ProcessGroupNCCL|NCCLUtils|NCCLWindow|nccl4py|nccl2|_nccl"),
@@ -64,6 +71,14 @@ REASONS = (
     Reason(SHAPE_OF_CALL, project="accelerate|transformers", text="must be a boolean|must be either|`?device`? is|the value must be|activation_checkpointing|cpu_offload|save_folder|offload_folder|mutually exclusive|Choose either|Pass either|requires `accelerate`|shape mismatches|verify we should|requires psutil|provide a device|DeepSpeed|not contain the module|Only devices in"),
     Reason(QUANTIZER, project="transformers", file="quantizer|quantization|deepgemm|kernel_config|flash|integrations/(flex_attention|accelerate)|modeling_utils"),
     Reason("several processes, or a machine without a GPU, which a rehearsal is not", project="accelerate|transformers", text="distributed|no (available )?GPU|not available|requires a (device|GPU)|support bf16|CUDA kernel|Async batching"),
+    Reason("a host whose memory a model does not fit into", project="accelerate", text="must fit in CPU memory"),
+    Reason(SHAPE_OF_CALL, project="transformers", text="No requests can be scheduled"),
+    Reason("TPUs: the check is made where torch_xla is", project="transformers", text="torch_xla"),
+    Reason("about views that a compiled function changes, not about where a tensor lies", text="view chain"),
+    Reason("futures of remote procedure calls and of TorchScript's interpreter", text="all futures to have the same devices"),
+    Reason("the types of both are compared first, in another message", text="hook '…' has changed the type"),
+    Reason("behind a private name, which checks the ordinal that the caller made", text="hasPrimaryContext"),
     Reason("numpy.from_dlpack(device=…) of another library's array alone", project="numpy"),
+    Reason("newer than the PyTorch of the tests", project="torch", since=NEWER),
     Reason(OPEN),
 )

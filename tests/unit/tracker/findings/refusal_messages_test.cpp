@@ -71,6 +71,15 @@ TEST(Refusals, WhereOperandsLieIsNotWhatWasExpected) {
       ElementsAre("cuda:0"));
 }
 
+TEST(Refusals, TheMetaDeviceIsNamedInMessagesOfTheCatalogueAlone) {
+  const std::string_view known =
+      "The optimizer has references to the model's meta-device parameters. Materializing them is is currently not "
+      "supported. Create the optimizer after setting up the model, then call `fabric.setup_optimizers(optimizer)`.";
+  EXPECT_EQ(parse(known, Likelihood::possible).devices_named, std::vector<std::string>{"meta"});
+  EXPECT_TRUE(parse("no handler for a meta device on cuda:0", Likelihood::possible).devices_named ==
+              std::vector<std::string>{"cuda:0"});
+}
+
 TEST(Refusals, DevicesOfAnExampleAreNotNamed) {
   EXPECT_THAT(parsed("the value needs to be a device name (e.g. cpu, cuda:0) or 'auto' but found cuda:7").devices_named,
               ElementsAre("cuda:7"));
