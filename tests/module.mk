@@ -184,6 +184,6 @@ bench: all $(BENCHMARKS) $(BUILD)/tests/lookups ## what hooks and rehearsals cos
 	echo "== exceptions"; $(PYTHON) tests/bench/exceptions_bench.py --build $(BUILD)
 
 .PHONY: bench-peers
-bench-peers: all ## what devtrace costs beside memray, torch.profiler and others: writes docs/cost.md (half an hour)
+bench-peers: all $(BUILD)/bench/growth ## what devtrace costs beside memray, torch.profiler and others: writes docs/cost.md (half an hour)
 	$(PYTHON) -m pip install --quiet --constraint scripts/constraints.txt --requirement scripts/requirements-peers.txt
-	$(PYTHON) tests/bench/peers/run.py --build $(BUILD) --instructions --write
+	$(PYTHON) tests/bench/peers/run.py --build $(BUILD) --instructions --growth --write

@@ -1,5 +1,6 @@
 """Runs the programs in all ways, in turns, and counts their instructions."""
 
+import dataclasses
 import json
 import os
 import re
@@ -96,8 +97,56 @@ def start_up(devtrace: Path, source: str, ways: list[str], rounds: int) -> dict[
     return {way: summary(each) for way, each in taken.items() if each}
 
 
-def instructions(devtrace: Path, program: str, way: str) -> float | None:
-    """Instructions a step, by valgrind's callgrind, which counts in the steps alone. None: valgrind cannot run it."""
+# What devtrace's functions are for, by their names: the first that fits is taken.
+PARTS = (
+    ("provenance: who made a block", r"provenance"),
+    ("stacks of Python", r"stacks::capture_python|python::|IdCache"),
+    ("native stacks", r"stacks::"),
+    ("launches: owners of what kernels are given", r"launch::|ownership|host_memory|untracked_memory|library_handles|AddressMap<devtrace::Extent>"),
+    ("who chose the current device", r"device_history|cudaSetDevice|SetDevice"),
+    ("Python's exceptions", r"speaks_of_devices|new_exception|look_at_text|exceptions"),
+    ("placement", r"placement"),
+    ("copies", r"copy::|traffic|Memcpy"),
+    ("hooks that pass calls on", r""),
+)
+
+
+def by_part(dump: str) -> dict[str, int]:
+    """Instructions of libdevtrace.so's functions themselves, by what they are for: of a file of callgrind's, whose format names
+    an object or a function once, with a number, and by its number from then on."""
+    names, counted = {}, {name: 0 for name, _ in PARTS}
+    library = function = ""
+    of_call = False
+
+    def name(kind: str, text: str) -> str:
+        number, _, given = text.partition(" ")
+        if given:
+            names[kind, number] = given
+        return names.get((kind, number), text)
+
+    for line in dump.splitlines():
+        key, equals, value = line.partition("=")
+        if equals and key in ("ob", "cob", "fn", "cfn"):
+            known = name(key[-2:], value)
+            library, function = (known if key == "ob" else library), (known if key == "fn" else function)
+        elif key == "calls":
+            of_call = True  # the next line is what the called function took
+        elif line[:1].isdigit() or line[:1] in ("+", "-", "*"):
+            if not of_call and library.endswith("/libdevtrace.so"):
+                part = next(part for part, pattern in PARTS if re.search(pattern, function))
+                counted[part] += int(line.split()[-1])
+            of_call = False
+    return counted
+
+
+@dataclasses.dataclass(frozen=True)
+class Counted:
+    all: float  # instructions a step
+    parts: dict[str, float]  # of devtrace's own
+
+
+def instructions(devtrace: Path, program: str, way: str) -> Counted | None:
+    """By valgrind's callgrind, which counts in the steps alone. None: valgrind cannot run it."""
     if not shutil.which("callgrind_control"):
         return None
     steps = PROGRAMS[program].steps
@@ -120,5 +169,35 @@ def instructions(devtrace: Path, program: str, way: str) -> float | None:
         control("--dump")
         child.end()
         dumps = sorted(Path(folder).glob(f"{child.pid}.*"))
-        counted = [int(re.search(r"^totals: (\d+)", dump.read_text(), re.MULTILINE)[1]) for dump in dumps[:1]]
-    return counted[0] / steps if counted else None
+        if not dumps:
+            return None
+        dump = dumps[0].read_text(errors="replace")
+    total = int(re.search(r"^totals: (\d+)", dump, re.MULTILINE)[1])
+    return Counted(total / steps, {part: count / steps for part, count in by_part(dump).items()})
+
+
+def findings(devtrace: Path) -> dict[str, float]:
+    """Milliseconds of processor time: of the first finding, of one more of another line, of a refusal that was told before."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [devtrace, "rehearse", "--no-values", "--", sys.executable, HERE / "findings.py", folder]
+        env = {**os.environ, "HF_HUB_OFFLINE": "1", "DEVTRACE_OPTIONS": "text=0"}
+        answer = subprocess.run(command, env=env, check=True, capture_output=True, text=True, cwd=folder)
+    return json.loads(answer.stdout)
+
+
+def growth(benchmark: Path) -> dict[str, dict[str, dict]]:
+    """Nanoseconds of processor time by how many there are, of each curve of tests/bench/growth_bench.cpp, and its counters."""
+    command = [benchmark, "--benchmark_format=json", "--benchmark_min_time=0.2", "--benchmark_repetitions=3", "--benchmark_enable_random_interleaving=false"]
+    answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    curves: dict[str, dict[str, dict]] = {}
+    for one in answer["benchmarks"]:
+        if one["run_type"] != "iteration" or "error_message" in one:
+            continue
+        curve, _, amount = one["name"].removesuffix("/iterations:1048576").rpartition("/")
+        amount = amount.rpartition(":")[2]
+        point = curves.setdefault(curve.split("/")[0], {}).setdefault(amount, {"least": one["cpu_time"]})
+        point["least"] = min(point["least"], one["cpu_time"])
+        for counter in ("bytes", "mebibytes"):  # a table that has grown does not grow again
+            if counter in one:
+                point[counter] = max(point.get(counter, 0), one[counter])
+    return curves

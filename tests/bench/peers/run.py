@@ -1,6 +1,6 @@
 """What devtrace costs beside what people would use instead, written as docs/cost.md.
 
-    python tests/bench/peers/run.py --build build [--rounds 40] [--instructions] [--write]
+    python tests/bench/peers/run.py --build build [--rounds 40] [--instructions] [--growth] [--write]
 
 Without --write the figures stay in BUILD/cost.json.
 """
@@ -32,7 +32,8 @@ def main() -> int:
     parser.add_argument("--programs", nargs="*", default=list(PROGRAMS), choices=PROGRAMS)
     parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=WAYS)
     parser.add_argument("--instructions", action="store_true", help="count instructions as well (minutes a program)")
-    parser.add_argument("--write", action="store_true", help="write docs/cost.md and docs/cost.svg")
+    parser.add_argument("--growth", action="store_true", help="draw how it grows as well (some minutes)")
+    parser.add_argument("--write", action="store_true", help="write docs/cost.md and its pictures")
     options = parser.parse_args()
     devtrace = options.build.resolve() / "devtrace"
     kept = options.build / "cost.json"
@@ -50,16 +51,25 @@ def main() -> int:
         for name, source in measure.START_UPS.items():
             found["times"][name] = measure.start_up(devtrace, source, options.ways, max(3, options.rounds // 8))
             keep()
+        found["findings"] = measure.findings(devtrace)
+        keep()
     if options.instructions:
         for program in options.programs:
             if program == "loader":
                 continue  # its processes wait for one another: how often is not the same in two runs
             counted = found["instructions"].setdefault(program, {})
             for way in options.ways:
-                if way in COUNTED:
-                    counted[way] = measure.instructions(devtrace, program, way)
-                    print(f"{program} with {way}: {counted[way]} instructions a step", flush=True)
-                    keep()
+                if way not in COUNTED:
+                    continue
+                one = measure.instructions(devtrace, program, way)
+                counted[way] = one and one.all
+                print(f"{program} with {way}: {counted[way]} instructions a step", flush=True)
+                if one and way == "devtrace":
+                    found.setdefault("parts", {})[program] = one.parts
+                keep()
+    if options.growth:
+        found["growth"] = measure.growth(options.build / "bench/growth")
+        keep()
     print(page.text(found))
     if options.write:
         page.write(found, TOP / "docs")
