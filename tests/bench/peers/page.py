@@ -41,18 +41,19 @@ def time_rows(found: dict) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
+    title: str
     about: str
     what: str  # there are so many of
     expected: str
 
 
 CURVES = {
-    "LaunchByThreads": Curve("a launch of a kernel with four pointers", "threads", "flat"),
-    "LaunchByDevices": Curve("the same, on each device in turn", "devices", "flat"),
-    "BlockByThreads": Curve("a block given out and taken back, with its native stack", "threads", "flat"),
-    "BlockByLive": Curve("the same", "live blocks", "flat"),
-    "StackByFrames": Curve("a Python stack that was seen before", "frames", "linear, up to the 512 frames that are kept"),
-    "StackByPlaces": Curve("a Python stack of ten frames", "places that allocated", "flat"),
+    "LaunchByThreads": Curve("a launch", "a launch of a kernel with four pointers", "threads", "flat"),
+    "LaunchByDevices": Curve("a launch", "the same, on each device in turn", "devices", "flat"),
+    "BlockByThreads": Curve("a block", "a block given out and taken back, with its native stack", "threads", "flat"),
+    "BlockByLive": Curve("a block", "the same", "live blocks", "flat"),
+    "StackByFrames": Curve("a Python stack", "a Python stack that was seen before", "frames", "linear, up to the 512 frames that are kept"),
+    "StackByPlaces": Curve("a Python stack", "a Python stack of ten frames", "places that allocated", "flat"),
 }
 
 
@@ -146,11 +147,11 @@ def growth_picture(curves: dict, path: Path) -> None:
     figure, axes = new_figure(2, 3, figsize=(12, 6))
     for axis, (name, curve) in zip(axes.flat, drawn.items(), strict=False):
         axis.plot([int(amount) for amount in curves[name]], [point["least"] for point in curves[name].values()], marker="o")
-        axis.set_xscale("log")
-        axis.set_ylim(bottom=0)
+        axis.set_xscale("linear" if curve.expected.startswith("linear") else "log")
+        axis.set_ylim(0, 1.2 * max(point["least"] for point in curves[name].values()))
         axis.set_xlabel(curve.what)
         axis.set_ylabel("ns")
-        axis.set_title(curve.about, fontsize=9)
+        axis.set_title(f"{curve.title}, by {curve.what}", fontsize=10)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
 
@@ -162,9 +163,13 @@ def picture(found: dict, path: Path) -> None:
     for program, axis in zip(programs, axes[0], strict=True):
         measured = found["times"][program]
         bare = measured["nothing"]["least"]
-        ratios = [measured[way]["least"] / bare if "least" in measured.get(way, {}) else 0 for way in ways]
-        axis.barh(ways, ratios, color=["#2a6" if WAYS[way].options is not None else "#888" for way in ways])
+        ratios = [measured[way]["least"] / bare if "least" in measured.get(way, {}) else 1 for way in ways]
+        axis.barh(ways, [ratio - 1 for ratio in ratios], left=1, color=["#2a6" if WAYS[way].options is not None else "#888" for way in ways])
         axis.axvline(1, color="black", linewidth=0.8)
+        axis.set_xscale("log")
+        ticks = [tick for tick in (1, 1.1, 1.5, 2, 5, 10, 50) if tick <= max(ratios)]
+        axis.set_xticks(ticks, [str(tick) for tick in ticks])
+        axis.minorticks_off()
         axis.set_title(program)
         axis.set_xlabel("times the program alone")
         axis.invert_yaxis() if axis is axes[0][0] else None
