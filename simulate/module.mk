@@ -117,7 +117,7 @@ $(GENERATED_STUBS:%=$(SIM_GEN)/%_many.o): %_many.o: %_many.cpp
 # What makes the library complete: its .map of exports, .stubs.S with what is not simulated, and the lists of what follows.
 $(foreach s,$(STUBS),$(eval $(SIM_GEN)/$(s).map: $(call stub_objects,$(s)) $(call stub_functions,$(s))))
 $(foreach s,$(STUBS),$(eval $(SIM_GEN)/$(s).map: $(addprefix $(SIM_GEN)/,$(filter %.names,$(call stub_symbols,$(s))))))
-$(SIM_GEN)/cudart.map: simulate/cudart/newer.names
+$(SIM_GEN)/cudart.map $(SIM_GEN)/nccl.map: $(SIM_GEN)/%.map: simulate/%/newer.names
 $(STUBS:%=$(SIM_GEN)/%.map): $(SIM_GEN)/%.map: simulate/tools/stub_library.py simulate/stub_libraries.mk
 	mkdir -p $(@D)
 	$(PYTHON) $< --out $(SIM_GEN)/$* --code $(call stub_code,$*) $(call stub_names,$*) --extra devtrace_simulation $(STUB_EXPORTS_$(*F)) \

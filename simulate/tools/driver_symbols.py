@@ -8,7 +8,7 @@ import argparse
 import pathlib
 import re
 
-DECLARATION = re.compile(r"^[ \t]*(?:__CUDA_DEPRECATED[ \t]+)?CUresult[ \t]+CUDAAPI[ \t]+(cu\w+)[ \t]*\(([^;]*?)\);", re.M | re.S)
+DECLARATION = re.compile(r"^[ \t]*(?:__CUDA_DEPRECATED[ \t]+)?CUresult[ \t]+CUDAAPI\s+(cu\w+)[ \t]*\(([^;]*?)\);", re.M | re.S)
 DEFINE = re.compile(r"^[ \t]*#define[ \t]+(cu[A-Z]\w*)[ \t]+(?:__CUDA_API_(PTDS|PTSZ)\()?(cu[A-Z]\w*)\)?[ \t]*$", re.M)
 TYPEDEF = re.compile(r"PFN_(cu[A-Z]\w*?)_v(\d+)(_ptds|_ptsz)?\)")
 HEADERS = ("cuda.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h", "cudaProfiler.h")

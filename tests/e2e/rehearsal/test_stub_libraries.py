@@ -39,13 +39,21 @@ def test_every_symbol_and_version_of_the_real_one(name):
 
 
 @pytest.mark.parametrize("name, header, declared", [
-    ("libcuda.so.1", "cuda.h", r"^CUresult CUDAAPI (cu\w+)\("),
+    ("libcuda.so.1", "cuda.h", r"^CUresult CUDAAPI\s+(cu\w+)\("),
     ("libnvidia-ml.so.1", "nvml.h", r"^nvmlReturn_t DECLDIR (nvml\w+)\("),
 ])  # fmt: skip
 def test_every_function_of_the_header_where_no_wheel_has_the_library(name, header, declared):
     names = set(re.findall(declared, (TOP / ".cache/cuda/include" / header).read_text(), re.MULTILINE))
     assert len(names) > 250
     assert names - exported(BUILD / "simulate" / name) == set()
+
+
+@pytest.mark.parametrize("name, file", [("cudart", "libcudart.so.13"), ("nccl", "libnccl.so.2")])
+def test_every_function_that_came_after_the_libraries_here(name, file):
+    """A PyTorch that names one which nobody exports cannot be imported."""
+    names = set((TOP / "simulate" / name / "newer.names").read_text().split())
+    assert len(names) > 10
+    assert names - {each.partition("@")[0] for each in exported(BUILD / "simulate" / file)} == set()
 
 
 def test_what_is_missing_is_said_once_with_the_interface_s_own_code():
