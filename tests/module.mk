@@ -61,7 +61,7 @@ $(UNIT_OBJECTS_interpose) $(UNIT_OBJECTS_cupti-tracer): | setup-python
 
 # The device model's own tests, linked with the stub libraries.
 $(call unit_test,simulate,tests/unit/simulate,,-isystem $$(CUDA_INCLUDE),$$(STUBS_RPATH))
-$(BUILD)/tests/simulate: $(addprefix $(BUILD)/obj/simulate/,curand/engines.o model/host_memory.o settings/option_parsing.o) $(IN_SIMULATE)
+$(BUILD)/tests/simulate: $(addprefix $(BUILD)/obj/simulate/,curand/engines.o model/host_memory.o settings/option_parsing.o values/older_pytorch.o) $(IN_SIMULATE)
 $(UNIT_OBJECTS_simulate): | setup-python
 
 # What the tests load into interpreters with ctypes: the reader of stacks alone. The second has rows of layouts that a test
@@ -142,7 +142,7 @@ rehearsal-values: all ## values of a rehearsal on the same
 rehearsal-overloads: all ## values of a rehearsal by overload and type
 	$(PYTHON) tests/rehearsal/overloads/run.py --build $(BUILD) --json $(BUILD)/rehearsal-overloads.json --markdown docs/rehearsal-values.md
 
-matrix: all ## which Python, which PyTorch: docs/versions.md; environments of some gigabytes each, PAIRS='3.14-2.15.0 …' some
+matrix: all simulate-cuda12 ## which Python, which PyTorch: docs/versions.md; environments of some gigabytes each, PAIRS='3.14-2.15.0 …' some
 	$(PYTHON) tests/versions/run.py --build $(BUILD) $(PAIRS)
 
 # What the verdict says of the five systems and the cases.

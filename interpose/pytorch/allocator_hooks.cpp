@@ -6,6 +6,7 @@
 #include "interpose/pytorch/hook.h"
 #include "interpose/pytorch/torch_device.h"
 #include "tracker/base/process_start.h"
+#include "tracker/base/thread_state.h"
 #include "tracker/events.h"
 
 using devtrace::interpose::TorchDevice;
@@ -21,13 +22,15 @@ void on_block(void* address, int64_t signed_bytes, TorchDevice device) noexcept 
 }
 
 // The CPU allocator of PyTorch complains on stderr of blocks that it is told to report the end of, and had not been
-// told to report the beginning of: those from before devtrace was attached.
+// told to report the beginning of: those from before devtrace was attached, and from
+// while it was paused.
 thread_local constinit bool unreported = false;
 
 }  // namespace
 
 PYTORCH_HOOK(void, cpu_block_freed, (void* self, void* address), _ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv) {
-  unreported = devtrace::process_start::attached() > 0 && !events::knows_block(address);
+  const bool may_be_unknown = devtrace::process_start::attached() > 0 || devtrace::thread_state::paused_once();
+  unreported = may_be_unknown && !events::knows_block(address);
   ORIGINAL_AS(_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv, cpu_block_freed)(self, address);
   unreported = false;
 }

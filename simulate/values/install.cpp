@@ -11,6 +11,7 @@
 #include <string>
 
 #include "common/python_api.h"
+#include "simulate/values/older_pytorch.h"
 #include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
 
@@ -242,10 +243,44 @@ PyObject* within(PyObject*, PyObject* arguments, PyObject*) {
   return result;
 }
 
+// keep_kernel(name, overload, from, to), see older_pytorch.h: the name; None where it cannot be.
+PyObject* keep(PyObject*, PyObject* arguments, PyObject*) {
+  const python::Api& p = g_python;
+  const auto text = [&](ssize_t i) { return p.PyUnicode_AsUTF8AndSize(p.PyTuple_GetItem(arguments, i), nullptr); };
+  const auto key = [&](ssize_t i) { return static_cast<int>(p.PyLong_AsLong(p.PyTuple_GetItem(arguments, i))); };
+  PyObject* kept = keep_kernel(text(0), text(1), key(2), key(3)) ? p.PyTuple_GetItem(arguments, 0) : none();
+  p.Py_IncRef(kept);
+  return kept;
+}
+
+// A function with other dispatch keys as its first argument than it was given. Not written in Python, as kernel().
+PyObject* call_with_keys(PyObject* self, PyObject* given, PyObject* keywords) {
+  const python::Api& p = g_python;
+  const ssize_t size = p.PyTuple_Size(given);
+  PyObject* arguments = p.PyTuple_New(size);
+  for (ssize_t i = 0; i < size; ++i) {
+    PyObject* each = i == 0 ? p.PyTuple_GetItem(self, 1) : p.PyTuple_GetItem(given, i);
+    p.Py_IncRef(each);
+    p.PyTuple_SetItem(arguments, i, each);
+  }
+  PyObject* result = p.PyObject_Call(p.PyTuple_GetItem(self, 0), arguments, keywords);
+  p.Py_DecRef(arguments);
+  return result;
+}
+
+python::PyMethodDef g_with_keys = {"real", python::as_method(call_with_keys), kMethod, nullptr};
+
+// with_keys(function, keys)
+PyObject* with_keys(PyObject*, PyObject* arguments, PyObject*) {
+  return g_python.PyCFunction_NewEx(&g_with_keys, arguments, nullptr);
+}
+
 python::PyMethodDef g_functions[] = {
     {"wrap", python::as_method(wrap), kMethod, nullptr},
     {"not_computed", python::as_method(not_computed), kMethod, nullptr},
     {"within", python::as_method(within), kMethod, nullptr},
+    {"keep_kernel", python::as_method(keep), kMethod, nullptr},
+    {"with_keys", python::as_method(with_keys), kMethod, nullptr},
 };
 
 // Beside this library.
@@ -259,15 +294,15 @@ std::string package_folder() {
 std::atomic<bool> g_failed{false};
 
 constexpr const char* kStart = R"(
-def start(folder, wrap, not_computed, within):
+def start(folder, *functions):
     import importlib.util, sys
     spec = importlib.util.spec_from_file_location('_devtrace_values', folder + '/__init__.py', submodule_search_locations=[folder])
     module = importlib.util.module_from_spec(spec)
     sys.modules['_devtrace_values'] = module
     spec.loader.exec_module(module)
-    module.install(wrap, not_computed, within)
+    module.install(*functions)
 try:
-    start(folder, wrap, not_computed, within)
+    start(folder, wrap, not_computed, within, keep_kernel, with_keys)
 except Exception as error:
     failed = True
     import traceback

@@ -8,12 +8,14 @@ then computes the result, in the same memory, with the same operator on the CPU.
 import os
 
 
-def install(wrap, not_computed, within):
-    """wrap: a kernel, see install.cpp; not_computed(name, reason): for the list at exit; within(f): f() with copies held."""
+def install(wrap, not_computed, within, keep_kernel, with_keys):
+    """wrap: a kernel, see install.cpp; not_computed(name, reason): for the list at exit; within(f): f() with copies held; the others:
+    for real_kernels."""
     import torch
 
-    from . import graphs, native, registration
+    from . import graphs, native, real_kernels, registration
 
+    real_kernels.start(keep_kernel, with_keys)
     registration.install(wrap, not_computed)
     graphs.install(within)
     # TorchScript's fuser would write kernels of its own, which nobody computes; without it the same operators run one by one.

@@ -41,7 +41,7 @@ def position(generator):
     try:
         seed, offset = (int(word) for word in generator.get_state().view(torch.int64)[-2:])
     except RuntimeError:
-        seed, offset = generator.initial_seed(), _captured.get(generator, 0)
+        seed, offset = 0, _captured.get(generator, 0)  # a replay has its own seed
     return generator.device.index, seed & 0xFFFFFFFFFFFFFFFF, offset
 
 

@@ -146,7 +146,11 @@ def flash_forward(
     parts = flash_parts(query, key, starts_q, starts_k, is_causal, window_size_left, window_size_right)
     seed = drawn_seed(context, dropout_p, context.real[2])
     out, log_sums = forward(parts, query, key, value, None, dropout_p, scale, seed)
-    made = padded(log_sums[0] if parts.batched else torch.cat(log_sums, -1)[0], context.real[1])
+    like = context.real[1]
+    if not parts.batched and like.dim() == 3:  # up to 2.4 by sequence
+        made = torch.stack([padded(each[0], like[i]) for i, each in enumerate(log_sums)])
+    else:
+        made = padded(log_sums[0] if parts.batched else torch.cat(log_sums, -1)[0], like)
     return out, made, *[None] * (len(context.real) - 2)
 
 

@@ -1,15 +1,16 @@
 """Programs whose PyTorch is for CUDA 12: which stubs they get, and that a real one runs on them.
 
-No wheel that scripts/setup installs is for CUDA 12, so the last test needs `make simulate-cuda12`, and DEVTRACE_CUDA12_PYTHON: a Python
+No wheel that scripts/setup installs is for CUDA 12, so the last tests need `make simulate-cuda12`, and DEVTRACE_CUDA12_PYTHON: a Python
 with such a PyTorch.
 """
 
+import json
 import os
 import shutil
 import subprocess
 
 import pytest
-from conftest import BUILD, DEVTRACE, environment, execute
+from conftest import BUILD, DEVTRACE, TOP, environment, execute
 
 
 def make_python(folder, cuda):
@@ -93,7 +94,7 @@ print(torch.cuda.get_device_properties(0).multi_processor_count, torch.cuda.get_
 values = torch.arange(6.).pin_memory().to("cuda:1", non_blocking=True)
 print(values.to("cuda:0").cpu().tolist())
 for function in (torch.linalg.inv, torch.linalg.qr, torch.fft.fft):
-    function(torch.ones(4, 4, device="cuda:1"))
+    function(torch.eye(4, device="cuda:1"))
 torch.ones(4, 4, device="cuda") @ torch.ones(4, 4, device="cuda")
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
@@ -112,7 +113,21 @@ except torch.OutOfMemoryError:
 """
 
 
-@pytest.mark.skipif("DEVTRACE_CUDA12_PYTHON" not in os.environ, reason="DEVTRACE_CUDA12_PYTHON names no Python with a CUDA 12 PyTorch")
+A_REAL_ONE = pytest.mark.skipif("DEVTRACE_CUDA12_PYTHON" not in os.environ, reason="DEVTRACE_CUDA12_PYTHON names no Python with a CUDA 12 PyTorch")
+
+
+@A_REAL_ONE
+def test_a_real_one_computes(tmp_path):
+    """Also before 2.9, where kernels are kept under another key (simulate/values/older_pytorch.cpp)."""
+    command = [DEVTRACE, "rehearse", "--gpus", "2", "--", os.environ["DEVTRACE_CUDA12_PYTHON"], TOP / "tests/rehearsal/checks.py"]
+    outcome = execute(command, tmp_path, environment("text=0:html=0"), 250)
+    faults = {row["check"]: row["fault"] for row in map(json.loads, outcome.out.splitlines())}
+    wrong = {name for name, fault in faults.items() if fault}
+    # Up to 2.6 PyTorch's own allocator and generator are of no more use once a capture was given up, as an earlier check does.
+    assert outcome.code == 0 and len(faults) > 40 and wrong <= {"graph_of_a_training_step", "memory_is_what_the_program_uses"}, wrong
+
+
+@A_REAL_ONE
 def test_a_real_one_runs(tmp_path):
     assert (BUILD / "simulate" / "cuda12" / "preload.list").exists(), "make simulate-cuda12 was not run"
     (tmp_path / "program.py").write_text(PROGRAM)

@@ -1,0 +1,11 @@
+// PyTorch before 2.9 gives no kernel away that is about to be replaced: it is kept under another key of the operator's.
+#pragma once
+
+namespace devtrace::simulate::values {
+
+// The kernel of `name` ("aten::add") and `overload` ("Tensor" or "") that is registered for the dispatch key `from` is
+// registered for `to`, too. The keys are c10::DispatchKey's numbers, which every PyTorch counts anew. False where this
+// PyTorch is none of 2.4 to 2.8, or the operator has no such kernel. For a thread that holds the GIL.
+bool keep_kernel(const char* name, const char* overload, int from, int to);
+
+}  // namespace devtrace::simulate::values
