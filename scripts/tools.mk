@@ -42,6 +42,7 @@ lint: | setup-python ## includes and the picture of them against folders.mk, Pyt
 
 # The libraries are found relative to the command: PREFIX may be anywhere, and moved later.
 PREFIX ?= /usr/local
+VERSION = $(shell sed -n 's/.*kVersion = "\(.*\)".*/\1/p' common/version.h)
 install: all ## install under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/devtrace/simulate $(DESTDIR)$(PREFIX)/lib/devtrace/fix $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(BUILD)/devtrace $(DESTDIR)$(PREFIX)/bin/
@@ -51,8 +52,10 @@ install: all ## install under PREFIX
 	install -m 644 interpose/devtrace.h $(DESTDIR)$(PREFIX)/include/
 	install -d $(DESTDIR)$(PREFIX)/lib/devtrace/python $(DESTDIR)$(PREFIX)/share/devtrace
 	cp -a recipes/pytest/. $(DESTDIR)$(PREFIX)/lib/devtrace/python/
+	cd $(DESTDIR)$(PREFIX)/lib/devtrace/python && rm -rf devtrace_pytest-$(VERSION).dist-info && mv devtrace_pytest-0.dist-info devtrace_pytest-$(VERSION).dist-info && \
+	  sed -i 's/^Version: .*/Version: $(VERSION)/' devtrace_pytest-$(VERSION).dist-info/METADATA
 	cp -a recipes/nightly recipes/which-version recipes/*.sql recipes/*.yml recipes/*.yaml recipes/*.sbatch $(DESTDIR)$(PREFIX)/share/devtrace/
 
-# build/wheel/devtrace-….whl, for `pip install`.
-wheel: all ## a wheel for pip
+# build/wheel/devtrace-….whl, for `pip install`. For CUDA 12 once 1.3 GB are looked at, see simulate/module.mk.
+wheel: all simulate-cuda12 ## a wheel for pip
 	BUILD=$(BUILD) PYTHON=$(PYTHON) scripts/make-wheel $(BUILD)/wheel

@@ -149,10 +149,11 @@ stub_hand_written = $(if $(filter $(1),$(PROFILED_STUBS)),\
 stub_elsewhere = $(foreach f,$(filter-out simulate/%,$(stub_folders)),$(OBJECTS_$(f)))
 stub_linked = $(stub_hand_written) $(stub_elsewhere) $(stub_functions) $(SIM_GEN)/$(1).map $(if $(filter cuda,$(1)),,$(SIM)/libcuda.so.1) $(OLD_GLIBC_NEEDS)
 $(foreach s,$(STUBS),$(eval $(call stub_path,$(s)): $(call stub_linked,$(s))))
-$(foreach s,$(STUBS),$(call stub_path,$(s))):
+# Each finds libcuda.so.1 in this folder also where nobody has preloaded it.
+$(foreach s,$(STUBS),$(call stub_path,$(s))): simulate/module.mk
 	mkdir -p $(@D)
 	$(CXX) -shared -o $@ -Wl,-soname,$(@F) -Wl,--version-script=$(filter %.map,$^) -Wl,-Bsymbolic -Wl,-z,defs -Wl,--gc-sections -static-libstdc++ -static-libgcc \
-	  -g $(filter %.o,$^) $(patsubst %.map,%.stubs.S,$(filter %.map,$^)) $(filter %.so.1,$^) $(STUB_LIBS) $(OLD_GLIBC) -lpthread -ldl
+	  -Wl,-rpath,$(if $(filter $(SIM)/cuda12/%,$@),'$$ORIGIN/..','$$ORIGIN') -g $(filter %.o,$^) $(patsubst %.map,%.stubs.S,$(filter %.map,$^)) $(filter %.so.1,$^) $(STUB_LIBS) $(OLD_GLIBC) -lpthread -ldl
 $(SIM)/libcuda.so.1: STUB_LIBS = $(LINK_device_code)
 
 # --- What sends a CUDA runtime inside a file to the stand-in runtime. ---

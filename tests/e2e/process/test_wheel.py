@@ -13,16 +13,19 @@ from conftest import BUILD, TOP, environment, execute
 MIXED = "import torch\ntorch.ones(3, device='cuda:0') + torch.ones(3, device='cuda:1')\n"
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    out = tmp_path_factory.mktemp("wheel")
+def make(out, umask=0o022):
     env = {**os.environ, "BUILD": str(BUILD.relative_to(TOP)), "PYTHON": sys.executable}
     for inherited in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
         env.pop(inherited, None)
-    done = subprocess.run(["scripts/make-wheel", str(out)], cwd=TOP, env=env, capture_output=True, text=True)
+    done = subprocess.run(["scripts/make-wheel", str(out)], cwd=TOP, env=env, capture_output=True, text=True, umask=umask)
     assert done.returncode == 0, done.stderr + done.stdout
     (made,) = out.iterdir()
     return made
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +70,45 @@ def test_what_a_fix_needs_is_in_it(wheel):
     assert {"lib/devtrace/fix/overlay.so", *ours} <= names
 
 
-def test_licences_go_with_it(wheel):
+def test_licences_go_with_it_as_a_short_list(wheel):
     with zipfile.ZipFile(wheel) as archive:
-        licences = {name.rpartition("/")[2] for name in archive.namelist() if "/licenses/" in name}
-    assert {"LICENSE", "libunwind", "libfmt-dev", "nlohmann-json3-dev"} <= licences
+        licences = {name.rpartition("/")[2]: archive.read(name).decode() for name in archive.namelist() if "/licenses/" in name}
+    assert set(licences) == {"LICENSE", "third-party"} and len(licences["third-party"]) < 20_000
+    for holder in ("Hewlett-Packard", "University of Cincinnati", "Victor Zverovich", "Niels Lohmann", "Yann Collet"):
+        assert holder in licences["third-party"]
+
+
+def test_it_is_small(wheel):
+    assert wheel.stat().st_size < 8_000_000
+
+
+def test_the_same_files_give_the_same_bytes(wheel, tmp_path):
+    assert make(tmp_path, umask=0o077).read_bytes() == wheel.read_bytes()
+
+
+def test_the_libraries_for_cuda_12_are_in_it(wheel):
+    if not (BUILD / "simulate/cuda12/preload.list").exists():
+        pytest.skip("make simulate-cuda12 was not run")
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name.partition(".data/data/lib/devtrace/simulate/")[2] for name in archive.namelist()}
+    assert {"cuda12/libcudart.so.12", "cuda12/preload.list", "libcudart.so.13", "preload.list"} <= names
+
+
+def test_stand_ins_find_the_driver_beside_themselves(installed):
+    """Nobody has preloaded it for who opens one by its path."""
+    library = next(installed.rglob("simulate/libcudart.so.13"))
+    ask = f"import ctypes; print(ctypes.CDLL({str(library)!r}).cudaDriverGetVersion(ctypes.byref(ctypes.c_int())))"
+    done = subprocess.run([installed / "bin/python", "-c", ask], capture_output=True, text=True)
+    assert done.stdout == "0\n", done.stderr
+
+
+def test_the_version_stands_in_one_place(tmp_path):
+    """Also that of the pytest plugin of `make install`."""
+    done = subprocess.run(["make", "-s", "install", f"DESTDIR={tmp_path}", "PREFIX=/p", f"BUILD={BUILD.relative_to(TOP)}"], cwd=TOP, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    version = re.search(r'kVersion = "(.*)"', (TOP / "common/version.h").read_text())[1]
+    (metadata,) = tmp_path.rglob("devtrace_pytest-*/METADATA")
+    assert metadata.parent.name == f"devtrace_pytest-{version}.dist-info" and f"\nVersion: {version}\n" in metadata.read_text()
 
 
 def test_the_command_finds_its_parts(installed, tmp_path):
