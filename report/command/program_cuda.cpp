@@ -1,5 +1,7 @@
 #include "report/command/program_cuda.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -63,17 +65,52 @@ std::vector<fs::path> package_folders(const fs::path& program) {
   return found;
 }
 
-}  // namespace
-
-int cuda_of_program(const std::string& program) {
-  const fs::path found = find_program(program);
-  if (found.empty()) return 0;
-  if (const int major = simulate::static_runtime::find_runtime_copy(found.string()).major) return major;
-  const std::vector<fs::path> folders = package_folders(found);
+int cuda_of_program(const fs::path& program) {
+  if (const int major = simulate::static_runtime::find_runtime_copy(program.string()).major) return major;
+  const std::vector<fs::path> folders = package_folders(program);
   for (const fs::path& packages : folders)
     if (const int major = major_in(packages / "torch/version.py")) return major;
   for (const fs::path& packages : folders)
     if (const int major = major_of_cupy(packages)) return major;
+  return 0;
+}
+
+// The environments that launchers use, likeliest first, each as its interpreter.
+std::vector<fs::path> interpreters_of_launchers(const fs::path& launcher) {
+  std::vector<fs::path> found;
+  const auto named = [&](const char* variable) {
+    if (const char* prefix = std::getenv(variable); prefix && *prefix) found.push_back(fs::path(prefix) / "bin/python");
+  };
+  const auto in_project = [&] {
+    std::error_code error;
+    for (fs::path folder = fs::current_path(error); !folder.empty(); folder = folder.parent_path()) {
+      if (fs::is_directory(folder / ".venv", error)) return found.push_back(folder / ".venv/bin/python");
+      if (folder == folder.root_path()) return;
+    }
+  };
+  if (launcher.filename() == "uv") {  // which asks a project first, and a shell's environment where there is none
+    named("UV_PROJECT_ENVIRONMENT");
+    in_project();
+  }
+  named("VIRTUAL_ENV");
+  named("CONDA_PREFIX");
+  for (const char* python : {"python3", "python"})
+    if (const fs::path program = find_program(python); !program.empty()) found.push_back(program);
+  in_project();
+  return found;
+}
+
+}  // namespace
+
+int cuda_of_command(const std::vector<std::string>& command) {
+  for (const std::string& word : command) {
+    const fs::path program = find_program(word);
+    std::error_code error;
+    if (program.empty() || !fs::is_regular_file(program, error) || access(program.c_str(), X_OK)) continue;
+    if (const int major = cuda_of_program(program)) return major;
+  }
+  for (const fs::path& python : interpreters_of_launchers(command.front()))
+    if (const int major = cuda_of_program(python)) return major;
   return 0;
 }
 

@@ -61,7 +61,7 @@ void RehearseOptions::declare_devices(CLI::App& app) {
 
 Launch RehearseOptions::on_simulated_devices(Launch what) const {
   check_peers(*this);
-  const int version = cuda ? cuda : cuda_of_program(what.program[0]);
+  const int version = cuda ? cuda : cuda_of_command(what.program);
   const SimulatedLibraries simulated = find_simulated_libraries(version);
   if (!no_trace) what.preload.push_back(find_library());
   what.preload.insert(what.preload.end(), simulated.preload.begin(), simulated.preload.end());

@@ -33,9 +33,10 @@ def rehearsed(tmp_path):
     (tmp_path / "simulate/cuda12/preload.list").write_text("../libcuda.so.1\nlibcudart.so.12\n")
     shutil.copy(DEVTRACE, tmp_path / "devtrace")
 
-    def run(*words, path=None):
-        env = {**os.environ, **({"PATH": f"{path}:{os.environ['PATH']}"} if path else {})}
-        done = subprocess.run([tmp_path / "devtrace", "rehearse", "--no-trace", *map(str, words)], env=env, capture_output=True, text=True, timeout=60)
+    def run(*words, path=None, cwd=tmp_path, **variables):
+        env = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "CONDA_PREFIX", "UV_PROJECT_ENVIRONMENT")}
+        env |= {"PATH": f"{path}:{env['PATH']}" if path else env["PATH"], **variables}
+        done = subprocess.run([tmp_path / "devtrace", "rehearse", "--no-trace", *map(str, words)], cwd=cwd, env=env, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         line = next(line for line in done.stdout.splitlines() if line.startswith("LD_PRELOAD="))
         return [os.path.relpath(part, tmp_path / "simulate") for part in line.removeprefix("LD_PRELOAD=").split(":")]
@@ -62,6 +63,32 @@ def test_without_pytorch_its_cupy_decides(rehearsed, tmp_path):
     both = make_python(tmp_path / "both", "13.0")
     (both.parent.parent / "lib/python3.11/site-packages/cupy_cuda12x-14.2.0.dist-info").mkdir()
     assert rehearsed("--", both) == CUDA13
+
+
+def test_what_a_launcher_starts_decides(rehearsed, tmp_path):
+    twelve, thirteen = (make_python(tmp_path / name, version) for name, version in (("twelve", "12.8"), ("thirteen", "13.0")))
+    script = tmp_path / "run.sh"
+    script.write_text("#!/bin/sh\nenv\n")
+    script.chmod(0o755)
+    assert rehearsed("--", "nice", "-n", "5", twelve) == CUDA12
+    assert rehearsed("--", script, path=twelve.parent) == CUDA12
+    assert rehearsed("--", script, VIRTUAL_ENV=str(twelve.parent.parent), path=thirteen.parent) == CUDA12
+    assert rehearsed("--", script, CONDA_PREFIX=str(twelve.parent.parent)) == CUDA12
+
+
+def test_uv_run_takes_the_projects_environment(rehearsed, tmp_path):
+    """Whatever is active, from a folder of the project too; with another launcher what is active comes first."""
+    make_python(tmp_path / "project" / ".venv", "12.8")
+    inside = tmp_path / "project" / "scripts"
+    inside.mkdir()
+    active = str(make_python(tmp_path / "thirteen", "13.0").parent.parent)
+    for name in ("uv", "pdm"):
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        shutil.copy(shutil.which("env"), tmp_path / "bin" / name)
+    uv = {"cwd": inside, "path": tmp_path / "bin", "VIRTUAL_ENV": active}
+    assert rehearsed("--", "uv", **uv) == CUDA12
+    assert rehearsed("--", "pdm", **uv) == CUDA13
+    assert rehearsed("--", "uv", **uv, UV_PROJECT_ENVIRONMENT=active) == CUDA13
 
 
 def test_a_programs_own_runtime_decides(rehearsed, tmp_path):
