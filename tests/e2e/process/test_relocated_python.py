@@ -20,6 +20,7 @@ def scaled(hidden, scale):
     return hidden * scale  # REFUSED
 
 print(sys.base_prefix)
+kept = [torch.ones(1 << 12) for _ in range(8)]  # stacks, before the log is opened, which says how they are read
 scaled(torch.ones(3, device="cuda:0"), torch.arange(3.0, device="cuda:1"))
 """
 
