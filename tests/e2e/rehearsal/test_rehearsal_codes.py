@@ -232,3 +232,16 @@ def test_errors_are_called_as_the_real_runtime_calls_them(tmp_path):
     named = {code: texts for code, texts in here.items() if texts[0] != b"unrecognized error code"}
     assert len(named) > 40
     assert named == {code: real[code] for code in named}
+
+
+LOGS = """
+driver = ctypes.CDLL("libcuda.so.1")
+called = ctypes.CFUNCTYPE(None, Handle, ctypes.c_int, ctypes.c_char_p, Size)(lambda *arguments: None)
+handle = Handle()
+print(driver.cuLogsRegisterCallback(None, None, byref(handle)), driver.cuLogsRegisterCallback(called, None, byref(handle)), bool(handle))
+print(driver.cuLogsUnregisterCallback(handle), driver.cuLogsUnregisterCallback(handle))
+"""
+
+
+def test_who_registers_for_the_drivers_log_is_let(tmp_path):
+    assert said(tmp_path, LOGS) == ["1 0 True", "0 1"]
