@@ -23,7 +23,16 @@ $(EXPORTS): interpose/linking/hooks.inc interpose/linking/cudart_versions.inc in
 # What the stacks' library is linked with. libgcc's unwinder first: libunwind defines the same names, and our own exceptions
 # must keep the one they were compiled for. --wrap: what stands in dl_iterate_phdr's place (tracker/elf/loaded_objects.h),
 # for whatever is linked in.
-LINK_stacks := -Wl,--wrap=dl_iterate_phdr -lgcc_eh .cache/libunwind/lib/libunwind.a -lbacktrace
+# --undefined: what libunwind calls in the C library's place is found before libunwind is read.
+UNWIND := $(BUILD)/lib/libunwind.a
+LINK_stacks := -Wl,--wrap=dl_iterate_phdr -Wl,--undefined=unwinder_pipe2 -lgcc_eh $(UNWIND) -lbacktrace
+# With what tracker/stacks/unwinder_memory.h says in the place of a pipe. Linit.o is the one object that has it.
+UNWIND_MEMORY := pipe2 read close syscall
+$(UNWIND): interpose/interpose.mk | setup-libunwind
+	mkdir -p $(@D)
+	cp .cache/libunwind/lib/libunwind.a $@
+	cd $(@D) && ar x libunwind.a Linit.o && objcopy $(foreach f,$(UNWIND_MEMORY),--redefine-sym $(f)=unwinder_$(f)) Linit.o && ar r libunwind.a Linit.o && rm Linit.o
+$(LIBRARY_tracker/stacks): | $(UNWIND)
 
 # Hooks are called by nobody here, so their objects are named, not looked for. Everything static but the C library: a
 # preloaded object must bring nothing along that the program did not ask for.

@@ -168,6 +168,21 @@ OBSERVERS = {
         refuse(lambda: left + right)
         print(state() == before)
     """,
+    "what the process holds": """
+        import os, re, signal
+        def holds():
+            files = [(fd, os.readlink(f"/proc/self/fd/{fd}").split(":")[0]) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")]
+            status = open("/proc/self/status").read()
+            handlers = [signal.getsignal(number) for number in range(1, signal.NSIG) if number not in (32, 33)]
+            umask = os.umask(0)
+            os.umask(umask)
+            return (files, len(os.listdir("/proc/self/task")), re.findall("^Sig(?:Blk|Ign|Cgt):.*$", status, re.M), handlers, umask, dict(os.environ) == environment)
+        environment = dict(os.environ)
+        before = holds()
+        refuse(lambda: left + right)
+        after = holds()
+        print(before == after, len(after[0]), after[1:4])
+    """,
     "exceptions in flight": """
         try:
             raise KeyError("first")
