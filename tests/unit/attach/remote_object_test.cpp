@@ -24,7 +24,8 @@ TEST(RemoteObject, FindsWhatTheLoaderFinds) {
   const RemoteObject library(memory, object(objects, "libc.so").start);
   for (const char* name : {"malloc", "pthread_create", "dlopen", "dlsym", "dlerror", "munmap", "syscall"}) {
     const Range found = library.symbol(name);
-    EXPECT_EQ(reinterpret_cast<void*>(found.begin), dlsym(RTLD_DEFAULT, name)) << name;
+    // Of the library itself: a sanitizer has functions in the place of some.
+    EXPECT_EQ(reinterpret_cast<void*>(found.begin), dlsym(dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD), name)) << name;
     EXPECT_GT(found.end, found.begin) << name;
   }
 }

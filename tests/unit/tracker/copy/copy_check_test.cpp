@@ -41,7 +41,7 @@ class Copies : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     ASSERT_TRUE(quiet);
-    test::answer_as_device_0();
+    set_platform(test::platform_of_device_0());
     for (int device = 0; device < 3; ++device)
       memory::ownership::add({memory_of(device), kBytes, Device::cuda(device)});
     memory::ownership::add({kPinned, kChunk, Device::cpu(), Memory::pinned});

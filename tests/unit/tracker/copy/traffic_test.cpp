@@ -109,7 +109,7 @@ class TrafficOf : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     ASSERT_TRUE(quiet);
-    test::answer_as_device_0();
+    set_platform(test::platform_of_device_0());
     for (int device = 10; device < 40; ++device)
       memory::ownership::add({memory_of(device), 1 << 30, Device::cuda(device)});
     log::open();

@@ -57,19 +57,15 @@ class Launches : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     ASSERT_TRUE(quiet);
-    set_platform({.current_device = [] { return device_now; },
-                  .cuda_version = [] { return std::string(); },
-                  .devices = [] { return std::vector<DeviceFacts>(); },
-                  .simulated = [] { return true; },
-                  .symbol = nullptr,
-                  .uses_of_parameters =
-                      [](const void*, const std::string&) {
-                        ++code_read;
-                        return uses;
-                      },
-                  .memory_at = memory_at,
-                  .capturing = [](const void*) { return false; },
-                  .host_within_reach = [](int, uintptr_t address) { return address == within_reach; }});
+    Platform answers = test::platform_of_device_0();
+    answers.current_device = [] { return device_now; };
+    answers.uses_of_parameters = [](const void*, const std::string&) {
+      ++code_read;
+      return uses;
+    };
+    answers.memory_at = memory_at;
+    answers.host_within_reach = [](int, uintptr_t address) { return address == within_reach; };
+    set_platform(answers);
     for (int device = 0; device < kDevices; ++device)
       memory::ownership::add({memory_of(device), 4 * kChunk, Device::cuda(device)});
   }

@@ -29,12 +29,10 @@ class LibraryCalls : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     ASSERT_TRUE(quiet);
-    set_platform({.current_device = [] { return device_now; },
-                  .cuda_version = [] { return std::string(); },
-                  .devices = [] { return std::vector<DeviceFacts>(); },
-                  .simulated = [] { return true; },
-                  .memory_at = [](uint64_t, Extent&) { return Platform::Answer::nobodys; },
-                  .host_within_reach = [](int, uintptr_t) { return true; }});
+    Platform answers = test::platform_of_device_0();
+    answers.current_device = [] { return device_now; };
+    answers.memory_at = [](uint64_t, Extent&) { return Platform::Answer::nobodys; };
+    set_platform(answers);
     for (int device = 0; device < 2; ++device)
       memory::ownership::add({reinterpret_cast<uintptr_t>(memory_of(device)), kStep / 2, Device::cuda(device)});
   }
