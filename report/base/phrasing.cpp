@@ -255,6 +255,11 @@ std::string place(const Json& frame, std::string_view cwd) {
   return where.empty() ? std::string(function) : fmt::format("{} ({})", function, where);
 }
 
+std::string_view without_lines(const Json& frame) {
+  if (string(frame, "module").empty() || !string(frame, "file").empty() || !flag(frame, "project")) return {};
+  return "There is no debug information: built with -g, the program has its files, lines and variables named here.";
+}
+
 const Json& user_frame(const Json& frames) {
   static const Json& none = *new Json(Json::object());
   if (!frames.is_array()) return none;

@@ -58,6 +58,9 @@ const Json& frames_of(const Json& record);
 // "step (train+0x40)".
 const Json& native_user_frame(const Json& frames);
 
+// What would make a native frame of the user's own say more; empty where it has a line.
+std::string_view without_lines(const Json& frame);
+
 // What is told and is no fault.
 bool is_note(const Json& finding);
 

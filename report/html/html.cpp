@@ -151,6 +151,7 @@ std::string html_finding(const Json& process, const Json& finding) noexcept try 
   record["shown"] = {{"headline", headline(finding)},
                      {"summary", summary(process, finding)},
                      {"native_frame", native_user_frame(array(finding, "native"))},
+                     {"without_lines", without_lines(native_user_frame(array(finding, "native")))},
                      {"suppression", suppression_entry(process, finding)},
                      {"markdown", markdown(process, finding)}};
   for (const Json& operand : array(finding, "operands"))

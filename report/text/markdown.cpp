@@ -109,6 +109,7 @@ std::string markdown(const Json& process, const Json& finding) {
     const auto source = string(frame, "source");
     out += fmt::format("At {}{}\n\n", code(place(frame, cwd)), source.empty() ? "." : ":");
     if (!source.empty()) out += block(language, dedented(source)) + '\n';
+    if (const auto hint = without_lines(frame); !hint.empty()) out += fmt::format("{}\n\n", hint);
   }
   if (const auto message = string(finding, "message"); !message.empty()) out += block("text", message) + '\n';
 

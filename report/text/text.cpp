@@ -132,6 +132,7 @@ class Report : Lines {
     }
     line("\n  {}at{} {}", ink_.strong, ink_.off, printable(place(frame, cwd_)));
     source(frame, "        ");
+    if (const auto hint = without_lines(frame); !hint.empty()) line("     {}{}{}", ink_.quiet, hint, ink_.off);
     if (!frames.empty() && &frame != &frames.front()) {
       const auto depth = static_cast<size_t>(&frame - &frames.front());
       line("     {}{} library frame{} further in: {}{}", ink_.quiet, depth, depth == 1 ? "" : "s",

@@ -33,7 +33,7 @@ function drawWhere(finding) {
       string(frame.source) ? make("pre", { className: "excerpt" }, breakable(shortened(compact(dedented(frame.source)), 1000)))
         : make("p", { className: "quiet" }, "The source of this line was not at hand."),
       inLibrary && make("p", { className: "quiet" }, "No frame of your own code is on this thread's stack; this is the innermost one.")]
-      : Object.keys(native).length ? [make("p", { className: "place" }, code(place(native))), make("p", { className: "quiet" }, "There was no Python frame.")]
+      : Object.keys(native).length ? [make("p", { className: "place" }, code(place(native))), make("p", { className: "quiet" }, string(object(finding.shown).without_lines) || "There was no Python frame.")]
         : make("p", { className: "quiet" }, string(log.process.stacks) && finding.python === undefined
           ? `No Python frame could be read: ${string(log.process.stacks)}.` : "No Python frame could be read."));
 }
