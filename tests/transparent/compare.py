@@ -1,10 +1,11 @@
 """Runs commands without and with devtrace preloaded, and says what is not the same: exit code, output, files left behind, and of each process at
 its end its descriptors, environment, signals' dispositions and mask, threads, folder and peak of memory.
 
-    compare.py --build build [--only TEXT] [LIST…]      a command of sh a line; lines that begin with # are left out
+    compare.py --build build [--only TEXT] [--limit SECONDS] [LIST…]      a command of sh a line; lines that begin with # are left out
 
 What differs is run three times more either way, as programs race with themselves: a command is different when no run with devtrace is like any
-without, and unsteady, which says nothing, when no two runs without it are alike.
+without, and unsteady, which says nothing, when no two runs without it are alike. A command that is not there, or does not end within the limit
+either way, says nothing and is counted apart.
 """
 
 import argparse
@@ -15,17 +16,22 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LIMIT = 120  # seconds
 AGAIN = 3
 MORE_MEMORY = 24 << 10  # KiB that devtrace may take in a process
+NO_END = "no end"
+SAYS_NOTHING = {127: "not there", NO_END: NO_END}  # 127: the shell found no such command
+LISTS = ["commands.txt", "python.txt", "pytorch.txt", "servers.txt"]
 # What differs from run to run by its nature.
 UNSTEADY = [
     (re.compile(r"/tmp/transparent-\w+"), "FOLDER"),
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "ADDRESS"),
     (re.compile(r"\d+(\.\d+)?(?= ?(?:s|ms|us|µs|ns|sec|seconds)\b)"), "TIME"),
+    (re.compile(r"\b[IWE]\d{4} [\d:.]+ \d+ "), "LOGGED "),
+    (re.compile(r"\bpid:? \d+"), "pid PID"),
     (re.compile(r"(pipe|socket|anon_inode):\[?\w+\]?"), r"\1"),
 ]
 
@@ -55,7 +61,7 @@ def processes(folder: Path) -> tuple[Counter, dict[str, int]]:
     return held, peaks
 
 
-def run(command: str, libraries: list[Path]) -> dict:
+def run(command: str, libraries: list[Path], limit: float) -> dict:
     with tempfile.TemporaryDirectory(prefix="transparent-") as top:
         work, probed = Path(top, "work"), Path(top, "probe")
         work.mkdir()
@@ -63,18 +69,18 @@ def run(command: str, libraries: list[Path]) -> dict:
         (work / "text").write_text("one line\nand another\nthe third\n" * 9)
         (work / "numbers").write_text("".join(f"{i * 7919 % 1000}\n" for i in range(500)))
         env = {key: value for key, value in os.environ.items() if not key.startswith(("DEVTRACE", "LD_PRELOAD"))}
-        env |= {"LD_PRELOAD": ":".join(map(str, libraries)), "TRANSPARENT_PROBE": str(probed), "LC_ALL": "C", "PYTHON": sys.executable}
+        env |= {"LD_PRELOAD": ":".join(map(str, libraries)), "TRANSPARENT_PROBE": str(probed), "LC_ALL": "C", "PYTHON": sys.executable, "HERE": str(HERE)}
         env |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(work), "TMPDIR": str(work)}
         process = subprocess.Popen(
             ["sh", "-c", command], cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         try:
-            out, err = process.communicate(timeout=LIMIT)
+            out, err = process.communicate(timeout=limit)
             code = process.returncode
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
-            code = "no end"
+            code = NO_END
         held, peaks = processes(probed)
         pid = str(process.pid)
         return {
@@ -108,9 +114,10 @@ def show(bare, traced) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("lists", nargs="*", type=Path, default=[HERE / "commands.txt", HERE / "python.txt"])
+    parser.add_argument("lists", nargs="*", type=Path, default=[HERE / name for name in LISTS])
     parser.add_argument("--build", type=Path, default=Path("build"))
     parser.add_argument("--only", default="")
+    parser.add_argument("--limit", type=float, default=300, help="seconds that a command may take")
     options = parser.parse_args()
     library = (options.build / "libdevtrace.so").resolve()
     counts, failed = Counter(), []
@@ -119,15 +126,20 @@ def main() -> int:
         for command in [line for path in options.lists for line in path.read_text().splitlines() if line and not line.startswith("#")]:
             if options.only not in command:
                 continue
-            bare, traced = run(command, [probe]), run(command, [library, probe])
+            once = partial(run, command, limit=options.limit)
+            bare, traced = once([probe]), once([library, probe])
+            if bare["exit code"] == traced["exit code"] and bare["exit code"] in SAYS_NOTHING:
+                counts[SAYS_NOTHING[bare["exit code"]]] += 1
+                print(f"{SAYS_NOTHING[bare['exit code']]:<10} {command}", flush=True)
+                continue
             found = differences(bare, traced)
             if found:
-                bares = [bare, *(run(command, [probe]) for _ in range(AGAIN))]
+                bares = [bare, *(once([probe]) for _ in range(AGAIN))]
                 if all(differences(one, other) for index, one in enumerate(bares) for other in bares[:index]):
                     counts["unsteady"] += 1
                     print(f"unsteady   {command}", flush=True)
                     continue
-                again = [traced, *(run(command, [library, probe]) for _ in range(AGAIN))]
+                again = [traced, *(once([library, probe]) for _ in range(AGAIN))]
                 if not all(differences(one, other) for one in bares for other in again):
                     found = []
             counts["different" if found else "same"] += 1

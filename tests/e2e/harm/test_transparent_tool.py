@@ -8,15 +8,22 @@ from conftest import BUILD, TOP
 COMPARE = TOP / "tests/transparent/compare.py"
 
 
-def compare(folder, *commands, build=BUILD):
+def compare(folder, *commands, build=BUILD, limit=60):
     listed = folder / "commands.txt"
     listed.write_text("\n".join(commands) + "\n")
-    return subprocess.run([sys.executable, COMPARE, "--build", build, listed], capture_output=True, text=True, timeout=100)
+    return subprocess.run([sys.executable, COMPARE, "--build", build, "--limit", str(limit), listed], capture_output=True, text=True, timeout=100)
 
 
 def test_commands_that_are_the_same(tmp_path):
     done = compare(tmp_path, "sort numbers | head -3", "sh -c 'kill -TERM $$'", "bash -c 'exec 9<>text; read -u 9 a; echo $a'", "$PYTHON -c 'import os; os.fork()'")
     assert (done.returncode, done.stdout) == (0, "4 same\n"), done.stdout + done.stderr
+
+
+def test_what_says_nothing_is_counted_apart(tmp_path):
+    """What nobody could run is no command that was the same."""
+    done = compare(tmp_path, "true", "no-such-command-anywhere", "sleep 100", limit=10)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 no end, 1 not there, 1 same"), done.stdout + done.stderr
+    assert compare(tmp_path, "no-such-command-anywhere").returncode == 1, "nothing was compared"
 
 
 def test_what_is_not_the_same_is_noticed(tmp_path):
