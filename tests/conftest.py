@@ -16,6 +16,8 @@ TOP = Path(__file__).resolve().parent.parent
 BUILD = TOP / os.environ.get("DEVTRACE_BUILD", "build")
 LIBRARY = BUILD / "libdevtrace.so"
 DEVTRACE = BUILD / "devtrace"
+# Another Python, whose PyTorch the programs shall use: DEVTRACE_TEST_PYTHON=…/bin/python make e2e TESTS=tests/e2e/harm for one of CUDA 12.
+PYTHON = os.environ.get("DEVTRACE_TEST_PYTHON", sys.executable)
 
 
 @dataclass
@@ -101,7 +103,7 @@ def start(program, folder: Path, options=None, gpus=2, trace=True, env=None, tim
         path.write_text(textwrap.dedent(program))
         program = [path]
     flags = [] if trace else ["--no-trace"]
-    command = [DEVTRACE, "rehearse", "--gpus", gpus, *flags, "--", sys.executable, *program]
+    command = [DEVTRACE, "rehearse", "--gpus", gpus, *flags, "--", PYTHON, *program]
     return execute(command, folder, environment(options, env), timeout)
 
 
