@@ -1,13 +1,19 @@
 """Small C programs and libraries that only look like CUDA's; each runs bare and with devtrace preloaded."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import LIBRARY, TOP, environment, execute
+from conftest import BUILD, LIBRARY, TOP, environment, execute
 
 ROWS = re.findall(r'^HOOK\("(lib\w+\.so)", (\w+)\)$', (TOP / "interpose/linking/hooks.inc").read_text(), re.M)
+
+# The stand-ins that programs are linked with: DEVTRACE_TEST_CUDA=12 takes the runtime of `make simulate-cuda12`.
+RUNTIME = BUILD / "simulate" / {"13": "libcudart.so.13", "12": "cuda12/libcudart.so.12"}[os.environ.get("DEVTRACE_TEST_CUDA", "13")]
+DRIVER = BUILD / "simulate/libcuda.so.1"
+WITH_CUDA = [str(RUNTIME), str(DRIVER)]  # no paths, which would be searched at the start too
 
 COMMON = r"""
 #define _GNU_SOURCE

@@ -7,10 +7,8 @@ import subprocess
 import time
 
 import pytest
-from c_programs import build
-from conftest import BUILD, DEVTRACE, environment, execute, only
-
-SIMULATED = BUILD / "simulate"
+from c_programs import WITH_CUDA, build
+from conftest import DEVTRACE, environment, execute, only
 
 # Copies that state the wrong end, from as many call sites as are asked for; what happens before them is the test's.
 CHILDREN = 200  # which of the next pids a child will have is not known on a busy machine
@@ -35,7 +33,7 @@ int main(int count, char** arguments) {
 @pytest.fixture
 def program(tmp_path):
     def make(before="", sites=1):
-        made = build(tmp_path, "program", MISTAKES.replace("BEFORE", before), "-rdynamic", f"-L{SIMULATED}", "-l:libcudart.so.13", "-l:libcuda.so.1")
+        made = build(tmp_path, "program", MISTAKES.replace("BEFORE", before), "-rdynamic", *WITH_CUDA)
         return [DEVTRACE, "rehearse", "--gpus", 2, "--", made, sites]
 
     return make
@@ -149,7 +147,7 @@ static void deny(void) {
 def test_a_filter_that_answers_with_an_error(tmp_path):
     """As a full disk or a missing descriptor: what is known is told on stderr."""
     source = FILTER + MISTAKES.replace("BEFORE", 'deny(); if (open("text", O_CREAT | O_WRONLY, 0600) != -1) return 8;')
-    made = build(tmp_path, "program", source, "-rdynamic", f"-L{SIMULATED}", "-l:libcudart.so.13", "-l:libcuda.so.1")
+    made = build(tmp_path, "program", source, "-rdynamic", *WITH_CUDA)
     outcome = run([DEVTRACE, "rehearse", "--gpus", 2, "--", made, 1], tmp_path)
     assert "SUMMARY: devtrace: copy-mismatch" in outcome.err
 

@@ -7,10 +7,9 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from c_programs import both, build, same
-from conftest import BUILD, DEVTRACE, LIBRARY, environment, execute, only
+from c_programs import DRIVER, RUNTIME, WITH_CUDA, both, build, same
+from conftest import DEVTRACE, LIBRARY, environment, execute, only
 
-SIMULATED = BUILD / "simulate"
 COMPILERS = [
     ("gcc", "thread"), ("gcc", "undefined"), ("clang", "thread"), ("clang", "memory"), ("clang", "address"), ("clang", "undefined"),
 ]  # fmt: skip
@@ -77,8 +76,8 @@ int fstat(int file, struct stat* status) { if (over) __builtin_trap(); return sy
 int close(int file) { if (over) __builtin_trap(); return syscall(SYS_close, file); }
 ssize_t write(int file, const void* bytes, size_t count) { if (over) __builtin_trap(); return syscall(SYS_write, file, bytes, count); }
 """)  # fmt: skip
-    program = build(tmp_path, "program", COPY, f"-L{SIMULATED}", "-l:libcudart.so.13", "-l:libcuda.so.1")
-    libraries = [LIBRARY, wrapper, *[SIMULATED / line for line in ("libcuda.so.1", "libcudart.so.13")]]
+    program = build(tmp_path, "program", COPY, *WITH_CUDA)
+    libraries = [LIBRARY, wrapper, DRIVER, RUNTIME]
     outcome = execute([program], tmp_path, environment(None, {"LD_PRELOAD": ":".join(map(str, libraries))}), 60)
     assert (outcome.code, outcome.out) == (0, "end\n"), outcome.err
     assert [record["record"] for record in outcome.records][-1] == "end"
@@ -121,7 +120,7 @@ def test_an_embedded_python_that_is_closed_again(tmp_path, what):
     if not library.name.startswith("libpython") or ".so" not in library.name or not library.exists():
         pytest.skip(f"this Python has no shared library ({library.name})")
     # Not the simulated one: that is linked to Python's functions where there are any, which keeps Python loaded.
-    runtime = build(tmp_path, "libcudart.so.13", "int cudaMalloc(void** address) { *address = malloc(9); return 0; }")
+    runtime = build(tmp_path, RUNTIME.name, "int cudaMalloc(void** address) { *address = malloc(9); return 0; }")
     program = build(tmp_path, "program", EMBEDS, runtime)
     bare, traced = both(tmp_path, [program, library, what], env={"PYTHONHOME": sys.base_prefix})
     assert same(bare, traced) == "0 0\n"
@@ -129,7 +128,7 @@ def test_an_embedded_python_that_is_closed_again(tmp_path, what):
 
 def test_a_pointer_from_rtld_default_outlives_a_dlclose(tmp_path):
     """The loader keeps a library from which it has answered that."""
-    runtime = build(tmp_path, "libcudart.so.13", "int cudaMalloc(void** address) { *address = malloc(9); return 0; }")
+    runtime = build(tmp_path, RUNTIME.name, "int cudaMalloc(void** address) { *address = malloc(9); return 0; }")
     program = build(tmp_path, "program", f"""
 int main() {{
   void *address, *runtime = dlopen("{runtime}", RTLD_NOW | RTLD_GLOBAL);
@@ -143,7 +142,7 @@ int main() {{
 
 def test_the_programs_own_copy_finding_stays(tmp_path):
     """As above, with nobody in between."""
-    program = build(tmp_path, "program", COPY, f"-L{SIMULATED}", "-l:libcudart.so.13", "-l:libcuda.so.1")
+    program = build(tmp_path, "program", COPY, *WITH_CUDA)
     outcome = execute([DEVTRACE, "rehearse", "--", program], tmp_path, environment(None), 60)
     assert (outcome.code, outcome.out) == (0, "end\n"), outcome.err
     only(outcome, "copy-mismatch")

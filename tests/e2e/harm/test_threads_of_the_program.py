@@ -1,10 +1,8 @@
 """Findings in places where a C program has little room: small stacks, handlers that do not come back, threads that are cancelled."""
 
 import pytest
-from c_programs import build
+from c_programs import RUNTIME, WITH_CUDA, build
 from conftest import BUILD, DEVTRACE, environment, execute, only
-
-SIMULATED = BUILD / "simulate"
 
 # A copy that states the wrong end, on a thread, in a handler on a stack of its own, and in a coroutine.
 SMALL = r"""
@@ -108,7 +106,7 @@ int cudaMalloc(void** address) { *address = malloc(100); return 0; }
 
 
 def rehearsed(folder, source):
-    return build(folder, "program", source, "-rdynamic", f"-L{SIMULATED}", "-l:libcudart.so.13", "-l:libcuda.so.1")
+    return build(folder, "program", source, "-rdynamic", *WITH_CUDA)
 
 
 # How what the program does is seen: by functions in the place of CUDA's, by CUPTI, or by CUPTI in a library that CUDA itself opens.
@@ -143,7 +141,7 @@ def test_a_handler_that_leaves_by_siglongjmp(tmp_path, way):
 
 @pytest.mark.parametrize("where", ["first", "copy"])
 def test_a_thread_is_cancelled_as_without(tmp_path, where):
-    runtime = build(tmp_path, "libcudart.so.13", WAITING)
+    runtime = build(tmp_path, RUNTIME.name, WAITING)
     program = build(tmp_path, "program", CANCELLED, runtime)
     for library in ({}, {"LD_PRELOAD": str(BUILD / "libdevtrace.so")}):
         outcome = execute([program, where], tmp_path, environment(None, library), 30)
