@@ -20,7 +20,7 @@ ifneq ($(SANITIZE),)
 # The first fault ends the program with its stack. Names and lines are enough; -O1 keeps the stacks whole. What g++ warns of
 # in the C++ library when sanitizers have changed the code is not there without them.
 CXXFLAGS := -O1 -g1
-VARIANT_CXXFLAGS := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -Wno-stringop-overflow -Wno-tsan -DDEVTRACE_DEBUG
+VARIANT_CXXFLAGS := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -Wno-stringop-overflow -Wno-array-bounds -Wno-tsan -DDEVTRACE_DEBUG
 VARIANT_LDFLAGS := -fsanitize=$(SANITIZE)
 # No search for leaks: what hooks may still look at is never freed, and half of it is known to memory of mmap's only.
 export ASAN_OPTIONS := detect_leaks=0
