@@ -153,7 +153,7 @@ cases-page: all ## the verdicts on all cases
 corpus: all ## verdicts and verified fixes on the whole corpus
 	DEVTRACE_BUILD=$(BUILD) $(PYTHON) tests/workloads/corpus_score.py
 
-# Some 420 commands without and with devtrace: nothing may differ; half an hour. LISTS=tests/transparent/commands.txt some of them, ONLY=perl those that say so.
+# 417 commands without and with devtrace: nothing may differ; half an hour. LISTS=tests/transparent/commands.txt some of them, ONLY=perl those that say so.
 transparent: $(BUILD)/libdevtrace.so ## commands of all kinds, without and with devtrace
 	$(PYTHON) tests/transparent/compare.py --build $(BUILD) --only '$(ONLY)' $(LISTS)
 

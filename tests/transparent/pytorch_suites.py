@@ -3,13 +3,11 @@
     pytorch_suites.py operators 3/20        each operator of its database: the first samples, forward and backward
     pytorch_suites.py modules 1/4           each module of its database
     pytorch_suites.py optimizers 1/1        each optimizer, some steps
-    pytorch_suites.py rpc TEST…             tests of its remote calls, in four processes by TensorPipe
 
 Prints what came out, rounded, so that two runs can be compared.
 """
 
 import sys
-import unittest
 import warnings
 from itertools import islice
 
@@ -98,22 +96,7 @@ def optimizers(part: str) -> None:
 
 SUITES = {"operators": operators, "modules": modules, "optimizers": optimizers}
 
-# At the top of the module, where the processes that a test starts look for it.
-if __name__ == "__mp_main__" or sys.argv[1] == "rpc":
-    from torch.testing._internal.common_distributed import MultiProcessTestCase
-    from torch.testing._internal.distributed.rpc.rpc_test import RpcTest
-    from torch.testing._internal.distributed.rpc.tensorpipe_rpc_agent_test_fixture import TensorPipeRpcAgentTestFixture
-
-    class RemoteCalls(MultiProcessTestCase, TensorPipeRpcAgentTestFixture, RpcTest):
-        def setUp(self):
-            super().setUp()
-            self._spawn_processes()
-
-
 if __name__ == "__main__":
     kind, *names = sys.argv[1:]
-    if kind == "rpc":
-        suite = unittest.TestSuite(RemoteCalls(name) for name in names)
-        sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())
     for name in names:
         SUITES[kind](name)
