@@ -43,7 +43,7 @@ $(call folder,tracker/stacks,tracker/base tracker/elf tracker/python)
 # The types that cross into the tracker (events) and out of it (questions to the platform).
 $(call folder,tracker/interface,device_code)
 # Which device owns an address, where a block came from, which device a thread chose, who may reach whom.
-$(call folder,tracker/memory,tracker/base tracker/stacks tracker/interface)
+$(call folder,tracker/memory,common tracker/base tracker/stacks tracker/interface)
 # What was given to an operation: frames, expressions, tensors, by name.
 $(call folder,tracker/evidence,tracker/base tracker/python tracker/stacks tracker/interface)
 # The log on disk, the process record, and the fields that records of all kinds share.
@@ -56,8 +56,10 @@ $(call folder,tracker/launch,tracker/base tracker/interface tracker/memory track
 $(call folder,tracker/copy,report report/base tracker/base tracker/stacks tracker/interface tracker/memory tracker/log tracker/findings)
 # On which device every parameter, buffer and cache lies, sampled.
 $(call folder,tracker/placement,common report tracker/base tracker/python tracker/evidence tracker/log)
+# What was there before devtrace was attached: the live blocks of PyTorch's allocator.
+$(call folder,tracker/preexisting,tracker/base tracker/python tracker/memory)
 # The narrow waist (events.h), and the tracker's life in a process (session.h).
-$(call folder,tracker,tracker/base tracker/stacks tracker/interface tracker/memory tracker/log tracker/findings tracker/launch tracker/copy tracker/placement)
+$(call folder,tracker,tracker/base tracker/stacks tracker/interface tracker/memory tracker/log tracker/findings tracker/launch tracker/copy tracker/placement tracker/preexisting)
 
 # Which functions are hooked, where the originals are, and what dlsym answers to who asks for one.
 $(call folder,interpose/linking,tracker/base tracker/elf)
@@ -74,7 +76,7 @@ $(call folder,interpose/pytorch,tracker tracker/base tracker/interface interpose
 # The hook of Python's exceptions, set when PyTorch is imported.
 $(call folder,interpose/python,tracker tracker/base tracker/python tracker/interface interpose/linking)
 # libdevtrace.so: start and end of the process, attaching and detaching, CUDA's injection, the C interface.
-$(call folder,interpose,common tracker tracker/base tracker/log tracker/findings interpose/linking interpose/cuda interpose/python cupti_tracer)
+$(call folder,interpose,common tracker tracker/base tracker/memory tracker/log tracker/findings interpose/linking interpose/cuda interpose/python cupti_tracer)
 
 # What a rehearsal can be asked for: models of GPUs, options, identities.
 $(call folder,simulate/settings)
@@ -112,5 +114,8 @@ $(call folder,fix/trials,report/base report/log)
 # A function of libdevtrace.so called in a process that is already running, by ptrace; why that is refused.
 $(call folder,attach,report/base)
 
+# What a process that is looked on at does: findings, memory and traffic, line by line as they come.
+$(call folder,report/live,common report/base report/traffic)
+
 # The command.
-$(call folder,report/command,common attach report report/base report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime fix/trials)
+$(call folder,report/command,common attach report report/base report/live report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime fix/trials)

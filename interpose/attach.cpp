@@ -18,6 +18,7 @@
 #include "tracker/base/process_start.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/log/log.h"
+#include "tracker/memory/live_memory.h"
 #include "tracker/session.h"
 
 namespace {
@@ -58,6 +59,11 @@ std::string log_line() {
   return "log=" + (log::is_open() ? log::path() : std::string()) + "\n";
 }
 
+// Where the log is, and, for whoever may read this process's memory, how much of each device's is in use.
+std::string lines_to_look_on() {
+  return log_line() + "memory=" + std::to_string(reinterpret_cast<uintptr_t>(&memory::live_memory::now())) + "\n";
+}
+
 void write_moment(const char* record) {
   if (log::is_open()) log::write({{"record", record}, {"time", process_start::now()}});
 }
@@ -78,7 +84,8 @@ std::string begin(const char* text) {
   const ReentrancyGuard inside;
   log::open();
   if (again) write_moment("attached");
-  return reply + log_line();
+  const size_t blocks = session::look_at_preexisting();
+  return reply + "blocks=" + std::to_string(blocks) + "\n" + lines_to_look_on();
 }
 
 std::string end() {
@@ -96,15 +103,17 @@ std::string end() {
 
 extern "C" {
 
-DEVTRACE_EXPORT int devtrace_attach(const char* options, char* reply, size_t size) {
+DEVTRACE_EXPORT int devtrace_attach(const char* text, char* reply, size_t size) {
   Change change;
   if (change.before() == State::changing) return change.end(State::changing, DEVTRACE_BUSY);
   try {
     if (change.before() == State::watching) {
-      answer(reply, size, log_line() + (interpose::loaded_late() ? "" : "preloaded=1\n"));
+      const std::string interval = "traffic_interval=" + std::to_string(options().traffic_interval) + "\n";
+      if (text && *text) add_options(text);
+      answer(reply, size, lines_to_look_on() + interval + (interpose::loaded_late() ? "" : "preloaded=1\n"));
       return change.end(State::watching, DEVTRACE_UNCHANGED);
     }
-    answer(reply, size, begin(options));
+    answer(reply, size, begin(text));
     return change.end(State::watching, DEVTRACE_CHANGED);
   } catch (...) {  // out of memory
     return change.end(State::detached, DEVTRACE_FAILED);

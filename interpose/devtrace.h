@@ -38,7 +38,8 @@ enum {
 
 /* Begins to watch the whole process, if this library was opened while it ran (dlopen) or was detached; what was before
  * stays unseen. `options`: as in DEVTRACE_OPTIONS, on top of it; may be null. `reply` gets lines of key=value (the path
- * of the log), as many as fit; may be null. Waits for Python's GIL for a second at most. */
+ * of the log), as many as fit; may be null. Where it is watched already, the options hold from then on, but for the
+ * log's path. Waits for Python's GIL for a second at most. */
 int devtrace_attach(const char* options, char* reply, size_t size);
 
 /* The way back: no call of the process leads here any more but through pointers that somebody keeps, and those do

@@ -17,6 +17,7 @@
 #include "tracker/log/log.h"
 #include "tracker/memory/device_history.h"
 #include "tracker/memory/library_handles.h"
+#include "tracker/memory/live_memory.h"
 #include "tracker/memory/peer_access.h"
 #include "tracker/memory/provenance.h"
 #include "tracker/memory/untracked_memory.h"
@@ -67,6 +68,10 @@ void block_given(const void* address, size_t bytes, Device device) {
 
 void block_taken(const void* address) {
   if (address) memory::provenance::taken(number(address));
+}
+
+void torch_has(Device device, size_t tensors, size_t reserved) {
+  memory::live_memory::torch_has(device, tensors, reserved);
 }
 
 void allocated(const void* address, size_t bytes, Device device, MemoryKind memory) {

@@ -17,6 +17,8 @@ namespace devtrace::events {
 // Hot. PyTorch's allocator gave out a block of memory (which may be part of an allocation), or took it back.
 void block_given(const void* address, size_t bytes, Device device);
 void block_taken(const void* address);
+// Hot. What the allocator says besides: the bytes in blocks of that device, and those that it holds of CUDA.
+void torch_has(Device device, size_t tensors, size_t reserved);
 bool wants_blocks();  // should the allocators report at all?
 // Whether a block that starts there was told: one from before devtrace was attached was not.
 bool knows_block(const void* address);

@@ -18,6 +18,7 @@
 #include "tracker/memory/ownership.h"
 #include "tracker/memory/provenance.h"
 #include "tracker/placement/placement.h"
+#include "tracker/preexisting/allocator_snapshot.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::session {
@@ -72,6 +73,12 @@ void attached() {
   launch::kernels::forget_all();
   process_start::note_attached();
   thread_state::set_detached(false);
+}
+
+size_t look_at_preexisting() {
+  const size_t blocks = options().provenance ? preexisting::learn_blocks() : 0;
+  placement::look_now();
+  return blocks;
 }
 
 void detached() noexcept {

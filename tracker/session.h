@@ -1,6 +1,8 @@
 // The tracker's life in a process: start, fork, end. The one owner of the order in which its locks are taken.
 #pragma once
 
+#include <cstddef>
+
 #include "tracker/interface/platform.h"
 
 namespace devtrace::session {
@@ -11,6 +13,9 @@ void start(const Platform& platform);
 // devtrace was attached to the running process: events come from now on. What was known of an earlier time is
 // forgotten, but for findings and the log.
 void attached();
+// After that, with the hooks set and the log open: what was there before is looked at, as far as it tells of itself.
+// The number of PyTorch's blocks.
+size_t look_at_preexisting();
 // No event does anything any more, until it is attached again. What is left to write is written.
 void detached() noexcept;
 

@@ -21,6 +21,11 @@ void on_block(void* address, int64_t signed_bytes, TorchDevice device) noexcept 
     events::block_taken(address);
 }
 
+// Of the CPU's allocator they say nothing.
+void on_totals(TorchDevice device, size_t allocated, size_t reserved) noexcept {
+  events::torch_has(devtrace::interpose::tracked(device), allocated, reserved);
+}
+
 // The CPU allocator of PyTorch complains on stderr of blocks that it is told to report the end of, and had not been
 // told to report the beginning of: those from before devtrace was attached, and from
 // while it was paused.
@@ -46,6 +51,7 @@ PYTORCH_HOOK(bool, memory_profiling_enabled, (), _ZN3c1022memoryProfilingEnabled
   PYTORCH_HOOK(void, name, (void* address, int64_t bytes, size allocated, size reserved, TorchDevice device), \
                symbol) {                                                                                      \
     on_block(address, bytes, device);                                                                         \
+    on_totals(device, static_cast<size_t>(allocated), static_cast<size_t>(reserved));                         \
     if (ORIGINAL_AS(_ZN3c1022memoryProfilingEnabledEv, memory_profiling_enabled)())                           \
       ORIGINAL_AS(symbol, name)(address, bytes, allocated, reserved, device);                                 \
   }

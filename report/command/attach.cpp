@@ -1,10 +1,5 @@
-// devtrace attach: libdevtrace.so brought into processes that are already running.
-#include <poll.h>
-#include <signal.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
-
-#include <cerrno>
+// devtrace attach: libdevtrace.so brought into processes that are already running. devtrace top: the same, and at the
+// end everything is as it was found.
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -12,20 +7,24 @@
 
 #include "attach/injection.h"
 #include "attach/process.h"
+#include "attach/remote_memory.h"
 #include "report/base/escaping.h"
 #include "report/base/format.h"
 #include "report/command/installation.h"
-#include "report/command/live_lines.h"
 #include "report/command/program_options.h"
 #include "report/command/subcommand.h"
 #include "report/command/usage.h"
+#include "report/live/interrupts.h"
+#include "report/live/live_lines.h"
 
 namespace devtrace::report::command {
 namespace {
 
 struct AttachOptions : LibraryOptions {
+  const char* subcommand = "attach";
   pid_t process = 0;
   bool children = false, no_wait = false;
+  bool leave_as_found = false;
   std::string duration;
 };
 
@@ -47,36 +46,21 @@ Failure told(const attach::Failure& failure) {
   return Failure(static_cast<int>(failure.code), failure.what());
 }
 
-// What Ctrl-C and its like mean here: the end of the looking on, with the processes detached from.
-class Interrupts {
- public:
-  Interrupts() {
-    sigemptyset(&set_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set_, signal);
-    sigprocmask(SIG_BLOCK, &set_, nullptr);
-    file_ = signalfd(-1, &set_, SFD_CLOEXEC);
-  }
-  ~Interrupts() { close(file_); }
-  Interrupts(const Interrupts&) = delete;
-  Interrupts& operator=(const Interrupts&) = delete;
-
-  // Whether one came within the time.
-  bool wait(std::chrono::milliseconds limit) const {
-    pollfd one{file_, POLLIN, 0};
-    return poll(&one, 1, static_cast<int>(limit.count())) > 0;
-  }
-
- private:
-  sigset_t set_;
-  int file_ = -1;
-};
-
 struct Attached {
   pid_t process;
   uint64_t started;  // tells it from a later process of that number
-  LiveLog log;
+  live::Watched watched;
+  uint64_t memory_at;      // where the library keeps a LiveMemory; 0: it is an older one
+  bool found_watching;     // it was preloaded, or attached to already
+  std::string interval{};  // then: the seconds after which it wrote what moves
 
   bool runs() const { return attach::start_ticks_of(process) == started; }
+
+  void read_memory() {
+    LiveMemory now;
+    const bool read = memory_at != 0 && attach::RemoteMemory(process).read(memory_at, now);
+    if (read && now.version == LiveMemory::kVersion) watched.memory = now;
+  }
 };
 
 // Relative to where the user is, not to the target's folder.
@@ -106,13 +90,21 @@ class Attaching {
   }
 
  private:
-  static void say(const std::string& text) { fmt::print(stderr, "devtrace attach: {}\n", printable(text)); }
+  void say(const std::string& text) const {
+    fmt::print(stderr, "devtrace {}: {}\n", options_.subcommand, printable(text));
+  }
 
   void attach_to(pid_t process) try {
     const uint64_t started = attach::start_ticks_of(process);
-    const attach::Answer answer = attach::attach(process, library_, text_, fmt::format("devtrace attach {}", process));
+    const attach::Answer answer =
+        attach::attach(process, library_, text_, fmt::format("devtrace {} {}", options_.subcommand, process));
     tell(process, answer);
-    attached_.push_back({process, started, LiveLog(process, answer.value("log"))});
+    attached_.push_back({process,
+                         started,
+                         {live::LiveLog(process, answer.value("log")), {}, {}},
+                         std::strtoull(answer.value("memory").c_str(), nullptr, 10),
+                         answer.result == attach::Result::unchanged,
+                         answer.value("traffic_interval")});
   } catch (const attach::Failure& failure) {
     throw told(failure);
   }
@@ -137,7 +129,12 @@ class Attaching {
     if (answer.result != attach::Result::changed)
       throw attach::Failure(attach::Code::no_safe_moment,
                             fmt::format("process {}: another devtrace attach or detach is at work there", process));
-    say(fmt::format("attached to process {}; {}; what was before is not known", process, where));
+    const std::string blocks = answer.value("blocks");
+    say(fmt::format("attached to process {}; {}; {}", process, where,
+                    blocks.empty() || blocks == "0"
+                        ? "what was before is not known"
+                        : fmt::format("{} block{} of PyTorch's memory {} there before, made nobody saw where", blocks,
+                                      blocks == "1" ? "" : "s", blocks == "1" ? "was" : "were")));
     if (!answer.value("no_gil").empty())
       say(
           fmt::format("process {}: Python's GIL did not come within a second: what Python code itself refuses is not "
@@ -149,36 +146,46 @@ class Attaching {
     using namespace std::chrono_literals;
     const auto limit = options_.duration.empty() ? std::chrono::milliseconds::max() : parse_duration(options_.duration);
     const auto begin = std::chrono::steady_clock::now();
-    const Interrupts interrupts;
-    LiveLines lines;
-    if (options_.duration.empty()) say("Ctrl-C detaches");
+    const live::Interrupts interrupts;
+    live::LiveLines lines;
+    if (options_.duration.empty()) say(options_.leave_as_found ? "Ctrl-C ends" : "Ctrl-C detaches");
     for (bool any = true; any;) {
       const auto passed =
           std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
       if (passed >= limit || interrupts.wait(std::min<std::chrono::milliseconds>(500ms, limit - passed))) break;
       any = false;
-      std::vector<const LiveLog*> logs;
+      std::vector<const live::Watched*> all;
       for (Attached& each : attached_) {
         any |= each.runs();
-        lines.show(each.log, each.log.read(), attached_.size() > 1);
-        logs.push_back(&each.log);
+        each.read_memory();
+        lines.show(each.watched, each.watched.log.read(), attached_.size() > 1);
+        all.push_back(&each.watched);
       }
-      lines.draw(logs);
+      lines.draw(all);
     }
+  }
+
+  // How it was left, in words.
+  std::string leave(Attached& each) const try {
+    const std::string again = fmt::format("devtrace detach {}", each.process);
+    if (!each.runs()) return "has ended";
+    if (options_.leave_as_found && each.found_watching) {
+      attach::attach(each.process, library_, "traffic_interval=" + each.interval, again);
+      return "is being watched as before";
+    }
+    attach::detach(each.process, again);
+    return "is detached from";
+  } catch (const attach::Failure& failure) {
+    return failure.what();
   }
 
   void leave() {
     for (Attached& each : attached_) {
-      std::string how = "has ended";
-      if (each.runs()) try {
-          attach::detach(each.process, fmt::format("devtrace detach {}", each.process));
-          how = "is detached from";
-        } catch (const attach::Failure& failure) {
-          how = failure.what();
-        }
-      each.log.read();
-      say(fmt::format("process {} {}; {} finding{}; devtrace report {}", each.process, how, each.log.findings(),
-                      each.log.findings() == 1 ? "" : "s", each.log.path()));
+      const std::string how = leave(each);
+      live::LiveLog& log = each.watched.log;
+      log.read();
+      say(fmt::format("process {} {}; {} finding{}; devtrace report {}", each.process, how, log.findings(),
+                      log.findings() == 1 ? "" : "s", log.path()));
     }
   }
 
@@ -189,32 +196,64 @@ class Attaching {
 
 }  // namespace
 
-Action declare_attach(CLI::App& app) {
-  auto options = std::make_shared<AttachOptions>();
+namespace {
+
+void declare_looking_on(CLI::App& app, AttachOptions& options) {
   set_usage(app, "[options] PID");
-  app.add_option("PID", options->process, "the process")->required()->type_name("");
-  app.add_flag("--children", options->children, "its child processes as well, those that use CUDA now");
-  app.add_option("--duration", options->duration, "detach after that time: 60s, 5m, 1h")->type_name("TIME");
-  app.add_flag("--no-wait", options->no_wait, "come back at once, and stay attached until devtrace detach");
-  options->declare_library(app);
-  app.footer(
-      "Findings are shown as they come, with what moves between devices each second, until Ctrl-C, which detaches. The "
-      "log and the page are written as\n"
-      "with devtrace run, by default into the folder in which the process is. Where memory was allocated that is older "
-      "is not known.\n"
-      "\n"
-      "One thread of the process stands still for some milliseconds; a system call that it waits in may fail with "
-      "EINTR. No debugger is needed.\n"
-      "\n"
-      "Exit status: 0; 2 for bad usage; 3 when there is no such process, or it is exiting; 4 when tracing it is not "
-      "allowed; 5 when it cannot be attached\n"
-      "to; 6 when it has not loaded CUDA; 8 when there was no moment or no answer; 9 when the library cannot be opened "
-      "in it. Nothing of the process has\n"
-      "changed then.");
+  app.add_option("PID", options.process, "the process")->required()->type_name("");
+  app.add_flag("--children", options.children, "its child processes as well, those that use CUDA now");
+  app.add_option("--duration", options.duration, "end after that time: 60s, 5m, 1h")->type_name("TIME");
+}
+
+Action action_for(const std::shared_ptr<AttachOptions>& options) {
   return [options](const AfterDashes&) {
     if (!options->duration.empty()) parse_duration(options->duration);
     return Attaching(*options).run();
   };
+}
+
+constexpr const char* kExitStatus =
+    "Exit status: 0; 2 for bad usage; 3 when there is no such process, or it is exiting; 4 when tracing it is not "
+    "allowed; 5 when it cannot be attached\n"
+    "to; 6 when it has not loaded CUDA; 8 when there was no moment or no answer; 9 when the library cannot be opened "
+    "in it. Nothing of the process has\n"
+    "changed then.";
+
+}  // namespace
+
+Action declare_attach(CLI::App& app) {
+  auto options = std::make_shared<AttachOptions>();
+  declare_looking_on(app, *options);
+  app.add_flag("--no-wait", options->no_wait, "come back at once, and stay attached until devtrace detach");
+  options->declare_library(app);
+  app.footer(
+      std::string("Findings are shown as they come, with the memory of each device and what moves between devices each "
+                  "second, until Ctrl-C, which detaches.\n"
+                  "The log and the page are written as with devtrace run, by default into the folder in which the "
+                  "process is. Where memory was\n"
+                  "made that is older nobody saw.\n"
+                  "\n"
+                  "One thread of the process stands still for some milliseconds; a system call that it waits in may "
+                  "fail with EINTR. No debugger is needed.\n"
+                  "\n") +
+      kExitStatus);
+  return action_for(options);
+}
+
+Action declare_top(CLI::App& app) {
+  auto options = std::make_shared<AttachOptions>();
+  options->subcommand = "top";
+  options->leave_as_found = true;
+  declare_looking_on(app, *options);
+  options->declare_library(app);
+  app.footer(
+      std::string("The memory of each device, what each call site moves between devices a second, and findings as they "
+                  "come, until Ctrl-C. A process that devtrace\n"
+                  "is not in is attached to, and detached from at the end; one that was started with it, or is "
+                  "attached to, stays watched.\n"
+                  "\n") +
+      kExitStatus);
+  return action_for(options);
 }
 
 }  // namespace devtrace::report::command

@@ -21,6 +21,7 @@ constexpr Subcommand kSubcommands[] = {
     {"fix", "try edits in rehearsal until the program runs, and leave the patch", declare_fix, true},
     {"attach", "the same for a process that is already running", declare_attach},
     {"detach", "leave a process that was attached to", declare_detach},
+    {"top", "what a running process has on its devices and moves between them", declare_top},
     {"report", "turn logs into text, HTML, Markdown or JSON", declare_report},
     {"check", "compare logs with a baseline: fail on what is new", declare_check},
 };

@@ -36,6 +36,7 @@ Action declare_rehearse(CLI::App& app);
 Action declare_fix(CLI::App& app);
 Action declare_attach(CLI::App& app);
 Action declare_detach(CLI::App& app);
+Action declare_top(CLI::App& app);
 Action declare_report(CLI::App& app);
 Action declare_check(CLI::App& app);
 

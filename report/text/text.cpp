@@ -174,7 +174,10 @@ class Report : Lines {
         origin(shown_name(operand),
                fmt::format("moved {} → {}", printable(string(moved, "from")), printable(string(moved, "to"))), moved);
         const Json& frame = user_frame_of(created);
-        if (!frame.empty()) line("     {}created in {}{}", ink_.quiet, printable(place(frame, cwd_)), ink_.off);
+        if (!frame.empty())
+          line("     {}created in {}{}", ink_.quiet, printable(place(frame, cwd_)), ink_.off);
+        else if (flag(operand, "before_attach"))
+          line("     {}created before devtrace was attached{}", ink_.quiet, ink_.off);
       } else if (created.empty()) {
         line("  {}{}{} was there before devtrace was attached", ink_.strong, shown_name(operand), ink_.off);
       } else {

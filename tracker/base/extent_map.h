@@ -67,16 +67,23 @@ class ExtentMap {
     });
   }
 
-  // Takes all that start in [begin, end). Extents that follow one another without a gap cost a look-up each; where
-  // there is a gap the size classes in use are searched, cell by cell, for the next start.
-  void take_starting_in(uintptr_t begin, uintptr_t end) {
+  // Takes all that start in [begin, end), and calls `taken(const Extent&)` on each. Extents that follow one another
+  // without a gap cost a look-up each; where there is a gap the size classes in use are searched, cell by cell, for the
+  // next start.
+  template <class Taken>
+  void take_starting_in(uintptr_t begin, uintptr_t end, const Taken& taken) {
     while (begin < end) {
-      Extent taken;
-      if (take(begin, taken))
-        begin += std::max<size_t>(taken.bytes, 1);
-      else
+      Extent extent;
+      if (take(begin, extent)) {
+        taken(extent);
+        begin += std::max<size_t>(extent.bytes, 1);
+      } else {
         begin = next_start(begin, end);
+      }
     }
+  }
+  void take_starting_in(uintptr_t begin, uintptr_t end) {
+    take_starting_in(begin, end, [](const Extent&) {});
   }
 
   template <class Visit>

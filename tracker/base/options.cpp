@@ -163,10 +163,25 @@ const Options& options() {
   return *current.load(std::memory_order_acquire);
 }
 
-void set_options(std::string_view text) {
-  std::string all = environments();
+namespace {
+
+// What the options were made of that hold now; leaked. One thread at a time changes them.
+const std::string* present = nullptr;
+
+void set_on_top_of(std::string all, std::string_view text) {
   if (!all.empty() && !text.empty()) all += ':';
-  current.store(parsed_and_told(all.append(text)));
+  present = new std::string(all.append(text));
+  current.store(parsed_and_told(*present));
+}
+
+}  // namespace
+
+void set_options(std::string_view text) {
+  set_on_top_of(environments(), text);
+}
+
+void add_options(std::string_view text) {
+  set_on_top_of(present ? *present : environments(), text);
 }
 
 }  // namespace devtrace

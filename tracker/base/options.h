@@ -45,5 +45,7 @@ const Options& options();
 // Others from now on, as in DEVTRACE_OPTIONS, on top of what the environment says. Who has read the former ones goes on
 // with them.
 void set_options(std::string_view text);
+// The same on top of those that hold now.
+void add_options(std::string_view text);
 
 }  // namespace devtrace

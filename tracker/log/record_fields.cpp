@@ -189,9 +189,10 @@ void add_creation(Json& operand, const memory::provenance::Origin& origin, const
 void add_provenance(Json& operand, uintptr_t storage, const std::string& library, const SourceText& source) {
   const auto block = storage ? memory::provenance::find(storage) : std::nullopt;
   // Of the host's memory much is not PyTorch's, and never seen.
-  if (!block && storage && process_start::attached() > 0 && operand.value("device", "").starts_with("cuda"))
-    operand["before_attach"] = true;
-  if (!block) return;
+  const bool unseen =
+      !block && storage && process_start::attached() > 0 && operand.value("device", "").starts_with("cuda");
+  if (unseen || (block && block->existed)) operand["before_attach"] = true;
+  if (!block || (block->existed && !block->moved_from.known())) return;
   if (!block->moved_from.known()) {
     operand["created"] = origin_json(block->allocated, library, source);
     operand["created"]["device"] = block->allocated.device.name();

@@ -5,6 +5,7 @@
 #include "tracker/base/assert.h"
 #include "tracker/base/extent_map.h"
 #include "tracker/memory/host_memory.h"
+#include "tracker/memory/live_memory.h"
 
 namespace devtrace::memory::ownership {
 
@@ -39,13 +40,18 @@ std::atomic<detail::Devices>* table() {
   return chunks;
 }
 
+void count(const Extent& gone) {
+  if (gone.memory == Memory::device) memory::live_memory::freed(gone.device, gone.bytes);
+}
+
 }  // namespace
 
 // A chunk keeps its last owner after the memory has gone: memory of the same device most likely comes next, and what
 // the table makes suspicious is looked at exactly.
 void add(const Extent& extent) {
   if (extent.bytes == 0 || (extent.address + extent.bytes - 1) >> kAddressBits) return;
-  extents.put(extent);
+  if (Extent old; extents.put(extent, old)) count(old);
+  if (extent.memory == Memory::device) memory::live_memory::allocated(extent.device, extent.bytes);
   const bool of_device = extent.memory == Memory::device && extent.device.is_cuda();
   if (of_device && extent.device.index >= kDevices) return;
   DEVTRACE_ASSERT(!of_device || extent.device.index >= 0);
@@ -79,12 +85,13 @@ void nobodys(uintptr_t address) {
 bool remove(uintptr_t address) {
   Extent extent;
   if (!extents.take(address, extent)) return false;
+  count(extent);
   if (extent.memory != Memory::device) memory::host_memory::forget_harmless();
   return true;
 }
 
 void remove_starting_in(uintptr_t begin, uintptr_t end) {
-  extents.take_starting_in(begin, end);
+  extents.take_starting_in(begin, end, count);
 }
 
 std::vector<Extent> all() {
@@ -107,6 +114,7 @@ std::optional<Extent> find(uintptr_t address) {
 
 void forget_all() {
   extents.clear();
+  memory::live_memory::forget_all();
   std::atomic<detail::Devices>* const chunks = detail::chunks.load(std::memory_order_acquire);
   if (!chunks) return;
   ::madvise(chunks, kTableBytes, MADV_DONTNEED);  // zeroes: kNeverAsked

@@ -1,10 +1,13 @@
 #include "tracker/memory/provenance.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "tracker/base/clock.h"
 #include "tracker/base/extent_map.h"
+#include "tracker/base/process_start.h"
 #include "tracker/base/thread_state.h"
+#include "tracker/memory/ownership.h"
 
 namespace devtrace::memory::provenance {
 namespace {
@@ -39,6 +42,22 @@ constinit ExtentMap<Kept> blocks;
 constinit ExtentMap<Kept> allocations;
 constinit AddressMap<Move> moves;
 
+// Blocks from before devtrace was attached, apart from those that were seen: what is seen of an address is newer. While
+// they are told, what ends is noted, or a block whose end came before it was told would live for ever.
+constinit ExtentMap<Kept> existing;
+constinit std::atomic<bool> any_existing{false}, telling_existing{false};
+struct Ended {
+  uintptr_t address;
+  uint64_t key() const { return address; }
+};
+constinit AddressMap<Ended> ended;
+
+void existing_is_gone(uintptr_t address) {
+  if (telling_existing.load()) ended.put({address});
+  Kept block;
+  if (any_existing.load(std::memory_order_relaxed)) existing.take(address, block);
+}
+
 Kept described(uintptr_t address, size_t bytes, Device device) {
   const stacks::StackId stack = stacks::capture();
   const uint64_t time = stacks::is_native(stack) ? now_exact() : now_coarse();
@@ -65,13 +84,25 @@ Origin made(const Kept& source) {
   return source.moved && moves.get(source.address, move) ? move.created : source.allocated();
 }
 
+// CUDA memory always comes in known blocks, but for that from before devtrace was attached.
+Origin unseen_origin(uintptr_t address) {
+  const Device owner = process_start::attached() > 0 ? memory::ownership::likely(address) : Device{};
+  return {0, 0, 0, owner.known() ? owner : Device::cpu()};
+}
+
+bool was_there(const Origin& origin) {
+  return origin.time == 0 && origin.device.known();
+}
+
 }  // namespace
 
 void given(uintptr_t address, size_t bytes, Device device) {
+  if (any_existing.load(std::memory_order_relaxed)) existing_is_gone(address);
   Kept old;
   if (blocks.put(described(address, bytes, device), old)) forget_move_of(old);
 }
 void taken(uintptr_t address) {
+  if (any_existing.load(std::memory_order_relaxed)) existing_is_gone(address);
   Kept block;
   if (blocks.take(address, block)) forget_move_of(block);
 }
@@ -99,10 +130,11 @@ void copied(uintptr_t to, uintptr_t from, stacks::OnePythonStack& stack) {
   if (target.thread != thread_state::id()) return;
   if (native ? !moved_by_statement(target) : target.stack != stack.id()) return;
   if (!source_known) source_known = blocks.around(from, source);  // a slice starts inside its block
-  // CUDA memory always comes in known blocks.
-  const Device source_device = source_known ? source.allocated().device : Device::cpu();
+  if (!source_known && any_existing.load(std::memory_order_relaxed)) source_known = existing.around(from, source);
+  const Origin unseen = source_known ? Origin{} : unseen_origin(from);
+  const Device source_device = source_known ? source.allocated().device : unseen.device;
   if (source_device == target.allocated().device) return;
-  moves.put({to, source_known ? made(source) : Origin{}, source_device});
+  moves.put({to, source_known ? made(source) : unseen.device.is_cuda() ? unseen : Origin{}, source_device});
   bool kept = false;
   blocks.update(to, [&](Kept& now) {  // which may be another by now
     kept = now.stack == target.stack && now.bytes == target.bytes;
@@ -114,11 +146,13 @@ void copied(uintptr_t to, uintptr_t from, stacks::OnePythonStack& stack) {
 
 std::optional<Block> find(uintptr_t address) {
   Kept kept;
-  if (!blocks.around(address, kept) && !allocations.around(address, kept)) return std::nullopt;
-  Block block{kept.address, kept.bytes, kept.allocated(), {}, {}};
+  if (!blocks.around(address, kept) && !existing.around(address, kept) && !allocations.around(address, kept))
+    return std::nullopt;
+  Block block{kept.address, kept.bytes, kept.allocated(), {}, {}, was_there(kept.allocated())};
   if (Move move; kept.moved && moves.get(kept.address, move)) {
     block.created = move.created;
     block.moved_from = move.from;
+    block.existed = was_there(move.created);
   }
   return block;
 }
@@ -127,15 +161,41 @@ void forget_all() {
   blocks.clear();
   allocations.clear();
   moves.clear();
+  existing.clear();
+  any_existing.store(false);
+}
+
+void begin_existing() {
+  ended.clear();
+  telling_existing.store(true);
+  any_existing.store(true);
+}
+
+// A block that ends while this runs is noted before it is looked for, and looked for here after it was put.
+void existed(uintptr_t address, size_t bytes, Device device) {
+  if (address == 0 || bytes == 0) return;
+  existing.put({address, std::min<uint64_t>(bytes, kMostBytes), device.index, 0, 0, 0, 0, 0});
+  Ended known;
+  Kept block;
+  if (ended.get(address, known)) existing.take(address, block);
+}
+
+void end_existing() {
+  telling_existing.store(false);
+  ended.clear();
 }
 
 void before_fork() {
   blocks.lock();
   allocations.lock();
   moves.lock();
+  existing.lock();
+  ended.lock();
 }
 
 void after_fork() {
+  ended.unlock();
+  existing.unlock();
   moves.unlock();
   allocations.unlock();
   blocks.unlock();

@@ -25,6 +25,8 @@ struct Block {
   Origin created;     // of the memory it was first copied from when it was moved here; stack 0 and time 0 when that was
                       // not seen
   Device moved_from;  // known only when the block was filled by a move; `allocated` is then the place of the move
+  bool existed =
+      false;  // it, or the memory it was moved from, was there before devtrace was attached: made nobody saw where
 };
 
 // Hot: no malloc, no lock held while calling out. A block is what PyTorch's allocator gives out, or a file that it
@@ -48,6 +50,12 @@ std::optional<Block> find(uintptr_t address);
 
 // What was given and taken while nobody looked is not known.
 void forget_all();
+
+// A block from before devtrace was attached, as PyTorch's allocator lists it. All of them are told between `begin` and
+// `end`; what is taken meanwhile is not believed to live.
+void begin_existing();
+void existed(uintptr_t address, size_t bytes, Device device);
+void end_existing();
 
 void before_fork();
 void after_fork();

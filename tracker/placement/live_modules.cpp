@@ -10,6 +10,7 @@
 #include "tracker/evidence/object_walk.h"
 #include "tracker/placement/root_names.h"
 #include "tracker/python/layout.h"
+#include "tracker/python/no_collector.h"
 #include "tracker/python/object_layout.h"
 
 namespace devtrace::placement {
@@ -86,28 +87,6 @@ class Types {
   const Torch& torch_;
   std::unordered_map<PyObject*, Sort> sorts_;
   Recent recent_[512];  // most objects are of a few types
-};
-
-// The collector would run finalizers of the user's. Before 3.10 it can only be stopped by its module.
-class NoCollector {
- public:
-  explicit NoCollector(const Api& api) : api_(api) {
-    if (api.PyGC_Disable) return;  // the Gil has done it
-    gc_ = python::imported_module(api, "gc");
-    const Ref on = python::call_method(api, gc_.get(), "isenabled");
-    on_ = on && python::is_true(api, on.get());
-    if (on_) python::call_method(api, gc_.get(), "disable");
-  }
-  ~NoCollector() {
-    if (on_) python::call_method(api_, gc_.get(), "enable");
-  }
-  NoCollector(const NoCollector&) = delete;
-  NoCollector& operator=(const NoCollector&) = delete;
-
- private:
-  const Api& api_;
-  Ref gc_;
-  bool on_ = false;
 };
 
 // Every live module and cache, in the order in which the collector has them. Holds a reference to each.
@@ -353,7 +332,7 @@ class Walk {
 }  // namespace
 
 LiveModules live_modules(const Api& api, const Torch& torch, const std::vector<uintptr_t>& wanted) {
-  const NoCollector quiet(api);
+  const python::NoCollector quiet(api);
   Types types(api, torch);
   Found found(api, types);
   found.search();

@@ -21,6 +21,7 @@
 #include "tracker/log/log.h"
 #include "tracker/placement/live_modules.h"
 #include "tracker/placement/sampling.h"
+#include "tracker/python/borrowed_gil.h"
 #include "tracker/python/python_api.h"
 
 namespace devtrace::placement {
@@ -292,6 +293,13 @@ void launched() {
 void copied() {
   note_something();
   if (++counts.copies % kLookEvery == 0) consider(false);
+}
+
+void look_now() {
+  const python::Api* const api = log::is_open() && options().placement ? python::api() : nullptr;
+  if (!api) return;
+  note_something();
+  python::with_gil(*api, [] { sample_and_keep_errno(false); });
 }
 
 void look_last() {

@@ -11,6 +11,9 @@ namespace devtrace::placement {
 void launched();
 void copied();
 
+// Devtrace was attached: writes what lives now, under the GIL, for which a second is waited at most.
+void look_now();
+
 // Writes what lives now. Does nothing where the calling thread does not hold the GIL.
 void look_last();
 

@@ -70,6 +70,8 @@ TEST(Text, SaysWhatWasThereBeforeDevtrace) {
   }
   EXPECT_THAT(text(it.process, it.finding, false, ""), HasSubstr("input_ids was there before devtrace was attached"));
   EXPECT_THAT(markdown(it.process, it.finding), HasSubstr("| before devtrace was attached |"));
+  for (Json& operand : it.finding["operands"]) operand["moved"] = {{"from", "cuda:0"}, {"to", "cuda:1"}};
+  EXPECT_THAT(text(it.process, it.finding, false, ""), HasSubstr("created before devtrace was attached"));
   it.process["attached"] = 1700000000.5;
   EXPECT_THAT(process_text(it.process, {}), HasSubstr("what was before is not known"));
   EXPECT_THAT(process_markdown(it.process, {}), HasSubstr("attached"));

@@ -196,3 +196,51 @@ TEST(Provenance, ThreadsDoNotLoseEachOthersBlocks) {
     memory::provenance::taken(address);
   }
 }
+
+TEST(Provenance, ABlockThatExistedIsKnownAndWasMadeNobodySawWhere) {
+  memory::provenance::begin_existing();
+  memory::provenance::existed(kBase, 4096, Device::cuda(1));
+  memory::provenance::end_existing();
+  const auto block = memory::provenance::find(kBase + 100);
+  ASSERT_TRUE(block);
+  EXPECT_TRUE(block->existed);
+  EXPECT_EQ(block->bytes, 4096u);
+  EXPECT_EQ(block->allocated.device, Device::cuda(1));
+  EXPECT_EQ(block->allocated.stack, 0u);
+  // Its end is noticed as any block's, and what takes its place is newer.
+  memory::provenance::given(kBase, 512, Device::cuda(0));
+  EXPECT_FALSE(memory::provenance::find(kBase)->existed);
+  memory::provenance::taken(kBase);
+  EXPECT_FALSE(memory::provenance::find(kBase + 100));
+}
+
+TEST(Provenance, WhatEndsWhileTheExistingAreToldIsNotBelievedToLive) {
+  memory::provenance::begin_existing();
+  memory::provenance::taken(kBase);  // after the list was made, before it is read
+  memory::provenance::existed(kBase, 4096, Device::cuda(1));
+  memory::provenance::existed(kBase + 8192, 4096, Device::cuda(1));
+  memory::provenance::given(kBase + 16384, 512, Device::cuda(1));
+  memory::provenance::existed(kBase + 16384, 4096, Device::cuda(1));  // of a larger one that was there
+  memory::provenance::end_existing();
+  EXPECT_FALSE(memory::provenance::find(kBase));
+  EXPECT_TRUE(memory::provenance::find(kBase + 8192));
+  EXPECT_EQ(memory::provenance::find(kBase + 16384)->bytes, 512u);
+  memory::provenance::taken(kBase + 8192);
+  memory::provenance::taken(kBase + 16384);
+  EXPECT_FALSE(memory::provenance::find(kBase + 8192));
+}
+
+TEST(Provenance, WhatWasMovedFromABlockThatExistedSaysSo) {
+  memory::provenance::begin_existing();
+  memory::provenance::existed(kBase, 4096, Device::cuda(1));
+  memory::provenance::end_existing();
+  memory::provenance::given(kBase + 8192, 512, Device::cuda(0));
+  memory::provenance::copied(kBase + 8192, kBase + 64);
+  const auto moved = memory::provenance::find(kBase + 8192);
+  EXPECT_EQ(moved->moved_from, Device::cuda(1));
+  EXPECT_TRUE(moved->existed);
+  EXPECT_EQ(moved->created.time, 0u);
+  EXPECT_NE(moved->allocated.time, 0u);
+  memory::provenance::forget_all();
+  EXPECT_FALSE(memory::provenance::find(kBase));
+}

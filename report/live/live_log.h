@@ -1,5 +1,4 @@
-// What `devtrace attach` shows while it stays: each finding as it comes, and what moves between devices. On a terminal
-// the latter is a table that is drawn over; else it is a line for each change.
+// One process's log, read as it grows: findings, and what each call site moves between devices a second.
 #pragma once
 
 #include <sys/types.h>
@@ -8,27 +7,33 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "report/base/json_access.h"
 
-namespace devtrace::report::command {
+namespace devtrace::report::live {
 
-// One process's log, read as it grows.
 class LiveLog {
  public:
+  using Clock = std::chrono::steady_clock;
+
   LiveLog(pid_t process, std::string path) : process_(process), path_(std::move(path)) {}
 
   struct Site {
     std::string from, to, place;
     uint64_t bytes = 0, per_second = 0;
+    Clock::time_point last;
     bool changed = false;
+
+    // Sites are written when they have moved something: one that is silent has stopped.
+    uint64_t rate(Clock::time_point now) const { return now - last > std::chrono::seconds(3) ? 0 : per_second; }
   };
   struct News {
     std::vector<std::string> lines;  // of findings
     bool ended = false;              // the process has
   };
   // What was written since. Of what stood there before the process was attached to last, nothing is told.
-  News read();
+  News read(Clock::time_point now = Clock::now());
 
   const std::map<int64_t, Site>& sites() const { return sites_; }
   void told();  // no site has changed
@@ -37,30 +42,16 @@ class LiveLog {
   const std::string& path() const { return path_; }
 
  private:
-  void take(const Json& record, News& news);
-  void take_traffic(const Json& record);
+  void take(const Json& record, Clock::time_point now, News& news);
+  void take_traffic(const Json& record, Clock::time_point now);
 
   pid_t process_;
-  std::string path_, part_;
+  std::string path_;
   std::streamoff at_ = 0;
   bool first_ = true;
   Json about_;
   uint64_t findings_ = 0;
   std::map<int64_t, Site> sites_;
-  std::map<int64_t, std::pair<uint64_t, std::chrono::steady_clock::time_point>> before_;
 };
 
-class LiveLines {
- public:
-  LiveLines();
-  // The news of all logs; `several`: lines name their process.
-  void show(LiveLog& log, const LiveLog::News& news, bool several);
-  void draw(const std::vector<const LiveLog*>& logs);
-  void clear();
-
- private:
-  bool terminal_;
-  int drawn_ = 0;  // lines of the table
-};
-
-}  // namespace devtrace::report::command
+}  // namespace devtrace::report::live

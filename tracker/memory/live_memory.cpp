@@ -1,0 +1,56 @@
+#include "tracker/memory/live_memory.h"
+
+#include <atomic>
+
+namespace devtrace::memory::live_memory {
+namespace {
+
+constinit LiveMemory memory;
+
+LiveMemory::Device* of(Device device) {
+  return device.is_cuda() && device.index < LiveMemory::kDevices ? &memory.devices[device.index] : nullptr;
+}
+
+void set(uint64_t& place, uint64_t value) {
+  std::atomic_ref(place).store(value, std::memory_order_relaxed);
+}
+
+void raise_to(uint64_t& peak, uint64_t value) {
+  const std::atomic_ref most(peak);
+  uint64_t known = most.load(std::memory_order_relaxed);
+  while (known < value && !most.compare_exchange_weak(known, value, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace
+
+void torch_has(Device device, size_t tensors, size_t reserved) {
+  LiveMemory::Device* const here = of(device);
+  if (!here) return;
+  set(here->tensors, tensors);
+  set(here->reserved, reserved);
+  raise_to(here->peak, tensors);
+}
+
+void allocated(Device device, size_t bytes) {
+  if (LiveMemory::Device* const here = of(device))
+    raise_to(here->allocated_peak,
+             std::atomic_ref(here->allocated).fetch_add(bytes, std::memory_order_relaxed) + bytes);
+}
+
+void freed(Device device, size_t bytes) {
+  if (LiveMemory::Device* const here = of(device))
+    std::atomic_ref(here->allocated).fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+void forget_all() {
+  for (LiveMemory::Device& device : memory.devices)
+    for (uint64_t* each : {&device.tensors, &device.reserved, &device.peak, &device.allocated, &device.allocated_peak})
+      set(*each, 0);
+}
+
+const LiveMemory& now() {
+  return memory;
+}
+
+}  // namespace devtrace::memory::live_memory
