@@ -111,8 +111,9 @@ $(call folder,fix/overlay)
 # Runs of a program with edits, what each showed, and which edit is the best.
 $(call folder,fix/trials,report/base report/log)
 
-# A function of libdevtrace.so called in a process that is already running, by ptrace; why that is refused.
-$(call folder,attach,report/base)
+# A function of libdevtrace.so called in a process that is already running, by its interpreter or by ptrace; why that is
+# refused.
+$(call folder,attach,common report/base)
 
 # What a process that is looked on at does: findings, memory and traffic, line by line as they come.
 $(call folder,report/live,common report/base report/traffic)

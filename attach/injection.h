@@ -7,17 +7,9 @@
 #include <string>
 
 #include "attach/failure.h"
+#include "attach/request.h"
 
 namespace devtrace::attach {
-
-// As interpose/devtrace.h numbers them.
-enum class Result : int { changed = 0, unchanged = 1, busy = 2, failed = 3 };
-
-struct Answer {
-  Result result = Result::failed;
-  std::string reply;  // lines of key=value
-  std::string value(const std::string& key) const;
-};
 
 // devtrace_attach in the process, which opens `library` first unless it has one already. Throws Failure; nothing of the
 // process has changed then. `again`: what the user typed.

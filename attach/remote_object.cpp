@@ -72,13 +72,18 @@ Range RemoteObject::symbol(std::string_view name) const {
 }
 
 std::vector<LoadedObject> loaded_objects(const std::vector<Mapping>& mappings) {
+  // A file may be mapped besides, only to be read, as who looks symbols up does: the beginning that belongs to the code
+  // is the last one below it.
   std::map<std::string, LoadedObject> by_path;
+  std::map<std::string, uintptr_t> beginnings;
   for (const Mapping& each : mappings) {
     if (each.path.empty() || (each.path[0] != '/' && each.path != "[vdso]")) continue;
     LoadedObject& object = by_path[each.path];
     object.path = each.path;
-    if (each.offset == 0 && object.start == 0) object.start = each.begin;
-    if (each.executable) object.code.push_back({each.begin, each.end});
+    if (each.offset == 0) beginnings[each.path] = each.begin;
+    if (!each.executable) continue;
+    if (object.start == 0) object.start = beginnings[each.path];
+    object.code.push_back({each.begin, each.end});
   }
   std::vector<LoadedObject> found;
   for (auto& [path, object] : by_path)

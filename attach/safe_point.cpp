@@ -23,6 +23,9 @@ constexpr const char* kAllocates[] = {
     "pthread_join",  "fork",           "vfork",        "_Fork",        "dlopen",         "dlmopen",
     "dlclose",       "dl_iterate_phdr"};
 
+// Up to glibc 2.33 threads and dlopen are in files of their own.
+constexpr const char* kCLibrary[] = {"libc.so", "libc-", "libpthread.so", "libpthread-", "libdl.so", "libdl-"};
+
 bool holds(const std::vector<Range>& ranges, uintptr_t address) {
   return std::ranges::any_of(ranges, [&](const Range& range) { return range.holds(address); });
 }
@@ -38,7 +41,7 @@ UnsafeCode unsafe_code(const RemoteMemory& memory, const std::vector<LoadedObjec
   for (const LoadedObject& object : objects) {
     const std::string file = object.file();
     const RemoteObject symbols(memory, object.start);
-    const bool c_library = file.starts_with("libc.so") || file.starts_with("libc-");
+    const bool c_library = std::ranges::any_of(kCLibrary, [&](const char* name) { return file.starts_with(name); });
     if (file.starts_with("ld-")) {
       add(unsafe.never, object.code);
     } else if (c_library) {

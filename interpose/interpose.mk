@@ -17,7 +17,7 @@ $(CALLBACK_OBJECTS): $(BUILD)/obj/cupti_tracer/callbacks/%.o: interpose/cuda_hoo
 EXPORTS := $(BUILD)/libdevtrace.map
 $(EXPORTS): interpose/linking/hooks.inc interpose/linking/cudart_versions.inc interpose/interpose.mk
 	mkdir -p $(@D)
-	{ echo 'devtrace { global:'; sed -n '/"libc\.so"/d; /"libstdc++\.so"/d; s/^HOOK("[^"]*", \(.*\))$$/  \1;/p' $<; echo '  InitializeInjection; devtrace_*;'; echo 'local: *; };'; \
+	{ echo 'devtrace { global:'; sed -n '/"libc\.so"/d; /"libstdc++\.so"/d; s/^HOOK("[^"]*", \(.*\))$$/  \1;/p' $<; echo '  InitializeInjection; PyInit_devtrace_remote_call; devtrace_*;'; echo 'local: *; };'; \
 	  sed -n 's/^VERSION([0-9]*, \(.*\))$$/\1 { };/p' interpose/linking/cudart_versions.inc; echo 'CXXABI_1.3 { };'; } > $@
 
 # What the stacks' library is linked with. libgcc's unwinder first: libunwind defines the same names, and our own exceptions

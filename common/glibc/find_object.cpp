@@ -21,6 +21,13 @@ struct Search {
   dl_find_object* out;
 };
 
+// The loader's entry; its list stays as it is while dl_iterate_phdr runs.
+link_map* entry_of(const ElfW(Dyn) * dynamic) {
+  for (link_map* one = _r_debug.r_map; one; one = one->l_next)
+    if (one->l_ld == dynamic) return one;
+  return nullptr;
+}
+
 int look_into(dl_phdr_info* object, size_t, void* argument) {
   const auto& search = *static_cast<const Search*>(argument);
   dl_find_object found{};
@@ -28,6 +35,7 @@ int look_into(dl_phdr_info* object, size_t, void* argument) {
   for (int i = 0; i < object->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = object->dlpi_phdr[i];
     const uintptr_t begin = object->dlpi_addr + header.p_vaddr;
+    if (header.p_type == PT_DYNAMIC) found.dlfo_link_map = entry_of(reinterpret_cast<const ElfW(Dyn)*>(begin));
     if (header.p_type == PT_GNU_EH_FRAME) found.dlfo_eh_frame = reinterpret_cast<void*>(begin);
     if (header.p_type != PT_LOAD || search.address < begin || search.address - begin >= header.p_memsz) continue;
     inside = true;

@@ -134,10 +134,11 @@ def python_server(folder: Path, source: str = SERVER, interpreter=sys.executable
     return Running([DEVTRACE, "rehearse", "--gpus", 2, *options, *trace, "--", interpreter, "program.py"], folder, environment(None))
 
 
-def command(*arguments, env=None, timeout=100) -> subprocess.CompletedProcess:
+def command(*arguments, env=None, timeout=100, preexec_fn=None) -> subprocess.CompletedProcess:
     """devtrace with these arguments; what it said, and its exit code."""
     return subprocess.run(
-        [str(DEVTRACE), *map(str, arguments)], capture_output=True, text=True, timeout=timeout, env=env or environment(None), check=False
+        [str(DEVTRACE), *map(str, arguments)], capture_output=True, text=True, timeout=timeout, env=env or environment(None),
+        check=False, preexec_fn=preexec_fn,
     )
 
 

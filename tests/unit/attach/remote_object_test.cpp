@@ -50,3 +50,24 @@ TEST(RemoteObject, TheLoaderIsAnObjectWithCode) {
   EXPECT_FALSE(loader.code.empty());
   EXPECT_EQ(std::ranges::count(objects, loader.path, &LoadedObject::path), 1);
 }
+
+TEST(LoadedObjects, BeginWhereTheirCodeBelongsTo) {
+  const auto mapping = [](uintptr_t begin, uint64_t offset, bool executable) {
+    Mapping one;
+    one.begin = begin;
+    one.end = begin + 0x1000;
+    one.offset = offset;
+    one.executable = executable;
+    one.path = "/lib/libx.so";
+    return one;
+  };
+  // A view of the file lies below, another above.
+  const auto found =
+      loaded_objects({mapping(0x10000, 0, false), mapping(0x11000, 0x5000, false), mapping(0x20000, 0, false),
+                      mapping(0x21000, 0x1000, true), mapping(0x22000, 0x2000, false), mapping(0x30000, 0, false)});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].start, 0x20000u);
+  ASSERT_EQ(found[0].code.size(), 1u);
+  EXPECT_EQ(found[0].code[0].begin, 0x21000u);
+  EXPECT_TRUE(loaded_objects({mapping(0x10000, 0, false)}).empty()) << "it is only read";
+}

@@ -1,0 +1,121 @@
+#include "attach/target.h"
+
+#include <elf.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "attach/permission.h"
+#include "report/base/format.h"
+
+namespace devtrace::attach {
+namespace {
+
+constexpr const char* kLibrary = "libdevtrace.so";
+
+Status checked_status(pid_t process) {
+  const auto status = status_of(process);
+  if (!status) throw Failure(Code::no_process, fmt::format("there is no process {}", process));
+  if (status->state == 'Z' || status->state == 'X')
+    throw Failure(Code::no_process, fmt::format("process {} is exiting", process));
+  if (status->state == 'T')
+    throw Failure(Code::cannot_be,
+                  fmt::format("process {} is stopped; let it go on first: kill -CONT {}", process, process));
+  if (status->tracer != 0)
+    throw Failure(Code::cannot_be,
+                  fmt::format("process {} is traced by process {} (a debugger, strace); end that first", process,
+                              status->tracer));
+  return *status;
+}
+
+void check_architecture(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/exe", process), std::ios::binary);
+  Elf64_Ehdr header{};
+  file.read(reinterpret_cast<char*>(&header), sizeof header);
+  if (!file || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return;  // the mappings tell more
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
+    throw Failure(Code::cannot_be,
+                  fmt::format("process {} runs a program for another architecture; devtrace is for x86-64", process));
+}
+
+std::vector<Mapping> checked_mappings(const Target& target) {
+  const pid_t process = target.process;
+  const std::string path = fmt::format("/proc/{}/maps", process);
+  if (::access(fmt::format("/proc/{}", process).c_str(), F_OK) != 0) throw target.ended();
+  std::ifstream readable(path);
+  if (!readable || readable.peek() == std::ifstream::traits_type::eof()) {
+    char link[16];
+    if (::readlink(fmt::format("/proc/{}/exe", process).c_str(), link, sizeof link) < 0 && errno == ENOENT)
+      throw Failure(Code::cannot_be, fmt::format("process {} is one of the kernel's own, or exiting", process));
+    target.refuse_access();
+  }
+  return mappings_of(process);
+}
+
+}  // namespace
+
+bool is_cuda(const LoadedObject& object) {
+  const std::string file = object.file();
+  return std::ranges::any_of(
+      std::initializer_list<const char*>{"libcuda.so", "libcudart", "libtorch_cuda", "libc10_cuda"},
+      [&](const char* name) { return file.starts_with(name); });
+}
+
+const LoadedObject* find_library(const std::vector<LoadedObject>& objects) {
+  const auto found =
+      std::ranges::find_if(objects, [](const LoadedObject& each) { return each.file().starts_with(kLibrary); });
+  return found == objects.end() ? nullptr : &*found;
+}
+
+Target::Target(pid_t process, const std::string& again)
+    : process(process), again(again), status(checked_status(process)), memory(process) {
+  check_architecture(process);
+  objects = loaded_objects(checked_mappings(*this));
+  uint32_t word = 0;
+  if (!objects.empty() && !memory.read(objects.front().start, word)) {
+    if (errno == ESRCH) throw ended();
+    if (errno == EPERM) refuse_access();
+  }
+}
+
+const LoadedObject* Target::library() const {
+  return find_library(objects);
+}
+
+bool Target::uses_cuda() const {
+  return std::ranges::any_of(objects, is_cuda);
+}
+
+bool Target::sees(const std::string& file) const {
+  struct stat here {
+  }, there{};
+  return ::stat(file.c_str(), &here) == 0 &&
+         ::stat(fmt::format("/proc/{}/root{}", process, file).c_str(), &there) == 0 && here.st_ino == there.st_ino &&
+         here.st_dev == there.st_dev;
+}
+
+void Target::check_library(const std::string& library) const {
+  struct stat here {};
+  if (::stat(library.c_str(), &here) != 0)
+    throw Failure(Code::library, fmt::format("{}: {}", library, std::strerror(errno)));
+  if (!sees(library))
+    throw Failure(Code::library, fmt::format("process {} does not see {}: it lives in another container or root; run "
+                                             "devtrace attach in there",
+                                             process, library));
+}
+
+void Target::refuse_access() const {
+  throw Failure(Code::no_permission,
+                fmt::format("not allowed to trace process {}: {}", process,
+                            why_refused(process, permission_facts(status.user, status.dumpable), again)));
+}
+
+Failure Target::ended() const {
+  return Failure(Code::no_process, fmt::format("process {} has ended", process));
+}
+
+}  // namespace devtrace::attach

@@ -1,0 +1,42 @@
+// A process before it is touched: whether it may be, and what is loaded in it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "attach/failure.h"
+#include "attach/process.h"
+#include "attach/remote_memory.h"
+#include "attach/remote_object.h"
+
+namespace devtrace::attach {
+
+// Throws Failure where it cannot be attached to. `again`: what the user typed.
+struct Target {
+  pid_t process;
+  std::string again;
+  Status status;
+  std::vector<LoadedObject> objects;
+  RemoteMemory memory;
+
+  Target(pid_t process, const std::string& again);
+
+  // libdevtrace.so in it, or nullptr.
+  const LoadedObject* library() const;
+  bool uses_cuda() const;
+
+  // It sees the library's file as we do: it may live in a container of its own, with other files.
+  bool sees(const std::string& file) const;
+  void check_library(const std::string& library) const;
+
+  // The failure of a call of ptrace, or of its memory's.
+  [[noreturn]] void refuse_access() const;
+  Failure ended() const;
+};
+
+bool is_cuda(const LoadedObject& object);
+const LoadedObject* find_library(const std::vector<LoadedObject>& objects);
+
+}  // namespace devtrace::attach

@@ -1,0 +1,217 @@
+#include "attach/thread_call.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "attach/injected_code.h"
+#include "attach/safe_point.h"
+#include "attach/traced_thread.h"
+#include "report/base/format.h"
+
+namespace devtrace::attach {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kTimeToFind = 10s;    // a moment at which a thread may be borrowed
+constexpr auto kTimeToAnswer = 30s;  // another thread may hold the loader's lock
+
+// Of the C library in the target.
+struct Functions {
+  uint64_t pthread_create, pthread_self, pthread_detach, dlopen, dlsym, dlerror, munmap;
+  uintptr_t system_call;  // an instruction `syscall`
+};
+
+uintptr_t find_system_call(const RemoteMemory& memory, const RemoteObject& library) {
+  const Range function = library.symbol("syscall");
+  unsigned char code[64] = {};
+  const size_t size = memory.read_some(function.begin, code, std::min(sizeof code, function.end - function.begin));
+  for (size_t i = 0; i + 1 < size; ++i)
+    if (code[i] == 0x0f && code[i + 1] == 0x05) return function.begin + i;
+  return 0;
+}
+
+// The C library's functions in the target. Up to glibc 2.33 they lie in several files.
+Functions find_functions(const Target& target) {
+  constexpr const char* kFiles[] = {"libc.so", "libc-2", "libpthread.so", "libpthread-2", "libdl.so", "libdl-2"};
+  std::vector<RemoteObject> libraries;
+  const LoadedObject* c_library = nullptr;
+  for (const char* begin : kFiles)
+    for (const LoadedObject& each : target.objects) {
+      if (!each.file().starts_with(begin)) continue;
+      if (!c_library) c_library = &each;
+      libraries.emplace_back(target.memory, each.start);
+    }
+  if (!c_library)
+    throw Failure(Code::cannot_be,
+                  fmt::format("process {} has no C library loaded: it is linked statically, or just being started",
+                              target.process));
+  const auto function = [&](const char* name) {
+    for (const RemoteObject& library : libraries)
+      if (const uintptr_t found = library.symbol(name).begin) return found;
+    return uintptr_t{0};
+  };
+  const Functions found{function("pthread_create"), function("pthread_self"),
+                        function("pthread_detach"), function("dlopen"),
+                        function("dlsym"),          function("dlerror"),
+                        function("munmap"),         find_system_call(target.memory, libraries.front())};
+  if (found.pthread_create && found.pthread_self && found.pthread_detach && found.dlopen && found.dlsym &&
+      found.dlerror && found.munmap && found.system_call)
+    return found;
+  throw Failure(Code::cannot_be,
+                fmt::format("process {} runs with {}, which is none of glibc's, or has neither libpthread nor libdl "
+                            "loaded beside it: devtrace cannot be brought into it",
+                            target.process, c_library->path));
+}
+
+// A path too long, or options, are told before anything is touched.
+template <size_t N>
+void put(char (&place)[N], const std::string& text, const char* what) {
+  if (text.size() >= N) throw Failure(Code::library, fmt::format("{} is longer than {} characters", what, N - 1));
+  std::memcpy(place, text.c_str(), text.size() + 1);
+}
+
+std::unique_ptr<InjectedData> data_for(const Request& request, const Functions& functions) {
+  auto data = std::make_unique<InjectedData>();
+  std::memset(data.get(), 0, sizeof *data);
+  data->pthread_self = functions.pthread_self;
+  data->pthread_detach = functions.pthread_detach;
+  data->dlopen = functions.dlopen;
+  data->dlsym = functions.dlsym;
+  data->dlerror = functions.dlerror;
+  data->munmap = functions.munmap;
+  data->bytes = kInjectedBytes;
+  data->function = request.function;
+  data->pause[1] = 5'000'000;
+  data->patience = 12'000;
+  data->flags = RTLD_NOW | RTLD_NODELETE;
+  put(data->name, request.name, "a function's name");
+  put(data->library, request.library, "the library's path");
+  put(data->options, request.options.value_or(""), "the list of options");
+  return data;
+}
+
+void place(InjectedData& data, uintptr_t pages, const Request& request) {
+  const uintptr_t at = pages + kPage;
+  data.pages = pages;
+  const uint64_t reply = at + offsetof(InjectedData, reply);
+  if (request.options) {
+    data.arguments[0] = at + offsetof(InjectedData, options);
+    data.arguments[1] = reply;
+    data.arguments[2] = sizeof data.reply;
+  } else {
+    data.arguments[0] = reply;
+    data.arguments[1] = sizeof data.reply;
+  }
+}
+
+// In the borrowed thread: pages with the code, and a thread that runs it. The pages' address; 0: something of it was
+// refused, and is undone.
+uintptr_t start_in(TracedThread& thread, const RemoteMemory& memory, const Functions& functions, InjectedData& data,
+                   const Request& request, std::string& why) {
+  const auto pages =
+      thread.system_call(functions.system_call, SYS_mmap,
+                         {0, kInjectedBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~uint64_t{0}, 0});
+  if (!pages || *pages < 0) {
+    why = "it gets no memory";
+    return 0;
+  }
+  const auto start = static_cast<uintptr_t>(*pages);
+  place(data, start, request);
+  std::string code(injected_code());
+  code.resize(kTrapOffset, '\x90');
+  code += '\xcc';
+  const auto undo = [&](const char* reason) {
+    why = reason;
+    thread.system_call(functions.system_call, SYS_munmap, {start, kInjectedBytes});
+    return uintptr_t{0};
+  };
+  if (!memory.write(start, code.data(), code.size()) || !memory.write(start + kPage, &data, sizeof data))
+    return undo("its memory cannot be written");
+  const auto allowed = thread.system_call(functions.system_call, SYS_mprotect, {start, kPage, PROT_READ | PROT_EXEC});
+  if (!allowed || *allowed != 0) return undo("a security module forbids new code in it (SELinux's execmem)");
+  const auto made = thread.call(memory, functions.pthread_create, start + kTrapOffset,
+                                {start + kPage + offsetof(InjectedData, reply), 0, start, start + kPage});
+  if (!made || *made != 0) return undo("it cannot make another thread");
+  return start;
+}
+
+uintptr_t start_somewhere(const Target& target, const Functions& functions, const UnsafeCode& unsafe,
+                          const Request& request) {
+  const pid_t process = target.process;
+  const auto data = data_for(request, functions);
+  const auto until = Clock::now() + kTimeToFind;
+  std::string why;
+  for (auto pause = 1ms; Clock::now() < until; pause = std::min<decltype(pause)>(pause * 2, 50ms)) {
+    std::vector<pid_t> threads = threads_of(process);
+    if (threads.empty()) throw target.ended();
+    std::ranges::stable_partition(threads, [&](pid_t each) { return sleeps_in_system_call(process, each); });
+    for (const pid_t each : threads) {
+      TracedThread thread(each);
+      const int fault = thread.stop();
+      if (fault == EPERM) {
+        const auto now = status_of(process);
+        if (!now || now->state == 'Z' || now->state == 'X') throw target.ended();
+        if (each != process && ::access(fmt::format("/proc/{}/task/{}", process, each).c_str(), F_OK) != 0) continue;
+        target.refuse_access();
+      }
+      if (fault != 0 || !thread.is_safe(target.memory, unsafe) || !thread.borrow()) continue;
+      if (const uintptr_t pages = start_in(thread, target.memory, functions, *data, request, why)) return pages;
+      if (!why.empty()) throw Failure(Code::library, fmt::format("process {}: {}", process, why));
+    }
+    std::this_thread::sleep_for(pause);
+  }
+  throw Failure(
+      Code::no_safe_moment,
+      fmt::format("process {}: in {} seconds no thread was outside of malloc and the loader; it is as it was. "
+                  "Try again",
+                  process, kTimeToFind / 1s));
+}
+
+Answer wait_for_answer(const Target& target, uintptr_t pages, const Request& request) {
+  const pid_t process = target.process;
+  const RemoteMemory& memory = target.memory;
+  const uintptr_t at = pages + kPage;
+  const auto until = Clock::now() + kTimeToAnswer;
+  for (auto pause = 1ms; Clock::now() < until; pause = std::min<decltype(pause)>(pause * 2, 20ms)) {
+    uint32_t state = InjectedData::running;
+    if (!memory.read(at + offsetof(InjectedData, state), state)) throw target.ended();
+    if (state == InjectedData::running) {
+      std::this_thread::sleep_for(pause);
+      continue;
+    }
+    uint32_t result = 0;
+    const bool read = memory.read(at + offsetof(InjectedData, result), result);
+    Answer answer{static_cast<Result>(result),
+                  memory.text(at + offsetof(InjectedData, reply), sizeof InjectedData::reply)};
+    const uint32_t yes = 1;
+    memory.write(at + offsetof(InjectedData, read), &yes, sizeof yes);
+    if (!read) throw target.ended();
+    if (state == InjectedData::called) return answer;
+    throw Failure(Code::library, fmt::format("process {} cannot open {}: {}", process, request.library, answer.reply));
+  }
+  throw Failure(Code::no_safe_moment,
+                fmt::format("process {}: no answer in {} seconds: another thread holds the loader's lock, or Python's; "
+                            "when it lets go, what was asked for still happens",
+                            process, kTimeToAnswer / 1s));
+}
+
+}  // namespace
+
+Answer call_by_thread(const Target& target, const Request& request) {
+  const Functions functions = find_functions(target);
+  const UnsafeCode unsafe = unsafe_code(target.memory, target.objects);
+  return wait_for_answer(target, start_somewhere(target, functions, unsafe, request), request);
+}
+
+}  // namespace devtrace::attach

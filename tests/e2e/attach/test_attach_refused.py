@@ -1,0 +1,65 @@
+"""Where ptrace is refused, by a container, a security module or the process itself, that is said, and nothing is touched."""
+
+import glob
+import os
+import subprocess
+
+import pytest
+from c_programs import build
+from conftest import DEVTRACE, environment
+from forbidden_calls import PROCESS_VM_READV, PROCESS_VM_WRITEV, PTRACE, forbid
+from running import Running, command, running  # noqa: F401
+from test_attach_programs import C_SERVER, DRIVER, RUNTIME, start
+
+# The libraries of a glibc before 2.34, as Debian 11 has them, with its loader: a folder for tests that need them.
+OLD_GLIBC = os.environ.get("DEVTRACE_OLD_GLIBC", "")
+
+
+def mapped(server: Running) -> list[str]:
+    """Of each mapping all but its end, for heap and stack grow."""
+    return [line.split("-")[0] + line[25:] for line in open(f"/proc/{server.pid}/maps") if "heap" not in line and "stack" not in line]
+
+
+# Yama refuses all three, a container's filter of old the first, a kernel without process_vm_readv the others.
+@pytest.mark.parametrize(
+    "calls", [(PTRACE,), (PTRACE, PROCESS_VM_READV, PROCESS_VM_WRITEV), (PROCESS_VM_READV, PROCESS_VM_WRITEV)], ids=["ptrace", "all", "memory"]
+)
+def test_a_refusal_of_ptrace_is_one_line_and_changes_nothing(tmp_path, running, calls):  # noqa: F811
+    running.append(start(tmp_path, "idle"))
+    server = running[0]
+    before = mapped(server)
+    done = command("attach", server.pid, preexec_fn=forbid(*calls))
+    assert done.returncode == 4, done.stderr
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith(f"devtrace attach: not allowed to trace process {server.pid}: ")
+    assert "ptrace" in done.stderr and "devtrace run" in done.stderr
+    assert mapped(server) == before and "TracerPid:\t0" in open(f"/proc/{server.pid}/status").read()
+    assert server.ask("steps") == ["0", "0", "0", "0"]
+    assert command("attach", "--no-wait", server.pid).returncode == 0
+    # Attached to, it is refused as before when it is to be left, and stays watched.
+    done = command("detach", server.pid, preexec_fn=forbid(*calls))
+    assert done.returncode == 4 and done.stderr.count("\n") == 1, done.stderr
+    server.ask("wrong")
+    assert len(server.findings) == 1
+    assert server.end() == 0
+
+
+@pytest.mark.skipif(not OLD_GLIBC, reason="DEVTRACE_OLD_GLIBC names no folder with a glibc before 2.34")
+def test_a_process_with_an_older_glibc(tmp_path, running):  # noqa: F811
+    """Its pthread_create is in libpthread, its dlopen in libdl."""
+    libraries = [next(iter(glob.glob(f"{OLD_GLIBC}/{name}.so.[0-9]"))) for name in ("libc", "libpthread", "libdl")]
+    loader = next(iter(glob.glob(f"{OLD_GLIBC}/ld-linux-x86-64.so.2")))
+    program = build(tmp_path, "server", C_SERVER, "-nodefaultlibs", *libraries, loader, "-L" + OLD_GLIBC, RUNTIME, DRIVER)
+    asked = subprocess.run(["objdump", "-T", program], capture_output=True, text=True, check=True).stdout
+    assert "GLIBC_2.34" not in asked
+    path = f"{OLD_GLIBC}:{RUNTIME.parent}"
+    running.append(
+        Running([DEVTRACE, "rehearse", "--gpus", 2, "--no-trace", "--", loader, "--library-path", path, program], tmp_path, environment(None))
+    )
+    server = running[0]
+    for _ in range(5):
+        done = command("attach", "--no-wait", server.pid)
+        assert done.returncode == 0, done.stderr
+        server.ask("wrong")
+        assert command("detach", server.pid).returncode == 0
+    assert server.end() == 0
+    assert [one["kind"] for one in server.findings] == ["copy-mismatch"]
