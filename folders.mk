@@ -83,7 +83,7 @@ $(call folder,simulate/settings)
 # What the stub libraries share: callbacks of profilers, per-thread variants, refusals of what is not simulated.
 $(call folder,simulate/common)
 # How true values are computed: by PyTorch's CPU kernels.
-$(call folder,simulate/values,common)
+$(call folder,simulate/values,common simulate/settings)
 # The simulated devices: memory, streams, graphs, modules, faults.
 $(call folder,simulate/model,common device_code simulate/common simulate/settings simulate/values)
 # Kernels in front of PyTorch's dispatcher, compiled against its headers.

@@ -33,6 +33,9 @@ struct KernelFacts {
   // Words that it goes to memory with on a condition of its own: a predicate of the load or store itself. Tidy,
   // aligned.
   std::vector<Bytes> follows_perhaps;
+  // Words that it certainly writes through, always or on a condition: stores and atomics. Tidy, aligned.
+  std::vector<Bytes> writes;
+  bool writes_elsewhere = false;  // it also writes to global memory by an address that could not be followed
   // Words that it reads at places that depend on the block.
   std::vector<Array> arrays;
   int registers = 32;

@@ -139,6 +139,20 @@ struct Instruction {
         return false;
     }
   }
+  bool stores() const {  // to what it goes to
+    switch (operation()) {
+      case kSt:
+      case kStg:
+      case kAtom:
+      case kAtomCas:
+      case kAtomg:
+      case kAtomgCas:
+      case kRed:
+        return true;
+      default:
+        return false;
+    }
+  }
   // Turing has a uniform register in the place of the descriptor that came later: stores and atomics in c's place.
   unsigned uniform_base() const { return (operation() == kLd || operation() == kLdg ? b() : c()) & 0x3f; }
   // What comes out of memory in whole words may be an address.

@@ -121,6 +121,12 @@ struct Reader {
       (always ? facts->follows : facts->follows_perhaps).push_back({value.offset, value.offset + size_t{8}});
     if (value.is(Kind::entry) && always) facts->arrays[value.offset].followed = true;
   }
+  void store(const Value& value) {
+    if (value.is(Kind::word) && value.offset % 8 == 0)
+      facts->writes.push_back({value.offset, value.offset + size_t{8}});
+    else
+      facts->writes_elsewhere = true;
+  }
 
   // The entry of the array that begins at `offset`; unknown: there are too many.
   Value entry(size_t offset, const Value& index) {
@@ -183,8 +189,10 @@ struct Reader {
     }
     if (i.goes_to_memory()) {
       const bool with_uniform = architecture < 80 && i.form() == 4;
-      follow(sum(registers.get(false, i.a()), with_uniform ? registers.get(true, i.uniform_base()) : Value()),
-             i.always());
+      const Value address =
+          sum(registers.get(false, i.a()), with_uniform ? registers.get(true, i.uniform_base()) : Value());
+      follow(address, i.always());
+      if (i.stores()) store(address);
     }
     if (i.loads_constant()) {
       load(i);
@@ -203,7 +211,9 @@ struct Reader {
   }
 
   void tidy_all() {
-    for (std::vector<Bytes>* ranges : {&facts->reads, &facts->follows, &facts->follows_perhaps, &numbers}) tidy(ranges);
+    for (std::vector<Bytes>* ranges :
+         {&facts->reads, &facts->follows, &facts->follows_perhaps, &facts->writes, &numbers})
+      tidy(ranges);
   }
   // An array goes on to the next one, or to the end of its parameter.
   size_t end_of(const Array& array) const {
@@ -221,6 +231,7 @@ struct Reader {
     subtract(&facts->reads, numbers);
     subtract(&facts->follows, numbers);
     subtract(&facts->follows_perhaps, numbers);
+    subtract(&facts->writes, numbers);
     std::vector<Array> left;
     for (size_t i = 0; i < facts->arrays.size(); ++i) {
       Array array = facts->arrays[i];
@@ -244,8 +255,8 @@ void read_machine_code(View code, unsigned architecture, Bytes bank, View number
     std::memcpy(&i.high, code.data + at + 8, 8);
     reader.read(i);
     // Long code reads the same words again and again.
-    if (std::max({out->reads.size(), out->follows.size(), out->follows_perhaps.size(), reader.numbers.size()}) >
-        kMostRanges)
+    if (std::max({out->reads.size(), out->follows.size(), out->follows_perhaps.size(), out->writes.size(),
+                  reader.numbers.size()}) > kMostRanges)
       reader.tidy_all();
   }
   reader.finish();

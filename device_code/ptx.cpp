@@ -199,6 +199,7 @@ void read_ptx(Span image, std::string_view only, Image* out) {
         tidy(&kernel->reads);
         tidy(&kernel->follows);
         tidy(&kernel->follows_perhaps);
+        tidy(&kernel->writes);
       }
       kernel = nullptr;
     }

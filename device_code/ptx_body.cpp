@@ -101,7 +101,14 @@ void PtxBody::follow(const Words& words, size_t from, bool guarded) {
   for (const Operand& operand : operands) {
     if (!to_memory || !global || !operand.memory || operand.registers.empty()) continue;
     const Origin* const base = origin(operand.registers[0]);
-    if (!base || base->either) continue;
+    const bool known = base && !base->either;
+    if (operation == "st" || operation == "atom" || operation == "red") {
+      if (known)
+        facts_->writes.push_back({base->offset, base->offset + 8});
+      else
+        facts_->writes_elsewhere = true;
+    }
+    if (!known) continue;
     (guarded ? facts_->follows_perhaps : facts_->follows).push_back({base->offset, base->offset + 8});
   }
   if (operation == "st" || operation == "red" || operation == "cp" || operands[0].memory) return;

@@ -177,7 +177,7 @@ $(SIM)/python/copied: $(wildcard simulate/values/python/*.py)
 TORCH = $(dir $(CUDA_WHEEL_LIBRARIES))torch
 TORCH_VERSION = $(shell sed -n "s/^git_version = '\(.*\)'/\1/p" $(TORCH)/version.py)
 TORCH_KERNELS := $(OBJECTS_simulate/values/torch)
-FLAGS_simulate/values/torch += -isystem $(TORCH)/include
+FLAGS_simulate/values/torch += -isystem $(TORCH)/include -isystem $(CUDA_INCLUDE)
 $(TORCH_KERNELS): $(wildcard $(TORCH)/version.py) | setup-python
 $(SIM)/torch/built: $(TORCH_KERNELS)
 	rm -rf $(@D) && mkdir -p $(@D)

@@ -9,6 +9,7 @@ namespace devtrace::report::command {
 Action declare_rehearse(CLI::App& app) {
   auto options = std::make_shared<RehearseOptions>();
   options->declare_devices(app);
+  options->declare_what_is_not_computed(app);
   app.add_flag("--no-trace", options->no_trace, "simulated devices without libdevtrace.so: no finding is made");
   options->declare(app);
   app.footer(
@@ -18,7 +19,8 @@ Action declare_rehearse(CLI::App& app) {
       "CPU. What\n"
       "could not be computed is listed at exit. A GPU that the machine has is not used.\n"
       "\n"
-      "Exit status and environment: as for 'devtrace run'.");
+      "With --strict the program ends with status 65 where it first reads what was not computed. Else exit status and "
+      "environment: as for 'devtrace run'.");
   return [options, &app](const AfterDashes& after_dashes) {
     return launch(options->on_simulated_devices(options->launch(app, after_dashes)));
   };

@@ -4,6 +4,7 @@
 #include "report/command/installation.h"
 #include "report/command/program_cuda.h"
 #include "report/command/subcommand.h"
+#include "simulate/settings/exit_status.h"
 #include "simulate/settings/gpu_models.h"
 #include "simulate/settings/option_parsing.h"
 
@@ -59,6 +60,15 @@ void RehearseOptions::declare_devices(CLI::App& app) {
                "switch torch.compile off: the kernels that it generates are recorded but not computed");
 }
 
+void RehearseOptions::declare_what_is_not_computed(CLI::App& app) {
+  CLI::Option* const values_off = app.get_option("--no-values");
+  app.add_flag("--strict", strict,
+               fmt::format("end the program, with exit status {}, where the host first reads what was not computed",
+                           simulate::kNotComputed))
+      ->excludes(values_off);
+  app.add_flag("--poison", poison, "fill what is not computed with NaN (-1 in whole numbers)")->excludes(values_off);
+}
+
 Launch RehearseOptions::on_simulated_devices(Launch what) const {
   check_peers(*this);
   const int version = cuda ? cuda : cuda_of_command(what.program);
@@ -74,6 +84,8 @@ Launch RehearseOptions::on_simulated_devices(Launch what) const {
   set("DEVTRACE_SIM_MEMORY", memory);
   set("DEVTRACE_SIM_PEER", peer);
   if (no_values) set("DEVTRACE_SIM_VALUES", "0");
+  if (strict) set("DEVTRACE_SIM_STRICT", "1");
+  if (poison) set("DEVTRACE_SIM_POISON", "1");
   if (eager) set("TORCHDYNAMO_DISABLE", "1");
   // Triton looks for libcuda.so.1 where the linker does, and would link against a real one.
   set("TRITON_LIBCUDA_PATH", simulated.folder.string());

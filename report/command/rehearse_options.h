@@ -10,10 +10,12 @@ namespace devtrace::report::command {
 struct RehearseOptions : ProgramOptions {
   int gpus = 2, cuda = 0;
   std::string gpu_model, memory, peer;
-  bool no_values = false, no_trace = false, eager = false;
+  bool no_values = false, no_trace = false, eager = false, strict = false, poison = false;
 
   // Adds those of the devices; those of ProgramOptions are not among them.
   void declare_devices(CLI::App& app);
+  // What happens where results are not computed: `rehearse` alone has these.
+  void declare_what_is_not_computed(CLI::App& app);
   // That launch with the simulated libraries, and libdevtrace.so unless no_trace. Throws Failure for options that
   // contradict each other, and for libraries that are not there.
   Launch on_simulated_devices(Launch what) const;

@@ -47,9 +47,9 @@ bool launch(const char* name, const void* handle) {
   return devtrace_sim_library_launch(name, object(handle)->stream) != CUDA_SUCCESS;
 }
 
-bool launch(const char* name, const void* handle, std::initializer_list<const void*> memory) {
+bool launch(const char* name, const void* handle, std::initializer_list<const void*> memory, size_t written) {
   const Object& of = *object(handle);
-  return devtrace_sim_library_work(name, of.context, of.stream, memory.begin(), memory.size()) != CUDA_SUCCESS;
+  return devtrace_sim_library_work(name, of.context, of.stream, memory.begin(), memory.size(), written) != CUDA_SUCCESS;
 }
 
 void succeed(int* info, long long count) {

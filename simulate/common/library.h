@@ -12,9 +12,10 @@
 // Records work of a library on a stream, as a kernel of that name; in libcuda.
 extern "C" CUresult devtrace_sim_library_launch(const char* name, CUstream stream);
 // The same in a context, which need not be the current one, on memory of devices: where a kernel could not reach that
-// it faults. What is no device's memory is passed over.
+// it faults. What is no device's memory is passed over. `written`: how many of them, the last, it writes to. The name
+// stays where it is.
 extern "C" CUresult devtrace_sim_library_work(const char* name, CUcontext context, CUstream stream,
-                                              const void* const* memory, size_t count);
+                                              const void* const* memory, size_t count, size_t written);
 // Work of a library that writes to `memory` and is computed: `compute(data)` when the stream comes to it, at each
 // replay where it is captured; `drop(data)` when it will not come again. Where a kernel could not reach the memory it
 // faults.
@@ -43,8 +44,9 @@ inline Object* object(const void* handle) {
 // Records a launch on the handle's stream; zeroes the result codes that the library would have written (device memory
 // is host memory here). Each of these is false or zero when nothing was wrong.
 bool launch(const char* name, const void* handle);
-// The same in the handle's own context, whichever is current, on memory of devices among these.
-bool launch(const char* name, const void* handle, std::initializer_list<const void*> memory);
+// The same in the handle's own context, whichever is current, on memory of devices among these; the last `written` are
+// written to.
+bool launch(const char* name, const void* handle, std::initializer_list<const void*> memory, size_t written);
 void succeed(int* info, long long count);
 
 }  // namespace devtrace::simulate::library

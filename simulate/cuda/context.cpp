@@ -4,6 +4,7 @@
 #include "simulate/model/memory.h"
 #include "simulate/model/profiler_callbacks.h"
 #include "simulate/model/stream.h"
+#include "simulate/model/written.h"
 
 namespace {
 
@@ -16,6 +17,7 @@ CUresult synchronize(CUcontext context) {
   TRY(simulate::check_context(context));
   simulate::synchronize_context(context);
   simulate::notice(simulate::kSynchronize, simulate::kContextSynchronized, context);
+  simulate::host_waited();
   return static_cast<CUresult>(context->sticky.load());
 }
 

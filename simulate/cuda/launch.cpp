@@ -125,25 +125,27 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** 
 namespace {
 
 // Stands for the kernels of a mathematics library that is itself a stub.
-CUresult library_launch(CUstream handle) {
+CUresult library_launch(const char* name, CUstream handle) {
   CUstream stream;
   TRY(simulate::resolve(handle, &stream));
   REQUIRE_CONTEXT(context);
   simulate::Operation operation;
   operation.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  operation.library = name;
   return simulate::submit(stream, std::move(operation));
 }
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_launch(const char*, CUstream stream) {
-  return library_launch(stream);
+extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_launch(const char* name,
+                                                                                       CUstream stream) {
+  return library_launch(name, stream);
 }
 
-extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_work(const char*, CUcontext context,
-                                                                                     CUstream handle,
+extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_work(const char* name,
+                                                                                     CUcontext context, CUstream handle,
                                                                                      const void* const* memory,
-                                                                                     size_t count) {
+                                                                                     size_t count, size_t written) {
   if (!simulate::push_current(context)) return CUDA_ERROR_INVALID_CONTEXT;
   const CUresult result = [&] {
     CUstream stream;
@@ -152,8 +154,12 @@ extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_
     if (stream->context->device != own->device) return CUDA_ERROR_INVALID_HANDLE;
     simulate::Operation operation;
     operation.type = CU_GRAPH_NODE_TYPE_KERNEL;
-    for (size_t i = 0; i < count; ++i)
-      if (memory[i]) operation.touched.push_back(reinterpret_cast<CUdeviceptr>(memory[i]));
+    operation.library = name;
+    for (size_t i = 0; i < count; ++i) {
+      if (!memory[i]) continue;
+      operation.touched.push_back(reinterpret_cast<CUdeviceptr>(memory[i]));
+      operation.written += i + written >= count;
+    }
     return simulate::submit(stream, std::move(operation));
   }();
   simulate::pop_current();

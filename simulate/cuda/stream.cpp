@@ -4,6 +4,7 @@
 #include "simulate/cuda/api.h"
 #include "simulate/model/capture.h"
 #include "simulate/model/profiler_callbacks.h"
+#include "simulate/model/written.h"
 
 namespace {
 
@@ -77,6 +78,7 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
   else
     simulate::synchronize(stream);
   simulate::notice(simulate::kSynchronize, simulate::kStreamSynchronized, stream->context, stream);
+  simulate::host_waited();
   return static_cast<CUresult>(stream->context->sticky.load());
 }
 
@@ -292,6 +294,7 @@ CUresult CUDAAPI cuEventSynchronize(CUevent event) {
   TRY(simulate::check_not_captured(event));
   TRY(simulate::check_unsafe());
   simulate::wait_event(event, event->recorded);
+  simulate::host_waited(true);
   return static_cast<CUresult>(event->context->sticky.load());
 }
 

@@ -10,6 +10,7 @@
 
 #include "simulate/model/arena.h"
 #include "simulate/model/device.h"
+#include "simulate/values/uncomputed.h"
 
 namespace devtrace::simulate {
 namespace {
@@ -53,6 +54,7 @@ void edit(uintptr_t base, F f) {
 void remember(Allocation allocation) {
   Registry& r = registry();
   allocation.id = r.next_id.fetch_add(1);
+  values::uncomputed().clear(allocation.base, allocation.kind == Kind::reserved ? 0 : allocation.size);
   std::unique_lock lock(r.mutex);
   (allocation.kind == Kind::reserved ? r.reservations : r.memory)[allocation.base] = allocation;
 }

@@ -10,6 +10,7 @@
 
 #include "device_code/image.h"
 #include "simulate/common/cuda_headers.h"
+#include "simulate/values/uncomputed.h"
 
 namespace devtrace::simulate {
 
@@ -38,6 +39,9 @@ struct Function {
   int max_dynamic_shared = 0;  // 0: the default limit
   int cache = 0;
   uint64_t launches = 0;
+  std::once_flag written_once;
+  std::vector<size_t> written;  // see written.h: where in its parameters the addresses stand that it writes to
+  values::Source source = 0;    // of what it does not write
 };
 
 }  // namespace devtrace::simulate

@@ -12,7 +12,9 @@
 #include "simulate/model/pool.h"
 #include "simulate/model/profiler_callbacks.h"
 #include "simulate/model/stream.h"
+#include "simulate/model/written.h"
 #include "simulate/settings/settings.h"
+#include "simulate/values/uncomputed.h"
 #include "simulate/values/values.h"
 
 namespace devtrace::simulate {
@@ -77,6 +79,26 @@ void set_now(const CUDA_MEMSET_NODE_PARAMS& s) {
   }
 }
 
+// What was copied or set is as computed as what it was made of. The host's memory is not followed: it is told of.
+void follow(const CUDA_MEMCPY3D& c) {
+  const End from = end_of(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray, c.srcPitch, c.srcHeight, c.srcXInBytes,
+                          c.srcY, c.srcZ);
+  const End to = end_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray, c.dstPitch, c.dstHeight, c.dstXInBytes,
+                        c.dstY, c.dstZ);
+  const bool to_host = place_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray) == 0;
+  for (size_t z = 0; z < c.Depth; ++z)
+    for (size_t y = 0; y < c.Height; ++y) {
+      const auto source = reinterpret_cast<uintptr_t>(from.data + (z * from.height + y) * from.pitch);
+      const auto target = reinterpret_cast<uintptr_t>(to.data + (z * to.height + y) * to.pitch);
+      if (to_host) values::uncomputed_is_read(values::uncomputed().find(source, c.WidthInBytes));
+      values::uncomputed().copy(target, source, c.WidthInBytes);
+    }
+}
+
+void follow(const CUDA_MEMSET_NODE_PARAMS& s) {
+  for (size_t y = 0; y < s.height; ++y) values::uncomputed().clear(s.dst + y * s.pitch, s.width * s.elementSize);
+}
+
 // In place of a copy to the host whose source no kernel has written.
 void clear_host(const CUDA_MEMCPY3D& c) {
   if (c.dstMemoryType == CU_MEMORYTYPE_ARRAY || c.dstMemoryType == CU_MEMORYTYPE_DEVICE) return;
@@ -92,8 +114,14 @@ void clear_host(const CUDA_MEMCPY3D& c) {
 // calls to find.
 CUresult run_kernel(const Operation& op) {
   device(op.context->device).launches.fetch_add(1, std::memory_order_relaxed);
-  const Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;  // null: a mathematics library's
-  if (!op.in_operator && !op.compute) values::not_computed_kernel(f ? f->name : "of a mathematics library");
+  Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;  // null: a mathematics library's
+  if (!op.in_operator && !op.compute) {
+    values::not_computed_kernel(f ? f->name : op.library ? op.library : "of a mathematics library");
+    if (f)
+      mark_written(op, *f);
+    else
+      mark_written(op);
+  }
   if (!f) {
     for (const CUdeviceptr address : op.touched)
       if (is_unreachable(op.context, address)) op.context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -150,13 +178,17 @@ CUresult perform(Operation& op) {
       return run_kernel(op);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       count(op.copy);
-      if (!op.copies_suppressed)
-        copy_now(op.copy);
-      else
+      if (op.copies_suppressed) {
         clear_host(op.copy);
+        return CUDA_SUCCESS;
+      }
+      copy_now(op.copy);
+      if (values::any_uncomputed()) follow(op.copy);
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_MEMSET:
-      if (!op.copies_suppressed) set_now(op.set);
+      if (op.copies_suppressed) return CUDA_SUCCESS;
+      set_now(op.set);
+      if (values::any_uncomputed()) follow(op.set);
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_HOST:
       op.host.fn(op.host.userData);

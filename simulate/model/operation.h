@@ -30,7 +30,11 @@ struct Operation {
   Arguments arguments;
   void (*compute)(void*) = nullptr;  // does a library's kernel, with what follows
   std::shared_ptr<void> compute_data = {};
-  std::vector<CUdeviceptr> touched = {};  // of a library's kernel that nobody computes: memory that it works on
+  // Of a library's kernel that nobody computes: the function, the memory that it works on, and how much of that, at the
+  // end, it writes to.
+  const char* library = nullptr;
+  std::vector<CUdeviceptr> touched = {};
+  size_t written = 0;
   CUDA_MEMCPY3D copy = {};
   CUcontext copy_from = nullptr, copy_to = nullptr;
   CUDA_MEMSET_NODE_PARAMS set = {};

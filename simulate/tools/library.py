@@ -91,6 +91,11 @@ def name_of(parameter):
     return re.search(r"(\w+)\s*(\[\w*\])*$", parameter).group(1)
 
 
+def is_written(parameter):
+    """Whether the function writes to what this pointer points to; an array of pointers it only reads."""
+    return "const" not in parameter and parameter.count("*") + parameter.count("[") == 1
+
+
 def body(library, function, rule, parameters):
     ok, dead, failed = library["ok"], library["dead"], library["failed"]
     names = [name_of(p) for p in parameters]
@@ -106,8 +111,10 @@ def body(library, function, rule, parameters):
         if names and re.search(r"[hH]andle", parameters[0]):
             lines.append(f"  if (!lib::alive({names[0]})) return {dead};")
             if rule == COMPUTE:
-                memory = [name for parameter, name in zip(parameters[1:], names[1:]) if re.search(r"[*\]]", parameter)]
-                given = f", {{{', '.join(memory)}}}" if library.get("by_handle") else ""
+                pointers = [(parameter, name) for parameter, name in zip(parameters[1:], names[1:]) if re.search(r"[*\]]", parameter)]
+                memory = [name for parameter, name in pointers if not is_written(parameter)]
+                written = [name for parameter, name in pointers if is_written(parameter)]
+                given = f", {{{', '.join(memory + written)}}}, {len(written)}" if library.get("by_handle") else ""
                 lines.append(f'  if (lib::launch("{function}", {names[0]}{given})) return {failed};')
         if rule in (SIZE, COMPUTE):
             for parameter, name in zip(parameters, names):

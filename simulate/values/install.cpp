@@ -12,6 +12,7 @@
 
 #include "common/python_api.h"
 #include "simulate/values/older_pytorch.h"
+#include "simulate/values/uncomputed.h"
 #include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
 
@@ -82,8 +83,9 @@ PyObject* with_tensors(PyObject* arguments, PyObject* positions, PyObject* wrap_
 // What wrap() was given: the real kernel; compute(result, arguments, keywords, state); second_chance(error, arguments,
 // keywords, state) or None; before(arguments, keywords) or None, which returns the state: (whether nested operators are
 // computed too, …); the positions of tensors; wrap_number(number); the type of pending results; again(error) or None:
-// whether the real kernel may have failed for want of values that its own nested operators compute.
-enum Part { kReal, kCompute, kSecondChance, kBefore, kTensorPositions, kWrapNumber, kPending, kAgain };
+// whether the real kernel may have failed for want of values that its own nested operators compute; follow(arguments,
+// keywords, result): what is as little computed as its operands.
+enum Part { kReal, kCompute, kSecondChance, kBefore, kTensorPositions, kWrapNumber, kPending, kAgain, kFollow };
 
 // A result whose size only the CPU knew (a tuple of type kPending): make(*shape and strides, **options) allocates it,
 // here, so that the block is seen to come from the program's own line; finish(it) fills it in.
@@ -164,6 +166,16 @@ PyObject* real_again(PyObject* real, PyObject* again, PyObject* arguments, PyObj
   return result;
 }
 
+// False: an exception.
+bool follow(PyObject* function, const Call& given, PyObject* result) {
+  const Unwatched unwatched;
+  PyObject* call = g_python.PyTuple_Pack(3, given.arguments, given.keywords, result);
+  PyObject* done = call ? g_python.PyObject_Call(function, call, nullptr) : nullptr;
+  for (PyObject* each : {call, done})
+    if (each) g_python.Py_DecRef(each);
+  return done != nullptr;
+}
+
 // The operator as a whole, with tensors for numbers.
 PyObject* whole(PyObject* self, PyObject* arguments, PyObject* keywords) {
   const python::Api& p = g_python;
@@ -196,6 +208,10 @@ PyObject* whole(PyObject* self, PyObject* arguments, PyObject* keywords) {
     result = computed;
   } else if (part(kSecondChance) != none()) {
     result = second_chance(part(kSecondChance), given);
+  }
+  if (result && values::any_uncomputed() && !follow(part(kFollow), given, result)) {
+    p.Py_DecRef(result);
+    result = nullptr;
   }
   p.Py_DecRef(state);
   return result;
@@ -275,12 +291,66 @@ PyObject* with_keys(PyObject*, PyObject* arguments, PyObject*) {
   return g_python.PyCFunction_NewEx(&g_with_keys, arguments, nullptr);
 }
 
+// A tuple of addresses and sizes by turns.
+template <class Do>
+void each_range(PyObject* ranges, const Do& act) {
+  const python::Api& p = g_python;
+  for (ssize_t i = 0; i + 1 < p.PyTuple_Size(ranges); i += 2)
+    act(static_cast<uintptr_t>(p.PyLong_AsLongLong(p.PyTuple_GetItem(ranges, i))),
+        static_cast<size_t>(p.PyLong_AsLongLong(p.PyTuple_GetItem(ranges, i + 1))));
+}
+
+// None, or something that is true.
+PyObject* truth(bool value) {
+  if (value) return g_python.PyTuple_Pack(1, none());
+  g_python.Py_IncRef(none());
+  return none();
+}
+
+// any_uncomputed()
+PyObject* any_uncomputed(PyObject*, PyObject*, PyObject*) {
+  return truth(values::any_uncomputed());
+}
+
+// follow_uncomputed(read, written, told): the ranges of what was read and written by something that was computed; told:
+// the result is the host's.
+PyObject* follow_uncomputed(PyObject*, PyObject* arguments, PyObject*) {
+  Source source = 0;
+  const auto part = [&](ssize_t i) { return g_python.PyTuple_GetItem(arguments, i); };
+  each_range(part(0), [&](uintptr_t begin, size_t size) {
+    if (!source) source = uncomputed().find(begin, size);
+  });
+  each_range(part(1), [&](uintptr_t begin, size_t size) {
+    if (source)
+      uncomputed().mark(begin, size, source);
+    else
+      uncomputed().clear(begin, size);
+  });
+  if (source && g_python.PyObject_IsTrue(part(2)) == 1) uncomputed_is_read(source);
+  return truth(source != 0);
+}
+
+// mark_uncomputed(operator, ranges)
+PyObject* mark_uncomputed(PyObject*, PyObject* arguments, PyObject*) {
+  const char* name = g_python.PyUnicode_AsUTF8AndSize(g_python.PyTuple_GetItem(arguments, 0), nullptr);
+  if (!name) return nullptr;
+  const Source source = operator_source(name);
+  each_range(g_python.PyTuple_GetItem(arguments, 1), [&](uintptr_t begin, size_t size) {
+    uncomputed().mark(begin, size, source);
+    poison(begin, size);
+  });
+  return truth(false);
+}
+
 python::PyMethodDef g_functions[] = {
     {"wrap", python::as_method(wrap), kMethod, nullptr},
     {"not_computed", python::as_method(not_computed), kMethod, nullptr},
     {"within", python::as_method(within), kMethod, nullptr},
     {"keep_kernel", python::as_method(keep), kMethod, nullptr},
     {"with_keys", python::as_method(with_keys), kMethod, nullptr},
+    {"any_uncomputed", python::as_method(any_uncomputed), kMethod, nullptr},
+    {"follow_uncomputed", python::as_method(follow_uncomputed), kMethod, nullptr},
+    {"mark_uncomputed", python::as_method(mark_uncomputed), kMethod, nullptr},
 };
 
 // Beside this library.
@@ -291,18 +361,52 @@ std::string package_folder() {
   return path.substr(0, path.rfind('/') + 1) + "python/devtrace_values";
 }
 
-std::atomic<bool> g_failed{false};
+constexpr int kFileInput = 257;  // Py_file_input
+
+constexpr const char* kLine = R"(
+import importlib.util
+spec = importlib.util.spec_from_file_location('_devtrace_program_line', folder + '/program_line.py')
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+found = module.line()
+)";
+
+// The program's line; whatever it has printed is written. Empty where Python cannot be asked.
+std::string line_of_python() {
+  const python::Api& p = g_python;
+  if (!p.Py_IsInitialized() || (p.Py_IsFinalizing && p.Py_IsFinalizing())) return {};
+  const int state = p.PyGILState_Ensure();
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  p.PyErr_Fetch(&type, &value, &traceback);
+  PyObject* globals = p.PyDict_New();
+  p.PyDict_SetItemString(globals, "__builtins__", p.PyImport_AddModule("builtins"));
+  PyObject* folder = p.PyUnicode_FromString(package_folder().c_str());
+  p.PyDict_SetItemString(globals, "folder", folder);
+  PyObject* code = p.Py_CompileString(kLine, "<devtrace>", kFileInput);
+  PyObject* done = code ? p.PyEval_EvalCode(code, globals, globals) : nullptr;
+  PyObject* found = done ? p.PyDict_GetItemString(globals, "found") : nullptr;
+  const char* text = found ? p.PyUnicode_AsUTF8AndSize(found, nullptr) : nullptr;
+  const std::string line = text ? text : "";
+  for (PyObject* each : {folder, code, done, globals})
+    if (each) p.Py_DecRef(each);
+  p.PyErr_Clear();
+  p.PyErr_Restore(type, value, traceback);
+  p.PyGILState_Release(state);
+  return line;
+}
+
+std::atomic<bool> g_failed{false}, g_torch{false};
 
 constexpr const char* kStart = R"(
-def start(folder, *functions):
+def start(folder, functions):
     import importlib.util, sys
     spec = importlib.util.spec_from_file_location('_devtrace_values', folder + '/__init__.py', submodule_search_locations=[folder])
     module = importlib.util.module_from_spec(spec)
     sys.modules['_devtrace_values'] = module
     spec.loader.exec_module(module)
-    module.install(*functions)
+    module.install(**functions)
 try:
-    start(folder, wrap, not_computed, within, keep_kernel, with_keys)
+    start(folder, functions)
 except Exception as error:
     failed = True
     import traceback
@@ -317,12 +421,14 @@ void install() {
   PyObject* folder = p.PyUnicode_FromString(package_folder().c_str());
   p.PyDict_SetItemString(globals, "folder", folder);
   p.Py_DecRef(folder);
+  PyObject* functions = p.PyDict_New();
   for (python::PyMethodDef& each : g_functions) {
     PyObject* function = p.PyCFunction_NewEx(&each, nullptr, nullptr);
-    p.PyDict_SetItemString(globals, each.ml_name, function);
+    p.PyDict_SetItemString(functions, each.ml_name, function);
     p.Py_DecRef(function);
   }
-  constexpr int kFileInput = 257;
+  p.PyDict_SetItemString(globals, "functions", functions);
+  p.Py_DecRef(functions);
   PyObject* code = p.Py_CompileString(kStart, "<devtrace>", kFileInput);
   PyObject* done = code ? p.PyEval_EvalCode(code, globals, globals) : nullptr;
   if (!done) p.PyErr_Print();
@@ -360,6 +466,7 @@ void ensure_installed() {
   if (state == kUnknown) {
     // Also right before a thread's first look while another one fills the table: it writes the same pointers.
     state = !switched_off() && find_python() ? kWaiting : kDone;
+    if (state == kWaiting) set_line_of_python(line_of_python);
     g_state.store(state, std::memory_order_release);
     if (state == kDone) return;
   }
@@ -369,6 +476,12 @@ void ensure_installed() {
   const OperatorScope scope(t_thread);
   const Unwatched unwatched;
   install();
+  g_torch = true;
+  if (g_failed) end_if_strict();
+}
+
+bool has_torch() {
+  return g_torch;
 }
 
 }  // namespace devtrace::simulate::values

@@ -30,18 +30,6 @@ bool wanted() {
   return is;
 }
 
-// Without the namespaces that have no name. What is no mangled name is told as it is.
-std::string short_name(const std::string& mangled) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  if (status != 0 || !text) return mangled;
-  std::string name = text;
-  std::free(text);
-  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
-  for (size_t at; (at = name.find(kAnonymous)) != name.npos;) name.erase(at, kAnonymous.size());
-  return short_kernel_name(name);
-}
-
 void say();
 
 Missing& missing() {
@@ -70,6 +58,18 @@ void say() {
 
 }  // namespace
 
+// Without the namespaces that have no name.
+std::string readable_name(const std::string& mangled) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+  if (status != 0 || !text) return mangled;
+  std::string name = text;
+  std::free(text);
+  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
+  for (size_t at; (at = name.find(kAnonymous)) != name.npos;) name.erase(at, kAnonymous.size());
+  return short_kernel_name(name);
+}
+
 void not_computed_kernel(const std::string& mangled) {
   if (!wanted()) return;
   Missing& all = missing();
@@ -88,7 +88,7 @@ NotComputed not_computed() {
   Missing& all = missing();
   std::lock_guard lock(all.mutex);
   NotComputed found;
-  for (const auto& [name, launches] : all.kernels) found.kernels[short_name(name)] += launches;
+  for (const auto& [name, launches] : all.kernels) found.kernels[readable_name(name)] += launches;
   found.operators = all.operators;
   return found;
 }

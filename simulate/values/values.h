@@ -51,10 +51,16 @@ void ensure_installed();
 // Whether results are computed at all: not under DEVTRACE_SIM_VALUES=0, nor beside a PyTorch that does not let us.
 bool are_computed();
 
+// Whether PyTorch is in this process, as far as ensure_installed() has seen.
+bool has_torch();
+
 // Something whose result nobody computed: said once at exit, with the others of its kind. `mangled` is a kernel's name
 // in its image, or an operator's with the reason.
 void not_computed_kernel(const std::string& mangled);
 void not_computed_operator(const std::string& name, const std::string& reason);
+
+// Of a function's or kernel's name as it stands in an object or image; what is not mangled stays as it is.
+std::string readable_name(const std::string& mangled);
 
 // All of them so far.
 struct NotComputed {

@@ -8,14 +8,14 @@ then computes the result, in the same memory, with the same operator on the CPU.
 import os
 
 
-def install(wrap, not_computed, within, keep_kernel, with_keys):
-    """wrap: a kernel, see install.cpp; not_computed(name, reason): for the list at exit; within(f): f() with copies held; the others:
-    for real_kernels."""
+def install(wrap, not_computed, within, keep_kernel, with_keys, any_uncomputed, follow_uncomputed, mark_uncomputed):
+    """What install.cpp offers: see there."""
     import torch
 
-    from . import graphs, native, real_kernels, registration
+    from . import graphs, native, real_kernels, registration, uncomputed
 
     real_kernels.start(keep_kernel, with_keys)
+    uncomputed.install(any_uncomputed, follow_uncomputed, mark_uncomputed)
     registration.install(wrap, not_computed)
     graphs.install(within)
     # TorchScript's fuser would write kernels of its own, which nobody computes; without it the same operators run one by one.

@@ -2,7 +2,7 @@
 
 import torch
 
-from . import exceptions, graphs, memory, native, nested, randomness, sequences, sparse, substitutes, wider
+from . import exceptions, graphs, memory, native, nested, randomness, sequences, sparse, substitutes, uncomputed, wider
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
@@ -291,6 +291,7 @@ class Plan:
         except (Unable, NotImplementedError) as error:
             if not is_empty(result):
                 not_computed(self.name, reason(error))
+                uncomputed.mark(self, result, args, kwargs)
             return result
         return self.store(result, value)
 
@@ -389,6 +390,7 @@ def quick(plan):
             pass
         return general(result, args, kwargs, state)
 
+    compute.plan = plan
     return compute
 
 

@@ -6,7 +6,7 @@ of every operator are: they happen as part of the operators.
 
 import torch
 
-from . import memory, native, randomness
+from . import memory, native, randomness, uncomputed
 
 recording = None  # the list of what is captured, while a graph is
 _within = None
@@ -73,6 +73,8 @@ def install(within):
         def compute_all():
             for compute, result, args, kwargs, state in self._devtrace_operators:
                 compute(result, args, kwargs, _at(state, positions))
+                if uncomputed.any_uncomputed():
+                    uncomputed.Follow(getattr(compute, "plan", None) or compute.__self__)(args, kwargs, result)
 
         _within(compute_all)
         return result

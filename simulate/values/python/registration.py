@@ -4,7 +4,7 @@ import warnings
 
 import torch
 
-from . import compute, exceptions, native, nested, numbers, real_kernels
+from . import compute, exceptions, native, nested, numbers, real_kernels, uncomputed
 
 KEYS = ("CUDA", "SparseCUDA", "SparseCsrCUDA")
 # Metadata, memory itself, or reading one element: the real kernel is already true.
@@ -78,7 +78,7 @@ def replace(name, key, wrap):
         real = exceptions.INSTEAD[name](op, real)
     # From 1: the first argument is the set of dispatch keys.
     tensors = tuple(i for i, a in enumerate(op._schema.arguments, 1) if str(a.type) in ("Tensor", "Optional[Tensor]"))
-    kernel = wrap(real, *plan.kernels(), tensors, numbers.wrapped, compute.Pending, plan.again)
+    kernel = wrap(real, *plan.kernels(), tensors, numbers.wrapped, compute.Pending, plan.again, uncomputed.Follow(plan))
     namespace, _, rest = name.partition("::")
     if namespace not in _libraries:
         _libraries[namespace] = torch._C._dispatch_library("IMPL", namespace, "", __file__, 0)

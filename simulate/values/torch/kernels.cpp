@@ -23,6 +23,7 @@
 
 #include "simulate/values/torch/alias.h"
 #include "simulate/values/torch/attention.h"
+#include "simulate/values/torch/blocks.h"
 #include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
 
@@ -174,7 +175,8 @@ class Kernel final : public c10::OperatorKernel {
     const auto given = torch::jit::last(*stack, plan_.arguments);
     no_numbers_of_the_device(given);
     const bool fits = plan_.cpu && (!plan_.attention || plan_.attention->fits(given));
-    if (!fits || g_recording.load(std::memory_order_relaxed)) return plan_.python.callBoxed(op, keys, stack);
+    if (!fits || g_recording.load(std::memory_order_relaxed) || has_uncomputed(given))
+      return plan_.python.callBoxed(op, keys, stack);
     Stack arguments(given.begin(), given.end());
     const size_t below = stack->size() - plan_.arguments;
     try {
@@ -305,6 +307,7 @@ EXPORTED int devtrace_values_start(const char* lines) {
   std::istringstream all(lines);
   for (std::string line; std::getline(all, line);) not_for_values().push_back(line);
   g_thread = reinterpret_cast<ThreadFunction>(dlsym(RTLD_DEFAULT, "devtrace_sim_values_thread"));
+  if (g_thread) follow_uncomputed();
   return g_thread != nullptr;
 }
 

@@ -27,6 +27,22 @@ std::vector<size_t> followed(const KernelFacts& facts) {
   return found;
 }
 
+// Those that it writes through, as far as its code tells.
+std::vector<size_t> written(const KernelFacts& facts) {
+  std::vector<size_t> found;
+  for (const Bytes& each : facts.writes)
+    for (size_t at = each.begin; at < each.end; at += 8) found.push_back(at);
+  return found;
+}
+
+void expect_writes(Image& image, const std::string& where) {
+  EXPECT_EQ(written(image.kernels["touch"]), (std::vector<size_t>{24, 32})) << where;
+  EXPECT_FALSE(image.kernels["touch"].writes_elsewhere) << where << ": its other store is to shared memory";
+  EXPECT_EQ(written(image.kernels["ways"]), (std::vector<size_t>{16, 24})) << where << ": a store and an atomic";
+  EXPECT_TRUE(image.kernels["ways"].writes_elsewhere) << where << ": by an address out of a table";
+  EXPECT_EQ(written(image.kernels["scaled"]), std::vector<size_t>{0}) << where;
+}
+
 void expect_touch(const KernelFacts& facts, const std::string& where) {
   ASSERT_TRUE(facts.parameters_known) << where;
   const std::vector<std::pair<size_t, size_t>> layout = {{0, 4}, {8, 8}, {16, 24}, {40, 8}, {48, 8}};
@@ -53,6 +69,19 @@ TEST(Image, CubinsOfEveryArchitecture) {
     EXPECT_EQ(followed(image.kernels["rows"]), std::vector<size_t>{0}) << architecture;
     EXPECT_EQ(followed(image.kernels["ways"]), (std::vector<size_t>{0, 8, 16, 24, 32})) << architecture;
   }
+}
+
+TEST(Image, WhatAKernelWritesThrough) {
+  for (const int architecture : data::kArchitectures) {
+    const data::Image cubin = data::cubin(architecture);
+    Image image;
+    ASSERT_EQ(read_image(data::span(cubin), architecture, &image), ImageState::good);
+    expect_writes(image, std::to_string(architecture));
+  }
+  const data::Image text = data::ptx();
+  Image image;
+  ASSERT_EQ(read_image(data::span(text), 90, &image), ImageState::good);
+  expect_writes(image, "PTX");
 }
 
 TEST(Image, AnAddressThatIsFollowedOnAConditionIsNotCertain) {

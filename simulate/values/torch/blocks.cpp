@@ -1,0 +1,125 @@
+#include "simulate/values/torch/blocks.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <mutex>
+
+#include "simulate/values/uncomputed.h"
+
+namespace devtrace::simulate::values {
+namespace {
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+using c10::CachingDeviceAllocator::TraceEntry;
+
+const UncomputedForTorch* g_uncomputed = nullptr;
+
+struct Blocks {
+  std::mutex mutex;
+  std::map<uintptr_t, size_t> sizes;  // of those that are given out, by address
+};
+Blocks& blocks() {
+  static auto* one = new Blocks;
+  return *one;
+}
+
+// Under the allocator's lock. What is given out anew is nobody's result.
+void notice(const TraceEntry& entry) {
+  Blocks& all = blocks();
+  if (entry.action_ == TraceEntry::ALLOC) {
+    {
+      std::lock_guard lock(all.mutex);
+      all.sizes[entry.addr_] = entry.size_;
+    }
+    g_uncomputed->clear(entry.addr_, entry.size_);
+  } else if (entry.action_ == TraceEntry::FREE_COMPLETED) {
+    std::lock_guard lock(all.mutex);
+    all.sizes.erase(entry.addr_);
+  }
+}
+
+// From the first kernel on that nobody computes: what is given out is asked for then, later blocks are told. False: the
+// allocator tells nobody (cudaMallocAsync's, or one of the program's own); its blocks are the driver's, then.
+bool attach() {
+  // Not linked: it would bring CUDA's libraries along.
+  void* const library = dlopen("libc10_cuda.so", RTLD_NOLOAD | RTLD_LAZY);
+  const auto* current = library ? static_cast<const std::atomic<allocator::CUDAAllocator*>*>(
+                                      dlsym(library, "_ZN3c104cuda20CUDACachingAllocator9allocatorE"))
+                                : nullptr;
+  allocator::CUDAAllocator* const own = current ? current->load() : nullptr;
+  if (!own || !own->initialized()) return false;
+  own->attachAllocatorTraceTracker(notice);
+  Blocks& all = blocks();
+  for (const auto& segment : own->snapshot().segments) {
+    uintptr_t at = segment.address;
+    std::lock_guard lock(all.mutex);
+    for (const auto& block : segment.blocks) {
+      if (block.allocated) all.sizes.emplace(at, block.size);
+      at += block.size;
+    }
+  }
+  return true;
+}
+
+bool block_of(uintptr_t address, uintptr_t* begin, size_t* size) {
+  static const bool attached = [] {
+    try {
+      if (attach()) return true;
+    } catch (const std::exception&) {
+      // It does not tell.
+    }
+    g_uncomputed->set_block_of(nullptr);
+    return false;
+  }();
+  if (!attached) return false;
+  Blocks& all = blocks();
+  std::lock_guard lock(all.mutex);
+  auto at = all.sizes.upper_bound(address);
+  if (at == all.sizes.begin()) return false;
+  --at;
+  *begin = at->first;
+  *size = at->second;
+  return address < *begin + *size;
+}
+
+bool is_uncomputed(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_cuda()) return false;
+  if (tensor.layout() != c10::kStrided || !tensor.has_storage()) return true;
+  int64_t length = tensor.numel() ? 1 : 0;
+  for (int64_t i = 0; length && i < tensor.dim(); ++i) length += (tensor.size(i) - 1) * tensor.stride(i);
+  return length && g_uncomputed->is_marked(reinterpret_cast<uintptr_t>(tensor.const_data_ptr()),
+                                           static_cast<size_t>(length) * tensor.element_size());
+}
+
+bool is_uncomputed(const c10::IValue& value) {
+  if (value.isTensor()) return is_uncomputed(value.toTensor());
+  if (!value.isTensorList() && !value.isOptionalTensorList()) return false;
+  for (const c10::IValue& each : value.toListRef())
+    if (is_uncomputed(each)) return true;
+  return false;
+}
+
+}  // namespace
+
+void follow_uncomputed() {
+  using Table = const UncomputedForTorch* (*)();
+  const auto table = reinterpret_cast<Table>(dlsym(RTLD_DEFAULT, "devtrace_sim_uncomputed"));
+  if (!table) return;
+  g_uncomputed = table();
+  g_uncomputed->set_block_of(block_of);
+}
+
+bool has_uncomputed(at::ArrayRef<c10::IValue> arguments) {
+  if (!g_uncomputed || !g_uncomputed->any->load(std::memory_order_relaxed)) return false;
+  for (const c10::IValue& each : arguments)
+    if (is_uncomputed(each)) return true;
+  return false;
+}
+
+}  // namespace devtrace::simulate::values

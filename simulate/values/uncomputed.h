@@ -1,0 +1,60 @@
+// Memory that a kernel or an operator should have written which nobody computed: kept until something computed is
+// written there, and told when the host reads it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace devtrace::simulate::values {
+
+// Who should have written it; 0: nobody.
+using Source = int;
+Source kernel_source(const std::string& mangled);
+Source operator_source(const std::string& name);
+
+// Half-open ranges of addresses, each with a source.
+struct UncomputedMemory {
+  std::atomic<bool> any{false};  // false costs no more than this look
+
+  void mark(uintptr_t begin, size_t size, Source source);
+  void clear(uintptr_t begin, size_t size);
+  // The first source in the range.
+  Source find(uintptr_t begin, size_t size);
+  // What was copied is as uncomputed as it was where it came from.
+  void copy(uintptr_t to, uintptr_t from, size_t size);
+};
+UncomputedMemory& uncomputed();
+inline bool any_uncomputed() {
+  return uncomputed().any.load(std::memory_order_relaxed);
+}
+
+// --poison: bytes that are not a number in every floating point type, -1 in whole ones. Without it nothing happens.
+void poison(uintptr_t begin, size_t size);
+
+// The host reads it, or decides by it: one line, once for each source; with --strict the process ends there.
+// `may_take_gil`: false where the caller may be PyTorch's allocator, under its lock; the line is not known then.
+void uncomputed_is_read(Source source, bool may_take_gil = true);
+
+// --strict's end, with the status kNotComputed; without it nothing happens.
+void end_if_strict();
+
+// Where in the program the calling thread is ("train.py:7"); set once there is a Python. It takes the GIL.
+void set_line_of_python(std::string (*line)());
+
+// The block of PyTorch's caching allocator that holds the address; false: none. Set by torch/, which also clears what
+// is allocated anew. Null: nobody knows PyTorch's blocks.
+using BlockOf = bool (*)(uintptr_t address, uintptr_t* begin, size_t* size);
+void set_block_of(BlockOf function);
+BlockOf block_of();
+
+// For the kernels of torch/.
+struct UncomputedForTorch {
+  const std::atomic<bool>* any;
+  bool (*is_marked)(uintptr_t begin, size_t size);
+  void (*clear)(uintptr_t begin, size_t size);
+  void (*set_block_of)(BlockOf function);
+};
+
+}  // namespace devtrace::simulate::values

@@ -1,0 +1,65 @@
+// Ranges of memory that nobody computed.
+#include "simulate/values/uncomputed.h"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using devtrace::simulate::values::UncomputedMemory;
+
+constexpr int kOne = 1, kOther = 2;
+
+class Uncomputed : public testing::Test {
+ protected:
+  ~Uncomputed() override { memory_.clear(0, 1 << 20); }
+  UncomputedMemory& memory_ = devtrace::simulate::values::uncomputed();
+};
+
+TEST_F(Uncomputed, WhatIsMarkedIsFoundByAnyByteOfIt) {
+  EXPECT_FALSE(memory_.any);
+  memory_.mark(100, 50, kOne);
+  EXPECT_TRUE(memory_.any);
+  EXPECT_EQ(memory_.find(0, 100), 0);
+  EXPECT_EQ(memory_.find(0, 101), kOne);
+  EXPECT_EQ(memory_.find(149, 1), kOne);
+  EXPECT_EQ(memory_.find(150, 1000), 0);
+  EXPECT_EQ(memory_.find(120, 0), 0);
+}
+
+TEST_F(Uncomputed, ClearingLeavesWhatLiesAround) {
+  memory_.mark(100, 50, kOne);
+  memory_.clear(110, 10);
+  EXPECT_EQ(memory_.find(100, 10), kOne);
+  EXPECT_EQ(memory_.find(110, 10), 0);
+  EXPECT_EQ(memory_.find(120, 1), kOne);
+  memory_.clear(0, 115);
+  memory_.clear(120, 30);
+  EXPECT_FALSE(memory_.any) << "nothing is left, and nothing costs anything";
+}
+
+TEST_F(Uncomputed, TheLastWriterCounts) {
+  memory_.mark(100, 50, kOne);
+  memory_.mark(120, 50, kOther);
+  EXPECT_EQ(memory_.find(119, 1), kOne);
+  EXPECT_EQ(memory_.find(120, 1), kOther);
+  EXPECT_EQ(memory_.find(169, 1), kOther);
+  memory_.mark(0, 1000, kOne);
+  EXPECT_EQ(memory_.find(130, 1), kOne);
+}
+
+TEST_F(Uncomputed, ACopyTakesMarksAlongAndClears) {
+  memory_.mark(100, 10, kOne);
+  memory_.mark(120, 10, kOther);
+  memory_.mark(1000, 100, kOther);
+  memory_.copy(1000, 105, 20);
+  EXPECT_EQ(memory_.find(1000, 5), kOne);
+  EXPECT_EQ(memory_.find(1005, 10), 0);
+  EXPECT_EQ(memory_.find(1015, 5), kOther);
+  EXPECT_EQ(memory_.find(1020, 1), kOther) << "behind what was copied";
+  memory_.copy(100, 103, 20);  // over itself
+  EXPECT_EQ(memory_.find(106, 1), kOne);
+  EXPECT_EQ(memory_.find(107, 10), 0);
+  EXPECT_EQ(memory_.find(117, 3), kOther);
+}
+
+}  // namespace
