@@ -56,8 +56,7 @@ void RehearseOptions::declare_devices(CLI::App& app) {
       ->check(CLI::IsMember({12, 13}));
   app.add_flag("--no-values", no_values,
                "only record kernels; results are left as they lie in memory (for measuring costs)");
-  app.add_flag("--eager", eager,
-               "switch torch.compile off: the kernels that it generates are recorded but not computed");
+  app.add_flag("--eager", eager, "switch torch.compile off: nothing is compiled, the operators run one by one");
 }
 
 void RehearseOptions::declare_what_is_not_computed(CLI::App& app) {

@@ -69,6 +69,7 @@ CUresult CUDAAPI cuDeviceTotalMem(size_t* bytes, CUdevice device) {
 
 CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
   TRY(ready());
+  simulate::values::look_for_triton();
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;

@@ -116,7 +116,7 @@ CUresult run_kernel(const Operation& op) {
   device(op.context->device).launches.fetch_add(1, std::memory_order_relaxed);
   Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;  // null: a mathematics library's
   if (!op.in_operator && !op.compute) {
-    values::not_computed_kernel(f ? f->name : op.library ? op.library : "of a mathematics library");
+    if (!op.deferred) values::not_computed_kernel(f ? f->name : op.library ? op.library : "of a mathematics library");
     if (f)
       mark_written(op, *f);
     else

@@ -23,6 +23,7 @@ struct Operation {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   CUcontext context = nullptr;
   bool in_operator = false, copies_suppressed = false;  // belongs to an operator that values/ computes: values/values.h
+  bool deferred = false;                                // a kernel that may yet be computed: values/values.h
   uint32_t correlation = 0, stream = 0;  // the call and the stream's number, for a profiler; 0: none wants to know
   bool waited = false;                   // the call waits for it
   // Only the member that `type` names means anything.

@@ -110,6 +110,7 @@ CUresult resolve(CUstream handle, CUstream* stream) {
 CUresult submit(CUstream stream, Operation operation) {
   operation.in_operator |= values::in_operator();  // a graph's node keeps what it was captured with
   operation.copies_suppressed |= values::copies_suppressed();
+  operation.deferred |= values::t_thread.kernels_deferred > 0;
   if (!operation.context) operation.context = stream->context;
   if (work_listener()) {
     operation.correlation = current_correlation();

@@ -113,7 +113,9 @@ ForTheHost& for_the_host() {
   return *one;
 }
 
-void mark(std::vector<uintptr_t> addresses, values::Source source) {
+// From each of the addresses to the end of its block.
+std::map<uintptr_t, size_t> ranges(std::vector<uintptr_t> addresses) {
+  std::map<uintptr_t, size_t> found;
   std::sort(addresses.begin(), addresses.end());
   for (size_t i = 0; i < addresses.size(); ++i) {
     Allocation a;
@@ -122,13 +124,20 @@ void mark(std::vector<uintptr_t> addresses, values::Source source) {
     // What a pool of the program's own gave out ends at the next one at the latest.
     if (i + 1 < addresses.size() && addresses[i + 1] > addresses[i])
       size = std::min(size, addresses[i + 1] - addresses[i]);
-    values::uncomputed().mark(addresses[i], size, source);
-    values::poison(addresses[i], size);
+    found[addresses[i]] = size;
     if (a.kind != Kind::managed && a.device >= 0) continue;
     ForTheHost& host = for_the_host();
     std::lock_guard lock(host.mutex);
     host.ranges[addresses[i]] = size;
     host.any = true;
+  }
+  return found;
+}
+
+void mark(const std::map<uintptr_t, size_t>& all, values::Source source) {
+  for (const auto& [begin, size] : all) {
+    values::uncomputed().mark(begin, size, source);
+    values::poison(begin, size);
   }
 }
 
@@ -143,13 +152,16 @@ void mark_written(const Operation& op, Function& f) {
   std::vector<uintptr_t> addresses;
   for (const size_t offset : f.written)
     if (const uintptr_t word = argument(op, f, offset)) addresses.push_back(word);
-  mark(std::move(addresses), f.source);
+  if (op.deferred)
+    values::deferred_kernel() = {f.name, f.source, ranges(std::move(addresses))};
+  else
+    mark(ranges(std::move(addresses)), f.source);
 }
 
 void mark_written(const Operation& op) {
   if (!values::are_computed() || !op.library) return;
-  mark({op.touched.end() - static_cast<std::ptrdiff_t>(op.written), op.touched.end()},
-       values::kernel_source(op.library));
+  const auto first = op.touched.end() - static_cast<std::ptrdiff_t>(op.written);
+  mark(ranges({first, op.touched.end()}), values::kernel_source(op.library));
 }
 
 void host_waited(bool for_event) {

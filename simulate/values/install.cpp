@@ -249,13 +249,25 @@ PyObject* not_computed(PyObject*, PyObject* arguments, PyObject*) {
   return none();
 }
 
+PyObject* call_without_arguments(PyObject* function) {
+  PyObject* call = g_python.PyTuple_Pack(0);
+  PyObject* result = call ? g_python.PyObject_Call(function, call, nullptr) : nullptr;
+  if (call) g_python.Py_DecRef(call);
+  return result;
+}
+
 // within(function, *arguments): the call, as inside an operator that is computed elsewhere: no copy touches memory.
 PyObject* within(PyObject*, PyObject* arguments, PyObject*) {
   PyObject* function = g_python.PyTuple_GetItem(arguments, 0);
   const OperatorScope scope(t_thread);
-  PyObject* call = g_python.PyTuple_Pack(0);
-  PyObject* result = g_python.PyObject_Call(function, call, nullptr);
-  g_python.Py_DecRef(call);
+  return call_without_arguments(function);
+}
+
+// defer(function): the call, in which what is launched is not told as not computed, as give_up may yet do.
+PyObject* defer(PyObject*, PyObject* arguments, PyObject*) {
+  ++t_thread.kernels_deferred;
+  PyObject* result = call_without_arguments(g_python.PyTuple_GetItem(arguments, 0));
+  --t_thread.kernels_deferred;
   return result;
 }
 
@@ -289,6 +301,19 @@ python::PyMethodDef g_with_keys = {"real", python::as_method(call_with_keys), kM
 // with_keys(function, keys)
 PyObject* with_keys(PyObject*, PyObject* arguments, PyObject*) {
   return g_python.PyCFunction_NewEx(&g_with_keys, arguments, nullptr);
+}
+
+// give_up(): the last kernel that was launched so is not computed.
+PyObject* give_up(PyObject*, PyObject*, PyObject*) {
+  give_up_deferred_kernel();
+  g_python.Py_IncRef(none());
+  return none();
+}
+
+// unwatched(function): the call, of which libdevtrace.so sees nothing.
+PyObject* unwatched(PyObject*, PyObject* arguments, PyObject*) {
+  const Unwatched scope;
+  return call_without_arguments(g_python.PyTuple_GetItem(arguments, 0));
 }
 
 // A tuple of addresses and sizes by turns.
@@ -348,6 +373,9 @@ python::PyMethodDef g_functions[] = {
     {"within", python::as_method(within), kMethod, nullptr},
     {"keep_kernel", python::as_method(keep), kMethod, nullptr},
     {"with_keys", python::as_method(with_keys), kMethod, nullptr},
+    {"defer", python::as_method(defer), kMethod, nullptr},
+    {"give_up", python::as_method(give_up), kMethod, nullptr},
+    {"unwatched", python::as_method(unwatched), kMethod, nullptr},
     {"any_uncomputed", python::as_method(any_uncomputed), kMethod, nullptr},
     {"follow_uncomputed", python::as_method(follow_uncomputed), kMethod, nullptr},
     {"mark_uncomputed", python::as_method(mark_uncomputed), kMethod, nullptr},
@@ -396,6 +424,7 @@ std::string line_of_python() {
 }
 
 std::atomic<bool> g_failed{false}, g_torch{false};
+PyObject* g_triton = nullptr;  // puts what computes Triton's kernels behind its launches, if Triton is there
 
 constexpr const char* kStart = R"(
 def start(folder, functions):
@@ -404,9 +433,9 @@ def start(folder, functions):
     module = importlib.util.module_from_spec(spec)
     sys.modules['_devtrace_values'] = module
     spec.loader.exec_module(module)
-    module.install(**functions)
+    return module.install(**functions)
 try:
-    start(folder, functions)
+    triton = start(folder, functions)
 except Exception as error:
     failed = True
     import traceback
@@ -433,6 +462,8 @@ void install() {
   PyObject* done = code ? p.PyEval_EvalCode(code, globals, globals) : nullptr;
   if (!done) p.PyErr_Print();
   g_failed = !done || p.PyDict_GetItemString(globals, "failed");
+  g_triton = p.PyDict_GetItemString(globals, "triton");
+  if (g_triton) p.Py_IncRef(g_triton);
   for (PyObject* each : {code, done})
     if (each) p.Py_DecRef(each);
 }
@@ -478,6 +509,20 @@ void ensure_installed() {
   install();
   g_torch = true;
   if (g_failed) end_if_strict();
+}
+
+void look_for_triton() {
+  static std::atomic<bool> done{false};
+  const python::Api& p = g_python;
+  if (done.load(std::memory_order_relaxed) || !g_torch || !g_triton) return;
+  if (!p.PyGILState_Check() || p.PyErr_Occurred()) return;
+  PyObject* modules = p.PyImport_GetModuleDict();
+  if (!modules || !p.PyDict_GetItemString(modules, "triton.backends.nvidia.driver")) return;
+  const Unwatched unwatched;
+  PyObject* found = call_without_arguments(g_triton);
+  if (found) done = p.PyObject_IsTrue(found) == 1;
+  if (found) p.Py_DecRef(found);
+  p.PyErr_Clear();
 }
 
 bool has_torch() {

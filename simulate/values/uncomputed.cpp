@@ -6,7 +6,10 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
+
+#include "simulate/values/values.h"
 
 namespace devtrace::simulate::values {
 namespace {
@@ -89,6 +92,21 @@ void UncomputedMemory::copy(uintptr_t to, uintptr_t from, size_t size) {
   cut(m.ranges, to, to + size);
   for (const auto& [begin, range] : copied) m.ranges[begin] = range;
   any = !m.ranges.empty();
+}
+
+DeferredKernel& deferred_kernel() {
+  static thread_local DeferredKernel one;
+  return one;
+}
+
+void give_up_deferred_kernel() {
+  const DeferredKernel kernel = std::exchange(deferred_kernel(), {});
+  if (kernel.mangled.empty()) return;
+  not_computed_kernel(kernel.mangled);
+  for (const auto& [begin, size] : kernel.ranges) {
+    uncomputed().mark(begin, size, kernel.source);
+    poison(begin, size);
+  }
 }
 
 void poison(uintptr_t begin, size_t size) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 
 namespace devtrace::simulate::values {
@@ -29,6 +30,17 @@ UncomputedMemory& uncomputed();
 inline bool any_uncomputed() {
   return uncomputed().any.load(std::memory_order_relaxed);
 }
+
+// What a kernel that is launched should have written, while it is not known yet whether somebody computes it
+// (Thread::kernels_deferred); the calling thread's last one.
+struct DeferredKernel {
+  std::string mangled;
+  Source source = 0;
+  std::map<uintptr_t, size_t> ranges;
+};
+DeferredKernel& deferred_kernel();
+// Nobody does.
+void give_up_deferred_kernel();
 
 // --poison: bytes that are not a number in every floating point type, -1 in whole ones. Without it nothing happens.
 void poison(uintptr_t begin, size_t size);

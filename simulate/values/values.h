@@ -10,6 +10,7 @@ namespace devtrace::simulate::values {
 struct Thread {
   int in_operator = 0;        // its kernels need no mention
   int copies_suppressed = 0;  // and its copies and fills must not touch memory: see copies_suppressed()
+  int kernels_deferred = 0;   // what is launched may be computed when the launch is done (python/triton_kernels.py)
 };
 extern thread_local Thread t_thread;
 
@@ -42,6 +43,10 @@ inline bool in_operator() {
 inline bool copies_suppressed() {
   return t_thread.copies_suppressed > 0;
 }
+
+// Puts python/triton_kernels.py behind Triton's launches once Triton is there; asked when a device's properties are,
+// which Triton does before its first launch. Cheap to call often.
+void look_for_triton();
 
 // Brings python/ into this process's Python, once, as soon as PyTorch is there. Cheap to call often: before every use
 // of CUDA. Does nothing in a thread that does not hold the GIL, in processes without Python, or under

@@ -8,11 +8,13 @@ then computes the result, in the same memory, with the same operator on the CPU.
 import os
 
 
-def install(wrap, not_computed, within, keep_kernel, with_keys, any_uncomputed, follow_uncomputed, mark_uncomputed):
-    """What install.cpp offers: see there."""
+def install(
+    wrap, not_computed, within, keep_kernel, with_keys, defer, give_up, unwatched, any_uncomputed, follow_uncomputed, mark_uncomputed
+):
+    """What install.cpp offers: see there. Returns what it calls when Triton is imported."""
     import torch
 
-    from . import graphs, native, real_kernels, registration, uncomputed
+    from . import compiled_graphs, graphs, native, real_kernels, registration, triton_kernels, uncomputed
 
     real_kernels.start(keep_kernel, with_keys)
     uncomputed.install(any_uncomputed, follow_uncomputed, mark_uncomputed)
@@ -25,3 +27,6 @@ def install(wrap, not_computed, within, keep_kernel, with_keys, any_uncomputed, 
 
         way = "most of them in C++" if native.started() else "all by way of Python"
         print(f"devtrace: values of {registration.installed} operators are computed, {way}", file=sys.stderr)
+    compiled_graphs.install(within, unwatched)
+    triton_kernels.prepare(defer, give_up, unwatched)
+    return triton_kernels.install

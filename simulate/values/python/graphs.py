@@ -16,19 +16,19 @@ def captured(compute, result, args, kwargs, state):
     """Keeps the call for the replays; false when the current stream is not being captured."""
     if recording is None or not torch.cuda.is_current_stream_capturing():
         return False
-    keywords = {k: _alias(v) for k, v in kwargs.items()} if kwargs else kwargs
+    keywords = {k: alias(v) for k, v in kwargs.items()} if kwargs else kwargs
     generator = _generator(state)
     if generator is not None:
         state = (*state[:5], (*state[2][:2], randomness.in_capture(generator)))
-    recording.append((compute, _alias(result), tuple(_alias(a) for a in args), keywords, state))
+    recording.append((compute, alias(result), tuple(alias(a) for a in args), keywords, state))
     return True
 
 
-def _alias(value):
+def alias(value):
     if isinstance(value, torch.Tensor):
         return memory.alias(value) if value.is_cuda and value.layout is torch.strided else value
     if isinstance(value, (list, tuple)):
-        return type(value)(_alias(v) for v in value)
+        return type(value)(alias(v) for v in value)
     return value
 
 
@@ -73,8 +73,9 @@ def install(within):
         def compute_all():
             for compute, result, args, kwargs, state in self._devtrace_operators:
                 compute(result, args, kwargs, _at(state, positions))
-                if uncomputed.any_uncomputed():
-                    uncomputed.Follow(getattr(compute, "plan", None) or compute.__self__)(args, kwargs, result)
+                plan = getattr(compute, "plan", None) or getattr(compute, "__self__", None)
+                if plan is not None and uncomputed.any_uncomputed():
+                    uncomputed.Follow(plan)(args, kwargs, result)
 
         _within(compute_all)
         return result

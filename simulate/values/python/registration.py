@@ -25,6 +25,8 @@ LEFT_ALONE = {
 NOT_LEFT_ALONE = {("aten::zero_", "CUDA")}
 # Communication is real: gloo's copies and sums happen in host memory.
 NAMESPACES_LEFT_ALONE = {"c10d", "symm_mem", "_c10d_functional", "prims", "profiler", "debugprims", "inductor"}
+# PyTorch's own. Another's operator for which there is no CPU kernel is made of operators and kernels, which are computed each.
+OWN_NAMESPACES = {"aten", "quantized", "quantization"}
 # Registered for all backends at once, but they launch kernels of their own or choose an algorithm by backend.
 FOR_ALL_BACKENDS = (
     "aten::copy_", "aten::_assert_async", "aten::_assert_async.msg", "aten::convolution", "aten::convolution_backward",
@@ -72,6 +74,8 @@ def replace(name, key, wrap):
     if left_alone(name, key, op._schema):
         return
     plan = compute.Plan(name, op, key)
+    if plan.cpu is None and not plan.special and name.partition("::")[0] not in OWN_NAMESPACES:
+        return
     begun = native.before(name, plan.native) if key == "CUDA" and name not in exceptions.INSTEAD else None
     real = real_kernels.take(name, op, key)
     if name in exceptions.INSTEAD:

@@ -9,7 +9,7 @@ import torch
 
 from . import memory
 
-any_uncomputed = _follow = _mark = None  # set by install
+any_uncomputed = follow = _mark = None  # set by install
 _state = threading.local()  # just_marked: the operator itself was not computed
 
 # In-place operators that forget what was there.
@@ -18,15 +18,15 @@ OVERWRITE = {"copy_", "zero_", "fill_", "_foreach_zero_", "_foreach_copy_", "eye
 MOST_ROWS = 4096
 
 
-def install(any_function, follow, mark):
-    global any_uncomputed, _follow, _mark
-    any_uncomputed, _follow, _mark = any_function, follow, mark
+def install(any_function, follow_function, mark_function):
+    global any_uncomputed, follow, _mark
+    any_uncomputed, follow, _mark = any_function, follow_function, mark_function
 
 
 def mark(plan, result, args, kwargs):
     """The operator was not computed."""
     written = [_argument(plan, name, args, kwargs) for name in plan.writes]
-    _mark(plan.name, _ranges([result, *written]))
+    _mark(plan.name, ranges([result, *written]))
     _state.just_marked = True
 
 
@@ -48,7 +48,7 @@ class Follow:
         forgotten = {id(_argument(plan, name, args, kwargs)) for name in forgets}
         read = [a for a in (*args[1:], *kwargs.values()) if id(a) not in forgotten]
         written = [_argument(plan, name, args, kwargs) for name in plan.writes]
-        _follow(_ranges(read), _ranges([result, *written]), self.is_told(args, kwargs, result))
+        follow(ranges(read), ranges([result, *written]), self.is_told(args, kwargs, result))
 
     def is_told(self, args, kwargs, result):
         """Whether the host, or the program's way, learns something of the operands' values."""
@@ -72,7 +72,7 @@ def _on_device(tensor):
     return tensor.is_cuda or (tensor.device.type == "cpu" and tensor.layout is torch.strided and tensor.untyped_storage().data_ptr() == memory.START)
 
 
-def _ranges(values):
+def ranges(values):
     """Addresses and sizes, by turns, of the memory of all tensors on devices in there."""
     found = []
     for value in values:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from conftest import start
-from triton_program import TRITON
+from ptx_kernel import LAUNCH
 
 BOTH = """
 import torch
@@ -112,7 +112,8 @@ def test_a_fork_of_a_process_that_computes_leaves_none(summarize):
 
 
 def test_what_is_not_computed(summarize):
-    outcome, (one,) = summarize(TRITON + "for _ in range(2): add[(1,)](here, here, torch.empty_like(here), 64)\n")
+    program = "import torch\nhere = torch.ones(64, device='cuda:0')\nfor _ in range(2): launch('add', here.data_ptr(), here.data_ptr())\n"
+    outcome, (one,) = summarize(LAUNCH + program)
     assert outcome.code == 0 and one["not_computed"] == {"kernels": {"add": 2}, "operators": {}}, outcome.err
     assert "kernel add (launches: 2)" in outcome.err
 

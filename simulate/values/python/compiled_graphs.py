@@ -1,0 +1,173 @@
+"""What torch.compile generates, computed: the graph that Inductor has compiled is gone through on the CPU, operator by operator.
+
+The compiled code runs as on hardware, with its checks and launches, but computes nothing; then its results are put where they belong.
+"""
+
+import copy
+import os
+import sys
+
+import torch
+
+from . import graphs, memory, uncomputed, wider
+
+Tensor = torch.Tensor
+CPU = torch.device("cpu")
+_within = _unwatched = None  # set by install
+
+
+def install(within, unwatched):
+    """torch.compile calls this class when it has a graph to compile; Inductor is not imported before."""
+    global _within, _unwatched
+    _within, _unwatched = within, unwatched
+    wrapper = getattr(torch, "_TorchCompileInductorWrapper", None)
+    if wrapper is None:
+        return
+    real = wrapper.__call__
+
+    def call(self, model, inputs):
+        watch()
+        return real(self, model, inputs)
+
+    wrapper.__call__ = call
+
+
+_watched = False
+
+
+def watch():
+    """Keeps each graph that is compiled, and computes it where the compiled code is called."""
+    global _watched
+    if _watched:
+        return
+    _watched = True
+    import torch._functorch.config
+    from torch._inductor import compile_fx, output_code
+
+    # Its entries hold compiled code whose graph nobody sees any more.
+    torch._functorch.config.enable_autograd_cache = False
+    compile_inner, call = compile_fx._compile_fx_inner, output_code.CompiledFxGraph.__call__
+
+    def compile_and_keep(gm, *args, **kwargs):
+        kept = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))  # what follows changes it
+        compiled = compile_inner(gm, *args, **kwargs)
+        if isinstance(compiled, output_code.CompiledFxGraph):
+            compiled._devtrace_graph = kept
+        return compiled
+
+    def call_and_compute(self, inputs):
+        kept = self.__dict__.get("_devtrace_graph")
+        device = kept and next((t.device for t in inputs if isinstance(t, Tensor) and t.is_cuda), None)
+        return call(self, inputs) if device is None else compute(kept, device, inputs, lambda: call(self, inputs))
+
+    compile_fx._compile_fx_inner, output_code.CompiledFxGraph.__call__ = compile_and_keep, call_and_compute
+
+
+def compute(kept, device, inputs, real):
+    given = [graphs.alias(value) for value in inputs]  # the compiled code empties the list
+    capturing = graphs.recording is not None and torch.cuda.is_current_stream_capturing()
+    found = None
+    if not capturing:
+        try:
+            found = _unwatched(lambda: evaluate(kept, device, given))
+        except Exception as error:
+            if os.environ.get("DEVTRACE_SIM_VERBOSE") == "1":
+                print(f"devtrace: a compiled graph is not computed: {type(error).__name__}: {error}", file=sys.stderr)
+            return real()
+    results = _within(real)
+    if capturing:
+        places = [graphs.alias(value) for value in results]
+        graphs.recording.append((lambda *_: put(places, given, evaluate(kept, device, given)), None, (), {}, None))
+    else:
+        _unwatched(lambda: put(results, given, found))
+    return results
+
+
+def evaluate(kept, device, given):
+    """The results, and what inputs hold afterwards, by position."""
+    run = OnCpu(kept, device)
+    with torch.no_grad():
+        results = run.run(*given)
+    return results if isinstance(results, (list, tuple)) else (results,), run.written
+
+
+def put(places, given, found):
+    results, written = found
+    with torch.no_grad():
+        for i, value in written.items():
+            given[i].copy_(value)
+        for place, value in zip(places, results):
+            if isinstance(place, Tensor) and isinstance(value, Tensor) and place.numel():
+                into = memory.alias(place) if place.is_cuda else place
+                if into.data_ptr() != value.data_ptr():
+                    into.copy_(value)
+    if uncomputed.any_uncomputed():
+        uncomputed.follow(uncomputed.ranges(given), uncomputed.ranges([*places, *(given[i] for i in written)]), False)
+
+
+class OnCpu(torch.fx.Interpreter):
+    """Goes through a graph for CUDA with the inputs' aliases. Operators that the CPU lacks, and random numbers, are asked of the device."""
+
+    def __init__(self, kept, device):
+        super().__init__(kept)
+        self.device = device
+        self.written = {}
+        self.places = {node: i for i, node in enumerate(n for n in kept.graph.nodes if n.op == "placeholder")}
+        self.node = None
+
+    def run_node(self, n):
+        self.node = n
+        return super().run_node(n)
+
+    def get_attr(self, target, args, kwargs):
+        return graphs.alias(super().get_attr(target, args, kwargs))
+
+    def call_function(self, target, args, kwargs):
+        name = target._schema.name + ("." + target._schema.overload_name if target._schema.overload_name else "") if hasattr(target, "_schema") else ""
+        own = self.node.args[0] if self.node.args else None
+        if name == "aten::copy_" and own in self.places:
+            # The last of a graph: inputs that it writes to. They are read until then, and by the compiled code.
+            self.written[self.places[own]] = args[1].expand(args[0].shape)
+            return args[1]
+        if name == "prims::inductor_random":
+            return inductor_random(*args, **kwargs)
+        if name == "prims::inductor_randint":
+            low, high, size, seed = args
+            return torch.randint(low, high, size, generator=generator(seed), device="cpu")
+        if hasattr(target, "tags") and torch.Tag.nondeterministic_seeded in target.tags or name == "prims::inductor_seeds":
+            return self.on_device(target, args, kwargs)
+        args, kwargs = each((args, kwargs), lambda value: CPU if isinstance(value, torch.device) else value)
+        try:
+            if name in wider.SLOW:
+                return in_float(target, args, kwargs)
+            return target(*args, **kwargs)
+        except Exception:
+            return self.on_device(target, args, kwargs)
+
+    def on_device(self, target, args, kwargs):
+        args, kwargs = each((args, kwargs), lambda v: v.to(self.device) if isinstance(v, Tensor) else self.device if isinstance(v, torch.device) else v)
+        return each(target(*args, **kwargs), lambda v: v.cpu() if isinstance(v, Tensor) else v)
+
+
+def each(value, change):
+    return torch.utils._pytree.tree_map(change, value)
+
+
+def in_float(target, args, kwargs):
+    """Half precision for which the CPU has a slow kernel only."""
+    halves = any(isinstance(a, Tensor) and a.dtype in wider.IN_FLOAT for a in args)
+    if not halves:
+        return target(*args, **kwargs)
+    args = [a.to(wider.IN_FLOAT[a.dtype]) if isinstance(a, Tensor) and a.dtype in wider.IN_FLOAT else a for a in args]
+    return each(target(*args, **kwargs), lambda v: v.half() if isinstance(v, Tensor) and v.dtype is torch.float32 else v)
+
+
+def generator(seed):
+    made = torch.Generator()
+    made.manual_seed(int(seed))
+    return made
+
+
+def inductor_random(size, seed, mode, *, align_dtype=torch.float32):
+    """The same numbers for a seed in the backward as in the forward."""
+    return getattr(torch, mode)(size, generator=generator(seed), dtype=align_dtype, device="cpu")
