@@ -263,11 +263,65 @@ PyObject* within(PyObject*, PyObject* arguments, PyObject*) {
   return call_without_arguments(function);
 }
 
-// defer(function): the call, in which what is launched is not told as not computed, as give_up may yet do.
-PyObject* defer(PyObject*, PyObject* arguments, PyObject*) {
+// The arguments from `first` on; a new reference.
+PyObject* rest(PyObject* arguments, ssize_t first) {
+  const python::Api& p = g_python;
+  const ssize_t size = p.PyTuple_Size(arguments);
+  PyObject* made = p.PyTuple_New(size - first);
+  for (ssize_t i = first; made && i < size; ++i) {
+    PyObject* each = p.PyTuple_GetItem(arguments, i);
+    p.Py_IncRef(each);
+    p.PyTuple_SetItem(made, i - first, each);
+  }
+  return made;
+}
+
+// after(first, second…), whose result nobody wants: `result`, or null where it failed.
+PyObject* and_then(PyObject* after, PyObject* given, PyObject* result) {
+  PyObject* done = given ? g_python.PyObject_Call(after, given, nullptr) : nullptr;
+  if (done) {
+    g_python.Py_DecRef(done);
+    return result;
+  }
+  g_python.Py_DecRef(result);
+  return nullptr;
+}
+
+// defer(real, after, …): real(…), in which what is launched is not told as not computed, as give_up may yet do; then
+// after(…). Here, so that no frame of ours stands between the program's and Triton's.
+PyObject* defer(PyObject*, PyObject* arguments, PyObject* keywords) {
+  const python::Api& p = g_python;
+  PyObject* given = rest(arguments, 2);
+  if (!given) return nullptr;
   ++t_thread.kernels_deferred;
-  PyObject* result = call_without_arguments(g_python.PyTuple_GetItem(arguments, 0));
+  PyObject* result = p.PyObject_Call(p.PyTuple_GetItem(arguments, 0), given, keywords);
   --t_thread.kernels_deferred;
+  if (result) result = and_then(p.PyTuple_GetItem(arguments, 1), given, result);
+  p.Py_DecRef(given);
+  return result;
+}
+
+// around(within, before, real, after, …): state = before(…), result = real(…), after(state, result). Where the state is
+// None only real(…). `within`: it is computed elsewhere, as inside an operator.
+PyObject* around(PyObject*, PyObject* arguments, PyObject* keywords) {
+  const python::Api& p = g_python;
+  const auto part = [&](ssize_t i) { return p.PyTuple_GetItem(arguments, i); };
+  PyObject* given = rest(arguments, 4);
+  PyObject* state = given ? p.PyObject_Call(part(1), given, keywords) : nullptr;
+  PyObject* result = nullptr;
+  if (state && state != none() && p.PyObject_IsTrue(part(0)) == 1) {
+    const OperatorScope scope(t_thread);
+    result = p.PyObject_Call(part(2), given, keywords);
+  } else if (state) {
+    result = p.PyObject_Call(part(2), given, keywords);
+  }
+  if (result && state != none()) {
+    PyObject* both = p.PyTuple_Pack(2, state, result);
+    result = and_then(part(3), both, result);
+    if (both) p.Py_DecRef(both);
+  }
+  for (PyObject* each : {given, state})
+    if (each) p.Py_DecRef(each);
   return result;
 }
 
@@ -374,6 +428,7 @@ python::PyMethodDef g_functions[] = {
     {"keep_kernel", python::as_method(keep), kMethod, nullptr},
     {"with_keys", python::as_method(with_keys), kMethod, nullptr},
     {"defer", python::as_method(defer), kMethod, nullptr},
+    {"around", python::as_method(around), kMethod, nullptr},
     {"give_up", python::as_method(give_up), kMethod, nullptr},
     {"unwatched", python::as_method(unwatched), kMethod, nullptr},
     {"any_uncomputed", python::as_method(any_uncomputed), kMethod, nullptr},

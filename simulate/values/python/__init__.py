@@ -9,7 +9,7 @@ import os
 
 
 def install(
-    wrap, not_computed, within, keep_kernel, with_keys, defer, give_up, unwatched, any_uncomputed, follow_uncomputed, mark_uncomputed
+    wrap, not_computed, within, keep_kernel, with_keys, defer, around, give_up, unwatched, any_uncomputed, follow_uncomputed, mark_uncomputed
 ):
     """What install.cpp offers: see there. Returns what it calls when Triton is imported."""
     import torch
@@ -27,6 +27,6 @@ def install(
 
         way = "most of them in C++" if native.started() else "all by way of Python"
         print(f"devtrace: values of {registration.installed} operators are computed, {way}", file=sys.stderr)
-    compiled_graphs.install(within, unwatched)
+    compiled_graphs.install(around, unwatched)
     triton_kernels.prepare(defer, give_up, unwatched)
     return triton_kernels.install

@@ -4,6 +4,7 @@ The compiled code runs as on hardware, with its checks and launches, but compute
 """
 
 import copy
+import functools
 import os
 import sys
 
@@ -13,26 +14,25 @@ from . import graphs, memory, uncomputed, wider
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
-_within = _unwatched = None  # set by install
+_around = _unwatched = None  # set by install
+_watched = False
 
 
-def install(within, unwatched):
+def install(around, unwatched):
     """torch.compile calls this class when it has a graph to compile; Inductor is not imported before."""
-    global _within, _unwatched
-    _within, _unwatched = within, unwatched
+    global _around, _unwatched
+    _around, _unwatched = around, unwatched
     wrapper = getattr(torch, "_TorchCompileInductorWrapper", None)
     if wrapper is None:
         return
     real = wrapper.__call__
 
-    def call(self, model, inputs):
+    # Properties, and functions in C: what they return is called without a frame of ours in the program's stacks.
+    def call(self):
         watch()
-        return real(self, model, inputs)
+        return real.__get__(self)
 
-    wrapper.__call__ = call
-
-
-_watched = False
+    wrapper.__call__ = property(call)
 
 
 def watch():
@@ -46,41 +46,46 @@ def watch():
 
     # Its entries hold compiled code whose graph nobody sees any more.
     torch._functorch.config.enable_autograd_cache = False
-    compile_inner, call = compile_fx._compile_fx_inner, output_code.CompiledFxGraph.__call__
+    real = output_code.CompiledFxGraph.__call__
 
-    def compile_and_keep(gm, *args, **kwargs):
-        kept = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))  # what follows changes it
-        compiled = compile_inner(gm, *args, **kwargs)
+    def before(gm, *args, **kwargs):
+        return torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))  # what follows changes it
+
+    def after(kept, compiled):
         if isinstance(compiled, output_code.CompiledFxGraph):
             compiled._devtrace_graph = kept
-        return compiled
 
-    def call_and_compute(self, inputs):
-        kept = self.__dict__.get("_devtrace_graph")
-        device = kept and next((t.device for t in inputs if isinstance(t, Tensor) and t.is_cuda), None)
-        return call(self, inputs) if device is None else compute(kept, device, inputs, lambda: call(self, inputs))
+    def call(self):
+        kept, own = self.__dict__.get("_devtrace_graph"), real.__get__(self)
+        return own if kept is None else functools.partial(_around, True, functools.partial(compute, kept), own, finish)
 
-    compile_fx._compile_fx_inner, output_code.CompiledFxGraph.__call__ = compile_and_keep, call_and_compute
+    compile_fx._compile_fx_inner = functools.partial(_around, False, before, compile_fx._compile_fx_inner, after)
+    output_code.CompiledFxGraph.__call__ = property(call)
 
 
-def compute(kept, device, inputs, real):
+def compute(kept, inputs):
+    """What finish() needs once the compiled code has run; None: it is not computed here."""
+    device = next((t.device for t in inputs if isinstance(t, Tensor) and t.is_cuda), None)
+    if device is None:
+        return None
     given = [graphs.alias(value) for value in inputs]  # the compiled code empties the list
-    capturing = graphs.recording is not None and torch.cuda.is_current_stream_capturing()
-    found = None
-    if not capturing:
-        try:
-            found = _unwatched(lambda: evaluate(kept, device, given))
-        except Exception as error:
-            if os.environ.get("DEVTRACE_SIM_VERBOSE") == "1":
-                print(f"devtrace: a compiled graph is not computed: {type(error).__name__}: {error}", file=sys.stderr)
-            return real()
-    results = _within(real)
-    if capturing:
-        places = [graphs.alias(value) for value in results]
-        graphs.recording.append((lambda *_: put(places, given, evaluate(kept, device, given)), None, (), {}, None))
-    else:
+    if graphs.recording is not None and torch.cuda.is_current_stream_capturing():
+        return kept, device, given, None
+    try:
+        return kept, device, given, _unwatched(lambda: evaluate(kept, device, given))
+    except Exception as error:
+        if os.environ.get("DEVTRACE_SIM_VERBOSE") == "1":
+            print(f"devtrace: a compiled graph is not computed: {type(error).__name__}: {error}", file=sys.stderr)
+        return None
+
+
+def finish(state, results):
+    kept, device, given, found = state
+    if found is not None:
         _unwatched(lambda: put(results, given, found))
-    return results
+        return
+    places = [graphs.alias(value) for value in results]
+    graphs.recording.append((lambda *_: put(places, given, evaluate(kept, device, given)), None, (), {}, None))
 
 
 def evaluate(kept, device, given):

@@ -5,6 +5,7 @@ Triton is not imported for this: install.cpp calls install() once it is there. W
 
 import contextlib
 import ctypes
+import functools
 import os
 import sys
 import time
@@ -37,24 +38,24 @@ def install():
     if os.environ.get("DEVTRACE_SIM_TRITON") != "0" and not os.environ.get("TRITON_INTERPRET") == "1":
         run, real = function.run.__code__, launcher.__call__
 
-        def launch(self, grid_x, grid_y, grid_z, stream, kernel, *args):
-            call = (self, grid_x, grid_y, grid_z, stream, kernel, *args)
-            caller = sys._getframe(1)
+        # A property, for what it returns is called without a frame of ours: that is the program's line, and its tensors' names.
+        def launch(self):
+            own, caller = real.__get__(self), sys._getframe(1)
             # What torch.compile launches comes another way, and is computed as a graph.
             found = caller.f_locals if caller.f_code is run else {}
             if "bound_args" not in found or _inside:
-                return real(*call)
-            _defer(lambda: real(*call))
-            launched(found["self"], dict(found["bound_args"]), (grid_x, grid_y, grid_z))
+                return own
+            return functools.partial(_defer, own, functools.partial(launched, found["self"], dict(found["bound_args"])))
 
-        launcher.__call__ = launch
+        launcher.__call__ = property(launch)
     return True
 
 
-def launched(kernel, arguments, grid):
+def launched(kernel, arguments, *call):
     """The launch was accepted: now its effect, or at each replay where it was captured."""
     import torch
 
+    grid = call[:3]
     if graphs.recording is not None and torch.cuda.is_current_stream_capturing():
         graphs.recording.append((lambda *_: compute(kernel, arguments, grid), None, (), {}, None))
     else:
