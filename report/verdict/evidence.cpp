@@ -14,8 +14,14 @@ Stack read_stack(const Json& frames) {
   Stack stack;
   stack.reserve(frames.size());
   for (const Json& frame : frames) {
-    stack.push_back({string(frame, "file"), string(frame, "function"), string(frame, "source"),
-                     integer(frame, "line").value_or(0), flag(frame, "project"), string(frame, "offset")});
+    const Json& around = object(frame, "around");
+    stack.push_back({string(frame, "file"),
+                     string(frame, "function"),
+                     string(frame, "source"),
+                     integer(frame, "line").value_or(0),
+                     flag(frame, "project"),
+                     string(frame, "offset"),
+                     {string(around, "text"), integer(around, "line").value_or(0)}});
   }
   return stack;
 }
@@ -111,8 +117,10 @@ Operand read_operand(const Json& record) {
         {string(kept, "name"), string(kept, "device"), read_event(kept, "created"), read_event(kept, "moved")});
   operand.given_by.devices = strings(giver, "devices");
   const Json& device = object(record, "device_from");
-  operand.device_from = {string(device, "name"), string(device, "role"), string(device, "kind"),
-                         string(device, "class"), strings(device, "devices")};
+  operand.device_from = {string(device, "name"), string(device, "role"),  string(device, "says"),
+                         string(device, "kind"), string(device, "class"), strings(device, "devices")};
+  for (const Json& size : array(record, "shape"))
+    if (size.is_number_integer()) operand.shape.push_back(size.get<int64_t>());
   for (const Json& source : array(record, "computed_from"))
     if (source.is_object()) operand.computed_from.push_back(read_operand(source));
   operand.generator = flag(record, "generator");
@@ -171,6 +179,21 @@ Operand::Hidden Operand::hidden() const {
 const Event* Operand::placed() const {
   if (moved.known) return &moved;
   return created.known ? &created : nullptr;
+}
+
+const Operand& Operand::origin() const {
+  if (placed() || expression.empty()) return *this;
+  const auto there = std::find_if(computed_from.begin(), computed_from.end(),
+                                  [](const Operand& source) { return source.placed() != nullptr; });
+  return there == computed_from.end() ? *this : *there;
+}
+
+bool Operand::by_a_stale_device(const Operand& other) const {
+  const auto& kept = origin().device_from;
+  if (kept.role != "attribute") return false;
+  // Its owner's own tensors were moved to where the other one is; or the other one has left the device that is kept.
+  if (kept.kind == "module") return kept.devices.size() == 1 && kept.devices[0] == other.device;
+  return other.is_state() && other.moved.from == device;
 }
 
 bool Operand::came_from_a_module() const {
@@ -275,6 +298,70 @@ std::vector<Evidence> Evidence::traced() const {
     all.push_back(std::move(evidence));
   }
   return all;
+}
+
+namespace {
+
+bool went_to_current_device(const Operand& it) {
+  const Event* placed = it.placed();
+  return placed && !placed->choice.device.empty() && placed->choice.device == it.device;
+}
+
+}  // namespace
+
+bool Evidence::by_another_threads_default(const Operand& it, const Operand& other) const {
+  if (!went_to_current_device(it) || !went_to_current_device(other)) return false;
+  const Event &left = *it.placed(), &chosen = *other.placed();
+  return left.choice.by_default && left.thread && thread && *left.thread != *thread && left.line() &&
+         left.line()->project && !chosen.choice.by_default && chosen.thread == thread;
+}
+
+bool Evidence::taken_to_current_device(const Operand& it, const Operand& other) const {
+  if (!it.moved.known || !it.moved.line() || it.on_cpu() || other.on_cpu()) return false;
+  if (it.moved.from != other.device || it.device != current_device || it.moved.thread != thread) return false;
+  const std::string_view line = it.moved.line()->source, said = it.device_from.says;
+  const bool numbered = line.find("cuda:") != line.npos || said.find(':') != said.npos;
+  return !numbered && has_state_on(other.device) && !has_state_on(it.device);
+}
+
+namespace {
+
+// The class of a method, else the function itself.
+std::string_view owner_of(const Frame& frame) {
+  const size_t dot = frame.function.rfind('.');
+  return dot == frame.function.npos ? frame.function : frame.function.substr(0, dot);
+}
+
+// `self.model = Net()`, and behind that `self.model.to(device)`, where the line in question or its neighbours say it.
+bool says_where(const Frame& made) {
+  const size_t begin = made.source.find_first_not_of(" \t"), equals = made.source.find(" = ");
+  if (begin == made.source.npos || equals == made.source.npos || equals < begin) return false;
+  const auto moves = [](std::string_view text) {
+    return text.find(".to(") != text.npos || text.find(".cpu()") != text.npos;
+  };
+  if (moves(made.source.substr(equals))) return true;
+  const std::string_view target = made.source.substr(begin, equals - begin);
+  int64_t number = made.around.first;
+  for (std::string_view rest = made.around.text; !rest.empty(); ++number) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const size_t at = line.find(target);
+    const bool names = at != line.npos && line.find_first_not_of(" \t") == at;
+    if (number > made.line && names && moves(line.substr(at + target.size()))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool Evidence::put_on_the_cpu(const Operand& state, size_t caller) const {
+  if (!state.is_of_whole_model() || !state.on_cpu() || caller >= stack.size()) return false;
+  const auto by_hooks = [](const Frame& frame) { return frame.file.find("/accelerate/") != frame.file.npos; };
+  if (state.moved.known) return std::none_of(state.moved.stack.begin(), state.moved.stack.end(), by_hooks);
+  const Frame& here = stack[caller];
+  return std::any_of(state.created.stack.begin(), state.created.stack.end(), [&](const Frame& made) {
+    return made.file == here.file && owner_of(made) == owner_of(here) && says_where(made);
+  });
 }
 
 bool Evidence::has_state_on(std::string_view device) const {

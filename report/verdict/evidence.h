@@ -15,6 +15,11 @@ struct Frame {
   int64_t line = 0;
   bool project = false;
   std::string_view offset = {};  // of a native frame, in its module
+  // Of a stack's innermost frame of the user's: the lines around it, from number `first` on.
+  struct {
+    std::string_view text;
+    int64_t first = 0;
+  } around = {};
 
   bool known() const { return !file.empty() || !function.empty(); }
   // The same place in the same function, as far as two stacks can tell.
@@ -101,9 +106,10 @@ struct Operand {
     std::vector<Kept> keeps;
   } given_by;  // what was called to give it
   struct {
-    std::string_view name, role, kind, type;
+    std::string_view name, role, says, kind, type;
     std::vector<std::string_view> devices;
   } device_from;  // what said the device where it was made, or to which it was moved
+  std::vector<int64_t> shape;
   std::vector<Operand> computed_from;
   bool generator = false;
   bool is_tensor = true;            // of PyTorch's, as far as is known
@@ -133,6 +139,11 @@ struct Operand {
   Hidden hidden() const;
   // The event that put it on its device: its last move, else its creation. Null when neither is known.
   const Event* placed() const;
+  // Itself; of an intermediate result of the failing line, which says nothing of its own, the first that it was
+  // computed from and that was put there.
+  const Operand& origin() const;
+  // Does it lie where an attribute says, a device that somebody wrote down, which the other one has left since?
+  bool by_a_stale_device(const Operand& other) const;
   // What it is called in that frame; empty when it has no name there.
   std::string_view name_in(size_t frame) const;
 };
@@ -193,6 +204,16 @@ struct Evidence {
     }
     return {};
   }
+
+  // Was it put there by a thread that never chose a device, and the other one in the refusing thread, which has?
+  bool by_another_threads_default(const Operand& it, const Operand& other) const;
+  // Was it taken from where the other one is to the device that is current, which no number in that line names, and
+  // where nothing registered lies? "cuda" says as much.
+  bool taken_to_current_device(const Operand& it, const Operand& other) const;
+
+  // Was a model on the CPU put there, and not forgotten? It was on a GPU before; or the function or class that calls it
+  // says a device in the line that makes it, or in sight of that.
+  bool put_on_the_cpu(const Operand& state, size_t caller) const;
 
   // Does anything registered lie there, as far as can be seen?
   bool has_state_on(std::string_view device) const;

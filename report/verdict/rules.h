@@ -41,5 +41,7 @@ std::optional<Cause> data_beside_result(const Evidence&);
 std::optional<Cause> computed_by_an_object(const Evidence&);
 std::optional<Cause> owned_by_an_object(const Evidence&);
 std::optional<Cause> made_on_the_default_device(const Evidence&);
+std::optional<Cause> made_inside_without_state(const Evidence&);
+std::optional<Cause> never_moved(const Evidence&);
 
 }  // namespace devtrace::report::verdict::rules

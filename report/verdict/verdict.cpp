@@ -33,6 +33,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::kept_from_before,        // what a parameter was before it was moved
     rules::inter_process,           // a tensor of another process
     rules::tied_weights,            // one parameter of two modules on different devices
+    rules::kept_device,             // a device that an object keeps, chosen before
     rules::cached_state_elsewhere,  // a cache was filled on one device and is met on another
     rules::state_not_registered,    // a module's tensor that .to() does not know of
     rules::created_without_device,  // torch.zeros(…) and the like where the work goes on elsewhere
@@ -44,25 +45,39 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
 
 // Where none of them knows: by what kind of tensor meets what kind.
 constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
-    rules::kept_device,          // a device that an object keeps, chosen before
-    rules::state_of_two_models,  // registered tensors, or what was computed from them
-    rules::kept_by_an_object,    // what an object has kept meets what is computed now
-    rules::results_apart,        // of two modules
-    rules::data_beside_result,   // what a module computed, and data that none did
-    rules::owned_by_an_object,   // whoever made it
-    rules::computed_by_an_object, rules::made_on_the_default_device,
+    rules::state_of_two_models,        // registered tensors, or what was computed from them
+    rules::kept_by_an_object,          // what an object has kept meets what is computed now
+    rules::made_inside_without_state,  // on the CPU, inside a model of which nothing is there
+    rules::results_apart,              // of two modules
+    rules::data_beside_result,         // what a module computed, and data that none did
+    rules::owned_by_an_object,         // whoever made it
+    rules::computed_by_an_object,
+    rules::made_on_the_default_device,
+    rules::never_moved,  // from the CPU, by nobody who was seen
 };
 
 constexpr std::string_view word(Confidence confidence) {
   return confidence == Confidence::high ? "high" : confidence == Confidence::medium ? "medium" : "low";
 }
 
+// Who made it and who moved it; nothing when neither was seen.
+std::string history(const Operand& operand) {
+  const std::string made = at(operand.created.line()), moved = at(operand.moved.line());
+  if (made.empty() && moved.empty()) return {};
+  std::string words = " " + operand.name;
+  if (!made.empty()) words += fmt::format(" was made at {}", made);
+  if (!moved.empty())
+    words += fmt::format("{} moved from {} to {} at {}", made.empty() ? " was" : " and", operand.moved.from,
+                         operand.device, moved);
+  return words + (moved.empty() ? " and never moved." : ".");
+}
+
 Cause unknown(const Json& finding, const Evidence& evidence) {
   const std::string operands = who_is_where(finding);
-  return {"unknown", Confidence::low,
-          operands.empty() ? "The operands could not be named, so the cause is not known."
-                           : fmt::format("It is known where they are ({}), not why.", operands),
-          use_site(evidence)};
+  std::string because = operands.empty() ? "The operands could not be named, so the cause is not known."
+                                         : fmt::format("It is known where they are ({}), not why.", operands);
+  for (const Operand& operand : evidence.operands) because += history(operand);
+  return {"unknown", Confidence::low, std::move(because), use_site(evidence)};
 }
 
 Json to_json(const Cause& cause) {

@@ -222,10 +222,18 @@ class Reader {
     return out;
   }
 
-  // What a call is given as the device of its result.
+  // What a call is given as the device of its result, also as an entry of `**self.factory_kwargs`.
   std::optional<Path> device(PyObject* call) {
-    for (const Ref& keyword : tree_.parts(call, "keywords"))
-      if (tree_.name(keyword.get(), "arg") == "device") return path(tree_.part(keyword.get(), "value").get());
+    std::optional<Path> unpacked;
+    for (const Ref& keyword : tree_.parts(call, "keywords")) {
+      const Ref value = tree_.part(keyword.get(), "value");
+      if (tree_.name(keyword.get(), "arg") == "device") return path(value.get());
+      if (!unpacked && !tree_.part(keyword.get(), "arg")) unpacked = path(value.get());
+    }
+    if (unpacked) {
+      unpacked->steps.push_back({Step::key, "device", 0});
+      return unpacked;
+    }
     const Ref callee = tree_.part(call, "func");
     if (!callee || tree_.kind(callee.get()) != "Attribute") return std::nullopt;
     const std::string name = tree_.name(callee.get(), "attr");

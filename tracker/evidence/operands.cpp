@@ -475,12 +475,29 @@ class Collector {
       if (frames_[frame].project) name_in_call(frame);
       scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
         reach_.walk(value, name, 3, name == "self" || frames_[frame].project, [&](const ReachedObject& reached) {
-          if (torch_.is_module(reached.object))
-            name_state(frame, reached.object, reached.name);
-          else if (Operand* operand = alias_of(reached.object))
-            add_name(*operand, frame, reached.name);
+          if (!torch_.is_module(reached.object)) return name_object(frame, reached);
+          name_state(frame, reached.object, reached.name);
+          if (reached.name == "self") name_attributes(frame, reached.object);
         });
       });
+    }
+  }
+
+  void name_object(size_t frame, const ReachedObject& reached) {
+    if (torch_.is_module(reached.object)) return;
+    if (Operand* operand = alias_of(reached.object)) add_name(*operand, frame, reached.name);
+  }
+
+  // What the running method's module has without having registered it: `self.window`.
+  void name_attributes(size_t frame, PyObject* module) {
+    const Ref dict = python::instance_dict(api_, module);
+    ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (dict && api_.PyDict_Next(dict.get(), &position, &key, &value)) {
+      const std::string name = python::text(api_, key);
+      const auto table = [&](const ModuleTable& each) { return name == each.name; };
+      if (std::any_of(std::begin(kModuleTables), std::end(kModuleTables), table)) continue;
+      reach_.walk(value, "self." + name, 2, false, [&](const ReachedObject& reached) { name_object(frame, reached); });
     }
   }
 

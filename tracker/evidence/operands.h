@@ -43,6 +43,7 @@ struct Made {
 struct DeviceSource {
   std::string name;  // `self.device`
   std::string role;  // docs/log.md
+  std::string says;  // "cuda", as the program has it; empty for a number
   // Of an attribute: what has it.
   std::string kind;  // module, object, …
   std::string type;

@@ -185,8 +185,13 @@ bool Sources::note_device_source(const Made& made, const std::optional<LiveLine>
         return true;
       }
     }
+    // `self.device`, and `self.kwargs["device"]`: the object has the dict.
     Path owner = path;
-    if (owner.steps.empty() || owner.steps.back().kind != Step::attribute) continue;
+    while (!owner.steps.empty() && owner.steps.back().kind != Step::attribute) owner.steps.pop_back();
+    if (owner.steps.empty()) {
+      note_device_of_variable(path, *frame, index);
+      continue;
+    }
     owner.steps.pop_back();
     if (note_holder_of_device(owner, path, *frame, index)) return true;
   }
@@ -213,13 +218,31 @@ std::optional<size_t> Sources::frame_of(const stacks::PythonFrame& code, const s
 bool Sources::note_holder_of_device(const Path& owner, const Path& path, size_t frame, size_t index) {
   const Scope::Found holder = scope_.follow(owner, frame), device = scope_.follow(path, frame);
   if (!holder.value || !device.value || torch_.is_tensor(holder.value.get())) return false;
-  const std::string kind = class_of(api_, device.value.get());
-  if (kind != "device" && kind != "str" && kind != "int") return false;
-  DeviceSource from{
-      to_string(path), device.role, holders_.kind_of(holder.value.get()), class_of(api_, holder.value.get()), {}};
+  const std::optional<std::string> says = said_by(device.value.get());
+  if (!says) return false;
+  DeviceSource from{to_string(path),
+                    "attribute",
+                    *says,
+                    holders_.kind_of(holder.value.get()),
+                    class_of(api_, holder.value.get()),
+                    {}};
   if (torch_.is_module(holder.value.get())) from.devices = holders_.devices_of(holder.value.get());
   operands_[index].device_from = std::move(from);
   return true;
+}
+
+void Sources::note_device_of_variable(const Path& path, size_t frame, size_t index) {
+  const Scope::Found device = scope_.follow(path, frame);
+  const std::optional<std::string> says = device.value ? said_by(device.value.get()) : std::nullopt;
+  if (says) operands_[index].device_from = DeviceSource{to_string(path), device.role, *says, {}, {}, {}};
+}
+
+// Nothing for what says no device; empty for a number, which is as much as "cuda:0".
+std::optional<std::string> Sources::said_by(PyObject* value) const {
+  const std::string kind = class_of(api_, value);
+  if (kind == "int") return std::string();
+  if (kind == "str") return python::text(api_, value);
+  return kind == "device" ? std::optional(python::as_text(api_, value)) : std::nullopt;
 }
 
 }  // namespace devtrace::evidence

@@ -51,6 +51,8 @@ class Sources {
   std::optional<size_t> frame_of(const stacks::PythonFrame& code, const std::optional<LiveLine>& line,
                                  const Path& path) const;
   bool note_holder_of_device(const Path& owner, const Path& path, size_t frame, size_t index);
+  void note_device_of_variable(const Path& path, size_t frame, size_t index);
+  std::optional<std::string> said_by(PyObject* value) const;
 
   const python::Api& api_;
   const Torch& torch_;

@@ -105,7 +105,10 @@ Json operand_json(const evidence::Operand& operand, const std::string& library, 
   if (operand.generator) record["generator"] = true;
   if (!operand.held_by.empty()) record["held_by"] = chains_json(operand.held_by, source);
   if (const auto& from = operand.device_from) {
-    Json one{{"name", from->name}, {"role", from->role}, {"kind", from->kind}, {"class", from->type}};
+    Json one{{"name", from->name}, {"role", from->role}};
+    add(one, "says", from->says);
+    add(one, "kind", from->kind);
+    add(one, "class", from->type);
     if (!from->devices.empty()) one["devices"] = from->devices;
     record["device_from"] = std::move(one);
   }

@@ -79,6 +79,7 @@ std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
     std::swap(pair.it, pair.other);
   const Operand& kept = *pair.it;
   const Operand& fresh = *pair.other;
+  if (evidence.taken_to_current_device(kept, fresh)) return std::nullopt;  // it was not made for that device
 
   // A name alone is a hint. That it was there before the call says that it is a state; that it is the older one of two
   // caches, that caches of several steps or layers meet; of a plain variable it says little.

@@ -1,4 +1,6 @@
 // torch.zeros(…) and the like without device=: the default device, which is the CPU, whatever the data around it is on.
+#include <algorithm>
+
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
@@ -6,9 +8,18 @@
 namespace devtrace::report::verdict::rules {
 namespace {
 
+// The failing line, where the operand is the result of a part of it that makes a tensor of nothing:
+// `torch.rand(n) * scale`.
+const Frame* made_in_failing_line(const Evidence& evidence, const Operand& operand) {
+  const auto own = innermost_project(evidence.stack);
+  if (!own || operand.expression.empty() || !operand.on_cpu() || !operand.computed_from.empty()) return nullptr;
+  return makes_tensor(operand.expression) && !says_device(operand.expression) ? &evidence.stack[*own] : nullptr;
+}
+
 // The line that made the tensor, when it says no device and the tensor is still there: of the failing call's own
 // functions, or of the model that it runs. Null otherwise.
 const Frame* line_without_device(const Evidence& evidence, const Operand& operand) {
+  if (const Frame* line = made_in_failing_line(evidence, operand)) return line;
   if (operand.is_state() || operand.moved.known || operand.created.stack.empty()) return nullptr;
   if (!evidence.frame_that_made(operand) && !evidence.made_inside_model(operand)) return nullptr;
   for (const Frame* frame : {&operand.created.stack.front(), operand.created.line()}) {
@@ -45,6 +56,46 @@ std::optional<Cause> made_on_the_default_device(const Evidence& evidence) {
                use_site(evidence)};
 }
 
+// The line in front of the one that made it, in sight of it, that makes what it was made of, and says no device.
+static std::string made_of(const Frame& made) {
+  int64_t number = made.around.first;
+  std::string found;
+  std::string_view rest = made.around.text;
+  while (!rest.empty() && number < made.line) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const size_t begin = line.find_first_not_of(" \t"), equals = line.find(" = ");
+    const bool assigns = begin != line.npos && equals != line.npos && equals > begin;
+    const std::string_view name = assigns ? line.substr(begin, equals - begin) : std::string_view();
+    if (is_identifier(name) && reads(made.source, name) > 0 && makes_tensor(line) && !says_device(line)) {
+      Frame there = made;
+      there.line = number;
+      found = at(&there);
+    }
+    ++number;
+  }
+  return found;
+}
+
+std::optional<Cause> made_inside_without_state(const Evidence& evidence) {
+  if (evidence.has_state_on("cpu")) return std::nullopt;
+  const auto inside = [&](const Operand& it) {
+    return !it.is_of_state() && it.role != "attribute" && it.on_cpu() && !it.moved.known && it.computed_from.empty() &&
+           it.created.line() && it.created.line()->project && !says_device(it.created.line()->source) &&
+           evidence.made_inside_model(it);
+  };
+  const auto pair = evidence.pair(inside, [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  const std::string of = made_of(*pair.it->created.line());
+  return Cause{"created-without-device", of.empty() ? Confidence::low : Confidence::medium,
+               of.empty() ? fmt::format("{} was computed inside the model, of which nothing is on the CPU: what it was "
+                                        "computed from was made without a device. It meets {}.",
+                                        with_place(*pair.it), with_place(*pair.other))
+                          : fmt::format("{} was computed from what {} has made, which says no device, and meets {}.",
+                                        with_place(*pair.it), of, with_place(*pair.other)),
+               use_site(evidence)};
+}
+
 std::optional<Cause> created_without_device(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return line_without_device(evidence, it) != nullptr; },
                                   [](const Operand&) { return true; });
@@ -55,7 +106,8 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
   if (other.is_state() && evidence.caller_of_model() && !evidence.made_inside_model(it)) return std::nullopt;
 
   const Frame& made = *line_without_device(evidence, it);
-  const auto frame = evidence.frame_that_made(it);
+  const auto frame =
+      &made == made_in_failing_line(evidence, it) ? innermost_project(evidence.stack) : evidence.frame_that_made(it);
   const bool here = frame && made.project;
   // That no device is said there is read from the line's text.
   Cause cause{"created-without-device", Confidence::medium,

@@ -1,6 +1,7 @@
 // What a module computed, beside data that came from none: labels, rewards, masks, indices that the program was given.
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 
@@ -20,6 +21,20 @@ std::optional<Cause> data_beside_result(const Evidence& evidence) {
   return Cause{"input-not-moved", Confidence::low,
                fmt::format("{} was moved to {}, and {} never was.", with_place(*pair.other), pair.other->device,
                            with_place(*pair.it)),
+               use_site(evidence)};
+}
+
+std::optional<Cause> never_moved(const Evidence& evidence) {
+  const auto left = [](const Operand& it) {
+    const Frame* made = it.created.line();
+    return !it.is_of_state() && it.on_cpu() && !it.moved.known && made && !says_device(made->source);
+  };
+  const auto pair = evidence.pair(
+      left, [](const Operand& other) { return !other.on_cpu() && other.placed() && other.placed()->line(); });
+  if (!pair) return std::nullopt;
+  return Cause{"input-not-moved", Confidence::low,
+               fmt::format("{} was made on the CPU and never moved, and meets {}.", with_place(*pair.it),
+                           with_place(*pair.other)),
                use_site(evidence)};
 }
 

@@ -10,26 +10,15 @@ namespace {
 
 constexpr std::string_view kCategory = "default-or-current-device";
 
-bool went_to_the_current_device(const Operand& it) {
-  const Event* placed = it.placed();
-  return placed && !placed->choice.device.empty() && placed->choice.device == it.device;
-}
-
 // Moved by a thread that never chose a device, and met in one that did: the choice holds for its own thread only.
 std::optional<Cause> other_thread(const Evidence& evidence) {
   // The threads of nn.DataParallel choose their devices for the replicas, whose fault is another one.
   if (std::any_of(evidence.modules.begin(), evidence.modules.end(), [](const auto& each) { return each.replica; }))
     return std::nullopt;
-  const auto pair = evidence.pair(
-      [&](const Operand& it) {
-        const Event* placed = it.placed();
-        return !it.is_state() && went_to_the_current_device(it) && placed->choice.by_default && placed->thread &&
-               evidence.thread && *placed->thread != *evidence.thread && placed->line() && placed->line()->project;
-      },
-      [&](const Operand& other) {
-        const Event* placed = other.placed();
-        return went_to_the_current_device(other) && !placed->choice.by_default && placed->thread == evidence.thread;
-      });
+  Evidence::Pair pair;
+  for (const Operand& it : evidence.operands)
+    for (const Operand& other : evidence.operands)
+      if (!pair && it.device != other.device && evidence.by_another_threads_default(it, other)) pair = {&it, &other};
   if (!pair) return std::nullopt;
   const Frame& line = *pair.it->placed()->line();
   const DeviceChoice& chosen = pair.other->placed()->choice;
@@ -48,19 +37,36 @@ std::optional<Cause> other_thread(const Evidence& evidence) {
       cause.fix = Fix{std::move(*code), std::string(line.file), line.line, Repairs::cause};
   }
   if (!cause.fix) cause.fix = move_where_named(evidence, *pair.it, *pair.other);
+  if (!cause.fix) cause.fix = use_site(evidence);
   return cause;
+}
+
+// It was where the work is, and a line that names no number has brought it away from there.
+std::optional<Cause> taken_away(const Evidence& evidence) {
+  for (const Operand& it : evidence.operands) {
+    for (const Operand& other : evidence.operands) {
+      if (it.is_state() || it.device == other.device || !evidence.taken_to_current_device(it, other)) continue;
+      return Cause{kCategory, Confidence::medium,
+                   fmt::format("{} was on {}, where the model and {} are, and {} brought it to {}, the device that is "
+                               "current, which it names without a number, or not at all.",
+                               it.name, it.moved.from, other.name, at(it.moved.line()), it.device),
+                   move_where_named(evidence, it, other)};
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<Cause> default_device(const Evidence& evidence) {
   if (auto cause = other_thread(evidence)) return cause;
+  if (auto cause = taken_away(evidence)) return cause;
   // Of a model's state only where the rest of the model lies elsewhere: it was moved on its own.
   const auto pair = evidence.pair(
       [](const Operand& it) {
         const Event* placed = it.placed();
         return (!it.is_state() || it.root_devices.size() >= 2) && placed && placed->line() &&
-               says_current_device(placed->line()->source);
+               (says_current_device(placed->line()->source) || it.device_from.says == "cuda");
       },
       [](const Operand& other) { return !other.on_cpu() && !other.is_state(); });
   if (!pair) return std::nullopt;

@@ -57,11 +57,17 @@ bool made_by_caller(const Evidence& evidence, const Operand& input, size_t calle
 }
 
 std::optional<Cause> model_input(const Evidence& evidence) {
-  const auto pair = evidence.pair(
-      [&](const Operand& it) { return !it.is_state() && it.role != "attribute" && !evidence.made_inside_model(it); },
-      [](const Operand& other) { return other.is_state() && !other.on_cpu(); });
+  // Of an intermediate result that is asked for which it was computed from: the line itself gave nobody anything.
+  const auto input = [&](const Operand& it) {
+    const Operand& from = it.origin();
+    const bool nobodys = !it.expression.empty() && from.hidden();
+    return !it.is_state() && from.role != "attribute" && !nobodys && !evidence.made_inside_model(from);
+  };
+  const auto pair = evidence.pair(input, [](const Operand& other) { return other.is_state() && !other.on_cpu(); });
   if (!pair) return std::nullopt;
   const auto caller = evidence.caller_of_model();
+  if (!caller && evidence.modules.empty()) return std::nullopt;  // no model is given anything
+  if (evidence.by_another_threads_default(*pair.other, *pair.it)) return std::nullopt;
   // Named by the caller, it was given. Without a name there, it may be an earlier call's answer that the model kept.
   const bool given = caller && !pair.it->name_in(*caller).empty();
   if (!given && Evidence::made_by_a_module(*pair.it)) return std::nullopt;
@@ -73,7 +79,9 @@ std::optional<Cause> model_input(const Evidence& evidence) {
       std::find(devices.begin(), devices.end(), pair.it->device) != devices.end() && pair.it->moved.known;
   if (brought && part && part->line() && says_current_device(part->line()->source)) return std::nullopt;
   // The model has left the device that the program still keeps as its own.
-  if (pair.it->device_from.role == "attribute" && pair.other->moved.from == pair.it->device) return std::nullopt;
+  if (pair.it->by_a_stale_device(*pair.other) ||
+      (pair.it->device_from.role == "attribute" && pair.other->moved.from == pair.it->device))
+    return std::nullopt;
   const bool sure = caller && (given || made_by_caller(evidence, *pair.it, *caller)) &&
                     surely_left(evidence, *pair.it, *pair.other, *caller);
 
@@ -87,6 +95,24 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   // Elsewhere than at the call of the model it is only where they meet.
   if (!cause.fix) cause.fix = move_where_named(evidence, *pair.it, *pair.other);
   if (cause.fix && caller && cause.fix->line == evidence.stack[*caller].line) cause.fix->repairs = Repairs::cause;
+  return cause;
+}
+
+// A model that was put on the CPU, and an input that was brought to a GPU all the same.
+std::optional<Cause> input_of_a_model_on_cpu(const Evidence& evidence) {
+  const auto caller = evidence.caller_of_model();
+  if (!caller) return std::nullopt;
+  const auto pair = evidence.pair(
+      [&](const Operand& it) { return !it.is_state() && !it.on_cpu() && !evidence.made_inside_model(it); },
+      [&](const Operand& other) { return evidence.put_on_the_cpu(other, *caller); });
+  if (!pair || pair.it->by_a_stale_device(*pair.other)) return std::nullopt;
+  Cause cause{kCategory, Confidence::medium,
+              fmt::format("{} is given to {}, which was put on the CPU as a whole: {}.", with_place(*pair.it),
+                          pair.other->root_class.empty() ? "a model" : std::string(pair.other->root_class),
+                          with_place(*pair.other)),
+              std::nullopt};
+  if (evidence.stack[*caller].project) cause.fix = fix_at_call(evidence, *caller, *pair.it, *pair.other);
+  if (!cause.fix) cause.fix = move_where_named(evidence, *pair.it, *pair.other);
   return cause;
 }
 
@@ -113,7 +139,17 @@ std::optional<Cause> label(const Evidence& evidence) {
   const bool loss = evidence.operation.find("loss") != evidence.operation.npos ||
                     evidence.operation.find("cross_entropy") != evidence.operation.npos;
   if (!loss) return std::nullopt;
-  const auto pair = evidence.pair([](const Operand& it) { return !it.is_state() && names_a_label(it); },
+  // A loss may make its targets itself: nobody gave them.
+  // Nor is it left behind where the line that brought it names a GPU without a number.
+  const auto unnumbered = [](const Operand& it) {
+    const Event* placed = it.placed();
+    return !it.on_cpu() && placed && placed->line() &&
+           (says_current_device(placed->line()->source) || it.device_from.says == "cuda");
+  };
+  const auto given = [&](const Operand& it) {
+    return !it.is_state() && !evidence.made_inside_model(it) && !unnumbered(it);
+  };
+  const auto pair = evidence.pair([&](const Operand& it) { return given(it) && names_a_label(it); },
                                   [](const Operand& other) { return !other.is_state() && !names_a_label(other); });
   if (!pair) return std::nullopt;
   // Never moved from the CPU, and compared with what a module computed on a GPU.
@@ -130,7 +166,8 @@ std::optional<Cause> label(const Evidence& evidence) {
 
 std::optional<Cause> input_not_moved(const Evidence& evidence) {
   if (auto cause = label(evidence)) return cause;
-  return model_input(evidence);
+  if (auto cause = model_input(evidence)) return cause;
+  return input_of_a_model_on_cpu(evidence);
 }
 
 }  // namespace devtrace::report::verdict::rules

@@ -34,10 +34,15 @@ const Holder* keeper(const Evidence& evidence, const Operand& it) {
 
 // Whoever made it: an object that is no module has had it since before this call.
 const Holder* owner(const Evidence& evidence, const Operand& it) {
-  if (it.is_of_state() || it.role != "attribute" || !evidence.made_before_call(it)) return nullptr;
+  if (it.is_of_state() || !evidence.made_before_call(it)) return nullptr;
+  // What is under construction has been given it in this call.
+  const auto in_construction = [&](const Holder& holder) {
+    return std::any_of(evidence.stack.begin(), evidence.stack.end(),
+                       [&](const Frame& frame) { return method_of(holder.type, frame.function) == "__init__"; });
+  };
   for (const Chain& chain : it.held_by)
     for (const Holder& holder : chain.holders)
-      if (holder.kind == "object" && holder.holds == "attribute") return &holder;
+      if (holder.kind == "object" && holder.holds == "attribute" && !in_construction(holder)) return &holder;
   return nullptr;
 }
 

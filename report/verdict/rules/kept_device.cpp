@@ -5,21 +5,19 @@
 namespace devtrace::report::verdict::rules {
 
 std::optional<Cause> kept_device(const Evidence& evidence) {
-  const auto pair = evidence.pair([](const Operand& it) { return it.device_from.role == "attribute"; },
-                                  [](const Operand&) { return true; });
-  if (!pair) return std::nullopt;
-  const auto& kept = pair.it->device_from;
+  const Operand *it = nullptr, *other = nullptr;
+  for (const Operand& one : evidence.operands)
+    for (const Operand& two : evidence.operands)
+      if (!it && one.device != two.device && one.by_a_stale_device(two)) it = &one, other = &two;
+  if (!it) return std::nullopt;
+  const auto& kept = it->origin().device_from;
   const bool module = kept.kind == "module";
-  // Its own tensors were moved to where the other one is; or the other one left the device that is kept.
-  const bool stale = module ? kept.devices.size() == 1 && kept.devices[0] == pair.other->device
-                            : pair.other->is_state() && pair.other->moved.from == pair.it->device;
-  if (!stale) return std::nullopt;
   return Cause{
       module ? "state-not-registered" : "cached-state-elsewhere", Confidence::medium,
       fmt::format("{} lies where {} says, a plain attribute of {} that no .to() changes, and {} was moved away from "
                   "there: {}.",
-                  with_place(*pair.it), kept.name, kept.type,
-                  module ? "the module itself" : std::string(pair.other->name), with_place(*pair.other)),
+                  with_place(it->origin()), kept.name, kept.type,
+                  module ? "the module itself" : std::string(other->name), with_place(*other)),
       use_site(evidence)};
 }
 

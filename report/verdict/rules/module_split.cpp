@@ -223,7 +223,7 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
   const auto pair = evidence.pair([](const Operand& it) { return !it.is_state() && !it.on_cpu(); },
                                   [](const Operand& other) { return other.is_state() && other.on_cpu(); });
   const auto caller = evidence.caller_of_model();
-  if (!pair || !caller) return std::nullopt;
+  if (!pair || !caller || evidence.put_on_the_cpu(*pair.other, *caller)) return std::nullopt;
   Cause cause{kCategory, Confidence::medium,
               fmt::format("{} came in on {}, and {} is on the CPU: {} or this part of it was never moved.",
                           with_place(*pair.it), pair.it->device, pair.other->name, of_model(*pair.other)) +

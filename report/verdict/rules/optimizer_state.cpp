@@ -76,9 +76,44 @@ std::optional<Cause> group_value(const Evidence& evidence) {
   return cause;
 }
 
+// The object that holds an optimizer, and so the parameter, and beside that a tensor like the parameter: slow weights,
+// master weights.
+const Holder* around_an_optimizer(const Operand& it, const Operand& parameter) {
+  if (it.is_of_state() || !parameter.is_state() || it.shape.empty() || it.shape != parameter.shape) return nullptr;
+  const auto holds_optimizer = [&](const Holder& object) {
+    return std::any_of(parameter.held_by.begin(), parameter.held_by.end(), [&](const Chain& chain) {
+      const auto from = std::find_if(chain.holders.begin(), chain.holders.end(),
+                                     [&](const Holder& each) { return each.name == object.name; });
+      return std::any_of(from, chain.holders.end(), [](const Holder& each) { return each.kind == "optimizer"; });
+    });
+  };
+  for (const Chain& chain : it.held_by)
+    for (const Holder& holder : chain.holders)
+      if (holder.kind == "object" && holder.holds == "attribute" && holds_optimizer(holder)) return &holder;
+  return nullptr;
+}
+
+std::optional<Cause> kept_around_an_optimizer(const Evidence& evidence) {
+  if (evidence.caller_of_model()) return std::nullopt;
+  for (const Operand& it : evidence.operands) {
+    for (const Operand& parameter : evidence.operands) {
+      if (it.device == parameter.device) continue;
+      const Holder* object = around_an_optimizer(it, parameter);
+      if (!object) continue;
+      return Cause{kCategory, Confidence::medium,
+                   fmt::format("{} is kept by {} ({}) for a parameter of the optimizer that it holds, and that "
+                               "parameter is {}: one of the two was moved without the other.",
+                               with_place(it), object->name, object->type, with_place(parameter)),
+                   use_site(evidence)};
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Cause> optimizer_state(const Evidence& evidence) {
+  if (auto cause = kept_around_an_optimizer(evidence)) return cause;
   if (!evidence.passes_through("/torch/optim/")) return std::nullopt;
   if (auto cause = group_value(evidence)) return cause;
   const auto any = [](const Operand&) { return true; };

@@ -1,4 +1,6 @@
-// What modules computed, on both sides: they lie on different devices.
+// What modules computed, or what is of their state, on both sides: they lie on different devices.
+#include <algorithm>
+
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
 
@@ -16,16 +18,41 @@ std::string of_module(const Operand& it) {
   return giver.devices.empty() ? "by a module" : fmt::format("by {}", giver.name);
 }
 
+// A model on several devices has answered on one of them; what it meets lies on another one of them.
+std::optional<Cause> answer_of_a_spread_model(const Evidence& evidence) {
+  const auto spread = [](const Operand& it, std::string_view device) {
+    const auto& devices = by_module(it).given_by.devices;
+    return devices.size() >= 2 && std::find(devices.begin(), devices.end(), device) != devices.end();
+  };
+  for (const Operand& it : evidence.operands) {
+    for (const Operand& other : evidence.operands) {
+      if (it.device == other.device || it.is_of_state() || !spread(it, other.device)) continue;
+      return Cause{"module-split-or-hook-missing", Confidence::low,
+                   fmt::format("{} was computed by {}, which is spread over devices, and lies where a part of it is; "
+                               "nothing brings it to {}.",
+                               with_place(it), by_module(it).given_by.name, with_place(other)),
+                   use_site(evidence)};
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Cause> results_apart(const Evidence& evidence) {
+  if (auto cause = answer_of_a_spread_model(evidence)) return cause;
   const auto result = [](const Operand& it) { return it.came_from_a_module() && !it.came_from_state(); };
-  const auto pair = evidence.pair(result, result);
+  const auto state = [](const Operand& it) { return it.came_from_state(); };
+  const bool both = static_cast<bool>(evidence.pair(result, result));
+  // What a model meets inside of itself may be its own, from an earlier call.
+  if (!both && evidence.caller_of_model()) return std::nullopt;
+  const auto pair = both ? evidence.pair(result, result) : evidence.pair(result, state);
   if (!pair) return std::nullopt;
   return Cause{
       "module-split-or-hook-missing", Confidence::low,
       fmt::format("{} was computed {} and {} {}: they are on different devices, and nothing moves what they give.",
-                  with_place(*pair.it), of_module(*pair.it), with_place(*pair.other), of_module(*pair.other)),
+                  with_place(*pair.it), of_module(*pair.it), with_place(*pair.other),
+                  both ? of_module(*pair.other) : "is a module's state, or was computed from it"),
       use_site(evidence)};
 }
 

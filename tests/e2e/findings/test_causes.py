@@ -267,6 +267,102 @@ Converter().convert(torch.ones(3, 2, 4))
 """,
         "module-split-or-hook-missing", "medium", "line", ["Converter is no module"], "self.encoder.to(x.device)\nreturn self.encoder(x)",
     ),
+    "a device in a dict of a module": case(
+        """
+class Scale(nn.Module):
+    def __init__(self, device="cpu"):
+        super().__init__()
+        self.factory_kwargs = {"device": device, "dtype": torch.float32}
+        self.mean = nn.Parameter(torch.zeros(3, **self.factory_kwargs))
+    def update(self, x):
+        x = x.to(**self.factory_kwargs)
+        return self.mean + x.mean(0) * 0.5
+Scale().to("cuda:0").update(torch.ones(2, 3, device="cuda:0"))
+""",
+        "state-not-registered", "medium", "line", ['self.factory_kwargs["device"] says'],
+    ),
+    "slow weights around an optimizer": case(
+        """
+class Lookahead:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+        self.slow = [p.detach().clone() for p in optimizer.param_groups[0]["params"]]
+    def step(self):
+        for p, slow in zip(self.optimizer.param_groups[0]["params"], self.slow):
+            slow = slow.lerp(p.detach(), 0.5)
+model = nn.Linear(4, 2)
+optimizer = Lookahead(torch.optim.SGD(model.parameters(), lr=0.1))
+model.to("cuda:0")
+optimizer.step()
+""",
+        "optimizer-state", "medium", "line", ["is kept by optimizer (Lookahead)"],
+    ),
+    "a device that names no number": case(
+        """
+torch.cuda.set_device(0)
+class Sampler:
+    def __init__(self):
+        self.device = torch.device("cuda")
+    def noise(self):
+        return torch.ones(3).to(self.device)
+    def step(self, x):
+        noise = self.noise()
+        return x + noise
+Sampler().step(torch.ones(3, device="cuda:1"))
+""",
+        "default-or-current-device", "medium", "line", ["the device that was current"],
+    ),
+    "taken away to the current device": case(
+        """
+torch.cuda.set_device(0)
+kept = {}
+def keeper(device="cuda"):
+    def save(module, inputs, output):
+        kept["hidden"] = output.detach().to(device)
+    return save
+model = nn.Linear(3, 3).to("cuda:1")
+model.register_forward_hook(keeper())
+model(torch.ones(2, 3, device="cuda:1"))
+direction = model.weight.detach()[0].clone()
+kept["hidden"] @ direction
+""",
+        "default-or-current-device", "medium", "line", ["was on cuda:1, where the model and direction are"],
+    ),
+    "drawn inside a model": case(
+        """
+class Blend(nn.Module):
+    def chances(self, x):
+        draws = torch.rand(len(x))
+        return {"apply": draws < 0.5}
+    def forward(self, x):
+        apply = self.chances(x)["apply"]
+        return torch.where(apply, x, -x)
+Blend()(torch.ones(4, device="cuda:0"))
+""",
+        "created-without-device", "medium", "line", ["says no device"],
+    ),
+    "made in the failing line": case(
+        """
+def means(x):
+    low, high = x.aminmax()
+    return torch.rand(4) * (high - low)
+means(torch.ones(3, device="cuda:0"))
+""",
+        "created-without-device", "medium", "cause", ["says no device"],
+    ),
+    "a model that its owner put on the CPU": case(
+        """
+class Embedder:
+    def __init__(self, device):
+        self.model = nn.Embedding(8, 4)
+        self.model.to(device)
+    def embed(self, ids):
+        ids = ids.to("cuda:0")
+        return self.model(ids)
+Embedder("cpu").embed(torch.tensor([1, 2]))
+""",
+        "input-not-moved", "medium", "cause", ["put on the CPU as a whole"],
+    ),
     "nobody knows": case(
         """
 def joined(left, right):
@@ -274,7 +370,7 @@ def joined(left, right):
 a, b = torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1")
 joined(a, b)
 """,
-        "unknown", "low", "line", ["not why"], "return torch.cat([left.to(right.device), right])",
+        "unknown", "low", "line", ["not why", "left was made at", "and never moved"], "return torch.cat([left.to(right.device), right])",
     ),
 }
 
@@ -319,6 +415,22 @@ def test_a_generator_is_an_operand(rehearse):
     assert finding["devices"] == ["cpu", "cuda:1"]
     assert "was given a random generator of cpu for cuda:1" in outcome.err
     assert finding["cause"]["category"] == "generator"
+
+
+def test_what_the_running_module_has_is_named_so(rehearse):
+    outcome = rehearse(
+        HEAD + """
+class Biased(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.ones(3)
+    def forward(self, x):
+        bias = self.table
+        return x + bias
+Biased()(torch.ones(3, device="cuda:1"))
+""")
+    (bias,) = [one for one in outcome.finding["operands"] if one["device"] == "cpu"]
+    assert {"frame": 0, "name": "self.table"} in bias["names"]
 
 
 SPLIT = HEAD + """
