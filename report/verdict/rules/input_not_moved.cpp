@@ -146,8 +146,15 @@ std::optional<Cause> label(const Evidence& evidence) {
     return !it.on_cpu() && placed && placed->line() &&
            (says_current_device(placed->line()->source) || it.device_from.says == "cuda");
   };
+  // Computed inside the model from a label that its caller gave, it is given all the same.
+  const auto from_outside = [&](const Operand& it) {
+    return std::any_of(it.computed_from.begin(), it.computed_from.end(), [&](const Operand& source) {
+      return source.device == it.device && !source.is_state() && names_a_label(source) &&
+             !evidence.made_inside_model(source);
+    });
+  };
   const auto given = [&](const Operand& it) {
-    return !it.is_state() && !evidence.made_inside_model(it) && !unnumbered(it);
+    return !it.is_state() && (!evidence.made_inside_model(it) || from_outside(it)) && !unnumbered(it);
   };
   const auto pair = evidence.pair([&](const Operand& it) { return given(it) && names_a_label(it); },
                                   [](const Operand& other) { return !other.is_state() && !names_a_label(other); });
