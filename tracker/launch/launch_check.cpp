@@ -188,9 +188,11 @@ bool looked_closer(const events::Launch& launch, MisplacedLaunch& misplaced) {
   const Kernel& kernel = *launch.kernel;
   learn(launch);
   if (!suspicious(launch, misplaced.device)) return false;
+  const bool by_code = kernel.words().code_asked;  // another thread may ask while this one looks
   bool elsewhere = look_exactly(misplaced);
-  if (!kernel.words().code_asked && (elsewhere || kernel.worth_reading())) {
-    launch::kernels::ask_code(kernel, platform().uses_of_parameters(launch.function, kernel.name));
+  if (!by_code && (elsewhere || kernel.worth_reading())) {
+    if (!kernel.words().code_asked)
+      launch::kernels::ask_code(kernel, platform().uses_of_parameters(launch.function, kernel.name));
     elsewhere = look_exactly(misplaced);
   }
   return elsewhere;

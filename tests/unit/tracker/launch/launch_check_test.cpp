@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/tracker/quiet.h"
@@ -30,6 +31,7 @@ int device_now = 0;
 int code_read = 0;
 WordUses uses;
 uintptr_t within_reach = 0;
+const Kernel* read_meanwhile = nullptr;  // by another thread
 using As = WordUse::As;
 WordUse address(size_t) {
   return {As::possible_address, {}};
@@ -64,7 +66,10 @@ class Launches : public testing::Test {
       return uses;
     };
     answers.memory_at = memory_at;
-    answers.host_within_reach = [](int, uintptr_t address) { return address == within_reach; };
+    answers.host_within_reach = [](int, uintptr_t address) {
+      if (read_meanwhile) launch::kernels::ask_code(*std::exchange(read_meanwhile, nullptr), uses);
+      return address == within_reach;
+    };
     set_platform(answers);
     for (int device = 0; device < kDevices; ++device)
       memory::ownership::add({memory_of(device), 4 * kChunk, Device::cuda(device)});
@@ -357,6 +362,16 @@ TEST_F(Launches, AddressesWhereNothingIsAreNumbers) {
     words[1] = value;
     EXPECT_EQ(launch(false), 0u) << std::hex << value;
   }
+}
+
+TEST_F(Launches, WhatALookBeganWithIsNotBelievedWhereTheCodeWasReadMeanwhile) {
+  uses = [](size_t) { return WordUse{As::nothing, {}}; };
+  const std::vector<char> host(1 << 20);
+  std::fill(std::begin(words), std::end(words), memory_of(0));
+  words[1] = reinterpret_cast<uintptr_t>(host.data()) + 4096;
+  read_meanwhile = kernel;
+  EXPECT_EQ(launch(false), 0u);
+  EXPECT_EQ(read_meanwhile, nullptr);
 }
 
 TEST_F(Launches, WhereNobodyCanReadTheCodeNothingIsSaidOfTheHost) {
