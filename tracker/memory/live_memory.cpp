@@ -39,8 +39,13 @@ void allocated(Device device, size_t bytes) {
 }
 
 void freed(Device device, size_t bytes) {
-  if (LiveMemory::Device* const here = of(device))
-    std::atomic_ref(here->allocated).fetch_sub(bytes, std::memory_order_relaxed);
+  LiveMemory::Device* const here = of(device);
+  if (!here) return;
+  // Never below none: an allocation that another thread made while all was forgotten is not counted, and its end is.
+  const std::atomic_ref left(here->allocated);
+  uint64_t known = left.load(std::memory_order_relaxed);
+  while (!left.compare_exchange_weak(known, known > bytes ? known - bytes : 0, std::memory_order_relaxed)) {
+  }
 }
 
 void forget_all() {

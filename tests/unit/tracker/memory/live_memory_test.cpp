@@ -44,4 +44,13 @@ TEST(LiveMemory, CountsWhatIsOwnedByDevice) {
   EXPECT_EQ(of(0).allocated_peak, uint64_t{2} << 21);
 }
 
+TEST(LiveMemory, AnEndWithoutABeginningIsNotCounted) {
+  memory::live_memory::forget_all();
+  memory::live_memory::freed(Device::cuda(0), 4096);
+  EXPECT_EQ(of(0).allocated, 0u);
+  memory::live_memory::allocated(Device::cuda(0), 4096);
+  EXPECT_EQ(of(0).allocated, 4096u);
+  EXPECT_EQ(of(0).allocated_peak, 4096u);
+}
+
 }  // namespace
