@@ -60,15 +60,13 @@ void* take_gil(void* argument) {
 }
 
 // The program's handlers do not run on a thread that it does not know.
-bool start_thread(Request* request) {
+bool start_thread(Request* request, pthread_t& thread) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_attr_t attributes;
   if (::pthread_attr_init(&attributes) != 0) return false;
-  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   ::pthread_attr_setstacksize(&attributes, kStack);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
   const bool started = ::pthread_create(&thread, &attributes, take_gil, request) == 0;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ::pthread_attr_destroy(&attributes);
@@ -116,7 +114,8 @@ bool with_gil(const Api& api, const std::function<void()>& work) {
   if (!request) return false;
   ::sem_init(&request->begun, 0, 0);
   ::sem_init(&request->done, 0, 0);
-  if (!start_thread(request)) {
+  pthread_t thread;
+  if (!start_thread(request, thread)) {
     delete request;
     return false;
   }
@@ -124,6 +123,9 @@ bool with_gil(const Api& api, const std::function<void()>& work) {
   int waiting = kWaiting;
   const bool worked = begun || !request->stage.compare_exchange_strong(waiting, kAbandoned);
   if (worked) wait_for(request->done);
+  // The program sees no thread that it did not start, once its operation has returned; who still waits for the GIL may
+  // never get it.
+  worked ? ::pthread_join(thread, nullptr) : ::pthread_detach(thread);
   failed.store(!worked);
   request->leave();
   return worked;
