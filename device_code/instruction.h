@@ -122,23 +122,6 @@ struct Instruction {
     const unsigned special = high >> 8 & 0xff;
     return special >= 0x25 && special <= 0x27 ? static_cast<int>(special - 0x25) : -1;
   }
-  bool goes_to_memory() const {  // by the address in register a, and the next one
-    switch (operation()) {
-      case kLd:
-      case kLdg:
-      case kSt:
-      case kStg:
-      case kAtom:
-      case kAtomCas:
-      case kAtomg:
-      case kAtomgCas:
-      case kRed:
-      case kLdgsts:
-        return true;
-      default:
-        return false;
-    }
-  }
   bool stores() const {  // to what it goes to
     switch (operation()) {
       case kSt:
@@ -152,6 +135,10 @@ struct Instruction {
       default:
         return false;
     }
+  }
+  bool goes_to_memory() const {  // by the address in register a, and the next one
+    const unsigned o = operation();
+    return stores() || o == kLd || o == kLdg || o == kLdgsts;
   }
   // Turing has a uniform register in the place of the descriptor that came later: stores and atomics in c's place.
   unsigned uniform_base() const { return (operation() == kLd || operation() == kLdg ? b() : c()) & 0x3f; }

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "tests/bench/in_python.h"
+#include "tests/bench/platform.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/events.h"
-#include "tracker/interface/platform.h"
 #include "tracker/launch/kernels.h"
 #include "tracker/memory/ownership.h"
 #include "tracker/memory/provenance.h"
@@ -31,13 +31,7 @@ constexpr std::array<char, 1> kKernel{};
 
 void prepare() {
   static const bool done = [] {
-    set_platform({.current_device = [] { return 0; },
-                  .cuda_version = [] { return std::string(); },
-                  .devices = [] { return std::vector<DeviceFacts>(); },
-                  .simulated = [] { return true; },
-                  .uses_of_parameters = [](const void*, const std::string&) { return WordUses(); },
-                  .memory_at = [](uint64_t, Extent&) { return Platform::Answer::nobodys; },
-                  .host_within_reach = [](int, uintptr_t) { return true; }});
+    set_platform(testing::platform_of_device_0());
     for (uintptr_t i = 0; i < kDevices * kPointers; ++i)
       memory::ownership::add({kBase + i * kStep, kStep, Device::cuda(static_cast<int8_t>(i / kPointers))});
     std::vector<device_code::Parameter> parameters;

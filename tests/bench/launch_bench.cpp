@@ -6,9 +6,9 @@
 #include <iterator>
 #include <vector>
 
+#include "tests/bench/platform.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/events.h"
-#include "tracker/interface/platform.h"
 #include "tracker/launch/kernels.h"
 #include "tracker/memory/ownership.h"
 
@@ -23,20 +23,10 @@ constexpr uintptr_t kStep = 64 * 1024;
 constexpr size_t kStructure = 1024 / sizeof(uintptr_t);
 
 const char handles[3 + 1] = {};
-int device() {
-  return 0;
-}
-
 // `live` allocations, most of them on the device on which the kernels run.
 void allocate(size_t live) {
   static size_t have = 0;
-  set_platform({.current_device = device,
-                .cuda_version = [] { return std::string(); },
-                .devices = [] { return std::vector<DeviceFacts>(); },
-                .simulated = [] { return true; },
-                .uses_of_parameters = [](const void*, const std::string&) { return WordUses(); },
-                .memory_at = [](uint64_t, Extent&) { return Platform::Answer::nobodys; },
-                .host_within_reach = [](int, uintptr_t) { return true; }});
+  set_platform(testing::platform_of_device_0());
   for (; have < live; ++have) memory::ownership::add({kBase + have * kStep, kStep, Device::cuda(0)});
 }
 
