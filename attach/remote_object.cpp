@@ -6,6 +6,8 @@
 namespace devtrace::attach {
 namespace {
 
+constexpr size_t kMostDynamic = 1u << 20;  // bytes of a dynamic section; libtorch's are a hundredth
+
 uint32_t hash_of(std::string_view name) {
   uint32_t hash = 5381;
   for (const char c : name) hash = hash * 33 + static_cast<unsigned char>(c);
@@ -30,7 +32,7 @@ RemoteObject::RemoteObject(const RemoteMemory& memory, uintptr_t start) : memory
       based = true;
     }
   }
-  if (!dynamic || !based) return;
+  if (!dynamic || !based || dynamic->p_memsz > kMostDynamic) return;
   std::vector<Elf64_Dyn> entries(dynamic->p_memsz / sizeof(Elf64_Dyn));
   if (!memory.read(base_ + dynamic->p_vaddr, entries.data(), entries.size() * sizeof(Elf64_Dyn))) return;
   for (const Elf64_Dyn& entry : entries) {

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -32,16 +33,19 @@ int look_into(dl_phdr_info* object, size_t, void* argument) {
   const auto& search = *static_cast<const Search*>(argument);
   dl_find_object found{};
   bool inside = false;
+  uintptr_t first = UINTPTR_MAX, last = 0;
   for (int i = 0; i < object->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = object->dlpi_phdr[i];
     const uintptr_t begin = object->dlpi_addr + header.p_vaddr;
     if (header.p_type == PT_DYNAMIC) found.dlfo_link_map = entry_of(reinterpret_cast<const ElfW(Dyn)*>(begin));
     if (header.p_type == PT_GNU_EH_FRAME) found.dlfo_eh_frame = reinterpret_cast<void*>(begin);
-    if (header.p_type != PT_LOAD || search.address < begin || search.address - begin >= header.p_memsz) continue;
-    inside = true;
-    found.dlfo_map_start = reinterpret_cast<void*>(begin);
-    found.dlfo_map_end = reinterpret_cast<void*>(begin + header.p_memsz);
+    if (header.p_type != PT_LOAD) continue;
+    first = std::min(first, begin);
+    last = std::max(last, begin + header.p_memsz);
+    inside = inside || (search.address >= begin && search.address - begin < header.p_memsz);
   }
+  found.dlfo_map_start = reinterpret_cast<void*>(first);
+  found.dlfo_map_end = reinterpret_cast<void*>(last);
   if (!inside || !found.dlfo_eh_frame) return inside ? -1 : 0;
   *search.out = found;
   return 1;

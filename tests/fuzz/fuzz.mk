@@ -2,23 +2,36 @@
 # one program for each file here. `make fuzz SECONDS=600`; ONLY=log one of them. What is found is left beside the corpus.
 .PHONY: fuzz
 SECONDS ?= 60
-FUZZERS := $(if $(ONLY),$(ONLY),device_code elf log options suppressions)
+FUZZERS := $(if $(ONLY),$(ONLY),baseline device_code elf loaded_object log options python_memory suppressions)
 FUZZED := $(BUILD)/fuzz
 FUZZ_FLAGS := -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I.
 
+FUZZ_SOURCES_baseline := report/base/*.cpp report/check/*.cpp report/log/suppressions.cpp
 FUZZ_SOURCES_device_code := device_code/*.cpp
 FUZZ_SOURCES_elf := tracker/elf/elf_file.cpp
+FUZZ_SOURCES_loaded_object := tracker/elf/dynamic_section.cpp interpose/linking/import_relocations.cpp attach/remote_object.cpp attach/remote_memory.cpp
 FUZZ_SOURCES_log := report/base/*.cpp report/log/*.cpp report/text/*.cpp report/traffic/*.cpp common/*.cpp
 FUZZ_SOURCES_options := tracker/base/options.cpp tracker/base/files.cpp
+FUZZ_SOURCES_python_memory := tracker/python/layout.cpp tracker/python/object_layout.cpp tracker/python/objects.cpp tracker/python/line_table.cpp \
+  tracker/python/string_decoder.cpp tracker/python/variables.cpp
 FUZZ_SOURCES_suppressions := report/base/*.cpp report/log/suppressions.cpp common/*.cpp
+FUZZ_FLAGS_loaded_object := -DDEVTRACE_FUZZ_LIBRARY='"$(FUZZED)/library.so"'
+FUZZ_LIBRARIES_baseline = $(LIBRARY_report/html) $(LIBRARY_report/verdict) $(LIBRARY_report/placement) $(LIBRARY_report/log) $(LIBRARY_report/text) $(LIBRARY_report/traffic) $(LIBRARY_common) -lfmt
 FUZZ_LIBRARIES_device_code := $(LINK_device_code)
 
 define fuzzer
-$(FUZZED)/$(1): tests/fuzz/$(1).cpp $(wildcard $(FUZZ_SOURCES_$(1)))
+$(FUZZED)/$(1): tests/fuzz/$(1).cpp $(wildcard $(FUZZ_SOURCES_$(1)) $(addsuffix *.h,$(sort $(dir $(FUZZ_SOURCES_$(1))))))
 	mkdir -p $$(@D)
-	clang++ $$(FUZZ_FLAGS) -o $$@ $$^ $$(FUZZ_LIBRARIES_$(1))
+	clang++ $$(FUZZ_FLAGS) $$(FUZZ_FLAGS_$(1)) -o $$@ $$(filter %.cpp,$$^) $$(FUZZ_LIBRARIES_$(1))
 endef
 $(foreach one,$(FUZZERS),$(eval $(call fuzzer,$(one))))
+
+# The library that is damaged: imports of each sort, both sorts of hash tables, versions of its own and of others.
+$(FUZZED)/loaded_object: | $(FUZZED)/library.so
+$(FUZZED)/library.so: tests/unit/interpose/imports/imports.c
+	mkdir -p $(@D)
+	echo 'TEST_1.0 { global: imports_*; };' > $(FUZZED)/library.map
+	$(CC) -shared -fPIC -O1 $< -o $@ -Wl,--hash-style=both,--version-script=$(FUZZED)/library.map -lc
 
 fuzz: $(FUZZERS:%=$(FUZZED)/%) ## libFuzzer on the readers; SECONDS=600 each, ONLY=log one of them
 	mkdir -p $(FUZZED)/corpus/elf && echo 'int one; int two(void) { return one; }' | $(CC) -x c -g -c -o $(FUZZED)/corpus/elf/object -

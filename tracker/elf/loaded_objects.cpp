@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sys/auxv.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -29,11 +30,7 @@ struct Show {
 
 int show(dl_phdr_info* info, size_t, void* data) {
   const Show& show = *static_cast<Show*>(data);
-  const ElfW(Dyn)* dynamic = nullptr;
-  for (int i = 0; i < info->dlpi_phnum; ++i)
-    if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-      dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-  return show.look({text(info->dlpi_name), info->dlpi_addr, dynamic}, show.data);
+  return show.look(object_of(*info), show.data);
 }
 
 // Where the object's file begins in memory; null: nobody knows.
@@ -68,6 +65,21 @@ bool Object::is_this_library() const {
 
 Object object_of(const link_map& listed) {
   return {text(listed.l_name), listed.l_addr, listed.l_ld};
+}
+
+Object object_of(const dl_phdr_info& shown) {
+  Object object{text(shown.dlpi_name), shown.dlpi_addr, nullptr};
+  uintptr_t begin = UINTPTR_MAX, end = 0;
+  for (int i = 0; i < shown.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = shown.dlpi_phdr[i];
+    const uintptr_t start = shown.dlpi_addr + segment.p_vaddr;
+    if (segment.p_type == PT_DYNAMIC) object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(start);
+    if (segment.p_type != PT_LOAD) continue;
+    begin = std::min(begin, start);
+    end = std::max(end, start + segment.p_memsz);
+  }
+  if (begin < end) object.begin = begin, object.end = end;
+  return object;
 }
 
 const link_map* object_at(const void* address) {

@@ -7,6 +7,7 @@
 
 #include <link.h>
 
+#include <cstdint>
 #include <string_view>
 
 namespace devtrace::elf {
@@ -16,6 +17,8 @@ struct Object {
   std::string_view path;  // of the program itself empty
   ElfW(Addr) base;
   const ElfW(Dyn) * dynamic;
+  // Where it lies; everywhere when only the loader's list was asked, which does not say.
+  uintptr_t begin = 0, end = UINTPTR_MAX;
 
   std::string_view file() const { return path.substr(path.rfind('/') + 1); }  // without the folder
   bool is_this_library() const;
@@ -41,6 +44,7 @@ void with_objects(Look&& look) {
   for_each_object([&](const Object&) { return look(static_cast<const link_map*>(_r_debug.r_map)), true; });
 }
 Object object_of(const link_map& listed);
+Object object_of(const dl_phdr_info& shown);  // to a callback of dl_iterate_phdr
 
 // The loaded object in which an address lies; null: none. Takes no lock from glibc 2.35 on.
 const link_map* object_at(const void* address);

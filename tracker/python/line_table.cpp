@@ -5,24 +5,24 @@ namespace {
 
 int lnotab_line(const uint8_t* table, size_t size, int first_line, int64_t offset) {
   int64_t at = 0;
-  int line = first_line;
+  int64_t line = first_line;  // of a damaged table: any number
   for (size_t i = 0; i + 1 < size; i += 2) {
     at += table[i];
     if (at > offset) break;
     line += static_cast<int8_t>(table[i + 1]);
   }
-  return line;
+  return static_cast<int>(line);
 }
 
 int pairs_line(const uint8_t* table, size_t size, int first_line, int64_t offset) {
   constexpr int8_t kNoLine = -128;
   int64_t end = 0;
-  int line = first_line;
+  int64_t line = first_line;  // of a damaged table: any number
   for (size_t i = 0; i + 1 < size; i += 2) {
     end += table[i];
     const auto delta = static_cast<int8_t>(table[i + 1]);
     if (delta != kNoLine) line += delta;
-    if (offset < end) return delta == kNoLine ? 0 : line;
+    if (offset < end) return delta == kNoLine ? 0 : static_cast<int>(line);
   }
   return 0;
 }
@@ -30,7 +30,7 @@ int pairs_line(const uint8_t* table, size_t size, int first_line, int64_t offset
 int varints_line(const uint8_t* table, size_t size, int first_line, int64_t offset) {
   enum Code { kOneLine0 = 10, kOneLine2 = 12, kNoColumns = 13, kLong = 14, kNone = 15 };
   int64_t end = 0;
-  int line = first_line;
+  int64_t line = first_line;  // of a damaged table: any number
   for (size_t i = 0; i < size;) {
     const uint8_t head = table[i++];
     const int code = head >> 3 & 15;
@@ -46,7 +46,7 @@ int varints_line(const uint8_t* table, size_t size, int first_line, int64_t offs
     } else if (code >= kOneLine0 && code <= kOneLine2) {
       line += code - kOneLine0;
     }
-    if (offset < end) return code == kNone ? 0 : line;
+    if (offset < end) return code == kNone ? 0 : static_cast<int>(line);
     while (i < size && (table[i] & 128) == 0) ++i;  // columns; the next entry has its top bit set
   }
   return 0;

@@ -2,27 +2,26 @@
 #pragma once
 
 #include <fcntl.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdint>
+
+#include "tracker/base/kernel_calls.h"
 
 namespace devtrace::python {
 
 // The kernel copies into a pipe and out again, so an address that is not mapped is an answer and not a crash.
 // (Sandboxes that forbid process_vm_readv allow this.) Under a microsecond a read. Without a free file descriptor every
-// read fails.
+// read fails. The C library's functions are not called: a sanitizer that stands before them would look at the address
+// itself.
 class SafeMemory {
  public:
   SafeMemory() {
-    if (pipe2(ends_, O_CLOEXEC | O_NONBLOCK) != 0) ends_[0] = ends_[1] = -1;
+    if (kernel_call(SYS_pipe2, ends_, O_CLOEXEC | O_NONBLOCK) != 0) ends_[0] = ends_[1] = -1;
   }
   ~SafeMemory() {
-    if (ends_[0] != -1) {
-      close(ends_[0]);
-      close(ends_[1]);
-    }
-    errno = errno_;
+    if (ends_[0] == -1) return;
+    kernel_call(SYS_close, ends_[0]);
+    kernel_call(SYS_close, ends_[1]);
   }
   SafeMemory(const SafeMemory&) = delete;
   SafeMemory& operator=(const SafeMemory&) = delete;
@@ -31,7 +30,7 @@ class SafeMemory {
 
   // At most a page. Nothing of `out` is meaningful when it returns false.
   bool copy(uintptr_t address, void* out, size_t bytes) const {
-    const ssize_t written = write(ends_[1], reinterpret_cast<const void*>(address), bytes);
+    const long written = kernel_call(SYS_write, ends_[1], address, bytes);
     if (written <= 0) return false;
     return read_back(out, written) && static_cast<size_t>(written) == bytes;
   }
@@ -42,9 +41,8 @@ class SafeMemory {
   }
 
  private:
-  bool read_back(void* out, ssize_t bytes) const { return ::read(ends_[0], out, bytes) == bytes; }
+  bool read_back(void* out, long bytes) const { return kernel_call(SYS_read, ends_[0], out, bytes) == bytes; }
 
-  int errno_ = errno;  // a hook must not change it
   int ends_[2];
 };
 

@@ -3,8 +3,6 @@
 #include <set>
 #include <vector>
 
-#include "tracker/python/frame_walker.h"
-
 namespace devtrace::python {
 namespace {
 
@@ -106,6 +104,12 @@ void for_each_variable(size_t most, const std::function<bool(size_t)>& globals_w
   for (size_t i = 0; i < stack.size(); ++i) frames.variables(i, stack[i]);
   for (size_t i = 0; i < stack.size(); ++i)
     if (globals_wanted(i)) frames.globals(i, stack[i]);
+}
+
+void for_each_variable_of(const Objects& objects, const ObjectLayout& layout, const PythonReader& reader,
+                          const RawFrame& frame, size_t index, Scope scope, const Visit& visit) {
+  const Frames frames(objects, layout, reader, visit);
+  scope == Scope::own ? frames.variables(index, frame) : frames.globals(index, frame);
 }
 
 }  // namespace devtrace::python

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "tracker/python/frame_walker.h"
 #include "tracker/python/objects.h"
 
 namespace devtrace::python {
@@ -23,5 +24,11 @@ struct Variable {
 // variables cannot be read. For findings only: some microseconds a variable.
 void for_each_variable(size_t most, const std::function<bool(size_t frame)>& globals_wanted,
                        const std::function<void(const Objects&, const Variable&)>& visit);
+
+// Those of one frame: its own, or the global ones of the function's module. `index` is handed on as Variable::frame.
+enum class Scope { own, global };
+void for_each_variable_of(const Objects& objects, const ObjectLayout& layout, const PythonReader& reader,
+                          const RawFrame& frame, size_t index, Scope scope,
+                          const std::function<void(const Objects&, const Variable&)>& visit);
 
 }  // namespace devtrace::python

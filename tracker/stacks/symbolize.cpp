@@ -12,7 +12,7 @@
 #include <unordered_map>
 
 #include "tracker/base/spinlock.h"
-#include "tracker/elf/dynamic_symbols.h"
+#include "tracker/elf/dynamic_section.h"
 #include "tracker/elf/elf_file.h"
 #include "tracker/elf/loaded_objects.h"
 #include "tracker/stacks/debug_lines.h"
@@ -98,8 +98,9 @@ int match_exported(dl_phdr_info* object, size_t, void* argument) {
   }
   if (module.matcher.empty()) return 0;
   module.matcher.start();
-  DynamicSymbols(*object).for_each(
-      [&](const Elf64_Sym& symbol, const char* name) { module.matcher.look_at(symbol, name); });
+  DynamicSection(object_of(*object)).for_each([&](const Elf64_Sym& symbol, const char* name) {
+    module.matcher.look_at(symbol, name);
+  });
   if (!module.matcher.complete()) search.incomplete.push_back(std::move(module));
   return 0;
 }

@@ -11,14 +11,14 @@
 #include <thread>
 #include <vector>
 
-#include "tracker/elf/dynamic_symbols.h"
+#include "tracker/elf/dynamic_section.h"
 #include "tracker/elf/elf_file.h"
 #include "tracker/python/find_python.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::stacks {
 
-using elf::DynamicSymbols;
+using elf::DynamicSection;
 using elf::ElfFile;
 
 // Not static, and -rdynamic: a name in the dynamic symbol table.
@@ -178,11 +178,11 @@ TEST(Symbolize, AChildOfAForkDoesNotWaitForTheLoadersLock) {
   holder.join();
 }
 
-TEST(DynamicSymbols, FindsWhatDlsymFinds) {
+TEST(DynamicSection, FindsWhatDlsymFinds) {
   size_t compared = 0;
   dl_iterate_phdr(
       [](dl_phdr_info* object, size_t, void* argument) {
-        const DynamicSymbols symbols(*object);
+        const DynamicSection symbols(elf::object_of(*object));
         EXPECT_EQ(symbols.find("no such symbol"), nullptr);
         if (std::string(object->dlpi_name).find("libstdc++") == std::string::npos) return 0;
         symbols.for_each([&](const Elf64_Sym& symbol, const char* name) {
