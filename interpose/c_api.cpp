@@ -32,7 +32,7 @@ DEVTRACE_EXPORT const char* devtrace_log_path(void) {
 }
 
 DEVTRACE_EXPORT void devtrace_pause(void) {
-  devtrace::thread_state::pause();
+  devtrace::thread_state::enter();
 }
 
 DEVTRACE_EXPORT void devtrace_resume(void) {

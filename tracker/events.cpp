@@ -56,11 +56,6 @@ bool wants_blocks() {
   return options().provenance && !thread_state::inside();
 }
 
-bool knows_block(const void* address) {
-  const auto block = memory::provenance::find(number(address));
-  return block && block->address == number(address);
-}
-
 void block_given(const void* address, size_t bytes, Device device) {
   if (!address || thread_state::inside() || !options().provenance) return;
   memory::provenance::given(number(address), bytes, device);

@@ -20,8 +20,6 @@ void block_taken(const void* address);
 // Hot. What the allocator says besides: the bytes in blocks of that device, and those that it holds of CUDA.
 void torch_has(Device device, size_t tensors, size_t reserved);
 bool wants_blocks();  // should the allocators report at all?
-// Whether a block that starts there was told: one from before devtrace was attached was not.
-bool knows_block(const void* address);
 
 // Hot. The CUDA runtime or driver gave out memory, or took it back.
 void allocated(const void* address, size_t bytes, Device device, MemoryKind memory = MemoryKind::device);

@@ -20,7 +20,6 @@ struct State {
 thread_local constinit State state;
 constinit std::atomic<uint32_t> generation{0};
 constinit std::atomic<bool> detached{false};
-constinit std::atomic<bool> paused{false};
 
 }  // namespace
 
@@ -55,13 +54,6 @@ void set_detached(bool now) {
 }
 void enter() {
   ++state.depth;
-}
-void pause() {
-  paused.store(true, std::memory_order_relaxed);
-  enter();
-}
-bool paused_once() {
-  return paused.load(std::memory_order_relaxed);
 }
 void leave() {
   DEVTRACE_ASSERT(state.depth > 0);

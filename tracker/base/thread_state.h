@@ -25,10 +25,6 @@ void set_detached(bool detached);
 void enter();
 void leave();
 bool entered();
-// enter(), for as long as the program wants. paused_once(): whether any thread did, so that there may be blocks of
-// which nobody was told.
-void pause();
-bool paused_once();
 
 }  // namespace devtrace::thread_state
 

@@ -12,7 +12,7 @@ SITE = Path(sysconfig.get_path("purelib"))
 # What PyTorch calls these functions in its different versions; the wheel here has one spelling of each.
 PYTORCH = re.compile(
     r"^(c10::impl::common_device_check_failure\(|c10::detail::torchCheckFail\(|c10::detail::torchInternalAssertFail\(|c10::Error::Error\("
-    r"|c10::(Index|Type|Value|NotImplemented|Linalg|OutOfMemory)\w*Error::|c10::reportMemoryUsageToProfiler\(|at::MapAllocator::~?MapAllocator\(|c10::memoryProfilingEnabled\(|c10::cuda::)"
+    r"|c10::(Index|Type|Value|NotImplemented|Linalg|OutOfMemory)\w*Error::|c10::reportMemoryUsageToProfiler\(|at::MapAllocator::~?MapAllocator\(|c10::cuda::)"
 )
 
 

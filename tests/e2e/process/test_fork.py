@@ -55,6 +55,40 @@ def test_both_sides_of_a_fork_find_their_own(rehearse):
     assert found[child][0]["python"][0]["function"].endswith("in_child")
 
 
+# PyTorch's allocator of CPU memory takes a lock of the whole process while it tells a profiler, and devtrace made it tell
+# always: a child that was forked meanwhile waited for it at its first tensor.
+def test_a_fork_while_another_thread_allocates(rehearse):
+    outcome = rehearse(
+        """
+        import os, signal, threading
+        import torch
+
+        stop = False
+
+        def allocate():
+            while not stop:
+                torch.empty(100)
+
+        threads = [threading.Thread(target=allocate) for _ in range(2)]
+        [thread.start() for thread in threads]
+        hung = 0
+        for _ in range(100):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                torch.empty(10)
+                os._exit(0)
+            hung += os.waitpid(child, 0)[1] != 0
+            if hung:
+                break
+        stop = True
+        [thread.join() for thread in threads]
+        print("hung", hung)
+        """
+    )
+    assert (outcome.code, outcome.out) == (0, "hung 0\n"), outcome.err
+
+
 def test_data_loader_workers(rehearse):
     outcome = rehearse(
         """
