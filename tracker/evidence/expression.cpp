@@ -281,9 +281,11 @@ class Reader {
     int number = add_each(out, arguments, Place{});
     for (const Ref& keyword : keywords) {
       const Ref value = tree_.part(keyword.get(), "value");
-      const bool mapping = tree_.name(keyword.get(), "arg").empty();  // **value: any number of them
-      if (mapping) number = kNowhere;
+      const std::string name = tree_.name(keyword.get(), "arg");
+      if (name.empty()) number = kNowhere;  // **value: any number of them
+      const size_t before = out.given.size();
       if (value) add(out, value.get(), number == kNowhere ? Place{} : Place{number++});
+      for (size_t i = before; i < out.given.size(); ++i) out.given[i].keyword = name;
     }
   }
 

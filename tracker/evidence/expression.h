@@ -35,6 +35,7 @@ struct Value {
   // elements within it. kReceiver alone: what a method was called on. Empty where the text does not say.
   std::vector<int> place = {};
   static constexpr int kReceiver = -1;
+  std::string keyword = {};  // of an argument, the one by which it is given
 };
 
 struct Operation {

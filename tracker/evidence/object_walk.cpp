@@ -37,6 +37,16 @@ Ref slot(const Api& api, PyObject* object, const std::string& name) {
   return python::call_with(api, python::attribute(api, descriptor.get(), "__get__").get(), object);
 }
 
+// What the class itself has, of which the instance has none of its own: a tensor, a module, or a container of some.
+// With anything else Python code may have its say.
+Ref of_the_class(const Api& api, const Torch& torch, PyObject* object, const std::string& name) {
+  Ref value = python::attribute(api, python::type_of(api, object).get(), name.c_str());
+  if (!value) return {};
+  const Shape shape = python::shape_of(api, value.get());
+  const bool container = shape == Shape::list || shape == Shape::tuple || shape == Shape::dict;
+  return container || torch.is_tensor(value.get()) || torch.is_module(value.get()) ? std::move(value) : Ref();
+}
+
 std::string quoted_key(const Api& api, const std::string& name, PyObject* key) {
   if (python::shape_of(api, key) == Shape::unicode) return name + "[\"" + python::text(api, key) + "\"]";
   const long long number = python::integer(api, key, -1);
@@ -136,7 +146,8 @@ std::pair<Ref, std::string> ObjectWalk::step(PyObject* object, const Step& step)
     PyObject* value = dict ? python::entry(api, dict.get(), step.name) : nullptr;
     if (dict && !value) value = private_attribute(api, dict.get(), step.name);
     if (value) return {Ref::borrowed(api, value), "attribute"};
-    return {slot(api, object, step.name), "attribute"};
+    if (Ref field = slot(api, object, step.name)) return {std::move(field), "attribute"};
+    return {of_the_class(api, torch, object, step.name), "attribute"};
   }
   if (step.kind == Step::key) {
     const Ref items =

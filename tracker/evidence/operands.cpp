@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tracker/evidence/accelerate_hooks.h"
+#include "tracker/evidence/call_arguments.h"
 #include "tracker/evidence/named_devices.h"
 #include "tracker/evidence/object_walk.h"
 #include "tracker/evidence/scope.h"
@@ -56,6 +57,7 @@ class Collector {
     if (direct && !wanted_.generator && !wanted_.none) sources_.add();
     if (std::any_of(operands_.begin(), operands_.end(), [](const Operand& each) { return each.is_object(); }))
       name_everywhere();
+    if (direct) name_by_calls();
     for (Operand& operand : operands_) settle_name(operand);
     Operands found{{}, std::move(mentioned_), std::move(mentions_), {}, {}, {}};
     if (std::any_of(operands_.begin(), operands_.end(), [](const Operand& each) { return each.is_object(); }))
@@ -143,7 +145,20 @@ class Collector {
     const bool unsaid = operation->hidden || frame.cut;
     hidden_ = (unsaid && !stack_.known()) || (operation->callee && carries_tensors(*operation->callee));
     for (const Value& value : operation->given) take(value);
+    if (operation->callee) from_partial(*operation->callee);
     from_stack();
+  }
+
+  // `self.scale(x)`, of functools.partial(torch.mul, weight): C code calls C code with what the partial holds.
+  void from_partial(const Value& callee) {
+    const Scope::Found found = callee.path ? follow(*callee.path) : Scope::Found();
+    if (!found.value || holders_.kind_of(found.value.get()) != "partial") return;
+    for (const char* part : {"args", "keywords"}) {
+      const Ref held = python::attribute(api_, found.value.get(), part);
+      if (!held) continue;
+      reach_.walk(held.get(), to_string(*callee.path) + "." + part, 3, false,
+                  [&](const ReachedObject& reached) { add(reached, wanted_.asking); });
+    }
   }
 
   // What the interpreter gave the operation, and no place in the text leads to. If the text has as many values without
@@ -481,6 +496,57 @@ class Collector {
         });
       });
     }
+  }
+
+  // What a library's function was given by an expression, `loss(model(x), batch["y"].long())`: the library has a name
+  // for it, and who called has none.
+  void name_by_calls() {
+    const auto told = [&](const Operand& operand) {
+      return operand.is_state() || std::any_of(operand.names.begin(), operand.names.end(),
+                                               [&](const Name& name) { return !names_nothing(name.frame); });
+    };
+    for (size_t frame = wanted_.asking + 1; frame < frames_.size(); ++frame) {
+      if (!frames_[frame].exact || names_nothing(frame) || !names_nothing(frame - 1)) continue;
+      if (std::all_of(operands_.begin(), operands_.end(), told)) return;
+      name_by_call(frame, told);
+    }
+  }
+
+  template <class Told>
+  void name_by_call(size_t frame, const Told& told) {
+    const Frame& here = frames_[frame];
+    const Expression read = read_expression(api_, here.expression, true, here.statement);
+    if (read.operations.size() != 1) return;
+    const Operation& call = read.operations[0];
+    const CallArguments arguments(api_, frames_, scope_, frame - 1);
+    if (!arguments.called_as(call.callee ? call.callee->text : std::string())) return;
+    const auto kept = [&](const Value& value) { return value.path ? scope_.follow(*value.path, frame).value : Ref(); };
+    // What the text names must be where the text says, or the function has put something else there.
+    for (const Value& value : call.given)
+      if (const Ref object = kept(value), given = arguments.at(value); object && given && object.get() != given.get())
+        return;
+    for (const Value& value : call.given) {
+      const Ref given = value.number || value.text.empty() ? Ref() : arguments.at(value);
+      if (!given) continue;
+      const std::string text = value.path ? to_string(*value.path) : value.text;
+      reach_.walk(given.get(), text, 3, false, [&](const ReachedObject& reached) {
+        Operand* const operand = torch_.is_tensor(reached.object) ? memory_of(reached.object) : nullptr;
+        if (operand && !told(*operand)) operand->names.push_back({frame, reached.name});
+      });
+    }
+  }
+
+  // The operand that is this tensor, or another view of its memory: what a function has made of its argument.
+  Operand* memory_of(PyObject* tensor) {
+    if (Operand* operand = alias_of(tensor)) return operand;
+    if (torch_.is_opaque(tensor)) return nullptr;
+    const TensorFacts facts = torch_.facts(tensor);
+    const auto same = [&](const Operand& each) {
+      return each.is_object() && facts.storage != 0 && each.tensor.storage == facts.storage;
+    };
+    const auto found = std::find_if(operands_.begin(), operands_.end(), same);
+    const bool only = found != operands_.end() && std::find_if(found + 1, operands_.end(), same) == operands_.end();
+    return only ? &*found : nullptr;
   }
 
   void name_object(size_t frame, const ReachedObject& reached) {

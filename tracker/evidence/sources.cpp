@@ -69,6 +69,25 @@ void Sources::note_giver(const Path& callee, Operand& operand, size_t frame) con
   if (!giver.keeps.empty() || !giver.devices.empty()) operand.given_by = std::move(giver);
 }
 
+// `self.training_step(batch)`: the object that it belongs to, what it keeps, and where its modules lie.
+void Sources::note_owner(const Path& method, Operand& operand, size_t frame) const {
+  note_giver(method, operand, frame);
+  if (operand.given_by) {
+    operand.given_by->kind = "owner";
+    return;
+  }
+  Path path = method;
+  path.steps.pop_back();
+  const Scope::Found found = scope_.follow(path, frame);
+  if (!found.value) return;
+  Holders keeper(api_, torch_);
+  keeper.add_root(found.value.get(), 0, "");
+  keeper.explore();
+  std::vector<std::string> devices = keeper.devices_of_state();
+  if (std::find(devices.begin(), devices.end(), operand.tensor.device) != devices.end())
+    operand.given_by = Giver{to_string(method), "owner", std::move(devices), {}};
+}
+
 void Sources::add() {
   const size_t own = operands_.size();
   for (size_t i = 0; i < operands_.size() && operands_.size() < own + kMostSources; ++i) {
@@ -137,9 +156,7 @@ void Sources::sources_in(const Expression& read, size_t frame, size_t index, uin
     });
   }
   std::optional<Giver>& giver = operands_[index].given_by;
-  if (!owner || giver) return;
-  note_giver(*owner, operands_[index], frame);
-  if (giver) giver->kind = "owner";
+  if (owner && !giver) note_owner(*owner, operands_[index], frame);
 }
 
 bool Sources::is_callable_with_state(PyObject* value) const {

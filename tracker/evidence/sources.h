@@ -47,6 +47,7 @@ class Sources {
   void sources_in(const Expression& read, size_t frame, size_t index, uint64_t time);
   bool is_callable_with_state(PyObject* value) const;
   bool add_source(const ReachedObject& reached, const std::string& role, size_t frame, size_t index, uint64_t time);
+  void note_owner(const Path& method, Operand& operand, size_t frame) const;
   bool note_device_source(const Made& made, const std::optional<LiveLine>& line, size_t index);
   std::optional<size_t> frame_of(const stacks::PythonFrame& code, const std::optional<LiveLine>& line,
                                  const Path& path) const;

@@ -88,6 +88,21 @@ constexpr Case kPlaces[] = {
     {"x.data", "0 1", "x.data = y"},
 };
 
+// By which keyword each one is given: `-` by none.
+constexpr Case kKeywords[] = {
+    {"loss(a, target=b, weights=[c, d])", "- target weights weights"},
+    {"model(**batch, x=y)", "- x"},
+    {"a + b", "- -"},
+};
+
+std::string keywords(const Expression& expression) {
+  std::string out;
+  for (const auto& operation : expression.operations)
+    for (const Value& value : operation.given)
+      out += (out.empty() ? "" : " ") + (value.keyword.empty() ? "-" : value.keyword);
+  return out;
+}
+
 std::string places(const Expression& expression) {
   std::string out;
   for (const auto& operation : expression.operations)
@@ -119,6 +134,9 @@ std::string faults(const std::string& path) {
   for (const Case& one : kPlaces)
     if (const std::string got = places(read_expression(*api, one.text, true, one.statement)); got != one.operands)
       out += std::string("\n  ") + one.text + "  has places  " + got;
+  for (const Case& one : kKeywords)
+    if (const std::string got = keywords(read_expression(*api, one.text, true, "")); got != one.operands)
+      out += std::string("\n  ") + one.text + "  has keywords  " + got;
   return out;
 }
 
