@@ -144,7 +144,10 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   if (!is_reference(name)) return std::nullopt;
   if (auto line = replace_read(here.source, name, fmt::format("{}.to({})", name, device)))
     return at_frame(here, std::move(*line));
-  if (reads(here.source, name) > 1 && !writes_through(here.source, name) &&
+  // `def f(x): return x + x`: a line in front of that is outside of the function.
+  const std::string line = dedented(here.source);
+  const bool defines = line.starts_with("def ") || line.starts_with("async def ") || line.starts_with("class ");
+  if (reads(here.source, name) > 1 && !writes_through(here.source, name) && !defines &&
       here.source.find('\n') == here.source.npos) {
     return at_frame(here, fmt::format("{0} = {0}.to({1})\n{2}", name, device, dedented(here.source)));
   }

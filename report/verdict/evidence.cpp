@@ -6,6 +6,7 @@
 
 #include "report/base/format.h"
 #include "report/base/phrasing.h"
+#include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict {
 namespace {
@@ -197,7 +198,9 @@ bool Operand::by_a_stale_device(const Operand& other) const {
 }
 
 bool Operand::came_from_a_module() const {
-  return Evidence::made_by_a_module(*this) || !given_by.devices.empty() ||
+  // The owner of a method may hold modules that the method had no use for.
+  const bool by_a_module = !given_by.devices.empty() && given_by.kind != "owner";
+  return Evidence::made_by_a_module(*this) || by_a_module ||
          std::any_of(computed_from.begin(), computed_from.end(),
                      [](const Operand& source) { return source.came_from_a_module() || source.came_from_state(); });
 }
@@ -387,6 +390,8 @@ bool Evidence::made_inside_model(const Operand& operand) const {
   const Stack& made = operand.created.stack;
   const auto caller = caller_of_model();
   if (!caller || made.empty()) return false;
+  const auto given = placed_before_call(*caller);
+  if (given && operand.created.time && *operand.created.time < *given) return false;
   const size_t depth = stack.size() - *caller;  // frames from the outermost to the caller of the model
   if (made.size() <= depth) return false;
   for (size_t from_outside = 1; from_outside <= depth; ++from_outside) {
@@ -395,6 +400,35 @@ bool Evidence::made_inside_model(const Operand& operand) const {
     if (from_outside == depth ? !here.same_line(there) : !here.same_function(there)) return false;
   }
   return calls_modules(made[made.size() - depth - 1]);
+}
+
+std::optional<double> Evidence::placed_before_call(size_t frame) const {
+  std::optional<double> last;
+  const size_t depth = stack.size() - std::min(frame, stack.size());
+  const auto look = [&](const auto& self, const Operand& operand) -> void {
+    const Event* placed = operand.placed();
+    // What stands in the frame's variables was there when it called, and what its own code made; an object's attributes
+    // may have changed since.
+    const bool own = placed && frame < stack.size() && placed->stack.size() == depth &&
+                     placed->stack.front().same_function(stack[frame]);
+    if (placed && placed->time && (own || is_identifier(operand.name_in(frame)))) last = std::max(last, placed->time);
+    for (const Operand& source : operand.computed_from) self(self, source);
+  };
+  for (const Operand& operand : operands) look(look, operand);
+  return last;
+}
+
+bool Evidence::made_under(const Operand& operand, size_t frame) const {
+  const Stack& made = operand.created.stack;
+  if (frame >= stack.size()) return false;
+  const size_t depth = stack.size() - frame;
+  if (made.size() < depth) return false;
+  for (size_t from_outside = 1; from_outside <= depth; ++from_outside) {
+    const Frame& here = stack[stack.size() - from_outside];
+    const Frame& there = made[made.size() - from_outside];
+    if (from_outside == depth ? !here.same_function(there) : !here.same_line(there)) return false;
+  }
+  return true;
 }
 
 bool Evidence::made_before_call(const Operand& operand) const {

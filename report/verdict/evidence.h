@@ -215,6 +215,10 @@ struct Evidence {
   // says a device in the line that makes it, or in sight of that.
   bool put_on_the_cpu(const Operand& state, size_t caller) const;
 
+  // A moment before that frame made its call: when the last was put in its place of what the frame names or made. What
+  // is older was not made in the call, though a loop may have come by the same lines when it was.
+  std::optional<double> placed_before_call(size_t frame) const;
+
   // Does anything registered lie there, as far as can be seen?
   bool has_state_on(std::string_view device) const;
 
@@ -228,6 +232,8 @@ struct Evidence {
   // Was the tensor made after that call began, by the model itself? Both stacks must show it; "no" when either is
   // unknown.
   bool made_inside_model(const Operand& operand) const;
+  // Was it made while the method runs that this frame is in, by its code or by what that calls? As above.
+  bool made_under(const Operand& operand, size_t frame) const;
   // Was the tensor there before the innermost function of the user's that is running was called? "No" where the stacks
   // do not show it: also for what an earlier round of a loop around that call made.
   bool made_before_call(const Operand& operand) const;

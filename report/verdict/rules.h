@@ -42,6 +42,11 @@ std::optional<Cause> computed_by_an_object(const Evidence&);
 std::optional<Cause> owned_by_an_object(const Evidence&);
 std::optional<Cause> made_on_the_default_device(const Evidence&);
 std::optional<Cause> made_inside_without_state(const Evidence&);
+std::optional<Cause> answered_from_before(const Evidence&);
+std::optional<Cause> made_by_a_call_without_tensors(const Evidence&);
 std::optional<Cause> never_moved(const Evidence&);
+
+// Has an object that is no module had it, as an attribute or within one, since before this call?
+bool is_owned_by_an_object(const Evidence&, const Operand&);
 
 }  // namespace devtrace::report::verdict::rules

@@ -180,6 +180,10 @@ constexpr std::string_view kFactories[] = {
     "rand",   "randint",   "randn", "randperm", "tensor", "tril_indices", "triu_indices", "zeros"};
 constexpr std::string_view kMoves[] = {"to", "cuda"};
 
+// Constructors under torch.cuda: their memory is the current device's.
+constexpr std::string_view kCudaTypes[] = {"BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor",
+                                           "FloatTensor",    "HalfTensor", "IntTensor",  "LongTensor", "ShortTensor"};
+
 std::vector<Call> factory_calls(std::string_view source, const Scan& scan) {
   return find_calls(source, scan, "torch.", kFactories);
 }
@@ -609,7 +613,9 @@ bool says_current_device(std::string_view source) {
     const auto value = keyword_value(source, arguments(source, scan, call), "device");
     if (value && current_device_literal(source.substr(value->begin, value->end - value->begin))) return true;
   }
-  return false;
+  const auto typed = find_calls(source, scan, "torch.cuda.", kCudaTypes);
+  return std::any_of(typed.begin(), typed.end(),
+                     [&](const Call& call) { return !keyword_value(source, arguments(source, scan, call), "device"); });
 }
 
 }  // namespace devtrace::report::verdict

@@ -52,8 +52,10 @@ constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::data_beside_result,         // what a module computed, and data that none did
     rules::owned_by_an_object,         // whoever made it
     rules::computed_by_an_object,
+    rules::answered_from_before,  // a call in the line gave what was there before
     rules::made_on_the_default_device,
-    rules::never_moved,  // from the CPU, by nobody who was seen
+    rules::made_by_a_call_without_tensors,  // on the CPU, by a function that the failing one called
+    rules::never_moved,                     // from the CPU, by nobody who was seen
 };
 
 constexpr std::string_view word(Confidence confidence) {

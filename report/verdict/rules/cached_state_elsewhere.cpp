@@ -4,6 +4,7 @@
 #include "common/cache_names.h"
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {
@@ -22,8 +23,9 @@ bool older(const Operand& it, const Operand& other) {
 // Something holds it from one call to the next: a container, an object, a module's attribute.
 bool is_held(const Operand& operand) {
   return operand.role == "element" || operand.role == "attribute" ||
-         std::any_of(operand.names.begin(), operand.names.end(),
-                     [](const Operand::Name& each) { return each.name.find_first_of("[.") != each.name.npos; });
+         std::any_of(operand.names.begin(), operand.names.end(), [](const Operand::Name& each) {
+           return is_reference(each.name) && each.name.find_first_of("[.") != each.name.npos;
+         });
 }
 
 std::string skipped(const Evidence& evidence) {
@@ -37,9 +39,12 @@ std::string skipped(const Evidence& evidence) {
 
 // A function, or an object, was asked, and answered with what it keeps from an earlier call.
 std::optional<Cause> answered_from_memory(const Evidence& evidence) {
-  const auto pair =
-      evidence.pair([](const Operand& it) { return !it.given_by.keeps.empty() && it.given_by.kind != "owner"; },
-                    [](const Operand& other) { return other.given_by.keeps.empty() && !other.is_of_state(); });
+  const auto pair = evidence.pair(
+      [](const Operand& it) {
+        // What a module's attribute holds was given by nobody now.
+        return !it.given_by.keeps.empty() && it.given_by.kind != "owner" && it.role != "attribute";
+      },
+      [](const Operand& other) { return other.given_by.keeps.empty() && !other.is_of_state(); });
   if (!pair) return std::nullopt;
   const auto& giver = pair.it->given_by;
   const auto& kept = giver.keeps[0];
@@ -51,6 +56,39 @@ std::optional<Cause> answered_from_memory(const Evidence& evidence) {
       fmt::format("{} keeps tensors on {} ({}{}{}), and its answer lies there, too: what was made for one device "
                   "is given for another, where {} is.",
                   giver.name, pair.it->device, name, where.empty() ? "" : ", made at ", where, pair.other->name),
+      move_where_named(evidence, *pair.it, *pair.other)};
+}
+
+// Is it what a call in the failing line gave, and was it there before that line ran?
+bool given_from_before(const Evidence& evidence, const Operand& it, const Operand& other) {
+  const auto own = innermost_project(evidence.stack);
+  if (!own || !it.expression.ends_with(')') || it.is_of_state() || !it.computed_from.empty() ||
+      it.created.stack.empty() || it.moved.known)
+    return false;
+  // The line of another run of a loop is the same line: then it counts what is older.
+  if (!evidence.made_under(it, *own)) return true;
+  const size_t depth = evidence.stack.size() - *own;
+  const Frame& then = it.created.stack[it.created.stack.size() - depth];
+  const Event* placed = other.expression.empty() ? other.placed() : nullptr;
+  return !then.same_line(evidence.stack[*own]) ||
+         (placed && placed->time && it.created.time && *it.created.time < *placed->time);
+}
+
+// A module made it when it was called before, and has it as an attribute: `if self.grid is None: self.grid = …`.
+std::optional<Cause> kept_by_its_module(const Evidence& evidence) {
+  const auto in_construction = [](const Frame& frame) { return frame.function.ends_with("__init__"); };
+  const auto kept = [&](const Operand& it) {
+    return it.role == "attribute" && !it.is_of_state() && !it.moved.known && it.moved_away.device.empty() &&
+           Evidence::made_by_a_module(it) && evidence.caller_of_model() && !evidence.made_inside_model(it) &&
+           std::none_of(it.created.stack.begin(), it.created.stack.end(), in_construction);
+  };
+  const auto pair = evidence.pair(kept, [&](const Operand& other) { return !kept(other); });
+  if (!pair) return std::nullopt;
+  return Cause{
+      kCategory, Confidence::medium,
+      fmt::format("{} is kept from an earlier call, in which the module made it, as a plain attribute: neither "
+                  "moving the model nor another input brings it along. It meets {}.",
+                  with_place(*pair.it), with_place(*pair.other)),
       move_where_named(evidence, *pair.it, *pair.other)};
 }
 
@@ -67,10 +105,27 @@ std::string sentence(const Operand& kept, const Operand& fresh, bool before) {
 
 }  // namespace
 
+std::optional<Cause> answered_from_before(const Evidence& evidence) {
+  for (const Operand& it : evidence.operands) {
+    for (const Operand& other : evidence.operands) {
+      if (it.device == other.device || !given_from_before(evidence, it, other)) continue;
+      return Cause{kCategory, Confidence::low,
+                   fmt::format("{} gives a tensor on {} that was there before this line ran ({}): what was kept for "
+                               "one device is given for another. It meets {}.",
+                               it.expression, it.device, at(it.created.line()), with_place(other)),
+                   use_site(evidence)};
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   const auto not_state = [](const Operand& operand) { return !operand.is_state(); };
   auto pair = evidence.pair([](const Operand& it) { return is_cache(it) && !it.is_state(); }, not_state);
-  if (!pair) return answered_from_memory(evidence);
+  if (!pair) {
+    auto cause = kept_by_its_module(evidence);
+    return cause ? std::move(cause) : answered_from_memory(evidence);
+  }
 
   // With a cache on both sides the older one is what was kept. What stays on the CPU is moved to the GPU, never the
   // other way.

@@ -96,6 +96,32 @@ std::optional<Cause> made_inside_without_state(const Evidence& evidence) {
                use_site(evidence)};
 }
 
+std::optional<Cause> made_by_a_call_without_tensors(const Evidence& evidence) {
+  const auto own = innermost_project(evidence.stack);
+  if (!own || evidence.stack[*own].function == "<module>") return std::nullopt;
+  // What files and loaders give is data, whoever asks them.
+  const auto read_from_a_file = [](const Frame& frame) {
+    return frame.file.find("/torch/serialization.py") != frame.file.npos ||
+           frame.file.find("/torch/utils/data/") != frame.file.npos;
+  };
+  const size_t depth = evidence.stack.size() - *own;
+  const auto made = [&](const Operand& it) {
+    const Stack& stack = it.created.stack;
+    return it.on_cpu() && !it.moved.known && !it.is_of_state() && it.role != "attribute" && it.role != "element" &&
+           it.computed_from.empty() && it.given_by.keeps.empty() && it.given_by.devices.empty() &&
+           stack.size() > depth && evidence.made_under(it, *own) && it.created.line() != &stack[stack.size() - depth] &&
+           !says_device(it.created.line()->source) && std::none_of(stack.begin(), stack.end(), read_from_a_file);
+  };
+  const auto pair = evidence.pair(made, [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  const Frame& line = *pair.it->created.line();
+  return Cause{"created-without-device", Confidence::low,
+               fmt::format("{} was computed on the CPU by {}, which was called here and given no tensor that lies "
+                           "there: what that computes with was made without a device. It meets {}.",
+                           with_place(*pair.it), line.function, with_place(*pair.other)),
+               use_site(evidence)};
+}
+
 std::optional<Cause> created_without_device(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return line_without_device(evidence, it) != nullptr; },
                                   [](const Operand&) { return true; });

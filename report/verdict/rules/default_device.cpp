@@ -56,11 +56,26 @@ std::optional<Cause> taken_away(const Evidence& evidence) {
   return std::nullopt;
 }
 
+// Made by a part of the failing line itself: `x + torch.zeros(n, device="cuda")`.
+std::optional<Cause> made_in_the_line(const Evidence& evidence) {
+  const auto pair = evidence.pair(
+      [](const Operand& it) {
+        return !it.placed() && !it.on_cpu() && !it.is_state() && says_current_device(it.expression);
+      },
+      [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  return Cause{kCategory, Confidence::medium,
+               fmt::format("{} names a GPU without a number, which is the current device, {}; it meets {}.",
+                           pair.it->expression, pair.it->device, with_place(*pair.other)),
+               move_where_named(evidence, *pair.it, *pair.other)};
+}
+
 }  // namespace
 
 std::optional<Cause> default_device(const Evidence& evidence) {
   if (auto cause = other_thread(evidence)) return cause;
   if (auto cause = taken_away(evidence)) return cause;
+  if (auto cause = made_in_the_line(evidence)) return cause;
   // Of a model's state only where the rest of the model lies elsewhere: it was moved on its own.
   const auto pair = evidence.pair(
       [](const Operand& it) {

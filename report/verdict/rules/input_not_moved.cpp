@@ -37,6 +37,13 @@ std::optional<Fix> fix_at_call(const Evidence& evidence, size_t caller, const Op
   return repairing(move_at(evidence, caller, input, device));
 }
 
+// Was it brought to a GPU by a line that names it without a number? Then it was not left behind: it went to the device
+// that was current.
+bool went_without_a_number(const Operand& it) {
+  const Event* placed = it.placed();
+  return !it.on_cpu() && placed && placed->line() && says_current_device(placed->line()->source);
+}
+
 // Nobody but its giver can have left it there: it is given to a model that lies on one device as a whole, nothing
 // registered that can be seen lies where it is, and it was put there by nobody, or by the function that gives it.
 bool surely_left(const Evidence& evidence, const Operand& input, const Operand& state, size_t caller) {
@@ -85,10 +92,16 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   const bool sure = caller && (given || made_by_caller(evidence, *pair.it, *caller)) &&
                     surely_left(evidence, *pair.it, *pair.other, *caller);
 
-  Cause cause{kCategory, sure ? Confidence::high : Confidence::medium,
-              fmt::format("{} is given to {}, whose {} is on {}.", with_place(*pair.it),
+  // Not left behind: it was brought to a GPU, and which one was not said.
+  const bool unnumbered = went_without_a_number(*pair.it);
+  Cause cause{unnumbered ? "default-or-current-device" : kCategory,
+              sure && !unnumbered ? Confidence::high : Confidence::medium,
+              fmt::format("{} is given to {}, whose {} is on {}.{}", with_place(*pair.it),
                           pair.other->root_class.empty() ? "a model" : std::string(pair.other->root_class),
-                          pair.other->name, pair.other->device),
+                          pair.other->name, pair.other->device,
+                          unnumbered ? fmt::format(" {} says no number: that is the device that was current.",
+                                                   at(pair.it->placed()->line()))
+                                     : std::string()),
               std::nullopt};
   // The caller may be a library; the user's frame outside of it, or the user's own module inside, can still be changed.
   if (caller && evidence.stack[*caller].project) cause.fix = fix_at_call(evidence, *caller, *pair.it, *pair.other);
@@ -153,8 +166,13 @@ std::optional<Cause> label(const Evidence& evidence) {
              !evidence.made_inside_model(source);
     });
   };
+  // What another model computed is no data that a caller left behind: two models' answers are compared.
+  const auto another_models = [&](const Operand& it) {
+    return !it.given_by.devices.empty() && it.given_by.kind == "module" && !it.on_cpu();
+  };
   const auto given = [&](const Operand& it) {
-    return !it.is_state() && (!evidence.made_inside_model(it) || from_outside(it)) && !unnumbered(it);
+    return !it.is_state() && !another_models(it) && (!evidence.made_inside_model(it) || from_outside(it)) &&
+           !unnumbered(it);
   };
   const auto pair = evidence.pair([&](const Operand& it) { return given(it) && names_a_label(it); },
                                   [](const Operand& other) { return !other.is_state() && !names_a_label(other); });

@@ -48,9 +48,13 @@ const Holder* owner(const Evidence& evidence, const Operand& it) {
 
 }  // namespace
 
+bool is_owned_by_an_object(const Evidence& evidence, const Operand& it) {
+  return owner(evidence, it) != nullptr;
+}
+
 std::optional<Cause> computed_by_an_object(const Evidence& evidence) {
   const auto pair =
-      evidence.pair([](const Operand& it) { return it.given_by.kind == "owner"; },
+      evidence.pair([](const Operand& it) { return it.given_by.kind == "owner" && !it.given_by.keeps.empty(); },
                     [](const Operand& other) { return other.given_by.keeps.empty() && !other.is_of_state(); });
   if (!pair) return std::nullopt;
   const auto& giver = pair.it->given_by;

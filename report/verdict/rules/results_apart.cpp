@@ -9,13 +9,27 @@ namespace {
 
 const Operand& by_module(const Operand& it) {
   for (const Operand& source : it.computed_from)
-    if (it.given_by.devices.empty() && source.came_from_a_module()) return by_module(source);
+    if ((it.given_by.devices.empty() || it.given_by.kind == "owner") && source.came_from_a_module())
+      return by_module(source);
   return it;
 }
 
 std::string of_module(const Operand& it) {
   const auto& giver = by_module(it).given_by;
   return giver.devices.empty() ? "by a module" : fmt::format("by {}", giver.name);
+}
+
+std::string spread_words(const Operand& answer, const Operand& it, const Operand& other) {
+  const auto& giver = answer.given_by;
+  if (giver.kind == "owner")
+    return fmt::format(
+        "{} was given by {}, and the modules of the object whose method that is are spread over devices: "
+        "it lies where a part of them is, and nothing brings it to {}.",
+        with_place(it), giver.name, with_place(other));
+  return fmt::format(
+      "{} was computed by {}, which is spread over devices, and lies where a part of it is; "
+      "nothing brings it to {}.",
+      with_place(it), giver.name, with_place(other));
 }
 
 // A model on several devices has answered on one of them; what it meets lies on another one of them.
@@ -27,10 +41,7 @@ std::optional<Cause> answer_of_a_spread_model(const Evidence& evidence) {
   for (const Operand& it : evidence.operands) {
     for (const Operand& other : evidence.operands) {
       if (it.device == other.device || it.is_of_state() || !spread(it, other.device)) continue;
-      return Cause{"module-split-or-hook-missing", Confidence::low,
-                   fmt::format("{} was computed by {}, which is spread over devices, and lies where a part of it is; "
-                               "nothing brings it to {}.",
-                               with_place(it), by_module(it).given_by.name, with_place(other)),
+      return Cause{"module-split-or-hook-missing", Confidence::low, spread_words(by_module(it), it, other),
                    use_site(evidence)};
     }
   }
@@ -48,6 +59,9 @@ std::optional<Cause> results_apart(const Evidence& evidence) {
   if (!both && evidence.caller_of_model()) return std::nullopt;
   const auto pair = both ? evidence.pair(result, result) : evidence.pair(result, state);
   if (!pair) return std::nullopt;
+  // Of one that an object has kept from before, and one of now, not where the modules lie is told: they may have moved.
+  if (both && is_owned_by_an_object(evidence, *pair.it) != is_owned_by_an_object(evidence, *pair.other))
+    return std::nullopt;
   return Cause{
       "module-split-or-hook-missing", Confidence::low,
       fmt::format("{} was computed {} and {} {}: they are on different devices, and nothing moves what they give.",

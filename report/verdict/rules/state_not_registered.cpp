@@ -19,6 +19,13 @@ bool made_in_construction(const Operand& operand) {
                      [](const Frame& frame) { return frame.function.ends_with("__init__"); });
 }
 
+// Made by what the module that holds it is doing right now: no state that a move could have left behind.
+bool made_just_now(const Evidence& evidence, const Operand& operand, const Operand::Hidden& hidden) {
+  return std::any_of(evidence.modules.begin(), evidence.modules.end(), [&](const Evidence::RunningModule& module) {
+    return module.type == hidden.owner().type && evidence.made_under(operand, module.frame);
+  });
+}
+
 // Made by nobody's forward, before this call, and never moved.
 bool a_constant(const Evidence& evidence, const Operand& operand) {
   return operand.role != "attribute" && !operand.moved.known && !Evidence::made_by_a_module(operand) &&
@@ -80,6 +87,7 @@ std::optional<Cause> hidden_state(const Evidence& evidence) {
       [&](const Operand& it) {
         const auto hidden = it.hidden();
         return hidden && it.moved_away.device.empty() && !evidence.made_inside_model(it) &&
+               !made_just_now(evidence, it, hidden) &&
                (it.is_state() || made_in_construction(it) || a_constant(evidence, it));
       },
       [](const Operand&) { return true; });

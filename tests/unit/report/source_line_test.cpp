@@ -67,6 +67,11 @@ TEST(SaysCurrentDevice, IsCudaWithoutANumber) {
   EXPECT_TRUE(says_current_device("x = x.cuda()"));
   EXPECT_TRUE(says_current_device("x = x.to(\"cuda\")"));
   EXPECT_TRUE(says_current_device("x = torch.ones(3, device='cuda')"));
+  EXPECT_TRUE(says_current_device("ids = torch.cuda.LongTensor(rows)"));
+  EXPECT_TRUE(says_current_device("return a + torch.cuda.FloatTensor(4).fill_(1.0)"));
+  EXPECT_FALSE(says_current_device("x = torch.cuda.HalfTensor(4, device=torch.device(1))"));
+  EXPECT_FALSE(says_current_device("x = torch.FloatTensor(4)"));
+  EXPECT_FALSE(says_current_device("ok = isinstance(x, torch.cuda.FloatTensor)"));
   EXPECT_FALSE(says_current_device("x = x.to('cuda:1')"));
   EXPECT_FALSE(says_current_device("x = x.cuda(1)"));
 }

@@ -1,6 +1,6 @@
 """Of no thread (privateGPT in one file): the embedding model is told to be on the second GPU, and the batches go to "cuda".
 
-verdict: input-not-moved
+verdict: default-or-current-device
 operands: input_ids cuda:0, embeddings.word_embeddings.weight cuda:1
 line: hidden = self._model(input_ids).last_hidden_state
 """
