@@ -4,6 +4,7 @@ import ast
 import builtins
 
 from source import dotted, parsed
+from tensors import likely
 
 DEVICE_NAMES = ("device", "dev", "DEVICE", "target_device", "execution_device", "main_device", "compute_device")
 
@@ -34,11 +35,24 @@ def of_operand(failure, site, device):
         name = operand.names.get(site.index)
         if name and "…" not in name and parsed(name) is not None:
             found.append(f"{name}.device")
+        found += [f"{each}.device" for each in computed_from(operand.raw, site, device)]
         owner = called_owner(failure, site, operand)
         if owner and name != f"{owner}.weight":
             found.insert(0, f"next({owner}.parameters()).device")
     found = [each for each in dict.fromkeys(found) if len(each) < 60]
     return sorted(found, key=lambda text: ("[" in text, text.count(".") > 3))
+
+
+def computed_from(raw, site, device):
+    """Variables and attributes of that frame from which the operand was computed, and which lie on the device, too."""
+    found = []
+    for each in raw.get("computed_from") or []:
+        if each.get("device") != device or each.get("role") in ("parameter", "buffer"):
+            continue
+        names = [one["name"] for one in each.get("names") or [] if one["frame"] == site.index]
+        found += [name for name in names[:1] if isinstance(parsed(name), (ast.Name, ast.Attribute))]
+        found += computed_from(each, site, device)
+    return found
 
 
 def is_module_state(operand, site):
@@ -87,12 +101,14 @@ def says_device(node):
 
 
 def of_arguments(source, statement):
-    """`x.device` for the arguments of a method that works on tensors: forward(self, x)."""
+    """`x.device` for the arguments of a method that works on tensors, forward(self, x): what is used as one first."""
     function = source.function(statement)
     if function is None or function.name.startswith("__init__"):
         return []
     names = [each.arg for each in function.args.posonlyargs + function.args.args]
-    return [f"{name}.device" for name in names if name not in ("self", "cls") and name not in DEVICE_NAMES][:2]
+    names = [name for name in names if name not in ("self", "cls") and name not in DEVICE_NAMES]
+    names.sort(key=lambda name: -likely(source, function, name))
+    return [f"{name}.device" for name in names][:2]
 
 
 def here(failure, source, statement, device):

@@ -100,7 +100,7 @@ def is_device(node):
     if isinstance(node, ast.Constant):
         return isinstance(node.value, str) and bool(DEVICE.match(node.value))
     if isinstance(node, ast.Call):
-        return dotted(node.func) == "torch.device"
+        return dotted(node.func) in ("torch.device", "torch.cuda.current_device")
     return last_name(node) in devices.DEVICE_NAMES
 
 

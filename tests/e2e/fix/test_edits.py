@@ -257,3 +257,35 @@ def test_every_interpreter_makes_the_same_edits(tmp_path, python):
     operands = [operand("x", "cpu", created=[(path, 3, "f")]), operand("w", "cuda:0")]
     mine, theirs = (asked(tmp_path, [(path, 4, "f")], operands, python=each) for each in (sys.executable, python))
     assert len(mine) > 3 and theirs == mine
+
+
+# A function whose line makes `made`, refused two lines further; what may stand for the device in that line, and comes first.
+WHERE_MADE = [
+    # What the other operand was computed from, and lies there: no argument of the function does.
+    ("def train(controller, optimizer, rate):\n    entropies = controller.sample()\n    made = torch.tensor(0.5).cuda()\n    return made + rate * entropies\n",
+     "rate * entropies", "entropies", "torch.tensor(0.5).to(entropies.device)"),
+    ("def row(lengths, count):\n    made = torch.arange(count, device=torch.cuda.current_device())\n    return made < lengths[:, None]\n",
+     "lengths[:, None]", "lengths", "torch.arange(count, device=lengths.device)"),
+    # The arguments that are used as tensors.
+    ("def forward(ctx, means, settings):\n    height, width = settings\n    made = torch.zeros(3, device=\"cuda\")\n    near = torch.cdist(means, means)\n    ctx.save(near, made)\n    return near * made\n",
+     None, None, "torch.zeros(3, device=means.device)"),
+    ("def shift(table, steps, x):\n    made = torch.zeros(3)\n    for _ in range(steps):\n        x = x[:, None] + table[\"a\"]\n    return x + made\n",
+     None, None, "torch.zeros(3, device=x.device)"),
+    ("def weigh(options, rows: torch.Tensor):\n    made = torch.ones(options.count)\n    return made\n", None, None, "torch.ones(options.count, device=rows.device)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, expression, source_of, expected", WHERE_MADE, ids=lambda each: None)
+def test_the_first_way_to_say_the_device_is_one_that_has_it(tmp_path, text, expression, source_of, expected):
+    path = program(tmp_path, "import torch\n" + text)
+    function = text[4 : text.index("(")]
+    last = len(text.split("\n"))
+    failing = last if expression else 1  # elsewhere, where the names of the function say nothing
+    stack = [(path, failing, function if expression else "<module>")]
+    made = operand("made", "cpu" if "cuda" not in text else "cuda:0", frames=(0,) if expression else (), created=[(path, line_with(path, "made ="), function)])
+    other = operand("", "cuda:1", frames=(), expression=expression or "")
+    if source_of:
+        other["computed_from"] = [operand(source_of, "cuda:1")]
+    found = asked(tmp_path, stack, [made, other])
+    at_creation = [each for each in found if each["kind"] in ("device-at-creation", "redirect-move") and "made =" in each["code"]]
+    assert at_creation[0]["code"].strip() == f"made = {expected}", [each["code"] for each in at_creation]
