@@ -185,6 +185,7 @@ std::optional<CppCall> only_operator(std::string_view statement, std::string_vie
     size_t before = at;
     while (before > 0 && is_blank(code[before - 1])) --before;
     if (before == 0 || !(is_word(code[before - 1]) || code[before - 1] == ')' || code[before - 1] == ']')) continue;
+    if (code.substr(0, before).ends_with("operator")) continue;  // the function's own name
     if ((symbol == "<" || symbol == ">" || symbol == "*" || symbol == "&") && before == at) continue;
     if (place) return std::nullopt;
     place = at;
@@ -233,10 +234,27 @@ std::optional<std::vector<std::string_view>> operator_arguments(std::string_view
     all.insert(all.end(), call->arguments.begin(), call->arguments.end());
     return all;
   }
+  // What is written to stands first in these, and last in the operator's order.
+  if (auto call = only_call(statement, std::string(operation) + "_out"); call && call->arguments.size() > 1) {
+    std::rotate(call->arguments.begin(), call->arguments.begin() + 1, call->arguments.end());
+    return call->arguments;
+  }
   for (const Sign& sign : kSigns)
     if (sign.operation == operation)
       if (const auto sides = only_operator(statement, sign.text)) return sides->arguments;
   return std::nullopt;
+}
+
+bool calls(std::string_view text, std::string_view name) {
+  constexpr std::string_view kOperator = "operator";
+  if (name.empty()) return false;
+  if (name.starts_with(kOperator)) return code_of(text).find(name.substr(kOperator.size())) != std::string::npos;
+  const std::string code = code_of(text);
+  for (size_t at = 0; (at = code.find(name, at)) != code.npos; at += name.size()) {
+    if (at > 0 && is_word(code[at - 1])) continue;
+    if (call_at(text, code, at, name.size())) return true;
+  }
+  return false;
 }
 
 std::string_view name_of_parameter(std::string_view declaration) {
@@ -256,6 +274,8 @@ LineShape shape_of(std::string_view line) {
   const std::string code = code_of(line);
   LineShape shape;
   for (const char c : code) {
+    if (c == '{') ++shape.braces;
+    if (c == '}') --shape.braces;
     if (c == '(' || c == '[') ++shape.open;
     if (c == ')' || c == ']') --shape.open;
   }

@@ -31,12 +31,16 @@ std::optional<CppCall> only_operator(std::string_view statement, std::string_vie
 // method's receiver and arguments, or by a sign (`+` for add).
 std::optional<std::vector<std::string_view>> operator_arguments(std::string_view statement, std::string_view operation);
 
+// Whether the text calls a function of that name, or has the sign that an operator's name says (`operator*`).
+bool calls(std::string_view text, std::string_view name);
+
 // `float* x` gives x; nothing of an unnamed parameter.
 std::string_view name_of_parameter(std::string_view declaration);
 
 // How many more brackets open than close in a line; semicolons outside of brackets end a statement.
 struct LineShape {
   int open = 0;
+  int braces = 0;     // the same of { and }
   bool ends = false;  // its last sign is ; { or }
 };
 LineShape shape_of(std::string_view line);

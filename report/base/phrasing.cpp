@@ -239,6 +239,7 @@ std::string shown_file(std::string_view file, std::string_view cwd) {
 }
 
 std::string place(const Json& frame, std::string_view cwd) {
+  std::string native;
   auto function = string(frame, "function");
   // Before Python 3.12 a comprehension is a function of its own; its reader knows it by the function around it.
   for (const std::string_view anonymous :
@@ -247,7 +248,7 @@ std::string place(const Json& frame, std::string_view cwd) {
   }
   std::string where = shown_file(string(frame, "file"), cwd);
   if (const auto module = string(frame, "module"); !module.empty()) {
-    function = name_in_signature(function);
+    function = native = short_name_in_signature(function);
     if (where.empty()) where = fmt::format("{}+{}", module.substr(module.rfind('/') + 1), string(frame, "offset"));
   }
   if (const auto line = integer(frame, "line"); line && *line > 0) where += fmt::format(":{}", *line);
@@ -306,7 +307,8 @@ std::string summary(const Json& process, const Json& finding) {
     if (const auto line = integer(frame, "line"); line && *line > 0) out += fmt::format(":{}", *line);
     const auto function = string(frame, "function");
     if (!function.empty())
-      out += fmt::format(" in {}", string(frame, "module").empty() ? function : name_in_signature(function));
+      out += fmt::format(" in {}",
+                         string(frame, "module").empty() ? std::string(function) : short_name_in_signature(function));
   } else if (!frame.empty()) {
     out += ' ' + place(frame, string(process, "cwd"));
   }

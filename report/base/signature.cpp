@@ -1,5 +1,7 @@
 #include "report/base/signature.h"
 
+#include <cctype>
+
 namespace devtrace::report {
 namespace {
 
@@ -40,12 +42,54 @@ Name find_name(std::string_view signature) {
   return name;
 }
 
+// Whether the name of an operator's function begins there; not that of `operators`.
+bool is_operator(std::string_view text) {
+  constexpr std::string_view kWord = "operator";
+  return text.starts_with(kWord) && text.size() > kWord.size() && text[kWord.size()] != '_' &&
+         !std::isalnum(static_cast<unsigned char>(text[kWord.size()]));
+}
+
 }  // namespace
 
 std::string_view name_in_signature(std::string_view signature) {
   const Name name = find_name(signature);
   return name.end == std::string_view::npos ? signature.substr(name.begin)
                                             : signature.substr(name.begin, name.end - name.begin);
+}
+
+std::string unqualified_name(std::string_view signature) {
+  const std::string_view name = name_in_signature(signature);
+  int depth = 0;
+  size_t begin = 0, end = name.size();
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (depth == 0 && is_operator(name.substr(i))) {
+      // Demanglers put a blank between the sign and template arguments where they would run together.
+      const size_t sign = i + std::string_view("operator").size();
+      const size_t angle = name[sign] == '<' ? name.find(" <", sign) : name.find('<', sign);
+      return std::string(name.substr(i, angle - i));
+    }
+    if (depth == 0 && name[i] == ':') begin = i + 1, end = name.size();
+    if (name[i] == '<' && depth++ == 0) end = i;
+    if (name[i] == '>' && depth > 0) --depth;
+  }
+  return std::string(name.substr(begin, end - begin));
+}
+
+std::string short_name_in_signature(std::string_view signature) {
+  constexpr size_t kLongest = 40;
+  const std::string_view name = name_in_signature(signature);
+  std::string out;
+  size_t opened = 0;  // in `out`
+  int depth = 0;
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (depth == 0 && is_operator(name.substr(i))) return out.append(name.substr(i));
+    if (name[i] == '<' && depth++ == 0) opened = out.size();
+    out += name[i];
+    const bool arrow = i > 0 && name[i - 1] == '-';
+    if (name[i] == '>' && !arrow && depth > 0 && --depth == 0 && out.size() - opened > kLongest)
+      out.replace(opened, out.npos, "<…>");
+  }
+  return out;
 }
 
 std::vector<std::string_view> parameter_types(std::string_view signature) {

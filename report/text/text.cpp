@@ -21,6 +21,7 @@ constexpr size_t kOperands = 4;
 constexpr size_t kProseColumns = 100;
 constexpr int kSourceLines = 3;
 constexpr size_t kVerification = 800;
+constexpr size_t kCallers = 4;
 
 // Broken at blanks, so that no line but that of a longer word has more than `columns`.
 std::string wrapped(std::string_view text, size_t columns, std::string_view indent) {
@@ -149,14 +150,30 @@ class Report : Lines {
     callers(event, frame);
   }
 
-  // A C++ program's memory mostly comes from a function of its own that allocates: who called it says more.
+  // The user's own frames, innermost first.
+  std::vector<std::string> own_places(const Json& event) const {
+    std::vector<std::string> places;
+    for (const Json& frame : array(event, "native"))
+      if (flag(frame, "project")) places.push_back(place(frame, cwd_));
+    return places;
+  }
+
+  // A C++ program's memory mostly comes from a function of its own that allocates: who called it says more. Where that
+  // is the same for several operands, as many callers as tell them apart.
   void callers(const Json& event, const Json& frame) {
-    if (string(frame, "module").empty()) return;
-    for (const Json& outer : array(event, "native")) {
-      if (&outer <= &frame || !flag(outer, "project")) continue;
-      line("     {}called by {}{}", ink_.quiet, printable(place(outer, cwd_)), ink_.off);
-      return;
+    if (string(frame, "module").empty() || !flag(frame, "project")) return;
+    const std::vector<std::string> places = own_places(event);
+    size_t shown = 1;
+    for (const Json& operand : array(finding_, "operands")) {
+      for (const char* key : {"created", "moved"}) {
+        const auto others = own_places(object(operand, key));
+        const size_t common =
+            std::mismatch(places.begin(), places.end(), others.begin(), others.end()).first - places.begin();
+        if (common < places.size()) shown = std::max(shown, common);
+      }
     }
+    for (size_t i = 1; i <= std::min(shown, kCallers) && i < places.size(); ++i)
+      line("     {}called by {}{}", ink_.quiet, printable(places[i]), ink_.off);
   }
 
   void origins() {

@@ -86,7 +86,7 @@ std::optional<Fix> repairing(std::optional<Fix> fix) {
 
 std::string at(const Frame* frame) {
   if (frame && frame->file.empty() && !frame->offset.empty() && !frame->function.empty())
-    return fmt::format("{} in {}", frame->offset, name_in_signature(frame->function));
+    return fmt::format("{} in {}", frame->offset, short_name_in_signature(frame->function));
   if (!frame || frame->file.empty()) return {};
   const std::string_view file = frame->file.substr(frame->file.rfind('/') + 1);
   return frame->line > 0 ? fmt::format("{}:{}", file, frame->line) : std::string(file);

@@ -12,6 +12,7 @@
 #include "tracker/evidence/tensor_lookup.h"
 #include "tracker/findings/policy.h"
 #include "tracker/interface/platform.h"
+#include "tracker/log/kernel_stub.h"
 #include "tracker/log/native_frames.h"
 #include "tracker/log/record_fields.h"
 #include "tracker/memory/device_history.h"
@@ -21,13 +22,6 @@ namespace {
 
 using namespace log::record_fields;
 using Pointer = MisplacedLaunch::Pointer;
-
-// `add` of "void mine::add<float>(float*, int)".
-std::string unqualified(std::string_view kernel) {
-  std::string_view name = report::name_in_signature(kernel);
-  name = name.substr(0, name.find('<'));
-  return std::string(name.substr(name.rfind(':') + 1));
-}
 
 void add_tensor(Json& operand, const evidence::NamedTensor& tensor) {
   if (tensor.best) {
@@ -69,12 +63,10 @@ std::vector<std::string> copies(const std::vector<std::string_view>& texts) {
 std::vector<std::string> declared_names(const std::vector<stacks::NativeFrame>& frames, const std::string& kernel,
                                         const SourceText& source) {
   std::vector<std::string> names;
-  const auto stub = std::find_if(frames.begin(), frames.end(), [&](const stacks::NativeFrame& frame) {
-    return frame.function == kernel && frame.line > 0;
-  });
-  if (stub == frames.end()) return names;
-  const std::string text = cpp_statement(source, log::source_file(*stub), stub->line);
-  const auto declaration = report::only_call(text, unqualified(kernel));
+  const auto stub = log::kernel_stub(frames, kernel);
+  if (!stub || frames[*stub].line <= 0) return names;
+  const std::string text = cpp_statement(source, log::source_file(frames[*stub]), frames[*stub].line);
+  const auto declaration = report::only_call(text, report::unqualified_name(kernel));
   if (!declaration) return names;
   for (const std::string_view each : declaration->arguments) names.emplace_back(report::name_of_parameter(each));
   return names;
@@ -87,7 +79,7 @@ CppParameters cpp_parameters(const MisplacedLaunch& misplaced, const std::string
   found.types = copies(report::parameter_types(kernel));
   found.names = declared_names(native.frames, kernel, source);
   const Json& caller = report::native_user_frame(native_frames);
-  const auto call = report::only_call(report::string(caller, "source"), unqualified(kernel));
+  const auto call = report::only_call(report::string(caller, "source"), report::unqualified_name(kernel));
   if (call && !call->configuration.empty()) found.arguments = copies(call->arguments);
   // A count that differs (default arguments, a pack) leaves no telling which is which.
   for (auto* each : {&found.types, &found.names, &found.arguments})
@@ -161,7 +153,8 @@ void add_launch(Json& record, const MisplacedLaunch& misplaced, const std::strin
 // The stream stands before the memory: it is what CUDA refused.
 Json with_stream(const MisplacedLaunch& misplaced, const Json& record, const std::string& kernel) {
   const Json& line = report::native_user_frame(report::array(record, "native"));
-  const std::string_view written = report::stream_of_launch(report::string(line, "source"), unqualified(kernel));
+  const std::string_view written =
+      report::stream_of_launch(report::string(line, "source"), report::unqualified_name(kernel));
   Json all = Json::array();
   all.push_back({{"name", written.empty() ? "the stream" : std::string(written)},
                  {"role", "stream"},

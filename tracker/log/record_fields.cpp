@@ -10,10 +10,12 @@
 
 #include "report/base/cpp_source.h"
 #include "report/base/format.h"
+#include "report/base/signature.h"
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/evidence/operation.h"
+#include "tracker/log/kernel_stub.h"
 #include "tracker/log/native_frames.h"
 #include "tracker/memory/device_history.h"
 #include "tracker/memory/ownership.h"
@@ -109,6 +111,24 @@ std::string cpp_statement(const SourceText& source, const std::string& file, int
   return open == 0 ? text : source.lines(file, line);
 }
 
+// GCC gives what stands in the braces of an initialiser the line where the function ends: `return {a * b, c};`. The
+// only line of the function that calls `inner` then.
+int written_line(const SourceText& source, const std::string& file, int line, std::string_view inner) {
+  constexpr int kMostLines = 200;
+  if (line <= 0 || source.lines(file, line).find_first_not_of(" \t};") != std::string::npos) return line;
+  const std::string name = report::unqualified_name(inner);
+  int found = 0;
+  for (int at = line - 1, open = 1; at > 0 && line - at < kMostLines; --at) {
+    const std::string text = source.lines(file, at);
+    open -= report::shape_of(text).braces;
+    if (open <= 0) break;
+    if (!report::calls(text, name)) continue;
+    if (found > 0) return line;
+    found = at;
+  }
+  return found > 0 ? found : line;
+}
+
 void add_extent(Json& operand, uintptr_t address) {
   if (const auto extent = memory::ownership::find(address))
     operand["bytes"] = extent->bytes;
@@ -148,6 +168,7 @@ Json python_json(const std::vector<evidence::Frame>& frames) {
 Json native_json(const std::vector<stacks::NativeFrame>& frames, const SourceText& source, std::string_view kernel) {
   Json list = Json::array();
   bool excerpt_taken = !options().source;
+  const auto stub = kernel_stub(frames, kernel);
   for (const stacks::NativeFrame& frame : frames) {
     if (frame.module.empty() && frame.function.empty() && frame.address + 1 == 0) continue;  // its object is gone
     Json entry = Json::object();
@@ -156,14 +177,15 @@ Json native_json(const std::vector<stacks::NativeFrame>& frames, const SourceTex
     entry["offset"] = fmt::format("{:#x}", frame.offset);
     const std::string file = source_file(frame);
     add(entry, "file", file);
-    if (frame.line > 0) entry["line"] = frame.line;
+    const std::string_view inner = list.empty() ? "" : std::string_view((&frame - 1)->function);
+    const int at = is_project_frame(frame) ? written_line(source, file, frame.line, inner) : frame.line;
+    if (at > 0) entry["line"] = at;
     if (frame.inlined) entry["inlined"] = true;
-    // What the program calls to launch a kernel has the kernel's name and place.
-    if (is_project_frame(frame) && (kernel.empty() || frame.function != kernel)) {
+    if (is_project_frame(frame) && (!stub || &frame != &frames[*stub])) {
       entry["project"] = true;
       if (options().source && frame.line > 0) {
-        add(entry, "source", cpp_statement(source, file, frame.line));
-        if (!std::exchange(excerpt_taken, true)) add_excerpt(entry, source.around(file, frame.line));
+        add(entry, "source", cpp_statement(source, file, at));
+        if (!std::exchange(excerpt_taken, true)) add_excerpt(entry, source.around(file, at));
       }
     }
     list.push_back(std::move(entry));

@@ -82,7 +82,7 @@ void add_lines(std::vector<NativeFrame>& frames) {
   all.reserve(frames.size());
   for (NativeFrame& frame : frames) {
     std::vector<Found> found;
-    if (!frame.module.empty() && may_have_lines(frame.module)) {
+    if (!frame.module.empty() && !frame.one_of_several && may_have_lines(frame.module)) {
       if (state == nullptr) make_state();
       found = look_up(frame.address);
       if (found.empty() && loaded_objects() != state_objects) {

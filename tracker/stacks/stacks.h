@@ -26,7 +26,10 @@ struct NativeFrame {
   std::string mangled;    // as the symbol table has it
   std::string file;       // empty without line information
   int line = 0;
-  bool inlined = false;  // the compiler put this function's code into the next frame's
+  bool inlined = false;           // the compiler put this function's code into the next frame's
+  uintptr_t function_offset = 0;  // where the symbol begins, in the module, and its size; 0: no symbol
+  size_t function_bytes = 0;
+  bool one_of_several = false;  // which of several places in the function is not known: there is no line
 };
 
 // Why Python stacks are or are not read in this process, as one line for the log and stderr. Empty before the first
@@ -88,7 +91,8 @@ size_t capture_native(void** addresses, size_t capacity, size_t skip = 0);
 // Names of native addresses as capture_native gave them, from the symbol tables in memory and, for functions that are
 // not exported, on disk: 10 ms for a stack through PyTorch's libraries, more when their files are not in the page
 // cache. `with_lines`: also files and lines (Boost.Stacktrace), if a frame lies in a module that may be the user's and
-// has line information; the first time in a process that takes up to half a second. For findings only.
+// has line information, and frames that a tail call left out; the first time in a process that takes up to half a
+// second. For findings only.
 std::vector<NativeFrame> symbolize(void* const* addresses, size_t count, bool with_lines);
 
 // Around fork(): the parent's and the child's tables stay usable whatever other threads were doing. For pthread_atfork:

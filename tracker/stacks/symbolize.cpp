@@ -17,6 +17,7 @@
 #include "tracker/elf/loaded_objects.h"
 #include "tracker/stacks/debug_lines.h"
 #include "tracker/stacks/stacks.h"
+#include "tracker/stacks/tail_calls.h"
 
 namespace devtrace::stacks {
 
@@ -43,6 +44,8 @@ class Matcher {
       if (!at->frame->mangled.empty() && begin <= at->symbol) continue;
       at->symbol = begin;
       at->frame->mangled = name;
+      at->frame->function_offset = symbol.st_value;
+      at->frame->function_bytes = symbol.st_size;
     }
   }
 
@@ -164,7 +167,9 @@ std::vector<NativeFrame> symbolize(void* const* addresses, size_t count, bool wi
   std::vector<NativeFrame> frames(count);
   for (size_t i = 0; i < count; ++i) frames[i].address = reinterpret_cast<uintptr_t>(addresses[i]) - 1;
   Names::of(frames);
-  if (with_lines) add_lines(frames);
+  if (!with_lines) return frames;
+  add_tail_calls(frames, Names::of);
+  add_lines(frames);
   return frames;
 }
 

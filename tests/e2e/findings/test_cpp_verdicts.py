@@ -1,5 +1,6 @@
 """What a C++ program's report says of the cause, and the line that repairs it: the fix is put into the program, which then has no finding."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -281,3 +282,130 @@ def test_another_error_400_is_none_of_ours(tmp_path):
     """A stream of the current device that the program has destroyed: CUDA refuses it as it refuses a foreign one."""
     outcome = run(build_nvcc(tmp_path, STREAM.format(program="cudaStreamDestroy(first);\n  step(x, y, 1024, first);"), "-g"), folder=tmp_path)
     assert (outcome.findings, outcome.out) == ([], "cudaErrorInvalidResourceHandle\n"), outcome.err
+
+
+FIELDS = """
+#include <cuda_runtime.h>
+#include <thread>
+
+template <class T>
+struct Field {
+  explicit Field(size_t n) : size(n) { cudaMalloc(&data, n * sizeof(T)); }  // ALLOCATED
+  T* data = nullptr;
+  size_t size;
+};
+
+template <class T, int block>
+__global__ void add_kernel(T* __restrict__ out, const T* __restrict__ a, const T* __restrict__ b, size_t n) {
+  const size_t i = blockIdx.x * size_t(block) + threadIdx.x;
+  if (i < n) out[i] = a[i] + b[i];
+}
+
+template <class T>
+Field<T> operator+(const Field<T>& a, const Field<T>& b) {
+  Field<T> sum(a.size);
+  add_kernel<T, 256><<<4, 256>>>(sum.data, a.data, b.data, a.size);  // ADD
+  return sum;
+}
+
+namespace {
+template <class F>
+__global__ void each(double* values, size_t n, F f) {
+  if (threadIdx.x < n) values[threadIdx.x] = f(values[threadIdx.x]);
+}
+template <class F>
+void for_each(const Field<double>& field, F f) {
+  each<<<1, 128>>>(field.data, field.size, f);  // EACH
+  cudaGetLastError();
+}
+}  // namespace
+
+static Field<float> on(int device) {
+  cudaSetDevice(device);
+  return Field<float>(1024);  // ON
+}
+
+int main() {
+  auto left = on(0);   // LEFT
+  auto right = on(1);  // RIGHT
+  cudaSetDevice(0);
+  auto sum = left + right;  // PLUS
+  cudaDeviceReset();
+  cudaSetDevice(1);
+  Field<double> field(128);
+  const double by = sum.size;
+  std::thread([&] { for_each(field, [by] __device__(double x) { return x * by; }); }).join();  // THREAD
+}
+"""
+
+
+@pytest.mark.parametrize("flags", [("-g", "-O0"), ("-g", "-O2"), ("-g", "-O2", "-ccbin", "clang++")], ids=" ".join)
+def test_templates_lambdas_and_threads(tmp_path, flags):
+    """What nvcc writes around a launch is inlined by -O2, and a lambda's type has another name on the host: the line is the launch's in each."""
+    if "clang++" in flags and not shutil.which("clang++"):
+        pytest.skip("no clang++")
+    outcome = run(build_nvcc(tmp_path, FIELDS, "-std=c++17", "--extended-lambda", *flags), folder=tmp_path)
+    added, applied = outcome.findings
+    assert (added["kind"], applied["kind"]) == ("remote-access", "wrong-current-device")
+    assert [frame["line"] for frame in own(added)][:2] == [line_of(FIELDS, "// ADD"), line_of(FIELDS, "// PLUS")]
+    assert [(one["name"], one["parameter_name"], one["device"]) for one in added["operands"]] == [
+        ("sum.data", "out", "cuda:0"), ("a.data", "a", "cuda:0"), ("b.data", "b", "cuda:1")]
+    assert own(applied)[0]["line"] == line_of(FIELDS, "// EACH") and line_of(FIELDS, "// THREAD") in [frame["line"] for frame in own(applied)]
+    assert (applied["operands"][0]["name"], applied["operands"][0]["parameter_name"]) == ("field.data", "values")
+    cause = applied["cause"]
+    assert (cause["category"], cause["line"]) == ("missing-set-device", line_of(FIELDS, "// EACH"))
+    assert cause["fix"].startswith("cudaPointerAttributes owner;\ncudaPointerGetAttributes(&owner, field.data);")
+    # Both were allocated by one line that is called by one line: told apart by who called that.
+    for part in (f"program.cu:{line_of(FIELDS, '// LEFT')})", f"program.cu:{line_of(FIELDS, '// RIGHT')})"):
+        assert "called by main" in outcome.err and part in outcome.err, outcome.err
+    assert "__nv_dl" not in outcome.err.replace(next(line for line in outcome.err.splitlines() if "suppress: kind=wrong" in line), "")
+
+
+TAIL_CALLS = """
+#include <cuda_runtime.h>
+
+__global__ void step_kernel(float* x, const float* y, int n) {
+  if (threadIdx.x < n) x[threadIdx.x] += y[threadIdx.x];
+}
+__attribute__((noinline)) static void step(float* x, const float* y, int n) {
+  step_kernel<<<1, 32>>>(x, y, n);  // LAUNCH
+}
+__attribute__((noinline)) static void upload(float* x, const float* host) {
+  cudaMemcpy(x, host, 128, cudaMemcpyDeviceToHost);  // COPY
+}
+static int fields = 0;
+__attribute__((noinline)) static cudaError_t reserve(float** x) {
+  *x = nullptr;
+  return cudaMalloc(x, 128);  // RESERVE
+}
+__attribute__((noinline)) static cudaError_t field(float** x) {
+  ++fields;
+  return reserve(x);  // FIELD
+}
+
+int main() {
+  float *x, *y, host[32];
+  field(&x);
+  cudaSetDevice(1);
+  field(&y);  // Y
+  cudaSetDevice(0);
+  upload(x, host);
+  step(x, y, 32);
+  cudaDeviceSynchronize();
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_functions_that_end_in_a_call(tmp_path, compiler):
+    """At -O2 they jump there, and their frames are gone: the stack has them nevertheless, with the lines of the calls."""
+    if not shutil.which(compiler):
+        pytest.skip(f"no {compiler}")
+    outcome = run(build_nvcc(tmp_path, TAIL_CALLS, "-g", "-O2", "-ccbin", compiler), folder=tmp_path)
+    copied, launched = outcome.findings
+    assert (copied["kind"], own(copied)[0]["line"]) == ("copy-mismatch", line_of(TAIL_CALLS, "// COPY"))
+    assert (launched["kind"], own(launched)[0]["line"]) == ("remote-access", line_of(TAIL_CALLS, "// LAUNCH"))
+    assert [one["name"] for one in launched["operands"]] == ["x", "y"]
+    created = [frame["line"] for frame in own(launched["operands"][1]["created"])]
+    assert created == [line_of(TAIL_CALLS, mark) for mark in ("// RESERVE", "// FIELD", "// Y")]
+    assert copied["cause"]["fix"].startswith("cudaMemcpy(x, host, 128, cudaMemcpyDefault);")

@@ -130,3 +130,55 @@ def test_without_debug_information(tmp_path):
     assert [(one["name"], one["device"]) for one in finding["operands"]] == [("self", "cuda:0"), ("other", "cuda:1")]
     assert own(finding) and all("line" not in frame for frame in own(finding))
     assert own(finding["operands"][0]["created"])[0]["function"] == "main"
+
+
+NETS = """
+#include <torch/script.h>
+#include <torch/torch.h>
+#include <iostream>
+struct Value {
+  torch::Tensor t;
+  Value operator+(const Value& o) const { return {t + o.t}; }  // PLUS
+};
+struct Multiply : torch::autograd::Function<Multiply> {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, torch::Tensor x, torch::Tensor w) {
+    context->save_for_backward({x,
+                                w.cpu()});  // SAVED
+    return x * w;
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context, torch::autograd::tensor_list grads) {
+    auto saved = context->get_saved_variables();
+    return {grads[0] * saved[1], grads[0]};  // BACKWARD
+  }
+};
+template <class F> void attempt(F&& f) { try { f(); } catch (const std::exception&) { std::cout << "refused" << std::endl; } }
+int main() {
+  const torch::Device zero("cuda:0"), one("cuda:1");
+  Value a{torch::ones({4}, zero)}, b{torch::ones({4}, one)};
+  attempt([&] { auto c = a + b; });
+  auto x = torch::ones({4}, torch::TensorOptions(zero).requires_grad(true)), w = torch::ones({4}, zero);
+  attempt([&] { Multiply::apply(x, w).sum().backward(); });
+  torch::nn::Sequential net(torch::nn::Linear(8, 8), torch::nn::ReLU());
+  net->to(one);
+  auto input = torch::ones({2, 8}).to(zero);  // INPUT
+  attempt([&] { net->forward(input); });  // NET
+  attempt([&] { a.t.index_put_({torch::tensor({0, 1})}, b.t.slice(0, 0, 2)); });  // INDEX
+}
+"""
+
+
+def test_operators_of_classes_autograd_and_modules(tmp_path):
+    """A class's own operator+, values in braces (whose line GCC gives as the function's end), a module's forward, an index on the CPU."""
+    outcome = run(build_torch(tmp_path, NETS, "-g1", "-O0"), folder=tmp_path)
+    assert outcome.out == 4 * "refused\n"
+    plus, backward, net, index = outcome.findings
+    assert own(plus)[0]["line"] == line_of(NETS, "// PLUS") and [one["name"] for one in plus["operands"]] == ["t", "o.t"]
+    assert plus["cause"]["fix"].startswith("Value operator+(const Value& o) const { return {t.to(torch::Device(torch::kCUDA, 1)) + o.t}; }")
+    assert own(backward)[0]["line"] == line_of(NETS, "// BACKWARD")
+    assert backward["operands"][0]["name"] == "grads[0]" and backward["operands"][1]["name"] == "saved[1]"
+    assert own(backward["operands"][1]["moved"])[0]["line"] == line_of(NETS, "// SAVED")
+    assert own(net)[0]["line"] == line_of(NETS, "// NET")
+    assert (net["cause"]["line"], net["cause"]["fix"]) == (
+        line_of(NETS, "// INPUT"), "auto input = torch::ones({2, 8}).to(torch::Device(torch::kCUDA, 1));  // INPUT")
+    assert own(index)[0]["line"] == line_of(NETS, "// INDEX")
+    assert "b.t.slice(0, 0, 2).to(torch::Device(torch::kCUDA, 0))" in index["cause"]["fix"]

@@ -22,6 +22,25 @@ TEST(Signature, NameWithoutTypesAndParameters) {
   EXPECT_EQ(name_in_signature(""), "");
 }
 
+TEST(Signature, NameWithoutNamespaces) {
+  EXPECT_EQ(unqualified_name("void mine::add<float, std::less<int> >(float*)"), "add");
+  EXPECT_EQ(unqualified_name("Field<float> operator+<float>(Field<float> const&)"), "operator+");
+  EXPECT_EQ(unqualified_name("bool Key<int>::operator<(Key const&) const"), "operator<");
+  EXPECT_EQ(unqualified_name("bool operator< <int>(Key<int> const&, Key<int> const&)"), "operator<");
+  EXPECT_EQ(unqualified_name("operators::add(int)"), "add");
+  EXPECT_EQ(unqualified_name("void (anonymous namespace)::each<f(int)::{lambda(int)#1}>(int)"), "each");
+  EXPECT_EQ(unqualified_name(""), "");
+}
+
+TEST(Signature, NameThatFitsALine) {
+  EXPECT_EQ(short_name_in_signature("Field<float> mine::add<float, 4>(int)"), "mine::add<float, 4>");
+  EXPECT_EQ(short_name_in_signature("void each<scale(double*, unsigned long, double)::{lambda(double)#1}>(double*)"),
+            "each<…>");
+  EXPECT_EQ(short_name_in_signature("Loader<std::vector<std::vector<std::vector<std::string> > >, int>::next<int>()"),
+            "Loader<…>::next<int>");
+  EXPECT_EQ(short_name_in_signature("bool Key::operator<(Key const&) const"), "Key::operator<");
+}
+
 TEST(Signature, TypesOfParameters) {
   EXPECT_THAT(parameter_types("saxpy(float, float const*, std::pair<int, int>, int (*)(int, int))"),
               ElementsAre("float", "float const*", "std::pair<int, int>", "int (*)(int, int)"));
@@ -91,6 +110,27 @@ TEST(CppSource, LinesOfAStatement) {
   EXPECT_EQ(shape_of("copy(to, from,").open, 1);
   EXPECT_EQ(shape_of("     bytes);").open, -1);
   EXPECT_EQ(shape_of("say(\"(\");  // (").open, 0);
+}
+
+TEST(CppSource, SidesBesideTheOperatorsOwnName) {
+  const auto sides = operator_arguments("Vec operator+(const Vec& o) const { return {t + o.t}; }  // +", "add");
+  ASSERT_TRUE(sides);
+  EXPECT_THAT(*sides, ElementsAre("t", "o.t"));
+}
+
+TEST(CppSource, WhatIsWrittenToStandsLastInTheOperatorsOrder) {
+  const auto arguments = operator_arguments("at::add_out(host, a, b);", "add");
+  ASSERT_TRUE(arguments);
+  EXPECT_THAT(*arguments, ElementsAre("a", "b", "host"));
+}
+
+TEST(CppSource, CallsAndSigns) {
+  EXPECT_TRUE(calls("return {x.cpu(), y};", "cpu"));
+  EXPECT_FALSE(calls("return {x.gpu(), cpu};", "cpu"));
+  EXPECT_FALSE(calls("// cpu()", "cpu"));
+  EXPECT_TRUE(calls("return {a * b};", "operator*"));
+  EXPECT_FALSE(calls("return {a, b};", "operator*"));
+  EXPECT_FALSE(calls("f();", ""));
 }
 
 }  // namespace

@@ -1,0 +1,73 @@
+#include "report/verdict/cpp_origin.h"
+
+#include <algorithm>
+
+#include "report/base/cpp_source.h"
+#include "report/base/escaping.h"
+#include "report/base/format.h"
+#include "report/verdict/cpp_line.h"
+
+namespace devtrace::report::verdict {
+namespace {
+
+// What makes a tensor out of none.
+constexpr std::string_view kFactories[] = {"ones",     "zeros",  "full",     "empty",    "rand", "randn", "randint",
+                                           "randperm", "arange", "linspace", "logspace", "eye",  "tensor"};
+
+bool says_a_device(std::string_view argument) {
+  for (const std::string_view word : {"kCUDA", "kCPU", "Device", "device", "\"cuda", "\"cpu"})
+    if (argument.find(word) != argument.npos) return true;
+  return false;
+}
+
+// What `.to(…)` is given may be a type, which moves nothing.
+bool says_a_type(std::string_view argument) {
+  return argument.find("::k") != argument.npos && !says_a_device(argument);
+}
+
+std::string replaced(std::string_view text, std::string_view part, const std::string& by) {
+  std::string code(text);
+  return code.replace(static_cast<size_t>(part.data() - text.data()), part.size(), by);
+}
+
+std::optional<std::string> moved_elsewhere(std::string_view source, const std::string& device) {
+  if (const auto call = only_call(source, "to"); call && !call->receiver.empty() && !call->arguments.empty())
+    return says_a_type(call->arguments[0]) ? std::nullopt : std::optional(replaced(source, call->arguments[0], device));
+  for (const std::string_view method : {"cuda", "cpu"})
+    if (const auto call = only_call(source, method); call && !call->receiver.empty() && call->arguments.empty()) {
+      const std::string moved = fmt::format("{}.to({})", call->receiver, device);
+      return replaced(source, source.substr(call->begin, call->end - call->begin), moved);
+    }
+  return std::nullopt;
+}
+
+std::optional<std::string> made_elsewhere(std::string_view source, const std::string& device) {
+  std::optional<CppCall> made;
+  for (const std::string_view factory : kFactories)
+    if (auto call = only_call(source, factory); call && call->receiver.empty()) {
+      if (made) return std::nullopt;
+      made = std::move(call);
+    }
+  if (!made) return std::nullopt;
+  for (const std::string_view argument : made->arguments)
+    if (says_a_device(argument)) return std::nullopt;  // somebody wanted it there
+  return std::string(source).insert(made->end, fmt::format(".to({})", device));
+}
+
+}  // namespace
+
+std::string cpp_device(std::string_view device) {
+  if (device == "cpu") return "torch::kCPU";
+  return fmt::format("torch::Device(torch::kCUDA, {})", device.substr(device.find(':') + 1));
+}
+
+std::optional<Fix> put_on(const Event& placed, bool moved, std::string_view device) {
+  const Frame* line = innermost_own(placed.native);
+  if (!line || line->source.empty()) return std::nullopt;
+  const std::string target = cpp_device(device);
+  const auto code = moved ? moved_elsewhere(line->source, target) : made_elsewhere(line->source, target);
+  if (!code) return std::nullopt;
+  return Fix{dedented(*code), std::string(line->file), line->line, Repairs::line};
+}
+
+}  // namespace devtrace::report::verdict
