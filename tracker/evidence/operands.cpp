@@ -640,7 +640,15 @@ class Collector {
         only = value;
         ++count;
       });
-      if (wanted_.ordinals && count == 1) note_index(only);  // other numbers may be anything
+      if (!wanted_.ordinals) return;
+      if (count == 1) note_index(only);  // other numbers may be anything
+      // What is called may have been told before: an opened file, a bound function.
+      for (size_t frame = 0; frame < frames_.size(); ++frame) {
+        scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
+          if (frames_[frame].is_parameter(api_, name)) for_each_named_device(api_, torch_, value, note);
+        });
+        if (frames_[frame].project) return;
+      }
       return;
     }
     for (const size_t frame : {wanted_.asking - 1, size_t{0}})

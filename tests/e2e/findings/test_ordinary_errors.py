@@ -21,6 +21,15 @@ ERRORS = {
     "state dict": "torch.nn.Linear(2, 2, device=d).load_state_dict({'weight': torch.ones(3, 3)})",
     "on the CPU": "torch.ones(2) @ torch.ones(3)",
     "python's own": "{}['cuda:0 and cuda:1']",
+    "model's own words": "raise RuntimeError('the model is on cuda:0 but its configuration says cuda:1')",
+    "assertion": "assert False, 'the tensor must be on cuda'",
+    "warning as an error": "import warnings; warnings.simplefilter('error'); warnings.warn('expected all tensors to be on the same device')",
+    "file of that name": "open('expected all tensors to be on the same device')",
+    "text that is no JSON": "__import__('json').loads('{\"device\": cuda:0}')",
+    "pattern": "import re; re.compile('cuda:(')",
+    "device of a wrong type": "torch.rand(2, device=3.5)",
+    "attribute of a device's module": "torch.cuda.no_such_device",
+    "values that differ": "torch.testing.assert_close(torch.ones(2, device=d), torch.zeros(2, device=d))",
     "message that sounds like it": "torch._check(False, lambda: 'Expected all tensors to be on the same device, but found cuda:0 and cuda:1')",
 }
 

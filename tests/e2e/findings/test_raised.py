@@ -19,6 +19,21 @@ RAISED = {
     "no such device": ("torch.ones(3, device='cuda:7')", "aten::empty", ["cuda:7"], []),
     "no such device to set": ("torch.cuda.set_device(7)", "torch.cuda.set_device", ["cuda:7"], []),
     "no such device to ask for": ("torch.cuda.get_device_properties(7)", "torch.cuda.get_device_properties", ["cuda:7"], []),
+    "no such device of what was told before": (
+        "import functools\ndef opened(device): return functools.partial(torch.ones, 3, device=device)()\nopened('cuda:7')", "aten::empty", ["cuda:7"], []),
+    "no such device of tensors in a file": (
+        "from safetensors.torch import load_file, save_file\nsave_file({'weight': c}, 'one.safetensors')\nload_file('one.safetensors', device='cuda:7')", "aten::empty_strided", ["cuda:7"], []),
+    "window": ("torch.stft(torch.ones(400, device='cuda:0'), 64, window=torch.hann_window(64), return_complex=True)", "aten::stft", ["cuda:0", "cpu"], ["window"]),
+    "hidden state": ("r = torch.nn.LSTM(3, 3).to('cuda:0')\nh = torch.zeros(1, 1, 3)\nr(a.view(1, 1, 3), (h, h))", "aten::lstm", ["cuda:0", "cpu"], ["input", "hx[0]"]),
+    "generator of a loader": (
+        "from torch.utils import data\ng = torch.Generator(device='cuda:0')\nlist(data.DataLoader(data.TensorDataset(c), shuffle=True, generator=g))",
+        "aten::random_", ["cuda:0", "cpu"], ["loader.generator"]),
+    "metric": ("import torchmetrics\nm = torchmetrics.MeanSquaredError()\nm.update(a, a)", "aten::add_", ["cpu", "cuda:0"], ["self.sum_squared_error"]),
+    "scikit learn": ("from sklearn.linear_model import LinearRegression\nLinearRegression().fit(a.view(3, 1), c)", "torch.Tensor.numpy", ["cuda:0", "cpu"], ["array"]),
+    "noise of a scheduler": (
+        "import diffusers\ns = diffusers.DDIMScheduler()\ns.set_timesteps(5, device='cuda:1')\nx = torch.ones(1, 3, device='cuda:1')\ns.add_noise(x, torch.ones(1, 3), s.timesteps[:1])",
+        "aten::mul", ["cuda:1", "cpu"], ["noise"]),
+    "logits processor": ("import transformers\np = transformers.RepetitionPenaltyLogitsProcessor(1.2)\np(torch.tensor([[1, 2]]), a.view(1, 3))", "aten::gather", ["cuda:0", "cpu"], ["scores", "input_ids"]),
     "elapsed time": (
         "s, e = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)\ns.record()\n"
         "with torch.cuda.device(1): e.record()\ns.elapsed_time(e)",
