@@ -84,8 +84,8 @@ $(call folder,simulate/settings)
 $(call folder,simulate/common)
 # How true values are computed: by PyTorch's CPU kernels.
 $(call folder,simulate/values,common simulate/settings)
-# The simulated devices: memory, streams, graphs, modules, faults.
-$(call folder,simulate/model,common device_code simulate/common simulate/settings simulate/values)
+# The simulated devices: memory, streams, graphs, modules, faults; asynchronous below it: streams that run behind the host.
+$(call folder,simulate/model,common device_code simulate/common simulate/settings simulate/values,asynchronous)
 # Kernels in front of PyTorch's dispatcher, compiled against its headers.
 $(call folder,simulate/values/torch,simulate/values)
 # The stub libraries: one folder each, by the library's name; cuda12 below it: what only the one for CUDA 12 has.

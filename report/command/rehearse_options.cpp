@@ -27,6 +27,11 @@ std::string pairs_of_peers(std::string& text) {
   return fmt::format("'{}' is neither all, none nor pairs of different devices like 0-1,2-3", text);
 }
 
+std::string seed(std::string& text) {
+  if (simulate::read_seed(text.c_str())) return {};
+  return fmt::format("'{}' is no whole number from 0 to {}", text, UINT64_MAX);
+}
+
 // Pairs name devices that there are.
 void check_peers(const RehearseOptions& options) {
   if (options.peer.empty() || options.peer == "all") return;
@@ -59,6 +64,14 @@ void RehearseOptions::declare_devices(CLI::App& app) {
   app.add_flag("--eager", eager, "switch torch.compile off: nothing is compiled, the operators run one by one");
 }
 
+void RehearseOptions::declare_async(CLI::App& app) {
+  app.add_option("--async", async,
+                 "streams run behind the host, by a schedule that SEED decides and repeats: a missing synchronisation "
+                 "gives wrong values, for some seeds")
+      ->type_name("SEED")
+      ->check(CLI::Validator(seed, ""));
+}
+
 void RehearseOptions::declare_what_is_not_computed(CLI::App& app) {
   CLI::Option* const values_off = app.get_option("--no-values");
   app.add_flag("--strict", strict,
@@ -82,6 +95,7 @@ Launch RehearseOptions::on_simulated_devices(Launch what) const {
   set("DEVTRACE_SIM_PART", gpu_model);
   set("DEVTRACE_SIM_MEMORY", memory);
   set("DEVTRACE_SIM_PEER", peer);
+  set("DEVTRACE_SIM_ASYNC", async);
   if (no_values) set("DEVTRACE_SIM_VALUES", "0");
   if (strict) set("DEVTRACE_SIM_STRICT", "1");
   if (poison) set("DEVTRACE_SIM_POISON", "1");

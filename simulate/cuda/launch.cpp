@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "simulate/cuda/api.h"
+#include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/module.h"
 #include "simulate/model/stream.h"
 
@@ -91,7 +92,7 @@ CUresult launch_kernel(CUfunction handle, const Shape& s, CUstream stream_handle
   if (stream->context->device != context->device) return CUDA_ERROR_INVALID_HANDLE;
   Operation operation;
   TRY(make_kernel(handle, s, parameters, extra, &operation));
-  if (stream->capture || !is_idle(stream) || extra) keep_arguments(&operation);
+  if (stream->capture || !is_idle(stream) || extra || is_async()) keep_arguments(&operation);
   TRY(submit(stream, std::move(operation)));
   if (!settings().launch_blocking || stream->capture) return CUDA_SUCCESS;
   synchronize(stream);

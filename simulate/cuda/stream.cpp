@@ -2,6 +2,7 @@
 #include "simulate/model/stream.h"
 
 #include "simulate/cuda/api.h"
+#include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/capture.h"
 #include "simulate/model/profiler_callbacks.h"
 #include "simulate/model/written.h"
@@ -63,7 +64,9 @@ CUresult CUDAAPI cuStreamQuery(CUstream handle) {
   TRY(simulate::check_not_capturing(stream));
   TRY(simulate::check_implicit(stream));
   if (int sticky = stream->context->sticky) return static_cast<CUresult>(sticky);
-  return simulate::is_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  if (simulate::is_idle(stream)) return CUDA_SUCCESS;
+  if (simulate::is_async()) simulate::asynchronous::asked(stream);
+  return CUDA_ERROR_NOT_READY;
 }
 
 CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
@@ -262,6 +265,7 @@ CUresult CUDAAPI cuEventCreate(CUevent* event, unsigned int flags) {
 CUresult CUDAAPI cuEventDestroy(CUevent event) {
   TRY(ready());
   if (!simulate::handles<CUevent_st>().remove(event)) return CUDA_ERROR_INVALID_HANDLE;
+  if (simulate::is_async() && simulate::asynchronous::outlives_destruction(event)) return CUDA_SUCCESS;
   simulate::wait_event(event, event->recorded);  // queued work still names it
   { std::lock_guard lock(event->mutex); }
   delete event;
@@ -285,7 +289,9 @@ CUresult CUDAAPI cuEventQuery(CUevent event) {
   TRY(simulate::check_not_captured(event));
   TRY(simulate::check_unsafe());
   if (int sticky = event->context->sticky) return static_cast<CUresult>(sticky);
-  return event->completed >= event->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  if (event->completed >= event->recorded) return CUDA_SUCCESS;
+  if (simulate::is_async()) simulate::asynchronous::asked(event);
+  return CUDA_ERROR_NOT_READY;
 }
 
 CUresult CUDAAPI cuEventSynchronize(CUevent event) {

@@ -25,7 +25,7 @@ constexpr Row kErrors[] = {
     E(cudaErrorNoDevice), E(cudaErrorInvalidDevice), E(cudaErrorInvalidKernelImage), E(cudaErrorDeviceUninitialized),
     E(cudaErrorNoKernelImageForDevice), E(cudaErrorUnsupportedLimit), E(cudaErrorPeerAccessUnsupported), E(cudaErrorInvalidPtx),
     E(cudaErrorInvalidSource), E(cudaErrorFileNotFound), E(cudaErrorInvalidResourceHandle), E(cudaErrorIllegalState),
-    E(cudaErrorSymbolNotFound), E(cudaErrorNotReady), E(cudaErrorIllegalAddress), E(cudaErrorLaunchOutOfResources),
+    E(cudaErrorSymbolNotFound), E(cudaErrorNotReady), E(cudaErrorIllegalAddress), E(cudaErrorAssert), E(cudaErrorLaunchOutOfResources),
     E(cudaErrorPeerAccessAlreadyEnabled), E(cudaErrorPeerAccessNotEnabled), E(cudaErrorContextIsDestroyed),
     E(cudaErrorHostMemoryAlreadyRegistered), E(cudaErrorHostMemoryNotRegistered), E(cudaErrorLaunchFailure),
     E(cudaErrorNotPermitted), E(cudaErrorNotSupported), E(cudaErrorStreamCaptureUnsupported), E(cudaErrorStreamCaptureInvalidated),

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "simulate/model/arena.h"
+#include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/stream.h"
 #include "simulate/model/summary.h"
 
@@ -58,6 +59,7 @@ CUresult initialize() {
     g_ordinals[s.visible[i]] = i;
   }
   g_count = s.visible_count;
+  if (is_async()) asynchronous::offer_effects();
   pthread_atfork(nullptr, nullptr, in_child);
   summarize_at_exit();
   g_initialized = true;

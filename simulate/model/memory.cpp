@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "simulate/model/arena.h"
+#include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/device.h"
 #include "simulate/values/uncomputed.h"
 
@@ -113,7 +114,12 @@ void set_owner(uintptr_t base, int device) {
 
 CUresult allocate_device(int ordinal, size_t size, CUcontext context, CUmemoryPool pool, CUdeviceptr* address) {
   if (!address || size == 0) return CUDA_ERROR_INVALID_VALUE;
-  uintptr_t at = arena(device(ordinal).physical).allocate(size);
+  Arena& own = arena(device(ordinal).physical);
+  uintptr_t at = own.allocate(size);
+  if (!at && is_async()) {
+    asynchronous::wait_for_all();  // streams may have memory to free
+    at = own.allocate(size);
+  }
   if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
   Allocation a;
   a.base = at;
@@ -153,6 +159,7 @@ CUresult allocate_host(void** out, size_t size, Kind kind, unsigned flags, int d
 }
 
 void end_memory_of(CUcontext context) {
+  finish_before_release();
   std::vector<Allocation> ended;
   {
     Registry& r = registry();

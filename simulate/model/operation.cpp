@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 #include "simulate/model/array.h"
+#include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/device.h"
 #include "simulate/model/fault.h"
 #include "simulate/model/graph.h"
@@ -101,6 +103,7 @@ void follow(const CUDA_MEMSET_NODE_PARAMS& s) {
 
 // In place of a copy to the host whose source no kernel has written.
 void clear_host(const CUDA_MEMCPY3D& c) {
+  if (is_async() && asynchronous::operator_keeps_host()) return;
   if (c.dstMemoryType == CU_MEMORYTYPE_ARRAY || c.dstMemoryType == CU_MEMORYTYPE_DEVICE) return;
   const End to = end_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray, c.dstPitch, c.dstHeight, c.dstXInBytes,
                         c.dstY, c.dstZ);
@@ -112,11 +115,10 @@ void clear_host(const CUDA_MEMCPY3D& c) {
 
 // Counts the launch, and faults where hardware would. The launch itself succeeds: the error is the context's, for later
 // calls to find.
-CUresult run_kernel(const Operation& op) {
-  device(op.context->device).launches.fetch_add(1, std::memory_order_relaxed);
+CUresult run_kernel(Operation& op) {
+  count_launch(op);
   Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;  // null: a mathematics library's
   if (!op.in_operator && !op.compute) {
-    if (!op.deferred) values::not_computed_kernel(f ? f->name : op.library ? op.library : "of a mathematics library");
     if (f)
       mark_written(op, *f);
     else
@@ -293,6 +295,14 @@ CUresult check_set(const CUDA_MEMSET_NODE_PARAMS& s) {
   if (s.width == 0 || s.height == 0) return CUDA_SUCCESS;
   if (s.dst % s.elementSize) return CUDA_ERROR_INVALID_VALUE;
   return check_range(s.dst, (s.height - 1) * s.pitch + s.width * s.elementSize, true);
+}
+
+void count_launch(Operation& op) {
+  if (std::exchange(op.counted, true)) return;
+  device(op.context->device).launches.fetch_add(1, std::memory_order_relaxed);
+  if (op.in_operator || op.compute || op.deferred) return;
+  const Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;
+  values::not_computed_kernel(f ? f->name : op.library ? op.library : "of a mathematics library");
 }
 
 CUresult execute(Operation& op) {

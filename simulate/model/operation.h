@@ -26,6 +26,7 @@ struct Operation {
   bool deferred = false;                                // a kernel that may yet be computed: values/values.h
   uint32_t correlation = 0, stream = 0;  // the call and the stream's number, for a profiler; 0: none wants to know
   bool waited = false;                   // the call waits for it
+  bool counted = false;                  // see count_launch
   // Only the member that `type` names means anything.
   CUDA_KERNEL_NODE_PARAMS kernel = {};
   Arguments arguments;
@@ -48,6 +49,8 @@ struct Operation {
   CUdeviceptr free = 0;
 };
 
+// Counts a kernel that is launched, and that nobody computes it, where that shall not wait until it is done.
+void count_launch(Operation& operation);
 // Does it, now. Bytes are really copied and set; kernels are counted, not run. A profiler that wants to know is told.
 CUresult execute(Operation& operation);
 

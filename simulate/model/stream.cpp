@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 
+#include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/capture.h"
 #include "simulate/model/device.h"
 #include "simulate/model/profiler_callbacks.h"
@@ -74,6 +75,7 @@ void destroy_stream(CUstream stream) {
   if (!handles<CUstream_st>().remove(stream)) return;
   synchronize(stream);
   leave_capture(stream);
+  if (is_async()) asynchronous::forget(stream);
   { std::lock_guard lock(stream->mutex); }  // its worker may still be letting go of the lock
   delete stream;
 }
@@ -118,6 +120,7 @@ CUresult submit(CUstream stream, Operation operation) {
   }
   if (capturing(stream)) return capture(stream, operation);
   if (CUresult e = check_implicit(stream)) return e;
+  if (is_async()) return asynchronous::enqueue(stream, std::move(operation));
   wait_for_default_order(stream);
   if (is_idle(stream) && !waits(operation)) return execute(operation);
   bool start = false;
@@ -136,11 +139,13 @@ CUresult submit(CUstream stream, Operation operation) {
 
 void synchronize(CUstream stream) {
   if (is_idle(stream)) return;
+  if (is_async()) return asynchronous::wait_for(stream);
   std::unique_lock lock(stream->mutex);
   stream->idle.wait(lock, [&] { return is_idle(stream); });
 }
 
 void synchronize_context(CUcontext context) {
+  if (is_async()) return asynchronous::wait_for(context);
   if (g_busy.load(std::memory_order_acquire) == 0) return;
   std::vector<CUstream> all;
   handles<CUstream_st>().for_each([&](CUstream s) {
@@ -158,6 +163,7 @@ void complete_event(CUevent event, uint64_t turn) {
 
 void wait_event(CUevent event, uint64_t turn) {
   if (event->completed.load(std::memory_order_acquire) >= turn) return;
+  if (is_async()) return asynchronous::wait_for(event);
   std::unique_lock lock(event->mutex);
   event->reached.wait(lock, [&] { return event->completed >= turn; });
 }

@@ -1,6 +1,6 @@
 // Streams and events. Work is done where it is enqueued, by the calling thread, which is an order that hardware could
 // have chosen too. Only host functions run on a thread of their own; whatever is enqueued behind them waits in the
-// stream's queue.
+// stream's queue. With --async all of it is otherwise: asynchronous/schedule.h.
 #pragma once
 
 #include <atomic>

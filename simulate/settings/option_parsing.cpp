@@ -1,6 +1,7 @@
 #include "simulate/settings/option_parsing.h"
 
 #include <cctype>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -51,6 +52,14 @@ std::optional<Peers> read_peers(const char* text) {
     if (*end != ',') return std::nullopt;
     p = end + 1;
   }
+}
+
+std::optional<uint64_t> read_seed(const char* text) {
+  uint64_t seed = 0;
+  const char* const last = text + std::strlen(text);
+  const auto [end, error] = std::from_chars(text, last, seed);
+  if (error != std::errc() || end != last) return std::nullopt;
+  return seed;
 }
 
 }  // namespace devtrace::simulate

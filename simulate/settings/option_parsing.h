@@ -20,4 +20,7 @@ Peers all_peers();
 // "all", "none", or pairs of different devices like "0-1,2-3"; std::nullopt: none of these.
 std::optional<Peers> read_peers(const char* text);
 
+// A decimal number of 64 bits; std::nullopt: none.
+std::optional<uint64_t> read_seed(const char* text);
+
 }  // namespace devtrace::simulate

@@ -47,6 +47,12 @@ void set_peers(Settings& s, const char* value) {
     complain("DEVTRACE_SIM_PEER", value, "not all, none or pairs like 0-1,2-3; all devices are peers");
 }
 
+void set_async(Settings& s, const char* value) {
+  s.async = read_seed(value);
+  if (!s.async)
+    complain("DEVTRACE_SIM_ASYNC", value, "not a number from 0 to 18446744073709551615; streams run at once");
+}
+
 // As the driver reads it: entries up to the first that names no device; "" hides all.
 void read_visible(Settings& s, const char* value) {
   s.visible_count = 0;
@@ -90,6 +96,7 @@ Settings read() {
   s.memory = s.gpu_model->memory;
   if (const char* v = std::getenv("DEVTRACE_SIM_MEMORY")) set_memory(s, v);
   if (const char* v = std::getenv("DEVTRACE_SIM_PEER")) set_peers(s, v);
+  if (const char* v = std::getenv("DEVTRACE_SIM_ASYNC")) set_async(s, v);
   read_visible(s, std::getenv("CUDA_VISIBLE_DEVICES"));
   s.launch_blocking = is_one("CUDA_LAUNCH_BLOCKING");
   s.old_driver = is_one("DEVTRACE_SIM_OLD_DRIVER");

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 
 #include "simulate/settings/gpu_models.h"
 #include "simulate/settings/option_parsing.h"
@@ -19,7 +21,8 @@ struct Settings {
   bool old_driver = false;       // DEVTRACE_SIM_OLD_DRIVER: of before CUDA 12.3, which tells nothing of a kernel
   bool no_faults =
       false;  // DEVTRACE_SIM_NO_FAULTS: a kernel's bad pointers go unnoticed, for tests of what is told before
-  bool pageable = false;  // DEVTRACE_SIM_PAGEABLE: devices reach all of the host's memory
+  std::optional<uint64_t> async;  // DEVTRACE_SIM_ASYNC: the seed of the schedule by which streams run behind the host
+  bool pageable = false;          // DEVTRACE_SIM_PAGEABLE: devices reach all of the host's memory
 };
 
 // Read once, at the first use of CUDA. A bad value is one line on stderr, and the default stands.

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "common/python_api.h"
+#include "simulate/values/asynchronous.h"
 #include "simulate/values/older_pytorch.h"
 #include "simulate/values/uncomputed.h"
 #include "simulate/values/unwatched.h"
@@ -194,12 +195,14 @@ PyObject* whole(PyObject* self, PyObject* arguments, PyObject* keywords) {
     p.Py_IncRef(state);
   }
   PyObject* result = nullptr;
+  RealKernel running(asynchronous());
   {
     const OperatorScope scope(t_thread, !nested_too);
     result = p.PyObject_Call(part(kReal), arguments, keywords);
   }
   if (!result && !nested_too && part(kAgain) != none())
     result = real_again(part(kReal), part(kAgain), arguments, keywords);
+  running.end(nullptr, nullptr, nullptr);
   const OperatorScope scope(t_thread);
   const Call given = {arguments, keywords ? keywords : none(), state, part(kPending)};
   if (result) {
@@ -256,9 +259,22 @@ PyObject* call_without_arguments(PyObject* function) {
   return result;
 }
 
+// What is computed there and not as an operator reads what streams may have yet to do.
+void wait_for_streams() {
+  if (const Asynchronous* functions = asynchronous()) functions->wait_for_all();
+}
+
+// wait()
+PyObject* wait(PyObject*, PyObject*, PyObject*) {
+  wait_for_streams();
+  g_python.Py_IncRef(none());
+  return none();
+}
+
 // within(function, *arguments): the call, as inside an operator that is computed elsewhere: no copy touches memory.
 PyObject* within(PyObject*, PyObject* arguments, PyObject*) {
   PyObject* function = g_python.PyTuple_GetItem(arguments, 0);
+  wait_for_streams();
   const OperatorScope scope(t_thread);
   return call_without_arguments(function);
 }
@@ -366,6 +382,7 @@ PyObject* give_up(PyObject*, PyObject*, PyObject*) {
 
 // unwatched(function): the call, of which libdevtrace.so sees nothing.
 PyObject* unwatched(PyObject*, PyObject* arguments, PyObject*) {
+  wait_for_streams();
   const Unwatched scope;
   return call_without_arguments(g_python.PyTuple_GetItem(arguments, 0));
 }
@@ -425,6 +442,7 @@ python::PyMethodDef g_functions[] = {
     {"wrap", python::as_method(wrap), kMethod, nullptr},
     {"not_computed", python::as_method(not_computed), kMethod, nullptr},
     {"within", python::as_method(within), kMethod, nullptr},
+    {"wait", python::as_method(wait), kMethod, nullptr},
     {"keep_kernel", python::as_method(keep), kMethod, nullptr},
     {"with_keys", python::as_method(with_keys), kMethod, nullptr},
     {"defer", python::as_method(defer), kMethod, nullptr},

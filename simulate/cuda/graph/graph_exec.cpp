@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "simulate/cuda/graph/graph_params.h"
+#include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/capture.h"
 #include "simulate/model/graph.h"
 #include "simulate/model/pool.h"
@@ -52,6 +53,7 @@ CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph, 
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec) {
   TRY(ready());
   if (!alive(exec)) return CUDA_ERROR_INVALID_VALUE;
+  simulate::finish_before_release();
   simulate::destroy_exec(exec);
   return CUDA_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "simulate/cuda/api.h"
+#include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/handles.h"
 
 namespace {
@@ -85,6 +86,7 @@ CUresult CUDAAPI cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR* d, CUarray array) {
 CUresult CUDAAPI cuArrayDestroy(CUarray array) {
   TRY(ready());
   if (!alive(array) || !array->owned) return CUDA_ERROR_INVALID_HANDLE;
+  simulate::finish_before_release();
   simulate::handles<CUarray_st>().remove(array);
   std::free(array->data);
   delete array;

@@ -1,12 +1,27 @@
 // Copies and fills of the driver API: all of them become one kind of operation.
 #include "simulate/cuda/api.h"
+#include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/capture.h"
+#include "simulate/model/memory.h"
 #include "simulate/model/stream.h"
 
 namespace {
 
 CUdeviceptr address(const void* pointer) {
   return reinterpret_cast<CUdeviceptr>(pointer);
+}
+
+bool is_a_devices(CUdeviceptr address) {
+  simulate::Allocation a;
+  return simulate::find_memory(address, &a) && a.device >= 0 && a.kind != simulate::Kind::managed;
+}
+
+// No call waits for a copy within or between devices.
+bool is_on_devices(const CUDA_MEMCPY3D& c) {
+  const auto device = [](CUmemorytype type, CUdeviceptr address) {
+    return type == CU_MEMORYTYPE_ARRAY || (type != CU_MEMORYTYPE_HOST && is_a_devices(address));
+  };
+  return device(c.srcMemoryType, c.srcDevice) && device(c.dstMemoryType, c.dstDevice);
 }
 
 CUresult enqueue_copy(const CUDA_MEMCPY3D& copy, CUstream handle, bool wait) {
@@ -21,7 +36,7 @@ CUresult enqueue_copy(const CUDA_MEMCPY3D& copy, CUstream handle, bool wait) {
   operation.copy = copy;
   operation.waited = wait;
   TRY(simulate::submit(stream, std::move(operation)));
-  if (!wait) return CUDA_SUCCESS;
+  if (!wait || (simulate::is_async() && is_on_devices(copy))) return CUDA_SUCCESS;
   simulate::synchronize(stream);
   return static_cast<CUresult>(context->sticky.load());  // of the work that it waited for
 }
@@ -108,7 +123,7 @@ CUresult fill(CUdeviceptr to, size_t pitch, unsigned value, unsigned element, si
   if (wait) TRY(simulate::check_unsafe());
   if (width == 0 || height == 0) return CUDA_SUCCESS;
   TRY(simulate::submit(stream, std::move(operation)));
-  if (wait) simulate::synchronize(stream);
+  if (wait && !(simulate::is_async() && is_a_devices(to))) simulate::synchronize(stream);
   return CUDA_SUCCESS;
 }
 

@@ -10,6 +10,7 @@
 
 #include "simulate/cuda/api.h"
 #include "simulate/model/arena.h"
+#include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/memory.h"
 #include "simulate/model/stream.h"
 
@@ -54,6 +55,7 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer) 
   simulate::Allocation a;
   if (!handle || !simulate::find_memory(pointer, &a) || a.kind != simulate::Kind::device || a.pool)
     return CUDA_ERROR_INVALID_VALUE;
+  simulate::finish_before_release();  // another process cannot make this one go on
   simulate::Arena& arena = simulate::arena(simulate::device(a.device).physical);
   MemoryTicket t;
   t.pid = getpid();

@@ -7,6 +7,7 @@
 
 #include "simulate/cuda/api.h"
 #include "simulate/model/arena.h"
+#include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/capture.h"
 #include "simulate/model/pool.h"
 #include "simulate/model/stream.h"
@@ -124,6 +125,7 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr pointer) {
   if (!simulate::find_memory(pointer, &a) || a.base != pointer) return CUDA_ERROR_INVALID_VALUE;
   if (a.kind != simulate::Kind::device && a.kind != simulate::Kind::managed) return CUDA_ERROR_INVALID_VALUE;
   simulate::synchronize_context(context);  // cuMemFree waits for the work that may still use the memory
+  simulate::finish_before_release();       // a peer's, too
   if (a.kind == simulate::Kind::device) return simulate::pool_free(pointer);
   if (!simulate::forget(pointer, &a)) return CUDA_ERROR_INVALID_VALUE;
   munmap(reinterpret_cast<void*>(a.base), round_up(a.size, kPage));
@@ -156,6 +158,7 @@ CUresult CUDAAPI cuMemFreeHost(void* pointer) {
   if (!simulate::find_memory(base, &a) || a.base != base || a.kind != simulate::Kind::pinned)
     return CUDA_ERROR_INVALID_VALUE;
   simulate::synchronize_context(context);
+  simulate::finish_before_release();
   if (!simulate::forget(base, &a)) return CUDA_ERROR_INVALID_VALUE;
   munmap(pointer, round_up(a.size, kPage));
   return CUDA_SUCCESS;
@@ -186,6 +189,7 @@ CUresult CUDAAPI cuMemHostUnregister(void* pointer) {
   if (!simulate::find_memory(base, &a) || a.base != base || a.kind != simulate::Kind::registered)
     return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   simulate::synchronize_context(context);
+  simulate::finish_before_release();
   return simulate::forget(base, &a) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 

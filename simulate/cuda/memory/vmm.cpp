@@ -10,6 +10,7 @@
 
 #include "simulate/cuda/api.h"
 #include "simulate/model/arena.h"
+#include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/memory.h"
 
 namespace {
@@ -179,6 +180,7 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr pointer, size_t size) {
     if (!simulate::find_memory(at, &a) || a.kind != simulate::Kind::mapped || a.base < pointer ||
         a.base + a.size > pointer + size)
       return CUDA_ERROR_INVALID_VALUE;
+  simulate::finish_before_release();
   for (uintptr_t at = pointer; at < pointer + size; at = a.base + a.size) {
     simulate::forget(at, &a);
     std::lock_guard lock(g_mutex);

@@ -9,7 +9,7 @@ import os
 
 
 def install(
-    wrap, not_computed, within, keep_kernel, with_keys, defer, around, give_up, unwatched, any_uncomputed, follow_uncomputed, mark_uncomputed
+    wrap, not_computed, within, wait, keep_kernel, with_keys, defer, around, give_up, unwatched, any_uncomputed, follow_uncomputed, mark_uncomputed
 ):
     """What install.cpp offers: see there. Returns what it calls when Triton is imported."""
     import torch
@@ -18,7 +18,7 @@ def install(
 
     real_kernels.start(keep_kernel, with_keys)
     uncomputed.install(any_uncomputed, follow_uncomputed, mark_uncomputed)
-    registration.install(wrap, not_computed)
+    registration.install(wrap, not_computed, wait)
     graphs.install(within)
     # TorchScript's fuser would write kernels of its own, which nobody computes; without it the same operators run one by one.
     torch._C._jit_override_can_fuse_on_gpu(False)

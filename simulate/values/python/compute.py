@@ -7,7 +7,7 @@ from . import exceptions, graphs, memory, native, nested, randomness, sequences,
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
 STRIDED = torch.strided
-not_computed = None  # set by registration.install
+not_computed = wait = None  # set by registration.install; wait: for streams that run behind the host (--async)
 
 
 # Of one size whatever the values, and cheap enough for a copy of the result to count.
@@ -128,8 +128,10 @@ class Plan:
         nested_too = self.nested_too
         if self.nested_too_when and self.nested_too_when(args, kwargs or {}):
             nested_too = True
+            wait()
             written = [(a, a.clone()) for a in (memory.alias(args[self.places[n]]) for n in self.writes)]
         if self.replaces:
+            wait()
             given = {self.places[n]: args[self.places[n]] for n in self.replaces if self.places[n] < len(args)}
             replaced = {i: sparse.copy(a) for i, a in given.items() if isinstance(a, Tensor) and a.layout is not STRIDED}
         return nested_too, generator, place, written, replaced, None

@@ -52,8 +52,8 @@ def left_alone(name, key, schema):
     return key != "CUDA" and all(str(r.type) in ("int", "bool") for r in schema.returns)
 
 
-def install(wrap, not_computed):
-    compute.not_computed = not_computed
+def install(wrap, not_computed, wait):
+    compute.not_computed, compute.wait = not_computed, wait
     native.start()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that registered kernels are overridden is the point

@@ -21,9 +21,11 @@
 #include <utility>
 #include <vector>
 
+#include "simulate/values/asynchronous.h"
 #include "simulate/values/torch/alias.h"
 #include "simulate/values/torch/attention.h"
 #include "simulate/values/torch/blocks.h"
+#include "simulate/values/torch/later.h"
 #include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
 
@@ -38,6 +40,8 @@ using torch::jit::Stack;
 
 using ThreadFunction = Thread* (*)();
 ThreadFunction g_thread = nullptr;
+using AsynchronousFunction = const Asynchronous* (*)();
+AsynchronousFunction g_asynchronous = nullptr;
 std::atomic<bool> g_recording{false};  // a CUDA graph may be being captured
 
 // What a real kernel has made, on its way to the Python kernel, which believes to call the real one itself.
@@ -97,6 +101,7 @@ struct Plan {
   bool is_out = false;       // … the last one, out=
   bool is_pointwise = false;
   bool slow_in_half = false;
+  bool copies = false;      // copy_
   bool nested_too = false;  // the real kernel looks at values that nested operators compute
   bool again = false;       // it may do so, and if it fails it is tried again with those
   std::optional<Attention> attention = {};
@@ -179,6 +184,9 @@ class Kernel final : public c10::OperatorKernel {
       return plan_.python.callBoxed(op, keys, stack);
     Stack arguments(given.begin(), given.end());
     const size_t below = stack->size() - plan_.arguments;
+    const Asynchronous* const asynchronous = g_asynchronous();
+    RealKernel real(asynchronous, plan_.copies);
+    bool again = false;
     try {
       const OperatorScope scope(thread, !plan_.nested_too);
       plan_.real.callBoxed(op, keys, stack);
@@ -186,9 +194,14 @@ class Kernel final : public c10::OperatorKernel {
       if (!plan_.again || !may_be_for_values(error)) throw;
       stack->resize(below);
       stack->insert(stack->end(), arguments.begin(), arguments.end());
-      if (!real_again(op, thread, keys, stack)) throw;
+      again = real_again(op, thread, keys, stack);
+      if (!again) throw;
     }
     const auto results = torch::jit::last(*stack, plan_.results);
+    if (asynchronous) {
+      if (!again && !plan_.nested_too && later(op, thread, &real, arguments, results)) return;
+      real.end(nullptr, nullptr, nullptr);
+    }
     if (computed(op, thread, arguments, results)) return;
     Made made = {plan_.by, Stack(results.begin(), results.end())};
     torch::jit::drop(*stack, plan_.results);
@@ -221,6 +234,19 @@ class Kernel final : public c10::OperatorKernel {
       // python/ finds out once more, and what to do about it: another type, or an error that is the program's.
       return false;
     }
+  }
+
+  // With --async: whether a stream will compute it.
+  bool later(const OperatorHandle& op, Thread& thread, RealKernel* real, const Stack& arguments,
+             at::ArrayRef<IValue> results) {
+    const OperatorScope scope(thread);
+    const Unwatched unwatched;
+    const auto compute_in_stream = [this, op](Stack* given, at::ArrayRef<IValue> into) {
+      const OperatorScope within(*g_thread());
+      const Unwatched not_watched;
+      return compute(op, plan_, given, into);
+    };
+    return compute_later(real, op.schema(), c10::toString(op.operator_name()), arguments, results, compute_in_stream);
   }
 
   const Plan plan_;
@@ -284,6 +310,7 @@ void finish(const Begun& begun, const char* out_overload, bool again) {
     plan.writes = alias && alias->isWrite();
     plan.is_out = plan.writes && schema.arguments().back().is_out();
     plan.slow_in_half = is_slow_in_half(op.operator_name());
+    plan.copies = op.operator_name().name == "aten::copy_";
     plan.is_pointwise = op.hasTag(at::Tag::pointwise);
     if (const auto at = schema.argumentIndexWithName("pin_memory")) plan.pinned = static_cast<size_t>(*at);
     const auto out = c10::Dispatcher::singleton().findSchema({op.operator_name().name, out_overload});
@@ -307,8 +334,10 @@ EXPORTED int devtrace_values_start(const char* lines) {
   std::istringstream all(lines);
   for (std::string line; std::getline(all, line);) not_for_values().push_back(line);
   g_thread = reinterpret_cast<ThreadFunction>(dlsym(RTLD_DEFAULT, "devtrace_sim_values_thread"));
-  if (g_thread) follow_uncomputed();
-  return g_thread != nullptr;
+  g_asynchronous = reinterpret_cast<AsynchronousFunction>(dlsym(RTLD_DEFAULT, "devtrace_sim_asynchronous"));
+  if (!g_thread || !g_asynchronous) return 0;
+  follow_uncomputed();
+  return 1;
 }
 
 // Each operator: this, then python/ takes the real kernel and registers its own, then devtrace_values_after with what

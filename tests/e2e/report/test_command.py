@@ -268,6 +268,8 @@ def test_rehearse_says_what_is_missing(devtrace, installed):
     (["rehearse", "--part", "gtx480", "true"], "'gtx480' is no GPU model devtrace knows; it knows h100"),
     (["rehearse", "--memory", "lots", "true"], "'lots' is no size"),
     (["rehearse", "--memory", "1KiB", "true"], "'1KiB' is no size from 2MiB to 1TiB"),
+    (["rehearse", "--async", "-1", "true"], "'-1' is no whole number from 0 to 18446744073709551615"),
+    (["rehearse", "--async", "", "true"], "'' is no whole number"),
     (["rehearse", "--peer", "0-", "true"], "neither all, none nor pairs"),
     (["rehearse", "--peer", "0-0", "true"], "neither all, none nor pairs of different devices"),
     (["report"], "logs is required"),

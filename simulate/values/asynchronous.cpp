@@ -1,0 +1,26 @@
+#include "simulate/values/asynchronous.h"
+
+#include <atomic>
+
+namespace devtrace::simulate::values {
+namespace {
+
+std::atomic<const Asynchronous*> g_functions{nullptr};
+
+}  // namespace
+
+const Asynchronous* asynchronous() {
+  return g_functions.load(std::memory_order_acquire);
+}
+
+void set_asynchronous(const Asynchronous* functions) {
+  g_functions.store(functions, std::memory_order_release);
+}
+
+}  // namespace devtrace::simulate::values
+
+// For the kernels of torch/.
+extern "C" __attribute__((visibility("default"))) const devtrace::simulate::values::Asynchronous*
+devtrace_sim_asynchronous() {
+  return devtrace::simulate::values::asynchronous();
+}

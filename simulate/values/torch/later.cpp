@@ -1,0 +1,206 @@
+#include "simulate/values/torch/later.h"
+
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/Exception.h>
+#include <dlfcn.h>
+
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "simulate/values/torch/alias.h"
+#include "simulate/values/torch/blocks.h"
+
+namespace devtrace::simulate::values {
+namespace {
+
+using c10::IValue;
+using torch::jit::Stack;
+
+const Asynchronous* functions() {
+  using Find = const Asynchronous* (*)();
+  static const auto find = reinterpret_cast<Find>(dlsym(RTLD_DEFAULT, "devtrace_sim_asynchronous"));
+  return find ? find() : nullptr;
+}
+
+// The program's warnings were the real kernel's.
+class Silent final : public c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
+// The modes of whoever happens to do the stream's work are not the operator's.
+class PlainDispatch {
+ public:
+  PlainDispatch() : before_(c10::impl::tls_local_dispatch_key_set()), guard_(&silent_) {
+    c10::impl::LocalDispatchKeySet plain = before_;
+    plain.included_ = c10::default_included_set;
+    plain.excluded_ =
+        c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
+    c10::impl::_force_tls_local_dispatch_key_set(plain);
+  }
+  ~PlainDispatch() { c10::impl::_force_tls_local_dispatch_key_set(before_); }
+
+ private:
+  const c10::impl::LocalDispatchKeySet before_;
+  Silent silent_;
+  const c10::WarningUtils::WarningHandlerGuard guard_;
+};
+
+// `written`: by the operator.
+std::optional<at::Tensor> keep(const at::Tensor& tensor, bool written) {
+  if (!tensor.defined()) return tensor;
+  if (tensor.is_cuda()) return alias(tensor);
+  if (!tensor.is_cpu()) return std::nullopt;
+  if (tensor.layout() == c10::kStrided && tensor.has_storage() && tensor.numel() &&
+      functions()->outlives_call(reinterpret_cast<uintptr_t>(tensor.const_data_ptr())))
+    return alias(tensor);
+  if (written) return std::nullopt;
+  at::Tensor copy = tensor.clone();
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return copy;
+}
+
+bool keep(IValue* value, bool written) {
+  if (value->isTensor()) {
+    std::optional<at::Tensor> kept = keep(value->toTensor(), written);
+    if (kept) *value = IValue(*std::move(kept));
+    return kept.has_value();
+  }
+  if (value->isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const IValue& each : value->toListRef()) {
+      std::optional<at::Tensor> kept = keep(each.toTensor(), written);
+      if (!kept) return false;
+      list.push_back(*std::move(kept));
+    }
+    *value = IValue(std::move(list));
+    return true;
+  }
+  if (value->isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const IValue& each : value->toListRef()) {
+      std::optional<at::Tensor> kept;
+      if (!each.isNone() && !(kept = keep(each.toTensor(), written))) return false;
+      list.push_back(std::move(kept));
+    }
+    *value = IValue(std::move(list));
+    return true;
+  }
+  if (value->isDevice()) *value = IValue(c10::Device(c10::kCPU));
+  return !value->isGenerator();
+}
+
+std::optional<Kept> keep(const c10::FunctionSchema& schema, at::ArrayRef<IValue> arguments,
+                         at::ArrayRef<IValue> results) {
+  Kept kept{Stack(arguments.begin(), arguments.end()), Stack(results.begin(), results.end())};
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::AliasInfo* const info = schema.arguments()[i].alias_info();
+    if (!keep(&kept.arguments[i], info && info->isWrite())) return std::nullopt;
+  }
+  for (IValue& each : kept.results)
+    if (!each.isTensor() || !keep(&each, true)) return std::nullopt;
+  return kept;
+}
+
+at::Tensor zeros_like(const at::Tensor& tensor) {
+  return tensor.defined() ? at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).zero_() : tensor;
+}
+
+void fill_with_zeros(IValue* value) {
+  if (value->isTensor()) {
+    const bool number = value->toTensor().defined() && value->toTensor().unsafeGetTensorImpl()->is_wrapped_number();
+    if (!number) *value = IValue(zeros_like(value->toTensor()));
+  } else if (value->isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const IValue& each : value->toListRef()) list.push_back(zeros_like(each.toTensor()));
+    *value = IValue(std::move(list));
+  } else if (value->isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const IValue& each : value->toListRef())
+      list.push_back(each.isNone() ? std::nullopt : std::optional(zeros_like(each.toTensor())));
+    *value = IValue(std::move(list));
+  }
+}
+
+// What decides whether the CPU's kernel takes these: types and, but for their sizes, shapes.
+void describe(const IValue& value, std::string* key) {
+  const auto add = [&](const at::Tensor& t) {
+    if (!t.defined()) return key->push_back('u');
+    *key += std::to_string(static_cast<int>(t.scalar_type())) + (t.is_contiguous() ? 'c' : 's');
+    *key += std::to_string(t.dim()) + (t.numel() ? "" : "e");
+    for (const int64_t size : t.sizes()) key->push_back(size == 1 ? '1' : 'n');
+  };
+  if (value.isTensor()) return add(value.toTensor());
+  if (value.isTensorList() || value.isOptionalTensorList()) {
+    for (const IValue& each : value.toListRef())
+      if (each.isTensor()) add(each.toTensor());
+    return key->push_back(']');
+  }
+  key->push_back(value.isNone() ? '-' : value.isBool() ? (value.toBool() ? 't' : 'f') : '.');
+}
+
+// Whether the CPU's kernels compute such a call, so that nothing but a value can be in the way of it later. Tried with
+// zeros, once for each kind of arguments.
+bool is_computable(const std::string& name, const Kept& kept, const Compute& compute) {
+  static std::mutex mutex;
+  static auto* const known = new std::unordered_map<std::string, bool>;
+  std::string key = name + ":";
+  for (const IValue& each : kept.arguments) describe(each, &key);
+  for (const IValue& each : kept.results) describe(each, &key);
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto at = known->find(key); at != known->end()) return at->second;
+  }
+  bool good = false;
+  try {
+    Kept zeros = kept;
+    for (IValue& each : zeros.arguments) fill_with_zeros(&each);
+    for (IValue& each : zeros.results) fill_with_zeros(&each);
+    good = compute(&zeros.arguments, zeros.results);
+  } catch (const std::exception&) {
+    // python/ finds out how.
+  }
+  const std::lock_guard lock(mutex);
+  (*known)[key] = good;
+  return good;
+}
+
+struct Effect {
+  std::string name;
+  Kept kept;
+  Compute compute;
+};
+
+void take_effect(void* data) {
+  auto& effect = *static_cast<Effect*>(data);
+  const PlainDispatch plain;
+  try {
+    Stack arguments = effect.kept.arguments;
+    if (!effect.compute(&arguments, effect.kept.results))
+      functions()->assertion(("operator " + effect.name + " could not be computed").c_str());
+    follow_uncomputed(effect.kept.arguments, effect.kept.results);
+  } catch (const c10::Error& error) {
+    functions()->assertion(("operator " + effect.name + ": " + error.what_without_backtrace()).c_str());
+  } catch (const std::exception& error) {
+    functions()->assertion(("operator " + effect.name + ": " + error.what()).c_str());
+  }
+}
+
+}  // namespace
+
+bool compute_later(RealKernel* real, const c10::FunctionSchema& schema, const std::string& name,
+                   at::ArrayRef<IValue> arguments, at::ArrayRef<IValue> results, const Compute& compute) {
+  std::optional<Kept> kept = keep(schema, arguments, results);
+  if (!kept || !is_computable(name, *kept, compute)) return false;
+  auto effect = std::make_unique<Effect>(Effect{name, *std::move(kept), compute});
+  const bool later = real->end(
+      take_effect, [](void* data) { delete static_cast<Effect*>(data); }, effect.get());
+  if (later) effect.release();
+  return later;
+}
+
+}  // namespace devtrace::simulate::values
