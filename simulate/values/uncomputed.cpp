@@ -132,8 +132,6 @@ devtrace_sim_uncomputed() {
   static const UncomputedForTorch table = {
       &uncomputed().any,
       [](uintptr_t begin, size_t size) { return uncomputed().find(begin, size) != 0; },
-      [](uintptr_t begin, size_t size) { return uncomputed().find(begin, size); },
-      [](uintptr_t begin, size_t size, Source source) { uncomputed().mark(begin, size, source); },
       [](uintptr_t begin, size_t size) { uncomputed().clear(begin, size); },
       set_block_of,
   };

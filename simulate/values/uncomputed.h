@@ -65,8 +65,6 @@ BlockOf block_of();
 struct UncomputedForTorch {
   const std::atomic<bool>* any;
   bool (*is_marked)(uintptr_t begin, size_t size);
-  Source (*find)(uintptr_t begin, size_t size);
-  void (*mark)(uintptr_t begin, size_t size, Source source);
   void (*clear)(uintptr_t begin, size_t size);
   void (*set_block_of)(BlockOf function);
 };

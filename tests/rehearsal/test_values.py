@@ -63,6 +63,12 @@ def test_a_sample_of_the_database_equals_the_cpu(database):
     assert equal >= 0.99 * samples, [(op, m["faults"]) for op, of_one in database["operators"].items() for m in of_one.values() if m["faults"]]
 
 
+def test_the_page_is_what_its_template_says():
+    """What is changed in docs/rehearsal.md alone is lost when the page is written anew."""
+    template, page = (path.read_text(encoding="utf-8").partition("## Values on") for path in (HERE / "page.md", TOP / "docs" / "rehearsal.md"))
+    assert template[1] and template[0] == page[0]
+
+
 KERNEL = r"""
 import ctypes, sys, torch
 source = r'''extern "C" __global__ void my_own_kernel(float* x) { x[threadIdx.x] = 1.0f; }'''

@@ -16,6 +16,7 @@
 #include "simulate/model/device.h"
 #include "simulate/model/memory.h"
 #include "simulate/model/module.h"
+#include "simulate/values/values.h"
 #include "simulate/values/without_gil.h"
 
 namespace devtrace::simulate::asynchronous {
@@ -328,6 +329,13 @@ bool returns_after(Operation* operation) {
   return is_pageable(c.srcMemoryType, c.srcHost, c.srcDevice) && !stage(operation);
 }
 
+// A kernel that nobody computes is over when it is launched, so that the operators that are called next are known to
+// read what it should have written.
+bool is_told_of(const Operation& operation) {
+  return operation.type == CU_GRAPH_NODE_TYPE_KERNEL && !operation.in_operator && !operation.compute &&
+         values::has_torch() && spins(operation) == Clock::duration();
+}
+
 }  // namespace
 
 CUresult enqueue(CUstream stream, Operation operation) {
@@ -339,7 +347,7 @@ CUresult enqueue(CUstream stream, Operation operation) {
     return result;
   }
   if (operation.type == CU_GRAPH_NODE_TYPE_KERNEL) count_launch(operation);
-  const bool waits = returns_after(&operation);
+  const bool waits = returns_after(&operation) || is_told_of(operation);
   {
     Lock lock(schedule().mutex);
     const Call call(lock);

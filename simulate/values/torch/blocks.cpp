@@ -88,34 +88,13 @@ bool block_of(uintptr_t address, uintptr_t* begin, size_t* size) {
   return address < *begin + *size;
 }
 
-// From a strided tensor's first byte to its last.
-size_t extent(const at::Tensor& tensor) {
-  int64_t length = tensor.numel() ? 1 : 0;
-  for (int64_t i = 0; length && i < tensor.dim(); ++i) length += (tensor.size(i) - 1) * tensor.stride(i);
-  return static_cast<size_t>(length) * tensor.element_size();
-}
-
-uintptr_t begin_of(const at::Tensor& tensor) {
-  return reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
-}
-
 bool is_uncomputed(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_cuda()) return false;
   if (tensor.layout() != c10::kStrided || !tensor.has_storage()) return true;
-  const size_t size = extent(tensor);
-  return size && g_uncomputed->is_marked(begin_of(tensor), size);
-}
-
-// Of a tensor, or the first of a list.
-int source_of(const c10::IValue& value) {
-  if (value.isTensor()) {
-    const at::Tensor& tensor = value.toTensor();
-    return tensor.defined() && tensor.numel() ? g_uncomputed->find(begin_of(tensor), extent(tensor)) : 0;
-  }
-  if (!value.isTensorList() && !value.isOptionalTensorList()) return 0;
-  for (const c10::IValue& each : value.toListRef())
-    if (const int source = source_of(each)) return source;
-  return 0;
+  int64_t length = tensor.numel() ? 1 : 0;
+  for (int64_t i = 0; length && i < tensor.dim(); ++i) length += (tensor.size(i) - 1) * tensor.stride(i);
+  return length && g_uncomputed->is_marked(reinterpret_cast<uintptr_t>(tensor.const_data_ptr()),
+                                           static_cast<size_t>(length) * tensor.element_size());
 }
 
 bool is_uncomputed(const c10::IValue& value) {
@@ -141,21 +120,6 @@ bool has_uncomputed(at::ArrayRef<c10::IValue> arguments) {
   for (const c10::IValue& each : arguments)
     if (is_uncomputed(each)) return true;
   return false;
-}
-
-void follow_uncomputed(at::ArrayRef<c10::IValue> arguments, at::ArrayRef<c10::IValue> results) {
-  if (!g_uncomputed || !g_uncomputed->any->load(std::memory_order_relaxed)) return;
-  int source = 0;
-  for (const c10::IValue& each : arguments)
-    if (!source) source = source_of(each);
-  for (const c10::IValue& each : results) {
-    const at::Tensor& tensor = each.toTensor();
-    if (!tensor.defined() || !tensor.numel()) continue;
-    if (source)
-      g_uncomputed->mark(begin_of(tensor), extent(tensor), source);
-    else if (tensor.is_contiguous())
-      g_uncomputed->clear(begin_of(tensor), extent(tensor));
-  }
 }
 
 }  // namespace devtrace::simulate::values

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "simulate/values/torch/alias.h"
-#include "simulate/values/torch/blocks.h"
 
 namespace devtrace::simulate::values {
 namespace {
@@ -182,7 +181,6 @@ void take_effect(void* data) {
     Stack arguments = effect.kept.arguments;
     if (!effect.compute(&arguments, effect.kept.results))
       functions()->assertion(("operator " + effect.name + " could not be computed").c_str());
-    follow_uncomputed(effect.kept.arguments, effect.kept.results);
   } catch (const c10::Error& error) {
     functions()->assertion(("operator " + effect.name + ": " + error.what_without_backtrace()).c_str());
   } catch (const std::exception& error) {

@@ -254,6 +254,13 @@ def test_a_correct_program_gives_what_it_gives_without(rehearse):
         assert {name for name in right if right[name] != found[name]} == set(), seed
 
 
+def test_devtrace_has_nothing_to_say_of_it(rehearse):
+    outcome = rehearse(CORRECT, env=behind(6))
+    assert result(outcome)
+    assert outcome.findings == [], outcome.err
+    assert outcome.err == ""
+
+
 @pytest.mark.parametrize("seed, name", list(enumerate(["training", "loader", "cuda_graph", "data_parallel", "offload"], 11)))
 def test_workloads_give_what_they_give_without(rehearse, seed, name):
     program = [TOP / "tests" / "workloads" / f"{name}.py"]

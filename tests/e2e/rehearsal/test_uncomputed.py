@@ -64,13 +64,16 @@ def lines(outcome) -> list[tuple[str, int, str]]:
     ]
 
 
-@pytest.mark.parametrize("values", ["1", "python"], ids=["C++", "Python"])
-def test_what_is_told_and_what_is_not(tmp_path, values):
+WAYS = {"C++": {}, "Python": {"DEVTRACE_SIM_VALUES": "python"}, "behind the host": {"DEVTRACE_SIM_ASYNC": "7"}}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_told_and_what_is_not(tmp_path, way):
     programs = {**TOLD, **CLEAN}
-    if values == "python":  # the blocks of a PyTorch that devtrace was not built beside are not known
+    if way == "Python":  # the blocks of a PyTorch that devtrace was not built beside are not known
         del programs["allocated_anew"]
     snippets = {name: TENSORS.replace("NAME", name) + code.strip() for name, code in programs.items()}
-    outcome, _ = start_snippets(snippets, tmp_path, env={"DEVTRACE_SIM_VALUES": values})
+    outcome, _ = start_snippets(snippets, tmp_path, env=WAYS[way])
     assert outcome.code == 0, outcome.err
     assert lines(outcome) == [(f"{name}.py", snippets[name].count("\n") + 1, f"kernel {name}") for name in TOLD], outcome.err
 
