@@ -76,7 +76,7 @@ $(call folder,interpose/pytorch,tracker tracker/base tracker/interface interpose
 # The hook of Python's exceptions, set when PyTorch is imported.
 $(call folder,interpose/python,tracker tracker/base tracker/python tracker/interface interpose/linking)
 # libdevtrace.so: start and end of the process, attaching and detaching, CUDA's injection, the C interface.
-$(call folder,interpose,common tracker tracker/base tracker/memory tracker/log tracker/findings interpose/linking interpose/cuda interpose/python cupti_tracer)
+$(call folder,interpose,common tracker tracker/base tracker/memory tracker/log tracker/findings interpose/linking interpose/cuda interpose/pytorch interpose/python cupti_tracer)
 
 # What a rehearsal can be asked for: models of GPUs, options, identities.
 $(call folder,simulate/settings)

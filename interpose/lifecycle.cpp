@@ -13,6 +13,7 @@
 #include "interpose/cuda/platform.h"
 #include "interpose/injection.h"
 #include "interpose/linking/original.h"
+#include "interpose/pytorch/expected_symbols.h"
 #include "tracker/base/message.h"
 #include "tracker/base/options.h"
 #include "tracker/base/thread_state.h"
@@ -30,6 +31,7 @@ bool may_be_in_a_handler() {
 Platform platform_of_this_process() {
   Platform answers = interpose::cuda_platform();
   answers.backend = interpose::backend;
+  answers.missing_symbols = interpose::missing_pytorch_symbols;
   answers.after_fork = [](bool child) {
     if (child) interpose::forget_cupti_in_child();
     interpose::kernel_images::after_fork();

@@ -81,6 +81,14 @@ size_t look_at_preexisting() {
   return blocks;
 }
 
+void pytorch_loaded() noexcept {
+  const ReentrancyGuard inside;
+  try {
+    log::pytorch_loaded();
+  } catch (...) {
+  }
+}
+
 void detached() noexcept {
   thread_state::set_detached(true);
   const ReentrancyGuard inside;

@@ -16,6 +16,8 @@ void attached();
 // After that, with the hooks set and the log open: what was there before is looked at, as far as it tells of itself.
 // The number of PyTorch's blocks.
 size_t look_at_preexisting();
+// PyTorch's Python module is being loaded. Seldom; not under the loader's lock.
+void pytorch_loaded() noexcept;
 // No event does anything any more, until it is attached again. What is left to write is written.
 void detached() noexcept;
 

@@ -108,6 +108,12 @@ void* find_in_library(const char* library, const char* symbol) {
   return found;
 }
 
+bool is_loaded(const char* library) {
+  bool found = false;
+  elf::for_each_object([&](const elf::Object& object) { return found = is_library(object.file(), library); });
+  return found;
+}
+
 bool defined_before_us(const char* symbol) {
   return at_start(Side::before_us, symbol);
 }

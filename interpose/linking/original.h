@@ -54,6 +54,9 @@ void* library_address(Symbol symbol);
 // itself. Not cached.
 void* find_in_library(const char* library, const char* symbol);
 
+// Whether an object that is called so is there. Not cached.
+bool is_loaded(const char* library);
+
 // What this library exports under that name; null: nothing.
 void* own_address(const char* symbol);
 

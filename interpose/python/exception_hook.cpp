@@ -20,6 +20,7 @@
 #include "tracker/python/layout.h"
 #include "tracker/python/object_layout.h"
 #include "tracker/python/python_api.h"
+#include "tracker/session.h"
 
 namespace devtrace::interpose {
 namespace {
@@ -182,6 +183,7 @@ bool has_pytorch() {
 void on_module_lookup() {
   if (python_api || thread_state::inside() || !has_pytorch()) return;
   const ReentrancyGuard inside;
+  session::pytorch_loaded();
   const python::Api* api = python::api();
   if (!api || !python::holds_gil(*api)) return;
   const python::Gil gil(*api);

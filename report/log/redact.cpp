@@ -449,7 +449,7 @@ Json Redactor::process(const Json& record) {
   const auto numbers = [](std::string_view text) { return text.find_first_not_of("0123456789, ") == text.npos; };
   if (const auto visible = string(record, "visible_devices"); !visible.empty() && numbers(visible))
     out["visible_devices"] = visible;
-  take(out, record, {"devtrace", "backend", "rehearsal", "stacks"});
+  take(out, record, {"devtrace", "backend", "rehearsal", "stacks", "missing_symbols"});
   Json environment = Json::object();
   for (const auto& [key, value] : object(record, "environment").items()) {
     if (value.is_string() && numbers(value.get_ref<const std::string&>())) environment[key] = value;

@@ -18,6 +18,13 @@ struct DeviceFacts {
   std::string uuid;
 };
 
+// What a library is expected to export and does not. All live as long as the process.
+struct MissingSymbol {
+  const char* library;
+  const char* symbol;
+  const char* effect;  // what that means for whoever reads the findings
+};
+
 struct Platform {
   int (*current_device)() = nullptr;  // of the calling thread; -1 when CUDA is not in use. Must not initialise CUDA.
   std::string (*cuda_version)() = nullptr;          // "13.0"; empty when unknown
@@ -26,6 +33,7 @@ struct Platform {
   bool (*simulated)() = nullptr;                    // the devices are devtrace's own stubs
   // Address of a symbol in a loaded object whose file name begins with `library`; nullptr when there is none.
   void* (*symbol)(const char* library, const char* name) = nullptr;
+  std::vector<MissingSymbol> (*missing_symbols)() = nullptr;  // of the libraries that are loaded
   // What a kernel's code does with its parameters; empty when nobody can read it. Takes milliseconds.
   WordUses (*uses_of_parameters)(const void* function, const std::string& kernel) = nullptr;
   // What lies at an address; `extent` is filled in when it is known.

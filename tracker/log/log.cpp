@@ -15,6 +15,7 @@
 #include "tracker/base/message.h"
 #include "tracker/base/options.h"
 #include "tracker/base/spinlock.h"
+#include "tracker/log/missing_symbols.h"
 #include "tracker/log/process_record.h"
 
 namespace devtrace::log {
@@ -141,8 +142,7 @@ bool has_page(const std::string& path, const std::string& head) {
   return start && start->size() == kBegins && head.starts_with(*start);
 }
 
-State& made() {
-  if (State* existing = state.load(std::memory_order_acquire)) return *existing;
+State& make() {
   auto fresh = std::make_unique<State>();
   fresh->process = process_record();
   fresh->log = absolute(expand(options().log_path));
@@ -158,6 +158,14 @@ State& made() {
   return *fresh.release();
 }
 
+State& made() {
+  if (State* existing = state.load(std::memory_order_acquire)) return *existing;
+  State& fresh = make();
+  // Not under the lock: stderr may be a pipe that is full.
+  tell_missing_symbols(fresh.process.value("missing_symbols", Json::array()), fresh.process.value("torch", ""));
+  return fresh;
+}
+
 }  // namespace
 
 const Json& process() {
@@ -165,6 +173,9 @@ const Json& process() {
 }
 void open() {
   made();
+}
+void pytorch_loaded() {
+  if (is_open()) tell_missing_symbols(missing_symbols(), torch_version());
 }
 bool is_open() {
   return state.load(std::memory_order_acquire) != nullptr;

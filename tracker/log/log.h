@@ -15,6 +15,9 @@ const report::Json& process();
 void open();
 bool is_open();
 
+// PyTorch was loaded: if the log is open already, what devtrace misses in it is told now.
+void pytorch_loaded();
+
 // Appends a record; `pid` is added. Failure is said on stderr once, and later records are not tried.
 void write(report::Json record);
 

@@ -14,6 +14,7 @@
 #include "common/version.h"
 #include "tracker/base/process_start.h"
 #include "tracker/interface/platform.h"
+#include "tracker/log/missing_symbols.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::log {
@@ -69,6 +70,8 @@ std::string python_version() {
   return text.substr(0, text.find(' '));
 }
 
+}  // namespace
+
 // torch/version.py lies beside torch/lib/libc10.so; reading it needs neither the GIL nor an imported torch.
 std::string torch_version() {
   std::string library;
@@ -88,6 +91,8 @@ std::string torch_version() {
   const size_t begin = assignment + std::strlen("__version__ = '");
   return text.substr(begin, text.find('\'', begin) - begin);
 }
+
+namespace {
 
 std::string host_name() {
   char name[256] = {};
@@ -158,6 +163,7 @@ Json process_record() {
   record["backend"] = platform().backend();
   record["rehearsal"] = platform().simulated();
   add(record, "stacks", stacks::python_status());
+  if (Json missing = missing_symbols(); !missing.empty()) record["missing_symbols"] = std::move(missing);
   Json environment = Json::object();
   for (const char* name : kEnvironment)
     if (const char* value = std::getenv(name)) environment[name] = value;

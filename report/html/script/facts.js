@@ -31,5 +31,6 @@ function drawProcessFacts() {
     ["Started", time(process.started)], ["Attached", process.attached && time(process.attached)], ["Python", string(process.python)], ["PyTorch", string(process.torch)], ["CUDA runtime", string(process.cuda_runtime)],
     ["Devices", objects(process.devices).map((device) => `cuda:${device.index} ${string(device.name)} ${string(device.uuid)}`.trim()).join("\n")],
     ["Visible devices", string(process.visible_devices)], ["Environment", environment], ["Stacks", string(process.stacks)],
+    ["Missing in PyTorch", objects(process.missing_symbols).map((one) => `${string(one.symbol)}: ${string(one.effect)}`).join("\n")],
     ["Exit code", log.end && log.end.exit], ["devtrace", string(process.devtrace)]]));
 }
