@@ -7,10 +7,12 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 #include "interpose/linking/lookup_watch.h"
 #include "interpose/linking/original.h"
+#include "interpose/python/device_errors.h"
 #include "interpose/python/exception_types.h"
 #include "tracker/base/message.h"
 #include "tracker/base/thread_state.h"
@@ -104,13 +106,34 @@ constinit Ordinary ordinary;  // under the GIL; without one it stays empty
   events::refused(refusal);
 }
 
+// Its class says in its __init__ what the arguments come to: after this.
+[[gnu::noinline]] void on_device_error(const char* name, PyObject* const* arguments) noexcept try {
+  if (thread_state::inside() || !python::holds_gil(*python_api)) return;
+  std::optional<DeviceError> error;
+  {
+    const ReentrancyGuard inside;
+    const python::Gil gil(*python_api);
+    error = device_error(*python_api, name, arguments);
+  }
+  if (!error) return;
+  events::Refused refusal;
+  refusal.raised = events::Raised::in_python;
+  refusal.message = error->message;
+  refusal.restated = error->restated;
+  events::refused(refusal);
+} catch (...) {  // out of memory
+}
+
 // The exception's own class may have more arguments than the text.
-[[gnu::noinline]] void look_at(PyObject* const* arguments, ssize_t count) noexcept {
+[[gnu::noinline]] void look_at(PyObject* type, PyObject* const* arguments, ssize_t count) noexcept {
   for (ssize_t i = 0; i < count && i < kMostArguments; ++i) {
     PyObject* argument = arguments[i];
     const std::string_view text = argument ? text_of(argument) : std::string_view();
     if (speaks_of_devices(text)) return on_exception(text);
   }
+  if (const char* const name = field<const char*>(type, python::kTypeName);
+      name && may_be_device_error(name, static_cast<size_t>(count)))
+    on_device_error(name, arguments);
 }
 
 // The usual exception's only argument: a str of ASCII, long enough. Its characters lie in the object itself and are
@@ -122,25 +145,25 @@ constinit Ordinary ordinary;  // under the GIL; without one it stays empty
 }
 
 // A handful of instructions where there is no text, a short one, or the last one.
-inline void look_briefly(PyObject* const* arguments, ssize_t count) {
+inline void look_briefly(PyObject* type, PyObject* const* arguments, ssize_t count) {
   if (count == 1) {
     PyObject* const only = *arguments;
     const bool text = field<PyObject*>(only, python::kObjectType) == python_api->PyUnicode_Type;
     const ssize_t length = text ? field<ssize_t>(only, python::kStrLength) : kShortestDeviceError;
     if (length < static_cast<ssize_t>(kShortestDeviceError)) return;
     if (!text || !is_compact_ascii(only))
-      look_at(arguments, count);
+      look_at(type, arguments, count);
     else if (!is_kept(only) || !ordinary.is(only, length))
       look_at_text(only, length);
   } else if (count > 1) {
-    look_at(arguments, count);
+    look_at(type, arguments, count);
   }
 }
 
 // In the place of BaseException.__new__.
 PyObject* new_exception(PyObject* type, PyObject* arguments, PyObject* keywords) {
   if (arguments)
-    look_briefly(reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(arguments) + tuple_items),
+    look_briefly(type, reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(arguments) + tuple_items),
                  field<ssize_t>(arguments, python::kVarSize));
   return original.with_tuple(type, arguments, keywords);
 }
@@ -149,7 +172,7 @@ PyObject* new_exception(PyObject* type, PyObject* arguments, PyObject* keywords)
 // arguments.
 PyObject* new_exception_of_array(PyObject* type, PyObject* const* arguments, size_t count, PyObject* keywords) {
   constexpr size_t kPlaceInFront = size_t{1} << 63;
-  look_briefly(arguments, static_cast<ssize_t>(count & ~kPlaceInFront));
+  look_briefly(type, arguments, static_cast<ssize_t>(count & ~kPlaceInFront));
   return original.with_array(type, arguments, count, keywords);
 }
 

@@ -54,7 +54,10 @@ bool Torch::is_opaque(PyObject* tensor) const {
 std::string Torch::fake_device(PyObject* tensor) const {
   if (python::type_name(api_, python::type_of(api_, tensor).get()) != "FakeTensor") return {};
   const python::Ref own = python::instance_dict(api_, tensor);
-  return own ? python::as_text(api_, python::entry(api_, own.get(), "fake_device")) : std::string();
+  for (const char* name : {"fake_device", "_fake_device"})  // the latter from 2.15 on
+    if (PyObject* const device = own ? python::entry(api_, own.get(), name) : nullptr)
+      return python::as_text(api_, device);
+  return {};
 }
 
 python::Ref Torch::get(PyObject* tensor, const char* name) const {

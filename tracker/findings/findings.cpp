@@ -348,7 +348,11 @@ void report_refusal(const events::Refused& refusal) {
                                                                 : findings::refusal_messages::Likelihood::certain;
   if (likelihood == findings::refusal_messages::Likelihood::none) return;
   const bool checked = refusal.raised == events::Raised::checked;
-  const auto parsed = [&] { return findings::refusal_messages::parse(refusal.message, likelihood); };
+  const auto parsed = [&] {
+    auto message = findings::refusal_messages::parse(refusal.message, likelihood);
+    if (!refusal.restated.empty()) message.known = known_refusal(refusal.restated);
+    return message;
+  };
   // Anybody's error, as often as he likes: evidence is gathered only where the message speaks of two devices, or is
   // known, and once for each call. What a check of PyTorch's says is read only where it is not a repetition.
   findings::refusal_messages::RefusalMessage message;

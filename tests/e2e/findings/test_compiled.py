@@ -64,6 +64,54 @@ def test_the_line_and_the_operands_are_the_programs(rehearse, source, call, name
     assert "created" in operand(finding, "cuda:1")  # the program's own tensor, not the fake one
 
 
+# As PyTorch 2.15 has it: a fake tensor keeps its device under another name, and the error is made of an operator and two devices.
+AS_2_15 = """
+import torch
+import torch._subclasses.fake_tensor as fake
+fake.FakeTensor.fake_device = property(lambda self: self._fake_device, lambda self, device: setattr(self, "_fake_device", device))
+class FakeTensorDeviceMismatchError(RuntimeError):
+    def __init__(self, func, common_device, device):
+        self.func, self.common_device, self.device = func, common_device, device
+        super().__init__(f"Expected all tensors to be on the same device, but found at least two devices, {common_device} and {device}!")
+def in_other_words(text):
+    operator, devices = text.split(" for ")[1].split(", found two different devices ")
+    packet, overload = operator.removeprefix("aten.").split(".")
+    return FakeTensorDeviceMismatchError(getattr(getattr(torch.ops.aten, packet), overload), *map(torch.device, devices.split(", ")))
+fake.RuntimeError = lambda *text: in_other_words(*text) if text and "Device Propagation" in text[0] else RuntimeError(*text)
+"""
+FROM_2_15_ON = f"""
+import torch._subclasses.fake_tensor
+if not hasattr(torch._subclasses.fake_tensor, "FakeTensorDeviceMismatchError"):
+    exec(compile({AS_2_15!r}, torch._subclasses.fake_tensor.__file__, "exec"))
+"""
+
+
+def test_an_error_that_is_made_of_devices(rehearse):
+    outcome = rehearse(FROM_2_15_ON + FUNCTION + "refused(lambda: step(a, b))\n", options="text=0")
+    assert outcome.code == 0 and "Error" in outcome.out, outcome.err
+    finding = outcome.finding
+    assert (finding["operation"], finding["overload"]) == ("aten::add", "Tensor")
+    assert finding["message"] == "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cuda:1!"
+    assert [operand(finding, device)["name"] for device in ("cuda:0", "cuda:1")] == ["scaled", "y"]
+
+
+def test_only_an_operator_and_devices_make_it(rehearse):
+    """A class of the program's that is only called so."""
+    outcome = rehearse(START + """
+class FakeTensorDeviceMismatchError(RuntimeError):
+    def __init__(self, one, two, three):
+        super().__init__(f"{one} {two} {three}")
+class Operator:
+    _name = property(lambda self: print("code of the program's ran"))
+def call(*arguments):
+    raise FakeTensorDeviceMismatchError(*arguments)
+for arguments in ((1, 2, 3), ("cuda:0", a.device, b.device), (Operator(), a.device, b.device), (torch.ops.aten.add.Tensor, "x", "y"), (None, None, None)):
+    refused(lambda: call(*arguments))
+""")  # fmt: skip
+    assert (outcome.code, outcome.out) == (0, "FakeTensorDeviceMismatchError\n" * 5), outcome.err
+    assert outcome.findings == []
+
+
 def test_an_unnamed_operand_has_its_expression(rehearse):
     outcome = rehearse(START + "@torch.compile(backend='eager')\ndef step(x):\n    return x + x.to('cuda:1')\nrefused(lambda: step(a))\n", options="text=0")
     assert operand(outcome.finding, "cuda:1")["expression"] == "x.to('cuda:1')"
