@@ -1,5 +1,5 @@
 # Tools of the trade, and what is shipped.
-.PHONY: help clean format format-check lint tidy coverage compile_commands.json install wheel
+.PHONY: help clean format format-check lint tidy coverage compile_commands.json install wheel wheel-check
 
 help: ## this list
 	sed -n 's/^\([a-z][a-z0-9_.-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "  make %-22s %s\n", $$1, $$2 }' | LC_ALL=C sort -k2,2
@@ -59,3 +59,6 @@ install: all ## install under PREFIX
 # build/wheel/devtrace-….whl, for `pip install`. For CUDA 12 once 1.3 GB are looked at, see simulate/module.mk.
 wheel: all simulate-cuda12 ## a wheel for pip
 	BUILD=$(BUILD) PYTHON=$(PYTHON) scripts/make-wheel $(BUILD)/wheel
+
+wheel-check: wheel ## whether a build in another folder packs the same bytes
+	PYTHON=$(PYTHON) scripts/check-wheel "$$(ls -t $(BUILD)/wheel/*.whl | head -n 1)"

@@ -177,7 +177,9 @@ $(SIM)/python/copied: $(wildcard simulate/values/python/*.py)
 TORCH = $(dir $(CUDA_WHEEL_LIBRARIES))torch
 TORCH_VERSION = $(shell sed -n "s/^git_version = '\(.*\)'/\1/p" $(TORCH)/version.py)
 TORCH_KERNELS := $(OBJECTS_simulate/values/torch)
-FLAGS_simulate/values/torch += -isystem $(TORCH)/include -isystem $(CUDA_INCLUDE)
+# PyTorch's headers name themselves in their errors: not by where they lie on the machine that builds. g++ resolves links in the
+# paths of system headers.
+FLAGS_simulate/values/torch += -isystem $(TORCH)/include -isystem $(CUDA_INCLUDE) $(foreach path,$(TORCH)/include $(realpath $(TORCH)/include),-ffile-prefix-map=$(path)/=)
 $(TORCH_KERNELS): $(wildcard $(TORCH)/version.py) | setup-python
 $(SIM)/torch/built: $(TORCH_KERNELS)
 	rm -rf $(@D) && mkdir -p $(@D)

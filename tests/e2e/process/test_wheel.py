@@ -58,6 +58,34 @@ def test_no_file_asks_for_a_newer_c_library(wheel, tmp_path):
     assert read > 10
 
 
+def test_no_file_names_a_folder_of_this_machine(wheel):
+    """Another folder's build would not be the same."""
+    site = sysconfig.get_path("purelib")
+    folders = {os.path.realpath(folder).encode() for folder in (TOP, TOP / ".cache", sys.prefix, site)} | {bytes(TOP)}
+    with zipfile.ZipFile(wheel) as archive:
+        named = {name for name in archive.namelist() for folder in folders if folder + b"/" in archive.read(name)}
+    assert named == set()
+
+
+def test_what_differs_between_two_builds_is_named(wheel, tmp_path):
+    def compare(other):
+        return subprocess.run(["scripts/check-wheel", wheel, other], cwd=TOP, env={**os.environ, "PYTHON": sys.executable}, capture_output=True, text=True)
+
+    done = compare(wheel)
+    assert done.returncode == 0 and "in both folders" in done.stdout, done.stderr
+    with zipfile.ZipFile(wheel) as archive, zipfile.ZipFile(tmp_path / "other.whl", "w") as other:
+        for entry in archive.infolist():
+            content = archive.read(entry)
+            if entry.filename.endswith("/libdevtrace.so"):
+                content = content[:-1] + bytes([content[-1] ^ 1])
+            if not entry.filename.endswith("/overlay.so"):
+                other.writestr(entry, content)
+    done = compare(tmp_path / "other.whl")
+    assert done.returncode == 1
+    library, overlay = sorted(done.stderr.splitlines()[1:], reverse=True)
+    assert library.endswith("lib/devtrace/libdevtrace.so: CRC") and overlay.endswith("fix/overlay.so: in one of them only")
+
+
 def test_python_starts_the_command(installed):
     done = subprocess.run([installed / "bin/python", "-m", "devtrace", "--version"], capture_output=True, text=True)
     assert done.stdout.startswith("devtrace ") and done.returncode == 0, done.stderr
