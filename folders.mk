@@ -23,8 +23,8 @@ $(call folder,report/traffic,report/base)
 $(call folder,report/text,report/base report/log report/traffic)
 # On which devices modules lie.
 $(call folder,report/placement,report/base report/text report/traffic)
-# Why a finding happened, and the line that repairs it: one file a rule.
-$(call folder,report/verdict,common report/base,rules)
+# Why a finding happened, and the line that repairs it: one file a rule, those of kernels and copies in rules/cuda.
+$(call folder,report/verdict,common report/base,rules rules/cuda)
 # The HTML report, appended record by record.
 $(call folder,report/html,report/base report/log report/text report/traffic report/placement)
 # What the tracker asks of the report: one header.
@@ -36,16 +36,16 @@ $(call folder,report/check,common report report/base report/log report/text repo
 $(call folder,tracker/base)
 # Loaded objects and their symbols, read without the loader's locks.
 $(call folder,tracker/elf)
-# CPython's frames and objects, read as memory or under the GIL.
-$(call folder,tracker/python,common tracker/base tracker/elf)
+# CPython's frames, and below it what they hold (objects), read as memory or under the GIL.
+$(call folder,tracker/python,common tracker/base tracker/elf,objects)
 # Python and native stacks, each kept once under an id, named later.
 $(call folder,tracker/stacks,tracker/base tracker/elf tracker/python)
 # The types that cross into the tracker (events) and out of it (questions to the platform).
 $(call folder,tracker/interface,device_code)
 # Which device owns an address, where a block came from, which device a thread chose, who may reach whom.
 $(call folder,tracker/memory,common tracker/base tracker/stacks tracker/interface)
-# What was given to an operation: frames, expressions, tensors, by name.
-$(call folder,tracker/evidence,tracker/base tracker/python tracker/stacks tracker/interface)
+# What was given to an operation, by name: below it the program's text (source), and Python's and PyTorch's objects (objects).
+$(call folder,tracker/evidence,tracker/base tracker/python tracker/stacks tracker/interface,source objects)
 # The log on disk, the process record, and the fields that records of all kinds share.
 $(call folder,tracker/log,common report report/base tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence)
 # From an event worth reporting to a record in the log: one file a kind, and the policy of what is legitimate.
@@ -84,8 +84,8 @@ $(call folder,simulate/settings)
 $(call folder,simulate/common)
 # How true values are computed: by PyTorch's CPU kernels.
 $(call folder,simulate/values,common simulate/settings)
-# The simulated devices: memory, streams, graphs, modules, faults; asynchronous below it: streams that run behind the host.
-$(call folder,simulate/model,common device_code simulate/common simulate/settings simulate/values,asynchronous)
+# The simulated devices: streams, graphs, modules, faults; memory and asynchronous (streams that run behind the host) below it.
+$(call folder,simulate/model,common device_code simulate/common simulate/settings simulate/values,asynchronous memory)
 # Kernels in front of PyTorch's dispatcher, compiled against its headers.
 $(call folder,simulate/values/torch,simulate/values)
 # The stub libraries: one folder each, by the library's name; cuda12 below it: what only the one for CUDA 12 has.

@@ -20,7 +20,7 @@
 #include "tracker/interface/device_words.h"
 #include "tracker/python/borrowed_gil.h"
 #include "tracker/python/layout.h"
-#include "tracker/python/object_layout.h"
+#include "tracker/python/objects/object_layout.h"
 #include "tracker/python/python_api.h"
 #include "tracker/session.h"
 

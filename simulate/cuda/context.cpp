@@ -1,10 +1,10 @@
 // Contexts of the driver API.
 #include "simulate/cuda/api.h"
 #include "simulate/model/capture.h"
-#include "simulate/model/memory.h"
+#include "simulate/model/memory/memory.h"
+#include "simulate/model/memory/written.h"
 #include "simulate/model/profiler_callbacks.h"
 #include "simulate/model/stream.h"
-#include "simulate/model/written.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include "simulate/cuda/api.h"
 #include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/capture.h"
+#include "simulate/model/memory/written.h"
 #include "simulate/model/profiler_callbacks.h"
-#include "simulate/model/written.h"
 
 namespace {
 

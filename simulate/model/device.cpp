@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <mutex>
 
-#include "simulate/model/arena.h"
 #include "simulate/model/asynchronous/schedule.h"
+#include "simulate/model/memory/arena.h"
 #include "simulate/model/stream.h"
 #include "simulate/model/summary.h"
 

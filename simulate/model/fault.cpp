@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "simulate/model/arena.h"
 #include "simulate/model/device.h"
-#include "simulate/model/memory.h"
-#include "simulate/model/pool.h"
+#include "simulate/model/memory/arena.h"
+#include "simulate/model/memory/memory.h"
+#include "simulate/model/memory/pool.h"
 #include "simulate/settings/settings.h"
 
 namespace devtrace::simulate {

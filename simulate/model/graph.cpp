@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "simulate/model/handles.h"
-#include "simulate/model/pool.h"
+#include "simulate/model/memory/pool.h"
 #include "simulate/model/stream.h"
 
 namespace devtrace::simulate {

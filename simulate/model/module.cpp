@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "simulate/model/device.h"
-#include "simulate/model/memory.h"
+#include "simulate/model/memory/memory.h"
 
 namespace devtrace::simulate {
 

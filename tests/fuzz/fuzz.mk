@@ -12,8 +12,8 @@ FUZZ_SOURCES_elf := tracker/elf/elf_file.cpp
 FUZZ_SOURCES_loaded_object := tracker/elf/dynamic_section.cpp interpose/linking/import_relocations.cpp attach/remote_object.cpp attach/remote_memory.cpp
 FUZZ_SOURCES_log := report/base/*.cpp report/log/*.cpp report/text/*.cpp report/traffic/*.cpp common/*.cpp
 FUZZ_SOURCES_options := tracker/base/options.cpp tracker/base/files.cpp
-FUZZ_SOURCES_python_memory := tracker/python/layout.cpp tracker/python/object_layout.cpp tracker/python/objects.cpp tracker/python/line_table.cpp \
-  tracker/python/string_decoder.cpp tracker/python/variables.cpp
+FUZZ_SOURCES_python_memory := tracker/python/layout.cpp tracker/python/objects/object_layout.cpp tracker/python/objects/objects.cpp tracker/python/line_table.cpp \
+  tracker/python/objects/string_decoder.cpp tracker/python/objects/variables.cpp
 FUZZ_SOURCES_suppressions := report/base/*.cpp report/log/suppressions.cpp common/*.cpp
 FUZZ_FLAGS_loaded_object := -DDEVTRACE_FUZZ_LIBRARY='"$(FUZZED)/library.so"'
 FUZZ_LIBRARIES_baseline = $(LIBRARY_report/html) $(LIBRARY_report/verdict) $(LIBRARY_report/placement) $(LIBRARY_report/log) $(LIBRARY_report/text) $(LIBRARY_report/traffic) $(LIBRARY_common) -lfmt

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "tracker/python/line_table.h"
-#include "tracker/python/objects.h"
-#include "tracker/python/string_decoder.h"
-#include "tracker/python/variables.h"
+#include "tracker/python/objects/objects.h"
+#include "tracker/python/objects/string_decoder.h"
+#include "tracker/python/objects/variables.h"
 
 namespace devtrace::python {
 

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <utility>
 
-#include "tracker/evidence/compiled_frames.h"
+#include "tracker/evidence/source/compiled_frames.h"
 #include "tracker/python/frame_decoder.h"
-#include "tracker/python/object_layout.h"
+#include "tracker/python/objects/object_layout.h"
 
 namespace devtrace::evidence {
 namespace {

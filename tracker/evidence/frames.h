@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tracker/evidence/source.h"
+#include "tracker/evidence/source/source.h"
 #include "tracker/python/live_frames.h"
 #include "tracker/python/python_api.h"
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "tracker/evidence/torch_objects.h"
+#include "tracker/evidence/objects/torch_objects.h"
 
 namespace devtrace::evidence {
 

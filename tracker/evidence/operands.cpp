@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "tracker/evidence/accelerate_hooks.h"
-#include "tracker/evidence/call_arguments.h"
 #include "tracker/evidence/named_devices.h"
-#include "tracker/evidence/object_walk.h"
-#include "tracker/evidence/scope.h"
-#include "tracker/evidence/sources.h"
+#include "tracker/evidence/objects/accelerate_hooks.h"
+#include "tracker/evidence/objects/object_walk.h"
+#include "tracker/evidence/source/call_arguments.h"
+#include "tracker/evidence/source/scope.h"
+#include "tracker/evidence/source/sources.h"
 #include "tracker/evidence/stack_values.h"
 
 namespace devtrace::evidence {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tracker/evidence/frames.h"
-#include "tracker/evidence/holders.h"
-#include "tracker/evidence/torch_objects.h"
+#include "tracker/evidence/objects/holders.h"
+#include "tracker/evidence/objects/torch_objects.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::evidence {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "tracker/evidence/operation.h"
-#include "tracker/evidence/prologue.h"
+#include "tracker/evidence/source/prologue.h"
 #include "tracker/interface/platform.h"
 #include "tracker/python/safe_memory.h"
 #include "tracker/stacks/saved_registers.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tracker/evidence/tensor_reader.h"
+#include "tracker/evidence/objects/tensor_reader.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::evidence {

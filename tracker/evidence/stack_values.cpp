@@ -1,6 +1,6 @@
 #include "tracker/evidence/stack_values.h"
 
-#include "tracker/evidence/torch_objects.h"
+#include "tracker/evidence/objects/torch_objects.h"
 
 namespace devtrace::evidence {
 

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "tracker/evidence/expression.h"
 #include "tracker/evidence/frames.h"
-#include "tracker/python/value_stack.h"
+#include "tracker/evidence/source/expression.h"
+#include "tracker/python/objects/value_stack.h"
 
 namespace devtrace::evidence {
 

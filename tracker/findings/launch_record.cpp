@@ -9,7 +9,7 @@
 #include "report/base/phrasing.h"
 #include "report/base/signature.h"
 #include "tracker/base/options.h"
-#include "tracker/evidence/tensor_lookup.h"
+#include "tracker/evidence/objects/tensor_lookup.h"
 #include "tracker/findings/policy.h"
 #include "tracker/interface/platform.h"
 #include "tracker/log/kernel_stub.h"

@@ -8,7 +8,7 @@
 #include "tracker/base/options.h"
 #include "tracker/evidence/operands.h"
 #include "tracker/evidence/operation.h"
-#include "tracker/evidence/raising_code.h"
+#include "tracker/evidence/source/raising_code.h"
 #include "tracker/evidence/stack_values.h"
 #include "tracker/findings/cpp_operands.h"
 #include "tracker/findings/swallowed_errors.h"

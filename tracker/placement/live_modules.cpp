@@ -7,11 +7,11 @@
 #include <unordered_set>
 
 #include "common/cache_names.h"
-#include "tracker/evidence/object_walk.h"
+#include "tracker/evidence/objects/object_walk.h"
 #include "tracker/placement/root_names.h"
 #include "tracker/python/layout.h"
 #include "tracker/python/no_collector.h"
-#include "tracker/python/object_layout.h"
+#include "tracker/python/objects/object_layout.h"
 
 namespace devtrace::placement {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tracker/evidence/torch_objects.h"
+#include "tracker/evidence/objects/torch_objects.h"
 
 namespace devtrace::placement {
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "tracker/python/variables.h"
+#include "tracker/python/objects/variables.h"
 
 namespace devtrace::placement {
 namespace {

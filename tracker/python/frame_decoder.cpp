@@ -1,7 +1,7 @@
 #include "tracker/python/frame_decoder.h"
 
 #include "tracker/python/line_table.h"
-#include "tracker/python/string_decoder.h"
+#include "tracker/python/objects/string_decoder.h"
 
 namespace devtrace::python {
 namespace {

@@ -1,6 +1,6 @@
 #include "tracker/python/live_frames.h"
 
-#include "tracker/python/object_layout.h"
+#include "tracker/python/objects/object_layout.h"
 
 namespace devtrace::python {
 namespace {

@@ -5,7 +5,7 @@
 #include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/capture.h"
 #include "simulate/model/graph.h"
-#include "simulate/model/pool.h"
+#include "simulate/model/memory/pool.h"
 #include "simulate/model/stream.h"
 
 namespace {

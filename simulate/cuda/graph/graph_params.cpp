@@ -1,7 +1,7 @@
 #include "simulate/cuda/graph/graph_params.h"
 
-#include "simulate/model/memory.h"
-#include "simulate/model/pool.h"
+#include "simulate/model/memory/memory.h"
+#include "simulate/model/memory/pool.h"
 
 namespace devtrace::simulate {
 namespace {

@@ -2,7 +2,7 @@
 #include "simulate/cuda/api.h"
 #include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/capture.h"
-#include "simulate/model/memory.h"
+#include "simulate/model/memory/memory.h"
 #include "simulate/model/stream.h"
 
 namespace {

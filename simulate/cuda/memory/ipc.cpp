@@ -9,9 +9,9 @@
 #include <tuple>
 
 #include "simulate/cuda/api.h"
-#include "simulate/model/arena.h"
 #include "simulate/model/asynchronous/schedule.h"
-#include "simulate/model/memory.h"
+#include "simulate/model/memory/arena.h"
+#include "simulate/model/memory/memory.h"
 #include "simulate/model/stream.h"
 
 namespace {

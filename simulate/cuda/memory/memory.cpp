@@ -1,15 +1,15 @@
 // Allocation and pointer queries of the driver API. Virtual memory management is in vmm.cpp, pools in pool.cpp.
-#include "simulate/model/memory.h"
+#include "simulate/model/memory/memory.h"
 
 #include <sys/mman.h>
 
 #include <cstring>
 
 #include "simulate/cuda/api.h"
-#include "simulate/model/arena.h"
 #include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/capture.h"
-#include "simulate/model/pool.h"
+#include "simulate/model/memory/arena.h"
+#include "simulate/model/memory/pool.h"
 #include "simulate/model/stream.h"
 
 namespace {

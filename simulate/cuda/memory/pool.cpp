@@ -1,12 +1,12 @@
 // Stream-ordered allocation of the driver API.
-#include "simulate/model/pool.h"
+#include "simulate/model/memory/pool.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "simulate/cuda/api.h"
 #include "simulate/model/capture.h"
-#include "simulate/model/memory.h"
+#include "simulate/model/memory/memory.h"
 #include "simulate/model/stream.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "simulate/cuda/api.h"
-#include "simulate/model/memory.h"
+#include "simulate/model/memory/memory.h"
 #include "simulate/model/stream.h"
 
 namespace {

@@ -8,7 +8,7 @@
 
 #include "simulate/model/asynchronous/schedule.h"
 #include "simulate/model/device.h"
-#include "simulate/model/memory.h"
+#include "simulate/model/memory/memory.h"
 #include "simulate/values/asynchronous.h"
 
 namespace devtrace::simulate::asynchronous {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "simulate/model/device.h"
-#include "simulate/model/memory.h"
+#include "simulate/model/memory/memory.h"
 #include "simulate/model/module.h"
 #include "simulate/values/values.h"
 #include "simulate/values/without_gil.h"

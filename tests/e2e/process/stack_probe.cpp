@@ -8,7 +8,7 @@
 
 #include "tracker/python/line_table.h"
 #include "tracker/python/live_frames.h"
-#include "tracker/python/variables.h"
+#include "tracker/python/objects/variables.h"
 #include "tracker/stacks/stacks.h"
 
 using namespace devtrace;

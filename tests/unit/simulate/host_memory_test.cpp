@@ -1,5 +1,5 @@
 // What a host can still give, by files like those of /proc and /sys.
-#include "simulate/model/host_memory.h"
+#include "simulate/model/memory/host_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tracker/evidence/expression.h"
+#include "tracker/evidence/source/expression.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tracker/evidence/prologue.h"
+#include "tracker/evidence/source/prologue.h"
 
 namespace devtrace::evidence {
 namespace {

@@ -1,4 +1,4 @@
-#include "tracker/evidence/zip_file.h"
+#include "tracker/evidence/source/zip_file.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "tracker/python/string_decoder.h"
+#include "tracker/python/objects/string_decoder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "tracker/python/value_stack.h"
+#include "tracker/python/objects/value_stack.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/unit/tracker/stacks/embedded_python.h"
-#include "tracker/python/bytecode.h"
 #include "tracker/python/live_frames.h"
+#include "tracker/python/objects/bytecode.h"
 
 namespace python = devtrace::python;
 using devtrace::testing::EmbeddedPython;

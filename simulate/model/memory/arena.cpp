@@ -1,0 +1,201 @@
+#include "simulate/model/memory/arena.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bit>
+
+#include "simulate/settings/settings.h"
+
+namespace devtrace::simulate {
+namespace {
+
+constexpr size_t kSmall = 1 << 20;  // up to here allocations share chunks
+constexpr size_t kGrain = 512;
+
+size_t round_up(size_t n, size_t to) {
+  return (n + to - 1) / to * to;
+}
+
+uintptr_t g_base = 0;
+int g_shift = 0;
+int g_devices = 0;
+Arena* g_arenas = nullptr;
+
+}  // namespace
+
+void Ranges::add(size_t offset, size_t size) {
+  auto next = free_.lower_bound(offset);
+  if (next != free_.begin()) {
+    auto previous = std::prev(next);
+    if (previous->first + previous->second == offset) {
+      offset = previous->first;
+      size += previous->second;
+      free_.erase(previous);
+    }
+  }
+  if (next != free_.end() && offset + size == next->first) {
+    size += next->second;
+    free_.erase(next);
+  }
+  free_.emplace(offset, size);
+}
+
+size_t Ranges::take(size_t size, size_t alignment) {
+  for (auto& [offset, length] : free_) {
+    size_t start = round_up(offset, alignment);
+    if (start + size <= offset + length && start + size > start) {
+      take_at(start, size);
+      return start;
+    }
+  }
+  return SIZE_MAX;
+}
+
+bool Ranges::is_free(size_t offset, size_t size) const {
+  auto it = free_.upper_bound(offset);
+  if (it == free_.begin()) return false;
+  --it;
+  return offset + size <= it->first + it->second;
+}
+
+bool Ranges::take_at(size_t offset, size_t size) {
+  if (!is_free(offset, size)) return false;
+  auto it = std::prev(free_.upper_bound(offset));
+  size_t start = it->first, end = it->first + it->second;
+  free_.erase(it);
+  if (start < offset) free_.emplace(start, offset - start);
+  if (offset + size < end) free_.emplace(offset + size, end - offset - size);
+  return true;
+}
+
+bool Arena::open(uintptr_t base, size_t capacity) {
+  file_ = memfd_create("devtrace-simulated-device", MFD_CLOEXEC);
+  if (file_ < 0 || ftruncate(file_, static_cast<off_t>(2 * capacity)) != 0) return false;
+  // Mapped without access: a pointer to memory that was never allocated, or was freed, faults on the host as it would
+  // on the device.
+  void* at = mmap(reinterpret_cast<void*>(base), capacity, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file_, 0);
+  if (at == MAP_FAILED) return false;
+  // Hardware does not show device memory to a forked child either, and its writes must not reach the parent's bytes.
+  madvise(at, capacity, MADV_DONTFORK);
+  base_ = base;
+  capacity_ = capacity;
+  large_.add(0, capacity);
+  physical_.add(capacity, capacity);
+  return true;
+}
+
+bool Arena::claim_chunks(size_t offset, size_t size) {
+  if (mprotect(reinterpret_cast<void*>(base_ + offset), size, PROT_READ | PROT_WRITE) != 0) return false;
+  used_ += size;
+  return true;
+}
+
+void Arena::drop_chunks(size_t offset, size_t size) {
+  mprotect(reinterpret_cast<void*>(base_ + offset), size, PROT_NONE);
+  fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(size));
+  used_ -= size;
+}
+
+uintptr_t Arena::allocate(size_t size) {
+  std::lock_guard lock(mutex_);
+  if (size > capacity_) return 0;
+  if (size <= kSmall) {
+    size = round_up(size, kGrain);
+    size_t offset = small_.take(size, kGrain);
+    if (offset == SIZE_MAX) {
+      if (used_ + kChunk > capacity_ || !host_gives(kChunk, host_use)) return 0;
+      size_t chunk = large_.take(kChunk, kChunk);
+      if (chunk == SIZE_MAX || !claim_chunks(chunk, kChunk)) return 0;
+      small_.add(chunk, kChunk);
+      offset = small_.take(size, kGrain);
+    }
+    return base_ + offset;
+  }
+  size = round_up(size, kChunk);
+  if (used_ + size > capacity_ || !host_gives(size, host_use)) return 0;
+  size_t offset = large_.take(size, kChunk);
+  if (offset == SIZE_MAX || !claim_chunks(offset, size)) return 0;
+  return base_ + offset;
+}
+
+void Arena::release(uintptr_t address, size_t size) {
+  std::lock_guard lock(mutex_);
+  size_t offset = address - base_;
+  if (size <= kSmall) {
+    size = round_up(size, kGrain);
+    small_.add(offset, size);
+    // A small allocation may lie across two chunks.
+    for (size_t chunk = offset / kChunk * kChunk; chunk < offset + size; chunk += kChunk) {
+      if (!small_.take_at(chunk, kChunk)) continue;
+      drop_chunks(chunk, kChunk);
+      large_.add(chunk, kChunk);
+    }
+    return;
+  }
+  size = round_up(size, kChunk);
+  drop_chunks(offset, size);
+  large_.add(offset, size);
+}
+
+size_t Arena::allocate_physical(size_t size) {
+  std::lock_guard lock(mutex_);
+  if (size > capacity_ || used_ + size > capacity_ || !host_gives(size, host_use)) return SIZE_MAX;
+  size_t offset = physical_.take(size, kChunk);
+  if (offset != SIZE_MAX) used_ += size;
+  return offset;
+}
+
+void Arena::release_physical(size_t offset, size_t size) {
+  std::lock_guard lock(mutex_);
+  fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(size));
+  physical_.add(offset, size);
+  used_ -= size;
+}
+
+size_t Arena::touched() const {
+  struct stat facts;
+  return file_ >= 0 && fstat(file_, &facts) == 0 ? static_cast<size_t>(facts.st_blocks) * 512 : 0;
+}
+
+bool reserve_arenas(int devices, size_t capacity) {
+  capacity = capacity / kChunk * kChunk;
+  g_shift = std::bit_width(capacity - 1);
+  size_t stride = size_t{1} << g_shift;
+  size_t total = stride * static_cast<size_t>(devices);
+  void* at = mmap(nullptr, total + kChunk, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return false;
+  g_base = round_up(reinterpret_cast<uintptr_t>(at), kChunk);
+  g_arenas = new Arena[static_cast<size_t>(devices)];  // never deleted: used by whatever runs at exit
+  for (int i = 0; i < devices; ++i)
+    if (!g_arenas[i].open(g_base + stride * static_cast<size_t>(i), capacity)) return false;
+  g_devices = devices;
+  return true;
+}
+
+HostUse host_use() {
+  HostUse all;
+  for (int i = 0; i < g_devices; ++i) {
+    all.given += g_arenas[i].used();
+    all.touched += g_arenas[i].touched();
+  }
+  return all;
+}
+
+int arena_owner(uintptr_t address) {
+  uintptr_t index = (address - g_base) >> g_shift;
+  return index < static_cast<uintptr_t>(g_devices) ? static_cast<int>(index) : -1;
+}
+
+int open_shared(const char* path) {
+  return ::open(path, O_RDWR | O_CLOEXEC);
+}
+
+Arena& arena(int device) {
+  return g_arenas[device];
+}
+
+}  // namespace devtrace::simulate

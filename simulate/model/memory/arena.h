@@ -1,0 +1,78 @@
+// Device memory: host memory at addresses whose device is one comparison away.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "simulate/model/memory/host_memory.h"
+
+namespace devtrace::simulate {
+
+constexpr size_t kChunk = 2 << 20;  // device pages: an aligned 2 MiB of addresses has one owner
+
+// First fit over free ranges of [0, size). Not thread safe.
+class Ranges {
+ public:
+  void add(size_t offset, size_t size);
+  // Offset of `size` free bytes at a multiple of `alignment`, or SIZE_MAX.
+  size_t take(size_t size, size_t alignment);
+  // Whether [offset, offset+size) was free and is now taken.
+  bool take_at(size_t offset, size_t size);
+  // Whether [offset, offset+size) is free as a whole.
+  bool is_free(size_t offset, size_t size) const;
+
+ private:
+  std::map<size_t, size_t> free_;  // offset → size, coalesced
+};
+
+// One device's memory: a reserved address range over a sparse file in memory, so that other processes (IPC) and other
+// addresses (virtual memory management) can map the same bytes.
+class Arena {
+ public:
+  // Reserves addresses at `base`; nothing is committed. `capacity`: bytes the device has, a multiple of kChunk.
+  bool open(uintptr_t base, size_t capacity);
+
+  // An address for `size` bytes, 512-byte aligned like the driver's; 0 when the device's memory is used up.
+  uintptr_t allocate(size_t size);
+  void release(uintptr_t address, size_t size);
+
+  // Physical memory without an address, for virtual memory management: an offset into file(), or SIZE_MAX.
+  size_t allocate_physical(size_t size);
+  void release_physical(size_t offset, size_t size);
+
+  uintptr_t base() const { return base_; }
+  size_t capacity() const { return capacity_; }
+  size_t used() const { return used_; }
+  // Bytes that the host has behind it by now.
+  size_t touched() const;
+  int file() const { return file_; }
+
+ private:
+  bool claim_chunks(size_t offset, size_t size);
+  void drop_chunks(size_t offset, size_t size);
+
+  mutable std::mutex mutex_;
+  uintptr_t base_ = 0;
+  size_t capacity_ = 0;
+  std::atomic<size_t> used_{0};  // whole chunks
+  int file_ = -1;
+  Ranges large_;     // chunks
+  Ranges small_;     // inside the chunks given to small allocations
+  Ranges physical_;  // the file's second half
+};
+
+// Reserves the arenas of all devices in one range. False: the host has no such address space.
+bool reserve_arenas(int devices, size_t capacity);
+// What all of them have of the host's memory.
+HostUse host_use();
+// The device (by physical index) whose arena holds the address, or -1.
+int arena_owner(uintptr_t address);
+Arena& arena(int device);
+// Opens another process's arena file by its path under /proc; -1 when that process is gone or not ours.
+int open_shared(const char* path);
+
+}  // namespace devtrace::simulate

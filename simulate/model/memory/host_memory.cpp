@@ -1,0 +1,137 @@
+#include "simulate/model/memory/host_memory.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <vector>
+
+#include "simulate/settings/option_parsing.h"
+
+namespace devtrace::simulate {
+namespace {
+
+constexpr size_t kForTheHost = size_t{256} << 20;  // never given to a device
+
+std::optional<size_t> number_in(const std::string& path) {
+  std::ifstream file(path);
+  unsigned long long value;
+  if (!(file >> value)) return std::nullopt;  // also "max"
+  return value;
+}
+
+// The number behind `key` in a file of "key value" lines.
+std::optional<size_t> entry_in(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    unsigned long long value;
+    if (words >> name >> value && name == key) return value;
+  }
+  return std::nullopt;
+}
+
+std::optional<size_t> meminfo(const std::string& root) {
+  const auto kilobytes = entry_in(root + "/proc/meminfo", "MemAvailable:");
+  return kilobytes ? std::optional(*kilobytes * 1024) : std::nullopt;
+}
+
+struct Names {
+  const char *limit, *used, *cache;
+};
+constexpr Names kV2 = {"memory.max", "memory.current", "inactive_file"};
+constexpr Names kV1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+
+// What one group leaves; file cache that nobody uses would be given up.
+std::optional<size_t> left_in(const std::string& folder, const Names& names) {
+  const auto limit = number_in(folder + "/" + names.limit), used = number_in(folder + "/" + names.used);
+  if (!limit || !used || *limit >= SIZE_MAX / 4) return std::nullopt;
+  const size_t cache = entry_in(folder + "/memory.stat", names.cache).value_or(0);
+  const size_t held = *used - std::min(*used, cache);
+  return *limit - std::min(*limit, held);
+}
+
+void least(std::optional<size_t>* all, std::optional<size_t> one) {
+  if (one) *all = all->has_value() ? std::min(**all, *one) : *one;
+}
+
+// A group and those above it. In a container the path may be the host's, of which only the top is there.
+std::optional<size_t> least_left(const std::string& top, std::string path, const Names& names) {
+  std::optional<size_t> found;
+  while (!path.empty() && path != "/") {
+    least(&found, left_in(top + path, names));
+    path = path.substr(0, path.rfind('/'));
+  }
+  least(&found, left_in(top, names));
+  return found;
+}
+
+std::optional<size_t> control_groups(const std::string& root) {
+  std::optional<size_t> found;
+  std::ifstream file(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {  // hierarchy:controllers:path
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string path = line.substr(second + 1), top = root + "/sys/fs/cgroup";
+    if (controllers == ",,") least(&found, least_left(top, path, kV2));
+    if (controllers.find(",memory,") != std::string::npos) least(&found, least_left(top + "/memory", path, kV1));
+  }
+  return found;
+}
+
+std::string readable(size_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, bytes < size_t{1} << 30 ? "%.0f MiB" : "%.1f GiB",
+                static_cast<double>(bytes) / static_cast<double>(bytes < size_t{1} << 30 ? 1 << 20 : 1 << 30));
+  return text;
+}
+
+// What was asked for as the host's memory; nothing: the host is asked.
+const std::optional<size_t>& asked_for() {
+  static const std::optional<size_t> value = [] {
+    const char* text = std::getenv("DEVTRACE_SIM_HOST_MEMORY");
+    if (!text || !*text) return std::optional<size_t>();
+    const std::optional<size_t> bytes = read_memory(text);
+    if (!bytes) std::fprintf(stderr, "devtrace: DEVTRACE_SIM_HOST_MEMORY=%s is no size like 8GiB\n", text);
+    return bytes;
+  }();
+  return value;
+}
+
+}  // namespace
+
+std::optional<size_t> host_available(const std::string& root) {
+  std::optional<size_t> found = meminfo(root);
+  least(&found, control_groups(root));
+  return found;
+}
+
+bool host_gives(size_t size, const std::function<HostUse()>& in_use) {
+  // What was found to be there is handed out in parts without a look, as long as they are small beside it.
+  static std::atomic<size_t> budget{0};
+  for (size_t now = budget; now >= size;)
+    if (budget.compare_exchange_weak(now, now - size)) return true;
+  const std::optional<size_t> has = asked_for() ? asked_for() : host_available();
+  if (!has) return true;
+  const HostUse use = in_use();
+  const size_t untouched = use.given - std::min(use.given, use.touched);
+  const size_t kept = asked_for() ? use.given : untouched + kForTheHost, left = *has - std::min(*has, kept);
+  budget = size <= left && !asked_for() ? (left - size) / 16 : 0;
+  if (size <= left) return true;
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true))
+    std::fprintf(
+        stderr,
+        "devtrace: out of memory: the host is full, not the simulated device: %s more were asked for, and %s are left "
+        "(DEVTRACE_SIM_HOST_MEMORY sets another limit)\n",
+        readable(size).c_str(), readable(left).c_str());
+  return false;
+}
+
+}  // namespace devtrace::simulate

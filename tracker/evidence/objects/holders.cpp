@@ -1,0 +1,368 @@
+#include "tracker/evidence/objects/holders.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace devtrace::evidence {
+namespace {
+
+using python::Ref;
+using python::Shape;
+
+constexpr size_t kMostObjects = 12000;  // a finding must stay milliseconds
+constexpr ssize_t kMostElements = 256;  // of one list or tuple
+constexpr size_t kMostEdges = 8;        // that lead to one object
+constexpr size_t kMostClimbs = 400;     // steps, for one tensor
+constexpr int kDeepest = 24;
+constexpr size_t kMostState = 4000;  // tensors of one module
+constexpr size_t kMostModules = 8;   // of one object
+
+// What a module's instance has besides its tables and its user's attributes. Hooks hold what is on its way.
+bool is_machinery(std::string_view attribute) {
+  return attribute.ends_with("_hooks") || attribute.starts_with("_forward_") || attribute.starts_with("_backward_") ||
+         attribute == "_hf_hook" || attribute == "_old_forward" || attribute == "_former_parameters";
+}
+
+bool is_table(std::string_view attribute) {
+  return attribute == kParameterTable.name || attribute == kBufferTable.name || attribute == kChildTable.name;
+}
+
+bool is_state(std::string_view holds) {
+  return holds == kParameterTable.role || holds == kBufferTable.role;
+}
+
+}  // namespace
+
+Holders::Holders(const python::Api& api, const Torch& torch) : api_(api), torch_(torch), budget_(kMostObjects) {
+  const auto take = [&](Ref& type, const char* module, const char* name) {
+    if (const Ref holder = python::imported_module(api, module)) type = python::attribute(api, holder.get(), name);
+  };
+  take(optimizer_, "torch.optim", "Optimizer");
+  take(partial_, "functools", "partial");
+  take(method_, "types", "MethodType");
+  take(function_, "types", "FunctionType");
+  Ref opcodes;
+  take(opcodes, "opcode", "opmap");
+  if (opcodes && python::shape_of(api, opcodes.get()) == Shape::dict) {
+    store_attribute_ = python::integer(api, python::entry(api, opcodes.get(), "STORE_ATTR"), -1);
+    extended_argument_ = python::integer(api, python::entry(api, opcodes.get(), "EXTENDED_ARG"), -1);
+  }
+}
+
+std::string Holders::class_of(PyObject* object) const {
+  return python::type_name(api_, python::type_of(api_, object).get());
+}
+
+std::string Holders::kind_of(PyObject* object) const {
+  if (torch_.is_module(object)) return "module";
+  const Ref type = python::type_of(api_, object);
+  if (optimizer_ && api_.PyType_IsSubtype(type.get(), optimizer_.get())) return "optimizer";
+  switch (python::shape_of(api_, object)) {
+    case Shape::list:
+      return "list";
+    case Shape::tuple:
+      return "tuple";
+    case Shape::dict:
+      return "dict";
+    default:
+      break;
+  }
+  if (type.get() == partial_.get()) return "partial";
+  if (type.get() == method_.get()) return "method";
+  return type.get() == function_.get() ? "function" : "object";
+}
+
+void Holders::add_root(PyObject* object, size_t frame, const std::string& name) {
+  Node& node = nodes_[object];
+  if (node.variables.empty() && node.held_by.empty()) queue_.push_back(object);
+  node.variables.emplace_back(frame, name);
+}
+
+void Holders::reach(PyObject* object, int depth, Edge edge) {
+  if (!object || budget_ == 0 || object == edge.holder) return;
+  const bool tensor = torch_.is_tensor(object);
+  if (!tensor && !worth_entering(object)) return;
+  --budget_;
+  const auto [entry, fresh] = nodes_.try_emplace(object);
+  Node& node = entry->second;
+  if (fresh) {
+    node.depth = depth;
+    queue_.push_back(object);
+  }
+  // What is registered comes first: it says most.
+  const bool registered = is_state(edge.holds);
+  if (node.held_by.size() < kMostEdges)
+    node.held_by.insert(registered ? node.held_by.begin() : node.held_by.end(), std::move(edge));
+}
+
+bool Holders::worth_entering(PyObject* object) const {
+  constexpr unsigned long kTypeSubclass = 1UL << 31, kNumber = 1UL << 24, kBytes = 1UL << 27, kText = 1UL << 28;
+  const Ref type = python::type_of(api_, object);
+  if (api_.PyType_GetFlags(type.get()) & (kTypeSubclass | kNumber | kBytes | kText)) return false;
+  const std::string name = python::type_name(api_, type.get());
+  return name != "module" && name != "builtin_function_or_method" && name != "float" && name != "NoneType" &&
+         name != "dtype" && name != "device" && name != "Size" && name != "ndarray";
+}
+
+void Holders::explore() {
+  while (!queue_.empty() && budget_ > 0) {
+    PyObject* object = queue_.front();
+    queue_.pop_front();
+    const int depth = nodes_[object].depth;
+    if (torch_.is_tensor(object))
+      tensors_.push_back(object);
+    else if (depth < kDeepest && worth_entering(object))
+      look_into(object, depth + 1);
+  }
+}
+
+void Holders::look_into(PyObject* object, int depth) {
+  const std::string kind = kind_of(object);
+  if (kind == "module") return look_into_module(object, depth);
+  if (kind == "function") return look_into_function(object, depth);
+  if (kind == "dict") return look_into_dict(object, object, depth, false);
+  if (kind == "list" || kind == "tuple") {
+    const bool list = kind == "list";
+    const ssize_t size = list ? api_.PyList_Size(object) : api_.PyTuple_Size(object);
+    for (ssize_t i = 0; i < size && i < kMostElements; ++i)
+      reach(list ? api_.PyList_GetItem(object, i) : api_.PyTuple_GetItem(object, i), depth,
+            {object, "element", "[" + std::to_string(i) + "]"});
+    return;
+  }
+  if (kind == "partial") {
+    reach(python::attribute(api_, object, "func").get(), depth, {object, "function", ".func"});
+    reach(python::attribute(api_, object, "args").get(), depth, {object, "argument", ".args"});
+    reach(python::attribute(api_, object, "keywords").get(), depth, {object, "argument", ".keywords"});
+    return;
+  }
+  if (kind == "method") {
+    reach(python::attribute(api_, object, "__self__").get(), depth, {object, "self", ".__self__"});
+    return;
+  }
+  if (const Ref attributes = python::instance_dict(api_, object)) look_into_dict(attributes.get(), object, depth, true);
+}
+
+void Holders::look_into_module(PyObject* module, int depth) {
+  for (const ModuleTable& table : kModuleTables) {
+    const Ref dict = module_table(api_, module, table);
+    const bool child = std::string_view(table.name) == kChildTable.name;
+    const char* holds = child ? "module" : table.role;
+    ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (dict && api_.PyDict_Next(dict.get(), &position, &key, &value))
+      if (torch_.is_tensor(value) || torch_.is_module(value))
+        reach(value, depth, {module, holds, "." + python::text(api_, key)});
+  }
+  if (const Ref attributes = python::instance_dict(api_, module)) look_into_dict(attributes.get(), module, depth, true);
+}
+
+void Holders::look_into_function(PyObject* function, int depth) {
+  const Ref closure = python::attribute(api_, function, "__closure__");
+  if (closure && python::shape_of(api_, closure.get()) == Shape::tuple) {
+    const Ref code = python::attribute(api_, function, "__code__");
+    const Ref names = code ? python::attribute(api_, code.get(), "co_freevars") : Ref();
+    const ssize_t named =
+        names && python::shape_of(api_, names.get()) == Shape::tuple ? api_.PyTuple_Size(names.get()) : 0;
+    for (ssize_t i = 0, n = api_.PyTuple_Size(closure.get()); i < n && i < named; ++i) {
+      const Ref value = python::attribute(api_, api_.PyTuple_GetItem(closure.get(), i), "cell_contents");
+      reach(value.get(), depth,
+            {function, "cell", ".<closure>." + python::text(api_, api_.PyTuple_GetItem(names.get(), i))});
+    }
+  }
+  const Ref defaults = python::attribute(api_, function, "__defaults__");
+  if (defaults && python::shape_of(api_, defaults.get()) == Shape::tuple)
+    reach(defaults.get(), depth, {function, "default", ".__defaults__"});
+  if (const Ref attributes = python::instance_dict(api_, function))
+    look_into_dict(attributes.get(), function, depth, true);
+}
+
+void Holders::look_into_dict(PyObject* dict, PyObject* holder, int depth, bool attributes) {
+  const bool of_module = attributes && torch_.is_module(holder);
+  ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (budget_ > 0 && api_.PyDict_Next(dict, &position, &key, &value)) {
+    const bool text = python::shape_of(api_, key) == Shape::unicode;
+    const std::string name = text ? python::text(api_, key) : std::string();
+    if (attributes) {
+      if (!text || (of_module && (is_table(name) || is_machinery(name)))) continue;
+      reach(value, depth, {holder, "attribute", "." + name});
+      continue;
+    }
+    const long long number = text ? -1 : python::integer(api_, key, -1);
+    const std::string step =
+        text ? "[\"" + name + "\"]" : "[" + (number >= 0 ? std::to_string(number) : std::string("…")) + "]";
+    reach(value, depth, {holder, "element", step});
+  }
+}
+
+bool Holders::is_registered(PyObject* tensor) const {
+  const auto found = nodes_.find(tensor);
+  return found != nodes_.end() && std::any_of(found->second.held_by.begin(), found->second.held_by.end(),
+                                              [](const Edge& edge) { return is_state(edge.holds); });
+}
+
+std::vector<std::string> Holders::devices_of_state() const {
+  std::vector<std::string> devices;
+  for (PyObject* tensor : tensors_) {
+    if (!is_registered(tensor) || torch_.is_opaque(tensor)) continue;
+    const std::string device = torch_.placement(tensor).device;
+    if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
+  }
+  std::sort(devices.begin(), devices.end());
+  return devices;
+}
+
+const std::vector<std::string>& Holders::devices_of(PyObject* module) {
+  const auto [entry, fresh] = devices_.try_emplace(module);
+  if (!fresh) return entry->second;
+  std::vector<std::string>& devices = entry->second;
+  std::vector<PyObject*> rest{module};
+  std::unordered_set<PyObject*> seen{module};
+  size_t left = kMostState;
+  while (!rest.empty() && left > 0) {
+    PyObject* one = rest.back();
+    rest.pop_back();
+    for_each_state_tensor(api_, torch_, one, [&](PyObject* tensor, const std::string&, const char*) {
+      if (--left == 0) return false;
+      if (torch_.is_opaque(tensor)) return true;
+      const std::string device = torch_.placement(tensor).device;
+      if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
+      return true;
+    });
+    const Ref children = module_table(api_, one, kChildTable);
+    ssize_t position = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (children && api_.PyDict_Next(children.get(), &position, &key, &value))
+      if (torch_.is_module(value) && seen.insert(value).second) rest.push_back(value);
+  }
+  if (left == 0) devices.clear();
+  std::sort(devices.begin(), devices.end());
+  return devices;
+}
+
+std::vector<Chain> Holders::chains_to(PyObject* object) {
+  std::vector<Chain> found;
+  if (!nodes_.contains(object)) return found;
+  std::vector<const Edge*> path;
+  climbs_ = 0;
+  on_path_ = {object};
+  climb(object, path, found);
+  // The one by which it is registered first: an optimizer and a module's own lists hold parameters, too.
+  std::stable_sort(found.begin(), found.end(), [](const Chain& a, const Chain& b) {
+    const bool first = is_state(a.holders.back().holds), second = is_state(b.holders.back().holds);
+    return first != second ? first : a.holders.size() > b.holders.size();
+  });
+  if (found.size() > kMostChains) found.resize(kMostChains);
+  return found;
+}
+
+// Upwards as far as there is somebody who holds it; whether any variable was come to.
+bool Holders::climb(PyObject* object, std::vector<const Edge*>& path, std::vector<Chain>& found) {
+  if (++climbs_ > kMostClimbs || found.size() >= 4 * kMostChains) return false;
+  const Node& node = nodes_.at(object);
+  bool further = false;
+  for (const Edge& edge : node.held_by) {
+    if (!on_path_.insert(edge.holder).second) continue;
+    path.push_back(&edge);
+    further = climb(edge.holder, path, found) || further;
+    path.pop_back();
+    on_path_.erase(edge.holder);
+  }
+  if (further) return true;
+  if (node.variables.empty()) return false;
+  if (!path.empty()) found.push_back(chain_of(object, path));
+  return true;
+}
+
+// `path` leads from the tensor outwards to `root`.
+Chain Holders::chain_of(PyObject* root, const std::vector<const Edge*>& path) {
+  Chain chain;
+  const auto& [frame, variable] = nodes_.at(root).variables.back();
+  chain.frame = frame;
+  std::string name = variable;
+  for (size_t i = path.size(); i-- > 0;) {
+    PyObject* object = path[i]->holder;
+    Holder holder;
+    holder.name = name;
+    holder.kind = kind_of(object);
+    holder.type = class_of(object);
+    holder.holds = path[i]->holds;
+    if (holder.kind == "module") {
+      holder.devices = devices_of(object);
+      const Ref dict = python::instance_dict(api_, object);
+      PyObject* replica = dict ? python::entry(api_, dict.get(), "_is_replica") : nullptr;
+      holder.replica = replica && python::is_true(api_, replica);
+    } else if (holder.kind == "method") {
+      const Ref function = python::attribute(api_, object, "__func__");
+      if (function && python::type_of(api_, function.get()).get() == function_.get())
+        holder.bound = python::text(api_, python::attribute(api_, function.get(), "__name__").get());
+    }
+    if (holder.kind == "object") note_modules(object, holder);
+    if (holder.holds == "attribute") note_binding(object, path[i]->step.substr(1), holder);
+    name += path[i]->step;
+    chain.holders.push_back(std::move(holder));
+  }
+  chain.name = name;
+  return chain;
+}
+
+void Holders::note_modules(PyObject* object, Holder& holder) {
+  const Ref attributes = python::instance_dict(api_, object);
+  ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (attributes && holder.modules.size() < kMostModules &&
+         api_.PyDict_Next(attributes.get(), &position, &key, &value))
+    if (torch_.is_module(value)) holder.modules.emplace_back(python::text(api_, key), devices_of(value));
+}
+
+// Of all the __init__ of its classes: which one's code stores the attribute, and in which line.
+void Holders::note_binding(PyObject* object, const std::string& attribute, Holder& holder) const {
+  const Ref type = python::type_of(api_, object);
+  const Ref classes = python::bases_of(api_, type.get());
+  std::unordered_set<PyObject*> seen;
+  for (ssize_t i = 0, n = classes ? api_.PyTuple_Size(classes.get()) : 0; i < n; ++i) {
+    const Ref init = python::attribute(api_, api_.PyTuple_GetItem(classes.get(), i), "__init__");
+    if (!init || python::type_of(api_, init.get()).get() != function_.get()) continue;
+    const Ref code = python::attribute(api_, init.get(), "__code__");
+    if (!code || !seen.insert(code.get()).second) continue;
+    const int line = line_that_binds(code.get(), attribute);
+    if (line == 0) continue;
+    holder.bound_line = holder.bound_line == 0 ? line : -1;
+    holder.bound_file = python::text(api_, python::attribute(api_, code.get(), "co_filename").get());
+  }
+  holder.bound_line = std::max(holder.bound_line, 0);
+}
+
+// 0 for none; -1 for several.
+int Holders::line_that_binds(PyObject* code, const std::string& attribute) const {
+  constexpr ssize_t kMostCode = 20000;
+  const Ref names = python::attribute(api_, code, "co_names");
+  long long wanted = -1;
+  for (ssize_t i = 0, n = names ? api_.PyTuple_Size(names.get()) : 0; i < n; ++i)
+    if (python::text(api_, api_.PyTuple_GetItem(names.get(), i)) == attribute) wanted = i;
+  const Ref bytes = wanted < 0 || store_attribute_ < 0 ? Ref() : python::attribute(api_, code, "co_code");
+  const ssize_t size = bytes ? api_.PySequence_Size(bytes.get()) : 0;
+  if (size <= 0 || size > kMostCode) return 0;
+  const auto byte = [&](ssize_t at) {
+    return python::integer(api_, Ref(api_, api_.PySequence_GetItem(bytes.get(), at)).get(), 0);
+  };
+  std::vector<ssize_t> stores;
+  long long argument = 0;
+  for (ssize_t at = 0; at + 1 < size; at += 2) {
+    const long long opcode = byte(at);
+    argument = (argument << 8) | byte(at + 1);
+    if (opcode == store_attribute_ && argument == wanted) stores.push_back(at);
+    if (opcode != extended_argument_) argument = 0;
+  }
+  if (stores.size() != 1) return stores.empty() ? 0 : -1;
+  const Ref lines = python::call_method(api_, code, "co_lines");  // 3.10 and later
+  while (lines) {
+    const Ref entry(api_, api_.PyIter_Next(lines.get()));
+    if (!entry) break;
+    const auto part = [&](ssize_t i) { return python::integer(api_, api_.PyTuple_GetItem(entry.get(), i), -1); };
+    if (part(0) <= stores[0] && stores[0] < part(1)) return static_cast<int>(std::max(part(2), 0LL));
+  }
+  return 0;
+}
+
+}  // namespace devtrace::evidence

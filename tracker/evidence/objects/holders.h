@@ -1,0 +1,98 @@
+// Which object holds which: from the variables of frames to a tensor, without running any Python code.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "tracker/evidence/objects/torch_objects.h"
+
+namespace devtrace::evidence {
+
+// One object on the way to a tensor.
+struct Holder {
+  std::string name;   // as the frame would write it: `self.losses[0]`
+  std::string kind;   // docs/log.md: module, optimizer, list, tuple, dict, partial, method, function, object
+  std::string type;   // its class
+  std::string holds;  // how it holds the next one: parameter, buffer, module, attribute, element, cell, …
+  std::string bound;  // of a method: the function's name
+  std::vector<std::string> devices;  // of a module: where its registered state lies
+  bool replica = false;              // a copy that nn.DataParallel made
+  // Of an object that is no module and holds some: their attributes' names and devices.
+  std::vector<std::pair<std::string, std::vector<std::string>>> modules;
+  // The line of the class's __init__ that gave it the attribute by which it holds the next one; 0 when several did, or
+  // none.
+  std::string bound_file;
+  int bound_line = 0;
+};
+
+struct Chain {
+  size_t frame = 0;  // whose variable the first holder is
+  std::string name;  // of the object itself, as that frame would write it
+  std::vector<Holder> holders;
+};
+
+// Everything within reach of the roots, looked at once.
+class Holders {
+ public:
+  Holders(const python::Api& api, const Torch& torch);
+
+  void add_root(PyObject* object, size_t frame, const std::string& name);
+  void explore();
+
+  // From as far out as it goes; the longest first, at most kMostChains.
+  std::vector<Chain> chains_to(PyObject* object);
+  static constexpr size_t kMostChains = 4;
+
+  // Tensors that were reached, in order.
+  const std::vector<PyObject*>& tensors() const { return tensors_; }
+  // Is it a parameter or buffer of a module, as far as was seen?
+  bool is_registered(PyObject* tensor) const;
+  // On which devices do those lie?
+  std::vector<std::string> devices_of_state() const;
+
+  // Devices of all parameters and buffers of a module; empty where there are too many to look at.
+  const std::vector<std::string>& devices_of(PyObject* module);
+  std::string kind_of(PyObject* object) const;
+
+ private:
+  struct Edge {
+    PyObject* holder;
+    const char* holds;
+    std::string step;  // what the name goes on with: ".weight"
+  };
+  struct Node {
+    int depth = 0;
+    std::vector<Edge> held_by;
+    std::vector<std::pair<size_t, std::string>> variables;  // frame and name
+  };
+
+  void reach(PyObject* object, int depth, Edge edge);
+  void look_into(PyObject* object, int depth);
+  void look_into_module(PyObject* module, int depth);
+  void look_into_function(PyObject* function, int depth);
+  void look_into_dict(PyObject* dict, PyObject* holder, int depth, bool attributes);
+  bool worth_entering(PyObject* object) const;
+  void note_modules(PyObject* object, Holder& holder);
+  void note_binding(PyObject* object, const std::string& attribute, Holder& holder) const;
+  int line_that_binds(PyObject* code, const std::string& attribute) const;
+  bool climb(PyObject* object, std::vector<const Edge*>& path, std::vector<Chain>& found);
+  Chain chain_of(PyObject* root, const std::vector<const Edge*>& path);
+  std::string class_of(PyObject* object) const;
+
+  const python::Api& api_;
+  const Torch& torch_;
+  python::Ref optimizer_, partial_, method_, function_;  // classes
+  std::unordered_map<PyObject*, Node> nodes_;
+  std::deque<PyObject*> queue_;
+  std::vector<PyObject*> tensors_;
+  std::unordered_set<PyObject*> on_path_;
+  std::unordered_map<PyObject*, std::vector<std::string>> devices_;
+  long long store_attribute_ = -1, extended_argument_ = -1;  // opcodes of this Python
+  size_t budget_;
+  size_t climbs_ = 0;
+};
+
+}  // namespace devtrace::evidence

@@ -1,0 +1,169 @@
+#include "tracker/evidence/objects/object_walk.h"
+
+namespace devtrace::evidence {
+namespace {
+
+using python::Api;
+using python::Ref;
+using python::Shape;
+
+constexpr ssize_t kMostElements = 256;  // of one list or tuple
+constexpr int kDeepestModule = 64;
+
+// A mapping whose items live in an attribute `data`: collections.UserDict, and transformers' BatchEncoding with it.
+Ref items_behind(const Api& api, PyObject* object) {
+  const Ref dict = python::instance_dict(api, object);
+  PyObject* data = dict ? python::entry(api, dict.get(), "data") : nullptr;
+  if (!data || python::shape_of(api, data) != Shape::dict) return {};
+  const Ref type = python::type_of(api, object);
+  return python::attribute(api, type.get(), "__getitem__") ? Ref::borrowed(api, data) : Ref();
+}
+
+bool worth_entering(const Api& api, PyObject* object) {
+  constexpr unsigned long kTypeSubclass = 1UL << 31;
+  const Ref type = python::type_of(api, object);
+  if (api.PyType_GetFlags(type.get()) & kTypeSubclass) return false;
+  const std::string name = python::type_name(api, type.get());
+  return name != "module" && name != "function" && name != "builtin_function_or_method" && name != "method";
+}
+
+// A field behind a built-in descriptor: __slots__, named tuples. A property would run the user's code and is left
+// alone.
+Ref slot(const Api& api, PyObject* object, const std::string& name) {
+  const Ref descriptor = python::attribute(api, python::type_of(api, object).get(), name.c_str());
+  if (!descriptor) return {};
+  const std::string kind = python::type_name(api, python::type_of(api, descriptor.get()).get());
+  if (kind != "member_descriptor" && kind != "_tuplegetter") return {};
+  return python::call_with(api, python::attribute(api, descriptor.get(), "__get__").get(), object);
+}
+
+// What the class itself has, of which the instance has none of its own: a tensor, a module, or a container of some.
+// With anything else Python code may have its say.
+Ref of_the_class(const Api& api, const Torch& torch, PyObject* object, const std::string& name) {
+  Ref value = python::attribute(api, python::type_of(api, object).get(), name.c_str());
+  if (!value) return {};
+  const Shape shape = python::shape_of(api, value.get());
+  const bool container = shape == Shape::list || shape == Shape::tuple || shape == Shape::dict;
+  return container || torch.is_tensor(value.get()) || torch.is_module(value.get()) ? std::move(value) : Ref();
+}
+
+std::string quoted_key(const Api& api, const std::string& name, PyObject* key) {
+  if (python::shape_of(api, key) == Shape::unicode) return name + "[\"" + python::text(api, key) + "\"]";
+  const long long number = python::integer(api, key, -1);
+  return name + "[" + (number >= 0 ? std::to_string(number) : "…") + "]";
+}
+
+// `self.__cache`: within a class Python writes such a name into the instance as `_Class__cache`.
+PyObject* private_attribute(const Api& api, PyObject* dict, const std::string& name) {
+  if (!name.starts_with("__") || name.ends_with("__")) return nullptr;
+  ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (api.PyDict_Next(dict, &position, &key, &value)) {
+    if (python::shape_of(api, key) != Shape::unicode) continue;
+    const std::string written = python::text(api, key);
+    if (written.size() > name.size() + 1 && written.starts_with('_') && written.ends_with(name)) return value;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void ObjectWalk::walk(PyObject* object, const std::string& name, int depth, bool attributes,
+                      const std::function<void(const ReachedObject&)>& visit) {
+  const auto enter = [&](PyObject* value, const std::string& inner_name, const char* role, int inner_depth) {
+    if (budget == 0) return;
+    --budget;
+    if (torch.is_tensor(value) || torch.is_module(value))
+      visit({value, inner_name, role});
+    else if (inner_depth > 0)
+      walk(value, inner_name, inner_depth, false, visit);
+  };
+  const auto enter_dict = [&](PyObject* dict, bool as_attributes) {
+    ssize_t position = 0;
+    PyObject* key = nullptr;
+    PyObject* value = nullptr;
+    while (api.PyDict_Next(dict, &position, &key, &value)) {
+      if (as_attributes)
+        enter(value, name + "." + python::text(api, key), "attribute", depth - 1);
+      else
+        enter(value, quoted_key(api, name, key), "element", depth - 1);
+    }
+  };
+  if (torch.is_tensor(object) || torch.is_module(object)) {
+    visit({object, name, ""});
+    return;
+  }
+  switch (python::shape_of(api, object)) {
+    case Shape::tuple:
+      for (ssize_t i = 0, n = api.PyTuple_Size(object); i < n && i < kMostElements; ++i)
+        enter(api.PyTuple_GetItem(object, i), name + "[" + std::to_string(i) + "]", "element", depth - 1);
+      break;
+    case Shape::list:
+      for (ssize_t i = 0, n = api.PyList_Size(object); i < n && i < kMostElements; ++i)
+        enter(api.PyList_GetItem(object, i), name + "[" + std::to_string(i) + "]", "element", depth - 1);
+      break;
+    case Shape::dict:
+      enter_dict(object, false);
+      break;
+    case Shape::unicode:
+      break;
+    case Shape::other:
+      if (!worth_entering(api, object)) break;
+      if (const Ref items = items_behind(api, object))
+        enter_dict(items.get(), false);
+      else if (const Ref dict = attributes ? python::instance_dict(api, object) : Ref())
+        enter_dict(dict.get(), true);
+      break;
+  }
+}
+
+bool ObjectWalk::module_state(PyObject* module, const std::string& prefix, const VisitState& visit, int depth) {
+  if (depth > kDeepestModule) return true;
+  const auto take = [&](PyObject* tensor, const std::string& name, const char* role) {
+    if (budget == 0) return false;
+    --budget;
+    return visit({tensor, prefix + name, role}, module);
+  };
+  if (!evidence::for_each_state_tensor(api, torch, module, take)) return false;
+  const Ref children = evidence::module_table(api, module, evidence::kChildTable);
+  ssize_t position = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (children && api.PyDict_Next(children.get(), &position, &key, &value))
+    if (torch.is_module(value) && !module_state(value, prefix + python::text(api, key) + ".", visit, depth + 1))
+      return false;
+  return true;
+}
+
+std::pair<Ref, std::string> ObjectWalk::step(PyObject* object, const Step& step) {
+  if (step.kind == Step::attribute) {
+    if (torch.is_module(object)) {
+      for (const evidence::ModuleTable& table : evidence::kModuleTables)
+        if (const Ref dict = evidence::module_table(api, object, table))
+          if (PyObject* value = python::entry(api, dict.get(), step.name))
+            return {Ref::borrowed(api, value), table.role};
+    }
+    const Ref dict = python::instance_dict(api, object);
+    PyObject* value = dict ? python::entry(api, dict.get(), step.name) : nullptr;
+    if (dict && !value) value = private_attribute(api, dict.get(), step.name);
+    if (value) return {Ref::borrowed(api, value), "attribute"};
+    if (Ref field = slot(api, object, step.name)) return {std::move(field), "attribute"};
+    return {of_the_class(api, torch, object, step.name), "attribute"};
+  }
+  if (step.kind == Step::key) {
+    const Ref items =
+        python::shape_of(api, object) == Shape::dict ? Ref::borrowed(api, object) : items_behind(api, object);
+    PyObject* value = items ? python::entry(api, items.get(), step.name) : nullptr;
+    if (value) return {Ref::borrowed(api, value), "element"};
+    return {};
+  }
+  if (step.kind == Step::variable) return {};  // its value is asked for before
+  const Shape shape = python::shape_of(api, object);
+  if (shape != Shape::tuple && shape != Shape::list) return {};
+  const ssize_t size = shape == Shape::tuple ? api.PyTuple_Size(object) : api.PyList_Size(object);
+  const ssize_t at = step.position < 0 ? step.position + size : step.position;
+  if (at < 0 || at >= size) return {};
+  return {Ref::borrowed(api, shape == Shape::tuple ? api.PyTuple_GetItem(object, at) : api.PyList_GetItem(object, at)),
+          "element"};
+}
+
+}  // namespace devtrace::evidence

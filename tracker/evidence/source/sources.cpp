@@ -1,0 +1,265 @@
+#include "tracker/evidence/source/sources.h"
+
+#include <algorithm>
+
+namespace devtrace::evidence {
+
+using python::Api;
+using python::Ref;
+
+namespace {
+
+constexpr size_t kMostKept = 4;      // tensors told of what a function keeps
+constexpr size_t kMostSources = 12;  // of all operands together
+constexpr size_t kMostSourcesEach = 4;
+constexpr size_t kDeepestSource = 3;
+constexpr size_t kMostGivers = 3;  // that are asked for one operand
+
+// The innermost frame that was already running then, and its line of then. A stack that was cut tells nothing.
+std::optional<LiveLine> live_line(const std::vector<stacks::PythonFrame>& made, const std::vector<Frame>& frames) {
+  std::optional<LiveLine> found;
+  for (size_t outside = 1; outside <= std::min(made.size(), frames.size()); ++outside) {
+    const stacks::PythonFrame& then = made[made.size() - outside];
+    const Frame& now = frames[frames.size() - outside];
+    if (then.file != now.file || then.function != now.function) break;
+    found = LiveLine{frames.size() - outside, then.line};
+    if (then.line != now.region.line) break;
+  }
+  return found;
+}
+
+// `x.shape`, `x.size(0)`, `x.device`: nothing of what x holds.
+bool asks_only(const Step& step) {
+  return step.kind == Step::attribute &&
+         (step.name == "shape" || step.name == "dtype" || step.name == "device" || step.name == "ndim" ||
+          step.name == "size" || step.name == "dim" || step.name == "numel");
+}
+
+}  // namespace
+
+bool Sources::is_operand(PyObject* tensor) const {
+  return std::any_of(operands_.begin(), operands_.end(),
+                     [&](const Operand& operand) { return operand.tensor.object == tensor; });
+}
+
+void Sources::note_giver(const Path& callee, Operand& operand, size_t frame) const {
+  Path path = callee;
+  Scope::Found found = scope_.follow(path, frame);
+  if (!found.value && !path.steps.empty()) {
+    path.steps.pop_back();
+    found = scope_.follow(path, frame);
+  }
+  if (!found.value || torch_.is_tensor(found.value.get())) return;
+  Holders keeper(api_, torch_);
+  keeper.add_root(found.value.get(), 0, "");
+  keeper.explore();
+  Giver giver{to_string(callee), keeper.kind_of(found.value.get()), {}, {}};
+  if (torch_.is_module(found.value.get())) {
+    // One that lies elsewhere gave something else on that line.
+    const auto& devices = keeper.devices_of(found.value.get());
+    if (std::find(devices.begin(), devices.end(), operand.tensor.device) != devices.end()) giver.devices = devices;
+  }
+  for (PyObject* tensor : keeper.tensors()) {
+    if (giver.keeps.size() >= kMostKept || keeper.is_registered(tensor) || torch_.is_opaque(tensor)) continue;
+    TensorFacts facts = torch_.facts(tensor);
+    const std::vector<Chain> chains = keeper.chains_to(tensor);
+    if (facts.device != operand.tensor.device || chains.empty()) continue;
+    giver.keeps.push_back({chains[0].name, std::move(facts)});
+  }
+  if (!giver.keeps.empty() || !giver.devices.empty()) operand.given_by = std::move(giver);
+}
+
+// `self.training_step(batch)`: the object that it belongs to, what it keeps, and where its modules lie.
+void Sources::note_owner(const Path& method, Operand& operand, size_t frame) const {
+  note_giver(method, operand, frame);
+  if (operand.given_by) {
+    operand.given_by->kind = "owner";
+    return;
+  }
+  Path path = method;
+  path.steps.pop_back();
+  const Scope::Found found = scope_.follow(path, frame);
+  if (!found.value) return;
+  Holders keeper(api_, torch_);
+  keeper.add_root(found.value.get(), 0, "");
+  keeper.explore();
+  std::vector<std::string> devices = keeper.devices_of_state();
+  if (std::find(devices.begin(), devices.end(), operand.tensor.device) != devices.end())
+    operand.given_by = Giver{to_string(method), "owner", std::move(devices), {}};
+}
+
+void Sources::add() {
+  const size_t own = operands_.size();
+  for (size_t i = 0; i < operands_.size() && operands_.size() < own + kMostSources; ++i) {
+    if (depth_of(i) < kDeepestSource) add_of(i);
+  }
+}
+
+void Sources::nest() {
+  while (!operands_.empty() && operands_.back().source_of != Operand::kNone) {
+    Operand source = std::move(operands_.back());
+    operands_.pop_back();
+    std::vector<Operand>& sources = operands_[source.source_of].computed_from;
+    sources.insert(sources.begin(), std::move(source));
+  }
+}
+
+size_t Sources::depth_of(size_t index) const {
+  size_t depth = 0;
+  for (; operands_[index].source_of != Operand::kNone; index = operands_[index].source_of) ++depth;
+  return depth;
+}
+
+void Sources::add_of(size_t index) {
+  const Operand operand = operands_[index];
+  if (operand.generator || operand.is_state()) return;
+  if (!operand.is_object() || !operand.expression.empty()) {
+    const Frame& asking = frames_[wanted_.asking];
+    const std::string& text = operand.expression.empty() ? asking.expression : operand.expression;
+    const bool whole = operand.expression.empty() && !asking.exact;
+    return sources_in(read_expression(api_, text, !whole, ""), wanted_.asking, index, 0);
+  }
+  const std::optional<Made> made = wanted_.made ? wanted_.made(operand.tensor.storage) : std::nullopt;
+  if (!made || !wanted_.sources) return;
+  const std::optional<LiveLine> line = live_line(made->stack, frames_);
+  if (note_device_source(*made, line, index) || !line || made->moved) return;
+  const std::string text = wanted_.sources->lines(frames_[line->frame].file, line->line);
+  sources_in(read_expression(api_, text, false, ""), line->frame, index, made->time);
+}
+
+void Sources::sources_in(const Expression& read, size_t frame, size_t index, uint64_t time) {
+  size_t found_here = 0, givers = 0;
+  const Path* owner = nullptr;
+  for (const Path& named : read.mentioned) {
+    Path path = named;
+    Scope::Found found = scope_.follow(path, frame);
+    for (; !found.value && !path.steps.empty(); found = scope_.follow(path, frame)) {
+      if (asks_only(path.steps.back())) break;
+      path.steps.pop_back();
+    }
+    if (!found.value) continue;
+    PyObject* const value = found.value.get();
+    // `self.sigma(t)`: a method is no attribute of the object that keeps what it looks at.
+    const bool method = path.steps.size() + 1 == named.steps.size() && named.steps.back().kind == Step::attribute &&
+                        !torch_.is_tensor(value) && python::instance_dict(api_, value);
+    if (method && !torch_.is_module(value)) {
+      if (!owner) owner = &named;
+      continue;
+    }
+    if (torch_.is_module(value) || is_callable_with_state(value)) {
+      const bool itself = path.variable == "self" && path.steps.empty();
+      if (!itself && !operands_[index].given_by && givers++ < kMostGivers) note_giver(path, operands_[index], frame);
+      continue;
+    }
+    reach_.walk(value, to_string(path), 3, false, [&](const ReachedObject& reached) {
+      if (found_here < kMostSourcesEach && add_source(reached, found.role, frame, index, time)) ++found_here;
+    });
+  }
+  std::optional<Giver>& giver = operands_[index].given_by;
+  if (owner && !giver) note_owner(*owner, operands_[index], frame);
+}
+
+bool Sources::is_callable_with_state(PyObject* value) const {
+  const std::string kind = class_of(api_, value);
+  return kind == "function" || kind == "method" || kind == "partial";
+}
+
+bool Sources::add_source(const ReachedObject& reached, const std::string& role, size_t frame, size_t index,
+                         uint64_t time) {
+  if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object) || is_operand(reached.object)) return false;
+  Operand source;
+  source.tensor = torch_.facts(reached.object);
+  const Operand& operand = operands_[index];
+  if (source.tensor.device != operand.tensor.device || source.is_scalar_on_cpu()) return false;
+  const bool view = source.tensor.storage == operand.tensor.storage && operand.tensor.storage != 0;
+  if (view && operand.expression.empty()) return false;
+  // The variable may have been given another value since.
+  const std::optional<Made> made = wanted_.made ? wanted_.made(source.tensor.storage) : std::nullopt;
+  if (made && time != 0 && made->time > time) return false;
+  source.role = reached.role.empty() ? role : reached.role;
+  source.names.push_back({frame, reached.name});
+  source.source_of = index;
+  operands_.push_back(std::move(source));
+  return true;
+}
+
+// What said the device where a tensor was made, or to which it was moved. False: it is not known.
+bool Sources::note_device_source(const Made& made, const std::optional<LiveLine>& line, size_t index) {
+  const auto at = std::find_if(made.stack.begin(), made.stack.end(), [&](const stacks::PythonFrame& frame) {
+    return is_project_file(frame.file, wanted_.standard_library);
+  });
+  if (at == made.stack.end()) return false;
+  const std::string text = wanted_.sources->lines(at->file, at->line);
+  for (const Path& path : read_expression(api_, text, false, "").devices) {
+    const std::optional<size_t> frame = frame_of(*at, line, path);
+    if (!frame) continue;
+    if (!path.steps.empty() && path.steps.back().name == "device") {
+      Path owner = path;
+      owner.steps.pop_back();
+      const Scope::Found found = scope_.follow(owner, *frame);
+      if (found.value && torch_.is_tensor(found.value.get())) {
+        add_source({found.value.get(), to_string(owner), found.role}, found.role, *frame, index, made.time);
+        return true;
+      }
+    }
+    // `self.device`, and `self.kwargs["device"]`: the object has the dict.
+    Path owner = path;
+    while (!owner.steps.empty() && owner.steps.back().kind != Step::attribute) owner.steps.pop_back();
+    if (owner.steps.empty()) {
+      note_device_of_variable(path, *frame, index);
+      continue;
+    }
+    owner.steps.pop_back();
+    if (note_holder_of_device(owner, path, *frame, index)) return true;
+  }
+  return false;
+}
+
+// The frame in which the names of that code mean what they meant: it still runs; or it was another method of an
+// object of which one does.
+std::optional<size_t> Sources::frame_of(const stacks::PythonFrame& code, const std::optional<LiveLine>& line,
+                                        const Path& path) const {
+  if (line && frames_[line->frame].file == code.file && frames_[line->frame].function == code.function &&
+      line->line == code.line)
+    return line->frame;
+  const size_t dot = code.function.rfind('.');
+  if (path.variable != "self" || dot == code.function.npos) return std::nullopt;
+  const std::string type = code.function.substr(0, dot);
+  for (size_t frame = 0; frame < frames_.size(); ++frame) {
+    const Scope::Found self = scope_.follow(Path{"self", {}}, frame);
+    if (self.value && class_of(api_, self.value.get()) == type.substr(type.rfind('.') + 1)) return frame;
+  }
+  return std::nullopt;
+}
+
+bool Sources::note_holder_of_device(const Path& owner, const Path& path, size_t frame, size_t index) {
+  const Scope::Found holder = scope_.follow(owner, frame), device = scope_.follow(path, frame);
+  if (!holder.value || !device.value || torch_.is_tensor(holder.value.get())) return false;
+  const std::optional<std::string> says = said_by(device.value.get());
+  if (!says) return false;
+  DeviceSource from{to_string(path),
+                    "attribute",
+                    *says,
+                    holders_.kind_of(holder.value.get()),
+                    class_of(api_, holder.value.get()),
+                    {}};
+  if (torch_.is_module(holder.value.get())) from.devices = holders_.devices_of(holder.value.get());
+  operands_[index].device_from = std::move(from);
+  return true;
+}
+
+void Sources::note_device_of_variable(const Path& path, size_t frame, size_t index) {
+  const Scope::Found device = scope_.follow(path, frame);
+  const std::optional<std::string> says = device.value ? said_by(device.value.get()) : std::nullopt;
+  if (says) operands_[index].device_from = DeviceSource{to_string(path), device.role, *says, {}, {}, {}};
+}
+
+// Nothing for what says no device; empty for a number, which is as much as "cuda:0".
+std::optional<std::string> Sources::said_by(PyObject* value) const {
+  const std::string kind = class_of(api_, value);
+  if (kind == "int") return std::string();
+  if (kind == "str") return python::text(api_, value);
+  return kind == "device" ? std::optional(python::as_text(api_, value)) : std::nullopt;
+}
+
+}  // namespace devtrace::evidence

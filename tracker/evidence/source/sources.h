@@ -1,0 +1,68 @@
+// What operands were computed from: the tensors that the line that made one names, and the module that it calls.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tracker/evidence/operands.h"
+#include "tracker/evidence/source/scope.h"
+
+namespace devtrace::evidence {
+
+// Where the code that made something stands in the stack that is running.
+struct LiveLine {
+  size_t frame;
+  int line;
+};
+
+class Sources {
+ public:
+  // `operands`: those of the operation; sources are put behind them until nest().
+  Sources(const python::Api& api, const Torch& torch, const std::vector<Frame>& frames, const Wanted& wanted,
+          const Scope& scope, ObjectWalk& walk, Holders& holders, std::vector<Operand>& operands)
+      : api_(api),
+        torch_(torch),
+        frames_(frames),
+        wanted_(wanted),
+        scope_(scope),
+        reach_(walk),
+        holders_(holders),
+        operands_(operands) {}
+
+  // What each operand was computed from, as far as the line that computed it stands in a function that still runs: the
+  // tensors on its device that this line names, and so on from these; or the module that it calls.
+  void add();
+  // Each becomes a part of what was computed from it.
+  void nest();
+  // What was called to give a result, and the tensors on the result's device that it keeps from before: in its closure,
+  // in the object whose method it is. The operation has not begun, so the result itself is not among them unless it was
+  // kept.
+  void note_giver(const Path& callee, Operand& operand, size_t frame) const;
+
+ private:
+  size_t depth_of(size_t index) const;
+  bool is_operand(PyObject* tensor) const;
+  void add_of(size_t index);
+  void sources_in(const Expression& read, size_t frame, size_t index, uint64_t time);
+  bool is_callable_with_state(PyObject* value) const;
+  bool add_source(const ReachedObject& reached, const std::string& role, size_t frame, size_t index, uint64_t time);
+  void note_owner(const Path& method, Operand& operand, size_t frame) const;
+  bool note_device_source(const Made& made, const std::optional<LiveLine>& line, size_t index);
+  std::optional<size_t> frame_of(const stacks::PythonFrame& code, const std::optional<LiveLine>& line,
+                                 const Path& path) const;
+  bool note_holder_of_device(const Path& owner, const Path& path, size_t frame, size_t index);
+  void note_device_of_variable(const Path& path, size_t frame, size_t index);
+  std::optional<std::string> said_by(PyObject* value) const;
+
+  const python::Api& api_;
+  const Torch& torch_;
+  const std::vector<Frame>& frames_;
+  const Wanted& wanted_;
+  const Scope& scope_;
+  ObjectWalk& reach_;
+  Holders& holders_;
+  std::vector<Operand>& operands_;
+};
+
+}  // namespace devtrace::evidence
