@@ -1,5 +1,6 @@
 # libFuzzer over everything that reads what others have written, under the address and undefined-behaviour sanitizers:
-# one program for each file here. `make fuzz SECONDS=600`; ONLY=log one of them. What is found is left beside the corpus.
+# one program for each file here. `make fuzz SECONDS=600`; ONLY="log elf" some of them. What is
+# found is left beside the corpus. FUZZ_ARGUMENTS=-seed=1: the same inputs each time, as CI wants it.
 .PHONY: fuzz
 SECONDS ?= 60
 FUZZERS := $(if $(ONLY),$(ONLY),baseline device_code elf loaded_object log options python_memory suppressions)
@@ -38,6 +39,6 @@ fuzz: $(FUZZERS:%=$(FUZZED)/%) ## libFuzzer on the readers; SECONDS=600 each, ON
 	for one in $(FUZZERS); do \
 	  mkdir -p $(FUZZED)/corpus/$$one; seeds=; \
 	  for folder in tests/fuzz/$$one tests/data; do [ ! -d $$folder ] || seeds="$$seeds $$folder"; done; \
-	  $(FUZZED)/$$one -max_total_time=$(SECONDS) -rss_limit_mb=4096 -timeout=10 -max_len=65536 -print_final_stats=1 \
+	  $(FUZZED)/$$one -max_total_time=$(SECONDS) -rss_limit_mb=4096 -timeout=10 -max_len=65536 -print_final_stats=1 $(FUZZ_ARGUMENTS) \
 	    -artifact_prefix=$(FUZZED)/$$one- $(FUZZED)/corpus/$$one $$seeds || exit 1; \
 	done
