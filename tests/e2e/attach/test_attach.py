@@ -117,13 +117,15 @@ def test_it_stays_shows_what_comes_and_detaches_at_the_end(server):
     )
     wait_for(lambda: any(record["record"] == "traffic" for record in server.records))
     server.ask("fault")
-    time.sleep(1.5)
+    time.sleep(1.5)  # a table comes once a second
     looking.send_signal(signal.SIGINT)
     out, err = looking.communicate(timeout=60)
     assert looking.returncode == 0, err
     assert "refused-op program.py:" in out and "in fault" in out
     rows = [line for line in out.splitlines() if "→" in line and "/s" in line]
-    assert rows and all("work (program.py:" in row for row in rows if "cpu → cuda" in row), out
+    # Of the first copies, made while another thread finds Python, the stack may be native only.
+    for device in ("cuda:0", "cuda:1"):
+        assert any(f"cpu → {device}" in row and "work (program.py:" in row for row in rows), out
     assert f"process {server.pid} is detached from; 1 finding" in err
     found = len(server.findings)
     server.ask("numpy")
