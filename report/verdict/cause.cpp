@@ -5,6 +5,7 @@
 #include "report/base/escaping.h"
 #include "report/base/format.h"
 #include "report/base/signature.h"
+#include "report/verdict/device_edits.h"
 #include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict {

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "tracker/evidence/named_devices.h"
-#include "tracker/evidence/objects/accelerate_hooks.h"
 #include "tracker/evidence/objects/object_walk.h"
-#include "tracker/evidence/source/call_arguments.h"
+#include "tracker/evidence/operand_names.h"
+#include "tracker/evidence/operand_surroundings.h"
 #include "tracker/evidence/source/scope.h"
 #include "tracker/evidence/source/sources.h"
 #include "tracker/evidence/stack_values.h"
@@ -17,12 +16,6 @@ using evidence::TensorFacts;
 using python::Api;
 using python::Ref;
 
-constexpr size_t kMostNamesAFrame = 4;
-constexpr size_t kMostMentions = 8;     // a frame
-constexpr size_t kMostHeld = 16;        // operands whose holders are told
-constexpr size_t kMostRegistered = 64;  // that are like an operand
-constexpr size_t kMostModules = 16, kMostParts = 16;
-constexpr size_t kMostComparisons = 2000;  // of tensors that may be aliases of an operand
 const std::vector<Frame> kNoFrames;
 
 size_t distinct_devices(const std::vector<Operand>& operands) {
@@ -55,15 +48,10 @@ class Collector {
     drop_bystanders();
     cut_to_most();
     if (direct && !wanted_.generator && !wanted_.none) sources_.add();
-    if (std::any_of(operands_.begin(), operands_.end(), [](const Operand& each) { return each.is_object(); }))
-      name_everywhere();
-    if (direct) name_by_calls();
-    for (Operand& operand : operands_) settle_name(operand);
+    const OperandSearch search{api_, torch_, frames_, wanted_, scope_, stack_, reach_, holders_};
+    name_operands(search, direct, operands_, mentions_);
     Operands found{{}, std::move(mentioned_), std::move(mentions_), {}, {}, {}};
-    if (std::any_of(operands_.begin(), operands_.end(), [](const Operand& each) { return each.is_object(); }))
-      look_who_holds(found);
-    if (direct) note_modules(found.modules);
-    if (direct) note_named_devices(found.named_devices);
+    add_surroundings(search, direct, operands_, found);
     sources_.nest();
     found.list = std::move(operands_);
     return found;
@@ -78,14 +66,8 @@ class Collector {
     if (operands_.empty()) from_parameters(0);
   }
 
-  Operand* known(PyObject* tensor) {
-    for (Operand& operand : operands_)
-      if (operand.tensor.object == tensor) return &operand;
-    return nullptr;
-  }
-
   void add(const ReachedObject& reached, size_t frame) {
-    if (!torch_.is_tensor(reached.object) || known(reached.object)) return;
+    if (!torch_.is_tensor(reached.object) || operand_of(operands_, reached.object)) return;
     Operand operand;
     if (torch_.is_opaque(reached.object)) {
       operand.tensor.object = reached.object;
@@ -432,284 +414,6 @@ class Collector {
     if (distinct_devices(without) >= 2) operands_ = std::move(without);
   }
 
-  // The same memory seen as the same shape is the same tensor to a reader: `.data`, `.detach()`, a parameter
-  // re-wrapped.
-  Operand* alias_of(PyObject* tensor) {
-    if (Operand* operand = known(tensor)) return operand;
-    if (comparisons_ == 0 || torch_.is_opaque(tensor)) return nullptr;
-    --comparisons_;
-    const TensorFacts facts = torch_.facts(tensor);
-    for (Operand& operand : operands_)
-      if (operand.is_object() && facts.address != 0 && facts.address == operand.tensor.address &&
-          facts.shape == operand.tensor.shape)
-        return &operand;
-    return nullptr;
-  }
-
-  void add_name(Operand& operand, size_t frame, const std::string& name) const {
-    // A name that the line does not write is of no use there.
-    if (frame == wanted_.asking && operand.expression.find(name) == std::string::npos && !operand.expression.empty())
-      return;
-    size_t in_frame = 0;
-    for (const Name& known : operand.names) {
-      if (known.frame == frame && known.name == name) return;
-      in_frame += known.frame == frame;
-    }
-    if (in_frame < kMostNamesAFrame) operand.names.push_back({frame, name});
-  }
-
-  // A tensor in a frame's call that the operation was not given: it says a device there.
-  void note_mention(size_t frame, const ReachedObject& reached) {
-    if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object)) return;
-    const auto in_frame = [&](const Mention& each) { return each.frame == frame; };
-    if (std::count_if(mentions_.begin(), mentions_.end(), in_frame) >= static_cast<int>(kMostMentions)) return;
-    const auto same = [&](const Mention& each) { return each.frame == frame && each.name == reached.name; };
-    if (std::any_of(mentions_.begin(), mentions_.end(), same)) return;
-    const TensorFacts facts = torch_.facts(reached.object);
-    if (facts.device == "meta" || (facts.device == "cpu" && facts.shape.empty())) return;
-    mentions_.push_back({frame, reached.name, facts.device});
-  }
-
-  // As the frame's own call writes it: that name comes first, and may be a global variable.
-  void name_in_call(size_t frame) {
-    const Frame& here = frames_[frame];
-    for (const Path& path : read_expression(api_, here.expression, here.exact, here.statement).mentioned) {
-      const Scope::Found found = scope_.follow(path, frame);
-      if (!found.value) continue;
-      reach_.walk(found.value.get(), to_string(path), 3, false, [&](const ReachedObject& reached) {
-        if (torch_.is_module(reached.object)) return;
-        Operand* const operand = alias_of(reached.object);
-        if (operand) add_name(*operand, frame, reached.name);
-        if (!operand || operand->source_of != Operand::kNone) note_mention(frame, reached);
-      });
-    }
-  }
-
-  void name_everywhere() {
-    for (size_t frame = 0; frame < frames_.size(); ++frame) {
-      if (frames_[frame].project) name_in_call(frame);
-      scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
-        reach_.walk(value, name, 3, name == "self" || frames_[frame].project, [&](const ReachedObject& reached) {
-          if (!torch_.is_module(reached.object)) return name_object(frame, reached);
-          name_state(frame, reached.object, reached.name);
-          if (reached.name == "self") name_attributes(frame, reached.object);
-        });
-      });
-    }
-  }
-
-  // What a library's function was given by an expression, `loss(model(x), batch["y"].long())`: the library has a name
-  // for it, and who called has none.
-  void name_by_calls() {
-    const auto told = [&](const Operand& operand) {
-      return operand.is_state() || std::any_of(operand.names.begin(), operand.names.end(),
-                                               [&](const Name& name) { return !names_nothing(name.frame); });
-    };
-    for (size_t frame = wanted_.asking + 1; frame < frames_.size(); ++frame) {
-      if (!frames_[frame].exact || names_nothing(frame) || !names_nothing(frame - 1)) continue;
-      if (std::all_of(operands_.begin(), operands_.end(), told)) return;
-      name_by_call(frame, told);
-    }
-  }
-
-  template <class Told>
-  void name_by_call(size_t frame, const Told& told) {
-    const Frame& here = frames_[frame];
-    const Expression read = read_expression(api_, here.expression, true, here.statement);
-    if (read.operations.size() != 1) return;
-    const Operation& call = read.operations[0];
-    const CallArguments arguments(api_, frames_, scope_, frame - 1);
-    if (!arguments.called_as(call.callee ? call.callee->text : std::string())) return;
-    const auto kept = [&](const Value& value) { return value.path ? scope_.follow(*value.path, frame).value : Ref(); };
-    // What the text names must be where the text says, or the function has put something else there.
-    for (const Value& value : call.given)
-      if (const Ref object = kept(value), given = arguments.at(value); object && given && object.get() != given.get())
-        return;
-    for (const Value& value : call.given) {
-      const Ref given = value.number || value.text.empty() ? Ref() : arguments.at(value);
-      if (!given) continue;
-      const std::string text = value.path ? to_string(*value.path) : value.text;
-      reach_.walk(given.get(), text, 3, false, [&](const ReachedObject& reached) {
-        Operand* const operand = torch_.is_tensor(reached.object) ? memory_of(reached.object) : nullptr;
-        if (operand && !told(*operand)) operand->names.push_back({frame, reached.name});
-      });
-    }
-  }
-
-  // The operand that is this tensor, or another view of its memory: what a function has made of its argument.
-  Operand* memory_of(PyObject* tensor) {
-    if (Operand* operand = alias_of(tensor)) return operand;
-    if (torch_.is_opaque(tensor)) return nullptr;
-    const TensorFacts facts = torch_.facts(tensor);
-    const auto same = [&](const Operand& each) {
-      return each.is_object() && facts.storage != 0 && each.tensor.storage == facts.storage;
-    };
-    const auto found = std::find_if(operands_.begin(), operands_.end(), same);
-    const bool only = found != operands_.end() && std::find_if(found + 1, operands_.end(), same) == operands_.end();
-    return only ? &*found : nullptr;
-  }
-
-  void name_object(size_t frame, const ReachedObject& reached) {
-    if (torch_.is_module(reached.object)) return;
-    if (Operand* operand = alias_of(reached.object)) add_name(*operand, frame, reached.name);
-  }
-
-  // What the running method's module has without having registered it: `self.window`.
-  void name_attributes(size_t frame, PyObject* module) {
-    const Ref dict = python::instance_dict(api_, module);
-    ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    while (dict && api_.PyDict_Next(dict.get(), &position, &key, &value)) {
-      const std::string name = python::text(api_, key);
-      const auto table = [&](const ModuleTable& each) { return name == each.name; };
-      if (std::any_of(std::begin(kModuleTables), std::end(kModuleTables), table)) continue;
-      reach_.walk(value, "self." + name, 2, false, [&](const ReachedObject& reached) { name_object(frame, reached); });
-    }
-  }
-
-  // Names the operands that are state of `module`. The outermost module wins: frames come innermost first, so the last
-  // call decides.
-  void name_state(size_t frame, PyObject* module, const std::string& name) {
-    if (!seen_modules_.insert({frame, module}).second) return;
-    size_t missing = operands_.size();
-    reach_.module_state(module, "", [&](const ReachedObject& reached, PyObject* owner) {
-      Operand* operand = known(reached.object);
-      if (!operand) return true;
-      add_name(*operand, frame, name + "." + reached.name);
-      operand->role = reached.role;
-      if (reached.name.size() >= operand->module_path.size()) {
-        operand->module_path = reached.name;
-        operand->module_class = class_of(api_, owner);
-        operand->root_class = class_of(api_, module);
-        operand->hook = hook_of(api_, owner);
-        operand->device_map = entry_of_device_map(api_, module, reached.name);
-        operand->root_devices = holders_.devices_of(module);
-      }
-      return --missing != 0;
-    });
-  }
-
-  // Who holds each operand, over all frames; and which registered tensors are like an operand that is none.
-  void look_who_holds(Operands& found) {
-    for (size_t frame = 0; frame < frames_.size(); ++frame) {
-      const bool own = frames_[frame].project;
-      scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
-        if (own || name == "self") holders_.add_root(value, frame, name);
-      });
-    }
-    holders_.explore();
-    found.state_devices = holders_.devices_of_state();
-    for (size_t i = 0; i < operands_.size() && i < kMostHeld; ++i) {
-      Operand& operand = operands_[i];
-      if (!operand.is_object()) continue;
-      operand.held_by = holders_.chains_to(operand.tensor.object);
-      if (operand.role != "parameter" && operand.role != "buffer") note_registered(operand);
-    }
-  }
-
-  void note_registered(Operand& operand) {
-    const TensorFacts& wanted = operand.tensor;
-    size_t left = kMostComparisons;
-    for (PyObject* tensor : holders_.tensors()) {
-      if (left-- == 0 || operand.registered.size() >= kMostRegistered) return;
-      if (!holders_.is_registered(tensor) || torch_.is_opaque(tensor)) continue;
-      TensorFacts facts = torch_.facts(tensor);
-      if (facts.storage != 0 && facts.storage == wanted.storage && operand.view_of.empty())
-        if (const std::vector<Chain> chains = holders_.chains_to(tensor); !chains.empty())
-          operand.view_of = chains[0].name;
-      if (facts.shape != wanted.shape || facts.dtype != wanted.dtype || facts.storage == wanted.storage) continue;
-      const std::vector<Chain> chains = holders_.chains_to(tensor);
-      if (!chains.empty()) operand.registered.push_back({chains[0].name, std::move(facts)});
-    }
-  }
-
-  // By what the interpreter gave C code, or by the parameters of the function that raises and of the one that was
-  // called.
-  void note_named_devices(std::vector<std::string>& out) {
-    const auto note = [&](const std::string& device) {
-      if (std::find(out.begin(), out.end(), device) == out.end()) out.push_back(device);
-    };
-    const auto note_index = [&](PyObject* value) {
-      if (const std::string device = device_of_index(api_, value); !device.empty()) note(device);
-    };
-    if (wanted_.asking == 0) {
-      PyObject* only = nullptr;
-      size_t count = 0;
-      stack_.for_each([&](PyObject* value) {
-        for_each_named_device(api_, torch_, value, note);
-        only = value;
-        ++count;
-      });
-      if (!wanted_.ordinals) return;
-      if (count == 1) note_index(only);  // other numbers may be anything
-      // What is called may have been told before: an opened file, a bound function.
-      for (size_t frame = 0; frame < frames_.size(); ++frame) {
-        scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
-          if (frames_[frame].is_parameter(api_, name)) for_each_named_device(api_, torch_, value, note);
-        });
-        if (frames_[frame].project) return;
-      }
-      return;
-    }
-    for (const size_t frame : {wanted_.asking - 1, size_t{0}})
-      scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
-        if (!frames_[frame].is_parameter(api_, name)) return;
-        for_each_named_device(api_, torch_, value, note);
-        if (PyObject* const map = torch_.is_module(value) ? device_map_of(api_, value) : nullptr)
-          for_each_mapped_device(api_, map, note);
-        if (name.find("device") == name.npos && name != "destination") return;
-        note_index(value);
-        for_each_mapped_device(api_, value, note);
-      });
-  }
-
-  // The modules whose methods are running, innermost first.
-  void note_modules(std::vector<RunningModule>& out) {
-    std::set<PyObject*> seen;
-    for (size_t frame = 0; frame < frames_.size() && out.size() < kMostModules; ++frame) {
-      scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
-        if (name != "self" || !torch_.is_module(value) || !seen.insert(value).second) return;
-        RunningModule running{frame, class_of(api_, value), holders_.devices_of(value), {}, hook_of(api_, value), {},
-                              false};
-        running.skip_keys = skipped_by_hook(api_, value);
-        const Ref dict = python::instance_dict(api_, value);
-        PyObject* replica = dict ? python::entry(api_, dict.get(), "_is_replica") : nullptr;
-        running.replica = replica && python::is_true(api_, replica);
-        if (running.devices.size() >= 2) note_parts(value, running);
-        out.push_back(std::move(running));
-      });
-    }
-  }
-
-  void note_parts(PyObject* module, RunningModule& running) {
-    const Ref children = evidence::module_table(api_, module, evidence::kChildTable);
-    ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    while (children && api_.PyDict_Next(children.get(), &position, &key, &value) && running.parts.size() < kMostParts)
-      if (torch_.is_module(value)) running.parts.push_back({python::text(api_, key), holders_.devices_of(value)});
-  }
-
-  // NumPy's Python stands between the program and the tensor that NumPy asks for its values.
-  bool names_nothing(size_t frame) const {
-    return frames_[frame].torch ||
-           (!frames_[frame].project && frames_[frame].file.find("/numpy/") != std::string::npos);
-  }
-
-  // The name by which the code that asked for the operation calls it: the innermost frame outside torch's own Python
-  // files.
-  void settle_name(Operand& operand) const {
-    std::stable_sort(operand.names.begin(), operand.names.end(),
-                     [](const Name& a, const Name& b) { return a.frame < b.frame; });
-    operand.name = operand.module_path;
-    for (const Name& name : operand.names) {
-      if (!operand.name.empty()) break;
-      if (!names_nothing(name.frame)) operand.name = name.name;
-    }
-    if (operand.name.empty() && !operand.names.empty()) operand.name = operand.names.front().name;
-    if (operand.role.empty() || operand.role == "temporary")
-      operand.role = operand.name.empty() ? "temporary" : "variable";
-  }
-
   const Api& api_;
   const evidence::Torch& torch_;
   const std::vector<Frame>& frames_;
@@ -724,8 +428,6 @@ class Collector {
   std::vector<Mention> mentions_;
   Holders holders_;
   Sources sources_;
-  std::set<std::pair<size_t, PyObject*>> seen_modules_;
-  size_t comparisons_ = kMostComparisons;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What a module computed, beside data that came from none: labels, rewards, masks, indices that the program was given.
 #include "report/base/format.h"
+#include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
-#include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "report/base/format.h"
+#include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
-#include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "common/cache_names.h"
 #include "report/base/format.h"
+#include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

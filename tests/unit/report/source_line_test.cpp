@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "report/verdict/device_edits.h"
+
 namespace devtrace::report::verdict {
 namespace {
 

@@ -1,0 +1,250 @@
+#include "report/verdict/device_edits.h"
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+#include "report/base/escaping.h"
+#include "report/verdict/source_line.h"
+#include "report/verdict/statement_scan.h"
+
+namespace devtrace::report::verdict {
+namespace {
+
+constexpr std::string_view kFactories[] = {
+    "arange", "as_tensor", "empty", "eye",      "full",   "hann_window",  "linspace",     "logspace", "ones",
+    "rand",   "randint",   "randn", "randperm", "tensor", "tril_indices", "triu_indices", "zeros"};
+constexpr std::string_view kMoves[] = {"to", "cuda"};
+
+// Constructors under torch.cuda: their memory is the current device's.
+constexpr std::string_view kCudaTypes[] = {"BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor",
+                                           "FloatTensor",    "HalfTensor", "IntTensor",  "LongTensor", "ShortTensor"};
+
+std::vector<Call> factory_calls(std::string_view source, const Scan& scan) {
+  return find_calls(source, scan, "torch.", kFactories);
+}
+
+bool current_device_literal(std::string_view value) {
+  const std::string text = with_one_quote(trimmed(value));
+  return text == "\"cuda\"" || text == "torch.device(\"cuda\")" || text == "torch.cuda.current_device()";
+}
+
+// A device, as far as its spelling tells: a string, torch.device(…), a number, or a name that says so.
+bool looks_like_a_device(std::string_view value) {
+  value = trimmed(value);
+  if (value.empty()) return false;
+  if (value.front() == '"' || value.front() == '\'') return true;
+  if (value.starts_with("torch.device(")) return true;
+  if (std::all_of(value.begin(), value.end(), [](unsigned char c) { return std::isdigit(c); })) return true;
+  return value.ends_with("device") || value.ends_with("device_id") || value == "torch.cuda.current_device()";
+}
+
+// Operations of torch and methods of tensors whose result lies where their first operand does.
+constexpr std::string_view kStaying[] = {
+    "abs",        "add",       "argmax",    "bmm",    "chunk",        "clamp",   "clone",
+    "contiguous", "cos",       "cumsum",    "detach", "div",          "exp",     "expand",
+    "flatten",    "float",     "gather",    "half",   "index_select", "log",     "log_softmax",
+    "matmul",     "mean",      "mm",        "mul",    "neg",          "permute", "pow",
+    "relu",       "repeat",    "reshape",   "rsqrt",  "sigmoid",      "sin",     "softmax",
+    "sqrt",       "square",    "squeeze",   "sub",    "sum",          "t",       "take_along_dim",
+    "tanh",       "transpose", "unsqueeze", "view"};
+
+bool stays(std::string_view operation) {
+  return std::find(std::begin(kStaying), std::end(kStaying), operation) != std::end(kStaying);
+}
+
+// Is the call, whose name has a part at `name`, all that is given for an argument?
+bool is_whole_argument(std::string_view source, size_t name, size_t close) {
+  size_t begin = name;  // with what is before that part: `tokenizer.encode(`
+  while (begin > 0 && (word_char(source[begin - 1]) || source[begin - 1] == '.')) --begin;
+  while (begin > 0 && source[begin - 1] == ' ') --begin;
+  const size_t next = skip_blanks(source, close + 1);
+  const bool opens = begin > 0 && (source[begin - 1] == '(' || source[begin - 1] == ',' || source[begin - 1] == '=');
+  return opens && next < source.size() && (source[next] == ')' || source[next] == ',');
+}
+
+size_t name_end(std::string_view source, size_t at) {
+  while (at < source.size() && word_char(source[at])) ++at;
+  return at;
+}
+
+}  // namespace
+
+std::optional<std::string> to_empty(std::string_view source) {
+  const Scan scan(source);
+  const auto calls = find_calls(source, scan, ".", kMoves);
+  if (calls.size() != 1 || !scan.balanced) return std::nullopt;
+  const Call& call = calls[0];
+  const auto spans = arguments(source, scan, call);
+  const bool cuda = source.substr(call.name, 5) == ".cuda";
+  if (cuda && spans.empty())
+    return dedented(spliced(source, {call.name, call.close + 1}, ".to_empty(device=\"cuda\")"));
+  if (cuda || spans.size() != 1) return std::nullopt;
+  const auto keyword = keyword_value(source, spans, "device");
+  const Span value = keyword ? *keyword : spans[0];
+  const std::string_view device = trimmed(source.substr(value.begin, value.end - value.begin));
+  if (!keyword && !looks_like_a_device(device)) return std::nullopt;
+  return dedented(
+      spliced(source, {call.name, call.close + 1}, std::string(".to_empty(device=").append(device).append(")")));
+}
+
+bool makes_tensor(std::string_view source) {
+  return !factory_calls(source, Scan(source)).empty();
+}
+
+bool says_device(std::string_view source) {
+  const Scan scan(source);
+  for (const Call& call : factory_calls(source, scan)) {
+    if (keyword_value(source, arguments(source, scan, call), "device")) return true;
+  }
+  return !find_calls(source, scan, ".", kMoves).empty();
+}
+
+std::optional<std::string> give_device(std::string_view source, std::string_view device) {
+  const Scan scan(source);
+  const auto calls = factory_calls(source, scan);
+  if (calls.size() != 1 || !scan.balanced) return std::nullopt;
+  const auto spans = arguments(source, scan, calls[0]);
+  if (const auto value = keyword_value(source, spans, "device")) {
+    if (!current_device_literal(source.substr(value->begin, value->end - value->begin))) return std::nullopt;
+    return dedented(spliced(source, *value, device));
+  }
+  if (spans.empty()) return std::nullopt;
+  const std::string_view last = source.substr(spans.back().begin, spans.back().end - spans.back().begin);
+  const size_t end = spans.back().begin + (last.find_last_not_of(" \t\n\\") + 1);
+  return dedented(spliced(source, {end, end}, ", device=" + std::string(device)));
+}
+
+std::optional<std::string> give_device_to_all(std::string_view source, std::string_view device) {
+  const Scan scan(source);
+  auto calls = factory_calls(source, scan);
+  if (calls.empty() || !scan.balanced) return std::nullopt;
+  std::sort(calls.begin(), calls.end(), [](const Call& a, const Call& b) { return a.name > b.name; });
+  std::string out(source);
+  for (const Call& call : calls) {
+    const auto spans = arguments(source, scan, call);
+    if (spans.empty() || keyword_value(source, spans, "device")) return std::nullopt;
+    for (const Call& other : calls)
+      if (call.open < other.name && other.close < call.close) return std::nullopt;  // one within the other
+    const std::string_view last = source.substr(spans.back().begin, spans.back().end - spans.back().begin);
+    const size_t end = spans.back().begin + (last.find_last_not_of(" \t\n\\") + 1);
+    out.insert(end, ", device=" + std::string(device));
+  }
+  return dedented(out);
+}
+
+std::optional<std::string> redirect_move(std::string_view source, std::string_view device) {
+  const Scan scan(source);
+  const auto calls = find_calls(source, scan, ".", kMoves);
+  if (calls.size() != 1 || !scan.balanced) return std::nullopt;
+  const Call& call = calls[0];
+  const auto spans = arguments(source, scan, call);
+  const bool cuda = source.substr(call.name, 5) == ".cuda";
+  if (cuda) {
+    if (spans.size() > 1) return std::nullopt;
+    // .cuda(non_blocking=True) keeps what it says besides the device.
+    std::string rest;
+    if (!spans.empty()) {
+      const std::string_view only = trimmed(source.substr(spans[0].begin, spans[0].end - spans[0].begin));
+      if (only.starts_with("non_blocking")) rest = ", " + std::string(only);
+    }
+    return dedented(spliced(source, {call.name, call.close + 1}, ".to(" + std::string(device) + rest + ")"));
+  }
+  if (spans.empty()) return std::nullopt;
+  if (const auto value = keyword_value(source, spans, "device")) return dedented(spliced(source, *value, device));
+  const size_t begin = skip_blanks(source, spans[0].begin);
+  const std::string_view first = trimmed(source.substr(begin, spans[0].end - begin));
+  if (!looks_like_a_device(first)) return std::nullopt;
+  return dedented(spliced(source, {begin, begin + first.size()}, device));
+}
+
+std::optional<std::string> begins_with(std::string_view expression) {
+  const Scan scan(expression);
+  if (!scan.balanced) return std::nullopt;
+  std::string_view tensor;
+  size_t at = 0;
+  for (const std::string_view prefix : {"torch.nn.functional.", "torch.", "F."}) {
+    if (!expression.starts_with(prefix)) continue;
+    const size_t open = name_end(expression, prefix.size());
+    if (open >= expression.size() || expression[open] != '(') return std::nullopt;
+    const size_t close = closing(scan, expression, open);
+    if (close == expression.npos || !stays(expression.substr(prefix.size(), open - prefix.size()))) return std::nullopt;
+    const auto spans = arguments(expression, scan, {prefix.size(), open, close});
+    if (spans.empty()) return std::nullopt;
+    tensor = trimmed(expression.substr(spans[0].begin, spans[0].end - spans[0].begin));
+    at = close + 1;
+    break;
+  }
+  if (tensor.empty()) {
+    at = name_end(expression, 0);
+    tensor = expression.substr(0, at);
+  }
+  while (at < expression.size()) {
+    if (expression[at] != '.') return std::nullopt;
+    const size_t open = name_end(expression, at + 1);
+    if (open >= expression.size() || expression[open] != '(' || !stays(expression.substr(at + 1, open - at - 1)))
+      return std::nullopt;
+    const size_t close = closing(scan, expression, open);
+    if (close == expression.npos) return std::nullopt;
+    at = close + 1;
+  }
+  if (!is_reference(tensor)) return std::nullopt;
+  return std::string(tensor);
+}
+
+std::optional<std::string> move_result(std::string_view source, std::string_view function, std::string_view device) {
+  const Scan scan(source);
+  std::optional<size_t> end;
+  const std::string wanted = std::string(function) + "(";
+  for (size_t at = 0; (at = source.find(wanted, at)) != source.npos; ++at) {
+    if (!scan.code[at] || (at > 0 && word_char(source[at - 1]))) continue;
+    if (end) return std::nullopt;
+    const size_t close = closing(scan, source, at + wanted.size() - 1);
+    if (close == source.npos) return std::nullopt;
+    if (!is_whole_argument(source, at, close)) return std::nullopt;
+    end = close + 1;
+  }
+  if (!end) return std::nullopt;
+  return dedented(spliced(source, {*end, *end}, ".to(" + std::string(device) + ")"));
+}
+
+bool makes_argument(std::string_view source) {
+  const auto calls = factory_calls(source, Scan(source));
+  return calls.size() == 1 && is_whole_argument(source, calls[0].name, calls[0].close);
+}
+
+std::optional<std::string> moved_to(std::string_view source) {
+  const Scan scan(source);
+  const auto calls = find_calls(source, scan, ".", kMoves);
+  if (calls.size() != 1 || source.substr(calls[0].name, 3) != ".to") return std::nullopt;
+  const auto spans = arguments(source, scan, calls[0]);
+  if (spans.size() != 1) return std::nullopt;
+  const std::string_view value = trimmed(source.substr(spans[0].begin, spans[0].end - spans[0].begin));
+  // Not a dtype, and not another tensor: both are references too.
+  if (!is_reference(value) || !value.ends_with("device")) return std::nullopt;
+  return std::string(value);
+}
+
+bool says_current_device(std::string_view source) {
+  const Scan scan(source);
+  for (const Call& call : find_calls(source, scan, ".", kMoves)) {
+    const auto spans = arguments(source, scan, call);
+    const bool cuda = source.substr(call.name, 5) == ".cuda";
+    if (cuda && std::all_of(spans.begin(), spans.end(), [&](const Span& span) {
+          return trimmed(source.substr(span.begin, span.end - span.begin)).starts_with("non_blocking");
+        }))
+      return true;
+    if (spans.empty()) continue;
+    const Span said = keyword_value(source, spans, "device").value_or(spans[0]);
+    if (!cuda && current_device_literal(source.substr(said.begin, said.end - said.begin))) return true;
+  }
+  for (const Call& call : factory_calls(source, scan)) {
+    const auto value = keyword_value(source, arguments(source, scan, call), "device");
+    if (value && current_device_literal(source.substr(value->begin, value->end - value->begin))) return true;
+  }
+  const auto typed = find_calls(source, scan, "torch.cuda.", kCudaTypes);
+  return std::any_of(typed.begin(), typed.end(),
+                     [&](const Call& call) { return !keyword_value(source, arguments(source, scan, call), "device"); });
+}
+
+}  // namespace devtrace::report::verdict

@@ -1,0 +1,44 @@
+// Edits of one Python statement that change where it makes a tensor or moves one, and what it says about that. Every
+// function answers nothing rather than guess, as in source_line.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace devtrace::report::verdict {
+
+// `model.to(device)` → `model.to_empty(device=device)`, where it is the statement's only move, to one device.
+std::optional<std::string> to_empty(std::string_view source);
+
+// The statement with device=`device` given to its only call of a function that makes tensors (torch.zeros,
+// torch.arange, …) or, when it has one already that names no number ("cuda"), that replaced. Nothing when there is no
+// such call, several, or one that says a device.
+std::optional<std::string> give_device(std::string_view source, std::string_view device);
+
+// The same for all such calls of it; none may say a device.
+std::optional<std::string> give_device_to_all(std::string_view source, std::string_view device);
+
+// Does the statement call a function that makes a tensor from nothing and takes device=? And does it say one?
+bool makes_tensor(std::string_view source);
+bool says_device(std::string_view source);
+
+// The statement with its only `.to(…)` or `.cuda(…)` going to `device`. Nothing when there is none, or several.
+std::optional<std::string> redirect_move(std::string_view source, std::string_view device);
+// … when that place is "the current device": `.cuda()`, `.to("cuda")`, or device="cuda" in a factory call.
+bool says_current_device(std::string_view source);
+
+// The tensor that an expression of one device begins with: `logprobs` for `torch.gather(logprobs, 1, ids).squeeze()`.
+// Nothing where a step could change the device, or could give something that is no tensor.
+std::optional<std::string> begins_with(std::string_view expression);
+
+// The line with `.to(device)` behind its only call of `function`, where the call is a whole argument of another call.
+std::optional<std::string> move_result(std::string_view source, std::string_view function, std::string_view device);
+
+// Is the line's only torch.tensor(…) or the like all that is given for an argument: `f(x=torch.tensor(y))`?
+bool makes_argument(std::string_view source);
+
+// What .to(…) is given in the line's only move: `device` for `model.to(device)`; nothing unless it is a reference.
+std::optional<std::string> moved_to(std::string_view source);
+
+}  // namespace devtrace::report::verdict

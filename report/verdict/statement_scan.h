@@ -1,0 +1,69 @@
+// One Python statement as characters: what of it is code, its brackets, its calls and their arguments.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace devtrace::report::verdict {
+
+bool word_char(char c);
+
+// What of a statement is code: not inside of a string literal or a comment; how deep in brackets each byte lies; and
+// where the value of an assignment begins.
+struct Scan {
+  explicit Scan(std::string_view source);
+
+  std::vector<bool> code;
+  std::vector<int> depth;
+  size_t value_begins = 0;
+  bool balanced = true;  // false for a statement that was cut
+
+ private:
+  size_t skip_literal(std::string_view source, size_t at, int level);
+};
+
+struct Span {
+  size_t begin, end;
+};
+
+struct Call {
+  size_t name;  // of the called function's last word
+  size_t open;  // its parenthesis
+  size_t close;
+};
+
+std::string_view trimmed(std::string_view text);
+std::string with_one_quote(std::string_view text);
+// The first place from `at` on that is no white space.
+size_t skip_blanks(std::string_view source, size_t at);
+// Position of the bracket that closes the one at `open`, or npos.
+size_t closing(const Scan& scan, std::string_view source, size_t open);
+
+// Calls whose name (with what is before it, as `torch.` or `.`) is one of those.
+template <typename Names>
+std::vector<Call> find_calls(std::string_view source, const Scan& scan, std::string_view prefix, const Names& names) {
+  std::vector<Call> calls;
+  for (const std::string_view name : names) {
+    const std::string wanted = std::string(prefix) + std::string(name) + "(";
+    for (size_t at = 0; (at = source.find(wanted, at)) != source.npos; ++at) {
+      if (!scan.code[at]) continue;
+      if (prefix.front() != '.' && at > 0 && (word_char(source[at - 1]) || source[at - 1] == '.')) continue;
+      const size_t open = at + wanted.size() - 1;
+      if (const size_t close = closing(scan, source, open); close != source.npos) calls.push_back({at, open, close});
+    }
+  }
+  return calls;
+}
+
+// The only call of a function that the text has; nothing where there are several, or none.
+std::optional<Call> only_call(std::string_view source, const Scan& scan, std::string_view function);
+// The call's arguments, by commas of its own level.
+std::vector<Span> arguments(std::string_view source, const Scan& scan, const Call& call);
+// The value of keyword `key` among the arguments.
+std::optional<Span> keyword_value(std::string_view source, const std::vector<Span>& spans, std::string_view key);
+// The source with `by` in the place of a part.
+std::string spliced(std::string_view source, Span span, std::string_view by);
+
+}  // namespace devtrace::report::verdict
