@@ -118,5 +118,5 @@ $(call folder,attach,common report/base)
 # What a process that is looked on at does: findings, memory and traffic, line by line as they come.
 $(call folder,report/live,common report/base report/traffic)
 
-# The command.
-$(call folder,report/command,common attach report report/base report/live report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime fix/trials)
+# The command: a file for each subcommand; launch below it: which files and settings a program is started with.
+$(call folder,report/command,common attach report report/base report/live report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime fix/trials,launch)

@@ -1,7 +1,7 @@
 // devtrace rehearse: the program with simulated CUDA libraries under it, and libdevtrace.so in front.
 #include <memory>
 
-#include "report/command/rehearse_options.h"
+#include "report/command/launch/rehearse_options.h"
 #include "report/command/subcommand.h"
 
 namespace devtrace::report::command {

@@ -1,8 +1,8 @@
 // devtrace run: the program with libdevtrace.so in front.
 #include <memory>
 
-#include "report/command/installation.h"
-#include "report/command/program_options.h"
+#include "report/command/launch/installation.h"
+#include "report/command/launch/program_options.h"
 #include "report/command/subcommand.h"
 
 namespace devtrace::report::command {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "report/command/launch.h"
+#include "report/command/launch/launch.h"
 #include "report/command/subcommand.h"
 
 namespace devtrace::report::command {

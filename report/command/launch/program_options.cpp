@@ -1,4 +1,4 @@
-#include "report/command/program_options.h"
+#include "report/command/launch/program_options.h"
 
 #include <cerrno>
 #include <cstdlib>

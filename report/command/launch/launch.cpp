@@ -1,4 +1,4 @@
-#include "report/command/launch.h"
+#include "report/command/launch/launch.h"
 
 #include <fcntl.h>
 #include <signal.h>

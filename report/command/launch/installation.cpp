@@ -1,4 +1,4 @@
-#include "report/command/installation.h"
+#include "report/command/launch/installation.h"
 
 #include <cstdlib>
 #include <fstream>

@@ -1,8 +1,8 @@
-#include "report/command/rehearse_options.h"
+#include "report/command/launch/rehearse_options.h"
 
 #include "report/base/format.h"
-#include "report/command/installation.h"
-#include "report/command/program_cuda.h"
+#include "report/command/launch/installation.h"
+#include "report/command/launch/program_cuda.h"
 #include "report/command/subcommand.h"
 #include "simulate/settings/exit_status.h"
 #include "simulate/settings/gpu_models.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "report/command/program_options.h"
+#include "report/command/launch/program_options.h"
 
 namespace devtrace::report::command {
 

@@ -1,4 +1,4 @@
-#include "report/command/program_cuda.h"
+#include "report/command/launch/program_cuda.h"
 
 #include <unistd.h>
 
