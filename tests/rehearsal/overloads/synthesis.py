@@ -6,11 +6,15 @@ VALUES = {
     "int": 1, "SymInt": 1, "float": 0.5, "bool": True, "Scalar": 1, "number": 1, "str": None, "Dimname": None,
 }  # fmt: skip
 
+WEIGHT, NORMS = torch.linspace(0.1, 0.9, 16).view(4, 4), torch.linspace(0.5, 2.0, 4).view(4, 1)
 
 # What no guess would hit.
 CALLS = {
     "aten::_convert_indices_from_csr_to_coo": [((torch.tensor([0, 2, 3]), torch.tensor([1, 0, 1])), {}), ((torch.tensor([0, 2, 3]), torch.tensor([1, 0, 1])), {"transpose": True})],
     "aten::_convert_indices_from_coo_to_csr": [((torch.tensor([0, 0, 1, 3]), 4), {})],
+    # With norms of another shape part of the result is what lay in memory.
+    "aten::_weight_norm_interface": [((WEIGHT, NORMS), {}), ((WEIGHT, NORMS.view(1, 4), 1), {})],
+    "aten::_weight_norm_interface_backward": [((WEIGHT + 1, WEIGHT, NORMS, NORMS + 1, 0), {}), ((WEIGHT + 1, WEIGHT, NORMS.view(1, 4), NORMS.view(1, 4) + 1, 1), {})],
 }  # fmt: skip
 
 
