@@ -85,12 +85,23 @@ void pass_on(pid_t child, const siginfo_t& info) {
   if (!from_terminal) kill(child, info.si_signo);
 }
 
+// Whether a shell waits for the program and has to be told that it was stopped. SIGSTOP by somebody else is followed by
+// a SIGCONT for the program alone, which would not wake us.
+bool is_for_the_shell(int signal) {
+  if (signal != SIGSTOP) return true;
+  const int terminal = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+  if (terminal < 0) return false;
+  const bool foreground = tcgetpgrp(terminal) == getpgrp();
+  close(terminal);
+  return foreground;
+}
+
 int wait_for(pid_t child, const sigset_t& taken) {
   for (;;) {
     int status = 0;
     const pid_t changed = waitpid(child, &status, WNOHANG | WUNTRACED);
     if (changed == child && WIFSTOPPED(status)) {
-      raise(SIGSTOP);  // sleep with the program, so that the shell has its prompt back
+      if (is_for_the_shell(WSTOPSIG(status))) raise(SIGSTOP);  // sleep with it, so that the shell has its prompt back
       continue;
     }
     if (changed == child) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

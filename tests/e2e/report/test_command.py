@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,22 @@ def test_stops_and_goes_on_with_the_program(installed):
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     assert state_of(children[0]) == "T"
     process.send_signal(signal.SIGCONT)
+    out, _ = process.communicate("go on\n", timeout=20)
+    assert (out, process.returncode) == ("done\n", 0)
+
+
+def test_a_program_that_somebody_else_stops_goes_on_by_itself(installed):
+    """No shell waits for it: whoever stopped the program lets the program go on, and knows nothing of a launcher."""
+    process = subprocess.Popen([installed / "devtrace", "run", "--", sys.executable, "-c", "print('up', flush=True); input(); print('done')"],
+                               env=clean(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stdout.readline() == "up\n"
+    child = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+    os.kill(child, signal.SIGSTOP)
+    deadline = time.monotonic() + 20
+    while state_of(child) != "T" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.2)  # a launcher that stopped as well would have by now; one that is late is not told apart
+    os.kill(child, signal.SIGCONT)
     out, _ = process.communicate("go on\n", timeout=20)
     assert (out, process.returncode) == ("done\n", 0)
 
