@@ -17,6 +17,16 @@ Answer call(const Target& target, const Request& request) {
   return call_by_thread(target, request);
 }
 
+// The number at hand is often a launcher's: a shell's, torchrun's, that of devtrace run itself.
+std::string without_cuda(const Target& target) {
+  const std::string what = fmt::format("process {} ({}) has not loaded CUDA", target.process, target.status.name);
+  const std::vector<pid_t> below = descendants_of(target.process);
+  const auto child = std::ranges::find_if(below, uses_cuda);
+  if (child == below.end())
+    return what + ", so there is nothing to see; attach when it has, or start it with: devtrace run";
+  return fmt::format("{}, but its child process {} has; give that number, or --children", what, *child);
+}
+
 }  // namespace
 
 std::string Answer::value(const std::string& key) const {
@@ -36,12 +46,8 @@ Answer attach(pid_t process, const std::string& library, const std::string& opti
       throw Failure(Code::library, fmt::format("process {} has an older {} that cannot be attached to: start it anew",
                                                process, there->path));
   } else {
-    if (!target.uses_cuda())
-      throw Failure(
-          Code::no_cuda,
-          fmt::format("process {} ({}) has not loaded CUDA, so there is nothing to see; attach when it has, or "
-                      "start it with: devtrace run",
-                      process, target.status.name));
+    target.check_c_library();
+    if (!target.uses_cuda()) throw Failure(Code::no_cuda, without_cuda(target));
     target.check_library(library);
   }
   return call(target, request);

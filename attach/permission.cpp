@@ -51,11 +51,16 @@ std::string why_refused(pid_t process, const PermissionFacts& facts, const std::
         "process {} has forbidden its user to look at it (prctl PR_SET_DUMPABLE, or its file has "
         "capabilities or cannot be read); {}",
         process, as_root);
-  if (facts.contained)
+  if (facts.contained && !facts.capable)
     return "the container does not allow ptrace: start it with --cap-add=SYS_PTRACE (Kubernetes: "
            "securityContext.capabilities.add: [SYS_PTRACE]), or run the program with: devtrace run";
+  if (facts.contained)
+    return "a seccomp filter or a security module of the container forbids ptrace, though CAP_SYS_PTRACE is there: "
+           "start "
+           "it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or run the program with: "
+           "devtrace run";
   return "the kernel does not allow it (a security module such as SELinux or AppArmor, or a seccomp filter, forbids "
-         "ptrace); start the program with: devtrace run";
+         "ptrace, or the process has capabilities that you have not); start the program with: devtrace run";
 }
 
 PermissionFacts permission_facts(uid_t user, bool dumpable) {

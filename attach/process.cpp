@@ -88,6 +88,7 @@ Status parse_status(const std::string& text) {
     if (key == "Name:") std::getline(words >> std::ws, status.name);
     if (key == "State:") words >> status.state;
     if (key == "TracerPid:") words >> status.tracer;
+    if (key == "Tgid:") words >> status.group;
     if (key == "Uid:") words >> status.user;
   }
   return status;
@@ -125,6 +126,15 @@ std::vector<pid_t> descendants_of(pid_t process) {
 bool sleeps_in_system_call(pid_t process, pid_t thread) {
   const std::string text = text_of(folder_of(process) + "/task/" + std::to_string(thread) + "/syscall");
   return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0]));
+}
+
+std::string path_from_here(pid_t process, const std::string& file) {
+  struct stat here {
+  }, there{};
+  const std::string through = folder_of(process) + "/root" + file;
+  if (file.empty() || ::stat(through.c_str(), &there) != 0) return file;
+  const bool same = ::stat(file.c_str(), &here) == 0 && here.st_ino == there.st_ino && here.st_dev == there.st_dev;
+  return same ? file : through;
 }
 
 uint64_t start_ticks_of(pid_t process) {

@@ -31,6 +31,7 @@ struct Status {
   std::string name;
   char state = '?';  // R, S, D, T (stopped), t (traced), Z (ended), X
   pid_t tracer = 0;
+  pid_t group = 0;  // the process that it is a thread of: itself, unless a thread's number was asked for
   uid_t user = 0;
   bool same_pid_namespace = true;
   bool dumpable = true;  // the kernel lets its user look at it
@@ -46,6 +47,10 @@ std::vector<pid_t> descendants_of(pid_t process);
 
 // Whether the thread sleeps in a system call.
 bool sleeps_in_system_call(pid_t process, pid_t thread);
+
+// The name under which we find a file that the process names: a container's, or a service's with a /tmp of its own, is
+// another one here.
+std::string path_from_here(pid_t process, const std::string& file);
 
 // In ticks since the machine was started: tells a process from a later one with its number. 0: there is none.
 uint64_t start_ticks_of(pid_t process);

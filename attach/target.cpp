@@ -20,8 +20,17 @@ constexpr const char* kLibrary = "libdevtrace.so";
 Status checked_status(pid_t process) {
   const auto status = status_of(process);
   if (!status) throw Failure(Code::no_process, fmt::format("there is no process {}", process));
+  // What lies in /proc under a thread's number is its process's, but its log and its end are not.
+  if (status->group != 0 && status->group != process)
+    throw Failure(Code::no_process,
+                  fmt::format("{} is a thread of process {}; give that number", process, status->group));
+  if (status->state == 'Z' && threads_of(process).size() > 1)
+    throw Failure(Code::cannot_be,
+                  fmt::format("the main thread of process {} has ended, and the kernel shows nothing of "
+                              "the others; start it with: devtrace run",
+                              process));
   if (status->state == 'Z' || status->state == 'X')
-    throw Failure(Code::no_process, fmt::format("process {} is exiting", process));
+    throw Failure(Code::no_process, fmt::format("process {} is exiting: there is nothing left to attach to", process));
   if (status->state == 'T')
     throw Failure(Code::cannot_be,
                   fmt::format("process {} is stopped; let it go on first: kill -CONT {}", process, process));
@@ -88,6 +97,22 @@ const LoadedObject* Target::library() const {
 
 bool Target::uses_cuda() const {
   return std::ranges::any_of(objects, is_cuda);
+}
+
+void Target::check_c_library() const {
+  const auto any = [&](std::initializer_list<const char*> begins) {
+    return std::ranges::any_of(objects, [&](const LoadedObject& each) {
+      return std::ranges::any_of(begins, [&](const char* begin) { return each.file().starts_with(begin); });
+    });
+  };
+  if (any({"ld-musl", "libc.musl"}))
+    throw Failure(Code::cannot_be, fmt::format("process {} ({}) runs with musl; devtrace needs the C library glibc",
+                                               process, status.name));
+  if (!any({"ld-linux", "ld-2", "ld.so", "libc.so", "libc-2"}))
+    throw Failure(Code::cannot_be,
+                  fmt::format("process {} ({}) is linked statically, so that no library can be brought "
+                              "into it; link it dynamically",
+                              process, status.name));
 }
 
 bool Target::sees(const std::string& file) const {

@@ -27,6 +27,9 @@ struct Target {
   const LoadedObject* library() const;
   bool uses_cuda() const;
 
+  // Throws where no library could be brought in: there is no loader, or no glibc.
+  void check_c_library() const;
+
   // It sees the library's file as we do: it may live in a container of its own, with other files.
   bool sees(const std::string& file) const;
   void check_library(const std::string& library) const;

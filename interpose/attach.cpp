@@ -56,7 +56,9 @@ void answer(char* reply, size_t size, const std::string& text) {
 }
 
 std::string log_line() {
-  return "log=" + (log::is_open() ? log::path() : std::string()) + "\n";
+  if (!log::is_open()) return "log=\n";
+  const std::string path = log::path();
+  return "log=" + path + "\n" + (path.empty() ? "cannot_write=" + log::wanted_path() + "\n" : "");
 }
 
 // Where the log is, and, for whoever may read this process's memory, how much of each device's is in use.
@@ -66,6 +68,14 @@ std::string lines_to_look_on() {
 
 void write_moment(const char* record) {
   if (log::is_open()) log::write({{"record", record}, {"time", process_start::now()}});
+}
+
+// Whoever attaches after a log could not be written may have said another place for it.
+void open_again() {
+  if (!log::is_open()) return;  // it is opened when there is something to write
+  const ReentrancyGuard inside;
+  log::try_again();
+  log::open();
 }
 
 // A library that was opened by CUDA (CUDA_INJECTION64_PATH) sees by CUPTI until then: only one way may tell.
@@ -82,6 +92,7 @@ std::string begin(const char* text) {
   interpose::cuda_runtimes::look();
   if (!interpose::hook_exceptions()) reply += "no_gil=1\n";
   const ReentrancyGuard inside;
+  log::try_again();
   log::open();
   if (again) write_moment("attached");
   const size_t blocks = session::look_at_preexisting();
@@ -109,7 +120,10 @@ DEVTRACE_EXPORT int devtrace_attach(const char* text, char* reply, size_t size) 
   try {
     if (change.before() == State::watching) {
       const std::string interval = "traffic_interval=" + std::to_string(options().traffic_interval) + "\n";
-      if (text && *text) add_options(text);
+      if (text && *text) {
+        add_options(text);
+        open_again();
+      }
       answer(reply, size, lines_to_look_on() + interval + (interpose::loaded_late() ? "" : "preloaded=1\n"));
       return change.end(State::watching, DEVTRACE_UNCHANGED);
     }

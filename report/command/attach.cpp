@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "attach/injection.h"
 #include "attach/process.h"
@@ -46,6 +47,16 @@ Failure told(const attach::Failure& failure) {
   return Failure(static_cast<int>(failure.code), failure.what());
 }
 
+std::string where_it_writes(pid_t process, const attach::Answer& answer) {
+  if (const std::string log = answer.value("log"); !log.empty()) return "log " + attach::path_from_here(process, log);
+  const std::string wanted = answer.value("cannot_write");
+  if (wanted.empty()) return "no log yet: it has not used CUDA";
+  return fmt::format(
+      "its user cannot write the log {}, so findings are told on its stderr alone; detach, and attach "
+      "with --log-path FILE",
+      wanted);
+}
+
 struct Attached {
   pid_t process;
   uint64_t started;  // tells it from a later process of that number
@@ -77,11 +88,13 @@ class Attaching {
   }
 
   int run() {
-    attach_to(options_.process);
     if (options_.children)
-      for (const pid_t child : attach::descendants_of(options_.process)) attach_to_child(child);
+      attach_to_all();
+    else
+      attach_to(options_.process);
     if (options_.no_wait) {
-      say(fmt::format("stays attached; to end that: devtrace detach {}", options_.process));
+      say(fmt::format("stays attached; to end that: devtrace detach {}{}", options_.children ? "--children " : "",
+                      options_.process));
       return 0;
     }
     look_on();
@@ -101,12 +114,25 @@ class Attaching {
     tell(process, answer);
     attached_.push_back({process,
                          started,
-                         {live::LiveLog(process, answer.value("log")), {}, {}},
+                         {live::LiveLog(process, attach::path_from_here(process, answer.value("log"))), {}, {}},
                          std::strtoull(answer.value("memory").c_str(), nullptr, 10),
                          answer.result == attach::Result::unchanged,
                          answer.value("traffic_interval")});
   } catch (const attach::Failure& failure) {
     throw told(failure);
+  }
+
+  // The one that was named may be a launcher, which has nothing to do with CUDA.
+  void attach_to_all() {
+    std::optional<Failure> without_cuda;
+    try {
+      attach_to(options_.process);
+    } catch (const Failure& failure) {
+      if (failure.code != static_cast<int>(attach::Code::no_cuda)) throw;
+      without_cuda = failure;
+    }
+    for (const pid_t child : attach::descendants_of(options_.process)) attach_to_child(child);
+    if (attached_.empty() && without_cuda) throw *without_cuda;
   }
 
   // Others than the one that was named may have nothing to do with CUDA, or end at any moment.
@@ -120,8 +146,7 @@ class Attaching {
   }
 
   void tell(pid_t process, const attach::Answer& answer) const {
-    const std::string log = answer.value("log");
-    const std::string where = log.empty() ? "no log can be written there" : "log " + log;
+    const std::string where = where_it_writes(process, answer);
     if (answer.result == attach::Result::unchanged)
       return say(answer.value("preloaded").empty()
                      ? fmt::format("process {} is attached to already; {}", process, where)
@@ -184,8 +209,11 @@ class Attaching {
       const std::string how = leave(each);
       live::LiveLog& log = each.watched.log;
       log.read();
-      say(fmt::format("process {} {}; {} finding{}; devtrace report {}", each.process, how, log.findings(),
-                      log.findings() == 1 ? "" : "s", log.path()));
+      if (log.path().empty())
+        say(fmt::format("process {} {}; it wrote no log", each.process, how));
+      else
+        say(fmt::format("process {} {}; {} finding{}; devtrace report {}", each.process, how, log.findings(),
+                        log.findings() == 1 ? "" : "s", log.path()));
     }
   }
 
@@ -200,7 +228,7 @@ namespace {
 
 void declare_looking_on(CLI::App& app, AttachOptions& options) {
   set_usage(app, "[options] PID");
-  app.add_option("PID", options.process, "the process")->required()->type_name("");
+  add_process(app, options.process);
   app.add_flag("--children", options.children, "its child processes as well, those that use CUDA now");
   app.add_option("--duration", options.duration, "end after that time: 60s, 5m, 1h")->type_name("TIME");
 }

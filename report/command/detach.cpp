@@ -1,5 +1,6 @@
 // devtrace detach: what devtrace attach began ends.
 #include <memory>
+#include <optional>
 
 #include "attach/injection.h"
 #include "attach/process.h"
@@ -23,8 +24,9 @@ void detach_from(pid_t process) try {
   if (answer.result != attach::Result::changed)
     throw Failure(static_cast<int>(attach::Code::no_safe_moment),
                   fmt::format("process {}: another devtrace attach or detach is at work there", process));
-  fmt::print(stderr, "devtrace detach: process {} is detached from; devtrace report {}\n", process,
-             printable(answer.value("log")));
+  const std::string log = attach::path_from_here(process, answer.value("log"));
+  fmt::print(stderr, "devtrace detach: process {} is detached from; {}\n", process,
+             log.empty() ? "it wrote no log" : "devtrace report " + printable(log));
 } catch (const attach::Failure& failure) {
   throw Failure(static_cast<int>(failure.code), failure.what());
 }
@@ -34,7 +36,7 @@ void detach_from(pid_t process) try {
 Action declare_detach(CLI::App& app) {
   auto options = std::make_shared<DetachOptions>();
   set_usage(app, "[options] PID");
-  app.add_option("PID", options->process, "the process")->required()->type_name("");
+  add_process(app, options->process);
   app.add_flag("--children", options->children, "its child processes as well");
   app.footer(
       "No call of the process leads to devtrace any more, and what is left to be written is written. The library stays "
@@ -43,16 +45,25 @@ Action declare_detach(CLI::App& app) {
       "\n"
       "Exit status: as of devtrace attach; 7 when the process is not attached to.");
   return [options](const AfterDashes&) {
-    detach_from(options->process);
+    // With --children the one that was named may be a launcher, which was not attached to.
+    std::optional<Failure> not_attached;
+    try {
+      detach_from(options->process);
+    } catch (const Failure& failure) {
+      if (!options->children || failure.code != static_cast<int>(attach::Code::not_attached)) throw;
+      not_attached = failure;
+    }
     if (!options->children) return 0;
     for (const pid_t child : attach::descendants_of(options->process)) {
       if (!attach::has_library(child)) continue;
       try {
         detach_from(child);
+        not_attached.reset();
       } catch (const Failure& failure) {
         fmt::print(stderr, "devtrace detach: {}\n", printable(failure.what()));
       }
     }
+    if (not_attached) throw *not_attached;
     return 0;
   };
 }

@@ -1,5 +1,6 @@
 #include "report/command/usage.h"
 
+#include <charconv>
 #include <memory>
 
 namespace devtrace::report::command {
@@ -20,6 +21,16 @@ class WithUsage : public CLI::Formatter {
 
 void set_usage(CLI::App& app, const std::string& form) {
   app.formatter(std::make_shared<WithUsage>(form));
+}
+
+void add_process(CLI::App& app, pid_t& process) {
+  const auto take = [&process](const std::string& text) {
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), process);
+    if (fault != std::errc() || end != text.data() + text.size() || process <= 0)
+      throw CLI::ConversionError("'" + text + "' is not the number of a process; to find one: pgrep -fa " +
+                                 (text.empty() || text[0] == '-' ? "python" : text));
+  };
+  app.add_option_function<std::string>("PID", take, "the process")->required()->type_name("");
 }
 
 }  // namespace devtrace::report::command

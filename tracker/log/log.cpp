@@ -180,6 +180,10 @@ void pytorch_loaded() {
 bool is_open() {
   return state.load(std::memory_order_acquire) != nullptr;
 }
+void try_again() {
+  State* const current = state.load(std::memory_order_acquire);
+  if (current && current->log_failed) state.store(nullptr, std::memory_order_release);  // leaked: others may hold it
+}
 
 void write(Json record) {
   State& current = made();
@@ -206,6 +210,10 @@ bool has_html() {
 std::string path() {
   const State& current = made();
   return current.log_failed ? std::string() : current.log;
+}
+
+std::string wanted_path() {
+  return made().log;
 }
 
 std::string html_path() {

@@ -15,6 +15,9 @@ const report::Json& process();
 void open();
 bool is_open();
 
+// Where the log could not be written, the next record is tried where the options say now.
+void try_again();
+
 // PyTorch was loaded: if the log is open already, what devtrace misses in it is told now.
 void pytorch_loaded();
 
@@ -25,8 +28,9 @@ void write(report::Json record);
 void write_html(const std::string& html);
 bool has_html();
 
-std::string path();       // of the log, decided on first use; empty when it could not be written
-std::string html_path();  // of the HTML report; empty when it is off or could not be written
+std::string path();         // of the log, decided on first use; empty when it could not be written
+std::string wanted_path();  // the same, whether or not it could be
+std::string html_path();    // of the HTML report; empty when it is off or could not be written
 
 // `%p`, `%h`, `%q{VAR}`, `%%` in a pattern. Anything else after '%' stays as it is.
 std::string expand(const std::string& pattern);

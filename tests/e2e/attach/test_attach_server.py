@@ -109,7 +109,7 @@ def test_a_server_under_load_of_every_kind(tmp_path, running):  # noqa: F811
     server = running[0]
     progress = lambda: [int(one) for one in server.ask("how far")]  # noqa: E731
     wait_for(lambda: min(progress()[:4]) > 0, 100)
-    counts = []
+    counts, began = [], time.monotonic()
     for _ in range(CYCLES):
         before = progress()
         done = command("attach", "--no-wait", "--no-text", server.pid)
@@ -119,6 +119,10 @@ def test_a_server_under_load_of_every_kind(tmp_path, running):  # noqa: F811
         assert done.returncode == 0, done.stderr
         wait_for(lambda before=before: all(now > then for now, then in zip(progress()[:4], before[:4], strict=False)), 100)
         counts.append([int(one) for one in server.ask("count")])
+    # For docs/measurements.md: make attach-soak shows it.
+    for index, what in enumerate(("descriptors", "mappings")):
+        print(f"{what}: {[min(count[index] for count in part) for part in (counts[:10], counts[-10:])]}, the least of the first and last ten")
+    print(f"{CYCLES} cycles, {time.monotonic() - began:.0f} seconds, {progress()[:4]} done meanwhile")
     assert progress()[4] == 0, "a wrong answer"
     # Workers' pipes and queues come and go, as arenas that the C library makes for threads do: what is left at the end counts.
     files, mappings = (max(count[index] for count in counts[:3]) for index in (0, 1))

@@ -42,6 +42,11 @@ TEST(Permission, AContainer) {
   EXPECT_THAT(why({.capable = false, .yama = 0, .contained = true}), HasSubstr("--cap-add=SYS_PTRACE"));
 }
 
+TEST(Permission, AContainersFilter) {
+  EXPECT_THAT(why({.capable = true, .yama = 0, .contained = true}), HasSubstr("seccomp=unconfined"));
+  EXPECT_THAT(why({.capable = true, .yama = 0, .contained = true}), Not(HasSubstr("--cap-add")));
+}
+
 TEST(Permission, ASecurityModule) {
   EXPECT_THAT(why({.capable = true, .yama = 1}), HasSubstr("SELinux"));
 }

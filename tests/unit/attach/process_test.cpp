@@ -26,10 +26,12 @@ TEST(Process, AMappingIsReadAsTheKernelWritesIt) {
 
 TEST(Process, AStatusIsReadAsTheKernelWritesIt) {
   const Status status = parse_status(
-      "Name:\tmy server (old)\nUmask:\t0022\nState:\tT (stopped)\nTracerPid:\t77\nUid:\t1000\t1001\t1000\t1000\n");
+      "Name:\tmy server (old)\nUmask:\t0022\nState:\tT "
+      "(stopped)\nTgid:\t76\nTracerPid:\t77\nUid:\t1000\t1001\t1000\t1000\n");
   EXPECT_EQ(status.name, "my server (old)");
   EXPECT_EQ(status.state, 'T');
   EXPECT_EQ(status.tracer, 77);
+  EXPECT_EQ(status.group, 76);
   EXPECT_EQ(status.user, 1000u);
 }
 
