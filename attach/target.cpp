@@ -34,10 +34,7 @@ Status checked_status(pid_t process) {
   if (status->state == 'T')
     throw Failure(Code::cannot_be,
                   fmt::format("process {} is stopped; let it go on first: kill -CONT {}", process, process));
-  if (status->tracer != 0)
-    throw Failure(Code::cannot_be,
-                  fmt::format("process {} is traced by process {} (a debugger, strace); end that first", process,
-                              status->tracer));
+  check_untraced(process, *status);
   return *status;
 }
 
@@ -66,6 +63,13 @@ std::vector<Mapping> checked_mappings(const Target& target) {
 }
 
 }  // namespace
+
+void check_untraced(pid_t process, const Status& status) {
+  if (status.tracer != 0)
+    throw Failure(
+        Code::cannot_be,
+        fmt::format("process {} is traced by process {} (a debugger, strace); end that first", process, status.tracer));
+}
 
 bool is_cuda(const LoadedObject& object) {
   const std::string file = object.file();

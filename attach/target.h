@@ -39,6 +39,9 @@ struct Target {
   Failure ended() const;
 };
 
+// Throws where a debugger has the process.
+void check_untraced(pid_t process, const Status& status);
+
 bool is_cuda(const LoadedObject& object);
 const LoadedObject* find_library(const std::vector<LoadedObject>& objects);
 

@@ -146,6 +146,13 @@ uintptr_t start_in(TracedThread& thread, const RemoteMemory& memory, const Funct
   return start;
 }
 
+[[noreturn]] void why_all_refused(const Target& target) {
+  const auto now = status_of(target.process);
+  if (!now || now->state == 'Z' || now->state == 'X') throw target.ended();
+  check_untraced(target.process, *now);
+  target.refuse_access();
+}
+
 uintptr_t start_somewhere(const Target& target, const Functions& functions, const UnsafeCode& unsafe,
                           const Request& request) {
   const pid_t process = target.process;
@@ -156,19 +163,17 @@ uintptr_t start_somewhere(const Target& target, const Functions& functions, cons
     std::vector<pid_t> threads = threads_of(process);
     if (threads.empty()) throw target.ended();
     std::ranges::stable_partition(threads, [&](pid_t each) { return sleeps_in_system_call(process, each); });
+    size_t refused = 0;
     for (const pid_t each : threads) {
       TracedThread thread(each);
       const int fault = thread.stop();
-      if (fault == EPERM) {
-        const auto now = status_of(process);
-        if (!now || now->state == 'Z' || now->state == 'X') throw target.ended();
-        if (each != process && ::access(fmt::format("/proc/{}/task/{}", process, each).c_str(), F_OK) != 0) continue;
-        target.refuse_access();
-      }
+      if (fault == EPERM) ++refused;
       if (fault != 0 || !thread.is_safe(target.memory, unsafe) || !thread.borrow()) continue;
       if (const uintptr_t pages = start_in(thread, target.memory, functions, *data, request, why)) return pages;
       if (!why.empty()) throw Failure(Code::library, fmt::format("process {}: {}", process, why));
     }
+    // One thread alone is refused when it is ending, or somebody traces it; what is not allowed is refused of all.
+    if (refused == threads.size()) why_all_refused(target);
     std::this_thread::sleep_for(pause);
   }
   throw Failure(

@@ -3,6 +3,7 @@
 import glob
 import os
 import subprocess
+import sys
 
 import pytest
 from c_programs import build
@@ -40,6 +41,44 @@ def test_a_refusal_of_ptrace_is_one_line_and_changes_nothing(tmp_path, running, 
     assert done.returncode == 4 and done.stderr.count("\n") == 1, done.stderr
     server.ask("wrong")
     assert len(server.findings) == 1
+    assert server.end() == 0
+
+
+# Tries to trace each of the threads that it is given, and keeps those; a debugger that looks at one.
+TRACER = """
+import ctypes, os, sys, time
+for thread in sys.argv[1:]:
+    assert ctypes.CDLL(None).ptrace(0x4206, int(thread), None, None) == 0
+print("traces", flush=True)
+sys.stdin.read()
+"""
+# The main thread is in malloc, nearly always, and the others wait.
+IN_MALLOC = (
+    ("for (long i = 0; busy", "for (long i = 0; busy = 0, i < 2; ++i) pthread_create(&other, NULL, idle, NULL);\n  for (long i = 0; busy"),
+    ("while (fgets(", "struct pollfd in = {0, POLLIN};\n  while (!poll(&in, 1, 0)) for (int i = 0; i < 1000000; ++i) free(malloc(100 + i % 5000));\n  while (fgets("),
+)
+
+
+def test_a_thread_that_cannot_be_traced_is_not_the_process(tmp_path, running):  # noqa: F811
+    """The kernel says of a thread that is just ending what it says of what is not allowed."""
+    source = C_SERVER
+    for old, new in IN_MALLOC:
+        assert old in source
+        source = source.replace(old, new)
+    program = build(tmp_path, "server", "#include <poll.h>\n" + source, RUNTIME, DRIVER)
+    running.append(Running([DEVTRACE, "rehearse", "--gpus", 2, "--no-trace", "--", program], tmp_path, environment(None)))
+    server = running[0]
+    threads = sorted(int(each) for each in os.listdir(f"/proc/{server.pid}/task") if int(each) != server.pid)
+    assert len(threads) == 2
+    tracer = subprocess.Popen(
+        [sys.executable, "-c", TRACER, str(threads[0])], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=os.setpgrp
+    )
+    try:
+        assert tracer.stdout.readline() == "traces\n"
+        done = command("attach", "--no-wait", server.pid)
+        assert done.returncode == 0, done.stderr
+    finally:
+        tracer.communicate()
     assert server.end() == 0
 
 
