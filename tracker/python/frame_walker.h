@@ -121,16 +121,20 @@ inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_t
 
 }  // namespace detail
 
+// The innermost of the thread's frames, 0 where it has none; false: it cannot be read.
+template <class Memory>
+inline bool top_frame(const Layout& layout, const Memory& memory, uintptr_t thread, uintptr_t& frame) {
+  if (!memory.read(thread + layout.thread_top, frame)) return false;
+  return layout.holder_top == kAbsent || frame == 0 || memory.read(frame + layout.holder_top, frame);
+}
+
 // Calls visit(RawFrame) for each frame that Python itself would show, innermost first. `code_type` is the address of
 // PyCode_Type. What is left out is counted in *left_out if that is not null.
 template <class Memory, class Visit>
 inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_type, uintptr_t thread, Visit&& visit,
                     LeftOut* left_out = nullptr) {
   uintptr_t frame;
-  if (!memory.read(thread + layout.thread_top, frame)) return WalkEnd::broken;
-  if (layout.holder_top != kAbsent && frame != 0 && !memory.read(frame + layout.holder_top, frame)) {
-    return WalkEnd::broken;
-  }
+  if (!top_frame(layout, memory, thread, frame)) return WalkEnd::broken;
   switch (layout.instruction) {
     case Instruction::pointer:
       return detail::walk<Instruction::pointer>(layout, memory, code_type, frame, visit, left_out);

@@ -16,6 +16,9 @@ class CodeGenerations {
 
   uint32_t generation(uintptr_t code) const { return generations_[bucket(code)].load(std::memory_order_relaxed); }
 
+  // Of code objects that were marked.
+  uint64_t deaths() const { return deaths_.load(std::memory_order_relaxed); }
+
   // A key with this address is now kept. Must come after the key was made: a death in between then either is seen here,
   // or has already made the key one that is never asked for again.
   void mark(uintptr_t code) {
@@ -30,6 +33,7 @@ class CodeGenerations {
     if ((marks_[bit / 64].load() & mask) == 0) return;  // nearly all: code that never was on a kept stack
     marks_[bit / 64].fetch_and(~mask);
     generations_[bucket(code)].fetch_add(1);
+    deaths_.fetch_add(1);
   }
 
  private:
@@ -42,6 +46,7 @@ class CodeGenerations {
   static size_t bucket(uintptr_t code) { return code >> 4 & (kBuckets - 1); }
 
   std::atomic<uint32_t> generations_[kBuckets] = {};
+  std::atomic<uint64_t> deaths_ = 0;
   std::atomic<uint64_t> marks_[kMarks / 64] = {};
 };
 

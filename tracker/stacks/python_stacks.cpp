@@ -1,5 +1,6 @@
 // capture_python() and what it leads to.
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <string_view>
 
@@ -10,6 +11,7 @@
 #include "tracker/stacks/code_generations.h"
 #include "tracker/stacks/hash.h"
 #include "tracker/stacks/id_cache.h"
+#include "tracker/stacks/last_stack.h"
 #include "tracker/stacks/native.h"
 #include "tracker/stacks/stack_depot.h"
 #include "tracker/stacks/stacks.h"
@@ -36,6 +38,43 @@ constexpr size_t kMostMemory = 256u << 20;
 
 // Stands in for the frames beyond kMaxDepth, as the outermost one.
 constexpr std::string_view kDeeper = "[deeper frames left out]";
+
+// The first threads that ask for a stack have a place each; the others are without. Plain data, no destructor: hooks
+// still run while a thread's destructors do.
+constexpr size_t kThreads = 128;
+constinit LastStack last_stacks[kThreads] = {};
+constinit std::atomic<size_t> taken{0};
+thread_local constinit LastStack* own_last_stack = nullptr;
+thread_local constinit bool using_last_stack = false;
+
+// The calling thread's last stack, while nobody else of this thread uses it: a signal's handler may come in between.
+class Remembering {
+ public:
+  explicit Remembering(const PythonReader& reader) {
+    if (!LastStack::knows(reader.layout) || using_last_stack) return;
+    if (!own_last_stack) {
+      if (taken.load(std::memory_order_relaxed) >= kThreads) return;
+      const size_t place = taken.fetch_add(1);
+      if (place >= kThreads) return;
+      own_last_stack = &last_stacks[place];
+    }
+    last_ = own_last_stack;
+    using_last_stack = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~Remembering() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (last_) using_last_stack = false;
+  }
+  Remembering(const Remembering&) = delete;
+  Remembering& operator=(const Remembering&) = delete;
+
+  explicit operator bool() const { return last_ != nullptr; }
+  LastStack* operator->() const { return last_; }
+
+ private:
+  LastStack* last_ = nullptr;
+};
 
 class StackKey {
  public:
@@ -103,12 +142,20 @@ StackId capture_python() {
   if (reader == nullptr || reader->api.Py_IsFinalizing()) return 0;
   const auto thread = reinterpret_cast<uintptr_t>(reader->api.PyGILState_GetThisThreadState());
   if (thread == 0) return 0;
+  uintptr_t top = 0;
+  top_frame(reader->layout, PlainMemory(), thread, top);
+  const Remembering last(*reader);
+  const uint64_t deaths = code_generations.deaths();
+  if (last)
+    if (const StackId same = last->find(reader->layout, top, deaths)) return same;
   StackKey key;
   const WalkEnd end =
       walk(reader->layout, PlainMemory(), reader->code_type, thread, [&](const RawFrame& frame) { key.add(frame); });
   if (key.depth() == 0) return 0;
-  const StackId known = stack_ids.find(key.value(end));
-  return known != 0 ? known : add_stack(*reader, thread);
+  StackId id = stack_ids.find(key.value(end));
+  if (id == 0) id = add_stack(*reader, thread);
+  if (last && id != 0 && key.depth() <= LastStack::kMost) last->keep(reader->layout, top, deaths, id);
+  return id;
 }
 
 StackId capture() {
