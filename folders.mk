@@ -69,7 +69,7 @@ $(call folder,cupti_tracer,tracker tracker/base tracker/elf tracker/stacks inter
 $(call folder,interpose/cuda,device_code tracker tracker/base tracker/interface tracker/launch interpose/linking cupti_tracer)
 # The hooks of CUDA's functions: one file a group. Each is compiled twice, for interposition and for CUPTI.
 $(call folder,interpose/cuda_hooks,tracker tracker/base tracker/launch interpose/linking interpose/cuda)
-# The hooks of cuBLAS and cuFFT: one table, and a template for each sort of its rows.
+# The hooks of cuBLAS, cuDNN and the like: one table, and a template for each sort of its rows.
 $(call folder,interpose/math_libraries,tracker tracker/elf interpose/linking interpose/cuda)
 # The hooks of PyTorch's refusals and allocators.
 $(call folder,interpose/pytorch,tracker tracker/base tracker/interface interpose/linking)

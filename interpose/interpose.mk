@@ -10,6 +10,9 @@ $(CALLBACK_OBJECTS): $(BUILD)/obj/cupti_tracer/callbacks/%.o: interpose/cuda_hoo
 	scripts/progress $(BUILD) cupti_tracer/callbacks/$*
 	$(CXX) $(ALL_CXXFLAGS) $(EXTRA_CXXFLAGS) -c $< -o $@
 
+# cuDNN's headers are not with the others.
+FLAGS_interpose/math_libraries += -isystem $(CUDA_WHEEL_LIBRARIES)/cudnn/include
+
 # What the library exports is the table of hooks, what CUDA calls in an injected library, and its own C interface;
 # everything else, libstdc++ and libunwind included, stays inside. A reference without a version accepts `devtrace`; the C
 # library's functions name themselves unversioned, which any version accepts; the CUDA runtime's versions are those of

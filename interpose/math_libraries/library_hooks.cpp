@@ -1,9 +1,15 @@
 // The hooks of CUDA's mathematics libraries. Each row of library_hooks.inc is a symbol that jumps to an instance of one
 // of the templates here, made with the parameters that the library's header declares.
 
+#include <cublasLt.h>
 #include <cublas_api.h>
+#include <cudnn.h>
 #include <cufft.h>
 #include <cufftXt.h>
+#include <curand.h>
+#include <cusolverDn.h>
+#include <cusolverSp.h>
+#include <cusparse.h>
 
 #include <array>
 #include <cstddef>
@@ -15,6 +21,9 @@
 #include "interpose/linking/lazy_symbol.h"
 #include "interpose/math_libraries/library_of_caller.h"
 #include "tracker/events.h"
+
+// The table has what the headers call deprecated: programs call it.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 namespace devtrace::interpose {
 namespace {
@@ -108,7 +117,8 @@ template <Symbol kSymbol, class Function>
 struct Calls;
 template <Symbol kSymbol, class Result, class Handle, class... Rest>
 struct Calls<kSymbol, Result (*)(Handle, Rest...)> {
-  static constexpr bool kCublas = std::is_same_v<Result, cublasStatus_t>;
+  static constexpr bool kCublas = std::is_same_v<Handle, cublasHandle_t>;  // cuBLASLt is given its stream
+  static constexpr bool kCufft = std::is_same_v<Handle, cufftHandle>;
 
   static Result call(Handle handle, Rest... rest) {
     const void* const caller = __builtin_return_address(0);
@@ -122,7 +132,7 @@ struct Calls<kSymbol, Result (*)(Handle, Rest...)> {
     if (!original) return kAbsent<Result>;
     const Result result = original(handle, rest...);
     if (known == events::Known::told) events::library_returned();
-    if constexpr (!kCublas)
+    if constexpr (kCufft)
       if (result == CUFFT_INVALID_DEVICE && known == events::Known::yes) events::library_refused(call);
     return result;
   }

@@ -177,9 +177,11 @@ bool is_cuda_function(std::string_view name) {
          std::all_of(name.begin(), name.end(), in_name);
 }
 
-// `cublasSgemm`, `cufftExecC2C`.
+// `cublasSgemm`, `cufftExecC2C`, `cusolverDnSgetrf`.
 bool is_library_function(std::string_view name) {
-  return (name.starts_with("cublas") || name.starts_with("cufft")) && std::all_of(name.begin(), name.end(), in_name);
+  for (const std::string_view library : {"cublas", "cufft", "curand", "cusolver", "cusparse", "cudnn"})
+    if (name.starts_with(library)) return std::all_of(name.begin(), name.end(), in_name);
+  return false;
 }
 
 // Copies the fields that are as they are in every program.

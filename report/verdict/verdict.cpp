@@ -23,7 +23,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::events_of_two_devices,   // their times cannot be compared
     rules::declared_access,         // a note
     rules::stream_elsewhere,        // CUDA refused a launch for its stream
-    rules::handle_elsewhere,        // cuBLAS, cuFFT: a handle of another device
+    rules::handle_elsewhere,        // of cuBLAS, cuDNN, …: a handle of another device
     rules::missing_set_device,      // C++: nothing made the right device current
     rules::cpp_operand_elsewhere,   // LibTorch: what a line gives to an operator lies on two devices
     rules::unguarded_kernel,        // findings at a launch: everything is elsewhere

@@ -20,7 +20,9 @@ using Pointer = MisplacedLibraryCall::Pointer;
 
 // What the library's manual calls it.
 std::string_view word_for_handle(const events::LibraryCall& call) {
-  return std::string_view(call.function).starts_with("cufft") ? "plan" : "handle";
+  const std::string_view function = call.function;
+  if (function.starts_with("cufft")) return "plan";
+  return function.starts_with("curand") ? "generator" : "handle";
 }
 
 // What the calling line gives for each argument, the handle first.

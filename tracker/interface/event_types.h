@@ -27,7 +27,7 @@ struct Launch {
   int stream_device = -1;  // of a launch that CUDA refused for its stream: whose the stream is
 };
 
-// A handle of one of CUDA's mathematics libraries: cuBLAS's, a plan of cuFFT's. A number that no two live ones share.
+// A handle of one of CUDA's libraries: cuBLAS's, cuDNN's, a plan of cuFFT's. A number that no two live ones share.
 using LibraryHandle = uint64_t;
 
 struct StreamOfHandle {

@@ -1,6 +1,6 @@
 #include "tracker/memory/library_handles.h"
 
-#include <cstring>
+#include <string_view>
 
 #include "tracker/base/address_map.h"
 #include "tracker/base/clock.h"
@@ -12,10 +12,12 @@ namespace {
 
 constinit AddressMap<Handle> handles;
 
-// By the beginning of their functions' names: cublas, cufft.
-bool of_one_library(const Handle& one, const Handle& other) {
-  constexpr size_t kPrefix = 5;
-  return std::strncmp(one.function, other.function, kPrefix) == 0;
+// Whose handles a function makes, by its name: cublas of cublasCreate, cublasLt of cublasLtCreate, cufft of
+// cufftPlan1d.
+std::string_view library_of(const Handle& handle) {
+  const std::string_view function = handle.function;
+  const size_t create = function.find("Create");
+  return function.substr(0, create != function.npos ? create : function.find_first_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ"));
 }
 
 }  // namespace
@@ -43,10 +45,11 @@ void note_use(events::LibraryHandle handle) {
 
 std::vector<Handle> others(const Handle& than, Device on) {
   constexpr size_t kMost = 8;
+  const std::string_view library = library_of(than);
   std::vector<Handle> found;
   found.reserve(kMost);  // nothing may be allocated while a lock is held
   handles.for_each([&](const Handle& one) {
-    if (one.number != than.number && one.made.device == on && of_one_library(one, than) && found.size() < kMost)
+    if (one.number != than.number && one.made.device == on && library_of(one) == library && found.size() < kMost)
       found.push_back(one);
   });
   return found;

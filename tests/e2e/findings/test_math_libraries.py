@@ -1,12 +1,13 @@
-"""Handles of cuBLAS and plans of cuFFT that belong to another device than what they are called with, in C++ programs and under PyTorch."""
+"""Handles of CUDA's libraries that belong to another device than what they are called with, in C++ programs and under PyTorch."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from conftest import TOP, only
-from cpp_programs import build, line_of, own, run
+from cpp_programs import CUDA, TORCH, build, line_of, own, run
 
 sys.path.insert(0, str(TOP / "simulate/tools"))
 
@@ -207,6 +208,104 @@ def test_a_plan_of_another_device(tmp_path, program, category, fix):
     assert ("status 11" in outcome.out) and ran(repaired(source, finding)).findings == []
 
 
+# Library, header, type and maker of a handle, and a call by it.
+OTHERS = {
+    "cublasLt": ("libcublasLt.so.13", "cublasLt.h", "cublasLtHandle_t", "cublasLtCreate(&handle)", """
+  cublasLtMatmulDesc_t product;
+  cublasLtMatrixLayout_t square;
+  cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  cublasLtMatrixLayoutCreate(&square, CUDA_R_32F, 16, 16, 16);
+  const float one = 1, zero = 0;
+  status = cublasLtMatmul(handle, product, &one, memory, square, memory, square, &zero, memory, square, memory, square, nullptr, nullptr, 0, 0);"""),
+    "curand": ("libcurand.so.10", "curand.h", "curandGenerator_t", "curandCreateGenerator(&handle, CURAND_RNG_PSEUDO_DEFAULT)", """
+  status = curandGenerateUniform(handle, memory, 256);"""),
+    "cusolver": ("libcusolver.so.12", "cusolverDn.h", "cusolverDnHandle_t", "cusolverDnCreate(&handle)", """
+  int* info;
+  cudaMalloc((void**)&info, sizeof *info);
+  status = cusolverDnSpotrf(handle, CUBLAS_FILL_MODE_LOWER, 8, memory, 8, memory + 64, 64, info);"""),
+    "cusparse": ("libcusparse.so.12", "cusparse.h", "cusparseHandle_t", "cusparseCreate(&handle)", """
+  status = cusparseXcsr2coo(handle, (int*)memory, 8, 4, (int*)memory + 64, CUSPARSE_INDEX_BASE_ZERO);"""),
+    "cudnn": (None, "cudnn.h", "cudnnHandle_t", "cudnnCreate(&handle)", """
+  const float one = 1, zero = 0;
+  status = cudnnSoftmaxForward(handle, CUDNN_SOFTMAX_FAST, CUDNN_SOFTMAX_MODE_CHANNEL, &one, nullptr, memory, &zero, nullptr, memory);"""),
+}
+OTHER = """
+#include <cstdio>
+#include <cuda_runtime_api.h>
+#include <{header}>
+
+int main() {{
+  int status = -1;
+  float* memory;
+  {type} handle;
+  {program}
+  std::printf("status %d\\n", (int)status);
+}}
+"""
+# cuDNN is not simulated. This one works as others do: by cuBLAS, with a handle of its own.
+CUDNN = """
+#include <cublas_v2.h>
+#include <cudnn.h>
+
+struct cudnnContext { cublasHandle_t blas; };
+extern "C" cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  *handle = new cudnnContext;
+  cublasCreate(&(*handle)->blas);
+  return CUDNN_STATUS_SUCCESS;
+}
+extern "C" cudnnStatus_t cudnnSoftmaxForward(cudnnHandle_t handle, cudnnSoftmaxAlgorithm_t, cudnnSoftmaxMode_t, const void* alpha,
+                                             const cudnnTensorDescriptor_t, const void*, const void*, const cudnnTensorDescriptor_t, void* y) {
+  return cublasSscal(handle->blas, 256, (const float*)alpha, (float*)y, 1) ? CUDNN_STATUS_EXECUTION_FAILED : CUDNN_STATUS_SUCCESS;
+}
+"""
+
+
+def other(folder: Path, library: str, program: str) -> tuple[Path, str]:
+    """A program that calls one of OTHERS: with what lies in braces of its lines."""
+    file, header, kind, make, call = OTHERS[library]
+    source = OTHER.format(header=header, type=kind, program=program.format(
+        make=make + ";  // MADE", memory="cudaMalloc((void**)&memory, 4096);  // MEMORY", call=call.strip()))
+    if file:
+        return build(folder, source, "-g", libraries=[file]), source
+    include = ("-isystem", TORCH.parent / "nvidia/cudnn/include")
+    (folder / "cudnn.cpp").write_text(CUDNN)
+    subprocess.run(["g++", "-shared", "-fPIC", "-o", folder / "libcudnn.so.8", "-Wl,-soname,libcudnn.so.8", folder / "cudnn.cpp", *include,
+                    "-isystem", CUDA / "include", TOP / "build/simulate/libcublas.so.13", "-Wl,--allow-shlib-undefined"], check=True)
+    return build(folder, source, "-g", *include, f"-Wl,-rpath,{folder}", libraries=[folder / "libcudnn.so.8"]), source
+
+
+@pytest.mark.parametrize("library", OTHERS)
+def test_a_handle_of_another_library(tmp_path, library):
+    """It was made before the device was chosen."""
+    program, source = other(tmp_path, library, "{make}\n  cudaSetDevice(1);\n  {memory}\n  {call}")
+    finding = only(run(program, folder=tmp_path), "handle-mismatch")
+    assert finding["operation"].startswith(library) and finding["devices"] == ["cuda:0", "cuda:1"]
+    handle, memory = finding["operands"][:2]
+    assert (handle["name"], handle["role"], handle["device"]) == ("handle", "generator" if library == "curand" else "handle", "cuda:0")
+    assert own(handle["created"])[0]["line"] == line_of(source, "// MADE") and "memory" in memory["name"]
+    assert own(memory["created"])[0]["line"] == line_of(source, "// MEMORY")
+    cause = finding["cause"]
+    assert (cause["category"], cause["line"]) == ("handle-of-another-device", line_of(source, "// MADE"))
+    assert cause["fix"].startswith("cudaSetDevice(1);\n" + finding["operands"][0]["created"]["call"])
+    assert "each device needs one of its own" in cause["because"], "what the library does with it then is not known"
+    program, _ = other(tmp_path, library, "cudaSetDevice(1);\n  {make}\n  {memory}\n  {call}")
+    after = run(program, folder=tmp_path)
+    assert after.findings == [] and "status 0" in after.out
+
+
+DNN = TORCH.parent / "nvidia/cudnn/include"
+HEADERS = {
+    "cublasLt": ("cublasLtHandle_t", [CUDA / "include/cublasLt.h"]),
+    "curand": ("curandGenerator_t", [CUDA / "include/curand.h"]),
+    "cusolver": ("cusolver(Dn|Sp)Handle_t", [CUDA / "include/cusolverDn.h", CUDA / "include/cusolverSp.h"]),
+    "cusparse": ("cusparseHandle_t", [CUDA / "include/cusparse.h"]),
+    "cudnn": ("cudnnHandle_t", [DNN / f"cudnn_{part}.h" for part in ("ops", "cnn", "adv", "graph")]),
+}
+# What computes nothing on a device, and what had other parameters in an older version, so that a call of it cannot be handed on.
+ASKS = re.compile("bufferSize|BufferInfo|[a-z]Get[A-Z]|[a-z]Set(?!Tensor)[A-Z]|Destroy|Create(?!Identity)|createPlan|MakeFused|Host$|Query"
+                  "|AlgoInit|AlgoCheck|GenerateSeeds|cusparseSpS[VM]_solve")
+
+
 def test_the_table_has_what_the_headers_declare():
     """Whatever computes by a handle is in the table; what only asks, sets or copies is not."""
     from library import COMPUTE, LIBRARIES, declarations
@@ -224,6 +323,10 @@ def test_the_table_has_what_the_headers_declare():
     transforms = {name for header in ("cufft.h", "cufftXt.h") for name, _ in declarations((include / header).read_text(), "cufftResult")}
     transforms = {name for name in transforms if re.fullmatch(r"cufft(Exec|Plan|MakePlan|Create|Destroy|XtMakePlan)\w*|cufftXtExec", name)}
     assert {name for _, library, name in rows if library == "libcufft"} == transforms
+    for library, (handle, headers) in HEADERS.items():
+        declared = {name for header in headers for name, parameters in declarations(header.read_text(), rf"{library.split('L')[0]}[sS]tatus_t")
+                    if parameters and re.match(rf"{handle}\b(?!\s*\*)", parameters[0])}
+        assert {name for sort, file, name in rows if (sort, file) == ("CALL", f"lib{library}")} == {name for name in declared if not ASKS.search(name)}
 
 
 def test_pytorch_calls_by_its_handles(rehearse):

@@ -1,4 +1,4 @@
-// A call of cuBLAS or cuFFT: the handle, or the plan, belongs to the device that was current when it was made.
+// A call of one of CUDA's libraries: the handle belongs to the device that was current when it was made.
 #include <algorithm>
 
 #include "report/base/cpp_source.h"
@@ -35,13 +35,17 @@ std::string ordinal_of(std::string_view device) {
 std::string_view made_by(const Event& created) {
   const Frame* frame = innermost_own(created.native);
   if (!frame) return {};
-  for (const std::string_view function : {std::string_view("cublasCreate"), created.call}) {
-    const auto call = only_call(frame->source, function);
-    if (!call || call->arguments.empty() || !call->arguments[0].starts_with('&')) continue;
-    const std::string_view name = call->arguments[0].substr(1);
-    if (is_identifier(name)) return name;
-  }
-  return {};
+  const auto call = only_call(frame->source, created.call);
+  if (!call || call->arguments.empty() || !call->arguments[0].starts_with('&')) return {};
+  const std::string_view name = call->arguments[0].substr(1);
+  return is_identifier(name) ? name : std::string_view();
+}
+
+// What a handle's device means for a call. Of cuBLAS and cuFFT it is known; of the others NVIDIA says that a handle is
+// for one device, not what it does when it is used for another.
+bool works_on_its_device(const Evidence& evidence) {
+  const std::string_view operation = evidence.operation;
+  return operation.starts_with("cufft") || (operation.starts_with("cublas") && !operation.starts_with("cublasLt"));
 }
 
 // The call with another handle, which its own function made for the memory's device.
@@ -62,13 +66,13 @@ std::string others_made(const Evidence& evidence) {
 
 // All memory is on one other device: the handle is the wrong one.
 Cause wrong_handle(const Evidence& evidence, const Operand& handle, const Operand& memory) {
-  Cause cause{
-      "handle-of-another-device", Confidence::high,
-      fmt::format("{} was made on {}{}: what is called with it works there. All the memory that {} was given is "
-                  "on {}.{}",
-                  handle.name, handle.device, made_where(handle), evidence.operation, memory.device,
-                  others_made(evidence)),
-      std::nullopt};
+  Cause cause{"handle-of-another-device", Confidence::high,
+              fmt::format("{} was made on {}{}: {}. All the memory that {} was given is on {}.{}", handle.name,
+                          handle.device, made_where(handle),
+                          works_on_its_device(evidence) ? "what is called with it works there"
+                                                        : "it is for that device, and each device needs one of its own",
+                          evidence.operation, memory.device, others_made(evidence)),
+              std::nullopt};
   const Frame* line = innermost_own(evidence.native);
   if (!line) return cause;
   if (auto fix = with_other_handle(evidence, *line)) {
@@ -97,9 +101,10 @@ Cause refused(const Evidence& evidence, const Operand& handle) {
 Cause memory_elsewhere(const Evidence& evidence, const Operand& handle, const Operand& odd) {
   const std::string where = line_of(odd.created);
   Cause cause{"memory-of-another-device", Confidence::medium,
-              fmt::format("{} works on {}, where {} was made{}. {} is on {}{}. Without access to its peer the library "
-                          "cannot read it.",
-                          evidence.operation, handle.device, handle.name, made_where(handle), odd.name, odd.device,
+              fmt::format("{} {} {}, where {} was made{}. {} is on {}{}. Without access to its peer the library cannot "
+                          "read it.",
+                          evidence.operation, works_on_its_device(evidence) ? "works on" : "was given a handle of",
+                          handle.device, handle.name, made_where(handle), odd.name, odd.device,
                           where.empty() ? "" : fmt::format(", allocated at {}", where)),
               std::nullopt};
   const Frame* line = innermost_own(evidence.native);

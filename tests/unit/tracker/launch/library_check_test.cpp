@@ -95,6 +95,7 @@ TEST_F(LibraryCalls, WhatAToldCallLaunchesIsNotToldAgain) {
   ASSERT_FALSE(launch::within_told_call());
   ASSERT_EQ(events::library_called({"cublasSgemm", kHandle, arguments, 1, nullptr}), Known::told);
   EXPECT_TRUE(launch::within_told_call());
+  EXPECT_EQ(events::library_called({"cublasStrsm", kHandle, arguments, 1, nullptr}), Known::yes) << "by a library";
   events::library_returned();
   EXPECT_FALSE(launch::within_told_call());
 }
@@ -103,11 +104,12 @@ TEST_F(LibraryCalls, OtherHandlesOfTheLibraryOnADevice) {
   device_now = 1;
   events::library_handle_made(kHandle + 1, "cublasCreate");
   events::library_handle_made(kHandle + 2, "cufftPlan1d");
+  events::library_handle_made(kHandle + 3, "cublasLtCreate");
   const auto own = memory::library_handles::find(kHandle);
   const auto others = memory::library_handles::others(*own, Device::cuda(1));
   ASSERT_EQ(others.size(), 1U);
   EXPECT_EQ(others[0].number, kHandle + 1);
-  for (int i = 1; i < 3; ++i) events::library_handle_gone(kHandle + static_cast<uint64_t>(i));
+  for (int i = 1; i < 4; ++i) events::library_handle_gone(kHandle + static_cast<uint64_t>(i));
 }
 
 }  // namespace
