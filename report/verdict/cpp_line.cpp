@@ -34,8 +34,12 @@ const Frame* innermost_own(const Stack& native) {
 }
 
 bool is_plain_expression(std::string_view text) {
-  return !text.empty() && text.find("--") == text.npos && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) || std::string_view("_.->[]:").find(static_cast<char>(c)) != std::string_view::npos;
+  if (text.empty() || text.find("--") != text.npos || text.find("++") != text.npos) return false;
+  int subscripts = 0;
+  return std::all_of(text.begin(), text.end(), [&](unsigned char c) {
+    subscripts += c == '[' ? 1 : c == ']' ? -1 : 0;
+    const std::string_view marks = subscripts > 0 ? "_.->[]: +*%" : "_.->[]:";
+    return std::isalnum(c) || marks.find(static_cast<char>(c)) != marks.npos;
   });
 }
 

@@ -6,21 +6,48 @@
 #include "report/base/format.h"
 #include "report/verdict/cpp_line.h"
 #include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
+#include "report/verdict/statement_scan.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {
 
-// What the program gives to cudaSetDevice for that device, where this function may say the same: a variable of its own,
-// or a number.
-std::string device_argument(const Event& made, std::string_view device, const Frame& here) {
-  const std::string ordinal(device.substr(device.find(':') + 1));
-  const Frame* chosen = innermost_own(made.choice.native);
-  if (!chosen || made.choice.device != device) return ordinal;
-  const auto call = only_call(chosen->source, "cudaSetDevice");
-  if (!call || call->arguments.size() != 1) return ordinal;
-  const std::string argument(call->arguments[0]);
-  const bool number = argument.find_first_not_of("0123456789") == argument.npos;
-  return number || chosen->same_function(here) ? argument : ordinal;
+// What a choice gives to cudaSetDevice, as its line says it.
+std::string_view set_device_argument(const DeviceChoice& choice) {
+  const Frame* chosen = innermost_own(choice.native);
+  const auto call = chosen ? report::only_call(chosen->source, "cudaSetDevice") : std::nullopt;
+  return call && call->arguments.size() == 1 ? call->arguments[0] : std::string_view();
+}
+
+bool has_word(std::string_view text, std::string_view word) {
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if ((at == 0 || !word_char(text[at - 1])) && (end == text.size() || !word_char(text[end]))) return true;
+  }
+  return false;
+}
+
+// A loop's own variable is gone behind it, and means another device at its next turn.
+bool is_of_a_loop(std::string_view name, const Frame& frame) {
+  std::string_view text = frame.around.text;
+  for (int64_t line = frame.around.first; line <= frame.line && !text.empty(); ++line) {
+    const std::string_view head = text.substr(0, text.find('\n'));
+    if (const size_t loop = head.find("for ("); loop != head.npos && has_word(head.substr(loop), name)) return true;
+    text.remove_prefix(std::min(text.size(), head.size() + 1));
+  }
+  return false;
+}
+
+// What the program gives to cudaSetDevice for that device, where this function may say the same: a variable of its own
+// that is not the current device's as well, or a number.
+std::string device_argument(const Event& made, std::string_view device, const DeviceChoice& now, const Frame& here) {
+  std::string ordinal(device.substr(device.find(':') + 1));
+  const std::string_view argument = set_device_argument(made.choice);
+  if (argument.empty() || made.choice.device != device) return ordinal;
+  const Frame& chosen = *innermost_own(made.choice.native);
+  const bool holds = is_identifier(argument) && chosen.same_function(here) && argument != set_device_argument(now) &&
+                     !is_of_a_loop(argument, chosen);
+  return holds ? std::string(argument) : ordinal;
 }
 
 // "x (cuda:0, allocated at main.cpp:9)".
@@ -50,9 +77,23 @@ const Frame* own_line_of(const Operand& odd, const Evidence& evidence) {
   return nullptr;
 }
 
+// The driver launches a kernel in the context that it was loaded in, which cudaSetDevice does not change.
+Cause at_launch_by_the_driver(const Evidence& evidence) {
+  const Operand& operand = evidence.operands.front();
+  return {
+      "memory-of-another-device", Confidence::high,
+      fmt::format("Everything the kernel works on is on {}: {}. The context of {} is current{}, and a kernel runs in "
+                  "the context that its module was loaded in: it takes memory of that device, or the module has to "
+                  "be loaded, and the kernel launched, in a context of {}.",
+                  operand.device, with_allocation(operand), evidence.current_device, chosen_where(evidence.choice),
+                  operand.device),
+      std::nullopt};
+}
+
 std::optional<Cause> at_launch(const Evidence& evidence) {
   const std::string_view device = evidence.operands.front().device;
   const Frame* here = innermost_own(evidence.native);
+  if (here && here->source.find("cuLaunch") != here->source.npos) return at_launch_by_the_driver(evidence);
   const bool by_default = evidence.choice.by_default;
   Cause cause{
       "missing-set-device", Confidence::high,
@@ -63,7 +104,7 @@ std::optional<Cause> at_launch(const Evidence& evidence) {
                   device),
       std::nullopt};
   if (!here) return cause;
-  const std::string argument = device_argument(evidence.operands.front().created, device, *here);
+  const std::string argument = device_argument(evidence.operands.front().created, device, evidence.choice, *here);
   const bool number = argument.find_first_not_of("0123456789") == argument.npos;
   // A function that launches for several devices must not be given one device's number.
   if (const std::string& pointer = evidence.operands.front().name; number && is_plain_expression(pointer))
@@ -92,7 +133,7 @@ std::optional<Cause> at_allocation(const Evidence& evidence) {
         fmt::format("{} is there because its thread had chosen no device: that is the first one. The kernel runs on "
                     "{}{}.",
                     with_allocation(odd), evidence.current_device, chosen_where(evidence.choice)),
-        repairing(set_device_before(*line, device_argument(said, evidence.current_device, *line)))};
+        repairing(set_device_before(*line, device_argument(said, evidence.current_device, then, *line)))};
   }
   const Frame* launch = innermost_own(evidence.native);
   Cause cause{
