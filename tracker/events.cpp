@@ -141,6 +141,10 @@ void library_refused(const LibraryCall& call) {
   if (!thread_state::inside() && options().launches) launch::report_refused(call);
 }
 
+void event_refused(const LibraryCall& call, int device) {
+  if (!thread_state::inside() && options().launches) launch::report_refused_event(call, Device::cuda(device));
+}
+
 bool wants_copies() {
   return options().provenance || options().copies;
 }

@@ -50,6 +50,9 @@ void library_returned();
 
 // The library refused the call, because its handle is another device's than the current one.
 void library_refused(const LibraryCall& call);
+// A call that CUDA refused: the event that it records, its handle, on the stream that is its argument. Of that stream
+// `device` is the device.
+void event_refused(const LibraryCall& call, int device);
 
 // Hot. Bytes are about to be copied. When a copy has a correlation id, `copy_took` says later how long it took.
 void copied(const Copy& copy);

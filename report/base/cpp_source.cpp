@@ -281,6 +281,7 @@ LineShape shape_of(std::string_view line) {
   }
   const size_t last = code.find_last_not_of(" \t\r\n");
   shape.ends = last == code.npos || code[last] == ';' || code[last] == '{' || code[last] == '}';
+  shape.is_statement = last != code.npos && code[last] == ';';
   return shape;
 }
 

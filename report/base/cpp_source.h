@@ -40,8 +40,9 @@ std::string_view name_of_parameter(std::string_view declaration);
 // How many more brackets open than close in a line; semicolons outside of brackets end a statement.
 struct LineShape {
   int open = 0;
-  int braces = 0;     // the same of { and }
-  bool ends = false;  // its last sign is ; { or }
+  int braces = 0;             // the same of { and }
+  bool ends = false;          // its last sign is ; { or }
+  bool is_statement = false;  // it is ;
 };
 LineShape shape_of(std::string_view line);
 

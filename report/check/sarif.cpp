@@ -23,7 +23,9 @@ constexpr Rule kRules[] = {
     {"host-access", "A kernel was given memory of the host that its device cannot read."},
     {"wrong-current-device",
      "A kernel was launched while another device was current than the one its data or its stream is on."},
-    {"handle-mismatch", "A library was called by a handle of another device than its memory's or the current one."},
+    {"handle-mismatch",
+     "A library was called by a handle of another device than its memory's or the current one, or an event was "
+     "recorded on another device's stream."},
     {"copy-mismatch", "A copy states devices or a direction that its two ends contradict."},
 };
 

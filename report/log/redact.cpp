@@ -470,7 +470,7 @@ Json Redactor::record(const Json& record) {
   const auto operation = string(record, "operation");
   const auto kind = string(record, "kind");
   const bool cudas = (kind == "copy-mismatch" && is_cuda_function(operation)) ||
-                     (kind == "handle-mismatch" && is_library_function(operation));
+                     (kind == "handle-mismatch" && (is_library_function(operation) || is_cuda_function(operation)));
   if (!operation.empty()) out["operation"] = cudas ? std::string(operation) : kernel(operation);
   // An operator of the program's own has arguments of its own.
   const bool own = string(out, "operation") != operation && string(record, "kind") == "refused-op";

@@ -11,10 +11,10 @@ namespace devtrace::report::verdict {
 namespace {
 
 // A statement of its own, in front of which another one may stand: not the second line of one, nor the only statement
-// of an `if` without braces.
+// of an `if` without braces, nor the head or all of a function.
 bool is_whole_statement(std::string_view line) {
   const size_t begin = line.find_first_not_of(" \t");
-  if (begin == line.npos || !shape_of(line).ends || shape_of(line).open != 0) return false;
+  if (begin == line.npos || !shape_of(line).is_statement || shape_of(line).open != 0) return false;
   line.remove_prefix(begin);
   for (const std::string_view word : {"if", "else", "for", "while", "do", "case", "default", "}", "?", ":", "."})
     if (line.starts_with(word)) return false;

@@ -156,10 +156,12 @@ Json with_stream(const MisplacedLaunch& misplaced, const Json& record, const std
   const std::string_view written =
       report::stream_of_launch(report::string(line, "source"), report::unqualified_name(kernel));
   Json all = Json::array();
-  all.push_back({{"name", written.empty() ? "the stream" : std::string(written)},
-                 {"role", "stream"},
-                 {"device", Device::cuda(misplaced.launch.stream_device).name()},
-                 {"odd", true}});
+  Json stream{{"name", written.empty() ? "the stream" : std::string(written)},
+              {"role", "stream"},
+              {"device", Device::cuda(misplaced.launch.stream_device).name()},
+              {"odd", true}};
+  add_handle_creation(stream, reinterpret_cast<uintptr_t>(misplaced.launch.stream), source_from_disk());
+  all.push_back(std::move(stream));
   for (Json operand : record["operands"]) {
     operand.erase("odd");
     all.push_back(std::move(operand));

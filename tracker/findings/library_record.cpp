@@ -22,6 +22,7 @@ using Pointer = MisplacedLibraryCall::Pointer;
 std::string_view word_for_handle(const events::LibraryCall& call) {
   const std::string_view function = call.function;
   if (function.starts_with("cufft")) return "plan";
+  if (function.find("Event") != function.npos) return "event";
   return function.starts_with("curand") ? "generator" : "handle";
 }
 
@@ -29,7 +30,7 @@ std::string_view word_for_handle(const events::LibraryCall& call) {
 std::vector<std::string> written(const events::LibraryCall& call, const Json& native) {
   const Json& line = report::native_user_frame(native);
   const auto found = report::only_call(report::string(line, "source"), call.function);
-  if (!found || found->arguments.size() != call.count + 1) return {};
+  if (!found || found->arguments.size() < call.count + 1) return {};
   return {found->arguments.begin(), found->arguments.end()};
 }
 
@@ -41,10 +42,7 @@ Json handle_operand(const MisplacedLibraryCall& misplaced, const std::vector<std
                {"role", word},
                {"device", misplaced.device.name()},
                {"position", 0}};
-  if (const auto handle = memory::library_handles::find(call.handle)) {
-    add_creation(operand, handle->made, source);
-    operand["created"]["call"] = handle->function;
-  }
+  add_handle_creation(operand, call.handle, source);
   return operand;
 }
 
@@ -58,6 +56,16 @@ Json memory_operand(const Pointer& pointer, const events::LibraryCall& call, con
   add_extent(operand, pointer.address);
   operand["address"] = fmt::format("{:#x}", pointer.address);
   add_provenance(operand, pointer.address, "", source);
+  return operand;
+}
+
+Json stream_operand(const Pointer& pointer, const std::vector<std::string>& texts, const SourceText& source) {
+  const std::string_view unnamed = pointer.address == 0 ? "the default stream" : "the stream";
+  Json operand{{"name", texts.empty() ? std::string(unnamed) : texts[pointer.argument]},
+               {"role", "stream"},
+               {"device", pointer.device.name()},
+               {"position", pointer.argument}};
+  add_handle_creation(operand, pointer.address, source);
   return operand;
 }
 
@@ -82,7 +90,7 @@ std::optional<report::Json> library_record(const MisplacedLibraryCall& misplaced
   const auto& pointers = misplaced.pointers;
   const Native native = native_stack();
   Json record = begin("handle-mismatch");
-  if (!misplaced.refused) {
+  if (!misplaced.refused && !misplaced.on_stream) {
     std::vector<Device> owners;
     for (const Pointer& pointer : pointers) owners.push_back(pointer.device);
     const policy::Decision allowed =
@@ -101,8 +109,10 @@ std::optional<report::Json> library_record(const MisplacedLibraryCall& misplaced
   const bool all_there = !pointers.empty() && std::all_of(pointers.begin(), pointers.end(), [&](const Pointer& p) {
     return p.device == pointers.front().device;
   });
-  record["message"] = misplaced.refused
-                          ? fmt::format("{} was given a {} of {} while {} was current, which the library refuses",
+  record["message"] =
+      misplaced.on_stream ? fmt::format("{} was given an event of {} and a stream of {}, which CUDA refuses",
+                                        call.function, misplaced.device.name(), odd->device.name())
+      : misplaced.refused ? fmt::format("{} was given a {} of {} while {} was current, which the library refuses",
                                         call.function, word, misplaced.device.name(), current_device)
                           : fmt::format("{} was given a {} of {} and memory of {}", call.function, word,
                                         misplaced.device.name(), odd->device.name());
@@ -126,7 +136,8 @@ std::optional<report::Json> library_record(const MisplacedLibraryCall& misplaced
   for (const Pointer& pointer : pointers) {
     if (std::find(shown.begin(), shown.end(), pointer.address) != shown.end()) continue;  // given twice
     shown.push_back(pointer.address);
-    operands.push_back(memory_operand(pointer, call, texts, source));
+    operands.push_back(misplaced.on_stream ? stream_operand(pointer, texts, source)
+                                           : memory_operand(pointer, call, texts, source));
     if (!handle_is_odd && pointer.device != misplaced.device) operands.back()["odd"] = true;
   }
   record["operands"] = std::move(operands);
@@ -139,7 +150,11 @@ std::optional<report::Json> library_record(const MisplacedLibraryCall& misplaced
     library["stream"] = fmt::format("{:#x}", reinterpret_cast<uintptr_t>(stream.stream));
     if (stream.device >= 0) library["stream_device"] = Device::cuda(stream.device).name();
   }
-  if (handle_is_odd && !pointers.empty())
+  if (misplaced.on_stream) {
+    library["stream"] = fmt::format("{:#x}", pointers.front().address);
+    library["stream_device"] = pointers.front().device.name();
+  }
+  if (handle_is_odd && !pointers.empty() && !misplaced.on_stream)
     if (Json others = other_handles(misplaced, pointers.front().device, source); !others.empty())
       library["other_handles"] = std::move(others);
   record["library_call"] = std::move(library);

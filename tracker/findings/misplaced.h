@@ -37,6 +37,7 @@ struct MisplacedLibraryCall {
   Device device;  // of the handle
   std::vector<Pointer> pointers;
   bool refused = false;
+  bool on_stream = false;  // CUDA refused it: the pointer is no memory but a stream, of another device than the event
 };
 
 // A copy whose ends do not lie where its caller says.

@@ -104,4 +104,15 @@ void report_refused(const events::LibraryCall& call) noexcept {
   }
 }
 
+void report_refused_event(const events::LibraryCall& call, Device of_stream) noexcept {
+  const auto event = memory::library_handles::find(call.handle);
+  if (!event || event->made.device == of_stream) return;
+  MisplacedLibraryCall misplaced{call, event->made.device, {}, false, true};
+  try {
+    misplaced.pointers.push_back({number(call.arguments[0]), of_stream, 1});
+    findings::report(misplaced);
+  } catch (...) {  // out of memory: one report is lost
+  }
+}
+
 }  // namespace devtrace::launch

@@ -17,5 +17,7 @@ bool within_told_call();
 
 // Reports a call that the library refused because another device than its handle's is current.
 void report_refused(const events::LibraryCall& call) noexcept;
+// Reports an event that CUDA did not record, where the stream is of another device.
+void report_refused_event(const events::LibraryCall& call, Device of_stream) noexcept;
 
 }  // namespace devtrace::launch

@@ -18,6 +18,7 @@
 #include "tracker/log/kernel_stub.h"
 #include "tracker/log/native_frames.h"
 #include "tracker/memory/device_history.h"
+#include "tracker/memory/library_handles.h"
 #include "tracker/memory/ownership.h"
 #include "tracker/stacks/caller.h"
 
@@ -206,6 +207,13 @@ void add_creation(Json& operand, const memory::provenance::Origin& origin, const
   operand["created"] = origin_json(origin, "", source);
   operand["created"]["device"] = origin.device.name();
   add_choice(operand["created"], origin, "", source);
+}
+
+void add_handle_creation(Json& operand, events::LibraryHandle handle, const SourceText& source) {
+  const auto known = memory::library_handles::find(handle);
+  if (!known) return;
+  add_creation(operand, known->made, source);
+  operand["created"]["call"] = known->function;
 }
 
 void add_provenance(Json& operand, uintptr_t storage, const std::string& library, const SourceText& source) {

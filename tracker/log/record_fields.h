@@ -8,6 +8,7 @@
 
 #include "report/base/json.h"
 #include "tracker/evidence/frames.h"
+#include "tracker/interface/event_types.h"
 #include "tracker/memory/device_history.h"
 #include "tracker/memory/provenance.h"
 #include "tracker/stacks/stacks.h"
@@ -52,6 +53,9 @@ void add_provenance(Json& operand, uintptr_t storage, const std::string& library
 
 // `created` of what is no memory: where it was made, on which device, and who had chosen that.
 void add_creation(Json& operand, const memory::provenance::Origin& origin, const SourceText& source);
+
+// The same of a library's handle, a stream or an event, with the function that made it, if that was seen.
+void add_handle_creation(Json& operand, events::LibraryHandle handle, const SourceText& source);
 
 // `bytes` of the memory around an address that no tensor is known to lie in.
 void add_extent(Json& operand, uintptr_t address);

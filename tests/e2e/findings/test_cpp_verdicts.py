@@ -183,7 +183,7 @@ int main() {{
   [[maybe_unused]] char host[64] = {{}};
   cudaStream_t first, second;
   cudaSetDevice(1);
-  cudaStreamCreate(&second);
+  cudaStreamCreate(&second);  // SECOND
   cudaSetDevice(0);  // CHOICE
   cudaStreamCreate(&first);
   cudaMalloc(&x, 4096);
@@ -210,7 +210,11 @@ def test_a_launch_on_a_stream_of_another_device(tmp_path, backend):
     assert cause["fix"] == "saxpy<<<4, 256, 0, 0>>>(2.f, left, right, n);  // LAUNCH"
     told = " ".join(outcome.err.split())
     assert "wrong-current-device: saxpy was launched on a stream of cuda:1 while cuda:0 was current, which CUDA refuses" in told
-    assert "stream is a stream of cuda:1, and cuda:0 is current, since program.cu:" in told and "a tensor" not in told
+    made = line_of(source, "// SECOND")
+    assert f"stream is a stream of cuda:1, made at program.cu:{made}, and cuda:0 is current, since program.cu:" in told and "a tensor" not in told
+    stream = finding["operands"][0]["created"]
+    assert (stream["call"], stream["device"], own(stream)[0]["line"]) == ("cudaStreamCreate", "cuda:1", made)
+    assert "stream created on cuda:1 by cudaStreamCreate in main" in told
     outcome = run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path)
     assert (outcome.findings, outcome.out) == ([], "cudaSuccess\n")
 
@@ -246,6 +250,35 @@ def test_a_foreign_stream_beside_memory_that_may_be_reached(tmp_path):
     outcome = run(build_nvcc(tmp_path, STREAM.format(program=reached), "-g"), folder=tmp_path)
     assert [(one["severity"], one["argument"]) for one in outcome.findings] == [("note", "parameter 1"), ("error", "stream")]
     assert outcome.findings[1]["cause"]["category"] == "missing-set-device"
+
+
+@pytest.mark.parametrize("backend", ["interpose", "cupti"])
+def test_an_event_of_another_device(tmp_path, backend):
+    source = STREAM.format(program="cudaEvent_t done;\n  cudaEventCreate(&done);  // EVENT\n  cudaEventRecord(done, second);  // RECORD")
+    outcome = run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path, options=f"backend={backend}")
+    assert outcome.out == "cudaErrorInvalidResourceHandle\n", "the program sees CUDA's error as ever"
+    finding = only(outcome, "handle-mismatch")
+    assert (finding["operation"], finding["argument"], finding["devices"]) == ("cudaEventRecord", "event", ["cuda:0", "cuda:1"])
+    assert finding["message"] == "cudaEventRecord was given an event of cuda:0 and a stream of cuda:1, which CUDA refuses"
+    event, stream = finding["operands"]
+    assert [(one["name"], one["role"], one["device"], one["created"]["call"]) for one in (event, stream)] == [
+        ("done", "event", "cuda:0", "cudaEventCreate"), ("second", "stream", "cuda:1", "cudaStreamCreate")]
+    assert [own(one)[0]["line"] for one in (event["created"], stream["created"], finding)] == [
+        line_of(source, mark) for mark in ("// EVENT", "// SECOND", "// RECORD")]
+    cause = finding["cause"]
+    assert (cause["category"], cause["confidence"], cause["repairs"]) == ("event-device", "high", "cause")
+    assert cause["fix"] == "cudaSetDevice(1);\ncudaEventCreate(&done);  // EVENT"
+    after = run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path)
+    assert (after.findings, after.out) == ([], "cudaSuccess\n")
+
+
+def test_an_event_that_a_class_makes(tmp_path):
+    """Its line makes the events of every device, so none is offered, least of all in front of a function's head; the place is told."""
+    timer = "struct Timer {{\n  cudaEvent_t begin;\n  Timer() {{ cudaEventCreate(&begin); }}  // EVENT\n}};\n\nint main() {{"
+    source = STREAM.replace("int main() {{", timer).format(program="Timer timer;\n  cudaEventRecord(timer.begin);\n  cudaEventRecord(timer.begin, second);")
+    finding = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "handle-mismatch")
+    assert own(finding["operands"][0]["created"])[0]["line"] == line_of(source, "// EVENT")
+    assert finding["operands"][0]["name"] == "timer.begin" and "fix" not in finding["cause"]
 
 
 LEGAL = """

@@ -108,6 +108,8 @@ TEST(CppSource, NamesOfParameters) {
 
 TEST(CppSource, LinesOfAStatement) {
   EXPECT_EQ(shape_of("copy(to, from,").open, 1);
+  EXPECT_TRUE(shape_of("copy(to, from);  // of all").is_statement);
+  EXPECT_FALSE(shape_of("Timer() { cudaEventCreate(&begin); }").is_statement);
   EXPECT_EQ(shape_of("     bytes);").open, -1);
   EXPECT_EQ(shape_of("say(\"(\");  // (").open, 0);
 }

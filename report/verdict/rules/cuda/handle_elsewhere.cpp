@@ -1,4 +1,5 @@
-// A call of one of CUDA's libraries: the handle belongs to the device that was current when it was made.
+// A call of one of CUDA's libraries, or of an event: the handle belongs to the device that was current when it was
+// made.
 #include <algorithm>
 
 #include "report/base/cpp_source.h"
@@ -87,6 +88,23 @@ Cause wrong_handle(const Evidence& evidence, const Operand& handle, const Operan
   return cause;
 }
 
+// CUDA did not record it. What it was made for, only its line says: elsewhere it may be right for another stream.
+Cause event_on_stream(const Evidence& evidence, const Operand& event, const Operand& stream) {
+  const std::string where = line_of(stream.created);
+  Cause cause{
+      "event-device", Confidence::high,
+      fmt::format("{} was made on {}{}, and {} is a stream of {}{}: CUDA records an event on streams of its own "
+                  "device only.",
+                  event.name, event.device, made_where(event), stream.name, stream.device,
+                  where.empty() ? "" : ", made at " + where),
+      std::nullopt};
+  const Frame* made = innermost_own(event.created.native);
+  const Frame* line = innermost_own(evidence.native);
+  if (made && line && made->same_function(*line))
+    cause.fix = repairing(set_device_before(*made, ordinal_of(stream.device)));
+  return cause;
+}
+
 // The library refused it, for another device is current.
 Cause refused(const Evidence& evidence, const Operand& handle) {
   Cause cause{"missing-set-device", Confidence::high,
@@ -123,6 +141,7 @@ std::optional<Cause> handle_elsewhere(const Evidence& evidence) {
   const bool has_memory = memory != evidence.operands.end();
   const bool all_there = has_memory && std::all_of(memory, evidence.operands.end(),
                                                    [&](const Operand& it) { return it.device == memory->device; });
+  if (has_memory && memory->role == "stream") return event_on_stream(evidence, handle, *memory);
   if (is_odd(handle) && all_there && memory->device != handle.device) return wrong_handle(evidence, handle, *memory);
   if (is_odd(handle)) return refused(evidence, handle);
   if (has_memory) return memory_elsewhere(evidence, handle, *memory);

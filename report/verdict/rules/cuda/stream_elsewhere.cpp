@@ -46,10 +46,12 @@ std::optional<Cause> stream_elsewhere(const Evidence& evidence) {
     return &it == &*stream || it.device == evidence.current_device;
   });
   const Frame* line = evidence.in_cpp() ? innermost_own(evidence.native) : nullptr;
+  const std::string made = at(innermost_own(stream->created.native));
   const std::string belongs = fmt::format(
-      "{} is a stream of {}, and {} is current{}: CUDA launches a kernel on a stream of the current "
+      "{} is a stream of {}{}, and {} is current{}: CUDA launches a kernel on a stream of the current "
       "device only.",
-      stream->name, stream->device, evidence.current_device, chosen(evidence));
+      stream->name, stream->device, made.empty() ? "" : fmt::format(", made at {}", made), evidence.current_device,
+      chosen(evidence));
   if (has_memory && all_here) {
     Cause cause{"stream-of-another-device", Confidence::high,
                 fmt::format("{} Everything the kernel works on is on {}, so it needs a stream of that device: the "
