@@ -1,5 +1,6 @@
 #include "interpose/python/device_errors.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace devtrace::interpose {
@@ -19,6 +20,7 @@ constexpr ErrorClass kClasses[] = {
     {"FakeTensorDeviceMismatchError", 3, 0, 1, 2,
      "Expected all tensors to be on the same device, but found at least two devices, {wanted} and {at}!"},
 };
+static_assert(std::ranges::all_of(kClasses, [](const ErrorClass& one) { return one.arguments >= kFewestArguments; }));
 
 // What such an error says up to 2.14: a row of tracker/findings/known_refusals.cpp.
 constexpr const char* kRestated =

@@ -14,6 +14,9 @@ struct DeviceError {
   std::string restated;  // events::Refused::restated
 };
 
+// None of them has fewer.
+inline constexpr size_t kFewestArguments = 3;
+
 // Whether a class of that name is worth asking for. A few comparisons; no Python.
 bool may_be_device_error(const char* class_name, size_t arguments);
 

@@ -33,12 +33,11 @@ constinit MakeException original;
 // Where this Python keeps what is looked at; the slots of kinds as python::Layout has them.
 constinit uint16_t ascii_payload = 0, extra_header = 0, tuple_items = 0;
 constinit uint32_t compact_ascii = 0;  // the bits of a str's state that say it
-constinit bool one_at_a_time = false;  // there is a GIL
 
 constexpr uint64_t kUnicodeFlag = 1u << 28;
 constexpr ssize_t kMostArguments = 4;  // that are looked at
-constexpr uint16_t kReferences = 0;    // PyObject.ob_refcnt
-constexpr ssize_t kWithoutKeeper = 2;
+constexpr auto kFewestOfDeviceError = static_cast<ssize_t>(kFewestArguments);
+static_assert(kFewestOfDeviceError > 1, "is_ordinary() takes a single argument that is no text for ordinary");
 
 template <class Value>
 Value field(const void* object, uint16_t offset) {
@@ -67,37 +66,6 @@ std::string_view text_of(PyObject* object) {
   return {text, static_cast<size_t>(size)};
 }
 
-// Does somebody else hold the text, who has it raised again? Of one that was made for this exception there are two
-// references: the interpreter's and the tuple's. Without a GIL references are counted elsewhere.
-bool is_kept(const void* text) {
-  return one_at_a_time && field<ssize_t>(text, kReferences) > kWithoutKeeper;
-}
-
-// The text that was looked at last, is kept, and speaks of no device. A program that raises often raises the same: then
-// the text is the same object, which shows at both of its ends.
-struct Ordinary {
-  const void* at = nullptr;  // the str
-  ssize_t size = 0;
-  const char* text = nullptr;
-  __m128i begin = {}, end = {};
-
-  static __m128i ends_of(const char* text) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(text)); }
-  bool is(const void* object, ssize_t length) const {
-    if (object != at || length != size) return false;  // another object may be there by now
-    const __m128i same =
-        _mm_and_si128(_mm_cmpeq_epi8(ends_of(text), begin), _mm_cmpeq_epi8(ends_of(text + length - 16), end));
-    return _mm_movemask_epi8(same) == 0xffff;
-  }
-  void set(const void* object, std::string_view content) {
-    at = object;
-    size = static_cast<ssize_t>(content.size());
-    text = content.data();
-    begin = ends_of(text);
-    end = ends_of(text + size - 16);
-  }
-};
-constinit Ordinary ordinary;  // under the GIL; without one it stays empty
-
 [[gnu::noinline]] void on_exception(std::string_view message) noexcept {
   if (thread_state::inside() || !python::holds_gil(*python_api)) return;  // another interpreter's is not looked at
   events::Refused refusal;
@@ -125,58 +93,78 @@ constinit Ordinary ordinary;  // under the GIL; without one it stays empty
 }
 
 // The exception's own class may have more arguments than the text.
-[[gnu::noinline]] void look_at(PyObject* type, PyObject* const* arguments, ssize_t count) noexcept {
+void look_at(PyObject* type, PyObject* const* arguments, ssize_t count) noexcept {
   for (ssize_t i = 0; i < count && i < kMostArguments; ++i) {
     PyObject* argument = arguments[i];
     const std::string_view text = argument ? text_of(argument) : std::string_view();
     if (speaks_of_devices(text)) return on_exception(text);
   }
+  if (count < kFewestOfDeviceError) return;
   if (const char* const name = field<const char*>(type, python::kTypeName);
       name && may_be_device_error(name, static_cast<size_t>(count)))
     on_device_error(name, arguments);
 }
 
-// The usual exception's only argument: a str of ASCII, long enough. Its characters lie in the object itself and are
-// there as long as it is.
-[[gnu::noinline]] void look_at_text(PyObject* object, ssize_t length) noexcept {
-  const std::string_view text(reinterpret_cast<const char*>(object) + ascii_payload, static_cast<size_t>(length));
-  if (speaks_of_devices(text)) return on_exception(text);
-  if (is_kept(object)) ordinary.set(object, text);
+PyObject* const* items_of(PyObject* arguments) {
+  return reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(arguments) + tuple_items);
 }
 
-// A handful of instructions where there is no text, a short one, or the last one.
-inline void look_briefly(PyObject* type, PyObject* const* arguments, ssize_t count) {
-  if (count == 1) {
-    PyObject* const only = *arguments;
-    const bool text = field<PyObject*>(only, python::kObjectType) == python_api->PyUnicode_Type;
-    const ssize_t length = text ? field<ssize_t>(only, python::kStrLength) : kShortestDeviceError;
-    if (length < static_cast<ssize_t>(kShortestDeviceError)) return;
-    if (!text || !is_compact_ascii(only))
-      look_at(type, arguments, count);
-    else if (!is_kept(only) || !ordinary.is(only, length))
-      look_at_text(only, length);
-  } else if (count > 1) {
-    look_at(type, arguments, count);
-  }
+// tp_vectorcall: the count's highest bit says that the caller lends a place in front of the arguments.
+constexpr ssize_t count_of(size_t count) {
+  constexpr size_t kPlaceInFront = size_t{1} << 63;
+  return static_cast<ssize_t>(count & ~kPlaceInFront);
 }
 
 // In the place of BaseException.__new__.
-PyObject* new_exception(PyObject* type, PyObject* arguments, PyObject* keywords) {
-  if (arguments)
-    look_briefly(type, reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(arguments) + tuple_items),
-                 field<ssize_t>(arguments, python::kVarSize));
+[[gnu::noinline]] PyObject* new_exception(PyObject* type, PyObject* arguments, PyObject* keywords) {
+  if (arguments) look_at(type, items_of(arguments), field<ssize_t>(arguments, python::kVarSize));
   return original.with_tuple(type, arguments, keywords);
 }
 
-// In the place of its tp_vectorcall. The count's highest bit says that the caller lends a place in front of the
-// arguments.
-PyObject* new_exception_of_array(PyObject* type, PyObject* const* arguments, size_t count, PyObject* keywords) {
-  constexpr size_t kPlaceInFront = size_t{1} << 63;
-  look_briefly(type, arguments, static_cast<ssize_t>(count & ~kPlaceInFront));
+// In the place of its tp_vectorcall.
+[[gnu::noinline]] PyObject* new_exception_of_array(PyObject* type, PyObject* const* arguments, size_t count,
+                                                   PyObject* keywords) {
+  look_at(type, arguments, count_of(count));
   return original.with_array(type, arguments, count, keywords);
 }
 
-constexpr MakeException kHooks{new_exception, new_exception_of_array};
+// Hot: the usual exception has no argument, one that is no text, a short text, or one of ASCII without a pair of a
+// device word's letters, which lies in the object itself.
+[[gnu::target("avx2"), gnu::always_inline]] inline bool is_ordinary(PyObject* const* arguments, ssize_t count) {
+  if (count != 1) [[unlikely]]
+    return count == 0;
+  PyObject* const only = *arguments;
+  if (const auto* type = field<PyObject*>(only, python::kObjectType); type != python_api->PyUnicode_Type) [[unlikely]]
+    return !(field<uint64_t>(type, python::kTypeFlags) & kUnicodeFlag);
+  const auto length = static_cast<size_t>(field<ssize_t>(only, python::kStrLength));
+  if (length < kShortestDeviceError) [[unlikely]]
+    return true;
+  if (!is_compact_ascii(only)) [[unlikely]]
+    return false;
+  return !device_words::has_pair(reinterpret_cast<const char*>(only) + ascii_payload, length);
+}
+
+// The same two where most exceptions are passed on at once. Each in a line of the processor's cache of its own, without
+// a frame: jumps that crowd together cost as much as the whole look.
+[[gnu::target("avx2"), gnu::aligned(64)]] PyObject* quick_new_exception(PyObject* type, PyObject* arguments,
+                                                                        PyObject* keywords) {
+  if (!arguments || !is_ordinary(items_of(arguments), field<ssize_t>(arguments, python::kVarSize))) [[unlikely]]
+    return new_exception(type, arguments, keywords);
+  return original.with_tuple(type, arguments, keywords);
+}
+[[gnu::target("avx2"), gnu::aligned(64)]] PyObject* quick_new_exception_of_array(PyObject* type,
+                                                                                 PyObject* const* arguments,
+                                                                                 size_t count, PyObject* keywords) {
+  if (!is_ordinary(arguments, count_of(count))) [[unlikely]]
+    return new_exception_of_array(type, arguments, count, keywords);
+  return original.with_array(type, arguments, count, keywords);
+}
+
+const MakeException& hooks() {
+  static constexpr MakeException kAny{new_exception, new_exception_of_array};
+  static constexpr MakeException kQuick{quick_new_exception, quick_new_exception_of_array};
+  return __builtin_cpu_supports("avx2") ? kQuick : kAny;
+}
 
 // Under the GIL.
 void set_hook(const python::Api& api) {
@@ -192,9 +180,8 @@ void set_hook(const python::Api& api) {
     extra_header = layout->extra_header;
     tuple_items = objects->tuple_items;
     compact_ascii = 0x18u << layout->str_kind;
-    one_at_a_time = !free_threaded;
   }
-  if ((!objects || !replace_making_of_exceptions(api, *layout, kHooks, original)) && verbose())
+  if ((!objects || !replace_making_of_exceptions(api, *layout, hooks(), original)) && verbose())
     explain("Python's exceptions are not looked at: not known in version %s", api.Py_GetVersion());
 }
 
@@ -226,7 +213,7 @@ bool hook_exceptions() {
 
 void unhook_exceptions() {
   const python::Api* const api = original.with_tuple ? python_api : nullptr;
-  if (api) python::with_gil(*api, [&] { restore_making_of_exceptions(*api, *layout_here, kHooks, original); });
+  if (api) python::with_gil(*api, [&] { restore_making_of_exceptions(*api, *layout_here, hooks(), original); });
 }
 
 }  // namespace devtrace::interpose

@@ -4,9 +4,12 @@
 
 #include <emmintrin.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+
+#include "tracker/interface/device_word_pairs.h"
 
 namespace devtrace {
 
@@ -28,6 +31,11 @@ struct Word {
 };
 inline constexpr Word kWords[] = {
     {"device", 2, false}, {"cuda", 1, false}, {"cpu", 1, false}, {"gpu", 1, false}, {"meta", 2, true}};
+static_assert(std::ranges::all_of(kWords, [](const Word& word) {
+  return std::ranges::any_of(kPairs, [&](const Pair& pair) {
+    return word.text[word.pair] == pair.first && word.text[word.pair + 1] == pair.second;
+  });
+}));
 
 inline bool stands_at(std::string_view text, size_t pair, const Word& word) {
   if (pair < word.pair) return false;
@@ -46,12 +54,12 @@ inline bool any_at(std::string_view text, size_t pair) {
 
 }  // namespace device_words
 
-inline constexpr size_t kShortestDeviceError = 17;
+inline constexpr size_t kShortestDeviceError = device_words::kShortestText;
 
-// Hot: about two nanoseconds for 16 characters. Only the beginning of a long text is looked at.
+// Only the beginning of a long text is looked at.
 inline bool speaks_of_devices(std::string_view text) {
   if (text.size() < kShortestDeviceError) return false;
-  if (text.size() > 4096) text = text.substr(0, 4096);
+  text = text.substr(0, device_words::kMostLooked);
   const __m128i lower_case = _mm_set1_epi8(0x20);
   const auto block = [&](size_t at) {
     return _mm_or_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + at)), lower_case);
@@ -60,11 +68,10 @@ inline bool speaks_of_devices(std::string_view text) {
     // Pairs that begin in these 16 characters; the last block ends with the text.
     const size_t begin = at + 17 <= text.size() ? at : text.size() - 17;
     const __m128i here = block(begin), next = block(begin + 1);
-    const auto pairs = [&](char first, char second) {
-      return _mm_and_si128(_mm_cmpeq_epi8(here, _mm_set1_epi8(first)), _mm_cmpeq_epi8(next, _mm_set1_epi8(second)));
-    };
-    const __m128i found =
-        _mm_or_si128(_mm_or_si128(pairs('v', 'i'), pairs('u', 'd')), _mm_or_si128(pairs('p', 'u'), pairs('t', 'a')));
+    __m128i found = _mm_setzero_si128();
+    for (const device_words::Pair& pair : device_words::kPairs)
+      found = _mm_or_si128(found, _mm_and_si128(_mm_cmpeq_epi8(here, _mm_set1_epi8(pair.first)),
+                                                _mm_cmpeq_epi8(next, _mm_set1_epi8(pair.second))));
     for (int mask = _mm_movemask_epi8(found); mask != 0; mask &= mask - 1)
       if (device_words::any_at(text, begin + static_cast<size_t>(__builtin_ctz(mask)))) return true;
     if (at + 17 >= text.size()) return false;
