@@ -134,6 +134,19 @@ std::string device_expression(const Evidence& evidence, size_t frame, const Oper
   return quoted(target.device);
 }
 
+// In the body of the line's only lambda, where one of its parameters has that name: `lambda w: (w * b).sum()`.
+static std::optional<Fix> move_in_lambda(const Frame& here, std::string_view name, const std::string& device) {
+  constexpr std::string_view kLambda = "lambda ";
+  const size_t begin = here.source.find(kLambda), colon = here.source.find(':', begin);
+  if (begin == here.source.npos || colon == here.source.npos) return std::nullopt;
+  const std::string_view parameters = here.source.substr(begin + kLambda.size(), colon - begin - kLambda.size());
+  const std::string_view body = here.source.substr(colon + 1);
+  if (body.find(kLambda) != body.npos || parameters.find_first_of("([{\"'") != parameters.npos) return std::nullopt;
+  auto moved = replace_read(body, name, fmt::format("{}.to({})", name, device));
+  if (!moved) return std::nullopt;
+  return at_frame(here, dedented(fmt::format("{} {}", here.source.substr(0, colon + 1), dedented(*moved))));
+}
+
 std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand& operand, const std::string& device) {
   const Frame& here = evidence.stack[frame];
   const std::string_view name = operand.name_in(frame);
@@ -145,9 +158,12 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   if (!is_reference(name)) return std::nullopt;
   if (auto line = replace_read(here.source, name, fmt::format("{}.to({})", name, device)))
     return at_frame(here, std::move(*line));
-  // `def f(x): return x + x`: a line in front of that is outside of the function.
+  // `def f(x): return x + x`: a line in front of that is outside of the function. So it is of a lambda, and of a
+  // comprehension.
   const std::string line = dedented(here.source);
-  const bool defines = line.starts_with("def ") || line.starts_with("async def ") || line.starts_with("class ");
+  if (here.function.ends_with("<lambda>")) return move_in_lambda(here, name, device);
+  const bool defines = (here.function.ends_with('>') && !here.function.ends_with("<module>")) ||
+                       line.starts_with("def ") || line.starts_with("async def ") || line.starts_with("class ");
   if (reads(here.source, name) > 1 && !writes_through(here.source, name) && !defines &&
       here.source.find('\n') == here.source.npos) {
     return at_frame(here, fmt::format("{0} = {0}.to({1})\n{2}", name, device, dedented(here.source)));

@@ -166,11 +166,16 @@ Operand::Hidden Operand::hidden() const {
              std::all_of(from, chain.holders.end(), [](const Holder& each) { return each.registers(); });
     });
   };
+  const bool registered_at_last = std::any_of(held_by.begin(), held_by.end(), [](const Chain& chain) {
+    return chain.holders.back().is_module() && chain.holders.back().registers();
+  });
   for (const Chain& chain : held_by) {
     for (size_t index = 0; index < chain.holders.size(); ++index) {
       const Holder& holder = chain.holders[index];
       if (!holder.is_module() || holder.registers()) continue;
       if (registered_by(holder)) break;
+      // A list of parameters beside the modules that have them, as DistributedDataParallel's: it moves with those.
+      if (!chain.holders.back().is_module() && registered_at_last) break;
       return {&chain, index};
     }
   }
@@ -429,6 +434,12 @@ bool Evidence::made_under(const Operand& operand, size_t frame) const {
     if (from_outside == depth ? !here.same_function(there) : !here.same_line(there)) return false;
   }
   return true;
+}
+
+bool Evidence::made_by_line(const Operand& operand, size_t frame) const {
+  if (!made_under(operand, frame)) return false;
+  const Stack& made = operand.created.stack;
+  return made[made.size() - (stack.size() - frame)].same_line(stack[frame]);
 }
 
 bool Evidence::made_before_call(const Operand& operand) const {

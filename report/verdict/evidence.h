@@ -234,6 +234,8 @@ struct Evidence {
   bool made_inside_model(const Operand& operand) const;
   // Was it made while the method runs that this frame is in, by its code or by what that calls? As above.
   bool made_under(const Operand& operand, size_t frame) const;
+  // … and by the very line that this frame is in?
+  bool made_by_line(const Operand& operand, size_t frame) const;
   // Was the tensor there before the innermost function of the user's that is running was called? "No" where the stacks
   // do not show it: also for what an earlier round of a loop around that call made.
   bool made_before_call(const Operand& operand) const;

@@ -59,17 +59,27 @@ std::optional<Cause> answered_from_memory(const Evidence& evidence) {
       move_where_named(evidence, *pair.it, *pair.other)};
 }
 
+// A call like `a.t()` gives what an operand with a name is.
+bool is_view_of_another(const Evidence& evidence, const Operand& it) {
+  return std::any_of(evidence.operands.begin(), evidence.operands.end(), [&](const Operand& other) {
+    return other.expression.empty() && other.created.known && other.device == it.device &&
+           other.created.time == it.created.time && other.created.stack.size() == it.created.stack.size() &&
+           other.created.stack.front().same_line(it.created.stack.front());
+  });
+}
+
 // Is it what a call in the failing line gave, and was it there before that line ran?
 bool given_from_before(const Evidence& evidence, const Operand& it, const Operand& other) {
   const auto own = innermost_project(evidence.stack);
   if (!own || !it.expression.ends_with(')') || it.is_of_state() || !it.computed_from.empty() ||
-      it.created.stack.empty() || it.moved.known)
+      it.created.stack.empty() || it.moved.known || is_view_of_another(evidence, it))
     return false;
-  // The line of another run of a loop is the same line: then it counts what is older.
+  // The line of another run of a loop is the same line: then it counts whether it is older than what that line did not
+  // make.
   if (!evidence.made_under(it, *own)) return true;
   const size_t depth = evidence.stack.size() - *own;
   const Frame& then = it.created.stack[it.created.stack.size() - depth];
-  const Event* placed = other.expression.empty() ? other.placed() : nullptr;
+  const Event* placed = other.expression.empty() && !evidence.made_by_line(other, *own) ? other.placed() : nullptr;
   return !then.same_line(evidence.stack[*own]) ||
          (placed && placed->time && it.created.time && *it.created.time < *placed->time);
 }

@@ -147,6 +147,13 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
     }
   }
   if (!cause.fix) cause.fix = move_where_named(evidence, it, other);
+  // One of several that lie there: the line would be refused for the next.
+  const bool one_of_several = 1 < std::count_if(evidence.operands.begin(), evidence.operands.end(),
+                                                [&](const Operand& each) { return each.device == it.device; });
+  const auto own = innermost_project(evidence.stack);
+  if (!cause.fix || (one_of_several && own && cause.fix->line == evidence.stack[*own].line)) {
+    if (auto all = use_site(evidence)) cause.fix = std::move(all);
+  }
   return cause;
 }
 
