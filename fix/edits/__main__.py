@@ -1,8 +1,8 @@
 """Asked by `devtrace fix`, run by the interpreter of the user's program: python edits QUESTION ANSWER, two files of JSON.
 
 question  {"finding": of a log, "texts": {path: text of a file that is edited already}, "folder": where patches start}
-answer    {"candidates": [{"kind", "category", "title", "file", "line", "code", "names_device", "at_use", "fallback",
-          "to_cpu", "changed", "texts": {path: new text}, "patch": from the files on disk, in "folder",
+answer    {"candidates": [{"kind", "category", "title", "file", "line", "code", "names_device", "identity", "asks", "alternatives",
+          "at_use", "fallback", "to_cpu", "changed", "texts": {path: new text}, "patch": from the files on disk, in "folder",
           "added": {path: [lines of the new text]}}]}, the likeliest first
 """
 
@@ -27,19 +27,28 @@ def main():
 
 
 def candidates(finding, texts, folder):
-    failure = Failure(finding, Program(texts))
+    failure, cause = Failure(finding, Program(texts)), finding.get("cause") or {}
     made = []
     for maker in MAKERS:
         made += [each for each in maker(failure) if each is not None]
     found, seen = [], set()
-    for each in sorted(made, key=lambda one: one.prior):
+    for each in sorted(made, key=lambda one: one.prior - spoken_for(one, cause)):
         new = each.texts()
         key = json.dumps(new, sort_keys=True) if new else None
         if new is None or key in seen or any("site-packages" in path for path in new):
             continue
         seen.add(key)
-        found.append(described(each, new, texts, folder, (finding.get("cause") or {}).get("repairs")))
+        found.append(described(each, new, texts, folder, cause.get("repairs")))
     return found
+
+
+def spoken_for(candidate, cause):
+    """How much sooner it is tried because the verdict means it: the kind of mistake, and the line."""
+    if cause.get("confidence") not in ("high", "medium"):
+        return 0.0
+    source, line = candidate.place()
+    kind = CATEGORIES[candidate.kind] != "" and CATEGORIES[candidate.kind] == cause.get("category")
+    return 0.7 * kind + 0.7 * (source.path == cause.get("file") and line == cause.get("line"))
 
 
 def described(candidate, new, texts, folder, repairs):
@@ -58,6 +67,9 @@ def described(candidate, new, texts, folder, repairs):
         "line": line,
         "code": dedent("\n".join(code)),
         "names_device": candidate.names_device,
+        "identity": candidate.identity(code),
+        "asks": candidate.asks(),
+        "alternatives": candidate.alternatives(),
         "at_use": candidate.kind == "move-at-use" or (candidate.kind == "reported-fix" and repairs != "cause"),
         "fallback": candidate.kind == "move-at-use" and candidate.prior >= any_expression.PRIOR,
         "to_cpu": any('"cpu"' in text or ".cpu(" in text for _, _, _, text in candidate.edits),

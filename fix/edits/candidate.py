@@ -1,6 +1,7 @@
 """An edit that may repair the finding: what is replaced by what, and what kind of change that is."""
 
 import ast
+import re
 from dataclasses import dataclass, field
 
 from source import Source
@@ -13,6 +14,8 @@ class Candidate:
     prior: float  # the likeliest is tried first: smaller is sooner
     edits: list = field(default_factory=list)  # (Source, start, end, new text)
     names_device: bool = False  # says "cuda:1" itself: another machine may want another
+    says: str = ""  # the expression that stands for the device, where it is one of several ways to say it
+    wanted: str = ""  # the device that it stands for
 
     def replace(self, source, node, text):
         self.edits.append((source, *source.span(node), text))
@@ -57,6 +60,30 @@ class Candidate:
                 return None
             out[path] = data.decode("utf-8")
         return out or None
+
+    def identity(self, code):
+        """The same for this edit in a text that other edits have changed elsewhere: no number of a line."""
+        source, line = self.place()
+        at = source.lines[line - 1].strip()
+        before = sum(each.strip() == at for each in source.lines[: line - 1])
+        return repr((self.kind, source.path, at, before, code))
+
+    def asks(self):
+        """The object that is asked for its device, and the function in which; empty for a device that is written out."""
+        if not self.says or self.names_device:
+            return ""
+        source, line = self.place()
+        statement = source.statement(line)
+        scopes = [statement and source.class_of(statement), statement and source.function(statement)]
+        return repr((source.path, [each and each.name for each in scopes], self.says))
+
+    def alternatives(self):
+        """The same for two edits that differ only in how they say the device; empty where there is one way only."""
+        if not self.says:
+            return ""
+        said = re.compile(rf"(?<![\w.]){re.escape(self.says)}(?![\w.=])")
+        parts = [(source.path, start, end, said.sub("…", text)) for source, start, end, text in self.edits]
+        return repr((self.kind, self.wanted, sorted(parts)))
 
     def place(self):
         """File, line and the statement's new text, of the first edit."""

@@ -101,14 +101,16 @@ def says_device(node):
 
 
 def of_arguments(source, statement):
-    """`x.device` for the arguments of a method that works on tensors, forward(self, x): what is used as one first."""
+    """`x.device` for the arguments of a method that works on tensors, forward(self, x): what is used as one first. What is
+    used as a number, or as an object of another kind, has no device."""
     function = source.function(statement)
     if function is None or function.name.startswith("__init__"):
         return []
     names = [each.arg for each in function.args.posonlyargs + function.args.args]
     names = [name for name in names if name not in ("self", "cls") and name not in DEVICE_NAMES]
-    names.sort(key=lambda name: -likely(source, function, name))
-    return [f"{name}.device" for name in names][:2]
+    found = {name: likely(source, function, name) for name in names}
+    names.sort(key=lambda name: -found[name])
+    return [f"{name}.device" for name in names if found[name]][:2]
 
 
 def here(failure, source, statement, device):
@@ -119,7 +121,8 @@ def here(failure, source, statement, device):
         if same_function and site.statement.lineno >= statement.lineno:
             found += of_operand(failure, site, device)
     scope = in_scope(source, statement)
-    in_class = source.class_of(statement) is not None
+    owner = source.class_of(statement)
+    in_class = owner is not None and bool(owner.bases)  # without a base it is no Module
     found += scope
     found += of_arguments(source, statement)
     if in_class and (function := source.function(statement)) is not None and function.name != "__init__":

@@ -33,6 +33,9 @@ Candidate read(const Json& each) {
   one.code = text("code");
   one.patch = text("patch");
   one.folder = text("folder");
+  one.identity = text("identity");
+  one.alternatives = text("alternatives");
+  one.asks = text("asks");
   one.line = report::integer(each, "line").value_or(0);
   one.changed = report::integer(each, "changed").value_or(0);
   one.names_device = report::flag(each, "names_device");

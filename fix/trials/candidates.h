@@ -18,6 +18,9 @@ struct Candidate {
   int64_t changed = 0;                                           // lines that the whole patch adds
   bool names_device = false;                                     // "cuda:1": another machine may want another
   bool to_cpu = false;                                           // moves something to the CPU
+  // The same for the same edit in texts that other edits have changed; for edits that say the device in other words;
+  // for edits that ask the same object for its device. The last two may be empty.
+  std::string identity, alternatives, asks;
   bool fallback = false;  // nothing speaks for it: worth a run only when nothing else helps
   bool at_use = false;    // where the operand is used, not where it comes from
   Texts texts;            // with all edits so far

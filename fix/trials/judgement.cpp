@@ -6,9 +6,7 @@
 #include "report/base/json_access.h"
 
 namespace devtrace::fix {
-namespace {
 
-// "aten::add at model.py:41".
 std::string place(const Found& found) {
   std::string text(report::string(found.finding, "operation"));
   if (text.empty()) text = report::string(found.finding, "kind");
@@ -20,8 +18,6 @@ std::string place(const Found& found) {
   }
   return text;
 }
-
-}  // namespace
 
 const char* word(Result result) {
   return result == Result::ran_to_end ? "ran-to-end" : result == Result::further ? "further" : "failed";

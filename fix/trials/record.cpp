@@ -49,6 +49,13 @@ std::vector<std::string> open_questions(const SearchResult& result) {
   }
   if (after.timed_out)
     open.push_back(fmt::format("The program was ended after {:.0f} s; what comes later was not run.", after.seconds));
+  const auto names_device = [](const Round& round) {
+    return round.chosen && round.tried[*round.chosen].candidate.names_device;
+  };
+  if (std::any_of(result.rounds.begin(), result.rounds.end(), names_device))
+    open.push_back(
+        "The patch names a device by its number: where the devices have other numbers, say what the program says for "
+        "its own.");
   const Round* last = result.rounds.empty() ? nullptr : &result.rounds.back();
   if (last && last->chosen && last->tried[*last->chosen].moves_work) {
     open.push_back(

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <list>
 #include <set>
 #include <stdexcept>
+
+#include "fix/trials/pruning.h"
 
 namespace devtrace::fix {
 namespace {
@@ -14,6 +17,8 @@ namespace {
 constexpr size_t kMostRounds = 16;
 // Once one candidate has run to the end: so many are tried in all, for a better one.
 constexpr size_t kEnough = 6;
+// Once one has got to another finding: so many, then that way is followed, and the rest waits until it has led nowhere.
+constexpr size_t kEnoughForNow = 12;
 // Once one has run to the end, in so many seconds: the others are given this many times as long, and some more.
 constexpr double kPatience = 3, kMorePatience = 10;
 // Ways that are kept for when the best one leads nowhere.
@@ -26,22 +31,29 @@ class Search {
       : runs_(runs), edits_(edits), folder_(folder), limits_(limits), interrupted_(interrupted), progress_(progress) {}
 
   SearchResult operator()() {
-    const auto began = std::chrono::steady_clock::now();
     Run first(runs_, {});
     wait({&first});
     result_.before = result_.after = first.outcome();
     if (!result_.before.findings.empty() && !stopped()) follow();
     result_.runs = runs_.count;
-    result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
     return std::move(result_);
   }
 
  private:
+  // Candidates for one finding that had no run yet, in their order.
+  struct Waiting {
+    std::deque<std::pair<size_t, Candidate>> candidates;
+    Round round;                // with what was tried before them
+    std::set<size_t> followed;  // orders in the round: ways that led nowhere
+  };
+
   // A program with edits, and the way to it.
   struct Way {
     std::vector<Round> rounds;
     Candidate edits;
     Outcome outcome;
+    std::optional<Waiting> waiting;
   };
 
   bool stopped() {
@@ -63,20 +75,23 @@ class Search {
   }
 
   void follow() {
-    std::vector<Way> open = {{{}, {}, result_.before}};
-    std::set<std::string> seen;  // texts that were run
+    std::vector<Way> open = {{{}, {}, result_.before, {}}};
     while (!open.empty() && !stopped()) {
       Way way = std::move(open.back());
       open.pop_back();
       if (way.outcome.clean()) return take(way);
       if (way.rounds.size() >= kMostRounds || way.outcome.findings.empty()) continue;
-      Round round{way.outcome.findings.front(), {}, {}};
-      attempt(way, round, seen);
-      const auto best = ranked(round.tried, way.outcome);
-      if (best.empty()) {
+      Waiting waiting = way.waiting ? *std::move(way.waiting) : asked(way);
+      way.waiting.reset();
+      attempt(way, waiting);
+      Round& round = waiting.round;
+      auto best = ranked(round.tried, way.outcome);
+      std::erase_if(best, [&](size_t i) { return !waiting.followed.insert(round.tried[i].order).second; });
+      if (best.empty() && waiting.candidates.empty())
         result_.given_up.push_back(std::move(round));
-        continue;
-      }
+      else if (!waiting.candidates.empty())
+        open.push_back({way.rounds, way.edits, way.outcome, waiting});
+      if (best.empty()) continue;
       std::vector<Way> next;
       for (size_t i = 0; i < best.size(); ++i) {
         if (i >= kWays && round.tried[best[i]].judgement.result != Result::ran_to_end) continue;
@@ -103,50 +118,86 @@ class Search {
     result_.solved = solved;
   }
 
-  void attempt(const Way& way, Round& round, std::set<std::string>& seen) {
+  Waiting asked(const Way& way) {
+    Waiting waiting{{}, {way.outcome.findings.front(), {}, {}}, {}};
+    const Found& finding = waiting.round.finding;
     std::vector<Candidate> all;
     try {
-      all = candidates(edits_, interpreter_of(round.finding.process), round.finding.finding, way.edits.texts, folder_,
+      all = candidates(edits_, interpreter_of(finding.process), finding.finding, way.edits.texts, folder_,
                        runs_.workspace.make("question"));
     } catch (const std::runtime_error& error) {
       result_.trouble = error.what();
-      return;
+      return waiting;
     }
-    std::erase_if(all, [&](const Candidate& each) { return !seen.insert(each.patch).second; });
-    if (all.size() > static_cast<size_t>(limits_.tries)) all.resize(static_cast<size_t>(limits_.tries));
-    size_t started = 0;
-    std::list<std::pair<size_t, Run>> running;
+    for (Candidate& each : all) {
+      if (waiting.candidates.size() == static_cast<size_t>(limits_.tries)) break;
+      if (!pruning_.needless(finding, each) && seen_.insert(each.patch).second)
+        waiting.candidates.emplace_back(waiting.candidates.size(), std::move(each));
+    }
+    return waiting;
+  }
+
+  // Runs candidates until that is enough; the rest stays in `waiting`.
+  void attempt(const Way& way, Waiting& waiting) {
+    Round& round = waiting.round;
+    auto& left = waiting.candidates;
+    const size_t before = round.tried.size(), all = before + left.size();
+    std::deque<std::pair<size_t, Candidate>> later;
+    struct Running {
+      size_t order;
+      Candidate candidate;
+      Run run;
+    };
+    std::list<Running> running;
+    // What the runs so far say of the next candidates.
+    const auto skip = [&] {
+      while (!left.empty()) {
+        const Candidate& next = left.front().second;
+        if (before == 0 && Pruning::said_already(round.tried, next))
+          later.push_back(std::move(left.front()));
+        else if (!pruning_.needless(round.finding, next))
+          break;
+        left.pop_front();
+      }
+    };
     const auto enough = [&] {
       const auto end = [](const Tried& each) {
         return each.judgement.result == Result::ran_to_end && !each.candidate.to_cpu;
       };
-      const bool rest = started < all.size() && all[started].fallback;
-      return (rest || round.tried.size() + running.size() >= kEnough) &&
-             std::any_of(round.tried.begin(), round.tried.end(), end);
+      const auto further = [](const Tried& each) { return each.judgement.result == Result::further; };
+      const auto begin = round.tried.begin() + static_cast<std::ptrdiff_t>(before);
+      const bool rest = !left.empty() && left.front().second.fallback;
+      const bool only_now = rest && !round.tried.empty() && !round.tried.back().candidate.fallback;
+      const size_t tried = round.tried.size() + running.size();
+      if (std::any_of(round.tried.begin(), round.tried.end(), end)) return rest || tried >= kEnough;
+      return (only_now || tried - before >= kEnoughForNow) && std::any_of(begin, round.tried.end(), further);
     };
     for (;;) {
       const bool stop = stopped();
-      while (!stop && !enough() && started < all.size() && running.size() < static_cast<size_t>(limits_.jobs)) {
-        running.emplace_back(std::piecewise_construct, std::forward_as_tuple(started),
-                             std::forward_as_tuple(runs_, all[started].texts));
-        ++started;
-        tell(round, way, all.size(), nullptr);
+      for (skip(); !stop && !enough() && !left.empty() && running.size() < static_cast<size_t>(limits_.jobs); skip()) {
+        auto [order, candidate] = std::move(left.front());
+        left.pop_front();
+        Run run(runs_, candidate.texts);
+        running.push_back({order, std::move(candidate), std::move(run)});
+        tell(round, way, all, nullptr);
       }
       if (running.empty()) break;
       for (auto each = running.begin(); each != running.end();) {
-        if (stop || each->second.seconds() > patience(round)) each->second.stop();
-        if (!each->second.ended()) {
+        if (stop || each->run.seconds() > patience(round)) each->run.stop();
+        if (!each->run.ended()) {
           ++each;
           continue;
         }
-        Tried one{all[each->first], each->second.outcome(), {}, false, each->first};
+        Tried one{std::move(each->candidate), each->run.outcome(), {}, false, each->order};
         one.judgement = stop ? Judgement{Result::failed, "stopped"} : judge(way.outcome, one.outcome);
         each = running.erase(each);
+        if (!stop) pruning_.learn(round.finding, one);
         round.tried.push_back(std::move(one));
-        tell(round, way, all.size(), &round.tried.back());
+        tell(round, way, all, &round.tried.back());
       }
       usleep(5'000);
     }
+    for (auto& each : later) left.push_back(std::move(each));
     std::sort(round.tried.begin(), round.tried.end(),
               [](const Tried& one, const Tried& other) { return one.order < other.order; });
   }
@@ -161,7 +212,8 @@ class Search {
   }
 
   void tell(const Round& round, const Way& way, size_t all, const Tried* last) {
-    progress_({&round, way.rounds.size() + 1, round.tried.size(), all, last});
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+    progress_({&round, way.rounds.size() + 1, round.tried.size(), all, seconds, last});
   }
 
   Runs& runs_;
@@ -169,10 +221,13 @@ class Search {
   const Limits& limits_;
   const std::function<bool()>& interrupted_;
   const std::function<void(const Progress&)>& progress_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   const std::chrono::steady_clock::time_point deadline_ =
-      std::chrono::steady_clock::now() +
+      began_ +
       std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(limits_.budget));
   SearchResult result_;
+  Pruning pruning_;
+  std::set<std::string> seen_;  // patches that were run
 };
 
 }  // namespace

@@ -36,10 +36,11 @@ struct SearchResult {
   double seconds = 0;
 };
 
-// What is going on, for a terminal. `done` of `all` candidates of the finding number `round` (from 1).
+// What is going on, for a terminal. `done` of `all` candidates of the finding number `number` (from 1).
 struct Progress {
   const Round* round = nullptr;
   size_t number = 0, done = 0, all = 0;
+  double seconds = 0;  // since the search began
   const Tried* last = nullptr;
 };
 

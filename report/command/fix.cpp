@@ -178,15 +178,22 @@ int conclude(const FixOptions& options, const fix::SearchResult& result) {
   }
   for (const auto& rounds : {result.rounds, result.given_up}) {
     for (const fix::Round& round : rounds) {
-      fmt::print("tried for {} (fingerprint {}):\n{}\n",
-                 report::printable(report::string(round.finding.finding, "operation")),
-                 report::string(round.finding.finding, "fingerprint"), report::printable(fix::table(round), true));
+      fmt::print("tried for {} (fingerprint {}){}:\n{}\n", report::printable(fix::place(round.finding)),
+                 report::string(round.finding.finding, "fingerprint"), round.chosen ? ", * is in the patch" : "",
+                 report::printable(fix::table(round), true));
     }
   }
   if (!patch.empty()) fmt::print("{}\n", report::printable(result.edits.patch, true));
   if (!result.trouble.empty()) fmt::print(stderr, "devtrace fix: {}\n", report::printable(result.trouble, true));
   if (result.out_of_time) fmt::print("The time was over ({:.0f} s; --budget gives more).\n", options.budget);
   fmt::print("{}\n", report::printable(fix::summary(result, patch), true));
+  if (result.solved && !options.apply) {
+    const fs::path here = fs::current_path(),
+                   folder = result.edits.folder.empty() ? here : fs::path(result.edits.folder);
+    const std::string where =
+        folder == here ? patch : fmt::format("{}, in {}", fs::absolute(patch).string(), folder.string());
+    fmt::print("to apply it: git apply {}; or devtrace fix once more, with --apply\n", report::printable(where));
+  }
   if (!page.empty()) fmt::print("report: {}\n", page);
   if (result.solved && options.apply) {
     apply(result.edits.texts);

@@ -19,14 +19,15 @@ void ProgressLine::show(const fix::Progress& progress) {
                                                          fix::word(progress.last->judgement.result))
                                            : "";
     fmt::print(stderr, "\r\033[K{}",
-               report::printable(fmt::format("finding {}: tried {} of up to {}{}", progress.number, progress.done,
-                                             progress.all, last))
+               report::printable(fmt::format("finding {}, {}: tried {} of up to {}, {:.0f} s{}", progress.number,
+                                             fix::place(progress.round->finding), progress.done, progress.all,
+                                             progress.seconds, last))
                    .substr(0, 110));
     std::fflush(stderr);
   } else if (progress.last) {
-    fmt::print(stderr, "devtrace fix: finding {}: {}: {} ({})\n", progress.number,
-               report::printable(progress.last->candidate.title), fix::word(progress.last->judgement.result),
-               report::printable(progress.last->judgement.why));
+    fmt::print(stderr, "devtrace fix: finding {}, try {} of up to {}: {}: {} ({})\n", progress.number, progress.done,
+               progress.all, report::printable(progress.last->candidate.title),
+               fix::word(progress.last->judgement.result), report::printable(progress.last->judgement.why));
   }
 }
 

@@ -164,12 +164,13 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   if (here.function.ends_with("<lambda>")) return move_in_lambda(here, name, device);
   const bool defines = (here.function.ends_with('>') && !here.function.ends_with("<module>")) ||
                        line.starts_with("def ") || line.starts_with("async def ") || line.starts_with("class ");
-  if (reads(here.source, name) > 1 && !writes_through(here.source, name) && !defines &&
+  if (reads(here.source, name) > 1 && !writes_through(here.source, name) && !defines && !binds(here.source, name) &&
       here.source.find('\n') == here.source.npos) {
     return at_frame(here, fmt::format("{0} = {0}.to({1})\n{2}", name, device, dedented(here.source)));
   }
   const std::string_view container = container_of(name);
-  if (container.empty()) return std::nullopt;
+  // What a container of containers holds has no .to().
+  if (container.empty() || name.find(']') + 1 != name.size()) return std::nullopt;
   const std::string moved = moved_container(operand, container, name.substr(container.size()), device);
   if (auto line = replace_read(here.source, container, moved)) return at_frame(here, std::move(*line));
   return std::nullopt;

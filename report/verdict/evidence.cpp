@@ -6,6 +6,7 @@
 
 #include "report/base/format.h"
 #include "report/base/phrasing.h"
+#include "report/verdict/device_edits.h"
 #include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict {
@@ -208,6 +209,13 @@ bool Operand::came_from_a_module() const {
   return Evidence::made_by_a_module(*this) || by_a_module ||
          std::any_of(computed_from.begin(), computed_from.end(),
                      [](const Operand& source) { return source.came_from_a_module() || source.came_from_state(); });
+}
+
+bool Operand::placed_by_choice() const {
+  const Frame* made = created.line();
+  return made && made->project && !on_cpu() && !moved.known && says_device(made->source) &&
+         std::none_of(created.stack.begin(), created.stack.end(),
+                      [](const Frame& frame) { return frame.function.ends_with("__init__"); });
 }
 
 bool Operand::came_from_state() const {

@@ -142,6 +142,8 @@ struct Operand {
   // Itself; of an intermediate result of the failing line, which says nothing of its own, the first that it was
   // computed from and that was put there.
   const Operand& origin() const;
+  // Made on a GPU by a line that says so, and in no constructor: no move of a model has left it behind.
+  bool placed_by_choice() const;
   // Does it lie where an attribute says, a device that somebody wrote down, which the other one has left since?
   bool by_a_stale_device(const Operand& other) const;
   // What it is called in that frame; empty when it has no name there.

@@ -44,6 +44,7 @@ std::optional<Cause> made_on_the_default_device(const Evidence&);
 std::optional<Cause> made_inside_without_state(const Evidence&);
 std::optional<Cause> answered_from_before(const Evidence&);
 std::optional<Cause> made_by_a_call_without_tensors(const Evidence&);
+std::optional<Cause> made_without_elements(const Evidence&);
 std::optional<Cause> never_moved(const Evidence&);
 
 // Has an object that is no module had it, as an attribute or within one, since before this call?

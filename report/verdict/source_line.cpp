@@ -38,6 +38,22 @@ bool is_loop_target(std::string_view source, size_t at) {
   }
 }
 
+// Is the name that begins here a parameter: `lambda name, x=1: …`? What follows a `=` there is read.
+bool is_lambda_parameter(std::string_view source, const Scan& scan, size_t at) {
+  constexpr std::string_view kLambda = "lambda";
+  for (size_t begin = 0; (begin = source.find(kLambda, begin)) < at; begin += kLambda.size()) {
+    const size_t end = begin + kLambda.size();
+    if (!scan.code[begin] || (begin > 0 && word_char(source[begin - 1])) || word_char(source[end])) continue;
+    size_t colon = end;
+    while (colon < source.size() &&
+           !(source[colon] == ':' && scan.code[colon] && scan.depth[colon] <= scan.depth[begin]))
+      ++colon;
+    const size_t before = source.find_last_not_of(' ', at - 1);
+    if (at < colon && source[before] != '=') return true;
+  }
+  return false;
+}
+
 // Where the expression is read, as positions in the source.
 std::vector<size_t> find_reads(std::string_view source, std::string_view name) {
   std::vector<size_t> found;
@@ -54,7 +70,7 @@ std::vector<size_t> find_reads(std::string_view source, std::string_view name) {
     const bool equals = follows == '=' && (next + 1 >= source.size() || source[next + 1] != '=');
     if (equals && scan.depth[at] > 0) continue;                   // a keyword argument's name
     if (at < scan.value_begins && scan.depth[at] == 0) continue;  // the target of an assignment
-    if (is_loop_target(source, at)) continue;
+    if (is_loop_target(source, at) || is_lambda_parameter(source, scan, at)) continue;
     if (follows == '.' && only_metadata(source, next)) continue;
     found.push_back(at);
   }
@@ -100,6 +116,17 @@ bool is_reference(std::string_view name) {
 
 int reads(std::string_view source, std::string_view name) {
   return static_cast<int>(find_reads(source, name).size());
+}
+
+bool binds(std::string_view source, std::string_view name) {
+  const Scan scan(source);
+  for (size_t at = 0; (at = source.find(name, at)) != source.npos; ++at) {
+    const size_t end = at + name.size();
+    if (!scan.code[at] || (at > 0 && (word_char(source[at - 1]) || source[at - 1] == '.'))) continue;
+    if (end < source.size() && word_char(source[end])) continue;
+    if (is_loop_target(source, at) || is_lambda_parameter(source, scan, at)) return true;
+  }
+  return false;
 }
 
 bool writes_through(std::string_view source, std::string_view name) {

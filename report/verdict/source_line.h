@@ -35,6 +35,10 @@ std::optional<std::string> replace_expression(std::string_view source, std::stri
 std::optional<std::string> give_argument(std::string_view source, std::string_view function, std::string_view keyword,
                                          std::string_view value);
 
+// Does the statement bind that variable itself, as a lambda's parameter or in a comprehension? It means nothing in a
+// line before.
+bool binds(std::string_view source, std::string_view name);
+
 // Is `name` written to by the statement without being assigned: by a method that works in place, or as out=? Moving it
 // would lose the write.
 bool writes_through(std::string_view source, std::string_view name);

@@ -55,6 +55,7 @@ constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::answered_from_before,  // a call in the line gave what was there before
     rules::made_on_the_default_device,
     rules::made_by_a_call_without_tensors,  // on the CPU, by a function that the failing one called
+    rules::made_without_elements,           // a placeholder that something is put behind
     rules::never_moved,                     // from the CPU, by nobody who was seen
 };
 

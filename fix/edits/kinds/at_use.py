@@ -20,7 +20,7 @@ def candidates(failure):
             for rank, (text, names_device) in enumerate(says(failure, site, device)):
                 what = ", ".join(dict.fromkeys(site.source.of(node) for node in nodes))
                 prior = 2 + 0.4 * min(order, 6) + cost + 1.5 * rank
-                each = Candidate("move-at-use", f"move {what} to {text}", prior, names_device=names_device)
+                each = Candidate("move-at-use", f"move {what} to {text}", prior, names_device=names_device, says=text, wanted=device)
                 for node in nodes:
                     each.replace(site.source, node, f"{grouped(site.source, node)}.to({text})")
                 yield each

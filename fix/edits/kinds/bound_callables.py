@@ -23,10 +23,12 @@ def candidates(failure):
                 continue
             value = held.get((function.attr, source.class_of(call)))
             text = unbound(source, value, call) if value is not None else None
+            prior = 1.0 if any("replica" in str(each.raw).lower() for each in failure.operands) or parallel(failure) else 3.0
+            each = Candidate("call-through-self", f"self.{function.attr}: called through self", prior)
             if text:
-                prior = 1.0 if any("replica" in str(each.raw).lower() for each in failure.operands) or parallel(failure) else 3.0
-                each = Candidate("call-through-self", f"self.{function.attr}: called through self", prior)
                 yield each.replace(source, call, text)
+            elif value is not None and (functions := closures(source, value)):
+                yield given_self(source, each, functions, function.attr)
 
 
 def parallel(failure):
@@ -49,6 +51,42 @@ def unbound(source, value, call):
         if len(names) == len(call.args) and not call.keywords:
             return inlined(source, value.body, dict(zip(names, call.args)))
     return None
+
+
+def closures(source, value):
+    """The lambdas and functions, made in the same method and reading its self, of which the value is one; else nothing."""
+    if isinstance(value, ast.IfExp):
+        branches = [closures(source, each) for each in (value.body, value.orelse)]
+        return branches[0] + branches[1] if all(branches) else []
+    found = [value]
+    if isinstance(value, ast.Name):
+        nodes = list(ast.walk(source.function(value) or source.tree))
+        found = [each for each in nodes if isinstance(each, ast.FunctionDef) and each.name == value.id]
+        found += [each.value for each in nodes if isinstance(each, ast.Assign) and [dotted(target) for target in each.targets] == [value.id]]
+    return found if all(reads_self(each) for each in found) else []
+
+
+def reads_self(function):
+    if not isinstance(function, (ast.Lambda, ast.FunctionDef)) or any(each.arg == "self" for each in ast.walk(function.args) if isinstance(each, ast.arg)):
+        return False
+    return any(isinstance(each, ast.Name) and each.id == "self" for each in ast.walk(function))
+
+
+def given_self(source, candidate, functions, attribute):
+    """self is an argument of all of them, and given to them where they are called: in a replica, the replica."""
+    for function in functions:
+        start, end = source.span(function)
+        text = source.bytes[start:end]
+        empty = not ast.dump(function.args).count("arg(")
+        opened = start + (len(b"lambda") if isinstance(function, ast.Lambda) else text.index(b"(") + 1)
+        before = " self" if isinstance(function, ast.Lambda) else "self"
+        candidate.insert(source, opened, before + ("" if empty else "," if isinstance(function, ast.Lambda) else ", "))
+    owner = source.class_of(functions[0])
+    for call in ast.walk(owner or source.tree):
+        if isinstance(call, ast.Call) and dotted(call.func) == f"self.{attribute}":
+            after = source.span(call.func)[1] + source.bytes[source.span(call.func)[1] :].index(b"(") + 1
+            candidate.insert(source, after, "self, " if call.args or call.keywords else "self")
+    return candidate
 
 
 def inlined(source, body, by):

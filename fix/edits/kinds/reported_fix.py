@@ -12,6 +12,8 @@ def candidates(failure):
     old = source.lines[line - 1].decode("utf-8")
     indent = old[: len(old) - len(old.lstrip())]
     new = source.newline.join(indent + each for each in fix.split("\n"))
-    each = Candidate("reported-fix", "the report's own line", 0.8, names_device='"cuda:' in fix)
+    shown = fix.split("\n")[0].strip()
+    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+    each = Candidate("reported-fix", f"as reported: {shown}", 0.8, names_device='"cuda:' in fix)
     each.edits.append((source, source.starts[line - 1], source.starts[line - 1] + len(old.rstrip("\r\n").encode()), new))
     yield each

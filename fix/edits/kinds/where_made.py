@@ -26,15 +26,32 @@ def candidates(failure):
     for source_device, device, cost in directions(failure):
         moved = failure.on(source_device)
         for event in ("moved", "created"):
-            for depth, (source, statement) in enumerate(statements(failure, moved, event)):
+            for depth, (source, statement) in enumerate(statements(failure, moved, event) or assignments(failure, moved, event)):
                 early = in_constructor(source, statement)
                 prior = (1.6 if event == "moved" else 1.8) + 0.5 * depth + cost + (0.4 if early else 0)
                 for rank, (text, names_device) in enumerate(devices.here(failure, source, statement, device)):
                     for kind, edits in at(source, statement, text, event, depth == 0):
                         title = "made on" if event == "created" else "moved to"
-                        each = Candidate(kind, f"{names(moved)}: {title} {text}", prior + 0.6 * rank, names_device=names_device)
+                        each = Candidate(kind, f"{names(moved)}: {title} {text}", prior + 0.6 * rank, names_device=names_device, says=text, wanted=device)
                         each.edits = [(source, *source.span(node), new) for node, new in edits]
                         yield each
+
+
+def assignments(failure, operands, event):
+    """Of an attribute that nobody saw being made, as one without elements: the lines of the class that make it."""
+    found = []
+    for site in failure.sites if event == "created" else []:
+        for operand in operands:
+            name, owner = operand.names.get(site.index) or "", site.source.class_of(site.statement)
+            if owner is None or not name.startswith("self.") or operand.stack("created"):
+                continue
+            for statement in ast.walk(owner):
+                if not isinstance(statement, ast.Assign) or [dotted(each) for each in statement.targets] != [name]:
+                    continue
+                made = any(make(site.source, each, "") for each in ast.walk(statement.value) if isinstance(each, ast.Call))
+                if made and (site.source, statement) not in found:
+                    found.append((site.source, statement))
+    return found
 
 
 def names(operands):

@@ -102,6 +102,24 @@ std::optional<Cause> kept_by_its_module(const Evidence& evidence) {
       move_where_named(evidence, *pair.it, *pair.other)};
 }
 
+// Its module made it in a call before this one, for a device that the line names: `self.keys = torch.zeros(…,
+// device=d)` in a method that sets up what is used later.
+std::optional<Cause> set_up_elsewhere(const Evidence& evidence) {
+  const auto set_up = [&](const Operand& it) {
+    return it.placed_by_choice() && it.hidden() && it.moved_away.device.empty() && !it.is_of_state() &&
+           evidence.made_before_call(it) && !evidence.made_inside_model(it);
+  };
+  const auto pair = evidence.pair(set_up, [&](const Operand& other) { return !set_up(other); });
+  if (!pair) return std::nullopt;
+  const Operand& it = *pair.it;
+  const std::string_view function = it.created.line()->function;
+  return Cause{kCategory, Confidence::medium,
+               fmt::format("{} is a plain attribute of {}, made before this call, by {}, for the device that it was "
+                           "given there. It meets {}.",
+                           with_place(it), it.hidden().owner().type, function, with_place(*pair.other)),
+               move_where_named(evidence, it, *pair.other)};
+}
+
 // Says no more than the stacks and the times do.
 std::string sentence(const Operand& kept, const Operand& fresh, bool before) {
   if (before)
@@ -133,8 +151,9 @@ std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   const auto not_state = [](const Operand& operand) { return !operand.is_state(); };
   auto pair = evidence.pair([](const Operand& it) { return is_cache(it) && !it.is_state(); }, not_state);
   if (!pair) {
-    auto cause = kept_by_its_module(evidence);
-    return cause ? std::move(cause) : answered_from_memory(evidence);
+    for (const auto& rule : {kept_by_its_module, set_up_elsewhere, answered_from_memory})
+      if (auto cause = rule(evidence)) return cause;
+    return std::nullopt;
   }
 
   // With a cache on both sides the older one is what was kept. What stays on the CPU is moved to the GPU, never the

@@ -80,12 +80,34 @@ static std::string made_of(const Frame& made) {
 
 std::optional<Cause> made_inside_without_state(const Evidence& evidence) {
   if (evidence.has_state_on("cpu")) return std::nullopt;
-  const auto inside = [&](const Operand& it) {
-    return !it.is_of_state() && it.role != "attribute" && it.on_cpu() && !it.moved.known && it.computed_from.empty() &&
-           it.created.line() && it.created.line()->project && !says_device(it.created.line()->source) &&
-           evidence.made_inside_model(it);
+  const auto made_here = [&](const Operand& it) {
+    return !it.is_of_state() && it.role != "attribute" && it.on_cpu() && !it.moved.known && it.created.line() &&
+           it.created.line()->project && evidence.made_inside_model(it);
   };
-  const auto pair = evidence.pair(inside, [](const Operand& other) { return !other.on_cpu(); });
+  const auto inside = [&](const Operand& it) {
+    return made_here(it) && !says_device(it.created.line()->source) && it.computed_from.empty();
+  };
+  // Computed from nothing but what was made there for the device that a variable says.
+  const auto for_a_device = [&](const Operand& it) {
+    return it.computed_from.empty()
+               ? it.device_from.says == "cpu" && it.device_from.role != "attribute"
+               : std::all_of(it.computed_from.begin(), it.computed_from.end(), [&](const Operand& source) {
+                   return made_here(source) && source.device_from.says == "cpu" &&
+                          source.device_from.role != "attribute";
+                 });
+  };
+  const auto elsewhere = [](const Operand& other) { return !other.on_cpu(); };
+  if (const auto pair =
+          evidence.pair([&](const Operand& it) { return made_here(it) && for_a_device(it); }, elsewhere)) {
+    const Operand& first = pair.it->computed_from.empty() ? *pair.it : pair.it->computed_from.front();
+    return Cause{
+        "created-without-device", Confidence::medium,
+        fmt::format("{} was made inside the model, of which nothing is on the CPU, for the device that {} says: "
+                    "cpu. It meets {}.",
+                    with_place(first), first.device_from.name, with_place(*pair.other)),
+        use_site(evidence)};
+  }
+  const auto pair = evidence.pair(inside, elsewhere);
   if (!pair) return std::nullopt;
   const std::string of = made_of(*pair.it->created.line());
   return Cause{"created-without-device", of.empty() ? Confidence::low : Confidence::medium,
@@ -95,6 +117,22 @@ std::optional<Cause> made_inside_without_state(const Evidence& evidence) {
                           : fmt::format("{} was computed from what {} has made, which says no device, and meets {}.",
                                         with_place(*pair.it), of, with_place(*pair.other)),
                use_site(evidence)};
+}
+
+std::optional<Cause> made_without_elements(const Evidence& evidence) {
+  const auto empty = [](const Operand& it) {
+    return it.on_cpu() && !it.is_of_state() && it.created.stack.empty() && !it.moved.known &&
+           std::find(it.shape.begin(), it.shape.end(), 0) != it.shape.end();
+  };
+  const auto pair = evidence.pair(empty, [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  return Cause{
+      "created-without-device", Confidence::low,
+      fmt::format("{} has no elements, and so no memory that anybody was seen to allocate. A tensor that is a "
+                  "beginning, as torch.tensor([]) or torch.zeros(0, 4), is on the CPU where it is made without "
+                  "a device. It meets {}.",
+                  pair.it->name, with_place(*pair.other)),
+      use_site(evidence)};
 }
 
 std::optional<Cause> made_by_a_call_without_tensors(const Evidence& evidence) {

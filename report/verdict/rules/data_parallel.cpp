@@ -8,8 +8,8 @@
 namespace devtrace::report::verdict::rules {
 namespace {
 
-// A replica's attribute that is bound to the original: replica → [partial →] method → the original, which holds the
-// operand.
+// A replica's attribute that means the original: replica → [partial →] method or function with a closure → the
+// original, which holds the operand.
 struct Bound {
   const Chain* chain = nullptr;
   size_t replica = 0, method = 0;
@@ -21,7 +21,9 @@ std::optional<Bound> bound_to_the_original(const Operand& operand) {
     for (size_t index = 0; index + 2 < chain.holders.size(); ++index) {
       if (!chain.holders[index].replica || chain.holders[index].holds != "attribute") continue;
       const size_t method = index + (chain.holders[index + 1].kind == "partial" ? 2 : 1);
-      if (method + 1 >= chain.holders.size() || chain.holders[method].kind != "method") continue;
+      if (method + 1 >= chain.holders.size()) continue;
+      const Holder& callable = chain.holders[method];
+      if (callable.kind != "method" && (callable.kind != "function" || callable.holds != "cell")) continue;
       if (chain.holders[method + 1].is_module() && !chain.holders[method + 1].replica)
         return Bound{&chain, index, method};
     }
@@ -34,6 +36,7 @@ std::optional<Fix> call_own_method(const Evidence& evidence, const Bound& bound)
   const std::string_view holder = bound.at(bound.replica).name, attribute = bound.at(bound.replica + 1).name;
   if (!attribute.starts_with(holder) || bound.at(bound.method).function.empty()) return std::nullopt;
   const std::string through = fmt::format("self{}", attribute.substr(holder.size()));
+  if (bound.at(bound.method).kind != "method") return std::nullopt;
   const bool partial = bound.method == bound.replica + 2;
   for (const Evidence::RunningModule& module : evidence.modules) {
     if (!module.replica || module.frame >= evidence.stack.size() || !evidence.stack[module.frame].project) continue;
@@ -49,16 +52,24 @@ std::optional<Cause> of_the_original(const Evidence& evidence) {
   const auto pair =
       evidence.pair([](const Operand& it) { return bound_to_the_original(it).has_value(); },
                     [](const Operand& other) { return !bound_to_the_original(other) && !other.is_state(); });
-  if (!pair) return std::nullopt;
+  // The replica on the first device has the original's parameters: they are at home there.
+  if (!pair || evidence.current_device == pair.it->device) return std::nullopt;
   const Bound bound = *bound_to_the_original(*pair.it);
-  const Holder& method = bound.at(bound.method);
-  return Cause{
-      "data-parallel", Confidence::high,
-      fmt::format("{} is bound to {} of the module that was copied, and not to the replica's own: nn.DataParallel "
-                  "copies such an attribute as it is. So {} meets {} here.",
-                  bound.at(bound.replica + 1).name, method.function.empty() ? "a method" : std::string(method.function),
-                  with_place(*pair.it), with_place(*pair.other)),
-      call_own_method(evidence, bound)};
+  const Holder &replica = bound.at(bound.replica), &method = bound.at(bound.method);
+  // `self._args[1].fc_forward` of a thread's frame: what the program calls it.
+  const std::string_view attribute = bound.at(bound.replica + 1).name;
+  const std::string name = attribute.starts_with(replica.name)
+                               ? fmt::format("self{}", attribute.substr(replica.name.size()))
+                               : std::string(attribute);
+  const std::string means =
+      method.kind == "function" ? fmt::format("{} is a function whose self is the module that was copied", name)
+      : method.function.empty() ? fmt::format("{} is bound to a method of the module that was copied", name)
+                                : fmt::format("{} is bound to {} of the module that was copied", name, method.function);
+  return Cause{"data-parallel", Confidence::high,
+               fmt::format("{}, and not {}: nn.DataParallel copies such an attribute as it is. So {} meets {} here.",
+                           means, method.kind == "function" ? "the replica" : "the replica's own", with_place(*pair.it),
+                           with_place(*pair.other)),
+               call_own_method(evidence, bound)};
 }
 
 // "module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of them on device: …"

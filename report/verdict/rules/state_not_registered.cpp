@@ -87,7 +87,7 @@ std::optional<Cause> hidden_state(const Evidence& evidence) {
   const auto pair = evidence.pair(
       [&](const Operand& it) {
         const auto hidden = it.hidden();
-        return hidden && it.moved_away.device.empty() && !evidence.made_inside_model(it) &&
+        return hidden && it.moved_away.device.empty() && !it.placed_by_choice() && !evidence.made_inside_model(it) &&
                !made_just_now(evidence, it, hidden) &&
                (it.is_state() || made_in_construction(it) || a_constant(evidence, it));
       },
@@ -129,7 +129,7 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
   if (auto cause = hidden_state(evidence)) return cause;
   const auto pair = evidence.pair(
       [&](const Operand& it) {
-        return is_attribute(evidence, it) && !it.is_state() && !names_a_cache(it.name) &&
+        return is_attribute(evidence, it) && !it.is_state() && !names_a_cache(it.name) && !it.placed_by_choice() &&
                it.moved_away.device.empty() && !evidence.made_inside_model(it);
       },
       [](const Operand&) { return true; });

@@ -251,6 +251,71 @@ def test_an_earlier_edit_is_kept(tmp_path):
     assert best["code"] == "y = x.to(w.device) + w"
 
 
+def test_what_was_not_seen_being_made_is_found_by_its_assignment(tmp_path):
+    text = (
+        "import torch\nclass Sampler:\n    def __init__(self):\n        self.losses = None\n    def start(self):\n        self.losses = torch.tensor([])\n"
+        "    def add(self, new):\n        self.losses = torch.cat([self.losses, new])\n"
+    )
+    path = program(tmp_path, text)
+    found = asked(tmp_path, [(path, 8, "Sampler.add")], [operand("self.losses", "cpu"), operand("new", "cuda:0")])
+    assert codes(found, "device-at-creation") == ['self.losses = torch.tensor([], device="cuda:0")', 'self.losses = torch.tensor([]).to("cuda:0")']
+
+
+def test_a_number_is_not_asked_for_its_device(tmp_path):
+    path = program(tmp_path, "import torch\ndef f(steps, config, x):\n    made = torch.zeros(config.width)\n    for _ in range(steps):\n        x = x + made\n")
+    found = asked(tmp_path, [(path, 1, "<module>")], [operand("made", "cpu", frames=(), created=[(path, 3, "f")]), operand("other", "cuda:1", frames=())])
+    assert [each["code"] for each in found if each["kind"] == "device-at-creation"][0] == "made = torch.zeros(config.width, device=x.device)"
+    assert not any("steps.device" in each["code"] or "config.device" in each["code"] for each in found)
+
+
+def test_the_verdict_comes_first(tmp_path):
+    text = "import torch\ndef f(a, w):\n    x = torch.zeros(3)\n    y = g(a)\n    return x + w\n"
+    path = program(tmp_path, text)
+    operands = [operand("x", "cpu", created=[(path, 3, "f")]), operand("w", "cuda:0", moved=[(path, 4, "f")])]
+    found = asked(tmp_path, [(path, 5, "f")], operands)
+    assert found[0]["kind"] == "device-at-creation"
+    cause = {"category": "input-not-moved", "confidence": "medium", "file": str(path), "line": 5}
+    assert asked(tmp_path, [(path, 5, "f")], operands, cause=cause)[0]["code"] == "return x.to(w.device) + w"
+    guess = {**cause, "confidence": "low"}
+    assert asked(tmp_path, [(path, 5, "f")], operands, cause=guess) == found
+
+
+def test_an_edit_is_known_again_behind_another(tmp_path):
+    text = "import torch\ndef f(device, w):\n    x = torch.zeros(3)\n    return x + w\n"
+    path = program(tmp_path, text)
+    edited = "# more\n" + text
+    operands = [operand("x", "cpu", created=[(path, 3, "f")]), operand("w", "cuda:0")]
+    later = [operand("x", "cpu", created=[(path, 4, "f")]), operand("w", "cuda:0")]
+    first = asked(tmp_path, [(path, 4, "f")], operands)
+    behind = asked(tmp_path, [(path, 5, "f")], later, texts={str(path): edited})
+    assert [each["identity"] for each in first] == [each["identity"] for each in behind]
+    assert len({each["identity"] for each in first}) == len(first)
+    made = [each for each in first if each["code"].startswith("x = torch.zeros(3, device=")]
+    assert len(made) > 1 and len({each["alternatives"] for each in made}) == 1
+    assert len({each["asks"] for each in made}) == len(made)
+    assert all((each["asks"] == "") == each["names_device"] for each in made)
+    other = next(each for each in first if each["kind"] == "move-at-use")
+    assert other["alternatives"] not in ("", made[0]["alternatives"])
+
+
+@pytest.mark.parametrize(
+    "made, called, wanted",
+    [
+        ("self.k = lambda x: self.w(x)", "self.k(x)", {"return (self.w(x))"}),
+        ("two = lambda x: self.w(x)\n        self.k = two", "self.k(x)", {"two = lambda self, x: self.w(x)", "return self.k(self, x)"}),
+        ("self.k = (lambda x: self.w(x)) if a else lambda: self.v", "self.k(x)", {"self.k = (lambda self, x: self.w(x)) if a else lambda self: self.v", "return self.k(self, x)"}),
+        ("def two(x):\n            return self.w(x)\n        self.k = two", "self.k(x)", {"def two(self, x):", "return self.k(self, x)"}),
+        ("two = lambda x: w(x)\n        self.k = two", "self.k(x)", set()),
+        ("self.k = two if a else lambda x: self.w(x)", "self.k(x)", set()),
+    ],
+)  # fmt: skip
+def test_a_closure_of_self(tmp_path, made, called, wanted):
+    path = program(tmp_path, f"class N:\n    def setup(self, a):\n        {made}\n    def forward(self, x):\n        return {called}\n")
+    stack = [(path, line_with(path, called), "N.forward")]
+    found = asked(tmp_path, stack, [operand("x", "cuda:1"), operand("self.w.weight", "cuda:0")])
+    assert {line.strip() for code in codes(found, "call-through-self") for line in code.split("\n")} == wanted
+
+
 @pytest.mark.parametrize("python", [path for path, (minor, _) in interpreters().items() if minor in SUPPORTED])
 def test_every_interpreter_makes_the_same_edits(tmp_path, python):
     path = program(tmp_path, "import torch\ndef f(w):\n    x = torch.zeros(3)\n    return g(*[x], w)\n")

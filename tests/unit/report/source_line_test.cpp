@@ -25,6 +25,21 @@ TEST(ReplaceRead, RewritesTheOnlyRead) {
   EXPECT_EQ(replace_read("f('a", "a", "b"), std::nullopt);
 }
 
+TEST(Reads, AParameterIsNotRead) {
+  EXPECT_EQ(reads("two = lambda x: f(x)", "x"), 1);
+  EXPECT_EQ(reads("two = lambda a, x=x: f(x)", "x"), 2) << "its default is";
+  EXPECT_EQ(reads("map(lambda x: f(x), x)", "x"), 2);
+  EXPECT_EQ(replace_read("two = lambda x: f(x)", "x", "x.to(d)"), "two = lambda x: f(x.to(d))");
+}
+
+TEST(Binds, WhatALambdaOrAComprehensionNames) {
+  EXPECT_TRUE(binds("two = lambda x: x + x", "x"));
+  EXPECT_TRUE(binds("y = [x + x for x in xs]", "x"));
+  EXPECT_FALSE(binds("y = [x + a for a in xs] + x", "x"));
+  EXPECT_FALSE(binds("two = lambda a: x + x", "x"));
+  EXPECT_FALSE(binds("y = 'lambda x: x' + x", "x"));
+}
+
 TEST(ReplaceRead, LeavesWhatIsWrittenTo) {
   EXPECT_EQ(replace_read("x.add_(y)", "x", "x.to(y.device)"), std::nullopt);
   EXPECT_EQ(replace_read("torch.add(a, b, out=x)", "x", "x.to(y.device)"), std::nullopt);

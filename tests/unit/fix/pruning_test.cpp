@@ -1,0 +1,82 @@
+// Candidates that need no run, by what others have shown.
+#include "fix/trials/pruning.h"
+
+#include <gtest/gtest.h>
+
+namespace devtrace::fix {
+namespace {
+
+Found finding(const char* device = "cpu", const char* fingerprint = "one") {
+  return {Json::object(),
+          {{"fingerprint", fingerprint}, {"operands", Json::array({{{"name", "x"}, {"device", device}}})}}};
+}
+
+Candidate edit(const char* identity, const char* asks = "", const char* alternatives = "") {
+  Candidate one;
+  one.identity = identity;
+  one.asks = asks;
+  one.alternatives = alternatives;
+  return one;
+}
+
+Tried failed(const Candidate& candidate, std::vector<Found> findings, const char* last_line = "") {
+  Tried one;
+  one.candidate = candidate;
+  one.outcome.findings = std::move(findings);
+  one.outcome.last_line = last_line;
+  one.judgement.result = Result::failed;
+  return one;
+}
+
+TEST(Pruning, WhatLeftTheFindingAsItWasIsNotRunAgain) {
+  Pruning pruning;
+  EXPECT_FALSE(pruning.needless(finding(), edit("a")));
+  pruning.learn(finding(), failed(edit("a"), {finding()}));
+  EXPECT_TRUE(pruning.needless(finding(), edit("a"))) << "on another way to the same finding";
+  EXPECT_FALSE(pruning.needless(finding(), edit("b")));
+  EXPECT_FALSE(pruning.needless(finding("cuda:1"), edit("a"))) << "operands on other devices";
+  EXPECT_FALSE(pruning.needless(finding("cpu", "two"), edit("a"))) << "another finding";
+}
+
+TEST(Pruning, WhatFailedOtherwiseMayBeBetterOnAnotherWay) {
+  Pruning pruning;
+  pruning.learn(finding(), failed(edit("a"), {finding("cpu", "earlier")}));
+  EXPECT_FALSE(pruning.needless(finding(), edit("a")));
+  Tried late = failed(edit("b"), {finding()});
+  late.outcome.timed_out = true;
+  pruning.learn(finding(), late);
+  EXPECT_FALSE(pruning.needless(finding(), edit("b")));
+}
+
+TEST(Pruning, AnObjectWithoutADeviceIsNotAskedTwice) {
+  Pruning pruning;
+  const char* error = "AttributeError: 'int' object has no attribute 'device'";
+  pruning.learn(finding(), failed(edit("a", "f: size.device"), {}, error));
+  EXPECT_TRUE(pruning.needless(finding(), edit("b", "f: size.device")));
+  EXPECT_FALSE(pruning.needless(finding(), edit("c", "g: size.device"))) << "another function's variable";
+  EXPECT_FALSE(pruning.needless(finding(), edit("d")));
+  pruning.learn(finding(), failed(edit("e", "f: x.device"), {}, "AttributeError: 'N' object has no attribute 'name'"));
+  EXPECT_FALSE(pruning.needless(finding(), edit("f", "f: x.device"))) << "another error";
+}
+
+TEST(Pruning, WhatCannotBeMovedIsNotMovedElsewhere) {
+  Pruning pruning;
+  const char* error = "AttributeError: 'dict' object has no attribute 'to'";
+  pruning.learn(finding(), failed(edit("a", "f: x.device", "state"), {}, error));
+  EXPECT_TRUE(pruning.needless(finding(), edit("b", "f: y.device", "state")));
+  EXPECT_FALSE(pruning.needless(finding(), edit("c", "f: x.device", "value")));
+  pruning.learn(finding(), failed(edit("d"), {}, error));
+  EXPECT_FALSE(pruning.needless(finding(), edit("e"))) << "an edit of one kind only";
+}
+
+TEST(Pruning, OneWayToSayTheDeviceIsEnoughForNow) {
+  Tried tried = failed(edit("a", "f: x.device", "place"), {finding()});
+  EXPECT_FALSE(Pruning::said_already({tried}, edit("b", "f: y.device", "place")));
+  tried.judgement.result = Result::further;
+  EXPECT_TRUE(Pruning::said_already({tried}, edit("b", "f: y.device", "place")));
+  EXPECT_FALSE(Pruning::said_already({tried}, edit("c", "f: y.device", "elsewhere")));
+  EXPECT_FALSE(Pruning::said_already({tried}, edit("d")));
+}
+
+}  // namespace
+}  // namespace devtrace::fix
