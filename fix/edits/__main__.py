@@ -72,7 +72,7 @@ def described(candidate, new, texts, folder, repairs):
         "alternatives": candidate.alternatives(),
         "at_use": candidate.kind == "move-at-use" or (candidate.kind == "reported-fix" and repairs != "cause"),
         "fallback": candidate.kind == "move-at-use" and candidate.prior >= any_expression.PRIOR,
-        "to_cpu": any('"cpu"' in text or ".cpu(" in text for _, _, _, text in candidate.edits),
+        "to_cpu": candidate.wanted == "cpu" or any('"cpu"' in text or ".cpu(" in text for _, _, _, text in candidate.edits),
         "changed": sum(len(each) for each in numbers.values()),
         "texts": after,
         "patch": patch(on_disk, after, root),

@@ -81,5 +81,5 @@ def at_call(failure, operand, site, device):
         for call in site.calls():
             if same(call.func, owner):
                 text = site.source.of(call.func)
-                each = Candidate("move-module", f"{text} follows its input", 4.0)
+                each = Candidate("move-module", f"{text} follows its input", 4.0, wanted=device)
                 yield each.replace(site.source, call.func, f"{text}.to({ways[0]})")

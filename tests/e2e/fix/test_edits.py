@@ -268,6 +268,14 @@ def test_a_number_is_not_asked_for_its_device(tmp_path):
     assert not any("steps.device" in each["code"] or "config.device" in each["code"] for each in found)
 
 
+def test_what_goes_to_the_cpu_is_told_however_it_is_said(tmp_path):
+    path = program(tmp_path, "import torch\ndef f(model, x):\n    return model(x)\n")
+    found = asked(tmp_path, [(path, 3, "f")], [operand("x", "cpu"), operand("model.weight", "cuda:0", role="parameter")])
+    told = {each["code"]: each["to_cpu"] for each in found}
+    assert told["return model.to(x.device)(x)"]
+    assert [code for code, to_cpu in told.items() if not to_cpu and ".to(model." in code]
+
+
 def test_the_verdict_comes_first(tmp_path):
     text = "import torch\ndef f(a, w):\n    x = torch.zeros(3)\n    y = g(a)\n    return x + w\n"
     path = program(tmp_path, text)
