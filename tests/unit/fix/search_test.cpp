@@ -1,0 +1,105 @@
+// Which edits are run, and which way is followed: of a program and edits that are scripts of Python without PyTorch.
+#include "fix/trials/search.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "report/base/environment.h"
+
+namespace devtrace::fix {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The program is a file with a word, which edits lengthen by a letter. STEPS says for each word which finding stops the
+// program, after how many launches; no finding: it runs to its end. A word that is not there is what it was before.
+constexpr const char* kProgram = R"(
+import json, os, re, sys
+folder = re.search('log_path="([^"]*)/devtrace', os.environ["DEVTRACE_OPTIONS"])[1]
+steps = json.load(open(sys.argv[1]))
+word = ""
+if "DEVTRACE_OVERLAY" in os.environ:
+    word = open(open(os.environ["DEVTRACE_OVERLAY"]).readline().rstrip().split("\t")[1]).read()
+while word not in steps:
+    word = word[:-1]
+finding, launches = steps[word]
+records = [{"record": "process", "schema": 1, "pid": 1, "command": ["python3"]}]
+if finding:
+    records.append({"record": "finding", "id": 1, "kind": "refused-op", "fingerprint": finding, "time": 1, "operands": []})
+open(folder + "/devtrace-1.jsonl", "w").writelines(json.dumps(each) + "\n" for each in records)
+json.dump({"pid": 1, "launches": {"cuda:0": launches}}, open(folder + "/summary/1.json", "w"))
+sys.exit(bool(finding))
+)";
+
+// EDITS: the letters that may be tried for each finding, in their order.
+constexpr const char* kEdits = R"(
+import json, os, sys
+question = json.load(open(sys.argv[1]))
+edits = json.load(open(os.path.join(question["folder"], "edits")))
+word = "".join(question["texts"].values())
+found = [
+    {"kind": "k", "title": letter, "identity": letter, "patch": word + letter, "texts": {"/program": word + letter}}
+    for letter in edits.get(question["finding"]["fingerprint"], "")
+]
+json.dump({"candidates": found}, open(sys.argv[2], "w"))
+)";
+
+struct Ran {
+  SearchResult result;
+  std::string tried;  // letters, in the order of their runs
+};
+
+Ran ran(const Json& steps, const Json& edits) {
+  const Workspace workspace;
+  const fs::path folder = workspace.make("scripts");
+  const auto file = [&](const char* name, const std::string& text) {
+    std::ofstream(folder / name) << text;
+    return (folder / name).string();
+  };
+  file("edits", edits.dump());
+  const std::string asked = file("edits.py", kEdits);
+  Runs runs{
+      workspace,
+      {{"python3", "-S", file("program.py", kProgram), file("steps", steps.dump())}, report::own_environment(), {}},
+      {},
+      60};
+  Ran all;
+  all.result = search(
+      runs, asked, folder, {60, 1, 24}, [] { return false; },
+      [&](const Progress& progress) {
+        if (progress.last) all.tried += progress.last->candidate.title;
+      });
+  return all;
+}
+
+TEST(Search, TheRestWaitsUntilAWayHasLedNowhere) {
+  // `a` gets to another finding, which only `m`, the thirteenth, would have spared.
+  const Json steps = {{"", {"one", 10}}, {"a", {"two", 20}}, {"m", {"", 40}}};
+  const Ran all = ran(steps, {{"one", "abcdefghijklmn"}, {"two", "xy"}});
+  EXPECT_EQ(all.tried, "abcdefghijklxym");
+  EXPECT_TRUE(all.result.solved);
+  EXPECT_EQ(all.result.edits.title, "m");
+  ASSERT_EQ(all.result.rounds.size(), 1u);
+  EXPECT_EQ(all.result.rounds[0].tried.size(), 13u);
+  ASSERT_EQ(all.result.given_up.size(), 1u) << "two";
+}
+
+TEST(Search, AWayThatLeadsOnIsFollowed) {
+  const Json steps = {{"", {"one", 10}}, {"b", {"two", 20}}, {"bx", {"", 40}}};
+  const Ran all = ran(steps, {{"one", "abcdefghijklmn"}, {"two", "xy"}});
+  EXPECT_EQ(all.tried, "abcdefghijklxy") << "m and n are not needed";
+  EXPECT_TRUE(all.result.solved);
+  EXPECT_EQ(all.result.edits.patch, "bx");
+}
+
+TEST(Search, WhatLeftAFindingAsItWasIsNotRunOnAnotherWayToIt) {
+  const Json steps = {{"", {"one", 10}}, {"a", {"two", 20}}, {"b", {"two", 20}}};
+  const Ran all = ran(steps, {{"one", "abc"}, {"two", "xyz"}});
+  EXPECT_EQ(all.tried, "abcxyz");
+  EXPECT_FALSE(all.result.solved);
+  EXPECT_EQ(all.result.edits.title, "a") << "the nearest";
+}
+
+}  // namespace
+}  // namespace devtrace::fix
