@@ -29,7 +29,7 @@ CORPUS = Path(__file__).resolve().parent / "corpus"
 APART = CORPUS.parent / "corpus_apart"
 CATEGORIES = {
     "input not moved", "input", "created without device", "cached state", "module split", "state not registered", "default or current device",
-    "optimizer", "data parallel", "tied weights", "generator", "inter-process", "unguarded kernel", "",
+    "optimizer", "data parallel", "tied weights", "generator", "inter-process", "unguarded kernel", "checkpoint", "",
 }
 HEADER = ("# EXPECT ", "# FIX ")
 IN_FILE = re.compile(r"(?:([\w/]+\.py): )?(.*)")
