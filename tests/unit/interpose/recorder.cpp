@@ -25,6 +25,9 @@ void launch_refused(const Launch&) {}
 bool wants_launches() {
   return false;
 }
+void library_handle_made(LibraryHandle, const char*) {}
+void library_handle_gone(LibraryHandle) {}
+void event_refused(const LibraryCall&, int) {}
 void copied(const Copy& copy) {
   recorder::copies.push_back(copy);
 }
