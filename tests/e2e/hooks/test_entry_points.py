@@ -92,7 +92,7 @@ ENTRY_POINTS = {
     ("cuMemcpyHtoD", 12000, 2): "cuMemcpyHtoD_v2_ptds", ("cuMemcpyHtoD", 12000, 0): "cuMemcpyHtoD_v2",
     ("cuMemAlloc", 12000, 0): "cuMemAlloc_v2", ("cuMemAlloc", 12000, 2): "cuMemAlloc_v2", ("cuMemAlloc", 3010, 0): None,
     ("cuMemAllo", 12000, 0): None, ("cuMemAllocX", 12000, 0): None, ("", 12000, 0): None, ("cudaMalloc", 12000, 0): None,
-    ("cuStreamCreate", 12000, 0): None, ("cuMemAlloc_v2", 12000, 0): "cuMemAlloc_v2", ("dlsym", 12000, 0): None,
+    ("cuStreamQuery", 12000, 0): None, ("cuMemAlloc_v2", 12000, 0): "cuMemAlloc_v2", ("dlsym", 12000, 0): None,
 }  # fmt: skip
 
 

@@ -35,7 +35,8 @@ def test_exports_what_it_intercepts_and_its_own_names_only():
     real = set()
     for library in [
         *SITE.glob("torch/lib/libc10*.so"), SITE / "torch/lib/libtorch_cpu.so", *SITE.glob("nvidia/cu13/lib/libcudart.so*"),
-        *SITE.glob("nvidia/cu13/lib/libcublas.so*"), *SITE.glob("nvidia/cu13/lib/libcufft.so*"),
+        *(file for name in ("cublas", "cublasLt", "cufft", "curand", "cusolver", "cusparse") for file in SITE.glob(f"nvidia/cu13/lib/lib{name}.so*")),
+        *SITE.glob("nvidia/cudnn/lib/libcudnn.so*"),
         *Path("/lib/x86_64-linux-gnu").glob("libc.so.6"), *Path("/lib/x86_64-linux-gnu").glob("libstdc++.so.6"),
     ]:
         real |= symbols(library, "--defined-only")
