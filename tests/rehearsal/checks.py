@@ -147,6 +147,102 @@ def recurrent():
 
 
 @check
+def recurrent_in_narrow_types_and_without_biases():
+    for kind in (nn.LSTM, nn.GRU):
+        module_both(kind(8, 5, bias=False), torch.randn(4, 3, 8), atol=1e-4, rtol=1e-4)
+        module_both(kind(8, 5).double(), torch.randn(4, 3, 8).double())
+        module_both(kind(8, 5).bfloat16(), torch.randn(4, 3, 8).bfloat16(), atol=0.2, rtol=0.1)
+
+
+def captured(function):
+    """The graph of a call, and its result."""
+    with torch.no_grad():
+        function()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = function()
+    return graph, result
+
+
+@check
+def recurrent_in_a_graph():
+    for kind in (nn.LSTM, nn.GRU, nn.RNN):
+        module, x = kind(8, 5, 2), torch.randn(4, 3, 8)
+        on_gpu, given = copy.deepcopy(module).cuda(), x.cuda()
+        graph, (out, _) = captured(lambda on_gpu=on_gpu, given=given: on_gpu(given))
+        for factor in (2, 3):
+            given.copy_(x * factor)
+            graph.replay()
+            same(out, module(x * factor)[0], atol=1e-5, rtol=1e-5)
+
+
+@check
+def a_graph_is_replayed_without_python():
+    """Where the kernels in C++ fit this PyTorch."""
+    graphs, native, compute = (sys.modules["_devtrace_values." + name] for name in ("graphs", "native", "compute"))
+    if not native.started():
+        return
+    gpu, counts = X.cuda(), torch.zeros((), device="cuda")
+
+    def step():
+        values, places = gpu.max(1)
+        counts.add_(1)
+        return torch.stack([values, places.to(values.dtype)])
+
+    graph, out = captured(step)
+    own = compute.Plan.value
+    compute.Plan.value = None  # python/'s general way would fail
+    quick = [call[0].number for call in graph._devtrace_operators]
+    try:
+        counts.zero_()
+        gpu.mul_(2)
+        graph.replay()
+    finally:
+        compute.Plan.value = own
+    assert all(quick), quick
+    assert graphs.recording is None
+    same(counts, torch.ones(()))
+    same(out, torch.stack([(X * 2).max(1).values, (X * 2).max(1).indices.to(X.dtype)]))
+
+
+@check
+def several_results():
+    for function in (
+        lambda x: x.max(1).values, lambda x: x.sort(0, descending=True).values, lambda x: x.topk(3).values, lambda x: torch.std_mean(x)[1],
+        lambda x: torch.cat(torch._foreach_mul([x, x + 1], 2)), lambda x: nn.functional.layer_norm(x, (8,)), lambda x: torch.linalg.qr(x)[1].abs(),
+    ):  # fmt: skip
+        both(function, X, atol=1e-5, rtol=1e-5)
+    both(lambda x: torch._foreach_add([x, x[:2]], 1)[1], X)
+    lists = {d: [torch.arange(4.0, device=d), torch.ones(2, 3, device=d)] for d in ("cpu", "cuda")}
+    for each in lists.values():
+        torch._foreach_mul_(each, 3)
+    for have, want in zip(lists["cuda"], lists["cpu"]):
+        same(have, want)
+
+
+@check
+def sizes_that_only_values_know():
+    places, mask = torch.tensor([3, 0, 3]), X > 0
+    both(lambda x: x[places.to(x.device)], X)
+    both(lambda x: x[mask.to(x.device)], X)
+    both(lambda x: x[places.to(x.device), torch.tensor([7, 0, 1]).to(x.device)], X)
+    gpu = X.cuda()
+    same((gpu > 0).nonzero(), mask.nonzero())
+    for have, want in zip(places.cuda().unique(return_inverse=True, return_counts=True), places.unique(return_inverse=True, return_counts=True)):
+        same(have, want)
+    for where in (places, mask):
+        have, want = X.cuda(), X.clone()
+        have[where.cuda()] = 5.0
+        want[where] = 5.0
+        same(have, want)
+    try:
+        gpu[torch.tensor([9], device="cuda")]
+        raise AssertionError("a bad index was taken")
+    except IndexError as error:
+        assert "out of" in str(error), error
+
+
+@check
 def convolutions():
     layers = [nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 6, 3, groups=6), nn.MaxPool2d(2), nn.Flatten()]
     module_both(nn.Sequential(*layers, nn.Linear(54, 2)), torch.randn(4, 3, 8, 8), atol=1e-4, rtol=1e-4)

@@ -85,7 +85,7 @@ def finish(state, results):
         _unwatched(lambda: put(results, given, found))
         return
     places = [graphs.alias(value) for value in results]
-    graphs.recording.append((lambda *_: put(places, given, evaluate(kept, device, given)), None, (), {}, None))
+    graphs.recording.append((None, lambda *_: put(places, given, evaluate(kept, device, given)), None, (), {}, None))
 
 
 def evaluate(kept, device, given):

@@ -96,7 +96,18 @@ class Plan:
         fits = self.simple and not (self.random or self.nested_too_when or self.replaces or self.grows or self.second_chance)
         self.slow = name in wider.SLOW
         self.plain = fits and not self.nested_too and not self.slow
-        self.native = native.GATE if not fits else native.NESTED_TOO if self.nested_too else native.PLAIN
+        self.native = self.natively(schema)
+
+    def natively(self, schema):
+        """What ../torch does of it."""
+        dense = all(str(r.type) in ("Tensor", "List[Tensor]") for r in schema.returns)
+        if self.cpu is None or self.special or self.random or self.replaces or not dense or (self.outs and not self.simple):
+            return native.GATE
+        if self.nested_too_when:
+            return native.NOT_MASKS if self.nested_too_when is exceptions.has_masks else native.GATE
+        if self.second_chance or self.grows:
+            return native.GROWS if self.second_chance else native.GATE
+        return native.NESTED_TOO if self.nested_too else native.PLAIN
 
     def out_overload(self, op):
         """The overload that writes into a given tensor, called like `op` with an out= more; None when there is none."""
@@ -232,7 +243,7 @@ class Plan:
                 draw.set_state(default.get_state())
             finally:
                 default.set_state(before)
-        if context.used:
+        if context.used and context.used[1] < randomness.MIRRORED:
             randomness.drawn(context.after or randomness.position(context.generator), *context.used)
         return value
 

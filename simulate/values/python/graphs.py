@@ -8,7 +8,7 @@ import torch
 
 from . import memory, native, randomness, uncomputed
 
-recording = None  # the list of what is captured, while a graph is
+recording = None  # the list of what is captured, while a graph is: (native.Captured or None, compute, result, args, kwargs, state)
 _within = None
 
 
@@ -20,7 +20,7 @@ def captured(compute, result, args, kwargs, state):
     generator = _generator(state)
     if generator is not None:
         state = (*state[:5], (*state[2][:2], randomness.in_capture(generator)))
-    recording.append((compute, alias(result), tuple(alias(a) for a in args), keywords, state))
+    recording.append((native.Captured(), compute, alias(result), tuple(alias(a) for a in args), keywords, state))
     return True
 
 
@@ -71,7 +71,9 @@ def install(within):
         result = replay(self)
 
         def compute_all():
-            for compute, result, args, kwargs, state in self._devtrace_operators:
+            for quick, compute, result, args, kwargs, state in self._devtrace_operators:
+                if quick and not uncomputed.any_uncomputed() and quick.replay():
+                    continue
                 compute(result, args, kwargs, _at(state, positions))
                 plan = getattr(compute, "plan", None) or getattr(compute, "__self__", None)
                 if plan is not None and uncomputed.any_uncomputed():

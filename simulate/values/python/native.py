@@ -10,7 +10,7 @@ import torch
 
 from . import exceptions
 
-GATE, PLAIN, NESTED_TOO = range(3)  # see How in ../torch/kernels.cpp
+GATE, PLAIN, NESTED_TOO, GROWS, NOT_MASKS = range(5)  # see How in ../torch/plan.h
 _library = None
 
 
@@ -27,6 +27,8 @@ def start():
         return
     library.devtrace_values_before.restype = ctypes.c_void_p
     library.devtrace_values_after.argtypes = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+    library.devtrace_values_captured.restype = ctypes.c_long
+    library.devtrace_values_replay.argtypes = library.devtrace_values_forget.argtypes = (ctypes.c_long,)
     if library.devtrace_values_start("\n".join(exceptions.NOT_FOR_VALUES).encode()):
         _library = library
 
@@ -53,6 +55,21 @@ def after(begun, out, again):
 
 
 def record(on):
-    """While a graph is captured every operator comes to this package."""
+    """While a graph is captured every operator comes to this package, which keeps their order."""
     if _library is not None:
         _library.devtrace_values_record(on)
+
+
+class Captured:
+    """The call that a graph captures on this thread, for its replays."""
+
+    def __init__(self):
+        self.number = _library.devtrace_values_captured() if _library is not None else 0
+
+    def replay(self):
+        """Whether it is computed now; else this package has to do it."""
+        return self.number and _library.devtrace_values_replay(self.number)
+
+    def __del__(self):
+        if self.number:
+            _library.devtrace_values_forget(self.number)

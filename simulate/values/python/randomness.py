@@ -39,6 +39,8 @@ def cuda_generator(args, kwargs):
 def position(generator):
     """(device, seed, offset), made of what the real kernels use. While a graph is captured: the offset from where a replay begins."""
     try:
+        seed, offset = generator.initial_seed(), generator.get_offset()
+    except AttributeError:  # an older PyTorch
         seed, offset = (int(word) for word in generator.get_state().view(torch.int64)[-2:])
     except RuntimeError:
         seed, offset = 0, _captured.get(generator, 0)  # a replay has its own seed

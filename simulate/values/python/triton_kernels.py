@@ -57,7 +57,7 @@ def launched(kernel, arguments, *call):
 
     grid = call[:3]
     if graphs.recording is not None and torch.cuda.is_current_stream_capturing():
-        graphs.recording.append((lambda *_: compute(kernel, arguments, grid), None, (), {}, None))
+        graphs.recording.append((None, lambda *_: compute(kernel, arguments, grid), None, (), {}, None))
     else:
         compute(kernel, arguments, grid)
 

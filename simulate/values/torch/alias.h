@@ -22,6 +22,7 @@ inline const c10::Storage& everything() {
   return *all;
 }
 
+// Called with its namespace: at:: has an alias(), too.
 // A CPU tensor of the same type, shape and strides over the bytes of a dense CUDA tensor. Nothing for tensors that this
 // does not fit: wrappers and sparse ones, lazily conjugated, negated or zero ones, and addresses off the type's grid.
 inline std::optional<at::Tensor> alias(const at::Tensor& tensor) {
@@ -41,13 +42,18 @@ inline std::optional<at::Tensor> alias(const at::Tensor& tensor) {
   return made;
 }
 
+// Where the value of a result belongs.
+inline std::optional<at::Tensor> place_of(const at::Tensor& result) {
+  return result.is_cuda() ? values::alias(result) : result;
+}
+
 // Makes a CUDA operator's argument one for a CPU kernel; false when it does not fit.
 inline bool convert(c10::IValue* value) {
   if (value->isTensor()) {
     const at::Tensor& tensor = value->toTensor();
     if (!tensor.defined() || tensor.is_cpu()) return true;
     if (!tensor.is_cuda()) return false;
-    std::optional<at::Tensor> made = alias(tensor);
+    std::optional<at::Tensor> made = values::alias(tensor);
     if (made) *value = c10::IValue(*std::move(made));
     return made.has_value();
   }

@@ -1,31 +1,30 @@
-// The quick way to true values: kernels in C++ in front of those of python/, for operators with one dense result and
+// The quick way to true values: kernels in C++ in front of those of python/, for operators with dense results and
 // nothing special about them. What does not fit is left to python/, before or after the real kernel has run.
 //
 // Compiled against one PyTorch's headers, so for that one only: python/native.py opens this library in no other.
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/core/enum_tag.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/util/Exception.h>
+#include <c10/util/ScopeExit.h>
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cstring>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "simulate/values/asynchronous.h"
 #include "simulate/values/torch/alias.h"
-#include "simulate/values/torch/attention.h"
 #include "simulate/values/torch/blocks.h"
+#include "simulate/values/torch/captured.h"
 #include "simulate/values/torch/later.h"
+#include "simulate/values/torch/plan.h"
 #include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
 
@@ -44,12 +43,24 @@ using AsynchronousFunction = const Asynchronous* (*)();
 AsynchronousFunction g_asynchronous = nullptr;
 std::atomic<bool> g_recording{false};  // a CUDA graph may be being captured
 
-// What a real kernel has made, on its way to the Python kernel, which believes to call the real one itself.
+// What a real kernel has made, or why it failed, on its way to the Python kernel, which believes to call the real one
+// itself.
 struct Made {
   const c10::OperatorKernel* by = nullptr;
   Stack results;
+  std::exception_ptr error = {};
 };
 thread_local Made t_made;
+
+// A call that a graph captures, while python/ has it.
+struct Capturing {
+  const c10::OperatorKernel* by = nullptr;
+  const OperatorHandle* op = nullptr;
+  const Stack* arguments = nullptr;
+  Compute compute;
+  Stack results = {};
+};
+thread_local Capturing* t_capturing = nullptr;
 
 // In front of the real kernel, for python/ to call as such.
 class Real final : public c10::OperatorKernel {
@@ -57,10 +68,18 @@ class Real final : public c10::OperatorKernel {
   explicit Real(c10::SafeKernelFunction kernel) : kernel_(std::move(kernel)) {}
 
   void operator()(const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
-    if (t_made.by != this) return kernel_.callBoxed(op, keys, stack);
+    if (t_made.by != this) {
+      kernel_.callBoxed(op, keys, stack);
+      if (t_capturing && t_capturing->by == this) {
+        const auto results = torch::jit::last(*stack, op.schema().returns().size());
+        t_capturing->results.assign(results.begin(), results.end());
+      }
+      return;
+    }
+    const Made made = std::exchange(t_made, {});
+    if (made.error) std::rethrow_exception(made.error);
     torch::jit::drop(*stack, op.schema().arguments().size());
-    for (IValue& each : t_made.results) stack->push_back(std::move(each));
-    t_made = {};
+    stack->insert(stack->end(), made.results.begin(), made.results.end());
   }
 
  private:
@@ -88,87 +107,6 @@ void no_numbers_of_the_device(at::ArrayRef<IValue> arguments) {
       each.toTensor().unsafeGetTensorImpl()->set_wrapped_number(false);
 }
 
-// How one operator is computed.
-struct Plan {
-  c10::SafeKernelFunction real, python;
-  std::optional<c10::SafeKernelFunction> cpu = {};  // none: only python/ computes it
-  std::optional<c10::SafeKernelFunction> out = {};  // computes the same into a given tensor, its last argument; of an
-                                                    // operator with out=: the same without
-  const c10::OperatorKernel* by = nullptr;          // Real, where there is a `cpu`
-  size_t arguments = 0, results = 1;
-  size_t pinned = SIZE_MAX;  // which of them is pin_memory
-  bool writes = false;       // the result is an argument that it wrote to
-  bool is_out = false;       // … the last one, out=
-  bool is_pointwise = false;
-  bool slow_in_half = false;
-  bool copies = false;      // copy_
-  bool nested_too = false;  // the real kernel looks at values that nested operators compute
-  bool again = false;       // it may do so, and if it fails it is tried again with those
-  std::optional<Attention> attention = {};
-};
-
-// See SLOW in python/wider.py: halves are multiplied in float.
-bool is_slow_in_half(const c10::OperatorName& name) {
-  static constexpr std::array<std::string_view, 6> kNames = {
-      "aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::_addmm_activation", "aten::convolution"};
-  return std::find(kNames.begin(), kNames.end(), name.name) != kNames.end() && name.overload_name.empty();
-}
-
-// Whether any of the arguments was half.
-bool halves_to_float(Stack* stack) {
-  bool any = false;
-  for (IValue& each : *stack) {
-    if (!each.isTensor() || !each.toTensor().defined() || each.toTensor().scalar_type() != at::kHalf) continue;
-    each = IValue(each.toTensor().to(at::kFloat));
-    any = true;
-  }
-  return any;
-}
-
-// `stack`: the arguments; `result`: of the real kernel. False when python/ has to do it.
-bool compute_one(const OperatorHandle& op, const Plan& plan, Stack* stack, const at::Tensor& result) {
-  if (plan.pinned < stack->size()) (*stack)[plan.pinned] = IValue();
-  if (plan.writes) {
-    const bool apart = plan.is_out && !(plan.is_pointwise && stack->back().toTensor().is_contiguous());
-    if (!apart) {
-      plan.cpu->callBoxed(op, kCpu, stack);
-      return true;
-    }
-    // Other kernels of the CPU's forget an out='s strides, or make it larger for a while, for which an alias has no
-    // room.
-    const at::Tensor out = stack->back().toTensor();
-    if (!plan.out) return false;
-    stack->pop_back();
-    plan.out->callBoxed(plan.out->opHandle(), kCpu, stack);
-    const at::Tensor& value = stack->back().toTensor();
-    if (!value.defined() || value.layout() != c10::kStrided || value.sizes() != out.sizes()) return false;
-    put(out, value);
-    return true;
-  }
-  const std::optional<at::Tensor> place = result.is_cuda() ? alias(result) : result;
-  if (!place) return false;
-  const bool in_float = plan.slow_in_half && halves_to_float(stack);
-  if (plan.out && !in_float) {
-    stack->emplace_back(*place);
-    plan.out->callBoxed(plan.out->opHandle(), kCpu, stack);
-    return place->sizes() == result.sizes();
-  }
-  plan.cpu->callBoxed(op, kCpu, stack);
-  const at::Tensor& value = stack->back().toTensor();
-  if (!value.defined() || value.layout() != c10::kStrided || value.sizes() != place->sizes()) return false;
-  put(*place, value);
-  return true;
-}
-
-bool compute(const OperatorHandle& op, const Plan& plan, Stack* stack, at::ArrayRef<IValue> results) {
-  const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  for (IValue& each : *stack)
-    if (!convert(&each)) return false;
-  if (plan.attention) return plan.attention->compute(*plan.cpu, stack, results);
-  return results[0].isTensor() && results[0].toTensor().defined() &&
-         compute_one(op, plan, stack, results[0].toTensor());
-}
-
 class Kernel final : public c10::OperatorKernel {
  public:
   explicit Kernel(Plan plan) : plan_(std::move(plan)) {}
@@ -179,11 +117,15 @@ class Kernel final : public c10::OperatorKernel {
       return plan_.real.callBoxed(op, keys, stack);  // inside one that is computed as a whole
     const auto given = torch::jit::last(*stack, plan_.arguments);
     no_numbers_of_the_device(given);
-    const bool fits = plan_.cpu && (!plan_.attention || plan_.attention->fits(given));
-    if (!fits || g_recording.load(std::memory_order_relaxed) || has_uncomputed(given))
-      return plan_.python.callBoxed(op, keys, stack);
+    const bool by_us = fits(plan_, given);
+    if (by_us && g_recording.load(std::memory_order_relaxed)) return capture(op, keys, stack, given);
+    if (!by_us || has_uncomputed(given)) return plan_.python.callBoxed(op, keys, stack);
     Stack arguments(given.begin(), given.end());
     const size_t below = stack->size() - plan_.arguments;
+    const auto as_given = [&] {
+      stack->resize(below);
+      stack->insert(stack->end(), arguments.begin(), arguments.end());
+    };
     const Asynchronous* const asynchronous = g_asynchronous();
     RealKernel real(asynchronous, plan_.copies);
     bool again = false;
@@ -191,26 +133,47 @@ class Kernel final : public c10::OperatorKernel {
       const OperatorScope scope(thread, !plan_.nested_too);
       plan_.real.callBoxed(op, keys, stack);
     } catch (const c10::Error& error) {
+      if (plan_.grows) {
+        as_given();
+        real.end(nullptr, nullptr, nullptr);
+        return by_python(op, keys, stack, {plan_.by, {}, std::current_exception()});
+      }
       if (!plan_.again || !may_be_for_values(error)) throw;
-      stack->resize(below);
-      stack->insert(stack->end(), arguments.begin(), arguments.end());
+      as_given();
       again = real_again(op, thread, keys, stack);
       if (!again) throw;
     }
-    const auto results = torch::jit::last(*stack, plan_.results);
+    const auto results = torch::jit::last(*stack, plan_.results.size());
     if (asynchronous) {
-      if (!again && !plan_.nested_too && later(op, thread, &real, arguments, results)) return;
+      if (!again && is_for_later() && later(op, thread, &real, arguments, results)) return;
       real.end(nullptr, nullptr, nullptr);
     }
-    if (computed(op, thread, arguments, results)) return;
+    Left left;
+    if (computed(op, thread, arguments, results, plan_.grows ? &left : nullptr)) return allocate(thread, left, stack);
     Made made = {plan_.by, Stack(results.begin(), results.end())};
-    torch::jit::drop(*stack, plan_.results);
-    stack->insert(stack->end(), std::make_move_iterator(arguments.begin()), std::make_move_iterator(arguments.end()));
-    t_made = std::move(made);
-    plan_.python.callBoxed(op, keys, stack);
+    as_given();
+    by_python(op, keys, stack, std::move(made));
   }
 
  private:
+  // python/ keeps the order of what is captured, and asks for the call that it is in.
+  void capture(const OperatorHandle& op, DispatchKeySet keys, Stack* stack, at::ArrayRef<IValue> given) {
+    const Stack arguments(given.begin(), given.end());
+    Capturing capturing = {plan_.by, &op, &arguments, compute_of(op)};
+    const bool one_call = !plan_.grows && !plan_.nested_too;
+    const auto before = std::exchange(t_capturing, one_call ? &capturing : nullptr);
+    const auto restore = c10::make_scope_exit([before] { t_capturing = before; });
+    plan_.python.callBoxed(op, keys, stack);
+  }
+
+  Compute compute_of(const OperatorHandle& op) const {
+    return [this, op](Stack* given, at::ArrayRef<IValue> into) {
+      const OperatorScope within(*g_thread());
+      const Unwatched not_watched;
+      return compute(op, plan_, given, into);
+    };
+  }
+
   // See python/exceptions.py: with its nested operators computed.
   bool real_again(const OperatorHandle& op, Thread& thread, DispatchKeySet keys, Stack* stack) {
     try {
@@ -222,14 +185,40 @@ class Kernel final : public c10::OperatorKernel {
     }
   }
 
-  bool computed(const OperatorHandle& op, Thread& thread, const Stack& arguments, at::ArrayRef<IValue> results) {
+  // python/ finds what the real kernel has done already.
+  void by_python(const OperatorHandle& op, DispatchKeySet keys, Stack* stack, Made made) {
+    // Left there by a Python kernel that failed before it asked, it would be the next call's.
+    const auto forget = c10::make_scope_exit([] { t_made = {}; });
+    t_made = std::move(made);
+    plan_.python.callBoxed(op, keys, stack);
+  }
+
+  // Whether a stream may compute it (--async): the size of what it makes does not depend on values, and it is one
+  // tensor.
+  bool is_for_later() const { return plan_.results.size() == 1 && !plan_.nested_too && !plan_.grows; }
+
+  // Results whose size only the CPU knew. Where the operator was called, so that blocks are seen to be the program's.
+  void allocate(Thread& thread, const Left& left, Stack* stack) {
+    for (const auto& [at, value] : left) {
+      IValue& result = (*stack)[stack->size() - plan_.results.size() + at];
+      const at::TensorOptions options = value.options().device(result.toTensor().device());
+      at::Tensor made = at::empty_strided(value.sizes(), value.strides(), options);
+      const OperatorScope scope(thread);
+      const Unwatched unwatched;
+      if (const std::optional<at::Tensor> place = alias(made)) put(*place, value);
+      result = std::move(made);
+    }
+  }
+
+  bool computed(const OperatorHandle& op, Thread& thread, const Stack& arguments, at::ArrayRef<IValue> results,
+                Left* left) {
     const OperatorScope scope(thread);
     const Unwatched unwatched;
     try {
       Stack stack;
       stack.reserve(arguments.size() + 1);
       stack = arguments;
-      return compute(op, plan_, &stack, results);
+      return compute(op, plan_, &stack, results, left);
     } catch (const std::exception&) {
       // python/ finds out once more, and what to do about it: another type, or an error that is the program's.
       return false;
@@ -241,38 +230,21 @@ class Kernel final : public c10::OperatorKernel {
              at::ArrayRef<IValue> results) {
     const OperatorScope scope(thread);
     const Unwatched unwatched;
-    const auto compute_in_stream = [this, op](Stack* given, at::ArrayRef<IValue> into) {
-      const OperatorScope within(*g_thread());
-      const Unwatched not_watched;
-      return compute(op, plan_, given, into);
-    };
-    return compute_later(real, op.schema(), c10::toString(op.operator_name()), arguments, results, compute_in_stream);
+    return compute_later(real, op.schema(), c10::toString(op.operator_name()), arguments, results, compute_of(op));
   }
 
   const Plan plan_;
 };
 
-// Overriding kernels is the point.
-class Silent final : public c10::WarningHandler {
-  void process(const c10::Warning&) override {}
-};
-
 template <typename Kernel>
 void put_in_front(const OperatorHandle& op, std::unique_ptr<Kernel> kernel) {
-  Silent silent;
+  Silent silent;  // overriding kernels is the point
   const c10::WarningUtils::WarningHandlerGuard guard(&silent);
   // Lasts as long as the process.
   new c10::RegistrationHandleRAII(c10::Dispatcher::singleton().registerImpl(
       op.operator_name(), DispatchKey::CUDA, c10::KernelFunction::makeFromBoxedFunctor(std::move(kernel)), std::nullopt,
       nullptr, "devtrace"));
 }
-
-// What is done for an operator here, in numbers that python/native.py knows.
-enum How {
-  kGate,   // nothing, but that it gets past Python inside of another operator
-  kPlain,  // it is computed
-  kNestedToo,
-};
 
 // An operator between devtrace_values_before and devtrace_values_after.
 struct Begun {
@@ -286,7 +258,7 @@ std::unique_ptr<Begun> begin(const char* name, const char* overload, How how) {
   const std::optional<OperatorHandle> op = c10::Dispatcher::singleton().findSchema({name, overload});
   if (!op) return nullptr;
   auto begun = std::make_unique<Begun>(Begun{*op, op->getComputedKernelForDispatchKey(DispatchKey::CUDA), how});
-  if (how != kGate || attention_of(*op)) {
+  if (is_computed_here(*op, how)) {
     auto real = std::make_unique<Real>(begun->real);
     begun->by = real.get();
     put_in_front(*op, std::move(real));
@@ -295,31 +267,10 @@ std::unique_ptr<Begun> begin(const char* name, const char* overload, How how) {
 }
 
 void finish(const Begun& begun, const char* out_overload, bool again) {
-  const OperatorHandle& op = begun.op;
-  Plan plan = {.real = begun.real, .python = op.getComputedKernelForDispatchKey(DispatchKey::CUDA)};
-  const c10::FunctionSchema& schema = op.schema();
-  plan.arguments = schema.arguments().size();
-  if (begun.by) {
-    plan.by = begun.by;
-    plan.results = schema.returns().size();
-    plan.nested_too = begun.how == kNestedToo;
-    plan.again = again && !plan.nested_too;
-    plan.attention = attention_of(op);
-    plan.cpu = (plan.attention ? cpu_attention() : op).getComputedKernelForDispatchKey(DispatchKey::CPU);
-    const c10::AliasInfo* alias = schema.returns()[0].alias_info();
-    plan.writes = alias && alias->isWrite();
-    plan.is_out = plan.writes && schema.arguments().back().is_out();
-    plan.slow_in_half = is_slow_in_half(op.operator_name());
-    plan.copies = op.operator_name().name == "aten::copy_";
-    plan.is_pointwise = op.hasTag(at::Tag::pointwise);
-    if (const auto at = schema.argumentIndexWithName("pin_memory")) plan.pinned = static_cast<size_t>(*at);
-    const auto out = c10::Dispatcher::singleton().findSchema({op.operator_name().name, out_overload});
-    const size_t others = plan.is_out ? plan.arguments - 1 : plan.arguments + 1;
-    if (*out_overload && out && out->schema().arguments().size() == others &&
-        out->schema().arguments().back().is_out() != plan.is_out)
-      plan.out = out->getComputedKernelForDispatchKey(DispatchKey::CPU);
-  }
-  put_in_front(op, std::make_unique<Kernel>(std::move(plan)));
+  Plan plan = plan_of(begun.op, begun.how, again, out_overload);
+  plan.real = begun.real;
+  plan.by = begun.by;
+  put_in_front(begun.op, std::make_unique<Kernel>(std::move(plan)));
 }
 
 }  // namespace
@@ -364,4 +315,25 @@ EXPORTED void devtrace_values_after(void* begun, const char* out_overload, int a
 // While a graph is captured every operator goes to python/, which keeps it for the replays.
 EXPORTED void devtrace_values_record(int on) {
   g_recording = on != 0;
+}
+
+// The call that python/ is capturing on this thread: a number for devtrace_values_replay, 0 where there is none.
+EXPORTED long devtrace_values_captured() {
+  Capturing* const call = std::exchange(t_capturing, nullptr);
+  if (!call || call->results.size() != call->op->schema().returns().size()) return 0;
+  try {
+    return captured::add(call->op->schema(), c10::toString(call->op->operator_name()), *call->arguments, call->results,
+                         std::move(call->compute));
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
+
+// 0: python/ has to compute it.
+EXPORTED int devtrace_values_replay(long number) {
+  return captured::replay(number);
+}
+
+EXPORTED void devtrace_values_forget(long number) {
+  captured::forget(number);
 }

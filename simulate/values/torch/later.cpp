@@ -1,8 +1,6 @@
 #include "simulate/values/torch/later.h"
 
 #include <ATen/ops/empty_strided.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/util/Exception.h>
 #include <dlfcn.h>
 
 #include <exception>
@@ -26,53 +24,31 @@ const Asynchronous* functions() {
   return find ? find() : nullptr;
 }
 
-// The program's warnings were the real kernel's.
-class Silent final : public c10::WarningHandler {
-  void process(const c10::Warning&) override {}
-};
-
-// The modes of whoever happens to do the stream's work are not the operator's.
-class PlainDispatch {
- public:
-  PlainDispatch() : before_(c10::impl::tls_local_dispatch_key_set()), guard_(&silent_) {
-    c10::impl::LocalDispatchKeySet plain = before_;
-    plain.included_ = c10::default_included_set;
-    plain.excluded_ =
-        c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
-    c10::impl::_force_tls_local_dispatch_key_set(plain);
-  }
-  ~PlainDispatch() { c10::impl::_force_tls_local_dispatch_key_set(before_); }
-
- private:
-  const c10::impl::LocalDispatchKeySet before_;
-  Silent silent_;
-  const c10::WarningUtils::WarningHandlerGuard guard_;
-};
-
 // `written`: by the operator.
-std::optional<at::Tensor> keep(const at::Tensor& tensor, bool written) {
+std::optional<at::Tensor> keep(const at::Tensor& tensor, bool written, HostTensors host) {
   if (!tensor.defined()) return tensor;
-  if (tensor.is_cuda()) return alias(tensor);
+  if (tensor.is_cuda()) return values::alias(tensor);
   if (!tensor.is_cpu()) return std::nullopt;
+  if (host == HostTensors::kShared) return tensor;
   if (tensor.layout() == c10::kStrided && tensor.has_storage() && tensor.numel() &&
       functions()->outlives_call(reinterpret_cast<uintptr_t>(tensor.const_data_ptr())))
-    return alias(tensor);
+    return values::alias(tensor);
   if (written) return std::nullopt;
   at::Tensor copy = tensor.clone();
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
   return copy;
 }
 
-bool keep(IValue* value, bool written) {
+bool keep(IValue* value, bool written, HostTensors host) {
   if (value->isTensor()) {
-    std::optional<at::Tensor> kept = keep(value->toTensor(), written);
+    std::optional<at::Tensor> kept = keep(value->toTensor(), written, host);
     if (kept) *value = IValue(*std::move(kept));
     return kept.has_value();
   }
   if (value->isTensorList()) {
     c10::List<at::Tensor> list;
     for (const IValue& each : value->toListRef()) {
-      std::optional<at::Tensor> kept = keep(each.toTensor(), written);
+      std::optional<at::Tensor> kept = keep(each.toTensor(), written, host);
       if (!kept) return false;
       list.push_back(*std::move(kept));
     }
@@ -83,7 +59,7 @@ bool keep(IValue* value, bool written) {
     c10::List<std::optional<at::Tensor>> list;
     for (const IValue& each : value->toListRef()) {
       std::optional<at::Tensor> kept;
-      if (!each.isNone() && !(kept = keep(each.toTensor(), written))) return false;
+      if (!each.isNone() && !(kept = keep(each.toTensor(), written, host))) return false;
       list.push_back(std::move(kept));
     }
     *value = IValue(std::move(list));
@@ -91,18 +67,6 @@ bool keep(IValue* value, bool written) {
   }
   if (value->isDevice()) *value = IValue(c10::Device(c10::kCPU));
   return !value->isGenerator();
-}
-
-std::optional<Kept> keep(const c10::FunctionSchema& schema, at::ArrayRef<IValue> arguments,
-                         at::ArrayRef<IValue> results) {
-  Kept kept{Stack(arguments.begin(), arguments.end()), Stack(results.begin(), results.end())};
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const c10::AliasInfo* const info = schema.arguments()[i].alias_info();
-    if (!keep(&kept.arguments[i], info && info->isWrite())) return std::nullopt;
-  }
-  for (IValue& each : kept.results)
-    if (!each.isTensor() || !keep(&each, true)) return std::nullopt;
-  return kept;
 }
 
 at::Tensor zeros_like(const at::Tensor& tensor) {
@@ -142,8 +106,52 @@ void describe(const IValue& value, std::string* key) {
   key->push_back(value.isNone() ? '-' : value.isBool() ? (value.toBool() ? 't' : 'f') : '.');
 }
 
-// Whether the CPU's kernels compute such a call, so that nothing but a value can be in the way of it later. Tried with
-// zeros, once for each kind of arguments.
+struct Effect {
+  std::string name;
+  Kept kept;
+  Compute compute;
+};
+
+void take_effect(void* data) {
+  auto& effect = *static_cast<Effect*>(data);
+  const PlainDispatch plain;
+  try {
+    Stack arguments = effect.kept.arguments;
+    if (!effect.compute(&arguments, effect.kept.results))
+      functions()->assertion(("operator " + effect.name + " could not be computed").c_str());
+  } catch (const c10::Error& error) {
+    functions()->assertion(("operator " + effect.name + ": " + error.what_without_backtrace()).c_str());
+  } catch (const std::exception& error) {
+    functions()->assertion(("operator " + effect.name + ": " + error.what()).c_str());
+  }
+}
+
+}  // namespace
+
+PlainDispatch::PlainDispatch() : before_(c10::impl::tls_local_dispatch_key_set()), guard_(&silent_) {
+  c10::impl::LocalDispatchKeySet plain = before_;
+  plain.included_ = c10::default_included_set;
+  plain.excluded_ =
+      c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
+  c10::impl::_force_tls_local_dispatch_key_set(plain);
+}
+
+PlainDispatch::~PlainDispatch() {
+  c10::impl::_force_tls_local_dispatch_key_set(before_);
+}
+
+std::optional<Kept> keep(const c10::FunctionSchema& schema, at::ArrayRef<IValue> arguments,
+                         at::ArrayRef<IValue> results, HostTensors host) {
+  Kept kept{Stack(arguments.begin(), arguments.end()), Stack(results.begin(), results.end())};
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::AliasInfo* const info = schema.arguments()[i].alias_info();
+    if (!keep(&kept.arguments[i], info && info->isWrite(), host)) return std::nullopt;
+  }
+  for (IValue& each : kept.results)
+    if (!keep(&each, true, host)) return std::nullopt;
+  return kept;
+}
+
 bool is_computable(const std::string& name, const Kept& kept, const Compute& compute) {
   static std::mutex mutex;
   static auto* const known = new std::unordered_map<std::string, bool>;
@@ -168,31 +176,11 @@ bool is_computable(const std::string& name, const Kept& kept, const Compute& com
   return good;
 }
 
-struct Effect {
-  std::string name;
-  Kept kept;
-  Compute compute;
-};
-
-void take_effect(void* data) {
-  auto& effect = *static_cast<Effect*>(data);
-  const PlainDispatch plain;
-  try {
-    Stack arguments = effect.kept.arguments;
-    if (!effect.compute(&arguments, effect.kept.results))
-      functions()->assertion(("operator " + effect.name + " could not be computed").c_str());
-  } catch (const c10::Error& error) {
-    functions()->assertion(("operator " + effect.name + ": " + error.what_without_backtrace()).c_str());
-  } catch (const std::exception& error) {
-    functions()->assertion(("operator " + effect.name + ": " + error.what()).c_str());
-  }
-}
-
-}  // namespace
-
 bool compute_later(RealKernel* real, const c10::FunctionSchema& schema, const std::string& name,
                    at::ArrayRef<IValue> arguments, at::ArrayRef<IValue> results, const Compute& compute) {
-  std::optional<Kept> kept = keep(schema, arguments, results);
+  for (const IValue& each : results)
+    if (!each.isTensor()) return false;
+  std::optional<Kept> kept = keep(schema, arguments, results, HostTensors::kCopied);
   if (!kept || !is_computable(name, *kept, compute)) return false;
   auto effect = std::make_unique<Effect>(Effect{name, *std::move(kept), compute});
   const bool later = real->end(
