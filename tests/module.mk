@@ -85,11 +85,11 @@ $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libra
 	mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
 
-.PHONY: test unit unit-test sanitizers e2e test-gpu conformance matrix demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent soak attach-soak hardware-bundle bench
+.PHONY: test unit unit-test sanitizers e2e test-gpu conformance matrix demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent suites soak attach-soak hardware-bundle bench
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
 SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,host_memory static_runtime two_devices)
-TESTS ?= tests/e2e tests/conformance tests/versions tests/rehearsal tests/soak tests/hardware $(SIMULATED_GPU_TESTS)
+TESTS ?= tests/e2e tests/conformance tests/versions tests/rehearsal tests/soak tests/suites tests/hardware $(SIMULATED_GPU_TESTS)
 
 # pytest comes last, so that its summary closes the output.
 test: all $(UNIT_TESTS) $(E2E_PROGRAMS) ## every test that needs no GPU
@@ -139,6 +139,10 @@ pictures: demo
 rehearsal-values: all ## values of a rehearsal on the same
 	$(PYTHON) tests/rehearsal/run.py --build $(BUILD) --json $(BUILD)/rehearsal-values.json --markdown docs/rehearsal.md
 # The same over every overload that has a CUDA kernel, and every type; minutes.
+# Other projects' tests, from their sdists on PyPI; half an hour.
+suites: all ## other projects' test suites in a rehearsal
+	$(PYTHON) tests/suites/run.py --build $(BUILD) --json $(BUILD)/suites.json --markdown docs/suites.md
+
 rehearsal-overloads: all ## values of a rehearsal by overload and type
 	$(PYTHON) tests/rehearsal/overloads/run.py --build $(BUILD) --json $(BUILD)/rehearsal-overloads.json --markdown docs/rehearsal-values.md
 
