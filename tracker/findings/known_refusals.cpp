@@ -74,6 +74,7 @@ constexpr KnownRefusal kRows[] = {
     {"You can't save the model since some parameters are on the meta device", "", "meta", "", "", ""},
     {"You are using `from_pretrained` with a meta device context manager", "", "meta", "", "", "", true},
     {"Pointer argument (at {}) cannot be accessed from Triton (cpu tensor?)", "", "cpu", "cuda", "", ""},
+    {"Pointer argument cannot be accessed from Triton (cpu tensor?)", "", "cpu", "cuda", "", ""},
 };
 
 bool digit(char c) {

@@ -1,6 +1,7 @@
 """Every message of the catalogue that can be provoked on simulated devices: what the program raises, and that exactly one
 finding names its operation and devices before the exception arrives."""
 
+import importlib.metadata
 import json
 import re
 import sys
@@ -20,9 +21,23 @@ for one in catalogue.programs():
     BY_FILE[one.file].append(one)
 
 
+def numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3]]
+
+
+def is_of_the_past(row: dict) -> bool:
+    """Does the library that is installed here no longer have the message?"""
+    try:
+        return row["until"] is not None and numbers(importlib.metadata.version(row["project"])) > numbers(row["until"])
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
 def what_is_wrong_with_the_message(program, answer: dict) -> str | None:
     row = ROWS[program.row]
-    if program.cut:
+    if is_of_the_past(row):  # another message of the catalogue has come into its place
+        seen = any(re.search(other["pattern"], text) for other in ROWS.values() for text in answer["raised"])
+    elif program.cut:
         seen = any(row["text"].split("…")[0].strip() in text for text in answer["raised"])
     else:
         seen = any(re.search(row["pattern"], text) for text in answer["raised"])
@@ -48,6 +63,8 @@ def test_messages(rehearse, tmp_path, file):
     for program in programs:
         path = Path(tmp_path) / "answers" / f"{program.name}.json"
         answer = json.loads(path.read_text(encoding="utf-8"))
+        if is_of_the_past(ROWS[program.row]) and not answer["raised"] and not answer["findings"]:
+            continue  # nor does it refuse that any more
         if (problem := what_is_wrong_with_the_message(program, answer)) is not None:
             wrong.append(problem)
             continue

@@ -51,6 +51,13 @@ RAISED = {
     "gather": ("torch.nn.parallel.gather([c, c], 0)", "torch.nn.parallel.gather", ["cpu", "cuda:0"], ["c"]),
     "gradient": ("(a.requires_grad_() * 2).backward(c)", "torch.Tensor.backward", ["cpu", "cuda:0"], []),
     "two parameters": ("torch.nn.utils.parameters_to_vector([torch.nn.Parameter(a), torch.nn.Parameter(b)])", "torch.nn.utils.parameters_to_vector", ["cuda:0", "cuda:1"], ["parameters[0]", "parameters[1]"]),
+    # As PyTorch 2.15 has it: what stands in front of a decorated function is called as its decorator.
+    "behind a decorator": (
+        "from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype as grouped\n"
+        "grouped.__code__ = grouped.__code__.replace(co_name='no_grad', **({'co_qualname': 'no_grad'} if hasattr(grouped.__code__, 'co_qualname') else {}))\n"
+        "grouped([[a, a], [a, b]])",
+        "torch.utils._foreach_utils._group_tensors_by_device_and_dtype", ["cuda:0", "cuda:1"], ["a", "b"],
+    ),
     "in other words": ("try:\n    a + b\nexcept RuntimeError as error:\n    raise ValueError('left is on cuda:0 and right on cuda:1', a, b) from error", "aten::add", ["cuda:0", "cuda:1"], ["a", "b"]),
     "no kernel": ("a.to_mkldnn()", "aten::to_mkldnn", ["cuda:0", "cpu"], ["a"]),
     "kernel in Python": ("l = torch.nn.Linear(3, 2, device='meta')\nl(a)", "aten::addmm", ["meta", "cuda:0"], ["weight"]),

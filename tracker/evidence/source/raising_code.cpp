@@ -23,8 +23,10 @@ bool calls_modules(const Frame& frame) {
   return frame.torch && frame.file.ends_with("/torch/nn/modules/module.py");
 }
 
-bool decorates(const std::string& function) {
-  return function.find("<locals>") != function.npos;
+// torch.no_grad() and the like give the function that stands in front of another one their own name since 2.15.
+bool decorates(const Frame& frame) {
+  return frame.function.find("<locals>") != frame.function.npos ||
+         (frame.torch && frame.file.ends_with("/torch/utils/_contextlib.py"));
 }
 
 // `torch.arange` of `torch.arange(3, out=x)`.
@@ -87,7 +89,7 @@ std::string called_function(const python::Api& api, const std::vector<Frame>& fr
   if (std::string text = written_name(api, frames[asking]); !text.empty()) return text;
   // Decorators and nn.Module.__call__ stand in front of what was called.
   size_t inner = asking;
-  while (inner > 0 && (calls_modules(frames[inner - 1]) || decorates(frames[inner - 1].function))) --inner;
+  while (inner > 0 && (calls_modules(frames[inner - 1]) || decorates(frames[inner - 1]))) --inner;
   if (inner == 0) inner = asking;
   if (inner == 0) return written_method(api, frames[asking]);
   if (frames[inner - 1].project) return {};

@@ -26,6 +26,8 @@ TEST(KnownRefusals, SayOperationAndDevices) {
       {"Function Twice returned an invalid gradient at index 0 - expected device cuda:0 but got cuda:1", "Twice",
        "cuda:1", "cuda:0"},
       {"Invalid device argument 9: did you call init?", "", "cuda:9", ""},
+      {"Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)", "", "cpu", "cuda"},
+      {"Pointer argument cannot be accessed from Triton (cpu tensor?)", "", "cpu", "cuda"},
       {"Tensor on device cuda:1 is not on the expected device meta!", "", "cuda:1", "meta"},
       {"Unhandled FakeTensor Device Propagation for aten.add.Tensor, found two different devices cuda:0, cpu",
        "aten.add.Tensor", "cpu", "cuda:0"},
