@@ -1,9 +1,8 @@
 // The first look at an exception's text: has it one of four pairs of letters, of which every device word has one? Most
 // texts have none.
 //
-// What costs here is jumps, not reading: an interpreter's own jumps are foretold from those before them, and each one
-// that is taken here makes it stumble afterwards (docs/measurements.md). So a text of usual length is looked at in one
-// go, in blocks that overlap where it ends.
+// What costs here seems to be jumps more than reading: an interpreter's own jumps are foretold from those before them
+// (docs/measurements.md). So a text of usual length is looked at in one go, in blocks that overlap where it ends.
 #pragma once
 
 #include <immintrin.h>
