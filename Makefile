@@ -1,5 +1,6 @@
 # devtrace: `make help` lists what can be asked for. Which folders there are, and what each may include: folders.mk.
 BUILD ?= build
+include scripts/processor.mk
 include scripts/variants.mk
 PYTHON := .venv/bin/python
 
@@ -7,7 +8,7 @@ CXX ?= g++
 WARNINGS := -Wall -Wextra
 # Lines and functions, but no types and variables, which would make objects five times as large: CXXFLAGS="-O0 -g" to debug.
 CXXFLAGS ?= -O2 -g1
-ALL_CXXFLAGS := -std=c++20 -fPIC -fvisibility=hidden -fno-omit-frame-pointer $(WARNINGS) $(CXXFLAGS) $(VARIANT_CXXFLAGS) -I. -MMD -MP
+ALL_CXXFLAGS := -std=c++20 -fPIC -fvisibility=hidden -fno-omit-frame-pointer $(WARNINGS) $(CXXFLAGS) $(VARIANT_CXXFLAGS) $(CROSS_CXXFLAGS) -I. -MMD -MP
 # The CUDA headers of the PyTorch wheels (or a toolkit's): a link that scripts/setup makes.
 CUDA_INCLUDE := .cache/cuda/include
 

@@ -33,8 +33,8 @@ LINK_stacks := -Wl,--wrap=dl_iterate_phdr -Wl,--undefined=unwinder_pipe2 -lgcc_e
 UNWIND_MEMORY := pipe2 read close syscall
 $(UNWIND): interpose/interpose.mk | setup-libunwind
 	mkdir -p $(@D)
-	cp .cache/libunwind/lib/libunwind.a $@
-	cd $(@D) && ar x libunwind.a Linit.o && objcopy $(foreach f,$(UNWIND_MEMORY),--redefine-sym $(f)=unwinder_$(f)) Linit.o && ar r libunwind.a Linit.o && rm Linit.o
+	cp $(CACHE)/libunwind/lib/libunwind.a $@
+	cd $(@D) && $(AR) x libunwind.a Linit.o && $(OBJCOPY) $(foreach f,$(UNWIND_MEMORY),--redefine-sym $(f)=unwinder_$(f)) Linit.o && $(AR) r libunwind.a Linit.o && rm Linit.o
 $(LIBRARY_tracker/stacks): | $(UNWIND)
 
 # Hooks are called by nobody here, so their objects are named, not looked for. Everything static but the C library: a

@@ -23,5 +23,5 @@ $(foreach f,$(filter interpose interpose/%,$(FOLDERS)),$(eval FLAGS_$(f) += -isy
 FLAGS_cupti_tracer += -isystem $(CUDA_INCLUDE)
 $(foreach f,$(filter interpose interpose/% cupti_tracer,$(FOLDERS)),$(eval $(OBJECTS_$(f)): | setup-python))
 
-FLAGS_tracker/stacks += -isystem .cache/libunwind/include
+FLAGS_tracker/stacks += -isystem $(CACHE)/libunwind/include
 $(OBJECTS_tracker/stacks): | setup-libunwind

@@ -18,7 +18,7 @@ $(call unit_test,fix,tests/unit/fix,fix/trials,-O1,-lgtest_main)
 TRACKER_TESTS := $(filter-out %/stacks %/python,$(wildcard tests/unit/tracker/*))
 $(call unit_test,tracker,tests/unit/tracker $(TRACKER_TESTS),tracker,-O1,$$(LINK_stacks) -lgtest_main)
 # -rdynamic: tests look up names of their own functions.
-$(call unit_test,stacks,tests/unit/tracker/stacks tests/unit/tracker/python,tracker/stacks tracker/evidence,-isystem .cache/libunwind/include,-rdynamic $$(LINK_stacks) -lgtest_main)
+$(call unit_test,stacks,tests/unit/tracker/stacks tests/unit/tracker/python,tracker/stacks tracker/evidence,-isystem $(CACHE)/libunwind/include,-rdynamic $$(LINK_stacks) -lgtest_main)
 $(call unit_test,device-code,tests/unit/device_code,device_code,,$$(LINK_device_code) -lgtest_main)
 $(UNIT_OBJECTS_stacks) $(UNIT_OBJECTS_tracker): | setup-libunwind
 

@@ -136,6 +136,8 @@ __attribute__((visibility("hidden"), used)) void* devtrace_resolve_dlsym(void* h
 // address, so they are jumped to, not called.
 DEVTRACE_EXPORT void* dlsym(void* handle, const char* name) noexcept;
 DEVTRACE_EXPORT void* dlvsym(void* handle, const char* name, const char* version) noexcept;
+#ifdef __x86_64__
+#define NO_VERSION "  xor %edx, %edx\n"
 #define LOOK_UP(function, real, set_version)     \
   __asm__(                                       \
       ".pushsection .text\n"                     \
@@ -169,10 +171,51 @@ DEVTRACE_EXPORT void* dlvsym(void* handle, const char* name, const char* version
       ".size " function ", . - " function        \
       "\n"                                       \
       ".popsection\n")
+#else
+#define NO_VERSION "  mov x2, xzr\n"
+#define LOOK_UP(function, real, set_version)     \
+  __asm__(                                       \
+      ".pushsection .text\n"                     \
+      ".globl " function                         \
+      "\n"                                       \
+      ".type " function ", @function\n" function \
+      ":\n"                                      \
+      "  .cfi_startproc\n"                       \
+      "  stp x29, x30, [sp, #-48]!\n"            \
+      "  .cfi_def_cfa_offset 48\n"               \
+      "  .cfi_offset x29, -48\n"                 \
+      "  .cfi_offset x30, -40\n"                 \
+      "  mov x29, sp\n"                          \
+      "  stp x1, x2, [sp, #16]\n"                \
+      "  str x0, [sp, #32]\n"                    \
+      "  add x1, sp, #16\n"                      \
+      "  mov x3, x30\n" set_version              \
+      "  bl devtrace_resolve_dlsym\n"            \
+      "  mov x9, x0\n"                           \
+      "  ldp x1, x2, [sp, #16]\n"                \
+      "  ldr x0, [sp, #32]\n"                    \
+      "  ldp x29, x30, [sp], #48\n"              \
+      "  .cfi_restore x30\n"                     \
+      "  .cfi_restore x29\n"                     \
+      "  .cfi_def_cfa_offset 0\n"                \
+      "  cbz x9, 1f\n"                           \
+      "  mov x0, x9\n"                           \
+      "  ret\n"                                  \
+      "1:\n"                                     \
+      "  adrp x16, " real                        \
+      "\n"                                       \
+      "  ldr x16, [x16, :lo12:" real             \
+      "]\n"                                      \
+      "  br x16\n"                               \
+      "  .cfi_endproc\n"                         \
+      ".size " function ", . - " function        \
+      "\n"                                       \
+      ".popsection\n")
+#endif
 // Each in the place of every version of it that the C library has had.
 #define UNVERSIONED(symbol) __asm__(".symver " #symbol ", " #symbol "@@")
 UNVERSIONED(dlsym);
 UNVERSIONED(dlvsym);
-LOOK_UP("dlsym", "devtrace_real_dlsym", "  xor %edx, %edx\n");
+LOOK_UP("dlsym", "devtrace_real_dlsym", NO_VERSION);
 LOOK_UP("dlvsym", "devtrace_real_dlvsym", "");
 }

@@ -30,8 +30,13 @@ class ImportRelocations {
 
  private:
   static bool binds_a_slot(const ElfW(Rela) & one) {
+#ifdef __x86_64__
+    constexpr auto kJumpSlot = R_X86_64_JUMP_SLOT, kGlobalData = R_X86_64_GLOB_DAT, kAddress = R_X86_64_64;
+#else
+    constexpr auto kJumpSlot = R_AARCH64_JUMP_SLOT, kGlobalData = R_AARCH64_GLOB_DAT, kAddress = R_AARCH64_ABS64;
+#endif
     const auto type = ELF64_R_TYPE(one.r_info);
-    return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT || (type == R_X86_64_64 && one.r_addend == 0);
+    return type == kJumpSlot || type == kGlobalData || (type == kAddress && one.r_addend == 0);
   }
 
   uintptr_t base_;

@@ -7,10 +7,10 @@
 #include <atomic>
 #include <cerrno>
 
+#include "tracker/base/processor.h"
+
 namespace devtrace::interpose {
 namespace {
-
-constexpr uintptr_t kPage = 4096;
 
 // "7f12a0000000-7f12a0021000 r-xp …": only what is wanted of it.
 class MapsReader {
@@ -76,7 +76,7 @@ void PageProtection::read() {
   Range range{};
   while (reader.next(range.begin, range.end, range.protection)) {
     if (count_ == room_) {
-      const size_t wanted = room_ ? room_ * 2 : kPage / sizeof(Range) * 8;
+      const size_t wanted = room_ ? room_ * 2 : 1024;
       void* const fresh =
           ranges_ ? ::mremap(ranges_, room_ * sizeof(Range), wanted * sizeof(Range), MREMAP_MAYMOVE)
                   : ::mmap(nullptr, wanted * sizeof(Range), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -104,12 +104,12 @@ int PageProtection::of(uintptr_t address) {
 bool PageProtection::write(uintptr_t address, uintptr_t value) {
   const int protection = of(address);
   if (protection < 0) return false;
-  void* const page = reinterpret_cast<void*>(address & ~(kPage - 1));
+  void* const page = reinterpret_cast<void*>(address & ~(page_bytes() - 1));
   const bool writable = protection & PROT_WRITE;
-  if (!writable && ::mprotect(page, kPage, protection | PROT_WRITE) != 0) return false;
+  if (!writable && ::mprotect(page, page_bytes(), protection | PROT_WRITE) != 0) return false;
   // Other threads call through the slot meanwhile.
   std::atomic_ref(*reinterpret_cast<uintptr_t*>(address)).store(value, std::memory_order_release);
-  if (!writable) ::mprotect(page, kPage, protection);
+  if (!writable) ::mprotect(page, page_bytes(), protection);
   return true;
 }
 

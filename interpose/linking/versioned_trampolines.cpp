@@ -8,7 +8,9 @@
 // clang-format off
 #define VERSION(number, name) "  versioned \\symbol, " #number ", " #name "\n"
 #define HOOK(library, symbol) "trampolines " library ", " #symbol "\n"
-__asm__(R"(
+__asm__(
+#ifdef __x86_64__
+    R"(
 .macro entry symbol, number
   .balign 32
 entry_\number\()_\symbol:
@@ -18,6 +20,25 @@ entry_\number\()_\symbol:
   leaq \symbol(%rip), %r10
   jmp devtrace_chosen
 .endm
+)"
+#else
+    R"(
+.macro entry symbol, number
+  .balign 32
+entry_\number\()_\symbol:
+  adrp x16, devtrace_settled+\number
+  ldrb w16, [x16, :lo12:devtrace_settled+\number]
+  cbz w16, 2f
+1:
+  b \symbol
+2:
+  mov w16, #\number
+  adr x17, 1b
+  b devtrace_chosen
+.endm
+)"
+#endif
+    R"(
 .macro slot symbol, number
   entry \symbol, \number
   .pushsection .data.rel.ro, "aw"
@@ -62,6 +83,9 @@ R"(
 .hidden devtrace_trampolines_end
 devtrace_trampolines_end:
 
+)"
+#ifdef __x86_64__
+R"(
 // %r11d the entry's number, %r10 the hook. As long as nobody knows of several runtimes the entry asks; functions of
 // CUDA's take no floating-point arguments.
 .type devtrace_chosen, @function
@@ -107,6 +131,50 @@ devtrace_chosen:
   .cfi_adjust_cfa_offset -8
   jmp *%r10
   .cfi_endproc
+)"
+#else
+R"(
+// w16 the entry's number, x17 what jumps to the hook; the rest as above.
+.type devtrace_chosen, @function
+devtrace_chosen:
+  .cfi_startproc
+  mrs x9, tpidr_el0
+  adrp x10, :gottprel:devtrace_choice
+  ldr x10, [x10, :gottprel_lo12:devtrace_choice]
+  add x9, x9, x10
+  str x30, [x9]
+  str w16, [x9, #8]
+  adrp x10, devtrace_several
+  ldrb w10, [x10, :lo12:devtrace_several]
+  cbz w10, 1f
+  br x17
+1:
+  stp x29, x30, [sp, #-96]!
+  .cfi_def_cfa_offset 96
+  .cfi_offset x29, -96
+  .cfi_offset x30, -88
+  mov x29, sp
+  stp x0, x1, [sp, #16]
+  stp x2, x3, [sp, #32]
+  stp x4, x5, [sp, #48]
+  stp x6, x7, [sp, #64]
+  stp x8, x17, [sp, #80]
+  mov w0, w16
+  bl devtrace_settle
+  ldp x0, x1, [sp, #16]
+  ldp x2, x3, [sp, #32]
+  ldp x4, x5, [sp, #48]
+  ldp x6, x7, [sp, #64]
+  ldp x8, x17, [sp, #80]
+  ldp x29, x30, [sp], #96
+  .cfi_restore x30
+  .cfi_restore x29
+  .cfi_def_cfa_offset 0
+  br x17
+  .cfi_endproc
+)"
+#endif
+R"(
 .size devtrace_chosen, . - devtrace_chosen
 .popsection
 )");

@@ -179,13 +179,20 @@ extern "C" __attribute__((visibility("hidden"), used)) void* const devtrace_libr
 #define LIBRARY_BINDS SYMBOL
 #define LIBRARY_ENDS SYMBOL
 #define LIBRARY_CALL SYMBOL
+#ifdef __x86_64__
+#define JUMP_TO_ROW "  jmp *(devtrace_library_hooks + 8 * devtrace_library_row)(%rip)\n"
+#else
+#define JUMP_TO_ROW                                             \
+  "  adrp x16, devtrace_library_hooks + 8 * devtrace_library_row\n" \
+  "  ldr x16, [x16, :lo12:devtrace_library_hooks + 8 * devtrace_library_row]\n  br x16\n"
+#endif
 __asm__(R"(
 .set devtrace_library_row, 0
 .macro library_hook symbol
   .globl \symbol
   .type \symbol, @function
 \symbol:
-  jmp *(devtrace_library_hooks + 8 * devtrace_library_row)(%rip)
+)" JUMP_TO_ROW R"(
   .size \symbol, . - \symbol
   .symver \symbol, \symbol@@
   .set devtrace_library_row, devtrace_library_row + 1

@@ -128,6 +128,7 @@ constexpr ssize_t count_of(size_t count) {
   return original.with_array(type, arguments, count, keywords);
 }
 
+#ifdef __x86_64__
 // Hot: the usual exception has no argument, one that is no text, a short text, or one of ASCII without a pair of a
 // device word's letters, which lies in the object itself.
 [[gnu::target("avx2"), gnu::always_inline]] inline bool is_ordinary(PyObject* const* arguments, ssize_t count) {
@@ -159,11 +160,15 @@ constexpr ssize_t count_of(size_t count) {
     return new_exception_of_array(type, arguments, count, keywords);
   return original.with_array(type, arguments, count, keywords);
 }
+#endif
 
 const MakeException& hooks() {
   static constexpr MakeException kAny{new_exception, new_exception_of_array};
+#ifdef __x86_64__
   static constexpr MakeException kQuick{quick_new_exception, quick_new_exception_of_array};
-  return __builtin_cpu_supports("avx2") ? kQuick : kAny;
+  if (__builtin_cpu_supports("avx2")) return kQuick;
+#endif
+  return kAny;
 }
 
 // Under the GIL.

@@ -51,7 +51,7 @@ class SwallowSignal {
 
 // How long somebody may leave a pipe or a terminal full before the rest of our text is dropped; once that has happened,
 // nothing more is waited for until there is room.
-constexpr int kPatience = 2000;  // milliseconds
+constexpr int kPatience = 2;  // seconds
 constinit std::atomic<bool> stalled{false};
 
 bool is_regular(const struct stat& status) {
@@ -66,8 +66,10 @@ bool status_of(int descriptor, struct stat& status) {
 bool wait_for_room(int descriptor) {
   pollfd wanted{descriptor, POLLOUT, 0};
   long ready;
-  do ready = kernel_call(SYS_poll, &wanted, 1, stalled.load(std::memory_order_relaxed) ? 0 : kPatience);
-  while (ready == -EINTR);
+  do {
+    timespec patience{stalled.load(std::memory_order_relaxed) ? 0 : kPatience, 0};
+    ready = kernel_call(SYS_ppoll, &wanted, 1, &patience);
+  } while (ready == -EINTR);
   stalled.store(ready == 0, std::memory_order_relaxed);
   return ready != 0;
 }
@@ -101,15 +103,15 @@ bool is_trap(const std::string& path, const struct stat& file) {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   struct stat status {};
-  return kernel_call(SYS_stat, folder.c_str(), &status) == 0 && (status.st_mode & S_ISVTX) &&
+  return kernel_call(SYS_newfstatat, AT_FDCWD, folder.c_str(), &status) == 0 && (status.st_mode & S_ISVTX) &&
          (status.st_mode & S_IWOTH);
 }
 
 // The file to append to, or an error's number below 0. No link is followed, and nothing waits for another's reader.
 long open_to_append(const std::string& path, struct stat& status) {
   const int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (is_named_device(path) ? 0 : O_NOFOLLOW);
-  long descriptor = kernel_call(SYS_open, path.c_str(), flags);
-  if (descriptor == -ENOENT) descriptor = kernel_call(SYS_open, path.c_str(), flags | O_CREAT, 0666);
+  long descriptor = kernel_call(SYS_openat, AT_FDCWD, path.c_str(), flags);
+  if (descriptor == -ENOENT) descriptor = kernel_call(SYS_openat, AT_FDCWD, path.c_str(), flags | O_CREAT, 0666);
   if (descriptor < 0) return descriptor;
   int fault = 0;
   if (!status_of(static_cast<int>(descriptor), status))
@@ -184,7 +186,7 @@ int append(const std::string& path, std::string_view data) {
 
 std::optional<std::string> read_start(const std::string& path, size_t most) {
   const NoCancellation not_cancelled;
-  const long opened = kernel_call(SYS_open, path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  const long opened = kernel_call(SYS_openat, AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (opened < 0) return std::nullopt;
   struct stat status {};
   std::optional<std::string> text;

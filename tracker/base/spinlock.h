@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "tracker/base/assert.h"
+#include "tracker/base/processor.h"
 
 namespace devtrace {
 
@@ -31,7 +32,7 @@ class SpinLock {
   void lock() noexcept {
     for (int i = 0; i < kSpins; ++i) {
       if (try_lock()) return;
-      __builtin_ia32_pause();
+      pause_processor();
     }
     const int saved = errno;  // a hook must not change errno
     while (state_.exchange(kContended, std::memory_order_acquire) != kFree) {

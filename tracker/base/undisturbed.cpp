@@ -12,6 +12,7 @@
 
 // work(argument) with the stack pointer at `top`. The frame pointer leads back, and the unwind table says so: a stack
 // that is taken further in goes on to the callers.
+#ifdef __x86_64__
 __asm__(
     ".text\n"
     ".hidden call_on_other_stack\n"
@@ -34,6 +35,35 @@ __asm__(
     "  ret\n"
     ".cfi_endproc\n"
     ".size call_on_other_stack, .-call_on_other_stack\n");
+#else
+__asm__(
+    ".text\n"
+    ".hidden call_on_other_stack\n"
+    ".globl call_on_other_stack\n"
+    ".type call_on_other_stack, @function\n"
+    "call_on_other_stack:\n"
+    ".cfi_startproc\n"
+    "  hint #34\n"  // bti c
+    "  stp x29, x30, [sp, #-16]!\n"
+    ".cfi_def_cfa_offset 16\n"
+    ".cfi_offset x29, -16\n"
+    ".cfi_offset x30, -8\n"
+    "  mov x29, sp\n"
+    ".cfi_def_cfa_register x29\n"
+    "  mov sp, x2\n"
+    "  mov x9, x0\n"
+    "  mov x0, x1\n"
+    "  blr x9\n"
+    "  mov sp, x29\n"
+    ".cfi_def_cfa_register sp\n"
+    "  ldp x29, x30, [sp], #16\n"
+    ".cfi_restore x30\n"
+    ".cfi_restore x29\n"
+    ".cfi_def_cfa_offset 0\n"
+    "  ret\n"
+    ".cfi_endproc\n"
+    ".size call_on_other_stack, .-call_on_other_stack\n");
+#endif
 extern "C" void call_on_other_stack(void (*work)(const void*), const void* argument, void* top);
 
 namespace devtrace {

@@ -8,6 +8,8 @@
 
 #include <cstring>
 
+#include "tracker/base/processor.h"
+
 namespace devtrace::elf {
 
 ElfFile::ElfFile(const std::string& path) {
@@ -40,8 +42,7 @@ ElfFile::~ElfFile() {
 
 // The loader never touches .symtab, so it comes from the disk: in large pieces, and with few page faults.
 void ElfFile::read_ahead(const Elf64_Shdr& section) const {
-  constexpr uintptr_t kPage = 4096;
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(data_ + section.sh_offset) & ~(kPage - 1);
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(data_ + section.sh_offset) & ~(page_bytes() - 1);
   const uintptr_t end = reinterpret_cast<uintptr_t>(data_ + section.sh_offset + section.sh_size);
   madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);  // Linux 5.14; without it, only slower
 }

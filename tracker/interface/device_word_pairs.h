@@ -5,10 +5,13 @@
 // (docs/measurements.md). So a text of usual length is looked at in one go, in blocks that overlap where it ends.
 #pragma once
 
+#ifdef __x86_64__
 #include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 namespace devtrace::device_words {
 
@@ -22,6 +25,13 @@ struct Pair {
 // Rare in other words, as pairs go.
 inline constexpr Pair kPairs[] = {{'v', 'i'}, {'u', 'd'}, {'p', 'u'}, {'t', 'a'}};
 
+// Of letters in either case.
+inline bool is_pair(char first, char second) {
+  return std::any_of(std::begin(kPairs), std::end(kPairs),
+                     [&](Pair pair) { return (first | 0x20) == pair.first && (second | 0x20) == pair.second; });
+}
+
+#ifdef __x86_64__
 // Hot. `size` is kShortestText at least. For processors with AVX2. Written out, since a loop is a jump.
 [[gnu::target("avx2"), gnu::always_inline]] inline bool has_pair(const char* text, size_t size) {
   if (size < 33) {
@@ -55,5 +65,6 @@ inline constexpr Pair kPairs[] = {{'v', 'i'}, {'u', 'd'}, {'p', 'u'}, {'t', 'a'}
     found = _mm256_or_si256(found, _mm256_or_si256(look(at), look(at + 32)));
   return _mm256_movemask_epi8(found) != 0;
 }
+#endif
 
 }  // namespace devtrace::device_words

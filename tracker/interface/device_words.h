@@ -2,7 +2,9 @@
 // nothing.
 #pragma once
 
+#ifdef __x86_64__
 #include <emmintrin.h>
+#endif
 
 #include <algorithm>
 #include <cstddef>
@@ -60,6 +62,11 @@ inline constexpr size_t kShortestDeviceError = device_words::kShortestText;
 inline bool speaks_of_devices(std::string_view text) {
   if (text.size() < kShortestDeviceError) return false;
   text = text.substr(0, device_words::kMostLooked);
+#ifndef __x86_64__
+  for (size_t pair = 0; pair + 1 < text.size(); ++pair)
+    if (device_words::is_pair(text[pair], text[pair + 1]) && device_words::any_at(text, pair)) return true;
+  return false;
+#else
   const __m128i lower_case = _mm_set1_epi8(0x20);
   const auto block = [&](size_t at) {
     return _mm_or_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + at)), lower_case);
@@ -76,6 +83,7 @@ inline bool speaks_of_devices(std::string_view text) {
       if (device_words::any_at(text, begin + static_cast<size_t>(__builtin_ctz(mask)))) return true;
     if (at + 17 >= text.size()) return false;
   }
+#endif
 }
 
 }  // namespace devtrace

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "tracker/base/message.h"
+#include "tracker/base/processor.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/elf/loaded_objects.h"
 #include "tracker/python/find_python.h"
@@ -262,7 +263,7 @@ const PythonReader* find_and_try() {
   constexpr int kPatience = 10'000;
   for (int i = 0; !lock.try_lock(); ++i) {
     if (i == kPatience) return nullptr;
-    __builtin_ia32_pause();
+    pause_processor();
   }
   std::lock_guard hold(lock, std::adopt_lock);
   if (const PythonReader* other = published.load(std::memory_order_acquire)) return other;

@@ -7,6 +7,12 @@
 
 namespace devtrace::stacks {
 
+#ifndef __x86_64__
+// What PyTorch's operators keep of their arguments is read from x86-64's instructions (prologue.h).
+std::optional<SavedRegisters> registers_at(uintptr_t) {
+  return std::nullopt;
+}
+#else
 std::optional<SavedRegisters> registers_at(uintptr_t address) {
   constexpr int kMostFrames = 256;
   constexpr std::pair<size_t, int> kSaved[] = {{3, UNW_X86_64_RBX},  {4, UNW_X86_64_RSP},  {5, UNW_X86_64_RBP},
@@ -33,5 +39,6 @@ std::optional<SavedRegisters> registers_at(uintptr_t address) {
   }
   return std::nullopt;
 }
+#endif
 
 }  // namespace devtrace::stacks

@@ -8,7 +8,7 @@
 namespace devtrace::stacks {
 
 struct SavedRegisters {
-  // By their numbers in x86-64's instructions; known are rbx, rsp, rbp and r12 to r15.
+  // By their numbers in x86-64's instructions; known are rbx, rsp, rbp and r12 to r15. Of other processors none.
   std::array<uintptr_t, 16> value{};
   uintptr_t caller_sp = 0;  // behind the return address: where arguments that found no register begin
 };

@@ -1,0 +1,21 @@
+# Which processor it is built for: `make ARCH=aarch64 …` with Debian's cross compiler, into build/aarch64. scripts/get-arm64
+# brings that, the libraries that are linked, and what runs it here (qemu's user mode).
+MACHINE := $(shell uname -m)
+ARCH ?= $(MACHINE)
+CACHE := .cache
+OBJCOPY := objcopy
+ifneq ($(ARCH),$(MACHINE))
+ifneq ($(ARCH),aarch64)
+$(error ARCH=$(ARCH): there are $(MACHINE) and aarch64)
+endif
+CROSS := aarch64-linux-gnu-
+CXX := $(CROSS)g++
+CC := $(CROSS)gcc
+AR := $(CROSS)ar
+OBJCOPY := $(CROSS)objcopy
+CACHE := .cache/aarch64
+# Headers without code of their own are this system's; behind those of the C library that is compiled for.
+CROSS_CXXFLAGS := -idirafter /usr/include
+LDFLAGS += -L$(CACHE)/lib
+override BUILD := $(patsubst %/aarch64,%,$(BUILD))/aarch64
+endif
