@@ -1,14 +1,13 @@
 #include "tracker/elf/elf_file.h"
 
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
-
-#include "tracker/base/processor.h"
 
 namespace devtrace::elf {
 
@@ -42,7 +41,7 @@ ElfFile::~ElfFile() {
 
 // The loader never touches .symtab, so it comes from the disk: in large pieces, and with few page faults.
 void ElfFile::read_ahead(const Elf64_Shdr& section) const {
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(data_ + section.sh_offset) & ~(page_bytes() - 1);
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(data_ + section.sh_offset) & ~(::getauxval(AT_PAGESZ) - 1);
   const uintptr_t end = reinterpret_cast<uintptr_t>(data_ + section.sh_offset + section.sh_size);
   madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);  // Linux 5.14; without it, only slower
 }

@@ -1,4 +1,5 @@
-// Native return addresses, by libunwind: its per-thread cache makes a frame known from before cost some nanoseconds.
+// Native return addresses: on x86-64 by libunwind, whose per-thread cache makes a frame known from before cost some
+// nanoseconds; on arm64 by the frame records that its calling standard has functions keep.
 #include "tracker/stacks/native.h"
 
 #define UNW_LOCAL_ONLY
@@ -11,8 +12,10 @@
 #include <atomic>
 #include <cerrno>
 
+#include "tracker/base/processor.h"
 #include "tracker/stacks/debug_lines.h"
 #include "tracker/stacks/stacks.h"
+#include "tracker/stacks/unwinder_memory.h"
 
 namespace devtrace::stacks {
 namespace {
@@ -29,6 +32,37 @@ constinit pid_t forking_process = 0;
   _Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr);
 }
 
+#ifdef __x86_64__
+size_t return_addresses(void** all, size_t wanted) {
+  return static_cast<size_t>(std::max(0, unw_backtrace(all, static_cast<int>(wanted))));
+}
+#else
+// What signs return addresses (pointer authentication) has written into their upper bits.
+void* without_signature(uintptr_t address) {
+  register uintptr_t x30 __asm__("x30") = address;
+  __asm__("hint #7" : "+r"(x30));  // xpaclri
+  return reinterpret_cast<void*>(x30);
+}
+
+// libunwind's quick way follows pointers there without looking whether they can be read. The first address is the
+// caller's.
+[[gnu::noinline]] size_t return_addresses(void** all, size_t wanted) {
+  const auto* record = static_cast<const uintptr_t*>(__builtin_frame_address(0));
+  uintptr_t readable_page = reinterpret_cast<uintptr_t>(record) / page_bytes();
+  size_t count = 0;
+  while (count < wanted && record[1] != 0) {
+    all[count++] = without_signature(record[1]);
+    const uintptr_t outer = record[0];
+    if (outer <= reinterpret_cast<uintptr_t>(record) || outer % 16 != 0) break;
+    const uintptr_t page = outer / page_bytes();
+    if (page != readable_page && unwinder_syscall(0, 0, reinterpret_cast<const void*>(outer), 0) != 1) break;
+    readable_page = page;
+    record = reinterpret_cast<const uintptr_t*>(outer);
+  }
+  return count;
+}
+#endif
+
 }  // namespace
 
 size_t capture_native(void** addresses, size_t capacity, size_t skip) {
@@ -40,8 +74,8 @@ size_t capture_native(void** addresses, size_t capacity, size_t skip) {
     void* all[kLargest];
     // The first address lies in this function, and is left out as well.
     const size_t wanted = std::min(capacity + skip + 1, kLargest);
-    const int found = unw_backtrace(all, static_cast<int>(wanted));
-    for (size_t i = skip + 1; found > 0 && i < static_cast<size_t>(found); ++i) addresses[count++] = all[i];
+    const size_t found = return_addresses(all, wanted);
+    for (size_t i = skip + 1; i < found; ++i) addresses[count++] = all[i];
   }
   inside.fetch_sub(1);
   errno = saved;
