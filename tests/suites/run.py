@@ -15,10 +15,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 
-from page import markdown  # noqa: E402
 from reasons import reason  # noqa: E402
 from results import FAILED, read  # noqa: E402
 from suites import SUITES, Suite  # noqa: E402
+from suites_page import markdown  # noqa: E402
 
 TEST_LIMIT_S = 120
 FILE_LIMIT_S = 1500
