@@ -9,9 +9,9 @@
 namespace devtrace::python {
 namespace {
 
-// What CPython 3.13.0 (x86-64) has at the start of _PyRuntime, as far as it is read: word index and value.
+// What CPython 3.13.0 (x86-64) has at the start of _PyRuntime, word index and value; as much as is read of any version.
 std::vector<uint64_t> description() {
-  std::vector<uint64_t> words(80);
+  std::vector<uint64_t> words(93);
   std::memcpy(words.data(), "xdebugpy", 8);
   words[1] = 0x030d00f0;
   words[23] = 72;   // thread_state.current_frame
