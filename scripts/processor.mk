@@ -1,7 +1,10 @@
 # Which processor it is built for: `make ARCH=aarch64 …` with Debian's cross compiler, into build/aarch64. scripts/get-arm64
 # brings that, the libraries that are linked, and what runs it here (qemu's user mode).
 MACHINE := $(shell uname -m)
-ARCH ?= $(MACHINE)
+# Of the command line only: an environment's ARCH may be `amd64`, and means something else.
+ifneq ($(origin ARCH),command line)
+ARCH := $(MACHINE)
+endif
 CACHE := .cache
 OBJCOPY := objcopy
 ifneq ($(ARCH),$(MACHINE))

@@ -68,6 +68,12 @@ size_t name_end(std::string_view source, size_t at) {
   return at;
 }
 
+// Where one more argument goes: behind the last, before white space and a line's end.
+size_t end_of_arguments(std::string_view source, const std::vector<Span>& spans) {
+  const std::string_view last = source.substr(spans.back().begin, spans.back().end - spans.back().begin);
+  return spans.back().begin + (last.find_last_not_of(" \t\n\\") + 1);
+}
+
 }  // namespace
 
 std::optional<std::string> to_empty(std::string_view source) {
@@ -110,8 +116,7 @@ std::optional<std::string> give_device(std::string_view source, std::string_view
     return dedented(spliced(source, *value, device));
   }
   if (spans.empty()) return std::nullopt;
-  const std::string_view last = source.substr(spans.back().begin, spans.back().end - spans.back().begin);
-  const size_t end = spans.back().begin + (last.find_last_not_of(" \t\n\\") + 1);
+  const size_t end = end_of_arguments(source, spans);
   return dedented(spliced(source, {end, end}, ", device=" + std::string(device)));
 }
 
@@ -126,8 +131,7 @@ std::optional<std::string> give_device_to_all(std::string_view source, std::stri
     if (spans.empty() || keyword_value(source, spans, "device")) return std::nullopt;
     for (const Call& other : calls)
       if (call.open < other.name && other.close < call.close) return std::nullopt;  // one within the other
-    const std::string_view last = source.substr(spans.back().begin, spans.back().end - spans.back().begin);
-    const size_t end = spans.back().begin + (last.find_last_not_of(" \t\n\\") + 1);
+    const size_t end = end_of_arguments(source, spans);
     out.insert(end, ", device=" + std::string(device));
   }
   return dedented(out);
