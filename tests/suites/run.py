@@ -15,7 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 
-from reasons import reason  # noqa: E402
+from failure_reasons import reason  # noqa: E402
 from results import FAILED, read  # noqa: E402
 from suites import SUITES, Suite  # noqa: E402
 from suites_page import markdown  # noqa: E402

@@ -6,7 +6,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from reasons import UNEXPLAINED, reason  # noqa: E402
+from failure_reasons import UNEXPLAINED, reason  # noqa: E402
 from results import FAILED, PASSED, SKIPPED, read  # noqa: E402
 from suites import SUITES  # noqa: E402
 from suites_page import SAME_WITHOUT, markdown  # noqa: E402
