@@ -29,10 +29,17 @@ namespace {
 
 constinit const python::Api* python_api = nullptr;
 constinit const python::Layout* layout_here = nullptr;
-constinit MakeException original;
-// Where this Python keeps what is looked at; the slots of kinds as python::Layout has them.
-constinit uint16_t ascii_payload = 0, extra_header = 0, tuple_items = 0;
-constinit uint32_t compact_ascii = 0;  // the bits of a str's state that say it
+constinit uint16_t extra_header = 0;
+
+// What every exception asks for, in one line of the processor's cache; the rest it asks for is known when this is
+// compiled. The slots of kinds as python::Layout has them.
+struct alignas(64) Known {
+  MakeException original;
+  const PyObject* str = nullptr;
+  uint32_t compact_ascii = 0;  // the bits of a str's state that say it
+  uint16_t ascii_payload = 0, tuple_items = 0;
+};
+constinit Known known;
 
 constexpr uint64_t kUnicodeFlag = 1u << 28;
 constexpr ssize_t kMostArguments = 4;  // that are looked at
@@ -40,13 +47,17 @@ constexpr auto kFewestOfDeviceError = static_cast<ssize_t>(kFewestArguments);
 static_assert(kFewestOfDeviceError > 1, "is_ordinary() takes a single argument that is no text for ordinary");
 
 template <class Value>
+Value value_at(const void* object, size_t offset) {
+  return *reinterpret_cast<const Value*>(static_cast<const char*>(object) + offset);
+}
+template <class Value>
 Value field(const void* object, uint16_t offset) {
-  return *reinterpret_cast<const Value*>(static_cast<const char*>(object) + offset + extra_header);
+  return value_at<Value>(object, offset + extra_header);
 }
 
 // Laid out in the object itself, one byte each.
 bool is_compact_ascii(const void* text) {
-  return (field<uint32_t>(text, python::kStrState) & compact_ascii) == compact_ascii;
+  return (field<uint32_t>(text, python::kStrState) & known.compact_ascii) == known.compact_ascii;
 }
 
 // No Python code of anybody's; a text that is no ASCII is encoded once.
@@ -55,7 +66,7 @@ std::string_view text_of(PyObject* object) {
   if (!(field<uint64_t>(type, python::kTypeFlags) & kUnicodeFlag)) return {};
   if (field<ssize_t>(object, python::kStrLength) < static_cast<ssize_t>(kShortestDeviceError)) return {};
   if (is_compact_ascii(object))
-    return {reinterpret_cast<const char*>(object) + ascii_payload,
+    return {reinterpret_cast<const char*>(object) + known.ascii_payload,
             static_cast<size_t>(field<ssize_t>(object, python::kStrLength))};
   ssize_t size = 0;
   const char* text = python_api->PyUnicode_AsUTF8AndSize(object, &size);
@@ -106,7 +117,7 @@ void look_at(PyObject* type, PyObject* const* arguments, ssize_t count) noexcept
 }
 
 PyObject* const* items_of(PyObject* arguments) {
-  return reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(arguments) + tuple_items);
+  return reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(arguments) + known.tuple_items);
 }
 
 // tp_vectorcall: the count's highest bit says that the caller lends a place in front of the arguments.
@@ -118,47 +129,46 @@ constexpr ssize_t count_of(size_t count) {
 // In the place of BaseException.__new__.
 [[gnu::noinline]] PyObject* new_exception(PyObject* type, PyObject* arguments, PyObject* keywords) {
   if (arguments) look_at(type, items_of(arguments), field<ssize_t>(arguments, python::kVarSize));
-  return original.with_tuple(type, arguments, keywords);
+  return known.original.with_tuple(type, arguments, keywords);
 }
 
 // In the place of its tp_vectorcall.
 [[gnu::noinline]] PyObject* new_exception_of_array(PyObject* type, PyObject* const* arguments, size_t count,
                                                    PyObject* keywords) {
   look_at(type, arguments, count_of(count));
-  return original.with_array(type, arguments, count, keywords);
+  return known.original.with_array(type, arguments, count, keywords);
 }
 
 #ifdef __x86_64__
 // Hot: the usual exception has no argument, one that is no text, a short text, or one of ASCII without a pair of a
-// device word's letters, which lies in the object itself.
-[[gnu::target("avx2"), gnu::always_inline]] inline bool is_ordinary(PyObject* const* arguments, ssize_t count) {
+// device word's letters, which lies in the object itself. For Pythons whose objects have the usual header.
+[[gnu::target("avx"), gnu::always_inline]] inline bool is_ordinary(PyObject* const* arguments, ssize_t count) {
   if (count != 1) [[unlikely]]
     return count == 0;
   PyObject* const only = *arguments;
-  if (const auto* type = field<PyObject*>(only, python::kObjectType); type != python_api->PyUnicode_Type) [[unlikely]]
-    return !(field<uint64_t>(type, python::kTypeFlags) & kUnicodeFlag);
-  const auto length = static_cast<size_t>(field<ssize_t>(only, python::kStrLength));
-  if (length < kShortestDeviceError) [[unlikely]]
-    return true;
-  if (!is_compact_ascii(only)) [[unlikely]]
+  if (const auto* type = value_at<PyObject*>(only, python::kObjectType); type != known.str) [[unlikely]]
+    return !(value_at<uint64_t>(type, python::kTypeFlags) & kUnicodeFlag);
+  const auto length = static_cast<size_t>(value_at<ssize_t>(only, python::kStrLength));
+  if (length < kShortestDeviceError) return true;
+  if ((value_at<uint32_t>(only, python::kStrState) & known.compact_ascii) != known.compact_ascii) [[unlikely]]
     return false;
-  return !device_words::has_pair(reinterpret_cast<const char*>(only) + ascii_payload, length);
+  return !device_words::has_pair(reinterpret_cast<const char*>(only) + known.ascii_payload, length);
 }
 
 // The same two where most exceptions are passed on at once. Each in a line of the processor's cache of its own, without
 // a frame: jumps that crowd together cost as much as the whole look.
-[[gnu::target("avx2"), gnu::aligned(64)]] PyObject* quick_new_exception(PyObject* type, PyObject* arguments,
-                                                                        PyObject* keywords) {
-  if (!arguments || !is_ordinary(items_of(arguments), field<ssize_t>(arguments, python::kVarSize))) [[unlikely]]
+[[gnu::target("avx"), gnu::aligned(64)]] PyObject* quick_new_exception(PyObject* type, PyObject* arguments,
+                                                                       PyObject* keywords) {
+  if (!arguments || !is_ordinary(items_of(arguments), value_at<ssize_t>(arguments, python::kVarSize))) [[unlikely]]
     return new_exception(type, arguments, keywords);
-  return original.with_tuple(type, arguments, keywords);
+  return known.original.with_tuple(type, arguments, keywords);
 }
-[[gnu::target("avx2"), gnu::aligned(64)]] PyObject* quick_new_exception_of_array(PyObject* type,
-                                                                                 PyObject* const* arguments,
-                                                                                 size_t count, PyObject* keywords) {
+[[gnu::target("avx"), gnu::aligned(64)]] PyObject* quick_new_exception_of_array(PyObject* type,
+                                                                                PyObject* const* arguments,
+                                                                                size_t count, PyObject* keywords) {
   if (!is_ordinary(arguments, count_of(count))) [[unlikely]]
     return new_exception_of_array(type, arguments, count, keywords);
-  return original.with_array(type, arguments, count, keywords);
+  return known.original.with_array(type, arguments, count, keywords);
 }
 #endif
 
@@ -166,7 +176,7 @@ const MakeException& hooks() {
   static constexpr MakeException kAny{new_exception, new_exception_of_array};
 #ifdef __x86_64__
   static constexpr MakeException kQuick{quick_new_exception, quick_new_exception_of_array};
-  if (__builtin_cpu_supports("avx2")) return kQuick;
+  if (__builtin_cpu_supports("avx") && extra_header == 0) return kQuick;
 #endif
   return kAny;
 }
@@ -181,12 +191,13 @@ void set_hook(const python::Api& api) {
   python_api = &api;
   if (objects) {
     layout_here = layout;
-    ascii_payload = layout->ascii_payload;
     extra_header = layout->extra_header;
-    tuple_items = objects->tuple_items;
-    compact_ascii = 0x18u << layout->str_kind;
+    known.str = api.PyUnicode_Type;
+    known.compact_ascii = 0x18u << layout->str_kind;
+    known.ascii_payload = layout->ascii_payload;
+    known.tuple_items = objects->tuple_items;
   }
-  if ((!objects || !replace_making_of_exceptions(api, *layout, hooks(), original)) && verbose())
+  if ((!objects || !replace_making_of_exceptions(api, *layout, hooks(), known.original)) && verbose())
     explain("Python's exceptions are not looked at: not known in version %s", api.Py_GetVersion());
 }
 
@@ -217,8 +228,8 @@ bool hook_exceptions() {
 }
 
 void unhook_exceptions() {
-  const python::Api* const api = original.with_tuple ? python_api : nullptr;
-  if (api) python::with_gil(*api, [&] { restore_making_of_exceptions(*api, *layout_here, hooks(), original); });
+  const python::Api* const api = known.original.with_tuple ? python_api : nullptr;
+  if (api) python::with_gil(*api, [&] { restore_making_of_exceptions(*api, *layout_here, hooks(), known.original); });
 }
 
 }  // namespace devtrace::interpose
