@@ -65,25 +65,21 @@ DESTROYS(RUNTIME_HOOK, CALL_RUNTIME, cudaEventDestroy, cudaEvent_t)
 DESTROYS(DRIVER_HOOK, CALL_DRIVER, cuStreamDestroy_v2, CUstream)
 DESTROYS(DRIVER_HOOK, CALL_DRIVER, cuEventDestroy_v2, CUevent)
 
-#define RECORDS(HOOK, CALL, symbol, Event, Stream)                   \
-  HOOK(symbol, (Event event, Stream stream)) {                       \
+#define RECORDS(HOOK, CALL, symbol, parameters, arguments)           \
+  HOOK(symbol, parameters) {                                         \
     const Call call;                                                 \
-    const auto result = CALL(symbol, (event, stream));               \
+    const auto result = CALL(symbol, arguments);                     \
     on_recorded(call, int{result}, API_NAME(symbol), event, stream); \
     return result;                                                   \
   }
-RECORDS(RUNTIME_HOOK, CALL_RUNTIME, cudaEventRecord, cudaEvent_t, cudaStream_t)
-RECORDS(RUNTIME_HOOK, CALL_RUNTIME, cudaEventRecord_ptsz, cudaEvent_t, cudaStream_t)
-RECORDS(DRIVER_HOOK, CALL_DRIVER, cuEventRecord, CUevent, CUstream)
-RECORDS(DRIVER_HOOK, CALL_DRIVER, cuEventRecord_ptsz, CUevent, CUstream)
-
-#define RECORDS_WITH_FLAGS(HOOK, CALL, symbol, Event, Stream)        \
-  HOOK(symbol, (Event event, Stream stream, unsigned flags)) {       \
-    const Call call;                                                 \
-    const auto result = CALL(symbol, (event, stream, flags));        \
-    on_recorded(call, int{result}, API_NAME(symbol), event, stream); \
-    return result;                                                   \
-  }
+#define RECORDS_ALONE(HOOK, CALL, symbol, Event, Stream) \
+  RECORDS(HOOK, CALL, symbol, (Event event, Stream stream), (event, stream))
+#define RECORDS_WITH_FLAGS(HOOK, CALL, symbol, Event, Stream) \
+  RECORDS(HOOK, CALL, symbol, (Event event, Stream stream, unsigned flags), (event, stream, flags))
+RECORDS_ALONE(RUNTIME_HOOK, CALL_RUNTIME, cudaEventRecord, cudaEvent_t, cudaStream_t)
+RECORDS_ALONE(RUNTIME_HOOK, CALL_RUNTIME, cudaEventRecord_ptsz, cudaEvent_t, cudaStream_t)
+RECORDS_ALONE(DRIVER_HOOK, CALL_DRIVER, cuEventRecord, CUevent, CUstream)
+RECORDS_ALONE(DRIVER_HOOK, CALL_DRIVER, cuEventRecord_ptsz, CUevent, CUstream)
 RECORDS_WITH_FLAGS(RUNTIME_HOOK, CALL_RUNTIME, cudaEventRecordWithFlags, cudaEvent_t, cudaStream_t)
 RECORDS_WITH_FLAGS(RUNTIME_HOOK, CALL_RUNTIME, cudaEventRecordWithFlags_ptsz, cudaEvent_t, cudaStream_t)
 RECORDS_WITH_FLAGS(DRIVER_HOOK, CALL_DRIVER, cuEventRecordWithFlags, CUevent, CUstream)
