@@ -206,6 +206,11 @@ Ref imported_module(const Api& api, const char* name) {
   return modules ? Ref::borrowed(api, api.PyDict_GetItemString(modules, name)) : Ref();
 }
 
+bool is_module_class(const Api& api, PyObject* type) {
+  const Ref any = imported_module(api, "builtins");
+  return any && api.PyType_IsSubtype(type, type_of(api, any.get()).get());
+}
+
 long long integer(const Api& api, PyObject* object, long long otherwise) {
   if (!object || !(api.PyType_GetFlags(type_of(api, object).get()) & kIntSubclass)) return otherwise;
   const long long value = api.PyLong_AsLongLong(object);

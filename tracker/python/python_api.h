@@ -85,6 +85,8 @@ std::string text(const Api& api, PyObject* unicode);                       // ""
 std::string as_text(const Api& api, PyObject* object);                     // str(object); "" where that would run code
 std::string type_name(const Api& api, PyObject* type);                     // __qualname__
 Ref imported_module(const Api& api, const char* name);                     // of sys.modules; empty when it is not there
+// A class of what `import` gives: ModuleType or one below it, as transformers has for modules it imports late.
+bool is_module_class(const Api& api, PyObject* type);
 long long integer(const Api& api, PyObject* object, long long otherwise);  // of an int
 
 enum class Shape { other, tuple, list, dict, unicode };

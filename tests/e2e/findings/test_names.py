@@ -82,3 +82,31 @@ def test_the_operand_on_the_cpu_is_told(findings, line):
     operands = [operand for operand in findings[line]["operands"] if operand["device"] == "cpu"]
     names = [operand.get("name") for operand in operands]
     assert names == [ON_THE_CPU[line]], findings[line]["operands"]
+
+
+LAZY_MODULE = """
+import types
+import torch
+class LazyModule(types.ModuleType):
+    pass
+def use(given):
+    return torch.ones(2, device="cuda:0") + given
+def program():
+    package = LazyModule("package")
+    package.table, kept = {"h": torch.ones(2)}, []
+    kept.append(package.table["h"])
+    try:
+        use(kept.pop())
+    except RuntimeError:
+        pass
+program()
+"""
+
+
+# transformers is one: thousands of names, for each finding, of which none says what the program's variable is.
+def test_a_module_that_imports_late_is_not_searched(tmp_path):
+    (finding,) = start(LAZY_MODULE, tmp_path).findings
+    (operand,) = (operand for operand in finding["operands"] if operand["device"] == "cpu")
+    assert operand["name"] == "given"
+    assert not any("package" in name["name"] for name in operand["names"])
+    assert not any("package" in chain["name"] for chain in operand.get("held_by", []))

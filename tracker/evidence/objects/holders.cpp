@@ -33,7 +33,8 @@ bool is_state(std::string_view holds) {
 
 }  // namespace
 
-Holders::Holders(const python::Api& api, const Torch& torch) : api_(api), torch_(torch), budget_(kMostObjects) {
+Holders::Holders(const python::Api& api, const Torch& torch)
+    : api_(api), torch_(torch), entered_(api), budget_(kMostObjects) {
   const auto take = [&](Ref& type, const char* module, const char* name) {
     if (const Ref holder = python::imported_module(api, module)) type = python::attribute(api, holder.get(), name);
   };
@@ -95,13 +96,15 @@ void Holders::reach(PyObject* object, int depth, Edge edge) {
     node.held_by.insert(registered ? node.held_by.begin() : node.held_by.end(), std::move(edge));
 }
 
-bool Holders::worth_entering(PyObject* object) const {
+bool Holders::worth_entering(PyObject* object) {
   constexpr unsigned long kTypeSubclass = 1UL << 31, kNumber = 1UL << 24, kBytes = 1UL << 27, kText = 1UL << 28;
-  const Ref type = python::type_of(api_, object);
-  if (api_.PyType_GetFlags(type.get()) & (kTypeSubclass | kNumber | kBytes | kText)) return false;
-  const std::string name = python::type_name(api_, type.get());
-  return name != "module" && name != "builtin_function_or_method" && name != "float" && name != "NoneType" &&
-         name != "dtype" && name != "device" && name != "Size" && name != "ndarray";
+  return entered_.of(object, [&](PyObject* type) {
+    if (api_.PyType_GetFlags(type) & (kTypeSubclass | kNumber | kBytes | kText)) return false;
+    if (python::is_module_class(api_, type)) return false;
+    const std::string name = python::type_name(api_, type);
+    return name != "builtin_function_or_method" && name != "float" && name != "NoneType" && name != "dtype" &&
+           name != "device" && name != "Size" && name != "ndarray";
+  });
 }
 
 void Holders::explore() {

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "tracker/evidence/objects/class_memory.h"
 #include "tracker/evidence/objects/torch_objects.h"
 
 namespace devtrace::evidence {
@@ -74,7 +75,7 @@ class Holders {
   void look_into_module(PyObject* module, int depth);
   void look_into_function(PyObject* function, int depth);
   void look_into_dict(PyObject* dict, PyObject* holder, int depth, bool attributes);
-  bool worth_entering(PyObject* object) const;
+  bool worth_entering(PyObject* object);
   void note_modules(PyObject* object, Holder& holder);
   void note_binding(PyObject* object, const std::string& attribute, Holder& holder) const;
   int line_that_binds(PyObject* code, const std::string& attribute) const;
@@ -84,6 +85,7 @@ class Holders {
 
   const python::Api& api_;
   const Torch& torch_;
+  ClassMemory<bool> entered_;
   python::Ref optimizer_, partial_, method_, function_;  // classes
   std::unordered_map<PyObject*, Node> nodes_;
   std::deque<PyObject*> queue_;

@@ -19,14 +19,6 @@ Ref items_behind(const Api& api, PyObject* object) {
   return python::attribute(api, type.get(), "__getitem__") ? Ref::borrowed(api, data) : Ref();
 }
 
-bool worth_entering(const Api& api, PyObject* object) {
-  constexpr unsigned long kTypeSubclass = 1UL << 31;
-  const Ref type = python::type_of(api, object);
-  if (api.PyType_GetFlags(type.get()) & kTypeSubclass) return false;
-  const std::string name = python::type_name(api, type.get());
-  return name != "module" && name != "function" && name != "builtin_function_or_method" && name != "method";
-}
-
 // A field behind a built-in descriptor: __slots__, named tuples. A property would run the user's code and is left
 // alone.
 Ref slot(const Api& api, PyObject* object, const std::string& name) {
@@ -68,39 +60,59 @@ PyObject* private_attribute(const Api& api, PyObject* dict, const std::string& n
 
 }  // namespace
 
+bool ObjectWalk::worth_entering(PyObject* object) {
+  constexpr unsigned long kTypeSubclass = 1UL << 31, kNumber = 1UL << 24, kBytes = 1UL << 27, kText = 1UL << 28;
+  return entered_.of(object, [&](PyObject* type) {
+    if (api_.PyType_GetFlags(type) & (kTypeSubclass | kNumber | kBytes | kText)) return false;
+    if (python::is_module_class(api_, type)) return false;
+    const std::string name = python::type_name(api_, type);
+    return name != "function" && name != "builtin_function_or_method" && name != "method" && name != "float" &&
+           name != "NoneType";
+  });
+}
+
+// A name is only made for what is shown or entered: most values of a program are neither.
+template <class NameOf>
+void ObjectWalk::enter(PyObject* value, const char* role, int depth, const NameOf& name_of,
+                       const std::function<void(const ReachedObject&)>& visit) {
+  if (budget_ == 0) return;
+  --budget_;
+  if (torch_.is_tensor(value) || torch_.is_module(value))
+    visit({value, name_of(), role});
+  else if (depth > 0 && worth_entering(value))
+    walk(value, name_of(), depth, false, visit);
+}
+
 void ObjectWalk::walk(PyObject* object, const std::string& name, int depth, bool attributes,
                       const std::function<void(const ReachedObject&)>& visit) {
-  const auto enter = [&](PyObject* value, const std::string& inner_name, const char* role, int inner_depth) {
-    if (budget == 0) return;
-    --budget;
-    if (torch.is_tensor(value) || torch.is_module(value))
-      visit({value, inner_name, role});
-    else if (inner_depth > 0)
-      walk(value, inner_name, inner_depth, false, visit);
-  };
   const auto enter_dict = [&](PyObject* dict, bool as_attributes) {
     ssize_t position = 0;
     PyObject* key = nullptr;
     PyObject* value = nullptr;
-    while (api.PyDict_Next(dict, &position, &key, &value)) {
-      if (as_attributes)
-        enter(value, name + "." + python::text(api, key), "attribute", depth - 1);
-      else
-        enter(value, quoted_key(api, name, key), "element", depth - 1);
+    while (api_.PyDict_Next(dict, &position, &key, &value)) {
+      const auto name_of = [&] {
+        return as_attributes ? name + "." + python::text(api_, key) : quoted_key(api_, name, key);
+      };
+      enter(value, as_attributes ? "attribute" : "element", depth - 1, name_of, visit);
     }
   };
-  if (torch.is_tensor(object) || torch.is_module(object)) {
+  const auto enter_element = [&](PyObject* value, ssize_t i) {
+    enter(
+        value, "element", depth - 1, [&] { return name + "[" + std::to_string(i) + "]"; }, visit);
+  };
+  if (torch_.is_tensor(object) || torch_.is_module(object)) {
     visit({object, name, ""});
     return;
   }
-  switch (python::shape_of(api, object)) {
+  if (!worth_entering(object)) return;
+  switch (python::shape_of(api_, object)) {
     case Shape::tuple:
-      for (ssize_t i = 0, n = api.PyTuple_Size(object); i < n && i < kMostElements; ++i)
-        enter(api.PyTuple_GetItem(object, i), name + "[" + std::to_string(i) + "]", "element", depth - 1);
+      for (ssize_t i = 0, n = api_.PyTuple_Size(object); i < n && i < kMostElements; ++i)
+        enter_element(api_.PyTuple_GetItem(object, i), i);
       break;
     case Shape::list:
-      for (ssize_t i = 0, n = api.PyList_Size(object); i < n && i < kMostElements; ++i)
-        enter(api.PyList_GetItem(object, i), name + "[" + std::to_string(i) + "]", "element", depth - 1);
+      for (ssize_t i = 0, n = api_.PyList_Size(object); i < n && i < kMostElements; ++i)
+        enter_element(api_.PyList_GetItem(object, i), i);
       break;
     case Shape::dict:
       enter_dict(object, false);
@@ -108,10 +120,9 @@ void ObjectWalk::walk(PyObject* object, const std::string& name, int depth, bool
     case Shape::unicode:
       break;
     case Shape::other:
-      if (!worth_entering(api, object)) break;
-      if (const Ref items = items_behind(api, object))
+      if (const Ref items = items_behind(api_, object))
         enter_dict(items.get(), false);
-      else if (const Ref dict = attributes ? python::instance_dict(api, object) : Ref())
+      else if (const Ref dict = attributes ? python::instance_dict(api_, object) : Ref())
         enter_dict(dict.get(), true);
       break;
   }
@@ -120,50 +131,51 @@ void ObjectWalk::walk(PyObject* object, const std::string& name, int depth, bool
 bool ObjectWalk::module_state(PyObject* module, const std::string& prefix, const VisitState& visit, int depth) {
   if (depth > kDeepestModule) return true;
   const auto take = [&](PyObject* tensor, const std::string& name, const char* role) {
-    if (budget == 0) return false;
-    --budget;
+    if (budget_ == 0) return false;
+    --budget_;
     return visit({tensor, prefix + name, role}, module);
   };
-  if (!evidence::for_each_state_tensor(api, torch, module, take)) return false;
-  const Ref children = evidence::module_table(api, module, evidence::kChildTable);
+  if (!evidence::for_each_state_tensor(api_, torch_, module, take)) return false;
+  const Ref children = evidence::module_table(api_, module, evidence::kChildTable);
   ssize_t position = 0;
   PyObject *key = nullptr, *value = nullptr;
-  while (children && api.PyDict_Next(children.get(), &position, &key, &value))
-    if (torch.is_module(value) && !module_state(value, prefix + python::text(api, key) + ".", visit, depth + 1))
+  while (children && api_.PyDict_Next(children.get(), &position, &key, &value))
+    if (torch_.is_module(value) && !module_state(value, prefix + python::text(api_, key) + ".", visit, depth + 1))
       return false;
   return true;
 }
 
 std::pair<Ref, std::string> ObjectWalk::step(PyObject* object, const Step& step) {
   if (step.kind == Step::attribute) {
-    if (torch.is_module(object)) {
+    if (torch_.is_module(object)) {
       for (const evidence::ModuleTable& table : evidence::kModuleTables)
-        if (const Ref dict = evidence::module_table(api, object, table))
-          if (PyObject* value = python::entry(api, dict.get(), step.name))
-            return {Ref::borrowed(api, value), table.role};
+        if (const Ref dict = evidence::module_table(api_, object, table))
+          if (PyObject* value = python::entry(api_, dict.get(), step.name))
+            return {Ref::borrowed(api_, value), table.role};
     }
-    const Ref dict = python::instance_dict(api, object);
-    PyObject* value = dict ? python::entry(api, dict.get(), step.name) : nullptr;
-    if (dict && !value) value = private_attribute(api, dict.get(), step.name);
-    if (value) return {Ref::borrowed(api, value), "attribute"};
-    if (Ref field = slot(api, object, step.name)) return {std::move(field), "attribute"};
-    return {of_the_class(api, torch, object, step.name), "attribute"};
+    const Ref dict = python::instance_dict(api_, object);
+    PyObject* value = dict ? python::entry(api_, dict.get(), step.name) : nullptr;
+    if (dict && !value) value = private_attribute(api_, dict.get(), step.name);
+    if (value) return {Ref::borrowed(api_, value), "attribute"};
+    if (Ref field = slot(api_, object, step.name)) return {std::move(field), "attribute"};
+    return {of_the_class(api_, torch_, object, step.name), "attribute"};
   }
   if (step.kind == Step::key) {
     const Ref items =
-        python::shape_of(api, object) == Shape::dict ? Ref::borrowed(api, object) : items_behind(api, object);
-    PyObject* value = items ? python::entry(api, items.get(), step.name) : nullptr;
-    if (value) return {Ref::borrowed(api, value), "element"};
+        python::shape_of(api_, object) == Shape::dict ? Ref::borrowed(api_, object) : items_behind(api_, object);
+    PyObject* value = items ? python::entry(api_, items.get(), step.name) : nullptr;
+    if (value) return {Ref::borrowed(api_, value), "element"};
     return {};
   }
   if (step.kind == Step::variable) return {};  // its value is asked for before
-  const Shape shape = python::shape_of(api, object);
+  const Shape shape = python::shape_of(api_, object);
   if (shape != Shape::tuple && shape != Shape::list) return {};
-  const ssize_t size = shape == Shape::tuple ? api.PyTuple_Size(object) : api.PyList_Size(object);
+  const ssize_t size = shape == Shape::tuple ? api_.PyTuple_Size(object) : api_.PyList_Size(object);
   const ssize_t at = step.position < 0 ? step.position + size : step.position;
   if (at < 0 || at >= size) return {};
-  return {Ref::borrowed(api, shape == Shape::tuple ? api.PyTuple_GetItem(object, at) : api.PyList_GetItem(object, at)),
-          "element"};
+  return {
+      Ref::borrowed(api_, shape == Shape::tuple ? api_.PyTuple_GetItem(object, at) : api_.PyList_GetItem(object, at)),
+      "element"};
 }
 
 }  // namespace devtrace::evidence

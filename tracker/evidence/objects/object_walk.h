@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "tracker/evidence/objects/class_memory.h"
 #include "tracker/evidence/objects/torch_objects.h"
 #include "tracker/evidence/source/expression.h"
 
@@ -16,10 +17,9 @@ struct ReachedObject {
   std::string role;  // parameter, buffer, attribute, element; empty for the starting value itself
 };
 
-struct ObjectWalk {
-  const python::Api& api;
-  const evidence::Torch& torch;
-  size_t budget = 50000;  // values still to be looked at, over all walks: a finding must stay milliseconds
+class ObjectWalk {
+ public:
+  ObjectWalk(const python::Api& api, const Torch& torch) : api_(api), torch_(torch), entered_(api) {}
 
   // Calls `visit` for every tensor and every module found in `object`: itself, elements of lists, tuples and dicts,
   // and, when `attributes` is set, the instance's own attributes. Containers are entered to `depth`; modules are not
@@ -35,6 +35,18 @@ struct ObjectWalk {
   // The value one step from `object`, with the role that gives it. Empty when it cannot be reached without running
   // code.
   std::pair<python::Ref, std::string> step(PyObject* object, const Step& step);
+
+ private:
+  // Can an object of this class hold others?
+  bool worth_entering(PyObject* object);
+  template <class NameOf>
+  void enter(PyObject* value, const char* role, int depth, const NameOf& name_of,
+             const std::function<void(const ReachedObject&)>& visit);
+
+  const python::Api& api_;
+  const Torch& torch_;
+  size_t budget_ = 50000;  // values still to be looked at, over all walks: a finding must stay milliseconds
+  ClassMemory<bool> entered_;
 };
 
 }  // namespace devtrace::evidence

@@ -2,7 +2,7 @@
 
 namespace devtrace::evidence {
 
-Torch::Torch(const python::Api& api) : api_(api) {
+Torch::Torch(const python::Api& api) : api_(api), kinds_(api) {
   torch_ = python::imported_module(api, "torch");
   const python::Ref c = python::imported_module(api, "torch._C");
   const python::Ref nn = python::imported_module(api, "torch.nn");
@@ -23,18 +23,25 @@ Torch::~Torch() {
   if (guard_) python::call_method(api_, guard_.get(), "__exit__");
 }
 
-bool Torch::is_instance(PyObject* object, const python::Ref& type) const {
+bool Torch::is_a(PyObject* object, const python::Ref& type) const {
   return type && api_.PyType_IsSubtype(python::type_of(api_, object).get(), type.get());
 }
+
+Torch::Kind Torch::kind_of(PyObject* object) const {
+  return kinds_.of(object, [&](PyObject* type) {
+    if (tensor_base_ && api_.PyType_IsSubtype(type, tensor_base_.get())) return Kind::tensor;
+    return module_ && api_.PyType_IsSubtype(type, module_.get()) ? Kind::module : Kind::other;
+  });
+}
 bool Torch::is_tensor(PyObject* object) const {
-  return is_instance(object, tensor_base_);
+  return kind_of(object) == Kind::tensor;
 }
 bool Torch::is_module(PyObject* object) const {
-  return is_instance(object, module_);
+  return kind_of(object) == Kind::module;
 }
 
 bool Torch::is_generator(PyObject* object) const {
-  return is_instance(object, generator_);
+  return is_a(object, generator_);
 }
 
 // By the base class's own descriptor, as a tensor's attributes are.
@@ -101,7 +108,7 @@ TensorFacts Torch::facts(PyObject* tensor) const {
   }
   const python::Ref grad = get(tensor, "requires_grad");
   facts.requires_grad = grad && python::is_true(api_, grad.get());
-  facts.is_parameter = is_instance(tensor, parameter_);
+  facts.is_parameter = is_a(tensor, parameter_);
   return facts;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tracker/evidence/objects/class_memory.h"
 #include "tracker/evidence/objects/module_tables.h"
 #include "tracker/python/python_api.h"
 
@@ -63,7 +64,9 @@ class Torch {
   // An attribute or method of a tensor through the base class's own descriptor, whatever a subclass overrides.
   python::Ref get(PyObject* tensor, const char* name) const;
   python::Ref invoke(PyObject* tensor, const char* method) const;
-  bool is_instance(PyObject* object, const python::Ref& type) const;
+  bool is_a(PyObject* object, const python::Ref& type) const;
+  enum class Kind { tensor, module, other };
+  Kind kind_of(PyObject* object) const;
 
   const python::Api& api_;
   python::Ref torch_;
@@ -75,6 +78,7 @@ class Torch {
   python::Ref plain_dispatch_;  // Tensor.__torch_dispatch__
   python::Ref data_address_;    // reads an address without materializing a lazily copied tensor
   python::Ref guard_;
+  mutable ClassMemory<Kind> kinds_;
 };
 
 // One of a module's tables, without nn.Module.__getattr__; empty when it has none.
