@@ -24,6 +24,12 @@ PAIRS = [
     "3.13-2.15.0", "3.13t-2.11.0", "3.14-2.15.0", "3.14t-2.15.0", "3.15-2.15.0", "3.15t-2.15.0",
 ]  # fmt: skip
 
+# Looked for on 2026-11-23. A mirror that has the sources answers this: scripts/get-pythons then builds them.
+NO_INTERPRETER = (
+    "no CPython {} was to be had: Debian packs no free-threaded build, the sources that the indexes of forky (3.14.8, 3.15.0) and sid (3.14.10, "
+    "3.15.2) name were not on the mirror (404), trixie's end with 3.13, and no PyPI package was found that carries an interpreter or its sources"
+)
+
 
 def line_of(mark: str) -> int:
     return next(number for number, text in enumerate(PROGRAM.read_text().splitlines(), 1) if f"# {mark}" in text)
@@ -146,7 +152,7 @@ def environment_of(pair: str, folder: Path) -> Path | str:
     wanted = int(version.removesuffix("t").partition(".")[2]), version.endswith("t")
     interpreter = next((path for path, found in FOUND.items() if found == wanted), None)
     if interpreter is None:
-        return f"no CPython {version} here (scripts/get-pythons)"
+        return NO_INTERPRETER.format(version) if version in ("3.14t", "3.15t") else f"no CPython {version} here (scripts/get-pythons)"
     subprocess.run([interpreter, "-m", "venv", "--without-pip", place], check=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, "install", "--quiet", "--only-binary", ":all:"]
     done = subprocess.run([*pip, f"torch=={torch}", "numpy", "pytest"], capture_output=True, text=True)
