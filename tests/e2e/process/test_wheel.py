@@ -6,11 +6,14 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from pathlib import Path
 
 import pytest
+from bare_root import BareRoot
 from conftest import BUILD, TOP, environment, execute
 
 MIXED = "import torch\ntorch.ones(3, device='cuda:0') + torch.ones(3, device='cuda:1')\n"
+RECIPE = (TOP / "recipes/Containerfile").read_text()
 
 
 def make(out, umask=0o022):
@@ -155,3 +158,30 @@ def test_pytest_finds_the_plugin(installed, tmp_path):
     command = [installed / "bin/python", "-m", "pytest", "-p", "no:cacheprovider", "--devtrace", "--devtrace-gpus", "2"]
     done = execute(command, tmp_path, env)
     assert done.code == 1 and "SUMMARY: devtrace: refused-op test_it.py:3" in done.out, done.out + done.err
+
+
+def test_it_runs_in_a_container_without_a_distribution(installed, tmp_path):
+    """Neither a shell, nor /etc, nor a tool: what devtrace asks of a system is the C library. With the settings of recipes/Containerfile."""
+    torch = Path(sysconfig.get_path("purelib"))
+    root = BareRoot(tmp_path / "root", [installed, torch])
+    (root.root / "tmp" / "program.py").write_text(MIXED)
+    logs = root.root / re.search(r"^VOLUME /(.*)$", RECIPE, re.M)[1]
+    logs.mkdir()
+    settings = {"DEVTRACE_OPTIONS": re.search(r"^ENV DEVTRACE_OPTIONS=(.*)$", RECIPE, re.M)[1]}
+    command = [installed / "bin/devtrace", "rehearse", "--gpus", "2", "--", installed / "bin/python", "program.py"]
+    done = execute(root.command(command, {"PYTHONPATH": str(torch), **settings}), logs, environment(None))
+    assert done.code == 1 and done.finding["operation"] == "aten::add" and done.finding["native"], done.out + done.err
+    assert "SUMMARY: devtrace: refused-op program.py:2" in done.err and len(done.pages) == 1
+    check = [installed / "bin/python", "-m", "devtrace", "check", "/" + logs.name]
+    checked = execute(root.command(check, {}), logs, environment(None))
+    assert checked.code == 1 and "program.py:2" in checked.out, checked.out + checked.err
+    assert not (root.root / "bin").exists() and not (root.root / "etc").exists()
+
+
+def test_a_containers_recipe_installs_it(wheel, tmp_path):
+    """The same words, with an environment's Python."""
+    words = re.search(r"^RUN python3 (-m pip install .*?) /tmp/devtrace/devtrace-\*.whl", RECIPE, re.M)[1].split()
+    subprocess.run([sys.executable, "-m", "venv", tmp_path], check=True)
+    done = subprocess.run([tmp_path / "bin/python3", *words, wheel], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert subprocess.run([tmp_path / "bin/devtrace", "--version"]).returncode == 0
