@@ -65,7 +65,7 @@ def watch():
 
 def compute(kept, inputs):
     """What finish() needs once the compiled code has run; None: it is not computed here."""
-    device = next((t.device for t in inputs if isinstance(t, Tensor) and t.is_cuda), None)
+    device = next((t.device for t in inputs if isinstance(t, Tensor) and t.is_cuda), None) or device_of(kept)
     if device is None:
         return None
     given = [graphs.alias(value) for value in inputs]  # the compiled code empties the list
@@ -77,6 +77,14 @@ def compute(kept, inputs):
         if os.environ.get("DEVTRACE_SIM_VERBOSE") == "1":
             print(f"devtrace: a compiled graph is not computed: {type(error).__name__}: {error}", file=sys.stderr)
         return None
+
+
+def device_of(kept):
+    """Where a graph works that is given no tensor of a device: it makes tensors (create_block_mask), or holds them."""
+    if not hasattr(kept, "_devtrace_device"):
+        asked = (value for node in kept.graph.nodes for value in (*node.args, *node.kwargs.values()) if isinstance(value, torch.device))
+        kept._devtrace_device = next((d for d in (*asked, *(t.device for t in kept.buffers())) if d.type == "cuda"), None)
+    return kept._devtrace_device
 
 
 def finish(state, results):

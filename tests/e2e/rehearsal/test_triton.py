@@ -195,6 +195,10 @@ y.sum().backward()
 assert set(y.tolist()) == {0.0, 2.0} and 300 < (y > 0).sum().item() < 700
 equal("one_mask", ones.grad, y)
 assert not torch.equal(dropped(ones), y)
+@torch.compile
+def made(n):
+    return torch.arange(n, device="cuda").square() + 1
+assert made(5).tolist() == [1, 2, 5, 10, 17]  # no tensor is given to the graph
 """
 
 LLAMA = HEAD + """
