@@ -56,7 +56,7 @@ def base_calls(name, op, gathered):
         return synthesis.CALLS[op._schema.name]
     arguments = [(a.name, str(a.type)) for a in op._schema.arguments if not a.is_out]
     qualified = op._schema.name
-    for packet in {qualified, qualified[:-1] if qualified.endswith("_") else qualified, qualified + "_"}:
+    for packet in dict.fromkeys((qualified, qualified.removesuffix("_"), qualified + "_")):  # no set: each run makes the same calls
         for other, calls in gathered.items():
             if other.partition(".")[0] == packet:
                 if [(a.name, str(a.type)) for a in overload(other)._schema.arguments if not a.is_out] == arguments:
