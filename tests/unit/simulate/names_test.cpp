@@ -35,6 +35,7 @@ TEST_F(Names, PerThreadVariantsMeanTheThreadsOwnStream) {
   EXPECT_EQ(first, 0);
   gate.open = true;
   EXPECT_EQ(cudaStreamSynchronize(cudaStreamPerThread), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
   EXPECT_EQ(at(0), 0x01010101);
   EXPECT_EQ(at(1), 0x01010101);
 }
@@ -190,6 +191,7 @@ TEST_F(Names, NodesByTheirGeneralDescription) {
   ASSERT_EQ(cudaGraphAddNode(&second, graph, &first, nullptr, 1, &p), cudaSuccess);
   ASSERT_EQ(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
   ASSERT_EQ(cudaGraphLaunch(exec, stream_), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
   EXPECT_EQ(at(1), 7);
   p.type = cudaGraphNodeTypeKernel;
   p.kernel.func = device_;

@@ -24,6 +24,8 @@ class OnAStream : public testing::Test {
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
     ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&device_), 4 * sizeof(int)), cudaSuccess);
     ASSERT_EQ(cudaMemset(device_, 0, 4 * sizeof(int)), cudaSuccess);
+    // It returns before it is done, and a non-blocking stream does not wait for it.
+    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
   void TearDown() override {
     cudaStreamDestroy(stream_);

@@ -55,8 +55,10 @@ TEST_F(Stream, EventsMeasureTime) {
   float ms = -1;
   EXPECT_EQ(cudaEventElapsedTime(&ms, start, end), cudaErrorInvalidResourceHandle) << "never recorded";
   ASSERT_EQ(cudaEventRecord(start, stream_), cudaSuccess);
+  ASSERT_EQ(cudaEventSynchronize(start), cudaSuccess);
   std::this_thread::sleep_for(std::chrono::milliseconds(3));
   ASSERT_EQ(cudaEventRecord(end, stream_), cudaSuccess);
+  ASSERT_EQ(cudaEventSynchronize(end), cudaSuccess);
   ASSERT_EQ(cudaEventElapsedTime(&ms, start, end), cudaSuccess);
   EXPECT_GE(ms, 3.0f);
   cudaEvent_t other;
@@ -75,6 +77,7 @@ TEST_F(Stream, DefaultStreamWaitsForBlockingStreams) {
     gate.open = true;
   });
   ASSERT_EQ(cudaMemsetAsync(device_, 3, 4, nullptr), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
   EXPECT_TRUE(gate.passed);
   opener.join();
   EXPECT_EQ(cudaStreamDestroy(blocking), cudaSuccess);
@@ -97,9 +100,11 @@ TEST_F(Stream, AGraphCopiesAtLaunch) {
   ASSERT_EQ(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
   host = 8;
   ASSERT_EQ(cudaGraphLaunch(exec, stream_), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
   EXPECT_EQ(first(), 8);
   host = 9;
   ASSERT_EQ(cudaGraphLaunch(exec, stream_), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
   EXPECT_EQ(first(), 9);
   EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);
   EXPECT_EQ(cudaGraphExecDestroy(exec), cudaErrorInvalidValue);
