@@ -186,6 +186,7 @@ bench: all $(BENCHMARKS) $(BUILD)/tests/lookups ## what hooks and rehearsals cos
 	echo "== rehearsal"; $(PYTHON) tests/bench/rehearsal_bench.py --build $(BUILD)
 	echo "== attached and detached"; $(PYTHON) tests/bench/attach_bench.py --build $(BUILD)
 	echo "== operators in a rehearsal"; $(PYTHON) tests/bench/operators_bench.py --build $(BUILD)
+	echo "== ordinary programs in a rehearsal"; $(PYTHON) tests/bench/ordinary_bench.py --build $(BUILD)
 	echo "== exceptions"; $(PYTHON) tests/bench/exceptions_bench.py --build $(BUILD)
 
 .PHONY: bench-peers
