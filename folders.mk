@@ -36,10 +36,12 @@ $(call folder,report/check,common report report/base report/log report/text repo
 $(call folder,tracker/base)
 # Loaded objects and their symbols, read without the loader's locks.
 $(call folder,tracker/elf)
+# Split debug information (.dwo, .dwp): the functions that were inlined at an address.
+$(call folder,tracker/dwarf,tracker/elf)
 # CPython's frames, and below it what they hold (objects), read as memory or under the GIL.
 $(call folder,tracker/python,common tracker/base tracker/elf,objects)
 # Python and native stacks, each kept once under an id, named later.
-$(call folder,tracker/stacks,tracker/base tracker/elf tracker/python)
+$(call folder,tracker/stacks,tracker/base tracker/dwarf tracker/elf tracker/python)
 # The types that cross into the tracker (events) and out of it (questions to the platform).
 $(call folder,tracker/interface,device_code)
 # Which device owns an address, where a block came from, which device a thread chose, who may reach whom.

@@ -3,7 +3,7 @@
 # found is left beside the corpus. FUZZ_ARGUMENTS=-seed=1: the same inputs each time, as CI wants it.
 .PHONY: fuzz
 SECONDS ?= 60
-FUZZERS := $(if $(ONLY),$(ONLY),baseline device_code elf loaded_object log options python_memory suppressions)
+FUZZERS := $(if $(ONLY),$(ONLY),baseline device_code elf loaded_object log options python_memory split_debug suppressions)
 FUZZED := $(BUILD)/fuzz
 FUZZ_FLAGS := -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I.
 
@@ -15,6 +15,7 @@ FUZZ_SOURCES_log := report/base/*.cpp report/log/*.cpp report/text/*.cpp report/
 FUZZ_SOURCES_options := tracker/base/options.cpp tracker/base/files.cpp
 FUZZ_SOURCES_python_memory := tracker/python/layout.cpp tracker/python/objects/object_layout.cpp tracker/python/objects/objects.cpp tracker/python/line_table.cpp \
   tracker/python/objects/string_decoder.cpp tracker/python/objects/variables.cpp
+FUZZ_SOURCES_split_debug := tracker/dwarf/*.cpp tracker/elf/elf_file.cpp
 FUZZ_SOURCES_suppressions := report/base/*.cpp report/log/suppressions.cpp common/*.cpp
 FUZZ_FLAGS_loaded_object := -DDEVTRACE_FUZZ_LIBRARY='"$(FUZZED)/library.so"'
 FUZZ_LIBRARIES_baseline = $(LIBRARY_report/html) $(LIBRARY_report/verdict) $(LIBRARY_report/placement) $(LIBRARY_report/log) $(LIBRARY_report/text) $(LIBRARY_report/traffic) $(LIBRARY_common) -lfmt
@@ -36,6 +37,7 @@ $(FUZZED)/library.so: tests/unit/interpose/imports/imports.c
 
 fuzz: $(FUZZERS:%=$(FUZZED)/%) ## libFuzzer on the readers; SECONDS=600 each, ONLY=log one of them
 	mkdir -p $(FUZZED)/corpus/elf && echo 'int one; int two(void) { return one; }' | $(CC) -x c -g -c -o $(FUZZED)/corpus/elf/object -
+	tests/fuzz/split-debug-seed $(FUZZED)/corpus/split_debug
 	for one in $(FUZZERS); do \
 	  mkdir -p $(FUZZED)/corpus/$$one; seeds=; \
 	  for folder in tests/fuzz/$$one tests/data; do [ ! -d $$folder ] || seeds="$$seeds $$folder"; done; \

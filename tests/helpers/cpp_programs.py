@@ -14,11 +14,11 @@ TORCH = Path(sysconfig.get_path("purelib")) / "torch"
 SIMULATED = BUILD / "simulate"
 
 
-def build(folder: Path, source: str, *flags: str, name: str = "program", file: str | None = None, libraries=()) -> Path:
+def build(folder: Path, source: str, *flags: str, name: str = "program", file: str | None = None, libraries=(), compiler="g++") -> Path:
     """A program of one file with the CUDA runtime, dynamically linked: what CMake's CUDA::cudart gives. `libraries`: CUDA's, besides."""
     path = folder / (file or f"{name}.cpp")
     path.write_text(source)
-    subprocess.run(["g++", "-std=c++17", *flags, "-o", folder / name, path, "-isystem", CUDA / "include",
+    subprocess.run([compiler, "-std=c++17", *flags, "-o", folder / name, path, "-isystem", CUDA / "include",
                     *(SIMULATED / library for library in libraries), SIMULATED / "libcudart.so.13", SIMULATED / "libcuda.so.1", "-Wl,--allow-shlib-undefined"], check=True)
     return folder / name
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tracker/base/spinlock.h"
+#include "tracker/dwarf/inlined.h"
 #include "tracker/elf/elf_file.h"
 #include "tracker/elf/loaded_objects.h"
 #include "tracker/stacks/modules.h"
@@ -74,6 +75,16 @@ std::vector<Found> look_up(uintptr_t address) {
   return found;
 }
 
+// Of split debug information libbacktrace knows the innermost line alone: the calls that lead there are put behind it.
+void add_split_calls(std::vector<Found>& found, const std::vector<dwarf::InlinedCall>& outermost_first) {
+  for (size_t i = outermost_first.size(); i-- > 0;) {
+    const dwarf::InlinedCall& call = outermost_first[i];
+    std::string around = std::move(found.back().function);
+    found.back().function = demangled(call.function.c_str());
+    found.push_back({std::move(around), call.file, call.line});
+  }
+}
+
 }  // namespace
 
 void add_lines(std::vector<NativeFrame>& frames) {
@@ -89,6 +100,7 @@ void add_lines(std::vector<NativeFrame>& frames) {
         make_state();
         found = look_up(frame.address);
       }
+      if (found.size() == 1) add_split_calls(found, dwarf::inlined_at(frame.module, frame.offset));
     }
     for (size_t i = 0; i < found.size(); ++i) {
       NativeFrame one = frame;
