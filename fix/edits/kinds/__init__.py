@@ -11,6 +11,7 @@ from kinds import (
     dropped_move,
     generators,
     optimizers,
+    pinned_memory,
     registration,
     reported_fix,
     where_made,
@@ -31,6 +32,7 @@ MAKERS = [
     bound_callables.candidates,
     generators.candidates,
     optimizers.candidates,
+    pinned_memory.candidates,
     caches.candidates,
     any_expression.candidates,
 ]
@@ -54,5 +56,6 @@ CATEGORIES = {
     "call-through-self": "data-parallel",
     "generator-device": "generator",
     "optimizer-state": "optimizer-state",
+    "pin-memory": "input-wanted-on-cpu",
     "cache-key": "cached-state-elsewhere",
 }

@@ -115,6 +115,10 @@ SMALL = {
         "opt = SGD(model.parameters())\nmodel.cuda()\nopt.step()\n", "opt.step", "step",
         [("p", "cuda:0", {}), ("m", "cpu", {})], "model.cuda()",
     ),
+    "pin-memory": (
+        "for batch in loader:\n    pass\nloader = DataLoader(data, pin_memory=True)\n", "loader:", "<module>", [("data", "cuda:0", {})],
+        "loader = DataLoader(data, pin_memory=False)",
+    ),
     "cache-key": (
         "cache = {}\ndef grid(x):\n    key = x.shape\n    if key not in cache:\n        cache[key] = make(x)\n    return cache[key] + x\n", "cache[key] + x", "grid",
         [("cache[key]", "cuda:0", {}), ("x", "cuda:1", {})], "key = (x.shape, x.device)",
@@ -147,6 +151,8 @@ def test_kind(tmp_path, kind):
     more = {"message": "Expected a 'cuda' device type for generator but found 'cpu'"} if kind == "generator-device" else {}
     if kind == "reported-fix":
         more["cause"] = {"file": str(path), "line": 1, "fix": wanted}
+    if kind == "pin-memory":
+        more["message"] = "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned"
     if kind == "device-guard":
         more["kind"] = "wrong-current-device"
     found = asked(tmp_path, [(path, line_with(path, failing), function)], made, **more)
