@@ -26,6 +26,7 @@ std::optional<Cause> inter_process(const Evidence&);
 std::optional<Cause> kept_from_before(const Evidence&);
 std::optional<Cause> wanted_on_cpu(const Evidence&);
 std::optional<Cause> torch_load(const Evidence&);
+std::optional<Cause> loaded(const Evidence&);
 std::optional<Cause> on_meta(const Evidence&);
 std::optional<Cause> missing_device(const Evidence&);
 std::optional<Cause> events_of_two_devices(const Evidence&);

@@ -56,6 +56,7 @@ constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
     rules::made_on_the_default_device,
     rules::made_by_a_call_without_tensors,  // on the CPU, by a function that the failing one called
     rules::made_without_elements,           // a placeholder that something is put behind
+    rules::loaded,                          // where a file says, or map_location
     rules::never_moved,                     // from the CPU, by nobody who was seen
 };
 

@@ -185,6 +185,11 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
     }
   }
   if (!cause.fix) cause.fix = move_where_named(evidence, it, other);
+  // What a line writes through, as out=, cannot be moved in that line.
+  const auto own_line = innermost_project(evidence.stack);
+  if (!cause.fix && here && own_line && writes_through(evidence.stack[*own_line].source, it.name))
+    if (auto line = give_device(made.source, fmt::format("\"{}\"", other.device)))
+      cause.fix = Fix{std::move(*line), std::string(made.file), made.line, Repairs::cause};
   // One of several that lie there: the line would be refused for the next.
   const bool one_of_several = 1 < std::count_if(evidence.operands.begin(), evidence.operands.end(),
                                                 [&](const Operand& each) { return each.device == it.device; });

@@ -225,8 +225,11 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
   const auto caller = evidence.caller_of_model();
   if (!pair || !caller || evidence.put_on_the_cpu(*pair.other, *caller)) return std::nullopt;
   Cause cause{kCategory, Confidence::medium,
-              fmt::format("{} came in on {}, and {} is on the CPU: {} or this part of it was never moved.",
-                          with_place(*pair.it), pair.it->device, pair.other->name, of_model(*pair.other)) +
+              (pair.other->moved.known
+                   ? fmt::format("{} meets {}, which was taken to the CPU while other parts of {} stayed.",
+                                 with_place(*pair.it), with_place(*pair.other), of_model(*pair.other))
+                   : fmt::format("{} came in on {}, and {} is on the CPU: {} or this part of it was never moved.",
+                                 with_place(*pair.it), pair.it->device, pair.other->name, of_model(*pair.other))) +
                   by_the_map(*pair.other),
               std::nullopt};
   const Frame& here = evidence.stack[*caller];

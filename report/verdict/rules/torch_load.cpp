@@ -1,4 +1,6 @@
 // A checkpoint says on which devices its tensors lay, and torch.load puts them there again: also where there are fewer.
+#include <algorithm>
+
 #include "report/base/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
@@ -13,17 +15,58 @@ std::optional<Cause> torch_load(const Evidence& evidence) {
   const std::string_view rest = at == evidence.message.npos ? "" : evidence.message.substr(at + kDevice.size());
   const std::string_view index = rest.substr(0, rest.find(' '));
   const std::string device = index.empty() ? "a CUDA device" : fmt::format("cuda:{}", index);
-  Cause cause{"checkpoint-device", Confidence::high,
-              fmt::format("The file was saved with tensors on {}, and this process has no such device: without "
-                          "map_location torch.load puts each tensor where it was.",
-                          device),
-              std::nullopt};
+  const auto own = innermost_project(evidence.stack);
+  // What is given by position, or by the caller of a library, the line does not show.
+  const auto given = own ? keyword_argument(evidence.stack[*own].source, "map_location") : std::nullopt;
+  const bool asked = given && (given->find(device) != given->npos || *given == index);
+  Cause cause{
+      "checkpoint-device", Confidence::high,
+      asked ? fmt::format("map_location says {}, and this process has no such device.", device)
+      : given
+          ? fmt::format("map_location={} leaves tensors on {}, and this process has no such device.", *given, device)
+          : fmt::format("The file was saved with tensors on {}, and this process has no such device: without "
+                        "map_location torch.load puts each tensor where it was.",
+                        device),
+      std::nullopt};
   for (const Frame& frame : evidence.stack) {
     if (!frame.project) continue;
     if (auto code = give_argument(frame.source, "torch.load", "map_location", "\"cpu\""))
       cause.fix = Fix{std::move(*code), std::string(frame.file), frame.line, Repairs::cause};
     break;
   }
+  return cause;
+}
+
+namespace {
+
+// The line of the user's by which a file was read; null: nobody's.
+const Frame* line_of_load(const Operand& it) {
+  const Event* placed = it.placed();
+  if (!placed || it.is_of_state()) return nullptr;
+  const auto reads_files = [](const Frame& frame) {
+    return frame.file.ends_with("/torch/serialization.py") && frame.function.find("load") != frame.function.npos;
+  };
+  const bool read = std::any_of(placed->stack.begin(), placed->stack.end(), reads_files);
+  return read && placed->line() && placed->line()->project ? placed->line() : nullptr;
+}
+
+}  // namespace
+
+std::optional<Cause> loaded(const Evidence& evidence) {
+  const auto pair = evidence.pair([](const Operand& it) { return line_of_load(it) != nullptr; },
+                                  [](const Operand& other) { return line_of_load(other) == nullptr; });
+  if (!pair) return std::nullopt;
+  const Frame& line = *line_of_load(*pair.it);
+  const auto given = keyword_argument(line.source, "map_location");
+  Cause cause{"checkpoint-device", Confidence::medium,
+              fmt::format("{} was read from a file at {}, which puts it where {}: {}. It meets {}.", pair.it->name,
+                          at(&line), given ? fmt::format("map_location={} says", *given) : "it lay when it was saved",
+                          pair.it->device, with_place(*pair.other)),
+              std::nullopt};
+  // A name of the failing function may not be there yet where the file is read.
+  if (auto code = give_argument(line.source, "torch.load", "map_location", fmt::format("\"{}\"", pair.other->device)))
+    cause.fix = Fix{std::move(*code), std::string(line.file), line.line, Repairs::cause};
+  if (!cause.fix) cause.fix = use_site(evidence);
   return cause;
 }
 

@@ -39,6 +39,38 @@ std::optional<std::string> move_elements(std::string_view source, std::string_vi
   return replace_read(source, list, fmt::format("[each.cpu() for each in {}]", list));
 }
 
+// All that an operator works on which has no kernel for CUDA, brought to the CPU in the line that calls it.
+std::optional<Fix> all_to_cpu(const Evidence& evidence) {
+  const auto own = innermost_project(evidence.stack);
+  if (!own) return std::nullopt;
+  std::string code(evidence.stack[*own].source);
+  for (const Operand& operand : evidence.operands) {
+    if (operand.on_cpu()) continue;
+    std::string_view name = operand.name_in(*own);
+    if (name.empty() && *own == 0) name = operand.expression;
+    if (name.empty()) return std::nullopt;
+    const std::string moved = fmt::format("{}.cpu()", name);
+    auto next = is_reference(name) ? replace_read(code, name, moved) : replace_expression(code, name, moved);
+    if (!next) return std::nullopt;
+    code = std::move(*next);
+  }
+  return Fix{std::move(code), std::string(evidence.stack[*own].file), evidence.stack[*own].line, Repairs::cause};
+}
+
+// Several, of which none is the one: the operator is to run on the CPU.
+std::optional<Cause> without_kernel(const Evidence& evidence) {
+  const auto elsewhere = [](const Operand& each) { return !each.on_cpu() && each.device != "meta"; };
+  if (!lacks_kernel(evidence) || evidence.wanted_device != "cpu" || evidence.operands.size() < 2 ||
+      !std::all_of(evidence.operands.begin(), evidence.operands.end(), elsewhere))
+    return std::nullopt;
+  std::string operands;
+  for (const Operand& each : evidence.operands) operands += (operands.empty() ? "" : ", ") + with_place(each);
+  return Cause{"input-wanted-on-cpu", Confidence::high,
+               fmt::format("{} has a kernel for the CPU and none for CUDA, and was given {}.",
+                           evidence.operation.empty() ? "The operation" : evidence.operation, operands),
+               all_to_cpu(evidence)};
+}
+
 // The line with the operand brought to the CPU, in the innermost frame of the user's that shows it.
 std::optional<Fix> to_cpu(const Evidence& evidence, const Operand& operand) {
   for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
@@ -48,6 +80,8 @@ std::optional<Fix> to_cpu(const Evidence& evidence, const Operand& operand) {
     std::optional<std::string> code;
     if (is_reference(name)) code = replace_read(here.source, name, fmt::format("{}.cpu()", name));
     if (!code && !name.empty()) code = move_elements(here.source, name);
+    if (!code && !name.empty() && !is_reference(name))
+      code = replace_expression(here.source, name, fmt::format("{}.cpu()", name));
     if (!code && frame == 0 && !operand.expression.empty())
       code = replace_expression(here.source, operand.expression, fmt::format("{}.cpu()", operand.expression));
     if (code) return Fix{std::move(*code), std::string(here.file), here.line, Repairs::cause};
@@ -59,7 +93,7 @@ std::optional<Fix> to_cpu(const Evidence& evidence, const Operand& operand) {
 
 std::optional<Cause> wanted_on_cpu(const Evidence& evidence) {
   const Operand* const it = refused(evidence);
-  if (!it) return std::nullopt;
+  if (!it) return without_kernel(evidence);
   const std::string_view operation = evidence.operation.empty() ? "The operation" : evidence.operation;
   const std::string place = with_place(*it);
   Cause cause{"input-wanted-on-cpu", Confidence::high,
@@ -69,6 +103,14 @@ std::optional<Cause> wanted_on_cpu(const Evidence& evidence) {
                                 operation, evidence.argument.empty() ? "what it works on" : evidence.argument, place),
               std::nullopt};
   cause.fix = to_cpu(evidence, *it);
+  if (evidence.message.starts_with("cannot pin '") && evidence.passes_through("/torch/utils/data/")) {
+    cause.because += " A loader with pin_memory=True pins what it hands out.";
+    const auto own = innermost_project(evidence.stack);
+    const Frame* const line = own ? &evidence.stack[*own] : nullptr;
+    if (!cause.fix && line && keyword_argument(line->source, "pin_memory"))
+      if (auto code = give_argument(line->source, "DataLoader", "pin_memory", "False"))
+        cause.fix = Fix{std::move(*code), std::string(line->file), line->line, Repairs::cause};
+  }
   // What torch's own function made of it first has no name outside: then it is what was given under that name.
   for (const Evidence::Mention& mention : evidence.mentions) {
     if (cause.fix || mention.frame >= evidence.stack.size() || mention.device == "cpu") continue;
