@@ -209,9 +209,12 @@ std::optional<std::string> keyword_argument(std::string_view source, std::string
     if (equals + 1 >= source.size() || source[equals] != '=' || source[equals + 1] == '=') continue;
     const size_t begin = skip_blanks(source, equals + 1);
     size_t end = begin;
-    while (end < source.size() && scan.depth[end] >= scan.depth[at] &&
-           (source[end] != ',' || scan.depth[end] > scan.depth[at]))
-      ++end;
+    bool parameters = source.substr(begin, 7) == "lambda ";  // whose commas are its own
+    for (; end < source.size() && scan.depth[end] >= scan.depth[at]; ++end) {
+      if (scan.depth[end] > scan.depth[at]) continue;
+      if (source[end] == ':') parameters = false;
+      if (source[end] == ',' && !parameters) break;
+    }
     return std::string(trimmed(source.substr(begin, end - begin)));
   }
   return std::nullopt;

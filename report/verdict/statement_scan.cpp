@@ -93,11 +93,17 @@ std::optional<Call> only_call(std::string_view source, const Scan& scan, std::st
 }
 
 std::vector<Span> arguments(std::string_view source, const Scan& scan, const Call& call) {
+  constexpr std::string_view kLambda = "lambda";
   std::vector<Span> spans;
   size_t begin = call.open + 1;
+  int lambdas = 0;  // whose parameters are being named: their commas part no arguments
   for (size_t at = begin; at <= call.close; ++at) {
-    if (at != call.close && !(scan.code[at] && source[at] == ',' && scan.depth[at] == scan.depth[call.open] + 1))
-      continue;
+    const bool own = scan.code[at] && scan.depth[at] == scan.depth[call.open] + 1;
+    if (own && source.substr(at, kLambda.size()) == kLambda && !word_char(source[at - 1]) &&
+        !word_char(source[at + kLambda.size()]))
+      ++lambdas;
+    if (own && source[at] == ':' && lambdas > 0) --lambdas;
+    if (at != call.close && !(own && source[at] == ',' && lambdas == 0)) continue;
     if (!trimmed(source.substr(begin, at - begin)).empty()) spans.push_back({begin, at});
     begin = at + 1;
   }

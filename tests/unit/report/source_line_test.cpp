@@ -97,6 +97,8 @@ TEST(KeywordArgument, TakesTheWholeExpression) {
   EXPECT_EQ(keyword_argument("torch.rand(4, generator=self.rng)", "generator"), "self.rng");
   EXPECT_EQ(keyword_argument("torch.rand(4, generator=make(1, 2), out=x)", "generator"), "make(1, 2)");
   EXPECT_EQ(keyword_argument("generator = 4", "generator"), std::nullopt);
+  EXPECT_EQ(keyword_argument("f(x, map_location=lambda a, b: a, y=1)", "map_location"), "lambda a, b: a");
+  EXPECT_EQ(give_argument("f(x, to=lambda a, b: a, y=1)", "f", "to", "None"), "f(x, to=None, y=1)");
 }
 
 TEST(IsReference, TakesNamesAttributesAndElements) {
