@@ -173,9 +173,17 @@ class Names {
     }
   }
 
+  // A module that torch.compile or torch.export has put around the program's: its paths are not the program's.
+  bool wraps_the_programs(PyObject* module) const {
+    const Ref where = python::attribute(api_, python::type_of(api_, module).get(), "__module__");
+    const std::string name = where ? python::text(api_, where.get()) : std::string();
+    return name.starts_with("torch._") || name.starts_with("torch.export.");
+  }
+
   // Names the operands that are state of `module`. The outermost module wins: frames come innermost first, so the last
   // call decides.
   void name_state(size_t frame, PyObject* module, const std::string& name) {
+    if (frames_[frame].torch && wraps_the_programs(module)) return;
     if (!seen_modules_.insert({frame, module}).second) return;
     size_t missing = operands_.size();
     reach_.module_state(module, "", [&](const ReachedObject& reached, PyObject* owner) {

@@ -107,12 +107,18 @@ class Collector {
           return add({reached.object, reached.name, reached.role.empty() ? "argument" : reached.role}, called);
         std::set<std::string> devices;
         reach_.module_state(reached.object, reached.name + ".", [&](const ReachedObject& state, PyObject*) {
-          if (!torch_.is_opaque(state.object) && devices.insert(torch_.placement(state.object).device).second)
+          if (const std::string device = placement(state.object); !device.empty() && devices.insert(device).second)
             add(state, called);
           return true;
         });
       });
     });
+  }
+
+  // Empty where it cannot be read. A compiler may have put fake tensors in the place of a module's state.
+  std::string placement(PyObject* tensor) const {
+    if (!torch_.is_opaque(tensor)) return torch_.placement(tensor).device;
+    return wanted_.fake ? torch_.fake_device(tensor) : std::string();
   }
 
   // The operation's own operands, as far as the text of the innermost frame says them for certain.
@@ -331,7 +337,12 @@ class Collector {
     std::vector<std::string> missing;
     for (const std::string& device : wanted_.devices_of_operands)
       if (device != "cuda" && !lies_on(device)) missing.push_back(device);
-    const bool certain = missing.size() == 1 && results_.size() == 1 && !hidden_;
+    // A compiler's check says where the other operand lies, too.
+    const bool one_result = results_.size() == 1 && !hidden_;
+    if (wanted_.fake && missing.empty() && one_result && !wanted_.other_device.empty() &&
+        !lies_on(wanted_.other_device))
+      missing.push_back(wanted_.other_device);
+    const bool certain = missing.size() == 1 && one_result;
     for (const std::string& device : missing) add_temporary(device, certain ? &results_[0] : nullptr);
   }
 
@@ -406,11 +417,18 @@ class Collector {
     operands_.resize(kMostOperands);
   }
 
+  // The lengths of a packed sequence, in PyTorch's own code: on the CPU, wherever its data lies.
+  bool belongs_on_cpu(const Operand& operand) const {
+    return operand.tensor.device == "cpu" && frames_[wanted_.asking].torch &&
+           std::any_of(operand.names.begin(), operand.names.end(),
+                       [](const Name& each) { return each.name == "batch_sizes"; });
+  }
+
   // A zero-dimensional CPU tensor is welcome among CUDA tensors: it is told only if nothing else explains the mix.
   void drop_bystanders() {
     std::vector<Operand> without;
     for (const Operand& operand : operands_)
-      if (!operand.is_scalar_on_cpu() || operand.odd) without.push_back(operand);
+      if (!(operand.is_scalar_on_cpu() || belongs_on_cpu(operand)) || operand.odd) without.push_back(operand);
     if (distinct_devices(without) >= 2) operands_ = std::move(without);
   }
 

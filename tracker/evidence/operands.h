@@ -113,6 +113,7 @@ struct Wanted {
   std::string odd_device;                        // … and where that tensor lies
   std::vector<std::string> devices_named;        // in the message
   std::vector<std::string> devices_of_operands;  // those of which the message says that an operand lies there
+  std::string other_device;                       // of a check of one operand against the others: where those lie
   bool generator = false;                        // it is about a random generator
   // The frame whose expression asked for what is refused: 0, unless what raises is Python code that it called.
   size_t asking = 0;

@@ -208,6 +208,7 @@ evidence::Wanted wanted_of(const events::Refused& refusal, const RefusalMessage&
     wanted.ordinals = known->row->ordinal;
     wanted.on_meta = known->at == "meta" || known->wanted == "meta";
     if (!known->at.empty()) wanted.devices_of_operands = {known->at};
+    if (known->row->wanted.empty()) wanted.other_device = known->wanted;
     wanted.all_named = known->operation.starts_with(kDotted);
     if (wanted.all_named) wanted.devices_of_operands.push_back(known->wanted);
   }

@@ -129,3 +129,44 @@ def test_compiling_what_is_right_makes_no_finding(rehearse):
     outcome = rehearse(source + "print(net(torch.ones(2, 3, device='cuda:0')).shape[0])\n")
     assert (outcome.code, outcome.out) == (0, "2\n"), outcome.err
     assert outcome.findings == []
+
+
+RESULT_AND_CONSTANT = START + """
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+        self.scale = torch.ones(3)
+    def forward(self, x):
+        return self.linear(x) * self.scale  # here
+net = Net().to("cuda:0")
+"""
+
+
+def test_the_result_of_a_call_that_meets_a_constant(rehearse):
+    source = RESULT_AND_CONSTANT + "refused(lambda: torch.compile(net, backend='eager', dynamic=True)(torch.ones(2, 3, device='cuda:0')))\n"
+    finding = rehearse(source, options="text=0").finding
+    assert operand(finding, "cuda:0")["expression"] == "self.linear(x)" and operand(finding, "cpu")["name"] == "self.scale"
+    assert finding["cause"]["category"] == "state-not-registered"
+
+
+def test_state_under_export_has_the_programs_path(rehearse):
+    source = START + """
+class Inner(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(10, 4, device="cuda:1")
+    def forward(self, ids):
+        return self.table(ids)
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+    def forward(self, ids):
+        return self.inner(ids)
+refused(lambda: torch.export.export(Net(), (torch.zeros(2, dtype=torch.long, device="cuda:0"),)))
+"""
+    finding = rehearse(source, options="text=0").finding
+    weight = operand(finding, "cuda:1")
+    assert (weight["role"], weight["root_class"]) == ("parameter", "Net")
+    assert weight["name"] == "inner.table.weight" and operand(finding, "cuda:0")["name"] == "ids"

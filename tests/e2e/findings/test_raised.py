@@ -45,6 +45,11 @@ RAISED = {
     "out": ("torch.arange(3, device='cuda:0', out=c)", "torch.arange", ["cpu", "cuda:0"], ["c"]),
     "refs": ("torch._refs.add(a, b)", "torch._refs.add", ["cuda:0", "cuda:1"], ["a", "b"]),
     "refs copy": ("torch._refs.copy_to(a, b, allow_cross_device=False)", "torch._refs.copy_to", ["cuda:0", "cuda:1"], ["a", "b"]),
+    "packed hidden state": (
+        "r = torch.nn.LSTM(3, 3).to('cuda:0')\nh = torch.zeros(1, 2, 3)\nrows = torch.nn.utils.rnn.pack_sequence([torch.ones(2, 3), torch.ones(1, 3)]).to('cuda:0')\nr(rows, (h, h))",
+        "aten::mm", ["cuda:0", "cpu"], ["rows", "hx[0]", "weight_hh_l0"],
+    ),
+    "several without a kernel": ("torch.histogram(a, b)", "aten::histogram", ["cuda:0", "cuda:1", "cpu"], ["a", "b"]),
     "pack": ("n = torch.tensor([2, 2], device='cuda:0')\ntorch.nn.utils.rnn.pack_padded_sequence(torch.ones(2, 2, 2, device='cuda:0'), n)", "aten::_pack_padded_sequence", ["cuda:0", "cpu"], ["lengths"]),
     "packed sequence": ("n = torch.tensor([2], device='cuda:0')\ntorch.nn.utils.rnn.PackedSequence(torch.ones(2, 2), n)", "torch.nn.utils.rnn.PackedSequence", ["cuda:0", "cpu"], ["n"]),
     "data parallel": ("m = torch.nn.DataParallel(torch.nn.Linear(2, 2).to('cuda:1'))\nm(torch.ones(2, 2))", "torch.nn.DataParallel", ["cuda:1", "cuda:0"], ["module.weight"]),
@@ -306,3 +311,9 @@ def test_what_a_tool_swallows_by_design_is_a_note(rehearse):
     assert outcome.code == 0, outcome.err
     assert (outcome.finding["severity"], outcome.finding["operation"]) == ("note", "torch.Tensor.numpy")
     assert "shows values" in outcome.finding["note"]
+
+
+def test_the_lengths_of_a_packed_sequence_are_where_they_belong(outcome):
+    (finding,) = findings_of(outcome[0], "packed hidden state")
+    assert not any("batch_sizes" in name["name"] for one in finding["operands"] for name in one.get("names", []))
+    assert finding["cause"]["because"].startswith("h (cpu") and "value.to" not in finding["cause"]["fix"]

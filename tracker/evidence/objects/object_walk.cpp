@@ -107,6 +107,13 @@ void ObjectWalk::walk(PyObject* object, const std::string& name, int depth, bool
   if (!worth_entering(object)) return;
   switch (python::shape_of(api_, object)) {
     case Shape::tuple:
+      // Its lengths belong on the CPU, wherever its data lies, and `.to()` of the sequence leaves them there.
+      if (class_of(api_, object) == "PackedSequence") {
+        if (PyObject* data = api_.PyTuple_Size(object) > 0 ? api_.PyTuple_GetItem(object, 0) : nullptr)
+          enter(
+              data, "", depth - 1, [&] { return name; }, visit);
+        break;
+      }
       for (ssize_t i = 0, n = api_.PyTuple_Size(object); i < n && i < kMostElements; ++i)
         enter_element(api_.PyTuple_GetItem(object, i), i);
       break;
