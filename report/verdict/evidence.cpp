@@ -12,19 +12,21 @@
 namespace devtrace::report::verdict {
 namespace {
 
+Frame read_frame(const Json& frame) {
+  const Json& around = object(frame, "around");
+  return {string(frame, "file"),
+          string(frame, "function"),
+          string(frame, "source"),
+          integer(frame, "line").value_or(0),
+          flag(frame, "project"),
+          string(frame, "offset"),
+          {string(around, "text"), integer(around, "line").value_or(0)}};
+}
+
 Stack read_stack(const Json& frames) {
   Stack stack;
   stack.reserve(frames.size());
-  for (const Json& frame : frames) {
-    const Json& around = object(frame, "around");
-    stack.push_back({string(frame, "file"),
-                     string(frame, "function"),
-                     string(frame, "source"),
-                     integer(frame, "line").value_or(0),
-                     flag(frame, "project"),
-                     string(frame, "offset"),
-                     {string(around, "text"), integer(around, "line").value_or(0)}});
-  }
+  for (const Json& frame : frames) stack.push_back(read_frame(frame));
   return stack;
 }
 
@@ -271,6 +273,14 @@ Evidence::Evidence(const Json& finding)
                        strings(module, "skip_keys"), read_parts(module, "parts"), flag(module, "replica")});
   }
   state_devices = strings(finding, "state_devices");
+  const Json& refused = object(finding, "gradient");
+  gradient = {string(refused, "function"),
+              string(refused, "argument"),
+              read_frame(object(refused, "forward")),
+              read_frame(object(refused, "backward")),
+              {}};
+  for (const Json& hook : array(refused, "hooks"))
+    if (hook.is_object()) gradient.hooks.push_back({string(hook, "tensor"), read_frame(hook)});
   for (const Json& mention : array(finding, "mentions"))
     mentions.push_back({frame_of(mention), string(mention, "name"), string(mention, "device")});
 }

@@ -188,6 +188,17 @@ struct Evidence {
   struct {
     std::string_view direction, source, destination;  // as the copy's caller says
   } copy;
+  // Of a gradient that was refused: the torch.autograd.Function that gave it, what its forward calls what it is for,
+  // and hooks that it passed before.
+  struct GradientHook {
+    std::string_view tensor;
+    Frame code;
+  };
+  struct {
+    std::string_view function, argument;
+    Frame forward, backward;
+    std::vector<GradientHook> hooks;
+  } gradient;
 
   // Two operands on different devices that a rule can speak about: the first one that satisfies `wanted` and any that
   // lies elsewhere and satisfies `met`.

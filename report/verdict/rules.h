@@ -30,6 +30,7 @@ std::optional<Cause> loaded(const Evidence&);
 std::optional<Cause> on_meta(const Evidence&);
 std::optional<Cause> missing_device(const Evidence&);
 std::optional<Cause> events_of_two_devices(const Evidence&);
+std::optional<Cause> gradient_elsewhere(const Evidence&);
 std::optional<Cause> module_split(const Evidence&);
 std::optional<Cause> input_not_moved(const Evidence&);
 std::optional<Cause> default_device(const Evidence&);

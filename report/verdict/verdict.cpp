@@ -28,6 +28,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::cpp_operand_elsewhere,   // LibTorch: what a line gives to an operator lies on two devices
     rules::unguarded_kernel,        // findings at a launch: everything is elsewhere
     rules::misstated_copy,          // findings at a copy
+    rules::gradient_elsewhere,      // what a node of autograd's graph gave
     rules::optimizer_state,         // the refusing code is an optimizer's
     rules::data_parallel,           // … a replica of nn.DataParallel
     rules::kept_from_before,        // what a parameter was before it was moved

@@ -38,7 +38,8 @@ class Collector {
         sources_(api, torch, frames, wanted, scope_, reach_, holders_, operands_) {}
 
   Operands run() {
-    const bool direct = wanted_.direct && !frames_.empty();
+    const bool direct = wanted_.direct && wanted_.met.empty() && !frames_.empty();
+    for (PyObject* operand : wanted_.met) add({operand, "", ""}, 0);
     if (direct) {
       if (!wanted_.none) gather();
       if (wanted_.generator) add_generator();

@@ -113,17 +113,18 @@ struct Wanted {
   std::string odd_device;                        // … and where that tensor lies
   std::vector<std::string> devices_named;        // in the message
   std::vector<std::string> devices_of_operands;  // those of which the message says that an operand lies there
-  std::string other_device;                       // of a check of one operand against the others: where those lie
+  std::string other_device;                      // of a check of one operand against the others: where those lie
   bool generator = false;                        // it is about a random generator
   // The frame whose expression asked for what is refused: 0, unless what raises is Python code that it called.
   size_t asking = 0;
-  std::string variable;    // of frame 0, that holds the operand; empty: the expression says it
-  bool fake = false;       // fake tensors stand for the program's
-  bool all_named = false;  // the message names the device of every operand
-  bool on_meta = false;    // tensors without memory are operands as well
-  bool none = false;       // no tensor exists
-  bool ordinals = false;   // it is about the number of a device
-  bool direct = true;      // the innermost frame itself asked for the operation (not autograd's engine)
+  std::string variable;        // of frame 0, that holds the operand; empty: the expression says it
+  bool fake = false;           // fake tensors stand for the program's
+  bool all_named = false;      // the message names the device of every operand
+  bool on_meta = false;        // tensors without memory are operands as well
+  bool none = false;           // no tensor exists
+  bool ordinals = false;       // it is about the number of a device
+  std::vector<PyObject*> met;  // the operands, where they are known by other means; they live as long as this
+  bool direct = true;          // the innermost frame itself asked for the operation (not autograd's engine)
   std::function<std::optional<Made>(uintptr_t storage)> made;
   const SourceReader* sources = nullptr;
   std::string standard_library;  // the interpreter's folder of it

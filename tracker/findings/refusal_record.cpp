@@ -6,6 +6,7 @@
 #include "report/base/format.h"
 #include "tracker/base/message.h"
 #include "tracker/base/options.h"
+#include "tracker/evidence/autograd.h"
 #include "tracker/evidence/operands.h"
 #include "tracker/evidence/operation.h"
 #include "tracker/evidence/source/raising_code.h"
@@ -148,6 +149,8 @@ std::optional<evidence::Made> made_by(uintptr_t storage) {
 
 struct Gathered {
   Json python = Json::array();
+  bool waiting = false;  // `python` is of the thread that waits for this one
+  Json gradient = Json::object();
   Json operands = Json::array();
   Json history = Json::object();             // `device_changes`, if there were any
   Json surroundings = Json::object();        // `modules` and `mentions`
@@ -229,6 +232,47 @@ void keep_those_meant(const findings::KnownMatch& known, evidence::Operands& ope
     std::find_if(operands.list.begin(), operands.list.end(), at)->odd = true;
 }
 
+Json place_json(const evidence::CodePlace& place, const std::string& library) {
+  Json one{{"file", place.file}, {"line", place.line}, {"function", place.function}};
+  if (options().source) add_source(one, place.source);
+  one["project"] = evidence::is_project_file(place.file, library);
+  return one;
+}
+
+Json gradient_json(const evidence::RefusedGradient& gradient, const std::string& library) {
+  Json one{{"index", gradient.index}};
+  add(one, "function", gradient.function);
+  add(one, "argument", gradient.argument);
+  if (gradient.forward.line > 0) one["forward"] = place_json(gradient.forward, library);
+  if (gradient.backward.line > 0) one["backward"] = place_json(gradient.backward, library);
+  for (const evidence::RefusedGradient::Hook& hook : gradient.hooks) {
+    Json code = place_json(hook.code, library);
+    code["tensor"] = hook.tensor;
+    one["hooks"].push_back(std::move(code));
+  }
+  return one;
+}
+
+// Is it about what a node of autograd's graph gave, or what the program gave to backward()?
+bool is_of_a_gradient(const RefusalMessage& message) {
+  return message.known && message.known->row->argument == "gradient";
+}
+
+// The gradient itself, of which nothing but the device is known.
+void say_gradient(const evidence::RefusedGradient& gradient, const findings::KnownMatch& known,
+                  evidence::Operands& operands) {
+  if (known.operation.empty()) return;
+  const auto unnamed = [&](const evidence::Operand& each) {
+    return !each.is_object() && each.tensor.device == known.at;
+  };
+  auto found = std::find_if(operands.list.begin(), operands.list.end(), unnamed);
+  if (found == operands.list.end()) found = operands.list.insert(operands.list.begin(), evidence::Operand());
+  found->tensor.device = known.at;
+  found->role = "temporary";
+  found->expression = gradient.expression;
+  found->odd = true;
+}
+
 // The operator that the program asked for, where PyTorch runs its kernel as Python code: that calls other operators,
 // one of which was refused. Empty: there is none such.
 std::string asked_of_python_kernel(const Native& native, const std::vector<Frame>& frames) {
@@ -269,7 +313,12 @@ void gather_with_gil(const python::Api* api, const events::Refused& refusal, con
   const python::Gil gil(*api);
   const evidence::Torch torch(*api);
   const evidence::SourceReader sources(*api);
-  const std::vector<Frame> frames = evidence::frames(*api, thread.frames, kMostFrames, sources);
+  std::vector<Frame> frames = evidence::frames(*api, thread.frames, kMostFrames, sources);
+  if (frames.empty() && native.autograd)
+    if (const auto waiting = evidence::waiting_for_autograd(*api)) {
+      frames = evidence::frames(*api, *waiting, kMostFrames, sources);
+      out.waiting = true;
+    }
   const std::string library = evidence::standard_library(*api);
   const SourceText source{[&](const std::string& file, int line) { return sources.lines(file, line); },
                           [&](const std::string& file, int line) { return sources.around(file, line); }};
@@ -289,7 +338,14 @@ void gather_with_gil(const python::Api* api, const events::Refused& refusal, con
   wanted.made = made_by;
   wanted.sources = &sources;
   wanted.standard_library = library;
+  const auto gradient =
+      is_of_a_gradient(message)
+          ? evidence::refused_gradient(*api, torch, frames, sources, message.known->operation, refusal.message)
+          : std::nullopt;
+  if (gradient) wanted.met = gradient->met;
   evidence::Operands operands = evidence::operands(*api, torch, frames, wanted);
+  if (gradient) say_gradient(*gradient, *message.known, operands);
+  if (gradient) out.gradient = gradient_json(*gradient, library);
   if (message.known) keep_those_meant(*message.known, operands);
   if (!message.without_kernel.empty() && operands.list.size() == 1) operands.list[0].odd = true;
 
@@ -452,7 +508,9 @@ std::optional<Json> refusal_record(const events::Refused& refusal, const Refusal
   if (!gathered.operands.empty()) record["operands"] = std::move(gathered.operands);
   record.update(gathered.history);
   record.update(gathered.surroundings);
+  if (!gathered.gradient.empty()) record["gradient"] = std::move(gathered.gradient);
   add(record, "incomplete", gathered.incomplete);
+  if (gathered.waiting) record["waiting"] = true;
   record["python"] = std::move(gathered.python);
   if (options().native) record["native"] = std::move(native_frames);
   return record;

@@ -55,6 +55,18 @@ FrameSource FrameSource::of_this_thread() {
   return {reader, reinterpret_cast<uintptr_t>(reader->api.PyGILState_GetThisThreadState())};
 }
 
+std::vector<FrameSource> other_threads(const Api& api) {
+  constexpr size_t kMost = 1024;
+  const FrameSource own = FrameSource::of_this_thread();
+  std::vector<FrameSource> found;
+  if (!own.reader || own.reader->layout.extra_header != 0) return found;
+  for (void* thread = api.PyInterpreterState_ThreadHead(api.PyInterpreterState_Get()); thread && found.size() < kMost;
+       thread = api.PyThreadState_Next(thread))
+    if (const auto state = reinterpret_cast<uintptr_t>(thread); state != own.thread)
+      found.push_back({own.reader, state});
+  return found;
+}
+
 std::vector<RawFrame> live_frames(const FrameSource& source, size_t most) {
   std::vector<RawFrame> frames;
   if (!source.reader || source.thread == 0) return frames;

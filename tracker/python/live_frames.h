@@ -22,6 +22,10 @@ struct FrameSource {
   static FrameSource of_this_thread();
 };
 
+// Of the other threads, for a holder of the GIL: they stand still until it lets go. None of a free-threaded Python,
+// whose threads run on.
+std::vector<FrameSource> other_threads(const Api& api);
+
 // Innermost first, as long as the thread stands still: the calling one, or one that waits for the caller.
 std::vector<RawFrame> live_frames(const FrameSource& source, size_t most);
 

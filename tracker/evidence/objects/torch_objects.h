@@ -56,6 +56,9 @@ class Torch {
   std::string fake_device(PyObject* tensor) const;
   TensorFacts facts(PyObject* tensor) const;
   TensorPlacement placement(PyObject* tensor) const;
+  // The node of autograd's graph that made it, and the hooks that its gradient passes; empty or None where it has none.
+  python::Ref grad_fn(PyObject* tensor) const { return get(tensor, "grad_fn"); }
+  python::Ref gradient_hooks(PyObject* tensor) const { return get(tensor, "_backward_hooks"); }
   std::string version() const;
   PyObject* module_class() const { return module_.get(); }
   PyObject* tensor_class() const { return tensor_base_.get(); }

@@ -1,0 +1,58 @@
+// A gradient lies where the tensor lies that it is for. PyTorch compares the two after every node of autograd's graph,
+// so what differs was made by that node: a torch.autograd.Function of the program's, or a hook that it passed before.
+#include "report/base/format.h"
+#include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
+
+namespace devtrace::report::verdict::rules {
+namespace {
+
+// What the gradient is for: the tensor where it has a name, else the parameter of forward.
+std::string target(const Evidence& evidence) {
+  for (const Operand& operand : evidence.operands)
+    if (!operand.odd && !operand.names.empty()) return with_place(operand);
+  const auto& gradient = evidence.gradient;
+  const std::string name = gradient.argument.empty() ? "what its forward was given" : std::string(gradient.argument);
+  return fmt::format("{} ({})", name, evidence.wanted_device);
+}
+
+const Operand* refused(const Evidence& evidence) {
+  for (const Operand& operand : evidence.operands)
+    if (operand.odd && operand.names.empty()) return &operand;
+  return nullptr;
+}
+
+std::string hooks_of(const Evidence& evidence) {
+  std::string words;
+  for (const Evidence::GradientHook& hook : evidence.gradient.hooks)
+    words += fmt::format("{}the hook of {} at {}", words.empty() ? "" : " or ", hook.tensor, at(&hook.code));
+  return words;
+}
+
+}  // namespace
+
+std::optional<Cause> gradient_elsewhere(const Evidence& evidence) {
+  const auto& gradient = evidence.gradient;
+  const Operand* const it = refused(evidence);
+  if (!it || (gradient.function.empty() && gradient.hooks.empty())) return std::nullopt;
+  const std::string hooks = hooks_of(evidence);
+  if (gradient.function.empty())
+    return Cause{
+        "gradient-elsewhere", Confidence::medium,
+        fmt::format("{} worked on {}, where {} had brought the gradient: it gives {} a gradient that lies there.",
+                    evidence.operation, it->device, hooks, target(evidence)),
+        std::nullopt};
+  std::string because = fmt::format("{}.backward ({}) gives {} a gradient on {}: it has to lie where that lies.",
+                                    gradient.function, at(&gradient.backward), target(evidence), it->device);
+  if (gradient.forward.known()) because += fmt::format(" Its forward is at {}.", at(&gradient.forward));
+  if (!hooks.empty()) because += fmt::format(" Or {} has moved it.", hooks);
+  Cause cause{"gradient-elsewhere", hooks.empty() ? Confidence::high : Confidence::medium, std::move(because),
+              std::nullopt};
+  const Frame& returns = gradient.backward;
+  if (returns.project && !it->expression.empty() && !evidence.wanted_device.empty())
+    if (auto code = move_expression(returns.source, it->expression, fmt::format("\"{}\"", evidence.wanted_device)))
+      cause.fix = Fix{std::move(*code), std::string(returns.file), returns.line, Repairs::cause};
+  return cause;
+}
+
+}  // namespace devtrace::report::verdict::rules

@@ -1,0 +1,324 @@
+#include "tracker/evidence/autograd.h"
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_set>
+#include <utility>
+
+#include "tracker/evidence/objects/object_walk.h"
+#include "tracker/evidence/source/scope.h"
+
+namespace devtrace::evidence {
+namespace {
+
+using python::Api;
+using python::Ref;
+
+constexpr size_t kMostNodes = 50000;  // a finding must stay milliseconds
+
+// PyTorch's functions that call the engine, each in its file.
+bool calls_engine(std::string_view file, std::string_view function) {
+  if (file.ends_with("/torch/autograd/graph.py")) return function == "_engine_run_backward";
+  return file.ends_with("/torch/autograd/__init__.py") && (function == "backward" || function == "grad");
+}
+
+PyObject* item(const Api& api, PyObject* sequence, size_t at) {
+  if (!sequence) return nullptr;
+  const python::Shape shape = python::shape_of(api, sequence);
+  const auto index = static_cast<ssize_t>(at);
+  if (shape == python::Shape::tuple)
+    return index < api.PyTuple_Size(sequence) ? api.PyTuple_GetItem(sequence, index) : nullptr;
+  if (shape == python::Shape::list)
+    return index < api.PyList_Size(sequence) ? api.PyList_GetItem(sequence, index) : nullptr;
+  return nullptr;
+}
+
+PyObject* variable(const Api& api, const Ref& locals, std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (PyObject* value = locals ? python::entry(api, locals.get(), name) : nullptr; value) return value;
+  return nullptr;
+}
+
+// What the engine was called for, and the gradients it was given for that.
+struct Roots {
+  PyObject* tensors = nullptr;
+  PyObject* gradients = nullptr;
+};
+
+Roots roots_of(const Api& api, const Ref& locals) {
+  Roots roots;
+  roots.tensors = variable(api, locals, {"t_outputs", "tensors"});
+  roots.gradients = variable(api, locals, {"grad_tensors_", "grad_outputs_"});
+  if (!roots.gradients) roots.gradients = item(api, variable(api, locals, {"args"}), 0);
+  return roots;
+}
+
+// Of "… invalid gradient at index 1 - expected …".
+std::optional<size_t> index_of(std::string_view message) {
+  constexpr std::string_view kBefore = "invalid gradient at index ";
+  const size_t at = message.find(kBefore);
+  size_t index = 0;
+  if (at == message.npos) return std::nullopt;
+  const char* const begin = message.data() + at + kBefore.size();
+  return std::from_chars(begin, message.data() + message.size(), index).ec == std::errc() ? std::optional(index)
+                                                                                          : std::nullopt;
+}
+
+// The node that one of a node's gradients goes to; nullptr: to none.
+PyObject* next_node(const Api& api, PyObject* edges, size_t index) {
+  PyObject* const edge = item(api, edges, index);
+  PyObject* const node = edge ? item(api, edge, 0) : nullptr;
+  return node && node != api._Py_NoneStruct ? node : nullptr;
+}
+
+// All nodes of a name that can be reached, each once. Python's objects for nodes live as long as `seen` holds them.
+std::vector<PyObject*> nodes_named(const Api& api, const Torch& torch, PyObject* tensors, std::string_view name,
+                                   std::vector<Ref>& seen) {
+  std::vector<PyObject*> found;
+  std::unordered_set<PyObject*> known;
+  const auto reach = [&](Ref node) {
+    if (!node || node.get() == api._Py_NoneStruct || seen.size() >= kMostNodes) return;
+    if (!known.insert(node.get()).second) return;
+    if (class_of(api, node.get()) == name) found.push_back(node.get());
+    seen.push_back(std::move(node));
+  };
+  for (size_t i = 0; PyObject* const root = item(api, tensors, i); ++i)
+    if (torch.is_tensor(root) && !torch.is_opaque(root)) reach(torch.grad_fn(root));
+  for (size_t at = 0; at < seen.size(); ++at) {
+    const Ref edges = python::attribute(api, seen[at].get(), "next_functions");
+    for (size_t i = 0; edges && item(api, edges.get(), i); ++i)
+      if (PyObject* next = next_node(api, edges.get(), i)) reach(Ref::borrowed(api, next));
+  }
+  return found;
+}
+
+// The code of a function as a class has it: static, and wrapped as decorators of PyTorch's do.
+Ref code_of(const Api& api, PyObject* function) {
+  Ref inner = Ref::borrowed(api, function);
+  for (const char* wrapped : {"__func__", "__wrapped__"}) {
+    const Ref dict = inner ? python::instance_dict(api, inner.get()) : Ref();
+    PyObject* const own = dict ? python::entry(api, dict.get(), wrapped) : nullptr;
+    Ref next = own ? Ref::borrowed(api, own) : inner ? python::attribute(api, inner.get(), wrapped) : Ref();
+    if (next) inner = std::move(next);
+  }
+  return inner ? python::attribute(api, inner.get(), "__code__") : Ref();
+}
+
+CodePlace beginning_of(const Api& api, const SourceReader& sources, PyObject* code) {
+  CodePlace place;
+  place.file = python::text(api, python::attribute(api, code, "co_filename").get());
+  place.function = python::text(api, python::attribute(api, code, "co_qualname").get());
+  if (place.function.empty()) place.function = python::text(api, python::attribute(api, code, "co_name").get());
+  place.line = static_cast<int>(python::integer(api, python::attribute(api, code, "co_firstlineno").get(), 0));
+  // Decorators stand in front of it.
+  constexpr int kMostDecorators = 8;
+  for (int line = place.line; line < place.line + kMostDecorators; ++line) {
+    const std::string text = sources.lines(place.file, line);
+    if (!text.starts_with("@")) {
+      if (text.starts_with("def ")) place.line = line;
+      place.source = sources.lines(place.file, place.line);
+      break;
+    }
+  }
+  return place;
+}
+
+// The lines of a function's own that begin with `return`; those of functions inside it are others'.
+std::vector<int> returning_lines(const Api& api, const SourceReader& sources, PyObject* code, const std::string& file) {
+  std::vector<int> found;
+  const Ref lines = python::call_method(api, code, "co_lines");
+  while (lines) {
+    const Ref entry(api, api.PyIter_Next(lines.get()));
+    if (!entry) break;
+    const int line = static_cast<int>(python::integer(api, item(api, entry.get(), 2), 0));
+    if (line > 0 && sources.lines(file, line).starts_with("return ") &&
+        std::find(found.begin(), found.end(), line) == found.end())
+      found.push_back(line);
+  }
+  return found;
+}
+
+std::string_view without_blanks(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\n\\"), end = text.find_last_not_of(" \t\n\\");
+  return begin == text.npos ? std::string_view() : text.substr(begin, end - begin + 1);
+}
+
+std::string without_comments(std::string_view text) {
+  std::string out;
+  char quote = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (!quote && c == '#') {
+      at = std::min(text.find('\n', at), text.size()) - 1;
+      continue;
+    }
+    out += c;
+    if (quote && c == '\\' && at + 1 < text.size())
+      out += text[++at];
+    else if (quote ? c == quote : c == '"' || c == '\'')
+      quote = quote ? 0 : c;
+  }
+  return out;
+}
+
+// What a line returns, by the commas outside of brackets and literals. Nothing where that cannot be told.
+std::vector<std::string> returned(std::string_view statement) {
+  std::string_view text = without_blanks(statement.substr(std::string_view("return").size()));
+  std::vector<std::string> values;
+  for (int round = 0; round < 2; ++round) {
+    values.clear();
+    int depth = 0;
+    char quote = 0;
+    size_t begin = 0, first_close = text.npos;
+    for (size_t at = 0; at < text.size(); ++at) {
+      const char c = text[at];
+      if (quote) {
+        if (c == '\\') ++at;
+        if (c == quote) quote = 0;
+      } else if (c == '"' || c == '\'') {
+        quote = c;
+      } else if (c == '(' || c == '[' || c == '{') {
+        ++depth;
+      } else if (c == ')' || c == ']' || c == '}') {
+        if (--depth == 0 && first_close == text.npos) first_close = at;
+      } else if (c == ',' && depth == 0) {
+        values.emplace_back(without_blanks(text.substr(begin, at - begin)));
+        begin = at + 1;
+      }
+    }
+    if (depth != 0 || quote) return {};
+    if (const auto last = without_blanks(text.substr(begin)); !last.empty()) values.emplace_back(last);
+    const bool bracketed = values.size() == 1 && text.starts_with('(') && first_close == text.size() - 1;
+    if (!bracketed) break;
+    text = without_blanks(text.substr(1, text.size() - 2));  // `return (a, b)`
+  }
+  const auto unclear = [](const std::string& each) { return each.empty() || each.starts_with('*'); };
+  return std::any_of(values.begin(), values.end(), unclear) ? std::vector<std::string>() : values;
+}
+
+// Which of forward's arguments a gradient is for: gradients are counted by tensors, and only those that need one have a
+// node to go to.
+std::optional<size_t> position_of(const Api& api, PyObject* node, PyObject* edges, size_t index, size_t& arguments) {
+  const Ref needed = python::attribute(api, node, "needs_input_grad");
+  if (!needed || python::shape_of(api, needed.get()) != python::Shape::tuple || !next_node(api, edges, index))
+    return std::nullopt;
+  size_t rank = 0;
+  for (size_t i = 0; i <= index; ++i) rank += next_node(api, edges, i) != nullptr;
+  std::optional<size_t> found;
+  for (arguments = 0; PyObject* const need = item(api, needed.get(), arguments); ++arguments)
+    if (python::is_true(api, need) && --rank == 0) found = arguments;
+  return found;
+}
+
+// Forward has the context in front, unless the class sets it up in a function of its own.
+std::string parameter(const Api& api, PyObject* type, PyObject* code, size_t position) {
+  const Ref module = python::imported_module(api, "torch.autograd.function");
+  const Ref base = module ? python::attribute(api, module.get(), "Function") : Ref();
+  const Ref own = python::attribute(api, type, "setup_context");
+  const Ref inherited = base ? python::attribute(api, base.get(), "setup_context") : Ref();
+  if (own.get() == inherited.get()) ++position;
+  const Ref names = python::attribute(api, code, "co_varnames");
+  const auto count = static_cast<size_t>(python::integer(api, python::attribute(api, code, "co_argcount").get(), 0));
+  return names && position < count ? python::text(api, item(api, names.get(), position)) : std::string();
+}
+
+// What the program wrote of a node: its torch.autograd.Function.
+void describe_function(const Api& api, const SourceReader& sources, PyObject* node, PyObject* edges,
+                       RefusedGradient& out) {
+  const Ref type = python::attribute(api, python::type_of(api, node).get(), "_forward_cls");
+  if (!type || !python::is_class(api, type.get())) return;
+  out.function = python::type_name(api, type.get());
+  if (const size_t inside = out.function.rfind("<locals>."); inside != std::string::npos)
+    out.function.erase(0, inside + std::string_view("<locals>.").size());
+  size_t arguments = 0;
+  const std::optional<size_t> position = position_of(api, node, edges, out.index, arguments);
+  if (const Ref forward = code_of(api, python::attribute(api, type.get(), "forward").get())) {
+    out.forward = beginning_of(api, sources, forward.get());
+    if (position) out.argument = parameter(api, type.get(), forward.get(), *position);
+  }
+  const Ref backward = code_of(api, python::attribute(api, type.get(), "backward").get());
+  if (!backward) return;
+  out.backward = beginning_of(api, sources, backward.get());
+  const std::vector<int> lines = returning_lines(api, sources, backward.get(), out.backward.file);
+  if (lines.size() != 1) return;
+  out.backward.line = lines[0];
+  out.backward.source = sources.lines(out.backward.file, lines[0]);
+  const std::vector<std::string> values = returned(without_comments(out.backward.source));
+  if (position && values.size() == arguments) out.expression = values[*position];
+}
+
+// Hooks of the tensors that a node made: its gradient is what they returned.
+void find_hooks(const Api& api, const Torch& torch, const std::vector<Frame>& frames, const SourceReader& sources,
+                PyObject* node, RefusedGradient& out) {
+  ObjectWalk walk{api, torch};
+  const Scope scope(api, frames, walk);
+  std::unordered_set<PyObject*> seen;
+  const auto look = [&](const ReachedObject& reached) {
+    if (!torch.is_tensor(reached.object) || torch.is_opaque(reached.object)) return;
+    if (!seen.insert(reached.object).second) return;
+    const Ref hooks = torch.gradient_hooks(reached.object);
+    if (!hooks || python::shape_of(api, hooks.get()) != python::Shape::dict) return;
+    if (torch.grad_fn(reached.object).get() != node) return;
+    ssize_t position = 0;
+    PyObject *key = nullptr, *hook = nullptr;
+    while (api.PyDict_Next(hooks.get(), &position, &key, &hook))
+      if (const Ref code = code_of(api, hook))
+        out.hooks.push_back({reached.name, beginning_of(api, sources, code.get())});
+  };
+  for (size_t frame = 0; frame < frames.size(); ++frame)
+    if (frames[frame].project)
+      scope.for_each_local(
+          frame, [&](const std::string& name, PyObject* value) { walk.walk(value, name, 2, name == "self", look); });
+}
+
+}  // namespace
+
+std::optional<python::FrameSource> waiting_for_autograd(const Api& api) {
+  std::optional<python::FrameSource> found;
+  for (const python::FrameSource& thread : python::other_threads(api)) {
+    const std::vector<python::RawFrame> innermost = python::live_frames(thread, 1);
+    if (innermost.empty()) continue;
+    PyObject* const code = python::code_of(innermost[0]);
+    if (!calls_engine(python::text(api, python::attribute(api, code, "co_filename").get()),
+                      python::text(api, python::attribute(api, code, "co_name").get())))
+      continue;
+    if (found) return std::nullopt;
+    found = thread;
+  }
+  return found;
+}
+
+std::optional<RefusedGradient> refused_gradient(const Api& api, const Torch& torch, const std::vector<Frame>& frames,
+                                                const SourceReader& sources, std::string_view node,
+                                                std::string_view message) {
+  if (frames.empty() || !calls_engine(frames[0].file, frames[0].function)) return std::nullopt;
+  const std::optional<size_t> index = index_of(message);
+  if (!index) return std::nullopt;
+  RefusedGradient out;
+  out.index = *index;
+  Ref locals = frames[0].locals(api);
+  const Roots roots = roots_of(api, locals);
+  const auto meet = [&](PyObject* tensor) {
+    if (tensor && torch.is_tensor(tensor)) out.met.push_back(tensor);
+  };
+  if (node.empty()) {
+    meet(item(api, roots.gradients, *index));
+    meet(item(api, roots.tensors, *index));
+    out.kept.push_back(std::move(locals));
+    return out;
+  }
+  const std::vector<PyObject*> nodes = nodes_named(api, torch, roots.tensors, node, out.kept);
+  if (nodes.size() != 1) return std::nullopt;
+  const Ref edges = python::attribute(api, nodes[0], "next_functions");
+  describe_function(api, sources, nodes[0], edges.get(), out);
+  find_hooks(api, torch, frames, sources, nodes[0], out);
+  // A leaf's gradient is collected by a node that has the leaf.
+  PyObject* const next = edges ? next_node(api, edges.get(), *index) : nullptr;
+  if (Ref leaf = next ? python::attribute(api, next, "variable") : Ref(); leaf) {
+    meet(leaf.get());
+    out.kept.push_back(std::move(leaf));
+  }
+  return out;
+}
+
+}  // namespace devtrace::evidence
