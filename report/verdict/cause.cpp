@@ -176,6 +176,38 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   return std::nullopt;
 }
 
+bool names(const Fix& fix, const Operand& target) {
+  return fix.code.find(quoted(target.device)) != fix.code.npos;
+}
+
+bool there_before(const Operand& operand, const Frame& here, const Frame& line) {
+  const Event* placed = operand.placed();
+  if (!placed) return true;
+  for (const Frame& frame : placed->stack) {
+    if (frame.same_function(here)) return frame.line < line.line;
+  }
+  return true;
+}
+
+std::optional<Fix> say_device_where_placed(const Evidence& evidence, const Operand& operand, const Operand& target) {
+  const Event* placed = operand.placed();
+  const Frame* line = placed ? placed->line() : nullptr;
+  if (!line || !line->project || target.on_cpu() || !says_current_device(line->source)) return std::nullopt;
+  std::string device = quoted(target.device);
+  for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
+    const Frame& here = evidence.stack[frame];
+    if (!here.same_function(*line) || here.line <= line->line) continue;
+    // A temporary's device is said by what it was computed from, of which nobody knows since when it is there.
+    const bool named = !target.name_in(frame).empty() && there_before(target, here, *line);
+    if (named) device = device_expression(evidence, frame, target);
+    break;
+  }
+  auto code = redirect_move(line->source, device);
+  if (!code) code = give_device(line->source, device);
+  if (!code) return std::nullopt;
+  return Fix{std::move(*code), std::string(line->file), line->line, Repairs::cause};
+}
+
 std::optional<Fix> register_buffer(const Frame& made) {
   const std::string line = dedented(made.source);
   constexpr std::string_view kSelf = "self.";

@@ -54,6 +54,17 @@ std::optional<Fix> move_where_named(const Evidence& evidence, const Operand& ope
 // cause. Nothing where there are more than two devices, or no line shows them.
 std::optional<Fix> use_site(const Evidence& evidence);
 
+// Of an operand that a line of the user's put on "the current device": that line, saying the device where `target` is.
+// In words, where the function still runs and has them before that line, else by its number.
+std::optional<Fix> say_device_where_placed(const Evidence& evidence, const Operand& operand, const Operand& target);
+
+// Does the fix write that operand's device by its name, "cuda:1"?
+bool names(const Fix& fix, const Operand& target);
+
+// Was the operand there before that line of this frame's function ran? Only a line of the same function can tell that
+// it was not.
+bool there_before(const Operand& operand, const Frame& here, const Frame& line);
+
 // `self.anchors = torch.tensor(…)` → `self.register_buffer("anchors", torch.tensor(…), persistent=False)`: without
 // persistent=False old checkpoints would no longer load.
 std::optional<Fix> register_buffer(const Frame& made);

@@ -29,17 +29,6 @@ const Frame* line_without_device(const Evidence& evidence, const Operand& operan
   return nullptr;
 }
 
-// Was the tensor there already when that line of this frame's function ran? Only a line of the same function can tell
-// that it was not.
-bool there_before(const Operand& other, const Frame& here, const Frame& made) {
-  const Event* placed = other.placed();
-  if (!placed) return true;
-  for (const Frame& frame : placed->stack) {
-    if (frame.same_function(here)) return frame.line < made.line;
-  }
-  return true;
-}
-
 }  // namespace
 
 std::optional<Cause> made_on_the_default_device(const Evidence& evidence) {

@@ -10,6 +10,15 @@ namespace {
 
 constexpr std::string_view kCategory = "default-or-current-device";
 
+// The line that named no number is the one to change, where it has words for the right device. A number is written only
+// where nothing else helps: another machine may want another.
+std::optional<Fix> fix_of(const Evidence& evidence, const Operand& it, const Operand& other) {
+  auto origin = say_device_where_placed(evidence, it, other);
+  if (origin && !names(*origin, other)) return origin;
+  auto use = move_where_named(evidence, it, other);
+  return origin && (!use || names(*use, other)) ? origin : use;
+}
+
 // Moved by a thread that never chose a device, and met in one that did: the choice holds for its own thread only.
 std::optional<Cause> other_thread(const Evidence& evidence) {
   // The threads of nn.DataParallel choose their devices for the replicas, whose fault is another one.
@@ -50,7 +59,7 @@ std::optional<Cause> taken_away(const Evidence& evidence) {
                    fmt::format("{} was on {}, where the model and {} are, and {} brought it to {}, the device that is "
                                "current, which it names without a number, or not at all.",
                                it.name, it.moved.from, other.name, at(it.moved.line()), it.device),
-                   move_where_named(evidence, it, other)};
+                   fix_of(evidence, it, other)};
     }
   }
   return std::nullopt;
@@ -90,7 +99,7 @@ std::optional<Cause> default_device(const Evidence& evidence) {
   Cause cause{kCategory, Confidence::medium,
               fmt::format("{} was put on the device that was current at {}, which is not the one of {}.", pair.it->name,
                           at(&line), with_place(*pair.other)),
-              move_where_named(evidence, *pair.it, *pair.other)};
+              fix_of(evidence, *pair.it, *pair.other)};
   return cause;
 }
 

@@ -103,10 +103,14 @@ std::optional<Cause> model_input(const Evidence& evidence) {
                                                    at(pair.it->placed()->line()))
                                      : std::string()),
               std::nullopt};
+  const auto placed = unnumbered ? say_device_where_placed(evidence, *pair.it, *pair.other) : std::nullopt;
+  if (placed && !names(*placed, *pair.other)) cause.fix = placed;
   // The caller may be a library; the user's frame outside of it, or the user's own module inside, can still be changed.
-  if (caller && evidence.stack[*caller].project) cause.fix = fix_at_call(evidence, *caller, *pair.it, *pair.other);
+  if (!cause.fix && caller && evidence.stack[*caller].project)
+    cause.fix = fix_at_call(evidence, *caller, *pair.it, *pair.other);
   // Elsewhere than at the call of the model it is only where they meet.
   if (!cause.fix) cause.fix = move_where_named(evidence, *pair.it, *pair.other);
+  if (!cause.fix) cause.fix = placed;
   if (cause.fix && caller && cause.fix->line == evidence.stack[*caller].line) cause.fix->repairs = Repairs::cause;
   return cause;
 }

@@ -4,7 +4,7 @@ first one, while the model was put on the second.
 verdict: default-or-current-device
 operands: mask cuda:0, scores cuda:1
 line: return scores.masked_fill(mask, float("-inf")).softmax(dim=-1)
-fix: return scores.masked_fill(mask.to(scores.device), float("-inf")).softmax(dim=-1)
+fix: mask = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1).to(scores.device)
 """
 
 import torch
