@@ -1,8 +1,8 @@
 """Asked by `devtrace fix`, run by the interpreter of the user's program: python edits QUESTION ANSWER, two files of JSON.
 
 question  {"finding": of a log, "texts": {path: text of a file that is edited already}, "folder": where patches start}
-answer    {"candidates": [{"kind", "category", "title", "file", "line", "code", "names_device", "identity", "asks", "alternatives",
-          "at_use", "fallback", "to_cpu", "changed", "texts": {path: new text}, "patch": from the files on disk, in "folder",
+answer    {"candidates": [{"kind", "category", "title", "file", "line", "code", "names_device", "names_new_device", "identity", "asks",
+          "alternatives", "at_use", "fallback", "to_cpu", "changed", "texts": {path: new text}, "patch": from the files on disk, in "folder",
           "added": {path: [lines of the new text]}}]}, the likeliest first
 """
 
@@ -15,6 +15,7 @@ from kinds import CATEGORIES, MAKERS, any_expression
 from patch import added, patch, root_of
 from program import Failure, Program
 from source import Source
+from standing import at_use, names_new_device
 
 
 def main():
@@ -31,14 +32,17 @@ def candidates(finding, texts, folder):
     made = []
     for maker in MAKERS:
         made += [each for each in maker(failure) if each is not None]
-    found, seen = [], set()
+    found, seen = [], {}
     for each in sorted(made, key=lambda one: one.prior - spoken_for(one, cause)):
         new = each.texts()
         key = json.dumps(new, sort_keys=True) if new else None
-        if new is None or key in seen or any("site-packages" in path for path in new):
+        if new is None or any("site-packages" in path for path in new):
             continue
-        seen.add(key)
-        found.append(described(each, new, texts, folder, cause.get("repairs")))
+        if key in seen:  # made by another kind as well: each knows one thing about it
+            seen[key]["at_use"] &= at_use(failure, each)
+            continue
+        seen[key] = described(failure, each, new, texts, folder)
+        found.append(seen[key])
     return found
 
 
@@ -51,8 +55,10 @@ def spoken_for(candidate, cause):
     return 0.7 * kind + 0.7 * (source.path == cause.get("file") and line == cause.get("line"))
 
 
-def described(candidate, new, texts, folder, repairs):
+def described(failure, candidate, new, texts, folder):
     source, line = candidate.place()
+    cause = failure.finding.get("cause") or {}
+    unnumbered = cause.get("repairs") == "cause" and cause.get("category") == CATEGORIES["set-device"]
     after = {**texts, **new}
     on_disk = {path: Source(path).text for path in after}
     before = {path: texts.get(path, on_disk[path]) for path in new}
@@ -70,7 +76,8 @@ def described(candidate, new, texts, folder, repairs):
         "identity": candidate.identity(code),
         "asks": candidate.asks(),
         "alternatives": candidate.alternatives(),
-        "at_use": candidate.kind == "move-at-use" or (candidate.kind == "reported-fix" and repairs != "cause"),
+        "names_new_device": names_new_device(candidate, unnumbered),
+        "at_use": at_use(failure, candidate),
         "fallback": candidate.kind == "move-at-use" and candidate.prior >= any_expression.PRIOR,
         "to_cpu": candidate.wanted == "cpu" or any('"cpu"' in text or ".cpu(" in text for _, _, _, text in candidate.edits),
         "changed": sum(len(each) for each in numbers.values()),

@@ -88,7 +88,7 @@ class Candidate:
     def place(self):
         """File, line and the statement's new text, of the first edit."""
         source, start, _, _ = self.edits[0]
-        return source, source.bytes.count(b"\n", 0, start) + 1
+        return source, source.line_at(start)
 
 
 def grouped(source, node):

@@ -19,7 +19,7 @@ class Source:
                 raise ValueError(f"{path}: encoded in {encoding}")
             text = raw.decode("utf-8")
         self.bytes = text.encode("utf-8")
-        self.tree = ast.parse(self.bytes)
+        self.tree = with_torch_by_its_name(ast.parse(self.bytes))
         self.lines = self.bytes.splitlines(keepends=True)
         self.starts = [0]
         for line in self.lines:
@@ -67,10 +67,29 @@ class Source:
     def class_of(self, node):
         return self.enclosing(node, ast.ClassDef)
 
+    def line_at(self, offset):
+        """The number of the line in which the byte stands."""
+        return self.bytes.count(b"\n", 0, offset) + 1
+
     def indent(self, statement):
         """The blanks before a statement; None where it does not stand first on its line."""
         before = self.lines[statement.lineno - 1][: statement.col_offset]
         return before.decode("utf-8") if not before.strip() else None
+
+
+def names_for_torch(tree):
+    """What the file calls torch, if not torch."""
+    imports = [alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    return sorted({alias.asname for alias in imports if alias.name == "torch" and alias.asname} - {"torch"})
+
+
+def with_torch_by_its_name(tree):
+    """`import torch as th`: in the tree th is torch, so that whoever looks for torch.zeros finds th.zeros. The text keeps its word."""
+    others = names_for_torch(tree)
+    for node in ast.walk(tree) if others else ():
+        if isinstance(node, ast.Name) and node.id in others:
+            node.id = "torch"
+    return tree
 
 
 def last_line_of_head(statement):
@@ -91,6 +110,17 @@ def head(statement):
             if isinstance(child, ast.expr):
                 yield child
             todo.append(child)
+
+
+def of_scope(scope):
+    """The nodes of a function or a module, without those of the functions and classes in it."""
+    todo = list(scope.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        yield node
+        todo += ast.iter_child_nodes(node)
 
 
 def same(left, right):

@@ -39,6 +39,7 @@ Candidate read(const Json& each) {
   one.line = report::integer(each, "line").value_or(0);
   one.changed = report::integer(each, "changed").value_or(0);
   one.names_device = report::flag(each, "names_device");
+  one.names_new_device = report::flag(each, "names_new_device");
   one.fallback = report::flag(each, "fallback");
   one.at_use = report::flag(each, "at_use");
   one.to_cpu = report::flag(each, "to_cpu");

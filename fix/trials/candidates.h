@@ -17,12 +17,13 @@ struct Candidate {
   int64_t line = 0;                                              // in `file` as it is before this edit
   int64_t changed = 0;                                           // lines that the whole patch adds
   bool names_device = false;                                     // "cuda:1": another machine may want another
+  bool names_new_device = false;                                 // … and the program does not name it there itself
   bool to_cpu = false;                                           // moves something to the CPU
   // The same for the same edit in texts that other edits have changed; for edits that say the device in other words;
   // for edits that ask the same object for its device. The last two may be empty.
   std::string identity, alternatives, asks;
   bool fallback = false;  // nothing speaks for it: worth a run only when nothing else helps
-  bool at_use = false;    // where the operand is used, not where it comes from
+  bool at_use = false;    // makes the line run: where the operand is used, not where its device was decided
   Texts texts;            // with all edits so far
   Json added;             // {path: [numbers of the lines that the patch adds]}
 };

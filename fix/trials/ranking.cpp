@@ -55,8 +55,8 @@ std::vector<size_t> ranked(std::vector<Tried>& tried, const Outcome& before) {
     const Outcome& outcome = each.outcome;
     const bool odd_end = each.judgement.result == Result::further && outcome.findings.empty() && !outcome.timed_out;
     return std::tuple(each.candidate.to_cpu, each.judgement.result != Result::ran_to_end, odd_end,
-                      ~reached[stop_of(each)], each.moves_work, each.candidate.names_device, step_of(outcome.bytes),
-                      each.candidate.changed, each.candidate.at_use, i);
+                      ~reached[stop_of(each)], each.moves_work, each.candidate.names_new_device, step_of(outcome.bytes),
+                      each.candidate.at_use, each.candidate.changed, each.candidate.names_device, i);
   };
   std::sort(counting.begin(), counting.end(), [&](size_t one, size_t other) { return key(one) < key(other); });
   return counting;

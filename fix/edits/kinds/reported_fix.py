@@ -1,6 +1,12 @@
 """What the report itself offers: its line in the place of the one that it names."""
 
+import re
+
 from candidate import Candidate
+from devices import names_of_module
+from source import names_for_torch
+
+from kinds.registration import nn_name
 
 
 def candidates(failure):
@@ -11,9 +17,21 @@ def candidates(failure):
         return
     old = source.lines[line - 1].decode("utf-8")
     indent = old[: len(old) - len(old.lstrip())]
+    fix = as_the_file_says(source, fix)
     new = source.newline.join(indent + each for each in fix.split("\n"))
     shown = fix.split("\n")[0].strip()
     shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
     each = Candidate("reported-fix", f"as reported: {shown}", 0.8, names_device='"cuda:' in fix)
     each.edits.append((source, source.starts[line - 1], source.starts[line - 1] + len(old.rstrip("\r\n").encode()), new))
     yield each
+
+
+def as_the_file_says(source, fix):
+    """The report says torch.nn.ModuleList; a file with `from torch import nn` has no torch, and one with `import torch as th` calls it th."""
+    if "torch" in names_of_module(source):
+        return fix
+    if (nn := nn_name(source)) is not None:
+        fix = re.sub(r"\btorch\.nn\.", f"{nn}.", fix)
+    for name in names_for_torch(source.tree):
+        fix = re.sub(r"(?<![\w.])torch\.", f"{name}.", fix)
+    return fix

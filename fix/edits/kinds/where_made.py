@@ -6,6 +6,7 @@ import re
 import devices
 from candidate import Candidate, grouped
 from source import dotted, head, keyword, last_name
+from standing import is_result
 
 from kinds.at_use import directions
 
@@ -25,16 +26,44 @@ DEVICE = re.compile(r"^(cuda|cpu)(:\d+)?$")
 def candidates(failure):
     for source_device, device, cost in directions(failure):
         moved = failure.on(source_device)
+        failing = evaluated(failure, moved)
         for event in ("moved", "created"):
+            yield from all_at_once(failure, moved, event, device, cost)
             for depth, (source, statement) in enumerate(statements(failure, moved, event) or assignments(failure, moved, event)):
                 early = in_constructor(source, statement)
                 prior = (1.6 if event == "moved" else 1.8) + 0.5 * depth + cost + (0.4 if early else 0)
                 for rank, (text, names_device) in enumerate(devices.here(failure, source, statement, device)):
-                    for kind, edits in at(source, statement, text, event, depth == 0):
+                    for kind, edits in at(source, statement, text, event, depth == 0 and statement is not failing):
                         title = "made on" if event == "created" else "moved to"
                         each = Candidate(kind, f"{names(moved)}: {title} {text}", prior + 0.6 * rank, names_device=names_device, says=text, wanted=device)
                         each.edits = [(source, *source.span(node), new) for node, new in edits]
                         yield each
+
+
+def all_at_once(failure, operands, event, device, cost):
+    """Operands that several lines made or moved: all of these lines, going to the same device in the same words."""
+    lines = []
+    for operand in operands:
+        lines += [each for each in statements(failure, [operand], event)[:1] if each not in lines]
+    if len(lines) < 2:
+        return
+    ways = [devices.here(failure, source, statement, device) for source, statement in lines]
+    common = [way for way in ways[0] if all(way in each for each in ways[1:])]
+    for rank, (text, names_device) in enumerate(common):
+        edits = [next(at(source, statement, text, event, False), None) for source, statement in lines]
+        if None in edits:
+            return
+        title = f"{names(operands)}: all {'made on' if event == 'created' else 'moved to'} {text}"
+        prior = (1.5 if event == "moved" else 1.7) + cost + 0.6 * rank
+        each = Candidate(edits[0][0], title, prior, names_device=names_device, says=text, wanted=device)
+        each.edits = [(source, *source.span(node), new) for (source, _), (_, pairs) in zip(lines, edits) for node, new in pairs]
+        yield each
+
+
+def evaluated(failure, operands):
+    """The failing statement, where it has computed the operands itself: what it gives in the end comes too late for them."""
+    own = all(is_result(each) for each in operands)
+    return failure.sites[0].statement if own and failure.sites and failure.sites[0].index == 0 else None
 
 
 def assignments(failure, operands, event):

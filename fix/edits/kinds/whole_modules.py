@@ -8,6 +8,8 @@ from source import dotted, last_name, parsed, same
 
 from kinds.at_use import directions
 
+TO_THE_CPU = 4.0  # a model is hardly ever meant to leave the GPU
+
 
 def candidates(failure):
     for source_device, device, _ in directions(failure):
@@ -15,9 +17,10 @@ def candidates(failure):
             if not operand.is_state:
                 continue
             for site in failure.sites:
-                yield from made(failure, operand, site, device)
-                yield from beside(operand, site)
-                yield from at_call(failure, operand, site, device)
+                for each in (*made(failure, operand, site, device), *beside(operand, site), *at_call(failure, operand, site, device)):
+                    if each is not None and each.wanted == "cpu":
+                        each.prior += TO_THE_CPU
+                    yield each
 
 
 def owners(operand, site):

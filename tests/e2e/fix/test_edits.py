@@ -368,3 +368,92 @@ def test_the_first_way_to_say_the_device_is_one_that_has_it(tmp_path, text, expr
     found = asked(tmp_path, stack, [made, other])
     at_creation = [each for each in found if each["kind"] in ("device-at-creation", "redirect-move") and "made =" in each["code"]]
     assert at_creation[0]["code"].strip() == f"made = {expected}", [each["code"] for each in at_creation]
+
+
+def test_a_reported_fix_is_said_in_the_words_of_its_file(tmp_path):
+    operands = [operand("x", "cuda:0"), operand("w", "cpu")]
+    for imports, fix, wanted in (
+        ("from torch import nn", "self.parts = torch.nn.ModuleList(parts)", "self.parts = nn.ModuleList(parts)"),
+        ("import torch as th", "made = torch.zeros(3, device=x.device)", "made = th.zeros(3, device=x.device)"),
+        ("import torch", "made = torch.zeros(3, device=x.device)", "made = torch.zeros(3, device=x.device)"),
+    ):
+        path = program(tmp_path, f"{imports}\ny = x + w\n")
+        found = asked(tmp_path, [(path, 2, "<module>")], operands, cause={"file": str(path), "line": 2, "fix": fix})
+        assert codes(found, "reported-fix") == [wanted]
+
+
+def test_torch_by_another_name(tmp_path):
+    path = program(tmp_path, "import torch as th\ndef f(w):\n    x = th.zeros(3)\n    return x + w\n")
+    found = asked(tmp_path, [(path, 4, "f")], [operand("x", "cpu", created=[(path, 3, "f")]), operand("w", "cuda:0")])
+    assert "x = th.zeros(3, device=w.device)" in codes(found, "device-at-creation")
+
+
+def test_what_makes_the_line_run_is_told_from_what_changes_the_origin(tmp_path):
+    text = "import torch\ndef f(m, w):\n    x = torch.zeros(3)\n    h = w.exp()\n    return m(x + h)\ndef g(w):\n    h = w.exp()\n    return h + 1\n"
+    path = program(tmp_path, text)
+    cause = {"file": str(path), "line": 5, "fix": "return m(x.to(h.device) + h)", "repairs": "cause", "category": "input-not-moved"}
+
+    def told(made):
+        operands = [operand("x", "cpu", created=[(path, 3, "f")]), operand("h", "cuda:0", created=[made])]
+        return {(each["kind"], each["line"]): each["at_use"] for each in asked(tmp_path, [(path, 5, "f")], operands, cause=cause)}
+
+    running, over = told((path, 4, "f")), told((path, 8, "g"))
+    assert running["reported-fix", 5] and running["move-at-use", 5] and not running["device-at-creation", 3]
+    assert not running["move-result", 4] and over["move-result", 8]
+
+
+def test_what_the_failing_line_computed_is_not_moved_behind_it(tmp_path):
+    path = program(tmp_path, "def f(x, w):\n    y = (x.exp() + w).sum()\n    return y\n")
+    made = operand("", "cpu", frames=(), expression="x.exp()", created=[(path, 2, "f")])
+    found = asked(tmp_path, [(path, 2, "f")], [made, operand("w", "cuda:0")])
+    assert not [code for code in codes(found, "move-result") + codes(found, "device-at-creation") if ".sum().to(" in code]
+    named = operand("x", "cpu", created=[(path, 2, "f")])  # of an earlier call: the same line gave it
+    again = asked(tmp_path, [(path, 2, "f")], [named, operand("w", "cuda:0")])
+    assert [code for code in codes(again, "move-result") if ".sum().to(" in code]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "new"),
+    [
+        ('net = Net()\nx = x.to("cuda:0")\ny = net(x)\n', 3, False),
+        ('net = Net()\ny = net(x)\ndef other():\n    return zeros("cuda:0")\n', 2, True),
+    ],
+)
+def test_a_device_that_the_same_function_names_is_not_new(tmp_path, text, line, new):
+    path = program(tmp_path, text)
+    state = operand("net.weight", "cpu", role="parameter", is_parameter=True)
+    found = asked(tmp_path, [(path, line, "<module>")], [operand("x", "cuda:0"), state])
+    made = [each for each in found if each["code"] == 'net = Net().to("cuda:0")']
+    assert [each["names_new_device"] for each in made] == [new] and made[0]["names_device"]
+
+
+def test_a_number_where_the_verdict_misses_one_is_not_new(tmp_path):
+    path = program(tmp_path, "def f(x, w):\n    x = x.cuda()\n    return x + w\n")
+    operands = [operand("x", "cuda:0", moved=[(path, 2, "f")]), operand("w", "cuda:1")]
+    cause = {"file": str(path), "line": 2, "fix": 'x = x.to("cuda:1")', "repairs": "cause", "category": "default-or-current-device"}
+    assert [not each["names_new_device"] for each in asked(tmp_path, [(path, 3, "f")], operands, cause=cause) if each["kind"] == "reported-fix"] == [True]
+    other = {**cause, "category": "input-not-moved"}
+    assert [each["names_new_device"] for each in asked(tmp_path, [(path, 3, "f")], operands, cause=other) if each["kind"] == "reported-fix"] == [True]
+
+
+def test_a_reported_fix_of_the_failing_line_may_be_where_it_was_made(tmp_path):
+    path = program(tmp_path, "import torch\nx = g()\ny = f(x, torch.zeros(3))\n")
+    made = operand("", "cpu", frames=(), created=[(path, 3, "<module>")])
+    for fix, at_use in (("y = f(x, torch.zeros(3, device=x.device))", False), ("y = f(x.cpu(), torch.zeros(3))", True)):
+        cause = {"file": str(path), "line": 3, "fix": fix, "repairs": "cause"}
+        found = asked(tmp_path, [(path, 3, "<module>")], [operand("x", "cuda:0"), made], cause=cause)
+        assert [each["at_use"] for each in found if each["kind"] == "reported-fix"] == [at_use]
+
+
+def test_operands_that_two_lines_made_are_made_elsewhere_at_once(tmp_path):
+    path = program(tmp_path, "import torch\ndef f(x):\n    a = torch.zeros(3)\n    b = torch.ones(3)\n    return x.clamp(a, b)\n")
+    operands = [operand("x", "cuda:0"), operand("a", "cpu", created=[(path, 3, "f")]), operand("b", "cpu", created=[(path, 4, "f")])]
+    found = asked(tmp_path, [(path, 5, "f")], operands)
+    assert "a = torch.zeros(3, device=x.device)\nb = torch.ones(3, device=x.device)" in codes(found, "device-at-creation")
+
+
+def test_a_module_goes_to_the_cpu_last(tmp_path):
+    path = program(tmp_path, "net = Net()\ny = net(x)\n")
+    state = operand("net.weight", "cuda:0", role="parameter", is_parameter=True)
+    order = [each["to_cpu"] for each in asked(tmp_path, [(path, 2, "<module>")], [operand("x", "cpu"), state]) if not each["fallback"]]
+    assert order == sorted(order) and True in order

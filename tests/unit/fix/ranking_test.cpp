@@ -73,9 +73,9 @@ TEST(Ranking, OfTwoThatGatherTheWorkTheRunBeforeDecides) {
   EXPECT_FALSE(all[1].moves_work);
 }
 
-TEST(Ranking, ADeviceOfThisMachineIsNamedLast) {
+TEST(Ranking, ADeviceThatTheProgramDoesNotNameComesLast) {
   Tried named = tried("named");
-  named.candidate.names_device = true;
+  named.candidate.names_device = named.candidate.names_new_device = true;
   Tried more = tried("said");
   more.outcome.bytes = 1 << 20;
   EXPECT_EQ(order({named, more}), (Titles{"said", "named"}));
@@ -89,9 +89,17 @@ TEST(Ranking, FewerBytesThenFewerLinesThenTheLikelier) {
 }
 
 TEST(Ranking, WhereItComesFromBeforeWhereItIsUsed) {
-  Tried use = tried("use");
+  Tried use = tried("use"), origin = tried("origin");
   use.candidate.at_use = true;
-  EXPECT_EQ(order({use, tried("origin")}), (Titles{"origin", "use"}));
+  origin.candidate.changed = 2;
+  origin.candidate.names_device = true;  // as the program does there itself
+  EXPECT_EQ(order({use, origin}), (Titles{"origin", "use"}));
+}
+
+TEST(Ranking, OfTwoAtTheOriginTheOneThatNamesNoDevice) {
+  Tried named = tried("named");
+  named.candidate.names_device = true;
+  EXPECT_EQ(order({named, tried("said")}), (Titles{"said", "named"}));
 }
 
 TEST(Ranking, AFewBytesDecideNothing) {
