@@ -1,3 +1,4 @@
+#ifdef __x86_64__  // its instructions; see thread_call.cpp
 #include "attach/injected_code.h"
 
 namespace devtrace::attach {
@@ -96,3 +97,4 @@ extern "C" const char devtrace_injected_begin[], devtrace_injected_end[];
 std::string_view devtrace::attach::injected_code() {
   return {devtrace_injected_begin, static_cast<size_t>(devtrace_injected_end - devtrace_injected_begin)};
 }
+#endif

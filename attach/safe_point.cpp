@@ -9,12 +9,16 @@ namespace devtrace::attach {
 namespace {
 
 // What programs wait in. None of the allocator's own but futex, whose frames tell.
-constexpr long kWaits[] = {SYS_read,   SYS_pread64, SYS_readv,        SYS_write,           SYS_poll,
-                           SYS_ppoll,  SYS_select,  SYS_pselect6,     SYS_epoll_wait,      SYS_epoll_pwait,
-                           SYS_accept, SYS_accept4, SYS_recvfrom,     SYS_recvmsg,         SYS_recvmmsg,
-                           SYS_sendto, SYS_sendmsg, SYS_connect,      SYS_nanosleep,       SYS_clock_nanosleep,
-                           SYS_wait4,  SYS_waitid,  SYS_pause,        SYS_rt_sigtimedwait, SYS_rt_sigsuspend,
-                           SYS_futex,  SYS_ioctl,   SYS_io_getevents, SYS_sched_yield,     SYS_epoll_pwait2};
+constexpr long kWaits[] = {
+    SYS_read,        SYS_pread64,         SYS_readv,         SYS_write,     SYS_ppoll,           SYS_pselect6,
+    SYS_epoll_pwait, SYS_accept,          SYS_accept4,       SYS_recvfrom,  SYS_recvmsg,         SYS_recvmmsg,
+    SYS_sendto,      SYS_sendmsg,         SYS_connect,       SYS_nanosleep, SYS_clock_nanosleep, SYS_wait4,
+    SYS_waitid,      SYS_rt_sigtimedwait, SYS_rt_sigsuspend, SYS_futex,     SYS_ioctl,           SYS_io_getevents,
+    SYS_sched_yield, SYS_epoll_pwait2,
+#ifdef SYS_poll  // older calls, which arm64 never had
+    SYS_poll,        SYS_select,          SYS_epoll_wait,    SYS_pause,
+#endif
+};
 
 constexpr const char* kAllocates[] = {
     "malloc",        "free",           "calloc",       "realloc",      "memalign",       "posix_memalign",

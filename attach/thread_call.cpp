@@ -17,6 +17,18 @@
 #include "attach/traced_thread.h"
 #include "report/base/format.h"
 
+#ifndef __x86_64__
+// What a thread is made to run is written in one processor's instructions, and its registers are that one's.
+devtrace::attach::Answer devtrace::attach::call_by_thread(const Target& target, const Request&) {
+  throw Failure(
+      Code::cannot_be,
+      fmt::format(
+          "process {}: on this processor only Python 3.14 and later let devtrace in, and this process does not: "
+          "start it with devtrace run",
+          target.process));
+}
+#else
+
 namespace devtrace::attach {
 namespace {
 
@@ -220,3 +232,4 @@ Answer call_by_thread(const Target& target, const Request& request) {
 }
 
 }  // namespace devtrace::attach
+#endif

@@ -1,3 +1,4 @@
+#ifdef __x86_64__  // by its registers; see thread_call.cpp
 #include "attach/traced_thread.h"
 
 #include <elf.h>
@@ -171,3 +172,4 @@ std::optional<uint64_t> TracedThread::call(const RemoteMemory& memory, uintptr_t
 }
 
 }  // namespace devtrace::attach
+#endif

@@ -40,9 +40,6 @@ class TracedThread {
   std::optional<uint64_t> call(const RemoteMemory& memory, uintptr_t function, uintptr_t trap,
                                std::initializer_list<uint64_t> arguments);
 
-  // Of the interrupted program: below it nothing of the stack is in use.
-  uintptr_t instruction() const { return before_.rip; }
-
  private:
   bool wait_for_stop(std::chrono::milliseconds limit, int& status) const;
   bool run_until(uintptr_t instruction, bool one_step, const user_regs_struct& with, user_regs_struct& after);

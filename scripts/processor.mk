@@ -20,5 +20,8 @@ CACHE := .cache/aarch64
 # Headers without code of their own are this system's; behind those of the C library that is compiled for.
 CROSS_CXXFLAGS := -idirafter /usr/include
 LDFLAGS += -L$(CACHE)/lib
+# Debian's Python and PyTorch of that processor (`scripts/get-arm64 --pytorch`), for qemu; the quick kernels of a rehearsal are linked with it.
+TARGET_ROOT := $(CACHE)/root
+TARGET_TORCH = $(TARGET_ROOT)/usr/lib/python3/dist-packages/torch
 override BUILD := $(patsubst %/aarch64,%,$(BUILD))/aarch64
 endif

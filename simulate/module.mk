@@ -139,7 +139,7 @@ MEAN_EXPORTS := $(BUILD)/obj/simulate/cuda/symbols.o
 $(foreach s,$(PROFILED_STUBS),$(eval $(SIM_GEN)/$(s)_renamed.o: $(filter-out $(MEAN_EXPORTS),$(call stub_objects,$(s)))))
 $(PROFILED_STUBS:%=$(SIM_GEN)/%_renamed.o): %_renamed.o: %_per_thread.o %.map
 	$(CXX) -nostdlib -r -o $@.joined $(filter %.o,$^)
-	objcopy --redefine-syms=$*.rename $@.joined $@
+	$(OBJCOPY) --redefine-syms=$*.rename $@.joined $@
 	rm $@.joined
 
 # --- The libraries: what each is linked from, and how all of them are. ---
@@ -150,9 +150,9 @@ stub_elsewhere = $(foreach f,$(filter-out simulate/%,$(stub_folders)),$(OBJECTS_
 stub_linked = $(stub_hand_written) $(stub_elsewhere) $(stub_functions) $(SIM_GEN)/$(1).map $(if $(filter cuda,$(1)),,$(SIM)/libcuda.so.1) $(OLD_GLIBC_NEEDS)
 $(foreach s,$(STUBS),$(eval $(call stub_path,$(s)): $(call stub_linked,$(s))))
 # Each finds libcuda.so.1 in this folder also where nobody has preloaded it.
-$(foreach s,$(STUBS),$(call stub_path,$(s))): simulate/module.mk
+$(foreach s,$(STUBS),$(call stub_path,$(s))): simulate/module.mk simulate/common/stub_instructions.inc
 	mkdir -p $(@D)
-	$(CXX) -shared -o $@ -Wl,-soname,$(@F) -Wl,--version-script=$(filter %.map,$^) -Wl,-Bsymbolic -Wl,-z,defs -Wl,--gc-sections -static-libstdc++ -static-libgcc \
+	$(CXX) -shared -I. $(LDFLAGS) -o $@ -Wl,-soname,$(@F) -Wl,--version-script=$(filter %.map,$^) -Wl,-Bsymbolic -Wl,-z,defs -Wl,--gc-sections -static-libstdc++ -static-libgcc \
 	  -Wl,-rpath,$(if $(filter $(SIM)/cuda12/%,$@),'$$ORIGIN/..','$$ORIGIN') -g $(filter %.o,$^) $(patsubst %.map,%.stubs.S,$(filter %.map,$^)) $(filter %.so.1,$^) $(STUB_LIBS) $(OLD_GLIBC) -lpthread -ldl
 $(SIM)/libcuda.so.1: STUB_LIBS = $(LINK_device_code)
 
@@ -160,7 +160,7 @@ $(SIM)/libcuda.so.1: STUB_LIBS = $(LINK_device_code)
 
 $(SIM)/static_runtime.so: $(call libraries,simulate/static_runtime) $(OLD_GLIBC_NEEDS)
 	mkdir -p $(@D)
-	$(CXX) -shared -o $@ -Wl,-soname,$(@F) -Wl,-z,defs,-z,initfirst,-z,now -Wl,--gc-sections -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL \
+	$(CXX) -shared $(LDFLAGS) -o $@ -Wl,-soname,$(@F) -Wl,-z,defs,-z,initfirst,-z,now -Wl,--gc-sections -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL \
 	  -Wl,--wrap=dl_iterate_phdr -g $(OBJECTS_simulate/static_runtime) $^ $(OLD_GLIBC)
 
 # --- True values. ---
@@ -174,7 +174,7 @@ $(SIM)/python/copied: $(wildcard simulate/values/python/*.py)
 
 # ... and its quick way, for the PyTorch whose headers are here, by whose commit it is called: values/python/native.py looks
 # for that. The name begins like those of CUDA's libraries, whose lines no stack is looked up for.
-TORCH = $(dir $(CUDA_WHEEL_LIBRARIES))torch
+TORCH = $(or $(TARGET_TORCH),$(dir $(CUDA_WHEEL_LIBRARIES))torch)
 TORCH_VERSION = $(shell sed -n "s/^git_version = '\(.*\)'/\1/p" $(TORCH)/version.py)
 TORCH_KERNELS := $(OBJECTS_simulate/values/torch)
 # PyTorch's headers name themselves in their errors: not by where they lie on the machine that builds. g++ resolves links in the

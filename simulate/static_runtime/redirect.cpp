@@ -9,12 +9,18 @@
 namespace devtrace::simulate::static_runtime {
 namespace {
 
-constexpr size_t kFarJump = 16;  // jmp *0(%rip), and the address behind it
+constexpr size_t kFarJump = 16;  // a jump to the address behind it
+// What a near jump reaches: a distance of 32 bits, or of 26 in instructions.
+#ifdef __x86_64__
+constexpr uintptr_t kNear = uintptr_t{1} << 31;
+#else
+constexpr uintptr_t kNear = uintptr_t{1} << 27;
+#endif
 
-// Memory below the functions that a 32-bit jump reaches from all of them; null: there is none. Above the program its
+// Memory below the functions that a near jump reaches from all of them; null: there is none. Above the program its
 // heap grows.
 uint8_t* memory_near(uintptr_t lowest, uintptr_t highest, size_t bytes) {
-  constexpr uintptr_t kStep = 1 << 20, kReach = (uintptr_t{1} << 31) - kStep;
+  constexpr uintptr_t kStep = 1 << 20, kReach = kNear - kStep;
   const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   for (uintptr_t at = lowest & ~(page - 1); at > kStep && highest - at < kReach; at -= std::min(at, kStep)) {
     void* const wanted = reinterpret_cast<void*>(at);
@@ -26,8 +32,9 @@ uint8_t* memory_near(uintptr_t lowest, uintptr_t highest, size_t bytes) {
   return nullptr;
 }
 
+#ifdef __x86_64__
 void write_far_jump(uint8_t* at, const void* to) {
-  const uint8_t jump[6] = {0xff, 0x25, 0, 0, 0, 0};
+  const uint8_t jump[8] = {0xff, 0x25, 2, 0, 0, 0};  // jmp *2(%rip)
   std::memcpy(at, jump, sizeof jump);
   std::memcpy(at + sizeof jump, &to, sizeof to);
 }
@@ -37,6 +44,25 @@ void write_near_jump(uintptr_t at, const uint8_t* to) {
   const auto distance = static_cast<int32_t>(reinterpret_cast<intptr_t>(to) - static_cast<intptr_t>(at + kJumpBytes));
   code[0] = 0xe9;
   std::memcpy(code + 1, &distance, sizeof distance);
+}
+#else
+void write_far_jump(uint8_t* at, const void* to) {
+  const uint32_t jump[2] = {0x58000050, 0xd61f0200};  // ldr x16, .+8; br x16
+  std::memcpy(at, jump, sizeof jump);
+  std::memcpy(at + sizeof jump, &to, sizeof to);
+}
+
+void write_near_jump(uintptr_t at, const uint8_t* to) {
+  const auto distance = (reinterpret_cast<intptr_t>(to) - static_cast<intptr_t>(at)) / 4;
+  const uint32_t jump = 0x14000000 | (static_cast<uint32_t>(distance) & 0x03ffffff);  // b
+  std::memcpy(reinterpret_cast<void*>(at), &jump, sizeof jump);
+}
+#endif
+
+// For processors that do not see by themselves that code was written.
+void code_was_written(const void* at, size_t bytes) {
+  auto* const begin = static_cast<char*>(const_cast<void*>(at));
+  __builtin___clear_cache(begin, begin + bytes);
 }
 
 }  // namespace
@@ -59,7 +85,11 @@ bool redirect(const std::vector<Jump>& jumps, Code code) {
     munmap(far, bytes);
     return false;
   }
-  for (size_t i = 0; i < jumps.size(); ++i) write_near_jump(jumps[i].from, far + i * kFarJump);
+  code_was_written(far, bytes);
+  for (size_t i = 0; i < jumps.size(); ++i) {
+    write_near_jump(jumps[i].from, far + i * kFarJump);
+    code_was_written(reinterpret_cast<const void*>(jumps[i].from), kJumpBytes);
+  }
   return !mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_EXEC);
 }
 

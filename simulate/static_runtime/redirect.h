@@ -13,7 +13,11 @@ struct Jump {
 };
 
 // What a jump takes at its beginning; the rest of it lies in memory of our own near by.
+#ifdef __x86_64__
 constexpr size_t kJumpBytes = 5;
+#else
+constexpr size_t kJumpBytes = 4;
+#endif
 
 // Whether a thread may run code of the same pages meanwhile.
 enum class Code { not_yet_used, in_use };

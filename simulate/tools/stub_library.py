@@ -44,27 +44,6 @@ def implemented(objects):
     return {r[7] for r in rows if len(r) == 8 and r[4] == "GLOBAL" and r[5] == "DEFAULT" and r[6] != "UND"}
 
 
-def stub(name, code):
-    return (f"\t.globl {name}\n\t.type {name}, @function\n{name}:\n\tlea .Lname_{name}(%rip), %rdi\n\tlea .Lsaid_{name}(%rip), %rsi\n"
-            f"\tmovl ${code}, %edx\n\tjmp devtrace_sim_unsupported\n\t.size {name}, . - {name}\n"
-            f"\t.section .rodata\n.Lname_{name}: .asciz \"{name}\"\n\t.bss\n.Lsaid_{name}: .byte 0\n\t.text\n")
-
-
-def jump(name, target):
-    return f"\t.globl {name}\n\t.type {name}, @function\n{name}:\n\tjmp {target}\n\t.size {name}, . - {name}\n"
-
-
-def jump_through(name, variable):
-    return f"\t.globl {name}\n\t.type {name}, @function\n{name}:\n\tjmp *{variable}(%rip)\n\t.size {name}, . - {name}\n"
-
-
-def entry(name):
-    """The exported symbol of a function with callbacks: a jump to whatever its variable holds (common/callbacks.h)."""
-    variable = f"devtrace_entry_{name}"
-    return (jump_through(name, variable) + f"\t.data\n\t.balign 8\n\t.globl {variable}\n\t.hidden {variable}\n"
-            f"{variable}: .quad devtrace_impl_{name}\n\t.text\n")
-
-
 def split(name):
     """('cudaMemAdvise', '_ptsz', 2) of cudaMemAdvise_v2_ptsz: what is one function to its users, by age."""
     name, suffix = next(((name[: -len(s)], s) for s in SUFFIXES if name.endswith(s)), (name, ""))
@@ -130,7 +109,7 @@ def main():
     if arguments.also:
         newest = max(symbols.values())
         symbols |= dict.fromkeys(pathlib.Path(arguments.also).read_text().split(), newest)
-    lines = ["\t.text\n"]
+    lines = ['#include "simulate/common/stub_instructions.inc"']
     missing = []
     per_thread = set()
     told = {}
@@ -144,7 +123,7 @@ def main():
     def tell(name, like):
         structure = f"{told[name]}_params" if told[name] in structures else "None"
         callbacks[name] = f"CALLBACK({name}, {like}, {prefix}{told[name]}, {structure})\n"
-        lines.append(entry(name))
+        lines.append(f"entry {name}")
 
     def body(name):
         return f"devtrace_impl_{name}" if name in told else name
@@ -159,23 +138,23 @@ def main():
         if target and name in told:
             tell(name, target)
         if target and name.endswith("_ptsz"):
-            lines.append(jump_through(body(name), f"devtrace_per_thread_{target}"))
+            lines.append(f"held {body(name)}, devtrace_per_thread_{target}")
             per_thread.add(target)
         elif target:
-            lines.append(jump(body(name), body(target)))
+            lines.append(f"same {body(name)}, {body(target)}")
         else:
-            lines.append(stub(name, arguments.code))
+            lines.append(f"unsupported {name}, {arguments.code}")
             missing.append(name)
     if arguments.alias:
         for name in sorted(set(symbols) | ({"devtrace_simulation"} & done)):
             alias = arguments.alias + name
             if name in callbacks:
-                lines.append(jump_through(alias, f"devtrace_entry_{name}"))
-                lines.append(jump(f"{arguments.alias}quiet_{name}", f"devtrace_impl_{name}"))
+                lines.append(f"held {alias}, devtrace_entry_{name}")
+                lines.append(f"same {arguments.alias}quiet_{name}, devtrace_impl_{name}")
             else:
-                lines.append(jump(alias, name))
-    lines.append('\t.section .note.GNU-stack,"",@progbits\n')
-    arguments.out.with_name(arguments.out.name + ".stubs.S").write_text("".join(lines))
+                lines.append(f"same {alias}, {name}")
+    lines.append('.section .note.GNU-stack,"",@progbits\n')
+    arguments.out.with_name(arguments.out.name + ".stubs.S").write_text("\n".join(lines))
     arguments.out.with_name(arguments.out.name + ".missing").write_text("\n".join(missing) + "\n")
 
     if per_thread:
