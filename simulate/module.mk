@@ -175,13 +175,38 @@ $(SIM)/python/copied: $(wildcard simulate/values/python/*.py)
 # ... and its quick way, for the PyTorch whose headers are here, by whose commit it is called: values/python/native.py looks
 # for that. The name begins like those of CUDA's libraries, whose lines no stack is looked up for.
 TORCH = $(or $(TARGET_TORCH),$(dir $(CUDA_WHEEL_LIBRARIES))torch)
-TORCH_VERSION = $(shell sed -n "s/^git_version = '\(.*\)'/\1/p" $(TORCH)/version.py)
 TORCH_KERNELS := $(OBJECTS_simulate/values/torch)
-# PyTorch's headers name themselves in their errors: not by where they lie on the machine that builds. g++ resolves links in the
-# paths of system headers.
-FLAGS_simulate/values/torch += -isystem $(TORCH)/include -isystem $(CUDA_INCLUDE) $(foreach path,$(TORCH)/include $(realpath $(TORCH)/include),-ffile-prefix-map=$(path)/=)
+# $(call torch_flags,FOLDER OF A PYTORCH). Its headers name themselves in their errors: not by where they lie on the machine that builds. g++
+# resolves links in the paths of system headers.
+torch_flags = -isystem $(1)/include -isystem $(CUDA_INCLUDE) $(foreach path,$(1)/include $(realpath $(1)/include),-ffile-prefix-map=$(path)/=)
+FLAGS_simulate/values/torch += $(call torch_flags,$(TORCH))
 $(TORCH_KERNELS): $(wildcard $(TORCH)/version.py) | setup-python
+# $(call link_torch_kernels,FOLDER OF A PYTORCH,OBJECTS)
+torch_commit = $(shell sed -n "s/^git_version = '\(.*\)'/\1/p" $(1)/version.py)
+link_torch_kernels = $(CXX) -shared -o $(SIM)/torch/libcuda_values-$(call torch_commit,$(1)).so -Wl,-z,defs -g $(2) -L$(1)/lib -ltorch_cpu -lc10 $(OLD_GLIBC_ALONE) -ldl
 $(SIM)/torch/built: $(TORCH_KERNELS)
 	rm -rf $(@D) && mkdir -p $(@D)
-	$(CXX) -shared -o $(@D)/libcuda_values-$(TORCH_VERSION).so -Wl,-z,defs -g $^ -L$(TORCH)/lib -ltorch_cpu -lc10 $(OLD_GLIBC_ALONE) -ldl
+	$(call link_torch_kernels,$(TORCH),$^)
 	touch $@
+
+# The same for other releases, by the headers of their wheels, for the wheel: with a release that is not among them Python computes. Not part
+# of `make`: $(TORCH_CACHE) gets them once, 0.5 to 0.9 GB each, of which 60 MB are kept. Only releases that were tried stand here.
+TORCH_RELEASES := 2.9.1 2.11.0 2.15.0
+TORCH_CACHE := $(CACHE)/torch
+OTHER_TORCH_RELEASES := $(filter-out $(shell sed -n "s/^__version__ = '\([0-9.]*\).*/\1/p" $(TORCH)/version.py 2>/dev/null),$(TORCH_RELEASES))
+.PHONY: simulate-torch
+simulate-torch: $(OTHER_TORCH_RELEASES:%=$(SIM)/torch/built-%)
+$(TORCH_CACHE)/%/ready: simulate/tools/torch_release.py | setup-python
+	$(PYTHON) $< $* $(@D) $(CXX)
+	touch $@
+.PRECIOUS: $(TORCH_CACHE)/%/ready
+define torch_release
+$(BUILD)/obj/torch-$(1)/%.o: %.cpp $(TORCH_CACHE)/$(1)/ready
+	mkdir -p $$(@D)
+	scripts/progress $(BUILD) torch-$(1)/$$<
+	$$(CXX) $$(ALL_CXXFLAGS) $$(call torch_flags,$(TORCH_CACHE)/$(1)) -c $$< -o $$@
+$(SIM)/torch/built-$(1): $(TORCH_KERNELS:$(BUILD)/obj/%=$(BUILD)/obj/torch-$(1)/%) $(SIM)/torch/built
+	$$(call link_torch_kernels,$(TORCH_CACHE)/$(1),$$(filter %.o,$$^))
+	touch $$@
+endef
+$(foreach r,$(OTHER_TORCH_RELEASES),$(eval $(call torch_release,$(r))))

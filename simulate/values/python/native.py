@@ -1,6 +1,6 @@
-"""The quick way to true values: kernels in C++ (../torch) in front of this package's, for the PyTorch that they were compiled for.
+"""The quick way to true values: kernels in C++ (../torch) in front of this package's, for each PyTorch that they were compiled for.
 
-With any other PyTorch, or with DEVTRACE_SIM_VALUES=python, this package is alone: the same values, more slowly.
+With any other, or with DEVTRACE_SIM_VALUES=python, this package is alone: the same values, more slowly.
 """
 
 import ctypes

@@ -16,7 +16,6 @@ namespace devtrace::simulate::values {
 namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
-using c10::CachingDeviceAllocator::TraceEntry;
 
 const UncomputedForTorch* g_uncomputed = nullptr;
 
@@ -29,7 +28,9 @@ Blocks& blocks() {
   return *one;
 }
 
-// Under the allocator's lock. What is given out anew is nobody's result.
+// Under the allocator's lock. What is given out anew is nobody's result. The entry's namespace is another one since
+// PyTorch 2.11.
+template <typename TraceEntry>
 void notice(const TraceEntry& entry) {
   Blocks& all = blocks();
   if (entry.action_ == TraceEntry::ALLOC) {
@@ -54,7 +55,7 @@ bool attach() {
                                 : nullptr;
   allocator::CUDAAllocator* const own = current ? current->load() : nullptr;
   if (!own || !own->initialized()) return false;
-  own->attachAllocatorTraceTracker(notice);
+  own->attachAllocatorTraceTracker([](const auto& entry) { notice(entry); });
   Blocks& all = blocks();
   for (const auto& segment : own->snapshot().segments) {
     uintptr_t at = segment.address;

@@ -125,6 +125,13 @@ def test_the_libraries_for_cuda_12_are_in_it(wheel):
     assert {"cuda12/libcudart.so.12", "cuda12/preload.list", "libcudart.so.13", "preload.list"} <= names
 
 
+def test_the_quick_kernels_of_every_release_that_was_built_are_in_it(wheel):
+    built = {path.name for path in (BUILD / "simulate/torch").glob("libcuda_values-*.so")}
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name.rpartition("/")[2] for name in archive.namelist() if "/simulate/torch/libcuda_values-" in name}
+    assert packed == built and built
+
+
 def test_stand_ins_find_the_driver_beside_themselves(installed):
     """Nobody has preloaded it for who opens one by its path."""
     library = next(installed.rglob("simulate/libcudart.so.13"))
