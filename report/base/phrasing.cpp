@@ -211,6 +211,12 @@ std::string bytes(int64_t count) {
   return fmt::format("{:.{}f} {}", value, value < 10 ? 1 : 0, unit);
 }
 
+std::string made_by(const Json& operand) {
+  const std::string_view pool = string(operand, "pool");
+  if (pool.empty()) return "created";
+  return fmt::format("is in memory that {}'s pool took", pool == "cupy" ? std::string_view("CuPy") : pool);
+}
+
 std::string extent_of(const Json& operand) {
   std::string out(string(operand, "dtype"));
   const auto add = [&](const std::string& part) { out += (out.empty() ? "" : " ") + part; };

@@ -366,7 +366,7 @@ Json Redactor::operand(const Json& operand) {
   take(out, operand, {"role", "odd", "before_attach"});
   coded("expression");
   for (const char* key : {"type", "parameter_name"}) coded(key);
-  take(out, operand, {"device", "dtype", "shape", "bytes", "address", "parameter", "array_of"});
+  take(out, operand, {"device", "dtype", "shape", "bytes", "address", "parameter", "array_of", "pool"});
   for (const char* key : {"module_path", "module_class", "root_class", "hook"}) coded(key);
   take(out, operand, {"requires_grad", "is_parameter", "root_devices", "generator"});
   // Left out, but for their names, which the verdict's sentence may say.

@@ -121,7 +121,9 @@ std::string markdown(const Json& process, const Json& finding) {
         const Json& at = user_frame_of(object(operand, event));
         if (at.empty() && std::string_view(event) == "created" && flag(operand, "before_attach"))
           return std::string("before devtrace was attached");
-        return at.empty() ? std::string() : code(place(at, cwd));
+        if (at.empty()) return std::string();
+        const bool pooled = std::string_view(event) == "created" && !string(operand, "pool").empty();
+        return pooled ? fmt::format("{} at {}", made_by(operand), code(place(at, cwd))) : code(place(at, cwd));
       };
       out += fmt::format("| {} | {} | {} | {} | {} |\n", cell(code(name_of(operand))),
                          cell(code(string(operand, "device"))),
@@ -149,7 +151,8 @@ std::string markdown(const Json& process, const Json& finding) {
   stack(out, "Failing call", frames_of(finding), cwd);
   for (const Json& operand : operands) {
     const std::string name = html_escaped(printable(name_of(operand)));
-    stack(out, fmt::format("Creation of {}", name), frames_of(object(operand, "created")), cwd);
+    stack(out, fmt::format("{} {}", string(operand, "pool").empty() ? "Creation of" : "The pool's memory of", name),
+          frames_of(object(operand, "created")), cwd);
     stack(out, fmt::format("Last move of {}", name), frames_of(object(operand, "moved")), cwd);
   }
   const Json& choice = object(finding, "device_choice");

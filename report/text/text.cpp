@@ -199,7 +199,8 @@ class Report : Lines {
         line("  {}{}{} was there before devtrace was attached", ink_.strong, shown_name(operand), ink_.off);
       } else {
         const std::string device = printable(string(created, "device"));
-        origin(shown_name(operand), device.empty() ? "created" : fmt::format("created on {}", device), created);
+        origin(shown_name(operand),
+               device.empty() ? made_by(operand) : fmt::format("{} on {}", made_by(operand), device), created);
       }
     }
   }

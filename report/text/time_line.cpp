@@ -20,7 +20,7 @@ std::vector<Moment> time_line(const Json& finding, std::string_view cwd) {
     const Json& created = object(operand, "created");
     const Json& moved = object(operand, "moved");
     add(created, integer(created, "thread").value_or(0),
-        fmt::format("{} created on {}", name_of(operand), string(created, "device")));
+        fmt::format("{} {} on {}", name_of(operand), made_by(operand), string(created, "device")));
     add(moved, integer(moved, "thread").value_or(0),
         fmt::format("{} moved {} → {}", name_of(operand), string(moved, "from"), string(moved, "to")));
   }

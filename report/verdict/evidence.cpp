@@ -107,7 +107,8 @@ Operand read_operand(const Json& record) {
       operand.names.push_back({static_cast<size_t>(*frame), string(name, "name")});
     }
   }
-  operand.created = read_event(record, "created");
+  // Of a pool's memory it is known where the pool took it, for whichever array: of this one that says nothing.
+  if (string(record, "pool").empty()) operand.created = read_event(record, "created");
   operand.moved = read_event(record, "moved");
   operand.root_devices = strings(record, "root_devices");
   for (const Json& chain : array(record, "held_by")) operand.held_by.push_back(read_chain(chain));

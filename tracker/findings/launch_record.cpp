@@ -35,6 +35,7 @@ void add_tensor(Json& operand, const evidence::NamedTensor& tensor) {
   operand["names"] = std::move(names);
   add(operand, "module_path", tensor.module_path);
   add(operand, "array_of", tensor.tensor.array_of);
+  if (tensor.tensor.pooled) operand["pool"] = "cupy";
   if (tensor.tensor.address_only) return;
   add(operand, "dtype", tensor.tensor.dtype);
   operand["shape"] = tensor.tensor.shape;

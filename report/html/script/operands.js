@@ -15,7 +15,8 @@ function drawOperands(finding) {
     deviceName(string(operand.device)),
     [extent(operand), make("br"), quiet(bytes(operand.bytes))],
     [role(operand), string(operand.hook) && quiet(make("br"), `hook: ${string(operand.hook)}`)],
-    operand.before_attach === true && !operand.created ? quiet("before devtrace was attached") : origin(operand.created),
+    operand.before_attach === true && !operand.created ? quiet("before devtrace was attached")
+      : string(operand.pool) ? [origin(operand.created), quiet(make("br"), madeBy(operand))] : origin(operand.created),
     operand.moved ? origin(operand.moved) : quiet(operand.created ? "never seen" : "not known"),
   ]);
   return section("Operands", drawPicture(finding), table("operands", ["Name", "Device", "Type", "Role", "Created", "Last moved"], rows, "Operands"));

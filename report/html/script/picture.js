@@ -7,7 +7,7 @@ const stationsOf = (operand) => {
   const created = object(operand.created);
   const moved = object(operand.moved);
   const stations = [
-    created.device && { device: created.device, did: "created", frame: userFrame(framesOf(created)) },
+    created.device && { device: created.device, did: string(operand.pool) ? "pool's memory" : "created", frame: userFrame(framesOf(created)) },
     moved.from && { device: moved.from, did: "", frame: null },
     moved.to && { device: moved.to, did: "moved", frame: userFrame(framesOf(moved)) },
     operand.device && { device: operand.device, did: "", frame: null },

@@ -68,7 +68,7 @@ function drawStacks(finding) {
     const name = shortened(nameOf(operand), 80);
     const on = string(object(created).device);
     const about = [on && "on " + on, time(object(created).time), !isObject(moved) && "no move of it was seen"].filter(Boolean).join(", ");
-    pairs.push(drawStack(`${name}: created`, about, created, isObject(moved) ? "stack" : "stack wide"));
+    pairs.push(drawStack(`${name}: ${madeBy(operand)}`, about, created, isObject(moved) ? "stack" : "stack wide"));
     if (isObject(moved)) pairs.push(drawStack(`${name}: last moved`, [string(moved.from) && `${string(moved.from)} → ${string(moved.to)}`, time(moved.time)].filter(Boolean).join(", "), moved));
   }
   const choice = object(finding.device_choice);

@@ -11,7 +11,7 @@ function eventsOf(finding) {
   for (const operand of operandsAndSources(finding)) {
     const { created, moved } = operand;
     const name = shortened(nameOf(operand), 60);
-    if (isObject(created)) add(created.time, created.thread, "made", created.device, [code(name), ` created on ${string(created.device)}`], userFrame(framesOf(created)));
+    if (isObject(created)) add(created.time, created.thread, "made", created.device, [code(name), ` ${madeBy(operand)} on ${string(created.device)}`], userFrame(framesOf(created)));
     if (isObject(moved)) add(moved.time, moved.thread, "moved", moved.to, [code(name), ` moved ${string(moved.from)} → ${string(moved.to)}`], userFrame(framesOf(moved)));
   }
   for (const change of objects(finding.device_changes)) {

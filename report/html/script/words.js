@@ -85,6 +85,8 @@ const timesOf = (count) => (count === 1 ? "once" : `${count} times`);
 
 const headline = (finding) => string(object(finding.shown).headline) || `${string(finding.operation) || "an operation"} mixed devices`;
 const operationOf = (finding) => string(finding.operation) || string(object(finding.launch).kernel);
+const POOLS = { cupy: "CuPy" };
+const madeBy = (operand) => string(operand.pool) ? `is in memory that ${POOLS[operand.pool] || string(operand.pool)}'s pool took` : "created";
 const nameOf = (operand) => string(object(operand.shown).name) || string(operand.name) || (string(operand.expression) ? `the result of ${string(operand.expression)}` : "a tensor");
 
 function extent(operand) {

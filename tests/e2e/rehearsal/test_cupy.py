@@ -136,6 +136,43 @@ def test_arrays_have_their_variables_names(rehearse):
     assert finding["cause"]["category"] == "unguarded-kernel" and "fix" not in finding["cause"]
 
 
+POOLED = """
+import cupy
+kernel = cupy.RawKernel('extern "C" __global__ void mine(float* x) { x[0] = 1; }', "mine")
+if {pooled}:
+    pass
+else:
+    cupy.cuda.set_allocator(None)
+with cupy.cuda.Device(1):
+    first = cupy.zeros(64, dtype=cupy.float32)
+    address = first.data.ptr
+    del first
+    there = cupy.ones(64, dtype=cupy.float32)
+print(there.data.ptr == address)
+kernel((1,), (1,), (there,))
+kernel((1,), (1,), (there.data,))
+"""
+
+
+def test_memory_of_a_pool_is_told_as_that(rehearse):
+    """An array that is given another's memory was not made where the pool took it; which of the two it is, nobody knows."""
+    outcome = rehearse(POOLED.replace("{pooled}", "True"), "dedupe=0", env={"DEVTRACE_SIM_NO_FAULTS": "1"})
+    assert outcome.out == "True\n" and len(outcome.findings) == 2, outcome.err
+    for finding in outcome.findings:
+        there = operand(finding, "cuda:1")
+        assert there["pool"] == "cupy" and there["created"]["python"][-1]["line"] == line_of(outcome, "first = ")
+        assert "program.py" not in finding["cause"]["because"], "no line is said to have made the array"
+    assert outcome.err.count("is in memory that CuPy's pool took on cuda:1") == 2 and "created on" not in outcome.err
+
+
+def test_memory_of_no_pool_has_its_own_statement(rehearse):
+    outcome = rehearse(POOLED.replace("{pooled}", "False"), "dedupe=0", env={"DEVTRACE_SIM_NO_FAULTS": "1"})
+    for finding in outcome.findings:
+        there = operand(finding, "cuda:1")
+        assert "pool" not in there and there["created"]["python"][-1]["line"] == line_of(outcome, "there = ")
+    assert len(outcome.findings) == 2 and "there created on cuda:1" in outcome.err
+
+
 SHAPES = """
 import cupy
 kernel = cupy.RawKernel('extern "C" __global__ void mine(const double* x) { }'.replace("{ }", "{ *(double*)x = 1; }"), "mine")

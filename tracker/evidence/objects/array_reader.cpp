@@ -69,6 +69,12 @@ void set_dtype(const Dtype& dtype, int64_t elements, TensorMetadata* array) {
   array->bytes = elements * dtype.bytes;
 }
 
+// Behind its address and device stands whose memory it points into.
+bool in_a_pool(const Objects& objects, uintptr_t pointer) {
+  const uintptr_t memory = objects.pointer(pointer + kFirstField + objects.header() + 3 * sizeof(void*));
+  return memory >= 4096 && type_name(objects, objects.type_of(memory)).ends_with("PooledMemory");
+}
+
 // cuda-python's CUdeviceptr and CuPy's MemoryPointer have it among their fields, ctypes behind one, and an int is it.
 uintptr_t address_in(const Objects& objects, uintptr_t object) {
   const std::string name = type_name(objects, objects.type_of(object));
@@ -113,8 +119,10 @@ std::optional<TensorMetadata> read_cupy(const Objects& objects, uintptr_t object
     }
     if (!shaped || words[i] < 4096) continue;
     if (!dtype) dtype = dtype_of(objects, words[i]);
-    if (!array.address && type_name(objects, objects.type_of(words[i])).ends_with("MemoryPointer"))
+    if (!array.address && type_name(objects, objects.type_of(words[i])).ends_with("MemoryPointer")) {
       array.address = address_in(objects, words[i]);
+      array.pooled = in_a_pool(objects, words[i]);
+    }
   }
   if (!shaped || !dtype || !array.address || elements <= 0) return std::nullopt;
   set_dtype(*dtype, elements, &array);
@@ -181,6 +189,7 @@ std::optional<TensorMetadata> ArrayReader::read(const Objects& objects, uintptr_
       pointer.bytes = 1;
       pointer.address_only = true;
       pointer.array_of = "address";
+      pointer.pooled = type_name(objects, type).ends_with("MemoryPointer") && in_a_pool(objects, object);
       return pointer.address ? std::optional(pointer) : std::nullopt;
     }
     case Kind::other:

@@ -17,6 +17,7 @@ struct TensorMetadata {
   uintptr_t address = 0;  // of its first element
   bool is_parameter = false;
   const char* array_of = "";  // whose it is, when it is no tensor: cupy, numba
+  bool pooled = false;        // in memory that a pool of that library's gives out again and again
   bool address_only = false;  // an object that is nothing but an address: the rest is not known
 };
 
