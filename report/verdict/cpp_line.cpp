@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <vector>
 
 #include "report/base/cpp_source.h"
 #include "report/base/escaping.h"
 #include "report/base/format.h"
+#include "report/base/signature.h"
+#include "report/verdict/cpp_origin.h"
 
 namespace devtrace::report::verdict {
 namespace {
@@ -31,6 +34,33 @@ std::optional<Fix> before(const Frame& frame, const std::string& statement, Repa
 const Frame* innermost_own(const Stack& native) {
   const auto found = std::find_if(native.begin(), native.end(), [](const Frame& frame) { return frame.project; });
   return found == native.end() ? nullptr : &*found;
+}
+
+std::string_view constructed(std::string_view function) {
+  const std::string_view name = report::name_in_signature(function);
+  // Where each part of the name begins, but for those in template arguments.
+  std::vector<size_t> parts{0};
+  int nested = 0;
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (name[i] == '<') ++nested;
+    if (name[i] == '>') --nested;
+    if (nested == 0 && name.substr(i).starts_with("::")) parts.push_back(i + 2);
+  }
+  if (parts.size() < 2) return {};
+  const std::string_view own = name.substr(parts.back()), type = name.substr(0, parts.back() - 2);
+  const std::string_view last = type.substr(parts[parts.size() - 2]);
+  const auto plain = [](std::string_view text) { return text.substr(0, text.find('<')); };
+  return !own.empty() && plain(own) == plain(last) ? type : std::string_view();
+}
+
+const Frame* innermost_outside_wrappers(const Event& made) {
+  const Frame* const innermost = innermost_own(made.native);
+  const Frame* const chosen = innermost_own(made.choice.native);
+  for (const Frame& frame : made.native) {
+    if (!frame.project) continue;
+    if (constructed(frame.function).empty() || (chosen && chosen->same_function(frame))) return &frame;
+  }
+  return innermost;
 }
 
 bool is_plain_expression(std::string_view text) {
@@ -60,7 +90,9 @@ std::optional<Fix> device_of_stream_before(const Frame& frame, std::string_view 
                 Repairs::line);
 }
 
-std::optional<Fix> peer_access_before(const Frame& frame, std::string_view device) {
+std::optional<Fix> peer_access_before(const Frame& frame, const Operand& memory) {
+  if (owner_said_by(memory.created.call)) return std::nullopt;
+  const std::string_view device = memory.device;
   return before(frame, fmt::format("cudaDeviceEnablePeerAccess({}, 0);", device.substr(device.find(':') + 1)),
                 Repairs::line);
 }

@@ -1,6 +1,7 @@
 #include "report/verdict/cpp_origin.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "report/base/cpp_source.h"
 #include "report/base/escaping.h"
@@ -54,7 +55,21 @@ std::optional<std::string> made_elsewhere(std::string_view source, const std::st
   return std::string(source).insert(made->end, fmt::format(".to({})", device));
 }
 
+constexpr OwnerSaidBy kOwnerSaidBy[] = {
+    {"cudaMallocFromPoolAsync", "its pool", "cudaMemPoolSetAccess"},
+    {"cuMemAllocFromPoolAsync", "its pool", "cuMemPoolSetAccess"},
+    {"cudaMallocAsync", "its stream", "cudaMemPoolSetAccess"},
+    {"cuMemAllocAsync", "its stream", "cuMemPoolSetAccess"},
+    {"cuMemMap", "what was mapped", "cuMemSetAccess"},
+};
+
 }  // namespace
+
+const OwnerSaidBy* owner_said_by(std::string_view call) {
+  const auto found = std::find_if(std::begin(kOwnerSaidBy), std::end(kOwnerSaidBy),
+                                  [&](const OwnerSaidBy& each) { return each.call == call; });
+  return found == std::end(kOwnerSaidBy) ? nullptr : found;
+}
 
 std::string cpp_device(std::string_view device) {
   if (device == "cpu") return "torch::kCPU";

@@ -1,4 +1,4 @@
-// The C++ line that put a tensor on its device, with another device in it.
+// What a C++ line says of where it puts memory, and the line with another device in it.
 #pragma once
 
 #include <optional>
@@ -7,6 +7,13 @@
 #include "report/verdict/cause.h"
 
 namespace devtrace::report::verdict {
+
+// Of a function of CUDA's whose memory is on a device that the call says, whichever is current, and opened to other
+// devices by a call of its own: what says the device, and that call. Null for all others.
+struct OwnerSaidBy {
+  std::string_view call, what, opened_by;
+};
+const OwnerSaidBy* owner_said_by(std::string_view call);
 
 // The statement of the user's that moved or made the tensor, as it would put it on `device` (cuda:1, cpu). Nothing
 // where the statement shows no such call, or several.

@@ -13,6 +13,7 @@ std::optional<Cause> stream_elsewhere(const Evidence&);
 std::optional<Cause> handle_elsewhere(const Evidence&);
 std::optional<Cause> missing_set_device(const Evidence&);
 std::optional<Cause> cpp_operand_elsewhere(const Evidence&);
+std::optional<Cause> cpp_state_not_registered(const Evidence&);
 std::optional<Cause> unguarded_kernel(const Evidence&);
 std::optional<Cause> unchecked_kernel(const Evidence&);
 std::optional<Cause> misstated_copy(const Evidence&);

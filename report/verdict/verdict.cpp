@@ -14,30 +14,31 @@ namespace {
 
 // In order of how particular they are; among answers of equal confidence the first one stands.
 constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
-    rules::host_memory,             // a kernel was given memory of the host
-    rules::generator,               // a CPU generator for CUDA random numbers, or the other way round
-    rules::wanted_on_cpu,           // an argument that only the CPU may have
-    rules::torch_load,              // a checkpoint of a device that is not there
-    rules::on_meta,                 // a tensor without memory
-    rules::missing_device,          // a number of a device that is not there
-    rules::events_of_two_devices,   // their times cannot be compared
-    rules::declared_access,         // a note
-    rules::stream_elsewhere,        // CUDA refused a launch for its stream
-    rules::handle_elsewhere,        // of cuBLAS, cuDNN, …: a handle of another device
-    rules::missing_set_device,      // C++: nothing made the right device current
-    rules::cpp_operand_elsewhere,   // LibTorch: what a line gives to an operator lies on two devices
-    rules::unguarded_kernel,        // findings at a launch: everything is elsewhere
-    rules::misstated_copy,          // findings at a copy
-    rules::gradient_elsewhere,      // what a node of autograd's graph gave
-    rules::optimizer_state,         // the refusing code is an optimizer's
-    rules::data_parallel,           // … a replica of nn.DataParallel
-    rules::kept_from_before,        // what a parameter was before it was moved
-    rules::inter_process,           // a tensor of another process
-    rules::tied_weights,            // one parameter of two modules on different devices
-    rules::kept_device,             // a device that an object keeps, chosen before
-    rules::cached_state_elsewhere,  // a cache was filled on one device and is met on another
-    rules::state_not_registered,    // a module's tensor that .to() does not know of
-    rules::created_without_device,  // torch.zeros(…) and the like where the work goes on elsewhere
+    rules::host_memory,               // a kernel was given memory of the host
+    rules::generator,                 // a CPU generator for CUDA random numbers, or the other way round
+    rules::wanted_on_cpu,             // an argument that only the CPU may have
+    rules::torch_load,                // a checkpoint of a device that is not there
+    rules::on_meta,                   // a tensor without memory
+    rules::missing_device,            // a number of a device that is not there
+    rules::events_of_two_devices,     // their times cannot be compared
+    rules::declared_access,           // a note
+    rules::stream_elsewhere,          // CUDA refused a launch for its stream
+    rules::handle_elsewhere,          // of cuBLAS, cuDNN, …: a handle of another device
+    rules::missing_set_device,        // C++: nothing made the right device current
+    rules::cpp_state_not_registered,  // LibTorch: what a module's constructor keeps and to() does not know of
+    rules::cpp_operand_elsewhere,     // LibTorch: what a line gives to an operator lies on two devices
+    rules::unguarded_kernel,          // findings at a launch: everything is elsewhere
+    rules::misstated_copy,            // findings at a copy
+    rules::gradient_elsewhere,        // what a node of autograd's graph gave
+    rules::optimizer_state,           // the refusing code is an optimizer's
+    rules::data_parallel,             // … a replica of nn.DataParallel
+    rules::kept_from_before,          // what a parameter was before it was moved
+    rules::inter_process,             // a tensor of another process
+    rules::tied_weights,              // one parameter of two modules on different devices
+    rules::kept_device,               // a device that an object keeps, chosen before
+    rules::cached_state_elsewhere,    // a cache was filled on one device and is met on another
+    rules::state_not_registered,      // a module's tensor that .to() does not know of
+    rules::created_without_device,    // torch.zeros(…) and the like where the work goes on elsewhere
     rules::module_split,      // parameters of one model on several devices, and nothing moves what passes between them
     rules::input_not_moved,   // what the caller gives to a model, or a label, stayed behind
     rules::default_device,    // "cuda" means the current device, not the one where the data is

@@ -30,6 +30,9 @@ constexpr std::string_view kMade[] = {
     "_start", "__libc_start",    "__device_stub__",        "__cudaLaunchKernel", "__wrapper__device_stub",
     "__cuda", "_GLOBAL__sub_I_", "__static_initialization"};
 
+// What a macro of LibTorch's puts into the user's class, under the user's line: TORCH_MODULE's inherited constructor.
+constexpr std::string_view kOfMacros[] = {"ModuleHolder"};
+
 bool in_a_header_of_others(std::string_view file) {
   for (const std::string_view root : kHeaderRoots)
     if (file.starts_with(root)) return true;
@@ -52,6 +55,9 @@ bool is_project_frame(const stacks::NativeFrame& frame) {
   const std::string_view name = report::name_in_signature(frame.function);
   for (const std::string_view made : kMade)
     if (name.starts_with(made)) return false;
+  const std::string unqualified = report::unqualified_name(frame.function);
+  for (const std::string_view inherited : kOfMacros)
+    if (unqualified == inherited) return false;
   if (!frame.file.empty()) return true;
   for (const std::string_view space : kNamespaces)
     if (name.starts_with(space)) return false;

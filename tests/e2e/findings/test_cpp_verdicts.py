@@ -442,3 +442,55 @@ def test_functions_that_end_in_a_call(tmp_path, compiler):
     created = [frame["line"] for frame in own(launched["operands"][1]["created"])]
     assert created == [line_of(TAIL_CALLS, mark) for mark in ("// RESERVE", "// FIELD", "// Y")]
     assert copied["cause"]["fix"].startswith("cudaMemcpy(x, host, 128, cudaMemcpyDefault);")
+
+
+WRAPPED = """
+#include <cuda_runtime.h>
+
+__global__ void saxpy(float factor, const float* x, float* y, int n) {{
+  if (threadIdx.x < n) y[threadIdx.x] += factor * x[threadIdx.x];
+}}
+
+struct Buffer {{
+  float* data = nullptr;
+  explicit Buffer(int device) {{
+    cudaSetDevice(device);  // CHOOSES
+    cudaMalloc(&data, 4096);
+  }}
+}};
+struct Fields {{
+  Buffer x, y;
+  Fields() : x(0), y(1) {{}}
+}};
+
+static float* pooled(int device) {{
+  cudaMemPool_t pool;
+  cudaDeviceGetDefaultMemPool(&pool, device);
+  void* memory = nullptr;
+  cudaMallocFromPoolAsync(&memory, 4096, pool, nullptr);  // POOL
+  return static_cast<float*>(memory);
+}}
+
+int main() {{
+  {program}
+}}
+"""
+
+
+def test_memory_that_one_line_of_a_class_allocates(tmp_path):
+    """No line is one block's alone, and still it is known which device was current for it."""
+    source = WRAPPED.format(program="Fields fields;\n  saxpy<<<1, 32>>>(1.f, fields.x.data, fields.y.data, 32);")
+    cause = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "remote-access")["cause"]
+    assert cause["category"] == "memory-of-another-device"
+    assert f"while cuda:0 was current, since program.cu:{line_of(source, '// CHOOSES')}" in cause["because"]
+
+
+def test_memory_of_another_devices_pool(tmp_path):
+    """Which device is current means nothing there, nor does cudaDeviceEnablePeerAccess."""
+    program = "cudaSetDevice(1);\n  float* y = nullptr;\n  cudaMalloc(&y, 4096);\n  saxpy<<<1, 32>>>(1.f, pooled({device}), y, 32);"
+    source = WRAPPED.format(program=program.format(device=0))
+    cause = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "remote-access")["cause"]
+    assert cause["category"] == "memory-of-another-device" and "fix" not in cause
+    assert f"(cuda:0, allocated at program.cu:{line_of(source, '// POOL')}) is there because its pool says so" in cause["because"]
+    assert "cudaMemPoolSetAccess" in cause["because"]
+    assert run(build_nvcc(tmp_path, WRAPPED.format(program=program.format(device=1)), "-g"), folder=tmp_path).findings == []

@@ -182,3 +182,86 @@ def test_operators_of_classes_autograd_and_modules(tmp_path):
         line_of(NETS, "// INPUT"), "auto input = torch::ones({2, 8}).to(torch::Device(torch::kCUDA, 1));  // INPUT")
     assert own(index)[0]["line"] == line_of(NETS, "// INDEX")
     assert "b.t.slice(0, 0, 2).to(torch::Device(torch::kCUDA, 0))" in index["cause"]["fix"]
+
+
+MODULES = """
+struct GateImpl : torch::nn::Module {
+  torch::nn::Linear score{nullptr};
+  explicit GateImpl(int width) {
+    score = register_module("score", torch::nn::Linear(width, width));
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return torch::sigmoid(score(x)); }
+};
+TORCH_MODULE(Gate);
+
+class EncoderImpl : public torch::nn::Module {
+ public:
+  explicit EncoderImpl(int width) {
+    in_ = register_module("in", torch::nn::Linear(width, width));
+    gate_ = Gate(width);  // GATE
+  }
+  torch::Tensor forward(torch::Tensor x) {
+    x = in_(x);
+    return x * gate_(x);
+  }
+
+ private:
+  torch::nn::Linear in_{nullptr};
+  Gate gate_{nullptr};
+};
+TORCH_MODULE(Encoder);
+
+struct ScaleImpl : torch::nn::Module {
+  torch::Tensor mean, factor, kept;
+  explicit ScaleImpl(int width) {
+    mean = torch::zeros({width});  // MEAN
+    factor = register_parameter("factor", torch::ones({width}));
+
+
+    kept = torch::ones({width});
+    register_buffer("kept", kept);
+  }
+  torch::Tensor forward(torch::Tensor x) { return x.sub(mean).mul(factor).mul(kept); }
+};
+TORCH_MODULE(Scale);
+"""
+REGISTERED = {"GATE": 'gate_ = register_module("gate", Gate(width));  // GATE', "MEAN": 'mean = register_buffer("mean", torch::zeros({width}));  // MEAN'}
+
+
+def with_and_without_registration() -> str:
+    """The modules twice: as their user wrote them, and with the lines that the report gives."""
+    lines = MODULES.splitlines()
+    right = [next((fix.replace("// " + mark, "") for mark, fix in REGISTERED.items() if "// " + mark in line), line) for line in lines]
+    spaces = "".join(f"namespace {name} {{\n{text}\n}}\n" for name, text in (("wrong", MODULES), ("right", "\n".join(right))))
+    return f"""#include <torch/torch.h>
+{spaces}
+template <class Module>
+void attempt(Module module) {{
+  try {{
+    module->to(torch::kCUDA);
+    module->forward(torch::ones({{4, 8}}, torch::kCUDA));
+    std::cout << "ran\\n";
+  }} catch (const std::exception&) {{
+  }}
+}}
+int main() {{
+  attempt(wrong::Encoder(8));
+  attempt(wrong::Scale(8));
+  attempt(right::Encoder(8));
+  attempt(right::Scale(8));
+}}
+"""
+
+
+def test_what_a_constructor_does_not_register(tmp_path):
+    source = with_and_without_registration()
+    outcome = run(build_torch(tmp_path, source, "-g1", "-O0"), folder=tmp_path)
+    assert outcome.out == "ran\nran\n", "the fixes are right"
+    assert [finding["operation"] for finding in outcome.findings] == ["aten::addmm", "aten::sub"], outcome.err
+    for finding, (mark, fix) in zip(outcome.findings, REGISTERED.items(), strict=True):
+        cause = finding["cause"]
+        assert (cause["category"], cause["confidence"], cause["repairs"], cause["fix"]) == ("state-not-registered", "medium", "cause", fix)
+        assert cause["line"] == line_of(source, f"// {mark}")
+    made = own(next(one for one in outcome.findings[0]["operands"] if one["device"] == "cpu")["created"])
+    assert [frame["function"].split("(")[0] for frame in made] == ["wrong::GateImpl::GateImpl", "wrong::EncoderImpl::EncoderImpl", "main"], (
+        "TORCH_MODULE's inherited constructor is no line of anybody's")

@@ -110,6 +110,30 @@ def test_a_handle_that_was_made_on_another_device(tmp_path):
     assert after.findings == [] and "status 0, current 0, first 0" in after.out
 
 
+WRAPPED_HANDLE = """
+  struct Context {{
+    cublasHandle_t blas;
+    Context() {{
+      cublasCreate(&blas);
+    }}
+  }};
+  Context context;  // MADE
+  cudaSetDevice(1);
+  float* a = field(1024);
+  status = product(context.blas, a, a, a, 32);
+""".format()
+
+
+def test_a_handle_that_a_class_makes(tmp_path):
+    """Its constructor is right for every device: whoever makes the object chooses."""
+    source = BLAS.format(program=WRAPPED_HANDLE)
+    finding = only(run(blas(tmp_path, source, "-g"), folder=tmp_path), "handle-mismatch")
+    cause = finding["cause"]
+    assert cause["line"] == line_of(source, "// MADE") and cause["fix"] == "cudaSetDevice(1);\nContext context;  // MADE"
+    assert f"made on cuda:0 at program.cpp:{cause['line']}" in cause["because"]
+    assert run(blas(tmp_path, repaired(source, finding), "-g"), folder=tmp_path).findings == []
+
+
 def test_the_wrong_one_of_two_handles(tmp_path):
     source = BLAS.format(program=WRONG_OF_TWO)
     finding = only(run(blas(tmp_path, source, "-g"), folder=tmp_path), "handle-mismatch")

@@ -12,7 +12,7 @@ namespace devtrace::report::verdict::rules {
 namespace {
 
 std::string line_of(const Event& event) {
-  const Frame* frame = innermost_own(event.native);
+  const Frame* frame = innermost_outside_wrappers(event);
   return at(frame ? frame : event.line());
 }
 
@@ -82,7 +82,7 @@ Cause wrong_handle(const Evidence& evidence, const Operand& handle, const Operan
     return cause;
   }
   // A handle that has worked on its own device's memory is right there: this call needs another.
-  const Frame* made = innermost_own(handle.created.native);
+  const Frame* made = innermost_outside_wrappers(handle.created);
   if (made && !evidence.handle_used && evidence.other_handles.empty())
     cause.fix = repairing(set_device_before(*made, ordinal_of(memory.device)));
   return cause;
@@ -126,7 +126,7 @@ Cause memory_elsewhere(const Evidence& evidence, const Operand& handle, const Op
                           where.empty() ? "" : fmt::format(", allocated at {}", where)),
               std::nullopt};
   const Frame* line = innermost_own(evidence.native);
-  if (line && evidence.current_device == handle.device) cause.fix = peer_access_before(*line, odd.device);
+  if (line && evidence.current_device == handle.device) cause.fix = peer_access_before(*line, odd);
   return cause;
 }
 

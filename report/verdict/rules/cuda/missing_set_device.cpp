@@ -5,6 +5,7 @@
 #include "report/base/cpp_source.h"
 #include "report/base/format.h"
 #include "report/verdict/cpp_line.h"
+#include "report/verdict/cpp_origin.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 #include "report/verdict/statement_scan.h"
@@ -114,6 +115,16 @@ std::optional<Cause> at_launch(const Evidence& evidence) {
   return cause;
 }
 
+// Which device was current when it was allocated means nothing.
+Cause on_the_device_of(const OwnerSaidBy& by, const Operand& odd, const Evidence& evidence) {
+  return {
+      "memory-of-another-device", Confidence::medium,
+      fmt::format("{} is there because {} says so, whichever device is current; the kernel runs on {}{}. Other "
+                  "devices reach such memory after {} alone.",
+                  with_allocation(odd), by.what, evidence.current_device, chosen_where(evidence.choice), by.opened_by),
+      std::nullopt};
+}
+
 // One allocation is where nobody had chosen a device, or where it had been chosen for something else.
 std::optional<Cause> at_allocation(const Evidence& evidence) {
   const auto elsewhere = [&](const Operand& it) { return it.odd && it.device != evidence.current_device; };
@@ -121,7 +132,10 @@ std::optional<Cause> at_allocation(const Evidence& evidence) {
   const Operand& odd = *std::find_if(evidence.operands.begin(), evidence.operands.end(), elsewhere);
   const DeviceChoice& then = odd.created.choice;
   const Frame* line = own_line_of(odd, evidence);
-  if (!line || odd.on_cpu() || !(then.by_default || !then.device.empty())) return std::nullopt;
+  if (odd.on_cpu() || odd.created.native.empty() || !(then.by_default || !then.device.empty())) return std::nullopt;
+  const std::string_view current = then.by_default ? "cuda:0" : then.device;
+  if (const OwnerSaidBy* by = owner_said_by(odd.created.call); by && current != odd.device)
+    return on_the_device_of(*by, odd, evidence);
   if (then.by_default) {
     const auto here = std::find_if(evidence.operands.begin(), evidence.operands.end(),
                                    [&](const Operand& it) { return it.device == evidence.current_device; });
@@ -133,7 +147,8 @@ std::optional<Cause> at_allocation(const Evidence& evidence) {
         fmt::format("{} is there because its thread had chosen no device: that is the first one. The kernel runs on "
                     "{}{}.",
                     with_allocation(odd), evidence.current_device, chosen_where(evidence.choice)),
-        repairing(set_device_before(*line, device_argument(said, evidence.current_device, then, *line)))};
+        line ? repairing(set_device_before(*line, device_argument(said, evidence.current_device, then, *line)))
+             : std::nullopt};
   }
   const Frame* launch = innermost_own(evidence.native);
   Cause cause{
@@ -143,7 +158,7 @@ std::optional<Cause> at_allocation(const Evidence& evidence) {
                   with_allocation(odd), then.device, chosen_where(then), evidence.current_device,
                   chosen_where(evidence.choice)),
       std::nullopt};
-  if (launch) cause.fix = peer_access_before(*launch, odd.device);
+  if (launch) cause.fix = peer_access_before(*launch, odd);
   return cause;
 }
 
