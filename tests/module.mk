@@ -180,6 +180,7 @@ hardware-bundle: all ## a folder that tests hardware without network and compile
 bench: all $(BENCHMARKS) $(BUILD)/tests/lookups ## what hooks and rehearsals cost
 	for program in $(BENCHMARKS); do echo "== $$program"; $$program --benchmark_min_time=0.2 || exit 1; done
 	echo "== allocations in C++"; $(PYTHON) tests/bench/allocations.py --build $(BUILD)
+	echo "== streams and events in C++"; $(PYTHON) tests/bench/streams.py --build $(BUILD)
 	echo "== look-ups"; $(PYTHON) tests/bench/lookups.py --build $(BUILD)
 	echo "== several runtimes"; $(PYTHON) tests/bench/runtimes.py --build $(BUILD)
 	echo "== instructions"; $(PYTHON) tests/bench/instructions.py --build $(BUILD)
