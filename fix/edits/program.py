@@ -110,7 +110,12 @@ class Failure:
             self.operands.append(Operand(raw, index, names))
         self.sites = self.sites_of(self.stack)
         self.nodes = {}  # (operand, frame): expressions of that frame's statement that give the operand
+        # What the results of expressions were computed from: a device is decided for these, not for the result.
+        self.sources = []
         for operand in self.operands:
+            if not operand.raw.get("name"):
+                self.add_sources(operand.raw)
+        for operand in self.operands + self.sources:
             self.follow(operand)
 
     def sites_of(self, stack):
@@ -124,11 +129,22 @@ class Failure:
                 found.append(Site(index, source, frame["line"], statement, frame.get("function", "")))
         return found
 
+    def add_sources(self, raw):
+        for each in raw.get("computed_from") or []:
+            names = {}
+            for one in each.get("names") or []:
+                names.setdefault(one["frame"], one["name"])
+            self.sources.append(Operand(each, len(self.operands) + len(self.sources), names))
+            self.add_sources(each)
+
     def devices(self):
         return list(dict.fromkeys(each.device for each in self.operands if each.device))
 
     def on(self, device):
         return [each for each in self.operands if each.device == device]
+
+    def sources_on(self, device):
+        return [each for each in self.sources if each.device == device]
 
     def files(self):
         """The program's files: those of every stack, then what they import."""

@@ -8,7 +8,7 @@ from candidate import Candidate, grouped
 from source import dotted, head, keyword, last_name
 from standing import is_result
 
-from kinds.at_use import directions
+from kinds.at_use import directions, outermost
 
 FACTORIES = {
     *("zeros", "ones", "empty", "full", "eye", "tensor", "as_tensor", "scalar_tensor", "asarray", "frombuffer", "complex"),
@@ -25,19 +25,27 @@ DEVICE = re.compile(r"^(cuda|cpu)(:\d+)?$")
 
 def candidates(failure):
     for source_device, device, cost in directions(failure):
-        moved = failure.on(source_device)
-        failing = evaluated(failure, moved)
-        for event in ("moved", "created"):
-            yield from all_at_once(failure, moved, event, device, cost)
-            for depth, (source, statement) in enumerate(statements(failure, moved, event) or assignments(failure, moved, event)):
-                early = in_constructor(source, statement)
-                prior = (1.6 if event == "moved" else 1.8) + 0.5 * depth + cost + (0.4 if early else 0)
-                for rank, (text, names_device) in enumerate(devices.here(failure, source, statement, device)):
-                    for kind, edits in at(source, statement, text, event, depth == 0 and statement is not failing):
-                        title = "made on" if event == "created" else "moved to"
-                        each = Candidate(kind, f"{names(moved)}: {title} {text}", prior + 0.6 * rank, names_device=names_device, says=text, wanted=device)
-                        each.edits = [(source, *source.span(node), new) for node, new in edits]
-                        yield each
+        yield from of_operands(failure, failure.on(source_device), device, cost)
+        # What they were computed from, as far as that is no state, which is moved with its module.
+        sources = [each for each in failure.sources_on(source_device) if not each.is_state]
+        yield from of_operands(failure, sources, device, cost)
+
+
+def of_operands(failure, moved, device, cost):
+    if not moved:
+        return
+    failing = evaluated(failure, moved)
+    for event in ("moved", "created"):
+        yield from all_at_once(failure, moved, event, device, cost)
+        for depth, (source, statement) in enumerate(statements(failure, moved, event) or assignments(failure, moved, event)):
+            early = in_constructor(source, statement)
+            prior = (1.6 if event == "moved" else 1.8) + 0.5 * depth + cost + (0.4 if early else 0)
+            for rank, (text, names_device) in enumerate(devices.here(failure, source, statement, device)):
+                for kind, edits in at(source, statement, text, event, depth == 0 and statement is not failing):
+                    title = "made on" if event == "created" else "moved to"
+                    each = Candidate(kind, f"{names(moved)}: {title} {text}", prior + 0.6 * rank, names_device=names_device, says=text, wanted=device)
+                    each.edits = [(source, *source.span(node), new) for node, new in edits]
+                    yield each
 
 
 def all_at_once(failure, operands, event, device, cost):
@@ -110,8 +118,9 @@ def at(source, statement, text, event, innermost):
     """(kind, [(node, new text)]) for what in the statement decides on a device."""
     calls = [node for node in head(statement) if isinstance(node, ast.Call)]
     redirected = [edit for call in calls if (edit := redirect(source, call, text))]
-    if redirected:
-        yield "redirect-move", redirected
+    if redirected:  # of x.to(torch.device("cuda")) the whole argument
+        whole = outermost(source, [node for node, _ in redirected])
+        yield "redirect-move", [each for each in redirected if each[0] in whole]
     made = [edit for call in calls if (edit := make(source, call, text))] if event == "created" else []
     if made:
         yield "device-at-creation", made

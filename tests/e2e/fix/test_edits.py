@@ -457,3 +457,13 @@ def test_a_module_goes_to_the_cpu_last(tmp_path):
     state = operand("net.weight", "cuda:0", role="parameter", is_parameter=True)
     order = [each["to_cpu"] for each in asked(tmp_path, [(path, 2, "<module>")], [operand("x", "cpu"), state]) if not each["fallback"]]
     assert order == sorted(order) and True in order
+
+
+def test_what_an_operand_was_computed_from_is_moved_too(tmp_path):
+    path = program(tmp_path, "net = Net()\nlimit = load().to(torch.device(\"cuda\"))\ny = g(x, net.w.exp(), limit.exp())\n")
+    weight = operand("net.w", "cpu", role="parameter", is_parameter=True)
+    limit = operand("limit", "cuda:0", moved=[(path, 2, "<module>")])
+    results = [operand("", "cpu", frames=(), computed_from=[weight]), operand("", "cuda:0", frames=(), computed_from=[limit])]
+    found = asked(tmp_path, [(path, 3, "<module>")], [operand("x", "cuda:1"), *results])
+    assert 'net = Net().to("cuda:1")' in codes(found, "move-module")
+    assert 'limit = load().to("cuda:1")' in codes(found, "redirect-move")
