@@ -81,10 +81,10 @@ Ref call(const Api& api, PyObject* callable);    // no arguments
 Ref call_method(const Api& api, PyObject* object, const char* name);
 Ref call_with(const Api& api, PyObject* callable, PyObject* argument);
 Ref type_of(const Api& api, PyObject* object);
-std::string text(const Api& api, PyObject* unicode);                       // "" when it is no str
-std::string as_text(const Api& api, PyObject* object);                     // str(object); "" where that would run code
-std::string type_name(const Api& api, PyObject* type);                     // __qualname__
-Ref imported_module(const Api& api, const char* name);                     // of sys.modules; empty when it is not there
+std::string text(const Api& api, PyObject* unicode);    // "" when it is no str
+std::string as_text(const Api& api, PyObject* object);  // str(object); "" where that would run code
+std::string type_name(const Api& api, PyObject* type);  // __qualname__
+Ref imported_module(const Api& api, const char* name);  // of sys.modules; empty when it is not there
 // A class of what `import` gives: ModuleType or one below it, as transformers has for modules it imports late.
 bool is_module_class(const Api& api, PyObject* type);
 long long integer(const Api& api, PyObject* object, long long otherwise);  // of an int
