@@ -5,6 +5,7 @@
 
 #include "interpose/python/exception_hook.h"
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
@@ -140,6 +141,16 @@ constexpr ssize_t count_of(size_t count) {
 }
 
 #ifdef __x86_64__
+// Texts that were found ordinary and stay what they are, constants of the program's: by address, and by the hash that
+// Python has taken of them. What is made anew for each exception has none yet.
+struct Ordinary {
+  std::atomic<const PyObject*> text{nullptr};
+  std::atomic<intptr_t> hash{0};
+};
+constexpr size_t kMostOrdinary = 64;
+constinit Ordinary ordinary[kMostOrdinary];
+constexpr intptr_t kNoHash = -1;
+
 // Hot: the usual exception has no argument, one that is no text, a short text, or one of ASCII without a pair of a
 // device word's letters, which lies in the object itself. For Pythons whose objects have the usual header.
 [[gnu::target("avx"), gnu::always_inline]] inline bool is_ordinary(PyObject* const* arguments, ssize_t count) {
@@ -152,7 +163,18 @@ constexpr ssize_t count_of(size_t count) {
   if (length < kShortestDeviceError) return true;
   if ((value_at<uint32_t>(only, python::kStrState) & known.compact_ascii) != known.compact_ascii) [[unlikely]]
     return false;
-  return !device_words::has_pair(reinterpret_cast<const char*>(only) + known.ascii_payload, length);
+  const auto hash = value_at<intptr_t>(only, python::kStrHash);
+  Ordinary& same = ordinary[reinterpret_cast<uintptr_t>(only) / 64 % kMostOrdinary];
+  const bool stays = hash != kNoHash;
+  if (stays && same.text.load(std::memory_order_relaxed) == only && same.hash.load(std::memory_order_relaxed) == hash)
+    return true;
+  if (device_words::has_pair(reinterpret_cast<const char*>(only) + known.ascii_payload, length)) [[unlikely]]
+    return false;
+  if (stays) {
+    same.text.store(only, std::memory_order_relaxed);
+    same.hash.store(hash, std::memory_order_relaxed);
+  }
+  return true;
 }
 
 // The same two where most exceptions are passed on at once. Each in a line of the processor's cache of its own, without

@@ -58,6 +58,7 @@ constexpr uint16_t kObjectType = 8;     // PyObject.ob_type
 constexpr uint16_t kVarSize = 16;       // PyVarObject.ob_size
 constexpr uint16_t kTypeDealloc = 48;   // PyTypeObject.tp_dealloc
 constexpr uint16_t kBytesPayload = 32;  // PyBytesObject.ob_sval
+constexpr uint16_t kStrHash = 24;       // PyASCIIObject.hash; -1: not asked for yet
 constexpr uint16_t kStrLength = 16;     // PyASCIIObject.length, in characters
 constexpr uint16_t kStrState = 32;      // PyASCIIObject.state
 

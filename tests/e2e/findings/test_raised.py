@@ -245,6 +245,34 @@ def test_a_message_of_the_catalogue_is_one_where_a_library_raises_it(rehearse):
     assert finding["message"] == "Expected a cuda device, but got: cpu"
 
 
+# A text that was found ordinary is known by its place and its hash: another may come to lie there.
+SAME_PLACE = """
+import os, torch
+library = {}
+exec(compile("def synchronize(text): raise ValueError(text)", os.path.join(os.path.dirname(torch.__file__), "cuda", "__init__.py"), "exec"), library)
+def raised(text):
+    hash(text)
+    try:
+        library["synchronize"](text)
+    except ValueError:
+        pass
+    return id(text)
+message = b"Expected a cuda device, but got: cpu"
+def program():
+    for _ in range(100):
+        ordinary = [raised(text) for text in (b"x" * len(message), b"x" * len(message)) for text in [text.decode()]]
+        if raised(message.decode()) in ordinary:
+            return print("at the same place")
+program()
+"""
+
+
+def test_another_text_at_the_same_place_is_looked_at(rehearse):
+    outcome = rehearse(SAME_PLACE)
+    assert outcome.out == "at the same place\n", outcome.err
+    assert outcome.finding["message"] == "Expected a cuda device, but got: cpu"
+
+
 def test_words_alone_are_no_finding(rehearse):
     outcome = rehearse(NONE)
     assert (outcome.code, outcome.out) == (0, "ran\n"), outcome.err
