@@ -174,7 +174,8 @@ uintptr_t start_somewhere(const Target& target, const Functions& functions, cons
   for (auto pause = 1ms; Clock::now() < until; pause = std::min<decltype(pause)>(pause * 2, 50ms)) {
     std::vector<pid_t> threads = threads_of(process);
     if (threads.empty()) throw target.ended();
-    std::ranges::stable_partition(threads, [&](pid_t each) { return sleeps_in_system_call(process, each); });
+    std::stable_partition(threads.begin(), threads.end(),
+                          [&](pid_t each) { return sleeps_in_system_call(process, each); });
     size_t refused = 0;
     for (const pid_t each : threads) {
       TracedThread thread(each);
