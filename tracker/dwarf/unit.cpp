@@ -17,52 +17,24 @@ constexpr uint16_t kAddr = 0x01, kBlock2 = 0x03, kBlock4 = 0x04, kData2 = 0x05, 
                    kAddrx4 = 0x2c, kGnuAddrIndex = 0x1f01, kGnuStrIndex = 0x1f02, kGnuRefAlt = 0x1f20,
                    kGnuStrpAlt = 0x1f21;
 
-// DW_AT_… of the standard, and the names that GNU's split DWARF 4 has for some of them.
+// DW_AT_… of the standard, and from 0x2000 on those of GNU for split DWARF 4.
+struct AttributeName {
+  uint16_t number;
+  At at;
+};
+constexpr AttributeName kWanted[] = {
+    {0x01, At::kSibling},        {0x03, At::kName},      {0x10, At::kStmtList},       {0x11, At::kLowPc},
+    {0x12, At::kHighPc},         {0x1b, At::kCompDir},   {0x31, At::kAbstractOrigin}, {0x47, At::kSpecification},
+    {0x55, At::kRanges},         {0x58, At::kCallFile},  {0x59, At::kCallLine},       {0x6e, At::kLinkageName},
+    {0x72, At::kStrOffsetsBase}, {0x73, At::kAddrBase},  {0x74, At::kRnglistsBase},   {0x76, At::kDwoName},
+    {0x2007, At::kLinkageName},  {0x2130, At::kDwoName}, {0x2131, At::kDwoId},        {0x2132, At::kRangesBase},
+    {0x2133, At::kAddrBase},
+};
+
 std::optional<At> wanted(uint16_t name) {
-  switch (name) {
-    case 0x01:
-      return At::kSibling;
-    case 0x03:
-      return At::kName;
-    case 0x10:
-      return At::kStmtList;
-    case 0x11:
-      return At::kLowPc;
-    case 0x12:
-      return At::kHighPc;
-    case 0x1b:
-      return At::kCompDir;
-    case 0x31:
-      return At::kAbstractOrigin;
-    case 0x47:
-      return At::kSpecification;
-    case 0x55:
-      return At::kRanges;
-    case 0x58:
-      return At::kCallFile;
-    case 0x59:
-      return At::kCallLine;
-    case 0x6e:
-      return At::kLinkageName;
-    case 0x72:
-      return At::kStrOffsetsBase;
-    case 0x73:
-    case 0x2133:
-      return At::kAddrBase;
-    case 0x74:
-      return At::kRnglistsBase;
-    case 0x76:
-    case 0x2130:
-      return At::kDwoName;
-    case 0x2131:
-      return At::kDwoId;
-    case 0x2132:
-      return At::kRangesBase;
-    case 0x2007:
-      return At::kLinkageName;
-    default:
-      return std::nullopt;
-  }
+  for (const AttributeName& each : kWanted)
+    if (each.number == name) return each.at;
+  return std::nullopt;
 }
 
 std::string_view text_at(std::string_view section, uint64_t offset) {
@@ -99,11 +71,12 @@ bool Unit::read_abbreviation(Cursor& cursor, Abbreviation& into) {
   into.children = cursor.u8() != 0;
   for (;;) {
     Attribute one{};
-    one.name = static_cast<uint16_t>(cursor.uleb());
+    const auto name = static_cast<uint16_t>(cursor.uleb());
+    one.at = wanted(name);
     one.form = static_cast<uint16_t>(cursor.uleb());
     if (one.form == kImplicitConst) one.implicit = cursor.sleb();
     if (cursor.failed()) return false;
-    if (one.name == 0 && one.form == 0) return true;
+    if (name == 0 && one.form == 0) return true;
     into.attributes.push_back(one);
   }
 }
@@ -176,7 +149,7 @@ std::optional<Entry> Unit::entry_by(const Abbreviation& abbreviation, Cursor& cu
   for (const Attribute& attribute : abbreviation.attributes) {
     Value value;
     if (!read_value(cursor, attribute, value)) return std::nullopt;
-    if (const auto at = wanted(attribute.name)) entry.values[static_cast<size_t>(*at)] = value;
+    if (attribute.at) entry.values[static_cast<size_t>(*attribute.at)] = value;
   }
   return entry;
 }

@@ -93,7 +93,8 @@ class Unit {
 
  private:
   struct Attribute {
-    uint16_t name, form;
+    std::optional<At> at;  // nothing: one that nobody asks for
+    uint16_t form;
     int64_t implicit;
   };
   struct Abbreviation {

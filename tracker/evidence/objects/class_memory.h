@@ -32,4 +32,7 @@ class ClassMemory {
   const Fact* last_fact_ = nullptr;
 };
 
+// Of a class whose objects can hold no tensor: numbers, texts, classes, modules of Python and C functions.
+bool holds_nothing(const python::Api& api, PyObject* type);
+
 }  // namespace devtrace::evidence

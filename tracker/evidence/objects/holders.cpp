@@ -97,13 +97,10 @@ void Holders::reach(PyObject* object, int depth, Edge edge) {
 }
 
 bool Holders::worth_entering(PyObject* object) {
-  constexpr unsigned long kTypeSubclass = 1UL << 31, kNumber = 1UL << 24, kBytes = 1UL << 27, kText = 1UL << 28;
   return entered_.of(object, [&](PyObject* type) {
-    if (api_.PyType_GetFlags(type) & (kTypeSubclass | kNumber | kBytes | kText)) return false;
-    if (python::is_module_class(api_, type)) return false;
+    if (holds_nothing(api_, type)) return false;
     const std::string name = python::type_name(api_, type);
-    return name != "builtin_function_or_method" && name != "float" && name != "NoneType" && name != "dtype" &&
-           name != "device" && name != "Size" && name != "ndarray";
+    return name != "dtype" && name != "device" && name != "Size" && name != "ndarray";
   });
 }
 

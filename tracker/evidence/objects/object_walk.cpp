@@ -61,13 +61,10 @@ PyObject* private_attribute(const Api& api, PyObject* dict, const std::string& n
 }  // namespace
 
 bool ObjectWalk::worth_entering(PyObject* object) {
-  constexpr unsigned long kTypeSubclass = 1UL << 31, kNumber = 1UL << 24, kBytes = 1UL << 27, kText = 1UL << 28;
   return entered_.of(object, [&](PyObject* type) {
-    if (api_.PyType_GetFlags(type) & (kTypeSubclass | kNumber | kBytes | kText)) return false;
-    if (python::is_module_class(api_, type)) return false;
+    if (holds_nothing(api_, type)) return false;
     const std::string name = python::type_name(api_, type);
-    return name != "function" && name != "builtin_function_or_method" && name != "method" && name != "float" &&
-           name != "NoneType";
+    return name != "function" && name != "method";
   });
 }
 
