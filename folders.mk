@@ -45,7 +45,7 @@ $(call folder,tracker/stacks,tracker/base tracker/dwarf tracker/elf tracker/pyth
 # The types that cross into the tracker (events) and out of it (questions to the platform).
 $(call folder,tracker/interface,device_code)
 # Which device owns an address, where a block came from, which device a thread chose, who may reach whom.
-$(call folder,tracker/memory,common tracker/base tracker/stacks tracker/interface)
+$(call folder,tracker/memory,common tracker/base tracker/python tracker/stacks tracker/interface)
 # What was given to an operation, by name: below it the program's text (source), and Python's and PyTorch's objects (objects).
 $(call folder,tracker/evidence,tracker/base tracker/python tracker/stacks tracker/interface,source objects)
 # The log on disk, the process record, and the fields that records of all kinds share.
@@ -75,8 +75,8 @@ $(call folder,interpose/cuda_hooks,tracker tracker/base tracker/launch interpose
 $(call folder,interpose/math_libraries,tracker tracker/elf interpose/linking interpose/cuda)
 # The hooks of PyTorch's refusals and allocators.
 $(call folder,interpose/pytorch,tracker tracker/base tracker/interface interpose/linking)
-# The hook of Python's exceptions, set when PyTorch is imported.
-$(call folder,interpose/python,tracker tracker/base tracker/python tracker/interface interpose/linking)
+# The hooks of Python's exceptions, set when PyTorch is imported, and of CuPy's pool, when that is.
+$(call folder,interpose/python,tracker tracker/base tracker/elf tracker/python tracker/interface interpose/linking)
 # libdevtrace.so: start and end of the process, attaching and detaching, CUDA's injection, the C interface.
 $(call folder,interpose,common tracker tracker/base tracker/memory tracker/log tracker/findings interpose/linking interpose/cuda interpose/pytorch interpose/python cupti_tracer)
 

@@ -13,6 +13,7 @@
 #include "interpose/linking/import_slots.h"
 #include "interpose/linking/original.h"
 #include "interpose/python/exception_hook.h"
+#include "interpose/python/pool_hook.h"
 #include "tracker/base/message.h"
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"
@@ -91,6 +92,7 @@ std::string begin(const char* text) {
   }
   interpose::cuda_runtimes::look();
   if (!interpose::hook_exceptions()) reply += "no_gil=1\n";
+  interpose::hook_pool();
   const ReentrancyGuard inside;
   log::try_again();
   log::open();
@@ -105,6 +107,7 @@ std::string end() {
   interpose::muted.store(true);
   if (interpose::loaded_late()) interpose::import_slots::restore();
   interpose::unhook_exceptions();
+  interpose::unhook_pool();
   session::detached();
   write_moment("detached");
   return log_line();

@@ -19,6 +19,7 @@
 #include "tracker/memory/library_handles.h"
 #include "tracker/memory/live_memory.h"
 #include "tracker/memory/peer_access.h"
+#include "tracker/memory/pooled_memory.h"
 #include "tracker/memory/provenance.h"
 #include "tracker/memory/untracked_memory.h"
 #include "tracker/placement/placement.h"
@@ -63,6 +64,15 @@ void block_given(const void* address, size_t bytes, Device device) {
 
 void block_taken(const void* address) {
   if (address) memory::provenance::taken(number(address));
+}
+
+void pool_object_made(const void* object, size_t bytes) {
+  if (!object || thread_state::inside() || !options().provenance) return;
+  memory::pooled_memory::made(number(object), bytes);
+}
+
+void pool_object_gone(const void* object) {
+  if (object) memory::pooled_memory::gone(number(object));
 }
 
 void torch_has(Device device, size_t tensors, size_t reserved) {

@@ -21,6 +21,11 @@ void block_taken(const void* address);
 void torch_has(Device device, size_t tensors, size_t reserved);
 bool wants_blocks();  // should the allocators report at all?
 
+// Hot. A library's pool made the Python object, of so many bytes, that stands for a part of its memory, or is about to
+// free it.
+void pool_object_made(const void* object, size_t bytes);
+void pool_object_gone(const void* object);
+
 // Hot. The CUDA runtime or driver gave out memory, or took it back.
 void allocated(const void* address, size_t bytes, Device device, MemoryKind memory = MemoryKind::device);
 void freed(const void* address);

@@ -16,6 +16,7 @@
 #include "tracker/memory/device_history.h"
 #include "tracker/memory/library_handles.h"
 #include "tracker/memory/ownership.h"
+#include "tracker/memory/pooled_memory.h"
 #include "tracker/memory/provenance.h"
 #include "tracker/placement/placement.h"
 #include "tracker/preexisting/allocator_snapshot.h"
@@ -41,6 +42,7 @@ void write_rest() {
 void after_fork(bool child) {
   stacks::after_fork();
   memory::library_handles::after_fork();
+  memory::pooled_memory::after_fork();
   memory::provenance::after_fork();
   if (platform().after_fork) platform().after_fork(child);
   launch::kernels::after_fork();
@@ -69,6 +71,7 @@ void attached() {
   memory::ownership::forget_all();
   memory::ownership::prepare();
   memory::provenance::forget_all();
+  memory::pooled_memory::forget_all();
   memory::library_handles::forget_all();
   launch::kernels::forget_all();
   process_start::note_attached();
@@ -109,6 +112,7 @@ void before_fork() {
   launch::kernels::before_fork();
   if (platform().before_fork) platform().before_fork();
   memory::provenance::before_fork();
+  memory::pooled_memory::before_fork();
   memory::library_handles::before_fork();
   stacks::before_fork();
 }

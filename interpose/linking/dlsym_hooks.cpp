@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <iterator>
 #include <string_view>
 
 #include "interpose/linking/cuda_runtimes.h"
@@ -12,6 +13,7 @@
 #include "interpose/linking/import_slots.h"
 #include "interpose/linking/lookup_watch.h"
 #include "interpose/linking/named_hooks.h"
+#include "tracker/base/assert.h"
 #include "tracker/elf/plain_text.h"
 
 using devtrace::interpose::hook_named;
@@ -36,10 +38,12 @@ static void find_real_functions() {
   }
 }
 
-static constinit devtrace::interpose::LookupWatch watched;
+static constinit devtrace::interpose::LookupWatch watched[2];
+static constinit size_t watches = 0;
 
 void devtrace::interpose::watch_lookup(const LookupWatch& watch) {
-  watched = watch;
+  DEVTRACE_ASSERT(watches < std::size(watched));
+  watched[watches++] = watch;
 }
 
 namespace {
@@ -121,7 +125,8 @@ __attribute__((visibility("hidden"), used)) void* devtrace_resolve_dlsym(void* h
     cuda_runtimes::notice();
     devtrace::interpose::import_slots::notice();
   }
-  if (*name && watched.name && devtrace::elf::plain_same(*name, watched.name)) watched.asked();
+  for (size_t i = 0; *name && i < watches; ++i)
+    if (devtrace::elf::plain_same(*name, watched[i].name)) watched[i].asked();
   const NamedHook* const row = *name ? hook_named(*name) : nullptr;
   if (!row) return nullptr;
   const int saved = errno;

@@ -3,7 +3,8 @@
 
 namespace devtrace::interpose {
 
-// One name in the process. Both live as long as it does. `asked` may be called by any thread, and often.
+// A few names in the process, told before main. All live as long as it does. `asked` may be called by any thread, and
+// often.
 struct LookupWatch {
   const char* name = nullptr;
   void (*asked)() = nullptr;

@@ -223,6 +223,7 @@ void add_provenance(Json& operand, uintptr_t storage, const std::string& library
       !block && storage && process_start::attached() > 0 && operand.value("device", "").starts_with("cuda");
   if (unseen || (block && block->existed)) operand["before_attach"] = true;
   if (!block || (block->existed && !block->moved_from.known())) return;
+  if (block->pooled) operand.erase("pool");  // the array's own statement is known
   if (!block->moved_from.known()) {
     operand["created"] = origin_json(block->allocated, library, source);
     operand["created"]["device"] = block->allocated.device.name();

@@ -8,6 +8,7 @@
 #include "tracker/base/process_start.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/memory/ownership.h"
+#include "tracker/memory/pooled_memory.h"
 
 namespace devtrace::memory::provenance {
 namespace {
@@ -146,9 +147,10 @@ void copied(uintptr_t to, uintptr_t from, stacks::OnePythonStack& stack) {
 
 std::optional<Block> find(uintptr_t address) {
   Kept kept;
-  if (!blocks.around(address, kept) && !existing.around(address, kept) && !allocations.around(address, kept))
-    return std::nullopt;
+  const bool given = blocks.around(address, kept) || existing.around(address, kept);
+  if (!given && !allocations.around(address, kept)) return std::nullopt;
   Block block{kept.address, kept.bytes, kept.allocated(), {}, {}, was_there(kept.allocated())};
+  if (!given) return pooled_memory::find(address, block).value_or(block);
   if (Move move; kept.moved && moves.get(kept.address, move)) {
     block.created = move.created;
     block.moved_from = move.from;

@@ -27,6 +27,7 @@ struct Block {
   Device moved_from;  // known only when the block was filled by a move; `allocated` is then the place of the move
   bool existed =
       false;  // it, or the memory it was moved from, was there before devtrace was attached: made nobody saw where
+  bool pooled = false;  // a library's pool gave it out (memory/pooled_memory.h)
 };
 
 // Hot: no malloc, no lock held while calling out. A block is what PyTorch's allocator gives out, or a file that it
@@ -45,7 +46,8 @@ inline void copied(uintptr_t to, uintptr_t from) {
   copied(to, from, stack);
 }
 
-// The block, else the allocation, that `address` lies in.
+// The block, else what a library's pool has given out of the allocation, else the allocation, that `address` lies in.
+// For findings only.
 std::optional<Block> find(uintptr_t address);
 
 // What was given and taken while nobody looked is not known.

@@ -154,15 +154,47 @@ kernel((1,), (1,), (there.data,))
 """
 
 
-def test_memory_of_a_pool_is_told_as_that(rehearse):
-    """An array that is given another's memory was not made where the pool took it; which of the two it is, nobody knows."""
+def test_an_array_in_memory_that_a_pool_gives_out_again_has_its_own_statement(rehearse):
     outcome = rehearse(POOLED.replace("{pooled}", "True"), "dedupe=0", env={"DEVTRACE_SIM_NO_FAULTS": "1"})
     assert outcome.out == "True\n" and len(outcome.findings) == 2, outcome.err
     for finding in outcome.findings:
         there = operand(finding, "cuda:1")
-        assert there["pool"] == "cupy" and there["created"]["python"][-1]["line"] == line_of(outcome, "first = ")
-        assert "program.py" not in finding["cause"]["because"], "no line is said to have made the array"
-    assert outcome.err.count("is in memory that CuPy's pool took on cuda:1") == 2 and "created on" not in outcome.err
+        assert "pool" not in there and there["created"]["python"][-1]["line"] == line_of(outcome, "there = ")
+    assert "there created on cuda:1" in outcome.err and "pool took" not in outcome.err
+
+
+SEVERAL = """
+import threading, cupy
+kernel = cupy.RawKernel('extern "C" __global__ void mine(float* x) { x[0] = 1; }', "mine")
+with cupy.cuda.Device(1):
+    whole = cupy.zeros(1024, dtype=cupy.float32)
+    del whole
+    small = cupy.zeros(64, dtype=cupy.float32)
+    behind = cupy.zeros(64, dtype=cupy.float32)
+view = behind[8:16]
+def work():
+    with cupy.cuda.Device(1):
+        made["theirs"] = cupy.zeros(64, dtype=cupy.float32)
+made = {}
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+theirs = made["theirs"]
+for argument in (small, view, theirs):
+    kernel((1,), (1,), (argument,))
+with cupy.cuda.Device(1):
+    for argument in (small, view, theirs):
+        kernel((1,), (1,), (argument,))
+"""
+
+
+def test_parts_of_one_allocation_of_a_pool_have_a_statement_each(rehearse):
+    """Of an array, of a view of another one and of one of another thread; where they are used on their own device nothing is found."""
+    outcome = rehearse(SEVERAL, "dedupe=0", env={"DEVTRACE_SIM_NO_FAULTS": "1"})
+    created = [operand(one, "cuda:1")["created"]["python"] for one in outcome.findings]
+    assert len(created) == 3, outcome.err
+    for stack, line in zip(created, ("small = ", "behind = ", 'made["theirs"] = '), strict=True):
+        assert line_of(outcome, line) in [frame["line"] for frame in stack if frame["file"].endswith("program.py")], (line, stack)
 
 
 def test_memory_of_no_pool_has_its_own_statement(rehearse):
@@ -195,10 +227,16 @@ for argument in (holder.matrix, lists["one"][0], whole, number, pointer, part):
 
 def test_arrays_of_every_form_are_named(rehearse):
     outcome = rehearse(SHAPES, "dedupe=0", env={"DEVTRACE_SIM_NO_FAULTS": "1"})
-    said = [(one["operands"][0].get("names", [{}])[0].get("name"), one["operands"][0].get("dtype"), one["operands"][0].get("shape")) for one in outcome.findings]
+    said = [
+        (one["operands"][0].get("names", [{}])[0].get("name"), one["operands"][0].get("dtype"), one["operands"][0].get("shape")) for one in outcome.findings
+    ]
     assert said == [
-        ("holder.matrix", "float64", [3, 5]), ('lists["one"][0]', "complex64", [2, 3, 4]), ("whole", "int16", [100]), ("number", "float16", []),
-        ("pointer", None, None), ("part", "uint8", [2, 3]),
+        ("holder.matrix", "float64", [3, 5]),
+        ('lists["one"][0]', "complex64", [2, 3, 4]),
+        ("whole", "int16", [100]),
+        ("number", "float16", []),
+        ("pointer", None, None),
+        ("part", "uint8", [2, 3]),
     ], outcome.err
 
 

@@ -11,6 +11,8 @@ namespace devtrace::events {
 
 void block_given(const void*, size_t, Device) {}
 void block_taken(const void*) {}
+void pool_object_made(const void*, size_t) {}
+void pool_object_gone(const void*) {}
 bool wants_blocks() {
   return false;
 }
