@@ -25,7 +25,12 @@ class AddressMap {
 
  public:
   // Replaces what is there under the same key.
-  void put(const Value& value) { at(value.key()).put(value); }
+  void put(const Value& value) {
+    Value old;
+    put(value, old);
+  }
+  // `old` is what it replaces; false: nothing.
+  bool put(const Value& value, Value& old) { return at(value.key()).put(value, old); }
   // False when nothing is there; `out` is then anything.
   bool get(uint64_t key, Value& out) { return at(key).get(key, out); }
   // Calls `change(Value&)` on a copy of what is there, which then takes its place, with the shard's lock held; `change`
@@ -118,14 +123,17 @@ class AddressMap {
       uint32_t before_;
     };
 
-    void put(const Value& value) {
+    bool put(const Value& value, Value& old) {
       DEVTRACE_ASSERT(value.key() != 0);
       const std::lock_guard hold(lock);
       const Change change(*this);
-      if ((used + 1) * 4 > capacity * 3 && !grow()) return;
+      if ((used + 1) * 4 > capacity * 3 && !grow()) return false;
       Value* const slot = &slots[locate(value.key())];
-      if (key_of(slot) == 0) ++used;
+      const bool replaces = key_of(slot) != 0;
+      if (replaces) load(slot, old);
+      used += !replaces;
       store(slot, value);
+      return replaces;
     }
 
     bool get(uint64_t key, Value& out) {

@@ -6,9 +6,11 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 #include "tracker/base/address_map.h"
 #include "tracker/base/assert.h"
+#include "tracker/base/spinlock.h"
 
 namespace devtrace {
 
@@ -19,13 +21,10 @@ class ExtentMap {
  public:
   // `old` is what it replaces; false: nothing.
   bool put(const Extent& extent, Extent& old) {
-    const bool replaces = extents_.get(extent.address, old);
+    const bool replaces = extents_.put(extent, old);
+    if (!noting_starts_.load(std::memory_order_relaxed)) return replaces;
     if (replaces && old.bytes != extent.bytes) forget_start(old);
-    extents_.put(extent);
-    const unsigned size_class = class_of(extent.bytes);
-    starts_.put({cell(size_class, extent.address), extent.address});
-    const uint64_t bit = uint64_t{1} << size_class;
-    if (!(classes_.load(std::memory_order_relaxed) & bit)) classes_.fetch_or(bit, std::memory_order_relaxed);
+    note_start(extent);
     return replaces;
   }
   void put(const Extent& extent) {
@@ -35,7 +34,7 @@ class ExtentMap {
 
   bool take(uintptr_t address, Extent& out) {
     if (!extents_.take(address, out)) return false;
-    forget_start(out);
+    if (noting_starts_.load(std::memory_order_relaxed)) forget_start(out);
     return true;
   }
 
@@ -44,6 +43,7 @@ class ExtentMap {
   // Three look-ups for each size class in use: a microsecond at worst.
   bool around(uintptr_t address, Extent& out) {
     if (starting_at(address, out)) return true;
+    index_starts();
     for (uint64_t left = classes_.load(std::memory_order_relaxed); left != 0; left &= left - 1) {
       const auto size_class = static_cast<unsigned>(std::countr_zero(left));
       const uintptr_t width = uintptr_t{1} << (size_class - 1);
@@ -72,6 +72,7 @@ class ExtentMap {
   // next start.
   template <class Taken>
   void take_starting_in(uintptr_t begin, uintptr_t end, const Taken& taken) {
+    index_starts();
     while (begin < end) {
       Extent extent;
       if (take(begin, extent)) {
@@ -97,12 +98,14 @@ class ExtentMap {
   }
 
   void lock() {
+    indexing_.lock();
     extents_.lock();
     starts_.lock();
   }
   void unlock() {
     starts_.unlock();
     extents_.unlock();
+    indexing_.unlock();
   }
 
  private:
@@ -114,6 +117,24 @@ class ExtentMap {
     uintptr_t extent = 0;
     uint64_t key() const { return cell; }
   };
+
+  // Most programs never ask for an address inside an extent: where extents start is noted from the first such question
+  // on, which waits until all that are there are noted, too. What is put meanwhile either finds `noting_starts_` set,
+  // or was put before its shard was looked through.
+  void index_starts() {
+    if (starts_noted_.load(std::memory_order_acquire)) return;
+    const std::lock_guard hold(indexing_);
+    if (starts_noted_.load(std::memory_order_relaxed)) return;
+    noting_starts_.store(true);
+    extents_.for_each([this](const Extent& extent) { note_start(extent); });
+    starts_noted_.store(true, std::memory_order_release);
+  }
+  void note_start(const Extent& extent) {
+    const unsigned size_class = class_of(extent.bytes);
+    starts_.put({cell(size_class, extent.address), extent.address});
+    const uint64_t bit = uint64_t{1} << size_class;
+    if (!(classes_.load(std::memory_order_relaxed) & bit)) classes_.fetch_or(bit, std::memory_order_relaxed);
+  }
 
   static unsigned class_of(size_t bytes) {
     return bytes <= 16 ? 4 : std::min<unsigned>(static_cast<unsigned>(std::bit_width(bytes - 1)), 57);
@@ -156,6 +177,8 @@ class ExtentMap {
   AddressMap<Extent> extents_;
   AddressMap<Start> starts_;
   std::atomic<uint64_t> classes_{0};
+  SpinLock indexing_;
+  std::atomic<bool> noting_starts_{false}, starts_noted_{false};
 };
 
 }  // namespace devtrace

@@ -53,64 +53,97 @@ inline bool own_copy(const Layout& layout, const Memory& memory, uintptr_t frame
          number < count && memory.read(copies + sizeof(uintptr_t) * (1 + static_cast<uintptr_t>(number)), begin);
 }
 
-// The walk for one way to keep the instruction: what differs between versions is decided once and not at each frame.
+}  // namespace detail
+
+enum class FrameKind { counts, left_out, broken };
+
+// Reads frames of one way to keep the instruction: what differs between versions is decided once and not at each frame.
 // Frames have owners where instructions are pointers, and nowhere else.
+template <Instruction kInstruction, class Memory>
+class FrameReader {
+ public:
+  FrameReader(const Layout& layout, const Memory& memory, uintptr_t code_type)
+      : layout_(layout),
+        memory_(memory),
+        code_type_(code_type),
+        to_previous_(layout.frame_previous),
+        to_code_(layout.frame_code),
+        to_instruction_(layout.frame_instruction),
+        to_owner_(static_cast<size_t>(layout.frame_owner)),
+        shim_owner_(layout.shim_owner == kAbsent ? kMostOwners : layout.shim_owner),
+        to_type_(kObjectType + layout.extra_header) {}
+
+  // `previous` is set unless it is broken, `raw` where the frame counts.
+  FrameKind read(uintptr_t frame, RawFrame& raw, uintptr_t& previous, LeftOut* left_out) const {
+    if (!memory_.read(frame + to_previous_, previous)) return FrameKind::broken;
+    uint8_t owner = 0;
+    if constexpr (kOwned) {
+      if (!memory_.read(frame + to_owner_, owner)) return FrameKind::broken;
+      if (owner >= shim_owner_) return FrameKind::left_out;
+    }
+    raw.frame = frame;
+    uintptr_t type;
+    if (!memory_.read(frame + to_code_, raw.code)) return FrameKind::broken;
+    raw.code = untagged(raw.code);
+    if (!memory_.read(raw.code + to_type_, type)) return FrameKind::broken;
+    if (type != code_type_) [[unlikely]] {
+      if (left_out != nullptr) ++left_out->foreign;
+      return FrameKind::left_out;
+    }
+    if constexpr (kInstruction == Instruction::pointer) {
+      uintptr_t instruction;
+      int32_t first;  // in code units
+      if (!memory_.read(frame + to_instruction_, instruction) ||
+          !memory_.read(raw.code + layout_.code_first_traceable, first)) {
+        return FrameKind::broken;
+      }
+      uintptr_t first_instruction = raw.code + layout_.code_instructions;
+      if (layout_.frame_copy != kAbsent && !detail::own_copy(layout_, memory_, frame, raw.code, first_instruction))
+        return FrameKind::broken;
+      raw.offset = static_cast<int64_t>(instruction - first_instruction);
+      if (raw.offset >= 2 * static_cast<int64_t>(first) || owner == kOwnedByGenerator) return FrameKind::counts;
+      if (left_out != nullptr) ++left_out->in_set_up;
+      return FrameKind::left_out;
+    } else {
+      int32_t index;
+      if (!memory_.read(frame + to_instruction_, index)) return FrameKind::broken;
+      raw.offset = kInstruction == Instruction::unit_index && index > 0 ? 2 * static_cast<int64_t>(index) : index;
+      return FrameKind::counts;
+    }
+  }
+
+ private:
+  static constexpr int kMostOwners = 256;
+  static constexpr bool kOwned = kInstruction == Instruction::pointer;
+
+  const Layout& layout_;
+  const Memory& memory_;
+  uintptr_t code_type_;
+  size_t to_previous_, to_code_, to_instruction_, to_owner_;
+  int shim_owner_;
+  size_t to_type_;
+};
+
+// Of frames that do not count. Ends a ring of them, if memory holds one; those that count end at kMaxDepth.
+constexpr size_t kMaxSkipped = 15 * kMaxDepth;
+
+namespace detail {
+
 template <Instruction kInstruction, class Memory, class Visit>
 inline WalkEnd walk(const Layout& layout, const Memory& memory, uintptr_t code_type, uintptr_t frame, Visit&& visit,
                     LeftOut* left_out) {
-  constexpr int kMostOwners = 256;
-  constexpr bool kOwned = kInstruction == Instruction::pointer;
-  // Of frames that do not count. Ends a ring of them, if memory holds one; those that count end at kMaxDepth.
-  constexpr size_t kMaxSkipped = 15 * kMaxDepth;
-  const size_t to_previous = layout.frame_previous, to_code = layout.frame_code;
-  const size_t to_instruction = layout.frame_instruction;
-  const auto to_owner = static_cast<size_t>(layout.frame_owner);
-  const int shim_owner = layout.shim_owner == kAbsent ? kMostOwners : layout.shim_owner;
-  const size_t to_type = kObjectType + layout.extra_header;
+  const FrameReader<kInstruction, Memory> frames(layout, memory, code_type);
   size_t depth = 0, skipped = 0;
   while (frame != 0) {
-    uintptr_t previous;
-    if (!memory.read(frame + to_previous, previous)) return WalkEnd::broken;
-    uint8_t owner = 0;
-    if constexpr (kOwned) {
-      if (!memory.read(frame + to_owner, owner)) return WalkEnd::broken;
-      if (owner >= shim_owner) {
-        if (++skipped == kMaxSkipped) return WalkEnd::too_deep;
-        frame = previous;
-        continue;
-      }
-    }
     RawFrame raw;
-    raw.frame = frame;
-    uintptr_t type;
-    if (!memory.read(frame + to_code, raw.code)) return WalkEnd::broken;
-    raw.code = untagged(raw.code);
-    if (!memory.read(raw.code + to_type, type)) return WalkEnd::broken;
-    bool counts = type == code_type;
-    if (!counts) [[unlikely]] {
-      if (left_out != nullptr) ++left_out->foreign;
-    } else if constexpr (kInstruction == Instruction::pointer) {
-      uintptr_t instruction;
-      int32_t first;  // in code units
-      if (!memory.read(frame + to_instruction, instruction) ||
-          !memory.read(raw.code + layout.code_first_traceable, first)) {
-        return WalkEnd::broken;
-      }
-      uintptr_t first_instruction = raw.code + layout.code_instructions;
-      if (layout.frame_copy != kAbsent && !own_copy(layout, memory, frame, raw.code, first_instruction))
-        return WalkEnd::broken;
-      raw.offset = static_cast<int64_t>(instruction - first_instruction);
-      counts = raw.offset >= 2 * static_cast<int64_t>(first) || owner == kOwnedByGenerator;
-      if (!counts && left_out != nullptr) ++left_out->in_set_up;
-    } else {
-      int32_t index;
-      if (!memory.read(frame + to_instruction, index)) return WalkEnd::broken;
-      raw.offset = kInstruction == Instruction::unit_index && index > 0 ? 2 * static_cast<int64_t>(index) : index;
-    }
-    if (counts) [[likely]] {
+    uintptr_t previous;
+    const FrameKind found = frames.read(frame, raw, previous, left_out);
+    if (found == FrameKind::counts) [[likely]] {
       if (depth == kMaxDepth) return WalkEnd::too_deep;
       ++depth;
       visit(raw);
+    } else if (found == FrameKind::broken) {
+      return WalkEnd::broken;
     } else if (++skipped == kMaxSkipped) {
       return WalkEnd::too_deep;
     }

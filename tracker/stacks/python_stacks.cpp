@@ -11,6 +11,7 @@
 #include "tracker/stacks/code_generations.h"
 #include "tracker/stacks/hash.h"
 #include "tracker/stacks/id_cache.h"
+#include "tracker/stacks/known_frames.h"
 #include "tracker/stacks/last_stack.h"
 #include "tracker/stacks/native.h"
 #include "tracker/stacks/stack_depot.h"
@@ -42,51 +43,58 @@ constexpr std::string_view kDeeper = "[deeper frames left out]";
 // The first threads that ask for a stack have a place each; the others are without. Plain data, no destructor: hooks
 // still run while a thread's destructors do.
 constexpr size_t kThreads = 128;
-constinit LastStack last_stacks[kThreads] = {};
+struct Memory {
+  LastStack stack;
+  KnownFrames frames;
+};
+constinit Memory memories[kThreads] = {};
 constinit std::atomic<size_t> taken{0};
-thread_local constinit LastStack* own_last_stack = nullptr;
-thread_local constinit bool using_last_stack = false;
+thread_local constinit Memory* own_memory = nullptr;
+thread_local constinit bool using_memory = false;
 
-// The calling thread's last stack, while nobody else of this thread uses it: a signal's handler may come in between.
+// What the calling thread remembers, while nobody else of this thread uses it: a signal's handler may come in between.
 class Remembering {
  public:
   explicit Remembering(const PythonReader& reader) {
-    if (!LastStack::knows(reader.layout) || using_last_stack) return;
-    if (!own_last_stack) {
+    if (!LastStack::knows(reader.layout) || using_memory) return;
+    if (!own_memory) {
       if (taken.load(std::memory_order_relaxed) >= kThreads) return;
       const size_t place = taken.fetch_add(1);
       if (place >= kThreads) return;
-      own_last_stack = &last_stacks[place];
+      own_memory = &memories[place];
     }
-    last_ = own_last_stack;
-    using_last_stack = true;
+    memory_ = own_memory;
+    using_memory = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   ~Remembering() {
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (last_) using_last_stack = false;
+    if (memory_) using_memory = false;
   }
   Remembering(const Remembering&) = delete;
   Remembering& operator=(const Remembering&) = delete;
 
-  explicit operator bool() const { return last_ != nullptr; }
-  LastStack* operator->() const { return last_; }
+  explicit operator bool() const { return memory_ != nullptr; }
+  Memory* operator->() const { return memory_; }
 
  private:
-  LastStack* last_ = nullptr;
+  Memory* memory_ = nullptr;
 };
 
 class StackKey {
  public:
-  void add(const RawFrame& frame) {
-    // The folded product with a non-zero second factor keeps every frame in; the generation tells a code object from
-    // its successor. No frame's product waits for the one before; the sum of them, a polynomial, tells their order, and
-    // how often a frame comes.
-    const uint64_t one =
-        fold(frame.code + code_generations.generation(frame.code) * kOdd, kOdd + static_cast<uint64_t>(frame.offset));
-    hash_ = hash_ * kOther + one;
+  // The folded product with a non-zero second factor keeps every frame in; the generation tells a code object from its
+  // successor. No frame's product waits for the one before.
+  static uint64_t of(const RawFrame& frame) {
+    return fold(frame.code + code_generations.generation(frame.code) * kOdd,
+                kOdd + static_cast<uint64_t>(frame.offset));
+  }
+  // The sum of them, a polynomial, tells their order, and how often a frame comes.
+  void add(uint64_t of_frame) {
+    hash_ = hash_ * kOther + of_frame;
     ++depth_;
   }
+  void add(const RawFrame& frame) { add(of(frame)); }
   size_t depth() const { return depth_; }
   uint64_t value(WalkEnd end) const { return fold(hash_ ^ (end == WalkEnd::too_deep), kOther); }
 
@@ -96,6 +104,36 @@ class StackKey {
   uint64_t hash_ = 0xc2b2ae3d27d4eb4f;
   size_t depth_ = 0;
 };
+
+// The walk for the key alone: a frame that stands where it stood is not read again.
+WalkEnd add_frames(const PythonReader& reader, uintptr_t frame, KnownFrames& known, StackKey& key) {
+  const PlainMemory memory;
+  const FrameReader<Instruction::pointer, PlainMemory> frames(reader.layout, memory, reader.code_type);
+  const size_t to_previous = reader.layout.frame_previous, to_instruction = reader.layout.frame_instruction;
+  size_t skipped = 0;
+  while (frame != 0) {
+    uintptr_t previous, instruction;
+    memory.read(frame + to_instruction, instruction);
+    KnownFrames::Entry& entry = known.at(frame);
+    if (entry.frame == frame && entry.instruction == instruction) [[likely]] {
+      memory.read(frame + to_previous, previous);
+    } else {
+      RawFrame raw;
+      const FrameKind found = frames.read(frame, raw, previous, nullptr);
+      if (found == FrameKind::broken) return WalkEnd::broken;
+      if (found == FrameKind::left_out) {
+        if (++skipped == kMaxSkipped) return WalkEnd::too_deep;
+        frame = previous;
+        continue;
+      }
+      entry = {frame, instruction, StackKey::of(raw)};
+    }
+    if (key.depth() == kMaxDepth) return WalkEnd::too_deep;
+    key.add(entry.key);
+    frame = previous;
+  }
+  return WalkEnd::outermost;
+}
 
 uint32_t frame_id(const Layout& layout, const RawFrame& raw) {
   StackKey key;
@@ -144,17 +182,27 @@ StackId capture_python() {
   if (thread == 0) return 0;
   uintptr_t top = 0;
   top_frame(reader->layout, PlainMemory(), thread, top);
-  const Remembering last(*reader);
+  const Remembering memory(*reader);
   const uint64_t deaths = code_generations.deaths();
-  if (last)
-    if (const StackId same = last->find(reader->layout, top, deaths)) return same;
   StackKey key;
-  const WalkEnd end =
-      walk(reader->layout, PlainMemory(), reader->code_type, thread, [&](const RawFrame& frame) { key.add(frame); });
+  WalkEnd end;
+  if (memory) {
+    if (const StackId same = memory->stack.find(reader->layout, top, deaths)) return same;
+    memory->frames.forget_the_dead(deaths);
+    end = add_frames(*reader, top, memory->frames, key);
+  } else {
+    end =
+        walk(reader->layout, PlainMemory(), reader->code_type, thread, [&](const RawFrame& frame) { key.add(frame); });
+  }
   if (key.depth() == 0) return 0;
   StackId id = stack_ids.find(key.value(end));
   if (id == 0) id = add_stack(*reader, thread);
-  if (last && id != 0 && key.depth() <= LastStack::kMost) last->keep(reader->layout, top, deaths, id);
+  if (!memory) return id;
+  if (id == 0) {
+    memory->frames.clear();  // nobody watches for the death of their code
+  } else if (key.depth() <= LastStack::kMost) {
+    memory->stack.keep(reader->layout, top, deaths, id);
+  }
   return id;
 }
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,12 +21,14 @@ namespace devtrace::stacks {
 namespace {
 
 StackId taken = 0;
+std::vector<StackId> all_taken;
 bool called_malloc = false;
 
 void take() {
   const size_t before = mallinfo2().uordblks;
   taken = capture_python();
   called_malloc = called_malloc || mallinfo2().uordblks != before;
+  all_taken.push_back(taken);
 }
 
 std::string described(StackId id) {
@@ -35,6 +38,42 @@ std::string described(StackId id) {
 }
 
 constexpr const char* kProgram = "def inner():\n take()\ndef outer():\n inner()\nouter()";
+
+// Different functions and lines, in frames that lie at the same addresses.
+constexpr const char* kSamePlaces = R"py(
+def a(): take()
+def b():
+  take()
+def call(f):
+  f()
+  f()
+for f in (a, b, a, b): call(f)
+for i in range(20):
+  exec("def c():" + "\n" * i + " take()")
+  call(c)
+)py";
+
+std::string at_the_same_places(const devtrace::testing::EmbeddedPython& python) {
+  all_taken.clear();
+  if (!python.run(kSamePlaces)) return "the program of the same places failed";
+  std::vector<std::string> expected;
+  const auto called = [&](const char* what, int line, int from) {
+    for (int call : {6, 7}) {
+      std::ostringstream text;
+      text << what << ":" << line << " call:" << call << " <module>:" << from << " ";
+      expected.push_back(text.str());
+    }
+  };
+  for (int i = 0; i < 2; ++i) {
+    called("a", 2, 8);
+    called("b", 4, 8);
+  }
+  for (int i = 0; i < 20; ++i) called("c", i + 1, 11);
+  if (all_taken.size() != expected.size()) return "another number of stacks";
+  for (size_t i = 0; i < expected.size(); ++i)
+    if (described(all_taken[i]) != expected[i]) return described(all_taken[i]) + "in place of " + expected[i];
+  return "";
+}
 
 // What went wrong; empty: nothing. Runs in a child of its own: a process starts without Python once only.
 std::string story(const std::string& path) {
@@ -53,6 +92,7 @@ std::string story(const std::string& path) {
   if (!python.run("for i in range(1000): len('')")) return "the loop failed";
   if (python_status().find("agree with Python's own") == std::string::npos) return python_status();
   if (called_malloc) return "a capture called malloc";
+  if (const std::string wrong = at_the_same_places(python); !wrong.empty()) return wrong;
   StackId other = 1;
   std::thread([&] { other = capture_python(); }).join();
   if (other != 0) return "a thread that Python does not know has a stack";
