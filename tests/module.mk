@@ -190,7 +190,15 @@ bench: all $(BENCHMARKS) $(BUILD)/tests/lookups ## what hooks and rehearsals cos
 	echo "== ordinary programs in a rehearsal"; $(PYTHON) tests/bench/ordinary_bench.py --build $(BUILD)
 	echo "== exceptions"; $(PYTHON) tests/bench/exceptions_bench.py --build $(BUILD)
 
+# A program of C++ among those that are compared.
+PEER_LAUNCHES := $(BUILD)/obj/tests/bench/peers/launches.o
+$(PEER_LAUNCHES): EXTRA_CXXFLAGS = -isystem $(CUDA_INCLUDE)
+$(PEER_LAUNCHES): | setup-python
+$(BUILD)/bench/peer-launches: $(PEER_LAUNCHES) $(SIM)/libcudart.so.13
+	mkdir -p $(@D)
+	$(CXX) -o $@ $^ -Wl,--allow-shlib-undefined -Wl,-rpath,'$$ORIGIN/../simulate'
+
 .PHONY: bench-peers
-bench-peers: all $(BUILD)/bench/growth ## what devtrace costs beside memray, torch.profiler and others: writes docs/cost.md (half an hour)
+bench-peers: all $(BUILD)/bench/growth $(BUILD)/bench/peer-launches ## what devtrace costs beside memray, torch.profiler and others: writes docs/cost.md (half an hour)
 	$(PYTHON) -m pip install --quiet --constraint scripts/constraints.txt --requirement scripts/requirements-peers.txt
 	$(PYTHON) tests/bench/peers/run.py --build $(BUILD) --instructions --growth --write

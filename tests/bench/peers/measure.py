@@ -33,7 +33,9 @@ class Child:
     """A program that waits for its turns."""
 
     def __init__(self, devtrace: Path, program: str, way: str, before: tuple = ()):
-        command = [*rehearsed(devtrace, way), *before, sys.executable, HERE / "child.py", program, way]
+        binary = PROGRAMS[program].binary
+        child = [devtrace.parent / binary] if binary else [sys.executable, HERE / "child.py", program, way]
+        command = [*rehearsed(devtrace, way), *before, *child]
         self.process = subprocess.Popen(
             [str(word) for word in command],
             env=environment(way),
@@ -67,6 +69,8 @@ def times(devtrace: Path, program: str, ways: list[str], rounds: int) -> dict[st
     """Milliseconds of processor time a step: least and quartiles. All processes wait while one has its turn."""
     children, found = {}, {}
     for way in ways:
+        if WAYS[way].peer and PROGRAMS[program].binary:
+            continue  # they are Python's
         try:
             children[way] = Child(devtrace, program, way)
         except RuntimeError as error:
@@ -179,6 +183,20 @@ def instructions(devtrace: Path, program: str, way: str) -> Counted | None:
         dump = dumps[0].read_text(errors="replace")
     total = int(re.search(r"^totals: (\d+)", dump, re.MULTILINE)[1])
     return Counted(total / steps, {part: count / steps for part, count in by_part(dump).items()})
+
+
+def start_up_instructions(devtrace: Path, source: str, way: str) -> int | None:
+    """Of a whole process. None: there is no valgrind."""
+    if not shutil.which("valgrind"):
+        return None
+    library = {"LD_PRELOAD": str(devtrace.parent / "libdevtrace.so")} if WAYS[way].options is not None else None
+    # The interpreter itself: pyenv's `python` is a script that looks for it.
+    command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", os.path.realpath(sys.executable), "-c", source]
+    search = os.pathsep.join(filter(None, sys.path[1:]))
+    env = environment(way, {"PYTHONPATH": search, "PYTHONHASHSEED": "0", **(library or {})})
+    done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=tempfile.gettempdir())
+    found = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
+    return int(found[1].replace(",", "")) if found else None
 
 
 def findings(devtrace: Path) -> dict[str, float]:

@@ -17,6 +17,7 @@ valgrind; they do not depend on the machine's load.
 {date}, {cores} cores, CPython {python}. The goal is 1.03 times for devtrace as it comes, on every program.
 
 """
+NOT_COUNTED = {"loader": "not counted: its processes wait for one another, never the same number of times"}
 START_UPS = {"pass": "`python -c pass`", "import": "`import torch`"}
 
 
@@ -109,7 +110,7 @@ def in_short(found: dict) -> str:
     for program, ways in found["times"].items():
         ratio = ways["devtrace"]["least"] / ways["nothing"]["least"]
         counted = found["instructions"].get(program, {})
-        instructions = f"{counted['devtrace'] / counted['nothing']:.3f}" if counted.get("devtrace") and counted.get("nothing") else ""
+        instructions = f"{counted['devtrace'] / counted['nothing']:.3f}" if counted.get("devtrace") and counted.get("nothing") else NOT_COUNTED.get(program, "")
         peers = {way: ways[way]["least"] / ways["nothing"]["least"] for way in ways if WAYS[way].peer and "least" in ways[way]}
         cheapest = min(peers, key=peers.get) if peers else None
         rows += f"| {about(program)} | {ratio:.2f} | {instructions} | " + (f"{peers[cheapest]:.2f}, {WAYS[cheapest].about}" if cheapest else "") + " |\n"

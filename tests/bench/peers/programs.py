@@ -7,8 +7,9 @@ from collections.abc import Callable
 @dataclasses.dataclass(frozen=True)
 class Program:
     about: str
-    prepare: Callable[[], Callable[[], object]]
+    prepare: Callable[[], Callable[[], object]] | None
     steps: int  # of one turn: some tens of milliseconds
+    binary: str = ""  # in place of `prepare`: a program that was built, below the build folder
 
 
 def llama():
@@ -84,4 +85,5 @@ PROGRAMS = {
     "training": Program("a training step of a residual network of 8 blocks", residual_training, 2),
     "allocations": Program("a hundred tensors made and freed", allocations, 20),
     "loader": Program("an epoch of 16 batches from a DataLoader with two workers, moved to a device", data_loader, 2),
+    "launches": Program("C++: a hundred launches on each of two devices", None, 50, "bench/peer-launches"),
 }

@@ -22,7 +22,7 @@ from programs import PROGRAMS  # noqa: E402
 from ways import WAYS  # noqa: E402
 
 # Counted, not timed: an import of PyTorch under valgrind takes half a minute, so the peers that are far off are left out.
-COUNTED = ("nothing", "devtrace", "refusals", "provenance", "launches", "copies", "placement", "history", "history-all")
+COUNTED = ("nothing", "devtrace", "refusals", "provenance", "native", "launches", "copies", "placement", "history", "history-all")
 
 
 def main() -> int:
@@ -59,7 +59,7 @@ def main() -> int:
                 continue  # its processes wait for one another: how often is not the same in two runs
             counted = found["instructions"].setdefault(program, {})
             for way in options.ways:
-                if way not in COUNTED:
+                if way not in COUNTED or (WAYS[way].peer and PROGRAMS[program].binary):
                     continue
                 one = measure.instructions(devtrace, program, way)
                 counted[way] = one and one.all
@@ -67,6 +67,12 @@ def main() -> int:
                 if one and way == "devtrace":
                     found.setdefault("parts", {})[program] = one.parts
                 keep()
+        for name, source in measure.START_UPS.items():
+            counted = found["instructions"].setdefault(name, {})
+            for way in ("nothing", "devtrace"):
+                counted[way] = measure.start_up_instructions(devtrace, source, way)
+                print(f"{source} with {way}: {counted[way]} instructions", flush=True)
+            keep()
     if options.growth:
         found["growth"] = measure.growth(options.build / "bench/growth")
         keep()

@@ -62,6 +62,7 @@ WAYS = {
     "devtrace": Way("devtrace as it comes", ""),
     "refusals": Way("devtrace, PyTorch's refusals and Python's exceptions alone", only()),
     "provenance": Way("… and where each tensor was made", only("provenance")),
+    "native": Way("… and with native stacks where no Python runs", only("provenance", "native", "allocation_stacks")),
     "launches": Way("… every launch alone", only("launches")),
     "copies": Way("… every copy alone", only("copies")),
     "placement": Way("… placement alone", only("placement")),
