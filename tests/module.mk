@@ -148,6 +148,7 @@ rehearsal-overloads: all ## values of a rehearsal by overload and type
 	$(PYTHON) tests/rehearsal/overloads/run.py --build $(BUILD) --json $(BUILD)/rehearsal-overloads.json --markdown docs/rehearsal-values.md
 
 matrix: all simulate-cuda12 ## which Python, which PyTorch: docs/versions.md; environments of some gigabytes each, PAIRS='3.14-2.15.0 …' some
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'pip>=24.1' # an older one takes wheels of 3.13 for 3.13t
 	$(PYTHON) tests/versions/run.py --build $(BUILD) $(PAIRS)
 
 # What the verdict says of the five systems and the cases.
