@@ -95,6 +95,13 @@ bool was_there(const Origin& origin) {
   return origin.time == 0 && origin.device.known();
 }
 
+// A pool that is older than the attaching gives out its memory to arrays that are newer.
+std::optional<Block> given_out_of_unseen(uintptr_t address) {
+  const auto extent = process_start::attached() > 0 ? ownership::find(address) : std::nullopt;
+  if (!extent) return std::nullopt;
+  return pooled_memory::find(address, {extent->address, extent->bytes, {0, 0, 0, extent->device}, {}, {}});
+}
+
 }  // namespace
 
 void given(uintptr_t address, size_t bytes, Device device) {
@@ -148,7 +155,7 @@ void copied(uintptr_t to, uintptr_t from, stacks::OnePythonStack& stack) {
 std::optional<Block> find(uintptr_t address) {
   Kept kept;
   const bool given = blocks.around(address, kept) || existing.around(address, kept);
-  if (!given && !allocations.around(address, kept)) return std::nullopt;
+  if (!given && !allocations.around(address, kept)) return given_out_of_unseen(address);
   Block block{kept.address, kept.bytes, kept.allocated(), {}, {}, was_there(kept.allocated())};
   if (!given) return pooled_memory::find(address, block).value_or(block);
   if (Move move; kept.moved && moves.get(kept.address, move)) {
