@@ -1,5 +1,6 @@
 #include "report/base/signature.h"
 
+#include <algorithm>
 #include <cctype>
 
 namespace devtrace::report {
@@ -13,9 +14,32 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
 }
 
-// Where the name begins, and the bracket behind it; npos for none.
+// Behind the bracket that closes the one at `open`; npos for none.
+size_t behind_closing(std::string_view text, size_t open) {
+  int depth = 0;
+  for (size_t i = open; i < text.size(); ++i) {
+    if (text[i] == '(' || text[i] == '{') ++depth;
+    if ((text[i] == ')' || text[i] == '}') && --depth == 0) return i + 1;
+  }
+  return text.npos;
+}
+
+// What is defined in a function has that one's signature in front: where it ends, if the parameters at `open` are of
+// such a function. 0: they are not.
+size_t behind_enclosing(std::string_view signature, size_t open) {
+  const size_t behind = behind_closing(signature, open);
+  if (behind == signature.npos) return 0;
+  std::string_view rest = signature.substr(behind);
+  for (const std::string_view qualifier : {" const", " volatile", " &&", " &"})
+    if (rest.starts_with(qualifier)) rest.remove_prefix(qualifier.size());
+  constexpr std::string_view kInside = "::";
+  return rest.starts_with(kInside) ? signature.size() - rest.size() + kInside.size() : 0;
+}
+
+// Where the name begins, what of it is behind the functions that it is defined in, and the bracket behind it; npos for
+// none.
 struct Name {
-  size_t begin = 0;
+  size_t begin = 0, inner = 0;
   size_t end = std::string_view::npos;
 };
 
@@ -24,18 +48,29 @@ Name find_name(std::string_view signature) {
   int depth = 0;
   for (size_t i = 0; i < signature.size(); ++i) {
     const char c = signature[i];
-    const bool of_operator = signature.substr(0, i).find("operator", name.begin) != std::string_view::npos &&
-                             signature.substr(name.begin, i - name.begin).find('(') == std::string_view::npos;
+    const bool of_operator = signature.substr(0, i).find("operator", name.inner) != std::string_view::npos &&
+                             signature.substr(name.inner, i - name.inner).find('(') == std::string_view::npos;
     if (c == '<' && !of_operator) ++depth;
     if (c == '>' && !of_operator && depth > 0) --depth;
     if (depth > 0) continue;
-    if (c == ' ' && !of_operator) name.begin = i + 1;
+    if (c == ' ' && !of_operator) name.begin = name.inner = i + 1;
+    if (c == '{') {  // {lambda(int)#1}
+      const size_t behind = behind_closing(signature, i);
+      if (behind == signature.npos) break;
+      i = behind - 1;
+      continue;
+    }
     if (c != '(') continue;
     if (signature.substr(i).starts_with(kAnonymous)) {
       i += kAnonymous.size() - 1;
       continue;
     }
     if (signature.substr(name.begin, i - name.begin).ends_with("operator")) continue;  // operator()
+    if (const size_t inner = behind_enclosing(signature, i); inner != 0) {
+      name.inner = inner;
+      i = inner - 1;
+      continue;
+    }
     name.end = i;
     break;
   }
@@ -53,12 +88,12 @@ bool is_operator(std::string_view text) {
 
 std::string_view name_in_signature(std::string_view signature) {
   const Name name = find_name(signature);
-  return name.end == std::string_view::npos ? signature.substr(name.begin)
-                                            : signature.substr(name.begin, name.end - name.begin);
+  return signature.substr(name.begin, std::min(name.end, signature.size()) - name.begin);
 }
 
 std::string unqualified_name(std::string_view signature) {
-  const std::string_view name = name_in_signature(signature);
+  const Name found = find_name(signature);
+  const std::string_view name = signature.substr(found.inner, std::min(found.end, signature.size()) - found.inner);
   int depth = 0;
   size_t begin = 0, end = name.size();
   for (size_t i = 0; i < name.size(); ++i) {

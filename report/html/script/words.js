@@ -19,21 +19,52 @@ const baseName = (path) => path.split("/").pop();
 // Where there is no room for a path.
 const shortLocation = (frame) => baseName(location(frame));
 
+// Behind the bracket that closes the one at `open`; 0 for none.
+function behindClosing(name, open) {
+  let depth = 0;
+  for (let at = open; at < name.length; ++at) {
+    if (name[at] === "(" || name[at] === "{") ++depth;
+    if ((name[at] === ")" || name[at] === "}") && !--depth) return at + 1;
+  }
+  return 0;
+}
+
+// Where the signature of an enclosing function ends, if the parameters at `open` are of one; 0: they are not.
+function behindEnclosing(name, open) {
+  const behind = behindClosing(name, open);
+  const inside = behind ? /^(?: const)?(?: volatile)?(?: &&?)?::/.exec(name.slice(behind)) : null;
+  return inside ? behind + inside[0].length : 0;
+}
+
 // Of a native frame, as report/base/signature.cpp has it, the name without its parameters.
 function functionOf(frame) {
   const name = string(frame.function);
   if (!string(frame.module)) return name.replace(/\.<locals>\.<(?:dict|list|set)comp>$|\.<locals>\.<genexpr>$/, "");
   let depth = 0;
   let start = 0;
+  let inner = 0;
   for (let at = 0; at < name.length; ++at) {
-    const inOperator = name.slice(start, at).includes("operator");
+    const before = name.slice(inner, at);
+    const inOperator = before.includes("operator") && !before.includes("(");
     if (!inOperator && name[at] === "<") ++depth;
     if (!inOperator && name[at] === ">" && depth) --depth;
     if (depth) continue;
-    if (name[at] === " " && !inOperator) start = at + 1;
-    if (name[at] !== "(" || name.slice(start, at).endsWith("operator")) continue;
-    if (!name.startsWith("(anonymous namespace)", at)) return name.slice(start, at);
-    at += "(anonymous namespace)".length - 1;
+    if (name[at] === " " && !inOperator) start = inner = at + 1;
+    if (name[at] === "{") {
+      const behind = behindClosing(name, at);
+      if (!behind) break;
+      at = behind - 1;
+      continue;
+    }
+    if (name[at] !== "(" || before.endsWith("operator")) continue;
+    if (name.startsWith("(anonymous namespace)", at)) {
+      at += "(anonymous namespace)".length - 1;
+      continue;
+    }
+    const behind = behindEnclosing(name, at);
+    if (!behind) return name.slice(start, at);
+    inner = behind;
+    at = behind - 1;
   }
   return name.slice(start);
 }

@@ -461,14 +461,24 @@ def test_a_launch_shows_where_the_kernel_runs_and_who_chose_that_device(page, tm
         assert page.text(".picture .meeting") == "✕ add runs on cuda:0" and len(page.all(".picture .meeting line")) == 2
 
 
-def test_without_python_the_native_place_stands_there(page, tmp_path):
+@pytest.mark.parametrize(
+    "function, name",
+    [
+        ("step", "step"),
+        ("void mine::step<float, 4>(float*)", "mine::step<float, 4>"),
+        ("main::{lambda()#1}::operator()() const", "main::{lambda()#1}::operator()"),
+        ("auto outer(int)::{lambda(auto:1)#1}::operator()<int>(int) const", "outer(int)::{lambda(auto:1)#1}::operator()<int>"),
+        ("Key::operator()() const::Local::operator<(Local const&)", "Key::operator()() const::Local::operator<"),
+    ],
+)
+def test_without_python_the_native_place_stands_there(page, tmp_path, function, name):
     process, finding, end = (DATA / "private_gpt.jsonl").read_text().splitlines()
     one = json.loads(finding) | {"kind": "remote-access", "python": []}
     one["native"] = [
         {"module": "/usr/lib/libcudart.so.13", "function": "cudaLaunchKernel", "offset": "0x10"},
-        {"module": "/app/train", "function": "step", "offset": "0x40", "file": "/app/train.cpp", "line": 12},
+        {"module": "/app/train", "function": function, "offset": "0x40", "file": "/app/train.cpp", "line": 12},
     ]
     log = tmp_path / "native.jsonl"
     log.write_text("\n".join([process, json.dumps(one), end]) + "\n")
     page.open(render(log, tmp_path))
-    assert "step (" in page.text(".where") and "train.cpp:12" in page.text(".where")
+    assert f"{name} (" in page.text(".where") and "train.cpp:12" in page.text(".where")

@@ -32,6 +32,20 @@ TEST(Signature, NameWithoutNamespaces) {
   EXPECT_EQ(unqualified_name(""), "");
 }
 
+TEST(Signature, NameOfWhatIsDefinedInAFunction) {
+  EXPECT_EQ(name_in_signature("main::{lambda()#1}::operator()() const"), "main::{lambda()#1}::operator()");
+  EXPECT_EQ(name_in_signature("auto outer(int)::{lambda(auto:1)#1}::operator()<int>(int) const"),
+            "outer(int)::{lambda(auto:1)#1}::operator()<int>");
+  EXPECT_EQ(name_in_signature("main::'lambda'(a::B)::operator()(a::B) const"), "main::'lambda'(a::B)::operator()");
+  EXPECT_EQ(name_in_signature("Key::operator()() const::Local::operator<(Local const&)"),
+            "Key::operator()() const::Local::operator<");
+  EXPECT_EQ(name_in_signature("main::{lambda"), "main::{lambda") << "cut off";
+  EXPECT_EQ(unqualified_name("main::{lambda(a::B)#1}::operator()(a::B) const"), "operator()");
+  EXPECT_EQ(unqualified_name("Key::operator()(int) const::{lambda(int)#1}::_FUN(int)"), "_FUN");
+  EXPECT_EQ(short_name_in_signature("main::{lambda()#1}::operator()() const"), "main::{lambda()#1}::operator()");
+  EXPECT_THAT(parameter_types("f(int)::{lambda(float)#1}::operator()(float) const"), ElementsAre("float"));
+}
+
 TEST(Signature, NameThatFitsALine) {
   EXPECT_EQ(short_name_in_signature("Field<float> mine::add<float, 4>(int)"), "mine::add<float, 4>");
   EXPECT_EQ(short_name_in_signature("void each<scale(double*, unsigned long, double)::{lambda(double)#1}>(double*)"),
