@@ -61,12 +61,13 @@ std::vector<std::string> copies(const std::vector<std::string_view>& texts) {
 }
 
 // The kernel's declaration: what nvcc made of it for the host stands at its place in the source.
-std::vector<std::string> declared_names(const std::vector<stacks::NativeFrame>& frames, const std::string& kernel,
-                                        const SourceText& source) {
+std::vector<std::string> declared_names(const events::Launch& launch, const std::vector<stacks::NativeFrame>& frames,
+                                        const std::string& kernel, const SourceText& source) {
   std::vector<std::string> names;
-  const auto stub = log::kernel_stub(frames, kernel);
-  if (!stub || frames[*stub].line <= 0) return names;
-  const std::string text = cpp_statement(source, log::source_file(frames[*stub]), frames[*stub].line);
+  const auto on_stack = log::kernel_stub(frames, kernel);
+  const auto stub = on_stack ? std::optional(frames[*on_stack]) : log::kernel_stub_at(launch.function, kernel);
+  if (!stub || stub->line <= 0) return names;
+  const std::string text = cpp_statement(source, log::source_file(*stub), stub->line);
   const auto declaration = report::only_call(text, report::unqualified_name(kernel));
   if (!declaration) return names;
   for (const std::string_view each : declaration->arguments) names.emplace_back(report::name_of_parameter(each));
@@ -78,7 +79,7 @@ CppParameters cpp_parameters(const MisplacedLaunch& misplaced, const std::string
   const size_t count = misplaced.launch.kernel->parameters.size();
   CppParameters found;
   found.types = copies(report::parameter_types(kernel));
-  found.names = declared_names(native.frames, kernel, source);
+  found.names = declared_names(misplaced.launch, native.frames, kernel, source);
   const Json& caller = report::native_user_frame(native_frames);
   const auto call = report::only_call(report::string(caller, "source"), report::unqualified_name(kernel));
   if (call && !call->configuration.empty()) found.arguments = copies(call->arguments);

@@ -40,4 +40,13 @@ std::optional<size_t> kernel_stub(const std::vector<stacks::NativeFrame>& frames
   return std::nullopt;
 }
 
+std::optional<stacks::NativeFrame> kernel_stub_at(const void* function, std::string_view kernel) {
+  if (!function) return std::nullopt;
+  // A return address is behind the call that it tells of, and is looked up in front of itself.
+  void* const behind = const_cast<char*>(static_cast<const char*>(function) + 1);
+  const std::vector<stacks::NativeFrame> frames = stacks::symbolize(&behind, 1, true);
+  const auto stub = kernel_stub(frames, kernel);
+  return stub ? std::optional(frames[*stub]) : std::nullopt;
+}
+
 }  // namespace devtrace::log
