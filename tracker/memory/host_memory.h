@@ -5,10 +5,17 @@
 
 namespace devtrace::memory::host_memory {
 
+// Where user space ends. On arm64 libraries, stacks and what is mapped lie above x86-64's end.
+#ifdef __x86_64__
+constexpr uintptr_t kEnd = uintptr_t{1} << 47;
+#else
+constexpr uintptr_t kEnd = uintptr_t{1} << 48;
+#endif
+
 // Hot, a comparison: what is outside is null, a small number, or no address of user space.
 constexpr uintptr_t kFirst = uintptr_t{1} << 22;
 inline bool in_range(uintptr_t word) {
-  return word - kFirst < (uintptr_t{1} << 47) - kFirst;
+  return word - kFirst < kEnd - kFirst;
 }
 
 // Hot. Whether it may be: not null, no small number, an address that user space can have, and not remembered.

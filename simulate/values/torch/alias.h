@@ -15,7 +15,11 @@ namespace devtrace::simulate::values {
 
 // One CPU storage over all of user space: an alias is a strided view of it, whatever the allocator did meanwhile.
 inline const c10::Storage& everything() {
+#ifdef __x86_64__
   constexpr uintptr_t kStart = 1 << 12, kEnd = uintptr_t{1} << 47;
+#else
+  constexpr uintptr_t kStart = 1 << 12, kEnd = uintptr_t{1} << 48;
+#endif
   static const auto* all = new c10::Storage(c10::Storage::use_byte_size_t(), static_cast<int64_t>(kEnd - 2 * kStart),
                                             c10::DataPtr(reinterpret_cast<void*>(kStart), c10::DeviceType::CPU),
                                             /*allocator=*/nullptr, /*resizable=*/false);

@@ -26,6 +26,17 @@ TEST(HarmlessWords, ArePossibleAgainOnceForgotten) {
   EXPECT_TRUE(possible(sizes(4, 8)));
 }
 
+// A Linux of 48 bits puts the first stack and what is mapped without a hint at the end of user space.
+TEST(HarmlessWords, TheEndOfUserSpaceIsInRange) {
+#ifdef __x86_64__
+  EXPECT_TRUE(in_range(0x7fff'ffff'e000));
+  EXPECT_FALSE(in_range(0x8000'0000'0000));
+#else
+  EXPECT_TRUE(in_range(0xffff'ffff'e000));
+  EXPECT_FALSE(in_range(0x1'0000'0000'0000));
+#endif
+}
+
 TEST(HarmlessWords, AllOfAPageIsRemembered) {
   forget_harmless();
   remember_harmless(sizes(3, 8));
