@@ -23,5 +23,7 @@ LDFLAGS += -L$(CACHE)/lib
 # Debian's Python and PyTorch of that processor (`scripts/get-arm64 --pytorch`), for qemu; the quick kernels of a rehearsal are linked with it.
 TARGET_ROOT := $(CACHE)/root
 TARGET_TORCH = $(TARGET_ROOT)/usr/lib/python3/dist-packages/torch
+# Static: what is preloaded is for the program that it runs, and not for itself.
+EMULATOR := qemu-aarch64-static -L $(if $(wildcard $(TARGET_ROOT)/usr),$(TARGET_ROOT),/usr/aarch64-linux-gnu)
 override BUILD := $(patsubst %/aarch64,%,$(BUILD))/aarch64
 endif

@@ -97,9 +97,10 @@ test: all $(UNIT_TESTS) $(E2E_PROGRAMS) ## every test that needs no GPU
 	$(MAKE) --no-print-directory e2e
 
 # Every program runs, even after one has failed: a run tells all that is wrong. Those that use streams run once more with streams behind the host.
-ALSO_BEHIND_THE_HOST := $(foreach program,$(filter %/simulate %/cupti-tracer,$(UNIT_TESTS)),"env DEVTRACE_SIM_ASYNC=1 $(program)")
+UNIT_RUNS := $(foreach program,$(UNIT_TESTS),"$(strip $(EMULATOR) $(program))") \
+  $(foreach program,$(filter %/simulate %/cupti-tracer,$(UNIT_TESTS)),"env DEVTRACE_SIM_ASYNC=1 $(strip $(EMULATOR) $(program))")
 unit: $(UNIT_TESTS) ## unit tests; FILTER='Ownership*' some of them
-	failed=; for program in $(UNIT_TESTS) $(ALSO_BEHIND_THE_HOST); do \
+	failed=; for program in $(UNIT_RUNS); do \
 	  echo "== $$program"; $$program --gtest_brief=1 $(if $(FILTER)$(SKIPPED_TESTS),--gtest_filter='$(FILTER)$(SKIPPED_TESTS)') || failed="$$failed $$program"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 unit-test: unit

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "tests/unit/emulated.h"
+
 using namespace devtrace::attach;
 
 namespace {
@@ -20,6 +22,7 @@ const LoadedObject& object(const std::vector<LoadedObject>& all, std::string_vie
 }  // namespace
 
 TEST(RemoteObject, FindsWhatTheLoaderFinds) {
+  if (devtrace::emulated()) GTEST_SKIP() << "qemu's user mode has no process_vm_readv";
   const auto objects = loaded_objects(mappings_of(getpid()));
   const RemoteObject library(memory, object(objects, "libc.so").start);
   for (const char* name : {"malloc", "pthread_create", "dlopen", "dlsym", "dlerror", "munmap", "syscall"}) {

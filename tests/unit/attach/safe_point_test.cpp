@@ -35,7 +35,7 @@ TEST(SafePoint, NorIsWhatTheseHaveCalled) {
 }
 
 TEST(SafePoint, AThreadThatWaitsInASystemCallIsAtOne) {
-  for (const long number : {SYS_futex, SYS_epoll_wait, SYS_read, SYS_clock_nanosleep, SYS_ioctl})
+  for (const long number : {SYS_futex, SYS_epoll_pwait, SYS_read, SYS_clock_nanosleep, SYS_ioctl})
     EXPECT_TRUE(safe(0x5030, number, {0x9100, 0x5030})) << number;
   // The allocator, the loader and thread creation make these.
   for (const long number : {SYS_mmap, SYS_munmap, SYS_brk, SYS_openat, SYS_clone, SYS_mprotect, SYS_madvise})

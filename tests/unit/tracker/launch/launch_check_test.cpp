@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/emulated.h"
 #include "tests/unit/tracker/quiet.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/events.h"
@@ -327,8 +328,12 @@ TEST_F(Launches, AProgramThatEnabledAccessItselfGetsANote) {
   EXPECT_EQ(test::last_finding()["severity"], "error");
 }
 
+constexpr const char* kUnreadable =
+    "qemu's user mode has no process_vm_readv, by which memory of the host is looked at";
+
 // The host's memory, of this process: mapped, and no device's.
 TEST_F(Launches, MemoryOfTheHostIsFoundWhereTheCodeGoesThere) {
+  if (emulated()) GTEST_SKIP() << kUnreadable;
   uses = [](size_t in_block) { return in_block == 8 || in_block == 32 ? WordUse{As::address, {}} : address(in_block); };
   const std::vector<char> host(1 << 20);
   const auto data = reinterpret_cast<uintptr_t>(host.data());
@@ -341,6 +346,7 @@ TEST_F(Launches, MemoryOfTheHostIsFoundWhereTheCodeGoesThere) {
 }
 
 TEST_F(Launches, MemoryOfTheHostThatDevicesReachIsNothing) {
+  if (emulated()) GTEST_SKIP() << kUnreadable;
   uses = [](size_t) { return WordUse{As::address, {}}; };
   const std::vector<char> host(1 << 20);
   std::fill(std::begin(words), std::end(words), memory_of(0));
@@ -365,6 +371,7 @@ TEST_F(Launches, AddressesWhereNothingIsAreNumbers) {
 }
 
 TEST_F(Launches, WhatALookBeganWithIsNotBelievedWhereTheCodeWasReadMeanwhile) {
+  if (emulated()) GTEST_SKIP() << kUnreadable;
   uses = [](size_t) { return WordUse{As::nothing, {}}; };
   const std::vector<char> host(1 << 20);
   std::fill(std::begin(words), std::end(words), memory_of(0));

@@ -2,17 +2,31 @@
 #pragma once
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <glob.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
 namespace devtrace::testing {
 
 constexpr int kNewest = 15;
+
+// Under an emulator the machine's own libraries are of another processor.
+inline bool is_of_this_processor(const std::string& path) {
+#ifdef __x86_64__
+  constexpr auto kMachine = EM_X86_64;
+#else
+  constexpr auto kMachine = EM_AARCH64;
+#endif
+  Elf64_Ehdr header{};
+  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&header), sizeof header);
+  return header.e_machine == kMachine;
+}
 
 // Those that the loader finds, and pyenv's.
 inline std::vector<std::string> libpythons() {
@@ -32,7 +46,7 @@ inline std::vector<std::string> libpythons() {
   for (size_t i = 0; i < paths.gl_pathc; ++i) {
     const std::string path = paths.gl_pathv[i];
     const int minor = std::atoi(path.c_str() + path.rfind("libpython3.") + 11);
-    if (minor >= 9 && minor <= kNewest) found.push_back(path);
+    if (minor >= 9 && minor <= kNewest && is_of_this_processor(path)) found.push_back(path);
   }
   globfree(&paths);
   return found;
