@@ -7,6 +7,8 @@ ARCH := $(MACHINE)
 endif
 CACHE := .cache
 OBJCOPY := objcopy
+# In front of a program of the build, to run it here.
+EMULATOR :=
 ifneq ($(ARCH),$(MACHINE))
 ifneq ($(ARCH),aarch64)
 $(error ARCH=$(ARCH): there are $(MACHINE) and aarch64)

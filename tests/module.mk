@@ -127,8 +127,19 @@ test-gpu: all ## the tests of hardware
 conformance: all ## findings on PyTorch's whole operator database
 	$(PYTHON) tests/conformance/run.py --build $(BUILD) --json $(BUILD)/conformance.json --markdown docs/conformance.md --silent docs/silent-operators.md
 
+# The command as this machine starts one, for what starts it by its path.
+EMULATED := $(BUILD)/emulated/devtrace
+$(EMULATED): scripts/processor.mk
+	mkdir -p $(@D)
+	printf '#!/bin/sh\nexec %s "$$@"\n' '$(subst -L .,-L $(CURDIR)/.,$(EMULATOR)) $(abspath $(BUILD)/devtrace)' > $@
+	chmod +x $@
+ifneq ($(EMULATOR),)
+DEMO := DEMO_DEVTRACE=$(EMULATED) DEMO_PYTHON=$(abspath $(TARGET_ROOT))/usr/bin/python
+demo: $(EMULATED)
+endif
+
 demo: all ## the main job on a real program, with two simulated GPUs
-	scripts/demo $(BUILD)
+	$(DEMO) scripts/demo $(BUILD)
 
 demo-cpp: all ## the same on a C++ program, built by nvcc from PyPI's wheels
 	scripts/demo-cpp $(BUILD)
@@ -150,6 +161,7 @@ rehearsal-overloads: all ## values of a rehearsal by overload and type
 
 matrix: all simulate-cuda12 ## which Python, which PyTorch: docs/versions.md; environments of some gigabytes each, PAIRS='3.14-2.15.0 …' some
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'pip>=24.1' # an older one takes wheels of 3.13 for 3.13t
+	[ ! -e .cache/aarch64/root ] || $(MAKE) --no-print-directory ARCH=aarch64 all $(BUILD)/aarch64/emulated/devtrace
 	$(PYTHON) tests/versions/run.py --build $(BUILD) $(PAIRS)
 
 # What the verdict says of the five systems and the cases.

@@ -1,7 +1,7 @@
 """make matrix: devtrace with each pair of Python and PyTorch, and docs/versions.md about it.
 
 An environment is a folder `<Python>-<PyTorch>`; one that is missing is made with that Python and what pip brings for that PyTorch, some
-gigabytes each. What was found out is kept in docs/versions.json; a pair that is not run again keeps its line."""
+gigabytes each. `…-aarch64` is arm64's PyTorch under qemu's user mode, on another processor (CONTRIBUTING.md, "arm64"). What was found out is kept in docs/versions.json; a pair that is not run again keeps its line."""
 
 import argparse
 import datetime
@@ -20,9 +20,12 @@ PROGRAM = Path(__file__).with_name("program.py")
 KEPT = TOP / "docs" / "versions.json"
 PAGE = TOP / "docs" / "versions.md"
 PAIRS = [
-    "3.9-2.4.1", "3.10-2.4.1", "3.10-2.6.0", "3.10-2.11.0", "3.11-2.8.0", "3.11-2.11.0", "3.11-2.15.0", "3.12-2.9.1", "3.12-2.15.0",
+    "3.9-2.4.1", "3.10-2.4.1", "3.10-2.6.0", "3.10-2.11.0", "3.11-2.8.0", "3.11-2.11.0", "3.11-2.11.0-aarch64", "3.11-2.15.0", "3.12-2.9.1", "3.12-2.15.0",
     "3.13-2.15.0", "3.13t-2.11.0", "3.14-2.15.0", "3.14t-2.15.0", "3.15-2.15.0", "3.15t-2.15.0",
 ]  # fmt: skip
+
+ARM64 = "-aarch64"
+ARM64_PYTHON = TOP / ".cache" / "aarch64" / "root" / "usr" / "bin" / "python"
 
 # Looked for on 2026-11-23. A mirror that has the sources answers this: scripts/get-pythons then builds them.
 NO_INTERPRETER = (
@@ -145,9 +148,11 @@ def reason(pair: str, name: str) -> str:
 def environment_of(pair: str, folder: Path) -> Path | str:
     """Its interpreter; a sentence where there is none."""
     place = folder / pair
-    python = place / "bin" / "python"
+    python = ARM64_PYTHON if pair.endswith(ARM64) else place / "bin" / "python"
     if python.exists():
         return python
+    if pair.endswith(ARM64):
+        return "no arm64 PyTorch here (scripts/get-arm64 --pytorch .cache/aarch64/root)"
     version, _, torch = pair.partition("-")
     wanted = int(version.removesuffix("t").partition(".")[2]), version.endswith("t")
     interpreter = next((path for path, found in FOUND.items() if found == wanted), None)
@@ -163,6 +168,8 @@ def outcome(pair: str, folder: Path, build: Path) -> dict:
     python = environment_of(pair, folder)
     if isinstance(python, str):
         return {"why": python}
+    if pair.endswith(ARM64):
+        build = build / "aarch64" / "emulated"
     try:
         run = Run(python, build)
     except subprocess.TimeoutExpired:
@@ -187,12 +194,13 @@ def page(kept: dict) -> str:
     ]  # fmt: skip
     for pair in PAIRS:
         result = kept.get(pair, {"why": "not run yet"})
-        version, _, torch = pair.partition("-")
+        version, _, torch = pair.removesuffix(ARM64).partition("-")
+        platform = " on arm64 (qemu)" if pair.endswith(ARM64) else ""
         if "why" in result:
-            lines.append(f"| {version} | {torch} |" + " |" * len(CHECKS) + f" {result['why']} |")
+            lines.append(f"| {version}{platform} | {torch} |" + " |" * len(CHECKS) + f" {result['why']} |")
             continue
         cells = ["yes" if result.get(name) else f"**no**{reason(pair, name)}" for name in CHECKS]
-        lines.append(f"| {result['python']}{'t' if version.endswith('t') else ''} | {result['torch']} | " + " | ".join(cells) + f" | {result['date']} |")
+        lines.append(f"| {result['python']}{'t' if version.endswith('t') else ''}{platform} | {result['torch']} | " + " | ".join(cells) + f" | {result['date']} |")
     return "\n".join(lines) + "\n"
 
 
