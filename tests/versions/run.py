@@ -33,6 +33,10 @@ NO_INTERPRETER = (
     "3.15.2) name were not on the mirror (404), trixie's end with 3.13, and no PyPI package was found that carries an interpreter or its sources"
 )
 
+NO_PLACEMENT = (
+    "not looked at without a GIL: what another thread lets go of meanwhile would come to its end in devtrace's hands, and its `__del__` is the program's own code"
+)
+
 
 def line_of(mark: str) -> int:
     return next(number for number, text in enumerate(PROGRAM.read_text().splitlines(), 1) if f"# {mark}" in text)
@@ -142,7 +146,7 @@ CHECKS = {
 def reason(pair: str, name: str) -> str:
     """Why not, where it is known."""
     free_threaded = pair.partition("-")[0].endswith("t")
-    return ": not looked at without a GIL" if free_threaded and name == "placement" else ""
+    return f": {NO_PLACEMENT}" if free_threaded and name == "placement" else ""
 
 
 def environment_of(pair: str, folder: Path) -> Path | str:

@@ -25,6 +25,10 @@ def about(program: str) -> str:
     return PROGRAMS[program].about if program in PROGRAMS else START_UPS.get(program, program)
 
 
+def ms(value: float) -> str:
+    return f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+
+
 def time_rows(found: dict) -> list[str]:
     bare = found["nothing"]["least"]
     rows = []
@@ -36,7 +40,7 @@ def time_rows(found: dict) -> list[str]:
             rows.append(f"| {WAYS[way].about} | does not run: {one['failed']} | |")
             continue
         low, middle, high = one["quartiles"]
-        rows.append(f"| {WAYS[way].about} | {one['least']:.2f} ms ({low:.2f}, {middle:.2f}, {high:.2f}) | {one['least'] / bare:.2f} |")
+        rows.append(f"| {WAYS[way].about} | {ms(one['least'])} ms ({ms(low)}, {ms(middle)}, {ms(high)}) | {one['least'] / bare:.2f} |")
     return rows
 
 
