@@ -49,7 +49,9 @@ def main() -> int:
             found["times"][program] = measure.times(devtrace, program, options.ways, options.rounds)
             keep()
         for name, source in measure.START_UPS.items():
-            found["times"][name] = measure.start_up(devtrace, source, options.ways, max(3, options.rounds // 8))
+            found["times"][name] = measure.start_up(
+                devtrace, source, options.ways, max(3, options.rounds // 8) * measure.TIMES_AS_OFTEN.get(name, 1)
+            )
             keep()
         found["findings"] = measure.findings(devtrace)
         keep()
