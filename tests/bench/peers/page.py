@@ -163,8 +163,9 @@ def growth_picture(curves: dict, path: Path) -> None:
 
 def picture(found: dict, path: Path) -> None:
     programs = [each for each in found["times"] if each in PROGRAMS]
-    figure, axes = new_figure(1, len(programs), figsize=(4 * len(programs), 4), sharey=True, squeeze=False)
+    figure, axes = new_figure(1, len(programs), figsize=(4 * len(programs), 4), sharex=True, sharey=True, squeeze=False)
     ways = [way for way in WAYS if way != "nothing"]
+    most = max(one["least"] / found["times"][program]["nothing"]["least"] for program in programs for one in found["times"][program].values() if "least" in one)
     for program, axis in zip(programs, axes[0], strict=True):
         measured = found["times"][program]
         bare = measured["nothing"]["least"]
@@ -172,7 +173,7 @@ def picture(found: dict, path: Path) -> None:
         axis.barh(ways, [ratio - 1 for ratio in ratios], left=1, color=["#2a6" if WAYS[way].options is not None else "#888" for way in ways])
         axis.axvline(1, color="black", linewidth=0.8)
         axis.set_xscale("log")
-        ticks = [tick for tick in (1, 1.1, 1.5, 2, 5, 10, 50) if tick <= max(ratios)]
+        ticks = [tick for tick in (1, 1.5, 2, 5, 10, 50) if tick <= most]
         axis.set_xticks(ticks, [str(tick) for tick in ticks])
         axis.minorticks_off()
         axis.set_title(program)
