@@ -25,6 +25,15 @@ def environment(way: str, extra: dict | None = None) -> dict:
     return {**os.environ, "HF_HUB_OFFLINE": "1", "DEVTRACE_OPTIONS": ":".join(filter(None, (quiet, WAYS[way].options))), **(extra or {})}
 
 
+def preloaded(devtrace: Path, way: str) -> dict:
+    return {"LD_PRELOAD": str(devtrace.parent / "libdevtrace.so")} if WAYS[way].options is not None else {}
+
+
+def can_run(program: str, way: str) -> bool:
+    """The others are Python's."""
+    return not (WAYS[way].peer and PROGRAMS[program].binary)
+
+
 def rehearsed(devtrace: Path, way: str) -> list:
     # Valgrind has no room for the memory that the devices would have.
     return [devtrace, "rehearse", "--no-values", "--memory", "1GiB", *(["--no-trace"] if WAYS[way].options is None else []), "--"]
@@ -70,8 +79,8 @@ def times(devtrace: Path, program: str, ways: list[str], rounds: int) -> dict[st
     """Milliseconds of processor time a step: least and quartiles. All processes wait while one has its turn."""
     children, found = {}, {}
     for way in ways:
-        if WAYS[way].peer and PROGRAMS[program].binary:
-            continue  # they are Python's
+        if not can_run(program, way):
+            continue
         try:
             children[way] = Child(devtrace, program, way)
         except RuntimeError as error:
@@ -95,12 +104,11 @@ def processor_time_of_children() -> float:
 def start_up(devtrace: Path, source: str, ways: list[str], rounds: int) -> dict[str, dict]:
     """Milliseconds of processor time of a whole process, children included."""
     taken = {way: [] for way in ways}
-    library = devtrace.parent / "libdevtrace.so"
     for _ in range(rounds):
         for way in ways:
             if WAYS[way].peer:
                 continue
-            env = environment(way, {"LD_PRELOAD": str(library)} if WAYS[way].options is not None else None)
+            env = environment(way, preloaded(devtrace, way))
             before = processor_time_of_children()
             subprocess.run([sys.executable, "-c", source], env=env, check=True, cwd=tempfile.gettempdir())
             taken[way].append(1000 * (processor_time_of_children() - before))
@@ -190,11 +198,10 @@ def start_up_instructions(devtrace: Path, source: str, way: str) -> int | None:
     """Of a whole process. None: there is no valgrind."""
     if not shutil.which("valgrind"):
         return None
-    library = {"LD_PRELOAD": str(devtrace.parent / "libdevtrace.so")} if WAYS[way].options is not None else None
     # The interpreter itself: pyenv's `python` is a script that looks for it.
     command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", os.path.realpath(sys.executable), "-c", source]
     search = os.pathsep.join(filter(None, sys.path[1:]))
-    env = environment(way, {"PYTHONPATH": search, "PYTHONHASHSEED": "0", **(library or {})})
+    env = environment(way, {"PYTHONPATH": search, "PYTHONHASHSEED": "0", **preloaded(devtrace, way)})
     done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=tempfile.gettempdir())
     found = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
     return int(found[1].replace(",", "")) if found else None

@@ -61,7 +61,7 @@ def main() -> int:
                 continue  # its processes wait for one another: how often is not the same in two runs
             counted = found["instructions"].setdefault(program, {})
             for way in options.ways:
-                if way not in COUNTED or (WAYS[way].peer and PROGRAMS[program].binary):
+                if way not in COUNTED or not measure.can_run(program, way):
                     continue
                 one = measure.instructions(devtrace, program, way)
                 counted[way] = one and one.all
