@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 
@@ -23,6 +22,7 @@
 #include "tracker/python/layout.h"
 #include "tracker/python/objects/object_layout.h"
 #include "tracker/python/python_api.h"
+#include "tracker/python/version.h"
 #include "tracker/session.h"
 
 namespace devtrace::interpose {
@@ -205,10 +205,8 @@ const MakeException& hooks() {
 
 // Under the GIL.
 void set_hook(const python::Api& api) {
-  const std::string_view version = api.Py_GetVersion();
-  const bool free_threaded = version.find("free-threading") != std::string_view::npos;
-  const python::Layout* const layout =
-      python::layout_of(version.starts_with("3.") ? std::atoi(version.data() + 2) : 0, free_threaded);
+  const python::Version version = python::version_of(api.Py_GetVersion());
+  const python::Layout* const layout = python::layout_of(version.minor, version.free_threaded);
   const python::ObjectLayout* const objects = layout ? python::object_layout_of(*layout) : nullptr;
   python_api = &api;
   if (objects) {

@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "interpose/linking/lookup_watch.h"
@@ -23,6 +22,7 @@
 #include "tracker/python/objects/object_layout.h"
 #include "tracker/python/python_api.h"
 #include "tracker/python/safe_memory.h"
+#include "tracker/python/version.h"
 
 namespace devtrace::interpose {
 namespace {
@@ -96,10 +96,8 @@ uintptr_t known_class(const python::Api& api, const python::SafeMemory& memory) 
 
 // Under the GIL.
 void set_hook(const python::Api& api) {
-  const std::string_view version = api.Py_GetVersion();
-  const bool free_threaded = version.find("free-threading") != std::string_view::npos;
-  const python::Layout* const layout =
-      python::layout_of(version.starts_with("3.") ? std::atoi(version.data() + 2) : 0, free_threaded);
+  const python::Version version = python::version_of(api.Py_GetVersion());
+  const python::Layout* const layout = python::layout_of(version.minor, version.free_threaded);
   const python::SafeMemory memory;
   if (layout) extra_header = layout->extra_header;
   const uintptr_t type = layout ? known_class(api, memory) : 0;

@@ -23,6 +23,7 @@
 #include "tracker/placement/sampling.h"
 #include "tracker/python/borrowed_gil.h"
 #include "tracker/python/python_api.h"
+#include "tracker/python/version.h"
 
 namespace devtrace::placement {
 namespace {
@@ -208,7 +209,7 @@ void ask_for_exit(const python::Api& api) {
 }
 
 bool readable(const python::Api& api) {
-  return std::string_view(api.Py_GetVersion()).find("free-threading") == std::string_view::npos;
+  return !python::version_of(api.Py_GetVersion()).free_threaded;
 }
 
 void took(double began) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -19,6 +18,7 @@
 #include "tracker/python/find_python.h"
 #include "tracker/python/frame_decoder.h"
 #include "tracker/python/safe_memory.h"
+#include "tracker/python/version.h"
 
 namespace devtrace::python {
 
@@ -235,8 +235,7 @@ void look_for_python() {
   const size_t length = std::min({full.find(' '), full.size(), sizeof version - 1});
   std::memcpy(version, full.data(), length);
   version[length] = 0;
-  const int minor = full.starts_with("3.") ? std::atoi(full.data() + 2) : 0;
-  const bool free_threaded = full.find("free-threading") != std::string_view::npos;
+  const auto [minor, free_threaded] = version_of(full.data());
   const Layout* const row = layout_of(minor, free_threaded);
   const std::optional<Layout> guess = row ? std::nullopt : layout_as_newest(minor, free_threaded);
   if (!row && !guess) return refuse("%s", "its frames' layout is not known here");
