@@ -6,7 +6,7 @@ import pytest
 from conftest import BUILD, DEVTRACE, environment
 from forbidden_calls import PTRACE, forbid
 from interpreters import READABLE, READABLE_FREE_THREADED
-from running import Running, command, running  # noqa: F401
+from running import Running, command, running, wait_for  # noqa: F401
 
 RUNTIME = BUILD / "simulate" / "libcudart.so.13"
 CYCLES = int(os.environ.get("DEVTRACE_ATTACH_TIMES", 4))
@@ -66,6 +66,11 @@ def scripts() -> set[str]:
     return {name for name in os.listdir(os.environ.get("TMPDIR", "/tmp")) if name.startswith("devtrace-") and len(name) == 15}
 
 
+def sleeps(pid: int) -> bool:
+    with open(f"/proc/{pid}/stat") as stat:
+        return stat.read().rpartition(")")[2].split()[0] == "S"
+
+
 # The filter shows which way it was: without ptrace there is only the interpreter's.
 @pytest.mark.parametrize("interpreter", INTERPRETERS)
 def test_no_thread_is_stopped(tmp_path, running, interpreter):  # noqa: F811
@@ -90,6 +95,7 @@ def test_no_thread_is_stopped(tmp_path, running, interpreter):  # noqa: F811
 def test_a_main_thread_that_is_blocked_is_not_waited_for(tmp_path, running, interpreter):  # noqa: F811
     running.append(server(tmp_path, interpreter, "blocked"))
     one = running[0]
+    wait_for(lambda: sleeps(one.pid))
     done = command("attach", "--no-wait", one.pid, preexec_fn=forbid(PTRACE))
     assert done.returncode == 4, done.stderr
     assert "libdevtrace.so" not in open(f"/proc/{one.pid}/maps").read()
