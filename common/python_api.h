@@ -17,6 +17,11 @@ struct PyCompilerFlags {
   int cf_feature_version;
 };
 
+// Larger than any version's.
+struct PyCriticalSection {
+  void* words[4];
+};
+
 using PyCFunction = PyObject* (*)(PyObject* self, PyObject* arguments);
 using PyCFunctionWithKeywords = PyObject* (*)(PyObject* self, PyObject* arguments, PyObject* keywords);
 struct PyMethodDef {
@@ -49,6 +54,7 @@ struct WithoutGil {
 
 // And what only a thread may call that holds the GIL.
 struct Api : WithoutGil {
+  bool free_threaded = false;  // there is none: holding it only says that this thread may use Python, others run on
 #define PYTHON_FUNCTION(gil, since, before, result, name, parameters) \
   PYTHON_WITH_GIL_##gil(result(*name) parameters = nullptr;)
 #define PYTHON_DATA(needed, type, name)

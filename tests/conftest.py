@@ -91,19 +91,19 @@ def execute(command: list, folder: Path, env: dict, timeout: float = 150) -> Out
 def rehearse(tmp_path):
     """rehearse(source, options=…): runs Python source (or a list of arguments to Python) on two simulated devices."""
 
-    def run(program, options=None, gpus=2, trace=True, env=None, folder=tmp_path, timeout=150) -> Outcome:
-        return start(program, folder, options, gpus, trace, env, timeout)
+    def run(program, options=None, gpus=2, trace=True, env=None, folder=tmp_path, timeout=150, python=PYTHON) -> Outcome:
+        return start(program, folder, options, gpus, trace, env, timeout, python)
 
     return run
 
 
-def start(program, folder: Path, options=None, gpus=2, trace=True, env=None, timeout=150) -> Outcome:
+def start(program, folder: Path, options=None, gpus=2, trace=True, env=None, timeout=150, python=PYTHON) -> Outcome:
     if isinstance(program, str):
         path = folder / "program.py"
         path.write_text(textwrap.dedent(program))
         program = [path]
     flags = [] if trace else ["--no-trace"]
-    command = [DEVTRACE, "rehearse", "--gpus", gpus, *flags, "--", PYTHON, *program]
+    command = [DEVTRACE, "rehearse", "--gpus", gpus, *flags, "--", python, *program]
     return execute(command, folder, environment(options, env), timeout)
 
 

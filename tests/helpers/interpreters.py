@@ -14,7 +14,8 @@ import pytest
 SUPPORTED = range(9, 16)
 FREE_THREADED = range(13, 16)
 # Where scripts/get-pythons puts them.
-FETCHED = os.environ.get("DEVTRACE_PYTHONS") or os.path.join(os.path.dirname(__file__), "..", "..", ".cache", "pythons")
+CACHE = os.path.join(os.path.dirname(__file__), "..", "..", ".cache")
+FETCHED = os.environ.get("DEVTRACE_PYTHONS") or os.path.join(CACHE, "pythons")
 
 ASK = (
     "import os, platform, sys, sysconfig;"
@@ -68,3 +69,8 @@ def parameters() -> list:
 
 
 PARAMETERS = parameters()
+
+# Environments of `make matrix`.
+WITH_PYTORCH_WITHOUT_GIL = [
+    pytest.param(os.path.abspath(path), id=path.split(os.sep)[-3]) for path in sorted(glob.glob(os.path.join(CACHE, "matrix", "3.*t-*", "bin", "python")))
+] or [pytest.param(None, id="none", marks=pytest.mark.skip(reason="no free-threaded Python with a PyTorch (scripts/get-pythons 3.13t, make matrix PAIRS=3.13t-2.11.0)"))]

@@ -9,6 +9,7 @@
 #include "common/cache_names.h"
 #include "tracker/evidence/objects/object_walk.h"
 #include "tracker/placement/root_names.h"
+#include "tracker/python/dict_entries.h"
 #include "tracker/python/layout.h"
 #include "tracker/python/no_collector.h"
 #include "tracker/python/objects/object_layout.h"
@@ -37,19 +38,19 @@ uintptr_t number(PyObject* object) {
   return reinterpret_cast<uintptr_t>(object);
 }
 
-// An object's type without a reference to it: most of a sample's time would go into counting.
-PyObject* raw_type(PyObject* object) {
-  uintptr_t type;
-  std::memcpy(&type, reinterpret_cast<const char*>(object) + python::kObjectType, sizeof type);
-  return reinterpret_cast<PyObject*>(type);
-}
-
 // What the objects of a type are to us. Asked of the type alone, which runs nobody's code.
 enum class Sort : uint8_t { other, module, cache, tensor };
 
 class Types {
  public:
-  Types(const Api& api, const Torch& torch) : api_(api), torch_(torch) {}
+  Types(const Api& api, const Torch& torch, uint16_t header) : api_(api), torch_(torch), header_(header) {}
+
+  // An object's type without a reference to it: most of a sample's time would go into counting.
+  PyObject* raw_type(PyObject* object) const {
+    uintptr_t type;
+    std::memcpy(&type, reinterpret_cast<const char*>(object) + python::kObjectType + header_, sizeof type);
+    return reinterpret_cast<PyObject*>(type);
+  }
 
   Sort sort(PyObject* object) {
     PyObject* type = raw_type(object);
@@ -62,9 +63,9 @@ class Types {
   }
 
   // Not by attribute: a metaclass may answer with code of its own.
-  static std::string class_name(PyObject* type) {
+  std::string class_name(PyObject* type) const {
     const char* name;
-    std::memcpy(&name, reinterpret_cast<const char*>(type) + python::kTypeName, sizeof name);
+    std::memcpy(&name, reinterpret_cast<const char*>(type) + python::kTypeName + header_, sizeof name);
     const std::string_view whole = name ? name : "";
     return std::string(whole.substr(whole.rfind('.') + 1));  // npos + 1 is 0
   }
@@ -85,6 +86,7 @@ class Types {
   };
   const Api& api_;
   const Torch& torch_;
+  const uint16_t header_;
   std::unordered_map<PyObject*, Sort> sorts_;
   Recent recent_[512];  // most objects are of a few types
 };
@@ -94,7 +96,9 @@ class Found {
  public:
   Found(const Api& api, Types& types) : api_(api), types_(types) {}
 
-  // Without a list of all objects where this Python can do so; the list tells the program's audit hooks of itself.
+  // Without a list of all objects where this Python can do so; the list tells the program's audit hooks of itself. A
+  // free-threaded one stops its other threads meanwhile, which may hold locks: nothing may be called then that takes
+  // one.
   void search() {
     if (api_.PyUnstable_GC_VisitObjects) {
       api_.PyUnstable_GC_VisitObjects(
@@ -142,15 +146,14 @@ class Found {
 // Calls `visit` with the name and the value of each entry whose key is a str or an int.
 template <class Visit>
 void each_entry(const Api& api, PyObject* dict, const Visit& visit) {
-  ssize_t position = 0, seen = 0;
-  PyObject *key = nullptr, *value = nullptr;
-  while (dict && api.PyDict_Next(dict, &position, &key, &value) && ++seen <= kMostElements) {
-    std::string name = python::text(api, key);
-    if (name.empty() && python::shape_of(api, key) == Shape::other) {
-      const long long index = python::integer(api, key, -1);
+  ssize_t seen = 0;
+  for (python::DictEntries each(api, dict); each.next() && ++seen <= kMostElements;) {
+    std::string name = python::text(api, each.key());
+    if (name.empty() && python::shape_of(api, each.key()) == Shape::other) {
+      const long long index = python::integer(api, each.key(), -1);
       if (index >= 0) name = std::to_string(index);
     }
-    if (!name.empty()) visit(name, value);
+    if (!name.empty()) visit(name, each.value());
   }
 }
 
@@ -168,16 +171,18 @@ class Walk {
   }
 
   // The module that a wrapper stands for; itself where it is none.
-  PyObject* unwrapped(PyObject* module) const {
+  Ref unwrapped(PyObject* outermost) const {
+    Ref module = Ref::borrowed(api_, outermost);
     for (int depth = 0; depth < kDeepest; ++depth) {
-      PyObject* inner = nullptr;
+      Ref inner;
       size_t children = 0;
-      each_child(module, [&](const std::string& name, PyObject* child) {
+      each_child(module.get(), [&](const std::string& name, PyObject* child) {
         ++children;
-        if (name == "module" || name == "_orig_mod" || name == "_fsdp_wrapped_module") inner = child;
+        if (name == "module" || name == "_orig_mod" || name == "_fsdp_wrapped_module")
+          inner = Ref::borrowed(api_, child);
       });
-      if (!inner || children != 1 || inner == module || has_state(module)) return module;
-      module = inner;
+      if (!inner || children != 1 || inner.get() == module.get() || has_state(module.get())) break;
+      module = std::move(inner);
     }
     return module;
   }
@@ -185,8 +190,8 @@ class Walk {
   // A copy that nn.DataParallel makes for one step.
   bool is_replica(PyObject* module) const {
     const Ref dict = python::instance_dict(api_, module);
-    PyObject* mark = dict ? python::entry(api_, dict.get(), "_is_replica") : nullptr;
-    return mark && python::is_true(api_, mark);
+    const Ref mark = dict ? python::held_entry(api_, dict.get(), "_is_replica") : Ref();
+    return mark && python::is_true(api_, mark.get());
   }
 
   PlacedRoot module_root(PyObject* module) {
@@ -209,7 +214,7 @@ class Walk {
   void begin(PyObject* object) {
     root_ = {};
     root_.object = number(object);
-    root_.name = Types::class_name(raw_type(object));
+    root_.name = types_.class_name(types_.raw_type(object));
     names_.clear();
   }
 
@@ -224,20 +229,20 @@ class Walk {
   // accelerate brings such a module's weights to their device for its forward and takes them away again: where they are
   // found depends on the moment.
   bool offloads(PyObject* dict, const char* what) const {
-    PyObject* hook = dict ? python::entry(api_, dict, "_hf_hook") : nullptr;
+    const Ref hook = dict ? python::held_entry(api_, dict, "_hf_hook") : Ref();
     if (!hook) return false;
     const auto attribute = [&](PyObject* object, const char* name) {
       const Ref attributes = python::instance_dict(api_, object);
-      return attributes ? python::entry(api_, attributes.get(), name) : nullptr;
+      return attributes ? python::held_entry(api_, attributes.get(), name) : Ref();
     };
     const auto says = [&](PyObject* object) {
-      PyObject* flag = attribute(object, what);
-      return flag && python::is_true(api_, flag);
+      const Ref flag = attribute(object, what);
+      return flag && python::is_true(api_, flag.get());
     };
-    PyObject* several = attribute(hook, "hooks");  // a SequentialHook's
-    if (!several || python::shape_of(api_, several) != Shape::tuple) return says(hook);
-    for (ssize_t i = 0, n = std::min(api_.PyTuple_Size(several), kMostElements); i < n; ++i)
-      if (says(api_.PyTuple_GetItem(several, i))) return true;
+    const Ref several = attribute(hook.get(), "hooks");  // a SequentialHook's
+    if (!several || python::shape_of(api_, several.get()) != Shape::tuple) return says(hook.get());
+    for (ssize_t i = 0, n = std::min(api_.PyTuple_Size(several.get()), kMostElements); i < n; ++i)
+      if (says(api_.PyTuple_GetItem(several.get(), i))) return true;
     return false;
   }
 
@@ -272,10 +277,10 @@ class Walk {
     if (sort == Sort::module || depth > kDeepestContainer) return;
     const std::string prefix = name.empty() ? "" : name + ".";
     const auto element = [&](const std::string& key, PyObject* inner) { enter(inner, prefix + key, kind, depth + 1); };
-    const unsigned long flags = api_.PyType_GetFlags(raw_type(value));
+    const unsigned long flags = api_.PyType_GetFlags(types_.raw_type(value));
     if (flags & python::kListFlag) {
       for (ssize_t i = 0, n = std::min(api_.PyList_Size(value), kMostElements); i < n; ++i)
-        element(std::to_string(i), api_.PyList_GetItem(value, i));
+        if (const Ref inner = python::element(api_, value, i)) element(std::to_string(i), inner.get());
     } else if (flags & python::kTupleFlag) {
       for (ssize_t i = 0, n = std::min(api_.PyTuple_Size(value), kMostElements); i < n; ++i)
         element(std::to_string(i), api_.PyTuple_GetItem(value, i));
@@ -288,7 +293,7 @@ class Walk {
   }
 
   // transformers keeps a cache as a list of DynamicLayer, StaticLayer, …
-  static bool is_layer(PyObject* value) { return Types::class_name(raw_type(value)).ends_with("Layer"); }
+  bool is_layer(PyObject* value) const { return types_.class_name(types_.raw_type(value)).ends_with("Layer"); }
 
   void add(PyObject* tensor, const std::string& name, const char* kind, bool offloaded) {
     if (placed_ >= kMostPlaced) {
@@ -296,8 +301,8 @@ class Walk {
       return;
     }
     PlacedTensor placed{name, kind, "", 0, ""};
-    const auto [known, fresh] = names_.try_emplace(tensor, name);
-    if (!fresh) placed.same_as = known->second;
+    const auto [known, fresh] = names_.try_emplace(tensor, Named{Ref::borrowed(api_, tensor), name});
+    if (!fresh) placed.same_as = known->second.name;
     const Ref local = torch_.is_opaque(tensor) ? local_part(tensor) : Ref::borrowed(api_, tensor);
     evidence::TensorPlacement where;
     if (local) where = torch_.placement(local.get());
@@ -313,7 +318,7 @@ class Walk {
 
   // Of a DTensor this process's own piece. Other tensors with a dispatch of their own are not asked.
   Ref local_part(PyObject* tensor) const {
-    if (Types::class_name(raw_type(tensor)) != "DTensor") return {};
+    if (types_.class_name(types_.raw_type(tensor)) != "DTensor") return {};
     ObjectWalk objects{api_, torch_};
     Ref local = objects.step(tensor, {evidence::Step::attribute, "_local_tensor"}).first;
     return local && torch_.is_tensor(local.get()) && !torch_.is_opaque(local.get()) ? std::move(local) : Ref();
@@ -323,7 +328,12 @@ class Walk {
   const Torch& torch_;
   Types& types_;
   PlacedRoot root_;
-  std::unordered_map<PyObject*, std::string> names_;
+  // Held, so that none gets the address of one before it.
+  struct Named {
+    Ref tensor;
+    std::string name;
+  };
+  std::unordered_map<PyObject*, Named> names_;
   std::unordered_set<uintptr_t> caches_;
   std::vector<PyObject*> on_way_;  // modules may hold each other
   size_t placed_ = 0;
@@ -333,13 +343,18 @@ class Walk {
 
 LiveModules live_modules(const Api& api, const Torch& torch, const std::vector<uintptr_t>& wanted) {
   const python::NoCollector quiet(api);
-  Types types(api, torch);
+  const std::optional<uint16_t> header = python::extra_header(api);
+  if (!header) return {};
+  Types types(api, torch, *header);
   Found found(api, types);
   found.search();
   Walk walk(api, torch, types);
   std::unordered_map<PyObject*, PyObject*> parents;
+  std::vector<Ref> children;
   for (const Ref& module : found.modules())
-    walk.each_child(module.get(), [&](const std::string&, PyObject* child) { parents.emplace(child, module.get()); });
+    walk.each_child(module.get(), [&](const std::string&, PyObject* child) {
+      if (parents.emplace(child, module.get()).second) children.push_back(Ref::borrowed(api, child));
+    });
   LiveModules live;
   live.cut = found.cut();
   std::unordered_set<PyObject*> roots;
@@ -352,8 +367,8 @@ LiveModules live_modules(const Api& api, const Torch& torch, const std::vector<u
   };
   for (const Ref& module : found.modules()) {
     if (parents.contains(module.get()) || walk.is_replica(module.get())) continue;
-    PyObject* root = walk.unwrapped(module.get());
-    if (roots.insert(root).second) keep(walk.module_root(root));
+    const Ref root = walk.unwrapped(module.get());
+    if (roots.insert(root.get()).second) keep(walk.module_root(root.get()));
   }
   for (const Ref& cache : found.caches())
     if (!walk.is_part(number(cache.get()))) keep(walk.cache_root(cache.get()));
@@ -368,7 +383,7 @@ LiveModules live_modules(const Api& api, const Torch& torch, const std::vector<u
       if (roots.contains(top)) break;
       parent = parents.find(top);
     }
-    live.parts.push_back({object, Types::class_name(raw_type(part)), number(top)});
+    live.parts.push_back({object, types.class_name(types.raw_type(part)), number(top)});
   }
   name_roots(live.roots);
   return live;

@@ -22,8 +22,8 @@
 #include "tracker/placement/live_modules.h"
 #include "tracker/placement/sampling.h"
 #include "tracker/python/borrowed_gil.h"
+#include "tracker/python/kept_references.h"
 #include "tracker/python/python_api.h"
-#include "tracker/python/version.h"
 
 namespace devtrace::placement {
 namespace {
@@ -190,8 +190,11 @@ constexpr uint64_t kLookEvery = 64;  // launches, or copies: a clock costs as mu
 
 // --- Sampling
 
+enum class When { between_instructions, python_exit, process_exit };
+void sample_and_keep_errno(When when) noexcept;
+
 PyObject* at_python_exit(PyObject*, PyObject*) {
-  look_last();
+  if (log::is_open() && options().placement) sample_and_keep_errno(When::python_exit);
   const python::Api* api = python::api();
   return api ? api->PyUnicode_FromString("") : nullptr;  // anything but nullptr will do
 }
@@ -208,23 +211,20 @@ void ask_for_exit(const python::Api& api) {
   if (function) python::call_with(api, python::attribute(api, atexit.get(), "register").get(), function.get());
 }
 
-bool readable(const python::Api& api) {
-  return !python::version_of(api.Py_GetVersion()).free_threaded;
-}
-
 void took(double began) {
   const std::lock_guard hold(lock);
   current().sampling.took(now(), thread_time() - began);
 }
 
-void sample(bool at_end) {
+void sample(bool at_end, python::KeptReferences& kept) {
   const python::Api* api = python::api();
   if (!api || !log::is_open() || !python::holds_gil(*api)) return;
   if (!anything.exchange(false, std::memory_order_relaxed)) return;
   const double began = thread_time();
   LiveModules live;
   bool known = false;
-  if (readable(*api)) {
+  if (python::extra_header(*api)) {
+    kept.use(*api);
     const python::Gil gil(*api);
     if (const evidence::Torch torch(*api); torch.usable()) {
       live = live_modules(*api, torch, known_objects());
@@ -236,12 +236,16 @@ void sample(bool at_end) {
   took(began);
 }
 
-void sample_and_keep_errno(bool at_end) noexcept {
-  const ReentrancyGuard inside;
+void sample_and_keep_errno(When when) noexcept {
   const int saved = errno;
-  try {
-    sample(at_end);
-  } catch (...) {  // out of memory: the next one may do
+  {
+    python::KeptReferences kept;
+    const ReentrancyGuard inside;
+    try {
+      sample(when != When::between_instructions, kept);
+    } catch (...) {  // out of memory: the next one may do
+    }
+    if (when == When::process_exit) kept.leak();  // from a signal's handler, too: no place for `__del__`
   }
   errno = saved;
 }
@@ -249,7 +253,7 @@ void sample_and_keep_errno(bool at_end) noexcept {
 // Runs in the main thread, with the GIL, between two instructions of whatever Python code comes first: a rehearsal's
 // own, too. Anything but 0 would become an exception in the user's code.
 int pending_call(void*) noexcept {
-  sample_and_keep_errno(false);
+  sample_and_keep_errno(When::between_instructions);
   scheduled.store(false, std::memory_order_release);
   return 0;
 }
@@ -300,11 +304,12 @@ void look_now() {
   const python::Api* const api = log::is_open() && options().placement ? python::api() : nullptr;
   if (!api) return;
   note_something();
-  python::with_gil(*api, [] { sample_and_keep_errno(false); });
+  if (api->free_threaded) return ask_for_sample();  // the main thread, for KeptReferences
+  python::with_gil(*api, [] { sample_and_keep_errno(When::between_instructions); });
 }
 
 void look_last() {
-  if (log::is_open() && options().placement) sample_and_keep_errno(true);
+  if (log::is_open() && options().placement) sample_and_keep_errno(When::process_exit);
 }
 
 void write_rest() {

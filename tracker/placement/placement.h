@@ -11,7 +11,8 @@ namespace devtrace::placement {
 void launched();
 void copied();
 
-// Devtrace was attached: writes what lives now, under the GIL, for which a second is waited at most.
+// Devtrace was attached: writes what lives now, under the GIL, for which a second is waited at most; without a GIL the
+// main thread does, once it runs Python again.
 void look_now();
 
 // Writes what lives now. Does nothing where the calling thread does not hold the GIL.

@@ -4,7 +4,10 @@
 #include <memory>
 
 #include "tracker/elf/loaded_objects.h"
+#include "tracker/python/dict_entries.h"
 #include "tracker/python/find_python.h"
+#include "tracker/python/layout.h"
+#include "tracker/python/version.h"
 
 namespace devtrace::python {
 namespace {
@@ -12,7 +15,9 @@ namespace {
 // Nothing where there is no Python yet, or one without all of it.
 std::unique_ptr<const Api> find_api() {
   auto api = std::make_unique<Api>();
-  return find_python(*api) == Found::complete && api->Py_IsInitialized() ? std::move(api) : nullptr;
+  if (find_python(*api) != Found::complete || !api->Py_IsInitialized()) return nullptr;
+  api->free_threaded = version_of(api->Py_GetVersion()).free_threaded;
+  return api;
 }
 
 constexpr unsigned long kImmutableType = 1UL << 8;  // since 3.10, of classes that extensions make
@@ -60,6 +65,11 @@ Ref value_for(const Api& api, Ref stored, PyObject* object) {
   return of == "builtin_function_or_method" || of == "instancemethod" ? call_with(api, function.get(), object) : Ref();
 }
 
+// Past a sequence's end there is nothing, and an IndexError to be cleared.
+Ref held(const Api& api, PyObject* borrowed) {
+  return borrowed ? Ref::borrowed(api, borrowed) : Ref(api, nullptr);
+}
+
 }  // namespace
 
 const Api* api() {
@@ -83,6 +93,12 @@ bool holds_gil(const Api& api) {
   void* mine = api.PyGILState_GetThisThreadState();
   return mine != nullptr && mine == api.PyThreadState_GetUnchecked() &&
          api.PyInterpreterState_Get() == api.PyInterpreterState_Main();
+}
+
+std::optional<uint16_t> extra_header(const Api& api) {
+  if (!api.free_threaded) return 0;
+  const Layout* const layout = layout_of(version_of(api.Py_GetVersion()).minor, true);
+  return layout ? std::optional(layout->extra_header) : std::nullopt;
 }
 
 std::optional<std::string> handled_exception(const Api& api) {
@@ -119,24 +135,32 @@ Ref attribute(const Api& api, PyObject* object, const char* name) {
   const bool module = builtin && type_name(api, type.get()) == "module";
   if (builtin && !module) return Ref(api, api.PyObject_GetAttrString(object, name));
   if (const Ref own = instance_dict(api, object))
-    if (PyObject* value = entry(api, own.get(), name)) return Ref::borrowed(api, value);
+    if (Ref value = held_entry(api, own.get(), name)) return value;
   if (module) return {};
   Ref stored = stored_in_class(api, type.get(), name);
   return stored ? value_for(api, std::move(stored), object) : Ref();
 }
 
 PyObject* entry(const Api& api, PyObject* dict, std::string_view name) {
-  if (!dict || shape_of(api, dict) != Shape::dict) return nullptr;
-  ssize_t position = 0;
-  PyObject *key = nullptr, *value = nullptr;
-  while (api.PyDict_Next(dict, &position, &key, &value)) {
-    if (shape_of(api, key) != Shape::unicode) continue;
+  return held_entry(api, dict, name).get();
+}
+
+Ref held_entry(const Api& api, PyObject* dict, std::string_view name) {
+  if (!dict || shape_of(api, dict) != Shape::dict) return {};
+  for (DictEntries each(api, dict); each.next();) {
+    if (shape_of(api, each.key()) != Shape::unicode) continue;
     ssize_t size = 0;
-    const char* const text = api.PyUnicode_AsUTF8AndSize(key, &size);
+    const char* const text = api.PyUnicode_AsUTF8AndSize(each.key(), &size);
     if (!text) api.PyErr_Clear();  // lone surrogates
-    if (text && name == std::string_view(text, static_cast<size_t>(size))) return value;
+    if (text && name == std::string_view(text, static_cast<size_t>(size))) return Ref::borrowed(api, each.value());
   }
-  return nullptr;
+  return {};
+}
+
+Ref element(const Api& api, PyObject* sequence, ssize_t index) {
+  if (shape_of(api, sequence) == Shape::tuple) return held(api, api.PyTuple_GetItem(sequence, index));
+  if (api.PyList_GetItemRef) return Ref(api, api.PyList_GetItemRef(sequence, index));
+  return held(api, api.PyList_GetItem(sequence, index));
 }
 
 Ref bases_of(const Api& api, PyObject* type) {

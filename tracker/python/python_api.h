@@ -1,6 +1,7 @@
 // CPython's C API as found in the running process, and the two guards under which it may be used.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,9 @@ const Api* api();
 
 // Does the calling thread hold the GIL, in the main interpreter? No GIL is needed to ask.
 bool holds_gil(const Api& api);
+
+// Bytes that an object's header has besides the usual ones; nothing where that is not known.
+std::optional<uint16_t> extra_header(const Api& api);
 
 // The text of the exception that the calling thread handles in an `except` block: its first argument, "" if that is no
 // str. Nothing where it handles none. It holds the GIL.
@@ -36,6 +40,9 @@ class Gil {
   PyObject* error_[3] = {};
 };
 
+// Gives up a reference: to the thread's KeptReferences (kept_references.h) where there are any.
+void let_go(const Api& api, PyObject* object) noexcept;
+
 // An owned reference; empty when the call that made it failed (the Python error is cleared).
 class Ref {
  public:
@@ -54,7 +61,7 @@ class Ref {
     return *this;
   }
   ~Ref() {
-    if (object_) api_->Py_DecRef(object_);
+    if (object_) let_go(*api_, object_);
   }
   PyObject* get() const { return object_; }
   explicit operator bool() const { return object_ != nullptr; }
@@ -73,6 +80,10 @@ class Ref {
 Ref attribute(const Api& api, PyObject* object, const char* name);
 // Of a dict by a str: keys of other classes may compare as they like, and are passed by. Borrowed; nullptr: not there.
 PyObject* entry(const Api& api, PyObject* dict, std::string_view name);
+// The same with a reference, for what another thread may take out meanwhile.
+Ref held_entry(const Api& api, PyObject* dict, std::string_view name);
+// Of a list or tuple; empty past its end.
+Ref element(const Api& api, PyObject* sequence, ssize_t index);
 Ref bases_of(const Api& api, PyObject* type);     // its __mro__, a tuple
 bool is_builtin(const Api& api, PyObject* type);  // made in C: no Python code can have made or changed it
 bool is_class(const Api& api, PyObject* object);

@@ -1,5 +1,7 @@
 #include "tracker/evidence/objects/torch_objects.h"
 
+#include "tracker/python/dict_entries.h"
+
 namespace devtrace::evidence {
 
 Torch::Torch(const python::Api& api) : api_(api), kinds_(api) {
@@ -118,16 +120,15 @@ std::string Torch::version() const {
 
 python::Ref module_table(const python::Api& api, PyObject* module, const ModuleTable& table) {
   const python::Ref dict = python::instance_dict(api, module);
-  return dict ? python::Ref::borrowed(api, python::entry(api, dict.get(), table.name)) : python::Ref();
+  return dict ? python::held_entry(api, dict.get(), table.name) : python::Ref();
 }
 
 bool for_each_state_tensor(const python::Api& api, const Torch& torch, PyObject* module, const VisitTensor& visit) {
   for (const ModuleTable& table : kStateTables) {
     const python::Ref dict = module_table(api, module, table);
-    ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    while (dict && api.PyDict_Next(dict.get(), &position, &key, &value))
-      if (torch.is_tensor(value) && !visit(value, python::text(api, key), table.role)) return false;
+    for (python::DictEntries each(api, dict.get()); each.next();)
+      if (torch.is_tensor(each.value()) && !visit(each.value(), python::text(api, each.key()), table.role))
+        return false;
   }
   return true;
 }
