@@ -27,17 +27,6 @@ PAIRS = [
 ARM64 = "-aarch64"
 ARM64_PYTHON = TOP / ".cache" / "aarch64" / "root" / "usr" / "bin" / "python"
 
-# Looked for on 2026-11-23. A mirror that has the sources answers this: scripts/get-pythons then builds them.
-NO_INTERPRETER = (
-    "no CPython {} was to be had: Debian packs no free-threaded build, the sources that the indexes of forky (3.14.8, 3.15.0) and sid (3.14.10, "
-    "3.15.2) name were not on the mirror (404), trixie's end with 3.13, and no PyPI package was found that carries an interpreter or its sources"
-)
-
-NO_PLACEMENT = (
-    "not looked at without a GIL: what another thread lets go of meanwhile would come to its end in devtrace's hands, and its `__del__` is the program's own code"
-)
-
-
 def line_of(mark: str) -> int:
     return next(number for number, text in enumerate(PROGRAM.read_text().splitlines(), 1) if f"# {mark}" in text)
 
@@ -143,12 +132,6 @@ CHECKS = {
 }  # fmt: skip
 
 
-def reason(pair: str, name: str) -> str:
-    """Why not, where it is known."""
-    free_threaded = pair.partition("-")[0].endswith("t")
-    return f": {NO_PLACEMENT}" if free_threaded and name == "placement" else ""
-
-
 def environment_of(pair: str, folder: Path) -> Path | str:
     """Its interpreter; a sentence where there is none."""
     place = folder / pair
@@ -161,7 +144,7 @@ def environment_of(pair: str, folder: Path) -> Path | str:
     wanted = int(version.removesuffix("t").partition(".")[2]), version.endswith("t")
     interpreter = next((path for path, found in FOUND.items() if found == wanted), None)
     if interpreter is None:
-        return NO_INTERPRETER.format(version) if version in ("3.14t", "3.15t") else f"no CPython {version} here (scripts/get-pythons)"
+        return f"no CPython {version} here (scripts/get-pythons)"
     subprocess.run([interpreter, "-m", "venv", "--without-pip", place], check=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, "install", "--quiet", "--only-binary", ":all:"]
     done = subprocess.run([*pip, f"torch=={torch}", "numpy", "pytest"], capture_output=True, text=True)
@@ -203,7 +186,7 @@ def page(kept: dict) -> str:
         if "why" in result:
             lines.append(f"| {version}{platform} | {torch} |" + " |" * len(CHECKS) + f" {result['why']} |")
             continue
-        cells = ["yes" if result.get(name) else f"**no**{reason(pair, name)}" for name in CHECKS]
+        cells = ["yes" if result.get(name) else "**no**" for name in CHECKS]
         lines.append(f"| {result['python']}{'t' if version.endswith('t') else ''}{platform} | {result['torch']} | " + " | ".join(cells) + f" | {result['date']} |")
     return "\n".join(lines) + "\n"
 
