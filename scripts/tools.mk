@@ -58,7 +58,7 @@ install: all ## install under PREFIX
 
 # build/wheel/devtrace-….whl, for `pip install`. For CUDA 12 and other releases of PyTorch some 3 GB of wheels are looked at once, see simulate/module.mk.
 wheel: all simulate-cuda12 simulate-torch ## a wheel for pip
-	BUILD=$(BUILD) PYTHON=$(PYTHON) scripts/make-wheel $(BUILD)/wheel
+	+BUILD=$(BUILD) PYTHON=$(PYTHON) scripts/make-wheel $(BUILD)/wheel
 
 wheel-check: wheel ## whether a build in another folder packs the same bytes
 	PYTHON=$(PYTHON) scripts/check-wheel "$$(ls -t $(BUILD)/wheel/*.whl | head -n 1)"
