@@ -11,8 +11,17 @@ from pathlib import Path
 import pytest
 from bare_root import BareRoot
 from conftest import BUILD, TOP, environment, execute
+from interpreters import PARAMETERS
 
 MIXED = "import torch\ntorch.ones(3, device='cuda:0') + torch.ones(3, device='cuda:1')\n"
+# The program copies 16 bytes of a device's memory as if they were the host's.
+MISTAKEN = """
+import ctypes
+runtime = ctypes.CDLL("libcudart.so.13")
+own, host = ctypes.c_void_p(), ctypes.create_string_buffer(16)
+runtime.cudaMalloc(ctypes.byref(own), ctypes.c_size_t(16))
+runtime.cudaMemcpy(own, host, ctypes.c_size_t(16), 2)
+"""
 RECIPE = (TOP / "recipes/Containerfile").read_text()
 
 
@@ -89,9 +98,16 @@ def test_what_differs_between_two_builds_is_named(wheel, tmp_path):
     assert library.endswith("lib/devtrace/libdevtrace.so: CRC") and overlay.endswith("fix/overlay.so: in one of them only")
 
 
-def test_python_starts_the_command(installed):
-    done = subprocess.run([installed / "bin/python", "-m", "devtrace", "--version"], capture_output=True, text=True)
-    assert done.stdout.startswith("devtrace ") and done.returncode == 0, done.stderr
+@pytest.mark.parametrize("interpreter", PARAMETERS)
+def test_every_python_installs_it_and_needs_nothing_else(wheel, interpreter, tmp_path):
+    folder = tmp_path / "environment"
+    subprocess.run([interpreter, "-m", "venv", folder], check=True)
+    subprocess.run([folder / "bin/pip", "install", "--quiet", "--no-index", "--no-deps", wheel], check=True)
+    (tmp_path / "program.py").write_text(MISTAKEN)
+    command = [folder / "bin/python", "-m", "devtrace", "rehearse", "--gpus", "2", "--", folder / "bin/python", "program.py"]
+    done = execute(command, tmp_path, environment(None, {"PATH": str(folder / "bin")}))
+    assert done.code == 0 and done.finding["kind"] == "copy-mismatch", done.out + done.err
+    assert "SUMMARY: devtrace: copy-mismatch program.py:6 in <module>: host, own on cuda:0" in done.err
 
 
 def test_what_a_fix_needs_is_in_it(wheel):
