@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "report/command/launch/package_folders.h"
 #include "simulate/static_runtime/runtime_copy.h"
 
 namespace devtrace::report::command {
@@ -49,20 +50,6 @@ int major_of_cupy(const fs::path& packages) {
     if (name.starts_with(kBegin) && name.ends_with(".dist-info")) return std::atoi(name.c_str() + kBegin.size());
   }
   return 0;
-}
-
-// Where Python's packages are for an interpreter or a script beside one.
-std::vector<fs::path> package_folders(const fs::path& program) {
-  std::vector<fs::path> prefixes = {program.parent_path().parent_path()}, found;
-  if (prefixes[0] == "/usr" || prefixes[0] == "/") prefixes = {"/usr/local", "/usr"};  // where Debian's pip installs
-  for (const fs::path& prefix : prefixes)
-    for (const char* lib : {"lib", "lib64"}) {
-      std::error_code error;
-      for (fs::directory_iterator each(prefix / lib, error), end; !error && each != end; each.increment(error))
-        if (each->path().filename().string().rfind("python3", 0) == 0)
-          for (const char* packages : {"site-packages", "dist-packages"}) found.push_back(each->path() / packages);
-    }
-  return found;
 }
 
 int cuda_of_program(const fs::path& program) {

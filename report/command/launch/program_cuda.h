@@ -8,7 +8,7 @@ namespace devtrace::report::command {
 
 // The major version (12, 13) of the CUDA runtime that a program is linked to or has inside it; else of the one that the
 // PyTorch, or without PyTorch the CuPy, beside its interpreter names. `command` is as typed, its words looked up in
-// PATH; an interpreter's environment is the folder above its own (a virtual environment's bin/python, bin/torchrun).
+// PATH; an interpreter's packages are those of package_folders().
 // A program that starts another one (`nice -n 5 python`, a shell script, `uv run`): a later word that is a program,
 // else the environment that is active, or lies in the project's folder. 0 when there is none, or it is not for CUDA.
 // Only files are read: nothing is started.

@@ -174,6 +174,22 @@ def test_the_command_finds_its_parts(installed, tmp_path):
     assert "SUMMARY: devtrace: refused-op program.py:2" in done.err and len(done.pages) == 1
 
 
+def test_uv_installs_and_runs_it(wheel, tmp_path):
+    """PyTorch by way of a .pth file: nothing is downloaded."""
+    (tmp_path / "program.py").write_text(MIXED)
+    uv = [Path(sys.executable).with_name("uv"), "--offline", "--no-config", "--cache-dir", tmp_path / "cache"]
+    env = environment(None)
+    for words in (["venv", "--python", sys.executable], ["pip", "install", "--no-index", "--no-deps", wheel]):
+        done = subprocess.run([*uv, "--quiet", *words], cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    packages = next(tmp_path.glob(".venv/lib/python3*/site-packages"))
+    (packages / "tests.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    run = [*uv, "run", "--no-project"]
+    for words in ([*run, "devtrace", "rehearse", "--", "python", "program.py"], [next(tmp_path.glob(".venv/bin/devtrace")), "rehearse", "--", *run, "program.py"]):
+        done = execute(words, tmp_path, env)
+        assert done.code == 1 and "SUMMARY: devtrace: refused-op program.py:2" in done.err, done.out + done.err
+
+
 def test_pytest_finds_the_plugin(installed, tmp_path):
     (tmp_path / "test_it.py").write_text(f"def test_it():\n    {MIXED.replace(chr(10), chr(10) + '    ').rstrip()}\n")
     env = environment(None, {"PYTHONPATH": sysconfig.get_path("purelib"), "PATH": os.defpath})

@@ -56,6 +56,30 @@ def test_the_programs_pytorch_decides(rehearsed, tmp_path):
     assert rehearsed("--", "python", path=tmp_path / "twelve" / "bin") == CUDA12
 
 
+def test_a_pytorch_from_elsewhere_decides_where_python_would_find_it(rehearsed, tmp_path):
+    """Before the interpreter's own, or where that has none."""
+    packages = make_python(tmp_path / "twelve", "12.8").parent.parent / "lib/python3.11/site-packages"
+    thirteen, none = make_python(tmp_path / "thirteen", "13.0"), make_python(tmp_path / "none", None)
+    assert rehearsed("--", thirteen, PYTHONPATH=f"{tmp_path}:{packages}") == CUDA12
+    make_python(tmp_path / "home/.local", "12.8")
+    assert rehearsed("--", thirteen, HOME=str(tmp_path / "home")) == CUDA12
+    assert rehearsed("--", thirteen, HOME=str(tmp_path / "home"), PYTHONNOUSERSITE="1") == CUDA13
+    assert rehearsed("--", none, PYTHONUSERBASE=str(tmp_path / "twelve")) == CUDA12
+    (none.parent.parent / "lib/python3.11/site-packages/of-another.pth").write_text(f"# not this one\nimport sys\n{packages}\n")
+    assert rehearsed("--", none) == CUDA12
+
+
+def test_of_a_virtual_environments_base_it_decides_where_that_is_taken_in(rehearsed, tmp_path):
+    base = make_python(tmp_path / "base", "12.8")
+    venv = make_python(tmp_path / "venv", None)
+    settings = f"home = {base.parent}\ninclude-system-site-packages = {{}}\nversion = 3.11.7\n"
+    (venv.parent.parent / "pyvenv.cfg").write_text(settings.format("true"))
+    assert rehearsed("--", venv) == CUDA12
+    (venv.parent.parent / "pyvenv.cfg").write_text(settings.format("false"))
+    assert rehearsed("--", venv) == CUDA13
+    assert rehearsed("--", venv, PYTHONUSERBASE=str(base.parent.parent)) == CUDA13, "nor are the user's"
+
+
 def test_without_pytorch_its_cupy_decides(rehearsed, tmp_path):
     python = make_python(tmp_path / "twelve", None)
     (python.parent.parent / "lib/python3.11/site-packages/cupy_cuda12x-14.2.0.dist-info").mkdir()
