@@ -30,7 +30,8 @@ struct EventTicket {
 };
 static_assert(sizeof(EventTicket) <= sizeof(CUipcEventHandle));
 
-constexpr size_t kPage = 4096;
+// Of the host's: arm64's kernels have 4, 16 or 64 KiB. A small allocation begins anywhere in one.
+const size_t g_page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
 // What this process has opened, and how often: a handle that is opened again gives the address that it has.
 struct Opened {
@@ -88,7 +89,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* pointer, CUipcMemHandle handle,
   int fd = simulate::open_shared(path);
   if (fd < 0) return CUDA_ERROR_INVALID_VALUE;  // the owner is gone
   // Whole pages around the allocation, at an address that begins a chunk: a chunk of device addresses has one owner.
-  size_t lead = t.offset % kPage, length = (lead + t.size + kPage - 1) / kPage * kPage;
+  size_t lead = t.offset % g_page, length = (lead + t.size + g_page - 1) / g_page * g_page;
   void* raw = mmap(nullptr, length + simulate::kChunk, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   uintptr_t base = (reinterpret_cast<uintptr_t>(raw) + simulate::kChunk - 1) / simulate::kChunk * simulate::kChunk;
   void* at = raw == MAP_FAILED ? raw
@@ -122,8 +123,8 @@ CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr pointer) {
       break;
     }
   if (!simulate::forget(pointer, &a)) return CUDA_ERROR_INVALID_VALUE;
-  size_t lead = a.base % kPage;
-  munmap(reinterpret_cast<void*>(a.base - lead), (lead + a.size + kPage - 1) / kPage * kPage);
+  size_t lead = a.base % g_page;
+  munmap(reinterpret_cast<void*>(a.base - lead), (lead + a.size + g_page - 1) / g_page * g_page);
   return CUDA_SUCCESS;
 }
 

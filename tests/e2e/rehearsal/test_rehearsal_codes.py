@@ -161,6 +161,7 @@ class Ticket(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_char * 64)]
 if len(sys.argv) == 1:
     import subprocess
+    before = make("cudaMalloc", Size(4608))  # so that it begins within a page, of 4 KiB and of 64 KiB
     memory = make("cudaMalloc", Size(4096))
     call("cudaMemset", memory, 5, Size(4096))
     assert call("cudaIpcGetMemHandle", handle, memory) == 0
