@@ -134,7 +134,8 @@ $(EMULATED): scripts/processor.mk
 	printf '#!/bin/sh\nexec %s "$$@"\n' '$(subst -L .,-L $(CURDIR)/.,$(EMULATOR)) $(abspath $(BUILD)/devtrace)' > $@
 	chmod +x $@
 ifneq ($(EMULATOR),)
-DEMO := DEMO_DEVTRACE=$(EMULATED) DEMO_PYTHON=$(abspath $(TARGET_ROOT))/usr/bin/python
+# An emulated try takes minutes.
+DEMO := DEMO_FIX='--timeout 1800 --budget 7200' DEMO_DEVTRACE=$(EMULATED) DEMO_PYTHON=$(abspath $(TARGET_ROOT))/usr/bin/python
 demo: $(EMULATED)
 endif
 
