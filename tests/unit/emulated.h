@@ -19,4 +19,10 @@ inline bool emulated() {
 #endif
 }
 
+// qemu 7.2 with pages larger than 4 KiB (QEMU_PAGESIZE) leaves mappings out of /proc/self/maps, and keeps memory that
+// madvise gives back, without devtrace, too.
+inline bool emulated_large_pages() {
+  return emulated() && sysconf(_SC_PAGESIZE) > 4096;
+}
+
 }  // namespace devtrace
