@@ -79,9 +79,9 @@ bool is_called(const python::SafeMemory& memory, uintptr_t type, std::string_vie
 uintptr_t known_class(const python::Api& api, const python::SafeMemory& memory) {
   const python::Ref module = python::imported_module(api, kModule);
   if (!module) return 0;
-  PyObject* const found = python::entry(api, api.PyModule_GetDict(module.get()), kClass);
-  if (!found || !python::is_class(api, found) || !python::is_builtin(api, found)) return 0;
-  const auto type = reinterpret_cast<uintptr_t>(found), plain = reinterpret_cast<uintptr_t>(api.PyLong_Type);
+  const python::Ref found = python::entry(api, api.PyModule_GetDict(module.get()), kClass);
+  if (!found || !python::is_class(api, found.get()) || !python::is_builtin(api, found.get())) return 0;
+  const auto type = reinterpret_cast<uintptr_t>(found.get()), plain = reinterpret_cast<uintptr_t>(api.PyLong_Type);
   if (!is_called(memory, type, kFullName)) return 0;
   const auto as_plain = [&](uint16_t offset) {
     const auto function = slot_of<void*>(memory, type, offset);

@@ -7,6 +7,7 @@
 
 #include "tracker/evidence/objects/object_walk.h"
 #include "tracker/evidence/source/scope.h"
+#include "tracker/python/dict_entries.h"
 
 namespace devtrace::evidence {
 namespace {
@@ -22,34 +23,27 @@ bool calls_engine(std::string_view file, std::string_view function) {
   return file.ends_with("/torch/autograd/__init__.py") && (function == "backward" || function == "grad");
 }
 
-PyObject* item(const Api& api, PyObject* sequence, size_t at) {
-  if (!sequence) return nullptr;
-  const python::Shape shape = python::shape_of(api, sequence);
-  const auto index = static_cast<ssize_t>(at);
-  if (shape == python::Shape::tuple)
-    return index < api.PyTuple_Size(sequence) ? api.PyTuple_GetItem(sequence, index) : nullptr;
-  if (shape == python::Shape::list)
-    return index < api.PyList_Size(sequence) ? api.PyList_GetItem(sequence, index) : nullptr;
-  return nullptr;
+Ref item(const Api& api, PyObject* sequence, size_t at) {
+  return sequence ? python::element(api, sequence, static_cast<ssize_t>(at)) : Ref();
 }
 
-PyObject* variable(const Api& api, const Ref& locals, std::initializer_list<const char*> names) {
+Ref variable(const Api& api, const Ref& locals, std::initializer_list<const char*> names) {
   for (const char* name : names)
-    if (PyObject* value = locals ? python::entry(api, locals.get(), name) : nullptr; value) return value;
-  return nullptr;
+    if (Ref value = python::entry(api, locals.get(), name)) return value;
+  return {};
 }
 
 // What the engine was called for, and the gradients it was given for that.
 struct Roots {
-  PyObject* tensors = nullptr;
-  PyObject* gradients = nullptr;
+  Ref tensors;
+  Ref gradients;
 };
 
 Roots roots_of(const Api& api, const Ref& locals) {
   Roots roots;
   roots.tensors = variable(api, locals, {"t_outputs", "tensors"});
   roots.gradients = variable(api, locals, {"grad_tensors_", "grad_outputs_"});
-  if (!roots.gradients) roots.gradients = item(api, variable(api, locals, {"args"}), 0);
+  if (!roots.gradients) roots.gradients = item(api, variable(api, locals, {"args"}).get(), 0);
   return roots;
 }
 
@@ -64,11 +58,10 @@ std::optional<size_t> index_of(std::string_view message) {
                                                                                           : std::nullopt;
 }
 
-// The node that one of a node's gradients goes to; nullptr: to none.
-PyObject* next_node(const Api& api, PyObject* edges, size_t index) {
-  PyObject* const edge = item(api, edges, index);
-  PyObject* const node = edge ? item(api, edge, 0) : nullptr;
-  return node && node != api._Py_NoneStruct ? node : nullptr;
+// The node that one of a node's gradients goes to; empty: to none.
+Ref next_node(const Api& api, PyObject* edges, size_t index) {
+  Ref node = item(api, item(api, edges, index).get(), 0);
+  return node.get() != api._Py_NoneStruct ? std::move(node) : Ref();
 }
 
 // All nodes of a name that can be reached, each once. Python's objects for nodes live as long as `seen` holds them.
@@ -82,12 +75,11 @@ std::vector<PyObject*> nodes_named(const Api& api, const Torch& torch, PyObject*
     if (class_of(api, node.get()) == name) found.push_back(node.get());
     seen.push_back(std::move(node));
   };
-  for (size_t i = 0; PyObject* const root = item(api, tensors, i); ++i)
-    if (torch.is_tensor(root) && !torch.is_opaque(root)) reach(torch.grad_fn(root));
+  for (size_t i = 0; const Ref root = item(api, tensors, i); ++i)
+    if (torch.is_tensor(root.get()) && !torch.is_opaque(root.get())) reach(torch.grad_fn(root.get()));
   for (size_t at = 0; at < seen.size(); ++at) {
     const Ref edges = python::attribute(api, seen[at].get(), "next_functions");
-    for (size_t i = 0; edges && item(api, edges.get(), i); ++i)
-      if (PyObject* next = next_node(api, edges.get(), i)) reach(Ref::borrowed(api, next));
+    for (size_t i = 0; edges && item(api, edges.get(), i); ++i) reach(next_node(api, edges.get(), i));
   }
   return found;
 }
@@ -97,8 +89,8 @@ Ref code_of(const Api& api, PyObject* function) {
   Ref inner = Ref::borrowed(api, function);
   for (const char* wrapped : {"__func__", "__wrapped__"}) {
     const Ref dict = inner ? python::instance_dict(api, inner.get()) : Ref();
-    PyObject* const own = dict ? python::entry(api, dict.get(), wrapped) : nullptr;
-    Ref next = own ? Ref::borrowed(api, own) : inner ? python::attribute(api, inner.get(), wrapped) : Ref();
+    Ref next = python::entry(api, dict.get(), wrapped);
+    if (!next && inner) next = python::attribute(api, inner.get(), wrapped);
     if (next) inner = std::move(next);
   }
   return inner ? python::attribute(api, inner.get(), "__code__") : Ref();
@@ -130,7 +122,7 @@ std::vector<int> returning_lines(const Api& api, const SourceReader& sources, Py
   while (lines) {
     const Ref entry(api, api.PyIter_Next(lines.get()));
     if (!entry) break;
-    const int line = static_cast<int>(python::integer(api, item(api, entry.get(), 2), 0));
+    const int line = static_cast<int>(python::integer(api, item(api, entry.get(), 2).get(), 0));
     if (line > 0 && sources.lines(file, line).starts_with("return ") &&
         std::find(found.begin(), found.end(), line) == found.end())
       found.push_back(line);
@@ -203,10 +195,10 @@ std::optional<size_t> position_of(const Api& api, PyObject* node, PyObject* edge
   if (!needed || python::shape_of(api, needed.get()) != python::Shape::tuple || !next_node(api, edges, index))
     return std::nullopt;
   size_t rank = 0;
-  for (size_t i = 0; i <= index; ++i) rank += next_node(api, edges, i) != nullptr;
+  for (size_t i = 0; i <= index; ++i) rank += static_cast<bool>(next_node(api, edges, i));
   std::optional<size_t> found;
-  for (arguments = 0; PyObject* const need = item(api, needed.get(), arguments); ++arguments)
-    if (python::is_true(api, need) && --rank == 0) found = arguments;
+  for (arguments = 0; const Ref need = item(api, needed.get(), arguments); ++arguments)
+    if (python::is_true(api, need.get()) && --rank == 0) found = arguments;
   return found;
 }
 
@@ -219,7 +211,7 @@ std::string parameter(const Api& api, PyObject* type, PyObject* code, size_t pos
   if (own.get() == inherited.get()) ++position;
   const Ref names = python::attribute(api, code, "co_varnames");
   const auto count = static_cast<size_t>(python::integer(api, python::attribute(api, code, "co_argcount").get(), 0));
-  return names && position < count ? python::text(api, item(api, names.get(), position)) : std::string();
+  return names && position < count ? python::text(api, item(api, names.get(), position).get()) : std::string();
 }
 
 // What the program wrote of a node: its torch.autograd.Function.
@@ -259,10 +251,8 @@ void find_hooks(const Api& api, const Torch& torch, const std::vector<Frame>& fr
     const Ref hooks = torch.gradient_hooks(reached.object);
     if (!hooks || python::shape_of(api, hooks.get()) != python::Shape::dict) return;
     if (torch.grad_fn(reached.object).get() != node) return;
-    ssize_t position = 0;
-    PyObject *key = nullptr, *hook = nullptr;
-    while (api.PyDict_Next(hooks.get(), &position, &key, &hook))
-      if (const Ref code = code_of(api, hook))
+    for (python::DictEntries each(api, hooks.get()); each.next();)
+      if (const Ref code = code_of(api, each.value()))
         out.hooks.push_back({reached.name, beginning_of(api, sources, code.get())});
   };
   for (size_t frame = 0; frame < frames.size(); ++frame)
@@ -296,28 +286,26 @@ std::optional<RefusedGradient> refused_gradient(const Api& api, const Torch& tor
   if (!index) return std::nullopt;
   RefusedGradient out;
   out.index = *index;
-  Ref locals = frames[0].locals(api);
+  const Ref locals = frames[0].locals(api);
   const Roots roots = roots_of(api, locals);
-  const auto meet = [&](PyObject* tensor) {
-    if (tensor && torch.is_tensor(tensor)) out.met.push_back(tensor);
+  const auto meet = [&](Ref tensor) {
+    if (!tensor || !torch.is_tensor(tensor.get())) return;
+    out.met.push_back(tensor.get());
+    out.kept.push_back(std::move(tensor));
   };
   if (node.empty()) {
-    meet(item(api, roots.gradients, *index));
-    meet(item(api, roots.tensors, *index));
-    out.kept.push_back(std::move(locals));
+    meet(item(api, roots.gradients.get(), *index));
+    meet(item(api, roots.tensors.get(), *index));
     return out;
   }
-  const std::vector<PyObject*> nodes = nodes_named(api, torch, roots.tensors, node, out.kept);
+  const std::vector<PyObject*> nodes = nodes_named(api, torch, roots.tensors.get(), node, out.kept);
   if (nodes.size() != 1) return std::nullopt;
   const Ref edges = python::attribute(api, nodes[0], "next_functions");
   describe_function(api, sources, nodes[0], edges.get(), out);
   find_hooks(api, torch, frames, sources, nodes[0], out);
   // A leaf's gradient is collected by a node that has the leaf.
-  PyObject* const next = edges ? next_node(api, edges.get(), *index) : nullptr;
-  if (Ref leaf = next ? python::attribute(api, next, "variable") : Ref(); leaf) {
-    meet(leaf.get());
-    out.kept.push_back(std::move(leaf));
-  }
+  const Ref next = next_node(api, edges.get(), *index);
+  meet(python::attribute(api, next.get(), "variable"));
   return out;
 }
 

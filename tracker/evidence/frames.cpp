@@ -163,9 +163,8 @@ bool is_project_file(const std::string& file, const std::string& standard_librar
 }
 
 std::string standard_library(const Api& api) {
-  PyObject* modules = api.PyImport_GetModuleDict();
-  PyObject* os = modules ? python::entry(api, modules, "os") : nullptr;
-  const std::string file = python::text(api, python::attribute(api, os, "__file__").get());
+  const Ref os = python::imported_module(api, "os");
+  const std::string file = python::text(api, python::attribute(api, os.get(), "__file__").get());
   const size_t slash = file.rfind('/');
   return slash == std::string::npos ? std::string() : file.substr(0, slash);
 }

@@ -4,6 +4,9 @@
 #include <cctype>
 #include <string_view>
 
+#include "tracker/python/dict_entries.h"
+#include "tracker/python/elements.h"
+
 namespace devtrace::evidence {
 namespace {
 
@@ -52,8 +55,8 @@ std::string device_of(const Api& api, PyObject* value) {
   if (name == "TypedStorage" || name.ends_with("Storage")) {
     // The legacy classes keep one in theirs; their property is Python code.
     const Ref own = python::instance_dict(api, value);
-    PyObject* const untyped = own ? python::entry(api, own.get(), "_untyped_storage") : nullptr;
-    if (untyped && untyped != value) return device_of(api, untyped);
+    const Ref untyped = python::entry(api, own.get(), "_untyped_storage");
+    if (untyped && untyped.get() != value) return device_of(api, untyped.get());
   }
   if (std::find(std::begin(kOnADevice), std::end(kOnADevice), name) == std::end(kOnADevice)) return {};
   const Ref device = python::attribute(api, value, "device");
@@ -62,9 +65,8 @@ std::string device_of(const Api& api, PyObject* value) {
 
 template <class Visit>
 void for_each_entry(const Api& api, PyObject* dict, const Visit& visit) {
-  ssize_t position = 0;
-  PyObject *key = nullptr, *item = nullptr;
-  for (ssize_t i = 0; i < kMost && api.PyDict_Next(dict, &position, &key, &item); ++i) visit(item);
+  ssize_t seen = 0;
+  for (python::DictEntries each(api, dict); seen < kMost && each.next(); ++seen) visit(each.value());
 }
 
 }  // namespace
@@ -86,10 +88,8 @@ void for_each_named_device(const Api& api, const Torch& torch, PyObject* value,
   };
   switch (python::shape_of(api, value)) {
     case Shape::tuple:
-      for (ssize_t i = 0, n = std::min(api.PyTuple_Size(value), kMost); i < n; ++i) give(api.PyTuple_GetItem(value, i));
-      break;
     case Shape::list:
-      for (ssize_t i = 0, n = std::min(api.PyList_Size(value), kMost); i < n; ++i) give(api.PyList_GetItem(value, i));
+      for (python::Elements each(api, value, kMost); each.next();) give(each.value());
       break;
     case Shape::dict:
       for_each_entry(api, value, give);

@@ -7,6 +7,7 @@
 #include "tracker/evidence/objects/accelerate_hooks.h"
 #include "tracker/evidence/objects/object_walk.h"
 #include "tracker/evidence/source/call_arguments.h"
+#include "tracker/python/dict_entries.h"
 
 namespace devtrace::evidence {
 namespace {
@@ -163,13 +164,12 @@ class Names {
   // What the running method's module has without having registered it: `self.window`.
   void name_attributes(size_t frame, PyObject* module) {
     const Ref dict = python::instance_dict(api_, module);
-    ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    while (dict && api_.PyDict_Next(dict.get(), &position, &key, &value)) {
-      const std::string name = python::text(api_, key);
-      const auto table = [&](const ModuleTable& each) { return name == each.name; };
+    for (python::DictEntries each(api_, dict.get()); each.next();) {
+      const std::string name = python::text(api_, each.key());
+      const auto table = [&](const ModuleTable& one) { return name == one.name; };
       if (std::any_of(std::begin(kModuleTables), std::end(kModuleTables), table)) continue;
-      reach_.walk(value, "self." + name, 2, false, [&](const ReachedObject& reached) { name_object(frame, reached); });
+      reach_.walk(each.value(), "self." + name, 2, false,
+                  [&](const ReachedObject& reached) { name_object(frame, reached); });
     }
   }
 

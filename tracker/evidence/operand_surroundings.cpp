@@ -6,6 +6,7 @@
 #include "tracker/evidence/named_devices.h"
 #include "tracker/evidence/objects/accelerate_hooks.h"
 #include "tracker/evidence/objects/object_walk.h"
+#include "tracker/python/dict_entries.h"
 
 namespace devtrace::evidence {
 namespace {
@@ -105,8 +106,8 @@ class Surroundings {
       scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
         if (!frames_[frame].is_parameter(api_, name)) return;
         for_each_named_device(api_, torch_, value, note);
-        if (PyObject* const map = torch_.is_module(value) ? device_map_of(api_, value) : nullptr)
-          for_each_mapped_device(api_, map, note);
+        if (const Ref map = torch_.is_module(value) ? device_map_of(api_, value) : Ref())
+          for_each_mapped_device(api_, map.get(), note);
         if (name.find("device") == name.npos && name != "destination") return;
         note_index(value);
         for_each_mapped_device(api_, value, note);
@@ -123,8 +124,7 @@ class Surroundings {
                               false};
         running.skip_keys = skipped_by_hook(api_, value);
         const Ref dict = python::instance_dict(api_, value);
-        PyObject* replica = dict ? python::entry(api_, dict.get(), "_is_replica") : nullptr;
-        running.replica = replica && python::is_true(api_, replica);
+        running.replica = python::is_true(api_, python::entry(api_, dict.get(), "_is_replica").get());
         if (running.devices.size() >= 2) note_parts(value, running);
         out.push_back(std::move(running));
       });
@@ -133,10 +133,9 @@ class Surroundings {
 
   void note_parts(PyObject* module, RunningModule& running) {
     const Ref children = evidence::module_table(api_, module, evidence::kChildTable);
-    ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    while (children && api_.PyDict_Next(children.get(), &position, &key, &value) && running.parts.size() < kMostParts)
-      if (torch_.is_module(value)) running.parts.push_back({python::text(api_, key), holders_.devices_of(value)});
+    for (python::DictEntries each(api_, children.get()); running.parts.size() < kMostParts && each.next();)
+      if (torch_.is_module(each.value()))
+        running.parts.push_back({python::text(api_, each.key()), holders_.devices_of(each.value())});
   }
 
   const Api& api_;

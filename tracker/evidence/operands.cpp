@@ -198,16 +198,16 @@ class Collector {
 
   void take(const Value& value) {
     if (value.number) return;
-    PyObject* const given = stack_.at(value.place);
+    const Ref given = stack_.at(value.place);
     if (value.path) {
-      if (const Scope::Found found = follow(*value.path); found.value && (!given || given == found.value.get())) {
+      if (const Scope::Found found = follow(*value.path); found.value && (!given || given.get() == found.value.get())) {
         reach_.walk(found.value.get(), to_string(*value.path), 3, false, [&](const ReachedObject& reached) {
           add({reached.object, reached.name, reached.role.empty() ? found.role : reached.role}, wanted_.asking);
         });
         return;
       }
     }
-    if (given) return take_unkept(given, value);
+    if (given) return take_unkept(given.get(), value);
     if (stack_.known()) return results_.push_back(value);
     if (const std::string device = device_of(value); !device.empty())
       add_temporary(device, &value);

@@ -28,9 +28,8 @@ std::string operation_of(std::string_view function) {
 }
 
 std::pair<std::string, std::string> schema_name(const python::Api& api, const std::string& structure) {
-  PyObject* modules = structure.empty() ? nullptr : api.PyImport_GetModuleDict();
-  PyObject* c = modules ? api.PyDict_GetItemString(modules, "torch._C") : nullptr;
-  const Ref schemas_for = python::attribute(api, c, "_jit_get_schemas_for_operator");
+  const Ref c = structure.empty() ? Ref() : python::imported_module(api, "torch._C");
+  const Ref schemas_for = python::attribute(api, c.get(), "_jit_get_schemas_for_operator");
   if (!schemas_for) return {structure, ""};
   for (size_t end = structure.size(); end != std::string::npos && end != 0; end = structure.rfind('_', end - 1)) {
     const std::string name = structure.substr(0, end);
@@ -48,8 +47,7 @@ std::string jitted_kernel(const python::Api& api, const std::vector<Frame>& fram
   const Ref locals = frames[0].locals(api);
   const Ref self = locals ? Ref(api, api.PyMapping_GetItemString(locals.get(), "self")) : Ref();
   const Ref state = self ? python::instance_dict(api, self.get()) : Ref();
-  const std::string name =
-      state ? python::text(api, api.PyDict_GetItemString(state.get(), "kernel_name")) : std::string();
+  const std::string name = python::text(api, python::entry(api, state.get(), "kernel_name").get());
   return name.empty() ? name : "jiterator::" + name;
 }
 

@@ -6,7 +6,6 @@ namespace devtrace::evidence {
 
 using python::Api;
 using python::Ref;
-using python::Shape;
 
 StackValues::StackValues(const Api& api, const std::vector<Frame>& frames) : api_(api) {
   if (frames.empty() || frames[0].compiled || !frames[0].reader) return;
@@ -24,20 +23,12 @@ bool StackValues::calls_c_code() const {
          kind == "method-wrapper";
 }
 
-PyObject* StackValues::at(const std::vector<int>& place) const {
-  if (!operands_ || place.empty()) return nullptr;
-  if (place[0] == Value::kReceiver) return receiver();
-  if (static_cast<size_t>(place[0]) >= operands_->values.size()) return nullptr;
-  PyObject* object = operands_->values[static_cast<size_t>(place[0])];
-  for (size_t i = 1; i < place.size(); ++i) {
-    const Shape shape = python::shape_of(api_, object);
-    if (shape == Shape::tuple && place[i] < api_.PyTuple_Size(object))
-      object = api_.PyTuple_GetItem(object, place[i]);
-    else if (shape == Shape::list && place[i] < api_.PyList_Size(object))
-      object = api_.PyList_GetItem(object, place[i]);
-    else
-      return nullptr;
-  }
+Ref StackValues::at(const std::vector<int>& place) const {
+  if (!operands_ || place.empty()) return {};
+  if (place[0] == Value::kReceiver) return Ref::borrowed(api_, receiver());
+  if (static_cast<size_t>(place[0]) >= operands_->values.size()) return {};
+  Ref object = Ref::borrowed(api_, operands_->values[static_cast<size_t>(place[0])]);
+  for (size_t i = 1; object && i < place.size(); ++i) object = python::element(api_, object.get(), place[i]);
   return object;
 }
 

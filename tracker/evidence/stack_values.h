@@ -18,8 +18,8 @@ class StackValues {
   // Is the instruction a call of something written in C, and not of a class? Before 3.12 an error that C code has set
   // becomes an exception only when it has come back to the frame that called.
   bool calls_c_code() const;
-  // What is at the place of a value (Value::place), borrowed; nullptr where it is not known.
-  PyObject* at(const std::vector<int>& place) const;
+  // What is at the place of a value (Value::place); empty where it is not known.
+  python::Ref at(const std::vector<int>& place) const;
   // Can it be the operation that is under way: is it a call if that is one, and does what its paths lead to stand where
   // it should? `follow` gives the object of a path, or nothing.
   template <class Follow>
@@ -27,10 +27,10 @@ class StackValues {
     const bool call = operands_->callee != nullptr;
     if (call ? !operation.callee && !operation.hidden : operation.callee.has_value()) return false;
     for (const Value& value : operation.given) {
-      PyObject* const given = at(value.place);
+      const python::Ref given = at(value.place);
       if (!value.path || value.place.empty()) continue;
       const bool apart = value.place[0] == Value::kReceiver;  // which a function of a module does not have
-      if (const python::Ref object = follow(*value.path); object && object.get() != given && (given || !apart))
+      if (const python::Ref object = follow(*value.path); object && object.get() != given.get() && (given || !apart))
         return false;
     }
     return true;

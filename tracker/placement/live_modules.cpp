@@ -190,7 +190,7 @@ class Walk {
   // A copy that nn.DataParallel makes for one step.
   bool is_replica(PyObject* module) const {
     const Ref dict = python::instance_dict(api_, module);
-    const Ref mark = dict ? python::held_entry(api_, dict.get(), "_is_replica") : Ref();
+    const Ref mark = dict ? python::entry(api_, dict.get(), "_is_replica") : Ref();
     return mark && python::is_true(api_, mark.get());
   }
 
@@ -229,11 +229,11 @@ class Walk {
   // accelerate brings such a module's weights to their device for its forward and takes them away again: where they are
   // found depends on the moment.
   bool offloads(PyObject* dict, const char* what) const {
-    const Ref hook = dict ? python::held_entry(api_, dict, "_hf_hook") : Ref();
+    const Ref hook = dict ? python::entry(api_, dict, "_hf_hook") : Ref();
     if (!hook) return false;
     const auto attribute = [&](PyObject* object, const char* name) {
       const Ref attributes = python::instance_dict(api_, object);
-      return attributes ? python::held_entry(api_, attributes.get(), name) : Ref();
+      return attributes ? python::entry(api_, attributes.get(), name) : Ref();
     };
     const auto says = [&](PyObject* object) {
       const Ref flag = attribute(object, what);

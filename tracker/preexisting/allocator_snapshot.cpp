@@ -18,7 +18,7 @@ using python::Api;
 using python::Ref;
 
 size_t number(const Api& api, PyObject* dict, const char* key) {
-  const long long value = python::integer(api, python::entry(api, dict, key), 0);
+  const long long value = python::integer(api, python::entry(api, dict, key).get(), 0);
   return value > 0 ? static_cast<size_t>(value) : 0;
 }
 
@@ -48,16 +48,15 @@ Ref snapshot(const Api& api) {
 }
 
 // Newer ones have a dict with the segments and more, the oldest the list itself.
-PyObject* segments_of(const Api& api, PyObject* answer) {
-  if (python::shape_of(api, answer) == python::Shape::list) return answer;
-  PyObject* const segments = python::entry(api, answer, "segments");
-  return segments && python::shape_of(api, segments) == python::Shape::list ? segments : nullptr;
+Ref segments_of(const Api& api, PyObject* answer) {
+  if (python::shape_of(api, answer) == python::Shape::list) return Ref::borrowed(api, answer);
+  Ref segments = python::entry(api, answer, "segments");
+  return segments && python::shape_of(api, segments.get()) == python::Shape::list ? std::move(segments) : Ref();
 }
 
 // Whose end was told already, though its memory may still be read: it waits for its stream.
 bool is_live(const Api& api, PyObject* block) {
-  PyObject* const state = python::entry(api, block, "state");
-  return state && python::text(api, state) == "active_allocated";
+  return python::text(api, python::entry(api, block, "state").get()) == "active_allocated";
 }
 
 struct Totals {
@@ -65,12 +64,12 @@ struct Totals {
 };
 
 size_t learn_segment(const Api& api, PyObject* segment, Totals* totals) {
-  const long long index = python::integer(api, python::entry(api, segment, "device"), -1);
+  const long long index = python::integer(api, python::entry(api, segment, "device").get(), -1);
   const size_t size = number(api, segment, "total_size");
-  PyObject* const blocks = python::entry(api, segment, "blocks");
+  const Ref blocks = python::entry(api, segment, "blocks");
   uintptr_t at = number(api, segment, "address");
   if (index < 0 || index >= memory::ownership::kDevices || at == 0 || !blocks ||
-      python::shape_of(api, blocks) != python::Shape::list)
+      python::shape_of(api, blocks.get()) != python::Shape::list)
     return 0;
   const Device device = Device::cuda(static_cast<int>(index));
   if (!memory::ownership::find(at)) {
@@ -80,8 +79,8 @@ size_t learn_segment(const Api& api, PyObject* segment, Totals* totals) {
   }
   totals[index].reserved += size;
   size_t known = 0;
-  for (ssize_t i = 0, count = api.PyList_Size(blocks); i < count; ++i) {
-    PyObject* const block = api.PyList_GetItem(blocks, i);
+  for (ssize_t i = 0, count = api.PyList_Size(blocks.get()); i < count; ++i) {
+    PyObject* const block = api.PyList_GetItem(blocks.get(), i);
     const size_t bytes = number(api, block, "size");
     if (is_live(api, block)) {
       memory::provenance::existed(at, bytes, device);
@@ -97,12 +96,12 @@ size_t learn(const Api& api) {
   const python::Gil gil(api);
   const python::NoCollector quiet(api);
   const Ref answer = snapshot(api);
-  PyObject* const segments = answer ? segments_of(api, answer.get()) : nullptr;
+  const Ref segments = answer ? segments_of(api, answer.get()) : Ref();
   if (!segments) return 0;
   Totals totals[memory::ownership::kDevices];
   size_t known = 0;
-  for (ssize_t i = 0, count = api.PyList_Size(segments); i < count; ++i)
-    known += learn_segment(api, api.PyList_GetItem(segments, i), totals);
+  for (ssize_t i = 0, count = api.PyList_Size(segments.get()); i < count; ++i)
+    known += learn_segment(api, api.PyList_GetItem(segments.get(), i), totals);
   for (int index = 0; index < memory::ownership::kDevices; ++index)
     if (totals[index].reserved > 0)
       memory::live_memory::torch_has(Device::cuda(index), totals[index].tensors, totals[index].reserved);

@@ -1,5 +1,7 @@
 #include "tracker/python/kept_references.h"
 
+#include <cerrno>
+
 namespace devtrace::python {
 namespace {
 
@@ -8,25 +10,25 @@ thread_local constinit KeptReferences* current = nullptr;
 }  // namespace
 
 void KeptReferences::use(const Api& api) {
-  if (!api.free_threaded) return;
+  if (!api.free_threaded || current) return;
   api_ = &api;
   current = this;
 }
 
-KeptReferences::~KeptReferences() {
+KeptReferences::~KeptReferences() noexcept(false) {
   if (!api_) return;
   current = nullptr;
+  const int saved = errno;
   for (PyObject* const object : references_) api_->Py_DecRef(object);
+  errno = saved;
 }
 
 void let_go(const Api& api, PyObject* object) noexcept {
-  if (current) {
-    try {
-      return current->add(object);
-    } catch (...) {  // out of memory
-    }
+  if (!current) return api.Py_DecRef(object);
+  try {
+    current->add(object);
+  } catch (...) {  // out of memory: it stays for ever, somebody may still look at it
   }
-  api.Py_DecRef(object);
 }
 
 }  // namespace devtrace::python

@@ -1,5 +1,6 @@
 #include "tracker/python/live_frames.h"
 
+#include "tracker/python/dict_entries.h"
 #include "tracker/python/objects/object_layout.h"
 
 namespace devtrace::python {
@@ -24,9 +25,7 @@ void add(const Api& api, PyObject* dict, PyObject* name, PyObject* value) {
 // Of a module's or a class's body: its dict may be of a class of the user's own.
 void add_entries(const Api& api, PyObject* from, PyObject* dict) {
   if (!from || shape_of(api, from) != Shape::dict) return;
-  ssize_t position = 0;
-  PyObject *key = nullptr, *value = nullptr;
-  while (api.PyDict_Next(from, &position, &key, &value)) add(api, dict, key, value);
+  for (DictEntries each(api, from); each.next();) add(api, dict, each.key(), each.value());
 }
 
 // A function's: slots by the names of its code. One of a comprehension that is not running is empty.
@@ -39,10 +38,12 @@ void add_slots(const Api& api, const PythonReader& reader, const ObjectLayout& l
     PyObject* const tuple = object_at(frame.code + static_cast<uintptr_t>(names));
     if (!tuple || shape_of(api, tuple) != Shape::tuple) continue;
     for (ssize_t i = 0, n = api.PyTuple_Size(tuple); i < n; ++i, ++slot) {
-      uintptr_t value = untagged(field<uintptr_t>(frame.frame + layout.frame_locals + slot * sizeof(PyObject*)));
-      if (value != 0 && object_at(value + kObjectType + header) == api.PyCell_Type)
-        value = field<uintptr_t>(value + kCellContents + header);
-      if (value != 0) add(api, dict, api.PyTuple_GetItem(tuple, i), reinterpret_cast<PyObject*>(value));
+      const auto value = untagged(field<uintptr_t>(frame.frame + layout.frame_locals + slot * sizeof(PyObject*)));
+      if (value == 0) continue;
+      auto* const object = reinterpret_cast<PyObject*>(value);
+      const bool cell = object_at(value + kObjectType + header) == api.PyCell_Type;
+      const Ref contents = cell ? Ref(api, api.PyCell_Get(object)) : Ref();
+      if (!cell || contents) add(api, dict, api.PyTuple_GetItem(tuple, i), cell ? contents.get() : object);
     }
   }
 }

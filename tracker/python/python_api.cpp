@@ -65,11 +65,6 @@ Ref value_for(const Api& api, Ref stored, PyObject* object) {
   return of == "builtin_function_or_method" || of == "instancemethod" ? call_with(api, function.get(), object) : Ref();
 }
 
-// Past a sequence's end there is nothing, and an IndexError to be cleared.
-Ref held(const Api& api, PyObject* borrowed) {
-  return borrowed ? Ref::borrowed(api, borrowed) : Ref(api, nullptr);
-}
-
 }  // namespace
 
 const Api* api() {
@@ -118,7 +113,8 @@ std::optional<std::string> handled_exception(const Api& api) {
 
 Gil::Gil(const Api& api) : api_(api), state_(api.PyGILState_Ensure()) {
   api.PyErr_Fetch(&error_[0], &error_[1], &error_[2]);
-  if (api.PyGC_Disable) collecting_ = api.PyGC_Disable();
+  // Without a GIL another thread may turn it on or off meanwhile. Such a Python collects between instructions only.
+  if (api.PyGC_Disable && !api.free_threaded) collecting_ = api.PyGC_Disable();
 }
 
 Gil::~Gil() {
@@ -135,17 +131,13 @@ Ref attribute(const Api& api, PyObject* object, const char* name) {
   const bool module = builtin && type_name(api, type.get()) == "module";
   if (builtin && !module) return Ref(api, api.PyObject_GetAttrString(object, name));
   if (const Ref own = instance_dict(api, object))
-    if (Ref value = held_entry(api, own.get(), name)) return value;
+    if (Ref value = entry(api, own.get(), name)) return value;
   if (module) return {};
   Ref stored = stored_in_class(api, type.get(), name);
   return stored ? value_for(api, std::move(stored), object) : Ref();
 }
 
-PyObject* entry(const Api& api, PyObject* dict, std::string_view name) {
-  return held_entry(api, dict, name).get();
-}
-
-Ref held_entry(const Api& api, PyObject* dict, std::string_view name) {
+Ref entry(const Api& api, PyObject* dict, std::string_view name) {
   if (!dict || shape_of(api, dict) != Shape::dict) return {};
   for (DictEntries each(api, dict); each.next();) {
     if (shape_of(api, each.key()) != Shape::unicode) continue;
@@ -158,9 +150,12 @@ Ref held_entry(const Api& api, PyObject* dict, std::string_view name) {
 }
 
 Ref element(const Api& api, PyObject* sequence, ssize_t index) {
-  if (shape_of(api, sequence) == Shape::tuple) return held(api, api.PyTuple_GetItem(sequence, index));
-  if (api.PyList_GetItemRef) return Ref(api, api.PyList_GetItemRef(sequence, index));
-  return held(api, api.PyList_GetItem(sequence, index));
+  const Shape shape = shape_of(api, sequence);
+  if (shape == Shape::tuple && index < api.PyTuple_Size(sequence))
+    return Ref::borrowed(api, api.PyTuple_GetItem(sequence, index));
+  if (shape != Shape::list || index >= api.PyList_Size(sequence)) return {};
+  if (api.PyList_GetItemRef) return Ref(api, api.PyList_GetItemRef(sequence, index));  // empty: it is shorter by now
+  return Ref::borrowed(api, api.PyList_GetItem(sequence, index));
 }
 
 Ref bases_of(const Api& api, PyObject* type) {
@@ -227,7 +222,11 @@ std::string type_name(const Api& api, PyObject* type) {
 
 Ref imported_module(const Api& api, const char* name) {
   PyObject* modules = api.PyImport_GetModuleDict();
-  return modules ? Ref::borrowed(api, api.PyDict_GetItemString(modules, name)) : Ref();
+  if (!modules) return {};
+  if (!api.PyDict_GetItemStringRef) return Ref::borrowed(api, api.PyDict_GetItemString(modules, name));
+  PyObject* found = nullptr;
+  api.PyDict_GetItemStringRef(modules, name, &found);
+  return Ref(api, found);
 }
 
 bool is_module_class(const Api& api, PyObject* type) {

@@ -78,11 +78,9 @@ class Ref {
 // of C's descriptors (__slots__, what an extension's class has). Of a class what it or one of its bases has, as it
 // stands there. Empty where only code could say it.
 Ref attribute(const Api& api, PyObject* object, const char* name);
-// Of a dict by a str: keys of other classes may compare as they like, and are passed by. Borrowed; nullptr: not there.
-PyObject* entry(const Api& api, PyObject* dict, std::string_view name);
-// The same with a reference, for what another thread may take out meanwhile.
-Ref held_entry(const Api& api, PyObject* dict, std::string_view name);
-// Of a list or tuple; empty past its end.
+// Of a dict by a str: keys of other classes may compare as they like, and are passed by. Empty: not there, or no dict.
+Ref entry(const Api& api, PyObject* dict, std::string_view name);
+// Of a list or tuple; empty past its end, and of anything else.
 Ref element(const Api& api, PyObject* sequence, ssize_t index);
 Ref bases_of(const Api& api, PyObject* type);     // its __mro__, a tuple
 bool is_builtin(const Api& api, PyObject* type);  // made in C: no Python code can have made or changed it

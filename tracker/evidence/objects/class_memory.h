@@ -7,7 +7,8 @@
 
 namespace devtrace::evidence {
 
-// For as long as one Gil is held and no Python code runs: no class goes meanwhile.
+// For as long as one Gil is held and no Python code runs: no class goes meanwhile. Without a GIL the thread's
+// KeptReferences keep them.
 template <class Fact>
 class ClassMemory {
  public:

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "tracker/python/dict_entries.h"
+#include "tracker/python/elements.h"
+
 namespace devtrace::evidence {
 namespace {
 
@@ -45,8 +48,8 @@ Holders::Holders(const python::Api& api, const Torch& torch)
   Ref opcodes;
   take(opcodes, "opcode", "opmap");
   if (opcodes && python::shape_of(api, opcodes.get()) == Shape::dict) {
-    store_attribute_ = python::integer(api, python::entry(api, opcodes.get(), "STORE_ATTR"), -1);
-    extended_argument_ = python::integer(api, python::entry(api, opcodes.get(), "EXTENDED_ARG"), -1);
+    store_attribute_ = python::integer(api, python::entry(api, opcodes.get(), "STORE_ATTR").get(), -1);
+    extended_argument_ = python::integer(api, python::entry(api, opcodes.get(), "EXTENDED_ARG").get(), -1);
   }
 }
 
@@ -122,11 +125,8 @@ void Holders::look_into(PyObject* object, int depth) {
   if (kind == "function") return look_into_function(object, depth);
   if (kind == "dict") return look_into_dict(object, object, depth, false);
   if (kind == "list" || kind == "tuple") {
-    const bool list = kind == "list";
-    const ssize_t size = list ? api_.PyList_Size(object) : api_.PyTuple_Size(object);
-    for (ssize_t i = 0; i < size && i < kMostElements; ++i)
-      reach(list ? api_.PyList_GetItem(object, i) : api_.PyTuple_GetItem(object, i), depth,
-            {object, "element", "[" + std::to_string(i) + "]"});
+    for (python::Elements each(api_, object, kMostElements); each.next();)
+      reach(each.value(), depth, {object, "element", "[" + std::to_string(each.index()) + "]"});
     return;
   }
   if (kind == "partial") {
@@ -147,11 +147,9 @@ void Holders::look_into_module(PyObject* module, int depth) {
     const Ref dict = module_table(api_, module, table);
     const bool child = std::string_view(table.name) == kChildTable.name;
     const char* holds = child ? "module" : table.role;
-    ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    while (dict && api_.PyDict_Next(dict.get(), &position, &key, &value))
-      if (torch_.is_tensor(value) || torch_.is_module(value))
-        reach(value, depth, {module, holds, "." + python::text(api_, key)});
+    for (python::DictEntries each(api_, dict.get()); each.next();)
+      if (torch_.is_tensor(each.value()) || torch_.is_module(each.value()))
+        reach(each.value(), depth, {module, holds, "." + python::text(api_, each.key())});
   }
   if (const Ref attributes = python::instance_dict(api_, module)) look_into_dict(attributes.get(), module, depth, true);
 }
@@ -178,20 +176,18 @@ void Holders::look_into_function(PyObject* function, int depth) {
 
 void Holders::look_into_dict(PyObject* dict, PyObject* holder, int depth, bool attributes) {
   const bool of_module = attributes && torch_.is_module(holder);
-  ssize_t position = 0;
-  PyObject *key = nullptr, *value = nullptr;
-  while (budget_ > 0 && api_.PyDict_Next(dict, &position, &key, &value)) {
-    const bool text = python::shape_of(api_, key) == Shape::unicode;
-    const std::string name = text ? python::text(api_, key) : std::string();
+  for (python::DictEntries each(api_, dict); budget_ > 0 && each.next();) {
+    const bool text = python::shape_of(api_, each.key()) == Shape::unicode;
+    const std::string name = text ? python::text(api_, each.key()) : std::string();
     if (attributes) {
       if (!text || (of_module && (is_table(name) || is_machinery(name)))) continue;
-      reach(value, depth, {holder, "attribute", "." + name});
+      reach(each.value(), depth, {holder, "attribute", "." + name});
       continue;
     }
-    const long long number = text ? -1 : python::integer(api_, key, -1);
+    const long long number = text ? -1 : python::integer(api_, each.key(), -1);
     const std::string step =
         text ? "[\"" + name + "\"]" : "[" + (number >= 0 ? std::to_string(number) : std::string("…")) + "]";
-    reach(value, depth, {holder, "element", step});
+    reach(each.value(), depth, {holder, "element", step});
   }
 }
 
@@ -230,10 +226,8 @@ const std::vector<std::string>& Holders::devices_of(PyObject* module) {
       return true;
     });
     const Ref children = module_table(api_, one, kChildTable);
-    ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    while (children && api_.PyDict_Next(children.get(), &position, &key, &value))
-      if (torch_.is_module(value) && seen.insert(value).second) rest.push_back(value);
+    for (python::DictEntries each(api_, children.get()); each.next();)
+      if (torch_.is_module(each.value()) && seen.insert(each.value()).second) rest.push_back(each.value());
   }
   if (left == 0) devices.clear();
   std::sort(devices.begin(), devices.end());
@@ -290,8 +284,7 @@ Chain Holders::chain_of(PyObject* root, const std::vector<const Edge*>& path) {
     if (holder.kind == "module") {
       holder.devices = devices_of(object);
       const Ref dict = python::instance_dict(api_, object);
-      PyObject* replica = dict ? python::entry(api_, dict.get(), "_is_replica") : nullptr;
-      holder.replica = replica && python::is_true(api_, replica);
+      holder.replica = python::is_true(api_, python::entry(api_, dict.get(), "_is_replica").get());
     } else if (holder.kind == "method") {
       const Ref function = python::attribute(api_, object, "__func__");
       if (function && python::type_of(api_, function.get()).get() == function_.get())
@@ -308,11 +301,9 @@ Chain Holders::chain_of(PyObject* root, const std::vector<const Edge*>& path) {
 
 void Holders::note_modules(PyObject* object, Holder& holder) {
   const Ref attributes = python::instance_dict(api_, object);
-  ssize_t position = 0;
-  PyObject *key = nullptr, *value = nullptr;
-  while (attributes && holder.modules.size() < kMostModules &&
-         api_.PyDict_Next(attributes.get(), &position, &key, &value))
-    if (torch_.is_module(value)) holder.modules.emplace_back(python::text(api_, key), devices_of(value));
+  for (python::DictEntries each(api_, attributes.get()); holder.modules.size() < kMostModules && each.next();)
+    if (torch_.is_module(each.value()))
+      holder.modules.emplace_back(python::text(api_, each.key()), devices_of(each.value()));
 }
 
 // Of all the __init__ of its classes: which one's code stores the attribute, and in which line.

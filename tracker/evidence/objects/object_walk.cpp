@@ -1,5 +1,8 @@
 #include "tracker/evidence/objects/object_walk.h"
 
+#include "tracker/python/dict_entries.h"
+#include "tracker/python/elements.h"
+
 namespace devtrace::evidence {
 namespace {
 
@@ -13,10 +16,10 @@ constexpr int kDeepestModule = 64;
 // A mapping whose items live in an attribute `data`: collections.UserDict, and transformers' BatchEncoding with it.
 Ref items_behind(const Api& api, PyObject* object) {
   const Ref dict = python::instance_dict(api, object);
-  PyObject* data = dict ? python::entry(api, dict.get(), "data") : nullptr;
-  if (!data || python::shape_of(api, data) != Shape::dict) return {};
+  Ref data = python::entry(api, dict.get(), "data");
+  if (!data || python::shape_of(api, data.get()) != Shape::dict) return {};
   const Ref type = python::type_of(api, object);
-  return python::attribute(api, type.get(), "__getitem__") ? Ref::borrowed(api, data) : Ref();
+  return python::attribute(api, type.get(), "__getitem__") ? std::move(data) : Ref();
 }
 
 // A field behind a built-in descriptor: __slots__, named tuples. A property would run the user's code and is left
@@ -46,16 +49,15 @@ std::string quoted_key(const Api& api, const std::string& name, PyObject* key) {
 }
 
 // `self.__cache`: within a class Python writes such a name into the instance as `_Class__cache`.
-PyObject* private_attribute(const Api& api, PyObject* dict, const std::string& name) {
-  if (!name.starts_with("__") || name.ends_with("__")) return nullptr;
-  ssize_t position = 0;
-  PyObject *key = nullptr, *value = nullptr;
-  while (api.PyDict_Next(dict, &position, &key, &value)) {
-    if (python::shape_of(api, key) != Shape::unicode) continue;
-    const std::string written = python::text(api, key);
-    if (written.size() > name.size() + 1 && written.starts_with('_') && written.ends_with(name)) return value;
+Ref private_attribute(const Api& api, PyObject* dict, const std::string& name) {
+  if (!name.starts_with("__") || name.ends_with("__")) return {};
+  for (python::DictEntries each(api, dict); each.next();) {
+    if (python::shape_of(api, each.key()) != Shape::unicode) continue;
+    const std::string written = python::text(api, each.key());
+    if (written.size() > name.size() + 1 && written.starts_with('_') && written.ends_with(name))
+      return Ref::borrowed(api, each.value());
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace
@@ -83,19 +85,12 @@ void ObjectWalk::enter(PyObject* value, const char* role, int depth, const NameO
 void ObjectWalk::walk(PyObject* object, const std::string& name, int depth, bool attributes,
                       const std::function<void(const ReachedObject&)>& visit) {
   const auto enter_dict = [&](PyObject* dict, bool as_attributes) {
-    ssize_t position = 0;
-    PyObject* key = nullptr;
-    PyObject* value = nullptr;
-    while (api_.PyDict_Next(dict, &position, &key, &value)) {
+    for (python::DictEntries each(api_, dict); each.next();) {
       const auto name_of = [&] {
-        return as_attributes ? name + "." + python::text(api_, key) : quoted_key(api_, name, key);
+        return as_attributes ? name + "." + python::text(api_, each.key()) : quoted_key(api_, name, each.key());
       };
-      enter(value, as_attributes ? "attribute" : "element", depth - 1, name_of, visit);
+      enter(each.value(), as_attributes ? "attribute" : "element", depth - 1, name_of, visit);
     }
-  };
-  const auto enter_element = [&](PyObject* value, ssize_t i) {
-    enter(
-        value, "element", depth - 1, [&] { return name + "[" + std::to_string(i) + "]"; }, visit);
   };
   if (torch_.is_tensor(object) || torch_.is_module(object)) {
     visit({object, name, ""});
@@ -111,12 +106,11 @@ void ObjectWalk::walk(PyObject* object, const std::string& name, int depth, bool
               data, "", depth - 1, [&] { return name; }, visit);
         break;
       }
-      for (ssize_t i = 0, n = api_.PyTuple_Size(object); i < n && i < kMostElements; ++i)
-        enter_element(api_.PyTuple_GetItem(object, i), i);
-      break;
+      [[fallthrough]];
     case Shape::list:
-      for (ssize_t i = 0, n = api_.PyList_Size(object); i < n && i < kMostElements; ++i)
-        enter_element(api_.PyList_GetItem(object, i), i);
+      for (python::Elements each(api_, object, kMostElements); each.next();)
+        enter(
+            each.value(), "element", depth - 1, [&] { return name + "[" + std::to_string(each.index()) + "]"; }, visit);
       break;
     case Shape::dict:
       enter_dict(object, false);
@@ -141,10 +135,9 @@ bool ObjectWalk::module_state(PyObject* module, const std::string& prefix, const
   };
   if (!evidence::for_each_state_tensor(api_, torch_, module, take)) return false;
   const Ref children = evidence::module_table(api_, module, evidence::kChildTable);
-  ssize_t position = 0;
-  PyObject *key = nullptr, *value = nullptr;
-  while (children && api_.PyDict_Next(children.get(), &position, &key, &value))
-    if (torch_.is_module(value) && !module_state(value, prefix + python::text(api_, key) + ".", visit, depth + 1))
+  for (python::DictEntries each(api_, children.get()); each.next();)
+    if (torch_.is_module(each.value()) &&
+        !module_state(each.value(), prefix + python::text(api_, each.key()) + ".", visit, depth + 1))
       return false;
   return true;
 }
@@ -154,21 +147,19 @@ std::pair<Ref, std::string> ObjectWalk::step(PyObject* object, const Step& step)
     if (torch_.is_module(object)) {
       for (const evidence::ModuleTable& table : evidence::kModuleTables)
         if (const Ref dict = evidence::module_table(api_, object, table))
-          if (PyObject* value = python::entry(api_, dict.get(), step.name))
-            return {Ref::borrowed(api_, value), table.role};
+          if (Ref value = python::entry(api_, dict.get(), step.name)) return {std::move(value), table.role};
     }
     const Ref dict = python::instance_dict(api_, object);
-    PyObject* value = dict ? python::entry(api_, dict.get(), step.name) : nullptr;
+    Ref value = python::entry(api_, dict.get(), step.name);
     if (dict && !value) value = private_attribute(api_, dict.get(), step.name);
-    if (value) return {Ref::borrowed(api_, value), "attribute"};
+    if (value) return {std::move(value), "attribute"};
     if (Ref field = slot(api_, object, step.name)) return {std::move(field), "attribute"};
     return {of_the_class(api_, torch_, object, step.name), "attribute"};
   }
   if (step.kind == Step::key) {
     const Ref items =
         python::shape_of(api_, object) == Shape::dict ? Ref::borrowed(api_, object) : items_behind(api_, object);
-    PyObject* value = items ? python::entry(api_, items.get(), step.name) : nullptr;
-    if (value) return {Ref::borrowed(api_, value), "element"};
+    if (Ref value = python::entry(api_, items.get(), step.name)) return {std::move(value), "element"};
     return {};
   }
   if (step.kind == Step::variable) return {};  // its value is asked for before
@@ -177,9 +168,7 @@ std::pair<Ref, std::string> ObjectWalk::step(PyObject* object, const Step& step)
   const ssize_t size = shape == Shape::tuple ? api_.PyTuple_Size(object) : api_.PyList_Size(object);
   const ssize_t at = step.position < 0 ? step.position + size : step.position;
   if (at < 0 || at >= size) return {};
-  return {
-      Ref::borrowed(api_, shape == Shape::tuple ? api_.PyTuple_GetItem(object, at) : api_.PyList_GetItem(object, at)),
-      "element"};
+  return {python::element(api_, object, at), "element"};
 }
 
 }  // namespace devtrace::evidence

@@ -64,8 +64,8 @@ std::string Torch::fake_device(PyObject* tensor) const {
   if (python::type_name(api_, python::type_of(api_, tensor).get()) != "FakeTensor") return {};
   const python::Ref own = python::instance_dict(api_, tensor);
   for (const char* name : {"fake_device", "_fake_device"})  // the latter from 2.15 on
-    if (PyObject* const device = own ? python::entry(api_, own.get(), name) : nullptr)
-      return python::as_text(api_, device);
+    if (const python::Ref device = own ? python::entry(api_, own.get(), name) : python::Ref())
+      return python::as_text(api_, device.get());
   return {};
 }
 
@@ -120,7 +120,7 @@ std::string Torch::version() const {
 
 python::Ref module_table(const python::Api& api, PyObject* module, const ModuleTable& table) {
   const python::Ref dict = python::instance_dict(api, module);
-  return dict ? python::held_entry(api, dict.get(), table.name) : python::Ref();
+  return dict ? python::entry(api, dict.get(), table.name) : python::Ref();
 }
 
 bool for_each_state_tensor(const python::Api& api, const Torch& torch, PyObject* module, const VisitTensor& visit) {

@@ -47,8 +47,7 @@ Ref CallArguments::at(const Value& value) const {
   if (!value.keyword.empty()) {
     found = parameter(value.keyword);
     const Ref others = parameter(all_keywords_);
-    if (PyObject* given = others ? python::entry(api_, others.get(), value.keyword) : nullptr)
-      found = Ref::borrowed(api_, given);
+    if (Ref given = python::entry(api_, others.get(), value.keyword)) found = std::move(given);
   } else {
     const auto number = static_cast<size_t>(value.place[0]);
     if (number < positional_.size()) {
@@ -59,16 +58,7 @@ Ref CallArguments::at(const Value& value) const {
       if (at < api_.PyTuple_Size(others.get())) found = Ref::borrowed(api_, api_.PyTuple_GetItem(others.get(), at));
     }
   }
-  for (size_t i = 1; found && i < value.place.size(); ++i) {
-    const Shape shape = python::shape_of(api_, found.get());
-    const ssize_t at = value.place[i];
-    if (shape == Shape::tuple && at < api_.PyTuple_Size(found.get()))
-      found = Ref::borrowed(api_, api_.PyTuple_GetItem(found.get(), at));
-    else if (shape == Shape::list && at < api_.PyList_Size(found.get()))
-      found = Ref::borrowed(api_, api_.PyList_GetItem(found.get(), at));
-    else
-      found = Ref();
-  }
+  for (size_t i = 1; found && i < value.place.size(); ++i) found = python::element(api_, found.get(), value.place[i]);
   return found;
 }
 

@@ -1,6 +1,7 @@
 #include "tracker/evidence/source/compiled_frames.h"
 
 #include "tracker/evidence/frames.h"
+#include "tracker/python/dict_entries.h"
 
 namespace devtrace::evidence {
 namespace {
@@ -13,8 +14,8 @@ constexpr int kDeepest = 64;  // functions that are inlined into one another
 // An attribute that the instance itself has; empty for None too.
 Ref own(const Api& api, PyObject* object, const char* name) {
   const Ref dict = object ? python::instance_dict(api, object) : Ref();
-  PyObject* const value = dict ? python::entry(api, dict.get(), name) : nullptr;
-  return value && value != api._Py_NoneStruct ? Ref::borrowed(api, value) : Ref();
+  Ref value = python::entry(api, dict.get(), name);
+  return value.get() != api._Py_NoneStruct ? std::move(value) : Ref();
 }
 
 // The variables of the function that is compiled, in which the others are inlined: real ones.
@@ -31,10 +32,8 @@ Ref variables_of_outermost(const Api& api, PyObject* interpreter) {
 // What a variable was in the program: an argument of the compiled function, or an attribute of one.
 Ref real_value(const Api& api, PyObject* source, PyObject* variables, int depth = 0) {
   if (!source || !variables || depth > 8) return {};
-  if (const Ref name = own(api, source, "local_name")) {
-    PyObject* value = python::entry(api, variables, python::text(api, name.get()));
-    return value ? Ref::borrowed(api, value) : Ref();
-  }
+  if (const Ref name = own(api, source, "local_name"))
+    return python::entry(api, variables, python::text(api, name.get()));
   const Ref member = own(api, source, "member"), base = own(api, source, "base");
   if (!member || !base) return {};
   const Ref object = real_value(api, base.get(), variables, depth + 1);
@@ -53,8 +52,7 @@ Ref value_of(const Api& api, PyObject* variable, PyObject* variables) {
   const Ref node = own(api, own(api, tracker.get(), "proxy").get(), "node");
   const Ref meta = node ? python::attribute(api, node.get(), "meta") : Ref();
   if (!meta || python::shape_of(api, meta.get()) != python::Shape::dict) return {};
-  PyObject* fake = python::entry(api, meta.get(), "example_value");
-  return fake ? Ref::borrowed(api, fake) : Ref();
+  return python::entry(api, meta.get(), "example_value");
 }
 
 Region region_of(const Api& api, PyObject* interpreter) {
@@ -89,11 +87,9 @@ std::optional<CompiledFrame> compiled_by(const Api& api, const Frame& frame) {
   out.region = region_of(api, interpreter.get());
   if (!out.locals || out.region.line < 1) return std::nullopt;
   const Ref variables = variables_of_outermost(api, interpreter.get());
-  ssize_t position = 0;
-  PyObject *key = nullptr, *variable = nullptr;
-  while (api.PyDict_Next(symbolic.get(), &position, &key, &variable)) {
-    const std::string name = python::text(api, key);
-    if (const Ref value = name.empty() ? Ref() : value_of(api, variable, variables.get()))
+  for (python::DictEntries each(api, symbolic.get()); each.next();) {
+    const std::string name = python::text(api, each.key());
+    if (const Ref value = name.empty() ? Ref() : value_of(api, each.value(), variables.get()))
       api.PyDict_SetItemString(out.locals.get(), name.c_str(), value.get());
   }
   return out;

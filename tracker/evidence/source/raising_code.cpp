@@ -51,17 +51,17 @@ std::string written_method(const python::Api& api, const Frame& frame) {
 // `torch.nn.LSTM` for LSTM.forward of torch.nn.modules.rnn: the outermost package that has the same object.
 std::string public_name(const python::Api& api, const Frame& frame) {
   const python::Ref globals = frame.globals(api);
-  const std::string module = python::text(api, python::entry(api, globals.get(), "__name__"));
+  const std::string module = python::text(api, python::entry(api, globals.get(), "__name__").get());
   if (module.empty()) return {};
   std::string function = frame.function;
   for (const std::string_view method : {".forward", ".__init__", ".__new__", ".__call__"})
     if (function.ends_with(method)) function.resize(function.size() - method.size());
   const std::string first = function.substr(0, function.find('.'));
-  PyObject* const object = python::entry(api, globals.get(), first);
+  const python::Ref object = python::entry(api, globals.get(), first);
   for (size_t end = module.find('.'); object && end != module.npos; end = module.find('.', end + 1)) {
     const python::Ref package = python::imported_module(api, module.substr(0, end).c_str());
     const python::Ref names = package ? python::instance_dict(api, package.get()) : python::Ref();
-    if (python::entry(api, names.get(), first) == object) return module.substr(0, end) + "." + function;
+    if (python::entry(api, names.get(), first).get() == object.get()) return module.substr(0, end) + "." + function;
   }
   return module + "." + function;
 }

@@ -14,7 +14,7 @@ Ref Scope::variable(size_t frame, const std::string& name) const {
   if (locals_[frame])
     if (Ref value(api_, api_.PyMapping_GetItemString(locals_[frame].get(), name.c_str())); value) return value;
   const Ref globals = frames_[frame].globals(api_);
-  return globals ? Ref::borrowed(api_, python::entry(api_, globals.get(), name)) : Ref();
+  return python::entry(api_, globals.get(), name);
 }
 
 Scope::Found Scope::follow(const Path& path, size_t frame) const {

@@ -6,6 +6,7 @@
 
 #include "tracker/base/files.h"
 #include "tracker/evidence/source/zip_file.h"
+#include "tracker/python/elements.h"
 
 namespace devtrace::evidence {
 namespace {
@@ -20,16 +21,15 @@ constexpr size_t kLongestFile = 8u << 20;  // a generated monster is not worth t
 // linecache.cache[file] is (size, mtime, lines, fullname), or a 1-tuple before it is first read.
 std::vector<std::string> cached_lines(const python::Api& api, const std::string& file) {
   std::vector<std::string> lines;
-  PyObject* modules = api.PyImport_GetModuleDict();
-  PyObject* linecache = modules ? python::entry(api, modules, "linecache") : nullptr;
-  const Ref cache = python::attribute(api, linecache, "cache");
+  const Ref linecache = python::imported_module(api, "linecache");
+  const Ref cache = python::attribute(api, linecache.get(), "cache");
   if (!cache || python::shape_of(api, cache.get()) != python::Shape::dict) return lines;
-  PyObject* entry = python::entry(api, cache.get(), file);
-  if (!entry || python::shape_of(api, entry) != python::Shape::tuple || api.PyTuple_Size(entry) < 3) return lines;
-  PyObject* list = api.PyTuple_GetItem(entry, 2);
+  const Ref entry = python::entry(api, cache.get(), file);
+  if (!entry || python::shape_of(api, entry.get()) != python::Shape::tuple || api.PyTuple_Size(entry.get()) < 3)
+    return lines;
+  PyObject* list = api.PyTuple_GetItem(entry.get(), 2);
   if (python::shape_of(api, list) != python::Shape::list) return lines;
-  for (ssize_t i = 0, n = api.PyList_Size(list); i < n; ++i)
-    lines.push_back(python::text(api, api.PyList_GetItem(list, i)));
+  for (python::Elements each(api, list); each.next();) lines.push_back(python::text(api, each.value()));
   return lines;
 }
 

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "tracker/python/elements.h"
+
 namespace devtrace::python {
 namespace {
 
@@ -24,9 +26,9 @@ std::string bytes(const Api& api, PyObject* object) {
 template <class Take>
 void for_each_opcode(const Api& api, PyObject* module, const char* list, const Take& take) {
   const Ref opcodes = attribute(api, module, list);
-  if (!opcodes || shape_of(api, opcodes.get()) != Shape::list) return;
-  for (ssize_t i = 0, n = api.PyList_Size(opcodes.get()); i < n; ++i)
-    if (const long long opcode = integer(api, api.PyList_GetItem(opcodes.get(), i), -1); opcode >= 0 && opcode < 256)
+  if (!opcodes) return;
+  for (Elements each(api, opcodes.get()); each.next();)
+    if (const long long opcode = integer(api, each.value(), -1); opcode >= 0 && opcode < 256)
       take(static_cast<size_t>(opcode));
 }
 
@@ -36,8 +38,9 @@ std::optional<Opcodes> read_opcodes(const Api& api) {
   const Ref names = attribute(api, module.get(), "opname");
   if (!names || shape_of(api, names.get()) != Shape::list) return std::nullopt;
   Opcodes out;
-  for (ssize_t opcode = 0, n = std::min<ssize_t>(api.PyList_Size(names.get()), 256); opcode < n; ++opcode) {
-    out.names[opcode] = text(api, api.PyList_GetItem(names.get(), opcode));
+  for (Elements each(api, names.get(), 256); each.next();) {
+    const auto opcode = static_cast<size_t>(each.index());
+    out.names[opcode] = text(api, each.value());
     out.ends[opcode] = std::find(std::begin(kEnds), std::end(kEnds), out.names[opcode]) != std::end(kEnds);
     if (out.names[opcode] == "EXTENDED_ARG") out.extended_argument = static_cast<int>(opcode);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "tracker/python/dict_entries.h"
 #include "tracker/python/objects/bytecode.h"
 #include "tracker/python/objects/objects.h"
 
@@ -159,9 +160,7 @@ class Reading {
                            [&](size_t, uintptr_t value) { out_.values.push_back(reinterpret_cast<PyObject*>(value)); });
     PyObject* const named = keywords ? stack_.value(0) : nullptr;
     if (!is(named, "dict")) return;
-    ssize_t position = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    while (api_.PyDict_Next(named, &position, &key, &value)) out_.values.push_back(value);
+    for (DictEntries each(api_, named); each.next();) out_.values.push_back(each.value());
   }
 
   const Api& api_;

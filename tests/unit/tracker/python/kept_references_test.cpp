@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tracker/python/dict_entries.h"
+#include "tracker/python/elements.h"
 #include "tracker/python/python_api.h"
 
 namespace devtrace::python {
@@ -74,6 +75,20 @@ TEST_F(KeptReferences, OfAProcessThatEndsAreNotLetGoOf) {
   EXPECT_EQ(counted_.references, 1);
 }
 
+TEST_F(KeptReferences, OfSeveralTheFirstKeepsAll) {
+  {
+    python::KeptReferences outer;
+    outer.use(api_);
+    {
+      python::KeptReferences inner;
+      inner.use(api_);
+      const Ref own(api_, object(counted_));
+    }
+    EXPECT_EQ(counted_.references, 1);
+  }
+  EXPECT_EQ(counted_.references, 0);
+}
+
 TEST_F(KeptReferences, UnderAGilNothingIsKept) {
   api_.free_threaded = false;
   python::KeptReferences kept;
@@ -104,6 +119,56 @@ TEST_F(DictEntries, UnderAGilAreBorrowed) {
   ASSERT_TRUE(each.next());
   EXPECT_EQ(stored[0].references, 1);
   EXPECT_FALSE(locked);
+}
+
+// A list of `stored`, as long as it says; its class is the list itself.
+class Elements : public FreeThreaded {
+ protected:
+  Elements() {
+    length = static_cast<ssize_t>(stored.size());
+    api_.PyObject_Type = [](PyObject* one) {
+      ++reinterpret_cast<Counted*>(one)->references;
+      return one;
+    };
+    api_.PyType_GetFlags = [](PyObject*) { return 1UL << 25; };
+    api_.PyList_Size = [](PyObject*) { return length; };
+    api_.PyList_GetItem = [](PyObject*, ssize_t at) { return object(stored[static_cast<size_t>(at)]); };
+    api_.PyList_GetItemRef = [](PyObject*, ssize_t at) {
+      if (at >= shrinks_to) return static_cast<PyObject*>(nullptr);
+      ++stored[static_cast<size_t>(at)].references;
+      return object(stored[static_cast<size_t>(at)]);
+    };
+  }
+
+  static inline ssize_t length = 0, shrinks_to = PTRDIFF_MAX;
+};
+
+TEST_F(Elements, AreHeldWithoutAGil) {
+  ssize_t seen = 0;
+  for (python::Elements each(api_, object(counted_)); each.next(); ++seen) {
+    EXPECT_EQ(each.index(), seen);
+    EXPECT_EQ(each.value(), object(stored[static_cast<size_t>(seen)]));
+    EXPECT_EQ(stored[static_cast<size_t>(seen)].references, 2);
+  }
+  EXPECT_EQ(seen, length);
+  for (const Counted& one : stored) EXPECT_EQ(one.references, 1);
+}
+
+TEST_F(Elements, EndWhereAnotherThreadHasCutTheList) {
+  shrinks_to = 3;
+  ssize_t seen = 0;
+  for (python::Elements each(api_, object(counted_)); each.next();) ++seen;
+  EXPECT_EQ(seen, 3);
+  EXPECT_FALSE(element(api_, object(counted_), 3)) << "its length was told before";
+  shrinks_to = PTRDIFF_MAX;
+}
+
+TEST_F(Elements, UnderAGilAreBorrowed) {
+  api_.free_threaded = false;
+  python::Elements each(api_, object(counted_), 1);
+  ASSERT_TRUE(each.next());
+  EXPECT_EQ(stored[0].references, 1);
+  EXPECT_FALSE(each.next()) << "no more were asked for";
 }
 
 }  // namespace
