@@ -19,6 +19,7 @@
 #include "tracker/events.h"
 #include "tracker/interface/device_words.h"
 #include "tracker/python/borrowed_gil.h"
+#include "tracker/python/kept_references.h"
 #include "tracker/python/layout.h"
 #include "tracker/python/objects/object_layout.h"
 #include "tracker/python/python_api.h"
@@ -91,6 +92,8 @@ std::string_view text_of(PyObject* object) {
   if (thread_state::inside() || !python::holds_gil(*python_api)) return;
   std::optional<DeviceError> error;
   {
+    python::KeptReferences kept;
+    kept.use(*python_api);
     const ReentrancyGuard inside;
     const python::Gil gil(*python_api);
     error = device_error(*python_api, name, arguments);

@@ -33,6 +33,7 @@
 #include "tracker/findings/refusal_record.h"
 #include "tracker/log/log.h"
 #include "tracker/memory/peer_access.h"
+#include "tracker/python/kept_references.h"
 #include "tracker/python/python_api.h"
 #include "tracker/stacks/stacks.h"
 
@@ -342,7 +343,7 @@ Told told_before(const events::Refused& refusal) {
   return !frames.empty() && runs_in(stacks::resolve(before), frames[0]) ? Told::perhaps_in_other_words : Told::no;
 }
 
-void report_refusal(const events::Refused& refusal) {
+void report_refusal(const events::Refused& refusal, python::KeptReferences& kept) {
   const findings::refusal_messages::Likelihood likelihood = refusal.method.empty()
                                                                 ? findings::refusal_messages::judge(refusal.message)
                                                                 : findings::refusal_messages::Likelihood::certain;
@@ -357,6 +358,7 @@ void report_refusal(const events::Refused& refusal) {
   // known, and once for each call. What a check of PyTorch's says is read only where it is not a repetition.
   findings::refusal_messages::RefusalMessage message;
   if (!checked && !(message = parsed()).may_be_refusal()) return;
+  if (const python::Api* const api = python::api(); api && python::holds_gil(*api)) kept.use(*api);
   const Told told = told_before(refusal);
   if (told == Told::again) return;
   message.rewords = told == Told::perhaps_in_other_words;
@@ -414,7 +416,8 @@ Stack stack_for_evidence() {
 }  // namespace
 
 void report(const events::Refused& refusal) {
-  undisturbed(stack_for_evidence(), [&] { report_refusal(refusal); });
+  python::KeptReferences kept;  // the program's `__del__` runs when nothing of ours does any more
+  undisturbed(stack_for_evidence(), [&] { report_refusal(refusal, kept); });
 }
 
 void report(const MisplacedLaunch& launch) {

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "tracker/base/thread_state.h"
+#include "tracker/python/kept_references.h"
 
 namespace devtrace::python {
 namespace {
@@ -54,7 +55,11 @@ void* take_gil(void* argument) {
   auto* const request = static_cast<Request*>(argument);
   const Api* const api = request->api;
   const int state = api->PyGILState_Ensure();
-  work(request);
+  {
+    KeptReferences kept;
+    kept.use(*api);
+    work(request);
+  }
   api->PyGILState_Release(state);
   return nullptr;
 }
@@ -73,7 +78,7 @@ bool start_thread(Request* request, pthread_t& thread) {
   return started;
 }
 
-bool wait_for(sem_t& semaphore, long milliseconds) {
+timespec in(long milliseconds) {
   timespec until{};
   ::clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += milliseconds / 1000;
@@ -82,6 +87,11 @@ bool wait_for(sem_t& semaphore, long milliseconds) {
     until.tv_nsec -= 1'000'000'000;
     ++until.tv_sec;
   }
+  return until;
+}
+
+bool wait_for(sem_t& semaphore, long milliseconds) {
+  const timespec until = in(milliseconds);
   while (::sem_timedwait(&semaphore, &until) != 0)
     if (errno != EINTR) return false;
   return true;
@@ -90,6 +100,11 @@ bool wait_for(sem_t& semaphore, long milliseconds) {
 void wait_for(sem_t& semaphore) {
   while (::sem_wait(&semaphore) != 0) {
   }
+}
+
+bool joins(pthread_t thread, long milliseconds) {
+  const timespec until = in(milliseconds);
+  return ::pthread_timedjoin_np(thread, nullptr, &until) == 0;
 }
 
 // Where many threads are refused at once each waits for the others: only a GIL that nobody of them gets is given up.
@@ -123,9 +138,9 @@ bool with_gil(const Api& api, const std::function<void()>& work) {
   int waiting = kWaiting;
   const bool worked = begun || !request->stage.compare_exchange_strong(waiting, kAbandoned);
   if (worked) wait_for(request->done);
-  // The program sees no thread that it did not start, once its operation has returned; who still waits for the GIL may
-  // never get it.
-  worked ? ::pthread_join(thread, nullptr) : ::pthread_detach(thread);
+  // The program sees no thread that it did not start, once its operation has returned; but who still waits for the GIL
+  // may never get it, and a `__del__` of the program's that runs on the thread may wait for the caller.
+  if (!worked || !joins(thread, kPatience)) ::pthread_detach(thread);
   failed.store(!worked);
   request->leave();
   return worked;
