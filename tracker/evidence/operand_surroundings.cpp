@@ -5,7 +5,6 @@
 
 #include "tracker/evidence/named_devices.h"
 #include "tracker/evidence/objects/accelerate_hooks.h"
-#include "tracker/evidence/objects/object_walk.h"
 #include "tracker/python/dict_entries.h"
 
 namespace devtrace::evidence {
@@ -28,7 +27,6 @@ class Surroundings {
         wanted_(search.wanted),
         scope_(search.scope),
         stack_(search.stack),
-        reach_(search.walk),
         holders_(search.holders),
         operands_(operands) {}
 
@@ -144,7 +142,6 @@ class Surroundings {
   const Wanted& wanted_;
   const Scope& scope_;
   const StackValues& stack_;
-  ObjectWalk& reach_;
   Holders& holders_;
   std::vector<Operand>& operands_;
 };
