@@ -191,7 +191,7 @@ $(SIM)/torch/built: $(TORCH_KERNELS)
 
 # The same for other releases, by the headers of their wheels, for the wheel: with a release that is not among them Python computes. Not part
 # of `make`: $(TORCH_CACHE) gets them once, 0.5 to 0.9 GB each, of which 60 MB are kept. Only releases that were tried stand here.
-TORCH_RELEASES := 2.9.1 2.11.0 2.15.0
+TORCH_RELEASES := 2.9.0 2.9.1 2.10.0 2.11.0 2.12.0 2.12.1 2.13.0 2.14.0 2.14.1 2.15.0
 TORCH_CACHE := $(CACHE)/torch
 OTHER_TORCH_RELEASES := $(filter-out $(shell sed -n "s/^__version__ = '\([0-9.]*\).*/\1/p" $(TORCH)/version.py 2>/dev/null),$(TORCH_RELEASES))
 .PHONY: simulate-torch
