@@ -10,6 +10,7 @@
 #include "tracker/evidence/objects/object_walk.h"
 #include "tracker/placement/root_names.h"
 #include "tracker/python/dict_entries.h"
+#include "tracker/python/elements.h"
 #include "tracker/python/layout.h"
 #include "tracker/python/no_collector.h"
 #include "tracker/python/objects/object_layout.h"
@@ -171,18 +172,16 @@ class Walk {
   }
 
   // The module that a wrapper stands for; itself where it is none.
-  Ref unwrapped(PyObject* outermost) const {
-    Ref module = Ref::borrowed(api_, outermost);
+  PyObject* unwrapped(PyObject* module) const {
     for (int depth = 0; depth < kDeepest; ++depth) {
-      Ref inner;
+      PyObject* inner = nullptr;
       size_t children = 0;
-      each_child(module.get(), [&](const std::string& name, PyObject* child) {
+      each_child(module, [&](const std::string& name, PyObject* child) {
         ++children;
-        if (name == "module" || name == "_orig_mod" || name == "_fsdp_wrapped_module")
-          inner = Ref::borrowed(api_, child);
+        if (name == "module" || name == "_orig_mod" || name == "_fsdp_wrapped_module") inner = child;
       });
-      if (!inner || children != 1 || inner.get() == module.get() || has_state(module.get())) break;
-      module = std::move(inner);
+      if (!inner || children != 1 || inner == module || has_state(module)) break;
+      module = inner;
     }
     return module;
   }
@@ -190,8 +189,7 @@ class Walk {
   // A copy that nn.DataParallel makes for one step.
   bool is_replica(PyObject* module) const {
     const Ref dict = python::instance_dict(api_, module);
-    const Ref mark = dict ? python::entry(api_, dict.get(), "_is_replica") : Ref();
-    return mark && python::is_true(api_, mark.get());
+    return python::is_true(api_, python::entry(api_, dict.get(), "_is_replica").get());
   }
 
   PlacedRoot module_root(PyObject* module) {
@@ -229,20 +227,16 @@ class Walk {
   // accelerate brings such a module's weights to their device for its forward and takes them away again: where they are
   // found depends on the moment.
   bool offloads(PyObject* dict, const char* what) const {
-    const Ref hook = dict ? python::entry(api_, dict, "_hf_hook") : Ref();
+    const Ref hook = python::entry(api_, dict, "_hf_hook");
     if (!hook) return false;
     const auto attribute = [&](PyObject* object, const char* name) {
-      const Ref attributes = python::instance_dict(api_, object);
-      return attributes ? python::entry(api_, attributes.get(), name) : Ref();
+      return python::entry(api_, python::instance_dict(api_, object).get(), name);
     };
-    const auto says = [&](PyObject* object) {
-      const Ref flag = attribute(object, what);
-      return flag && python::is_true(api_, flag.get());
-    };
+    const auto says = [&](PyObject* object) { return python::is_true(api_, attribute(object, what).get()); };
     const Ref several = attribute(hook.get(), "hooks");  // a SequentialHook's
     if (!several || python::shape_of(api_, several.get()) != Shape::tuple) return says(hook.get());
-    for (ssize_t i = 0, n = std::min(api_.PyTuple_Size(several.get()), kMostElements); i < n; ++i)
-      if (says(api_.PyTuple_GetItem(several.get(), i))) return true;
+    for (python::Elements each(api_, several.get(), kMostElements); each.next();)
+      if (says(each.value())) return true;
     return false;
   }
 
@@ -278,12 +272,9 @@ class Walk {
     const std::string prefix = name.empty() ? "" : name + ".";
     const auto element = [&](const std::string& key, PyObject* inner) { enter(inner, prefix + key, kind, depth + 1); };
     const unsigned long flags = api_.PyType_GetFlags(types_.raw_type(value));
-    if (flags & python::kListFlag) {
-      for (ssize_t i = 0, n = std::min(api_.PyList_Size(value), kMostElements); i < n; ++i)
-        if (const Ref inner = python::element(api_, value, i)) element(std::to_string(i), inner.get());
-    } else if (flags & python::kTupleFlag) {
-      for (ssize_t i = 0, n = std::min(api_.PyTuple_Size(value), kMostElements); i < n; ++i)
-        element(std::to_string(i), api_.PyTuple_GetItem(value, i));
+    if (flags & (python::kListFlag | python::kTupleFlag)) {
+      for (python::Elements each(api_, value, kMostElements); each.next();)
+        element(std::to_string(each.index()), each.value());
     } else if (flags & python::kDictFlag) {
       each_entry(api_, value, element);
     } else if (sort == Sort::cache || (kind == std::string_view("cache") && is_layer(value))) {
@@ -301,8 +292,8 @@ class Walk {
       return;
     }
     PlacedTensor placed{name, kind, "", 0, ""};
-    const auto [known, fresh] = names_.try_emplace(tensor, Named{Ref::borrowed(api_, tensor), name});
-    if (!fresh) placed.same_as = known->second.name;
+    const auto [known, fresh] = names_.try_emplace(tensor, name);
+    if (!fresh) placed.same_as = known->second;
     const Ref local = torch_.is_opaque(tensor) ? local_part(tensor) : Ref::borrowed(api_, tensor);
     evidence::TensorPlacement where;
     if (local) where = torch_.placement(local.get());
@@ -328,12 +319,7 @@ class Walk {
   const Torch& torch_;
   Types& types_;
   PlacedRoot root_;
-  // Held, so that none gets the address of one before it.
-  struct Named {
-    Ref tensor;
-    std::string name;
-  };
-  std::unordered_map<PyObject*, Named> names_;
+  std::unordered_map<PyObject*, std::string> names_;
   std::unordered_set<uintptr_t> caches_;
   std::vector<PyObject*> on_way_;  // modules may hold each other
   size_t placed_ = 0;
@@ -350,11 +336,8 @@ LiveModules live_modules(const Api& api, const Torch& torch, const std::vector<u
   found.search();
   Walk walk(api, torch, types);
   std::unordered_map<PyObject*, PyObject*> parents;
-  std::vector<Ref> children;
   for (const Ref& module : found.modules())
-    walk.each_child(module.get(), [&](const std::string&, PyObject* child) {
-      if (parents.emplace(child, module.get()).second) children.push_back(Ref::borrowed(api, child));
-    });
+    walk.each_child(module.get(), [&](const std::string&, PyObject* child) { parents.emplace(child, module.get()); });
   LiveModules live;
   live.cut = found.cut();
   std::unordered_set<PyObject*> roots;
@@ -367,8 +350,8 @@ LiveModules live_modules(const Api& api, const Torch& torch, const std::vector<u
   };
   for (const Ref& module : found.modules()) {
     if (parents.contains(module.get()) || walk.is_replica(module.get())) continue;
-    const Ref root = walk.unwrapped(module.get());
-    if (roots.insert(root.get()).second) keep(walk.module_root(root.get()));
+    PyObject* root = walk.unwrapped(module.get());
+    if (roots.insert(root).second) keep(walk.module_root(root));
   }
   for (const Ref& cache : found.caches())
     if (!walk.is_part(number(cache.get()))) keep(walk.cache_root(cache.get()));

@@ -42,8 +42,9 @@ inline constexpr size_t kMostObjects = 20'000'000;  // that Python's collector t
 inline constexpr size_t kMostRoots = 200;
 inline constexpr size_t kMostPlaced = 50'000;  // tensors, over all roots
 
-// Under a Gil. Runs no code of the user's; the collector does not run meanwhile. About 20 ns for each object that
-// Python's collector tracks and some microseconds for each tensor. `wanted`: see LiveModules.
+// Under a Gil; where there is none, under the thread's KeptReferences, too. Runs no code of the user's; the collector
+// does not run meanwhile. About 20 ns for each object that Python's collector tracks and some microseconds for each
+// tensor. `wanted`: see LiveModules.
 LiveModules live_modules(const python::Api& api, const evidence::Torch& torch, const std::vector<uintptr_t>& wanted);
 
 }  // namespace devtrace::placement

@@ -64,8 +64,7 @@ std::string Torch::fake_device(PyObject* tensor) const {
   if (python::type_name(api_, python::type_of(api_, tensor).get()) != "FakeTensor") return {};
   const python::Ref own = python::instance_dict(api_, tensor);
   for (const char* name : {"fake_device", "_fake_device"})  // the latter from 2.15 on
-    if (const python::Ref device = own ? python::entry(api_, own.get(), name) : python::Ref())
-      return python::as_text(api_, device.get());
+    if (const python::Ref device = python::entry(api_, own.get(), name)) return python::as_text(api_, device.get());
   return {};
 }
 
@@ -119,8 +118,7 @@ std::string Torch::version() const {
 }
 
 python::Ref module_table(const python::Api& api, PyObject* module, const ModuleTable& table) {
-  const python::Ref dict = python::instance_dict(api, module);
-  return dict ? python::entry(api, dict.get(), table.name) : python::Ref();
+  return python::entry(api, python::instance_dict(api, module).get(), table.name);
 }
 
 bool for_each_state_tensor(const python::Api& api, const Torch& torch, PyObject* module, const VisitTensor& visit) {
