@@ -9,6 +9,7 @@ import pytest
 from conftest import BUILD, DEVTRACE, LIBRARY, environment, execute, start
 from interpreters import READABLE
 from pages import browser, page, render  # noqa: F401
+from selenium.webdriver.support.ui import WebDriverWait
 
 NET = """
 import os, signal, sys, threading, time
@@ -555,7 +556,8 @@ def test_the_page_shows_where_the_model_lives(night, page, tmp_path):  # noqa: F
     rows = page.run("return [...document.querySelector('table.placement').querySelectorAll('tbody tr')].map((row) => row.cells[0].innerText.trim() + ': ' + row.cells[3].innerText)")
     assert rows[0].startswith("cuda:0: ") and "model.layers.0-1" in rows[0] and "model.layers.2-3" in rows[1]
     page.find("table.placement details summary").click()
-    page.run("return 1")
+    # Drawn by the toggle event, which comes later.
+    WebDriverWait(page.driver, 60).until(lambda _: page.all("table.placement details ul.tensors"))
     assert "parameter" in page.text("table.placement details ul.tensors")
     text = subprocess.run([DEVTRACE, "report", "--format", "text", outcome.logs[0]], capture_output=True, text=True).stdout
     assert "Where the model lives:\n  LlamaForCausalLM\n    cuda:0 " in text and "model.layers.0-1" in text
