@@ -13,8 +13,8 @@ import pytest
 # A row each in tracker/python/layout.cpp and object_layout.cpp.
 SUPPORTED = range(9, 16)
 FREE_THREADED = range(13, 16)
-# Where scripts/get-pythons puts them.
 CACHE = os.path.join(os.path.dirname(__file__), "..", "..", ".cache")
+# Where scripts/get-pythons puts them.
 FETCHED = os.environ.get("DEVTRACE_PYTHONS") or os.path.join(CACHE, "pythons")
 
 ASK = (

@@ -28,6 +28,7 @@ PAIRS = [
 ARM64 = "-aarch64"
 ARM64_PYTHON = TOP / ".cache" / "aarch64" / "root" / "usr" / "bin" / "python"
 
+
 def line_of(mark: str) -> int:
     return next(number for number, text in enumerate(PROGRAM.read_text().splitlines(), 1) if f"# {mark}" in text)
 

@@ -1,6 +1,7 @@
 """Evidence of refusals in a free-threaded Python, while other threads change what the refusing code reaches."""
 
 import pytest
+from changing_modules import CLASSES
 from interpreters import WITH_PYTORCH_WITHOUT_GIL
 
 REFUSALS = 40
@@ -22,29 +23,7 @@ def refused_{0}(self, batch, objects, parts):
         kept = None
 """
 PROGRAM = f"""
-import gc, linecache, sys, threading
-from collections import deque
-import torch
-
-made, gone = deque(), deque()  # appending is atomic, in a `__del__` that the collector calls, too
-class Noted:
-    def __init__(self):
-        self.kept = [torch.ones(2)]
-        made.append(1)
-    def __del__(self):
-        gone.append(1)
-class Part(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight, self.noted = torch.nn.Parameter(torch.ones(2)), Noted()
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = torch.nn.Linear(4, 4)
-        self.register_buffer("scale", torch.ones(4))
-        self.listed, self.named = [], {{}}
-net, end = Net().to("cuda:0"), False
-objects, parts = [], {{}}
+end, objects, parts = False, [], {{}}
 
 def change(number):
     while not end:
@@ -93,7 +72,7 @@ print(len(made) == len(gone) > 0, sys._is_gil_enabled())
 
 @pytest.mark.parametrize("python", WITH_PYTORCH_WITHOUT_GIL)
 def test_operands_that_other_threads_change_the_holders_of(python, rehearse):
-    outcome = rehearse(PROGRAM, python=python)
+    outcome = rehearse(CLASSES + PROGRAM, python=python)
     assert outcome.code == 0 and outcome.out == "True False\n", outcome.err
     assert len(outcome.findings) == REFUSALS
     for finding in outcome.findings:

@@ -1,32 +1,11 @@
 """Where models lie in a free-threaded Python, while other threads change them."""
 
-import textwrap
-
 import pytest
+from changing_modules import CLASSES
 from interpreters import WITH_PYTORCH_WITHOUT_GIL
 
 PROGRAM = """
-import gc, sys, threading, time
-from collections import deque
-import torch
-
-made, gone = deque(), deque()  # appending is atomic, in a `__del__` that the collector calls, too
-class Noted:
-    def __init__(self):
-        made.append(1)
-    def __del__(self):
-        gone.append(1)
-class Part(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight, self.noted = torch.nn.Parameter(torch.ones(2)), Noted()
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = torch.nn.Linear(4, 4)
-        self.register_buffer("scale", torch.ones(4))
-        self.kept = []
-net, end = Net().to("cuda:0"), time.time() + 4
+end = time.time() + 4
 
 def change(number):
     while time.time() < end:
@@ -34,12 +13,12 @@ def change(number):
             setattr(net, f"noted_{number}_{i}", Noted())
             setattr(net, f"part_{number}_{i}", Part())
             net._buffers[f"buffer_{number}_{i}"] = torch.ones(2)
-            net.kept.append(Noted())
+            net.listed.append(Noted())
         for i in range(40):
             delattr(net, f"noted_{number}_{i}")
             delattr(net, f"part_{number}_{i}")
             del net._buffers[f"buffer_{number}_{i}"]
-            net.kept.pop()
+            net.listed.pop()
 
 threads = [threading.Thread(target=change, args=(number,)) for number in range(3)]
 [thread.start() for thread in threads]
@@ -55,7 +34,7 @@ print(len(made) == len(gone) > 0, sys._is_gil_enabled())
 
 @pytest.mark.parametrize("python", WITH_PYTORCH_WITHOUT_GIL)
 def test_models_that_other_threads_change(python, rehearse):
-    outcome = rehearse(textwrap.dedent(PROGRAM), python=python)
+    outcome = rehearse(CLASSES + PROGRAM, python=python)
     assert outcome.code == 0 and outcome.out == "True False\n", outcome.err
     records = [record for record in outcome.records if record["record"] == "placement" and record["root"] == "Net"]
     assert len(records) >= 2, "while they change it, and at the end"
