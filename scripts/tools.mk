@@ -56,7 +56,7 @@ install: all ## install under PREFIX
 	  sed -i 's/^Version: .*/Version: $(VERSION)/' devtrace_pytest-$(VERSION).dist-info/METADATA
 	cp -a recipes/nightly recipes/which-version recipes/*.sql recipes/*.yml recipes/*.yaml recipes/*.sbatch recipes/Containerfile $(DESTDIR)$(PREFIX)/share/devtrace/
 
-# build/wheel/devtrace-….whl, for `pip install`. For CUDA 12 and other releases of PyTorch some 3 GB of wheels are looked at once, see simulate/module.mk.
+# build/wheel/devtrace-….whl, for `pip install`. For CUDA 12 and other releases of PyTorch some 8 GB of wheels are looked at once, see simulate/module.mk.
 wheel: all simulate-cuda12 simulate-torch ## a wheel for pip
 	+BUILD=$(BUILD) PYTHON=$(PYTHON) scripts/make-wheel $(BUILD)/wheel
 

@@ -1,18 +1,13 @@
 #include "report/base/signature.h"
 
 #include <algorithm>
-#include <cctype>
+
+#include "report/base/trimmed.h"
 
 namespace devtrace::report {
 namespace {
 
 constexpr std::string_view kAnonymous = "(anonymous namespace)";
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\n");
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
-}
 
 // Behind the bracket that closes the one at `open`; npos for none.
 size_t behind_closing(std::string_view text, size_t open) {

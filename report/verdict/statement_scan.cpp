@@ -1,7 +1,6 @@
 #include "report/verdict/statement_scan.h"
 
 #include <algorithm>
-#include <cctype>
 
 namespace devtrace::report::verdict {
 
@@ -52,12 +51,6 @@ size_t Scan::skip_literal(std::string_view source, size_t at, int level) {
 
 bool word_char(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || static_cast<unsigned char>(c) >= 0x80;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
-  return text;
 }
 
 std::string with_one_quote(std::string_view text) {

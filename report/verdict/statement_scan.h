@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "report/base/trimmed.h"
+
 namespace devtrace::report::verdict {
 
 bool word_char(char c);
@@ -34,7 +36,6 @@ struct Call {
   size_t close;
 };
 
-std::string_view trimmed(std::string_view text);
 std::string with_one_quote(std::string_view text);
 // The first place from `at` on that is no white space.
 size_t skip_blanks(std::string_view source, size_t at);

@@ -2,8 +2,10 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <string_view>
 
 #include "report/base/format.h"
+#include "report/base/trimmed.h"
 #include "report/command/subcommand.h"
 
 namespace devtrace::report::command {
@@ -68,10 +70,10 @@ SimulatedLibraries find_simulated_libraries(int cuda) {
   SimulatedLibraries found;
   found.folder = list.parent_path();
   std::ifstream in(list);
-  for (std::string name; std::getline(in, name);) {
-    const size_t begin = name.find_first_not_of(" \t\r");
-    if (begin == name.npos || name[begin] == '#') continue;
-    const fs::path library = found.folder / name.substr(begin, name.find_last_not_of(" \t\r") + 1 - begin);
+  for (std::string line; std::getline(in, line);) {
+    const std::string_view name = trimmed(line);
+    if (name.empty() || name.starts_with('#')) continue;
+    const fs::path library = found.folder / name;
     std::error_code error;
     if (!fs::exists(library, error))
       throw Failure(kBadUsage, fmt::format("{} names {}, which does not exist; build again with make", list.string(),

@@ -1,6 +1,5 @@
 #include "report/command/launch/package_folders.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -8,15 +7,13 @@
 #include <string>
 #include <string_view>
 
+#include "report/base/trimmed.h"
+#include "report/command/launch/search_path.h"
+
 namespace devtrace::report::command {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string_view stripped(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
-}
 
 // Of pyvenv.cfg, "key = value" a line; empty where there is none.
 std::map<std::string, std::string, std::less<>> settings_of_environment(const fs::path& prefix) {
@@ -24,7 +21,7 @@ std::map<std::string, std::string, std::less<>> settings_of_environment(const fs
   std::ifstream in(prefix / "pyvenv.cfg");
   for (std::string line; std::getline(in, line);)
     if (const size_t equals = line.find('='); equals != line.npos)
-      settings.emplace(stripped(line.substr(0, equals)), stripped(std::string_view(line).substr(equals + 1)));
+      settings.emplace(trimmed(line.substr(0, equals)), trimmed(std::string_view(line).substr(equals + 1)));
   return settings;
 }
 
@@ -59,7 +56,8 @@ class Folders {
       if (each->path().extension() != ".pth") continue;
       std::ifstream in(each->path());
       for (std::string line; std::getline(in, line);)
-        if (const fs::path named = site / stripped(line); named != site && fs::is_directory(named, error)) add(named);
+        if (const std::string_view named = trimmed(line); !named.empty() && fs::is_directory(site / named, error))
+          add(site / named);
     }
   }
 
@@ -68,11 +66,7 @@ class Folders {
 
 void add_python_path(Folders& folders) {
   const char* const path = std::getenv("PYTHONPATH");
-  for (std::string_view rest = path ? path : ""; !rest.empty();) {
-    const size_t end = std::min(rest.find(':'), rest.size());
-    if (end > 0) folders.add(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+  for (const std::string_view folder : folders_of(path ? path : "")) folders.add(folder);
 }
 
 void add_users(Folders& folders) {

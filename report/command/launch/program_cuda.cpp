@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "report/command/launch/package_folders.h"
+#include "report/command/launch/search_path.h"
 #include "simulate/static_runtime/runtime_copy.h"
 
 namespace devtrace::report::command {
@@ -21,12 +22,9 @@ fs::path find_program(const std::string& program) {
   std::error_code error;
   if (program.find('/') != program.npos) return fs::absolute(program, error);
   const char* path = std::getenv("PATH");
-  for (std::string_view rest = path ? path : "/usr/local/bin:/usr/bin:/bin"; !rest.empty();) {
-    const size_t end = std::min(rest.find(':'), rest.size());
-    const fs::path candidate = fs::path(rest.substr(0, end)) / program;
-    if (end && fs::is_regular_file(candidate, error)) return fs::absolute(candidate, error);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+  for (const std::string_view folder : folders_of(path ? path : "/usr/local/bin:/usr/bin:/bin"))
+    if (const fs::path candidate = fs::path(folder) / program; fs::is_regular_file(candidate, error))
+      return fs::absolute(candidate, error);
   return {};
 }
 
