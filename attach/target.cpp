@@ -38,14 +38,46 @@ Status checked_status(pid_t process) {
   return *status;
 }
 
+std::ifstream program_of(pid_t process) {
+  return std::ifstream(fmt::format("/proc/{}/exe", process), std::ios::binary);
+}
+
 void check_architecture(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/exe", process), std::ios::binary);
+  std::ifstream file = program_of(process);
   Elf64_Ehdr header{};
   file.read(reinterpret_cast<char*>(&header), sizeof header);
   if (!file || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return;  // the mappings tell more
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
     throw Failure(Code::cannot_be,
                   fmt::format("process {} runs a program for another architecture; devtrace is for x86-64", process));
+}
+
+// The program's file asks for a loader (PT_INTERP): it is linked dynamically.
+bool asks_for_loader(pid_t process) {
+  std::ifstream file = program_of(process);
+  Elf64_Ehdr header{};
+  file.read(reinterpret_cast<char*>(&header), sizeof header);
+  for (uint64_t i = 0; file && i < header.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    file.seekg(static_cast<std::streamoff>(header.e_phoff + i * header.e_phentsize));
+    file.read(reinterpret_cast<char*>(&segment), sizeof segment);
+    if (file && segment.p_type == PT_INTERP) return true;
+  }
+  return false;
+}
+
+bool any_begins(const std::vector<LoadedObject>& objects, std::initializer_list<const char*> begins) {
+  return std::ranges::any_of(objects, [&](const LoadedObject& each) {
+    return std::ranges::any_of(begins, [&](const char* begin) { return each.file().starts_with(begin); });
+  });
+}
+
+bool runs_with_musl(const std::vector<LoadedObject>& objects) {
+  return any_begins(objects, {"ld-musl", "libc.musl"});
+}
+
+bool has_loader(const std::vector<LoadedObject>& objects) {
+  return runs_with_musl(objects) || any_begins(objects, {"ld-linux", "ld-2", "ld.so", "libc.so", "libc-2"});
 }
 
 std::vector<Mapping> checked_mappings(const Target& target) {
@@ -87,7 +119,14 @@ const LoadedObject* find_library(const std::vector<LoadedObject>& objects) {
 Target::Target(pid_t process, const std::string& again)
     : process(process), again(again), status(checked_status(process)), memory(process) {
   check_architecture(process);
-  objects = loaded_objects(checked_mappings(*this));
+  // The kernel maps a program before its loader: who has just started a process would else be told that it is linked
+  // statically.
+  constexpr int kTries = 200;  // of 5 milliseconds
+  for (int i = 0; i < kTries; ++i) {
+    objects = loaded_objects(checked_mappings(*this));
+    if (has_loader(objects) || !asks_for_loader(process)) break;
+    ::usleep(5000);
+  }
   uint32_t word = 0;
   if (!objects.empty() && !memory.read(objects.front().start, word)) {
     if (errno == ESRCH) throw ended();
@@ -104,19 +143,17 @@ bool Target::uses_cuda() const {
 }
 
 void Target::check_c_library() const {
-  const auto any = [&](std::initializer_list<const char*> begins) {
-    return std::ranges::any_of(objects, [&](const LoadedObject& each) {
-      return std::ranges::any_of(begins, [&](const char* begin) { return each.file().starts_with(begin); });
-    });
-  };
-  if (any({"ld-musl", "libc.musl"}))
+  if (runs_with_musl(objects))
     throw Failure(Code::cannot_be, fmt::format("process {} ({}) runs with musl; devtrace needs the C library glibc",
                                                process, status.name));
-  if (!any({"ld-linux", "ld-2", "ld.so", "libc.so", "libc-2"}))
-    throw Failure(Code::cannot_be,
-                  fmt::format("process {} ({}) is linked statically, so that no library can be brought "
-                              "into it; link it dynamically",
-                              process, status.name));
+  if (has_loader(objects)) return;
+  if (asks_for_loader(process))
+    throw Failure(Code::cannot_be, fmt::format("process {} ({}) is just being started: its loader has not begun; try "
+                                               "again in a moment",
+                                               process, status.name));
+  throw Failure(Code::cannot_be, fmt::format("process {} ({}) is linked statically, so that no library can be brought "
+                                             "into it; link it dynamically",
+                                             process, status.name));
 }
 
 bool Target::sees(const std::string& file) const {

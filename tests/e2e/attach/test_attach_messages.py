@@ -85,6 +85,42 @@ def test_programs_that_cannot_load_it(tmp_path, make, says):
         process.wait()
 
 
+# Stands for the kernel, which maps a program before its loader: maps the loader after so many nanoseconds.
+SLOW_LOADER = r"""
+static long call(long number, long a, long b, long c, long d, long e, long f) {
+  register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
+  __asm__ volatile("syscall" : "+a"(number) : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+  return number;
+}
+void _start(void) {
+  const long time[2] = {NANOSECONDS / 1000000000, NANOSECONDS % 1000000000};
+  call(35 /* nanosleep */, (long)time, 0, 0, 0, 0, 0);
+  call(9 /* mmap */, 0, 4096, 5 /* read, execute */, 2 /* private */, call(2 /* open */, (long)LOADER, 0, 0, 0, 0, 0), 0);
+  for (;;) call(34 /* pause */, 0, 0, 0, 0, 0, 0);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "seconds, code, says", [(0.3, 6, "has not loaded CUDA"), (1000, 5, "is just being started")], ids=["waited for", "not waited for"]
+)
+def test_a_process_that_has_just_been_started_is_not_linked_statically(tmp_path, seconds, code, says):
+    flags = [f"-DNANOSECONDS={int(seconds * 1e9)}L", '-DLOADER="/lib64/ld-linux-x86-64.so.2"']
+    subprocess.run(
+        ["gcc", "-x", "c", "-O1", "-nostdlib", "-static", "-fno-stack-protector", *flags, "-o", tmp_path / "slow", "-"],
+        input=SLOW_LOADER, text=True, check=True,
+    )
+    program = build(tmp_path, "program", "int main() { return 0; }", f"-Wl,--dynamic-linker={tmp_path / 'slow'}", "-Wl,-z,noseparate-code")
+    process = subprocess.Popen([program])
+    try:
+        wait_for(lambda: os.readlink(f"/proc/{process.pid}/exe") == str(program))
+        assert says in refused(code, "attach", process.pid)
+        assert process.poll() is None and untouched(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_a_main_thread_that_has_ended(tmp_path, running):  # noqa: F811
     source = C_SERVER.replace('printf("ready %d\\n", getpid());', 'printf("ready %d\\n", getpid()); fflush(stdout); pthread_exit(0);')
     program = build(tmp_path, "server", source, RUNTIME, DRIVER)
