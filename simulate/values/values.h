@@ -14,8 +14,8 @@ struct Thread {
 };
 extern thread_local Thread t_thread;
 
-// What an operator launches and copies: its results are computed right after it. `held`: those of nested operators are
-// not.
+// What an operator launches and copies: its results are computed right after it. `copies_suppressed`: those of
+// nested operators are not.
 class OperatorScope {
  public:
   explicit OperatorScope(Thread& thread, bool copies_suppressed = true)
