@@ -50,8 +50,10 @@ $(call folder,tracker/memory,common tracker/base tracker/python tracker/stacks t
 $(call folder,tracker/evidence,tracker/base tracker/python tracker/stacks tracker/interface,source objects)
 # The log on disk, the process record, and the fields that records of all kinds share.
 $(call folder,tracker/log,common report report/base tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence)
+# What the texts of errors say of devices: which are refusals, what they name, and which is one that was told already.
+$(call folder,tracker/refusals,tracker/stacks tracker/interface tracker/evidence)
 # From an event worth reporting to a record in the log: one file a kind, and the policy of what is legitimate.
-$(call folder,tracker/findings,common report report/base report/log tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/log)
+$(call folder,tracker/findings,common report report/base report/log tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/refusals tracker/log)
 # Every kernel's parameters, looked at before it is launched.
 $(call folder,tracker/launch,tracker/base tracker/interface tracker/memory tracker/findings)
 # Both ends of every copy, and what moves between devices by call site.

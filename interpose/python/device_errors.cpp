@@ -22,7 +22,7 @@ constexpr ErrorClass kClasses[] = {
 };
 static_assert(std::ranges::all_of(kClasses, [](const ErrorClass& one) { return one.arguments >= kFewestArguments; }));
 
-// What such an error says up to 2.14: a row of tracker/findings/known_refusals.cpp.
+// What such an error says up to 2.14: a row of tracker/refusals/known_refusals.cpp.
 constexpr const char* kRestated =
     "Unhandled FakeTensor Device Propagation for {operation}, found two different devices {wanted}, {at}";
 

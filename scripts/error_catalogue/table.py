@@ -2,7 +2,7 @@
 
 from . import catalogue
 
-TABLE = catalogue.TOP / "tracker/findings/catalogued_messages.inc"
+TABLE = catalogue.TOP / "tracker/refusals/catalogued_messages.inc"
 HEAD = """// Written by `scripts/device-errors table --write` from tests/workloads/device_errors: the beginnings of messages that are
 // raised because of where something lies. An ellipsis stands for anything.
 """

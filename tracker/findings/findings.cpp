@@ -28,13 +28,13 @@
 #include "tracker/findings/copy_record.h"
 #include "tracker/findings/launch_record.h"
 #include "tracker/findings/library_record.h"
-#include "tracker/findings/recent_messages.h"
-#include "tracker/findings/refusal_messages.h"
 #include "tracker/findings/refusal_record.h"
 #include "tracker/log/log.h"
 #include "tracker/memory/peer_access.h"
 #include "tracker/python/kept_references.h"
 #include "tracker/python/python_api.h"
+#include "tracker/refusals/recent_messages.h"
+#include "tracker/refusals/refusal_messages.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::findings {
@@ -63,7 +63,7 @@ struct State {
     bool excused = false;
   };
   std::unordered_map<uint64_t, Call> by_call;
-  RecentMessages errors;  // that were looked at, findings or not
+  refusals::RecentMessages errors;  // that were looked at, findings or not
   int written = 0;
   int looked_at_in_vain = 0;  // after max_findings
   uint64_t dropped = 0;
@@ -324,7 +324,7 @@ bool runs_in(const std::vector<stacks::PythonFrame>& frames, const stacks::Pytho
 
 // PyTorch's own checks tell of nothing that was before. What is new is kept for those that tell of it.
 Told told_before(const events::Refused& refusal) {
-  using How = RecentMessages::How;
+  using How = refusals::RecentMessages::How;
   const bool in_python = refusal.raised == events::Raised::in_python;
   const python::Api* api = in_python ? python::api() : nullptr;
   const std::optional<std::string> handled = api ? python::handled_exception(*api) : std::nullopt;
@@ -333,7 +333,7 @@ Told told_before(const events::Refused& refusal) {
   stacks::StackId before = 0;
   {
     const std::lock_guard hold(lock);
-    RecentMessages& errors = current().errors;
+    refusals::RecentMessages& errors = current().errors;
     if (refusal.raised != events::Raised::checked && errors.repeats(refusal.message, how)) return Told::again;
     if (handled) before = errors.raised_at(*handled);
     errors.add(refusal.message, in_python, here);
@@ -344,19 +344,18 @@ Told told_before(const events::Refused& refusal) {
 }
 
 void report_refusal(const events::Refused& refusal, python::KeptReferences& kept) {
-  const findings::refusal_messages::Likelihood likelihood = refusal.method.empty()
-                                                                ? findings::refusal_messages::judge(refusal.message)
-                                                                : findings::refusal_messages::Likelihood::certain;
-  if (likelihood == findings::refusal_messages::Likelihood::none) return;
+  const refusals::Likelihood likelihood =
+      refusal.method.empty() ? refusals::judge(refusal.message) : refusals::Likelihood::certain;
+  if (likelihood == refusals::Likelihood::none) return;
   const bool checked = refusal.raised == events::Raised::checked;
   const auto parsed = [&] {
-    auto message = findings::refusal_messages::parse(refusal.message, likelihood);
-    if (!refusal.restated.empty()) message.known = known_refusal(refusal.restated);
+    auto message = refusals::parse(refusal.message, likelihood);
+    if (!refusal.restated.empty()) message.known = refusals::known_refusal(refusal.restated);
     return message;
   };
   // Anybody's error, as often as he likes: evidence is gathered only where the message speaks of two devices, or is
   // known, and once for each call. What a check of PyTorch's says is read only where it is not a repetition.
-  findings::refusal_messages::RefusalMessage message;
+  refusals::RefusalMessage message;
   if (!checked && !(message = parsed()).may_be_refusal()) return;
   if (const python::Api* const api = python::api(); api && python::holds_gil(*api)) kept.use(*api);
   const Told told = told_before(refusal);

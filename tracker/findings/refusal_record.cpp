@@ -12,17 +12,17 @@
 #include "tracker/evidence/source/raising_code.h"
 #include "tracker/evidence/stack_values.h"
 #include "tracker/findings/cpp_operands.h"
-#include "tracker/findings/swallowed_errors.h"
 #include "tracker/interface/platform.h"
 #include "tracker/log/record_fields.h"
 #include "tracker/memory/provenance.h"
 #include "tracker/python/borrowed_gil.h"
+#include "tracker/refusals/swallowed_errors.h"
 
 namespace devtrace::findings {
 namespace {
 
 using evidence::Frame;
-using findings::refusal_messages::RefusalMessage;
+using refusals::RefusalMessage;
 using namespace log::record_fields;
 
 const char kAten[] = "aten::";
@@ -220,7 +220,7 @@ evidence::Wanted wanted_of(const events::Refused& refusal, const RefusalMessage&
 
 // Of a known refusal only those operands count that lie where it says that they do; the one that should be elsewhere is
 // the odd one.
-void keep_those_meant(const findings::KnownMatch& known, evidence::Operands& operands) {
+void keep_those_meant(const refusals::KnownMatch& known, evidence::Operands& operands) {
   if (known.at.empty()) return;
   const auto at = [&](const evidence::Operand& each) { return lies(each.tensor.device, known.at); };
   if (std::none_of(operands.list.begin(), operands.list.end(), at)) return;
@@ -259,7 +259,7 @@ bool is_of_a_gradient(const RefusalMessage& message) {
 }
 
 // The gradient itself, of which nothing but the device is known.
-void say_gradient(const evidence::RefusedGradient& gradient, const findings::KnownMatch& known,
+void say_gradient(const evidence::RefusedGradient& gradient, const refusals::KnownMatch& known,
                   evidence::Operands& operands) {
   if (known.operation.empty()) return;
   const auto unnamed = [&](const evidence::Operand& each) {
@@ -331,7 +331,7 @@ void gather_with_gil(const python::Api* api, const events::Refused& refusal, con
     return;
   }
   // PyTorch's own checks always were faults, whoever runs into them.
-  if (message.known || refusal.raised != events::Raised::checked) out.swallowed = findings::swallowed(frames);
+  if (message.known || refusal.raised != events::Raised::checked) out.swallowed = refusals::swallowed(frames);
   add_device_changes(out.history, thread.changes, library, source);
   if (!torch.imported()) return;
   evidence::Wanted wanted = wanted_of(refusal, message, native, frames);
@@ -428,7 +428,7 @@ bool is_refusal(const events::Refused& refusal, const RefusalMessage& message, c
   if (message.known) return !message.known->row->handles || gathered.named_devices.size() >= 2;
   if (message.catalogued && !gathered.raised_by_program) return true;
   if (refusal.raised == events::Raised::checked)
-    return message.likelihood == findings::refusal_messages::Likelihood::certain || mixes_devices(message, gathered);
+    return message.likelihood == refusals::Likelihood::certain || mixes_devices(message, gathered);
   // Words are no evidence: anybody may have written them.
   std::set<std::string> devices(gathered.operand_devices.begin(), gathered.operand_devices.end());
   return devices.size() >= 2;

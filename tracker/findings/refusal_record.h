@@ -4,14 +4,13 @@
 #include <optional>
 
 #include "report/base/json.h"
-#include "tracker/findings/refusal_messages.h"
 #include "tracker/interface/event_types.h"
+#include "tracker/refusals/refusal_messages.h"
 
 namespace devtrace::findings {
 
 // `message`: the refusal's, parsed. Nothing when the evidence says that this was no refusal of mixed devices
 // (likelihood `possible`). Takes the GIL, and does without where it does not come; holds no lock.
-std::optional<report::Json> refusal_record(const events::Refused& refusal,
-                                           const findings::refusal_messages::RefusalMessage& message);
+std::optional<report::Json> refusal_record(const events::Refused& refusal, const refusals::RefusalMessage& message);
 
 }  // namespace devtrace::findings

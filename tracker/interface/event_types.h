@@ -84,7 +84,7 @@ enum class Raised : uint8_t {
 struct Refused {
   Raised raised = Raised::checked;
   std::string_view message;
-  // The same in the words of a known refusal (tracker/findings/known_refusals.h), where the message says less; else
+  // The same in the words of a known refusal (tracker/refusals/known_refusals.h), where the message says less; else
   // empty.
   std::string_view restated;
   std::string_view function;  // C++ function and file that raise, as PyTorch states them

@@ -1,9 +1,9 @@
-#include "tracker/findings/refusal_messages.h"
+#include "tracker/refusals/refusal_messages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-using namespace devtrace::findings::refusal_messages;
+using namespace devtrace::refusals;
 using testing::ElementsAre;
 using testing::IsEmpty;
 

@@ -9,7 +9,7 @@
 
 #include "tracker/stacks/stacks.h"
 
-namespace devtrace::findings {
+namespace devtrace::refusals {
 
 class RecentMessages {
  public:
@@ -38,4 +38,4 @@ class RecentMessages {
   size_t next_ = 0;
 };
 
-}  // namespace devtrace::findings
+}  // namespace devtrace::refusals

@@ -1,9 +1,9 @@
-#include "tracker/findings/recent_messages.h"
+#include "tracker/refusals/recent_messages.h"
 
 #include <cctype>
 #include <utility>
 
-namespace devtrace::findings {
+namespace devtrace::refusals {
 namespace {
 
 constexpr size_t kShortest = 16, kLongest = 300;  // of a text that is told again in others
@@ -84,4 +84,4 @@ stacks::StackId RecentMessages::raised_at(std::string_view handled) const {
   return 0;
 }
 
-}  // namespace devtrace::findings
+}  // namespace devtrace::refusals

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace devtrace::findings {
+namespace devtrace::refusals {
 
 struct KnownRefusal {
   // The message's beginning. `{at}`: the device on which the operand lies; `{wanted}`: the one where it should;
@@ -35,4 +35,4 @@ std::optional<KnownMatch> known_refusal(std::string_view message);
 // something lies? It does not say what lies where.
 bool is_catalogued(std::string_view message);
 
-}  // namespace devtrace::findings
+}  // namespace devtrace::refusals

@@ -7,10 +7,10 @@
 
 #include "tracker/evidence/frames.h"
 
-namespace devtrace::findings {
+namespace devtrace::refusals {
 
 // Why an error that is raised in these frames fails nothing, whoever raises it; nothing where nobody is known to
 // expect it. Innermost first.
 std::optional<std::string> swallowed(const std::vector<evidence::Frame>& frames);
 
-}  // namespace devtrace::findings
+}  // namespace devtrace::refusals

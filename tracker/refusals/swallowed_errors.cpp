@@ -1,8 +1,8 @@
-#include "tracker/findings/swallowed_errors.h"
+#include "tracker/refusals/swallowed_errors.h"
 
 #include <string_view>
 
-namespace devtrace::findings {
+namespace devtrace::refusals {
 namespace {
 
 // To make a note of more: a row. `file` is the end of a path; `function` that of the function's qualified name, empty:
@@ -35,4 +35,4 @@ std::optional<std::string> swallowed(const std::vector<evidence::Frame>& frames)
   return std::nullopt;
 }
 
-}  // namespace devtrace::findings
+}  // namespace devtrace::refusals

@@ -1,8 +1,8 @@
-#include "tracker/findings/recent_messages.h"
+#include "tracker/refusals/recent_messages.h"
 
 #include <gtest/gtest.h>
 
-using devtrace::findings::RecentMessages;
+using devtrace::refusals::RecentMessages;
 
 namespace {
 using How = RecentMessages::How;

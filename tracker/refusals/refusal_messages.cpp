@@ -1,9 +1,9 @@
-#include "tracker/findings/refusal_messages.h"
+#include "tracker/refusals/refusal_messages.h"
 
 #include <algorithm>
 #include <cctype>
 
-namespace devtrace::findings::refusal_messages {
+namespace devtrace::refusals {
 namespace {
 
 // Phrases of PyTorch's device checks, over all versions read. A message with one of them is a refusal whatever the
@@ -188,4 +188,4 @@ RefusalMessage parse(std::string_view message, Likelihood likelihood) {
   return parsed;
 }
 
-}  // namespace devtrace::findings::refusal_messages
+}  // namespace devtrace::refusals

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "tracker/findings/known_refusals.h"
 #include "tracker/interface/device.h"
+#include "tracker/refusals/known_refusals.h"
 
-namespace devtrace::findings::refusal_messages {
+namespace devtrace::refusals {
 
 enum class Likelihood {
   none,      // an ordinary error: nothing is looked at
@@ -67,4 +67,4 @@ struct RefusalMessage {
 // `likelihood`: what judge said, or better knowledge.
 RefusalMessage parse(std::string_view message, Likelihood likelihood);
 
-}  // namespace devtrace::findings::refusal_messages
+}  // namespace devtrace::refusals

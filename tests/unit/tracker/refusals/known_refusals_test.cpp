@@ -1,9 +1,9 @@
-#include "tracker/findings/known_refusals.h"
+#include "tracker/refusals/known_refusals.h"
 
 #include <gtest/gtest.h>
 
-using devtrace::findings::is_catalogued;
-using devtrace::findings::known_refusal;
+using devtrace::refusals::is_catalogued;
+using devtrace::refusals::known_refusal;
 
 namespace {
 

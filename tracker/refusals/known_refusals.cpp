@@ -1,9 +1,9 @@
-#include "tracker/findings/known_refusals.h"
+#include "tracker/refusals/known_refusals.h"
 
 #include <algorithm>
 #include <cctype>
 
-namespace devtrace::findings {
+namespace devtrace::refusals {
 namespace {
 
 constexpr char kNumpy[] = "torch.Tensor.numpy", kLoad[] = "torch.load";
@@ -142,7 +142,7 @@ bool matches(std::string_view pattern, std::string_view message, KnownMatch& out
 }
 
 constexpr std::string_view kCatalogued[] = {
-#include "tracker/findings/catalogued_messages.inc"
+#include "tracker/refusals/catalogued_messages.inc"
 };
 
 bool begins_with(std::string_view message, std::string_view pattern) {
@@ -185,4 +185,4 @@ std::optional<KnownMatch> known_refusal(std::string_view message) {
   return std::nullopt;
 }
 
-}  // namespace devtrace::findings
+}  // namespace devtrace::refusals
