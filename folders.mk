@@ -115,12 +115,13 @@ $(call folder,fix/overlay)
 # Runs of a program with edits, what each showed, and which edit is the best.
 $(call folder,fix/trials,report/base report/log)
 
-# A function of libdevtrace.so called in a process that is already running, by its interpreter or by ptrace; why that is
-# refused.
-$(call folder,attach,common report/base)
+# Another process before it is touched: what the kernel says of it, its memory and loaded objects; why it is refused.
+$(call folder,attach/process,report/base)
+# A function of libdevtrace.so called in a process that is already running, by its interpreter or by ptrace.
+$(call folder,attach,common report/base attach/process)
 
 # What a process that is looked on at does: findings, memory and traffic, line by line as they come.
 $(call folder,report/live,common report/base report/traffic)
 
 # The command: a file for each subcommand; launch below it: which files and settings a program is started with.
-$(call folder,report/command,common attach report report/base report/live report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime fix/trials,launch)
+$(call folder,report/command,common attach attach/process report report/base report/live report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime fix/trials,launch)

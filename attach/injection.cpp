@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "attach/interpreter_call.h"
-#include "attach/target.h"
+#include "attach/process/target.h"
 #include "attach/thread_call.h"
 #include "report/base/format.h"
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "attach/failure.h"
+#include "attach/process/failure.h"
 #include "attach/request.h"
 
 namespace devtrace::attach {

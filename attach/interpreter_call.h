@@ -5,8 +5,8 @@
 
 #include <optional>
 
+#include "attach/process/target.h"
 #include "attach/request.h"
-#include "attach/target.h"
 
 namespace devtrace::attach {
 

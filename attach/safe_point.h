@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "attach/remote_memory.h"
-#include "attach/remote_object.h"
+#include "attach/process/remote_memory.h"
+#include "attach/process/remote_object.h"
 
 namespace devtrace::attach {
 

@@ -2,8 +2,8 @@
 // a safe point, to make it.
 #pragma once
 
+#include "attach/process/target.h"
 #include "attach/request.h"
-#include "attach/target.h"
 
 namespace devtrace::attach {
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "attach/remote_memory.h"
+#include "attach/process/remote_memory.h"
 #include "attach/safe_point.h"
 
 namespace devtrace::attach {

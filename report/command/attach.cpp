@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "attach/injection.h"
-#include "attach/process.h"
-#include "attach/remote_memory.h"
+#include "attach/process/process.h"
+#include "attach/process/remote_memory.h"
 #include "report/base/escaping.h"
 #include "report/base/format.h"
 #include "report/command/launch/installation.h"

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "attach/injection.h"
-#include "attach/process.h"
+#include "attach/process/process.h"
 #include "report/base/escaping.h"
 #include "report/base/format.h"
 #include "report/command/subcommand.h"

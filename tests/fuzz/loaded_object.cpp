@@ -14,8 +14,8 @@
 #include <iterator>
 #include <vector>
 
-#include "attach/remote_memory.h"
-#include "attach/remote_object.h"
+#include "attach/process/remote_memory.h"
+#include "attach/process/remote_object.h"
 #include "interpose/linking/import_relocations.h"
 
 namespace {

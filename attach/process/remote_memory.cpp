@@ -1,4 +1,4 @@
-#include "attach/remote_memory.h"
+#include "attach/process/remote_memory.h"
 
 #include <sys/uio.h>
 

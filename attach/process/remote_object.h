@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "attach/process.h"
-#include "attach/remote_memory.h"
+#include "attach/process/process.h"
+#include "attach/process/remote_memory.h"
 
 namespace devtrace::attach {
 

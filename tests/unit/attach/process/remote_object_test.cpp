@@ -1,4 +1,4 @@
-#include "attach/remote_object.h"
+#include "attach/process/remote_object.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "attach/permission.h"
+#include "attach/process/permission.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "attach/process.h"
+#include "attach/process/process.h"
 
 #include <dirent.h>
 #include <sys/stat.h>

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "attach/failure.h"
-#include "attach/process.h"
-#include "attach/remote_memory.h"
-#include "attach/remote_object.h"
+#include "attach/process/failure.h"
+#include "attach/process/process.h"
+#include "attach/process/remote_memory.h"
+#include "attach/process/remote_object.h"
 
 namespace devtrace::attach {
 

@@ -1,4 +1,4 @@
-#include "attach/process.h"
+#include "attach/process/process.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

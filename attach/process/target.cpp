@@ -1,4 +1,4 @@
-#include "attach/target.h"
+#include "attach/process/target.h"
 
 #include <elf.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "attach/permission.h"
+#include "attach/process/permission.h"
 #include "report/base/format.h"
 
 namespace devtrace::attach {
