@@ -1,7 +1,7 @@
 # devtrace: `make help` lists what can be asked for. Which folders there are, and what each may include: folders.mk.
 BUILD ?= build
-include scripts/processor.mk
-include scripts/variants.mk
+include scripts/make/processor.mk
+include scripts/make/variants.mk
 PYTHON := .venv/bin/python
 
 CXX ?= g++
@@ -27,10 +27,10 @@ endif
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 
-include scripts/setup.mk
-include scripts/library.mk
+include scripts/make/setup.mk
+include scripts/make/library.mk
 include folders.mk
-include scripts/flags.mk
+include scripts/make/flags.mk
 include device_code/device_code.mk
 include interpose/interpose.mk
 include report/report.mk
@@ -38,8 +38,8 @@ include simulate/module.mk
 include fix/overlay/overlay.mk
 include tests/module.mk
 include tests/fuzz/fuzz.mk
-include scripts/precompiled.mk
-include scripts/tools.mk
+include scripts/make/precompiled.mk
+include scripts/make/tools.mk
 
 $(BUILD)/includes-checked: $(CODE)
 

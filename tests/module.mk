@@ -129,7 +129,7 @@ conformance: all ## findings on PyTorch's whole operator database
 
 # The command as this machine starts one, for what starts it by its path.
 EMULATED := $(BUILD)/emulated/devtrace
-$(EMULATED): scripts/processor.mk
+$(EMULATED): scripts/make/processor.mk
 	mkdir -p $(@D)
 	printf '#!/bin/sh\nexec %s "$$@"\n' '$(subst -L .,-L $(CURDIR)/.,$(EMULATOR)) $(abspath $(BUILD)/devtrace)' > $@
 	chmod +x $@

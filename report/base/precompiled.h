@@ -1,4 +1,4 @@
-// Precompiled for report/ and what writes records (scripts/precompiled.mk); no file includes it.
+// Precompiled for report/ and what writes records (scripts/make/precompiled.mk); no file includes it.
 #include <algorithm>
 #include <filesystem>
 #include <functional>

@@ -1,4 +1,4 @@
-// Precompiled for unit tests (scripts/precompiled.mk); no file includes it.
+// Precompiled for unit tests (scripts/make/precompiled.mk); no file includes it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
