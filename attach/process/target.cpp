@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <initializer_list>
 
 #include "attach/process/permission.h"
 #include "report/base/format.h"

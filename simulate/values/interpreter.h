@@ -13,11 +13,13 @@ extern python::Api g_python;
 // False: the process has none, or one that lacks what we call.
 bool find_python();
 
-PyObject* none();                    // borrowed
-PyObject* type_of(PyObject* value);  // borrowed
-PyObject* rest(PyObject* tuple,
-               ssize_t first);  // the items from `first` on; a new reference, or null with an exception
-PyObject* call_without_arguments(PyObject* function);  // a new reference, or null with an exception
+// Borrowed.
+PyObject* none();
+PyObject* type_of(PyObject* value);
+
+// A new reference, or null with an exception. rest(): the items from `first` on.
+PyObject* rest(PyObject* tuple, ssize_t first);
+PyObject* call_without_arguments(PyObject* function);
 
 // What Python's functions of ours are made with: they take a tuple and keywords.
 constexpr int kMethod = python::METH_VARARGS | python::METH_KEYWORDS;
