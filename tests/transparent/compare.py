@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -61,8 +62,19 @@ def processes(folder: Path) -> tuple[Counter, dict[str, int]]:
     return held, peaks
 
 
+def wait_for_group(group: int, seconds: float = 10) -> None:
+    """What has closed its output may still be ending, and the probe writes then."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.01)
+
+
 def run(command: str, libraries: list[Path], limit: float) -> dict:
-    with tempfile.TemporaryDirectory(prefix="transparent-") as top:
+    with tempfile.TemporaryDirectory(prefix="transparent-", ignore_cleanup_errors=True) as top:
         work, probed = Path(top, "work"), Path(top, "probe")
         work.mkdir()
         probed.mkdir()
@@ -81,6 +93,7 @@ def run(command: str, libraries: list[Path], limit: float) -> dict:
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
             code = NO_END
+        wait_for_group(process.pid)
         held, peaks = processes(probed)
         pid = str(process.pid)
         return {

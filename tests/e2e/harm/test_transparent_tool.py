@@ -19,6 +19,12 @@ def test_commands_that_are_the_same(tmp_path):
     assert (done.returncode, done.stdout) == (0, "4 same\n"), done.stdout + done.stderr
 
 
+def test_what_outlives_its_output_is_waited_for(tmp_path):
+    """The probe writes as a process ends: what is counted before is another number each time, and its folder cannot be removed."""
+    done = compare(tmp_path, "(exec >&- 2>&-; i=0; while [ $i -lt 3000 ]; do : > ../probe/$i; i=$((i+1)); done) &")
+    assert (done.returncode, done.stdout) == (0, "1 same\n"), done.stdout + done.stderr
+
+
 def test_what_says_nothing_is_counted_apart(tmp_path):
     """What nobody could run is no command that was the same."""
     done = compare(tmp_path, "true", "no-such-command-anywhere", "sleep 100", limit=10)
