@@ -65,9 +65,9 @@ Functions find_functions(const Target& target) {
       libraries.emplace_back(target.memory, each.start);
     }
   if (!c_library)
-    throw Failure(Code::cannot_be,
-                  fmt::format("process {} has no C library loaded: it is linked statically, or just being started",
-                              target.process));
+    throw Failure(
+        Code::cannot_be,
+        fmt::format("process {} has no C library loaded: it is just being started, or needs none", target.process));
   const auto function = [&](const char* name) {
     for (const RemoteObject& library : libraries)
       if (const uintptr_t found = library.symbol(name).begin) return found;

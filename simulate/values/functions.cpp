@@ -38,7 +38,7 @@ PyObject* within(PyObject*, PyObject* arguments, PyObject*) {
   PyObject* function = g_python.PyTuple_GetItem(arguments, 0);
   wait_for_streams();
   const OperatorScope scope(t_thread);
-  return call_without_arguments(function);
+  return call(function);
 }
 
 // after(first, second…), whose result nobody wants: `result`, or null where it failed.
@@ -133,7 +133,7 @@ PyObject* give_up(PyObject*, PyObject*, PyObject*) {
 PyObject* unwatched(PyObject*, PyObject* arguments, PyObject*) {
   wait_for_streams();
   const Unwatched scope;
-  return call_without_arguments(g_python.PyTuple_GetItem(arguments, 0));
+  return call(g_python.PyTuple_GetItem(arguments, 0));
 }
 
 // A tuple of addresses and sizes by turns.

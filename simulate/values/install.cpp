@@ -157,7 +157,7 @@ void look_for_triton() {
   PyObject* modules = p.PyImport_GetModuleDict();
   if (!modules || !p.PyDict_GetItemString(modules, "triton.backends.nvidia.driver")) return;
   const Unwatched unwatched;
-  PyObject* found = call_without_arguments(g_triton);
+  PyObject* found = call(g_triton);
   if (found) done = p.PyObject_IsTrue(found) == 1;
   if (found) p.Py_DecRef(found);
   p.PyErr_Clear();

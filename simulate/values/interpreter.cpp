@@ -23,13 +23,6 @@ PyObject* type_of(PyObject* value) {
   return type;
 }
 
-PyObject* call_without_arguments(PyObject* function) {
-  PyObject* call = g_python.PyTuple_Pack(0);
-  PyObject* result = call ? g_python.PyObject_Call(function, call, nullptr) : nullptr;
-  if (call) g_python.Py_DecRef(call);
-  return result;
-}
-
 PyObject* rest(PyObject* tuple, ssize_t first) {
   const python::Api& p = g_python;
   const ssize_t size = p.PyTuple_Size(tuple);

@@ -19,7 +19,13 @@ PyObject* type_of(PyObject* value);
 
 // A new reference, or null with an exception. rest(): the items from `first` on.
 PyObject* rest(PyObject* tuple, ssize_t first);
-PyObject* call_without_arguments(PyObject* function);
+template <class... Arguments>
+PyObject* call(PyObject* function, Arguments... arguments) {
+  PyObject* packed = g_python.PyTuple_Pack(sizeof...(arguments), arguments...);
+  PyObject* result = packed ? g_python.PyObject_Call(function, packed, nullptr) : nullptr;
+  if (packed) g_python.Py_DecRef(packed);
+  return result;
+}
 
 // What Python's functions of ours are made with: they take a tuple and keywords.
 constexpr int kMethod = python::METH_VARARGS | python::METH_KEYWORDS;

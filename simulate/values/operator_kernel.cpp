@@ -26,9 +26,7 @@ PyObject* with_tensors(PyObject* arguments, PyObject* positions, PyObject* wrap_
     if (at >= size) break;
     PyObject* value = p.PyTuple_GetItem(arguments, at);
     if (!is_number(value)) continue;
-    PyObject* call = p.PyTuple_Pack(1, value);
-    PyObject* tensor = p.PyObject_Call(wrap_number, call, nullptr);
-    p.Py_DecRef(call);
+    PyObject* tensor = call(wrap_number, value);
     if (!tensor) {
       if (changed) p.Py_DecRef(changed);
       return nullptr;
@@ -62,10 +60,8 @@ PyObject* allocate(PyObject* pending) {
   PyObject* made = g_python.PyObject_Call(member(0), member(1), member(2));
   if (!made) return nullptr;
   const Unwatched unwatched;
-  PyObject* call = g_python.PyTuple_Pack(1, made);
+  PyObject* result = call(member(3), made);
   g_python.Py_DecRef(made);
-  PyObject* result = call ? g_python.PyObject_Call(member(3), call, nullptr) : nullptr;
-  if (call) g_python.Py_DecRef(call);
   return result;
 }
 
@@ -81,9 +77,7 @@ PyObject* then(PyObject* function, PyObject* first, const Call& given) {
   PyObject* result = nullptr;
   {
     const Unwatched unwatched;
-    PyObject* call = g_python.PyTuple_Pack(4, first, given.arguments, given.keywords, given.state);
-    result = call ? g_python.PyObject_Call(function, call, nullptr) : nullptr;
-    if (call) g_python.Py_DecRef(call);
+    result = call(function, first, given.arguments, given.keywords, given.state);
   }
   // Several results may be waiting: one at a time.
   while (result && type_of(result) == given.pending_type) {
@@ -94,53 +88,58 @@ PyObject* then(PyObject* function, PyObject* first, const Call& given) {
   return result;
 }
 
+// The error that the real kernel raised, out of Python's sight while another way is tried.
+class RaisedError {
+ public:
+  RaisedError() { g_python.PyErr_Fetch(&type_, &value_, &traceback_); }
+  RaisedError(const RaisedError&) = delete;
+  RaisedError& operator=(const RaisedError&) = delete;
+
+  PyObject* value() const { return value_ ? value_ : none(); }
+
+  // The other way's result; null: the error stands, whatever that way raised. Once.
+  PyObject* replaced_by(PyObject* result) {
+    if (!result) {
+      g_python.PyErr_Clear();
+      g_python.PyErr_Restore(type_, value_, traceback_);
+      return nullptr;
+    }
+    for (PyObject* each : {type_, value_, traceback_})
+      if (each) g_python.Py_DecRef(each);
+    return result;
+  }
+
+ private:
+  PyObject *type_ = nullptr, *value_ = nullptr, *traceback_ = nullptr;
+};
+
 // Operators that read a size which no kernel has written may fail where hardware would not. What the real one raised
 // stands unless the CPU's value shows that it was wrong.
 PyObject* second_chance(PyObject* function, const Call& given) {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  g_python.PyErr_Fetch(&type, &value, &traceback);
-  PyObject* result = then(function, value ? value : none(), given);
-  if (!result) {
-    g_python.PyErr_Clear();
-    g_python.PyErr_Restore(type, value, traceback);
-    return nullptr;
-  }
-  for (PyObject* each : {type, value, traceback})
-    if (each) g_python.Py_DecRef(each);
-  return result;
+  RaisedError error;
+  return error.replaced_by(then(function, error.value(), given));
 }
 
 // The real kernel failed: once more, with its nested operators computed, if again(error) says so. What is still refused
 // then is refused on hardware, too, and the first error stands.
 PyObject* real_again(PyObject* real, PyObject* again, PyObject* arguments, PyObject* keywords) {
   const python::Api& p = g_python;
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr, *result = nullptr;
-  p.PyErr_Fetch(&type, &value, &traceback);
-  PyObject* call = p.PyTuple_Pack(1, value ? value : none());
-  PyObject* wanted = call ? p.PyObject_Call(again, call, nullptr) : nullptr;
+  RaisedError error;
+  PyObject* wanted = call(again, error.value());
+  PyObject* result = nullptr;
   if (wanted && p.PyObject_IsTrue(wanted) == 1) {
     const OperatorScope scope(t_thread, false);
     result = p.PyObject_Call(real, arguments, keywords);
   }
-  for (PyObject* each : {call, wanted})
-    if (each) p.Py_DecRef(each);
-  if (!result) {
-    p.PyErr_Clear();
-    p.PyErr_Restore(type, value, traceback);
-    return nullptr;
-  }
-  for (PyObject* each : {type, value, traceback})
-    if (each) p.Py_DecRef(each);
-  return result;
+  if (wanted) p.Py_DecRef(wanted);
+  return error.replaced_by(result);
 }
 
 // False: an exception.
 bool follow(PyObject* function, const Call& given, PyObject* result) {
   const Unwatched unwatched;
-  PyObject* call = g_python.PyTuple_Pack(3, given.arguments, given.keywords, result);
-  PyObject* done = call ? g_python.PyObject_Call(function, call, nullptr) : nullptr;
-  for (PyObject* each : {call, done})
-    if (each) g_python.Py_DecRef(each);
+  PyObject* done = call(function, given.arguments, given.keywords, result);
+  if (done) g_python.Py_DecRef(done);
   return done != nullptr;
 }
 
@@ -153,9 +152,7 @@ PyObject* whole(PyObject* self, PyObject* arguments, PyObject* keywords) {
   if (part(kBefore) != none()) {
     const OperatorScope scope(t_thread);
     const Unwatched unwatched;
-    PyObject* call = p.PyTuple_Pack(2, arguments, keywords ? keywords : none());
-    state = call ? p.PyObject_Call(part(kBefore), call, nullptr) : nullptr;
-    if (call) p.Py_DecRef(call);
+    state = call(part(kBefore), arguments, keywords ? keywords : none());
     if (!state) return nullptr;
     nested_too = p.PyObject_IsTrue(p.PyTuple_GetItem(state, 0)) == 1;
   } else {
