@@ -59,6 +59,13 @@ def line_of(source: str, text: str) -> int:
     return numbers[0]
 
 
+def repaired(source: str, finding: dict) -> str:
+    """With the finding's fix in the line that it names."""
+    lines = source.splitlines(keepends=True)
+    lines[finding["cause"]["line"] - 1] = finding["cause"]["fix"] + "\n"
+    return "".join(lines)
+
+
 def own(record: dict) -> list[dict]:
     """The frames of the user's own code."""
     return [frame for frame in record.get("native", []) if frame.get("project")]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import DEVTRACE, LIBRARY, environment, execute, only
-from cpp_programs import build, build_nvcc, line_of, own, run
+from cpp_programs import build, build_nvcc, line_of, own, repaired, run
 
 LAUNCH = """
 #include <cuda_runtime.h>
@@ -50,12 +50,6 @@ NEVER_SET_AT_THE_LAUNCH = """
   cudaSetDevice(0);
   saxpy<<<4, 256>>>(1.f, x, x, 1024);  // HERE
 """
-
-
-def repaired(source: str, finding: dict) -> str:
-    lines = source.splitlines(keepends=True)
-    lines[finding["cause"]["line"] - 1] = finding["cause"]["fix"] + "\n"
-    return "".join(lines)
 
 
 def test_an_allocation_before_any_device_was_chosen(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import TOP, only
-from cpp_programs import CUDA, TORCH, build, line_of, own, run
+from cpp_programs import CUDA, TORCH, build, line_of, own, repaired, run
 
 sys.path.insert(0, str(TOP / "simulate/tools"))
 
@@ -81,12 +81,6 @@ RIGHT = """
 
 def blas(folder: Path, source: str, *flags: str) -> Path:
     return build(folder, source, *flags, libraries=["libcublas.so.13"])
-
-
-def repaired(source: str, finding: dict) -> str:
-    lines = source.splitlines(keepends=True)
-    lines[finding["cause"]["line"] - 1] = finding["cause"]["fix"] + "\n"
-    return "".join(lines)
 
 
 def test_a_handle_that_was_made_on_another_device(tmp_path):
