@@ -1,31 +1,21 @@
-// Every file of tests/data/verdict is a finding and the verdict it must get. A wrong verdict somebody reports becomes a
-// test by adding one.
+// Every finding of tests/data/verdict gets the verdict that the line in front of it says. A wrong verdict somebody
+// reports becomes a test by copying the finding's line of their log, below a line of what it should have been.
 #include <gtest/gtest.h>
-
-#include <filesystem>
 
 #include "tests/unit/report/data.h"
 
 namespace devtrace::report {
 namespace {
 
-std::vector<std::string> cases() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator("tests/data/verdict"))
-    names.push_back(entry.path().stem().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-class Verdict : public testing::TestWithParam<std::string> {};
+class Verdict : public testing::TestWithParam<test::JudgedFinding> {};
 
 TEST_P(Verdict, IsAsExpected) {
-  const Json data = Json::parse(test::file("verdict/" + GetParam() + ".json"));
-  const Json cause = verdict::cause_of(data.at("finding"));
-  const Json& expect = data.at("expect");
+  const auto& [name, says, finding] = GetParam();
+  const Json cause = verdict::cause_of(finding);
+  const Json& expect = says.at("expect");
   for (const char* key : {"category", "confidence", "fix", "line", "repairs"}) {
     EXPECT_EQ(cause.value(key, Json()), expect.value(key, Json())) << key << "\n"
-                                                                   << data.at("about") << "\n"
+                                                                   << says.at("about") << "\n"
                                                                    << cause.dump(1);
   }
   if (expect.contains("because")) {
@@ -34,7 +24,8 @@ TEST_P(Verdict, IsAsExpected) {
   EXPECT_FALSE(cause.at("because").get<std::string>().empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Verdict, testing::ValuesIn(cases()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Cases, Verdict, testing::ValuesIn(test::judged_findings()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(VerdictOfSamples, NamesTheLineToChange) {
   const Json gpt = verdict::cause_of(test::sample("private_gpt.jsonl").finding);
