@@ -2,7 +2,7 @@
 
     operators.py OUT [--seconds 100] [--every 1]
 
-Writes JSON: {"torch": version, "calls": {"add_Tensor/first": {"refused": first line of the error, or null, "findings": [[operation, devices]]}}}. The first
+Writes JSON Lines: {"torch": version}, then {"call": "add_Tensor/first", "refused": first line of the error, or null, "findings": [[operation, devices]]} each. The first
 sample of each operator that has two tensors, its first and its last tensor moved. What takes longer than --seconds in all is left out, in the
 database's order, so that two runs have the same beginning.
 """
@@ -80,7 +80,7 @@ def main():
     arguments.add_argument("--every", type=int, default=1)
     options = arguments.parse_args()
     warnings.simplefilter("ignore")
-    begin, findings, calls = time.monotonic(), Findings(), {}
+    begin, findings, rows = time.monotonic(), Findings(), [{"torch": torch.__version__}]
     for op in op_db[:: options.every]:
         if time.monotonic() - begin > options.seconds:
             break
@@ -93,9 +93,9 @@ def main():
         findings.new()
         for which, position in (("first", sample[2][0]), ("last", sample[2][-1])):
             refused = answer(op, *sample, on_cpu=position)
-            calls[f"{op.formatted_name}/{which}"] = {"refused": refused, "findings": findings.new()}
+            rows.append({"call": f"{op.formatted_name}/{which}", "refused": refused, "findings": findings.new()})
     with open(options.out, "w", encoding="utf-8") as out:
-        json.dump({"torch": torch.__version__, "calls": calls}, out, indent=0)
+        out.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 main()

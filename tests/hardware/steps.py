@@ -218,24 +218,30 @@ def uses(bundle: Bundle) -> dict:
     return {"ok": all(one.get("ok", True) for one in found), "uses": found}
 
 
+def answers(path: Path) -> tuple[str, dict]:
+    """The version of PyTorch and the answer to each call, from what operators.py wrote."""
+    head, *rows = map(json.loads, path.read_text().splitlines())
+    return head["torch"], {row.pop("call"): row for row in rows}
+
+
 def operators(bundle: Bundle) -> dict:
     """PyTorch's operator database with CPU and cuda:0 mixed, beside what the simulated devices answer: this tests the simulator."""
-    recorded = json.loads((HERE / "answers.json").read_text())
+    of_torch, simulated = answers(HERE / "answers.jsonl")
     version = bundle.ask("import torch; print(torch.__version__)").splitlines()[-1]
-    if version.split(".")[:2] != recorded["torch"].split(".")[:2]:
-        raise NotRun(f"the simulator's answers are those of PyTorch {recorded['torch']}, here is {version}")
-    out = bundle.results / "operators.json"
+    if version.split(".")[:2] != of_torch.split(".")[:2]:
+        raise NotRun(f"the simulator's answers are those of PyTorch {of_torch}, here is {version}")
+    out = bundle.results / "operators.jsonl"
     seconds = min(100.0, bundle.left() / 2) if not bundle.simulated else 20.0
     done, _ = bundle.python("operators", HERE / "operators.py", out, "--seconds", seconds, options="dedupe=0:max_findings=0:text=0:html=0:provenance=0")
     if not out.exists():
         raise NotRun(f"exit code {done.returncode}: {done.stderr.strip()[-500:]}")
-    here = json.loads(out.read_text())["calls"]
-    both = [call for call in here if call in recorded["calls"]]
-    different = {call: {"here": here[call], "simulated": recorded["calls"][call]} for call in both if here[call] != recorded["calls"][call]}
+    _, here = answers(out)
+    both = [call for call in here if call in simulated]
+    different = {call: {"here": here[call], "simulated": simulated[call]} for call in both if here[call] != simulated[call]}
     # What devtrace owes: a finding for each refusal, and none without.
     unexplained = [call for call, answer in here.items() if bool(answer["refused"]) != bool(answer["findings"])]
     return {
-        "ok": not unexplained, "calls": len(here), "compared": len(both), "of": len(recorded["calls"]), "refused": sum(bool(one["refused"]) for one in here.values()),
+        "ok": not unexplained, "calls": len(here), "compared": len(both), "of": len(simulated), "refused": sum(bool(one["refused"]) for one in here.values()),
         "with_a_finding": sum(bool(one["findings"]) for one in here.values()), "different": different, "unexplained": unexplained,
     }  # fmt: skip
 

@@ -58,12 +58,11 @@ def test_uses_and_operators(bundle, tmp_path):
 
 def test_an_operator_that_answers_otherwise_is_told(bundle, tmp_path):
     """One of the recorded answers is another."""
-    path = bundle / "tests/hardware/answers.json"
+    path = bundle / "tests/hardware/answers.jsonl"
     recorded = path.read_text()
-    answers = json.loads(recorded)
-    refused = next(call for call, answer in answers["calls"].items() if answer["refused"])
-    answers["calls"][refused] = {"refused": None, "findings": []}
-    path.write_text(json.dumps(answers))
+    row = next(line for line in recorded.splitlines() if json.loads(line).get("refused"))
+    refused = json.loads(row)["call"]
+    path.write_text(recorded.replace(row, json.dumps({"call": refused, "refused": None, "findings": []})))
     try:
         _, results, page = run(bundle, tmp_path / "results", "--steps", "operators")
     finally:

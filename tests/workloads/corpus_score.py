@@ -1,6 +1,6 @@
 """What devtrace says of the corpus, measured: `devtrace fix` on every case, its patch applied, the program run again.
 
-`make corpus` runs it (about an hour on two cores) and writes tests/workloads/corpus.json, case by case, and docs/corpus.md from all that it holds.
+`make corpus` runs it (about an hour on two cores) and writes tests/workloads/corpus.jsonl, case by case, and docs/corpus.md from all that it holds.
 With names of cases only these are run anew."""
 
 import argparse
@@ -21,7 +21,7 @@ from conftest import DEVTRACE, TOP, environment, execute, start  # noqa: E402
 from corpus_case import CORPUS, Case, corpus  # noqa: E402
 
 PAGE = TOP / "docs/corpus.md"
-RESULTS = TOP / "tests/workloads/corpus.json"
+RESULTS = TOP / "tests/workloads/corpus.jsonl"
 PARTS = {"corpus": CORPUS, "kept apart": CORPUS.parent / "corpus_apart"}
 
 
@@ -130,6 +130,11 @@ def judge(result: Score, case: Case, out: Path, outcome) -> None:
     result.line = patch.exists() and any(place in places for place in changed_lines(patch.read_text()))
 
 
+def recorded() -> list[Score]:
+    """What `make corpus` has left."""
+    return [Score(**json.loads(line)) for line in RESULTS.read_text(encoding="utf-8").splitlines()] if RESULTS.exists() else []
+
+
 def share(scores: list[Score], what: str) -> str:
     number = sum(getattr(each, what) for each in scores)
     return f"{number} of {len(scores)} ({100 * number / max(1, len(scores)):.0f} %)"
@@ -173,13 +178,13 @@ def main() -> int:
         (part, case) for part, folder in PARTS.items() if folder.is_dir() and options.part in (None, part)
         for case in corpus(folder).values() if not options.names or case.name in options.names
     ]
-    known = {(each["part"], each["name"]): each for each in (json.loads(RESULTS.read_text()) if RESULTS.exists() else [])}
+    known = {(each.part, each.name): each for each in recorded()}
     scores = []
     with ThreadPoolExecutor(options.jobs) as pool:
         for each in pool.map(lambda one: score(*one), chosen):
             scores.append(each)
-            known[each.part, each.name] = asdict(each)
-            write([Score(**known[key]) for key in sorted(known)])
+            known[each.part, each.name] = each
+            write([known[key] for key in sorted(known)])
             hidden = each.part == "kept apart"
             marks = " ".join(f"{word}={'yes' if getattr(each, word) else 'NO'}" for word in ("found", "operands", "cause", "line", "fix"))
             detail = "" if hidden else f" {each.category} {each.confidence} {each.notes or ''}"
@@ -194,7 +199,7 @@ def main() -> int:
 
 def write(scores: list[Score]) -> None:
     PAGE.write_text(page(scores), encoding="utf-8")
-    RESULTS.write_text(json.dumps([asdict(each) for each in scores], indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    RESULTS.write_text("".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in scores), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """The corpus: `devtrace fix` on some of its cases, and every patch that `make corpus` has left, applied and run."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +9,10 @@ from conftest import TOP, start
 
 sys.path.insert(0, str(TOP / "tests/workloads"))
 from corpus_case import CORPUS, corpus  # noqa: E402
-from corpus_score import PAGE, PARTS, RESULTS, Score, last_line, page, score  # noqa: E402
+from corpus_score import PAGE, PARTS, last_line, page, recorded, score  # noqa: E402
 
 CASES = corpus()
-RECORDED = [Score(**each) for each in json.loads(RESULTS.read_text())]
+RECORDED = recorded()
 
 # Each program in a child of its own, of a process that has imported PyTorch: seconds saved for each.
 RUN_EACH = """
