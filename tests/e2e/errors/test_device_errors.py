@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import TOP
+from golden import compare
 
 sys.path.insert(0, str(TOP / "scripts"))
 from error_catalogue import catalogue, seen  # noqa: E402
@@ -59,10 +60,11 @@ def test_messages(rehearse, tmp_path, file):
     outcome = rehearse([RUN, *(program.name for program in programs)], options="text=0:html=0", timeout=380)
     assert outcome.code == 0, outcome.err[-3000:]
     expected_misses = catalogue.expected_misses()
-    wrong = []
+    wrong, findings = [], []
     for program in programs:
         path = Path(tmp_path) / "answers" / f"{program.name}.json"
         answer = json.loads(path.read_text(encoding="utf-8"))
+        findings += answer["findings"]
         if is_of_the_past(ROWS[program.row]) and not answer["raised"] and not answer["findings"]:
             continue  # nor does it refuse that any more
         if (problem := what_is_wrong_with_the_message(program, answer)) is not None:
@@ -74,3 +76,4 @@ def test_messages(rehearse, tmp_path, file):
         if problem is None and program.name in expected_misses:
             wrong.append(f"{program.name}: is found now; take it out of {catalogue.MISSES.relative_to(TOP)}")
     assert not wrong, "\n".join(wrong)
+    compare(f"messages of {file}", findings, tmp_path)
