@@ -42,5 +42,5 @@ $(LIBRARY_tracker/stacks): | $(UNWIND)
 HOOK_FOLDERS := interpose interpose/python interpose/pytorch interpose/cuda_hooks interpose/math_libraries interpose/linking
 HOOK_OBJECTS := $(foreach f,$(HOOK_FOLDERS),$(OBJECTS_$(f)))
 $(BUILD)/libdevtrace.so: $(HOOK_OBJECTS) $(CALLBACK_OBJECTS) $(filter-out $(foreach f,$(HOOK_FOLDERS),$(LIBRARY_$(f))),$(call libraries,$(HOOK_FOLDERS))) $(EXPORTS) $(OLD_GLIBC_NEEDS)
-	$(CXX) -shared $(LDFLAGS) -Wl,-Bsymbolic-functions -Wl,--version-script=$(EXPORTS) -Wl,-z,defs -Wl,--gc-sections -Wl,-soname,libdevtrace.so \
+	$(CXX) -shared $(LDFLAGS) $(LINK_INPUTS) -Wl,-Bsymbolic-functions -Wl,--version-script=$(EXPORTS) -Wl,-z,defs -Wl,--gc-sections -Wl,-soname,libdevtrace.so \
 	  -static-libstdc++ -static-libgcc $(filter %.o,$^) $(filter %.a,$^) $(LINK_stacks) $(LINK_device_code) $(OLD_GLIBC) -ldl -o $@

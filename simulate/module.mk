@@ -152,7 +152,7 @@ $(foreach s,$(STUBS),$(eval $(call stub_path,$(s)): $(call stub_linked,$(s))))
 # Each finds libcuda.so.1 in this folder also where nobody has preloaded it.
 $(foreach s,$(STUBS),$(call stub_path,$(s))): simulate/module.mk simulate/common/stub_instructions.inc
 	mkdir -p $(@D)
-	$(CXX) -shared -I. $(LDFLAGS) -o $@ -Wl,-soname,$(@F) -Wl,--version-script=$(filter %.map,$^) -Wl,-Bsymbolic -Wl,-z,defs -Wl,--gc-sections -static-libstdc++ -static-libgcc \
+	$(CXX) -shared -I. $(LDFLAGS) $(LINK_INPUTS) -o $@ -Wl,-soname,$(@F) -Wl,--version-script=$(filter %.map,$^) -Wl,-Bsymbolic -Wl,-z,defs -Wl,--gc-sections -static-libstdc++ -static-libgcc \
 	  -Wl,-rpath,$(if $(filter $(SIM)/cuda12/%,$@),'$$ORIGIN/..','$$ORIGIN') -g $(filter %.o,$^) $(patsubst %.map,%.stubs.S,$(filter %.map,$^)) $(filter %.so.1,$^) $(STUB_LIBS) $(OLD_GLIBC) -lpthread -ldl
 $(SIM)/libcuda.so.1: STUB_LIBS = $(LINK_device_code)
 
@@ -160,7 +160,7 @@ $(SIM)/libcuda.so.1: STUB_LIBS = $(LINK_device_code)
 
 $(SIM)/static_runtime.so: $(call libraries,simulate/static_runtime) $(OLD_GLIBC_NEEDS)
 	mkdir -p $(@D)
-	$(CXX) -shared $(LDFLAGS) -o $@ -Wl,-soname,$(@F) -Wl,-z,defs,-z,initfirst,-z,now -Wl,--gc-sections -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL \
+	$(CXX) -shared $(LDFLAGS) $(LINK_INPUTS) -o $@ -Wl,-soname,$(@F) -Wl,-z,defs,-z,initfirst,-z,now -Wl,--gc-sections -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL \
 	  -Wl,--wrap=dl_iterate_phdr -g $(OBJECTS_simulate/static_runtime) $^ $(OLD_GLIBC)
 
 # --- True values. ---
@@ -183,7 +183,7 @@ FLAGS_simulate/values/torch += $(call torch_flags,$(TORCH))
 $(TORCH_KERNELS): $(wildcard $(TORCH)/version.py) | setup-python
 # $(call link_torch_kernels,FOLDER OF A PYTORCH,OBJECTS)
 torch_commit = $(shell sed -n "s/^git_version = '\(.*\)'/\1/p" $(1)/version.py)
-link_torch_kernels = $(CXX) -shared -o $(SIM)/torch/libcuda_values-$(call torch_commit,$(1)).so -Wl,-z,defs -g $(2) -L$(1)/lib -ltorch_cpu -lc10 $(OLD_GLIBC_ALONE) -ldl
+link_torch_kernels = $(CXX) -shared $(LINK_INPUTS) -o $(SIM)/torch/libcuda_values-$(call torch_commit,$(1)).so -Wl,-z,defs -g $(2) -L$(1)/lib -ltorch_cpu -lc10 $(OLD_GLIBC_ALONE) -ldl
 $(SIM)/torch/built: $(TORCH_KERNELS)
 	rm -rf $(@D) && mkdir -p $(@D)
 	$(call link_torch_kernels,$(TORCH),$^)

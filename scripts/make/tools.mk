@@ -54,7 +54,8 @@ install: all ## install under PREFIX
 	cp -a recipes/pytest/. $(DESTDIR)$(PREFIX)/lib/devtrace/python/
 	cd $(DESTDIR)$(PREFIX)/lib/devtrace/python && rm -rf devtrace_pytest-$(VERSION).dist-info && mv devtrace_pytest-0.dist-info devtrace_pytest-$(VERSION).dist-info && \
 	  sed -i 's/^Version: .*/Version: $(VERSION)/' devtrace_pytest-$(VERSION).dist-info/METADATA
-	cp -a recipes/nightly recipes/which-version recipes/*.sql recipes/*.yml recipes/*.yaml recipes/*.sbatch recipes/Containerfile $(DESTDIR)$(PREFIX)/share/devtrace/
+	cp -a recipes/nightly recipes/which-version recipes/*.sql recipes/*.yml recipes/*.yaml recipes/*.sbatch recipes/Containerfile LICENSE $(DESTDIR)$(PREFIX)/share/devtrace/
+	scripts/third-party-licences > $(DESTDIR)$(PREFIX)/share/devtrace/third-party
 
 # build/wheel/devtrace-….whl, for `pip install`. For CUDA 12 and other releases of PyTorch some 8 GB of wheels are looked at once, see simulate/module.mk.
 wheel: all simulate-cuda12 simulate-torch ## a wheel for pip

@@ -121,8 +121,13 @@ def test_licences_go_with_it_as_a_short_list(wheel):
     with zipfile.ZipFile(wheel) as archive:
         licences = {name.rpartition("/")[2]: archive.read(name).decode() for name in archive.namelist() if "/licenses/" in name}
     assert set(licences) == {"LICENSE", "third-party"} and len(licences["third-party"]) < 20_000
-    for holder in ("Hewlett-Packard", "University of Cincinnati", "Victor Zverovich", "Niels Lohmann", "Yann Collet"):
+    for holder in ("Hewlett-Packard", "University of Cincinnati", "Victor Zverovich", "Niels Lohmann", "Yann Collet", "The libbacktrace library", "From PyTorch"):
         assert holder in licences["third-party"]
+
+
+def test_whatever_is_linked_has_its_licence_there():
+    done = subprocess.run([TOP / "scripts/third-party-licences", "--check", BUILD], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_it_is_small(wheel):
