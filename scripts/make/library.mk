@@ -23,7 +23,7 @@ below = $(1) $(foreach f,$(1),$(if $(USES_$(f)),$(call below,$(USES_$(f)))))
 libraries = $(foreach f,$(call reverse,$(filter $(call below,$(1)),$(FOLDERS))),$(LIBRARY_$(f)))
 
 # Which archives the linker read for a file that is shipped: scripts/third-party-licences holds the notices to it.
-LINK_INPUTS = $(shell mkdir -p $(BUILD)/obj/linked)-Wl,--dependency-file=$(BUILD)/obj/linked/$(subst /,-,$(@:$(BUILD)/%=%)).d
+LINK_INPUTS = $(shell mkdir -p $(BUILD)/obj/linked)-Wl,--dependency-file=$(BUILD)/obj/linked/$(subst /,-,$(@:$(BUILD)/%=%)).inputs
 
 # Every object lies under $(BUILD)/obj with the path of its source, so that a folder can be renamed without touching rules.
 $(BUILD)/obj/%.o: %.cpp | setup-packages
