@@ -17,12 +17,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from case_form import Case, cases_in  # noqa: E402
 from conftest import DEVTRACE, TOP, environment, execute, start  # noqa: E402
-from corpus_case import CORPUS, Case, corpus  # noqa: E402
+from corpus_case import APART, CORPUS  # noqa: E402
 
 PAGE = TOP / "docs/corpus.md"
 RESULTS = TOP / "tests/workloads/corpus.jsonl"
-PARTS = {"corpus": CORPUS, "kept apart": CORPUS.parent / "corpus_apart"}
+PARTS = {"corpus": CORPUS, "kept apart": APART}
 
 
 @dataclass
@@ -58,8 +59,7 @@ def names_of(operand: dict) -> list[str]:
 
 
 def is_right(category: str, words: str) -> bool:
-    said = category.replace("-", " ")
-    return not words or any(word and word in said for word in words.split("|"))
+    return not words or any(word and word in category for word in words.split("|"))
 
 
 def changed_lines(patch: str) -> list[tuple[str, int]]:
@@ -81,11 +81,11 @@ def changed_lines(patch: str) -> list[tuple[str, int]]:
 
 
 def score(part: str, case: Case) -> Score:
-    result = Score(case.name, part, thread=case.expect["thread"])
+    result = Score(case.name, part, thread=case.first("thread"))
     with tempfile.TemporaryDirectory() as scratch:
         right = Path(scratch) / "right"
         right.mkdir()
-        result.prints = last_line(start([case.copy(right, fixed=True)], right).out)
+        result.prints = last_line(start([case.copy(right, repaired=True)], right).out)
         broken, out = Path(scratch) / "broken", Path(scratch) / "out"
         broken.mkdir()
         main = case.copy(broken)
@@ -117,13 +117,13 @@ def judge(result: Score, case: Case, out: Path, outcome) -> None:
     result.tried = sum(len(record["tried"]) for record in records if record["record"] == "fix")
     if not findings:
         return
-    finding, expect = findings[0], case.expect
-    result.found = bool(re.search(expect["operation"], finding.get("operation", "")))
+    finding = findings[0]
+    result.found = bool(re.search(case.first("operation"), finding.get("operation", "")))
     operands = finding.get("operands", [])
-    result.operands = all(any(re.search(f"(^|[.\\]])({pattern})$", name) for one in operands for name in names_of(one)) for pattern in expect["operands"])
+    result.operands = all(any(re.search(f"(^|[.\\]])({pattern})$", name) for one in operands for name in names_of(one)) for pattern in case.list_of("operands"))
     cause = finding.get("cause", {})
     result.category, result.confidence = cause.get("category", ""), cause.get("confidence", "")
-    result.cause = is_right(result.category, expect["category"])
+    result.cause = is_right(result.category, case.first("category"))
     result.wrong_high = not result.cause and result.confidence == "high"
     places = {(place.file, number) for place in case.lines for number in case.lines_at(place)}
     patch = out / "devtrace.patch"
@@ -176,7 +176,7 @@ def main() -> int:
     options = parser.parse_args()
     chosen = [
         (part, case) for part, folder in PARTS.items() if folder.is_dir() and options.part in (None, part)
-        for case in corpus(folder).values() if not options.names or case.name in options.names
+        for case in cases_in(folder).values() if not options.names or case.name in options.names
     ]
     known = {(each.part, each.name): each for each in recorded()}
     scores = []

@@ -1,4 +1,4 @@
-"""Every case of tests/workloads/corpus and corpus_apart says what is right in the form that corpus_case.py reads, and its FIX applies. That
+"""Every case of tests/workloads/corpus and corpus_apart says what is right in the form that case_form.py reads, and its repair applies. That
 they fail and are repaired as they say takes minutes: `tests/workloads/corpus_case.py` runs them."""
 
 import sys
@@ -7,9 +7,10 @@ import pytest
 from conftest import TOP
 
 sys.path.insert(0, str(TOP / "tests/workloads"))
-from corpus_case import APART, corpus, faults_of_form, read  # noqa: E402
+from case_form import cases_in  # noqa: E402
+from corpus_case import APART, CORPUS, faults_of_form  # noqa: E402
 
-CASES = {**corpus(), **corpus(APART)}
+CASES = {**cases_in(CORPUS), **cases_in(APART)}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -20,8 +21,8 @@ def test_form(name):
 @pytest.mark.parametrize("name", CASES)
 def test_its_fix_changes_those_lines_alone(name, tmp_path):
     case = CASES[name]
-    case.copy(tmp_path, fixed=True)
-    places = {(fix.place.file, number) for fix in case.fixes for number in case.lines_at(fix.place)}
+    case.copy(tmp_path, repaired=True)
+    places = {(repair.place.file, number) for repair in case.repairs for number in case.lines_at(repair.place)}
     changed = set()
     for file, text in case.files.items():
         after = (tmp_path / file).read_text().split("\n")
@@ -30,15 +31,15 @@ def test_its_fix_changes_those_lines_alone(name, tmp_path):
 
 
 def test_no_two_cases_share_a_name_or_a_thread():
-    assert not corpus().keys() & corpus(APART).keys()
-    threads = [case.expect["thread"] for case in CASES.values()]
+    assert len(CASES) == len(cases_in(CORPUS)) + len(cases_in(APART))
+    threads = [case.first("thread") for case in CASES.values()]
     assert len(threads) == len(set(threads))
 
 
 def test_faults_are_told(tmp_path):
     path = tmp_path / "wrong.py"
-    expect = '{"kind":"","operation":"","devices":[],"operands":[],"category":"bad luck","line":["y ="],"error":"","thread":"none"}'
-    path.write_text(f"# EXPECT {expect}\nx = 1\n")
-    assert faults_of_form(read(path)) == [
-        "bad luck is no category", "no line of wrong.py holds: y =", "its thread has no address", "it has no FIX",
+    says = {"operation": "", "devices": "", "operands": "", "category": "bad luck", "line": "y =", "error": "", "thread": "none"}
+    path.write_text("".join(f"# {key}: {value}\n" for key, value in says.items()) + "x = 1\n")
+    assert faults_of_form(cases_in(path)["wrong"]) == [
+        "bad luck is no category", "no line of wrong.py holds: y =", "its thread has no address", "it has no repair",
     ]

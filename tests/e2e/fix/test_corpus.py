@@ -8,10 +8,10 @@ import pytest
 from conftest import TOP, start
 
 sys.path.insert(0, str(TOP / "tests/workloads"))
-from corpus_case import CORPUS, corpus  # noqa: E402
+from case_form import cases_in  # noqa: E402
 from corpus_score import PAGE, PARTS, last_line, page, recorded, score  # noqa: E402
 
-CASES = corpus()
+CASES = {part: cases_in(folder) for part, folder in PARTS.items()}
 RECORDED = recorded()
 
 # Each program in a child of its own, of a process that has imported PyTorch: seconds saved for each.
@@ -40,7 +40,7 @@ for main in sys.argv[1:]:
 
 @pytest.mark.parametrize("name", ["residual_split", "criterion_list", "data_parallel_partial"])
 def test_a_verified_fix(name):
-    found = score("corpus", CASES[name])
+    found = score("corpus", CASES["corpus"][name])
     assert found.found and found.operands and found.line and found.fix, found
     assert found.cause and not found.wrong_high, found
 
@@ -50,7 +50,7 @@ def test_a_verified_fix(name):
 def test_recorded_patches_run(quarter, tmp_path):
     mains, wanted = [], {}
     for each in [each for each in RECORDED if each.fix][quarter::4]:
-        case = corpus(PARTS[each.part])[each.name]
+        case = CASES[each.part][each.name]
         folder = tmp_path / each.part.replace(" ", "-") / each.name
         folder.mkdir(parents=True)
         main = case.copy(folder)
@@ -68,4 +68,4 @@ def test_recorded_patches_run(quarter, tmp_path):
 
 def test_the_page_says_what_was_measured():
     assert PAGE.read_text(encoding="utf-8") == page(RECORDED)
-    assert {each.name for each in RECORDED if each.part == "corpus"} <= set(CASES) and CORPUS.is_dir()
+    assert {each.name for each in RECORDED if each.part == "corpus"} <= set(CASES["corpus"])
