@@ -1,7 +1,6 @@
 """What devtrace says of the five systems and the cases, as a page: docs/cases.md. `make cases-page` writes it, and the tests compare."""
 
 import argparse
-import ast
 import json
 import sys
 import tempfile
@@ -9,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from case_form import cases_in  # noqa: E402
 from conftest import TOP, start  # noqa: E402
 
 WORKLOADS = TOP / "tests/workloads"
@@ -47,10 +47,8 @@ cause, not from its code.
 
 
 def described(path: Path) -> dict:
-    """The fields of the docstring's last paragraph; an absent one is not promised. `silent: yes`: PyTorch lets it pass. `alone: yes`: it needs
-    a process of its own."""
-    paragraph = ast.get_docstring(ast.parse(path.read_text())).split("\n\n")[-1]
-    return dict(line.split(": ", 1) if ": " in line else (line.rstrip(":"), "") for line in paragraph.splitlines())
+    """What the case says (case_form.py); what it does not say is not promised."""
+    return cases_in(path)[path.stem].says
 
 
 @dataclass
@@ -95,9 +93,8 @@ def row(name: str, finding: dict) -> str:
 
 
 def case_row(path: Path, finding: dict) -> str:
-    first = ast.get_docstring(ast.parse(path.read_text())).split(": ")[0]
-    link = f"[{path.stem}]({first})" if first.startswith("https://") and " " not in first else path.stem
-    return row(link, finding)
+    thread = cases_in(path)[path.stem].first("thread")
+    return row(f"[{path.stem}]({thread})" if thread else path.stem, finding)
 
 
 def main() -> int:
@@ -118,8 +115,8 @@ def main() -> int:
         for path in says:
             cause = ran.of(path)[0]["cause"]
             rows.append(case_row(path, ran.of(path)[0]))
-            right += cause["category"] == says[path]["verdict"]
-            wrong += cause["category"] != says[path]["verdict"] and cause["confidence"] == "high"
+            right += cause["category"] == says[path]["category"][0]
+            wrong += cause["category"] != says[path]["category"][0] and cause["confidence"] == "high"
     options.out.write_text(HEAD.format(right=right, all=len(rows), wrong=wrong or "none") + "\n".join(rows) + "\n")
     print(json.dumps({"right": right, "of": len(rows), "wrong with high confidence": wrong}))
     return 0

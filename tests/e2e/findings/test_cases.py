@@ -1,6 +1,6 @@
 """Every file of tests/workloads/cases is a defect, nearly always that of a public thread, rebuilt
-small from its operation and cause (not from its code), and says in its first words which verdict it must get. Adding
-a case is adding a file."""
+small from its operation and cause (not from its code), and says in its first lines which verdict it must get (case_form.py).
+Adding a case is adding a file."""
 
 import json
 import re
@@ -11,6 +11,7 @@ import pytest
 from conftest import TOP, all_names, start
 
 sys.path.insert(0, str(TOP / "tests/workloads"))
+from case_form import cases_in  # noqa: E402
 from cases_page import CASES, RUN, case_row, described, run  # noqa: E402
 
 
@@ -24,20 +25,20 @@ def test_case(ran, name):
     path = CASES[name]
     findings = ran.of(path)
     assert len(findings) == 1
-    finding, expect = findings[0], described(path)
-    assert (f"{path} refused" in ran.out.splitlines()) == ("silent" not in expect), ran.err[-3000:]
+    finding, case = findings[0], cases_in(path)[name]
+    assert (f"{path} refused" in ran.out.splitlines()) == ("silent" not in case.says), ran.err[-3000:]
     cause = finding["cause"]
     said = json.dumps({key: cause.get(key) for key in ("category", "confidence", "because", "fix")}, ensure_ascii=False, indent=1)
-    assert cause["category"] == expect["verdict"], said
-    for each in filter(None, expect["operands"].split(", ")):
+    assert cause["category"] == case.first("category"), said
+    for each in case.list_of("operands"):
         operand, device = each.rsplit(" ", 1)
         there = [one for one in finding["operands"] if one["device"] == device]
         assert any(operand in all_names(one) for one in there), finding["operands"]
-    if "line" in expect:
+    if "fails" in case.says:
         mine = next(frame for frame in finding["python"] if frame.get("project"))
-        assert mine["source"].strip() == expect["line"]
-    if "fix" in expect:
-        assert cause.get("fix") == expect["fix"], said
+        assert mine["source"].strip() == case.first("fails")
+    if "fix" in case.says:
+        assert cause.get("fix") == case.first("fix"), said
 
 
 def test_the_page_says_the_same(ran):

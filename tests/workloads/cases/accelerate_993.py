@@ -1,11 +1,11 @@
-"""https://github.com/huggingface/accelerate/issues/993: the embedding and the output layer are one tensor, and a device map places them on two
-devices. accelerate unties them there without a word; moving the parts by hand leaves the tensor with one of them.
+# thread: https://github.com/huggingface/accelerate/issues/993
+# about: the embedding and the output layer are one tensor, and a device map places them on two devices. accelerate unties them there without a word; moving
+#   the parts by hand leaves the tensor with one of them.
+# category: tied-weights
+# operands: hidden_states cuda:1, self.lm_head.weight cuda:0
+# fails: logits = self.lm_head(hidden_states)
+# fix: logits = self.lm_head(hidden_states.to(self.embed_tokens.weight.device))
 
-verdict: tied-weights
-operands: hidden_states cuda:1, self.lm_head.weight cuda:0
-line: logits = self.lm_head(hidden_states)
-fix: logits = self.lm_head(hidden_states.to(self.embed_tokens.weight.device))
-"""
 
 import torch
 from torch import nn

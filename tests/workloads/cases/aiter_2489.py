@@ -1,10 +1,10 @@
-"""https://github.com/ROCm/aiter/issues/2489: offsets within a block are made in every call, without a device.
+# thread: https://github.com/ROCm/aiter/issues/2489
+# about: offsets within a block are made in every call, without a device.
+# category: created-without-device
+# operands: starts cuda:0, offsets cpu
+# fails: slots = starts + offsets
+# fix: offsets = torch.arange(block_size, device=starts.device)
 
-verdict: created-without-device
-operands: starts cuda:0, offsets cpu
-line: slots = starts + offsets
-fix: offsets = torch.arange(block_size, device=starts.device)
-"""
 
 import torch
 

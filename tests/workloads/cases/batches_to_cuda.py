@@ -1,9 +1,9 @@
-"""Of no thread (privateGPT in one file): the embedding model is told to be on the second GPU, and the batches go to "cuda".
+# about: Of no thread (privateGPT in one file): the embedding model is told to be on the second GPU, and the batches go to "cuda".
+# category: default-or-current-device
+# operands: input_ids cuda:0, embeddings.word_embeddings.weight cuda:1
+# fails: hidden = self._model(input_ids).last_hidden_state
 
-verdict: default-or-current-device
-operands: input_ids cuda:0, embeddings.word_embeddings.weight cuda:1
-line: hidden = self._model(input_ids).last_hidden_state
-"""
+
 
 import torch
 from transformers import BertConfig, BertModel

@@ -1,9 +1,9 @@
-"""https://github.com/zai-org/ChatGLM3/issues/1285: the model is loaded with device_map="auto", and .cuda() behind it brings all weights to
-the first GPU, while accelerate's hooks go on sending activations to the second.
+# thread: https://github.com/zai-org/ChatGLM3/issues/1285
+# about: the model is loaded with device_map="auto", and .cuda() behind it brings all weights to the first GPU, while accelerate's hooks go on sending
+#   activations to the second.
+# category: module-split-or-hook-missing
+# operands: layers.1.weight cuda:0
 
-verdict: module-split-or-hook-missing
-operands: layers.1.weight cuda:0
-"""
 
 import torch
 from accelerate import dispatch_model

@@ -1,10 +1,10 @@
-"""https://github.com/lm-sys/FastChat/issues/2288: the tokens of a conversation become a tensor in the call of the model, on the CPU.
+# thread: https://github.com/lm-sys/FastChat/issues/2288
+# about: the tokens of a conversation become a tensor in the call of the model, on the CPU.
+# category: input-not-moved
+# operands: input_ids cpu, model.embed_tokens.weight cuda:0
+# fails: out = model(input_ids=torch.as_tensor([tokens]), use_cache=False)
+# fix: out = model(input_ids=torch.as_tensor([tokens], device=device), use_cache=False)
 
-verdict: input-not-moved
-operands: input_ids cpu, model.embed_tokens.weight cuda:0
-line: out = model(input_ids=torch.as_tensor([tokens]), use_cache=False)
-fix: out = model(input_ids=torch.as_tensor([tokens], device=device), use_cache=False)
-"""
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM

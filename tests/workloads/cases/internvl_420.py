@@ -1,11 +1,11 @@
-"""https://github.com/OpenGVLab/InternVL/issues/420: the vision tower is on one GPU, the language model on another, and the image's features are
-put among the embeddings of the text.
+# thread: https://github.com/OpenGVLab/InternVL/issues/420
+# about: the vision tower is on one GPU, the language model on another, and the image's features are put among the embeddings of the text.
+# category: module-split-or-hook-missing
+# operands: vit_embeds cuda:1, input_embeds cuda:0
+# fails: return torch.cat([vit_embeds, input_embeds], dim=1)
+# fix: return torch.cat([vit_embeds.to(input_embeds.device), input_embeds], dim=1)
 
-verdict: module-split-or-hook-missing
-operands: vit_embeds cuda:1, input_embeds cuda:0
-line: return torch.cat([vit_embeds, input_embeds], dim=1)
-fix: return torch.cat([vit_embeds.to(input_embeds.device), input_embeds], dim=1)
-"""
+
 
 import torch
 from torch import nn

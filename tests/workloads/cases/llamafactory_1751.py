@@ -1,11 +1,11 @@
-"""https://github.com/hiyouga/LLaMA-Factory/issues/1751: an attention of an older style joins past_key_value with the new keys; the cache comes
-from a prefix that was computed on the first GPU, the layer is on the second.
+# thread: https://github.com/hiyouga/LLaMA-Factory/issues/1751
+# about: an attention of an older style joins past_key_value with the new keys; the cache comes from a prefix that was computed on the first GPU, the layer
+#   is on the second.
+# category: cached-state-elsewhere
+# operands: past_key_value[0] cuda:0, key cuda:1
+# fails: key = torch.cat((past_key_value[0], key), dim=1)
+# fix: key = torch.cat((past_key_value[0].to(key.device), key), dim=1)
 
-verdict: cached-state-elsewhere
-operands: past_key_value[0] cuda:0, key cuda:1
-line: key = torch.cat((past_key_value[0], key), dim=1)
-fix: key = torch.cat((past_key_value[0].to(key.device), key), dim=1)
-"""
 
 import torch
 from torch import nn

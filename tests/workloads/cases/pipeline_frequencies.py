@@ -1,8 +1,8 @@
-"""Of no thread: a pipeline over two GPUs keeps its rotary frequencies where the first layer is.
+# about: Of no thread: a pipeline over two GPUs keeps its rotary frequencies where the first layer is.
+# category: state-not-registered
+# operands: freqs_cis cuda:0
 
-verdict: state-not-registered
-operands: freqs_cis cuda:0
-"""
+
 
 import torch
 from torch import nn

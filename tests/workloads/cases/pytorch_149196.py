@@ -1,12 +1,12 @@
-"""https://github.com/pytorch/pytorch/issues/149196: a tensor's handle is sent to another process, which opens it where the sender had it, by the
-sender's numbering of the devices.
+# thread: https://github.com/pytorch/pytorch/issues/149196
+# about: a tensor's handle is sent to another process, which opens it where the sender had it, by the sender's numbering of the devices.
+# category: inter-process
+# operands: weights cuda:1, x cuda:0
+# fails: y = x @ weights
+# fix: y = x @ weights.to(x.device)
+# alone: yes
 
-verdict: inter-process
-operands: weights cuda:1, x cuda:0
-line: y = x @ weights
-fix: y = x @ weights.to(x.device)
-alone: yes
-"""
+
 
 import torch
 import torch.multiprocessing as multiprocessing

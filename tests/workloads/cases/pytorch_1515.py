@@ -1,11 +1,11 @@
-"""https://github.com/pytorch/pytorch/issues/1515 and the way most people meet it: training goes on from a checkpoint, and the model goes to
-the GPU after the optimizer's state was made on the CPU.
+# thread: https://github.com/pytorch/pytorch/issues/1515
+# about: the way most people meet it: training goes on from a checkpoint, and the model goes to the GPU after the optimizer's state was made on the CPU.
+# category: optimizer-state
+# operands: optimizer.state[…]["exp_avg"] cpu
+# fails: optimizer.step()
+# fix: optimizer.load_state_dict(optimizer.state_dict())  # once, after the model was moved
 
-verdict: optimizer-state
-operands: optimizer.state[…]["exp_avg"] cpu
-line: optimizer.step()
-fix: optimizer.load_state_dict(optimizer.state_dict())  # once, after the model was moved
-"""
+
 
 import torch
 from torch import nn

@@ -1,11 +1,11 @@
-"""https://github.com/pytorch/pytorch/issues/36035: what is neither parameter nor buffer stays on the first device in every replica of
-nn.DataParallel.
+# thread: https://github.com/pytorch/pytorch/issues/36035
+# about: what is neither parameter nor buffer stays on the first device in every replica of nn.DataParallel.
+# category: data-parallel
+# operands: self.scale cuda:0
+# fails: return self.linear(x) * self.scale
+# fix: self.register_buffer("scale", torch.rand(5).to("cuda:0"), persistent=False)
 
-verdict: data-parallel
-operands: self.scale cuda:0
-line: return self.linear(x) * self.scale
-fix: self.register_buffer("scale", torch.rand(5).to("cuda:0"), persistent=False)
-"""
+
 
 import torch
 from torch import nn

@@ -1,10 +1,10 @@
-"""https://github.com/Tianxiaomo/pytorch-YOLOv4/issues/296: the anchors are a plain tensor of the detection layer, which .cuda() does not move.
+# thread: https://github.com/Tianxiaomo/pytorch-YOLOv4/issues/296
+# about: the anchors are a plain tensor of the detection layer, which .cuda() does not move.
+# category: state-not-registered
+# operands: self.anchors cpu
+# fails: return torch.exp(sizes) * self.anchors
+# fix: self.register_buffer("anchors", torch.tensor([[12.0, 16.0], [19.0, 36.0], [40.0, 28.0]]), persistent=False)
 
-verdict: state-not-registered
-operands: self.anchors cpu
-line: return torch.exp(sizes) * self.anchors
-fix: self.register_buffer("anchors", torch.tensor([[12.0, 16.0], [19.0, 36.0], [40.0, 28.0]]), persistent=False)
-"""
 
 import torch
 from torch import nn

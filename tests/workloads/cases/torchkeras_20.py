@@ -1,10 +1,10 @@
-"""https://github.com/lyhue1991/torchkeras/issues/20: the model and the features are on the GPU, the labels are not.
+# thread: https://github.com/lyhue1991/torchkeras/issues/20
+# about: the model and the features are on the GPU, the labels are not.
+# category: input-not-moved
+# operands: labels cpu, predictions cuda:0
+# fails: loss = loss_func(predictions, labels)
+# fix: loss = loss_func(predictions, labels.to(predictions.device))
 
-verdict: input-not-moved
-operands: labels cpu, predictions cuda:0
-line: loss = loss_func(predictions, labels)
-fix: loss = loss_func(predictions, labels.to(predictions.device))
-"""
 
 import torch
 from torch import nn

@@ -1,11 +1,11 @@
-"""https://github.com/huggingface/transformers/issues/22663: a LLaMA whose layers accelerate spread over two GPUs computes its own loss; the
-logits are on the last device, the labels where the caller put them.
+# thread: https://github.com/huggingface/transformers/issues/22663
+# about: a LLaMA whose layers accelerate spread over two GPUs computes its own loss; the logits are on the last device, the labels where the caller put them.
+# category: input-not-moved
+# operands: shift_labels cuda:0, shift_logits cuda:1
+# fails: loss = F.cross_entropy(shift_logits, shift_labels)
+# fix: loss = F.cross_entropy(shift_logits, shift_labels.to(shift_logits.device))
 
-verdict: input-not-moved
-operands: shift_labels cuda:0, shift_logits cuda:1
-line: loss = F.cross_entropy(shift_logits, shift_labels)
-fix: loss = F.cross_entropy(shift_logits, shift_labels.to(shift_logits.device))
-"""
+
 
 import torch
 from torch import nn

@@ -1,11 +1,11 @@
-"""https://github.com/huggingface/transformers/issues/28051: a cache object keeps each layer's keys where they came first; a layer that runs
-elsewhere in the next step joins them with its own.
+# thread: https://github.com/huggingface/transformers/issues/28051
+# about: a cache object keeps each layer's keys where they came first; a layer that runs elsewhere in the next step joins them with its own.
+# category: cached-state-elsewhere
+# operands: self.key_cache[0] cuda:0, key_states cuda:1
+# fails: self.key_cache[layer] = torch.cat([self.key_cache[layer], key_states], dim=-2)
+# fix: self.key_cache[layer] = torch.cat([self.key_cache[layer].to(key_states.device), key_states], dim=-2)
 
-verdict: cached-state-elsewhere
-operands: self.key_cache[0] cuda:0, key_states cuda:1
-line: self.key_cache[layer] = torch.cat([self.key_cache[layer], key_states], dim=-2)
-fix: self.key_cache[layer] = torch.cat([self.key_cache[layer].to(key_states.device), key_states], dim=-2)
-"""
+
 
 import torch
 from torch import nn

@@ -1,10 +1,10 @@
-"""https://github.com/huggingface/transformers/issues/34456: a device map written by hand names embeddings and layers, and not the rotary
-embedding, a module of its own since 4.45 (whose later versions move its frequencies themselves): it stays on the CPU.
+# thread: https://github.com/huggingface/transformers/issues/34456
+# about: a device map written by hand names embeddings and layers, and not the rotary embedding, a module of its own since 4.45 (whose later versions move
+#   its frequencies themselves): it stays on the CPU.
+# category: module-split-or-hook-missing
+# operands: inv_freq_expanded cpu, position_ids_expanded cuda:0
+# fails: freqs = torch.bmm(inv_freq_expanded, position_ids_expanded)
 
-verdict: module-split-or-hook-missing
-operands: inv_freq_expanded cpu, position_ids_expanded cuda:0
-line: freqs = torch.bmm(inv_freq_expanded, position_ids_expanded)
-"""
 
 import torch
 from torch import nn

@@ -1,10 +1,10 @@
-"""https://github.com/huggingface/transformers/issues/43369: the caller makes position_ids itself and leaves them on the CPU.
+# thread: https://github.com/huggingface/transformers/issues/43369
+# about: the caller makes position_ids itself and leaves them on the CPU.
+# category: input-not-moved
+# operands: position_ids cpu, wpe.weight cuda:0
+# fails: output = model(input_ids, position_ids=position_ids)
+# fix: output = model(input_ids, position_ids=position_ids.to(model.device))
 
-verdict: input-not-moved
-operands: position_ids cpu, wpe.weight cuda:0
-line: output = model(input_ids, position_ids=position_ids)
-fix: output = model(input_ids, position_ids=position_ids.to(model.device))
-"""
 
 import torch
 from transformers import GPT2Config, GPT2Model

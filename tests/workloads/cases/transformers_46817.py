@@ -1,11 +1,11 @@
-"""https://github.com/huggingface/transformers/issues/46817: code that knows of one GPU a process asks for the current device, which is the
-first one, while the model was put on the second.
+# thread: https://github.com/huggingface/transformers/issues/46817
+# about: code that knows of one GPU a process asks for the current device, which is the first one, while the model was put on the second.
+# category: default-or-current-device
+# operands: mask cuda:0, scores cuda:1
+# fails: return scores.masked_fill(mask, float("-inf")).softmax(dim=-1)
+# fix: mask = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1).to(scores.device)
 
-verdict: default-or-current-device
-operands: mask cuda:0, scores cuda:1
-line: return scores.masked_fill(mask, float("-inf")).softmax(dim=-1)
-fix: mask = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1).to(scores.device)
-"""
+
 
 import torch
 

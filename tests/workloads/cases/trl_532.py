@@ -1,10 +1,10 @@
-"""https://github.com/huggingface/trl/issues/532: the base model is spread by its device map, and the value head that is put on top of it stays
-on the device where it was made.
+# thread: https://github.com/huggingface/trl/issues/532
+# about: the base model is spread by its device map, and the value head that is put on top of it stays on the device where it was made.
+# category: module-split-or-hook-missing
+# operands: v_head.summary.weight cpu
+# fails: return self.summary(hidden_states)
 
-verdict: module-split-or-hook-missing
-operands: v_head.summary.weight cpu
-line: return self.summary(hidden_states)
-"""
+
 
 import torch
 from torch import nn

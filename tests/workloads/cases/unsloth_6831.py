@@ -1,11 +1,11 @@
-"""https://github.com/unslothai/unsloth/issues/6831: a Triton kernel is launched for a layer on the second GPU while the first one is current.
-Nothing refuses it.
+# thread: https://github.com/unslothai/unsloth/issues/6831
+# about: a Triton kernel is launched for a layer on the second GPU while the first one is current. Nothing refuses it.
+# category: unguarded-kernel
+# operands: x cuda:1
+# fails: dequantize[(1,)](x, scale, y, x.numel())
+# silent: yes
 
-verdict: unguarded-kernel
-operands: x cuda:1
-line: dequantize[(1,)](x, scale, y, x.numel())
-silent: yes
-"""
+
 
 import torch
 import triton

@@ -1,11 +1,11 @@
-"""https://github.com/WongKinYiu/yolov7/issues/1101: the loss makes a tensor that says which layer a box is from, on the CPU, and picks from it
-with a mask of the predictions' device.
+# thread: https://github.com/WongKinYiu/yolov7/issues/1101
+# about: the loss makes a tensor that says which layer a box is from, on the CPU, and picks from it with a mask of the predictions' device.
+# category: created-without-device
+# operands: from_which_layer cpu, chosen cuda:0
+# fails: from_which_layer = from_which_layer[chosen]
+# fix: from_which_layer = from_which_layer.to(chosen.device)[chosen]
 
-verdict: created-without-device
-operands: from_which_layer cpu, chosen cuda:0
-line: from_which_layer = from_which_layer[chosen]
-fix: from_which_layer = from_which_layer.to(chosen.device)[chosen]
-"""
+
 
 import torch
 
