@@ -12,11 +12,12 @@ A file is one program, or several, each below a line of its own; what stands abo
 |---|---|
 | thread, about | the public thread's address; what goes wrong, or what is hard about it |
 | kind | of the finding, if it is no refusal |
-| operation, error, operands | regular expressions: of the operation, the message, each operand's name; `NAME DEVICE` in cases/ |
-| devices | of the operands |
+| operation | `NAME on DEVICES`; the name is a regular expression, as are the next two |
+| operands | their names; `NAME DEVICE` in cases/ |
+| error | of the message, if it does not say "on the same device" |
 | category, confidence, repairs | of the verdict; any of several categories, with a bar between them |
 | says | words of the verdict's reason |
-| fails, fix | the line that fails; the verdict's fix |
+| fails, fix | the line that fails; the verdict's fix, a key for each of its lines |
 | line | part of a line that is right to change, the true one first: `[FILE: ]TEXT` |
 | repair | how the thread repaired it: `[FILE: ]LINE -> REPLACEMENT` |
 | silent, alone | `yes`: PyTorch lets it pass; it needs a process of its own |"""
@@ -26,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 KEYS = {
-    "thread", "about", "kind", "operation", "error", "operands", "devices", "category", "confidence", "repairs", "says", "fails", "fix", "line", "repair",
+    "thread", "about", "kind", "operation", "error", "operands", "category", "confidence", "repairs", "says", "fails", "fix", "line", "repair",
     "silent", "alone",
 }  # fmt: skip
 SAYS = re.compile(r"# (\w+):(?: (.*))?")
@@ -75,9 +76,25 @@ class Case:
     def first(self, key: str, otherwise: str = "") -> str:
         return self.says.get(key, [otherwise])[0]
 
+    @property
+    def operation(self) -> str:
+        return self.first("operation").rpartition(" on ")[0]
+
+    @property
+    def devices(self) -> list[str]:
+        return self.first("operation").rpartition(" on ")[2].split(", ")
+
+    @property
+    def error(self) -> str:
+        return self.first("error", "on the same device")
+
     def list_of(self, key: str) -> list[str]:
         """The parts of a value that has commas between them."""
         return [part for part in self.first(key).split(", ") if part]
+
+    @property
+    def fix(self) -> str:
+        return "\n".join(self.says["fix"])
 
     @property
     def lines(self) -> list[Place]:

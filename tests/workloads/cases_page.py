@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
 from dataclasses import dataclass, field
@@ -60,19 +61,20 @@ class Ran:
     findings: list = field(default_factory=list)
 
     def of(self, path: Path) -> list[dict]:
-        return [one for one in self.findings if any(frame["file"] == str(path) for frame in one["python"])]
+        return [one for one in self.findings if any(Path(frame["file"]).name == path.name for frame in one["python"])]
 
 
 def run(paths: dict[Path, dict], folder: Path) -> Ran:
-    """`paths`: each with what it says of itself."""
+    """`paths`: each with what it says of itself. Copies run: a fingerprint holds the paths of files outside the working folder."""
     together = [path for path, says in paths.items() if "alone" not in says]
-    groups = [["program.py", *together], *([path] for path, says in paths.items() if "alone" in says)]
+    groups = [together, *([path] for path, says in paths.items() if "alone" in says)]
     ran = Ran()
     for number, group in enumerate(groups):
         own = folder / str(number)
         own.mkdir()
         (own / "program.py").write_text(RUN)
-        outcome = start(group, own)
+        copies = [shutil.copy(path, own) for path in group]
+        outcome = start(["program.py", *copies] if group is together else copies, own)
         ran.out, ran.err, ran.findings = ran.out + outcome.out, ran.err + outcome.err, ran.findings + outcome.findings
     return ran
 

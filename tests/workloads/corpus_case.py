@@ -27,12 +27,13 @@ CATEGORIES = {
 
 def faults_of_form(case: Case) -> list[str]:
     """What is wrong with a case, as far as it shows without running it."""
-    missing = {"operation", "devices", "operands", "category", "line", "error", "thread"} - case.says.keys()
+    missing = {"operation", "operands", "category", "line", "thread"} - case.says.keys()
     if missing:
         return [f"it does not say: {', '.join(sorted(missing))}"]
-    for pattern in (case.first("operation"), case.first("error"), *case.list_of("operands")):
+    for pattern in (case.operation, case.error, *case.list_of("operands")):
         re.compile(pattern)
-    faults = [f"{word} is no category" for word in case.first("category").split("|") if word not in CATEGORIES]
+    faults = [f"{device} is no device" for device in case.devices if not re.fullmatch(r"cpu|meta|cuda:\d", device)]
+    faults += [f"{word} is no category" for word in case.first("category").split("|") if word not in CATEGORIES]
     faults += [f"no line of {place.file} holds: {place.text}" for place in case.lines if not case.lines_at(place)]
     if not case.first("thread").startswith("https://"):
         faults.append("its thread has no address")
@@ -48,7 +49,7 @@ def faults_of_runs(case: Case) -> list[str]:
         with tempfile.TemporaryDirectory() as folder:
             outcome = start([case.copy(Path(folder), fixed)], Path(folder))
         raised = outcome.err[outcome.err.rfind("Traceback (most recent call last)") :]
-        if not fixed and (outcome.code == 0 or not re.search(case.first("error"), raised)):
+        if not fixed and (outcome.code == 0 or not re.search(case.error, raised)):
             faults.append(f"broken: it ended with {outcome.code}: {raised.strip()[-400:]}")
         if fixed and outcome.code != 0:
             faults.append(f"repaired: it ended with {outcome.code}: {raised.strip()[-400:]}")

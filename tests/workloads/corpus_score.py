@@ -118,7 +118,7 @@ def judge(result: Score, case: Case, out: Path, outcome) -> None:
     if not findings:
         return
     finding = findings[0]
-    result.found = bool(re.search(case.first("operation"), finding.get("operation", "")))
+    result.found = bool(re.search(case.operation, finding.get("operation", "")))
     operands = finding.get("operands", [])
     result.operands = all(any(re.search(f"(^|[.\\]])({pattern})$", name) for one in operands for name in names_of(one)) for pattern in case.list_of("operands"))
     cause = finding.get("cause", {})

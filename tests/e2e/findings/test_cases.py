@@ -26,7 +26,7 @@ def test_case(ran, name):
     findings = ran.of(path)
     assert len(findings) == 1
     finding, case = findings[0], cases_in(path)[name]
-    assert (f"{path} refused" in ran.out.splitlines()) == ("silent" not in case.says), ran.err[-3000:]
+    assert (f"/{name}.py refused\n" in ran.out) == ("silent" not in case.says), ran.err[-3000:]
     cause = finding["cause"]
     said = json.dumps({key: cause.get(key) for key in ("category", "confidence", "because", "fix")}, ensure_ascii=False, indent=1)
     assert cause["category"] == case.first("category"), said
@@ -38,7 +38,7 @@ def test_case(ran, name):
         mine = next(frame for frame in finding["python"] if frame.get("project"))
         assert mine["source"].strip() == case.first("fails")
     if "fix" in case.says:
-        assert cause.get("fix") == case.first("fix"), said
+        assert cause.get("fix") == case.fix, said
 
 
 def test_the_page_says_the_same(ran):
@@ -57,7 +57,7 @@ def test_the_fixes_make_them_run(ran, tmp_path):
     copies, lines = [], {}
     for name, path in CASES.items():
         cause = ran.of(path)[0]["cause"]
-        if cause.get("file") != str(path) or not cause.get("fix") or "alone" in described(path):
+        if Path(cause.get("file", "")).name != path.name or not cause.get("fix") or "alone" in described(path):
             continue
         source = path.read_text().split("\n")
         old = source[cause["line"] - 1]

@@ -38,8 +38,8 @@ def test_no_two_cases_share_a_name_or_a_thread():
 
 def test_faults_are_told(tmp_path):
     path = tmp_path / "wrong.py"
-    says = {"operation": "", "devices": "", "operands": "", "category": "bad luck", "line": "y =", "error": "", "thread": "none"}
+    says = {"operation": "add on gpu", "operands": "", "category": "bad luck", "line": "y =", "thread": "none"}
     path.write_text("".join(f"# {key}: {value}\n" for key, value in says.items()) + "x = 1\n")
     assert faults_of_form(cases_in(path)["wrong"]) == [
-        "bad luck is no category", "no line of wrong.py holds: y =", "its thread has no address", "it has no repair",
+        "gpu is no device", "bad luck is no category", "no line of wrong.py holds: y =", "its thread has no address", "it has no repair",
     ]

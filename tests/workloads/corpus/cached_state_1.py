@@ -1,11 +1,9 @@
 # === backwarp_cache
 # thread: https://github.com/sniklaus/pytorch-spynet/issues/17
 # about: a decorator's cache answers by size alone; the tensor was made in an earlier call for the other device
-# operation: add
-# devices: cuda:0, cuda:1
+# operation: add on cuda:0, cuda:1
 # operands: flow
 # category: cached-state
-# error: on the same device
 # line: warp.py: key = tuple(
 # line: warp.py: grid = identity_grid(flow)
 # repair: warp.py: key = tuple(flow.shape) -> key = (tuple(flow.shape), flow.device)
@@ -76,11 +74,9 @@ def backwarp(image, flow):
 # === batch_transforms
 # thread: https://github.com/fastai/fastai2/issues/158
 # about: a transform is no module: the loader goes to the CPU, what the transform keeps does not
-# operation: sub|div
-# devices: cpu, cuda:0
+# operation: sub|div on cpu, cuda:0
 # operands: x|batch, self.mean|mean
 # category: cached-state
-# error: on the same device
 # line: transforms.py: self.mean, self.std =
 # line: transforms.py: return (x - self.mean) / self.std
 # line: main.py: loaders.cpu()
@@ -131,11 +127,9 @@ class Loaders:
 # === best_score
 # thread: https://github.com/Lightning-AI/pytorch-lightning/issues/14446
 # about: the first run is well; the scores of the callback come from the file of a run before, where they were put on the CPU; a metric without dimensions would do
-# operation: lt|less
-# devices: cuda:0, cpu
+# operation: lt|less on cuda:0, cpu
 # operands: current
 # category: cached-state|checkpoint
-# error: on the same device
 # line: self.best_k_models = state[
 # line: callback.load_state_dict(
 # line: return bool(torch.lt(current, worst).any())
@@ -209,11 +203,9 @@ print("best", sorted(resumed.best_k_models))
 # === binary_weights
 # thread: https://github.com/mzemlyanikin/binary-nets/issues/1
 # about: a copy of a parameter, made in the first run on the CPU
-# operation: copy|add|mul|sub|where|lerp
-# devices: cuda:0, cpu
+# operation: copy|add|mul|sub|where|lerp on cuda:0, cpu
 # operands: self.original|original, weight|self.weight|sign
 # category: cached-state|state-not-registered
-# error: on the same device
 # line: self.original = self.weight
 # line: latent = self.original
 # repair: latent = self.original * 0.5 + self.weight.detach() * 0.5 -> latent = self.original.to(self.weight.device) * 0.5 + self.weight.detach() * 0.5
@@ -245,11 +237,9 @@ print("out", summary, round(out.sum().item(), 4))
 # === cell_anchors
 # thread: https://github.com/pytorch/vision/issues/1738
 # about: trained on the GPU, then moved to the CPU; the shapes of the anchors were made at the first step, and everything made of them follows them
-# operation: mul
-# devices: cpu, cuda:0
+# operation: mul on cpu, cuda:0
 # operands: shift, sides
 # category: cached-state
-# error: on the same device
 # line: anchors.py: if self.cells is not None:
 # line: anchors.py: for feature, cell in zip(
 # line: detector.py: middles, sides = self.anchor_generator(
@@ -350,11 +340,9 @@ class RegionProposals(nn.Module):
 # === field_normalizers
 # thread: https://github.com/Emmi-AI/noether/pull/156
 # about: in the data pipeline it is right on the CPU; the trainer uses it again for what the model gives
-# operation: mul|add|sub|div
-# devices: cuda:0, cpu
+# operation: mul|add|sub|div on cuda:0, cpu
 # operands: x|value|prediction, self.scale|scale|self.shift|shift
 # category: cached-state|state-not-registered
-# error: on the same device
 # line: normalizers.py: return x * self.scale
 # line: normalizers.py: return (x - self.shift)
 # line: normalizers.py: self.shift, self.scale
@@ -402,8 +390,7 @@ class Pipeline:
 # === guided_schedule
 # thread: https://github.com/modelscope/modelscope/issues/220
 # about: the table is in a plain object; a free function is given it
-# operation: index
-# devices: cpu, cuda:0
+# operation: index on cpu, cuda:0
 # operands: tensor|self.alphas|self.sigmas|alphas|sigmas, t
 # category: cached-state|state-not-registered
 # error: indices should be either on cpu or on the same device as the indexed tensor \(cpu\)
@@ -466,8 +453,7 @@ class Diffusion:
 # === local_attention_cache
 # thread: https://github.com/huggingface/transformers/pull/30273
 # about: the caches of all layers were made on the device of the input; a layer that lies elsewhere meets its own
-# operation: index|_unsafe_index|cat|index_copy|copy|index_put
-# devices: cuda:1, cuda:0
+# operation: index|_unsafe_index|cat|index_copy|copy|index_put on cuda:1, cuda:0
 # operands: self.key_states|key_states|k_out|.*
 # category: cached-state|default-or-current-device|input-not-moved
 # error: on the same device|should be either on cpu or on the same device|indices should be|two devices

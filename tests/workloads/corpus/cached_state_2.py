@@ -1,11 +1,9 @@
 # === logits_mask_pinned
 # thread: https://github.com/huggingface/transformers/pull/38558
 # about: the processor asked the model for its device, and that is the first layer's
-# operation: add
-# devices: cuda:1, cuda:0
+# operation: add on cuda:1, cuda:0
 # operands: scores, self.bias|bias
 # category: cached-state|input-not-moved|module-split
-# error: on the same device
 # line: return scores + self.bias
 # line: processors = LogitsProcessorList(
 # repair: return scores + self.bias -> return scores + self.bias.to(scores.device)
@@ -68,8 +66,7 @@ print(generate(model, torch.tensor([[1, 30, 22]]), processors, max_new_tokens=4)
 # === minimum_length
 # thread: https://github.com/huggingface/transformers/pull/31401
 # about: an object that is no module has kept the ids for the device of the model that was meant first
-# operation: isin
-# devices: cuda:1, cuda:0
+# operation: isin on cuda:1, cuda:0
 # operands: vocabulary|elements, self.eos_token_id|eos_token_id|test_elements
 # category: cached-state
 # error: on cuda:0|on the same device|same device
@@ -125,11 +122,9 @@ print("whole", whole.tolist()[0], "draft", draft.tolist()[0])
 # === parallel_anchors
 # thread: https://github.com/pytorch/vision/issues/1255
 # about: the replicas share the cache, which an image that went to the first device alone has filled
-# operation: mul
-# devices: cuda:0, cuda:1
+# operation: mul on cuda:0, cuda:1
 # operands: sizes|anchors, deltas
 # category: cached-state|data-parallel
-# error: on the same device
 # line: anchors.py: key = (tuple(grid_sizes), tuple(strides))
 # line: anchors.py: if key in self._cache:
 # repair: anchors.py: key = (tuple(grid_sizes), tuple(strides)) -> key = (tuple(grid_sizes), tuple(strides), device)
@@ -212,11 +207,9 @@ def apply_deltas(deltas, anchors):
 # === predictor_device
 # thread: https://github.com/ultralytics/ultralytics/issues/4556
 # about: the first prediction moves the model by itself; the second, after the same .to(), fails
-# operation: conv
-# devices: cuda:0, cuda:1
+# operation: conv on cuda:0, cuda:1
 # operands: image|x|input, stem.weight|weight
 # category: cached-state|default-or-current-device|module-split
-# error: on the same device
 # line: if self.predictor is None:
 # line: return image.float().to(self.device)
 # line: self.device = torch.device(
@@ -281,11 +274,9 @@ print("boxes", [(len(found), round(found.sum().item(), 3)) for found in boxes])
 # === spiking_state
 # thread: https://github.com/jeshraghian/snntorch/issues/225
 # about: the state of the last run on the GPU is in a plain attribute when the network goes to the CPU
-# operation: mul|add|sub
-# devices: cpu, cuda:0
+# operation: mul|add|sub on cpu, cuda:0
 # operands: self.mem|mem, x|input_|current
 # category: cached-state|state-not-registered
-# error: on the same device
 # line: self.mem = self.beta
 # line: self.mem = None
 # line: self.mem = torch.zeros_like(
@@ -333,11 +324,9 @@ print("spikes", there, here)
 # === static_cache_split
 # thread: https://github.com/huggingface/transformers/issues/32624
 # about: the cache of all layers was made on the first layers' device before anything ran
-# operation: index_copy
-# devices: cuda:0, cuda:1
+# operation: index_copy on cuda:0, cuda:1
 # operands: keys|self, key_states|cache_position|index|source
 # category: cached-state|module-split|created-without-device
-# error: on the same device
 # line: main.py: cache = StaticCache(
 # line: cache.py: where = (layer_devices or {}).get(
 # line: cache.py: keys.index_copy_(
@@ -424,11 +413,9 @@ class TinyDecoder(nn.Module):
 # === tft_relative_index
 # thread: https://github.com/unit8co/darts/issues/3052
 # about: made anew only for another batch size; the model went back to the CPU after the training
-# operation: cat
-# devices: cuda:0, cpu
+# operation: cat on cuda:0, cpu
 # operands: self.relative_index|relative_index|tensors
 # category: cached-state|state-not-registered
-# error: on the same device
 # line: if len(x) != self.batch_size_last:
 # line: x = torch.cat([x, self.relative_index]
 # repair: if len(x) != self.batch_size_last: -> if len(x) != self.batch_size_last or self.relative_index.device != x.device:
@@ -488,11 +475,9 @@ print("forecast", [round(value, 3) for value in model.predict(windows[:, 2:])[-1
 # === unipc_rks
 # thread: https://github.com/huggingface/diffusers/pull/13450
 # about: the list mixes a tensor computed from the sigmas, which are kept on the CPU on purpose, with a new one
-# operation: stack|cat
-# devices: cuda:0, cpu
+# operation: stack|cat on cuda:0, cpu
 # operands: rks|rk|tensors
 # category: cached-state|created-without-device|input-not-moved
-# error: on the same device
 # line: scheduler.py: self.sigmas = self.sigmas.to(
 # line: scheduler.py: rks.append(torch.ones(
 # line: scheduler.py: rks = torch.stack(

@@ -1,11 +1,9 @@
 # === adalora_ranknum
 # thread: https://github.com/huggingface/peft/pull/583
 # about: three of an adapter's four parameters follow the layer that they are added to; the fourth is made with them
-# operation: div
-# devices: cuda:0, cpu
+# operation: div on cuda:0, cpu
 # operands: ranknum|rank
 # category: created-without-device|module-split
-# error: on the same device
 # line: adalora.py: for part in (self.lora_A
 # line: adalora.py: self.ranknum[name] = nn.Parameter(
 # line: adalora.py: rank = self.ranknum[self.active] + 1e-5
@@ -91,8 +89,7 @@ def get_svd_model(model, target_modules, init_r, lora_alpha, adapter_name="defau
 
 # === attention_reference
 # thread: https://github.com/InfiniTensor/llaisys/pull/11
-# operation: masked_fill
-# devices: cuda:0, cpu
+# operation: masked_fill on cuda:0, cpu
 # operands: attn_bias|bias|self, mask|temp_mask|logical_not
 # category: created-without-device
 # error: expected self and mask to be on the same device, but got mask on cpu and self on cuda:0
@@ -134,11 +131,9 @@ if __name__ == "__main__":
 # === backward_creates
 # thread: https://github.com/pytorch/pytorch/issues/172798
 # about: the default device holds in one thread; autograd calls backward in another
-# operation: mul
-# devices: cuda:0, cpu
+# operation: mul on cuda:0, cpu
 # operands: grad, slope
 # category: created-without-device|default-or-current-device
-# error: on the same device
 # line: slope = torch.linspace(
 # repair: slope = torch.linspace(1.0, 2.0, x.shape[-1]) -> slope = torch.linspace(1.0, 2.0, x.shape[-1], device=x.device)
 import torch
@@ -185,11 +180,9 @@ print("gradient", round(model.fc1.weight.grad.norm().item(), 4))
 # === biquad_map
 # thread: https://github.com/gdalsanto/flamo/pull/30
 # about: a closure made in the constructor asks the module's own device attribute when it is called, after .to()
-# operation: clamp
-# devices: cuda:0, cpu
+# operation: clamp on cuda:0, cpu
 # operands: min|lowest, x|param
 # category: created-without-device|cached-state|state-not-registered
-# error: on the same device
 # line: dsp.py: lowest = torch.tensor(
 # line: main.py: core = Biquad(
 # repair: dsp.py: lowest = torch.tensor([0.0, 0.0, -60.0], device=self.device) -> lowest = torch.tensor([0.0, 0.0, -60.0], device=x.device)
@@ -262,11 +255,9 @@ class Biquad(DSP):
 # === blend_by_chance
 # thread: https://github.com/kornia/kornia/issues/4151
 # about: what was drawn stands in a dict of parameters that goes through three methods
-# operation: where|mul|add|index
-# devices: cuda:0, cpu
+# operation: where|mul|add|index on cuda:0, cpu
 # operands: to_apply|condition|chosen|gate|factor
 # category: created-without-device
-# error: on the same device
 # line: augment.py: draws = torch.rand(
 # line: augment.py: gate = params["to_apply"]
 # repair: augment.py: gate = params["to_apply"].view(-1, 1, 1, 1) -> gate = params["to_apply"].view(-1, 1, 1, 1).to(images.device)
@@ -316,11 +307,9 @@ class RandomShift(Augmentation):
 
 # === conditional_base_noise
 # thread: https://github.com/bayesiains/nflows/issues/8
-# operation: mul|add
-# devices: cpu, cuda:0
+# operation: mul|add on cpu, cuda:0
 # operands: noise, stds|means
 # category: created-without-device
-# error: on the same device
 # line: noise = torch.randn(
 # line: samples = means + stds * noise
 # repair: noise = torch.randn(len(context) * num_samples, *self._shape) -> noise = torch.randn(len(context) * num_samples, *self._shape).to(means.device)
@@ -375,11 +364,9 @@ print("drawn", tuple(drawn.shape), bool(drawn.isfinite().all()))
 # === continual_delay
 # thread: https://github.com/LukasHedegaard/continual-inference/pull/68
 # about: a registered buffer is made anew by a method that is called after the move
-# operation: add|index|cat|remainder|mul
-# devices: cuda:0, cpu
+# operation: add|index|cat|remainder|mul on cuda:0, cpu
 # operands: self.state_index|state_index|index, self.ticks|ticks|slots
 # category: created-without-device|module-split
-# error: on the same device
 # line: self.state_index = torch.zeros(
 # line: where = (self.state_index
 # repair: self.state_index = torch.zeros(1, dtype=torch.long) -> self.state_index = torch.zeros(1, dtype=torch.long, device=self.ticks.device)
@@ -418,8 +405,7 @@ print("late", round(torch.cat(rows).sum().item(), 4))
 # === crop_categories
 # thread: https://github.com/facebookresearch/segment-anything/issues/17
 # about: given to a function of a library, which meets it far inside
-# operation: eq|index|nms|add|mul
-# devices: cuda:0, cpu
+# operation: eq|index|nms|add|mul on cuda:0, cpu
 # operands: categories|idxs|offsets|boxes
 # category: created-without-device
 # error: same device
@@ -479,11 +465,9 @@ print("boxes", 0 < len(boxes) <= 16, len(boxes))
 # === crps_accumulator
 # thread: https://github.com/WenjieDu/PyPOTS/pull/837
 # about: a number on the CPU may meet any device, but not be added to in place
-# operation: add
-# devices: cuda:0, cpu
+# operation: add on cuda:0, cpu
 # operands: crps, q_loss|q_loss / denominator
 # category: created-without-device
-# error: on the same device
 # line: crps = torch.tensor(0.0)
 # repair: crps = torch.tensor(0.0) -> crps = torch.tensor(0.0, device=predictions.device)
 import torch
@@ -518,11 +502,9 @@ print("crps", round(score, 3))
 # === empty_detections
 # thread: https://github.com/ultralytics/yolov5/issues/1617
 # about: an image in which nothing was found keeps the placeholder, and the first image says where the scales go
-# operation: div
-# devices: cuda:0, cpu
+# operation: div on cuda:0, cpu
 # operands: x|xyxy|pred, g|gn
 # category: created-without-device
-# error: on the same device
 # line: nms.py: output = [
 # line: nms.py: self.xyxyn = [x / g
 # repair: nms.py: output = [torch.zeros(0, 6)] * len(prediction) -> output = [torch.zeros(0, 6, device=prediction.device)] * len(prediction)
@@ -590,11 +572,9 @@ class Detections:
 # === encoding_from_numpy
 # thread: https://github.com/wingedsheep/transformer/issues/4
 # about: numpy made the memory, in another file; PyTorch never allocated it
-# operation: add
-# devices: cpu, cuda:0
+# operation: add on cpu, cuda:0
 # operands: x, positional_encoding|from_numpy
 # category: created-without-device|input-not-moved|cached-state
-# error: on the same device
 # line: encoding.py: return torch.from_numpy(angles).float()
 # line: model.py: x = x + sinusoid(
 # repair: encoding.py: return torch.from_numpy(angles).float() -> return torch.from_numpy(angles).float().to(get_device())

@@ -1,10 +1,8 @@
 # === graph_recurrent_cell
 # thread: https://github.com/benedekrozemberczki/pytorch_geometric_temporal/issues/18
-# operation: cat
-# devices: cuda:0, cpu
+# operation: cat on cuda:0, cpu
 # operands: X|H|tensors
 # category: created-without-device
-# error: on the same device
 # line: H = torch.zeros(
 # line: Z = torch.cat(
 # repair: H = torch.zeros(X.shape[0], self.out_channels) -> H = torch.zeros(X.shape[0], self.out_channels, device=X.device)
@@ -60,11 +58,9 @@ print("state", tuple(state.shape), round(state.sum().item(), 4))
 # === guided_attention
 # thread: https://github.com/mozilla/TTS/issues/491
 # about: what is made without a device is filled by a function that knows one
-# operation: mul
-# devices: cuda:0, cpu
+# operation: mul on cuda:0, cpu
 # operands: ga_masks, att_ws
 # category: created-without-device
-# error: on the same device
 # line: losses.py: ga_masks = torch.zeros(
 # repair: losses.py: ga_masks = torch.zeros((B, max_olen, max_ilen)) -> ga_masks = torch.zeros((B, max_olen, max_ilen), device=olens.device)
 import torch
@@ -143,11 +139,9 @@ class TacotronLoss(nn.Module):
 # === piecewise_kernel
 # thread: https://github.com/cornellius-gp/gpytorch/issues/2199
 # about: made and used in one expression of a helper
-# operation: max|maximum
-# devices: cuda:0, cpu
+# operation: max|maximum on cuda:0, cpu
 # operands: torch.zeros\(1\)|zero|floor, r|1 - r|distance
 # category: created-without-device
-# error: on the same device
 # line: return torch.max(torch.zeros(1), 1 - r).pow(j + q)
 # repair: return torch.max(torch.zeros(1), 1 - r).pow(j + q) -> return torch.max(torch.zeros(1, device=r.device), 1 - r).pow(j + q)
 import math
@@ -203,8 +197,7 @@ print("nll", round(loss.item(), 3))
 # === random_contrast
 # thread: https://github.com/balbasty/cornucopia/pull/22
 # about: the result of an expression meets another one's; one of them has no dimension
-# operation: mul|add|index
-# devices: cuda:0, cpu
+# operation: mul|add|index on cuda:0, cpu
 # operands: vmax|vmin|x|new_mu
 # category: created-without-device
 # error: on the same device|cuda:0
@@ -239,11 +232,9 @@ print("windows", len(augmented.unique()), tuple(augmented.shape))
 # === render_background
 # thread: https://github.com/nerfstudio-project/nerfstudio/pull/2381
 # about: a constant of a module, handed through a dataclass's default
-# operation: mul
-# devices: cuda:0, cpu
+# operation: mul on cuda:0, cpu
 # operands: background_color|background|color, opacity|sub|rsub
 # category: created-without-device|input-not-moved|state-not-registered
-# error: on the same device
 # line: renderer.py: background = self.background_color
 # line: renderer.py: return color + background * (1.0 - opacity)
 # line: colors.py: WHITE = torch.tensor(
@@ -319,8 +310,7 @@ class RGBRenderer(nn.Module):
 # === reppoints_range
 # thread: https://github.com/open-mmlab/mmdetection/pull/10026
 # about: the message names the indexed tensor's device alone
-# operation: index
-# devices: cpu, cuda:0
+# operation: index on cpu, cuda:0
 # operands: points_range, same_level|indices
 # category: created-without-device
 # error: indices should be either on cpu or on the same device as the indexed tensor \(cpu\)
@@ -378,11 +368,9 @@ print(f"loss {loss.item():.3f}, {positives} points assigned")
 # === rho_loss
 # thread: https://github.com/eth-easl/modyn/pull/525
 # about: the tensor is empty, and made again for every sampling; the class knows its device
-# operation: cat
-# devices: cpu, cuda:0
+# operation: cat on cpu, cuda:0
 # operands: self.rho_loss|rho_loss
 # category: created-without-device
-# error: on the same device
 # line: sampling.py: self.rho_loss = torch.tensor([])
 # line: sampling.py: self.rho_loss = torch.cat(
 # repair: sampling.py: self.rho_loss = torch.tensor([]) -> self.rho_loss = torch.tensor([], device=self._device)
@@ -451,11 +439,9 @@ class RHOLossDownsampling(Downsampling):
 # === spike_state_batch
 # thread: https://github.com/synsense/sinabs/issues/84
 # about: only the last, smaller batch gets there
-# operation: index_select
-# devices: cpu, cuda:0
+# operation: index_select on cpu, cuda:0
 # operands: buffer, indices
 # category: created-without-device
-# error: on the same device
 # line: indices = torch.randint(
 # line: resized = torch.index_select(
 # repair: indices = torch.randint(low=0, high=len(buffer), size=(batch_size,)) -> indices = torch.randint(low=0, high=len(buffer), size=(batch_size,)).to(buffer.device)
@@ -504,11 +490,9 @@ print("spikes", counts)
 # === spline_base_distribution
 # thread: https://github.com/pyro-ppl/pyro/issues/2761
 # about: the transform is a module and was moved; the distribution is none, and raises inside torch.distributions
-# operation: sub|mul|div
-# devices: cpu, cuda:0
+# operation: sub|mul|div on cpu, cuda:0
 # operands: loc|self.loc|scale, value
 # category: created-without-device|cached-state
-# error: on the same device
 # line: base_dist = dist.Normal(
 # repair: base_dist = dist.Normal(torch.zeros(2), torch.ones(2)) -> base_dist = dist.Normal(torch.zeros(2, device=device), torch.ones(2, device=device))
 import torch
@@ -564,11 +548,9 @@ print("loss", round(loss.item(), 3))
 # === t5_position_bias
 # thread: https://github.com/pytorch/text/pull/2007
 # about: the device is given to the constructor, cpu by default, and kept; the model was moved afterwards
-# operation: index_select|embedding
-# devices: cpu, cuda:0
+# operation: index_select|embedding on cpu, cuda:0
 # operands: weight|self.relative_attention_bias.weight|.*relative_attention_bias.weight, relative_position_bucket|buckets|input
 # category: created-without-device|default-or-current-device
-# error: on the same device
 # line: query_position = torch.arange(
 # line: key_position = torch.arange(
 # line: position_bias = self._compute_bias(

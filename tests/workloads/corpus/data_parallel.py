@@ -1,11 +1,9 @@
 # === data_parallel_partial
 # thread: https://github.com/pytorch/pytorch/issues/8637
 # about: the bound method of the original is captured in __init__; it fails in a replica's thread, in F.linear
-# operation: addmm|linear|mm
-# devices: cuda:0, cuda:1
+# operation: addmm|linear|mm on cuda:0, cuda:1
 # operands: project.weight|project.bias|weight|bias
 # category: data-parallel
-# error: on the same device
 # line: self.similarity = functools.partial(
 # line: return self.similarity(x, z)
 # repair: return self.similarity(x, z) -> return self._gaussian(x, z, width=2.0)
@@ -37,8 +35,7 @@ print("similar", tuple(model(x, x).shape), model(x, x).sum().item())
 # === gpu_one_wrapped
 # thread: https://github.com/replicate/cog/issues/971
 # about: raised in Python, by DataParallel's own check
-# operation:
-# devices: cuda:0, cuda:1
+# operation:  on cuda:0, cuda:1
 # operands:
 # category: data-parallel|default-or-current-device
 # error: module must have its parameters and buffers on device cuda:0 \(device_ids\[0\]\) but found one of them on device: cuda:1
@@ -76,8 +73,7 @@ print("probabilities", [[round(p, 4) for p in row] for row in probabilities.toli
 
 # === inpaint_parallel
 # thread: https://github.com/otenim/GLCIC-PyTorch/issues/8
-# operation: DataParallel
-# devices: cpu, cuda:0
+# operation: DataParallel on cpu, cuda:0
 # operands: weight|bias
 # category: data-parallel|module-split
 # error: module must have its parameters and buffers on device cuda:0
@@ -115,11 +111,9 @@ print("inpainted", tuple(inpainted.shape), round(inpainted.sum().item(), 3))
 # === lambda_replicas
 # thread: https://github.com/pytorch/pytorch/issues/30324
 # about: a replica copies the attribute, and the lambda in it still means the original by self
-# operation: addmm|linear|mm
-# devices: cuda:1, cuda:0
+# operation: addmm|linear|mm on cuda:1, cuda:0
 # operands: x, weight|bias|.*fc.*\.weight|.*fc.*\.bias
 # category: data-parallel
-# error: on the same device
 # line: two = lambda x: self.fc2(self.fc1(x).relu())
 # line: one = lambda x: self.fc(x)
 # line: self.fc_forward =
@@ -162,11 +156,9 @@ print("loss", round(loss.item(), 4))
 # === maniqa_save_output
 # thread: https://github.com/IIGROUP/MANIQA/issues/33
 # about: hooks of all replicas write into one list; which replica fails depends on the threads; the operands are elements of a list in an object
-# operation: cat
-# devices: cuda:0, cuda:1
+# operation: cat on cuda:0, cuda:1
 # operands: outputs|tensors
 # category: data-parallel|cached-state
-# error: on the same device
 # line: hooks.py: self.outputs.append(module_out)
 # line: iqa.py: feats = torch.cat(
 # repair: hooks.py: self.outputs.append(module_out) -> self.outputs.setdefault(module_out.device, []).append(module_out)
@@ -242,11 +234,9 @@ class MANIQA(nn.Module):
 # === prefix_replicas
 # thread: https://github.com/adapter-hub/adapters/pull/359
 # about: it fails in the second replica's thread only; with one device the same program runs
-# operation: index_select|embedding
-# devices: cuda:1, cuda:0
+# operation: index_select|embedding on cuda:1, cuda:0
 # operands: wte.weight|weight, input_tokens|tokens|input|index
 # category: data-parallel|state-not-registered
-# error: on the same device
 # line: self.input_tokens = torch.arange(
 # line: prefix = self.control_trans(self.wte(self.input_tokens))
 # repair: self.input_tokens = torch.arange(prefix_length, device="cuda") -> self.register_buffer("input_tokens", torch.arange(prefix_length, device="cuda"))
@@ -305,11 +295,9 @@ print("loss", round(loss.item(), 3))
 # === random_layer
 # thread: https://github.com/pytorch/pytorch/issues/50087
 # about: tensors in a list of a submodule that moves them itself; the fault is the replica's
-# operation: mm|matmul
-# devices: cuda:0, cuda:1
+# operation: mm|matmul on cuda:0, cuda:1
 # operands: features|input_list, matrix|random_matrix
 # category: data-parallel|state-not-registered
-# error: on the same device
 # line: self.random_matrix = [torch.rand(
 # line: products = [torch.mm(
 # repair: products = [torch.mm(features, matrix) for features, matrix in zip(input_list, self.random_matrix)] -> products = [torch.mm(features, matrix.to(features.device)) for features, matrix in zip(input_list, self.random_matrix)]
@@ -363,8 +351,7 @@ print(prob.size(), d_inst.size(), "%.3f" % float(d_inst.sum()))
 # === scale_discriminators
 # thread: https://github.com/junyanz/BicycleGAN/pull/40
 # about: a helper object, no module, holds the original: each replica asks it for its parts
-# operation: convolution|conv|addmm
-# devices: cuda:1, cuda:0
+# operation: convolution|conv|addmm on cuda:1, cuda:0
 # operands: weight|bias, input|x
 # category: data-parallel
 # error: same device|Input type|on the same device
@@ -415,11 +402,9 @@ print("scores", tuple(scores.shape), round(scores.sum().item(), 4))
 # === stage_pairs
 # thread: https://github.com/facebookresearch/detectron2/issues/1105
 # about: a list of (module, name) holds the modules that were replicated, not the replicas
-# operation: conv
-# devices: cuda:0, cuda:1
+# operation: conv on cuda:0, cuda:1
 # operands: x|images|input, weight|bias
 # category: data-parallel
-# error: on the same device
 # line: backbone.py: x = stage(x)
 # line: backbone.py: self.stages_and_names.append(
 # repair: backbone.py: x = stage(x) -> x = getattr(self, name)(x)

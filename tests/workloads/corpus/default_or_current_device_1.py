@@ -1,11 +1,9 @@
 # === awq_block_moved
 # thread: https://github.com/casper-hansen/AutoAWQ/issues/194
 # about: the first blocks are where .cuda() leads; the quantizer itself moved the block that fails, and its inputs followed it before that
-# operation: layer_norm
-# devices: cuda:1, cuda:0
+# operation: layer_norm on cuda:1, cuda:0
 # operands: x|inps|input, norm.weight|norm.bias|weight|bias
 # category: default-or-current-device|module-split
-# error: on the same device
 # line: layer.cuda()
 # line: self.inps = layer(self.inps)
 # repair: layer.cuda() -> layer.to(self.inps.device)
@@ -69,11 +67,9 @@ print("lost", round(lost, 4))
 # === bins_decoder
 # thread: https://github.com/LMCache/LMCache/pull/3091
 # about: its sibling two lines above is right
-# operation: div|mul|sub|add
-# devices: cuda:1, cuda:0
+# operation: div|mul|sub|add on cuda:1, cuda:0
 # operands: self.value_bins|bins, value|values
 # category: default-or-current-device
-# error: on the same device
 # line: self.value_bins = self.value_bins.cuda()
 # repair: self.value_bins = self.value_bins.cuda() -> self.value_bins = self.value_bins.to(value.device)
 import torch
@@ -108,11 +104,9 @@ print("decoded", round((key.mean() + value.mean()).item(), 4))
 # === caching_hooks
 # thread: https://github.com/TransformerLensOrg/TransformerLens/issues/202
 # about: hooks bring what they keep to "the" GPU, a closure's variable
-# operation: mm|matmul|mv|addmm|dot|bmm
-# devices: cuda:0, cuda:1
+# operation: mm|matmul|mv|addmm|dot|bmm on cuda:0, cuda:1
 # operands: resid|residual|activation|stack|cache[^"]*"\], unembed|direction|weight|W_U
 # category: default-or-current-device
-# error: on the same device
 # line: hook_points.py: device = "cuda"
 # line: main.py: cache = add_caching_hooks(
 # repair: main.py: cache = add_caching_hooks(model) -> cache = add_caching_hooks(model, device="cuda:1")
@@ -156,11 +150,9 @@ def add_caching_hooks(model, device=None):
 # === char_generator
 # thread: https://github.com/flairNLP/flair/pull/666
 # about: the device is a global of another file, which everything else asks
-# operation: embedding|index_select
-# devices: cuda:0, cuda:1
+# operation: embedding|index_select on cuda:0, cuda:1
 # operands: token|input|indices, encoder.weight|weight
 # category: default-or-current-device|input-not-moved
-# error: on the same device
 # line: language_model.py: token = token.cuda()
 # repair: language_model.py: token = token.cuda() -> token = token.to(settings.device)
 import argparse
@@ -228,11 +220,9 @@ device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
 
 # === controller_rewards
 # thread: https://github.com/VITA-Group/AutoGAN/issues/11
-# operation: add
-# devices: cuda:0, cuda:1
+# operation: add on cuda:0, cuda:1
 # operands: rewards, entropies|mul
 # category: default-or-current-device
-# error: on the same device
 # line: rewards = torch.tensor(
 # repair: rewards = torch.tensor(rewards, requires_grad=False).cuda() -> rewards = torch.tensor(rewards, requires_grad=False).to(entropies.device)
 import torch
@@ -290,11 +280,9 @@ print(f"mean reward {train_controller(ctrl, ctrl_optimizer, steps=2):.3f}")
 
 # === dice_one_hot
 # thread: https://github.com/yassouali/pytorch-segmentation/issues/80
-# operation: scatter
-# devices: cuda:0, cuda:1
+# operation: scatter on cuda:0, cuda:1
 # operands: one_hot|self, labels|index
 # category: default-or-current-device
-# error: on the same device
 # line: dice.py: one_hot = torch.zeros(
 # repair: dice.py: one_hot = torch.zeros(n, classes, h, w).cuda() -> one_hot = torch.zeros(n, classes, h, w).cuda(labels.device)
 import argparse
@@ -370,8 +358,7 @@ class CE_DiceLoss(nn.Module):
 # thread: https://github.com/openai/whisper/pull/2561
 # about: the launch itself is guarded, rightly; another tensor was made after the wrong one and shares its fault
 # kind: remote-access
-# operation: dtw_kernel
-# devices: cuda:0, cuda:1
+# operation: dtw_kernel on cuda:0, cuda:1
 # operands: cost
 # category: default-or-current-device
 # error:
@@ -421,8 +408,7 @@ print("timestamps", *word_timestamps(attention, ["and", "so", "on"]))
 # thread: https://github.com/mstar-project/mstar/pull/180
 # about: the worker chose its device in the main thread; PyTorch's own operators go by the tensors, the kernel goes by the thread
 # kind: wrong-current-device
-# operation: gate_kernel
-# devices: cuda:1, cuda:0
+# operation: gate_kernel on cuda:1, cuda:0
 # operands: x|hidden|gate
 # category: default-or-current-device|unguarded-kernel
 # error:

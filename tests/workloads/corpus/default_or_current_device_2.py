@@ -1,10 +1,8 @@
 # === flow_match_step
 # thread: https://github.com/bytedance/Bernini/issues/61
-# operation: sub
-# devices: cuda:1, cuda:0
+# operation: sub on cuda:1, cuda:0
 # operands: self.timesteps|timesteps, timestep
 # category: default-or-current-device
-# error: on the same device
 # line: scheduler.py: timestep = timestep.cuda()
 # line: scheduler.py: index = torch.argmin(
 # repair: scheduler.py: timestep = timestep.cuda() -> timestep = timestep.to(self.timesteps.device)
@@ -73,11 +71,9 @@ class FlowMatchScheduler:
 # === gated_norm_device
 # thread: https://github.com/sgl-project/sglang/pull/37954
 # about: one parameter of a layer is made on the current device, in a model whose device a context says
-# operation: mul|layer_norm|rms_norm
-# devices: cuda:0, cuda:1
+# operation: mul|layer_norm|rms_norm on cuda:0, cuda:1
 # operands: weight|norm.weight, hidden|x|core|variance
 # category: default-or-current-device|module-split
-# error: on the same device
 # line: device=torch.cuda.current_device()
 # repair: self.norm = RMSNormGated(width, device=torch.cuda.current_device()) -> self.norm = RMSNormGated(width)
 import torch
@@ -134,11 +130,9 @@ print("logits", list(logits.shape), round(logits.float().abs().mean().item(), 3)
 
 # === length_mask
 # thread: https://github.com/OpenNMT/OpenNMT-py/pull/1494
-# operation: lt|less
-# devices: cuda:0, cuda:1
+# operation: lt|less on cuda:0, cuda:1
 # operands: arange|positions|row, lengths
 # category: default-or-current-device
-# error: on the same device
 # line: positions = torch.arange(
 # repair: positions = torch.arange(max_len or int(lengths.max()), device=torch.cuda.current_device()) -> positions = torch.arange(max_len or int(lengths.max()), device=lengths.device)
 import torch
@@ -191,11 +185,9 @@ print("attended", list(out.shape), round(out.sum().item(), 4))
 # === llava_vision_tower
 # thread: https://github.com/haotian-liu/LLaVA/issues/1516
 # about: the loader takes a device and puts one of two models on another; which one is wrong is seen only there
-# operation: conv
-# devices: cuda:1, cuda:0
+# operation: conv on cuda:1, cuda:0
 # operands: images|pixel_values|input, patch_embedding.weight|weight
 # category: default-or-current-device|module-split
-# error: on the same device
 # line: builder.py: vision_tower.to(device="cuda")
 # line: main.py: tokenizer, model, image_processor = load_pretrained_model(
 # line: llava.py: features = self.vision_tower(
@@ -296,11 +288,9 @@ class Llava(nn.Module):
 # === load_statistics
 # thread: https://github.com/pytorch/pytorch/issues/17364
 # about: torch.load puts tensors where they were saved, whatever device is current around it
-# operation: sub
-# devices: cuda:0, cuda:1
+# operation: sub on cuda:0, cuda:1
 # operands: batch|x|rows, mean|statistics|stats
 # category: default-or-current-device|input-not-moved
-# error: on the same device
 # line: stats = torch.load(
 # repair: stats = torch.load(path) -> stats = torch.load(path, map_location=f"cuda:{gpu}")
 import pathlib
@@ -340,11 +330,9 @@ with tempfile.TemporaryDirectory() as folder:
 # === loader_pool
 # thread: https://github.com/huggingface/transformers/pull/42897
 # about: the weights are brought to "cuda" by threads of a pool, whose current device nobody set
-# operation: mm|addmm|linear|embedding|index_select
-# devices: cuda:0, cuda:1
+# operation: mm|addmm|linear|embedding|index_select on cuda:0, cuda:1
 # operands: weight|bias, x|input|hidden|ids
 # category: default-or-current-device
-# error: on the same device
 # line: return name, tensor.to(device)
 # line: model = load(
 # line: with ThreadPoolExecutor(
@@ -384,11 +372,9 @@ print("logits", round(model(x).sum().item(), 4))
 # === membrane_loss
 # thread: https://github.com/jeshraghian/snntorch/pull/188
 # about: a base class says cuda or cpu, and means the device of what it was given
-# operation: mse_loss|sub|broadcast|binary
-# devices: cuda:1, cuda:0
+# operation: mse_loss|sub|broadcast|binary on cuda:1, cuda:0
 # operands: targets|target|spike_targets, mem_out|step|input|mem
 # category: default-or-current-device
-# error: on the same device
 # line: losses.py: device = "cuda"
 # line: losses.py: wanted = torch.full(
 # repair: losses.py: device = "cuda" if out.is_cuda else "cpu" -> device = out.device
@@ -436,11 +422,9 @@ class MembraneLoss(LossFunctions):
 # === neighbour_votes
 # thread: https://github.com/facebookresearch/dino/issues/135
 # about: the other way round: all else is on the CPU, as asked
-# operation: scatter
-# devices: cuda:0, cpu
+# operation: scatter on cuda:0, cpu
 # operands: one_hot|retrieval_one_hot, retrieved|neighbours|index
 # category: default-or-current-device
-# error: on the same device
 # line: one_hot = torch.zeros(k, classes).cuda()
 # line: one_hot.resize_(
 # repair: one_hot = torch.zeros(k, classes).cuda() -> one_hot = torch.zeros(k, classes).to(train_features.device)
@@ -486,8 +470,7 @@ print("right", score)
 # === noise_mixin
 # thread: https://github.com/Nerogar/OneTrainer/issues/366
 # about: what is cached follows the latents, which a stage of the data loader left on the default device, in another class
-# operation: index
-# devices: cuda:0, cuda:1
+# operation: index on cuda:0, cuda:1
 # operands: timestep, sqrt_alphas_cumprod
 # category: default-or-current-device|input-not-moved|cached-state
 # error: indices should be either on cpu or on the same device as the indexed tensor \(cuda:0\)

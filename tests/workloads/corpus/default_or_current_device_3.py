@@ -1,11 +1,9 @@
 # === patch_targets
 # thread: https://github.com/Project-MONAI/GenerativeModels/pull/371
 # about: the target is a view of a scalar on the first device
-# operation: mse_loss|sub|broadcast|binary
-# devices: cuda:1, cuda:0
+# operation: mse_loss|sub|broadcast|binary on cuda:1, cuda:0
 # operands: target|filled|label
 # category: default-or-current-device
-# error: on the same device
 # line: filled = torch.tensor(label).cuda()
 # line: return filled.expand_as(logits)
 # repair: filled = torch.tensor(label).cuda() -> filled = torch.tensor(label).to(logits.device)
@@ -48,11 +46,9 @@ print("adversarial", round((loss(scales, True) + loss(scales, False)).item(), 4)
 # === prefetch_thread
 # thread: https://github.com/meta-pytorch/torchrec/pull/1742
 # about: the batch was moved in a thread for which cuda:0 is current; two tensors of it are wrong, one is refused
-# operation: addmm|linear|mm
-# devices: cuda:0, cuda:1
+# operation: addmm|linear|mm on cuda:0, cuda:1
 # operands: x|batch, weight|bias
 # category: default-or-current-device
-# error: on the same device
 # line: self.ready.put({name: value.cuda(
 # line: torch.cuda.set_device(1)
 # repair: self.ready.put({name: value.cuda(non_blocking=True) for name, value in batch.items()}) -> self.ready.put({name: value.to("cuda:1", non_blocking=True) for name, value in batch.items()})
@@ -100,11 +96,9 @@ print("loss", round(loss.item(), 4))
 # === raster_buffers
 # thread: https://github.com/graphdeco-inria/diff-gaussian-rasterization/pull/82
 # about: buffers that an autograd function makes for itself, on whatever device is current
-# operation: mul|index|index_add
-# devices: cuda:0, cuda:1
+# operation: mul|index|index_add on cuda:0, cuda:1
 # operands: touched|binning|buffer|radii, grad_image|opacity|grad|means|near|depth
 # category: default-or-current-device
-# error: on the same device
 # line: touched = torch.zeros(len(means), height * width, device="cuda")
 # repair: touched = torch.zeros(len(means), height * width, device="cuda") -> touched = torch.zeros(len(means), height * width, device=means.device)
 import torch
@@ -154,11 +148,9 @@ print("loss", round(loss.item(), 4))
 # === rolling_cache
 # thread: https://github.com/mistralai/mistral-inference/issues/215
 # about: the mask's device has a default, cuda; the cache, which knows its device, does not give it
-# operation: add
-# devices: cuda:1, cuda:0
+# operation: add on cuda:1, cuda:0
 # operands: scores, mask|bias|cache.mask|.*mask.*
 # category: default-or-current-device
-# error: on the same device
 # line: cache.py: mask = CausalMask.from_seqlens(seqlens)
 # line: masks.py: lengths = torch.tensor(seqlens, device=
 # line: masks.py: def from_seqlens(
@@ -258,11 +250,9 @@ class Transformer(nn.Module):
 # === running_loss_device
 # thread: https://github.com/huggingface/trl/pull/1919
 # about: the trainer believes that a loss is on its device; the model's last part is on another one
-# operation: add
-# devices: cuda:0, cuda:1
+# operation: add on cuda:0, cuda:1
 # operands: tr_loss, tr_loss_step|loss
 # category: default-or-current-device|module-split|input-not-moved|cached-state
-# error: on the same device
 # line: tr_loss = torch.tensor(0.0).to(args.device)
 # line: tr_loss += tr_loss_step
 # line: return loss.detach() / self.args.accumulation
@@ -325,11 +315,9 @@ print("mean loss", round(Trainer(TwoStage(6), TrainingArguments()).train(batches
 # === sampler_register_buffer
 # thread: https://github.com/easydiffusion/easydiffusion/pull/561
 # about: the sampler is no module and has a register_buffer of its own, which knows one GPU
-# operation: index|mul
-# devices: cuda:0, cuda:1
+# operation: index|mul on cuda:0, cuda:1
 # operands: ddim_alphas|alphas|a_t, x|e_t
 # category: default-or-current-device|cached-state
-# error: on the same device
 # line: attr = attr.to(torch.device("cuda"))
 # line: sampler = PlainSampler(model)
 # repair: attr = attr.to(torch.device("cuda")) -> attr = attr.to(self.model.device)
@@ -390,8 +378,7 @@ print("image", round(sampler.sample((2, 4, 8, 8)).mean().item(), 4))
 # === speaker_encoder
 # thread: https://github.com/coqui-ai/TTS/issues/3985
 # about: __getattr__ hands .to() to the model alone; the encoder chose its device in another file
-# operation: lstm
-# devices: cuda:0, cuda:1
+# operation: lstm on cuda:0, cuda:1
 # operands: target|mel|input, lstm.weight_ih_l0|lstm|weight_ih_l0
 # category: default-or-current-device|module-split
 # error: Input and parameter tensors are not at the same device
@@ -470,8 +457,7 @@ class VoiceConverter:
 # === voxel_map
 # thread: https://github.com/open-mmlab/mmdetection3d/pull/3140
 # about: what came back from NumPy goes to the device that is current
-# operation: index
-# devices: cuda:1, cuda:0
+# operation: index on cuda:1, cuda:0
 # operands: points|res|features, inds|point2voxel_map|inverse
 # category: default-or-current-device
 # error: indices should be either on cpu or on the same device

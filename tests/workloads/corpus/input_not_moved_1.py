@@ -1,7 +1,6 @@
 # === activation_rows
 # thread: https://github.com/steering-vectors/steering-vectors/pull/40
-# operation: index
-# devices: cuda:0, cuda:1
+# operation: index on cuda:0, cuda:1
 # operands: rows|last, activation
 # category: input|module-split
 # error: indices should be either on cpu or on the same device as the indexed tensor
@@ -58,11 +57,9 @@ print("vectors", {name: round(vector.sum().item(), 3) for name, vector in vector
 # === assisted_candidates
 # thread: https://github.com/huggingface/transformers/pull/35116
 # about: the ids come from another model, which brought its own input to its own device
-# operation: index_select|embedding
-# devices: cuda:0, cuda:1
+# operation: index_select|embedding on cuda:0, cuda:1
 # operands: candidate_ids|input_ids|input|ids, weight
 # category: input-not-moved
-# error: on the same device
 # line: assisted.py: candidate_ids = drafter.candidates(ids)
 # line: assisted.py: logits = model(candidate_ids)
 # repair: assisted.py: candidate_ids = drafter.candidates(ids) -> candidate_ids = drafter.candidates(ids).to(ids.device)
@@ -126,8 +123,7 @@ class LanguageModel(nn.Module):
 # === blocks_features
 # thread: https://github.com/dmlc/dgl/pull/4242
 # about: the features are to stay on the CPU; it is the indices that came to the GPU with the blocks
-# operation: index
-# devices: cuda:0, cpu
+# operation: index on cuda:0, cpu
 # operands: nfeat, input_nodes|seeds|nids
 # category: input-not-moved|default-or-current-device
 # error: indices should be either on cpu or on the same device as the indexed tensor \(cpu\)
@@ -186,11 +182,9 @@ print("loss", round(loss.item(), 3))
 # === clone_policy
 # thread: https://github.com/HumanCompatibleAI/imitation/issues/820
 # about: raised in torch/distributions/categorical.py, three calls below the line to change
-# operation: gather
-# devices: cuda:0, cpu
+# operation: gather on cuda:0, cpu
 # operands: log_pmf|logits, value|acts|actions|index
 # category: input-not-moved|created-without-device
-# error: on the same device
 # line: bc.py: acts = th.as_tensor(
 # line: bc.py: metrics = self.loss_calculator(
 # repair: bc.py: acts = th.as_tensor(batch["acts"]) -> acts = th.as_tensor(batch["acts"], device=self.policy.device)
@@ -279,8 +273,7 @@ class ActorCriticPolicy(nn.Module):
 # === crf_tags_left
 # thread: https://github.com/kmkurn/pytorch-crf/pull/101
 # about: what is refused is made from the tags inside the layer, as a mask
-# operation: index|where|mul|gather
-# devices: cpu, cuda:0
+# operation: index|where|mul|gather on cpu, cuda:0
 # operands: tags|mask
 # category: input-not-moved
 # error: on the same device|indices should be|device
@@ -343,11 +336,9 @@ print("loss", round(loss.item(), 3))
 # === dpo_logratios
 # thread: https://github.com/rui-ye/OpenFedLLM/issues/51
 # about: each model is in order by itself; both come from one function, which gave them different maps
-# operation: sub
-# devices: cuda:0, cuda:1
+# operation: sub on cuda:0, cuda:1
 # operands: pi_logratios, ref_logratios
 # category: input-not-moved|module-split
-# error: on the same device
 # line: dpo.py: logits = pi_logratios - ref_logratios
 # line: dpo.py: return self.sequence_logps(
 # line: main.py: model_ref = load(

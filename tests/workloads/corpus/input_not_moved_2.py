@@ -1,11 +1,9 @@
 # === harness_tokens
 # thread: https://github.com/bigscience-workshop/lm-evaluation-harness/pull/72
 # about: a base class calls what the subclass makes of the device
-# operation: index_select|embedding
-# devices: cpu, cuda:0
+# operation: index_select|embedding on cpu, cuda:0
 # operands: weight|wte.weight, input|inputs|context_enc|inp|tokens
 # category: input-not-moved|created-without-device
-# error: on the same device
 # line: lm.py: inp = torch.tensor(
 # line: lm.py: logits = self._model_call(
 # repair: lm.py: inp = torch.tensor([(context + continuation)[-self.max_length - 1 : -1]]) -> inp = torch.tensor([(context + continuation)[-self.max_length - 1 : -1]], device=self.device)
@@ -69,8 +67,7 @@ class CausalLM(BaseLM):
 
 # === induced_subgraph
 # thread: https://github.com/pyg-team/pytorch_geometric/issues/8817
-# operation: index
-# devices: cuda:0, cpu
+# operation: index on cuda:0, cpu
 # operands: node_mask, edge_index|select
 # category: input-not-moved|created-without-device
 # error: indices should be either on cpu or on the same device as the indexed tensor \(cpu\)
@@ -131,11 +128,9 @@ print("edges", edge_index.size(1), "out", round(conv(data.x, edge_index).sum().i
 # === iou_metric
 # thread: https://github.com/Lightning-AI/torchmetrics/issues/275
 # about: the metric can be moved, but nobody did; it is no part of the model
-# operation: add
-# devices: cuda:0, cpu
+# operation: add on cuda:0, cpu
 # operands: self.confmat|confmat, bins
 # category: input-not-moved|state-not-registered
-# error: on the same device
 # line: main.py: iou = IoU(
 # line: main.py: iou(model(
 # line: metric.py: self.confmat += bins
@@ -202,11 +197,9 @@ class IoU(Metric):
 # === merge_hada
 # thread: https://github.com/KohakuBlueleaf/LyCORIS/issues/87
 # about: two checkpoints; the device of the merge was asked for and applied to one of them
-# operation: add|mul
-# devices: cpu, cuda:0
+# operation: add|mul on cpu, cuda:0
 # operands: orig_weight|original, diff|delta|scale
 # category: input-not-moved|module-split
-# error: on the same device
 # line: return orig_weight +
 # line: merge(model.state_dict(), adapter
 # line: adapter = {
@@ -242,11 +235,9 @@ print("merged", round(model(torch.ones(1, 6)).sum().item(), 4))
 # === mo_agent
 # thread: https://github.com/LucasAlegre/morl-baselines/issues/153
 # about: the device stands where the seed is wanted: the base class goes to its default
-# operation: addmm|linear|mm
-# devices: cuda:1, cuda:0
+# operation: addmm|linear|mm on cuda:1, cuda:0
 # operands: observation|obs|x, weight|bias|.*\.weight|.*\.bias
 # category: input-not-moved|default-or-current-device|module-split
-# error: on the same device
 # line: agents.py: super().__init__(observation_size, reward_size, device)
 # repair: agents.py: super().__init__(observation_size, reward_size, device) -> super().__init__(observation_size, reward_size, device=device)
 import torch
@@ -308,8 +299,7 @@ class Envelope(MOAgent):
 
 # === packed_lengths
 # thread: https://github.com/pytorch/pytorch/issues/43227
-# operation: pack_padded_sequence
-# devices: cuda:0
+# operation: pack_padded_sequence on cuda:0
 # operands: lengths
 # category: input
 # error: 'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor
@@ -349,11 +339,9 @@ print("sentiment", [round(value, 3) for value in model(**batch).tolist()])
 # === ppo_logprobs
 # thread: https://github.com/shibing624/MedicalGPT/issues/420
 # about: the policy's last layers, the reward model and the queries are each where their author wanted them
-# operation: gather
-# devices: cuda:1, cuda:0
+# operation: gather on cuda:1, cuda:0
 # operands: logp, labels|index
 # category: input-not-moved|module-split
-# error: on the same device
 # line: ppo.py: logprobs = token_logprobs(
 # line: core.py: return logp.gather(
 # line: policy.py: return self.lm_head(hidden),
@@ -455,11 +443,9 @@ class PPOTrainer:
 # === ppo_response_mask
 # thread: https://github.com/huggingface/trl/issues/1691
 # about: masks of responses go through a list, padding and three methods
-# operation: mul
-# devices: cuda:0, cpu
+# operation: mul on cuda:0, cpu
 # operands: values, mask|masks
 # category: input-not-moved|created-without-device
-# error: on the same device
 # line: masks.append(torch.cat((torch.zeros(len(query) - 1), torch.ones(len(response)))))
 # repair: masks.append(torch.cat((torch.zeros(len(query) - 1), torch.ones(len(response))))) -> masks.append(torch.cat((torch.zeros(len(query) - 1), torch.ones(len(response)))).to(query.device))
 import torch

@@ -1,11 +1,9 @@
 # === predict_on_cpu
 # thread: https://github.com/shenweichen/DeepCTR-Torch/issues/272
 # about: the model as a whole has left the device that it still writes down as its own
-# operation: index_select|embedding|addmm|linear
-# devices: cpu, cuda:0
+# operation: index_select|embedding|addmm|linear on cpu, cuda:0
 # operands: weight|bias, x|ids|input|X
 # category: input-not-moved|state-not-registered|cached-state
-# error: on the same device
 # line: base_model.py: self.device =
 # line: base_model.py: x = torch.from_numpy(batch).to(self.device)
 # line: main.py: model.to("cpu")
@@ -64,11 +62,9 @@ class FactorizationModel(BaseModel):
 
 # === priority_replay
 # thread: https://github.com/reiniscimurs/DRL-robot-navigation/issues/142
-# operation: mul
-# devices: cuda:0, cpu
+# operation: mul on cuda:0, cpu
 # operands: reward|done, target_Q
 # category: input-not-moved|created-without-device
-# error: on the same device
 # line: reward = torch.Tensor(
 # line: done = torch.Tensor(
 # line: target_Q = reward +
@@ -132,11 +128,9 @@ print("priorities", np.round(priority.cpu().numpy().ravel(), 3))
 # === rotary_pos_list
 # thread: https://github.com/AutoGPTQ/AutoGPTQ/issues/370
 # about: what is a tensor was moved; the rotary positions are a list of tensors among the keyword arguments, kept on the CPU by a forward pass that never ended
-# operation: mul
-# devices: cuda:0, cpu
+# operation: mul on cuda:0, cpu
 # operands: query|hidden_states|x|t, cos|rotary_pos_emb|rotary_pos_emb\[0\]
 # category: input-not-moved
-# error: on the same device
 # line: quantizer.py: kept[key] = value
 # line: quantizer.py: kept[key] = value.to(device) if isinstance(value, torch.Tensor) else value
 # repair: quantizer.py: kept[key] = value.to(device) if isinstance(value, torch.Tensor) else value -> kept[key] = [each.to(device) for each in value] if isinstance(value, list) else value.to(device) if isinstance(value, torch.Tensor) else value
@@ -237,11 +231,9 @@ class Quantizer:
 # === schedule_sampler
 # thread: https://github.com/huggingface/accelerate/issues/2251
 # about: .to() is called, its result is thrown away
-# operation: embedding|index_select
-# devices: cuda:0, cpu
+# operation: embedding|index_select on cuda:0, cpu
 # operands: t|input|indices, weight
 # category: input-not-moved|created-without-device
-# error: on the same device
 # line: t.to(batch.device)
 # line: t = th.from_numpy(
 # repair: t.to(batch.device) -> t = t.to(batch.device)
@@ -298,11 +290,9 @@ print("losses", [round(run_step(model, sampler, opt, part.to("cuda")), 3) for pa
 # === slice_sampler_stops
 # thread: https://github.com/pytorch/rl/issues/2207
 # about: the storage lies on the GPU, the tree of priorities on the CPU; both are right where they are
-# operation: eq
-# devices: cpu, cuda:0
+# operation: eq on cpu, cuda:0
 # operands: index, stop_idx
 # category: input-not-moved|cached-state|
-# error: on the same device
 # line: owner = index.unsqueeze(0) == stop_idx.unsqueeze(1)
 # line: index = torch.multinomial(
 # line: stop_idx =
@@ -363,11 +353,9 @@ print("sampled", replay.sample(6).sum().item())
 # === strats_collate
 # thread: https://github.com/Oufattole/meds-torch/pull/16
 # about: the move stands there, and its result is dropped; the lengths behind it are moved rightly; the tensor goes through nested dicts
-# operation: index_select|embedding
-# devices: cpu, cuda:0
+# operation: index_select|embedding on cpu, cuda:0
 # operands: weight|self.code_embedding.weight|code_embedding.weight|.*weight, codes|input|.*code.*
 # category: input-not-moved
-# error: on the same device
 # line: collate.py: tensors.to(device)
 # repair: collate.py: tensors.to(device) -> tensors = tensors.to(device)
 import torch
@@ -421,11 +409,9 @@ class TripletEncoder(nn.Module):
 
 # === text_perplexity
 # thread: https://github.com/asahi417/lmppl/pull/12
-# operation: nll_loss|cross_entropy
-# devices: cuda:0, cpu
+# operation: nll_loss|cross_entropy on cuda:0, cpu
 # operands: target|labels|label, logits|input|loss|valid_length
 # category: input-not-moved
-# error: on the same device
 # line: label = model_inputs["input_ids"]
 # line: loss = self.loss_fct(
 # line: output = self.model(

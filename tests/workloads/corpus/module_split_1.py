@@ -1,11 +1,9 @@
 # === beam_reorder
 # thread: https://github.com/huggingface/transformers/issues/9200
 # about: greedy decoding of the split model works
-# operation: index_select
-# devices: cuda:1, cuda:0
+# operation: index_select on cuda:1, cuda:0
 # operands: state, beam_idx
 # category: module-split|cached-state|input-not-moved
-# error: on the same device
 # line: return state.index_select(0, beam_idx)
 # repair: return state.index_select(0, beam_idx) -> return state.index_select(0, beam_idx.to(state.device))
 import torch
@@ -73,11 +71,9 @@ print("beam", beam_search(model, prompt, num_beams=3, steps=5).tolist())
 # === cache_moves_model
 # thread: https://github.com/TransformerLensOrg/TransformerLens/issues/1336
 # about: an earlier call has taken the model away and not brought it back
-# operation: index_select|embedding|addmm|linear
-# devices: cpu, cuda:0
+# operation: index_select|embedding|addmm|linear on cpu, cuda:0
 # operands: weight|bias, tokens|input|ids
 # category: module-split|input-not-moved
-# error: on the same device
 # line: bridge.py: self.model.to(device)
 # line: main.py: logits, cache = bridge.run_with_cache(
 # repair: bridge.py: self.model.to(device) -> pass
@@ -132,8 +128,7 @@ class Bridge:
 
 # === cascade_caption
 # thread: https://github.com/pytorch/pytorch/issues/5703
-# operation: lstm
-# devices: cuda:0, cuda:1
+# operation: lstm on cuda:0, cuda:1
 # operands: regions|img_enc|input, rnn|weight_ih_l0
 # category: module-split|input-not-moved
 # error: on the same device|not at the same device
@@ -187,11 +182,9 @@ print("caption state", tuple(cur_outputs.shape), round(cur_outputs.sum().item() 
 # === converted_tensor_product
 # thread: https://github.com/TorchSim/torch-sim/issues/440
 # about: the model is on the GPU, what a conversion makes of it is on the CPU: its own default
-# operation: mm|addmm|index|embedding|bmm
-# devices: cuda:0, cpu
+# operation: mm|addmm|index|embedding|bmm on cuda:0, cpu
 # operands: weight, features|x|node|input|positions|edges|lengths
 # category: module-split
-# error: on the same device
 # line: calculator.py: self.model = to_fast(
 # line: convert.py: def to_fast(
 # repair: calculator.py: self.model = to_fast(self.model) -> self.model = to_fast(self.model, device=self.device)
@@ -254,11 +247,9 @@ class Network(nn.Module):
 # === ema_v3_lerp
 # thread: https://github.com/huggingface/pytorch-image-models/issues/2127
 # about: the copy is on the CPU because its author asked for it
-# operation: lerp
-# devices: cpu, cuda:0
+# operation: lerp on cpu, cuda:0
 # operands: slow, quick
 # category: module-split|input-not-moved|cached-state
-# error: on the same device
 # line: slow.lerp_(
 # line: ema = SlowCopy(
 # repair: slow.lerp_(quick, weight=1.0 - decay) -> slow.lerp_(quick.to(slow.device), weight=1.0 - decay)
@@ -317,8 +308,7 @@ print("loss", round(loss, 3), "drift", round(drift.item(), 3))
 # === image_classifier
 # thread: https://github.com/DashAISoftware/dashAI/pull/679
 # about: training had moved it; what is loaded was never moved
-# operation: convolution|conv|addmm|mm|linear
-# devices: cpu, cuda:0
+# operation: convolution|conv|addmm|mm|linear on cpu, cuda:0
 # operands: weight|bias, images|input|batch|x
 # category: module-split
 # error: same device|Input type
@@ -380,8 +370,7 @@ class ImageClassifier:
 # === image_tokens
 # thread: https://github.com/huggingface/transformers/pull/27346
 # about: written into the embeddings of the text by a mask
-# operation: index_put|copy|masked_scatter
-# devices: cuda:0, cuda:1
+# operation: index_put|copy|masked_scatter on cuda:0, cuda:1
 # operands: inputs_embeds, image_embeds
 # category: module-split
 # error: same device|cuda:1
@@ -425,11 +414,9 @@ print("logits", tuple(logits.shape), round(logits.sum().item(), 3))
 # === key_rerotation
 # thread: https://github.com/NVIDIA/kvpress/issues/240
 # about: a forward hook works on the cache; every layer was given the one rotary embedding, which the device map put with the first
-# operation: mul
-# devices: cuda:1, cuda:0
+# operation: mul on cuda:1, cuda:0
 # operands: delta_pos, inv_freq
 # category: module-split|cached-state
-# error: on the same device
 # line: press.py: inv_freq = module.rotary_emb.inv_freq
 # line: press.py: layer.self_attn.rotary_emb = model.model.rotary_emb
 # line: press.py: freqs = delta_pos

@@ -1,11 +1,9 @@
 # === layer_inputs
 # thread: https://github.com/huggingface/transformers/issues/45823
 # about: placed by hand, layer by layer; a second stream of embeddings is used by all layers
-# operation: mul|add
-# devices: cuda:1, cuda:0
+# operation: mul|add on cuda:1, cuda:0
 # operands: per_layer_input|per_layer_inputs|hidden|gated|gate, gate|hidden|per_layer_input
 # category: module-split
-# error: on the same device
 # line: hidden = layer(hidden, per_layer[i])
 # line: gated = torch.nn.functional.gelu(
 # repair: hidden = layer(hidden, per_layer[i]) -> hidden = layer(hidden, per_layer[i].to(hidden.device))
@@ -59,8 +57,7 @@ print("hidden", round(hidden.abs().sum().item(), 3))
 # === margin_criterion
 # thread: https://github.com/OML-Team/open-metric-learning/issues/620
 # about: the loss has a weight of its own, and nobody moved it
-# operation: linear|addmm|mm
-# devices: cpu, cuda:0
+# operation: linear|addmm|mm on cpu, cuda:0
 # operands: fc.weight|weight, embeddings|x|input|features
 # category: module-split|input-not-moved
 # error: on the same device|is on
@@ -116,11 +113,9 @@ print("loss", round(training(model, criterion, optimizer, loader, device), 3))
 # === mfcc_matrix
 # thread: https://github.com/pytorch/audio/issues/3765
 # about: the window was given a device by its keyword arguments; the other two constants of the transform were not, and the transform is no part of the model
-# operation: mm|matmul|bmm
-# devices: cuda:0, cpu
+# operation: mm|matmul|bmm on cuda:0, cpu
 # operands: power|specgram|.*, fb|self.fb|mel_scale.fb|.*fb
 # category: module-split
-# error: on the same device
 # line: mfcc = MFCC(
 # line: self.transform, self.device = transform, device
 # line: self.mel_scale = MelScale(
@@ -184,11 +179,9 @@ print("class", classifier(features(torch.rand(4, 256))).argmax(1).tolist())
 # === middle_positions
 # thread: https://github.com/huggingface/transformers/pull/46886
 # about: a parameter of the encoder itself is used between its layers, which hooks have spread
-# operation: add
-# devices: cuda:1, cuda:0
+# operation: add on cuda:1, cuda:0
 # operands: hidden, self.mid_position_embeddings|mid_position_embeddings|middle
 # category: module-split
-# error: on the same device
 # line: hidden = hidden + middle[i]
 # line: hidden = layer(hidden)
 # repair: hidden = hidden + middle[i] -> hidden = hidden + middle[i].to(hidden.device)
@@ -236,11 +229,9 @@ print("hidden", round(hidden.sum().item(), 4))
 # === nnclr_queue
 # thread: https://github.com/galilai-group/stable-pretraining/issues/379
 # about: the queue is made after the model was moved, in a table that no module holds
-# operation: mm|matmul
-# devices: cuda:0, cpu
+# operation: mm|matmul on cuda:0, cpu
 # operands: support|support_norm, query|query_norm|projection
 # category: module-split|state-not-registered
-# error: on the same device
 # line: shared_queues[self.key] = OrderedQueue(
 # line: query_norm @ support_norm.T
 # line: support = shared_queues[
@@ -305,11 +296,9 @@ print("loss", round(loss.item(), 4))
 # === offloaded_text_encoder
 # thread: https://github.com/damian0815/compel/issues/121
 # about: the hook that fetches the weights is on the module around the one that is called
-# operation: index_select|embedding
-# devices: cpu, cuda:0
+# operation: index_select|embedding on cpu, cuda:0
 # operands: token_embedding.weight|weight, input_ids|index|input
 # category: module-split|input-not-moved
-# error: on the same device
 # line: embeds.py: hidden = self.text_encoder.text_model(
 # line: embeds.py: tokens = tokenize(prompts).to(
 # repair: embeds.py: hidden = self.text_encoder.text_model(tokens["input_ids"], skip_norm=True) -> hidden = self.text_encoder(tokens["input_ids"], skip_norm=True)
@@ -416,8 +405,7 @@ class Pipeline:
 # === percentile_norm
 # thread: https://github.com/pytorch/rl/pull/4241
 # about: registered and all; nobody moved the loss, which is a module as well
-# operation: quantile
-# devices: cuda:0, cpu
+# operation: quantile on cuda:0, cpu
 # operands: flat|returns|lambda_target|input, _q|q
 # category: module-split|state-not-registered
 # error: quantile\(\) q tensor must be on the same device as the input tensor
@@ -469,11 +457,9 @@ print("loss", round(loss.item(), 4))
 
 # === pipeline_labels
 # thread: https://github.com/sksq96/pytorch-summary/issues/178
-# operation: nll_loss
-# devices: cuda:0, cuda:1
+# operation: nll_loss on cuda:0, cuda:1
 # operands: target|b_y, output|input|log_probs|self
 # category: module-split|input-not-moved
-# error: on the same device
 # line: b_y = labels.to(
 # line: loss = loss_func(output, b_y)
 # repair: b_y = labels.to('cuda:0') -> b_y = labels.to('cuda:1')

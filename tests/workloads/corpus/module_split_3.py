@@ -1,11 +1,9 @@
 # === policy_submodules
 # thread: https://github.com/DLR-RM/stable-baselines3/issues/111
 # about: the constructor takes a device, and one of its modules honours it
-# operation: addmm|linear|mm
-# devices: cuda:0, cpu
+# operation: addmm|linear|mm on cuda:0, cpu
 # operands: latent_pi|input|mat1, action_net.weight|action_net.bias|weight|bias
 # category: module-split|created-without-device
-# error: on the same device
 # line: policies.py: self.action_net = nn.Linear(
 # line: main.py: policy = ActorCriticPolicy(
 # repair: policies.py: self.action_net = nn.Linear(self.mlp_extractor.latent_dim, actions) -> self.action_net = nn.Linear(self.mlp_extractor.latent_dim, actions).to(self.device)
@@ -91,11 +89,9 @@ class ActorCriticPolicy(BasePolicy):
 
 # === protein_class_weights
 # thread: https://github.com/sacdallago/biotrainer/issues/67
-# operation: nll_loss|cross_entropy
-# devices: cuda:0, cpu
+# operation: nll_loss|cross_entropy on cuda:0, cpu
 # operands: weight|self.weight|class_weights
 # category: module-split|created-without-device
-# error: on the same device
 # line: return torch.tensor(
 # line: criterion = nn.CrossEntropyLoss(
 # line: class_weights =
@@ -148,11 +144,9 @@ print("falls", losses[-1] < losses[0])
 # === q_function_size
 # thread: https://github.com/takuseno/d3rlpy/issues/329
 # about: the encoder is moved as part of the Q function, some lines later; a probe runs through it before
-# operation: addmm|linear|mm
-# devices: cpu, cuda:0
+# operation: addmm|linear|mm on cpu, cuda:0
 # operands: x|inputs, weight|bias|encoder.layers\[0\].weight|encoder.layers\[0\].bias|.*\.weight|.*\.bias
 # category: module-split
-# error: on the same device
 # line: offline/builders.py: encoder = factory.create(
 # line: offline/builders.py: hidden_size = compute_output_size(
 # repair: offline/builders.py: encoder = factory.create(observation_size) -> encoder = factory.create(observation_size).to(device)
@@ -240,11 +234,9 @@ class VectorEncoderFactory:
 # === residual_split
 # thread: https://github.com/huggingface/accelerate/issues/1851
 # about: the cause is the call that made the device map, which let a block be split
-# operation: add
-# devices: cuda:0, cuda:1
+# operation: add on cuda:0, cuda:1
 # operands: residual, hidden
 # category: module-split
-# error: on the same device
 # line: device_map = infer_auto_device_map(
 # line: return residual + hidden
 # repair: device_map = infer_auto_device_map(decoder, max_memory=memory) -> device_map = infer_auto_device_map(decoder, max_memory=memory, no_split_module_classes=["Block"])
@@ -294,11 +286,9 @@ print("logits", round(logits.sum().item(), 3))
 # === return_percentiles
 # thread: https://github.com/pytorch/rl/pull/4248
 # about: a loss makes a module of its own beside networks that were moved before
-# operation: mul|lerp|add|sub
-# devices: cuda:0, cpu
+# operation: mul|lerp|add|sub on cuda:0, cpu
 # operands: self.low|low|self.high|high
 # category: module-split
-# error: on the same device
 # line: self.normalizer = ReturnNormalizer(
 # line: self.low.lerp_(
 # repair: self.normalizer = ReturnNormalizer(decay=0.9) -> self.normalizer = ReturnNormalizer(decay=0.9).to(next(actor.parameters()).device)
@@ -354,11 +344,9 @@ print("actor loss", round(loss.item(), 4))
 # === reward_at_eos
 # thread: https://github.com/OpenRLHF/OpenRLHF/issues/938
 # about: accelerate's hooks moved all that modules were given; the mask is used beside them
-# operation: gather
-# devices: cuda:1, cuda:0
+# operation: gather on cuda:1, cuda:0
 # operands: values, eos_indices
 # category: module-split
-# error: on the same device
 # line: reward = values.gather(
 # line: eos_indices =
 # repair: reward = values.gather(dim=1, index=eos_indices).squeeze(1) -> reward = values.gather(dim=1, index=eos_indices.to(values.device)).squeeze(1)
@@ -408,11 +396,9 @@ print("scores", [round(score, 4) for score in scores.tolist()])
 # === rotary_hook
 # thread: https://github.com/casper-hansen/AutoAWQ/pull/668
 # about: a hook that was attached before the module was moved takes its inputs to the old device
-# operation: mul|bmm|matmul
-# devices: cuda:1, cuda:0
+# operation: mul|bmm|matmul on cuda:1, cuda:0
 # operands: position_ids|positions, self.inv_freq|inv_freq
 # category: module-split|input-not-moved
-# error: on the same device
 # line: model.rotary_emb.to(device)
 # line: freqs = positions * self.inv_freq
 # repair: model.rotary_emb.to(device) -> from accelerate.hooks import remove_hook_from_module; remove_hook_from_module(model.rotary_emb.to(device))
@@ -476,11 +462,9 @@ print("calibrated", round(hidden.square().mean().item(), 4))
 # === trainer_loss_sum
 # thread: https://github.com/huggingface/transformers/pull/29144
 # about: two scalars; the loss comes from the last of the model's devices, what it is added to from the arguments
-# operation: add
-# devices: cuda:0, cuda:1
+# operation: add on cuda:0, cuda:1
 # operands: tr_loss, tr_loss_step
 # category: module-split|input-not-moved|created-without-device
-# error: on the same device
 # line: tr_loss += tr_loss_step
 # line: return loss.detach() /
 # line: tr_loss = torch.tensor(0.0)
@@ -539,11 +523,9 @@ print("log", Trainer(TwoStage(), args, batches).train())
 # === vector_candidates
 # thread: https://github.com/huggingface/transformers/pull/47877
 # about: ids computed from what the last part of the model gave meet ids that were given
-# operation: cat
-# devices: cuda:0, cuda:1
+# operation: cat on cuda:0, cuda:1
 # operands: input_ids|ids|tensors, tokens|candidates|candidate
 # category: module-split
-# error: on the same device
 # line: return torch.cat([input_ids, tokens]
 # line: tokens = logits
 # repair: return torch.cat([input_ids, tokens], dim=1) -> return torch.cat([input_ids, tokens.to(input_ids.device)], dim=1)

@@ -1,11 +1,9 @@
 # === lorafa_resume
 # thread: https://github.com/MakazhanAlpamys/Soup/pull/962
 # about: load_state_dict casts the states of parameters; these are kept by a name
-# operation: add
-# devices: cpu, cuda:0
+# operation: add on cpu, cuda:0
 # operands: exp_avg, grad_B|grad
 # category: optimizer
-# error: on the same device
 # line: main.py: saved = torch.load(
 # line: lorafa.py: exp_avg, exp_avg_sq = state[
 # repair: main.py: saved = torch.load(path, map_location="cpu") -> saved = torch.load(path, map_location="cuda:0")
@@ -108,11 +106,9 @@ class LoraFAOptimizer(torch.optim.Optimizer):
 # === migrate_worker
 # thread: https://github.com/pytorch/pytorch/issues/1442
 # about: raised in torch/optim; the parameters have moved under the optimizer, its state has not
-# operation: lerp
-# devices: cuda:0, cuda:1
+# operation: lerp on cuda:0, cuda:1
 # operands: exp_avg|state, grad
 # category: optimizer
-# error: on the same device
 # line: self.model.to(device)
 # repair: self.model.to(device) -> self.model.to(device); self.optimizer.load_state_dict(self.optimizer.state_dict())
 from __future__ import annotations
@@ -155,11 +151,9 @@ if __name__ == "__main__":
 # === nero
 # thread: https://github.com/jxbz/nero/issues/1
 # about: an optimizer that makes its state when it is made, before the network is moved
-# operation: add
-# devices: cuda:0, cpu
+# operation: add on cuda:0, cpu
 # operands: exp_avg_sq|state, norm|square|grad
 # category: optimizer
-# error: on the same device
 # line: main.py: optimizer = Nero(
 # line: nero.py: state["exp_avg_sq"] = self.beta
 # line: main.py: net.cuda()
@@ -215,11 +209,9 @@ class Nero(torch.optim.Optimizer):
 # === prodigy_resume
 # thread: https://github.com/konstmish/prodigy/issues/1
 # about: the tensor is in param_groups, which load_state_dict does not cast; loaded to the CPU in another file
-# operation: add
-# devices: cuda:0, cpu
+# operation: add on cuda:0, cpu
 # operands: numerator
 # category: optimizer
-# error: on the same device
 # line: main.py: saved = torch.load(
 # line: prodigy.py: numerator = group[
 # repair: main.py: saved = torch.load(io.BytesIO(checkpoint), map_location="cpu") -> saved = torch.load(io.BytesIO(checkpoint), map_location="cuda:0")
@@ -281,11 +273,9 @@ class Prodigy(torch.optim.Optimizer):
 # === rate_mask
 # thread: https://github.com/wochenlong/lora-scripts-next/pull/320
 # about: an optimizer restores a part of its state itself, past what load_state_dict() casts
-# operation: mul|add
-# devices: cuda:0, cpu
+# operation: mul|add on cuda:0, cpu
 # operands: lr_mask|rates|mask
 # category: optimizer
-# error: on the same device
 # line: automagic.py: state["lr_mask"] = torch.tensor(
 # line: automagic.py: rates = state["lr_mask"]
 # line: main.py: checkpoint = torch.load(
@@ -359,11 +349,9 @@ class Automagic(torch.optim.Optimizer):
 # === slow_weights
 # thread: https://github.com/kozistr/pytorch_optimizer/issues/306
 # about: an optimizer around an optimizer copied the weights before they were moved
-# operation: mul|add|lerp|sub
-# devices: cuda:0, cpu
+# operation: mul|add|lerp|sub on cuda:0, cpu
 # operands: slow|slow_params|fast|p
 # category: optimizer
-# error: on the same device
 # line: main.py: model.to(device)
 # line: lookahead.py: self.slow = [
 # line: main.py: optimizer = Lookahead(

@@ -1,11 +1,9 @@
 # === default_argument_module
 # thread: https://github.com/pytorch/pytorch/issues/58140
 # about: a default argument is made once: the first object took it to the GPU with it
-# operation: sub
-# devices: cuda:0, cpu
+# operation: sub on cuda:0, cpu
 # operands: image|x, self.mean|mean
 # category: tied-weights|cached-state|input-not-moved
-# error: on the same device
 # line: def __init__(self, image, normalize=Normalize()):
 # line: image = self.normalize(
 # repair: def __init__(self, image, normalize=Normalize()): -> def __init__(self, image, normalize=None):
@@ -55,8 +53,7 @@ print("brighter", [round(value, 4) for value in results])
 # === deserialize_count
 # thread: https://github.com/macrocosm-os/iota/pull/47
 # about: raised in Python, by torch.serialization, in another process than the one that chose the device
-# operation:
-# devices: cuda:1
+# operation:  on cuda:1
 # operands:
 # category:
 # error: Attempting to deserialize object on CUDA device 1 but torch.cuda.device_count\(\) is 1
@@ -96,8 +93,7 @@ if __name__ == "__main__":
 # === font_location
 # thread: https://github.com/torchfont/torchfont/pull/327
 # about: one of the two is no tensor; the generator comes from far away, in an attribute of a transform
-# operation: rand|uniform
-# devices: cpu, cuda:0
+# operation: rand|uniform on cpu, cuda:0
 # operands: generator
 # category: generator|created-without-device
 # error: Expected a 'cpu' device type for generator but found 'cuda'
@@ -159,8 +155,7 @@ print("inside the design space:", all(inside), len(inside))
 # thread: https://github.com/jy-yuan/KIVI/issues/24
 # about: the layers of the first device run the same line, rightly
 # kind: wrong-current-device
-# operation: minmax_along_last_dim
-# devices: cuda:0, cuda:1
+# operation: minmax_along_last_dim on cuda:0, cuda:1
 # operands: data|groups
 # category: unguarded-kernel
 # error:
@@ -215,11 +210,9 @@ print("bytes of the cache", cached)
 # === mpt_tied_logits
 # thread: https://github.com/rmihaylov/mpttune/pull/8
 # about: no module is called there, so none of the hooks moves anything
-# operation: mm|linear|addmm
-# devices: cuda:1, cuda:0
+# operation: mm|linear|addmm on cuda:1, cuda:0
 # operands: hidden_states|input|self, wte.weight|weight|mat2
 # category: tied-weights|module-split
-# error: on the same device
 # line: logits = F.linear(hidden_states, self.transformer.wte.weight)
 # line: device_map = {
 # repair: logits = F.linear(hidden_states, self.transformer.wte.weight) -> logits = F.linear(hidden_states.to(self.transformer.wte.weight.device), self.transformer.wte.weight)
@@ -287,8 +280,7 @@ print("logits", tuple(logits.shape), round(logits.square().mean().item(), 3))
 # === per_priorities_numpy
 # thread: https://github.com/LucasAlegre/morl-baselines/pull/185
 # about: numpy asks for the array, two calls below
-# operation:
-# devices: cuda:0
+# operation:  on cuda:0
 # operands: idxes|indices|nodes|ar
 # category:
 # error: can't convert cuda:0 device type tensor to numpy
@@ -352,8 +344,7 @@ print("error", [round(agent.update(), 3) for _ in range(3)])
 # === ray_sampler_generator
 # thread: https://github.com/NarcissusEx/CuNeRF/issues/8
 # about: raised inside a sampler of PyTorch's; the line that matters is a setting of the whole program
-# operation: randperm|random_
-# devices: cpu
+# operation: randperm|random_ on cpu
 # operands:
 # category: generator|default-or-current-device
 # error: Expected a 'cuda' device type for generator but found 'cpu'
@@ -423,11 +414,9 @@ print("voxels", Runner(Cfg()).evaluate())
 # === residual_body_twice
 # thread: https://github.com/xinntao/Real-ESRGAN/issues/598
 # about: one list of blocks was given to both halves; the second .to() took the first half's parameters along
-# operation: conv
-# devices: cuda:0, cuda:1
+# operation: conv on cuda:0, cuda:1
 # operands: x|input, weight|bias
 # category: tied-weights|module-split
-# error: on the same device
 # line: self.body2 = nn.Sequential(*resblocks)
 # repair: self.body2 = nn.Sequential(*resblocks).to("cuda:1") -> import copy; self.body2 = nn.Sequential(*copy.deepcopy(resblocks)).to("cuda:1")
 import torch
@@ -477,8 +466,7 @@ print("x2:", tuple(high.shape), "%.4f" % high.mean().item())
 # === rnd_rollout
 # thread: https://github.com/jcwleo/random-network-distillation-pytorch/pull/14
 # about: raised by Tensor.numpy, which numpy calls for the elements of a list
-# operation:
-# devices: cuda:0
+# operation:  on cuda:0
 # operands: policy|total_policy
 # category:
 # error: can't convert cuda:0 device type tensor to numpy
@@ -532,8 +520,7 @@ print(total_logging_policy.shape, round(float(total_logging_policy.mean()), 4), 
 # === shuffle_default_device
 # thread: https://github.com/pyro-ppl/pyro/pull/3264
 # about: the generator is made in torch's sampler, the device is the default one
-# operation: randperm|random
-# devices: cuda:0, cpu
+# operation: randperm|random on cuda:0, cpu
 # operands: generator
 # category: generator|default-or-current-device
 # error: Expected a 'cuda' device type for generator but found 'cpu'
@@ -578,8 +565,7 @@ print("seen", fit(EffectNet(3), x, t, x.sum(-1) + t, epochs=2, batch_size=4))
 # === top_q_gradient
 # thread: https://github.com/mit-ll-responsible-ai/responsible-ai-toolbox/pull/64
 # about: inside the step of an optimizer: nothing of its state is at fault
-# operation: rand|uniform
-# devices: cpu, cuda:0
+# operation: rand|uniform on cpu, cuda:0
 # operands: generator|self.generator
 # category: generator
 # error: Expected a 'cpu' device type for generator but found 'cuda'

@@ -1,11 +1,9 @@
 # === attention_bias_table
 # thread: https://github.com/ChaoningZhang/MobileSAM/pull/47
 # about: it was computed from a parameter, which was moved
-# operation: add
-# devices: cuda:0, cpu
+# operation: add on cuda:0, cpu
 # operands: self.ab|ab
 # category: state-not-registered
-# error: on the same device
 # line: self.ab = self.attention_biases[
 # line: scores = (q @ k.transpose
 # line: else self.ab
@@ -53,8 +51,7 @@ print("mask", round(mask.sum().item(), 4))
 # === box_priors
 # thread: https://github.com/qfgaohao/pytorch-ssd/issues/89
 # about: the table was brought to the GPU by the constructor; the network never was
-# operation: mul|add
-# devices: cpu, cuda:0
+# operation: mul|add on cpu, cuda:0
 # operands: locations|locations\[.*\], priors|self.priors
 # category: state-not-registered
 # error: on the same device|cuda:0
@@ -97,11 +94,9 @@ print("boxes", tuple(boxes.shape), round(boxes.sum().item(), 3))
 # === buffers_in_dict
 # thread: https://github.com/pytorch/pytorch/issues/43815
 # about: the tensors are registered; the dict still holds what they were before .to(), which replaces buffers
-# operation: sub
-# devices: cuda:0, cpu
+# operation: sub on cuda:0, cpu
 # operands: x|features|points, data\[|shift|scale
 # category: state-not-registered|cached-state
-# error: on the same device
 # line: points = (points - self.data[
 # line: points = points * self.data[
 # line: self.data = {
@@ -146,11 +141,9 @@ print("same on both:", torch.allclose(on_cpu, on_gpu.cpu(), atol=1e-5))
 # === criterion_list
 # thread: https://github.com/Lightning-AI/pytorch-lightning/issues/2984
 # about: the losses' weights are buffers of modules that a list hides; raised in F.cross_entropy
-# operation: nll_loss
-# devices: cuda:0, cpu
+# operation: nll_loss on cuda:0, cpu
 # operands: weight
 # category: state-not-registered
-# error: on the same device
 # line: self.criterions = [
 # repair: self.criterions = [nn.CrossEntropyLoss(weight=weight) for weight in letter_weights] -> self.criterions = nn.ModuleList(nn.CrossEntropyLoss(weight=weight) for weight in letter_weights)
 import torch
@@ -197,11 +190,9 @@ print("loss", round(Trainer("cuda:0").fit(Reader(10, torch.rand(3, 5) + 0.5), ba
 # === ema_shadow
 # thread: https://github.com/dptech-corp/Uni-Core/issues/42
 # about: one flat tensor of all parameters was made before the model was moved
-# operation: sub
-# devices: cuda:1, cpu
+# operation: sub on cuda:1, cpu
 # operands: self.param|param, new_param
 # category: state-not-registered|cached-state|input-not-moved
-# error: on the same device
 # line: main.py: self.ema = ExponentialMovingAverage(
 # line: main.py: self.model = self.model.to(
 # repair: main.py: self.ema = ExponentialMovingAverage(self.model, decay=0.9) -> self.ema = ExponentialMovingAverage(self.model.to(self.device), decay=0.9)
@@ -261,11 +252,9 @@ class ExponentialMovingAverage:
 # === lm_scorer
 # thread: https://github.com/speechbrain/speechbrain/issues/2804
 # about: the searcher is a module; the scorer that it has is none, and has the language model
-# operation: embedding|index_select|mm|addmm|linear
-# devices: cuda:0, cpu
+# operation: embedding|index_select|mm|addmm|linear on cuda:0, cpu
 # operands: weight|embed.weight|embed, tokens|inp_tokens|memory|input
 # category: state-not-registered|module-split|input-not-moved
-# error: on the same device
 # line: scorer.py: self.lm = lm
 # line: searcher.py: self.scorer = scorer
 # line: main.py: self.mods = nn.ModuleDict
@@ -346,8 +335,7 @@ class BeamSearcher(nn.Module):
 # === masternet
 # thread: https://github.com/Adlik/zen_nas/issues/7
 # about: the list is made in a base class; the model was moved, most of it
-# operation: conv
-# devices: cuda:0, cpu
+# operation: conv on cuda:0, cpu
 # operands: x|input, weight
 # category: state-not-registered
 # error: Input type \(torch.cuda.FloatTensor\) and weight type \(torch.FloatTensor\) should be the same|on the same device
@@ -416,11 +404,9 @@ class PlainNet(nn.Module):
 # === mqf2_network
 # thread: https://github.com/sktime/pytorch-forecasting/pull/1916
 # about: the metric is no module and has a network; the optimizer has its weights
-# operation: addmm|mm|linear
-# devices: cuda:0, cpu
+# operation: addmm|mm|linear on cuda:0, cpu
 # operands: weight|bias, hidden_state|hidden|input
 # category: state-not-registered|module-split
-# error: on the same device
 # line: metrics.py: self.picnn =
 # line: forecaster.py: self.loss =
 # line: main.py: forecaster = Forecaster(
@@ -495,11 +481,9 @@ def weights_of(metric):
 # === parameter_moved
 # thread: https://github.com/pytorch/pytorch/issues/94828
 # about: what .cuda() of a Parameter returns is no Parameter: the model's own move leaves it where it is
-# operation: add|mul
-# devices: cuda:0, cuda:1
+# operation: add|mul on cuda:0, cuda:1
 # operands: x, t|self.t
 # category: state-not-registered
-# error: on the same device
 # line: self.t = nn.Parameter(torch.rand(width)).cuda()
 # repair: self.t = nn.Parameter(torch.rand(width)).cuda() -> self.t = nn.Parameter(torch.rand(width))
 import torch

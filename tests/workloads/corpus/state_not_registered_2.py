@@ -1,11 +1,9 @@
 # === prior_distribution
 # thread: https://github.com/pytorch/pytorch/issues/12082
 # about: the tensors are inside a distribution; raised in torch/distributions/normal.py
-# operation: sub
-# devices: cuda:0, cpu
+# operation: sub on cuda:0, cpu
 # operands: value|z, self.loc|loc
 # category: state-not-registered
-# error: on the same device
 # line: self.prior = Independent(
 # repair: self.prior = Independent(Normal(torch.zeros(latent), torch.ones(latent)), 1) -> self.prior = Independent(Normal(torch.zeros(latent, device="cuda:0"), torch.ones(latent, device="cuda:0")), 1)
 import torch
@@ -44,8 +42,7 @@ print("finite", bool(loss.isfinite()))
 # === quant_state_code
 # thread: https://github.com/huggingface/diffusers/issues/10798
 # about: a side table of a packed weight stays where the weight was packed, with the first device current
-# operation: index
-# devices: cuda:0, cuda:1
+# operation: index on cuda:0, cuda:1
 # operands: code, low|high|indices|nibbles
 # category: state-not-registered|default-or-current-device|cached-state
 # error: indices should be either on cpu or on the same device as the indexed tensor \(cuda:0\)
@@ -142,11 +139,9 @@ class Linear4bit(nn.Module):
 # === smooth_top_k
 # thread: https://github.com/mahmoodlab/MIL-Lab/issues/4
 # about: the module looks after its table in cuda(), which to() does not call
-# operation: ne|eq|index|sub|where
-# devices: cuda:0, cpu
+# operation: ne|eq|index|sub|where on cuda:0, cpu
 # operands: self.labels|labels, y|targets
 # category: state-not-registered
-# error: on the same device
 # line: svm.py: self.labels = torch.arange(
 # line: svm.py: wrong = labels
 # line: svm.py: def cuda(
@@ -208,11 +203,9 @@ def smooth_hinge(x, y, labels, alpha, tau):
 # === stft_losses
 # thread: https://github.com/csteinmetz1/auraloss/issues/17
 # about: the losses are in a ModuleList and were moved; the windows of them are plain attributes, made by the name that getattr is given
-# operation: stft|mul|_fft.*
-# devices: cuda:0, cpu
+# operation: stft|mul|_fft.* on cuda:0, cpu
 # operands: window|self.window
 # category: state-not-registered
-# error: on the same device
 # line: losses.py: self.window = getattr(torch, window)(
 # repair: losses.py: self.window = getattr(torch, window)(win_length) -> self.register_buffer("window", getattr(torch, window)(win_length))
 import torch
@@ -268,8 +261,7 @@ class MultiResolutionSTFTLoss(nn.Module):
 
 # === stft_window
 # thread: https://github.com/mozilla/TTS/issues/619
-# operation: stft
-# devices: cuda:0, cpu
+# operation: stft on cuda:0, cpu
 # operands: self.window|window, x|y_hat|input
 # category: state-not-registered
 # error: stft input and window must be on the same device
@@ -331,11 +323,9 @@ class MultiScaleSTFTLoss(nn.Module):
 # === teacher_heads
 # thread: https://github.com/JDAI-CV/fast-reid/issues/690
 # about: the teachers stand in a plain list so that they are not saved with the student
-# operation: addmm|linear
-# devices: cuda:1, cpu
+# operation: addmm|linear on cuda:1, cpu
 # operands: weight|bias, images|x|input
 # category: state-not-registered
-# error: on the same device
 # line: distiller.py: self.teachers = [
 # line: distiller.py: outputs = [teacher(images)
 # line: main.py: distiller =
@@ -386,11 +376,9 @@ class Distiller(nn.Module):
 # === value_norm
 # thread: https://github.com/marlbenchmark/on-policy/pull/107
 # about: the input is moved to a device that the module wrote down in a dict before it was moved itself
-# operation: mul|addcmul|lerp|sub|add
-# devices: cuda:0, cpu
+# operation: mul|addcmul|lerp|sub|add on cuda:0, cpu
 # operands: self.running_mean|running_mean
 # category: state-not-registered
-# error: on the same device
 # line: value_norm.py: self.tpdv = dict(
 # line: value_norm.py: returns = returns.to(**self.tpdv)
 # line: main.py: normalizer = ValueNorm(
@@ -449,11 +437,9 @@ class ValueNorm(nn.Module):
 # === vecnorm_stats
 # thread: https://github.com/pytorch/rl/pull/3364
 # about: the statistics are made at the first observation; the environment moves on between that and the next
-# operation: lerp|sub|mul|add
-# devices: cuda:0, cpu
+# operation: lerp|sub|mul|add on cuda:0, cpu
 # operands: _loc|loc|mean|_var, data_mean|data|value|obs|observation
 # category: state-not-registered|cached-state
-# error: on the same device
 # line: transforms.py: self._loc =
 # line: transforms.py: self._var =
 # repair: transforms.py: self._loc = torch.zeros_like(value[0]) -> self.register_buffer("_loc", torch.zeros_like(value[0]))

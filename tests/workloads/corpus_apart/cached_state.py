@@ -1,11 +1,9 @@
 # === decay_match
 # thread: https://github.com/artificial-audio/pyFDN/pull/224
 # about: the target itself follows the response; what was derived from it at the first call does not
-# operation: sub
-# devices: cuda:0, cpu
+# operation: sub on cuda:0, cpu
 # operands: surface|compressed|self._compressed, reference|self._reference
 # category: cached-state
-# error: on the same device
 # line: losses.py: if self._reference is None:
 # line: losses.py: difference =
 # repair: losses.py: if self._reference is None: -> if self._reference is None or self._reference.device != response.device:
@@ -100,11 +98,9 @@ class MatchCumulativeEnergy:
 # === fitted_process
 # thread: https://github.com/cornellius-gp/gpytorch/issues/1619
 # about: the model moves its training data itself; what was solved from it lies in an object that is no module
-# operation: mm|matmul|mv|addmm|addmv|bmm
-# devices: cuda:0, cpu
+# operation: mm|matmul|mv|addmm|addmv|bmm on cuda:0, cpu
 # operands: cross|test_train|covariance, mean_cache|self.mean_cache|weights
 # category: cached-state|state-not-registered
-# error: on the same device
 # line: exact_gp.py: if self.prediction_strategy is None:
 # line: prediction.py: return cross @ self.mean_cache
 # line: main.py: model.cuda()
@@ -186,11 +182,9 @@ class PredictionStrategy:
 # === saved_replay
 # thread: https://github.com/DLR-RM/stable-baselines3/issues/1561
 # about: what was pickled holds no tensor: it holds the name of the device that it makes them on
-# operation: addmm|linear|mm
-# devices: cpu, cuda:0
+# operation: addmm|linear|mm on cpu, cuda:0
 # operands: observations|obs|next_observations|input|x, weight|bias
 # category: cached-state|default-or-current-device|input-not-moved
-# error: on the same device
 # line: algorithm.py: self.replay_buffer = pickle.loads(
 # line: buffers.py: return torch.as_tensor(
 # line: main.py: model.load_replay_buffer(

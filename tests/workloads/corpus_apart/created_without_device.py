@@ -1,11 +1,9 @@
 # === balance_trainer
 # thread: https://github.com/strands-labs/robots/pull/877
 # about: the environment makes everything on its own device, and nobody has told it another one than its default
-# operation: addmm|linear|mm
-# devices: cpu, cuda:0
+# operation: addmm|linear|mm on cpu, cuda:0
 # operands: observations|observation|input|x, weight|bias
 # category: created-without-device|default-or-current-device|input-not-moved
-# error: on the same device
 # line: trainer.py: self.env = SimEnv(
 # line: env.py: def __init__(
 # line: trainer.py: observations = self.env.reset()
@@ -137,11 +135,9 @@ class PpoTrainer:
 # === band_pass
 # thread: https://github.com/iver56/torch-audiomentations/issues/137
 # about: two distributions side by side: one has its bounds on the device of the examples, the other does not
-# operation: mul|sub|add|minimum
-# devices: cuda:0, cpu
+# operation: mul|sub|add|minimum on cuda:0, cpu
 # operands: bandwidth_fraction|bandwidth, center_freq|center
 # category: created-without-device
-# error: on the same device
 # line: bandwidth_dist = Uniform(
 # line: low=torch.tensor(self.min_bandwidth_fraction)
 # line: high=torch.tensor(self.max_bandwidth_fraction)
@@ -202,8 +198,7 @@ print("filtered", tuple(filtered.shape), "never louder:", bool((filtered.square(
 # === block_colors
 # thread: https://github.com/monniert/differentiable-blocksworld/issues/2
 # about: the message names the table's device; the mask is a comparison that has no name
-# operation: index
-# devices: cpu, cuda:0
+# operation: index on cpu, cuda:0
 # operands: val_blocks
 # category: created-without-device
 # error: indices should be either on cpu or on the same device as the indexed tensor \(cpu\)
@@ -260,11 +255,9 @@ print(len(colors), "faces, colors", [round(v, 3) for v in colors.mean(dim=0).tol
 
 # === both_directions
 # thread: https://github.com/pyg-team/pytorch_geometric/issues/3390
-# operation: sub
-# devices: cuda:0, cpu
+# operation: sub on cuda:0, cpu
 # operands: arange|idx, mask|cumsum
 # category: created-without-device
-# error: on the same device
 # line: idx = torch.arange(
 # repair: idx = torch.arange(0, nnz).sub_(mask.logical_not_().cumsum(dim=0)) -> idx = torch.arange(0, nnz, device=edge_index.device).sub_(mask.logical_not_().cumsum(dim=0))
 from typing import Optional
@@ -318,11 +311,9 @@ print(edge_index.tolist(), x.diag().tolist())
 
 # === detected_boxes
 # thread: https://github.com/huggingface/transformers/pull/21974
-# operation: mul
-# devices: cuda:0, cpu
+# operation: mul on cuda:0, cpu
 # operands: boxes, scale_fct
 # category: created-without-device|input-not-moved
-# error: on the same device
 # line: target_sizes = torch.tensor(
 # line: boxes = boxes * scale_fct
 # line: scale_fct = torch.stack(
@@ -392,11 +383,9 @@ print([(len(each["scores"]), round(each["boxes"].sum().item(), 1)) for each in r
 # === kaldi_banks
 # thread: https://github.com/pytorch/audio/issues/310
 # about: one function of several makes tensors without looking at the wave's device; another one below it does the same, and is not reached
-# operation: mul
-# devices: cuda:0, cpu
+# operation: mul on cuda:0, cpu
 # operands: strided_input|frames, window|window_function
 # category: created-without-device
-# error: on the same device
 # line: return torch.hann_window(window_size, periodic=False).pow(0.85)
 # line: window = feature_window(
 # line: strided_input = strided_input * window
@@ -454,11 +443,9 @@ print("features", tuple(features.shape), round(features.mean().item(), 3))
 
 # === sparsity_masks
 # thread: https://github.com/microsoft/nni/issues/4911
-# operation: mul
-# devices: cuda:0, cpu
+# operation: mul on cuda:0, cpu
 # operands: metric, weight_mask|mask
 # category: created-without-device|state-not-registered
-# error: on the same device
 # line: pruner.py: self.weight_mask = torch.ones(
 # line: allocator.py: metric = metric * wrapper.weight_mask
 # repair: pruner.py: self.weight_mask = torch.ones(module.weight.shape) -> self.weight_mask = torch.ones_like(module.weight.detach())
@@ -552,11 +539,9 @@ class TaylorFOWeightPruner:
 
 # === speaker_number
 # thread: https://github.com/huggingface/transformers/issues/26055
-# operation: embedding|index_select
-# devices: cuda:0, cpu
+# operation: embedding|index_select on cuda:0, cpu
 # operands: speaker|input|indices|index, embed_speaker|weight
 # category: created-without-device
-# error: on the same device
 # line: speaker = torch.full(
 # repair: speaker = torch.full((len(input_ids),), speaker_id) -> speaker = torch.full((len(input_ids),), speaker_id, device=input_ids.device)
 from dataclasses import dataclass

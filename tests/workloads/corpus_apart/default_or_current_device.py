@@ -1,11 +1,9 @@
 # === adapter_second_gpu
 # thread: https://github.com/huggingface/transformers/issues/33744
 # about: the device is inferred two calls down; an argument that says it exists, but is not passed on
-# operation: linear|mm|matmul|addmm
-# devices: cuda:0, cuda:1
+# operation: linear|mm|matmul|addmm on cuda:0, cuda:1
 # operands: x|input|hidden, lora_A|weight
 # category: default-or-current-device
-# error: on the same device
 # line: adapters.py: weights = load_peft_weights(
 # line: adapters.py: device = infer_device()
 # line: adapters.py: return torch.load(
@@ -96,8 +94,7 @@ def load_adapter(model, checkpoint):
 # === chamfer_outputs
 # thread: https://github.com/otaheri/chamfer_distance/pull/5
 # about: outputs are made for an extension to fill in, which is where they are refused
-# operation: add|minimum|min|copy
-# devices: cuda:0, cuda:1
+# operation: add|minimum|min|copy on cuda:0, cuda:1
 # operands: dist1|dist, best|nearest.*|values
 # category: default-or-current-device
 # error: Expected all tensors to be on the same device, but found at least two devices
@@ -177,11 +174,9 @@ print("loss", round(loss.item(), 4))
 # === free_anchor
 # thread: https://github.com/open-mmlab/mmdetection/pull/7521
 # about: the device is a default argument that another file's default argument hides
-# operation: mul|sub|add
-# devices: cuda:0, cuda:1
+# operation: mul|sub|add on cuda:0, cuda:1
 # operands: sizes|anchors|centers|priors, deltas|bbox
 # category: default-or-current-device
-# error: on the same device
 # line: head.py: anchors = self.get_anchors(
 # line: head.py: iou = overlaps(
 # repair: head.py: anchors = self.get_anchors([tuple(score.shape[-2:]) for score in cls_scores]) -> anchors = self.get_anchors([tuple(score.shape[-2:]) for score in cls_scores], device=cls_scores[0].device)
@@ -274,11 +269,9 @@ class FreeAnchorHead(nn.Module):
 
 # === order_embedding
 # thread: https://github.com/xcyao00/FOD/issues/1
-# operation: add
-# devices: cuda:0, cuda:1
+# operation: add on cuda:0, cuda:1
 # operands: x|tokens|features, pos_embed
 # category: default-or-current-device
-# error: on the same device
 # line: return x + pos_embed.cuda()
 # line: pos_embed = torch.zeros(
 # repair: return x + pos_embed.cuda() -> return x + pos_embed.to(x.device)

@@ -1,8 +1,7 @@
 # === city_sounds
 # thread: https://github.com/musikalkemist/pytorchforaudio/issues/11
 # about: the module is made anew at every use; another of the same kind has been moved
-# operation: conv
-# devices: cuda:0, cpu
+# operation: conv on cuda:0, cpu
 # operands: waveform|signal|input, kernel|weight
 # category: input-not-moved|created-without-device|state-not-registered
 # error: Input type \(torch.cuda.FloatTensor\) and weight type \(torch.FloatTensor\) should be the same|on the same device
@@ -104,11 +103,9 @@ class Spectrogram(nn.Module):
 # === decode_hook
 # thread: https://github.com/huggingface/diffusers/issues/7602
 # about: a hook has moved the arguments, but its answer is thrown away by a decorator
-# operation: conv
-# devices: cuda:0, cuda:1
+# operation: conv on cuda:0, cuda:1
 # operands: z|latents|input, weight|bias
 # category: input-not-moved|module-split
-# error: on the same device
 # line: vae.py: self._hf_hook.pre_forward(self)
 # line: main.py: image = self.vae.decode(
 # repair: vae.py: self._hf_hook.pre_forward(self) -> args, kwargs = self._hf_hook.pre_forward(self, *args, **kwargs)
@@ -190,8 +187,7 @@ class AutoencoderKL(nn.Module):
 # === pinned_molecules
 # thread: https://github.com/DavidWBressler/GCNN/issues/2
 # about: the collate function brings the batch to the GPU; it is the loader that then pins it, in PyTorch's files
-# operation: pin_memory|_pin_memory|
-# devices: cuda:0
+# operation: pin_memory|_pin_memory| on cuda:0
 # operands:
 # category: input
 # error: cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned
@@ -265,11 +261,9 @@ print("loss", round(total, 3))
 # === voice_preset
 # thread: https://github.com/huggingface/transformers/issues/34634
 # about: the inputs were moved, and they say so; what is nested in them was not
-# operation: embedding|index_select
-# devices: cuda:0, cpu
+# operation: embedding|index_select on cuda:0, cpu
 # operands: history|semantic_history|input|indices|index, input_embeds_layer.weight|weight
 # category: input-not-moved
-# error: on the same device
 # line: processing.py: key: value.to(device) if isinstance(value, torch.Tensor)
 # line: main.py: inputs = processor(
 # line: model.py: history = history_prompt[

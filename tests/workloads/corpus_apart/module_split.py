@@ -1,11 +1,9 @@
 # === larger_vocabulary
 # thread: https://github.com/huggingface/transformers/issues/25554
 # about: the layer that takes the old one's place has its device, but not its hook
-# operation: linear|mm|matmul
-# devices: cuda:0, cuda:1
+# operation: linear|mm|matmul on cuda:0, cuda:1
 # operands: hidden|input, lm_head.weight|weight
 # category: module-split|created-without-device
-# error: on the same device
 # line: model.lm_head = resized(
 # line: device_map = {
 # line: return self.lm_head(
@@ -56,11 +54,9 @@ print(list(logits.shape), round(logits[..., :20].abs().sum().item(), 4), flush=T
 # === low_memory_adapter
 # thread: https://github.com/huggingface/peft/pull/2113
 # about: the model is where it was asked to be; parameters that it got later, by assignment, are where their file was read to
-# operation: linear|mm|matmul|addmm
-# devices: cuda:0, cpu
+# operation: linear|mm|matmul|addmm on cuda:0, cpu
 # operands: weight|lora_A, x|input|hidden_states|hidden
 # category: module-split|created-without-device|input-not-moved
-# error: on the same device
 # line: loaders.py: model.load_state_dict(state_dict, strict=False, assign=True)
 # line: loaders.py: state_dict = torch.load(
 # line: main.py: pipe.load_lora_weights(
@@ -147,11 +143,9 @@ class LoraLoaderMixin:
 # === norm_loader
 # thread: https://github.com/sgl-project/sglang/pull/36510
 # about: parameters were taken to the CPU on purpose, what is derived from one of them is a buffer; the third tensor is an out= argument
-# operation: add
-# devices: cpu, cuda:0
+# operation: add on cpu, cuda:0
 # operands: param|weight|self, self.gemma_weight|gemma_weight|out
 # category: module-split|input-not-moved
-# error: on the same device
 # line: layernorm.py: torch.add(param.data, 1.0, out=self.gemma_weight)
 # line: offloader.py: param.data = param.data.to(
 # repair: layernorm.py: torch.add(param.data, 1.0, out=self.gemma_weight) -> torch.add(param.data.to(self.gemma_weight.device), 1.0, out=self.gemma_weight)
@@ -264,11 +258,9 @@ class Offloader:
 # === norm_of_stages
 # thread: https://github.com/pytorch/pytorch/issues/38605
 # about: elements of a list; gradients of a model that is split without fault
-# operation: stack|cat
-# devices: cuda:0, cuda:1
+# operation: stack|cat on cuda:0, cuda:1
 # operands: norms|tensors|norm
 # category: module-split
-# error: on the same device
 # line: norms = [torch.norm(
 # line: total_norm = torch.norm(torch.stack(
 # repair: norms = [torch.norm(p.grad.detach(), norm_type) for p in parameters] -> norms = [torch.norm(p.grad.detach(), norm_type).to(parameters[0].device) for p in parameters]

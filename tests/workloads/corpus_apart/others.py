@@ -1,8 +1,7 @@
 # === bilstm_replicas
 # thread: https://github.com/taishan1994/pytorch_bert_bilstm_crf_ner/issues/19
 # about: the device is an attribute that every replica has copied; the first replica runs
-# operation: lstm
-# devices: cuda:1, cuda:0
+# operation: lstm on cuda:1, cuda:0
 # operands: hidden|h0|hx, seq_out|input
 # category: data-parallel|default-or-current-device
 # error: Input and hidden tensors are not at the same device, found input tensor at cuda:1 and hidden tensor at cuda:0
@@ -80,8 +79,7 @@ print("loss", round(Trainer(args, list(sentences(3, 7))).train(), 4))
 # thread: https://github.com/cupy/cupy/issues/7979
 # about: the kernel is compiled from a string by CuPy, which takes addresses; the same line has worked on the first device
 # kind: wrong-current-device
-# operation: correlate
-# devices: cuda:0, cuda:1
+# operation: correlate on cuda:0, cuda:1
 # operands: one|two|output
 # category: unguarded-kernel
 # error: illegal
@@ -142,11 +140,9 @@ print("volumes", *(f"{tuple(volume.shape)} on {volume.device}" for volume in vol
 # === default_boxes
 # thread: https://github.com/pytorch/vision/issues/9414
 # about: a module that was moved, with tensors in a list
-# operation: cat
-# devices: cuda:0, cpu
+# operation: cat on cuda:0, cpu
 # operands: shifts|tensors, wh_pairs
 # category: state-not-registered|created-without-device
-# error: on the same device
 # line: self._wh_pairs = [
 # line: default_box = torch.cat(
 # repair: default_box = torch.cat((shifts, wh_pairs), dim=1) -> default_box = torch.cat((shifts, wh_pairs.to(shifts.device)), dim=1)
@@ -213,11 +209,9 @@ print(tuple(boxes.shape), round(boxes.mean().item(), 4))
 # === fabric_resume
 # thread: https://github.com/Lightning-AI/pytorch-lightning/issues/19225
 # about: raised in torch/optim; what sets the run up moves the model and leaves the optimizer's state
-# operation: add|mul|lerp
-# devices: cuda:0, cpu
+# operation: add|mul|lerp on cuda:0, cpu
 # operands: momentum_buffer|bufs|buf|state, device_grads|grad
 # category: optimizer
-# error: on the same device
 # line: main.py: optimizer.load_state_dict(
 # line: main.py: fabric.setup(model, optimizer)
 # line: fabric.py: module.to(self.device)
@@ -286,8 +280,7 @@ class Fabric:
 # === rank_not_moved
 # thread: https://github.com/pytorch/pytorch/issues/100243
 # about: raised in Python, by the wrapper's own check; the device was chosen three lines above, for the data alone
-# operation: |DistributedDataParallel
-# devices: cpu, cuda:0
+# operation: |DistributedDataParallel on cpu, cuda:0
 # operands:
 # category: data-parallel|module-split|input-not-moved
 # error: DistributedDataParallel device_ids and output_device arguments only work with single-device/multiple-device GPU modules or CPU modules, but got device_ids \[0\], output_device 0, and module parameters \{device\(type='cpu'\)\}
@@ -345,8 +338,7 @@ with tempfile.TemporaryDirectory() as folder:
 # === restart_rng
 # thread: https://github.com/lanl/hippynn/pull/12
 # about: raised by a generator, which gets its state from a file that was read to another GPU as a whole
-# operation:
-# devices: cuda:0, cpu
+# operation:  on cuda:0, cpu
 # operands:
 # category: generator|input
 # error: RNG state must be a torch.ByteTensor
@@ -427,8 +419,7 @@ def restore_checkpoint(state, model, optimizer):
 # === split_students
 # thread: https://github.com/hcnoh/knowledge-tracing-collection-pytorch/issues/1
 # about: the generator is a default argument of torch.utils.data; no tensor of the program is wrong
-# operation: randperm|random
-# devices: cuda:0, cpu
+# operation: randperm|random on cuda:0, cpu
 # operands: generator
 # category: generator|default-or-current-device
 # error: Expected a 'cuda' device type for generator but found 'cpu'
@@ -490,11 +481,9 @@ print("students", len(train_set) + len(test_set), "answers told rightly", sum(hi
 # === traced_forward
 # thread: https://github.com/openvinotoolkit/nncf/pull/3310
 # about: what the replicas copy is a forward that is bound to the first module
-# operation: conv
-# devices: cuda:0, cuda:1
+# operation: conv on cuda:0, cuda:1
 # operands: x|input|images, weight|bias
 # category: data-parallel
-# error: on the same device
 # line: layer.forward = traced(
 # line: forward = traced(
 # repair: layer.forward = traced(layer.forward, name, record) -> type(layer).forward = traced(type(layer).forward, name, record)
@@ -555,8 +544,7 @@ print(sorted(ranges), round(out.sum().item(), 4))
 # === wave_levels
 # thread: https://github.com/pranavphoenix/WaveMix/pull/8
 # about: layers that belong to a file, not to the model; they are on the first device since it was imported
-# operation: conv
-# devices: cuda:1, cuda:0
+# operation: conv on cuda:1, cuda:0
 # operands: x|input, self.filters|filters|weight
 # category: state-not-registered|default-or-current-device|module-split
 # error: on the same device|should be the same
