@@ -1,4 +1,5 @@
-"""The form of a case: a small program and, in comments above it, what is right to say of it. cases/, corpus/, corpus_apart/ and causes.py are in it.
+"""The form of a case: a small program and, in comments above it, what is right to say of it. cases/, corpus/, corpus_apart/, causes.py and
+device_errors/programs/ are in it.
 
 A file is one program, or several, each below a line of its own; what stands above the first of these is put in front of each program:
 
@@ -20,6 +21,7 @@ A file is one program, or several, each below a line of its own; what stands abo
 | fails, fix | the line that fails; the verdict's fix, a key for each of its lines |
 | line | part of a line that is right to change, the true one first: `[FILE: ]TEXT` |
 | repair | how the thread repaired it: `[FILE: ]LINE -> REPLACEMENT` |
+| message, cut | of device_errors/: the row of messages.jsonl; `yes`: PyTorch writes a device's index as a character, and that of device 0 ends the text |
 | silent, alone | `yes`: PyTorch lets it pass; it needs a process of its own |"""
 
 import re
@@ -28,7 +30,7 @@ from pathlib import Path
 
 KEYS = {
     "thread", "about", "kind", "operation", "error", "operands", "category", "confidence", "repairs", "says", "fails", "fix", "line", "repair",
-    "silent", "alone",
+    "silent", "alone", "message", "cut",
 }  # fmt: skip
 SAYS = re.compile(r"# (\w+):(?: (.*))?")
 
@@ -77,12 +79,18 @@ class Case:
         return self.says.get(key, [otherwise])[0]
 
     @property
+    def program(self) -> str:
+        """The main file from below the header on."""
+        return "\n".join(self.files[self.main].split("\n")[self.header :])
+
+    @property
     def operation(self) -> str:
-        return self.first("operation").rpartition(" on ")[0]
+        return self.first("operation").partition(" on ")[0]
 
     @property
     def devices(self) -> list[str]:
-        return self.first("operation").rpartition(" on ")[2].split(", ")
+        devices = self.first("operation").partition(" on ")[2]
+        return devices.split(", ") if devices else []
 
     @property
     def error(self) -> str:
