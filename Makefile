@@ -33,7 +33,7 @@ include folders.mk
 include scripts/make/flags.mk
 include device_code/device_code.mk
 include interpose/interpose.mk
-include report/report.mk
+include cli/cli.mk
 include simulate/module.mk
 include fix/overlay/overlay.mk
 include tests/module.mk

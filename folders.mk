@@ -38,10 +38,10 @@ $(call folder,tracker/base)
 $(call folder,tracker/elf)
 # Split debug information (.dwo, .dwp): the functions that were inlined at an address.
 $(call folder,tracker/dwarf,tracker/elf)
-# CPython's frames, and below it what they hold (objects), read as memory or under the GIL.
-$(call folder,tracker/python,common tracker/base tracker/elf,objects)
-# Python and native stacks, each kept once under an id, named later.
-$(call folder,tracker/stacks,tracker/base tracker/dwarf tracker/elf tracker/python)
+# CPython's frames, read as memory; below it what may be used under the GIL alone (gil), and what frames hold (objects).
+$(call folder,tracker/python,common tracker/base tracker/elf,gil objects)
+# Python and native stacks, each kept once under an id, named later; below it how native ones are taken and named (native).
+$(call folder,tracker/stacks,tracker/base tracker/dwarf tracker/elf tracker/python,native)
 # The types that cross into the tracker (events) and out of it (questions to the platform).
 $(call folder,tracker/interface,device_code)
 # Which device owns an address, where a block came from, which device a thread chose, who may reach whom.
@@ -65,8 +65,9 @@ $(call folder,tracker/preexisting,tracker/base tracker/python tracker/memory)
 # The narrow waist (events.h), and the tracker's life in a process (session.h).
 $(call folder,tracker,tracker/base tracker/stacks tracker/interface tracker/memory tracker/log tracker/findings tracker/launch tracker/copy tracker/placement tracker/preexisting)
 
-# Which functions are hooked, where the originals are, and what dlsym answers to who asks for one.
-$(call folder,interpose/linking,tracker/base tracker/elf)
+# Which functions are hooked, where the originals are, and what dlsym answers to who asks for one; below it the slots by which objects
+# call each other (imports).
+$(call folder,interpose/linking,tracker/base tracker/elf,imports)
 # The same events from CUPTI's callbacks, and the times of copies from its activity records.
 $(call folder,cupti_tracer,tracker tracker/base tracker/elf tracker/stacks interpose/linking)
 # What CUDA's handles and structures mean as events.
@@ -88,8 +89,9 @@ $(call folder,simulate/settings)
 $(call folder,simulate/common)
 # How true values are computed: by PyTorch's CPU kernels.
 $(call folder,simulate/values,common simulate/settings)
-# The simulated devices: streams, graphs, modules, faults; memory and asynchronous (streams that run behind the host) below it.
-$(call folder,simulate/model,common device_code simulate/common simulate/settings simulate/values,asynchronous memory)
+# The simulated devices and their streams; below it graphs, kernels with their faults, memory, and streams that run behind the host
+# (asynchronous).
+$(call folder,simulate/model,common device_code simulate/common simulate/settings simulate/values,asynchronous graph kernels memory)
 # Kernels in front of PyTorch's dispatcher, compiled against its headers.
 $(call folder,simulate/values/torch,simulate/values)
 # The stub libraries: one folder each, by the library's name; cuda12 below it: what only the one for CUDA 12 has.
@@ -121,7 +123,7 @@ $(call folder,attach/process,report/base)
 $(call folder,attach,common report/base attach/process)
 
 # What a process that is looked on at does: findings, memory and traffic, line by line as they come.
-$(call folder,report/live,common report/base report/traffic)
+$(call folder,cli/live,common report/base report/traffic)
 
 # The command: a file for each subcommand; launch below it: which files and settings a program is started with.
-$(call folder,report/command,common attach attach/process report report/base report/live report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime fix/trials,launch)
+$(call folder,cli,common attach attach/process report report/base cli/live report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime fix/trials,launch)

@@ -8,7 +8,7 @@
 
 #include "cupti_tracer/callback_context.h"
 #include "cupti_tracer/parameters.h"
-#include "tracker/stacks/caller.h"
+#include "tracker/stacks/native/caller.h"
 
 // The table of callbacks (cupti_tracer/callbacks.cpp) finds a hook by this name.
 #define CALLBACK_HOOK(Result, symbol, name, parameters)                                                  \

@@ -10,7 +10,7 @@
 #include "cupti_tracer/callbacks.h"
 #include "cupti_tracer/library.h"
 #include "tracker/base/message.h"
-#include "tracker/stacks/caller.h"
+#include "tracker/stacks/native/caller.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::cupti_tracer {

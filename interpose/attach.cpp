@@ -10,7 +10,7 @@
 #include "interpose/devtrace.h"
 #include "interpose/injection.h"
 #include "interpose/linking/cuda_runtimes.h"
-#include "interpose/linking/import_slots.h"
+#include "interpose/linking/imports/import_slots.h"
 #include "interpose/linking/original.h"
 #include "interpose/python/exception_hook.h"
 #include "interpose/python/pool_hook.h"

@@ -29,7 +29,7 @@ $(EXPORTS): interpose/linking/hooks.inc interpose/linking/cudart_versions.inc in
 # --undefined: what libunwind calls in the C library's place is found before libunwind is read.
 UNWIND := $(BUILD)/lib/libunwind.a
 LINK_stacks := -Wl,--wrap=dl_iterate_phdr -Wl,--undefined=unwinder_pipe2 -lgcc_eh $(UNWIND) -lbacktrace
-# With what tracker/stacks/unwinder_memory.h says in the place of a pipe. Linit.o is the one object that has it.
+# With what tracker/stacks/native/unwinder_memory.h says in the place of a pipe. Linit.o is the one object that has it.
 UNWIND_MEMORY := pipe2 read close syscall
 $(UNWIND): interpose/interpose.mk | setup-libunwind
 	mkdir -p $(@D)

@@ -10,7 +10,7 @@
 
 #include "interpose/linking/cuda_runtimes.h"
 #include "interpose/linking/elf_symbol.h"
-#include "interpose/linking/import_slots.h"
+#include "interpose/linking/imports/import_slots.h"
 #include "interpose/linking/lookup_watch.h"
 #include "interpose/linking/named_hooks.h"
 #include "tracker/base/assert.h"

@@ -65,7 +65,7 @@ void* own_address(const char* symbol);
 bool defined_before_us(const char* symbol);
 
 // Whether this library was opened by the running program: then it stands behind all others in every look-up, and its
-// functions are called through slots that are written (interpose/linking/import_slots.h).
+// functions are called through slots that are written (interpose/linking/imports/import_slots.h).
 bool loaded_late();
 
 // Whether an object, or the one in which an address lies, was there when the program started, not opened since.

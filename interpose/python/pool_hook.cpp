@@ -17,7 +17,7 @@
 #include "tracker/base/thread_state.h"
 #include "tracker/elf/loaded_objects.h"
 #include "tracker/events.h"
-#include "tracker/python/borrowed_gil.h"
+#include "tracker/python/gil/borrowed_gil.h"
 #include "tracker/python/layout.h"
 #include "tracker/python/objects/object_layout.h"
 #include "tracker/python/python_api.h"

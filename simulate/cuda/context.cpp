@@ -1,6 +1,6 @@
 // Contexts of the driver API.
 #include "simulate/cuda/api.h"
-#include "simulate/model/capture.h"
+#include "simulate/model/graph/capture.h"
 #include "simulate/model/memory/memory.h"
 #include "simulate/model/memory/written.h"
 #include "simulate/model/profiler_callbacks.h"

@@ -10,7 +10,7 @@
 
 #include "simulate/cuda/api.h"
 #include "simulate/model/asynchronous/schedule.h"
-#include "simulate/model/module.h"
+#include "simulate/model/kernels/module.h"
 #include "simulate/model/stream.h"
 
 namespace devtrace::simulate {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "simulate/common/cuda_headers.h"
-#include "simulate/model/module.h"
+#include "simulate/model/kernels/module.h"
 #include "simulate/model/operation.h"
 
 namespace devtrace::simulate {

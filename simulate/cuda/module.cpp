@@ -1,5 +1,5 @@
 // Modules, libraries, functions and occupancy of the driver API.
-#include "simulate/model/module.h"
+#include "simulate/model/kernels/module.h"
 
 #include <algorithm>
 #include <cstring>

@@ -3,7 +3,7 @@
 
 #include "simulate/cuda/api.h"
 #include "simulate/model/asynchronous/schedule.h"
-#include "simulate/model/capture.h"
+#include "simulate/model/graph/capture.h"
 #include "simulate/model/memory/written.h"
 #include "simulate/model/profiler_callbacks.h"
 

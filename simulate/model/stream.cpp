@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "simulate/model/asynchronous/schedule.h"
-#include "simulate/model/capture.h"
 #include "simulate/model/device.h"
+#include "simulate/model/graph/capture.h"
 #include "simulate/model/profiler_callbacks.h"
 #include "simulate/values/values.h"
 

@@ -10,7 +10,7 @@ FUZZ_FLAGS := -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitiz
 FUZZ_SOURCES_baseline := report/base/*.cpp report/check/*.cpp report/log/suppressions.cpp
 FUZZ_SOURCES_device_code := device_code/*.cpp
 FUZZ_SOURCES_elf := tracker/elf/elf_file.cpp
-FUZZ_SOURCES_loaded_object := tracker/elf/dynamic_section.cpp interpose/linking/import_relocations.cpp attach/process/remote_object.cpp attach/process/remote_memory.cpp
+FUZZ_SOURCES_loaded_object := tracker/elf/dynamic_section.cpp interpose/linking/imports/import_relocations.cpp attach/process/remote_object.cpp attach/process/remote_memory.cpp
 FUZZ_SOURCES_log := report/base/*.cpp report/log/*.cpp report/text/*.cpp report/traffic/*.cpp common/*.cpp
 FUZZ_SOURCES_options := tracker/base/options.cpp tracker/base/files.cpp
 FUZZ_SOURCES_python_memory := tracker/python/layout.cpp tracker/python/objects/object_layout.cpp tracker/python/objects/objects.cpp tracker/python/line_table.cpp \

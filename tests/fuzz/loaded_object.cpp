@@ -16,7 +16,7 @@
 
 #include "attach/process/remote_memory.h"
 #include "attach/process/remote_object.h"
-#include "interpose/linking/import_relocations.h"
+#include "interpose/linking/imports/import_relocations.h"
 
 namespace {
 

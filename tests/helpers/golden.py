@@ -1,4 +1,4 @@
-"""Findings as they were recorded before: what of them is the same in every run, each a line of tests/data/golden.jsonl.
+"""Findings as they were recorded before: what of them is the same in every run, each a line of tests/data/golden/findings.jsonl.
 
 A change of the code's structure changes none of them. A change of what devtrace says is looked at, then recorded anew:
 DEVTRACE_GOLDEN=write and pytest -n 0, twice, on tests/e2e/findings/test_golden_records.py and tests/e2e/errors/test_device_errors.py."""
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from conftest import TOP
 
-FILE = TOP / "tests/data/golden.jsonl"
+FILE = TOP / "tests/data/golden/findings.jsonl"
 # Differ from run to run, or from machine to machine. How sure a cause is may hang on times that a clock tells apart in one run alone.
 UNSTEADY = {"time", "thread", "thread_name", "pid", "address", "offset", "stream", "incomplete", "confidence"}
 ADDRESSES = re.compile(r"0x[0-9a-f]+")

@@ -13,16 +13,16 @@
 #include "tracker/base/clock.h"
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"
-#include "tracker/base/sharded_counters.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/base/undisturbed.h"
 #include "tracker/copy/copy_times.h"
+#include "tracker/copy/sharded_counters.h"
 #include "tracker/log/log.h"
 #include "tracker/log/record_fields.h"
 #include "tracker/memory/ownership.h"
 #include "tracker/memory/peer_access.h"
-#include "tracker/stacks/caller.h"
+#include "tracker/stacks/native/caller.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::copy::traffic {

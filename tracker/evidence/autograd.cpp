@@ -7,7 +7,7 @@
 
 #include "tracker/evidence/objects/object_walk.h"
 #include "tracker/evidence/source/scope.h"
-#include "tracker/python/dict_entries.h"
+#include "tracker/python/gil/dict_entries.h"
 
 namespace devtrace::evidence {
 namespace {

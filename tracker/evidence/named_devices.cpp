@@ -4,8 +4,8 @@
 #include <cctype>
 #include <string_view>
 
-#include "tracker/python/dict_entries.h"
-#include "tracker/python/elements.h"
+#include "tracker/python/gil/dict_entries.h"
+#include "tracker/python/gil/elements.h"
 
 namespace devtrace::evidence {
 namespace {

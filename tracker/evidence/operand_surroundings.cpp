@@ -5,7 +5,7 @@
 
 #include "tracker/evidence/named_devices.h"
 #include "tracker/evidence/objects/accelerate_hooks.h"
-#include "tracker/python/dict_entries.h"
+#include "tracker/python/gil/dict_entries.h"
 
 namespace devtrace::evidence {
 namespace {

@@ -11,7 +11,7 @@
 #include "tracker/evidence/source/prologue.h"
 #include "tracker/interface/platform.h"
 #include "tracker/python/safe_memory.h"
-#include "tracker/stacks/saved_registers.h"
+#include "tracker/stacks/native/saved_registers.h"
 
 namespace devtrace::evidence {
 namespace {

@@ -31,7 +31,7 @@
 #include "tracker/findings/refusal_record.h"
 #include "tracker/log/log.h"
 #include "tracker/memory/peer_access.h"
-#include "tracker/python/kept_references.h"
+#include "tracker/python/gil/kept_references.h"
 #include "tracker/python/python_api.h"
 #include "tracker/refusals/recent_messages.h"
 #include "tracker/refusals/refusal_messages.h"

@@ -15,7 +15,7 @@
 #include "tracker/interface/platform.h"
 #include "tracker/log/record_fields.h"
 #include "tracker/memory/provenance.h"
-#include "tracker/python/borrowed_gil.h"
+#include "tracker/python/gil/borrowed_gil.h"
 #include "tracker/refusals/swallowed_errors.h"
 
 namespace devtrace::findings {

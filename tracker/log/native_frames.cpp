@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "report/base/signature.h"
-#include "tracker/stacks/caller.h"
-#include "tracker/stacks/modules.h"
+#include "tracker/stacks/native/caller.h"
+#include "tracker/stacks/native/modules.h"
 
 namespace devtrace::log {
 namespace {

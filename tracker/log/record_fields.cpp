@@ -20,7 +20,7 @@
 #include "tracker/memory/device_history.h"
 #include "tracker/memory/library_handles.h"
 #include "tracker/memory/ownership.h"
-#include "tracker/stacks/caller.h"
+#include "tracker/stacks/native/caller.h"
 
 namespace devtrace::log::record_fields {
 namespace {

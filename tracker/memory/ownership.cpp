@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include "tracker/base/assert.h"
-#include "tracker/base/extent_map.h"
+#include "tracker/memory/extent_map.h"
 #include "tracker/memory/host_memory.h"
 #include "tracker/memory/live_memory.h"
 

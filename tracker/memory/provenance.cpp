@@ -4,9 +4,9 @@
 #include <atomic>
 
 #include "tracker/base/clock.h"
-#include "tracker/base/extent_map.h"
 #include "tracker/base/process_start.h"
 #include "tracker/base/thread_state.h"
+#include "tracker/memory/extent_map.h"
 #include "tracker/memory/ownership.h"
 #include "tracker/memory/pooled_memory.h"
 

@@ -9,10 +9,10 @@
 #include "common/cache_names.h"
 #include "tracker/evidence/objects/object_walk.h"
 #include "tracker/placement/root_names.h"
-#include "tracker/python/dict_entries.h"
-#include "tracker/python/elements.h"
+#include "tracker/python/gil/dict_entries.h"
+#include "tracker/python/gil/elements.h"
+#include "tracker/python/gil/no_collector.h"
 #include "tracker/python/layout.h"
-#include "tracker/python/no_collector.h"
 #include "tracker/python/objects/object_layout.h"
 
 namespace devtrace::placement {

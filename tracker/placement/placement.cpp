@@ -21,8 +21,8 @@
 #include "tracker/log/log.h"
 #include "tracker/placement/live_modules.h"
 #include "tracker/placement/sampling.h"
-#include "tracker/python/borrowed_gil.h"
-#include "tracker/python/kept_references.h"
+#include "tracker/python/gil/borrowed_gil.h"
+#include "tracker/python/gil/kept_references.h"
 #include "tracker/python/python_api.h"
 
 namespace devtrace::placement {

@@ -7,8 +7,8 @@
 #include "tracker/memory/live_memory.h"
 #include "tracker/memory/ownership.h"
 #include "tracker/memory/provenance.h"
-#include "tracker/python/borrowed_gil.h"
-#include "tracker/python/no_collector.h"
+#include "tracker/python/gil/borrowed_gil.h"
+#include "tracker/python/gil/no_collector.h"
 #include "tracker/python/python_api.h"
 
 namespace devtrace::preexisting {

@@ -1,6 +1,6 @@
 #include "tracker/python/live_frames.h"
 
-#include "tracker/python/dict_entries.h"
+#include "tracker/python/gil/dict_entries.h"
 #include "tracker/python/objects/object_layout.h"
 
 namespace devtrace::python {

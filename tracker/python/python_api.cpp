@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "tracker/elf/loaded_objects.h"
-#include "tracker/python/dict_entries.h"
 #include "tracker/python/find_python.h"
+#include "tracker/python/gil/dict_entries.h"
 #include "tracker/python/layout.h"
 #include "tracker/python/version.h"
 

@@ -13,7 +13,7 @@
 #include "tracker/stacks/id_cache.h"
 #include "tracker/stacks/known_frames.h"
 #include "tracker/stacks/last_stack.h"
-#include "tracker/stacks/native.h"
+#include "tracker/stacks/native/native.h"
 #include "tracker/stacks/stack_depot.h"
 #include "tracker/stacks/stacks.h"
 

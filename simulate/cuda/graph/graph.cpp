@@ -1,5 +1,5 @@
 // Graphs of the driver API: nodes and edges. Executable graphs are in graph_exec.cpp.
-#include "simulate/model/graph.h"
+#include "simulate/model/graph/graph.h"
 
 #include <algorithm>
 #include <cstdio>

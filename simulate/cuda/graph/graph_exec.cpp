@@ -3,8 +3,8 @@
 
 #include "simulate/cuda/graph/graph_params.h"
 #include "simulate/model/asynchronous/schedule.h"
-#include "simulate/model/capture.h"
-#include "simulate/model/graph.h"
+#include "simulate/model/graph/capture.h"
+#include "simulate/model/graph/graph.h"
 #include "simulate/model/memory/pool.h"
 #include "simulate/model/stream.h"
 

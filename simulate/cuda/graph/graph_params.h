@@ -4,7 +4,7 @@
 
 #include "simulate/cuda/api.h"
 #include "simulate/cuda/launch.h"
-#include "simulate/model/graph.h"
+#include "simulate/model/graph/graph.h"
 
 namespace devtrace::simulate {
 

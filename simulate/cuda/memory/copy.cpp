@@ -1,7 +1,7 @@
 // Copies and fills of the driver API: all of them become one kind of operation.
 #include "simulate/cuda/api.h"
 #include "simulate/model/asynchronous/schedule.h"
-#include "simulate/model/capture.h"
+#include "simulate/model/graph/capture.h"
 #include "simulate/model/memory/memory.h"
 #include "simulate/model/stream.h"
 

@@ -7,7 +7,7 @@
 
 #include "simulate/cuda/api.h"
 #include "simulate/model/asynchronous/schedule.h"
-#include "simulate/model/capture.h"
+#include "simulate/model/graph/capture.h"
 #include "simulate/model/memory/arena.h"
 #include "simulate/model/memory/pool.h"
 #include "simulate/model/stream.h"

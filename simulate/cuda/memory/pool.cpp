@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "simulate/cuda/api.h"
-#include "simulate/model/capture.h"
+#include "simulate/model/graph/capture.h"
 #include "simulate/model/memory/memory.h"
 #include "simulate/model/stream.h"
 

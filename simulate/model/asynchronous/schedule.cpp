@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "simulate/model/device.h"
+#include "simulate/model/kernels/module.h"
 #include "simulate/model/memory/memory.h"
-#include "simulate/model/module.h"
 #include "simulate/values/values.h"
 #include "simulate/values/without_gil.h"
 

@@ -1,7 +1,7 @@
 // What a kernel that nobody computes should have written: its memory is marked (values/uncomputed.h).
 #pragma once
 
-#include "simulate/model/module.h"
+#include "simulate/model/kernels/module.h"
 #include "simulate/model/operation.h"
 
 namespace devtrace::simulate {

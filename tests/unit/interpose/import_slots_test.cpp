@@ -1,4 +1,4 @@
-#include "interpose/linking/import_slots.h"
+#include "interpose/linking/imports/import_slots.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -6,9 +6,9 @@
 
 #include <string>
 
-#include "interpose/linking/import_relocations.h"
+#include "interpose/linking/imports/import_relocations.h"
+#include "interpose/linking/imports/page_protection.h"
 #include "interpose/linking/original.h"
-#include "interpose/linking/page_protection.h"
 #include "tests/unit/emulated.h"
 #include "tests/unit/interpose/recorder.h"
 

@@ -1,8 +1,8 @@
 #include "tracker/evidence/objects/accelerate_hooks.h"
 
 #include "tracker/evidence/objects/torch_objects.h"
-#include "tracker/python/dict_entries.h"
-#include "tracker/python/elements.h"
+#include "tracker/python/gil/dict_entries.h"
+#include "tracker/python/gil/elements.h"
 
 namespace devtrace::evidence {
 

@@ -1,7 +1,7 @@
 #include "tracker/evidence/objects/object_walk.h"
 
-#include "tracker/python/dict_entries.h"
-#include "tracker/python/elements.h"
+#include "tracker/python/gil/dict_entries.h"
+#include "tracker/python/gil/elements.h"
 
 namespace devtrace::evidence {
 namespace {

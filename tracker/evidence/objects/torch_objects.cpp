@@ -1,6 +1,6 @@
 #include "tracker/evidence/objects/torch_objects.h"
 
-#include "tracker/python/dict_entries.h"
+#include "tracker/python/gil/dict_entries.h"
 
 namespace devtrace::evidence {
 

@@ -1,7 +1,7 @@
 #include "tracker/evidence/source/compiled_frames.h"
 
 #include "tracker/evidence/frames.h"
-#include "tracker/python/dict_entries.h"
+#include "tracker/python/gil/dict_entries.h"
 
 namespace devtrace::evidence {
 namespace {

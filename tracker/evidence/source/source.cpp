@@ -6,7 +6,7 @@
 
 #include "tracker/base/files.h"
 #include "tracker/evidence/source/zip_file.h"
-#include "tracker/python/elements.h"
+#include "tracker/python/gil/elements.h"
 
 namespace devtrace::evidence {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tracker/python/elements.h"
+#include "tracker/python/gil/elements.h"
 
 namespace devtrace::python {
 namespace {

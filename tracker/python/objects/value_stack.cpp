@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "tracker/python/dict_entries.h"
+#include "tracker/python/gil/dict_entries.h"
 #include "tracker/python/objects/bytecode.h"
 #include "tracker/python/objects/objects.h"
 

@@ -9,9 +9,9 @@
 #include "report/report.h"
 #include "tests/unit/tracker/quiet.h"
 #include "tracker/base/process_start.h"
-#include "tracker/base/sharded_counters.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/copy/copy_times.h"
+#include "tracker/copy/sharded_counters.h"
 #include "tracker/events.h"
 #include "tracker/log/log.h"
 #include "tracker/memory/ownership.h"
@@ -26,8 +26,8 @@ using report::Json;
 const bool quiet = test::quiet();
 
 TEST(ShardedCounters, AddsUpByKeyInEveryShard) {
-  static ShardedCounters counters;
-  for (unsigned shard = 0; shard < ShardedCounters::kOwnShards + ShardedCounters::kSharedShards; ++shard)
+  static copy::ShardedCounters counters;
+  for (unsigned shard = 0; shard < copy::ShardedCounters::kOwnShards + copy::ShardedCounters::kSharedShards; ++shard)
     for (uint64_t key = 1; key <= 100; ++key)
       for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(counters.add(shard, key << 20, key), i);
   std::map<uint64_t, uint64_t> bytes, times;
@@ -45,12 +45,12 @@ TEST(ShardedCounters, AddsUpByKeyInEveryShard) {
 }
 
 TEST(ShardedCounters, SaysWhenItIsFullAndKeepsWhatItHas) {
-  static ShardedCounters counters;
+  static copy::ShardedCounters counters;
   size_t kept = 0;
-  for (uint64_t key = 1; key <= 3 * ShardedCounters::kCells; ++key)
-    kept += counters.add(0, key * 0x10001, 1) != ShardedCounters::kFull;
-  EXPECT_GT(kept, ShardedCounters::kCells * 3 / 4);
-  EXPECT_LE(kept, ShardedCounters::kCells);
+  for (uint64_t key = 1; key <= 3 * copy::ShardedCounters::kCells; ++key)
+    kept += counters.add(0, key * 0x10001, 1) != copy::ShardedCounters::kFull;
+  EXPECT_GT(kept, copy::ShardedCounters::kCells * 3 / 4);
+  EXPECT_LE(kept, copy::ShardedCounters::kCells);
   size_t found = 0;
   counters.for_each([&](uint64_t, uint64_t, uint64_t, uint64_t) { ++found; });
   EXPECT_EQ(found, kept);
@@ -78,7 +78,7 @@ TEST(CopyTimes, TheCopiesOfOneCallAreTimedTogetherIfTheyAreOneSites) {
 }
 
 TEST(ShardedCounters, LosesNothingOfManyThreads) {
-  static ShardedCounters counters;
+  static copy::ShardedCounters counters;
   std::vector<std::thread> threads;
   for (int n = 0; n < 24; ++n)
     threads.emplace_back([] {

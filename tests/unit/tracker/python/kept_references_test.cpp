@@ -1,13 +1,13 @@
 // What is read of a free-threaded Python, with a Python that only counts.
-#include "tracker/python/kept_references.h"
+#include "tracker/python/gil/kept_references.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "tracker/python/dict_entries.h"
-#include "tracker/python/elements.h"
+#include "tracker/python/gil/dict_entries.h"
+#include "tracker/python/gil/elements.h"
 #include "tracker/python/python_api.h"
 
 namespace devtrace::python {

@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "tracker/stacks/modules.h"
-#include "tracker/stacks/native.h"
+#include "tracker/stacks/native/modules.h"
+#include "tracker/stacks/native/native.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::stacks {

@@ -1,4 +1,4 @@
-#include "tracker/stacks/unwinder_memory.h"
+#include "tracker/stacks/native/unwinder_memory.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

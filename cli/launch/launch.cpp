@@ -1,0 +1,166 @@
+#include "cli/launch/launch.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "cli/subcommand.h"
+#include "report/base/environment.h"
+#include "report/base/format.h"
+
+namespace devtrace::cli {
+namespace {
+
+// Where libdevtrace.so leaves one byte a finding, in whatever process of the tree. Gone when we are.
+class Tally {
+ public:
+  Tally() {
+    const char* folder = std::getenv("TMPDIR");
+    path_ = fmt::format("{}/devtrace-tally-XXXXXX", folder && *folder ? folder : "/tmp");
+    const int file = mkostemp(path_.data(), O_CLOEXEC);
+    if (file < 0)
+      throw Failure(kBadUsage,
+                    fmt::format("--error-exitcode needs a temporary file: {}: {}", path_, std::strerror(errno)));
+    close(file);
+  }
+  ~Tally() { unlink(path_.c_str()); }
+  Tally(const Tally&) = delete;
+  Tally& operator=(const Tally&) = delete;
+
+  const std::string& path() const { return path_; }
+  bool any() const {
+    struct stat status {};
+    return stat(path_.c_str(), &status) == 0 && status.st_size > 0;
+  }
+
+ private:
+  std::string path_;
+};
+
+// Lists that the dynamic linker splits: it knows no way to quote.
+std::string in_front(const std::vector<std::filesystem::path>& paths, std::string_view separators,
+                     const char* variable) {
+  std::string list;
+  for (const auto& path : paths) {
+    if (path.string().find_first_of(separators) != std::string::npos) {
+      throw Failure(
+          kBadUsage,
+          fmt::format("{} cannot hold the path '{}' because of its blank or colon: install devtrace elsewhere",
+                      variable, path.string()));
+    }
+    list += fmt::format("{}{}", list.empty() ? "" : ":", path.string());
+  }
+  if (const char* before = std::getenv(variable); before && *before)
+    list += fmt::format("{}{}", list.empty() ? "" : ":", before);
+  return list;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (std::string& word : words) out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+// Signals that somebody may send to us and means for the program. Not SIGKILL and SIGSTOP, which cannot be taken; not
+// those of our own faults, which would return us to the faulty instruction for ever.
+sigset_t signals_to_take() {
+  sigset_t set;
+  sigfillset(&set);
+  for (const int own : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS, SIGTTIN, SIGTTOU})
+    sigdelset(&set, own);
+  return set;
+}
+
+// The terminal sends its signals to the whole foreground group: the program has them already.
+void pass_on(pid_t child, const siginfo_t& info) {
+  const bool from_terminal = info.si_code == SI_KERNEL || info.si_code > 0;
+  if (!from_terminal) kill(child, info.si_signo);
+}
+
+// Whether a shell waits for the program and has to be told that it was stopped. SIGSTOP by somebody else is followed by
+// a SIGCONT for the program alone, which would not wake us.
+bool is_for_the_shell(int signal) {
+  if (signal != SIGSTOP) return true;
+  const int terminal = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+  if (terminal < 0) return false;
+  const bool foreground = tcgetpgrp(terminal) == getpgrp();
+  close(terminal);
+  return foreground;
+}
+
+int wait_for(pid_t child, const sigset_t& taken) {
+  for (;;) {
+    int status = 0;
+    const pid_t changed = waitpid(child, &status, WNOHANG | WUNTRACED);
+    if (changed == child && WIFSTOPPED(status)) {
+      if (is_for_the_shell(WSTOPSIG(status))) raise(SIGSTOP);  // sleep with it, so that the shell has its prompt back
+      continue;
+    }
+    if (changed == child) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    if (changed < 0 && errno != EINTR)
+      throw Failure(kBadUsage, fmt::format("waiting failed: {}", std::strerror(errno)));
+    siginfo_t info{};
+    const int signal = sigwaitinfo(&taken, &info);
+    if (signal > 0 && signal != SIGCHLD) pass_on(child, info);
+  }
+}
+
+}  // namespace
+
+std::map<std::string, std::string> environment_of(const Launch& launch) {
+  auto all = report::own_environment();
+  if (!launch.preload.empty()) all["LD_PRELOAD"] = in_front(launch.preload, " :\t\n", "LD_PRELOAD");
+  if (!launch.libraries.empty()) all["LD_LIBRARY_PATH"] = in_front(launch.libraries, ":;", "LD_LIBRARY_PATH");
+  for (const auto& [key, value] : launch.environment) all[key] = value;
+  return all;
+}
+
+int launch(const Launch& launch) {
+  auto environment = environment_of(launch);
+  std::optional<Tally> tally;
+  if (launch.error_exitcode != 0) environment["DEVTRACE_TALLY"] = tally.emplace().path();
+
+  // Everything the child needs is made before the fork.
+  std::vector<std::string> words = launch.program, settings;
+  for (const auto& [key, value] : environment) settings.push_back(key + '=' + value);
+  const auto argv = pointers(words), envp = pointers(settings);
+  int failure[2];  // closed by a successful exec, else holds its errno
+  if (pipe2(failure, O_CLOEXEC) != 0) throw Failure(kBadUsage, fmt::format("no pipe: {}", std::strerror(errno)));
+
+  const sigset_t taken = signals_to_take();
+  sigset_t before;
+  sigprocmask(SIG_BLOCK, &taken, &before);
+  const pid_t child = fork();
+  if (child < 0) throw Failure(kBadUsage, fmt::format("no new process: {}", std::strerror(errno)));
+  if (child == 0) {
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    execvpe(argv[0], argv.data(), envp.data());
+    const int error = errno;
+    [[maybe_unused]] const ssize_t written = write(failure[1], &error, sizeof error);
+    _exit(127);
+  }
+  close(failure[1]);
+  int error = 0;
+  ssize_t size;
+  while ((size = read(failure[0], &error, sizeof error)) < 0 && errno == EINTR) {
+  }
+  close(failure[0]);
+  if (size == sizeof error) {
+    waitpid(child, nullptr, 0);
+    throw Failure(error == ENOENT ? 127 : 126,
+                  fmt::format("cannot run '{}': {}", launch.program[0], std::strerror(error)));
+  }
+
+  const int code = wait_for(child, taken);
+  return tally && tally->any() ? launch.error_exitcode : code;
+}
+
+}  // namespace devtrace::cli

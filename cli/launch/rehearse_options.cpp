@@ -1,0 +1,108 @@
+#include "cli/launch/rehearse_options.h"
+
+#include "cli/launch/installation.h"
+#include "cli/launch/program_cuda.h"
+#include "cli/subcommand.h"
+#include "report/base/format.h"
+#include "simulate/settings/exit_status.h"
+#include "simulate/settings/gpu_models.h"
+#include "simulate/settings/option_parsing.h"
+
+namespace devtrace::cli {
+namespace {
+
+std::string known_gpu_model(std::string& name) {
+  name = CLI::detail::to_lower(name);
+  if (simulate::find_gpu_model(name.c_str())) return {};
+  return fmt::format("'{}' is no GPU model devtrace knows; it knows {}", name, simulate::gpu_model_keys());
+}
+
+std::string size_of_memory(std::string& text) {
+  if (simulate::read_memory(text.c_str())) return {};
+  return fmt::format("'{}' is no size from 2MiB to 1TiB; write 24GiB, 800MiB or a number of bytes", text);
+}
+
+std::string pairs_of_peers(std::string& text) {
+  if (simulate::read_peers(text.c_str())) return {};
+  return fmt::format("'{}' is neither all, none nor pairs of different devices like 0-1,2-3", text);
+}
+
+std::string seed(std::string& text) {
+  if (simulate::read_seed(text.c_str())) return {};
+  return fmt::format("'{}' is no whole number from 0 to {}", text, UINT64_MAX);
+}
+
+// Pairs name devices that there are.
+void check_peers(const RehearseOptions& options) {
+  if (options.peer.empty() || options.peer == "all") return;
+  const simulate::Peers peers = *simulate::read_peers(options.peer.c_str());
+  for (size_t i = static_cast<size_t>(options.gpus); i < peers.size(); ++i)
+    if (peers[i])
+      throw Failure(kBadUsage, fmt::format("--peer {}: there is no device {}; --gpus {} gives 0 to {}", options.peer, i,
+                                           options.gpus, options.gpus - 1));
+}
+
+}  // namespace
+
+void RehearseOptions::declare_devices(CLI::App& app) {
+  app.add_option("--gpus", gpus, "number of simulated devices, 1 to 16 [2]")->type_name("N")->check(CLI::Range(1, 16));
+  app.add_option("--gpu-model,--part", gpu_model,
+                 fmt::format("what they pretend to be: {} [h100]", simulate::gpu_model_keys()))
+      ->type_name("NAME")
+      ->transform(CLI::Validator(known_gpu_model, ""));
+  app.add_option("--memory", memory, "memory of each, like 24GiB [the model's own]")
+      ->type_name("SIZE")
+      ->check(CLI::Validator(size_of_memory, ""));
+  app.add_option("--peer", peer, "which devices can reach each other's memory: all, none, or pairs like 0-1,2-3 [all]")
+      ->type_name("PAIRS")
+      ->check(CLI::Validator(pairs_of_peers, ""));
+  app.add_option("--cuda", cuda, "version of the simulated libraries, 12 or 13 [the program's own]")
+      ->type_name("MAJOR")
+      ->check(CLI::IsMember({12, 13}));
+  app.add_flag("--no-values", no_values,
+               "only record kernels; results are left as they lie in memory (for measuring costs)");
+  app.add_flag("--eager", eager, "switch torch.compile off: nothing is compiled, the operators run one by one");
+}
+
+void RehearseOptions::declare_async(CLI::App& app) {
+  app.add_option("--async", async,
+                 "streams run behind the host, by a schedule that SEED decides and repeats: a missing synchronisation "
+                 "gives wrong values, for some seeds")
+      ->type_name("SEED")
+      ->check(CLI::Validator(seed, ""));
+}
+
+void RehearseOptions::declare_what_is_not_computed(CLI::App& app) {
+  CLI::Option* const values_off = app.get_option("--no-values");
+  app.add_flag("--strict", strict,
+               fmt::format("end the program, with exit status {}, where the host first reads what was not computed",
+                           simulate::kNotComputed))
+      ->excludes(values_off);
+  app.add_flag("--poison", poison, "fill what is not computed with NaN (-1 in whole numbers)")->excludes(values_off);
+}
+
+Launch RehearseOptions::on_simulated_devices(Launch what) const {
+  check_peers(*this);
+  const int version = cuda ? cuda : cuda_of_command(what.program);
+  const SimulatedLibraries simulated = find_simulated_libraries(version);
+  if (!no_trace) what.preload.push_back(find_library());
+  what.preload.insert(what.preload.end(), simulated.preload.begin(), simulated.preload.end());
+  what.libraries = {simulated.folder};
+  const auto set = [&](const char* key, const std::string& value) {
+    if (!value.empty()) what.environment.emplace_back(key, value);
+  };
+  set("DEVTRACE_SIM_GPUS", std::to_string(gpus));
+  set("DEVTRACE_SIM_PART", gpu_model);
+  set("DEVTRACE_SIM_MEMORY", memory);
+  set("DEVTRACE_SIM_PEER", peer);
+  set("DEVTRACE_SIM_ASYNC", async);
+  if (no_values) set("DEVTRACE_SIM_VALUES", "0");
+  if (strict) set("DEVTRACE_SIM_STRICT", "1");
+  if (poison) set("DEVTRACE_SIM_POISON", "1");
+  if (eager) set("TORCHDYNAMO_DISABLE", "1");
+  // Triton looks for libcuda.so.1 where the linker does, and would link against a real one.
+  set("TRITON_LIBCUDA_PATH", simulated.folder.string());
+  return what;
+}
+
+}  // namespace devtrace::cli

@@ -1,0 +1,307 @@
+// devtrace report: logs, read again.
+#include "report/report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "cli/output.h"
+#include "cli/subcommand.h"
+#include "cli/usage.h"
+#include "report/base/escaping.h"
+#include "report/base/format.h"
+#include "report/base/json_access.h"
+#include "report/check/outputs.h"
+#include "report/log/log_reader.h"
+#include "report/log/redact.h"
+#include "report/placement/placement.h"
+#include "report/text/markdown.h"
+#include "report/text/process_facts.h"
+#include "report/traffic/traffic.h"
+
+namespace devtrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using report::Json;
+
+struct ReportOptions {
+  std::vector<std::string> logs;
+  std::string format, output;
+  bool redact = false;
+};
+
+// A finding as this devtrace would write it now: logs of other programs may lack what it derives.
+Json completed(const Json& process, Json finding) {
+  if (report::string(finding, "fingerprint").empty()) finding["fingerprint"] = report::fingerprint(process, finding);
+  if (report::object(finding, "cause").empty()) finding["cause"] = report::verdict::cause_of(finding);
+  return finding;
+}
+
+// What is known of a process when its log has been read.
+struct Whole {
+  report::Traffic traffic;
+  report::Placement placement;
+  Json end = Json::object();
+};
+
+// One row a format: how a process, a finding and any other record are written, and what comes after them all.
+struct Format {
+  const char* name;
+  std::string (*process)(const Json& process);
+  std::string (*finding)(const Json& process, const Json& finding);
+  std::string (*other)(const Json& process, const Json& record);
+  std::string (*closing)(const Json& process, const Whole& whole);
+};
+
+std::string nothing(const Json&) {
+  return {};
+}
+std::string nothing_else(const Json&, const Json&) {
+  return {};
+}
+std::string no_closing(const Json&, const Whole&) {
+  return {};
+}
+// Two parts of a page, an empty line between them.
+std::string after(const std::string& first, const std::string& second) {
+  return first.empty() ? second : second.empty() ? first : first + '\n' + second;
+}
+
+const Format kFormats[] = {
+    {"text", nothing,
+     [](const Json& process, const Json& finding) { return report::text(process, finding, to_terminal(), {}) + '\n'; },
+     nothing_else,
+     [](const Json& process, const Whole& whole) {
+       return after(after(report::traffic_text(process, whole.traffic), report::placement_text(whole.placement)),
+                    report::process_text(process, whole.end));
+     }},
+    {"html", report::html_head, report::html_finding,
+     [](const Json& process, const Json& record) {
+       const auto kind = report::string(record, "record");
+       if (kind == "traffic") return report::html_traffic(process, record);
+       if (kind == "placement") return report::html_placement(record);
+       return report::html_record(report::json_line(record));
+     },
+     no_closing},
+    {"json", report::json_line, [](const Json&, const Json& finding) { return report::json_line(finding); },
+     [](const Json&, const Json& record) { return report::json_line(record); }, no_closing},
+    {"markdown", nothing,
+     [](const Json& process, const Json& finding) { return report::markdown(process, finding) + '\n'; }, nothing_else,
+     [](const Json& process, const Whole& whole) {
+       return after(
+           after(report::traffic_markdown(process, whole.traffic), report::placement_markdown(whole.placement)),
+           report::process_markdown(process, whole.end));
+     }},
+};
+
+const Format& format_named(const std::string& name) {
+  return *std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format& each) { return name == each.name; });
+}
+
+struct Sink {
+  const Format& format;
+  Output& output;
+};
+
+// Records of one log after the other, as those may see them for whom they are. The same name becomes the same name in
+// all logs.
+class Shown {
+ public:
+  explicit Shown(bool redacted) : redacted_(redacted) {}
+
+  Json operator()(Json&& record) {
+    const auto kind = report::string(record, "record");
+    if (kind == "process" || process_.is_null()) {
+      if (report::integer(process_, "pid") != report::integer(record, "pid")) process_ = Json();
+      process_.update(record);
+      return redacted_ ? process() : std::move(record);
+    }
+    // The verdict is found on what was really there.
+    if (kind == "finding") record = completed(process_, std::move(record));
+    return redacted_ ? redactor_.record(record) : std::move(record);
+  }
+  void begin_log() { process_ = Json(); }
+  // The latest, with what earlier ones of the same log said.
+  Json process() { return redacted_ ? with_machine(redactor_.process(process_)) : process_; }
+
+ private:
+  // Which processes ran on one machine may be told, its name not.
+  Json with_machine(Json process) {
+    const auto boot = report::string(process_, "boot"), host = report::string(process_, "host");
+    const auto known = machines_.try_emplace(std::string(boot.empty() ? host : boot), machines_.size() + 1).first;
+    process["host"] = fmt::format("machine{}", known->second);
+    return process;
+  }
+
+  bool redacted_;
+  report::Redactor redactor_;
+  Json process_;
+  std::map<std::string, size_t> machines_;
+};
+
+// One pass over the log for all outputs. A finding's repetitions come after it, so they are said at the end.
+uint64_t write_log(const fs::path& log, Shown& shown, const std::vector<Sink>& sinks, bool& trouble) {
+  Json process;
+  Whole whole;
+  uint64_t findings = 0;
+  shown.begin_log();
+  const auto reading = report::read_log(log, [&](Json&& raw) {
+    const Json record = shown(std::move(raw));
+    const auto kind = std::string(report::string(record, "record"));
+    if (kind == "finding") {
+      ++findings;
+      for (const Sink& sink : sinks) sink.output.write(sink.format.finding(process, record));
+    } else if (process.is_null()) {
+      process = record;
+      for (const Sink& sink : sinks) sink.output.write(sink.format.process(process));
+    } else {
+      if (kind == "process") {
+        process = shown.process();
+        whole.traffic.begin_anew();
+        whole.placement.begin_anew();
+      }
+      if (kind == "traffic") whole.traffic.take(record);
+      if (kind == "placement") whole.placement.take(record);
+      if (kind == "end") whole.end = record;
+      for (const Sink& sink : sinks) sink.output.write(sink.format.other(process, record));
+    }
+  });
+  for (const Sink& sink : sinks) sink.output.write(sink.format.closing(process, whole));
+  for (const std::string& warning : reading.warnings)
+    fmt::print(stderr, "devtrace report: {}\n", report::printable(warning));
+  trouble |= !reading.warnings.empty();
+  if (!reading.ended) {
+    fmt::print(stderr, "devtrace report: {}: has no end record: the process was killed, or is still running\n",
+               report::printable(log.string()));
+  }
+  return findings;
+}
+
+fs::path html_beside(const fs::path& log) {
+  return fs::path(log).replace_extension(".html");
+}
+
+// Several logs as one report: what several processes met is told once.
+int write_merged(const ReportOptions& options, const std::vector<fs::path>& logs, bool unreadable) {
+  namespace check = report::check;
+  check::Repository repository("");
+  const report::Suppressions none;
+  Shown shown(options.redact);
+  check::Collection::Rewrite rewrite;
+  if (options.redact) rewrite = [&](Json&& record) { return shown(std::move(record)); };
+  check::Collection all(repository, {none, ""}, {}, std::move(rewrite));
+  for (const fs::path& log : logs) {
+    shown.begin_log();
+    all.read(log);
+  }
+  for (const std::string& problem : all.problems())
+    fmt::print(stderr, "devtrace report: {}\n", report::printable(problem));
+  for (const check::Process* each : all.unfinished())
+    fmt::print(stderr, "devtrace report: {}: has no end record: the process was killed, or is still running\n",
+               report::printable(each->log));
+  const check::Comparison judged = check::compare(all, {}, none, "", {});
+  const check::Result result{all, judged, repository.root().string(), false};
+
+  const bool by_default = options.format.empty();
+  if (by_default || options.format == "html") {
+    const std::string file = by_default ? (logs.front().parent_path() / "devtrace-all.html").string() : options.output;
+    Output page(file);
+    check::check_html(result, [&](std::string_view text) { page.write(text); });
+    page.finish();
+    if (by_default) fmt::print(stderr, "devtrace report: HTML in {}\n", report::printable(file));
+  }
+  if (options.format != "html") {
+    Output out(by_default ? "" : options.output);
+    out.write(options.format == "markdown" ? check::merged_markdown(result)
+                                           : check::merged_text(result, to_terminal()));
+    out.finish();
+  }
+  return unreadable || all.unreadable() > 0 ? kBadUsage : 0;
+}
+
+int write_reports(const ReportOptions& options) {
+  std::vector<fs::path> logs;
+  bool unreadable = false, trouble = false;
+  const auto complain = [&](const std::exception& error) {
+    fmt::print(stderr, "devtrace report: {}\n", report::printable(error.what()));
+    unreadable = true;
+  };
+  for (const std::string& argument : options.logs) {
+    try {
+      const auto found = report::logs_at(argument);
+      logs.insert(logs.end(), found.begin(), found.end());
+    } catch (const report::LogError& error) {
+      complain(error);
+    }
+  }
+  const bool by_default = options.format.empty();
+  const Format& format = format_named(by_default ? "text" : options.format);
+  // Without a file named, each log has its page beside it.
+  const bool pages = format.name == std::string("html") && options.output.empty();
+  if (logs.size() > 1 && !pages && format.name != std::string("json")) return write_merged(options, logs, unreadable);
+
+  Shown shown(options.redact);
+  Output main(pages ? "" : options.output);
+  for (const fs::path& log : logs) {
+    try {
+      uint64_t findings = 0;
+      fs::path page;
+      if (pages || by_default) {
+        page = html_beside(log);
+        Output html(page.string());
+        std::vector<Sink> sinks = {{format_named("html"), html}};
+        if (!pages) sinks.push_back({format, main});
+        findings = write_log(log, shown, sinks, trouble);
+        html.finish();
+      } else {
+        findings = write_log(log, shown, {{format, main}}, trouble);
+      }
+      if (findings == 0 && (by_default || pages || options.format == "text"))
+        fmt::print(stderr, "devtrace report: {}: no findings\n", report::printable(log.string()));
+      if (!page.empty()) fmt::print(stderr, "devtrace report: HTML in {}\n", report::printable(page.string()));
+    } catch (const report::LogError& error) {
+      complain(error);
+    }
+  }
+  main.finish();
+  return unreadable ? kBadUsage : 0;
+}
+
+}  // namespace
+
+Action declare_report(CLI::App& app) {
+  auto options = std::make_shared<ReportOptions>();
+  set_usage(app, "[options] LOG|FOLDER...");
+  std::vector<std::string> names;
+  for (const Format& each : kFormats) names.push_back(each.name);
+  app.add_option("logs", options->logs, "logs (devtrace-*.jsonl), or folders of them")
+      ->type_name("LOG|FOLDER")
+      ->required();
+  app.add_option(
+         "--format", options->format,
+         "text, html, json (the records, completed) or markdown [text, and the HTML beside the log; of several logs "
+         "in devtrace-all.html]")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(names));
+  app.add_option("-o,--output", options->output,
+                 "write to this file; - is standard output [html: a page beside each log; else standard output]")
+      ->type_name("FILE");
+  app.add_flag(
+      "--redact", options->redact,
+      "for reports that leave the house: replace paths and names that are not a well-known package's, and leave "
+      "out host, command, strings and comments");
+  app.footer(
+      "Several logs, or a folder's, are one report: the same fault in several processes is told once, with its "
+      "witnesses. json gives their records\n"
+      "one after the other.\n"
+      "\n"
+      "A log that was cut off, because its process was killed, is read as far as it goes, and that is said.\n"
+      "\n"
+      "Exit status: 0 when every log was read, whatever it holds; 2 when one could not be read, or for bad usage.");
+  return [options](const AfterDashes&) { return write_reports(*options); };
+}
+
+}  // namespace devtrace::cli

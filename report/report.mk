@@ -1,9 +1,0 @@
-# The command, and the page's files inside the library that writes it.
-$(BUILD)/obj/report/html/assets.o: report/html/assets.S report/html/report.html $(wildcard report/html/style/* report/html/script/*)
-	mkdir -p $(@D)
-	$(CXX) -fPIC -c $< -o $@
-$(LIBRARY_report/html): $(BUILD)/obj/report/html/assets.o
-
-$(BUILD)/devtrace: $(call libraries,report/command) $(OLD_GLIBC_NEEDS)
-	mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) $(LINK_INPUTS) -static-libstdc++ -static-libgcc $^ $(OLD_GLIBC_START) -o $@

@@ -1,0 +1,133 @@
+#include "simulate/model/kernels/fault.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "simulate/model/device.h"
+#include "simulate/model/memory/arena.h"
+#include "simulate/model/memory/memory.h"
+#include "simulate/model/memory/pool.h"
+#include "simulate/settings/settings.h"
+
+namespace devtrace::simulate {
+namespace {
+
+bool usable(CUcontext context, const Allocation& a) {
+  if (a.device < 0 || a.device == context->device || a.kind == Kind::managed) return true;
+  if (a.kind == Kind::mapped) return a.access >> context->device & 1;
+  if (context->peers >> a.device & 1) return true;
+  return a.pool && (a.pool->access >> context->device & 1);
+}
+
+// Whether a program would have data for a kernel there: the heap, or memory mapped for it. Not the constants and
+// variables of a loaded object: PyTorch passes references to its empty function objects (index_add's ReduceAdd) that no
+// kernel reads.
+bool host_data(uintptr_t address) {
+  unsigned char resident;
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  if (mincore(reinterpret_cast<void*>(address & ~(page - 1)), page, &resident)) return false;
+  Dl_info object;
+  return dladdr(reinterpret_cast<void*>(address), &object) == 0;
+}
+
+// Neither the context's own device's memory nor null, a small number or what is no address of this machine.
+bool is_elsewhere(CUcontext context, uintptr_t word) {
+  if (word < (uintptr_t{1} << 32) || word >> 47) return false;
+  const int physical = arena_owner(word);
+  return physical < 0 || ordinal_of(physical) != context->device;
+}
+
+// `perhaps`: the kernel goes there on a condition.
+bool illegal_word(CUcontext context, uintptr_t word, bool whole_parameter, bool perhaps) {
+  const int physical = arena_owner(word);
+  Allocation a;
+  if (find_memory(word, &a)) return !usable(context, a);
+  // Freed memory of another device, or an address of its arena that nobody was given: hardware would fault, but a
+  // number could look like that too. A host address is a pointer only when it is a parameter by itself, and one that is
+  // followed on a condition may be left alone: cuBLAS hands its kernels the scalars' addresses, and a mode that says
+  // whether these are the device's.
+  if (physical >= 0 || !whole_parameter || perhaps || settings().pageable) return false;
+  return host_data(word);
+}
+
+// For whoever has to find out why: error 700 itself names nothing.
+void say(CUcontext context, const Function& f, size_t offset, uintptr_t word) {
+  const char* verbose = std::getenv("DEVTRACE_SIM_VERBOSE");
+  if (!verbose || std::strcmp(verbose, "1") != 0) return;
+  const int owner = owner_of(word);
+  std::fprintf(stderr, "devtrace: illegal address 0x%llx (%s%s) at byte %zu of the parameters of %s on device %d\n",
+               static_cast<unsigned long long>(word), owner < 0 ? "the host's" : "of device ",
+               owner < 0 ? "" : std::to_string(owner).c_str(), offset, f.name.c_str(), context->device);
+}
+
+// `value_of(i)`: where the parameter's value is; null: nobody gave one.
+template <class ValueOf>
+bool illegal_parameters(CUcontext context, const Function& f, const Grid& grid, const ValueOf& value_of) {
+  const std::vector<device_code::Parameter>& parameters = f.facts->parameters;
+  const auto number = [&](size_t offset, size_t bytes) -> std::optional<uint64_t> {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const device_code::Parameter& p = parameters[i];
+      if (offset < p.offset || offset + bytes > p.offset + p.size || !value_of(i)) continue;
+      uint64_t found = 0;
+      std::memcpy(&found, value_of(i) + (offset - p.offset), bytes);
+      return found;
+    }
+    return std::nullopt;
+  };
+  const auto reads = [&](size_t offset) {
+    if (!f.facts->reads_address(offset)) return false;
+    const device_code::Array* const array = f.facts->array_at(offset);
+    return !array || array->takes(offset, grid, number);
+  };
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const device_code::Parameter& p = parameters[i];
+    const char* const value = value_of(i);
+    for (size_t at = 0; value && at + sizeof(uintptr_t) <= p.size; at += sizeof(uintptr_t)) {
+      uintptr_t word;
+      std::memcpy(&word, value + at, sizeof word);
+      // In this order: whether there is host memory takes a system call.
+      if (is_elsewhere(context, word) && reads(p.offset + at) &&
+          illegal_word(context, word, p.size == sizeof word, f.facts->follows_address_perhaps(p.offset + at))) {
+        say(context, f, p.offset + at, word);
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Whether there is anything to go by.
+bool is_checked(const Function& f) {
+  return !settings().no_faults && f.facts && f.facts->parameters_known;
+}
+
+}  // namespace
+
+bool is_unreachable(CUcontext context, uintptr_t address) {
+  Allocation a;
+  return !settings().no_faults && find_memory(address, &a) && !usable(context, a);
+}
+
+bool illegal_address(CUcontext context, const Function& f, const Grid& grid, void* const* arguments) {
+  if (!arguments || !is_checked(f)) return false;
+  return illegal_parameters(context, f, grid, [&](size_t i) { return static_cast<const char*>(arguments[i]); });
+}
+
+bool illegal_address(CUcontext context, const Function& f, const Grid& grid, const Arguments& arguments) {
+  if (!is_checked(f)) return false;
+  return illegal_parameters(context, f, grid, [&](size_t i) -> const char* {
+    const device_code::Parameter& p = f.facts->parameters[i];
+    if (p.offset + p.size > arguments.values.size()) return nullptr;
+    return reinterpret_cast<const char*>(arguments.values.data()) + p.offset;
+  });
+}
+
+}  // namespace devtrace::simulate

@@ -1,0 +1,90 @@
+#include "simulate/model/kernels/module.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "simulate/model/device.h"
+#include "simulate/model/memory/memory.h"
+
+namespace devtrace::simulate {
+
+CUresult load(Container& c) {
+  std::lock_guard lock(c.mutex);
+  if (c.read) return CUDA_SUCCESS;
+  int architecture = settings().gpu_model->major * 10 + settings().gpu_model->minor;
+  using device_code::ImageState;
+  switch (device_code::read_image(device_code::image_at(c.data), architecture, &c.contents)) {
+    case ImageState::unknown:
+      return CUDA_ERROR_INVALID_IMAGE;
+    case ImageState::other_architecture:
+      return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    case ImageState::good:
+      c.read = true;
+  }
+  return CUDA_SUCCESS;
+}
+
+Function* find_function(Container& c, const char* name) {
+  if (load(c)) return nullptr;
+  std::lock_guard lock(c.mutex);
+  if (auto it = c.functions.find(name); it != c.functions.end()) return it->second;
+  auto facts = c.contents.kernels.find(name);
+  if (facts == c.contents.kernels.end() && !c.contents.opaque) return nullptr;
+  auto* f = new CUkern_st;
+  f->container = &c;
+  f->name = name;
+  if (facts != c.contents.kernels.end()) f->facts = &facts->second;
+  c.functions[name] = f;
+  handles<Function>().add(f);
+  return f;
+}
+
+namespace {
+
+CUresult allocate(const device_code::Variable& v, int ordinal, CUdeviceptr* address) {
+  const size_t bytes = v.bytes ? v.bytes : 1;
+  if (v.managed)
+    return allocate_host(reinterpret_cast<void**>(address), bytes, Kind::managed, CU_MEM_ATTACH_GLOBAL | kOfModule,
+                         ordinal, current());
+  if (CUresult e = allocate_device(ordinal, bytes, current(), nullptr, address)) return e;
+  set_flags(*address, kOfModule);
+  return CUDA_SUCCESS;
+}
+
+// With the container's lock held.
+CUdeviceptr place_variable(Container& c, const std::string& name, int ordinal) {
+  const auto known = c.contents.variables.find(name);
+  if (known == c.contents.variables.end()) return 0;
+  const device_code::Variable& v = known->second;
+  CUdeviceptr& address = c.variables[{name, v.managed ? 0 : ordinal}];
+  if (address) return address;
+  if (allocate(v, ordinal, &address)) return 0;
+  auto* const bytes = reinterpret_cast<uint8_t*>(address);
+  std::memset(bytes, 0, v.bytes);
+  std::memcpy(bytes, v.initial.data(), std::min(v.initial.size(), v.bytes));
+  // Each may point to another, and in a circle: so the place is known before.
+  for (const device_code::AddressOf& one : v.addresses) {
+    if (one.offset > v.bytes || v.bytes - one.offset < sizeof(CUdeviceptr)) continue;
+    const CUdeviceptr to = place_variable(c, one.variable, ordinal);
+    const CUdeviceptr value = to ? to + static_cast<CUdeviceptr>(one.addend) : 0;
+    std::memcpy(bytes + one.offset, &value, sizeof value);
+  }
+  return address;
+}
+
+}  // namespace
+
+CUdeviceptr find_variable(Container& c, const char* name, int ordinal, size_t* size) {
+  if (load(c)) return 0;
+  std::lock_guard lock(c.mutex);
+  const CUdeviceptr address = place_variable(c, name, ordinal);
+  if (address && size) *size = c.contents.variables.at(name).bytes;
+  return address;
+}
+
+Function* function_of(CUfunction handle) {
+  auto* f = reinterpret_cast<Function*>(handle);
+  return handles<Function>().has(f) ? f : nullptr;
+}
+
+}  // namespace devtrace::simulate

@@ -1,0 +1,102 @@
+// Native return addresses: on x86-64 by libunwind, whose per-thread cache makes a frame known from before cost some
+// nanoseconds; on arm64 by the frame records that its calling standard has functions keep.
+#include "tracker/stacks/native/native.h"
+
+#define UNW_LOCAL_ONLY
+#include <libunwind.h>
+#include <time.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+
+#include "tracker/base/processor.h"
+#include "tracker/stacks/native/debug_lines.h"
+#include "tracker/stacks/native/unwinder_memory.h"
+#include "tracker/stacks/stacks.h"
+
+namespace devtrace::stacks {
+namespace {
+
+// libunwind has locks of its own, out of our reach: a fork while another thread holds one would leave it locked in the
+// child for ever. So a fork waits until nobody is inside, and while it happens nobody enters.
+constinit std::atomic<int> inside{0};
+constinit std::atomic<bool> forking{false};
+constinit pid_t forking_process = 0;
+
+// A thread of the program's that is cancelled is unwound by libgcc_s, which asks the copy of libgcc in this library
+// about our hooks' frames. That copy aborts unless it has unwound something itself before.
+[[gnu::constructor]] void prepare_unwinder() {
+  _Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr);
+}
+
+#ifdef __x86_64__
+size_t return_addresses(void** all, size_t wanted) {
+  return static_cast<size_t>(std::max(0, unw_backtrace(all, static_cast<int>(wanted))));
+}
+#else
+// What signs return addresses (pointer authentication) has written into their upper bits.
+void* without_signature(uintptr_t address) {
+  register uintptr_t x30 __asm__("x30") = address;
+  __asm__("hint #7" : "+r"(x30));  // xpaclri
+  return reinterpret_cast<void*>(x30);
+}
+
+// libunwind's quick way follows pointers there without looking whether they can be read. The first address is the
+// caller's.
+[[gnu::noinline]] size_t return_addresses(void** all, size_t wanted) {
+  const auto* record = static_cast<const uintptr_t*>(__builtin_frame_address(0));
+  uintptr_t readable_page = reinterpret_cast<uintptr_t>(record) / page_bytes();
+  size_t count = 0;
+  while (count < wanted && record[1] != 0) {
+    all[count++] = without_signature(record[1]);
+    const uintptr_t outer = record[0];
+    if (outer <= reinterpret_cast<uintptr_t>(record) || outer % 16 != 0) break;
+    const uintptr_t page = outer / page_bytes();
+    if (page != readable_page && unwinder_syscall(0, 0, reinterpret_cast<const void*>(outer), 0) != 1) break;
+    readable_page = page;
+    record = reinterpret_cast<const uintptr_t*>(outer);
+  }
+  return count;
+}
+#endif
+
+}  // namespace
+
+size_t capture_native(void** addresses, size_t capacity, size_t skip) {
+  constexpr size_t kLargest = 256;
+  const int saved = errno;
+  size_t count = 0;
+  inside.fetch_add(1);
+  if (!forking.load()) {
+    void* all[kLargest];
+    // The first address lies in this function, and is left out as well.
+    const size_t wanted = std::min(capacity + skip + 1, kLargest);
+    const size_t found = return_addresses(all, wanted);
+    for (size_t i = skip + 1; i < found; ++i) addresses[count++] = all[i];
+  }
+  inside.fetch_sub(1);
+  errno = saved;
+  return count;
+}
+
+void before_fork_native() {
+  before_fork_lines();
+  constexpr int kPatience = 1000;  // a thread may be suspended inside for good (a debugger): then fork all the same
+  forking.store(true);
+  forking_process = getpid();
+  for (int i = 0; inside.load() != 0 && i < kPatience; ++i) {
+    const timespec pause{0, 100'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+void after_fork_native() {
+  if (getpid() != forking_process) inside.store(0);  // whoever was inside is not in the child
+  forking.store(false);
+  after_fork_lines();
+}
+
+}  // namespace devtrace::stacks
