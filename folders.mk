@@ -4,7 +4,7 @@
 #
 # FOLDER may include itself, and each folder named behind it; these stand above it in this file, so nothing can run in
 # a circle. PARTS: its subfolders that belong to it and have no line of their own. `make lint` checks every #include
-# against this file (scripts/check-includes), and docs/architecture.md shows the picture of it.
+# against this file (scripts/check-includes), and docs/internals/folders.md shows pictures of it.
 
 # What is shared by the code in the process and the code that reads logs.
 $(call folder,common)

@@ -216,7 +216,7 @@ Action declare_check(CLI::App& app) {
       "--update-baseline", options->update,
       "take up what is new, leave out what is gone, and write the baseline; notes and dates of the others stay");
   app.add_flag("--keep-gone", options->keep_gone, "with --update-baseline: leave nothing out");
-  file("--suppressions", options->suppressions, "findings that are accepted for a while (docs/suppressions.md)");
+  file("--suppressions", options->suppressions, "findings that are accepted for a while (docs/guide/suppressions.md)");
   file("--junit", options->junit, "write JUnit XML");
   file("--sarif", options->sarif, "write SARIF 2.1.0");
   file("--markdown", options->markdown, "write a summary for the job's page");
@@ -259,7 +259,7 @@ Action declare_check(CLI::App& app) {
       "  devtrace check --baseline devtrace.json --update-baseline logs/      accept what is there now\n"
       "  devtrace check --baseline devtrace.json --junit j.xml --sarif s.sarif logs/\n"
       "\n"
-      "docs/nightly.md has jobs for GitHub, GitLab, Slurm and Kubernetes.");
+      "docs/guide/nightly.md has jobs for GitHub, GitLab, Slurm and Kubernetes.");
   return [options](const AfterDashes&) -> int {
     try {
       return check(*options);

@@ -1,5 +1,6 @@
 // What the tracker asks of the report, once per finding, inside the user's process. Everything here works on records as
-// docs/log.md describes them and on nothing else; none of it throws, touches the locale, or keeps state between calls.
+// docs/reference/log.md describes them and on nothing else; none of it throws, touches the locale, or keeps state
+// between calls.
 #pragma once
 
 #include "report/base/json.h"

@@ -125,7 +125,7 @@ test-gpu: all ## the tests of hardware
 
 # Recall and precision on PyTorch's whole operator database; minutes, so `make test` runs a sample of it.
 conformance: all ## findings on PyTorch's whole operator database
-	$(PYTHON) tests/conformance/run.py --build $(BUILD) --json $(BUILD)/conformance.json --markdown docs/conformance.md --silent docs/silent-operators.md
+	$(PYTHON) tests/conformance/run.py --build $(BUILD) --json $(BUILD)/conformance.json --markdown docs/evidence/conformance.md --silent docs/evidence/silent-operators.md
 
 # The command as this machine starts one, for what starts it by its path.
 EMULATED := $(BUILD)/emulated/devtrace
@@ -145,22 +145,22 @@ demo: all ## the main job on a real program, with two simulated GPUs
 demo-cpp: all ## the same on a C++ program, built by nvcc from PyPI's wheels
 	scripts/demo-cpp $(BUILD)
 
-# The pictures of the report in docs/, made anew.
+# The pictures of the report in docs/guide/, made anew.
 pictures: demo
-	$(PYTHON) scripts/pictures $(BUILD)/demo/broken/devtrace-*.jsonl docs
+	$(PYTHON) scripts/pictures $(BUILD)/demo/broken/devtrace-*.jsonl docs/guide
 
 # Values of a rehearsal on PyTorch's whole operator database, and the page about them; minutes, so `make test` runs a sample of it.
 rehearsal-values: all ## values of a rehearsal on the same
-	$(PYTHON) tests/rehearsal/run.py --build $(BUILD) --json $(BUILD)/rehearsal-values.json --markdown docs/rehearsal.md
+	$(PYTHON) tests/rehearsal/run.py --build $(BUILD) --json $(BUILD)/rehearsal-values.json --markdown docs/guide/rehearsal.md
 # The same over every overload that has a CUDA kernel, and every type; minutes.
 # Other projects' tests, from their sdists on PyPI; half an hour.
 suites: all ## other projects' test suites in a rehearsal
-	$(PYTHON) tests/suites/run.py --build $(BUILD) --json $(BUILD)/suites.json --markdown docs/suites.md
+	$(PYTHON) tests/suites/run.py --build $(BUILD) --json $(BUILD)/suites.json --markdown docs/evidence/suites.md
 
 rehearsal-overloads: all ## values of a rehearsal by overload and type
-	$(PYTHON) tests/rehearsal/overloads/run.py --build $(BUILD) --json $(BUILD)/rehearsal-overloads.json --markdown docs/rehearsal-values.md
+	$(PYTHON) tests/rehearsal/overloads/run.py --build $(BUILD) --json $(BUILD)/rehearsal-overloads.json --markdown docs/evidence/rehearsal-values.md
 
-matrix: all simulate-cuda12 ## which Python, which PyTorch: docs/versions.md; environments of some gigabytes each, PAIRS='3.14-2.15.0 …' some
+matrix: all simulate-cuda12 ## which Python, which PyTorch: docs/reference/versions.md; environments of some gigabytes each, PAIRS='3.14-2.15.0 …' some
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'pip>=24.1' # an older one takes wheels of 3.13 for 3.13t
 	[ ! -e .cache/aarch64/root ] || $(MAKE) --no-print-directory ARCH=aarch64 all $(BUILD)/aarch64/emulated/devtrace
 	$(PYTHON) tests/versions/run.py --build $(BUILD) $(PAIRS)
@@ -214,6 +214,6 @@ $(BUILD)/bench/peer-launches: $(PEER_LAUNCHES) $(SIM)/libcudart.so.13
 	$(CXX) -o $@ $^ -Wl,--allow-shlib-undefined -Wl,-rpath,'$$ORIGIN/../simulate'
 
 .PHONY: bench-peers
-bench-peers: all $(BUILD)/bench/growth $(BUILD)/bench/peer-launches ## what devtrace costs beside memray, torch.profiler and others: writes docs/cost.md (half an hour)
+bench-peers: all $(BUILD)/bench/growth $(BUILD)/bench/peer-launches ## what devtrace costs beside memray, torch.profiler and others: writes docs/evidence/cost.md (half an hour)
 	$(PYTHON) -m pip install --quiet --constraint scripts/constraints.txt --requirement scripts/requirements-peers.txt
 	$(PYTHON) tests/bench/peers/run.py --build $(BUILD) --instructions --growth --write

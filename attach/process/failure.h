@@ -6,7 +6,7 @@
 
 namespace devtrace::attach {
 
-// docs/attach.md lists them.
+// docs/guide/attach.md lists them.
 enum class Code : int {
   no_process = 3,
   no_permission = 4,

@@ -68,8 +68,9 @@ void LibraryOptions::declare_library(CLI::App& app) {
          "--log-path", log_path,
          "the log's file; %p is the process id, %h the host, %q{VAR} an environment variable [devtrace-%p.jsonl]")
       ->type_name("FILE");
-  app.add_option("--suppressions", suppressions,
-                 "findings that are accepted for a while: in the log, counted, and not told (docs/suppressions.md)")
+  app.add_option(
+         "--suppressions", suppressions,
+         "findings that are accepted for a while: in the log, counted, and not told (docs/guide/suppressions.md)")
       ->type_name("FILE");
   app.add_option("--option,--options", options,
                  "an option of the library, as in DEVTRACE_OPTIONS; may be repeated (--option help=1 lists them)")

@@ -7,7 +7,7 @@
 
 namespace devtrace::fix {
 
-// In the log: verified.outcome (docs/log.md).
+// In the log: verified.outcome (docs/reference/log.md).
 enum class Result {
   failed,      // the finding is still there, or the program got less far
   further,     // it is gone, and the program got further, to its next finding, to another error, or to its time limit

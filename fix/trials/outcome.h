@@ -14,7 +14,7 @@ namespace devtrace::fix {
 using report::Json;
 
 struct Found {
-  Json process, finding;  // records of a log (docs/log.md)
+  Json process, finding;  // records of a log (docs/reference/log.md)
 
   // Names the fault among those of one program: the fingerprint, which knows no line, and the operands' names.
   std::string identity() const;

@@ -1,4 +1,4 @@
-// What a search found, as records of a log (docs/log.md) and as text.
+// What a search found, as records of a log (docs/reference/log.md) and as text.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Reading records that anybody may have written: a field of another type than docs/log.md says counts as absent.
+// Reading records that anybody may have written: a field of another type than docs/reference/log.md says counts as
+// absent.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ struct Verification {
   std::string words;  // "with this change the program ran to its end in rehearsal; 2 findings before, 0 after; …"
 };
 
-// Of a finding whose cause was tried (`cause`.`verified`, docs/log.md). Without words when it was not.
+// Of a finding whose cause was tried (`cause`.`verified`, docs/reference/log.md). Without words when it was not.
 Verification verification_of(const Json& finding);
 
 }  // namespace devtrace::report

@@ -14,7 +14,7 @@ namespace devtrace::report {
 // shapes, versions, times, PyTorch's operations and messages, and the code of Python's own library and of well-known
 // packages (redact_public.inc). Files, functions, classes, variables and strings of everything else are replaced, the
 // lines around a line, comments, the host, the command and the environment's words are left out, and so is every field
-// that docs/log.md does not know.
+// that docs/reference/log.md does not know.
 class Redactor {
  public:
   // The first record, or a later `process`.

@@ -1,5 +1,5 @@
-// Findings that somebody has looked at and accepts for a while: a text file of one entry a line (docs/suppressions.md).
-// The same rules hold in the process and offline.
+// Findings that somebody has looked at and accepts for a while: a text file of one entry a line
+// (docs/guide/suppressions.md). The same rules hold in the process and offline.
 #pragma once
 
 #include <optional>

@@ -55,7 +55,7 @@ struct Event {
   const Frame* line() const;
 };
 
-// One object on the way from a variable to an operand; docs/log.md says what the words mean.
+// One object on the way from a variable to an operand; docs/reference/log.md says what the words mean.
 struct Holder {
   std::string_view name, kind, type, holds, function;
   std::vector<std::string_view> devices;

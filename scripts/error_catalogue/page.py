@@ -1,4 +1,4 @@
-"""docs/device-errors.md, from the catalogue."""
+"""docs/reference/device-errors.md, from the catalogue."""
 
 import ast
 import sys
@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from . import catalogue, seen
 
-PAGE = catalogue.TOP / "docs/device-errors.md"
+PAGE = catalogue.TOP / "docs/reference/device-errors.md"
 
 # Files of programs, what people meet most first.
 FAMILIES = (
@@ -19,7 +19,7 @@ HEAD = """# Errors about where something lies
 Every place where PyTorch, NumPy's conversion, accelerate, transformers, peft and Lightning raise because a tensor, a module, a stream or a generator
 lies on the wrong device: search this page for your message. `…` stands for a name, a number or a device. Found in the projects' sources by
 `scripts/device-errors search`; this page is written by `scripts/device-errors page --write` from the table in
-[tests/workloads/device_errors/](../tests/workloads/device_errors/).
+[tests/workloads/device_errors/](../../tests/workloads/device_errors/).
 
 Whatever the message, `devtrace run -- python train.py` (or `devtrace rehearse --gpus 2 -- python train.py`, without a GPU) says which tensor, where
 it came from and which line to change.

@@ -33,9 +33,10 @@ coverage: | setup-python ## which lines the unit tests run
 compile_commands.json: ## how each file is compiled, for editors
 	$(MAKE) --no-print-directory --always-make --dry-run V=1 PRECOMPILE= all $(UNIT_TESTS) $(E2E_PROGRAMS) $(BENCHMARKS) | scripts/compile-commands > $@
 
-lint: | setup-python ## includes and the picture of them against folders.mk, Python's style
+lint: | setup-python ## includes against folders.mk, pages that are made from tables, links, Python's style
 	scripts/check-includes
 	scripts/draw-folders --check
+	scripts/check-links
 	scripts/device-errors page --check
 	scripts/device-errors table --check
 	$(PYTHON) -m ruff check --quiet .

@@ -1,4 +1,4 @@
-"""The verdicts as a table for the terminal and as a page for docs/."""
+"""The verdicts as a table for the terminal and as a page for docs/evidence/."""
 
 from importlib.metadata import version
 

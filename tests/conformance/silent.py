@@ -67,7 +67,7 @@ def markdown(records: list[dict]) -> str:
         f"Written by `make conformance`; PyTorch {version('torch')}, two simulated devices that can reach each other, every sample of PyTorch's operator database",
         "with at least two tensor operands, one of them moved. Bytes that crossed are the simulated devices' own count, less what the operator copies with all",
         "operands in one place; kernels are those that devtrace reported. Operands are counted from 0, in the order of the call. With all operands on cuda:0, and",
-        "with all on cuda:1 while cuda:0 is current, the same run has no finding (docs/conformance.md).",
+        "with all on cuda:1 while cuda:0 is current, the same run has no finding (docs/evidence/conformance.md).",
         "",
     ]
     for key, title, meaning in HOW:

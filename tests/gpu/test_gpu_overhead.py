@@ -1,4 +1,4 @@
-"""What devtrace costs a real training step: figures, no verdict. They go to build/gpu-figures.json and, as lines for docs/measurements.md, to
+"""What devtrace costs a real training step: figures, no verdict. They go to build/gpu-figures.json and, as lines for docs/evidence/measurements.md, to
 build/gpu-figures.md."""
 
 import json

@@ -1,4 +1,4 @@
-"""The verdicts for the terminal and as the page docs/rehearsal.md (page.md is its hand-written part)."""
+"""The verdicts for the terminal and as the page docs/guide/rehearsal.md (page.md is its hand-written part)."""
 
 from importlib.metadata import version
 

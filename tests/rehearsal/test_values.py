@@ -64,8 +64,8 @@ def test_a_sample_of_the_database_equals_the_cpu(database):
 
 
 def test_the_page_is_what_its_template_says():
-    """What is changed in docs/rehearsal.md alone is lost when the page is written anew."""
-    template, page = (path.read_text(encoding="utf-8").partition("## Values on") for path in (HERE / "page.md", TOP / "docs" / "rehearsal.md"))
+    """What is changed in docs/guide/rehearsal.md alone is lost when the page is written anew."""
+    template, page = (path.read_text(encoding="utf-8").partition("## Values on") for path in (HERE / "page.md", TOP / "docs/guide/rehearsal.md"))
     assert template[1] and template[0] == page[0]
 
 

@@ -1,6 +1,6 @@
-"""Other projects' test suites under rehearsal; writes docs/suites.md. Needs PyPI.
+"""Other projects' test suites under rehearsal; writes docs/evidence/suites.md. Needs PyPI.
 
-    python tests/suites/run.py --build build --markdown docs/suites.md
+    python tests/suites/run.py --build build --markdown docs/evidence/suites.md
 """
 
 import argparse

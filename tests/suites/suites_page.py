@@ -1,4 +1,4 @@
-"""docs/suites.md, from what came out."""
+"""docs/evidence/suites.md, from what came out."""
 
 from collections import Counter
 
@@ -25,8 +25,8 @@ def markdown(verdicts: dict, versions: str) -> str:
     lines = [
         "# Other projects' tests under rehearsal", "",
         f"Written by `make suites`; {versions}. The tests come from the projects' own sdists, unchanged, and run under `devtrace rehearse --gpus 2`, without a",
-        "network. Which files: [suites.py](../tests/suites/suites.py). transformers' sdist has the tests of models and not the files that name models for them;",
-        "[these tiny ones](../tests/suites/transformers_models.py) stand in. Each test that fails runs once more without devtrace and without a GPU, to see whether it",
+        "network. Which files: [suites.py](../../tests/suites/suites.py). transformers' sdist has the tests of models and not the files that name models for them;",
+        "[these tiny ones](../../tests/suites/transformers_models.py) stand in. Each test that fails runs once more without devtrace and without a GPU, to see whether it",
         "fails there, too.", "",
         "| suite | tests | passed | failed | skipped | findings |", "|---|---:|---:|---:|---:|---:|",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Run under `devtrace rehearse --gpus 2` in each environment of `make matrix`: one of everything that docs/versions.md tells of."""
+"""Run under `devtrace rehearse --gpus 2` in each environment of `make matrix`: one of everything that docs/reference/versions.md tells of."""
 
 import json
 import sys

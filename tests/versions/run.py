@@ -1,7 +1,7 @@
-"""make matrix: devtrace with each pair of Python and PyTorch, and docs/versions.md about it.
+"""make matrix: devtrace with each pair of Python and PyTorch, and docs/reference/versions.md about it.
 
 An environment is a folder `<Python>-<PyTorch>`; one that is missing is made with that Python and what pip brings for that PyTorch, some
-gigabytes each. `…-aarch64` is arm64's PyTorch under qemu's user mode, on another processor (CONTRIBUTING.md, "arm64"). What was found out is kept in docs/versions.json; a pair that is not run again keeps its line."""
+gigabytes each. `…-aarch64` is arm64's PyTorch under qemu's user mode, on another processor (CONTRIBUTING.md, "arm64"). What was found out is kept in docs/reference/versions.json; a pair that is not run again keeps its line."""
 
 import argparse
 import datetime
@@ -17,8 +17,8 @@ sys.path.insert(0, str(TOP / "tests" / "helpers"))
 from interpreters import FOUND  # noqa: E402
 
 PROGRAM = Path(__file__).with_name("program.py")
-KEPT = TOP / "docs" / "versions.json"
-PAGE = TOP / "docs" / "versions.md"
+KEPT = TOP / "docs/reference/versions.json"
+PAGE = TOP / "docs/reference/versions.md"
 PAIRS = [
     "3.9-2.4.1", "3.10-2.4.1", "3.10-2.6.0", "3.10-2.11.0", "3.11-2.8.0", "3.11-2.11.0", "3.11-2.11.0-aarch64", "3.11-2.15.0", "3.12-2.9.1",
     "3.12-2.10.0", "3.12-2.12.1", "3.12-2.13.0", "3.12-2.14.1", "3.12-2.15.0",
@@ -177,8 +177,8 @@ def outcome(pair: str, folder: Path, build: Path) -> dict:
 def page(kept: dict) -> str:
     lines = [
         "# Which Python, which PyTorch", "",
-        "Written by `make matrix`: one program ([tests/versions/program.py](../tests/versions/program.py)) on two simulated devices with each pair. "
-        "`yes`: what devtrace said was right in every part; [tests/versions/run.py](../tests/versions/run.py) has what that is.", "",
+        "Written by `make matrix`: one program ([tests/versions/program.py](../../tests/versions/program.py)) on two simulated devices with each pair. "
+        "`yes`: what devtrace said was right in every part; [tests/versions/run.py](../../tests/versions/run.py) has what that is.", "",
         "| Python | PyTorch | " + " | ".join(CHECKS) + " | run |", "|---|---|" + "---|" * (len(CHECKS) + 1),
     ]  # fmt: skip
     for pair in PAIRS:

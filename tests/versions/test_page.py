@@ -1,4 +1,4 @@
-"""docs/versions.md is what docs/versions.json says, and a sample of it holds for the PyTorch that is here."""
+"""docs/reference/versions.md is what docs/reference/versions.json says, and a sample of it holds for the PyTorch that is here."""
 
 import importlib.util
 import json
@@ -13,7 +13,7 @@ specification.loader.exec_module(run)
 
 
 def test_the_page_is_what_was_run():
-    assert (TOP / "docs/versions.md").read_text() == run.page(json.loads((TOP / "docs/versions.json").read_text()))
+    assert (TOP / "docs/reference/versions.md").read_text() == run.page(json.loads((TOP / "docs/reference/versions.json").read_text()))
 
 
 def test_everything_works_here():

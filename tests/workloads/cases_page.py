@@ -1,4 +1,4 @@
-"""What devtrace says of the five systems and the cases, as a page: docs/cases.md. `make cases-page` writes it, and the tests compare."""
+"""What devtrace says of the five systems and the cases, as a page: docs/evidence/cases.md. `make cases-page` writes it, and the tests compare."""
 
 import argparse
 import json
@@ -37,7 +37,7 @@ for path in sys.argv[1:]:
 HEAD = """# What the verdict says of real cases
 
 Written by `make cases-page`, from rehearsals; the tests compare it with what they see. The five systems are the workloads of
-[tests/workloads](../tests/workloads/), the cases below them are [tests/workloads/cases](../tests/workloads/cases/): rebuilt small from a public thread's operation and
+[tests/workloads](../../tests/workloads/), the cases below them are [tests/workloads/cases](../../tests/workloads/cases/): rebuilt small from a public thread's operation and
 cause, not from its code.
 
 {right} of {all} verdicts are right, {wrong} of the others with high confidence.
@@ -101,7 +101,7 @@ def case_row(path: Path, finding: dict) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", default=TOP / "docs/cases.md", type=Path)
+    parser.add_argument("--out", default=TOP / "docs/evidence/cases.md", type=Path)
     options = parser.parse_args()
     rows, right, wrong = [], 0, 0
     with tempfile.TemporaryDirectory() as folder:
@@ -109,7 +109,7 @@ def main() -> int:
             own = Path(folder) / name
             own.mkdir()
             finding = start([WORKLOADS / program], own).findings[0]
-            rows.append(row(f"[{name}](../tests/workloads/{program})", finding))
+            rows.append(row(f"[{name}](../../tests/workloads/{program})", finding))
             right += finding["cause"]["category"] == wanted
             wrong += finding["cause"]["category"] != wanted and finding["cause"]["confidence"] == "high"
         says = {path: described(path) for path in CASES.values()}

@@ -1,6 +1,6 @@
 """What devtrace says of the corpus, measured: `devtrace fix` on every case, its patch applied, the program run again.
 
-`make corpus` runs it (about an hour on two cores) and writes tests/workloads/corpus.jsonl, case by case, and docs/corpus.md from all that it holds.
+`make corpus` runs it (about an hour on two cores) and writes tests/workloads/corpus.jsonl, case by case, and docs/evidence/corpus.md from all that it holds.
 With names of cases only these are run anew."""
 
 import argparse
@@ -21,7 +21,7 @@ from case_form import Case, cases_in  # noqa: E402
 from conftest import DEVTRACE, TOP, environment, execute, start  # noqa: E402
 from corpus_case import APART, CORPUS  # noqa: E402
 
-PAGE = TOP / "docs/corpus.md"
+PAGE = TOP / "docs/evidence/corpus.md"
 RESULTS = TOP / "tests/workloads/corpus.jsonl"
 PARTS = {"corpus": CORPUS, "kept apart": APART}
 
@@ -147,8 +147,8 @@ def page(scores: list[Score]) -> str:
     out = [
         "# devtrace on its corpus",
         "",
-        "Written by `make corpus`: `devtrace fix` on every case of [tests/workloads/corpus](../tests/workloads/corpus/) and of the part that is",
-        "[kept apart](../tests/workloads/corpus_apart/), which nobody looks at who changes rules or edits. A case is a small program with the mistake of a",
+        "Written by `make corpus`: `devtrace fix` on every case of [tests/workloads/corpus](../../tests/workloads/corpus/) and of the part that is",
+        "[kept apart](../../tests/workloads/corpus_apart/), which nobody looks at who changes rules or edits. A case is a small program with the mistake of a",
         "public thread. Its fix runs when the patch applies and the program then prints what it prints with the thread's own fix. Seconds are those of a",
         "machine with two cores, two cases at a time, one run at a time each; most were taken while it compiled besides, and are up to three times too long.",
         "",

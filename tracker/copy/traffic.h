@@ -18,8 +18,8 @@ uint64_t site_of(const events::Copy& copy, stacks::OnePythonStack& stack);
 bool add(uint64_t site, uint64_t bytes, uint64_t copies);
 void write_if_due();
 
-// The log's `traffic` records (docs/log.md) of what has moved since they were written last; all of it goes to the HTML
-// report, if there is one. Does not begin a log.
+// The log's `traffic` records (docs/reference/log.md) of what has moved since they were written last; all of it goes to
+// the HTML report, if there is one. Does not begin a log.
 void write_rest();
 
 void before_fork();

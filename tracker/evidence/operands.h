@@ -42,7 +42,7 @@ struct Made {
 // The variable or attribute from which the code that made a tensor, or moved it, took the device.
 struct DeviceSource {
   std::string name;  // `self.device`
-  std::string role;  // docs/log.md
+  std::string role;  // docs/reference/log.md
   std::string says;  // "cuda", as the program has it; empty for a number
   // Of an attribute: what has it.
   std::string kind;  // module, object, …
@@ -61,7 +61,7 @@ struct Operand {
   evidence::TensorFacts tensor;
   std::string expression;  // the text whose result it is, for one that has no name
   std::string name;        // the best one
-  std::string role;        // docs/log.md
+  std::string role;        // docs/reference/log.md
   std::vector<Name> names;
   bool odd = false;
   std::string module_path;

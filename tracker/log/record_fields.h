@@ -1,4 +1,4 @@
-// What findings of every kind have in common, as parts of their JSON records (docs/log.md).
+// What findings of every kind have in common, as parts of their JSON records (docs/reference/log.md).
 #pragma once
 
 #include <cstdint>

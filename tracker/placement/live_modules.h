@@ -11,7 +11,7 @@ namespace devtrace::placement {
 
 struct PlacedTensor {
   std::string name;     // from the root: "model.layers.3.self_attn.q_proj.weight", "layers.0.keys"
-  const char* kind;     // docs/log.md: parameter, buffer, cache, attribute
+  const char* kind;     // docs/reference/log.md: parameter, buffer, cache, attribute
   std::string device;   // "cuda:0"; of what accelerate offloads "meta", whenever it is asked
   int64_t bytes = 0;    // elements times their size
   std::string same_as;  // the name under which the same tensor came before

@@ -31,8 +31,8 @@ struct KnownMatch {
 
 std::optional<KnownMatch> known_refusal(std::string_view message);
 
-// Is it a message of the catalogue (docs/device-errors.md): one that PyTorch or a library raises because of where
-// something lies? It does not say what lies where.
+// Is it a message of the catalogue (docs/reference/device-errors.md): one that PyTorch or a library raises because of
+// where something lies? It does not say what lies where.
 bool is_catalogued(std::string_view message);
 
 }  // namespace devtrace::refusals

@@ -1,4 +1,4 @@
-"""docs/cost.md and its picture, from what was measured."""
+"""docs/evidence/cost.md and its picture, from what was measured."""
 
 import dataclasses
 from pathlib import Path
@@ -84,7 +84,7 @@ def memory_rows(curves: dict) -> str:
 def growth(curves: dict) -> str:
     return (
         "## How it grows\n\n![processor time by how many there are](cost-growth.svg)\n\n"
-        "Nanoseconds of processor time ([tests/bench/growth_bench.cpp](../tests/bench/growth_bench.cpp)); more threads than cores wait for one another.\n\n"
+        "Nanoseconds of processor time ([tests/bench/growth_bench.cpp](../../tests/bench/growth_bench.cpp)); more threads than cores wait for one another.\n\n"
         "| one of these; by how many | ns | as designed |\n|---|---|---|\n" + growth_rows(curves) + "\n"
         "| memory | takes | goal |\n|---|---:|---:|\n" + memory_rows(curves) + "\n\n"
     )

@@ -1,4 +1,4 @@
-"""What devtrace costs beside what people would use instead, written as docs/cost.md.
+"""What devtrace costs beside what people would use instead, written as docs/evidence/cost.md.
 
     python tests/bench/peers/run.py --build build [--rounds 40] [--instructions] [--growth] [--write]
 
@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=WAYS)
     parser.add_argument("--instructions", action="store_true", help="count instructions as well (minutes a program)")
     parser.add_argument("--growth", action="store_true", help="draw how it grows as well (some minutes)")
-    parser.add_argument("--write", action="store_true", help="write docs/cost.md and its pictures")
+    parser.add_argument("--write", action="store_true", help="write docs/evidence/cost.md and its pictures")
     options = parser.parse_args()
     devtrace = options.build.resolve() / "devtrace"
     kept = options.build / "cost.json"
@@ -80,7 +80,7 @@ def main() -> int:
         keep()
     print(page.text(found))
     if options.write:
-        page.write(found, TOP / "docs")
+        page.write(found, TOP / "docs/evidence")
     return 0
 
 

@@ -119,7 +119,7 @@ def test_a_server_under_load_of_every_kind(tmp_path, running):  # noqa: F811
         assert done.returncode == 0, done.stderr
         wait_for(lambda before=before: all(now > then for now, then in zip(progress()[:4], before[:4], strict=False)), 100)
         counts.append([int(one) for one in server.ask("count")])
-    # For docs/measurements.md: make attach-soak shows it.
+    # For docs/evidence/measurements.md: make attach-soak shows it.
     for index, what in enumerate(("descriptors", "mappings")):
         print(f"{what}: {[min(count[index] for count in part) for part in (counts[:10], counts[-10:])]}, the least of the first and last ten")
     print(f"{CYCLES} cycles, {time.monotonic() - began:.0f} seconds, {progress()[:4]} done meanwhile")

@@ -46,7 +46,7 @@ def test_the_page_says_the_same(ran):
     def without_confidence(row):
         return re.sub(r" \| (high|medium|low) \| ", " | ", row)
 
-    page = [without_confidence(line) for line in (TOP / "docs/cases.md").read_text().splitlines()]
+    page = [without_confidence(line) for line in (TOP / "docs/evidence/cases.md").read_text().splitlines()]
     rows = [without_confidence(case_row(path, ran.of(path)[0])) for path in CASES.values()]
     assert [row for row in rows if row not in page] == [], "make cases-page"
     assert len([line for line in page if line.startswith("| ") and not line.startswith("| case")]) == len(rows) + 5

@@ -134,7 +134,7 @@ def test_every_kind_is_tested():
         env={"PYTHONDONTWRITEBYTECODE": "1"},
     )
     assert sorted(json.loads(ran.stdout)) == sorted(SMALL)
-    page = (TOP / "docs/fix.md").read_text()
+    page = (TOP / "docs/guide/fix.md").read_text()
     assert [kind for kind in SMALL if f"`{kind}`" not in page] == []
 
 

@@ -118,7 +118,7 @@ def test_stderr_that_the_program_sends_to_a_file(tmp_path, program):
 
 
 def test_stderr_that_the_program_sends_to_a_file_of_its_own(tmp_path, program):
-    """Not to append: that cannot be told from a file that took the number. See docs/guarantees.md."""
+    """Not to append: that cannot be told from a file that took the number. See docs/evidence/guarantees.md."""
     outcome = run(program('dup2(open("errors", O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);'), tmp_path)
     assert (tmp_path / "errors").read_text() == ""
     only(outcome, "copy-mismatch")

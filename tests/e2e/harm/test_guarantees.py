@@ -1,10 +1,10 @@
-"""docs/guarantees.md names a test in every line, and each is there."""
+"""docs/evidence/guarantees.md names a test in every line, and each is there."""
 
 import re
 
 from conftest import TOP
 
-PAGE = (TOP / "docs/guarantees.md").read_text(encoding="utf-8")
+PAGE = (TOP / "docs/evidence/guarantees.md").read_text(encoding="utf-8")
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| devtrace |")]
 
 

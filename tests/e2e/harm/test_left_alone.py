@@ -181,7 +181,7 @@ for attempt in (lambda: holder.tensor + b, lambda: a + holder.other, lambda: net
 
 
 def test_an_audit_hook_that_forbids_compile_does_no_harm(rehearse):
-    """The failing line is parsed by Python's own parser, which tells audit hooks: see docs/guarantees.md."""
+    """The failing line is parsed by Python's own parser, which tells audit hooks: see docs/evidence/guarantees.md."""
     outcome = rehearse(REFUSED + """
 import sys
 def forbid(event, arguments):

@@ -41,7 +41,7 @@ def test_a_permission_that_nothing_needs(tree):
     done = run(tree, "check-includes")
     assert done.returncode == 1 and "report/traffic/ includes nothing of common/" in done.stderr
     done = run(tree, "draw-folders", "--check")
-    assert done.returncode == 1 and "docs/architecture.md" in done.stderr + done.stdout
+    assert done.returncode == 1 and "docs/internals/folders.md" in done.stderr + done.stdout
 
 
 def test_a_folder_without_a_line(tree):

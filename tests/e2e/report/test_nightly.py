@@ -1,4 +1,4 @@
-"""The recipes of docs/nightly.md, run: three nights of a job, the version that brought a regression, thousands of logs in DuckDB."""
+"""The recipes of docs/guide/nightly.md, run: three nights of a job, the version that brought a regression, thousands of logs in DuckDB."""
 
 import importlib.resources
 import json
@@ -140,7 +140,7 @@ def test_git_finds_the_commit(tmp_path):
         git("add", "train.py")
         git("commit", "-qm", f"number {number}")
     (tmp_path / "known.json").write_text('{"devtrace_baseline": 1, "findings": []}')
-    (line,) = re.findall(r"git bisect run sh -c '(.*?)'", (TOP / "docs/nightly.md").read_text(), re.DOTALL)
+    (line,) = re.findall(r"git bisect run sh -c '(.*?)'", (TOP / "docs/guide/nightly.md").read_text(), re.DOTALL)
     line = line.replace("devtrace run", f"{DEVTRACE} rehearse --gpus 2").replace("devtrace check", f"{DEVTRACE} check").replace("python", sys.executable)
     git("bisect", "start", "HEAD", "HEAD~4")
     done = subprocess.run(["git", "bisect", "run", "sh", "-c", line], cwd=tmp_path, env=environment(None), capture_output=True, text=True)

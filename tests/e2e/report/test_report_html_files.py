@@ -75,7 +75,7 @@ def test_no_text_of_a_record_becomes_markup(page, tmp_path):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_record_may_hold_anything(page, tmp_path, seed):
-    """Somebody's own tool may write the log: a field of another type than docs/log.md says counts as absent."""
+    """Somebody's own tool may write the log: a field of another type than docs/reference/log.md says counts as absent."""
     draw = random.Random(seed)
     records = [json.loads(line) for line in synthetic_log(3).splitlines()]
     for record in records:

@@ -1,4 +1,4 @@
-"""The verdicts for the terminal and as the page docs/rehearsal-values.md."""
+"""The verdicts for the terminal and as the page docs/evidence/rehearsal-values.md."""
 
 from importlib.metadata import version
 
@@ -11,13 +11,13 @@ KINDS = {
 HEAD = """# Values of a rehearsal, by overload and type
 
 Written by `make rehearsal-overloads`; PyTorch {version}. Every overload of every operator that has a CUDA kernel, called with what PyTorch's operator database
-reaches, forward and backward ([gather.py](../tests/rehearsal/overloads/gather.py)), or with guesses by its schema; over float32, float64, float16, bfloat16, complex64,
+reaches, forward and backward ([gather.py](../../tests/rehearsal/overloads/gather.py)), or with guesses by its schema; over float32, float64, float16, bfloat16, complex64,
 complex32, int64, int32, int16, int8, uint8 and bool, each `dtype=` argument in three types, and `out=` of the right size, with strides, and empty. Compared with the same
 overload on the CPU; where that lacks the type, with float32, complex64 or float64.
 
 Left out are operators whose results are nobody's values (`empty`), communication, and cuDNN's, which are reported absent; and calls whose result on the CPU itself changes with
 what lay in memory. Tensors are dense: what is registered for sparse ones is called with those as well as it takes them. Values of random numbers are not compared here, nor are those of
-operators that the CPU lacks; for some of both there are checks of their own ([checks.py](../tests/rehearsal/checks.py) and the files beside it).
+operators that the CPU lacks; for some of both there are checks of their own ([checks.py](../../tests/rehearsal/checks.py) and the files beside it).
 """
 
 

@@ -1,4 +1,4 @@
-"""Values of a rehearsal over every overload that has a CUDA kernel and the types that CUDA takes; writes the page docs/rehearsal-values.md.
+"""Values of a rehearsal over every overload that has a CUDA kernel and the types that CUDA takes; writes the page docs/evidence/rehearsal-values.md.
 
 Exit code 0: nothing is wrong.
 """

@@ -15,7 +15,7 @@ namespace devtrace::evidence {
 // One object on the way to a tensor.
 struct Holder {
   std::string name;   // as the frame would write it: `self.losses[0]`
-  std::string kind;   // docs/log.md: module, optimizer, list, tuple, dict, partial, method, function, object
+  std::string kind;   // docs/reference/log.md: module, optimizer, list, tuple, dict, partial, method, function, object
   std::string type;   // its class
   std::string holds;  // how it holds the next one: parameter, buffer, module, attribute, element, cell, …
   std::string bound;  // of a method: the function's name

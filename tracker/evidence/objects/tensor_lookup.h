@@ -17,7 +17,7 @@ struct NamedTensor {
   struct Name {
     size_t frame;  // index into the frames
     std::string name;
-    std::string role;  // docs/log.md
+    std::string role;  // docs/reference/log.md
   };
   std::vector<Name> names;   // innermost frame first
   std::optional<Name> best;  // the one of the innermost frame that is no launcher's (PyTorch's, Triton's, CuPy's, …)
