@@ -1,6 +1,7 @@
 """folders.mk says what each folder of code may include: an include that runs against it is named with its line, and the page shows no other picture."""
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -11,7 +12,8 @@ from conftest import TOP
 @pytest.fixture
 def tree(tmp_path):
     """A copy of the code, without what is built."""
-    for name in ("attach", "common", "cupti_tracer", "device_code", "fix", "interpose", "report", "scripts", "simulate", "tracker", "docs"):
+    folders = re.findall(r"^\$\(call folder,(\w+)", (TOP / "folders.mk").read_text(), re.MULTILINE)
+    for name in {*folders, "scripts", "docs"}:
         shutil.copytree(TOP / name, tmp_path / name, ignore=shutil.ignore_patterns("*.png", "__pycache__"))
     shutil.copy(TOP / "folders.mk", tmp_path)
     return tmp_path
