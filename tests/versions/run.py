@@ -1,7 +1,7 @@
 """make matrix: devtrace with each pair of Python and PyTorch, and docs/reference/versions.md about it.
 
 An environment is a folder `<Python>-<PyTorch>`; one that is missing is made with that Python and what pip brings for that PyTorch, some
-gigabytes each. `…-aarch64` is arm64's PyTorch under qemu's user mode, on another processor (CONTRIBUTING.md, "arm64"). What was found out is kept in docs/reference/versions.json; a pair that is not run again keeps its line."""
+gigabytes each. `…-aarch64` is arm64's PyTorch under qemu's user mode, on another processor (docs/internals/arm64.md). What was found out is kept in docs/reference/versions.json; a pair that is not run again keeps its line."""
 
 import argparse
 import datetime
