@@ -1,12 +1,14 @@
-"""docs/reference/device-errors.md, from the catalogue."""
+"""docs/reference/device-errors.md and device-errors-unprovoked.md, from the catalogue."""
 
 import ast
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 from . import catalogue, seen
 
 PAGE = catalogue.TOP / "docs/reference/device-errors.md"
+UNPROVOKED = PAGE.with_name("device-errors-unprovoked.md")
 
 # Files of programs, what people meet most first.
 FAMILIES = (
@@ -16,21 +18,20 @@ FAMILIES = (
 
 HEAD = """# Errors about where something lies
 
-Every place where PyTorch, NumPy's conversion, accelerate, transformers, peft and Lightning raise because a tensor, a module, a stream or a generator
-lies on the wrong device: search this page for your message. `…` stands for a name, a number or a device. Found in the projects' sources by
-`scripts/device-errors search`; this page is written by `scripts/device-errors page --write` from the table in
-[tests/workloads/device_errors/](../../tests/workloads/device_errors/).
+PyTorch, NumPy's conversion, accelerate, transformers, peft and Lightning raise these errors because something lies on the wrong device.
+Search this page for your message: each has a section. `…` stands for a name, a number or a device.
+Messages that no program here provokes are [a page of their own](device-errors-unprovoked.md).
 
-Whatever the message, `devtrace run -- python train.py` (or `devtrace rehearse --gpus 2 -- python train.py`, without a GPU) says which tensor, where
-it came from and which line to change.
+Whatever the message, `devtrace run -- python train.py` says which tensor, where it came from and which line to change.
+`devtrace rehearse --gpus 2 -- python train.py` does so without a GPU.
+
+`scripts/device-errors page --write` writes both pages, from [tests/workloads/device_errors/](../../tests/workloads/device_errors/).
 """
 
-WITHOUT = "What follows is raised because of where something lies, too, or sounds like it; each group says why no program here gets there."
-TABLE_HEAD = ["| message | raised by | an example | devtrace says |", "|---|---|---|---|"]
+UNPROVOKED_HEAD = """# Errors about where something lies that no program here provokes
 
-
-def escaped(text: str) -> str:
-    return text.replace("|", "\\|")
+They are raised because of where something lies, too, or sound like it. Each group says why no program gets there.
+Those that programs provoke: [errors](device-errors.md)."""
 
 
 def code(text: str, limit: int = 0) -> str:
@@ -39,7 +40,7 @@ def code(text: str, limit: int = 0) -> str:
         text = text[:limit].rstrip() + " …"
     fence = "``" if "`" in text else "`"
     space = " " if fence == "``" else ""
-    return f"{fence}{space}{escaped(text)}{space}{fence}"
+    return f"{fence}{space}{text}{space}{fence}"
 
 
 def since(row: dict) -> str:
@@ -96,7 +97,7 @@ def figures(by_row: dict, why: dict, answers: dict) -> list[str]:
         f"| messages in the sources, PyTorch 2.4 to 2.15 and the other projects | {len(rows)} |",
         f"| … that programs provoke on simulated devices, with {pinned} | {len(by_row)} |",
         f"| … of which devtrace has exactly one finding before the exception, with the operation and every device, in all of their programs | {len(whole)} |",
-        f"| … that no program can provoke, with the reason [below](#messages-without-a-program) | {len(why) - len(untried)} |",
+        f"| … that no program can provoke, with the reason [here](device-errors-unprovoked.md) | {len(why) - len(untried)} |",
         f"| … for which no program has been written | {len(untried)} |",
         f"| programs | {len(programs)} |",
         f"| … with exactly one finding before the exception | {len(once)} ({100 * len(once) / max(1, len(programs)):.0f} %) |",
@@ -105,7 +106,14 @@ def figures(by_row: dict, why: dict, answers: dict) -> list[str]:
     ]
 
 
-def text() -> str:
+def section(row: dict, programs: list[catalogue.Program], answers: dict[str, dict]) -> list[str]:
+    return [
+        f'<a id="{row["id"]}"></a>', "", f"### {code(row['text'], 260)}", "",
+        f"- raised by {raisers(row)}", f"- an example: {example(programs[0])}", f"- devtrace says: {says(programs, answers)}", "",
+    ]
+
+
+def pages() -> dict[Path, str]:
     by_row, why = catalogue.decided()
     answers = seen.by_program()
     rows = {row["id"]: row for row in catalogue.rows()}
@@ -114,13 +122,11 @@ def text() -> str:
         of_family[min((program.file.removesuffix(".py") for program in programs), key=FAMILIES.index)].append(row)
     lines = [HEAD, *figures(by_row, why, answers), ""]
     for family in FAMILIES:
-        if not of_family[family]:
-            continue
-        lines += [f"## {title(family)}", "", *TABLE_HEAD]
+        if of_family[family]:
+            lines += [f"## {title(family)}", ""]
         for row in of_family[family]:
-            lines.append(f"| {code(rows[row]['text'], 260)} | {raisers(rows[row])} | {example(by_row[row][0])} | {says(by_row[row], answers)} |")
-        lines.append("")
-    return "\n".join([*lines, *not_all(rows), *without_program(rows, why)]) + "\n"
+            lines += section(rows[row], by_row[row], answers)
+    return {PAGE: "\n".join([*lines, *not_all(rows)]) + "\n", UNPROVOKED: "\n".join([UNPROVOKED_HEAD, "", *without_program(rows, why)]) + "\n"}
 
 
 def not_all(rows: dict[str, dict]) -> list[str]:
@@ -129,16 +135,16 @@ def not_all(rows: dict[str, dict]) -> list[str]:
     for program in catalogue.programs():
         if program.name in misses:
             lines.append(f"- {code(rows[program.row]['text'], 140)}, {example(program)}: {misses[program.name]}")
-    return [*lines, ""]
+    return lines
 
 
 def without_program(rows: dict[str, dict], why: dict[str, str]) -> list[str]:
     by_reason = defaultdict(list)
     for row, reason in why.items():
         by_reason[reason].append(rows[row])
-    lines = ["## Messages without a program", "", WITHOUT, ""]
+    lines = []
     for reason, members in sorted(by_reason.items(), key=lambda item: -len(item[1])):
-        lines += [f"### {reason[0].upper()}{reason[1:]}", "", f"{len(members)} messages.", ""]
+        lines += [f"## {reason[0].upper()}{reason[1:]}", "", f"{len(members)} messages.", ""]
         for row in members:
             lines.append(f"- {code(row['text'], 140)}: {raisers(row)}")
         lines.append("")
@@ -146,7 +152,8 @@ def without_program(rows: dict[str, dict], why: dict[str, str]) -> list[str]:
 
 
 def write() -> None:
-    PAGE.write_text(text(), encoding="utf-8")
+    for page, text in pages().items():
+        page.write_text(text, encoding="utf-8")
 
 
 def check() -> int:
@@ -158,7 +165,7 @@ def check() -> int:
         print(f"{row['id']}: error: has neither a program nor a reason", file=sys.stderr)
     if unknown or undecided:
         return 1
-    if PAGE.read_text(encoding="utf-8") == text():
-        return 0
-    print(f"{PAGE.relative_to(catalogue.TOP)}: error: is not what the catalogue says; scripts/device-errors page --write puts it right", file=sys.stderr)
-    return 1
+    others = [page for page, text in pages().items() if not page.exists() or page.read_text(encoding="utf-8") != text]
+    for page in others:
+        print(f"{page.relative_to(catalogue.TOP)}: error: is not what the catalogue says; scripts/device-errors page --write puts it right", file=sys.stderr)
+    return 1 if others else 0
