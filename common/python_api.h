@@ -54,6 +54,7 @@ struct WithoutGil {
 
 // And what only a thread may call that holds the GIL.
 struct Api : WithoutGil {
+  const struct Layout* layout = nullptr;  // of its objects in memory; none: this version is not known
   bool free_threaded = false;  // there is none: holding it only says that this thread may use Python, others run on
 #define PYTHON_FUNCTION(gil, since, before, result, name, parameters) \
   PYTHON_WITH_GIL_##gil(result(*name) parameters = nullptr;)

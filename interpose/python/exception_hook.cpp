@@ -22,6 +22,7 @@
 #include "tracker/python/gil/kept_references.h"
 #include "tracker/python/layout.h"
 #include "tracker/python/objects/object_layout.h"
+#include "tracker/python/objects/string_decoder.h"
 #include "tracker/python/python_api.h"
 #include "tracker/python/version.h"
 #include "tracker/session.h"
@@ -62,22 +63,28 @@ bool is_compact_ascii(const void* text) {
   return (field<uint32_t>(text, python::kStrState) & known.compact_ascii) == known.compact_ascii;
 }
 
-// No Python code of anybody's; a text that is no ASCII is encoded once.
-std::string_view text_of(PyObject* object) {
-  const auto* type = field<const void*>(object, python::kObjectType);
-  if (!(field<uint64_t>(type, python::kTypeFlags) & kUnicodeFlag)) return {};
-  if (field<ssize_t>(object, python::kStrLength) < static_cast<ssize_t>(kShortestDeviceError)) return {};
-  if (is_compact_ascii(object))
-    return {reinterpret_cast<const char*>(object) + known.ascii_payload,
-            static_cast<size_t>(field<ssize_t>(object, python::kStrLength))};
-  ssize_t size = 0;
-  const char* text = python_api->PyUnicode_AsUTF8AndSize(object, &size);
-  if (!text) {
-    python_api->PyErr_Clear();  // lone surrogates
-    return {};
+// What is no ASCII of its own is decoded into `buffer`: CPython would keep the UTF-8 in the object, and raises where
+// the text has a lone surrogate, which would be an exception to look at, and so without end.
+class Text {
+ public:
+  explicit Text(PyObject* object) {
+    const auto* type = field<const void*>(object, python::kObjectType);
+    if (!(field<uint64_t>(type, python::kTypeFlags) & kUnicodeFlag)) return;
+    const auto length = field<ssize_t>(object, python::kStrLength);
+    if (length < static_cast<ssize_t>(kShortestDeviceError)) return;
+    if (is_compact_ascii(object))
+      text_ = {reinterpret_cast<const char*>(object) + known.ascii_payload, static_cast<size_t>(length)};
+    else
+      text_ = {buffer_, python::read_str(*layout_here, object, buffer_, sizeof buffer_)};
   }
-  return {text, static_cast<size_t>(size)};
-}
+  Text(const Text&) = delete;
+  Text& operator=(const Text&) = delete;
+  std::string_view view() const { return text_; }
+
+ private:
+  char buffer_[2048];  // texts about devices are shorter, and the thread's stack may be a small one
+  std::string_view text_;
+};
 
 [[gnu::noinline]] void on_exception(std::string_view message) noexcept {
   if (thread_state::inside() || !python::holds_gil(*python_api)) return;  // another interpreter's is not looked at
@@ -110,9 +117,9 @@ std::string_view text_of(PyObject* object) {
 // The exception's own class may have more arguments than the text.
 void look_at(PyObject* type, PyObject* const* arguments, ssize_t count) noexcept {
   for (ssize_t i = 0; i < count && i < kMostArguments; ++i) {
-    PyObject* argument = arguments[i];
-    const std::string_view text = argument ? text_of(argument) : std::string_view();
-    if (speaks_of_devices(text)) return on_exception(text);
+    if (!arguments[i]) continue;
+    const Text text(arguments[i]);
+    if (speaks_of_devices(text.view())) return on_exception(text.view());
   }
   if (count < kFewestOfDeviceError) return;
   if (const char* const name = field<const char*>(type, python::kTypeName);

@@ -1,12 +1,14 @@
 #include "tracker/python/python_api.h"
 
 #include <atomic>
+#include <cstring>
 #include <memory>
 
 #include "tracker/elf/loaded_objects.h"
 #include "tracker/python/find_python.h"
 #include "tracker/python/gil/dict_entries.h"
 #include "tracker/python/layout.h"
+#include "tracker/python/objects/string_decoder.h"
 #include "tracker/python/version.h"
 
 namespace devtrace::python {
@@ -16,7 +18,9 @@ namespace {
 std::unique_ptr<const Api> find_api() {
   auto api = std::make_unique<Api>();
   if (find_python(*api) != Found::complete || !api->Py_IsInitialized()) return nullptr;
-  api->free_threaded = version_of(api->Py_GetVersion()).free_threaded;
+  const Version version = version_of(api->Py_GetVersion());
+  api->free_threaded = version.free_threaded;
+  api->layout = layout_of(version.minor, version.free_threaded);
   return api;
 }
 
@@ -141,10 +145,7 @@ Ref entry(const Api& api, PyObject* dict, std::string_view name) {
   if (!dict || shape_of(api, dict) != Shape::dict) return {};
   for (DictEntries each(api, dict); each.next();) {
     if (shape_of(api, each.key()) != Shape::unicode) continue;
-    ssize_t size = 0;
-    const char* const text = api.PyUnicode_AsUTF8AndSize(each.key(), &size);
-    if (!text) api.PyErr_Clear();  // lone surrogates
-    if (text && name == std::string_view(text, static_cast<size_t>(size))) return Ref::borrowed(api, each.value());
+    if (text(api, each.key()) == name) return Ref::borrowed(api, each.value());
   }
   return {};
 }
@@ -197,15 +198,25 @@ Ref type_of(const Api& api, PyObject* object) {
   return Ref(api, api.PyObject_Type(object));
 }
 
-std::string text(const Api& api, PyObject* unicode) {
-  if (!unicode || shape_of(api, unicode) != Shape::unicode) return {};
+// The object keeps the UTF-8 and is larger from then on; a lone surrogate raises.
+static std::string text_by_python(const Api& api, PyObject* unicode) {
   ssize_t size = 0;
   const char* data = api.PyUnicode_AsUTF8AndSize(unicode, &size);
-  if (!data) {
-    api.PyErr_Clear();  // lone surrogates
-    return {};
-  }
-  return std::string(data, static_cast<size_t>(size));
+  if (data) return std::string(data, static_cast<size_t>(size));
+  api.PyErr_Clear();
+  return {};
+}
+
+std::string text(const Api& api, PyObject* unicode) {
+  if (!unicode || shape_of(api, unicode) != Shape::unicode) return {};
+  if (!api.layout) return text_by_python(api, unicode);
+  ssize_t characters = 0;
+  std::memcpy(&characters, reinterpret_cast<const char*>(unicode) + kStrLength + api.layout->extra_header,
+              sizeof characters);
+  constexpr size_t kMostBytes = 4;  // of a character
+  std::string text(static_cast<size_t>(characters) * kMostBytes, '\0');
+  text.resize(read_str(*api.layout, unicode, text.data(), text.size()));
+  return text;
 }
 
 std::string as_text(const Api& api, PyObject* object) {

@@ -75,3 +75,30 @@ def test_the_same_program_with_a_refusal_makes_one(rehearse, code, operation):
     outcome = rehearse(f"import torch\ntry:\n    {code}\nexcept RuntimeError: print('refused')")
     assert outcome.out == "refused\n"
     assert outcome.finding["operation"] in operation.split("|")
+
+
+TEXTS = r"""
+import sys
+import torch
+
+class Text(str):
+    pass
+
+for text in (
+    "\ud800 is on cuda:0 and cuda:1", "device é on cuda:0", "\udc80 device cuda:1 " * 3000, Text("device \ud800 cuda:0"), Text("device cuda:0 \udcff"),
+):
+    before = sys.getsizeof(text)
+    error = ValueError(text)
+    assert error.args[0] is text and sys.getsizeof(text) == before
+try:
+    getattr(torch, "\ud800cuda device of cuda:0")
+except AttributeError as error:
+    assert "\ud800cuda" in str(error)
+print("unharmed")
+"""
+
+
+def test_texts_that_are_no_utf_8_are_read_and_stay_as_they_are(rehearse):
+    """CPython raises where it makes UTF-8 of a lone surrogate: an exception in the midst of one, again and again. What it makes it keeps."""
+    outcome = rehearse(TEXTS)
+    assert outcome.code == 0 and outcome.out == "unharmed\n" and outcome.findings == [], outcome.err[-2000:]
