@@ -101,7 +101,7 @@ void detached() noexcept {
   }
 }
 
-// The order of locks (docs/internals/architecture.md): whoever holds one may take those below it, never one above.
+// The order of locks (docs/internals/locks.md): whoever holds one may take those below it, never one above.
 void before_fork() {
   findings::before_fork();
   copy::graph_copies::before_fork();

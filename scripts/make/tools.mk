@@ -37,6 +37,7 @@ lint: | setup-python ## includes against folders.mk, pages that are made from ta
 	scripts/check-includes
 	scripts/draw-folders --check
 	scripts/check-links
+	scripts/reference-pages options --check
 	scripts/device-errors page --check
 	scripts/device-errors table --check
 	$(PYTHON) -m ruff check --quiet .

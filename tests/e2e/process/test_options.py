@@ -1,6 +1,9 @@
 """DEVTRACE_OPTIONS that are wrong: one clear line for each, and the program runs on untouched."""
 
+import subprocess
+
 import pytest
+from conftest import TOP
 
 SOURCE = """
     import sys
@@ -143,3 +146,8 @@ def test_verbose_tells_what_was_decided_and_why(rehearse):
 def test_without_verbose_nothing_is_told_of_decisions(rehearse):
     outcome = rehearse(SOURCE, "text=0:verbose=0")
     assert (outcome.code, outcome.out, outcome.err) == (9, "refused\n", "")
+
+
+def test_the_page_of_commands_is_what_their_help_says():
+    done = subprocess.run([TOP / "scripts/reference-pages", "commands", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
