@@ -36,7 +36,7 @@ compile_commands.json: ## how each file is compiled, for editors
 lint: | setup-python ## includes against folders.mk, pages that are made from tables, links, Python's style
 	scripts/check-includes
 	scripts/draw-folders --check
-	scripts/check-links
+	scripts/check-documents
 	scripts/reference-pages options --check
 	scripts/device-errors page --check
 	scripts/device-errors table --check
