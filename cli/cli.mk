@@ -1,5 +1,5 @@
 # The command, and the page's files inside the library that writes it.
-$(BUILD)/obj/report/html/assets.o: report/html/assets.S report/html/report.html $(wildcard report/html/style/* report/html/script/*)
+$(BUILD)/obj/report/html/assets.o: report/html/assets.S report/html/report.html report/html/style.css $(wildcard report/html/script/*)
 	mkdir -p $(@D)
 	$(CXX) -fPIC -c $< -o $@
 $(LIBRARY_report/html): $(BUILD)/obj/report/html/assets.o

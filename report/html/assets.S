@@ -12,9 +12,6 @@ devtrace_\name:
 devtrace_\name\()_size:
     .quad 1b - devtrace_\name
     .endm
-    .macro style name
-    .incbin "report/html/style/\name\().css"
-    .endm
     .macro script name
     .incbin "report/html/script/\name\().js"
     .endm
@@ -24,13 +21,7 @@ devtrace_\name\()_size:
     end page
 
     begin style
-    style colours
-    style page
-    style list
-    style finding
-    style picture
-    style small
-    style print
+    .incbin "report/html/style.css"
     end style
 
 // One scope for all of them, and not the window's, where `name`, `location` and `status` are taken. What a file uses when the page is drawn

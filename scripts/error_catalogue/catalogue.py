@@ -1,6 +1,5 @@
 """The table of messages, and what has been decided of each."""
 
-import ast
 import json
 import sys
 from dataclasses import dataclass
@@ -14,13 +13,14 @@ MESSAGES = FOLDER / "messages.jsonl"
 MORE = FOLDER / "more_messages.jsonl"
 MISSES = FOLDER / "expected_misses.txt"
 
-sys.path.append(str(FOLDER))
+sys.path += [str(FOLDER), str(FOLDER.parent)]
 import reasons  # noqa: E402
+from case_form import cases_in  # noqa: E402
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a program's decorator says, read from its text: PyTorch is not imported for a page."""
+    """What a program says of itself (case_form.py)."""
 
     name: str
     row: str
@@ -40,38 +40,12 @@ def rows() -> list[dict]:
     return [json.loads(line) for path in (MORE, MESSAGES) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def constants(tree: ast.Module) -> dict[str, str]:
-    found = {"ONE": "cuda:0", "TWO": "cuda:1", "HOST": "cpu"}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.Constant):
-            found[node.targets[0].id] = node.value.value
-    return found
-
-
-def text_of(node: ast.expr, names: dict[str, str]) -> str:
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    if isinstance(node, ast.JoinedStr):
-        return "".join(text_of(part.value if isinstance(part, ast.FormattedValue) else part, names) for part in node.values)
-    return names[node.id]
-
-
 @cache
 def programs() -> list[Program]:
-    found = []
-    for path in sorted((FOLDER / "programs").glob("*.py")):
-        source = path.read_text(encoding="utf-8")
-        tree = ast.parse(source)
-        names = constants(tree)
-        for node in tree.body:
-            if not isinstance(node, ast.FunctionDef):
-                continue
-            for call in node.decorator_list:
-                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "provokes":
-                    row, operation, *devices = [text_of(argument, names) for argument in call.args]
-                    body = "\n".join(ast.get_source_segment(source, statement) or "" for statement in node.body)
-                    found.append(Program(node.name, row, operation, tuple(devices), bool(call.keywords), path.name, body))
-    return found
+    return [
+        Program(case.name, case.first("message"), case.operation, tuple(case.devices), "cut" in case.says, path.name, case.program)
+        for path in sorted((FOLDER / "programs").glob("*.py")) for case in cases_in(path).values()
+    ]
 
 
 def expected_misses() -> dict[str, str]:

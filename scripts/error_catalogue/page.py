@@ -59,7 +59,7 @@ def raisers(row: dict) -> str:
 
 def example(program: catalogue.Program) -> str:
     """Its last statement, which raises."""
-    last = ast.unparse(ast.parse(program.source).body[-1]) if "return" not in program.source else program.source.rsplit("return ", 1)[-1]
+    last = ast.unparse(ast.parse(program.source).body[-1].body[-1]) if "return" not in program.source else program.source.rsplit("return ", 1)[-1]
     return code(last.removeprefix("return "), 110)
 
 

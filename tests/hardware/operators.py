@@ -2,7 +2,8 @@
 
     operators.py OUT [--seconds 100] [--every 1]
 
-Writes JSON Lines: {"torch": version}, then {"call": "add_Tensor/first", "refused": first line of the error, or null, "findings": [[operation, devices]]} each. The first
+Writes JSON Lines: {"torch": version}, then of each operator {"operator": "add_Tensor", "first": answer, "last": answer}, an
+answer being {"refused": first line of the error, or null, "findings": [[operation, devices]]}. The first
 sample of each operator that has two tensors, its first and its last tensor moved. What takes longer than --seconds in all is left out, in the
 database's order, so that two runs have the same beginning.
 """
@@ -91,9 +92,11 @@ def main():
         if sample is None or answer(op, *sample, on_cpu=None) is not None:
             continue
         findings.new()
+        row = {"operator": op.formatted_name}
         for which, position in (("first", sample[2][0]), ("last", sample[2][-1])):
             refused = answer(op, *sample, on_cpu=position)
-            rows.append({"call": f"{op.formatted_name}/{which}", "refused": refused, "findings": findings.new()})
+            row[which] = {"refused": refused, "findings": findings.new()}
+        rows.append(row)
     with open(options.out, "w", encoding="utf-8") as out:
         out.writelines(json.dumps(row) + "\n" for row in rows)
 

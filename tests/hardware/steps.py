@@ -221,7 +221,7 @@ def uses(bundle: Bundle) -> dict:
 def answers(path: Path) -> tuple[str, dict]:
     """The version of PyTorch and the answer to each call, from what operators.py wrote."""
     head, *rows = map(json.loads, path.read_text().splitlines())
-    return head["torch"], {row.pop("call"): row for row in rows}
+    return head["torch"], {f"{row['operator']}/{which}": row[which] for row in rows for which in ("first", "last")}
 
 
 def operators(bundle: Bundle) -> dict:

@@ -60,14 +60,14 @@ def test_an_operator_that_answers_otherwise_is_told(bundle, tmp_path):
     """One of the recorded answers is another."""
     path = bundle / "tests/hardware/answers.jsonl"
     recorded = path.read_text()
-    row = next(line for line in recorded.splitlines() if json.loads(line).get("refused"))
-    refused = json.loads(row)["call"]
-    path.write_text(recorded.replace(row, json.dumps({"call": refused, "refused": None, "findings": []})))
+    line = next(line for line in recorded.splitlines()[1:] if json.loads(line)["first"]["refused"])
+    row = json.loads(line) | {"first": {"refused": None, "findings": []}}
+    path.write_text(recorded.replace(line, json.dumps(row)))
     try:
         _, results, page = run(bundle, tmp_path / "results", "--steps", "operators")
     finally:
         path.write_text(recorded)
-    assert list(results["steps"]["operators"]["different"]) == [refused] and f"| {refused} | " in page
+    assert list(results["steps"]["operators"]["different"]) == [f"{row['operator']}/first"] and f"| {row['operator']}/first | " in page
 
 
 def test_private_gpt_on_one_device(bundle, tmp_path):

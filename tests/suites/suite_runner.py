@@ -10,8 +10,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from failure_reasons import UNEXPLAINED, reason
-from results import FAILED, Result, read
+from results import FAILED, UNEXPLAINED, Result, read, reason
 from suites import Suite
 
 HERE = Path(__file__).resolve().parent

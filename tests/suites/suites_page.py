@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from failure_reasons import UNEXPLAINED
+from results import UNEXPLAINED
 
 MOST_TOLD = 40
 OUTCOMES = ("passed", "failed", "skipped")

@@ -2,18 +2,17 @@
 
 import argparse
 import json
-import shutil
 import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from case_form import cases_in  # noqa: E402
+from case_form import Case, cases_in  # noqa: E402
 from conftest import TOP, start  # noqa: E402
 
 WORKLOADS = TOP / "tests/workloads"
-CASES = {path.stem: path for path in sorted((WORKLOADS / "cases").glob("*.py"))}
+CASES = dict(sorted(cases_in(WORKLOADS / "cases").items()))
 SYSTEMS = {  # program, the verdict it must get
     "privateGPT": ("private_gpt/private_gpt.py", "input-not-moved"),
     "ChatGLM3-6B-128K": ("chatglm3/chat.py", "cached-state-elsewhere"),
@@ -47,11 +46,6 @@ cause, not from its code.
 """
 
 
-def described(path: Path) -> dict:
-    """What the case says (case_form.py); what it does not say is not promised."""
-    return cases_in(path)[path.stem].says
-
-
 @dataclass
 class Ran:
     """All cases' findings, and what they printed."""
@@ -60,20 +54,20 @@ class Ran:
     err: str = ""
     findings: list = field(default_factory=list)
 
-    def of(self, path: Path) -> list[dict]:
-        return [one for one in self.findings if any(Path(frame["file"]).name == path.name for frame in one["python"])]
+    def of(self, name: str) -> list[dict]:
+        return [one for one in self.findings if any(Path(frame["file"]).name == f"{name}.py" for frame in one["python"])]
 
 
-def run(paths: dict[Path, dict], folder: Path) -> Ran:
-    """`paths`: each with what it says of itself. Copies run: a fingerprint holds the paths of files outside the working folder."""
-    together = [path for path, says in paths.items() if "alone" not in says]
-    groups = [together, *([path] for path, says in paths.items() if "alone" in says)]
+def run(folder: Path) -> Ran:
+    """All cases, in folders below `folder`."""
+    together = [case for case in CASES.values() if "alone" not in case.says]
+    groups = [together, *([case] for case in CASES.values() if "alone" in case.says)]
     ran = Ran()
     for number, group in enumerate(groups):
         own = folder / str(number)
         own.mkdir()
         (own / "program.py").write_text(RUN)
-        copies = [shutil.copy(path, own) for path in group]
+        copies = [case.copy(own) for case in group]
         outcome = start(["program.py", *copies] if group is together else copies, own)
         ran.out, ran.err, ran.findings = ran.out + outcome.out, ran.err + outcome.err, ran.findings + outcome.findings
     return ran
@@ -94,9 +88,9 @@ def row(name: str, finding: dict) -> str:
     return f"| {name} | `{finding['operation']}` | {shown} | {cause['category']} | {cause['confidence']} | {cell(cause.get('fix', ''))} |"
 
 
-def case_row(path: Path, finding: dict) -> str:
-    thread = cases_in(path)[path.stem].first("thread")
-    return row(f"[{path.stem}]({thread})" if thread else path.stem, finding)
+def case_row(case: Case, finding: dict) -> str:
+    thread = case.first("thread")
+    return row(f"[{case.name}]({thread})" if thread else case.name, finding)
 
 
 def main() -> int:
@@ -112,13 +106,12 @@ def main() -> int:
             rows.append(row(f"[{name}](../../tests/workloads/{program})", finding))
             right += finding["cause"]["category"] == wanted
             wrong += finding["cause"]["category"] != wanted and finding["cause"]["confidence"] == "high"
-        says = {path: described(path) for path in CASES.values()}
-        ran = run(says, Path(folder))
-        for path in says:
-            cause = ran.of(path)[0]["cause"]
-            rows.append(case_row(path, ran.of(path)[0]))
-            right += cause["category"] == says[path]["category"][0]
-            wrong += cause["category"] != says[path]["category"][0] and cause["confidence"] == "high"
+        ran = run(Path(folder))
+        for name, case in CASES.items():
+            cause = ran.of(name)[0]["cause"]
+            rows.append(case_row(case, ran.of(name)[0]))
+            right += cause["category"] == case.first("category")
+            wrong += cause["category"] != case.first("category") and cause["confidence"] == "high"
     options.out.write_text(HEAD.format(right=right, all=len(rows), wrong=wrong or "none") + "\n".join(rows) + "\n")
     print(json.dumps({"right": right, "of": len(rows), "wrong with high confidence": wrong}))
     return 0

@@ -13,7 +13,8 @@ import pytest
 from conftest import TOP
 from golden import compare
 
-sys.path.insert(0, str(TOP / "scripts"))
+sys.path[:0] = [str(TOP / "scripts"), str(TOP / "tests/workloads")]
+from case_form import cases_in  # noqa: E402
 from error_catalogue import catalogue, seen  # noqa: E402
 
 RUN = TOP / "tests/workloads/device_errors/run_programs.py"
@@ -58,8 +59,8 @@ def what_is_wrong_with_the_finding(program, answer: dict) -> str | None:
 @pytest.mark.parametrize("file", sorted(BY_FILE))
 def test_messages(rehearse, tmp_path, file):
     programs = BY_FILE[file]
-    copy = shutil.copytree(RUN.parent, tmp_path / RUN.parent.name)  # fingerprints hold the paths of what lies elsewhere
-    outcome = rehearse([copy / RUN.name, *(program.name for program in programs)], options="text=0:html=0", timeout=380)
+    files = [case.copy(tmp_path) for case in cases_in(RUN.parent / "programs" / file).values()]
+    outcome = rehearse([shutil.copy(RUN, tmp_path), *files], options="text=0:html=0", timeout=380)
     assert outcome.code == 0, outcome.err[-3000:]
     expected_misses = catalogue.expected_misses()
     wrong, findings = [], []

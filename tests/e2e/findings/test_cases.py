@@ -1,6 +1,5 @@
-"""Every file of tests/workloads/cases is a defect, nearly always that of a public thread, rebuilt
-small from its operation and cause (not from its code), and says in its first lines which verdict it must get (case_form.py).
-Adding a case is adding a file."""
+"""Every case of tests/workloads/cases is a defect, nearly always that of a public thread, rebuilt
+small from its operation and cause (not from its code), and says above itself which verdict it must get (case_form.py)."""
 
 import json
 import re
@@ -11,21 +10,19 @@ import pytest
 from conftest import TOP, all_names, start
 
 sys.path.insert(0, str(TOP / "tests/workloads"))
-from case_form import cases_in  # noqa: E402
-from cases_page import CASES, RUN, case_row, described, run  # noqa: E402
+from cases_page import CASES, RUN, case_row, run  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    return run({path: described(path) for path in CASES.values()}, tmp_path_factory.mktemp("cases"))
+    return run(tmp_path_factory.mktemp("cases"))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_case(ran, name):
-    path = CASES[name]
-    findings = ran.of(path)
+    findings = ran.of(name)
     assert len(findings) == 1
-    finding, case = findings[0], cases_in(path)[name]
+    finding, case = findings[0], CASES[name]
     assert (f"/{name}.py refused\n" in ran.out) == ("silent" not in case.says), ran.err[-3000:]
     cause = finding["cause"]
     said = json.dumps({key: cause.get(key) for key in ("category", "confidence", "because", "fix")}, ensure_ascii=False, indent=1)
@@ -47,7 +44,7 @@ def test_the_page_says_the_same(ran):
         return re.sub(r" \| (high|medium|low) \| ", " | ", row)
 
     page = [without_confidence(line) for line in (TOP / "docs/evidence/cases.md").read_text().splitlines()]
-    rows = [without_confidence(case_row(path, ran.of(path)[0])) for path in CASES.values()]
+    rows = [without_confidence(case_row(case, ran.of(name)[0])) for name, case in CASES.items()]
     assert [row for row in rows if row not in page] == [], "make cases-page"
     assert len([line for line in page if line.startswith("| ") and not line.startswith("| case")]) == len(rows) + 5
 
@@ -55,11 +52,11 @@ def test_the_page_says_the_same(ran):
 def test_the_fixes_make_them_run(ran, tmp_path):
     """Each fix that names a line of its case is put there; what is refused then is refused elsewhere, or not at all."""
     copies, lines = [], {}
-    for name, path in CASES.items():
-        cause = ran.of(path)[0]["cause"]
-        if Path(cause.get("file", "")).name != path.name or not cause.get("fix") or "alone" in described(path):
+    for name, case in CASES.items():
+        cause = ran.of(name)[0]["cause"]
+        if Path(cause.get("file", "")).name != case.main or not cause.get("fix") or "alone" in case.says:
             continue
-        source = path.read_text().split("\n")
+        source = case.files[case.main].split("\n")
         old = source[cause["line"] - 1]
         indent = old[: len(old) - len(old.lstrip())]
         source[cause["line"] - 1] = "\n".join(indent + line for line in cause["fix"].split("\n"))

@@ -14,7 +14,7 @@ from test_math_libraries import BLAS, MADE_TOO_EARLY, MIXED, WRONG_OF_TWO
 from triton_program import TRITON
 
 sys.path.insert(0, str(TOP / "tests/workloads"))
-from cases_page import CASES, SYSTEMS, WORKLOADS, described, run  # noqa: E402
+from cases_page import CASES, SYSTEMS, WORKLOADS, run  # noqa: E402
 
 LAUNCHES = {
     "triton, another device's": TRITON + "add[(1,)](here, there, torch.empty_like(here), 64)",
@@ -29,13 +29,13 @@ HANDLES = {"made too early": MADE_TOO_EARLY, "wrong of two": WRONG_OF_TWO, "mixe
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cases")
-    return folder, run({path: described(path) for path in CASES.values()}, folder)
+    return folder, run(folder)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_cases(cases, name):
     folder, ran = cases
-    compare(f"case {name}", ran.of(CASES[name]), folder)
+    compare(f"case {name}", ran.of(name), folder)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

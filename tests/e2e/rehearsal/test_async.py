@@ -7,6 +7,11 @@ import pytest
 from conftest import DEVTRACE, TOP, environment, execute
 from same_numbers import same
 
+sys.path.insert(0, str(TOP / "tests/workloads"))
+from case_form import cases_in  # noqa: E402
+
+CASES = cases_in(TOP / "tests/workloads/rehearsed.py")
+
 SEEDS = [1, 2, 3, 4, 5]
 
 # Each is told whether it synchronises, and returns what is right only if it does.
@@ -262,8 +267,8 @@ def test_devtrace_has_nothing_to_say_of_it(rehearse):
 
 
 @pytest.mark.parametrize("seed, name", list(enumerate(["training", "loader", "cuda_graph", "data_parallel", "offload"], 11)))
-def test_workloads_give_what_they_give_without(rehearse, seed, name):
-    program = [TOP / "tests" / "workloads" / f"{name}.py"]
+def test_workloads_give_what_they_give_without(rehearse, tmp_path, seed, name):
+    program = [CASES[name].copy(tmp_path)]
     right, found = (result(rehearse(program, trace=False, env=env)) for env in (None, behind(seed)))
     same(found, right, dict(rel=1e-6, abs=1e-6))
 

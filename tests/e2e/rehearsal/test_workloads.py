@@ -9,7 +9,11 @@ from conftest import DEVTRACE, TOP, environment, execute
 from same_numbers import CLOSE, same
 
 WORKLOADS = TOP / "tests" / "workloads"
-PROGRAMS = ["training", "data_parallel", "distributed", "offload", "loader", "cuda_graph", "allocators"]
+sys.path.insert(0, str(WORKLOADS))
+from case_form import cases_in  # noqa: E402
+
+CASES = cases_in(WORKLOADS / "rehearsed.py")
+PROGRAMS = [name for name in CASES if name != "generation"]
 
 
 def result(outcome):
@@ -45,7 +49,7 @@ print(json.dumps(found))
 def on_cpu(tmp_path_factory):
     """What each program gives on the CPU, in one process without devtrace."""
     folder = tmp_path_factory.mktemp("cpu")
-    paths = [WORKLOADS / f"{name}.py" for name in PROGRAMS]
+    paths = [CASES[name].copy(folder) for name in PROGRAMS]
     found = result(execute([sys.executable, "-c", RUN_ALL, "", *paths], folder, environment(None), 240))
     return {name: found[str(path)] for name, path in zip(PROGRAMS, paths)}
 
@@ -55,26 +59,26 @@ def on_cpu(tmp_path_factory):
     ("training", dict(rel=2e-4, abs=1e-4)), ("data_parallel", dict(rel=2e-4, abs=2e-5)), ("offload", CLOSE), ("loader", CLOSE), ("cuda_graph", CLOSE),
 ])
 def test_program(on_cpu, tmp_path, name, close):
-    found = rehearsed(tmp_path, [WORKLOADS / f"{name}.py"])
+    found = rehearsed(tmp_path, [CASES[name].copy(tmp_path)])
     same(found, on_cpu[name], close)
 
 
 def test_distributed_data_parallel_over_gloo(on_cpu, tmp_path):
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    same(rehearsed(tmp_path, [*torchrun, WORKLOADS / "distributed.py"], env={"OMP_NUM_THREADS": "1"}), on_cpu["distributed"], dict(rel=2e-4, abs=2e-5))
+    same(rehearsed(tmp_path, [*torchrun, CASES["distributed"].copy(tmp_path)], env={"OMP_NUM_THREADS": "1"}), on_cpu["distributed"], dict(rel=2e-4, abs=2e-5))
 
 
 @pytest.mark.parametrize("configuration, about", [
     ("", ["native", [False]]), ("expandable_segments:True", ["native", [True]]), ("backend:cudaMallocAsync", ["cudaMallocAsync", []]),
 ])
 def test_allocator(on_cpu, tmp_path, configuration, about):
-    found = rehearsed(tmp_path, [WORKLOADS / "allocators.py"], env={"PYTORCH_CUDA_ALLOC_CONF": configuration, "PYTORCH_ALLOC_CONF": configuration})
+    found = rehearsed(tmp_path, [CASES["allocators"].copy(tmp_path)], env={"PYTORCH_CUDA_ALLOC_CONF": configuration, "PYTORCH_ALLOC_CONF": configuration})
     assert found.pop("about") == about
     same(found, {key: value for key, value in on_cpu["allocators"].items() if key != "about"})
 
 
 def test_language_models_split_by_accelerate(tmp_path):
-    generation = [WORKLOADS / "generation.py", tmp_path / "models"]
+    generation = [CASES["generation"].copy(tmp_path), tmp_path / "models"]
     expected = result(execute([sys.executable, *generation, 0], tmp_path, environment(None), 240))
     found = rehearsed(tmp_path, [*generation, 2, 4, 8], gpus=8)
     shutil.rmtree(tmp_path / "models")

@@ -1,15 +1,18 @@
-"""Runs the programs, each in a fork of a process that has imported PyTorch: `python run_programs.py NAME…` writes a line of
-JSON for each: what it raised, and the findings that its log held when the exception arrived."""
+"""Runs programs, functions that are called as their files, each in a fork of a process that has imported PyTorch: `python run_programs.py FILE…`
+writes for each a file of JSON: what it raised, and the findings that its log held when the exception arrived. Without files: all, copied into this
+folder."""
 
 import contextlib
 import json
 import os
+import runpy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import torch  # noqa: F401 (once for all)
 
-from device_errors.programs import every_program  # noqa: E402
+HERE = Path(__file__).resolve().parent
 
 
 def findings_so_far() -> list[dict]:
@@ -20,7 +23,8 @@ def findings_so_far() -> list[dict]:
     return [record for record in records if record["record"] == "finding"]
 
 
-def outcome_of(program) -> dict:
+def outcome_of(file: Path) -> dict:
+    program = SimpleNamespace(name=file.stem, run=runpy.run_path(str(file))[file.stem])
     try:
         program.run()
     except BaseException as error:
@@ -34,24 +38,28 @@ def outcome_of(program) -> dict:
     return {"program": program.name, "raised": [], "findings": findings_so_far()}
 
 
-def run(program, answer: Path) -> None:
-    """In a child of a fork: nothing of it reaches the next program."""
+def answer_in_child(program: Path, answer: Path) -> None:
+    """Nothing of it reaches the next program."""
     with open(os.devnull, "w") as nowhere, contextlib.suppress(BaseException):
         os.dup2(nowhere.fileno(), 1)
     answer.write_text(json.dumps(outcome_of(program)), encoding="utf-8")
 
 
+def every_program() -> list[Path]:
+    sys.path.append(str(HERE.parent))
+    from case_form import cases_in
+
+    return [case.copy(Path.cwd()) for case in cases_in(HERE / "programs").values()]
+
+
 def main() -> None:
     answers = Path("answers")
     answers.mkdir(exist_ok=True)
-    wanted = set(sys.argv[1:])
-    for program in every_program():
-        if wanted and program.name not in wanted:
-            continue
+    for program in [Path(file) for file in sys.argv[1:]] or every_program():
         child = os.fork()
         if child == 0:
             try:
-                run(program, answers / f"{program.name}.json")
+                answer_in_child(program, answers / f"{program.stem}.json")
             finally:
                 os._exit(0)
         os.waitpid(child, 0)

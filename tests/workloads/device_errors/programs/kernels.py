@@ -2,11 +2,11 @@
 
 import torch
 
-from ..provokes import provokes
-from .elementwise import HOST, ONE
+ONE, HOST = "cuda:0", "cpu"
 
-
-@provokes("triton-pointer-argument-cannot-be-accessed", "copy|triton.jit|run", ONE, HOST)
+# === triton_pointer_of_the_host
+# message: triton-pointer-argument-cannot-be-accessed
+# operation: copy|triton.jit|run on cuda:0, cpu
 def triton_pointer_of_the_host():
     import triton
     import triton.language as tl

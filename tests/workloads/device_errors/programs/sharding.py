@@ -1,13 +1,19 @@
 """Sharding: fully_shard and the optimizers' checks of several devices."""
 
+import os
+
 import torch
 
-from ..provokes import provokes
-from .elementwise import HOST, ONE
-from .parallel import one_process
+ONE = "cuda:0"
 
 
-@provokes("torch-fsdp-parameters-should-be-materialized-from-meta", "torch.distributed.fsdp.fully_shard|fully_shard|FSDPState._pre_forward", "meta", ONE)
+def one_process(backend="gloo"):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
+    torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
+
+# === fully_shard_of_meta
+# message: torch-fsdp-parameters-should-be-materialized-from-meta
+# operation: torch.distributed.fsdp.fully_shard|fully_shard|FSDPState._pre_forward on meta, cuda:0
 def fully_shard_of_meta():
     one_process("nccl")
     from torch.distributed.fsdp import fully_shard
@@ -16,8 +22,9 @@ def fully_shard_of_meta():
     fully_shard(model)
     return model(torch.ones(1, 2, device=ONE))
 
-
-@provokes("torch-fsdp-parameters-should-be-materialized-on-cpu", "torch.distributed.fsdp.fully_shard|fully_shard|FSDPState._pre_forward", ONE, HOST)
+# === fully_shard_offloaded
+# message: torch-fsdp-parameters-should-be-materialized-on-cpu
+# operation: torch.distributed.fsdp.fully_shard|fully_shard|FSDPState._pre_forward on cuda:0, cpu
 def fully_shard_offloaded():
     one_process("nccl")
     from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
@@ -28,8 +35,9 @@ def fully_shard_offloaded():
         parameter.data = parameter.data.to(ONE)
     return model(torch.ones(1, 2, device=ONE))
 
-
-@provokes("torch-syncbatchnorm-layers-only-work-with-gpu-modules", "torch.nn.SyncBatchNorm|forward|SyncBatchNorm|torch.nn.parallel.DistributedDataParallel", HOST)
+# === synchronised_batch_norm_of_the_host
+# message: torch-syncbatchnorm-layers-only-work-with-gpu-modules
+# operation: torch.nn.SyncBatchNorm|forward|SyncBatchNorm|torch.nn.parallel.DistributedDataParallel on cpu
 def synchronised_batch_norm_of_the_host():
     one_process()
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.SyncBatchNorm(2))
