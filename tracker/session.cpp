@@ -61,7 +61,7 @@ void start(const Platform& platform) {
   process_start::note();
   files::note_stderr();
   set_platform(platform);
-  findings::write_before_end(write_rest);
+  findings::set_exit_writer(write_rest);
 }
 
 void attached() {

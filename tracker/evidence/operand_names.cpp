@@ -25,7 +25,7 @@ class Names {
       : api_(search.api),
         torch_(search.torch),
         frames_(search.frames),
-        wanted_(search.wanted),
+        query_(search.query),
         scope_(search.scope),
         reach_(search.walk),
         holders_(search.holders),
@@ -55,7 +55,7 @@ class Names {
 
   void add_name(Operand& operand, size_t frame, const std::string& name) const {
     // A name that the line does not write is of no use there.
-    if (frame == wanted_.asking && operand.expression.find(name) == std::string::npos && !operand.expression.empty())
+    if (frame == query_.asking && operand.expression.find(name) == std::string::npos && !operand.expression.empty())
       return;
     size_t in_frame = 0;
     for (const Name& known : operand.names) {
@@ -112,7 +112,7 @@ class Names {
       return operand.is_state() || std::any_of(operand.names.begin(), operand.names.end(),
                                                [&](const Name& name) { return !names_nothing(name.frame); });
     };
-    for (size_t frame = wanted_.asking + 1; frame < frames_.size(); ++frame) {
+    for (size_t frame = query_.asking + 1; frame < frames_.size(); ++frame) {
       if (!frames_[frame].exact || names_nothing(frame) || !names_nothing(frame - 1)) continue;
       if (std::all_of(operands_.begin(), operands_.end(), told)) return;
       name_by_call(frame, told);
@@ -227,7 +227,7 @@ class Names {
   const Api& api_;
   const Torch& torch_;
   const std::vector<Frame>& frames_;
-  const Wanted& wanted_;
+  const OperandQuery& query_;
   const Scope& scope_;
   ObjectWalk& reach_;
   Holders& holders_;

@@ -14,7 +14,7 @@ struct OperandSearch {
   const python::Api& api;
   const Torch& torch;
   const std::vector<Frame>& frames;
-  const Wanted& wanted;
+  const OperandQuery& query;
   const Scope& scope;
   const StackValues& stack;
   ObjectWalk& walk;

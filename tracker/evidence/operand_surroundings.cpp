@@ -24,7 +24,7 @@ class Surroundings {
       : api_(search.api),
         torch_(search.torch),
         frames_(search.frames),
-        wanted_(search.wanted),
+        query_(search.query),
         scope_(search.scope),
         stack_(search.stack),
         holders_(search.holders),
@@ -81,7 +81,7 @@ class Surroundings {
     const auto note_index = [&](PyObject* value) {
       if (const std::string device = device_of_index(api_, value); !device.empty()) note(device);
     };
-    if (wanted_.asking == 0) {
+    if (query_.asking == 0) {
       PyObject* only = nullptr;
       size_t count = 0;
       stack_.for_each([&](PyObject* value) {
@@ -89,7 +89,7 @@ class Surroundings {
         only = value;
         ++count;
       });
-      if (!wanted_.ordinals) return;
+      if (!query_.ordinals) return;
       if (count == 1) note_index(only);  // other numbers may be anything
       // What is called may have been told before: an opened file, a bound function.
       for (size_t frame = 0; frame < frames_.size(); ++frame) {
@@ -100,7 +100,7 @@ class Surroundings {
       }
       return;
     }
-    for (const size_t frame : {wanted_.asking - 1, size_t{0}})
+    for (const size_t frame : {query_.asking - 1, size_t{0}})
       scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
         if (!frames_[frame].is_parameter(api_, name)) return;
         for_each_named_device(api_, torch_, value, note);
@@ -139,7 +139,7 @@ class Surroundings {
   const Api& api_;
   const Torch& torch_;
   const std::vector<Frame>& frames_;
-  const Wanted& wanted_;
+  const OperandQuery& query_;
   const Scope& scope_;
   const StackValues& stack_;
   Holders& holders_;

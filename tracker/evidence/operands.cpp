@@ -26,30 +26,30 @@ size_t distinct_devices(const std::vector<Operand>& operands) {
 
 class Collector {
  public:
-  Collector(const Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames, const Wanted& wanted)
+  Collector(const Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames, const OperandQuery& query)
       : api_(api),
         torch_(torch),
         frames_(frames),
-        wanted_(wanted),
+        query_(query),
         reach_{api, torch},
         scope_(api, frames, reach_),
-        stack_(api, wanted.direct && wanted.asking == 0 ? frames : kNoFrames),
+        stack_(api, query.direct && query.asking == 0 ? frames : kNoFrames),
         holders_(api, torch),
-        sources_(api, torch, frames, wanted, scope_, reach_, holders_, operands_) {}
+        sources_(api, torch, frames, query, scope_, reach_, holders_, operands_) {}
 
   Operands run() {
-    const bool direct = wanted_.direct && wanted_.met.empty() && !frames_.empty();
-    for (PyObject* operand : wanted_.met) add({operand, "", ""}, 0);
+    const bool direct = query_.direct && query_.met.empty() && !frames_.empty();
+    for (PyObject* operand : query_.met) add({operand, "", ""}, 0);
     if (direct) {
-      if (!wanted_.none) gather();
-      if (wanted_.generator) add_generator();
+      if (!query_.none) gather();
+      if (query_.generator) add_generator();
     }
     mark_odd();
     add_unnamed();
     drop_bystanders();
     cut_to_most();
-    if (direct && !wanted_.generator && !wanted_.none) sources_.add();
-    const OperandSearch search{api_, torch_, frames_, wanted_, scope_, stack_, reach_, holders_};
+    if (direct && !query_.generator && !query_.none) sources_.add();
+    const OperandSearch search{api_, torch_, frames_, query_, scope_, stack_, reach_, holders_};
     name_operands(search, direct, operands_, mentions_);
     Operands found{{}, std::move(mentioned_), std::move(mentions_), {}, {}, {}};
     add_surroundings(search, direct, operands_, found);
@@ -62,8 +62,8 @@ class Collector {
   void gather() {
     const bool named = from_variable();
     if (!named) from_expression();
-    if (wanted_.asking == 0 || (named && !wanted_.devices_of_operands.empty())) return;
-    if (distinct_devices(operands_) < 2) from_parameters(wanted_.asking - 1);
+    if (query_.asking == 0 || (named && !query_.devices_of_operands.empty())) return;
+    if (distinct_devices(operands_) < 2) from_parameters(query_.asking - 1);
     if (operands_.empty()) from_parameters(0);
   }
 
@@ -72,26 +72,26 @@ class Collector {
     Operand operand;
     if (torch_.is_opaque(reached.object)) {
       operand.tensor.object = reached.object;
-      if (wanted_.fake) operand.tensor.device = torch_.fake_device(reached.object);
+      if (query_.fake) operand.tensor.device = torch_.fake_device(reached.object);
       if (operand.tensor.device.empty()) hidden_ = true;
     } else {
       operand.tensor = torch_.facts(reached.object);
     }
-    if (operand.tensor.device.empty() || (operand.tensor.device == "meta" && !wanted_.on_meta)) return;
+    if (operand.tensor.device.empty() || (operand.tensor.device == "meta" && !query_.on_meta)) return;
     operand.role = reached.role;
     if (!reached.name.empty()) operand.names.push_back({frame, reached.name});
     operands_.push_back(std::move(operand));
   }
 
-  Scope::Found follow(const Path& path) const { return scope_.follow(path, wanted_.asking); }
+  Scope::Found follow(const Path& path) const { return scope_.follow(path, query_.asking); }
 
   // The variable of the raising function that holds the operand, where it is known which that is.
   bool from_variable() {
-    if (wanted_.variable.empty()) return false;
-    const Scope::Found found = scope_.follow(Path{wanted_.variable, {}});
+    if (query_.variable.empty()) return false;
+    const Scope::Found found = scope_.follow(Path{query_.variable, {}});
     const Ref& value = found.value;
     if (!value) return false;
-    reach_.walk(value.get(), wanted_.variable, 3, false, [&](const ReachedObject& reached) {
+    reach_.walk(value.get(), query_.variable, 3, false, [&](const ReachedObject& reached) {
       add({reached.object, reached.name, reached.role.empty() ? "variable" : reached.role}, 0);
     });
     hidden_ = true;
@@ -119,12 +119,12 @@ class Collector {
   // Empty where it cannot be read. A compiler may have put fake tensors in the place of a module's state.
   std::string placement(PyObject* tensor) const {
     if (!torch_.is_opaque(tensor)) return torch_.placement(tensor).device;
-    return wanted_.fake ? torch_.fake_device(tensor) : std::string();
+    return query_.fake ? torch_.fake_device(tensor) : std::string();
   }
 
   // The operation's own operands, as far as the text of the innermost frame says them for certain.
   void from_expression() {
-    const Frame& frame = frames_[wanted_.asking];
+    const Frame& frame = frames_[query_.asking];
     Expression read = read_expression(api_, frame.expression, frame.exact, frame.statement);
     note_mentioned(read.mentioned);
     hidden_ = !stack_.known();
@@ -146,7 +146,7 @@ class Collector {
       const Ref held = python::attribute(api_, found.value.get(), part);
       if (!held) continue;
       reach_.walk(held.get(), to_string(*callee.path) + "." + part, 3, false,
-                  [&](const ReachedObject& reached) { add(reached, wanted_.asking); });
+                  [&](const ReachedObject& reached) { add(reached, query_.asking); });
     }
   }
 
@@ -166,7 +166,7 @@ class Collector {
   void say_expression(Operand& operand, const Value& value) {
     operand.expression = value.text;
     operand.role = "temporary";
-    if (value.callee) sources_.note_giver(*value.callee, operand, wanted_.asking);
+    if (value.callee) sources_.note_giver(*value.callee, operand, query_.asking);
   }
 
   // Of several operations in a line, the one whose operands do mix devices.
@@ -202,7 +202,7 @@ class Collector {
     if (value.path) {
       if (const Scope::Found found = follow(*value.path); found.value && (!given || given.get() == found.value.get())) {
         reach_.walk(found.value.get(), to_string(*value.path), 3, false, [&](const ReachedObject& reached) {
-          add({reached.object, reached.name, reached.role.empty() ? found.role : reached.role}, wanted_.asking);
+          add({reached.object, reached.name, reached.role.empty() ? found.role : reached.role}, query_.asking);
         });
         return;
       }
@@ -219,7 +219,7 @@ class Collector {
   void take_unkept(PyObject* object, const Value& value) {
     reach_.walk(object, value.text, 3, false, [&](const ReachedObject& reached) {
       const size_t before = operands_.size();
-      add({reached.object, "", "temporary"}, wanted_.asking);
+      add({reached.object, "", "temporary"}, query_.asking);
       if (operands_.size() == before) return;
       say_expression(operands_.back(), value);
       if (!value.text.empty()) operands_.back().expression = reached.name;
@@ -284,12 +284,12 @@ class Collector {
     for (const Operand& operand : operands_)
       if (!operand.is_scalar_on_cpu()) mentioned_.insert(operand.tensor.device);
     if (operands_.size() < 2 || operands_.size() != distinct_devices(operands_) ||
-        operands_.size() != wanted_.devices_named.size())
+        operands_.size() != query_.devices_named.size())
       operands_.clear();
   }
 
   void every_local() {
-    const size_t frame = wanted_.asking;
+    const size_t frame = query_.asking;
     scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
       const std::string role = frames_[frame].is_parameter(api_, name) ? "argument" : "variable";
       reach_.walk(value, name, 3, name == "self", [&](const ReachedObject& reached) {
@@ -308,7 +308,7 @@ class Collector {
     evidence::for_each_state_tensor(api_, torch_, module,
                                     [&](PyObject* tensor, const std::string& name, const char* role) {
                                       const size_t before = operands_.size();
-                                      add({tensor, "self." + name, role}, wanted_.asking);
+                                      add({tensor, "self." + name, role}, query_.asking);
                                       if (operands_.size() > before && !in_question(operands_.back()))
                                         operands_.pop_back();
                                       return true;
@@ -316,13 +316,13 @@ class Collector {
   }
 
   bool in_question(const Operand& operand) const {
-    const auto& named = wanted_.devices_named;
+    const auto& named = query_.devices_named;
     return named.size() < 2 || std::find(named.begin(), named.end(), operand.tensor.device) != named.end();
   }
 
   void mark_odd() {
-    if (wanted_.odd_data == 0) return;
-    for (Operand& operand : operands_) operand.odd = operand.tensor.address == wanted_.odd_data;
+    if (query_.odd_data == 0) return;
+    for (Operand& operand : operands_) operand.odd = operand.tensor.address == query_.odd_data;
   }
 
   bool lies_on(const std::string& device) const {
@@ -334,38 +334,37 @@ class Collector {
   // have.
   void add_unnamed() {
     add_unnamed_odd();
-    if (operands_.empty() && hidden_ && !wanted_.all_named) return;  // nothing that the message alone does not say
+    if (operands_.empty() && hidden_ && !query_.all_named) return;  // nothing that the message alone does not say
     std::vector<std::string> missing;
-    for (const std::string& device : wanted_.devices_of_operands)
+    for (const std::string& device : query_.devices_of_operands)
       if (device != "cuda" && !lies_on(device)) missing.push_back(device);
     // A compiler's check says where the other operand lies, too.
     const bool one_result = results_.size() == 1 && !hidden_;
-    if (wanted_.fake && missing.empty() && one_result && !wanted_.other_device.empty() &&
-        !lies_on(wanted_.other_device))
-      missing.push_back(wanted_.other_device);
+    if (query_.fake && missing.empty() && one_result && !query_.other_device.empty() && !lies_on(query_.other_device))
+      missing.push_back(query_.other_device);
     const bool certain = missing.size() == 1 && one_result;
     for (const std::string& device : missing) add_temporary(device, certain ? &results_[0] : nullptr);
   }
 
   void add_unnamed_odd() {
     const auto marked = [](const Operand& operand) { return operand.odd; };
-    if (wanted_.odd_data == 0 || std::any_of(operands_.begin(), operands_.end(), marked)) return;
+    if (query_.odd_data == 0 || std::any_of(operands_.begin(), operands_.end(), marked)) return;
     // It may be any result on its device.
     const auto may_be = [&](const Operand& operand) {
-      return !operand.is_object() && operand.tensor.device == wanted_.odd_device;
+      return !operand.is_object() && operand.tensor.device == query_.odd_device;
     };
     const auto makers = std::count_if(operands_.begin(), operands_.end(), may_be);
     if (makers == 1 && results_.empty() && !hidden_)
       return mark_odd(*std::find_if(operands_.begin(), operands_.end(), may_be));
     std::erase_if(operands_, may_be);
     const bool certain = makers == 0 && results_.size() == 1 && !hidden_;
-    mark_odd(add_temporary(wanted_.odd_device, certain ? &results_[0] : nullptr));
+    mark_odd(add_temporary(query_.odd_device, certain ? &results_[0] : nullptr));
     if (certain) results_.clear();
   }
 
   void mark_odd(Operand& temporary) const {
     temporary.odd = true;
-    temporary.tensor.address = temporary.tensor.storage = wanted_.odd_data;
+    temporary.tensor.address = temporary.tensor.storage = query_.odd_data;
   }
 
   // `made`: the expression that gave it, where that is certain.
@@ -376,7 +375,7 @@ class Collector {
     if ((made && !made->text.empty()) || !hidden_) operand.role = "temporary";
     if (made) {
       operand.expression = made->text;
-      if (made->callee) sources_.note_giver(*made->callee, operand, wanted_.asking);
+      if (made->callee) sources_.note_giver(*made->callee, operand, query_.asking);
     }
     return operands_.emplace_back(std::move(operand));
   }
@@ -420,7 +419,7 @@ class Collector {
 
   // The lengths of a packed sequence, in PyTorch's own code: on the CPU, wherever its data lies.
   bool belongs_on_cpu(const Operand& operand) const {
-    return operand.tensor.device == "cpu" && frames_[wanted_.asking].torch &&
+    return operand.tensor.device == "cpu" && frames_[query_.asking].torch &&
            std::any_of(operand.names.begin(), operand.names.end(),
                        [](const Name& each) { return each.name == "batch_sizes"; });
   }
@@ -436,7 +435,7 @@ class Collector {
   const Api& api_;
   const evidence::Torch& torch_;
   const std::vector<Frame>& frames_;
-  const Wanted& wanted_;
+  const OperandQuery& query_;
   ObjectWalk reach_;
   Scope scope_;
   StackValues stack_;
@@ -452,8 +451,8 @@ class Collector {
 }  // namespace
 
 Operands operands(const Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames,
-                  const Wanted& wanted) {
-  return Collector(api, torch, frames, wanted).run();
+                  const OperandQuery& query) {
+  return Collector(api, torch, frames, query).run();
 }
 
 }  // namespace devtrace::evidence

@@ -108,7 +108,7 @@ struct Mention {
   std::string device;
 };
 
-struct Wanted {
+struct OperandQuery {
   uintptr_t odd_data = 0;                        // the data pointer of the tensor that the check stumbled over
   std::string odd_device;                        // … and where that tensor lies
   std::vector<std::string> devices_named;        // in the message
@@ -142,6 +142,6 @@ struct Operands {
 
 inline constexpr size_t kMostOperands = 32;
 Operands operands(const python::Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames,
-                  const Wanted& wanted);
+                  const OperandQuery& query);
 
 }  // namespace devtrace::evidence

@@ -47,7 +47,7 @@ bool is_plain(std::string_view name) {
   return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
-Json operand_json(const OperatorArgument& argument, const std::string& name, bool odd, const SourceText& source) {
+Json operand_json(const OperatorArgument& argument, const std::string& name, const SourceText& source) {
   Json record;
   const std::string position =
       argument.element < 0 ? argument.name : fmt::format("{}[{}]", argument.name, argument.element);
@@ -55,7 +55,7 @@ Json operand_json(const OperatorArgument& argument, const std::string& name, boo
   record["role"] = is_plain(name) || name.empty() ? "argument" : "temporary";
   record["argument"] = position;
   record["position"] = argument.position;
-  if (odd) record["odd"] = true;
+  record["odd"] = false;
   record["device"] = argument.device;
   add(record, "dtype", argument.tensor.dtype);
   record["shape"] = argument.tensor.shape;
@@ -80,8 +80,8 @@ std::optional<CppOperands> cpp_operands(const events::Refused& refusal, const Na
     const auto name = called.find(argument.identity);
     const bool odd =
         refusal.odd_data != nullptr && argument.tensor.address == reinterpret_cast<uintptr_t>(refusal.odd_data);
-    found.list.push_back(operand_json(argument, name == called.end() ? "" : name->second, odd, source));
-    found.devices.push_back(argument.device);
+    found.operands.push_back(operand_json(argument, name == called.end() ? "" : name->second, source));
+    found.facts.push_back({argument.device, odd});
   }
   return found;
 }

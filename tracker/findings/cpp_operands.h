@@ -8,13 +8,14 @@
 
 #include "tracker/interface/event_types.h"
 #include "tracker/log/record_fields.h"
+#include "tracker/refusals/decide.h"
 
 namespace devtrace::findings {
 
 struct CppOperands {
-  log::record_fields::Json list = log::record_fields::Json::array();
-  std::vector<std::string> devices;
-  std::string operation, overload;  // "add", "Tensor"
+  std::vector<log::record_fields::Json> operands;  // without `odd`
+  std::vector<refusals::Facts::Operand> facts;     // of each
+  std::string operation, overload;                 // "add", "Tensor"
 };
 
 // `native`: the stack as JSON, with the sources of the user's own lines. Nothing where no operator is on the stack.

@@ -3,31 +3,26 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <initializer_list>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "report/base/format.h"
-#include "report/log/suppressions.h"
 #include "report/report.h"
 #include "tracker/base/assert.h"
-#include "tracker/base/files.h"
 #include "tracker/base/message.h"
 #include "tracker/base/options.h"
-#include "tracker/base/process_start.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/base/undisturbed.h"
 #include "tracker/findings/copy_record.h"
 #include "tracker/findings/launch_record.h"
 #include "tracker/findings/library_record.h"
+#include "tracker/findings/occurrences.h"
+#include "tracker/findings/publish.h"
 #include "tracker/findings/refusal_record.h"
 #include "tracker/log/log.h"
 #include "tracker/memory/peer_access.h"
@@ -40,60 +35,23 @@
 namespace devtrace::findings {
 namespace {
 
+using refusals::Repetition;
 using report::Json;
-
-// A fault fails a run. A note and what the user's suppressions cover is counted and told in the log alone.
-enum class Weight { fault, note, suppressed };
-
-struct Known {
-  int id = 0;
-  std::string fingerprint;
-  Weight weight = Weight::fault;
-  uint64_t count = 1;
-  uint64_t written = 1;  // the count that the log already states
-};
 
 // Everything under one lock: a finding is rare. Leaked: hooks run after static destructors.
 struct State {
-  std::unordered_map<std::string, Known> by_name;  // fingerprint and severity
-  // Call site and refusal, before any evidence is gathered.
-  struct Call {
-    std::string name;  // empty: it came after max_findings, or is excused
-    Weight weight = Weight::fault;
-    bool excused = false;
-  };
-  std::unordered_map<uint64_t, Call> by_call;
+  Occurrences occurrences;
   refusals::RecentMessages errors;  // that were looked at, findings or not
-  int written = 0;
-  int looked_at_in_vain = 0;  // after max_findings
-  uint64_t dropped = 0;
   bool finished = false;
 };
 SpinLock lock;
 State* state = nullptr;  // under lock
-void (*rest)() = nullptr;
-struct Occurrences {
-  std::atomic<uint64_t> all{0};
-  std::atomic<uint64_t> notes{0};
-  std::atomic<uint64_t> suppressed{0};
-  void add(Weight weight) {
-    all.fetch_add(1, std::memory_order_relaxed);
-    if (weight == Weight::note) notes.fetch_add(1, std::memory_order_relaxed);
-    if (weight == Weight::suppressed) suppressed.fetch_add(1, std::memory_order_relaxed);
-  }
-  void forget() {
-    for (auto* each : {&all, &notes, &suppressed}) each->store(0, std::memory_order_relaxed);
-  }
-};
-Occurrences occurrences;
-uint64_t faults_so_far() {
-  const auto of = [](const std::atomic<uint64_t>& some) { return some.load(std::memory_order_relaxed); };
-  return of(occurrences.all) - of(occurrences.notes) - of(occurrences.suppressed);
-}
+void (*exit_writer)() = nullptr;
+Totals totals;
 
 State& current() {
   DEVTRACE_ASSERT(lock.held());
-  if (!state) state = new State;
+  if (!state) state = new State{.occurrences{{options().max_findings, options().dedupe}, totals}, .errors{}};
   return *state;
 }
 
@@ -113,178 +71,56 @@ uint64_t call_key(std::initializer_list<std::string_view> parts) {
   return key == 0 ? 1 : key;
 }
 
-void write_count(Known& known) {
-  Json record{{"record", "count"}, {"id", known.id}, {"fingerprint", known.fingerprint}, {"count", known.count}};
-  log::write(record);
-  if (log::has_html()) log::write_html(report::html_record(report::json_line(record)));
-  known.written = known.count;
+void publish_due(const std::optional<Occurrences::Count>& due) {
+  if (due) publish::count(*due);
 }
 
-void write_counts_and_rest(State& now) {
-  for (auto& [name, known] : now.by_name)
-    if (known.count != known.written) write_count(known);
-  if (rest) rest();
-}
-
-// Counts a repetition; the log hears of it as the count doubles, so that a killed process loses little.
-void count_again(Known& known) {
-  ++known.count;
-  DEVTRACE_ASSERT(known.written < known.count);
-  if (known.count >= known.written * 2) write_count(known);
-}
-
-// After max_findings only so many calls more are looked at, to tell notes from faults; then they are counted as what
-// there was before.
-bool counted_unseen(State& now) {
-  constexpr int kMostLookedAt = 100;
-  if (options().max_findings <= 0 || now.written < options().max_findings) return false;
-  if (now.looked_at_in_vain < kMostLookedAt) return ++now.looked_at_in_vain, false;
-  occurrences.add(faults_so_far() > 0 ? Weight::fault : Weight::note);
-  ++now.dropped;
-  return true;
-}
-
-enum class Seen { never, counted, excused };
-
-Seen seen_by_call(uint64_t key) {
+Occurrences::Call::Seen seen(uint64_t key) {
   const std::lock_guard hold(lock);
-  State& now = current();
-  const auto found = now.by_call.find(key);
-  if (key == 0 || found == now.by_call.end()) return counted_unseen(now) ? Seen::counted : Seen::never;
-  const State::Call& call = found->second;
-  if (call.excused) return Seen::excused;
-  occurrences.add(call.weight);
-  if (call.name.empty())
-    ++now.dropped;
-  else
-    count_again(now.by_name.at(call.name));
-  return Seen::counted;
-}
-
-// Code that is made anew for each call gives a new key each time: then all are forgotten now and then.
-void remember(State& now, uint64_t key, State::Call call) {
-  constexpr size_t kMostCalls = 1u << 16;
-  if (key == 0) return;
-  if (now.by_call.size() >= kMostCalls) now.by_call.clear();
-  now.by_call.emplace(key, std::move(call));
+  const Occurrences::Call call = current().occurrences.seen(key);
+  publish_due(call.due);
+  return call.seen;
 }
 
 void excuse(uint64_t key) {
   const std::lock_guard hold(lock);
-  remember(current(), key, State::Call{.name = "", .excused = true});
+  current().occurrences.excuse(key);
 }
 
-bool is_note(const Json& record) {
-  return record.value("severity", "") == "note";
-}
-
-// Read when the first finding needs them; complaints go to stderr then. Leaked, like all else here.
-const report::Suppressions& suppressions() {
-  static const report::Suppressions& read = *[] {
-    auto* all = new report::Suppressions;
-    std::string path = options().suppressions;
-    if (path.empty()) return all;
-    if (path[0] != '/') path = log::process().value("cwd", "") + "/" + path;
-    errno = 0;
-    if (auto found = report::read_suppressions(path))
-      *all = std::move(*found);
-    else
-      say("suppressions=" + options().suppressions + ": cannot be read: " + std::strerror(errno) +
-          "; nothing is suppressed");
-    for (const std::string& complaint : all->complaints) say(complaint + "; the line was left out");
-    const std::string today = report::date_of(process_start::now());
-    for (const report::Suppression& each : all->entries)
-      if (each.expired(today))
-        say(all->path + ":" + std::to_string(each.line) + ": expired on " + each.expires + ": it suppresses no more");
-    return all;
-  }();
-  return read;
-}
-
-// Which the finding is; a suppressed one gets the field that says by what. Its fingerprint stands in the record.
-Weight weigh(Json& record) try {
-  if (is_note(record)) return Weight::note;
-  const report::Suppressions& all = suppressions();
-  if (all.entries.empty()) return Weight::fault;
-  const auto by = all.covering(record, report::date_of(process_start::now()));
-  if (!by) return Weight::fault;
-  const report::Suppression& entry = all.entries[*by];
-  if (verbose())
-    explain("finding %s: suppressed by %s:%d", record.value("fingerprint", "").c_str(), all.path.c_str(), entry.line);
-  record["suppressed"] = {{"file", all.path}, {"line", entry.line}, {"reason", entry.reason}};
-  return Weight::suppressed;
-} catch (...) {
-  return Weight::fault;
-}
-
-bool colour_wanted() {
-  const char* term = std::getenv("TERM");
-  return ::isatty(STDERR_FILENO) && !std::getenv("NO_COLOR") && term && std::strcmp(term, "dumb") != 0;
-}
-
-// One byte a finding that is a fault, for `devtrace run`, which waits for the whole process tree.
-void tally() {
-  if (const char* path = std::getenv("DEVTRACE_TALLY"); path && *path) files::append(path, "f");
-}
-
-void emit(Json& record, Weight weight) {
-  log::write(record);
-  if (weight == Weight::suppressed) return;
-  if (options().html) log::write_html(report::html_finding(log::process(), record));
-  if (weight == Weight::fault) tally();
-}
-
-// Holds none but its own lock, so that reports of several threads do not mix: nobody may be reading stderr.
-SpinLock telling;
-void tell(const Json& record) {
-  const std::string text =
-      report::text(log::process(), record, colour_wanted(), log::has_html() ? log::html_path() : "");
-  const std::lock_guard hold(telling);
-  files::write_stderr(text);
-}
-
-// Under the lock, so that ids follow the log's order. Calls nothing that takes the GIL. What is to be told; nothing for
-// a repetition.
-std::optional<Json> keep(Json record, uint64_t key, Weight weight) {
-  const std::string fingerprint = record.value("fingerprint", "");
-  const bool note = weight == Weight::note;
-  // What was a note once is a fault when the program takes its permission back.
-  const std::string name = fingerprint + (note ? " note" : weight == Weight::suppressed ? " suppressed" : "");
-  Json cause = report::verdict::cause_of(record);
-  const std::lock_guard hold(lock);
-  State& now = current();
-  if (options().dedupe) {
-    if (const auto known = now.by_name.find(name); known != now.by_name.end()) {
-      remember(now, key, State::Call{name, weight});
-      count_again(known->second);
-      if (verbose()) explain("finding %s: again, from another call: it is number %d", name.c_str(), known->second.id);
-      return std::nullopt;
-    }
-  }
-  if (options().max_findings > 0 && now.written >= options().max_findings) {
-    if (now.dropped++ == 0)
-      say("max_findings=" + std::to_string(options().max_findings) + " reached; further findings are only counted");
-    if (options().dedupe) remember(now, key, State::Call{"", weight});
-    if (verbose()) explain("finding %s: dropped, max_findings are written", name.c_str());
-    return std::nullopt;
-  }
-  const int id = ++now.written;
-  if (verbose()) explain("finding %s: number %d", name.c_str(), id);
-  if (options().dedupe) {
-    now.by_name.emplace(name, Known{id, fingerprint, weight, 1, 1});
-    remember(now, key, State::Call{name, weight});
-  }
-  // The contract's order of fields: who reads the line with his eyes sees the name first.
+// The contract's order of fields: who reads the line with his eyes sees the name first.
+Json as_written(int id, Severity severity, const Json& record, Json cause) {
   Json line;
   line["record"] = "finding";
   line["id"] = id;
   line["kind"] = record["kind"];
-  line["severity"] = note ? "note" : "error";
-  line["fingerprint"] = fingerprint;
+  line["severity"] = severity == Severity::note ? "note" : "error";
+  line["fingerprint"] = record["fingerprint"];
   line.update(record);
   if (!cause.is_null()) line["cause"] = std::move(cause);
   line["count"] = 1;
-  emit(line, weight);
+  return line;
+}
+
+// Under the lock, so that ids follow the log's order. Calls nothing that takes the GIL. What was written; nothing for
+// a repetition.
+std::optional<Json> deduplicate(uint64_t key, const Json& record, Severity severity) {
+  using Finding = Occurrences::Finding;
+  const std::string fingerprint = record.value("fingerprint", "");
+  Json cause = report::verdict::cause_of(record);
+  const std::lock_guard hold(lock);
+  Occurrences& occurrences = current().occurrences;
+  const Finding finding = occurrences.add(key, fingerprint, severity);
+  publish_due(finding.due);
+  if (finding.outcome == Finding::dropped && occurrences.dropped() == 1)
+    say("max_findings=" + std::to_string(options().max_findings) + " reached; further findings are only counted");
+  if (verbose()) {
+    constexpr const char* kOutcomes[] = {"", "again, from another call: it is ", "dropped, max_findings are written"};
+    explain("finding %s: %s%s", fingerprint.c_str(), kOutcomes[finding.outcome],
+            finding.id > 0 ? fmt::format("number {}", finding.id).c_str() : "");
+  }
+  if (finding.outcome != Finding::added) return std::nullopt;
+  Json line = as_written(finding.id, severity, record, std::move(cause));
+  publish::finding(line, severity);
   return line;
 }
 
@@ -294,10 +130,11 @@ std::optional<Json> keep(Json record, uint64_t key, Weight weight) {
   ::_exit(code);
 }
 
-// `record` is asked for only when the same call has not been told before. Nothing: it is no finding, and where the
+// `record_of` is called only where the same call has not been told before. Nothing: it is no finding, and where the
 // policy says so, that holds for all that comes by the same call. Is it a finding, or a repetition of one?
 bool report(uint64_t key, const std::function<std::optional<Json>()>& record_of, bool policy = false) {
-  if (const Seen seen = seen_by_call(key); seen != Seen::never) return seen == Seen::counted;
+  using Call = Occurrences::Call;
+  if (const Call::Seen before = seen(key); before != Call::never) return before == Call::counted;
   std::optional<Json> record = record_of();
   if (!record) {
     if (policy) excuse(key);
@@ -305,16 +142,12 @@ bool report(uint64_t key, const std::function<std::optional<Json>()>& record_of,
   }
   log::open();
   (*record)["fingerprint"] = report::fingerprint(log::process(), *record);
-  const Weight weight = weigh(*record);
-  occurrences.add(weight);
-  const std::optional<Json> kept = keep(std::move(*record), key, weight);
-  if (kept && options().text && weight != Weight::suppressed) tell(*kept);
-  if (options().halt_on_error && weight == Weight::fault) halt();
+  const Severity severity = classify(*record);
+  const std::optional<Json> written = deduplicate(key, *record, severity);
+  if (written && options().text && severity != Severity::suppressed) publish::print_report(*written);
+  if (options().halt_on_error && severity == Severity::fault) halt();
   return true;
 }
-
-// How an error stands to those that were looked at before.
-enum class Told { no, again, perhaps_in_other_words };
 
 bool runs_in(const std::vector<stacks::PythonFrame>& frames, const stacks::PythonFrame& function) {
   return std::any_of(frames.begin(), frames.end(), [&](const stacks::PythonFrame& each) {
@@ -322,8 +155,8 @@ bool runs_in(const std::vector<stacks::PythonFrame>& frames, const stacks::Pytho
   });
 }
 
-// PyTorch's own checks tell of nothing that was before. What is new is kept for those that tell of it.
-Told told_before(const events::Refused& refusal) {
+// PyTorch's own checks repeat nothing that was before. What is new is kept for what may repeat it.
+Repetition repetition_of(const events::Refused& refusal) {
   using How = refusals::RecentMessages::How;
   const bool in_python = refusal.raised == events::Raised::in_python;
   const python::Api* api = in_python ? python::api() : nullptr;
@@ -334,13 +167,13 @@ Told told_before(const events::Refused& refusal) {
   {
     const std::lock_guard hold(lock);
     refusals::RecentMessages& errors = current().errors;
-    if (refusal.raised != events::Raised::checked && errors.repeats(refusal.message, how)) return Told::again;
+    if (refusal.raised != events::Raised::checked && errors.repeats(refusal.message, how)) return Repetition::same;
     if (handled) before = errors.raised_at(*handled);
     errors.add(refusal.message, in_python, here);
   }
-  if (before == 0 || here == 0) return Told::no;
+  if (before == 0 || here == 0) return Repetition::none;
   const std::vector<stacks::PythonFrame> frames = stacks::resolve(here);
-  return !frames.empty() && runs_in(stacks::resolve(before), frames[0]) ? Told::perhaps_in_other_words : Told::no;
+  return !frames.empty() && runs_in(stacks::resolve(before), frames[0]) ? Repetition::rephrased : Repetition::none;
 }
 
 void report_refusal(const events::Refused& refusal, python::KeptReferences& kept) {
@@ -358,18 +191,17 @@ void report_refusal(const events::Refused& refusal, python::KeptReferences& kept
   refusals::RefusalMessage message;
   if (!checked && !(message = parsed()).may_be_refusal()) return;
   if (const python::Api* const api = python::api(); api && python::holds_gil(*api)) kept.use(*api);
-  const Told told = told_before(refusal);
-  if (told == Told::again) return;
-  message.rewords = told == Told::perhaps_in_other_words;
+  const Repetition repetition = repetition_of(refusal);
+  if (repetition == Repetition::same) return;
   uint64_t key;
   if (checked) {
     key = call_key({refusal.message.substr(0, 2048), refusal.function, refusal.file});
   } else {
-    std::string devices = message.rewords ? "again " : "";
+    std::string devices = repetition == Repetition::rephrased ? "again " : "";
     for (const std::string& device : message.devices_named) devices += device + ' ';
     key = call_key({devices});
   }
-  const auto record = [&] { return refusal_record(refusal, checked ? parsed() : message); };
+  const auto record = [&] { return refusal_record(refusal, checked ? parsed() : message, repetition); };
   if (!report(key, record, !checked)) return;
   const std::lock_guard hold(lock);
   current().errors.found(refusal.message);
@@ -432,58 +264,54 @@ void report(const MisplacedLibraryCall& call) {
 }
 
 uint64_t count() {
-  return occurrences.all.load(std::memory_order_relaxed);
+  return totals.all();
 }
 
 uint64_t faults() {
-  return faults_so_far();
+  return totals.faults();
 }
 
 uint64_t occurrences_of(uint64_t id) {
   const std::lock_guard hold(lock);
-  if (!state) return 0;
-  for (const auto& [name, known] : state->by_name)
-    if (static_cast<uint64_t>(known.id) == id) return known.count;
-  return 0;
+  return state ? state->occurrences.count_of(id) : 0;
 }
 
-void write_before_end(void (*write)()) {
-  rest = write;
+void set_exit_writer(void (*write)()) {
+  exit_writer = write;
+}
+
+// Under the lock.
+void write_counts_and_rest() {
+  for (const Occurrences::Count& count : current().occurrences.take_unwritten()) publish::count(count);
+  if (exit_writer) exit_writer();
 }
 
 void flush() {
   if (!log::is_open()) return;
   const std::lock_guard hold(lock);
-  write_counts_and_rest(current());
+  write_counts_and_rest();
 }
 
 void finish(int exit_code) {
   if (!log::is_open()) return;
   const std::lock_guard hold(lock);
-  State& now = current();
-  if (now.finished) return;
-  now.finished = true;
-  write_counts_and_rest(now);
-  Json record{{"record", "end"}, {"time", process_start::now()}, {"findings", count()}};
-  if (const uint64_t notes = occurrences.notes.load(std::memory_order_relaxed)) record["notes"] = notes;
-  if (const uint64_t some = occurrences.suppressed.load(std::memory_order_relaxed)) record["suppressed"] = some;
-  record["dropped"] = now.dropped;
-  if (exit_code >= 0) record["exit"] = exit_code;
-  log::write(record);
-  if (log::has_html()) log::write_html(report::html_record(report::json_line(record)));
+  if (current().finished) return;
+  current().finished = true;
+  write_counts_and_rest();
+  publish::end(totals, current().occurrences.dropped(), exit_code);
 }
 
 void before_fork() {
   lock.lock();
-  telling.lock();
+  publish::before_fork();
 }
 
 void after_fork(bool child) {
   if (child) {
     state = nullptr;  // the parent's findings are the parent's
-    occurrences.forget();
+    totals.forget();
   }
-  telling.unlock();
+  publish::after_fork();
   lock.unlock();
 }
 

@@ -21,7 +21,7 @@ uint64_t faults();
 uint64_t occurrences_of(uint64_t id);
 
 // What else has to be in the log before its end record: called in finish, under the lock of findings.
-void write_before_end(void (*write)());
+void set_exit_writer(void (*write)());
 
 // Writes the counts and what else the log lacks; the process goes on.
 void flush();

@@ -11,6 +11,10 @@
 
 namespace devtrace::refusals {
 
+// How an error stands to those that were looked at before. `rephrased`: a function that raises while it handles such an
+// error says the same in other words, unless the error is of C code that it called.
+enum class Repetition { none, same, rephrased };
+
 class RecentMessages {
  public:
   // An error of this text has been looked at. `in_python`: a Python exception. `stack`: where.

@@ -54,10 +54,6 @@ struct RefusalMessage {
   // the CPU and on a CUDA device go to CUDA together. Operands on two CUDA devices are refused as they would be on one.
   std::string without_kernel;
 
-  // A function that raises while it handles an error that was looked at: it says the same in other words, unless the
-  // error is of C code that it called.
-  bool rewords = false;
-
   // Is it worth looking at, also where anybody may have written the text?
   bool may_be_refusal() const {
     return known || catalogued || likelihood == Likelihood::certain || devices_named.size() >= 2;

@@ -114,16 +114,16 @@ void Sources::add_of(size_t index) {
   const Operand operand = operands_[index];
   if (operand.generator || operand.is_state()) return;
   if (!operand.is_object() || !operand.expression.empty()) {
-    const Frame& asking = frames_[wanted_.asking];
+    const Frame& asking = frames_[query_.asking];
     const std::string& text = operand.expression.empty() ? asking.expression : operand.expression;
     const bool whole = operand.expression.empty() && !asking.exact;
-    return sources_in(read_expression(api_, text, !whole, ""), wanted_.asking, index, 0);
+    return sources_in(read_expression(api_, text, !whole, ""), query_.asking, index, 0);
   }
-  const std::optional<Made> made = wanted_.made ? wanted_.made(operand.tensor.storage) : std::nullopt;
-  if (!made || !wanted_.sources) return;
+  const std::optional<Made> made = query_.made ? query_.made(operand.tensor.storage) : std::nullopt;
+  if (!made || !query_.sources) return;
   const std::optional<LiveLine> line = live_line(made->stack, frames_);
   if (note_device_source(*made, line, index) || !line || made->moved) return;
-  const std::string text = wanted_.sources->lines(frames_[line->frame].file, line->line);
+  const std::string text = query_.sources->lines(frames_[line->frame].file, line->line);
   sources_in(read_expression(api_, text, false, ""), line->frame, index, made->time);
 }
 
@@ -174,7 +174,7 @@ bool Sources::add_source(const ReachedObject& reached, const std::string& role, 
   const bool view = source.tensor.storage == operand.tensor.storage && operand.tensor.storage != 0;
   if (view && operand.expression.empty()) return false;
   // The variable may have been given another value since.
-  const std::optional<Made> made = wanted_.made ? wanted_.made(source.tensor.storage) : std::nullopt;
+  const std::optional<Made> made = query_.made ? query_.made(source.tensor.storage) : std::nullopt;
   if (made && time != 0 && made->time > time) return false;
   source.role = reached.role.empty() ? role : reached.role;
   source.names.push_back({frame, reached.name});
@@ -186,10 +186,10 @@ bool Sources::add_source(const ReachedObject& reached, const std::string& role, 
 // What said the device where a tensor was made, or to which it was moved. False: it is not known.
 bool Sources::note_device_source(const Made& made, const std::optional<LiveLine>& line, size_t index) {
   const auto at = std::find_if(made.stack.begin(), made.stack.end(), [&](const stacks::PythonFrame& frame) {
-    return is_project_file(frame.file, wanted_.standard_library);
+    return is_project_file(frame.file, query_.standard_library);
   });
   if (at == made.stack.end()) return false;
-  const std::string text = wanted_.sources->lines(at->file, at->line);
+  const std::string text = query_.sources->lines(at->file, at->line);
   for (const Path& path : read_expression(api_, text, false, "").devices) {
     const std::optional<size_t> frame = frame_of(*at, line, path);
     if (!frame) continue;

@@ -19,12 +19,12 @@ struct LiveLine {
 class Sources {
  public:
   // `operands`: those of the operation; sources are put behind them until nest().
-  Sources(const python::Api& api, const Torch& torch, const std::vector<Frame>& frames, const Wanted& wanted,
+  Sources(const python::Api& api, const Torch& torch, const std::vector<Frame>& frames, const OperandQuery& query,
           const Scope& scope, ObjectWalk& walk, Holders& holders, std::vector<Operand>& operands)
       : api_(api),
         torch_(torch),
         frames_(frames),
-        wanted_(wanted),
+        query_(query),
         scope_(scope),
         reach_(walk),
         holders_(holders),
@@ -58,7 +58,7 @@ class Sources {
   const python::Api& api_;
   const Torch& torch_;
   const std::vector<Frame>& frames_;
-  const Wanted& wanted_;
+  const OperandQuery& query_;
   const Scope& scope_;
   ObjectWalk& reach_;
   Holders& holders_;
