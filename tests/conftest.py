@@ -1,5 +1,7 @@
 """Whole programs on the real PyTorch over simulated devices: how to start them and how to read what devtrace left."""
 
+import atexit
+import functools
 import json
 import os
 import re
@@ -11,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from schedule import pytest_addoption, pytest_collection_modifyitems, pytest_runtest_logreport, pytest_sessionfinish  # noqa: F401
+from torch_server import TorchServer
 
 TOP = Path(__file__).resolve().parent.parent
 BUILD = TOP / os.environ.get("DEVTRACE_BUILD", "build")
@@ -87,24 +91,55 @@ def execute(command: list, folder: Path, env: dict, timeout: float = 150) -> Out
     return Outcome(process.returncode, out, err, folder)
 
 
+# Folders of tests that look at processes themselves: how they start, fork, end, and what is loaded when.
+OF_PROCESSES = ("attach", "harm", "hooks", "process")
+
+
 @pytest.fixture
-def rehearse(tmp_path):
+def rehearse(tmp_path, request):
     """rehearse(source, options=…): runs Python source (or a list of arguments to Python) on two simulated devices."""
 
-    def run(program, options=None, gpus=2, trace=True, env=None, folder=tmp_path, timeout=150, python=PYTHON) -> Outcome:
-        return start(program, folder, options, gpus, trace, env, timeout, python)
+    def run(program, options=None, folder=tmp_path, fresh=request.path.parent.name in OF_PROCESSES, **how) -> Outcome:
+        return start(program, folder, options, fresh=fresh, **how)
 
     return run
 
 
-def start(program, folder: Path, options=None, gpus=2, trace=True, env=None, timeout=150, python=PYTHON) -> Outcome:
+def start(
+    program, folder: Path, options=None, gpus=2, trace=True, env=None, timeout=150, python=PYTHON, fresh=False
+) -> Outcome:
+    """`fresh`: in a process that starts with it and imports PyTorch itself, where the last frames of the native stack matter, too."""
     if isinstance(program, str):
         path = folder / "program.py"
         path.write_text(textwrap.dedent(program))
         program = [path]
-    flags = [] if trace else ["--no-trace"]
-    command = [DEVTRACE, "rehearse", "--gpus", gpus, *flags, "--", python, *program]
-    return execute(command, folder, environment(options, env), timeout)
+    command = [DEVTRACE, "rehearse", "--gpus", gpus, *([] if trace else ["--no-trace"]), "--", python]
+    whole = environment(options, env)
+    program = [str(part) for part in program]
+    forks = python == sys.executable and program[0].endswith(".py") and is_read_later(env or {}, whole.get("DEVTRACE_OPTIONS", ""))
+    if fresh or not forks:
+        return execute([*command, *program], folder, whole, timeout)
+    server = server_of(tuple(command))
+    code, out, err = server.run(program, folder, whole, timeout)
+    if code is None:
+        pytest.fail(f"still running after {timeout} s\n{out[-2000:]}\n{err[-4000:]}")
+    return Outcome(code, out, err, folder)
+
+
+# What is read after PyTorch was imported, and not before.
+READ_LATER = ("CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "DEVTRACE_SIM_", "HOME", "TMPDIR")
+
+
+def is_read_later(variables: dict, options: str) -> bool:
+    return all(name.startswith(READ_LATER) for name in variables) and not re.search("backend=|help=|verbose=", options)
+
+
+@functools.cache
+def server_of(command: tuple) -> TorchServer:
+    """Each worker has its own; it ends with the worker."""
+    server = TorchServer(command, environment(None), BUILD / "tests/libpython-fork.so")
+    atexit.register(server.close)
+    return server
 
 
 RUN_SNIPPETS = """
@@ -118,14 +153,14 @@ for path in sys.argv[1:]:
 """
 
 
-def start_snippets(snippets: dict[str, str], folder: Path, options=None, trace=True, env=None, gpus=2) -> tuple[Outcome, dict[str, str]]:
+def start_snippets(snippets: dict[str, str], folder: Path, options=None, trace=True, env=None, gpus=2, fresh=False) -> tuple[Outcome, dict[str, str]]:
     """Many small programs in one process, each in a file `<name>.py` of its own (importing PyTorch takes seconds); a RuntimeError ends
     one and is printed. Returns the outcome and what each one printed."""
     names = {name: re.sub(r"\W+", "-", name) + ".py" for name in snippets}
     for name, source in snippets.items():
         (folder / names[name]).write_text(source, encoding="utf-8")
     (folder / "program.py").write_text(RUN_SNIPPETS)
-    outcome = start(["program.py", *names.values()], folder, options, gpus=gpus, trace=trace, env=env)
+    outcome = start(["program.py", *names.values()], folder, options, gpus=gpus, trace=trace, env=env, fresh=fresh)
     parts = re.split(r"^== (.+)\n", outcome.out, flags=re.MULTILINE)[1:]
     printed = dict(zip(parts[::2], parts[1::2]))
     return outcome, {name: printed.get(file, "") for name, file in names.items()}

@@ -77,6 +77,12 @@ $(STACK_PROBES): $(STACKS_LIBRARIES)
 	$(CXX) $(STACKS_SHARED) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LINK_stacks) -ldl
 E2E_PROGRAMS += $(STACK_PROBES)
 
+# What a frame of it is taken for follows from its name.
+$(BUILD)/tests/libpython-fork.so: tests/helpers/torch_server.c
+	mkdir -p $(@D)
+	$(CC) -shared -fPIC -O1 $< -o $@ -pthread
+E2E_PROGRAMS += $(BUILD)/tests/libpython-fork.so
+
 include tests/programs/module.mk
 
 # Ratios and costs: see `make bench`.
@@ -85,7 +91,7 @@ $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libra
 	mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
 
-.PHONY: test unit unit-test sanitizers e2e test-gpu conformance matrix demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent suites soak attach-soak hardware-bundle bench
+.PHONY: test test-all unit unit-test sanitizers e2e test-gpu conformance matrix demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent suites soak attach-soak hardware-bundle bench
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
 SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,host_memory static_runtime two_devices)
@@ -115,9 +121,16 @@ sanitizers: ## the unit tests under sanitizers; SANITIZERS=thread one of them
 nvcc: | setup-python
 	scripts/install-nvcc || echo "setup: no nvcc; the tests of its programs are skipped"
 
-# A file stays with one worker: its tests share programs that ran once.
-e2e: all $(E2E_PROGRAMS) nvcc ## whole programs; K=fork some of them, TESTS=tests/e2e/report a folder or a file
-	DEVTRACE_TEST_GPU=simulated $(PYTEST) -n 2 --dist loadfile $(if $(K),-k '$(K)') $(TESTS)
+# Tests that share a program that ran once stay with one worker; the order is of tests/helpers/schedule.py.
+e2e: all $(E2E_PROGRAMS) nvcc ## whole programs; K=fork some of them, TESTS=tests/e2e/report a folder or a file; COSTS=1 writes down what each takes
+	DEVTRACE_TEST_GPU=simulated $(PYTEST) -n logical --dist loadgroup --no-loadscope-reorder $(if $(COSTS),--write-costs) $(if $(K),-k '$(K)') $(TESTS)
+
+# What a fresh machine skips: other Pythons (Debian's later ones, free-threaded ones from their source), one of them with PyTorch, CUDA 12.
+test-all: ## `make test` with every Python and CUDA 12, which it fetches: some gigabytes, and an hour to build
+	scripts/get-pythons
+	$(MAKE) --no-print-directory simulate-cuda12
+	$(MAKE) --no-print-directory matrix PAIRS=3.13t-2.11.0
+	$(MAKE) --no-print-directory test
 
 # Skipped with the reason where there is no GPU. Not in parallel: there are figures among them.
 test-gpu: all ## the tests of hardware

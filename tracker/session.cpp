@@ -125,7 +125,9 @@ void after_fork_in_child() {
   own_pid.store(::getpid());
   process_start::note();
   thread_state::forget_after_fork();
+  const bool had_log = log::is_open();
   after_fork(true);
+  if (!had_log) read_options_anew();  // else it goes on as its parent did
 }
 
 void finish(int status) noexcept {

@@ -68,7 +68,7 @@ def run(folder: Path) -> Ran:
         own.mkdir()
         (own / "program.py").write_text(RUN)
         copies = [case.copy(own) for case in group]
-        outcome = start(["program.py", *copies] if group is together else copies, own)
+        outcome = start(["program.py", *copies] if group is together else copies, own, fresh=True)
         ran.out, ran.err, ran.findings = ran.out + outcome.out, ran.err + outcome.err, ran.findings + outcome.findings
     return ran
 
@@ -102,7 +102,7 @@ def main() -> int:
         for name, (program, wanted) in SYSTEMS.items():
             own = Path(folder) / name
             own.mkdir()
-            finding = start([WORKLOADS / program], own).findings[0]
+            finding = start([WORKLOADS / program], own, fresh=True).findings[0]
             rows.append(row(f"[{name}](../../tests/workloads/{program})", finding))
             right += finding["cause"]["category"] == wanted
             wrong += finding["cause"]["category"] != wanted and finding["cause"]["confidence"] == "high"

@@ -139,6 +139,9 @@ namespace {
 
 // Never destroyed: hooks may run after static destructors.
 constinit std::atomic<const Options*> current{nullptr};
+// What these were made of; leaked.
+constinit std::atomic<const std::string*> read_from_environment{nullptr};
+const std::string* present = nullptr;  // once they were set; one thread at a time sets them
 
 const Options* parsed_and_told(const std::string& text) {
   auto* parsed = new ParsedOptions(parse_options(text));
@@ -157,16 +160,25 @@ std::string environments() {
 
 const Options& options() {
   if (const Options* known = current.load(std::memory_order_acquire)) return *known;
-  static const Options* const first = parsed_and_told(environments());
+  static const Options* const first = [] {
+    const std::string* const text = new std::string(environments());
+    read_from_environment.store(text);
+    return parsed_and_told(*text);
+  }();
   const Options* expected = nullptr;
   current.compare_exchange_strong(expected, first);
   return *current.load(std::memory_order_acquire);
 }
 
-namespace {
+void read_options_anew() {
+  const std::string* const known = read_from_environment.load();
+  if (!known || present || *known == environments()) return;
+  const std::string* const text = new std::string(environments());
+  read_from_environment.store(text);
+  current.store(parsed_and_told(*text));
+}
 
-// What the options were made of that hold now; leaked. One thread at a time changes them.
-const std::string* present = nullptr;
+namespace {
 
 void set_on_top_of(std::string all, std::string_view text) {
   if (!all.empty() && !text.empty()) all += ':';

@@ -41,6 +41,9 @@ std::string options_help();
 
 // The process's options: parsed on first use from the environment; complaints go to stderr then.
 const Options& options();
+// In a fork's child, before it has other threads: the environment may have changed since its parent read it. Options
+// that were set since stay.
+void read_options_anew();
 
 // Others from now on, as in DEVTRACE_OPTIONS, on top of what the environment says. Who has read the former ones goes on
 // with them.

@@ -42,12 +42,12 @@ def test_cases(cases, name):
 def test_systems(tmp_path, name):
     program = WORKLOADS / SYSTEMS[name][0]
     copy = shutil.copytree(program.parent, tmp_path / program.parent.name)  # fingerprints hold the paths of what lies elsewhere
-    compare(f"system {name}", start([copy / program.name], tmp_path).findings, tmp_path)
+    compare(f"system {name}", start([copy / program.name], tmp_path, fresh=True).findings, tmp_path)
 
 
 @pytest.mark.parametrize("group, snippets", {"launches": LAUNCHES, "copies": COPIES}.items(), ids=["launches", "copies"])
 def test_launches_and_copies(tmp_path, group, snippets):
-    compare(group, start_snippets(snippets, tmp_path, gpus=3)[0].findings, tmp_path)
+    compare(group, start_snippets(snippets, tmp_path, gpus=3, fresh=True)[0].findings, tmp_path)
 
 
 @pytest.mark.parametrize("name", HANDLES)

@@ -1,0 +1,52 @@
+"""What takes longest starts first, so that no worker ends alone: by the costs of files in tests/costs.json, which
+`make e2e COSTS=1` writes anew."""
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent.parent
+COSTS = TESTS / "costs.json"
+USUAL = 20  # seconds, of a file that nobody measured
+measured: Counter = Counter()
+
+
+def file_of(item_or_report) -> str:
+    return item_or_report.nodeid.split("::")[0].removeprefix("tests/")
+
+
+def shares_something(item: pytest.Item) -> bool:
+    """A program that ran for several tests of the file: they stay with one worker."""
+    return any(each[-1].scope in ("module", "class") for each in item._fixtureinfo.name2fixturedefs.values())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    costs = json.loads(COSTS.read_text())
+    of_file = defaultdict(list)
+    for item in items:
+        of_file[file_of(item)].append(item)
+    cost = {}
+    for file, those in of_file.items():
+        each = costs.get(file, USUAL) / len(those)
+        together = [item for item in those if shares_something(item)]
+        for item in together:
+            item.add_marker(pytest.mark.xdist_group(file))
+        cost |= dict.fromkeys(those, each) | dict.fromkeys(together, each * len(together))
+    items.sort(key=lambda item: -cost[item])
+
+
+def pytest_runtest_logreport(report) -> None:
+    measured[file_of(report)] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("write_costs") and not hasattr(session.config, "workerinput"):
+        costs = json.loads(COSTS.read_text()) | {file: round(seconds) for file, seconds in measured.items()}
+        costs = {file: seconds for file, seconds in sorted(costs.items()) if (TESTS / file).exists()}
+        COSTS.write_text(json.dumps(costs, indent=0) + "\n")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-costs", action="store_true", help="into tests/costs.json: seconds of each file that runs")
