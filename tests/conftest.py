@@ -137,7 +137,7 @@ def is_read_later(variables: dict, options: str) -> bool:
 @functools.cache
 def server_of(command: tuple) -> TorchServer:
     """Each worker has its own; it ends with the worker."""
-    server = TorchServer(command, environment(None), BUILD / "tests/libpython-fork.so")
+    server = TorchServer(command, environment(None))
     atexit.register(server.close)
     return server
 

@@ -77,12 +77,6 @@ $(STACK_PROBES): $(STACKS_LIBRARIES)
 	$(CXX) $(STACKS_SHARED) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LINK_stacks) -ldl
 E2E_PROGRAMS += $(STACK_PROBES)
 
-# What a frame of it is taken for follows from its name.
-$(BUILD)/tests/libpython-fork.so: tests/helpers/torch_server.c
-	mkdir -p $(@D)
-	$(CC) -shared -fPIC -O1 $< -o $@ -pthread
-E2E_PROGRAMS += $(BUILD)/tests/libpython-fork.so
-
 include tests/programs/module.mk
 
 # Ratios and costs: see `make bench`.
