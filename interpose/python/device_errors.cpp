@@ -6,7 +6,7 @@
 namespace devtrace::interpose {
 namespace {
 
-// Which argument is what. {operation}, {wanted} and {at} of `message` are theirs.
+// Which argument is what. {wanted} and {at} of `message` are theirs.
 struct ErrorClass {
   const char* name;
   size_t arguments;
@@ -21,10 +21,6 @@ constexpr ErrorClass kClasses[] = {
      "Expected all tensors to be on the same device, but found at least two devices, {wanted} and {at}!"},
 };
 static_assert(std::ranges::all_of(kClasses, [](const ErrorClass& one) { return one.arguments >= kFewestArguments; }));
-
-// What such an error says up to 2.14: a row of tracker/refusals/known_refusals.cpp.
-constexpr const char* kRestated =
-    "Unhandled FakeTensor Device Propagation for {operation}, found two different devices {wanted}, {at}";
 
 const ErrorClass* class_named(const char* name, size_t arguments) {
   for (const ErrorClass& one : kClasses)
@@ -62,10 +58,7 @@ std::optional<DeviceError> device_error(const python::Api& api, const char* clas
     const std::string operation = operation_of(api, arguments[one.operation]);
     const std::string wanted = device_of(api, arguments[one.wanted]), at = device_of(api, arguments[one.at]);
     if (operation.empty() || wanted.empty() || at.empty()) continue;
-    const auto text = [&](const char* pattern) {
-      return filled(filled(filled(pattern, "{operation}", operation), "{wanted}", wanted), "{at}", at);
-    };
-    return DeviceError{text(one.message), text(kRestated)};
+    return DeviceError{filled(filled(one.message, "{wanted}", wanted), "{at}", at), operation, at, wanted};
   }
   return std::nullopt;
 }

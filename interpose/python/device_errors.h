@@ -10,8 +10,8 @@
 namespace devtrace::interpose {
 
 struct DeviceError {
-  std::string message;   // the exception's text
-  std::string restated;  // events::Refused::restated
+  std::string message;  // the exception's text
+  std::string operation, at, wanted;
 };
 
 // None of them has fewer.

@@ -109,7 +109,9 @@ class Text {
   events::Refused refusal;
   refusal.raised = events::Raised::in_python;
   refusal.message = error->message;
-  refusal.restated = error->restated;
+  refusal.operation = error->operation;
+  refusal.at = error->at;
+  refusal.wanted = error->wanted;
   events::refused(refusal);
 } catch (...) {  // out of memory
 }

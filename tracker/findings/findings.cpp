@@ -183,7 +183,7 @@ void report_refusal(const events::Refused& refusal, python::KeptReferences& kept
   const bool checked = refusal.raised == events::Raised::checked;
   const auto parsed = [&] {
     auto message = refusals::parse(refusal.message, likelihood);
-    if (!refusal.restated.empty()) message.known = refusals::known_refusal(refusal.restated);
+    if (auto stated = refusals::stated_refusal(refusal)) message.known = std::move(stated);
     return message;
   };
   // Anybody's error, as often as he likes: evidence is gathered only where the message speaks of two devices, or is

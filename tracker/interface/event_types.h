@@ -84,9 +84,9 @@ enum class Raised : uint8_t {
 struct Refused {
   Raised raised = Raised::checked;
   std::string_view message;
-  // The same in the words of a known refusal (tracker/refusals/known_refusals.h), where the message says less; else
-  // empty.
-  std::string_view restated;
+  // What an error states of itself besides its message: "aten.add.Tensor", as Python calls the operator, on which
+  // device an operand lies and where it should. Empty elsewhere.
+  std::string_view operation, at, wanted;
   std::string_view function;  // C++ function and file that raise, as PyTorch states them
   std::string_view file;
   // From common_device_check_failure only; empty or unknown elsewhere.

@@ -185,4 +185,11 @@ std::optional<KnownMatch> known_refusal(std::string_view message) {
   return std::nullopt;
 }
 
+std::optional<KnownMatch> stated_refusal(const events::Refused& refusal) {
+  static constexpr KnownRefusal kNothingMore{};
+  if (refusal.operation.empty()) return std::nullopt;
+  return KnownMatch{&kNothingMore, std::string(refusal.at), std::string(refusal.wanted),
+                    std::string(refusal.operation)};
+}
+
 }  // namespace devtrace::refusals

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "tracker/interface/event_types.h"
+
 namespace devtrace::refusals {
 
 struct KnownRefusal {
@@ -30,6 +32,9 @@ struct KnownMatch {
 };
 
 std::optional<KnownMatch> known_refusal(std::string_view message);
+
+// Of an error that states by itself what its message leaves out.
+std::optional<KnownMatch> stated_refusal(const events::Refused& refusal);
 
 // Is it a message of the catalogue (docs/reference/device-errors.md): one that PyTorch or a library raises because of
 // where something lies? It does not say what lies where.

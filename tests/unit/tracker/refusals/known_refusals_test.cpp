@@ -74,3 +74,17 @@ TEST(KnownRefusals, OtherErrorsAreNone) {
                               "Attempting to deserialize object on CUDA device x but why"})
     EXPECT_FALSE(known_refusal(message)) << message;
 }
+
+TEST(KnownRefusals, AnErrorMayStateWhatItsTextLeavesOut) {
+  devtrace::events::Refused refusal;
+  EXPECT_FALSE(devtrace::refusals::stated_refusal(refusal));
+  refusal.operation = "aten.add.Tensor";
+  refusal.at = "cpu";
+  refusal.wanted = "cuda:0";
+  const auto match = devtrace::refusals::stated_refusal(refusal);
+  ASSERT_TRUE(match);
+  EXPECT_EQ(match->operation, "aten.add.Tensor");
+  EXPECT_EQ(match->at, "cpu");
+  EXPECT_EQ(match->wanted, "cuda:0");
+  EXPECT_TRUE(match->row->operand.empty());
+}
