@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <iterator>
 
 #include "tracker/base/files.h"
 #include "tracker/base/options.h"
@@ -38,20 +39,41 @@ void write_rest() {
   placement::write_rest();
 }
 
-// In the opposite order of before_fork.
+struct HeldOverFork {
+  void (*before)();
+  void (*after)(bool child);
+};
+
+// Of what does the same in both processes.
+template <void (*after)()>
+void in_both(bool) {
+  after();
+}
+
+// The order of locks: whoever holds one may take those below it, never one above. `make lint` compares the table in
+// docs/internals/locks.md.
+constexpr HeldOverFork kOrder[] = {
+    {findings::before_fork, findings::after_fork},
+    {copy::graph_copies::before_fork, in_both<copy::graph_copies::after_fork>},
+    {copy::traffic::before_fork, copy::traffic::after_fork},
+    {placement::before_fork, placement::after_fork},
+    {log::before_fork, log::after_fork},
+    {memory::ownership::before_fork, in_both<memory::ownership::after_fork>},
+    {launch::kernels::before_fork, in_both<launch::kernels::after_fork>},
+    {[] {
+       if (platform().before_fork) platform().before_fork();
+     },
+     [](bool child) {
+       if (platform().after_fork) platform().after_fork(child);
+     }},
+    {memory::provenance::before_fork, in_both<memory::provenance::after_fork>},
+    {memory::pooled_memory::before_fork, in_both<memory::pooled_memory::after_fork>},
+    {memory::library_handles::before_fork, in_both<memory::library_handles::after_fork>},
+    {stacks::before_fork, in_both<stacks::after_fork>},
+};
+
 void after_fork(bool child) {
-  stacks::after_fork();
-  memory::library_handles::after_fork();
-  memory::pooled_memory::after_fork();
-  memory::provenance::after_fork();
-  if (platform().after_fork) platform().after_fork(child);
-  launch::kernels::after_fork();
-  memory::ownership::after_fork();
-  log::after_fork(child);
-  placement::after_fork(child);
-  copy::traffic::after_fork(child);
-  copy::graph_copies::after_fork();
-  findings::after_fork(child);
+  for (auto each = std::rbegin(kOrder); each != std::rend(kOrder); ++each) each->after(child);
 }
 
 }  // namespace
@@ -101,20 +123,8 @@ void detached() noexcept {
   }
 }
 
-// The order of locks (docs/internals/locks.md): whoever holds one may take those below it, never one above.
 void before_fork() {
-  findings::before_fork();
-  copy::graph_copies::before_fork();
-  copy::traffic::before_fork();
-  placement::before_fork();
-  log::before_fork();
-  memory::ownership::before_fork();
-  launch::kernels::before_fork();
-  if (platform().before_fork) platform().before_fork();
-  memory::provenance::before_fork();
-  memory::pooled_memory::before_fork();
-  memory::library_handles::before_fork();
-  stacks::before_fork();
+  for (const HeldOverFork& each : kOrder) each.before();
 }
 
 void after_fork_in_parent() {
