@@ -27,7 +27,6 @@ class Sampling {
     spent_ += cost;
     wanted_ = false;
   }
-  double spent() const { return spent_; }
 
  private:
   double last_ = 0;
