@@ -10,6 +10,8 @@
 $(call folder,common)
 # What glibc has since 2.28 and is linked in, for older ones.
 $(call folder,common/glibc)
+# Names of functions as compilers write them and as people read them: one header.
+$(call folder,binary)
 # Kernels in cubins, PTX and fat binaries: the layout of their parameters, and which of these their code uses as addresses.
 $(call folder,device_code)
 
@@ -41,7 +43,7 @@ $(call folder,tracker/dwarf,tracker/elf)
 # CPython's frames, read as memory; below it what may be used under the GIL alone (gil), and what frames hold (objects).
 $(call folder,tracker/python,common tracker/base tracker/elf,gil objects)
 # Python and native stacks, each kept once under an id, named later; below it how native ones are taken and named (native).
-$(call folder,tracker/stacks,tracker/base tracker/dwarf tracker/elf tracker/python,native)
+$(call folder,tracker/stacks,binary tracker/base tracker/dwarf tracker/elf tracker/python,native)
 # The types that cross into the tracker (events) and out of it (questions to the platform).
 $(call folder,tracker/interface,device_code)
 # Which device owns an address, where a block came from, which device a thread chose, who may reach whom.
@@ -49,11 +51,11 @@ $(call folder,tracker/memory,common tracker/base tracker/python tracker/stacks t
 # What was given to an operation, by name: below it the program's text (source), and Python's and PyTorch's objects (objects).
 $(call folder,tracker/evidence,tracker/base tracker/python tracker/stacks tracker/interface,source objects)
 # The log on disk, the process record, and the fields that records of all kinds share.
-$(call folder,tracker/log,common report report/base tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence)
+$(call folder,tracker/log,binary common report report/base tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence)
 # What the texts of errors say of devices: which are refusals, what they name, and which is one that was told already.
 $(call folder,tracker/refusals,tracker/stacks tracker/interface tracker/evidence)
 # From an event worth reporting to a record in the log: one file a kind, and the policy of what is legitimate.
-$(call folder,tracker/findings,common report report/base report/log tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/refusals tracker/log)
+$(call folder,tracker/findings,binary common report report/base report/log tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/refusals tracker/log)
 # Every kernel's parameters, looked at before it is launched.
 $(call folder,tracker/launch,tracker/base tracker/interface tracker/memory tracker/findings)
 # Both ends of every copy, and what moves between devices by call site.
@@ -88,10 +90,10 @@ $(call folder,simulate/settings)
 # What the stub libraries share: callbacks of profilers, per-thread variants, refusals of what is not simulated.
 $(call folder,simulate/common)
 # How true values are computed: by PyTorch's CPU kernels.
-$(call folder,simulate/values,common simulate/settings)
+$(call folder,simulate/values,binary common simulate/settings)
 # The simulated devices and their streams; below it graphs, kernels with their faults, memory, and streams that run behind the host
 # (asynchronous).
-$(call folder,simulate/model,common device_code simulate/common simulate/settings simulate/values,asynchronous graph kernels memory)
+$(call folder,simulate/model,binary common device_code simulate/common simulate/settings simulate/values,asynchronous graph kernels memory)
 # Kernels in front of PyTorch's dispatcher, compiled against its headers.
 $(call folder,simulate/values/torch,simulate/values)
 # The stub libraries: one folder each, by the library's name; cuda12 below it: what only the one for CUDA 12 has.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/failure_stack.h"
 #include "cli/subcommand.h"
 #include "common/version.h"
 #include "report/base/escaping.h"
@@ -67,6 +68,7 @@ int fail(const char* subcommand, int code, const std::string& what) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  show_failure_stack();
   CLI::App app(kAbout, "devtrace");
   app.footer(kExamples);
   app.set_version_flag("--version", std::string("devtrace ") + devtrace::kVersion, "print the version and exit");

@@ -1,5 +1,4 @@
 // The list at exit: kernels and operators whose results nobody computed.
-#include <cxxabi.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -9,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "common/kernel_names.h"
+#include "binary/names.h"
 #include "simulate/values/values.h"
 
 namespace devtrace::simulate::values {
@@ -60,14 +59,11 @@ void say() {
 
 // Without the namespaces that have no name.
 std::string readable_name(const std::string& mangled) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  if (status != 0 || !text) return mangled;
-  std::string name = text;
-  std::free(text);
+  std::string name = binary::demangled(mangled);
+  if (name == mangled) return mangled;
   constexpr std::string_view kAnonymous = "(anonymous namespace)::";
   for (size_t at; (at = name.find(kAnonymous)) != name.npos;) name.erase(at, kAnonymous.size());
-  return short_kernel_name(name);
+  return binary::short_kernel_name(name);
 }
 
 void not_computed_kernel(const std::string& mangled) {

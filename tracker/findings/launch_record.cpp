@@ -1,9 +1,8 @@
 #include "tracker/findings/launch_record.h"
 
 #include <algorithm>
-#include <boost/core/demangle.hpp>
 
-#include "common/kernel_names.h"
+#include "binary/names.h"
 #include "report/base/cpp_source.h"
 #include "report/base/format.h"
 #include "report/base/phrasing.h"
@@ -132,7 +131,7 @@ findings::policy::Decision decision(const MisplacedLaunch& misplaced, std::strin
 
 // What every record of a launch has, whatever is wrong with it.
 void add_launch(Json& record, const MisplacedLaunch& misplaced, const std::string& kernel, const Native& native) {
-  record["operation"] = native.operation.empty() ? short_kernel_name(kernel) : "aten::" + native.operation;
+  record["operation"] = native.operation.empty() ? binary::short_kernel_name(kernel) : "aten::" + native.operation;
   record["current_device"] = misplaced.device.name();
   const SourceText source = source_from_disk();
   const std::vector<stacks::PythonFrame> frames = stacks::resolve(stacks::capture_python());
@@ -174,7 +173,7 @@ Json with_stream(const MisplacedLaunch& misplaced, const Json& record, const std
 // CUDA has refused the launch for its stream. Nothing where it has been told that the launch's memory is elsewhere: one
 // launch is one finding.
 std::optional<Json> refused_record(const MisplacedLaunch& misplaced) {
-  const std::string kernel = boost::core::demangle(misplaced.launch.kernel->name.c_str());
+  const std::string kernel = binary::demangled(misplaced.launch.kernel->name);
   const Native native = native_stack();
   const auto elsewhere = [&](const Pointer& p) { return p.device != misplaced.device; };
   if (std::any_of(misplaced.pointers.begin(), misplaced.pointers.end(), elsewhere) &&
@@ -183,7 +182,7 @@ std::optional<Json> refused_record(const MisplacedLaunch& misplaced) {
   const std::string of_stream = Device::cuda(misplaced.launch.stream_device).name();
   Json record = begin("wrong-current-device");
   record["message"] = fmt::format("{} was launched on a stream of {} while {} was current, which CUDA refuses",
-                                  short_kernel_name(kernel), of_stream, misplaced.device.name());
+                                  binary::short_kernel_name(kernel), of_stream, misplaced.device.name());
   record["argument"] = "stream";
   Json devices = Json::array();
   add_device(devices, misplaced.device.name());
@@ -206,7 +205,7 @@ std::optional<report::Json> launch_record(const MisplacedLaunch& misplaced) {
       std::all_of(pointers.begin(), pointers.end(), [&](const Pointer& p) { return p.device == first; });
   const bool host = std::any_of(pointers.begin(), pointers.end(), [](const Pointer& p) { return p.device.is_cpu(); });
   Json record = begin(host ? "host-access" : all_there ? "wrong-current-device" : "remote-access");
-  const std::string kernel = boost::core::demangle(misplaced.launch.kernel->name.c_str());
+  const std::string kernel = binary::demangled(misplaced.launch.kernel->name);
   const Native native = native_stack();
   const findings::policy::Decision allowed = decision(misplaced, kernel, native);
   if (allowed.verdict == findings::policy::Verdict::excused) return std::nullopt;
@@ -217,12 +216,13 @@ std::optional<report::Json> launch_record(const MisplacedLaunch& misplaced) {
   const auto odd = std::find_if(pointers.begin(), pointers.end(), [&](const Pointer& p) {
     return host ? p.device.is_cpu() : p.device != misplaced.device;
   });
-  record["message"] = host        ? fmt::format("{} runs on {} and was given memory of the host, which it cannot reach",
-                                                short_kernel_name(kernel), misplaced.device.name())
-                      : all_there ? fmt::format("{} runs on {}, and all its memory is on {}", short_kernel_name(kernel),
-                                                misplaced.device.name(), first.name())
-                                  : fmt::format("{} runs on {} and was given memory of {}", short_kernel_name(kernel),
-                                                misplaced.device.name(), odd->device.name());
+  record["message"] = host ? fmt::format("{} runs on {} and was given memory of the host, which it cannot reach",
+                                         binary::short_kernel_name(kernel), misplaced.device.name())
+                      : all_there
+                          ? fmt::format("{} runs on {}, and all its memory is on {}", binary::short_kernel_name(kernel),
+                                        misplaced.device.name(), first.name())
+                          : fmt::format("{} runs on {} and was given memory of {}", binary::short_kernel_name(kernel),
+                                        misplaced.device.name(), odd->device.name());
   record["argument"] = fmt::format("parameter {}", odd->parameter);
   Json devices = Json::array();
   add_device(devices, misplaced.device.name());

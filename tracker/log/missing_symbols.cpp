@@ -1,14 +1,11 @@
 #include "tracker/log/missing_symbols.h"
 
-#include <cxxabi.h>
-
 #include <atomic>
-#include <cstdlib>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "binary/names.h"
 #include "common/version.h"
 #include "report/base/signature.h"
 #include "tracker/base/message.h"
@@ -21,11 +18,8 @@ using report::Json;
 
 // c10::Error::Error: without parameters, which no line has room for.
 std::string readable(const std::string& symbol) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status),
-                                                    std::free);
-  if (!text) return symbol;
-  const std::string signature = text.get();
+  const std::string signature = binary::demangled(symbol);
+  if (signature == symbol) return symbol;
   return signature.starts_with("vtable for ") ? signature : std::string(report::name_in_signature(signature));
 }
 

@@ -91,7 +91,7 @@ size_t capture_native(void** addresses, size_t capacity, size_t skip = 0);
 
 // Names of native addresses as capture_native gave them, from the symbol tables in memory and, for functions that are
 // not exported, on disk: 10 ms for a stack through PyTorch's libraries, more when their files are not in the page
-// cache. `with_lines`: also files and lines (Boost.Stacktrace), if a frame lies in a module that may be the user's and
+// cache. `with_lines`: also files and lines (libbacktrace), if a frame lies in a module that may be the user's and
 // has line information, and frames that a tail call left out; the first time in a process that takes up to half a
 // second. For findings only.
 std::vector<NativeFrame> symbolize(void* const* addresses, size_t count, bool with_lines);

@@ -1,7 +1,5 @@
 #include "simulate/model/memory/written.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -11,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "binary/names.h"
 #include "simulate/model/memory/memory.h"
 #include "simulate/values/values.h"
 
@@ -21,10 +20,7 @@ enum class Constness { unknown, constant, writable };
 
 // Of each parameter, by the kernel's mangled name; empty: it does not tell.
 std::vector<Constness> signature(const std::string& mangled) {
-  int status = 0;
-  char* const text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  const std::string name = status == 0 && text ? text : "";
-  std::free(text);
+  const std::string name = binary::demangled(mangled);
   if (name.empty() || name.back() != ')') return {};
   std::vector<Constness> found;
   int depth = 0;

@@ -1,7 +1,6 @@
 #include "tracker/stacks/native/debug_lines.h"
 
 #include <backtrace.h>
-#include <cxxabi.h>
 
 #include <cstdlib>
 #include <memory>
@@ -9,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "binary/names.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/dwarf/inlined.h"
 #include "tracker/elf/elf_file.h"
@@ -57,18 +57,12 @@ struct Found {
   int line;
 };
 
-std::string demangled(const char* name) {
-  if (name == nullptr) return {};
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), std::free);
-  return text == nullptr ? name : text.get();
-}
-
 // Innermost inlined function first, the function of the symbol last.
 std::vector<Found> look_up(uintptr_t address) {
   std::vector<Found> found;
   const auto add = [](void* data, uintptr_t, const char* file, int line, const char* function) {
-    if (file != nullptr) static_cast<std::vector<Found>*>(data)->push_back({demangled(function), file, line});
+    if (file != nullptr)
+      static_cast<std::vector<Found>*>(data)->push_back({function ? binary::demangled(function) : "", file, line});
     return 0;
   };
   if (state != nullptr) ::backtrace_pcinfo(state, address, add, complain_to_nobody, &found);
@@ -80,7 +74,7 @@ void add_split_calls(std::vector<Found>& found, const std::vector<dwarf::Inlined
   for (size_t i = outermost_first.size(); i-- > 0;) {
     const dwarf::InlinedCall& call = outermost_first[i];
     std::string around = std::move(found.back().function);
-    found.back().function = demangled(call.function.c_str());
+    found.back().function = binary::demangled(call.function);
     found.push_back({std::move(around), call.file, call.line});
   }
 }

@@ -1,6 +1,5 @@
 // Names of native addresses. Not dladdr: it looks at every symbol of an object for each address; this looks at each
 // object once for all addresses. And dladdr knows exported names only.
-#include <cxxabi.h>
 #include <link.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "binary/names.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/elf/dynamic_section.h"
 #include "tracker/elf/elf_file.h"
@@ -108,13 +108,6 @@ int match_exported(dl_phdr_info* object, size_t, void* argument) {
   return 0;
 }
 
-std::string demangled(const std::string& name) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
-                                                    std::free);
-  return text == nullptr ? name : text.get();
-}
-
 // All of them at once: to go through an object's symbols takes longer than to look for many addresses in them.
 void find_names(std::vector<NativeFrame>& frames) {
   Search search{frames, {}};
@@ -125,7 +118,7 @@ void find_names(std::vector<NativeFrame>& frames) {
     });
   }
   for (NativeFrame& frame : frames) {
-    if (!frame.mangled.empty()) frame.function = demangled(frame.mangled);
+    if (!frame.mangled.empty()) frame.function = binary::demangled(frame.mangled);
   }
 }
 
