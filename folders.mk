@@ -17,6 +17,8 @@ $(call folder,device_code)
 
 # Records of a log as JSON, and the words and escapes of everything that people read.
 $(call folder,report/base)
+# A finding, typed, and the table of its fields: from a record and to one. Asks nothing of a GPU, Python or a disk.
+$(call folder,finding,report/base)
 # What a log says: its records, fingerprints, suppressions, what a redacted one leaves out.
 $(call folder,report/log,common report/base)
 # Bytes between devices, and what they cost on the link.
@@ -26,13 +28,13 @@ $(call folder,report/text,report/base report/log report/traffic)
 # On which devices modules lie.
 $(call folder,report/placement,report/base report/text report/traffic)
 # Why a finding happened, and the line that repairs it: one file a rule, those of kernels and copies in rules/cuda.
-$(call folder,report/verdict,common report/base,rules rules/cuda)
+$(call folder,report/verdict,common finding report/base,rules rules/cuda)
 # The HTML report, appended record by record.
 $(call folder,report/html,report/base report/log report/text report/traffic report/placement)
 # What the tracker asks of the report: one header.
 $(call folder,report,report/base report/log report/text report/verdict report/html)
 # Today's findings against a baseline, and the formats in which that is said.
-$(call folder,report/check,common report report/base report/log report/text report/traffic report/placement)
+$(call folder,report/check,common finding report report/base report/log report/text report/traffic report/placement)
 
 # Memory without malloc, maps, locks, clock, files, options, what a thread is doing.
 $(call folder,tracker/base)
@@ -55,7 +57,7 @@ $(call folder,tracker/log,binary common report report/base tracker/base tracker/
 # What the texts of errors say of devices: which are refusals, what they name, and which is one that was told already.
 $(call folder,tracker/refusals,tracker/stacks tracker/interface tracker/evidence)
 # From an event worth reporting to a record in the log: one file a kind, and the policy of what is legitimate.
-$(call folder,tracker/findings,binary common report report/base report/log tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/refusals tracker/log)
+$(call folder,tracker/findings,binary common finding report report/base report/log tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/refusals tracker/log)
 # Every kernel's parameters, looked at before it is launched.
 $(call folder,tracker/launch,tracker/base tracker/interface tracker/memory tracker/findings)
 # Both ends of every copy, and what moves between devices by call site.
@@ -128,4 +130,4 @@ $(call folder,attach,common report/base attach/process)
 $(call folder,cli/live,common report/base report/traffic)
 
 # The command: a file for each subcommand; launch below it: which files and settings a program is started with.
-$(call folder,cli,common attach attach/process report report/base cli/live report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime fix/trials,launch)
+$(call folder,cli,common attach attach/process finding report report/base cli/live report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime fix/trials,launch)

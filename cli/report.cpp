@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/subcommand.h"
 #include "cli/usage.h"
+#include "finding/json.h"
 #include "report/base/escaping.h"
 #include "report/base/format.h"
 #include "report/base/json_access.h"
@@ -36,7 +37,8 @@ struct ReportOptions {
 // A finding as this devtrace would write it now: logs of other programs may lack what it derives.
 Json completed(const Json& process, Json finding) {
   if (report::string(finding, "fingerprint").empty()) finding["fingerprint"] = report::fingerprint(process, finding);
-  if (report::object(finding, "cause").empty()) finding["cause"] = report::verdict::cause_of(finding);
+  if (report::object(finding, "cause").empty())
+    finding["cause"] = finding::to_json(report::verdict::cause_of(finding::read(finding)));
   return finding;
 }
 

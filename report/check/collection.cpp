@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "finding/json.h"
 #include "report/base/escaping.h"
 #include "report/base/format.h"
 #include "report/base/phrasing.h"
@@ -227,7 +228,7 @@ void Collection::finding(Reading& reading, Json&& record) {
     }
     record["fingerprint"] = fingerprint;
     if (object(record, "cause").empty() && array(record, "operands").size() <= kMostOperands)
-      record["cause"] = report::verdict::cause_of(record);
+      record["cause"] = finding::to_json(report::verdict::cause_of(finding::read(record)));
     Fault fault;
     fault.fingerprint = std::move(fingerprint);
     fault.note = note;

@@ -11,7 +11,7 @@
 namespace devtrace::report::verdict {
 namespace {
 
-std::string quoted(std::string_view device) {
+std::string in_quotes(std::string_view device) {
   return fmt::format("\"{}\"", device);
 }
 
@@ -69,9 +69,9 @@ Fix at_frame(const Frame& frame, std::string code) {
 // comprehension made it anew.
 std::string moved_container(const Operand& operand, std::string_view container, std::string_view subscript,
                             const std::string& device) {
-  const bool rebuilt = operand.moved.known && operand.moved.line() &&
+  const bool rebuilt = operand.moved.known() && operand.moved.line() &&
                        operand.moved.line()->source.find(" for ") != std::string_view::npos;
-  if (is_batch_encoding(operand) && !rebuilt && !operand.moved.known)
+  if (is_batch_encoding(operand) && !rebuilt && !operand.moved.known())
     return fmt::format("{}.to({})", container, device);
   const bool mapping = subscript.starts_with("[\"") || subscript.starts_with("['");
   if (mapping) return fmt::format("{{key: value.to({}) for key, value in {}.items()}}", device, container);
@@ -89,7 +89,7 @@ std::string at(const Frame* frame) {
   if (frame && frame->file.empty() && !frame->offset.empty() && !frame->function.empty())
     return fmt::format("{} in {}", frame->offset, short_name_in_signature(frame->function));
   if (!frame || frame->file.empty()) return {};
-  const std::string_view file = frame->file.substr(frame->file.rfind('/') + 1);
+  const std::string_view file = std::string_view(frame->file).substr(frame->file.rfind('/') + 1);
   return frame->line > 0 ? fmt::format("{}:{}", file, frame->line) : std::string(file);
 }
 
@@ -126,21 +126,22 @@ std::string device_expression(const Evidence& evidence, size_t frame, const Oper
     if (const auto tensor = begins_with(target.expression)) return fmt::format("{}.device", *tensor);
   }
   // Another tensor in this line that lies there, too.
-  for (const Evidence::Mention& mention : evidence.mentions) {
+  for (const finding::Mention& mention : evidence.refusal.mentions) {
     if (mention.frame == frame && mention.device == target.device && is_reference(mention.name) &&
         reads(evidence.stack[frame].source, mention.name) > 0)
       return fmt::format("{}.device", mention.name);
   }
-  return quoted(target.device);
+  return in_quotes(target.device);
 }
 
 // In the body of the line's only lambda, where one of its parameters has that name: `lambda w: (w * b).sum()`.
 static std::optional<Fix> move_in_lambda(const Frame& here, std::string_view name, const std::string& device) {
   constexpr std::string_view kLambda = "lambda ";
-  const size_t begin = here.source.find(kLambda), colon = here.source.find(':', begin);
-  if (begin == here.source.npos || colon == here.source.npos) return std::nullopt;
-  const std::string_view parameters = here.source.substr(begin + kLambda.size(), colon - begin - kLambda.size());
-  const std::string_view body = here.source.substr(colon + 1);
+  const std::string_view source = here.source;
+  const size_t begin = source.find(kLambda), colon = source.find(':', begin);
+  if (begin == source.npos || colon == source.npos) return std::nullopt;
+  const std::string_view parameters = source.substr(begin + kLambda.size(), colon - begin - kLambda.size());
+  const std::string_view body = source.substr(colon + 1);
   if (body.find(kLambda) != body.npos || parameters.find_first_of("([{\"'") != parameters.npos) return std::nullopt;
   auto moved = replace_read(body, name, fmt::format("{}.to({})", name, device));
   if (!moved) return std::nullopt;
@@ -177,7 +178,7 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
 }
 
 bool names(const Fix& fix, const Operand& target) {
-  return fix.code.find(quoted(target.device)) != fix.code.npos;
+  return fix.code.find(in_quotes(target.device)) != fix.code.npos;
 }
 
 bool there_before(const Operand& operand, const Frame& here, const Frame& line) {
@@ -193,7 +194,7 @@ std::optional<Fix> say_device_where_placed(const Evidence& evidence, const Opera
   const Event* placed = operand.placed();
   const Frame* line = placed ? placed->line() : nullptr;
   if (!line || !line->project || target.on_cpu() || !says_current_device(line->source)) return std::nullopt;
-  std::string device = quoted(target.device);
+  std::string device = in_quotes(target.device);
   for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
     const Frame& here = evidence.stack[frame];
     if (!here.same_function(*line) || here.line <= line->line) continue;
@@ -228,7 +229,7 @@ static std::optional<Fix> move_made_argument(const Evidence& evidence, size_t fr
   const Frame& here = evidence.stack[frame];
   const Stack& made = operand.created.stack;
   const size_t outside = evidence.stack.size() - frame;
-  if (operand.moved.known || frame == 0 || made.size() < outside) return std::nullopt;
+  if (operand.moved.known() || frame == 0 || made.size() < outside) return std::nullopt;
   const Frame& line = made[made.size() - outside];
   const std::string_view argument = operand.name_in(frame - 1);
   if (!line.same_function(here) ||

@@ -12,278 +12,47 @@
 namespace devtrace::report::verdict {
 namespace {
 
-Frame read_frame(const Json& frame) {
-  const Json& around = object(frame, "around");
-  return {string(frame, "file"),
-          string(frame, "function"),
-          string(frame, "source"),
-          integer(frame, "line").value_or(0),
-          flag(frame, "project"),
-          string(frame, "offset"),
-          {string(around, "text"), integer(around, "line").value_or(0)}};
-}
-
-Stack read_stack(const Json& frames) {
-  Stack stack;
-  stack.reserve(frames.size());
-  for (const Json& frame : frames) stack.push_back(read_frame(frame));
-  return stack;
-}
-
-DeviceChoice read_choice(const Json& choice) {
-  return {string(choice, "device"), flag(choice, "by_default"), read_stack(array(choice, "python")),
-          read_stack(array(choice, "native"))};
-}
-
-Event read_event(const Json& operand, const char* key) {
-  const Json& record = object(operand, key);
-  Event event;
-  event.known = !record.empty();
-  event.time = number(record, "time");
-  event.from = string(record, "from");
-  event.to = string(record, "to");
-  event.stack = read_stack(array(record, "python"));
-  event.thread = integer(record, "thread");
-  event.native = read_stack(array(record, "native"));
-  event.call = string(record, "call");
-  event.choice = read_choice(object(record, "device_choice"));
-  return event;
-}
-
-std::vector<std::string_view> strings(const Json& record, const char* key) {
-  std::vector<std::string_view> found;
-  for (const Json& each : array(record, key))
-    if (each.is_string()) found.push_back(each.get_ref<const std::string&>());
-  return found;
-}
-
-std::vector<Holder::Part> read_parts(const Json& record, const char* key) {
-  std::vector<Holder::Part> parts;
-  for (const Json& part : array(record, key)) parts.push_back({string(part, "name"), strings(part, "devices")});
-  return parts;
-}
-
-Holder read_holder(const Json& record) {
-  Holder holder;
-  holder.name = string(record, "name");
-  holder.kind = string(record, "kind");
-  holder.type = string(record, "class");
-  holder.holds = string(record, "holds");
-  holder.function = string(record, "function");
-  holder.devices = strings(record, "devices");
-  holder.replica = flag(record, "replica");
-  holder.modules = read_parts(record, "modules");
-  const Json& bound = object(record, "bound");
-  holder.bound = {string(bound, "file"), {}, string(bound, "source"), integer(bound, "line").value_or(0), false};
-  return holder;
-}
-
-Chain read_chain(const Json& record) {
-  Chain chain;
-  chain.frame = static_cast<size_t>(std::max<int64_t>(0, integer(record, "frame").value_or(0)));
-  chain.name = string(record, "name");
-  for (const Json& holder : array(record, "holders")) chain.holders.push_back(read_holder(holder));
-  return chain;
-}
-
-Operand read_operand(const Json& record) {
-  Operand operand;
-  operand.name = name_of(record);
-  operand.expression = string(record, "expression");
-  operand.role = string(record, "role");
-  operand.device = string(record, "device");
-  operand.dtype = string(record, "dtype");
-  operand.is_tensor = string(record, "array_of").empty();
-  operand.module_path = string(record, "module_path");
-  operand.module_class = string(record, "module_class");
-  operand.root_class = string(record, "root_class");
-  operand.hook = string(record, "hook");
-  operand.device_map = string(record, "device_map");
-  operand.odd = flag(record, "odd");
-  operand.is_parameter = flag(record, "is_parameter");
-  for (const Json& name : array(record, "names")) {
-    const auto frame = integer(name, "frame");
-    if (frame && *frame >= 0 && !string(name, "name").empty()) {
-      operand.names.push_back({static_cast<size_t>(*frame), string(name, "name")});
-    }
-  }
+// As the rules see an operand, and what it was computed from.
+void prepare(Operand& operand) {
+  operand.name = name_of(operand);
   // Of a pool's memory it is known where the pool took it, for whichever array: of this one that says nothing.
-  if (string(record, "pool").empty()) operand.created = read_event(record, "created");
-  operand.moved = read_event(record, "moved");
-  operand.root_devices = strings(record, "root_devices");
-  for (const Json& chain : array(record, "held_by")) operand.held_by.push_back(read_chain(chain));
-  operand.view_of = string(record, "view_of");
-  operand.moved_away = {string(object(record, "moved_away"), "name"), string(object(record, "moved_away"), "device")};
-  const Json& giver = object(record, "given_by");
-  operand.given_by.name = string(giver, "name");
-  operand.given_by.kind = string(giver, "kind");
-  for (const Json& kept : array(giver, "keeps"))
-    operand.given_by.keeps.push_back(
-        {string(kept, "name"), string(kept, "device"), read_event(kept, "created"), read_event(kept, "moved")});
-  operand.given_by.devices = strings(giver, "devices");
-  const Json& device = object(record, "device_from");
-  operand.device_from = {string(device, "name"), string(device, "role"),  string(device, "says"),
-                         string(device, "kind"), string(device, "class"), strings(device, "devices")};
-  for (const Json& size : array(record, "shape"))
-    if (size.is_number_integer()) operand.shape.push_back(size.get<int64_t>());
-  for (const Json& source : array(record, "computed_from"))
-    if (source.is_object()) operand.computed_from.push_back(read_operand(source));
-  operand.generator = flag(record, "generator");
-  if (string(record, "argument").find('[') == std::string_view::npos) operand.position = integer(record, "position");
+  if (!operand.pool.empty()) operand.created = {};
+  if (operand.argument.find('[') != operand.argument.npos) operand.position.reset();
   // A kernel's parameter is no parameter of a module.
-  if (record.contains("parameter") && operand.role == "parameter" && operand.names.empty()) operand.role = {};
-  return operand;
-}
-
-bool calls_modules(const Frame& frame) {
-  return frame.file.ends_with("torch/nn/modules/module.py") && frame.function.find("call_impl") != frame.function.npos;
+  if (operand.parameter && operand.role == "parameter" && operand.names.empty()) operand.role.clear();
+  std::erase_if(operand.names, [](const finding::Name& each) { return each.name.empty(); });
+  for (Operand& source : operand.computed_from) prepare(source);
 }
 
 }  // namespace
 
-std::optional<size_t> innermost_project(const Stack& stack) {
-  for (size_t index = 0; index < stack.size(); ++index) {
-    if (stack[index].project) return index;
-  }
-  return std::nullopt;
-}
-
-const Frame* Event::line() const {
-  if (stack.empty()) return nullptr;
-  return &stack[innermost_project(stack).value_or(0)];
-}
-
-bool Operand::is_of_state() const {
-  if (is_state() || !view_of.empty()) return true;
-  const Frame* made = created.line();
-  return made && made->function.ends_with("__init__") &&
-         (made->source.find("register_buffer(") != made->source.npos ||
-          made->source.find("nn.Parameter(") != made->source.npos);
-}
-
-Operand::Hidden Operand::hidden() const {
-  const auto registered_by = [&](const Holder& module) {
-    return std::any_of(held_by.begin(), held_by.end(), [&](const Chain& chain) {
-      const auto from = std::find_if(chain.holders.begin(), chain.holders.end(),
-                                     [&](const Holder& each) { return each.name == module.name; });
-      return from != chain.holders.end() &&
-             std::all_of(from, chain.holders.end(), [](const Holder& each) { return each.registers(); });
-    });
-  };
-  const bool registered_at_last = std::any_of(held_by.begin(), held_by.end(), [](const Chain& chain) {
-    return chain.holders.back().is_module() && chain.holders.back().registers();
-  });
-  for (const Chain& chain : held_by) {
-    for (size_t index = 0; index < chain.holders.size(); ++index) {
-      const Holder& holder = chain.holders[index];
-      if (!holder.is_module() || holder.registers()) continue;
-      if (registered_by(holder)) break;
-      // A list of parameters beside the modules that have them, as DistributedDataParallel's: it moves with those.
-      if (!chain.holders.back().is_module() && registered_at_last) break;
-      return {&chain, index};
-    }
-  }
-  return {};
-}
-
-const Event* Operand::placed() const {
-  if (moved.known) return &moved;
-  return created.known ? &created : nullptr;
-}
-
-const Operand& Operand::origin() const {
-  if (placed() || expression.empty()) return *this;
-  const auto there = std::find_if(computed_from.begin(), computed_from.end(),
-                                  [](const Operand& source) { return source.placed() != nullptr; });
-  return there == computed_from.end() ? *this : *there;
-}
-
-bool Operand::by_a_stale_device(const Operand& other) const {
-  const auto& kept = origin().device_from;
-  if (kept.role != "attribute") return false;
-  // Its owner's own tensors were moved to where the other one is; or the other one has left the device that is kept.
-  if (kept.kind == "module") return kept.devices.size() == 1 && kept.devices[0] == other.device;
-  return other.is_state() && other.moved.from == device;
-}
-
-bool Operand::came_from_a_module() const {
-  // The owner of a method may hold modules that the method had no use for.
-  const bool by_a_module = !given_by.devices.empty() && given_by.kind != "owner";
-  return Evidence::made_by_a_module(*this) || by_a_module ||
-         std::any_of(computed_from.begin(), computed_from.end(),
-                     [](const Operand& source) { return source.came_from_a_module() || source.came_from_state(); });
-}
-
-bool Operand::placed_by_choice() const {
-  const Frame* made = created.line();
-  return made && made->project && !on_cpu() && !moved.known && says_device(made->source) &&
-         std::none_of(created.stack.begin(), created.stack.end(),
-                      [](const Frame& frame) { return frame.function.ends_with("__init__"); });
-}
-
-bool Operand::came_from_state() const {
-  return is_of_state() || std::any_of(computed_from.begin(), computed_from.end(),
-                                      [](const Operand& source) { return source.came_from_state(); });
-}
-
-std::string_view Operand::name_in(size_t frame) const {
-  for (const Name& each : names) {
-    if (each.frame == frame) return each.name;
-  }
-  return {};
-}
-
-Evidence::Evidence(const Json& finding)
-    : kind(string(finding, "kind")),
-      operation(string(finding, "operation")),
-      argument(string(finding, "argument")),
-      message(string(finding, "message")),
-      current_device(string(finding, "current_device")),
-      note(string(finding, "note")),
-      wanted_device(string(finding, "wanted_device")),
-      devices(strings(finding, "devices")),
-      device_count(integer(finding, "device_count")),
-      handles(flag(finding, "handles")),
-      thread(integer(finding, "thread")),
-      stack(read_stack(array(finding, "python"))),
-      native(read_stack(array(finding, "native"))),
-      choice(read_choice(object(finding, "device_choice"))),
-      copy{string(object(finding, "copy"), "direction"), string(object(finding, "copy"), "source"),
-           string(object(finding, "copy"), "destination")} {
-  const Json& library = object(finding, "library_call");
-  handle_used = flag(library, "used");
-  for (const Json& other : array(library, "other_handles"))
-    if (other.is_object()) other_handles.push_back(read_event(other, "created"));
+Evidence::Evidence(const Finding& it) : finding(it), operands(it.operands) {
   // That the failing line made its own intermediate result says nothing of where that lies.
   const auto of_this_line = [&](const Event& event) {
     const auto own = innermost_project(stack);
-    return event.known && event.line() && own && event.line()->same_line(stack[*own]);
+    return event.line() && own && event.line()->same_line(stack[*own]);
   };
-  for (const Json& record : array(finding, "operands")) {
-    if (!record.is_object()) continue;
-    Operand& operand = operands.emplace_back(read_operand(record));
+  for (Operand& operand : operands) {
+    prepare(operand);
     if (operand.expression.empty()) continue;
     for (Event* event : {&operand.created, &operand.moved})
       if (of_this_line(*event)) *event = Event{};
   }
-  const auto frame_of = [](const Json& record) {
-    return static_cast<size_t>(std::max<int64_t>(0, integer(record, "frame").value_or(0)));
-  };
-  for (const Json& module : array(finding, "modules")) {
-    modules.push_back({frame_of(module), string(module, "class"), string(module, "hook"), strings(module, "devices"),
-                       strings(module, "skip_keys"), read_parts(module, "parts"), flag(module, "replica")});
-  }
-  state_devices = strings(finding, "state_devices");
-  const Json& refused = object(finding, "gradient");
-  gradient = {string(refused, "function"),
-              string(refused, "argument"),
-              read_frame(object(refused, "forward")),
-              read_frame(object(refused, "backward")),
-              {}};
-  for (const Json& hook : array(refused, "hooks"))
-    if (hook.is_object()) gradient.hooks.push_back({string(hook, "tensor"), read_frame(hook)});
-  for (const Json& mention : array(finding, "mentions"))
-    mentions.push_back({frame_of(mention), string(mention, "name"), string(mention, "device")});
+}
+
+bool placed_by_choice(const Operand& operand) {
+  const Frame* made = operand.created.line();
+  return made && made->project && !operand.on_cpu() && !operand.moved.known() && says_device(made->source) &&
+         std::none_of(operand.created.stack.begin(), operand.created.stack.end(),
+                      [](const Frame& frame) { return frame.function.ends_with("__init__"); });
+}
+
+bool by_a_stale_device(const Operand& operand, const Operand& other) {
+  const finding::DeviceSource& from = operand.origin().device_from;
+  if (from.role != "attribute") return false;
+  // Its owner's own tensors were moved to where the other one is; or the other one has left the device that is kept.
+  if (from.kind == "module") return from.devices.size() == 1 && from.devices[0] == other.device;
+  return other.is_state() && other.moved.from == operand.device;
 }
 
 namespace {
@@ -344,7 +113,7 @@ bool Evidence::by_another_threads_default(const Operand& it, const Operand& othe
 }
 
 bool Evidence::taken_to_current_device(const Operand& it, const Operand& other) const {
-  if (!it.moved.known || !it.moved.line() || it.on_cpu() || other.on_cpu()) return false;
+  if (!it.moved.known() || !it.moved.line() || it.on_cpu() || other.on_cpu()) return false;
   if (it.moved.from != other.device || it.device != current_device || it.moved.thread != thread) return false;
   const std::string_view line = it.moved.line()->source, said = it.device_from.says;
   const bool numbered = line.find("cuda:") != line.npos || said.find(':') != said.npos;
@@ -356,7 +125,7 @@ namespace {
 // The class of a method, else the function itself.
 std::string_view owner_of(const Frame& frame) {
   const size_t dot = frame.function.rfind('.');
-  return dot == frame.function.npos ? frame.function : frame.function.substr(0, dot);
+  return dot == frame.function.npos ? frame.function : std::string_view(frame.function).substr(0, dot);
 }
 
 // `self.model = Net()`, and behind that `self.model.to(device)`, where the line in question or its neighbours say it.
@@ -367,8 +136,8 @@ bool says_where(const Frame& made) {
     return text.find(".to(") != text.npos || text.find(".cpu()") != text.npos;
   };
   if (moves(made.source.substr(equals))) return true;
-  const std::string_view target = made.source.substr(begin, equals - begin);
-  int64_t number = made.around.first;
+  const std::string_view target = std::string_view(made.source).substr(begin, equals - begin);
+  int64_t number = made.around.line;
   for (std::string_view rest = made.around.text; !rest.empty(); ++number) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
@@ -384,7 +153,7 @@ bool says_where(const Frame& made) {
 bool Evidence::put_on_the_cpu(const Operand& state, size_t caller) const {
   if (!state.is_of_whole_model() || !state.on_cpu() || caller >= stack.size()) return false;
   const auto by_hooks = [](const Frame& frame) { return frame.file.find("/accelerate/") != frame.file.npos; };
-  if (state.moved.known) return std::none_of(state.moved.stack.begin(), state.moved.stack.end(), by_hooks);
+  if (state.moved.known()) return std::none_of(state.moved.stack.begin(), state.moved.stack.end(), by_hooks);
   const Frame& here = stack[caller];
   return std::any_of(state.created.stack.begin(), state.created.stack.end(), [&](const Frame& made) {
     return made.file == here.file && owner_of(made) == owner_of(here) && says_where(made);
@@ -392,7 +161,7 @@ bool Evidence::put_on_the_cpu(const Operand& state, size_t caller) const {
 }
 
 bool Evidence::has_state_on(std::string_view device) const {
-  return std::find(state_devices.begin(), state_devices.end(), device) != state_devices.end();
+  return std::find(refusal.state_devices.begin(), refusal.state_devices.end(), device) != refusal.state_devices.end();
 }
 
 bool Evidence::passes_through(std::string_view part) const {
@@ -474,10 +243,6 @@ bool Evidence::made_before_call(const Operand& operand) const {
     if (from_outside == depth ? !here.same_function(there) : !here.same_line(there)) return true;
   }
   return false;
-}
-
-bool Evidence::made_by_a_module(const Operand& operand) {
-  return std::any_of(operand.created.stack.begin(), operand.created.stack.end(), calls_modules);
 }
 
 std::optional<size_t> Evidence::frame_that_made(const Operand& operand) const {

@@ -19,7 +19,7 @@ std::string_view written(size_t frame, const Operand& operand) {
 
 bool may_move(const Evidence& evidence, const Operand& operand) {
   if (operand.generator) return false;
-  for (const Operand::Name& name : operand.names) {
+  for (const finding::Name& name : operand.names) {
     if (name.frame < evidence.stack.size() && writes_through(evidence.stack[name.frame].source, name.name))
       return false;
   }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "report/base/format.h"
-#include "report/base/phrasing.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::verdict {
@@ -78,21 +77,24 @@ std::string history(const Operand& operand) {
   return words + (moved.empty() ? " and never moved." : ".");
 }
 
-Cause unknown(const Json& finding, const Evidence& evidence) {
-  const std::string operands = who_is_where(finding);
+Cause unknown(const Evidence& evidence) {
+  const std::string operands = who_is_where(evidence.finding);
   std::string because = operands.empty() ? "The operands could not be named, so the cause is not known."
                                          : fmt::format("It is known where they are ({}), not why.", operands);
   for (const Operand& operand : evidence.operands) because += history(operand);
   return {"unknown", Confidence::low, std::move(because), use_site(evidence)};
 }
 
-Json to_json(const Cause& cause) {
-  Json out = {{"category", cause.category}, {"confidence", word(cause.confidence)}, {"because", cause.because}};
+finding::Cause as_told(Cause cause) {
+  finding::Cause out;
+  out.category = cause.category;
+  out.confidence = word(cause.confidence);
+  out.because = std::move(cause.because);
   if (cause.fix) {
-    out["fix"] = cause.fix->code;
-    if (!cause.fix->file.empty()) out["file"] = cause.fix->file;
-    if (cause.fix->line > 0) out["line"] = cause.fix->line;
-    out["repairs"] = cause.fix->repairs == Repairs::cause ? "cause" : "line";
+    out.fix = std::move(cause.fix->code);
+    out.file = std::move(cause.fix->file);
+    out.line = cause.fix->line;
+    out.repairs = cause.fix->repairs == Repairs::cause ? "cause" : "line";
   }
   return out;
 }
@@ -126,20 +128,20 @@ std::optional<Cause> by_sources(std::optional<Cause> (*const (&rules)[kCount])(c
 
 }  // namespace
 
-Json cause_of(const Json& finding) noexcept try {
+finding::Cause cause_of(const Finding& finding) noexcept try {
   const Evidence evidence(finding);
   std::optional<Cause> best = best_of(kRules, evidence);
   if (!best) best = by_sources(kRules, evidence);
   if (!best) best = best_of(kByKind, evidence);
   if (!best) best = by_sources(kByKind, evidence);
-  Cause cause = best ? std::move(*best) : unknown(finding, evidence);
+  Cause cause = best ? std::move(*best) : unknown(evidence);
   // Edits are written in PyTorch's words.
   const bool tensors =
-      std::all_of(evidence.operands.begin(), evidence.operands.end(), [](const Operand& it) { return it.is_tensor; });
+      std::all_of(evidence.operands.begin(), evidence.operands.end(), [](const Operand& it) { return it.is_tensor(); });
   if (!tensors) cause.fix.reset();
-  return to_json(cause);
+  return as_told(std::move(cause));
 } catch (...) {
-  return nullptr;
+  return {};
 }
 
 }  // namespace devtrace::report::verdict

@@ -1,12 +1,12 @@
 // Why a finding happened, and which change makes the line run.
 #pragma once
 
-#include "report/base/json.h"
+#include "finding/finding.h"
 
 namespace devtrace::report::verdict {
 
-// The `cause` object of a finding: {category, confidence, because, fix, file, line, repairs}; the last four are absent
-// when no line can be named. Uses everything but `cause` and `fingerprint`. Null only when memory runs out.
-Json cause_of(const Json& finding) noexcept;
+// The category, confidence and reason; what to change only where a line can be named. Uses everything but `cause` and
+// `fingerprint`. Without a category only when memory runs out.
+finding::Cause cause_of(const finding::Finding& finding) noexcept;
 
 }  // namespace devtrace::report::verdict

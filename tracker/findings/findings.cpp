@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "finding/json.h"
 #include "report/base/format.h"
 #include "report/report.h"
 #include "tracker/base/assert.h"
@@ -96,7 +97,7 @@ Json as_written(int id, Severity severity, const Json& record, Json cause) {
   line["severity"] = severity == Severity::note ? "note" : "error";
   line["fingerprint"] = record["fingerprint"];
   line.update(record);
-  if (!cause.is_null()) line["cause"] = std::move(cause);
+  if (!cause.empty()) line["cause"] = std::move(cause);
   line["count"] = 1;
   return line;
 }
@@ -106,7 +107,7 @@ Json as_written(int id, Severity severity, const Json& record, Json cause) {
 std::optional<Json> deduplicate(uint64_t key, const Json& record, Severity severity) {
   using Finding = Occurrences::Finding;
   const std::string fingerprint = record.value("fingerprint", "");
-  Json cause = report::verdict::cause_of(record);
+  Json cause = finding::to_json(report::verdict::cause_of(finding::read(record)));
   const std::lock_guard hold(lock);
   Occurrences& occurrences = current().occurrences;
   const Finding finding = occurrences.add(key, fingerprint, severity);

@@ -13,7 +13,7 @@ constexpr std::string_view kCategory = "cached-state-elsewhere";
 
 bool is_cache(const Operand& operand) {
   return names_a_cache(operand.name) || std::any_of(operand.names.begin(), operand.names.end(),
-                                                    [](const Operand::Name& each) { return names_a_cache(each.name); });
+                                                    [](const finding::Name& each) { return names_a_cache(each.name); });
 }
 
 bool older(const Operand& it, const Operand& other) {
@@ -23,13 +23,13 @@ bool older(const Operand& it, const Operand& other) {
 // Something holds it from one call to the next: a container, an object, a module's attribute.
 bool is_held(const Operand& operand) {
   return operand.role == "element" || operand.role == "attribute" ||
-         std::any_of(operand.names.begin(), operand.names.end(), [](const Operand::Name& each) {
+         std::any_of(operand.names.begin(), operand.names.end(), [](const finding::Name& each) {
            return is_reference(each.name) && each.name.find_first_of("[.") != each.name.npos;
          });
 }
 
 std::string skipped(const Evidence& evidence) {
-  for (const Evidence::RunningModule& module : evidence.modules) {
+  for (const finding::RunningModule& module : evidence.refusal.modules) {
     for (const std::string_view key : module.skip_keys)
       if (names_a_cache(key))
         return fmt::format(" accelerate's hooks are told to leave {} where it is (skip_keys).", key);
@@ -48,9 +48,10 @@ std::optional<Cause> answered_from_memory(const Evidence& evidence) {
   if (!pair) return std::nullopt;
   const auto& giver = pair.it->given_by;
   const auto& kept = giver.keeps[0];
-  const Event& placed = kept.moved.known ? kept.moved : kept.created;
+  const Event& placed = kept.moved.known() ? kept.moved : kept.created;
   const std::string where = at(placed.line());
-  const std::string_view name = kept.name.substr(kept.name.rfind('>') == kept.name.npos ? 0 : kept.name.rfind('>') + 2);
+  const size_t inner = kept.name.rfind('>');
+  const std::string_view name = std::string_view(kept.name).substr(inner == kept.name.npos ? 0 : inner + 2);
   return Cause{
       kCategory, Confidence::medium,
       fmt::format("{} keeps tensors on {} ({}{}{}), and its answer lies there, too: what was made for one device "
@@ -62,7 +63,7 @@ std::optional<Cause> answered_from_memory(const Evidence& evidence) {
 // A call like `a.t()` gives what an operand with a name is.
 bool is_view_of_another(const Evidence& evidence, const Operand& it) {
   return std::any_of(evidence.operands.begin(), evidence.operands.end(), [&](const Operand& other) {
-    return other.expression.empty() && other.created.known && other.device == it.device &&
+    return other.expression.empty() && other.created.known() && other.device == it.device &&
            other.created.time == it.created.time && other.created.stack.size() == it.created.stack.size() &&
            other.created.stack.front().same_line(it.created.stack.front());
   });
@@ -72,7 +73,7 @@ bool is_view_of_another(const Evidence& evidence, const Operand& it) {
 bool given_from_before(const Evidence& evidence, const Operand& it, const Operand& other) {
   const auto own = innermost_project(evidence.stack);
   if (!own || !it.expression.ends_with(')') || it.is_of_state() || !it.computed_from.empty() ||
-      it.created.stack.empty() || it.moved.known || is_view_of_another(evidence, it))
+      it.created.stack.empty() || it.moved.known() || is_view_of_another(evidence, it))
     return false;
   // The line of another run of a loop is the same line: then it counts whether it is older than what that line did not
   // make.
@@ -88,8 +89,8 @@ bool given_from_before(const Evidence& evidence, const Operand& it, const Operan
 std::optional<Cause> kept_by_its_module(const Evidence& evidence) {
   const auto in_construction = [](const Frame& frame) { return frame.function.ends_with("__init__"); };
   const auto kept = [&](const Operand& it) {
-    return it.role == "attribute" && !it.is_of_state() && !it.moved.known && it.moved_away.device.empty() &&
-           Evidence::made_by_a_module(it) && evidence.caller_of_model() && !evidence.made_inside_model(it) &&
+    return it.role == "attribute" && !it.is_of_state() && !it.moved.known() && it.moved_away.device.empty() &&
+           made_by_a_module(it) && evidence.caller_of_model() && !evidence.made_inside_model(it) &&
            std::none_of(it.created.stack.begin(), it.created.stack.end(), in_construction);
   };
   const auto pair = evidence.pair(kept, [&](const Operand& other) { return !kept(other); });
@@ -106,7 +107,7 @@ std::optional<Cause> kept_by_its_module(const Evidence& evidence) {
 // device=d)` in a method that sets up what is used later.
 std::optional<Cause> set_up_elsewhere(const Evidence& evidence) {
   const auto set_up = [&](const Operand& it) {
-    return it.placed_by_choice() && it.hidden() && it.moved_away.device.empty() && !it.is_of_state() &&
+    return placed_by_choice(it) && it.hidden() && it.moved_away.device.empty() && !it.is_of_state() &&
            evidence.made_before_call(it) && !evidence.made_inside_model(it);
   };
   const auto pair = evidence.pair(set_up, [&](const Operand& other) { return !set_up(other); });

@@ -21,7 +21,7 @@ const Frame* made_in_failing_line(const Evidence& evidence, const Operand& opera
 // functions, or of the model that it runs. Null otherwise.
 const Frame* line_without_device(const Evidence& evidence, const Operand& operand) {
   if (const Frame* line = made_in_failing_line(evidence, operand)) return line;
-  if (operand.is_state() || operand.moved.known || operand.created.stack.empty()) return nullptr;
+  if (operand.is_state() || operand.moved.known() || operand.created.stack.empty()) return nullptr;
   if (!evidence.frame_that_made(operand) && !evidence.made_inside_model(operand)) return nullptr;
   for (const Frame* frame : {&operand.created.stack.front(), operand.created.line()}) {
     if (makes_tensor(frame->source)) return says_device(frame->source) ? nullptr : frame;
@@ -33,7 +33,7 @@ const Frame* line_without_device(const Evidence& evidence, const Operand& operan
 
 std::optional<Cause> made_on_the_default_device(const Evidence& evidence) {
   const auto line = [](const Operand& it) -> const Frame* {
-    if (it.is_of_state() || !it.on_cpu() || it.moved.known) return nullptr;
+    if (it.is_of_state() || !it.on_cpu() || it.moved.known()) return nullptr;
     const Frame* made = it.created.line();
     return made && made->project && makes_tensor(made->source) && !says_device(made->source) ? made : nullptr;
   };
@@ -48,7 +48,7 @@ std::optional<Cause> made_on_the_default_device(const Evidence& evidence) {
 
 // The line in front of the one that made it, in sight of it, that makes what it was made of, and says no device.
 static std::string made_of(const Frame& made) {
-  int64_t number = made.around.first;
+  int64_t number = made.around.line;
   std::string found;
   std::string_view rest = made.around.text;
   while (!rest.empty() && number < made.line) {
@@ -70,7 +70,7 @@ static std::string made_of(const Frame& made) {
 std::optional<Cause> made_inside_without_state(const Evidence& evidence) {
   if (evidence.has_state_on("cpu")) return std::nullopt;
   const auto made_here = [&](const Operand& it) {
-    return !it.is_of_state() && it.role != "attribute" && it.on_cpu() && !it.moved.known && it.created.line() &&
+    return !it.is_of_state() && it.role != "attribute" && it.on_cpu() && !it.moved.known() && it.created.line() &&
            it.created.line()->project && evidence.made_inside_model(it);
   };
   const auto inside = [&](const Operand& it) {
@@ -110,7 +110,7 @@ std::optional<Cause> made_inside_without_state(const Evidence& evidence) {
 
 std::optional<Cause> made_without_elements(const Evidence& evidence) {
   const auto empty = [](const Operand& it) {
-    return it.on_cpu() && !it.is_of_state() && it.created.stack.empty() && !it.moved.known &&
+    return it.on_cpu() && !it.is_of_state() && it.created.stack.empty() && !it.moved.known() &&
            std::find(it.shape.begin(), it.shape.end(), 0) != it.shape.end();
   };
   const auto pair = evidence.pair(empty, [](const Operand& other) { return !other.on_cpu(); });
@@ -135,7 +135,7 @@ std::optional<Cause> made_by_a_call_without_tensors(const Evidence& evidence) {
   const size_t depth = evidence.stack.size() - *own;
   const auto made = [&](const Operand& it) {
     const Stack& stack = it.created.stack;
-    return it.on_cpu() && !it.moved.known && !it.is_of_state() && it.role != "attribute" && it.role != "element" &&
+    return it.on_cpu() && !it.moved.known() && !it.is_of_state() && it.role != "attribute" && it.role != "element" &&
            it.computed_from.empty() && it.given_by.keeps.empty() && it.given_by.devices.empty() &&
            stack.size() > depth && evidence.made_under(it, *own) && it.created.line() != &stack[stack.size() - depth] &&
            !says_device(it.created.line()->source) && std::none_of(stack.begin(), stack.end(), read_from_a_file);

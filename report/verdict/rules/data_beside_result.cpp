@@ -15,8 +15,8 @@ std::optional<Cause> data_beside_result(const Evidence& evidence) {
         use_site(evidence)};
   }
   const auto pair = evidence.pair(
-      [](const Operand& it) { return it.on_cpu() && it.created.known && !it.moved.known; },
-      [](const Operand& other) { return other.moved.known && other.moved.line() && other.moved.line()->project; });
+      [](const Operand& it) { return it.on_cpu() && it.created.known() && !it.moved.known(); },
+      [](const Operand& other) { return other.moved.known() && other.moved.line() && other.moved.line()->project; });
   if (!pair) return std::nullopt;
   return Cause{"input-not-moved", Confidence::low,
                fmt::format("{} was moved to {}, and {} never was.", with_place(*pair.other), pair.other->device,
@@ -27,7 +27,7 @@ std::optional<Cause> data_beside_result(const Evidence& evidence) {
 std::optional<Cause> never_moved(const Evidence& evidence) {
   const auto left = [](const Operand& it) {
     const Frame* made = it.created.line();
-    return !it.is_of_state() && it.on_cpu() && !it.moved.known && made && !says_device(made->source);
+    return !it.is_of_state() && it.on_cpu() && !it.moved.known() && made && !says_device(made->source);
   };
   const auto pair = evidence.pair(
       left, [](const Operand& other) { return !other.on_cpu() && other.placed() && other.placed()->line(); });

@@ -38,7 +38,7 @@ std::optional<Fix> call_own_method(const Evidence& evidence, const Bound& bound)
   const std::string through = fmt::format("self{}", attribute.substr(holder.size()));
   if (bound.at(bound.method).kind != "method") return std::nullopt;
   const bool partial = bound.method == bound.replica + 2;
-  for (const Evidence::RunningModule& module : evidence.modules) {
+  for (const finding::RunningModule& module : evidence.refusal.modules) {
     if (!module.replica || module.frame >= evidence.stack.size() || !evidence.stack[module.frame].project) continue;
     const Frame& frame = evidence.stack[module.frame];
     auto code = call_instead(frame.source, through, fmt::format("self.{}", bound.at(bound.method).function),
@@ -75,20 +75,20 @@ std::optional<Cause> of_the_original(const Evidence& evidence) {
 // "module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of them on device: …"
 std::optional<Cause> not_on_the_first(const Evidence& evidence) {
   if (!evidence.message.starts_with("module must have its parameters and buffers on device ")) return std::nullopt;
-  const auto it =
-      std::find_if(evidence.operands.begin(), evidence.operands.end(), [](const Operand& each) { return each.odd; });
-  if (it == evidence.operands.end() || evidence.wanted_device.empty()) return std::nullopt;
+  const auto it = std::find_if(evidence.operands.begin(), evidence.operands.end(),
+                               [](const Operand& each) { return each.mismatched; });
+  if (it == evidence.operands.end() || evidence.refusal.wanted_device.empty()) return std::nullopt;
   Cause cause{"data-parallel", Confidence::high,
               fmt::format("nn.DataParallel copies the module from its first device, {}, and {} of it is {}.",
-                          evidence.wanted_device, it->name, with_place(*it)),
+                          evidence.refusal.wanted_device, it->name, with_place(*it)),
               std::nullopt};
   // DataParallel.to() moves the module that it holds.
-  for (const Operand::Name& name : it->names) {
+  for (const finding::Name& name : it->names) {
     if (name.frame >= evidence.stack.size() || !evidence.stack[name.frame].project || cause.fix) continue;
     const Frame& frame = evidence.stack[name.frame];
-    const std::string_view wrapper = name.name.substr(0, name.name.find(".module."));
+    const std::string_view wrapper = std::string_view(name.name).substr(0, name.name.find(".module."));
     if (wrapper.size() == name.name.size() || !is_reference(wrapper)) continue;
-    const std::string moved = fmt::format("{}.to(\"{}\")", wrapper, evidence.wanted_device);
+    const std::string moved = fmt::format("{}.to(\"{}\")", wrapper, evidence.refusal.wanted_device);
     if (auto code = call_instead(frame.source, wrapper, moved, ""))
       cause.fix = Fix{std::move(*code), std::string(frame.file), frame.line, Repairs::line};
   }
@@ -114,7 +114,7 @@ std::optional<Cause> data_parallel(const Evidence& evidence) {
   };
   const Frame* made = pair.it->created.line();
   const bool stayed =
-      !pair.it->moved.known || (made && pair.it->moved.line() && made->same_line(*pair.it->moved.line()));
+      !pair.it->moved.known() || (made && pair.it->moved.line() && made->same_line(*pair.it->moved.line()));
   std::optional<Fix> fix;
   if (attribute && made && made->project && made->function.ends_with("__init__") && stayed)
     fix = register_buffer(*made);

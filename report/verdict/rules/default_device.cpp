@@ -22,7 +22,8 @@ std::optional<Fix> fix_of(const Evidence& evidence, const Operand& it, const Ope
 // Moved by a thread that never chose a device, and met in one that did: the choice holds for its own thread only.
 std::optional<Cause> other_thread(const Evidence& evidence) {
   // The threads of nn.DataParallel choose their devices for the replicas, whose fault is another one.
-  if (std::any_of(evidence.modules.begin(), evidence.modules.end(), [](const auto& each) { return each.replica; }))
+  if (std::any_of(evidence.refusal.modules.begin(), evidence.refusal.modules.end(),
+                  [](const auto& each) { return each.replica; }))
     return std::nullopt;
   Evidence::Pair pair;
   for (const Operand& it : evidence.operands)

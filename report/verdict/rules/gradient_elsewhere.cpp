@@ -10,21 +10,21 @@ namespace {
 // What the gradient is for: the tensor where it has a name, else the parameter of forward.
 std::string target(const Evidence& evidence) {
   for (const Operand& operand : evidence.operands)
-    if (!operand.odd && !operand.names.empty()) return with_place(operand);
-  const auto& gradient = evidence.gradient;
+    if (!operand.mismatched && !operand.names.empty()) return with_place(operand);
+  const auto& gradient = evidence.refusal.gradient;
   const std::string name = gradient.argument.empty() ? "what its forward was given" : std::string(gradient.argument);
-  return fmt::format("{} ({})", name, evidence.wanted_device);
+  return fmt::format("{} ({})", name, evidence.refusal.wanted_device);
 }
 
 const Operand* refused(const Evidence& evidence) {
   for (const Operand& operand : evidence.operands)
-    if (operand.odd && operand.names.empty()) return &operand;
+    if (operand.mismatched && operand.names.empty()) return &operand;
   return nullptr;
 }
 
 std::string hooks_of(const Evidence& evidence) {
   std::string words;
-  for (const Evidence::GradientHook& hook : evidence.gradient.hooks)
+  for (const finding::GradientHook& hook : evidence.refusal.gradient.hooks)
     words += fmt::format("{}the hook of {} at {}", words.empty() ? "" : " or ", hook.tensor, at(&hook.code));
   return words;
 }
@@ -32,7 +32,7 @@ std::string hooks_of(const Evidence& evidence) {
 }  // namespace
 
 std::optional<Cause> gradient_elsewhere(const Evidence& evidence) {
-  const auto& gradient = evidence.gradient;
+  const auto& gradient = evidence.refusal.gradient;
   const Operand* const it = refused(evidence);
   if (!it || (gradient.function.empty() && gradient.hooks.empty())) return std::nullopt;
   const std::string hooks = hooks_of(evidence);
@@ -49,8 +49,9 @@ std::optional<Cause> gradient_elsewhere(const Evidence& evidence) {
   Cause cause{"gradient-elsewhere", hooks.empty() ? Confidence::high : Confidence::medium, std::move(because),
               std::nullopt};
   const Frame& returns = gradient.backward;
-  if (returns.project && !it->expression.empty() && !evidence.wanted_device.empty())
-    if (auto code = move_expression(returns.source, it->expression, fmt::format("\"{}\"", evidence.wanted_device)))
+  if (returns.project && !it->expression.empty() && !evidence.refusal.wanted_device.empty())
+    if (auto code =
+            move_expression(returns.source, it->expression, fmt::format("\"{}\"", evidence.refusal.wanted_device)))
       cause.fix = Fix{std::move(*code), std::string(returns.file), returns.line, Repairs::cause};
   return cause;
 }

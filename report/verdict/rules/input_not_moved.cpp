@@ -47,9 +47,10 @@ bool went_without_a_number(const Operand& it) {
 // Nobody but its giver can have left it there: it is given to a model that lies on one device as a whole, nothing
 // registered that can be seen lies where it is, and it was put there by nobody, or by the function that gives it.
 bool surely_left(const Evidence& evidence, const Operand& input, const Operand& state, size_t caller) {
-  if (!state.is_of_whole_model() || evidence.state_devices.empty() || evidence.has_state_on(input.device)) return false;
-  if (Evidence::made_by_a_module(input)) return false;
-  if (!input.moved.known) return input.on_cpu();
+  if (!state.is_of_whole_model() || evidence.refusal.state_devices.empty() || evidence.has_state_on(input.device))
+    return false;
+  if (made_by_a_module(input)) return false;
+  if (!input.moved.known()) return input.on_cpu();
   const Frame* moved = input.moved.line();
   const Frame& here = evidence.stack[caller];
   const bool same = moved && moved->file == here.file && moved->function.starts_with(here.function);
@@ -73,20 +74,20 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   const auto pair = evidence.pair(input, [](const Operand& other) { return other.is_state() && !other.on_cpu(); });
   if (!pair) return std::nullopt;
   const auto caller = evidence.caller_of_model();
-  if (!caller && evidence.modules.empty()) return std::nullopt;  // no model is given anything
+  if (!caller && evidence.refusal.modules.empty()) return std::nullopt;  // no model is given anything
   if (evidence.by_another_threads_default(*pair.other, *pair.it)) return std::nullopt;
   // Named by the caller, it was given. Without a name there, it may be an earlier call's answer that the model kept.
   const bool given = caller && !pair.it->name_in(*caller).empty();
-  if (!given && Evidence::made_by_a_module(*pair.it)) return std::nullopt;
+  if (!given && made_by_a_module(*pair.it)) return std::nullopt;
   // It was brought to where another part of the model lies, and the one that it meets went to the device that was
   // current: what stayed behind is that part.
   const Event* part = pair.other->placed();
   const auto& devices = pair.other->root_devices;
   const bool brought =
-      std::find(devices.begin(), devices.end(), pair.it->device) != devices.end() && pair.it->moved.known;
+      std::find(devices.begin(), devices.end(), pair.it->device) != devices.end() && pair.it->moved.known();
   if (brought && part && part->line() && says_current_device(part->line()->source)) return std::nullopt;
   // The model has left the device that the program still keeps as its own.
-  if (pair.it->by_a_stale_device(*pair.other) ||
+  if (by_a_stale_device(*pair.it, *pair.other) ||
       (pair.it->device_from.role == "attribute" && pair.other->moved.from == pair.it->device))
     return std::nullopt;
   const bool sure = caller && (given || made_by_caller(evidence, *pair.it, *caller)) &&
@@ -122,7 +123,7 @@ std::optional<Cause> input_of_a_model_on_cpu(const Evidence& evidence) {
   const auto pair = evidence.pair(
       [&](const Operand& it) { return !it.is_state() && !it.on_cpu() && !evidence.made_inside_model(it); },
       [&](const Operand& other) { return evidence.put_on_the_cpu(other, *caller); });
-  if (!pair || pair.it->by_a_stale_device(*pair.other)) return std::nullopt;
+  if (!pair || by_a_stale_device(*pair.it, *pair.other)) return std::nullopt;
   Cause cause{kCategory, Confidence::medium,
               fmt::format("{} is given to {}, which was put on the CPU as a whole: {}.", with_place(*pair.it),
                           pair.other->root_class.empty() ? "a model" : std::string(pair.other->root_class),
@@ -145,7 +146,7 @@ bool is_target_of_loss(const Evidence& evidence, const Operand& operand) {
 bool names_a_label(const Operand& operand) {
   for (const std::string_view word : {"label", "target"}) {
     if (operand.name.find(word) != operand.name.npos) return true;
-    for (const Operand::Name& each : operand.names) {
+    for (const finding::Name& each : operand.names) {
       if (each.name.find(word) != each.name.npos) return true;
     }
   }
@@ -182,9 +183,8 @@ std::optional<Cause> label(const Evidence& evidence) {
                                   [](const Operand& other) { return !other.is_state() && !names_a_label(other); });
   if (!pair) return std::nullopt;
   // Never moved from the CPU, and compared with what a module computed on a GPU.
-  const bool sure = is_target_of_loss(evidence, *pair.it) && pair.it->on_cpu() && !pair.it->moved.known &&
-                    !evidence.frame_that_made(*pair.it) && !Evidence::made_by_a_module(*pair.it) &&
-                    Evidence::made_by_a_module(*pair.other);
+  const bool sure = is_target_of_loss(evidence, *pair.it) && pair.it->on_cpu() && !pair.it->moved.known() &&
+                    !evidence.frame_that_made(*pair.it) && !made_by_a_module(*pair.it) && made_by_a_module(*pair.other);
   return Cause{kCategory, sure ? Confidence::high : Confidence::medium,
                fmt::format("The label {} is compared with the model's answer {}.", with_place(*pair.it),
                            with_place(*pair.other)),

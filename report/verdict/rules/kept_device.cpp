@@ -8,7 +8,7 @@ std::optional<Cause> kept_device(const Evidence& evidence) {
   const Operand *it = nullptr, *other = nullptr;
   for (const Operand& one : evidence.operands)
     for (const Operand& two : evidence.operands)
-      if (!it && one.device != two.device && one.by_a_stale_device(two)) it = &one, other = &two;
+      if (!it && one.device != two.device && by_a_stale_device(one, two)) it = &one, other = &two;
   if (!it) return std::nullopt;
   const auto& kept = it->origin().device_from;
   const bool module = kept.kind == "module";

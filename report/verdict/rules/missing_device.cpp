@@ -5,8 +5,8 @@
 namespace devtrace::report::verdict::rules {
 
 std::optional<Cause> missing_device(const Evidence& evidence) {
-  if (!evidence.device_count || evidence.devices.empty()) return std::nullopt;
-  const int64_t count = *evidence.device_count;
+  if (!evidence.refusal.device_count || evidence.devices.empty()) return std::nullopt;
+  const int64_t count = *evidence.refusal.device_count;
   const std::string device(evidence.devices[0]);
   const std::string those = count == 1 ? "cuda:0" : fmt::format("cuda:0 to cuda:{}", count - 1);
   Cause cause{

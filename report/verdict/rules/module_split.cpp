@@ -42,7 +42,7 @@ std::optional<Cause> two_parts(const Evidence& evidence) {
 std::optional<bool> spread(const Evidence& evidence, const Operand& state) {
   if (state.root_devices.size() >= 2) return true;
   bool known = !state.root_devices.empty();
-  for (const Evidence::RunningModule& module : evidence.modules) {
+  for (const finding::RunningModule& module : evidence.refusal.modules) {
     if (module.devices.size() >= 2) return true;
     known = known || !module.devices.empty();
   }
@@ -53,7 +53,7 @@ std::optional<bool> spread(const Evidence& evidence, const Operand& state) {
 bool hook_sends_to(const Operand& state, std::string_view device) {
   const size_t begin = state.hook.find("execution_device=");
   if (begin == state.hook.npos || !device.starts_with("cuda:")) return false;
-  std::string_view where = state.hook.substr(begin + 17);
+  std::string_view where = std::string_view(state.hook).substr(begin + 17);
   where = where.substr(0, where.find(')'));
   return where == device || where == device.substr(5);
 }
@@ -88,7 +88,7 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
 // Two results of the model's own layers, and nobody moved either: the layers are on different devices.
 std::optional<Cause> computed_apart(const Evidence& evidence) {
   const auto of_a_layer = [&](const Operand& it) {
-    return !it.is_of_state() && !it.moved.known && !it.on_cpu() && evidence.made_inside_model(it) &&
+    return !it.is_of_state() && !it.moved.known() && !it.on_cpu() && evidence.made_inside_model(it) &&
            it.created.stack.front().file.find("/torch/nn/") != std::string_view::npos;
   };
   const auto pair = evidence.pair(of_a_layer, of_a_layer);
@@ -100,9 +100,9 @@ std::optional<Cause> computed_apart(const Evidence& evidence) {
                move_where_named(evidence, *pair.it, *pair.other)};
 }
 
-std::string of_parts(const Evidence::RunningModule& module, std::string_view device) {
+std::string of_parts(const finding::RunningModule& module, std::string_view device) {
   std::string names;
-  for (const Holder::Part& part : module.parts) {
+  for (const finding::Part& part : module.parts) {
     if (std::find(part.devices.begin(), part.devices.end(), device) == part.devices.end()) continue;
     names += (names.empty() ? "" : ", ") + std::string(part.name);
   }
@@ -110,7 +110,7 @@ std::string of_parts(const Evidence::RunningModule& module, std::string_view dev
 }
 
 bool moved_by_hand(const Operand& operand) {
-  return operand.moved.known &&
+  return operand.moved.known() &&
          std::none_of(operand.moved.stack.begin(), operand.moved.stack.end(),
                       [](const Frame& frame) { return frame.file.find("/accelerate/hooks.py") != frame.file.npos; });
 }
@@ -130,20 +130,20 @@ bool made_by_a_part(const Evidence& evidence, size_t frame, const Operand& it) {
 std::optional<Cause> inside_a_split_module(const Evidence& evidence) {
   const auto frame = innermost_project(evidence.stack);
   if (!frame) return std::nullopt;
-  const auto module = std::find_if(evidence.modules.begin(), evidence.modules.end(),
+  const auto module = std::find_if(evidence.refusal.modules.begin(), evidence.refusal.modules.end(),
                                    [&](const auto& each) { return each.frame == *frame && each.devices.size() >= 2; });
-  if (module == evidence.modules.end() || module + 1 == evidence.modules.end()) return std::nullopt;
+  if (module == evidence.refusal.modules.end() || module + 1 == evidence.refusal.modules.end()) return std::nullopt;
   if (std::any_of(module->parts.begin(), module->parts.end(), [](const auto& part) { return part.devices.size() > 1; }))
     return std::nullopt;
   const auto on_a_part = [&](const Operand& it) {
-    return !it.is_of_state() && !it.on_cpu() && !moved_by_hand(it) && Evidence::made_by_a_module(it) &&
+    return !it.is_of_state() && !it.on_cpu() && !moved_by_hand(it) && made_by_a_module(it) &&
            made_by_a_part(evidence, *frame, it) &&
            std::find(module->devices.begin(), module->devices.end(), it.device) != module->devices.end();
   };
   const auto pair = evidence.pair(on_a_part, on_a_part);
   if (!pair) return std::nullopt;
   // Hooks that were put there for a device map: nobody placed these parts by hand.
-  const bool hooks = std::any_of(evidence.modules.begin(), evidence.modules.end(),
+  const bool hooks = std::any_of(evidence.refusal.modules.begin(), evidence.refusal.modules.end(),
                                  [](const auto& each) { return each.hook.starts_with("AlignDevicesHook"); });
   std::string because = fmt::format(
       "{} itself is split: {} on {}, {} on {}. Its own code brings {} and {} together, which lie where its parts are.",
@@ -161,7 +161,7 @@ std::optional<Cause> inside_a_split_module(const Evidence& evidence) {
 // What a part of a model gave that accelerate's hooks spread, used outside of that model.
 std::optional<Cause> outside_of_hooks(const Evidence& evidence) {
   const auto under_hooks = [](const Operand& it) {
-    return !it.is_of_state() && !it.moved.known &&
+    return !it.is_of_state() && !it.moved.known() &&
            std::any_of(it.created.stack.begin(), it.created.stack.end(),
                        [](const Frame& frame) { return frame.file.find("/accelerate/hooks.py") != frame.file.npos; });
   };
@@ -179,10 +179,10 @@ std::optional<Cause> outside_of_hooks(const Evidence& evidence) {
 // An object that is no module holds several: .to() of one of them does not reach the others.
 std::optional<Cause> parts_of_no_module(const Evidence& evidence) {
   const auto other_part = [](const Operand& state, std::string_view device) {
-    const std::pair<const Holder*, const Holder::Part*> none;
+    const std::pair<const Holder*, const finding::Part*> none;
     for (const Chain& chain : state.held_by) {
       for (const Holder& holder : chain.holders) {
-        for (const Holder::Part& part : holder.modules) {
+        for (const finding::Part& part : holder.modules) {
           if (chain.name.starts_with(fmt::format("{}.{}.", holder.name, part.name))) continue;
           if (part.devices.size() == 1 && part.devices[0] == device) return std::pair(&holder, &part);
         }
@@ -225,7 +225,7 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
   const auto caller = evidence.caller_of_model();
   if (!pair || !caller || evidence.put_on_the_cpu(*pair.other, *caller)) return std::nullopt;
   Cause cause{kCategory, Confidence::medium,
-              (pair.other->moved.known
+              (pair.other->moved.known()
                    ? fmt::format("{} meets {}, which was taken to the CPU while other parts of {} stayed.",
                                  with_place(*pair.it), with_place(*pair.other), of_model(*pair.other))
                    : fmt::format("{} came in on {}, and {} is on the CPU: {} or this part of it was never moved.",

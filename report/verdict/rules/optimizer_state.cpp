@@ -25,7 +25,8 @@ const Chain* in_a_group(const Operand& operand) {
     const auto optimizer = std::find_if(chain.holders.begin(), chain.holders.end(),
                                         [](const Holder& each) { return each.kind == "optimizer"; });
     if (optimizer == chain.holders.end()) continue;
-    const std::string_view rest = chain.name.substr(std::min(optimizer->name.size(), chain.name.size()));
+    const std::string_view rest =
+        std::string_view(chain.name).substr(std::min(optimizer->name.size(), chain.name.size()));
     if (rest.starts_with(".param_groups[") && rest.find("][\"params\"]") == rest.npos) return &chain;
   }
   return nullptr;

@@ -15,21 +15,22 @@ constexpr std::string_view kCategory = "state-not-registered";
 
 // Made when a module or what it holds was constructed, and not by anybody's forward.
 bool made_in_construction(const Operand& operand) {
-  return !Evidence::made_by_a_module(operand) &&
+  return !made_by_a_module(operand) &&
          std::any_of(operand.created.stack.begin(), operand.created.stack.end(),
                      [](const Frame& frame) { return frame.function.ends_with("__init__"); });
 }
 
 // Made by what the module that holds it is doing right now: no state that a move could have left behind.
 bool made_just_now(const Evidence& evidence, const Operand& operand, const Operand::Hidden& hidden) {
-  return std::any_of(evidence.modules.begin(), evidence.modules.end(), [&](const Evidence::RunningModule& module) {
-    return module.type == hidden.owner().type && evidence.made_under(operand, module.frame);
-  });
+  return std::any_of(evidence.refusal.modules.begin(), evidence.refusal.modules.end(),
+                     [&](const finding::RunningModule& module) {
+                       return module.type == hidden.owner().type && evidence.made_under(operand, module.frame);
+                     });
 }
 
 // Made by nobody's forward, before this call, and never moved.
 bool a_constant(const Evidence& evidence, const Operand& operand) {
-  return operand.role != "attribute" && !operand.moved.known && !Evidence::made_by_a_module(operand) &&
+  return operand.role != "attribute" && !operand.moved.known() && !made_by_a_module(operand) &&
          evidence.made_before_call(operand);
 }
 
@@ -65,7 +66,7 @@ std::optional<Fix> register_modules(const Operand::Hidden& hidden) {
 // The tensors of a distribution and the like: made where the other one is.
 std::optional<Fix> make_there(const Operand& it, const Operand& other) {
   const Frame* made = it.created.line();
-  if (!made || !made->project || it.moved.known) return std::nullopt;
+  if (!made || !made->project || it.moved.known()) return std::nullopt;
   auto code = give_device_to_all(made->source, fmt::format("\"{}\"", other.device));
   if (!code) return std::nullopt;
   return Fix{std::move(*code), std::string(made->file), made->line, Repairs::line};
@@ -75,7 +76,7 @@ std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden
                                  const Operand& other) {
   const Frame* made = it.created.line();
   const bool direct = hidden.module + 1 == hidden.chain->holders.size();
-  if (direct && made && made->project && made->function.ends_with("__init__") && !it.moved.known)
+  if (direct && made && made->project && made->function.ends_with("__init__") && !it.moved.known())
     if (auto fix = register_buffer(*made)) return fix;
   if (auto fix = register_modules(hidden)) return fix;
   if (auto fix = move_where_named(evidence, it, other)) return fix;
@@ -87,7 +88,7 @@ std::optional<Cause> hidden_state(const Evidence& evidence) {
   const auto pair = evidence.pair(
       [&](const Operand& it) {
         const auto hidden = it.hidden();
-        return hidden && it.moved_away.device.empty() && !it.placed_by_choice() && !evidence.made_inside_model(it) &&
+        return hidden && it.moved_away.device.empty() && !placed_by_choice(it) && !evidence.made_inside_model(it) &&
                !made_just_now(evidence, it, hidden) &&
                (it.is_state() || made_in_construction(it) || a_constant(evidence, it));
       },
@@ -97,7 +98,7 @@ std::optional<Cause> hidden_state(const Evidence& evidence) {
   const auto hidden = it.hidden();
   // The module itself is where the other operand is: it was moved, and this was not.
   const auto& devices = hidden.owner().devices;
-  const bool left = devices.size() == 1 && devices[0] == pair.other->device && !it.moved.known;
+  const bool left = devices.size() == 1 && devices[0] == pair.other->device && !it.moved.known();
   return Cause{kCategory, left ? Confidence::high : Confidence::medium,
                fmt::format("{} is {}. That is neither a parameter nor a buffer nor a registered module, so moving {} "
                            "left it behind; it meets {}.",
@@ -112,7 +113,7 @@ bool is_attribute(const Evidence& evidence, const Operand& operand) {
   const Frame* made = operand.created.line();
   const auto caller = evidence.caller_of_model();
   if (!caller || !made || !made->function.ends_with("__init__") || operand.is_of_state()) return false;
-  return std::any_of(operand.names.begin(), operand.names.end(), [&](const Operand::Name& each) {
+  return std::any_of(operand.names.begin(), operand.names.end(), [&](const finding::Name& each) {
     return each.frame < *caller && each.name.starts_with("self.") && is_identifier(each.name.substr(5));
   });
 }
@@ -129,7 +130,7 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
   if (auto cause = hidden_state(evidence)) return cause;
   const auto pair = evidence.pair(
       [&](const Operand& it) {
-        return is_attribute(evidence, it) && !it.is_state() && !names_a_cache(it.name) && !it.placed_by_choice() &&
+        return is_attribute(evidence, it) && !it.is_state() && !names_a_cache(it.name) && !placed_by_choice(it) &&
                it.moved_away.device.empty() && !evidence.made_inside_model(it);
       },
       [](const Operand&) { return true; });
@@ -146,7 +147,7 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
                   "behind; it meets {}.",
                   with_place(it), it.module_class.empty() ? "a module" : it.module_class, with_place(*pair.other)),
       std::nullopt};
-  if (in_init && made->project && !it.moved.known && !of_no_module(it)) cause.fix = register_buffer(*made);
+  if (in_init && made->project && !it.moved.known() && !of_no_module(it)) cause.fix = register_buffer(*made);
   if (!cause.fix) cause.fix = move_where_named(evidence, it, *pair.other);
   return cause;
 }

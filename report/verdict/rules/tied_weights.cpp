@@ -22,11 +22,11 @@ struct Ends {
 // The two names that one frame has for it, where these are of two modules' state.
 std::optional<std::pair<std::string_view, std::string_view>> both_names(const Operand& operand) {
   if (!operand.is_state()) return std::nullopt;
-  for (const Operand::Name& first : operand.names)
-    for (const Operand::Name& second : operand.names)
+  for (const finding::Name& first : operand.names)
+    for (const finding::Name& second : operand.names)
       if (first.frame == second.frame && first.name < second.name && !Ends(first.name).root.empty() &&
           Ends(first.name) == Ends(second.name))
-        return std::pair{first.name, second.name};
+        return std::pair<std::string_view, std::string_view>(first.name, second.name);
   return std::nullopt;
 }
 

@@ -12,8 +12,8 @@ std::optional<Cause> torch_load(const Evidence& evidence) {
     return std::nullopt;
   constexpr std::string_view kDevice = "CUDA device ";
   const size_t at = evidence.message.find(kDevice);
-  const std::string_view rest = at == evidence.message.npos ? "" : evidence.message.substr(at + kDevice.size());
-  const std::string_view index = rest.substr(0, rest.find(' '));
+  const std::string rest = at == evidence.message.npos ? "" : evidence.message.substr(at + kDevice.size());
+  const std::string index = rest.substr(0, rest.find(' '));
   const std::string device = index.empty() ? "a CUDA device" : fmt::format("cuda:{}", index);
   const auto own = innermost_project(evidence.stack);
   // What is given by position, or by the caller of a library, the line does not show.

@@ -11,7 +11,7 @@ namespace {
 
 bool called(const Operand& operand, std::string_view argument) {
   return operand.name == argument || std::any_of(operand.names.begin(), operand.names.end(),
-                                                 [&](const Operand::Name& each) { return each.name == argument; });
+                                                 [&](const finding::Name& each) { return each.name == argument; });
 }
 
 bool lacks_kernel(const Evidence& evidence) {
@@ -22,9 +22,9 @@ bool lacks_kernel(const Evidence& evidence) {
 const Operand* refused(const Evidence& evidence) {
   const bool by_name = evidence.message.find(" argument should be a ") != evidence.message.npos &&
                        evidence.message.find(" CPU ") != evidence.message.npos && !evidence.argument.empty();
-  if (!by_name && evidence.wanted_device != "cpu") return nullptr;
+  if (!by_name && evidence.refusal.wanted_device != "cpu") return nullptr;
   const auto it = std::find_if(evidence.operands.begin(), evidence.operands.end(), [&](const Operand& each) {
-    return !each.on_cpu() && each.device != "meta" && (by_name ? called(each, evidence.argument) : each.odd);
+    return !each.on_cpu() && each.device != "meta" && (by_name ? called(each, evidence.argument) : each.mismatched);
   });
   return it == evidence.operands.end() ? nullptr : &*it;
 }
@@ -60,7 +60,7 @@ std::optional<Fix> all_to_cpu(const Evidence& evidence) {
 // Several, of which none is the one: the operator is to run on the CPU.
 std::optional<Cause> without_kernel(const Evidence& evidence) {
   const auto elsewhere = [](const Operand& each) { return !each.on_cpu() && each.device != "meta"; };
-  if (!lacks_kernel(evidence) || evidence.wanted_device != "cpu" || evidence.operands.size() < 2 ||
+  if (!lacks_kernel(evidence) || evidence.refusal.wanted_device != "cpu" || evidence.operands.size() < 2 ||
       !std::all_of(evidence.operands.begin(), evidence.operands.end(), elsewhere))
     return std::nullopt;
   std::string operands;
@@ -94,7 +94,7 @@ std::optional<Fix> to_cpu(const Evidence& evidence, const Operand& operand) {
 std::optional<Cause> wanted_on_cpu(const Evidence& evidence) {
   const Operand* const it = refused(evidence);
   if (!it) return without_kernel(evidence);
-  const std::string_view operation = evidence.operation.empty() ? "The operation" : evidence.operation;
+  const std::string operation = evidence.operation.empty() ? "The operation" : evidence.operation;
   const std::string place = with_place(*it);
   Cause cause{"input-wanted-on-cpu", Confidence::high,
               lacks_kernel(evidence)
@@ -112,7 +112,7 @@ std::optional<Cause> wanted_on_cpu(const Evidence& evidence) {
         cause.fix = Fix{std::move(*code), std::string(line->file), line->line, Repairs::cause};
   }
   // What torch's own function made of it first has no name outside: then it is what was given under that name.
-  for (const Evidence::Mention& mention : evidence.mentions) {
+  for (const finding::Mention& mention : evidence.refusal.mentions) {
     if (cause.fix || mention.frame >= evidence.stack.size() || mention.device == "cpu") continue;
     const Frame& here = evidence.stack[mention.frame];
     const bool same =

@@ -17,7 +17,10 @@ TEST(CppLine, ConstructorsAndWhatTheyConstruct) {
 
 TEST(CppLine, WhoMakesTheObject) {
   const auto frame = [](std::string_view function, int64_t line) {
-    return Frame{"program.cpp", function, "Timer timer;", line, true};
+    Frame frame;
+    frame.file = "program.cpp", frame.function = function, frame.source = "Timer timer;";
+    frame.line = line, frame.project = true;
+    return frame;
   };
   Event made;
   made.native = {frame("Event::Event()", 3), frame("Timer::Timer()", 9), frame("main", 20)};

@@ -46,7 +46,7 @@ const Operand* stranger(const std::vector<const Operand*>& operands) {
   const Operand* found = nullptr;
   for (const Operand* operand : operands) {
     if (count_on(operands, operand->device) != 1) continue;
-    if (!found || operand->on_cpu() || (operand->odd && !found->on_cpu())) found = operand;
+    if (!found || operand->on_cpu() || (operand->mismatched && !found->on_cpu())) found = operand;
   }
   return found;
 }
@@ -56,8 +56,8 @@ std::string with_origin(const Operand& operand) {
   const Event* placed = operand.placed();
   const std::string where = placed ? at(innermost_own(placed->native)) : std::string();
   if (where.empty()) return fmt::format("{} ({})", operand.name, operand.device);
-  return fmt::format("{} ({}, {} at {})", operand.name, operand.device, operand.moved.known ? "moved there" : "created",
-                     where);
+  return fmt::format("{} ({}, {} at {})", operand.name, operand.device,
+                     operand.moved.known() ? "moved there" : "created", where);
 }
 
 std::string device_of(const Operand& target) {
@@ -122,7 +122,7 @@ std::optional<Fix> put_elsewhere(const Evidence& evidence, const Operand& operan
     const Frame* of_other = other ? innermost_own(other->native) : nullptr;
     if (&each != &operand && of_other && of_other->same_line(*line)) return std::nullopt;
   }
-  return put_on(*placed, operand.moved.known, target.device);
+  return put_on(*placed, operand.moved.known(), target.device);
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ Fix registered(const Kept& kept) {
 std::optional<Cause> cpp_state_not_registered(const Evidence& evidence) {
   if (evidence.kind != "refused-op" || !evidence.in_cpp()) return std::nullopt;
   for (const Operand& operand : evidence.operands) {
-    if (!operand.on_cpu() || operand.moved.known) continue;
+    if (!operand.on_cpu() || operand.moved.known()) continue;
     const auto kept = kept_by_a_constructor(operand);
     if (!kept || !is_module(kept->type, operand.created.native) ||
         !is_used_by(kept->type, kept->what.member, evidence.native))

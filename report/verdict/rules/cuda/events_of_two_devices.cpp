@@ -6,7 +6,7 @@ namespace devtrace::report::verdict::rules {
 
 std::optional<Cause> events_of_two_devices(const Evidence& evidence) {
   const bool recorded = evidence.message.starts_with("Event device ");
-  if ((!evidence.handles && !recorded) || evidence.devices.size() < 2) return std::nullopt;
+  if ((!evidence.refusal.handles && !recorded) || evidence.devices.size() < 2) return std::nullopt;
   return Cause{"event-device", Confidence::high,
                fmt::format("{} takes events and streams of one device, and these are of {} and {}: an event belongs to "
                            "the device that is current when it is first recorded. Record both within "

@@ -51,17 +51,17 @@ bool works_on_its_device(const Evidence& evidence) {
 
 // The call with another handle, which its own function made for the memory's device.
 std::optional<Fix> with_other_handle(const Evidence& evidence, const Frame& line) {
-  for (const Event& other : evidence.other_handles) {
-    const Frame* made = innermost_own(other.native);
-    const std::string_view name = made_by(other);
+  for (const auto& [device, created] : evidence.library_call.other_handles) {
+    const Frame* made = innermost_own(created.native);
+    const std::string_view name = made_by(created);
     if (made && !name.empty() && made->same_function(line)) return with_argument(line, evidence.operation, 0, name);
   }
   return std::nullopt;
 }
 
 std::string others_made(const Evidence& evidence) {
-  if (evidence.other_handles.empty()) return {};
-  const std::string where = line_of(evidence.other_handles[0]);
+  if (evidence.library_call.other_handles.empty()) return {};
+  const std::string where = line_of(evidence.library_call.other_handles[0].created);
   return where.empty() ? "" : fmt::format(" One of that device was made at {}.", where);
 }
 
@@ -83,7 +83,7 @@ Cause wrong_handle(const Evidence& evidence, const Operand& handle, const Operan
   }
   // A handle that has worked on its own device's memory is right there: this call needs another.
   const Frame* made = innermost_outside_wrappers(handle.created);
-  if (made && !evidence.handle_used && evidence.other_handles.empty())
+  if (made && !evidence.library_call.used && evidence.library_call.other_handles.empty())
     cause.fix = repairing(set_device_before(*made, ordinal_of(memory.device)));
   return cause;
 }
@@ -135,9 +135,9 @@ Cause memory_elsewhere(const Evidence& evidence, const Operand& handle, const Op
 std::optional<Cause> handle_elsewhere(const Evidence& evidence) {
   if (evidence.kind != "handle-mismatch" || evidence.operands.empty() || !evidence.note.empty()) return std::nullopt;
   const Operand& handle = evidence.operands.front();
-  const auto is_odd = [](const Operand& it) { return it.odd; };
+  const auto is_odd = [](const Operand& it) { return it.mismatched; };
   const auto memory = std::find_if(evidence.operands.begin() + 1, evidence.operands.end(),
-                                   [&](const Operand& it) { return handle.odd || it.odd; });
+                                   [&](const Operand& it) { return handle.mismatched || it.mismatched; });
   const bool has_memory = memory != evidence.operands.end();
   const bool all_there = has_memory && std::all_of(memory, evidence.operands.end(),
                                                    [&](const Operand& it) { return it.device == memory->device; });

@@ -10,10 +10,10 @@ namespace devtrace::report::verdict::rules {
 std::optional<Cause> host_memory(const Evidence& evidence) {
   if (evidence.kind != "host-access" || evidence.current_device.empty()) return std::nullopt;
   const auto odd = std::find_if(evidence.operands.begin(), evidence.operands.end(),
-                                [](const Operand& it) { return it.odd && it.on_cpu(); });
+                                [](const Operand& it) { return it.mismatched && it.on_cpu(); });
   if (odd == evidence.operands.end()) return std::nullopt;
   // PyTorch told where its own memory was made, or a Python frame holds the tensor, and not its address alone.
-  if (!odd->created.known && (odd->names.empty() || odd->dtype.empty()))
+  if (!odd->created.known() && (odd->names.empty() || odd->dtype.empty()))
     return Cause{"host-memory", Confidence::high,
                  fmt::format("The kernel runs on {} and goes to memory by an address of the host's own, which is "
                              "neither pinned nor registered nor managed.",

@@ -9,7 +9,7 @@ namespace devtrace::report::verdict::rules {
 namespace {
 
 bool came_by_a_handle(const Operand& operand) {
-  return !operand.moved.known &&
+  return !operand.moved.known() &&
          std::any_of(operand.created.stack.begin(), operand.created.stack.end(), [](const Frame& frame) {
            return frame.file.ends_with("/torch/multiprocessing/reductions.py") &&
                   frame.function == "rebuild_cuda_tensor";

@@ -31,7 +31,7 @@ bool has_word(std::string_view text, std::string_view word) {
 // A loop's own variable is gone behind it, and means another device at its next turn.
 bool is_of_a_loop(std::string_view name, const Frame& frame) {
   std::string_view text = frame.around.text;
-  for (int64_t line = frame.around.first; line <= frame.line && !text.empty(); ++line) {
+  for (int64_t line = frame.around.line; line <= frame.line && !text.empty(); ++line) {
     const std::string_view head = text.substr(0, text.find('\n'));
     if (const size_t loop = head.find("for ("); loop != head.npos && has_word(head.substr(loop), name)) return true;
     text.remove_prefix(std::min(text.size(), head.size() + 1));
@@ -127,13 +127,13 @@ Cause on_the_device_of(const OwnerSaidBy& by, const Operand& odd, const Evidence
 
 // One allocation is where nobody had chosen a device, or where it had been chosen for something else.
 std::optional<Cause> at_allocation(const Evidence& evidence) {
-  const auto elsewhere = [&](const Operand& it) { return it.odd && it.device != evidence.current_device; };
+  const auto elsewhere = [&](const Operand& it) { return it.mismatched && it.device != evidence.current_device; };
   if (std::count_if(evidence.operands.begin(), evidence.operands.end(), elsewhere) != 1) return std::nullopt;
   const Operand& odd = *std::find_if(evidence.operands.begin(), evidence.operands.end(), elsewhere);
   const DeviceChoice& then = odd.created.choice;
   const Frame* line = own_line_of(odd, evidence);
   if (odd.on_cpu() || odd.created.native.empty() || !(then.by_default || !then.device.empty())) return std::nullopt;
-  const std::string_view current = then.by_default ? "cuda:0" : then.device;
+  const std::string current = then.by_default ? "cuda:0" : then.device;
   if (const OwnerSaidBy* by = owner_said_by(odd.created.call); by && current != odd.device)
     return on_the_device_of(*by, odd, evidence);
   if (then.by_default) {

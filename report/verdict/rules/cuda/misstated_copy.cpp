@@ -29,7 +29,7 @@ std::optional<Fix> corrected(const Evidence& evidence, const Operand& source, co
     if (!function.starts_with("cudaMemcpyPeer") || source.device.empty() || destination.device.empty() ||
         source.on_cpu() || destination.on_cpu())
       return std::nullopt;
-    const bool both = source.odd && destination.odd;
+    const bool both = source.mismatched && destination.mismatched;
     if (both) {  // two edits of one line
       auto first = with_argument(*line, function, 1, number(destination.device));
       if (!first) return std::nullopt;
@@ -37,8 +37,8 @@ std::optional<Fix> corrected(const Evidence& evidence, const Operand& source, co
       edited.source = first->code;
       return with_argument(edited, function, 3, number(source.device));
     }
-    return destination.odd ? with_argument(*line, function, 1, number(destination.device))
-                           : with_argument(*line, function, 3, number(source.device));
+    return destination.mismatched ? with_argument(*line, function, 1, number(destination.device))
+                                  : with_argument(*line, function, 3, number(source.device));
   }
   const auto call = only_call(line->source, function);
   if (!call) return std::nullopt;
@@ -63,9 +63,9 @@ std::optional<Cause> misstated_copy(const Evidence& evidence) {
   if (evidence.message.find("runs on into memory of") != evidence.message.npos)
     return sure("copy-too-long", fmt::format("More is copied than one of the ends holds: what follows it belongs to "
                                              "another device, and is {}.",
-                                             destination->odd ? "overwritten" : "copied instead"));
+                                             destination->mismatched ? "overwritten" : "copied instead"));
   const auto& declared = evidence.copy;
-  const Operand& odd = destination->odd ? *destination : *source;
+  const Operand& odd = destination->mismatched ? *destination : *source;
   if (!declared.source.empty() && declared.source == destination->device && declared.destination == source->device)
     return sure("copy-devices-exchanged",
                 fmt::format("The two devices are exchanged: the source is on {}, the destination on {}.",
@@ -74,7 +74,7 @@ std::optional<Cause> misstated_copy(const Evidence& evidence) {
   if (!declared.source.empty())
     return sure("copy-device-misstated",
                 fmt::format("The {} is said to be on {} and is on {}: either the device or the pointer is another's.",
-                            odd.role, destination->odd ? declared.destination : declared.source, odd.device),
+                            odd.role, destination->mismatched ? declared.destination : declared.source, odd.device),
                 corrected(evidence, *source, *destination));
   if (source->device.empty() || destination->device.empty())
     return sure(

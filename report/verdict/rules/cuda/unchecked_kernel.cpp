@@ -11,7 +11,7 @@ std::optional<Cause> unchecked_kernel(const Evidence& evidence) {
   if (evidence.kind != "remote-access" || evidence.current_device.empty()) return std::nullopt;
   const auto frame = innermost_project(evidence.stack);
   if (!frame) return std::nullopt;
-  const auto elsewhere = [&](const Operand& it) { return it.odd && it.device != evidence.current_device; };
+  const auto elsewhere = [&](const Operand& it) { return it.mismatched && it.device != evidence.current_device; };
   const auto odd = std::find_if(evidence.operands.begin(), evidence.operands.end(), elsewhere);
   if (odd == evidence.operands.end() || odd->name_in(*frame).empty()) return std::nullopt;
   const auto here = std::find_if(evidence.operands.begin(), evidence.operands.end(),

@@ -14,7 +14,7 @@ std::optional<Fix> guard(const Evidence& evidence) {
   if (!index) return std::nullopt;
   const Frame& frame = evidence.stack[*index];
   const size_t indent = std::min(frame.source.find_first_not_of(' '), frame.source.size());
-  const std::string_view statement = frame.source.substr(indent);
+  const std::string_view statement = std::string_view(frame.source).substr(indent);
   // A block's head or a statement over several lines would need the lines behind it.
   if (statement.empty() || statement.ends_with(':') || statement.find('\n') != statement.npos) return std::nullopt;
   for (const Operand& operand : evidence.operands) {
