@@ -179,7 +179,7 @@ def test_apply(tmp_path):
 
 def test_a_log_of_another_run(tmp_path):
     folder = write(tmp_path / "tree", {"program.py": ONE_FAULT})
-    ran = start(["program.py"], folder)
+    ran = start(["program.py"], folder, fresh=True)  # its command is in the log
     log = ran.logs[0]
     outcome = fix(tmp_path, "--tries", "2", log, out=tmp_path / "out")
     assert outcome.code == 0, outcome.out + outcome.err
