@@ -21,4 +21,14 @@ inline uint64_t now_exact() {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(time.tv_nsec);
 }
 
+// The calling thread's next time: later than its last one, though both fall within one tick of the coarse clock. What a
+// thread did keeps its order. A clock that was set back is followed.
+inline uint64_t now_in_order(bool exact) {
+  constexpr uint64_t kLongestTick = 20'000'000;  // nanoseconds
+  static thread_local constinit uint64_t last = 0;
+  const uint64_t now = exact ? now_exact() : now_coarse();
+  last = last >= now && last - now < kLongestTick ? last + 1 : now;
+  return last;
+}
+
 }  // namespace devtrace

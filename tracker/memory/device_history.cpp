@@ -116,7 +116,7 @@ void chosen(int device) {
     --count;
     choices.default_device = -2;  // no longer what is below
   }
-  choices.kept[count].set({device, stack, stacks::is_native(stack) ? now_exact() : now_coarse()});
+  choices.kept[count].set({device, stack, now_in_order(stacks::is_native(stack))});
   choices.count.store(count + 1, std::memory_order_relaxed);
 }
 

@@ -12,7 +12,7 @@ namespace devtrace::memory::device_history {
 struct Choice {
   int device = -1;  // -1: a context that somebody made current
   stacks::StackId stack = 0;
-  uint64_t time = 0;  // nanoseconds since the epoch, to the kernel's tick
+  uint64_t time = 0;  // nanoseconds since the epoch; in the order of the thread's own allocations
 };
 
 // Hot. The calling thread's device was set. What one statement sets and then puts back (PyTorch's device guards, around

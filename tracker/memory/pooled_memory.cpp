@@ -64,7 +64,7 @@ std::vector<Object> all_objects() {
 
 void made(uintptr_t object, size_t bytes) {
   const stacks::StackId stack = stacks::capture();
-  objects.put({object, bytes, stack, thread_state::id(), now_coarse()});
+  objects.put({object, bytes, stack, thread_state::id(), now_in_order(false)});
 }
 
 void gone(uintptr_t object) {

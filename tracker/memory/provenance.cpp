@@ -61,7 +61,7 @@ void existing_is_gone(uintptr_t address) {
 
 Kept described(uintptr_t address, size_t bytes, Device device) {
   const stacks::StackId stack = stacks::capture();
-  const uint64_t time = stacks::is_native(stack) ? now_exact() : now_coarse();
+  const uint64_t time = now_in_order(stacks::is_native(stack));
   return {address, std::min<uint64_t>(bytes, kMostBytes), device.index, 0, 0, stack, thread_state::id(), time};
 }
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -134,8 +135,10 @@ def test_it_is_small(wheel):
     assert wheel.stat().st_size < 8_000_000
 
 
-def test_the_same_files_give_the_same_bytes(wheel, tmp_path):
-    assert make(tmp_path, umask=0o077).read_bytes() == wheel.read_bytes()
+def test_the_same_files_give_the_same_bytes_though_two_make_it_at_once(wheel, tmp_path):
+    with ThreadPoolExecutor() as two:
+        made = list(two.map(make, [tmp_path / "one", tmp_path / "other"], [0o077, 0o022]))
+    assert [one.read_bytes() for one in made] == [wheel.read_bytes()] * 2
 
 
 def test_the_libraries_for_cuda_12_are_in_it(wheel):

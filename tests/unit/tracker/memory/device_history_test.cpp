@@ -44,3 +44,17 @@ TEST(DeviceHistory, ADroppedChoiceIsNotTakenForNone) {
   if (history::at(thread, before).choice) GTEST_SKIP() << "one tick of the clock";
   EXPECT_FALSE(history::at(thread, before).by_default);
 }
+
+TEST(DeviceHistory, WhatWasChosenLaterInTheSameTickIsNotTakenForTheEarlierChoice) {
+  std::thread([] {
+    const uint32_t thread = devtrace::thread_state::id();
+    for (int device = 1; device < 8; ++device) {
+      history::chosen(device);
+      const uint64_t between = devtrace::now_in_order(false);
+      history::chosen(device + 100);
+      const auto then = history::at(thread, between);
+      ASSERT_TRUE(then.choice);
+      EXPECT_EQ(then.choice->device, device);
+    }
+  }).join();
+}
