@@ -1,7 +1,7 @@
 """Findings as they were recorded before: what of them is the same in every run, each a line of tests/data/golden/findings.jsonl.
 
 A change of the code's structure changes none of them. A change of what devtrace says is looked at, then recorded anew:
-DEVTRACE_GOLDEN=write and pytest -n 0, twice, on tests/e2e/findings/test_golden_records.py and tests/e2e/errors/test_device_errors.py."""
+without the file, DEVTRACE_GOLDEN=write and pytest -n 0, three times, on tests/e2e/findings/test_golden_records.py and tests/e2e/errors/test_device_errors.py."""
 
 import hashlib
 import json
