@@ -12,8 +12,12 @@ $(call folder,common)
 $(call folder,common/glibc)
 # Names of functions as compilers write them and as people read them: one header.
 $(call folder,binary)
+# Object files: what the loader has loaded, in this process or another one, and what lies on disk; without the loader's locks.
+$(call folder,binary/elf)
+# Split debug information (.dwo, .dwp): the functions that were inlined at an address.
+$(call folder,binary/dwarf,binary/elf)
 # Kernels in cubins, PTX and fat binaries: the layout of their parameters, and which of these their code uses as addresses.
-$(call folder,device_code)
+$(call folder,binary/device)
 
 # Records of a log as JSON, and the words and escapes of everything that people read.
 $(call folder,report/base)
@@ -38,16 +42,12 @@ $(call folder,report/check,common finding report report/base report/log report/t
 
 # Memory without malloc, maps, locks, clock, files, options, what a thread is doing.
 $(call folder,tracker/base)
-# Loaded objects and their symbols, read without the loader's locks.
-$(call folder,tracker/elf)
-# Split debug information (.dwo, .dwp): the functions that were inlined at an address.
-$(call folder,tracker/dwarf,tracker/elf)
 # CPython's frames, read as memory; below it what may be used under the GIL alone (gil), and what frames hold (objects).
-$(call folder,tracker/python,common tracker/base tracker/elf,gil objects)
+$(call folder,tracker/python,binary/elf common tracker/base,gil objects)
 # Python and native stacks, each kept once under an id, named later; below it how native ones are taken and named (native).
-$(call folder,tracker/stacks,binary tracker/base tracker/dwarf tracker/elf tracker/python,native)
+$(call folder,tracker/stacks,binary binary/elf binary/dwarf tracker/base tracker/python,native)
 # The types that cross into the tracker (events) and out of it (questions to the platform).
-$(call folder,tracker/interface,device_code)
+$(call folder,tracker/interface,binary/device)
 # Which device owns an address, where a block came from, which device a thread chose, who may reach whom.
 $(call folder,tracker/memory,common tracker/base tracker/python tracker/stacks tracker/interface)
 # What was given to an operation, by name: below it the program's text (source), and Python's and PyTorch's objects (objects).
@@ -71,19 +71,19 @@ $(call folder,tracker,tracker/base tracker/stacks tracker/interface tracker/memo
 
 # Which functions are hooked, where the originals are, and what dlsym answers to who asks for one; below it the slots by which objects
 # call each other (imports).
-$(call folder,interpose/linking,tracker/base tracker/elf,imports)
+$(call folder,interpose/linking,binary/elf tracker/base,imports)
 # The same events from CUPTI's callbacks, and the times of copies from its activity records.
-$(call folder,cupti_tracer,tracker tracker/base tracker/elf tracker/stacks interpose/linking)
+$(call folder,cupti_tracer,binary/elf tracker tracker/base tracker/stacks interpose/linking)
 # What CUDA's handles and structures mean as events.
-$(call folder,interpose/cuda,device_code tracker tracker/base tracker/interface tracker/launch interpose/linking cupti_tracer)
+$(call folder,interpose/cuda,binary/device tracker tracker/base tracker/interface tracker/launch interpose/linking cupti_tracer)
 # The hooks of CUDA's functions: one file a group. Each is compiled twice, for interposition and for CUPTI.
 $(call folder,interpose/cuda_hooks,tracker tracker/base tracker/launch interpose/linking interpose/cuda)
 # The hooks of cuBLAS, cuDNN and the like: one table, and a template for each sort of its rows.
-$(call folder,interpose/math_libraries,tracker tracker/elf interpose/linking interpose/cuda)
+$(call folder,interpose/math_libraries,binary/elf tracker interpose/linking interpose/cuda)
 # The hooks of PyTorch's refusals and allocators.
 $(call folder,interpose/pytorch,tracker tracker/base tracker/interface interpose/linking)
 # The hooks of Python's exceptions, set when PyTorch is imported, and of CuPy's pool, when that is.
-$(call folder,interpose/python,tracker tracker/base tracker/elf tracker/python tracker/interface interpose/linking)
+$(call folder,interpose/python,binary/elf tracker tracker/base tracker/python tracker/interface interpose/linking)
 # libdevtrace.so: start and end of the process, attaching and detaching, CUDA's injection, the C interface.
 $(call folder,interpose,common tracker tracker/base tracker/memory tracker/log tracker/findings interpose/linking interpose/cuda interpose/pytorch interpose/python cupti_tracer)
 
@@ -95,7 +95,7 @@ $(call folder,simulate/common)
 $(call folder,simulate/values,binary common simulate/settings)
 # The simulated devices and their streams; below it graphs, kernels with their faults, memory, and streams that run behind the host
 # (asynchronous).
-$(call folder,simulate/model,binary common device_code simulate/common simulate/settings simulate/values,asynchronous graph kernels memory)
+$(call folder,simulate/model,binary binary/device common simulate/common simulate/settings simulate/values,asynchronous graph kernels memory)
 # Kernels in front of PyTorch's dispatcher, compiled against its headers.
 $(call folder,simulate/values/torch,simulate/values)
 # The stub libraries: one folder each, by the library's name; cuda12 below it: what only the one for CUDA 12 has.
@@ -114,7 +114,7 @@ $(call folder,simulate/nvml,simulate/common)
 $(call folder,simulate/cupti,simulate/common)
 
 # What is preloaded besides: sends a CUDA runtime that is linked into a file to the stand-in runtime.
-$(call folder,simulate/static_runtime,tracker/elf interpose/linking)
+$(call folder,simulate/static_runtime,binary/elf interpose/linking)
 
 # What a trial of a fix reads in the place of the program's files: preloaded, with nothing but libc below it.
 $(call folder,fix/overlay)

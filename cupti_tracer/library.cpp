@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tracker/elf/loaded_objects.h"
+#include "binary/elf/loaded_objects.h"
 
 namespace devtrace::cupti_tracer {
 namespace {

@@ -24,7 +24,7 @@ $(EXPORTS): interpose/linking/hooks.inc interpose/linking/cudart_versions.inc in
 	  sed -n 's/^VERSION([0-9]*, \(.*\))$$/\1 { };/p' interpose/linking/cudart_versions.inc; echo 'CXXABI_1.3 { };'; } > $@
 
 # What the stacks' library is linked with. libgcc's unwinder first: libunwind defines the same names, and our own exceptions
-# must keep the one they were compiled for. --wrap: what stands in dl_iterate_phdr's place (tracker/elf/loaded_objects.h),
+# must keep the one they were compiled for. --wrap: what stands in dl_iterate_phdr's place (binary/elf/loaded_objects.h),
 # for whatever is linked in.
 # --undefined: what libunwind calls in the C library's place is found before libunwind is read.
 UNWIND := $(BUILD)/lib/libunwind.a
@@ -43,4 +43,4 @@ HOOK_FOLDERS := interpose interpose/python interpose/pytorch interpose/cuda_hook
 HOOK_OBJECTS := $(foreach f,$(HOOK_FOLDERS),$(OBJECTS_$(f)))
 $(BUILD)/libdevtrace.so: $(HOOK_OBJECTS) $(CALLBACK_OBJECTS) $(filter-out $(foreach f,$(HOOK_FOLDERS),$(LIBRARY_$(f))),$(call libraries,$(HOOK_FOLDERS))) $(EXPORTS) $(OLD_GLIBC_NEEDS)
 	$(CXX) -shared $(LDFLAGS) $(LINK_INPUTS) -Wl,-Bsymbolic-functions -Wl,--version-script=$(EXPORTS) -Wl,-z,defs -Wl,--gc-sections -Wl,-soname,libdevtrace.so \
-	  -static-libstdc++ -static-libgcc $(filter %.o,$^) $(filter %.a,$^) $(LINK_stacks) $(LINK_device_code) $(OLD_GLIBC) -ldl -o $@
+	  -static-libstdc++ -static-libgcc $(filter %.o,$^) $(filter %.a,$^) $(LINK_stacks) $(LINK_device) $(OLD_GLIBC) -ldl -o $@

@@ -146,15 +146,15 @@ $(PROFILED_STUBS:%=$(SIM_GEN)/%_renamed.o): %_renamed.o: %_per_thread.o %.map
 
 stub_hand_written = $(if $(filter $(1),$(PROFILED_STUBS)),\
   $(SIM_GEN)/$(1)_renamed.o $(SIM_GEN)/$(1)_callbacks.o $(filter $(MEAN_EXPORTS),$(stub_objects)),$(stub_objects))
-stub_elsewhere = $(foreach f,$(filter-out simulate/%,$(stub_folders)),$(OBJECTS_$(f)))
+stub_elsewhere = $(foreach f,$(call reverse,$(filter-out simulate/%,$(stub_folders))),$(LIBRARY_$(f)))
 stub_linked = $(stub_hand_written) $(stub_elsewhere) $(stub_functions) $(SIM_GEN)/$(1).map $(if $(filter cuda,$(1)),,$(SIM)/libcuda.so.1) $(OLD_GLIBC_NEEDS)
 $(foreach s,$(STUBS),$(eval $(call stub_path,$(s)): $(call stub_linked,$(s))))
 # Each finds libcuda.so.1 in this folder also where nobody has preloaded it.
 $(foreach s,$(STUBS),$(call stub_path,$(s))): simulate/module.mk simulate/common/stub_instructions.inc
 	mkdir -p $(@D)
 	$(CXX) -shared -I. $(LDFLAGS) $(LINK_INPUTS) -o $@ -Wl,-soname,$(@F) -Wl,--version-script=$(filter %.map,$^) -Wl,-Bsymbolic -Wl,-z,defs -Wl,--gc-sections -static-libstdc++ -static-libgcc \
-	  -Wl,-rpath,$(if $(filter $(SIM)/cuda12/%,$@),'$$ORIGIN/..','$$ORIGIN') -g $(filter %.o,$^) $(patsubst %.map,%.stubs.S,$(filter %.map,$^)) $(filter %.so.1,$^) $(STUB_LIBS) $(OLD_GLIBC) -lpthread -ldl
-$(SIM)/libcuda.so.1: STUB_LIBS = $(LINK_device_code)
+	  -Wl,-rpath,$(if $(filter $(SIM)/cuda12/%,$@),'$$ORIGIN/..','$$ORIGIN') -g $(filter %.o,$^) $(patsubst %.map,%.stubs.S,$(filter %.map,$^)) $(filter %.a %.so.1,$^) $(STUB_LIBS) $(OLD_GLIBC) -lpthread -ldl
+$(SIM)/libcuda.so.1: STUB_LIBS = $(LINK_device)
 
 # --- What sends a CUDA runtime inside a file to the stand-in runtime. ---
 

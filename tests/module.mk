@@ -19,18 +19,19 @@ TRACKER_TESTS := $(filter-out %/stacks %/python,$(wildcard tests/unit/tracker/*)
 $(call unit_test,tracker,tests/unit/tracker $(TRACKER_TESTS),tracker,-O1,$$(LINK_stacks) -lgtest_main)
 # -rdynamic: tests look up names of their own functions.
 $(call unit_test,stacks,tests/unit/tracker/stacks tests/unit/tracker/python,tracker/stacks tracker/evidence,-isystem $(CACHE)/libunwind/include,-rdynamic $$(LINK_stacks) -lgtest_main)
-$(call unit_test,device-code,tests/unit/device_code,device_code,,$$(LINK_device_code) -lgtest_main)
+BINARY_TEST_LINK = -Wl,--wrap=dl_iterate_phdr $(LINK_device)
+$(call unit_test,binary,$(wildcard tests/unit/binary/*),binary/device binary/dwarf,,$$(BINARY_TEST_LINK) -lgtest_main)
 $(UNIT_OBJECTS_stacks) $(UNIT_OBJECTS_tracker): | setup-libunwind
 
 # The tests read real machine code: their PTX, compiled by the assembler that comes with Triton.
-DEVICE_CODE_DATA := $(BUILD)/tests/device-code-data
-DEVICE_CODE_CUBINS := $(patsubst %,$(DEVICE_CODE_DATA)/sm_%.cubin,75 80 90 100)
+DEVICE_DATA := $(BUILD)/tests/device-data
+DEVICE_CUBINS := $(patsubst %,$(DEVICE_DATA)/sm_%.cubin,75 80 90 100)
 PTXAS = $(firstword $(wildcard $(CUDA_WHEEL_LIBRARIES)/../triton/backends/nvidia/bin/$(1)) $(wildcard $(CUDA_WHEEL_LIBRARIES)/../triton/backends/nvidia/bin/ptxas))
-$(DEVICE_CODE_DATA)/sm_%.cubin: tests/unit/device_code/kernels.ptx | setup-python
+$(DEVICE_DATA)/sm_%.cubin: tests/unit/binary/device/kernels.ptx | setup-python
 	mkdir -p $(@D)
 	cp $< $(@D)
 	$(call PTXAS,$(if $(filter 100,$*),ptxas-blackwell,ptxas)) -arch sm_$* $< -o $@
-$(BUILD)/tests/device-code: $(DEVICE_CODE_CUBINS)
+$(BUILD)/tests/binary: $(DEVICE_CUBINS)
 
 # The hooks with a recorder in the tracker's place, in front of the stubs: what they report.
 IN_SIMULATE := $(addprefix $(PLAIN_BUILD)/simulate/,libcudart.so.13 libcuda.so.1)
@@ -44,7 +45,7 @@ $(IN_SIMULATE): stubs ;
 endif
 HOOK_TEST_FLAGS := -isystem $(CUDA_INCLUDE) -D__CUDA_API_VERSION_INTERNAL -DDEVTRACE_TEST_LIBRARIES='"$(abspath $(BUILD))/tests"'
 # -rdynamic: the hooks are looked up among what the program exports.
-HOOK_TEST_LINK = -rdynamic -Wl,--wrap=dl_iterate_phdr $(LINK_device_code) -Wl,--version-script=$(EXPORTS) $(STUBS_RPATH)
+HOOK_TEST_LINK = -rdynamic -Wl,--wrap=dl_iterate_phdr $(LINK_device) -Wl,--version-script=$(EXPORTS) $(STUBS_RPATH)
 $(call unit_test,interpose,tests/unit/interpose,interpose/cuda tracker/launch,$$(HOOK_TEST_FLAGS),$$(HOOK_TEST_LINK))
 $(BUILD)/tests/interpose: $(BUILD)/tests/imports_lazy.so $(BUILD)/tests/imports_now.so
 # Opened by the tests; bound to the stub runtime, each in its way.

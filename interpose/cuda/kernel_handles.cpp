@@ -37,15 +37,15 @@ struct Functions {
 };
 
 bool ask(const Functions& functions, const void* function, std::string& name,
-         std::vector<device_code::Parameter>& parameters) {
+         std::vector<device::Parameter>& parameters) {
   const auto [get_name, get_layout] = functions;
   if (!get_layout || !get_name) return false;
   const char* text = nullptr;
   if (get_name(&text, function) != 0 || !text) return false;
   // Past the last parameter the index is invalid; any other error says that the question is not understood.
-  std::vector<device_code::Parameter> found;
+  std::vector<device::Parameter> found;
   int error = 0;
-  for (device_code::Parameter next; found.size() < kMostParameters; found.push_back(next))
+  for (device::Parameter next; found.size() < kMostParameters; found.push_back(next))
     if ((error = get_layout(function, found.size(), &next.offset, &next.size)) != 0) break;
   if (error != CUDA_ERROR_INVALID_VALUE) return false;
   name = text;
@@ -54,7 +54,7 @@ bool ask(const Functions& functions, const void* function, std::string& name,
 }
 
 bool ask(const Questions& questions, const void* function, std::string& name,
-         std::vector<device_code::Parameter>& parameters) {
+         std::vector<device::Parameter>& parameters) {
   return ask({reinterpret_cast<GetName>(find_in_library(questions.library, questions.name)),
               reinterpret_cast<GetLayout>(find_in_library(questions.library, questions.layout))},
              function, name, parameters);
@@ -63,8 +63,7 @@ bool ask(const Questions& questions, const void* function, std::string& name,
 // A stub is known to the runtime in which it was registered. The last question for a parameter fails, and the runtime
 // keeps that as the thread's error: PyTorch would take it for the launch's. An error of the program's own that was
 // there before stays as it is if nothing is asked; false: so it was, or nobody could be asked.
-bool ask_runtimes(const void* stub, std::string& name, std::vector<device_code::Parameter>& parameters,
-                  bool& answered) {
+bool ask_runtimes(const void* stub, std::string& name, std::vector<device::Parameter>& parameters, bool& answered) {
   using LastError = int (*)();
   bool request = false, left_out = false;
   void* found = nullptr;
@@ -100,10 +99,10 @@ int architecture() {
 }
 
 // Before CUDA 12.4 nobody answers: the image tells, too.
-bool read_layout(const void* function, std::string& name, std::vector<device_code::Parameter>& parameters) {
+bool read_layout(const void* function, std::string& name, std::vector<device::Parameter>& parameters) {
   const kernel_images::Code code = kernel_images::find(function);
-  device_code::KernelFacts facts;
-  if (!device_code::read_kernel(code.image, architecture(), code.name, &facts)) return false;
+  device::KernelFacts facts;
+  if (!device::read_kernel(code.image, architecture(), code.name, &facts)) return false;
   parameters = std::move(facts.parameters);
   name = code.name;
   return true;
@@ -117,7 +116,7 @@ const Kernel* kernel_of(const void* function, Handle handle) {
   const ReentrancyGuard inside;
   const int saved = errno;
   std::string name;
-  std::vector<device_code::Parameter> parameters;
+  std::vector<device::Parameter> parameters;
   const Kernel* kernel = nullptr;
   try {
     bool answered = false, askable = true;
@@ -139,16 +138,16 @@ const Kernel* kernel_of(const void* function, Handle handle) {
 
 WordUses uses_of_parameters(const void* function, const std::string& name) {
   const kernel_images::Code code = kernel_images::find(function);
-  device_code::KernelFacts facts;
+  device::KernelFacts facts;
   if (code.image.bytes == 0 ||
-      !device_code::read_kernel(code.image, architecture(), code.name.empty() ? name : code.name, &facts))
+      !device::read_kernel(code.image, architecture(), code.name.empty() ? name : code.name, &facts))
     return {};
   return [facts = std::move(facts)](size_t in_block) {
     using As = WordUse::As;
     WordUse use;
     if (!facts.reads_address(in_block)) return use;
     use.as = facts.follows_address(in_block) ? As::address : As::possible_address;
-    if (const device_code::Array* const array = facts.array_at(in_block)) use.array = *array;
+    if (const device::Array* const array = facts.array_at(in_block)) use.array = *array;
     return use;
   };
 }

@@ -18,7 +18,7 @@
 namespace devtrace::interpose::kernel_images {
 namespace {
 
-using device_code::Span;
+using device::Span;
 
 // ---- Registered at load: only appended to, and looked through from the newest when somebody asks.
 
@@ -105,7 +105,7 @@ size_t bytes_in_object(const void* address) {
 Span span_in_object(const void* data) {
   const size_t most = data ? bytes_in_object(data) : 0;
   if (most == 0) return {};
-  const Span image = device_code::image_at(data, most);
+  const Span image = device::image_at(data, most);
   // The wrapper's container may be in another segment.
   return bytes_in_object(image.data) >= image.bytes ? image : Span{};
 }
@@ -130,9 +130,9 @@ std::vector<uint8_t> file_bytes(const std::string& path) {
 Code code_of(const std::shared_ptr<const Image>& image) {
   if (!image) return {};
   if (image->in_object) return {span_in_object(image->in_object), {}, {}};
-  if (image->path.empty()) return {device_code::image_at(image->copy.data(), image->copy.size()), {}, image};
+  if (image->path.empty()) return {device::image_at(image->copy.data(), image->copy.size()), {}, image};
   auto read = std::make_shared<std::vector<uint8_t>>(file_bytes(image->path));
-  return {device_code::image_at(read->data(), read->size()), {}, read};
+  return {device::image_at(read->data(), read->size()), {}, read};
 }
 
 void keep(const void* container, std::shared_ptr<const Image> image) {
@@ -187,7 +187,7 @@ void fat_binary_gone(void** handle) {
 void loaded(const void* container, const void* data) {
   quietly([&] {
     auto image = std::make_shared<Image>();
-    const Span span = device_code::image_at(data);
+    const Span span = device::image_at(data);
     if (span.bytes == 0) return;
     if (bytes_in_object(span.data) >= span.bytes) {
       image->in_object = span.data;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "device_code/image.h"
+#include "binary/device/image.h"
 
 namespace devtrace::interpose::kernel_images {
 
@@ -27,7 +27,7 @@ void same_kernel(const void* function, const void* as);
 
 // The bytes stay while `keeps` lives or, where it is empty, while their library stays loaded.
 struct Code {
-  device_code::Span image;
+  device::Span image;
   std::string name;  // of the kernel in it; empty when only CUDA knows
   std::shared_ptr<const void> keeps;
 };

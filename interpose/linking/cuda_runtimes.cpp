@@ -10,10 +10,10 @@
 #include <iterator>
 #include <string_view>
 
+#include "binary/elf/loaded_objects.h"
 #include "interpose/linking/elf_symbol.h"
 #include "tracker/base/assert.h"
 #include "tracker/base/message.h"
-#include "tracker/elf/loaded_objects.h"
 
 namespace {
 constexpr const char* kVersions[] = {

@@ -8,13 +8,13 @@
 #include <iterator>
 #include <string_view>
 
+#include "binary/elf/plain_text.h"
 #include "interpose/linking/cuda_runtimes.h"
 #include "interpose/linking/elf_symbol.h"
 #include "interpose/linking/imports/import_slots.h"
 #include "interpose/linking/lookup_watch.h"
 #include "interpose/linking/named_hooks.h"
 #include "tracker/base/assert.h"
-#include "tracker/elf/plain_text.h"
 
 using devtrace::interpose::hook_named;
 using devtrace::interpose::NamedHook;

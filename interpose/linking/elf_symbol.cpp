@@ -1,7 +1,7 @@
 #include "interpose/linking/elf_symbol.h"
 
-#include "tracker/elf/dynamic_section.h"
-#include "tracker/elf/plain_text.h"
+#include "binary/elf/dynamic_section.h"
+#include "binary/elf/plain_text.h"
 
 namespace devtrace::interpose {
 void* elf_symbol(const elf::Object& object, const char* symbol) {

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "tracker/elf/loaded_objects.h"
+#include "binary/elf/loaded_objects.h"
 
 namespace devtrace::interpose {
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <atomic>
 
-#include "tracker/elf/plain_text.h"
+#include "binary/elf/plain_text.h"
 
 namespace devtrace::interpose {
 namespace {

@@ -8,10 +8,10 @@
 #include <cstring>
 #include <string_view>
 
+#include "binary/elf/plain_text.h"
 #include "interpose/linking/cuda_runtimes.h"
 #include "interpose/linking/elf_symbol.h"
 #include "tracker/base/message.h"
-#include "tracker/elf/plain_text.h"
 
 namespace devtrace::interpose {
 namespace {

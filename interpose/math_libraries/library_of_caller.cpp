@@ -5,8 +5,8 @@
 #include <atomic>
 #include <string_view>
 
+#include "binary/elf/plain_text.h"
 #include "interpose/linking/elf_symbol.h"
-#include "tracker/elf/plain_text.h"
 
 namespace devtrace::interpose {
 namespace {

@@ -11,11 +11,11 @@
 #include <cstdint>
 #include <string_view>
 
+#include "binary/elf/loaded_objects.h"
 #include "interpose/linking/lookup_watch.h"
 #include "tracker/base/message.h"
 #include "tracker/base/options.h"
 #include "tracker/base/thread_state.h"
-#include "tracker/elf/loaded_objects.h"
 #include "tracker/events.h"
 #include "tracker/python/gil/borrowed_gil.h"
 #include "tracker/python/layout.h"

@@ -14,7 +14,7 @@ format-check: | setup-packages
 	clang-format --dry-run -Werror $(FORMATTED)
 
 # Folders that clang-tidy holds; the others' findings are mostly CUDA's declarations. SINCE=main: only files that differ from there.
-TIDY_FOLDERS := common device_code fix report tracker
+TIDY_FOLDERS := binary common fix report tracker
 TIDY_FILES = $(if $(FILES),$(FILES),$(if $(SINCE),$$(git diff --name-only --diff-filter=d $(SINCE) -- $(TIDY_FOLDERS:%='%/*.cpp')),$$(git ls-files $(TIDY_FOLDERS:%='%/*.cpp'))))
 # backtrace.h lies among g++'s own headers: looked for there when clang has no such file.
 TIDY_INCLUDES = --extra-arg=-idirafter$(shell $(CXX) -print-file-name=include)

@@ -31,7 +31,7 @@ Arguments gather(const Function& f, void** parameters, void** extra) {
   }
   if (!parameters || !f.facts || !f.facts->parameters_known) return a;
   for (size_t i = 0; i < f.facts->parameters.size(); ++i) {
-    const device_code::Parameter& p = f.facts->parameters[i];
+    const device::Parameter& p = f.facts->parameters[i];
     if (a.values.size() < p.offset + p.size) a.values.resize(p.offset + p.size);
     std::memcpy(a.values.data() + p.offset, parameters[i], p.size);
     a.offsets.push_back(p.offset);
@@ -172,7 +172,7 @@ namespace {
 // What a library's kernel has for parameters as far as it is simulated: the memory that it writes to.
 CUfunction writer(const char* name) {
   static const auto* const facts = [] {
-    auto* made = new devtrace::device_code::KernelFacts;
+    auto* made = new devtrace::device::KernelFacts;
     made->parameters = {{0, sizeof(void*)}};
     made->parameters_known = true;
     made->reads = made->follows = {{0, sizeof(void*)}};

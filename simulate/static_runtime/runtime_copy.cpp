@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "tracker/elf/elf_file.h"
+#include "binary/elf/elf_file.h"
 
 namespace devtrace::simulate::static_runtime {
 namespace {

@@ -34,7 +34,7 @@ void prepare() {
     set_platform(testing::platform_of_device_0());
     for (uintptr_t i = 0; i < kDevices * kPointers; ++i)
       memory::ownership::add({kBase + i * kStep, kStep, Device::cuda(static_cast<int8_t>(i / kPointers))});
-    std::vector<device_code::Parameter> parameters;
+    std::vector<device::Parameter> parameters;
     for (size_t i = 0; i < kPointers; ++i) parameters.push_back({i * sizeof(uintptr_t), sizeof(uintptr_t)});
     launch::kernels::remember(kKernel.data(), "kernel", parameters);
     return true;

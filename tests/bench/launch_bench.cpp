@@ -35,7 +35,7 @@ const void* handle_of(size_t words) {
 }
 
 void remember_kernel(size_t words) {
-  std::vector<device_code::Parameter> parameters;
+  std::vector<device::Parameter> parameters;
   if (words == kStructure)
     parameters.push_back({0, words * sizeof(uintptr_t)});
   else

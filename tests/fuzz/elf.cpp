@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tracker/elf/elf_file.h"
+#include "binary/elf/elf_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const int file = ::memfd_create("object", 0);

@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include "tracker/dwarf/inlined.h"
-#include "tracker/dwarf/split_files.h"
-#include "tracker/elf/elf_file.h"
+#include "binary/dwarf/inlined.h"
+#include "binary/dwarf/split_files.h"
+#include "binary/elf/elf_file.h"
 
 namespace {
 struct Folder {

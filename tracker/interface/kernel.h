@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "device_code/array.h"
-#include "device_code/parameter.h"
+#include "binary/device/array.h"
+#include "binary/device/parameter.h"
 
 namespace devtrace {
 
@@ -28,14 +28,14 @@ struct WordRun {
 
 struct KernelWords {
   std::vector<WordRun> runs;
-  std::vector<device_code::Array> arrays;
+  std::vector<device::Array> arrays;
   bool code_asked = false;
 };
 
 // What the code does with the word at an offset of the parameter block, for whoever can read it.
 struct WordUse {
   enum class As : uint8_t { nothing, possible_address, address } as = As::nothing;
-  std::optional<device_code::Array> array;  // that the word is in, if only some launches use it
+  std::optional<device::Array> array;  // that the word is in, if only some launches use it
   bool operator==(const WordUse&) const = default;
 };
 using WordUses = std::function<WordUse(size_t in_block)>;
@@ -44,7 +44,7 @@ using WordUses = std::function<WordUse(size_t in_block)>;
 struct Kernel {
   std::string name;      // as the program's image has it, mangled
   bool excused = false;  // its job is to reach other devices (policy)
-  std::vector<device_code::Parameter> parameters;
+  std::vector<device::Parameter> parameters;
   // Hot. The words that can be a pointer, structures' own included: all of them, until the code has been asked.
   const KernelWords& words() const { return *words_.load(std::memory_order_acquire); }
   // Counts the launches that looked suspicious and were not: true when reading the code would be cheaper by now.

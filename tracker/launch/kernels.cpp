@@ -11,7 +11,7 @@
 namespace devtrace::launch::kernels {
 namespace {
 
-using device_code::Parameter;
+using device::Parameter;
 
 struct Entry {
   uintptr_t function = 0;

@@ -38,7 +38,7 @@ struct WordSpan {
                                                      const WordRun& run) {
   WordSpan span = words_of(launch, run);
   if (run.array < 0) return span;
-  const device_code::Array& array = words.arrays[static_cast<size_t>(run.array)];
+  const device::Array& array = words.arrays[static_cast<size_t>(run.array)];
   const uint32_t blocks = launch.grid[array.dimension];
   if (array.table_width != 0 || blocks == 0) return span;
   const auto before = static_cast<uint32_t>(array.entry_at(run.in_block));

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "tracker/elf/dynamic_section.h"
+#include "binary/elf/dynamic_section.h"
 
 namespace devtrace::python {
 

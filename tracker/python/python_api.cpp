@@ -4,7 +4,7 @@
 #include <cstring>
 #include <memory>
 
-#include "tracker/elf/loaded_objects.h"
+#include "binary/elf/loaded_objects.h"
 #include "tracker/python/find_python.h"
 #include "tracker/python/gil/dict_entries.h"
 #include "tracker/python/layout.h"

@@ -11,10 +11,10 @@
 #include <optional>
 #include <string_view>
 
+#include "binary/elf/loaded_objects.h"
 #include "tracker/base/message.h"
 #include "tracker/base/processor.h"
 #include "tracker/base/spinlock.h"
-#include "tracker/elf/loaded_objects.h"
 #include "tracker/python/find_python.h"
 #include "tracker/python/frame_decoder.h"
 #include "tracker/python/safe_memory.h"

@@ -3,13 +3,13 @@
 #include <atomic>
 #include <cerrno>
 
+#include "binary/elf/loaded_objects.h"
 #include "interpose/linking/elf_symbol.h"
 #include "interpose/linking/imports/import_relocations.h"
 #include "interpose/linking/imports/page_protection.h"
 #include "interpose/linking/named_hooks.h"
 #include "tracker/base/address_map.h"
 #include "tracker/base/message.h"
-#include "tracker/elf/loaded_objects.h"
 
 namespace devtrace::interpose::import_slots {
 namespace {

@@ -71,10 +71,10 @@ void say(CUcontext context, const Function& f, size_t offset, uintptr_t word) {
 // `value_of(i)`: where the parameter's value is; null: nobody gave one.
 template <class ValueOf>
 bool illegal_parameters(CUcontext context, const Function& f, const Grid& grid, const ValueOf& value_of) {
-  const std::vector<device_code::Parameter>& parameters = f.facts->parameters;
+  const std::vector<device::Parameter>& parameters = f.facts->parameters;
   const auto number = [&](size_t offset, size_t bytes) -> std::optional<uint64_t> {
     for (size_t i = 0; i < parameters.size(); ++i) {
-      const device_code::Parameter& p = parameters[i];
+      const device::Parameter& p = parameters[i];
       if (offset < p.offset || offset + bytes > p.offset + p.size || !value_of(i)) continue;
       uint64_t found = 0;
       std::memcpy(&found, value_of(i) + (offset - p.offset), bytes);
@@ -84,11 +84,11 @@ bool illegal_parameters(CUcontext context, const Function& f, const Grid& grid, 
   };
   const auto reads = [&](size_t offset) {
     if (!f.facts->reads_address(offset)) return false;
-    const device_code::Array* const array = f.facts->array_at(offset);
+    const device::Array* const array = f.facts->array_at(offset);
     return !array || array->takes(offset, grid, number);
   };
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const device_code::Parameter& p = parameters[i];
+    const device::Parameter& p = parameters[i];
     const char* const value = value_of(i);
     for (size_t at = 0; value && at + sizeof(uintptr_t) <= p.size; at += sizeof(uintptr_t)) {
       uintptr_t word;
@@ -124,7 +124,7 @@ bool illegal_address(CUcontext context, const Function& f, const Grid& grid, voi
 bool illegal_address(CUcontext context, const Function& f, const Grid& grid, const Arguments& arguments) {
   if (!is_checked(f)) return false;
   return illegal_parameters(context, f, grid, [&](size_t i) -> const char* {
-    const device_code::Parameter& p = f.facts->parameters[i];
+    const device::Parameter& p = f.facts->parameters[i];
     if (p.offset + p.size > arguments.values.size()) return nullptr;
     return reinterpret_cast<const char*>(arguments.values.data()) + p.offset;
   });

@@ -12,8 +12,8 @@ CUresult load(Container& c) {
   std::lock_guard lock(c.mutex);
   if (c.read) return CUDA_SUCCESS;
   int architecture = settings().gpu_model->major * 10 + settings().gpu_model->minor;
-  using device_code::ImageState;
-  switch (device_code::read_image(device_code::image_at(c.data), architecture, &c.contents)) {
+  using device::ImageState;
+  switch (device::read_image(device::image_at(c.data), architecture, &c.contents)) {
     case ImageState::unknown:
       return CUDA_ERROR_INVALID_IMAGE;
     case ImageState::other_architecture:
@@ -41,7 +41,7 @@ Function* find_function(Container& c, const char* name) {
 
 namespace {
 
-CUresult allocate(const device_code::Variable& v, int ordinal, CUdeviceptr* address) {
+CUresult allocate(const device::Variable& v, int ordinal, CUdeviceptr* address) {
   const size_t bytes = v.bytes ? v.bytes : 1;
   if (v.managed)
     return allocate_host(reinterpret_cast<void**>(address), bytes, Kind::managed, CU_MEM_ATTACH_GLOBAL | kOfModule,
@@ -55,7 +55,7 @@ CUresult allocate(const device_code::Variable& v, int ordinal, CUdeviceptr* addr
 CUdeviceptr place_variable(Container& c, const std::string& name, int ordinal) {
   const auto known = c.contents.variables.find(name);
   if (known == c.contents.variables.end()) return 0;
-  const device_code::Variable& v = known->second;
+  const device::Variable& v = known->second;
   CUdeviceptr& address = c.variables[{name, v.managed ? 0 : ordinal}];
   if (address) return address;
   if (allocate(v, ordinal, &address)) return 0;
@@ -63,7 +63,7 @@ CUdeviceptr place_variable(Container& c, const std::string& name, int ordinal) {
   std::memset(bytes, 0, v.bytes);
   std::memcpy(bytes, v.initial.data(), std::min(v.initial.size(), v.bytes));
   // Each may point to another, and in a circle: so the place is known before.
-  for (const device_code::AddressOf& one : v.addresses) {
+  for (const device::AddressOf& one : v.addresses) {
     if (one.offset > v.bytes || v.bytes - one.offset < sizeof(CUdeviceptr)) continue;
     const CUdeviceptr to = place_variable(c, one.variable, ordinal);
     const CUdeviceptr value = to ? to + static_cast<CUdeviceptr>(one.addend) : 0;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "device_code/image.h"
+#include "binary/device/image.h"
 #include "simulate/common/cuda_headers.h"
 #include "simulate/values/uncomputed.h"
 
@@ -23,7 +23,7 @@ struct Container {
   std::string path;            // loaded from a file
   std::mutex mutex;
   bool read = false;
-  device_code::Image contents;
+  device::Image contents;
   std::map<std::string, Function*> functions;
   // Address of each variable on each device, made at the first question.
   std::map<std::pair<std::string, int>, CUdeviceptr> variables;
@@ -33,7 +33,7 @@ struct Container {
 struct Function {
   Container* container = nullptr;
   std::string name;
-  const device_code::KernelFacts* facts = nullptr;  // null: the image did not tell
+  const device::KernelFacts* facts = nullptr;  // null: the image did not tell
   CUmodule module = nullptr;
   CUlibrary library = nullptr;
   int max_dynamic_shared = 0;  // 0: the default limit

@@ -42,15 +42,15 @@ std::vector<Constness> signature(const std::string& mangled) {
   return found;
 }
 
-bool holds(const std::vector<device_code::Bytes>& words, size_t offset) {
+bool holds(const std::vector<device::Bytes>& words, size_t offset) {
   return std::any_of(words.begin(), words.end(),
-                     [&](device_code::Bytes r) { return r.begin <= offset && offset + sizeof(uintptr_t) <= r.end; });
+                     [&](device::Bytes r) { return r.begin <= offset && offset + sizeof(uintptr_t) <= r.end; });
 }
 
 // An address that the code certainly goes to memory with and never stores through is one that it reads from, even where
 // other stores cannot be followed; one that it does not go to memory with at all, as far as is seen, may be stored
 // through there.
-bool is_written(const device_code::KernelFacts& facts, size_t offset, Constness constness) {
+bool is_written(const device::KernelFacts& facts, size_t offset, Constness constness) {
   if (holds(facts.writes, offset)) return true;
   if (constness == Constness::constant || !facts.reads_address(offset)) return false;
   if (!facts.writes_elsewhere && !facts.writes.empty()) return false;
@@ -63,7 +63,7 @@ std::vector<size_t> written_by(const Function& f) {
   std::vector<Constness> types = signature(f.name);
   types.resize(f.facts->parameters.size());
   for (size_t i = 0; i < types.size(); ++i) {
-    const device_code::Parameter& p = f.facts->parameters[i];
+    const device::Parameter& p = f.facts->parameters[i];
     for (size_t at = 0; at + sizeof(uintptr_t) <= p.size; at += sizeof(uintptr_t))
       if (is_written(*f.facts, p.offset + at, types[i])) found.push_back(p.offset + at);
   }
@@ -74,7 +74,7 @@ std::vector<size_t> written_by(const Function& f) {
 uintptr_t argument(const Operation& op, const Function& f, size_t offset) {
   uintptr_t word = 0;
   for (size_t i = 0; i < f.facts->parameters.size(); ++i) {
-    const device_code::Parameter& p = f.facts->parameters[i];
+    const device::Parameter& p = f.facts->parameters[i];
     if (offset < p.offset || offset + sizeof word > p.offset + p.size) continue;
     if (op.kernel.kernelParams)
       std::memcpy(&word, static_cast<const char*>(op.kernel.kernelParams[i]) + (offset - p.offset), sizeof word);

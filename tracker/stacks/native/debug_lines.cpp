@@ -8,11 +8,11 @@
 #include <string>
 #include <utility>
 
+#include "binary/dwarf/inlined.h"
+#include "binary/elf/elf_file.h"
+#include "binary/elf/loaded_objects.h"
 #include "binary/names.h"
 #include "tracker/base/spinlock.h"
-#include "tracker/dwarf/inlined.h"
-#include "tracker/elf/elf_file.h"
-#include "tracker/elf/loaded_objects.h"
 #include "tracker/stacks/native/modules.h"
 
 namespace devtrace::stacks {

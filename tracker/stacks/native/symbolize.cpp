@@ -10,11 +10,11 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "binary/elf/dynamic_section.h"
+#include "binary/elf/elf_file.h"
+#include "binary/elf/loaded_objects.h"
 #include "binary/names.h"
 #include "tracker/base/spinlock.h"
-#include "tracker/elf/dynamic_section.h"
-#include "tracker/elf/elf_file.h"
-#include "tracker/elf/loaded_objects.h"
 #include "tracker/stacks/native/debug_lines.h"
 #include "tracker/stacks/native/tail_calls.h"
 #include "tracker/stacks/stacks.h"

@@ -285,7 +285,7 @@ TEST_F(Launches, WhatNoBlockTakesOutOfAnArrayIsNotSet) {
   static const char handles[2] = {};
   for (const bool as_block : {false, true}) {
     uses = [](size_t in_block) {
-      const device_code::Array array{
+      const device::Array array{
           .begin = 8, .end = 40, .stride = 8, .dimension = 1, .table = 0, .table_width = 0, .followed = true};
       return WordUse{As::address, in_block >= 8 ? std::optional(array) : std::nullopt};
     };
@@ -300,7 +300,7 @@ TEST_F(Launches, TheTableInTheParametersSaysWhichEntriesAreSet) {
   static const char handles[2] = {};
   for (const bool as_block : {false, true}) {
     uses = [](size_t in_block) {
-      const device_code::Array array{
+      const device::Array array{
           .begin = 8, .end = 32, .stride = 8, .dimension = 0, .table = 32, .table_width = 1, .followed = false};
       return in_block == 32 ? WordUse() : WordUse{As::possible_address, in_block ? std::optional(array) : std::nullopt};
     };

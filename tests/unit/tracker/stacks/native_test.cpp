@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "binary/elf/dynamic_section.h"
+#include "binary/elf/elf_file.h"
 #include "tests/unit/emulated.h"
-#include "tracker/elf/dynamic_section.h"
-#include "tracker/elf/elf_file.h"
 #include "tracker/python/find_python.h"
 #include "tracker/stacks/stacks.h"
 

@@ -1,0 +1,58 @@
+// Indexes made by hand. Real files: test_cpp_origins.py.
+#include "binary/dwarf/split_files.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace devtrace::dwarf {
+namespace {
+
+std::string words(const std::vector<uint32_t>& all) {
+  return {reinterpret_cast<const char*>(all.data()), all.size() * 4};
+}
+
+// Two units of three sections each, in four slots; the columns' numbers are given.
+std::vector<uint32_t> index_of(uint32_t version, uint32_t last_column) {
+  return {version, 3,   2,           4,                     // a header
+          0,       0,   0x22,        7,   0x11, 7,   0, 0,  // ids
+          0,       2,   1,           0,                     // rows
+          1,       3,   last_column,                        // columns
+          100,     200, 300,         110, 220,  330,        // offsets
+          10,      20,  30,          11,  22,   33};        // sizes
+}
+
+TEST(SplitPackage, EachUnitHasItsParts) {
+  const std::string index = words(index_of(5, 8));
+  const PackagedUnit second = find_in_index(index, 0x700000022);
+  ASSERT_TRUE(second.found);
+  EXPECT_EQ(second.info.offset, 110u);
+  EXPECT_EQ(second.info.size, 11u);
+  EXPECT_EQ(second.abbrev.offset, 220u);
+  EXPECT_EQ(second.rnglists.size, 33u);
+  EXPECT_EQ(find_in_index(index, 0x700000011).info.offset, 100u);
+}
+
+TEST(SplitPackage, AnotherBuildsUnitIsNotThere) {
+  const std::string index = words(index_of(5, 8));
+  EXPECT_FALSE(find_in_index(index, 0x22).found);
+  EXPECT_FALSE(find_in_index(index, 0).found) << "an empty slot is nobody's";
+}
+
+// The number that is DW_SECT_RNGLISTS in DWARF 5 was DW_SECT_MACRO in GNU's format.
+TEST(SplitPackage, ColumnsOfTheOldFormat) {
+  EXPECT_EQ(find_in_index(words(index_of(2, 8)), 0x700000011).rnglists.size, 0u);
+  EXPECT_EQ(find_in_index(words(index_of(2, 6)), 0x700000011).str_offsets.offset, 300u);
+}
+
+TEST(SplitPackage, WhatIsCutShortIsNoIndex) {
+  const std::string whole = words(index_of(5, 8));
+  for (size_t size = 0; size < whole.size(); ++size)
+    find_in_index(std::string_view(whole).substr(0, size), 0x700000022);
+  EXPECT_FALSE(find_in_index("", 1).found);
+  EXPECT_FALSE(find_in_index(words({4, 3, 2, 4}), 1).found);
+  EXPECT_FALSE(find_in_index(words({5, 3, 2, ~0u}), 1).found);
+}
+
+}  // namespace
+}  // namespace devtrace::dwarf
