@@ -10,14 +10,14 @@
 $(call folder,common)
 # What glibc has since 2.28 and is linked in, for older ones.
 $(call folder,common/glibc)
-# Names of functions as compilers write them and as people read them: one header.
+# Bytes at hand that are read without leaving them; names of functions as compilers write them and as people read them: two headers.
 $(call folder,binary)
 # Object files: what the loader has loaded, in this process or another one, and what lies on disk; without the loader's locks.
-$(call folder,binary/elf)
+$(call folder,binary/elf,binary)
 # Split debug information (.dwo, .dwp): the functions that were inlined at an address.
 $(call folder,binary/dwarf,binary/elf)
 # Kernels in cubins, PTX and fat binaries: the layout of their parameters, and which of these their code uses as addresses.
-$(call folder,binary/device)
+$(call folder,binary/device,binary binary/elf)
 
 # Records of a log as JSON, and the words and escapes of everything that people read.
 $(call folder,report/base)
@@ -75,7 +75,7 @@ $(call folder,interpose/linking,binary/elf tracker/base,imports)
 # The same events from CUPTI's callbacks, and the times of copies from its activity records.
 $(call folder,cupti_tracer,binary/elf tracker tracker/base tracker/stacks interpose/linking)
 # What CUDA's handles and structures mean as events.
-$(call folder,interpose/cuda,binary/device tracker tracker/base tracker/interface tracker/launch interpose/linking cupti_tracer)
+$(call folder,interpose/cuda,binary/elf binary/device tracker tracker/base tracker/interface tracker/launch interpose/linking cupti_tracer)
 # The hooks of CUDA's functions: one file a group. Each is compiled twice, for interposition and for CUPTI.
 $(call folder,interpose/cuda_hooks,tracker tracker/base tracker/launch interpose/linking interpose/cuda)
 # The hooks of cuBLAS, cuDNN and the like: one table, and a template for each sort of its rows.
@@ -114,7 +114,7 @@ $(call folder,simulate/nvml,simulate/common)
 $(call folder,simulate/cupti,simulate/common)
 
 # What is preloaded besides: sends a CUDA runtime that is linked into a file to the stand-in runtime.
-$(call folder,simulate/static_runtime,binary/elf interpose/linking)
+$(call folder,simulate/static_runtime,binary/elf)
 
 # What a trial of a fix reads in the place of the program's files: preloaded, with nothing but libc below it.
 $(call folder,fix/overlay)
@@ -122,7 +122,7 @@ $(call folder,fix/overlay)
 $(call folder,fix/trials,report/base report/log)
 
 # Another process before it is touched: what the kernel says of it, its memory and loaded objects; why it is refused.
-$(call folder,attach/process,report/base)
+$(call folder,attach/process,binary/elf report/base)
 # A function of libdevtrace.so called in a process that is already running, by its interpreter or by ptrace.
 $(call folder,attach,common report/base attach/process)
 

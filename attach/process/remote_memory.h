@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace devtrace::attach {
 
@@ -24,6 +25,9 @@ class RemoteMemory {
   bool read(uintptr_t address, T& out) const {
     return read(address, &out, sizeof out);
   }
+
+  // Whether the text stands there, with its end.
+  bool same(uintptr_t address, std::string_view text) const { return this->text(address, text.size() + 1) == text; }
 
   // Up to its end, or to `most` characters.
   std::string text(uintptr_t address, size_t most) const;

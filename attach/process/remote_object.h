@@ -2,15 +2,14 @@
 // container, and a tool's own libc is not the target's.
 #pragma once
 
-#include <elf.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "attach/process/process.h"
 #include "attach/process/remote_memory.h"
+#include "binary/elf/dynamic_section.h"
 
 namespace devtrace::attach {
 
@@ -22,18 +21,14 @@ struct Range {
 class RemoteObject {
  public:
   // `start`: where the file's beginning is mapped.
-  RemoteObject(const RemoteMemory& memory, uintptr_t start);
+  RemoteObject(const RemoteMemory& memory, uintptr_t start) : section_(elf::dynamic_section_at(memory, start)) {}
 
   // The function or variable that it exports under the name, in the default version; empty: none. An indirect function
   // (IFUNC) is not answered.
-  Range symbol(std::string_view name) const;
+  Range symbol(const std::string& name) const;
 
  private:
-  bool is(uint32_t index, std::string_view name, Elf64_Sym& symbol) const;
-
-  const RemoteMemory& memory_;
-  uintptr_t base_ = 0;
-  uintptr_t symbols_ = 0, names_ = 0, versions_ = 0, hashes_ = 0;
+  elf::DynamicSection<RemoteMemory> section_;
 };
 
 // The mapped ELF objects.

@@ -1,6 +1,5 @@
 #include "attach/process/target.h"
 
-#include <elf.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <initializer_list>
 
 #include "attach/process/permission.h"
+#include "binary/elf/file.h"
 #include "report/base/format.h"
 
 namespace devtrace::attach {
@@ -39,32 +39,20 @@ Status checked_status(pid_t process) {
   return *status;
 }
 
-std::ifstream program_of(pid_t process) {
-  return std::ifstream(fmt::format("/proc/{}/exe", process), std::ios::binary);
+std::string program_of(pid_t process) {
+  return fmt::format("/proc/{}/exe", process);
 }
 
 void check_architecture(pid_t process) {
-  std::ifstream file = program_of(process);
-  Elf64_Ehdr header{};
-  file.read(reinterpret_cast<char*>(&header), sizeof header);
-  if (!file || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return;  // the mappings tell more
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
+  const elf::File program(program_of(process));
+  if (program.is_elf() && program.header().e_machine != EM_X86_64)  // of none the mappings tell more
     throw Failure(Code::cannot_be,
                   fmt::format("process {} runs a program for another architecture; devtrace is for x86-64", process));
 }
 
 // The program's file asks for a loader (PT_INTERP): it is linked dynamically.
 bool asks_for_loader(pid_t process) {
-  std::ifstream file = program_of(process);
-  Elf64_Ehdr header{};
-  file.read(reinterpret_cast<char*>(&header), sizeof header);
-  for (uint64_t i = 0; file && i < header.e_phnum; ++i) {
-    Elf64_Phdr segment{};
-    file.seekg(static_cast<std::streamoff>(header.e_phoff + i * header.e_phentsize));
-    file.read(reinterpret_cast<char*>(&segment), sizeof segment);
-    if (file && segment.p_type == PT_INTERP) return true;
-  }
-  return false;
+  return elf::File(program_of(process)).has_segment(PT_INTERP);
 }
 
 bool any_begins(const std::vector<LoadedObject>& objects, std::initializer_list<const char*> begins) {

@@ -88,15 +88,14 @@ struct Found {
 
 // Calls f(Found) for each entry that lies whole in the container.
 template <typename F>
-void each_entry(Span image, F f) {
-  const View all{image.data, image.bytes};
+void each_entry(View image, F f) {
   Container head;
-  if (!all.get(0, &head) || head.header > all.size) return;
-  const size_t end = head.header + std::min<uint64_t>(head.size, all.size - head.header);
+  if (!image.read(0, head) || head.header > image.size) return;
+  const size_t end = head.header + std::min<uint64_t>(head.size, image.size - head.header);
   Entry e;
-  for (size_t at = head.header; at < end && View{all.data, end}.get(at, &e);) {
+  for (size_t at = head.header; at < end && View{image.data, end}.read(at, e);) {
     if (e.header < sizeof(Entry) || !e.size || e.header > end - at || e.size > end - at - e.header) return;
-    f(Found{e, {all.data + at + e.header, e.size}});
+    f(Found{e, {image.data + at + e.header, e.size}});
     at += e.header + e.size;
   }
 }
@@ -135,25 +134,24 @@ int detail_rank(const Entry& e, int device) {
 
 }  // namespace
 
-bool is_fat_binary(Span image) {
+bool is_fat_binary(View image) {
   uint32_t magic;
-  return View{image.data, image.bytes}.get(0, &magic) && magic == kContainer;
+  return image.read(0, magic) && magic == kContainer;
 }
 
-size_t fat_binary_bytes(Span image) {
+size_t fat_binary_bytes(View image) {
   Container head;
-  if (!View{image.data, image.bytes}.get(0, &head)) return 0;
-  return head.size <= image.bytes - std::min<size_t>(image.bytes, head.header) ? head.header + head.size : 0;
+  if (!image.read(0, head)) return 0;
+  return head.size <= image.size - std::min<size_t>(image.size, head.header) ? head.header + head.size : 0;
 }
 
-const void* unwrapped(Span wrapper) {
-  const View all{wrapper.data, wrapper.bytes};
+const void* unwrapped(View wrapper) {
   uint32_t magic;
   const void* inner = nullptr;
-  return all.get(0, &magic) && magic == kWrapper && all.get(8, &inner) ? inner : nullptr;
+  return wrapper.read(0, magic) && magic == kWrapper && wrapper.read(8, inner) ? inner : nullptr;
 }
 
-bool choose_entry(Span image, int architecture, FatEntry* out, bool* unreadable) {
+bool choose_entry(View image, int architecture, FatEntry* out, bool* unreadable) {
   Found best{};
   int best_rank = 0;
   each_entry(image, [&](const Found& found) {
@@ -168,7 +166,7 @@ bool choose_entry(Span image, int architecture, FatEntry* out, bool* unreadable)
   return !*unreadable;
 }
 
-bool nth_entry(Span image, int architecture, size_t nth, FatEntry* out) {
+bool nth_entry(View image, int architecture, size_t nth, FatEntry* out) {
   std::vector<std::pair<int, Found>> order;
   each_entry(image, [&](const Found& found) {
     if (const int t = detail_rank(found.entry, architecture); t > 0) order.emplace_back(-t, found);

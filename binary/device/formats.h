@@ -1,8 +1,6 @@
 // The formats behind read_image() and read_kernel(), one file each.
 #pragma once
 
-#include <cstring>
-
 #include "binary/device/image.h"
 
 namespace devtrace::device {
@@ -12,25 +10,12 @@ constexpr size_t kMostImage = size_t{1} << 30;     // bytes of one image, unpack
 constexpr size_t kMostParameters = 4096;           // of one kernel
 constexpr size_t kMostParameterBytes = 64 * 1024;  // of one kernel
 
-// Little-endian values at places that may lie outside.
-struct View {
-  const uint8_t* data = nullptr;
-  size_t size = 0;
-
-  template <typename T>
-  bool get(size_t offset, T* out) const {
-    if (offset > size || size - offset < sizeof(T)) return false;
-    std::memcpy(out, data + offset, sizeof(T));
-    return true;
-  }
-};
-
 // A cubin: a 64-bit ELF object for one architecture.
-bool is_cubin(Span image);
+bool is_cubin(View image);
 // Bytes up to the end of its last section; 0 when that lies beyond `image`.
-size_t cubin_bytes(Span image);
+size_t cubin_bytes(View image);
 // `only`: the one kernel to read, empty: all, and variables.
-bool read_cubin(Span image, std::string_view only, Image* out);
+bool read_cubin(View image, std::string_view only, Image* out);
 
 // The code of one kernel, of Volta (70) or later; `bank`: where its parameters lie in constant bank 0; `numbers`: bank
 // 2, where compilers of before Hopper keep numbers that no instruction has room for.
@@ -42,8 +27,8 @@ void tidy(std::vector<Bytes>* ranges);
 void subtract(std::vector<Bytes>* from, const std::vector<Bytes>& what);
 
 // PTX text that ends with a zero or with the image.
-bool is_ptx(Span image);
-void read_ptx(Span image, std::string_view only, Image* out);
+bool is_ptx(View image);
+void read_ptx(View image, std::string_view only, Image* out);
 
 // One image out of a fat binary.
 struct FatEntry {
@@ -52,15 +37,15 @@ struct FatEntry {
   std::vector<uint8_t> bytes;  // unpacked
 };
 // The container itself, without the wrapper around it.
-bool is_fat_binary(Span image);
-size_t fat_binary_bytes(Span image);
+bool is_fat_binary(View image);
+size_t fat_binary_bytes(View image);
 // The container that a wrapper points to; empty when it is no wrapper.
-const void* unwrapped(Span wrapper);
+const void* unwrapped(View wrapper);
 // The entry that the driver would load on `architecture`: false when none runs there, or it cannot be unpacked
 // (`*unreadable`).
-bool choose_entry(Span image, int architecture, FatEntry* entry, bool* unreadable);
+bool choose_entry(View image, int architecture, FatEntry* entry, bool* unreadable);
 // Entry number `nth` in the order in which they tell most of a kernel on `architecture`; false past the last. An entry
 // that cannot be unpacked is empty.
-bool nth_entry(Span image, int architecture, size_t nth, FatEntry* entry);
+bool nth_entry(View image, int architecture, size_t nth, FatEntry* entry);
 
 }  // namespace devtrace::device

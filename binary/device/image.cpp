@@ -1,6 +1,7 @@
 #include "binary/device/image.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "binary/device/formats.h"
@@ -12,7 +13,7 @@ namespace {
 constexpr size_t kMostEntries = 4;
 
 void read_entry(const FatEntry& entry, std::string_view only, Image* out) {
-  const Span inner{entry.bytes.data(), entry.bytes.size()};
+  const View inner{entry.bytes.data(), entry.bytes.size()};
   if (entry.ptx)
     read_ptx(inner, only, out);
   else if (!is_cubin(inner) || !read_cubin(inner, only, out))
@@ -84,9 +85,9 @@ void subtract(std::vector<Bytes>* from, const std::vector<Bytes>& what) {
   *from = std::move(left);
 }
 
-Span image_at(const void* data, size_t most) {
+View image_at(const void* data, size_t most) {
   if (!data) return {};
-  Span all{static_cast<const uint8_t*>(data), most};
+  View all{static_cast<const uint8_t*>(data), most};
   if (const void* inner = unwrapped(all)) all = {static_cast<const uint8_t*>(inner), SIZE_MAX};
   size_t bytes = 0;
   if (is_fat_binary(all))
@@ -94,11 +95,11 @@ Span image_at(const void* data, size_t most) {
   else if (is_cubin(all))
     bytes = cubin_bytes(all);
   else if (is_ptx(all))
-    bytes = strnlen(reinterpret_cast<const char*>(all.data), std::min(all.bytes, kMostImage));
-  return bytes ? Span{all.data, bytes} : Span{};
+    bytes = strnlen(reinterpret_cast<const char*>(all.data), std::min(all.size, kMostImage));
+  return bytes ? View{all.data, bytes} : View{};
 }
 
-ImageState read_image(Span image, int architecture, Image* out) {
+ImageState read_image(View image, int architecture, Image* out) {
   if (is_cubin(image)) return read_cubin(image, {}, out) ? ImageState::good : ImageState::unknown;
   if (is_fat_binary(image)) {
     FatEntry entry;
@@ -115,7 +116,7 @@ ImageState read_image(Span image, int architecture, Image* out) {
   return ImageState::good;
 }
 
-bool read_kernel(Span image, int architecture, std::string_view name, KernelFacts* out) {
+bool read_kernel(View image, int architecture, std::string_view name, KernelFacts* out) {
   if (name.empty()) return false;
   if (is_fat_binary(image)) {
     FatEntry entry;

@@ -13,8 +13,11 @@
 
 #include "binary/device/array.h"
 #include "binary/device/parameter.h"
+#include "binary/view.h"
 
 namespace devtrace::device {
+
+using binary::View;
 
 // Half-open range of the parameter block.
 struct Bytes {
@@ -80,23 +83,17 @@ enum class ImageState {
   other_architecture,  // a fat binary with nothing that runs on the device
 };
 
-// An image in memory.
-struct Span {
-  const uint8_t* data = nullptr;
-  size_t bytes = 0;
-};
-
 // The image behind what a program hands to CUDA: a cubin, PTX, a fat binary, or the wrapper that nvcc puts around one.
 // Its size is what the image's own head says: true of what CUDA has accepted, and no more than `most`, the bytes known
 // to be readable. Empty when it is none of the formats.
-Span image_at(const void* data, size_t most = SIZE_MAX);
+View image_at(const void* data, size_t most = SIZE_MAX);
 
 // Everything in an image. `architecture`: the device's, 90 for 9.0: of several images in a fat binary the one that the
 // driver would load is read.
-ImageState read_image(Span image, int architecture, Image* out);
+ImageState read_image(View image, int architecture, Image* out);
 
 // One kernel, as cheaply as the format allows. Of a fat binary the machine code for the device is read, else that for
 // another device, else PTX: what a kernel does with its parameters is much the same in all of them.
-bool read_kernel(Span image, int architecture, std::string_view name, KernelFacts* out);
+bool read_kernel(View image, int architecture, std::string_view name, KernelFacts* out);
 
 }  // namespace devtrace::device

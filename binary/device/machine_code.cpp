@@ -27,7 +27,7 @@ struct Reader {
   Value constant(const Instruction& i) const {
     const size_t offset = i.constant();
     uint32_t number;
-    if (i.has_constant(2) && constants.get(offset, &number)) return Value::number(number);
+    if (i.has_constant(2) && constants.read(offset, number)) return Value::number(number);
     return i.has_constant() && is_parameter(offset) ? Value::word(offset - bank.begin) : Value();
   }
   Value operand_a(const Instruction& i) const { return registers.get(i.uniform(), i.a()); }

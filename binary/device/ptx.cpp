@@ -170,9 +170,9 @@ void read_variable(Words& words, Image* image) {
 
 }  // namespace
 
-bool is_ptx(Span image) {
+bool is_ptx(View image) {
   const auto* const begin = reinterpret_cast<const char*>(image.data);
-  std::string_view text(begin, begin ? strnlen(begin, std::min(image.bytes, kHead)) : 0);
+  std::string_view text(begin, begin ? strnlen(begin, std::min(image.size, kHead)) : 0);
   for (int line = 0; line < 64; ++line) {
     while (!text.empty() && std::isspace(static_cast<unsigned char>(text[0]))) text.remove_prefix(1);
     if (text.starts_with(".version")) return true;
@@ -184,8 +184,8 @@ bool is_ptx(Span image) {
   return false;
 }
 
-void read_ptx(Span image, std::string_view only, Image* out) {
-  Words words(reinterpret_cast<const char*>(image.data), image.bytes);
+void read_ptx(View image, std::string_view only, Image* out) {
+  Words words(reinterpret_cast<const char*>(image.data), image.size);
   int architecture = 0, depth = 0;
   KernelFacts* kernel = nullptr;
   Names names;

@@ -8,7 +8,7 @@
 #include "binary/dwarf/line_files.h"
 #include "binary/dwarf/split_files.h"
 #include "binary/dwarf/unit.h"
-#include "binary/elf/elf_file.h"
+#include "binary/elf/file.h"
 
 namespace devtrace::dwarf {
 namespace {
@@ -113,7 +113,7 @@ class Module::Opened {
 Module::~Module() = default;
 Module::Module(Module&&) noexcept = default;
 
-Module::Module(const std::string& path) : path_(path), file_(std::make_unique<elf::ElfFile>(path)) {
+Module::Module(const std::string& path) : path_(path), file_(std::make_unique<elf::File>(path)) {
   Sections all;
   all.addr = file_->bytes_of(".debug_addr");
   if (all.addr.empty()) {  // the addresses of every split unit are there: nothing is split

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "binary/elf/elf_file.h"
+#include "binary/elf/file.h"
 
 namespace devtrace::dwarf {
 
@@ -34,7 +34,7 @@ class Module {
   const Opened& opened(const Skeleton& skeleton);
 
   std::string path_;
-  std::unique_ptr<elf::ElfFile> file_;
+  std::unique_ptr<elf::File> file_;
   std::vector<std::unique_ptr<Skeleton>> skeletons_;
   std::vector<std::unique_ptr<Opened>> opened_;
 };

@@ -9,7 +9,7 @@ std::string_view part(std::string_view section, const Contribution& where) {
 }
 
 SplitUnit opened(const std::string& path) {
-  SplitUnit unit{std::make_unique<elf::ElfFile>(path), {}};
+  SplitUnit unit{std::make_unique<elf::File>(path), {}};
   Sections& all = unit.sections;
   all.info = unit.file->bytes_of(".debug_info.dwo");
   all.abbrev = unit.file->bytes_of(".debug_abbrev.dwo");

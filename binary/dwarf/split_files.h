@@ -7,13 +7,13 @@
 #include <string_view>
 
 #include "binary/dwarf/unit.h"
-#include "binary/elf/elf_file.h"
+#include "binary/elf/file.h"
 
 namespace devtrace::dwarf {
 
 // Where one split unit lies. The file is held as long as its sections are read.
 struct SplitUnit {
-  std::unique_ptr<elf::ElfFile> file;
+  std::unique_ptr<elf::File> file;
   Sections sections;  // those of the file alone
   explicit operator bool() const { return file != nullptr; }
 };

@@ -82,6 +82,15 @@ Object object_of(const dl_phdr_info& shown) {
   return object;
 }
 
+size_t bytes_behind(const dl_phdr_info& object, uintptr_t address) {
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = object.dlpi_phdr[i];
+    const uintptr_t before = address - object.dlpi_addr - segment.p_vaddr;
+    if (segment.p_type == PT_LOAD && before < segment.p_memsz) return segment.p_memsz - before;
+  }
+  return 0;
+}
+
 const link_map* object_at(const void* address) {
 #if __GLIBC_PREREQ(2, 35)
   dl_find_object found;

@@ -7,6 +7,7 @@
 
 #include <link.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -45,6 +46,9 @@ void with_objects(Look&& look) {
 }
 Object object_of(const link_map& listed);
 Object object_of(const dl_phdr_info& shown);  // to a callback of dl_iterate_phdr
+
+// From an address to the end of the object's segment in which it lies; 0: in none.
+size_t bytes_behind(const dl_phdr_info& object, uintptr_t address);
 
 // The loaded object in which an address lies; null: none. Takes no lock from glibc 2.35 on.
 const link_map* object_at(const void* address);

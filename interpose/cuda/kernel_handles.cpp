@@ -139,7 +139,7 @@ const Kernel* kernel_of(const void* function, Handle handle) {
 WordUses uses_of_parameters(const void* function, const std::string& name) {
   const kernel_images::Code code = kernel_images::find(function);
   device::KernelFacts facts;
-  if (code.image.bytes == 0 ||
+  if (code.image.size == 0 ||
       !device::read_kernel(code.image, architecture(), code.name.empty() ? name : code.name, &facts))
     return {};
   return [facts = std::move(facts)](size_t in_block) {

@@ -12,13 +12,14 @@
 #include <unordered_map>
 #include <vector>
 
+#include "binary/elf/loaded_objects.h"
 #include "tracker/base/arena.h"
 #include "tracker/base/spinlock.h"
 
 namespace devtrace::interpose::kernel_images {
 namespace {
 
-using device::Span;
+using binary::View;
 
 // ---- Registered at load: only appended to, and looked through from the newest when somebody asks.
 
@@ -82,16 +83,10 @@ struct Search {
   uintptr_t address;
   size_t bytes;
 };
-int look_in(dl_phdr_info* info, size_t, void* data) {
+int look_in(dl_phdr_info* object, size_t, void* data) {
   Search& search = *static_cast<Search*>(data);
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-    const uintptr_t start = info->dlpi_addr + segment.p_vaddr;
-    if (segment.p_type != PT_LOAD || search.address < start || search.address - start >= segment.p_memsz) continue;
-    search.bytes = segment.p_memsz - (search.address - start);
-    return 1;
-  }
-  return 0;
+  search.bytes = elf::bytes_behind(*object, search.address);
+  return search.bytes != 0;
 }
 
 // Bytes from the address to the end of the loaded object it lies in; 0 when in none.
@@ -102,12 +97,12 @@ size_t bytes_in_object(const void* address) {
 }
 
 // A span in a loaded object, which must still be there.
-Span span_in_object(const void* data) {
+View span_in_object(const void* data) {
   const size_t most = data ? bytes_in_object(data) : 0;
   if (most == 0) return {};
-  const Span image = device::image_at(data, most);
+  const View image = device::image_at(data, most);
   // The wrapper's container may be in another segment.
-  return bytes_in_object(image.data) >= image.bytes ? image : Span{};
+  return bytes_in_object(image.data) >= image.size ? image : View{};
 }
 
 std::vector<uint8_t> file_bytes(const std::string& path) {
@@ -187,15 +182,15 @@ void fat_binary_gone(void** handle) {
 void loaded(const void* container, const void* data) {
   quietly([&] {
     auto image = std::make_shared<Image>();
-    const Span span = device::image_at(data);
-    if (span.bytes == 0) return;
-    if (bytes_in_object(span.data) >= span.bytes) {
+    const View span = device::image_at(data);
+    if (span.size == 0) return;
+    if (bytes_in_object(span.data) >= span.size) {
       image->in_object = span.data;
     } else {
-      if (span.bytes > kMostCopied) return;
-      if (Image::copied.load(std::memory_order_relaxed) + span.bytes > kMostCopiedInAll) return;
-      image->copy.assign(span.data, span.data + span.bytes);
-      Image::copied.fetch_add(span.bytes, std::memory_order_relaxed);
+      if (span.size > kMostCopied) return;
+      if (Image::copied.load(std::memory_order_relaxed) + span.size > kMostCopiedInAll) return;
+      image->copy.assign(span.data, span.data + span.size);
+      Image::copied.fetch_add(span.size, std::memory_order_relaxed);
     }
     keep(container, std::move(image));
   });

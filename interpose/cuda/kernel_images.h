@@ -27,7 +27,7 @@ void same_kernel(const void* function, const void* as);
 
 // The bytes stay while `keeps` lives or, where it is empty, while their library stays loaded.
 struct Code {
-  device::Span image;
+  binary::View image;
   std::string name;  // of the kernel in it; empty when only CUDA knows
   std::shared_ptr<const void> keeps;
 };

@@ -10,8 +10,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "binary/elf/loaded_objects.h"
-#include "interpose/linking/elf_symbol.h"
+#include "binary/elf/loaded.h"
 #include "tracker/base/assert.h"
 #include "tracker/base/message.h"
 
@@ -115,7 +114,7 @@ void take_slot(const link_map& object) {
   for (Slot& slot : slots) {
     if (slot.object.load(std::memory_order_relaxed)) continue;
     int version = kVersionCount - 1;
-    while (version >= 0 && !defines_version(elf::object_of(object), kVersions[version])) --version;
+    while (version >= 0 && elf::Loaded(object).number_of(kVersions[version]) == 0) --version;
     slot.version.store(version, std::memory_order_relaxed);
     slot.object.store(object.l_ld, std::memory_order_release);
     if (verbose())
@@ -126,7 +125,7 @@ void take_slot(const link_map& object) {
 }
 
 void* function_in(const link_map& object, Symbol symbol) {
-  return elf_symbol(elf::object_of(object), name_of(symbol));
+  return elf::Loaded(object).find(name_of(symbol));
 }
 
 // ---- What the loader searches for an object.
@@ -153,9 +152,9 @@ struct Group {
 void needed_by(const link_map* first, const link_map* root, Group& group) {
   group.add(root);
   for (size_t i = 0; i < group.count; ++i)
-    for_each_needed(elf::object_of(*group.objects[i]), [&](const char* name) {
+    elf::Loaded(*group.objects[i]).for_each_needed([&](const char* name) {
       const link_map* one = first;
-      while (one && !is_named(elf::object_of(*one), name)) one = one->l_next;
+      while (one && !elf::Loaded(*one).is_named(name)) one = one->l_next;
       group.add(one);
     });
 }
@@ -168,8 +167,8 @@ void who_need(const link_map* first, const link_map* object, Group& group) {
     for (const link_map* one = first; one; one = one->l_next) {
       if (group.has(one)) continue;
       bool needs = false;
-      for_each_needed(elf::object_of(*one), [&](const char* name) {
-        for (size_t i = 0; i < group.count && !needs; ++i) needs = is_named(elf::object_of(*group.objects[i]), name);
+      elf::Loaded(*one).for_each_needed([&](const char* name) {
+        for (size_t i = 0; i < group.count && !needs; ++i) needs = elf::Loaded(*group.objects[i]).is_named(name);
       });
       if (needs) more |= group.add(one);
     }
@@ -247,8 +246,7 @@ void* among_the_start(const link_map* first, Symbol symbol, const char* version)
     if (object.is_this_library()) {
       passed = true;
     } else if (passed) {
-      void* const found = version ? elf_symbol(object, name_of(symbol), version) : elf_symbol(object, name_of(symbol));
-      if (found) return found;
+      if (void* const found = elf::Loaded(object).find(name_of(symbol), version)) return found;
     }
   }
   return nullptr;
@@ -382,7 +380,7 @@ bool function_of(int which, const char* symbol, void*& found) {
   bool there = false;
   elf::for_each_object([&](const elf::Object& object) {
     if (!is_library(object.file(), kRuntime) || which-- > 0) return false;
-    found = elf_symbol(object, symbol);
+    found = elf::Loaded(object).find(symbol);
     return there = true;
   });
   return there;
@@ -390,7 +388,7 @@ bool function_of(int which, const char* symbol, void*& found) {
 
 void* beside(const void* function, const char* symbol) {
   const link_map* const object = elf::object_at(function);
-  return object ? elf_symbol(elf::object_of(*object), symbol) : nullptr;
+  return object ? elf::Loaded(*object).find(symbol) : nullptr;
 }
 
 }  // namespace devtrace::interpose::cuda_runtimes

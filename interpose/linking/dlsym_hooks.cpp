@@ -8,9 +8,9 @@
 #include <iterator>
 #include <string_view>
 
+#include "binary/elf/loaded.h"
 #include "binary/elf/plain_text.h"
 #include "interpose/linking/cuda_runtimes.h"
-#include "interpose/linking/elf_symbol.h"
 #include "interpose/linking/imports/import_slots.h"
 #include "interpose/linking/lookup_watch.h"
 #include "interpose/linking/named_hooks.h"
@@ -32,9 +32,10 @@ static void find_real_functions() {
   using namespace std::string_view_literals;
   if (devtrace_real_dlsym && devtrace_real_dlvsym) return;
   for (const std::string_view library : {"libc.so.6"sv, "libdl.so.2"sv}) {  // before glibc 2.34 they are the latter's
-    using devtrace::interpose::elf_symbol;
-    if (!devtrace_real_dlsym) devtrace_real_dlsym = reinterpret_cast<Dlsym>(elf_symbol(library, "dlsym"));
-    if (!devtrace_real_dlvsym) devtrace_real_dlvsym = reinterpret_cast<Dlvsym>(elf_symbol(library, "dlvsym"));
+    if (!devtrace_real_dlsym)
+      devtrace_real_dlsym = reinterpret_cast<Dlsym>(devtrace::elf::find_in_file(library, "dlsym"));
+    if (!devtrace_real_dlvsym)
+      devtrace_real_dlvsym = reinterpret_cast<Dlvsym>(devtrace::elf::find_in_file(library, "dlvsym"));
   }
 }
 

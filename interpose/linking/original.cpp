@@ -8,9 +8,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "binary/elf/loaded.h"
 #include "binary/elf/plain_text.h"
 #include "interpose/linking/cuda_runtimes.h"
-#include "interpose/linking/elf_symbol.h"
 #include "tracker/base/message.h"
 
 namespace devtrace::interpose {
@@ -29,11 +29,11 @@ bool late = false;
 size_t count_of_start(const link_map* first) {
   size_t end = 1, position = 0;
   for (const link_map* one = first; one && position < end; one = one->l_next, ++position)
-    for_each_needed(elf::object_of(*one), [&](const char* needed) {
+    elf::Loaded(*one).for_each_needed([&](const char* needed) {
       const std::string_view name = elf::plain_view(needed);
       size_t at = 0;
       for (const link_map* other = first; other; other = other->l_next, ++at)
-        if (is_named(elf::object_of(*other), name)) {
+        if (elf::Loaded(*other).is_named(name)) {
           if (at >= end) end = at + 1;
           break;
         }
@@ -77,7 +77,7 @@ void* at_start(Side side, const char* symbol) {
     if (object.is_this_library())
       passed = true;
     else if (passed == (side == Side::behind_us))
-      found = elf_symbol(object, symbol);
+      found = elf::Loaded(object).find(symbol);
     return found != nullptr;
   });
   return found;
@@ -102,7 +102,7 @@ bool is_library(std::string_view file, std::string_view library) {
 void* find_in_library(const char* library, const char* symbol) {
   void* found = nullptr;
   elf::for_each_object([&](const elf::Object& object) {
-    if (is_library(object.file(), library)) found = elf_symbol(object, symbol);
+    if (is_library(object.file(), library)) found = elf::Loaded(object).find(symbol);
     return found != nullptr;
   });
   return found;
@@ -139,7 +139,7 @@ bool there_at_start(const void* address) {
 void* own_address(const char* symbol) {
   void* found = nullptr;
   elf::for_each_object([&](const elf::Object& object) {
-    if (object.is_this_library()) found = elf_symbol(object, symbol);
+    if (object.is_this_library()) found = elf::Loaded(object).find(symbol);
     return object.is_this_library();
   });
   return found;

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <string_view>
 
+#include "binary/elf/loaded.h"
 #include "binary/elf/plain_text.h"
-#include "interpose/linking/elf_symbol.h"
 
 namespace devtrace::interpose {
 namespace {
@@ -23,13 +23,14 @@ void* needed_by(const void* caller, Symbol symbol) {
   link_map* listed = nullptr;
   if (!::dladdr1(caller, &info, reinterpret_cast<void**>(&listed), RTLD_DL_LINKMAP) || !listed) return nullptr;
   std::string_view wanted;
-  for_each_needed(elf::object_of(*listed), [&](const char* name) {
+  elf::Loaded(*listed).for_each_needed([&](const char* name) {
     if (const std::string_view file = elf::plain_view(name); wanted.empty() && is_library(file, library_of(symbol)))
       wanted = file;
   });
   void* found = nullptr;
   elf::for_each_object([&](const elf::Object& object) {
-    if (!wanted.empty() && elf::plain_compare(soname(object), wanted) == 0) found = elf_symbol(object, name_of(symbol));
+    const elf::Loaded library(object);
+    if (!wanted.empty() && elf::plain_compare(library.soname(), wanted) == 0) found = library.find(name_of(symbol));
     return found != nullptr;
   });
   return found;

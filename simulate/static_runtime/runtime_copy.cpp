@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "binary/elf/elf_file.h"
+#include "binary/elf/file.h"
 
 namespace devtrace::simulate::static_runtime {
 namespace {
@@ -27,7 +27,7 @@ int major_of(const std::vector<Entry>& entries) {
 
 // Of the runtime that the file is linked to: by what it needs, or by a version of a symbol, both of which are among its
 // dynamic strings. 0: to none.
-int major_outside(const elf::ElfFile& file) {
+int major_outside(const elf::File& file) {
   constexpr std::string_view kLibrary = "libcudart.so.";
   const std::string_view strings = file.bytes_of(".dynstr");
   const size_t at = strings.find(kLibrary);
@@ -38,7 +38,7 @@ int major_outside(const elf::ElfFile& file) {
 
 RuntimeCopy find_runtime_copy(const std::string& path) {
   RuntimeCopy copy;
-  const elf::ElfFile file(path);
+  const elf::File file(path);
   if ((copy.major = major_outside(file)) != 0) {
     copy.state = RuntimeCopy::State::outside;
     return copy;
@@ -55,7 +55,7 @@ RuntimeCopy find_runtime_copy(const std::string& path) {
                                  [](const Entry& e) { return e.name == "__cudaRegisterFatBinary"; });
   if (!whole) {
     copy.entries.clear();
-    if (!names && file.has_section(".nv_fatbin")) copy.state = RuntimeCopy::State::stripped;
+    if (!names && file.has(".nv_fatbin")) copy.state = RuntimeCopy::State::stripped;
     return copy;
   }
   std::sort(functions.begin(), functions.end());

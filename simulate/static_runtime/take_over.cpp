@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "interpose/linking/elf_symbol.h"
+#include "binary/elf/loaded.h"
 #include "simulate/static_runtime/redirect.h"
 #include "simulate/static_runtime/runtime_copy.h"
 
@@ -49,14 +49,14 @@ bool is_vendors(std::string_view file) {
 
 // A stub, or libdevtrace.so.
 bool is_ours(const elf::Object& object) {
-  return interpose::elf_symbol(object, "devtrace_simulation") || object.file() == "libdevtrace.so";
+  return elf::Loaded(object).find("devtrace_simulation") || object.file() == "libdevtrace.so";
 }
 
 // The stand-in for that version, among the objects of the start; null: another version is simulated.
 const link_map* stand_in(const link_map* first, const std::string& version) {
   for (const link_map* one = first; one; one = one->l_next) {
     const elf::Object object = object_of(*one);
-    if (object.file() == version && interpose::elf_symbol(object, "devtrace_simulation")) return one;
+    if (object.file() == version && elf::Loaded(object).find("devtrace_simulation")) return one;
   }
   return nullptr;
 }
@@ -65,7 +65,7 @@ const link_map* stand_in(const link_map* first, const std::string& version) {
 // that has it, a tool's or the stand-in itself.
 const void* destination(const link_map* first, const link_map* last, const char* name, const char* version) {
   for (const link_map* one = first->l_next; one; one = one->l_next) {
-    if (const void* found = interpose::elf_symbol(object_of(*one), name, version)) return found;
+    if (const void* found = elf::Loaded(object_of(*one)).find(name, version)) return found;
     if (one == last) return nullptr;
   }
   return nullptr;

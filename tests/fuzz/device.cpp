@@ -6,7 +6,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace devtrace::device;
-  const Span image{data, size};
+  const View image{data, size};
   Image all;
   read_image(image, 90, &all);
   for (const auto& [name, facts] : all.kernels) {

@@ -74,7 +74,7 @@ class Image {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static Image image(DEVTRACE_FUZZ_LIBRARY);
   image.change(data, size);
-  const elf::DynamicSection section(image.object());
+  const elf::Loaded section(image.object());
   size_t length = 0;
   section.for_each([&](const Elf64_Sym&, const char* name) { length += std::strlen(name); });
   for (const char* name : {"imports_call", "imports_call_by_pointer", "none"})

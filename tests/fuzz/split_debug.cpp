@@ -11,7 +11,7 @@
 
 #include "binary/dwarf/inlined.h"
 #include "binary/dwarf/split_files.h"
-#include "binary/elf/elf_file.h"
+#include "binary/elf/file.h"
 
 namespace {
 struct Folder {

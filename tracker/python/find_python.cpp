@@ -4,17 +4,15 @@
 
 #include <optional>
 
-#include "binary/elf/dynamic_section.h"
+#include "binary/elf/loaded.h"
 
 namespace devtrace::python {
 
 using namespace elf;
 namespace {
 
-using elf::DynamicSection;
-
 struct Search {
-  std::optional<DynamicSection> python;
+  std::optional<Loaded> python;
   bool initialized = false;
   // Of the first object that defines each, which need not be Python's: a program that mentions PyCode_Type may hold it
   // itself (a copy relocation), and then Python uses the program's.
@@ -24,7 +22,7 @@ struct Search {
 
 int look_into(dl_phdr_info* object, size_t, void* argument) {
   auto& search = *static_cast<Search*>(argument);
-  const DynamicSection symbols(object_of(*object));
+  const Loaded symbols(*object);
   search.all_data = find_data(search.data, [&](const char* name) { return symbols.find(name); });
   if (search.initialized || !symbols.find("PyGILState_GetThisThreadState") || !symbols.find("Py_GetVersion")) return 0;
   const auto is_initialized = reinterpret_cast<decltype(Api::Py_IsInitialized)>(symbols.find("Py_IsInitialized"));

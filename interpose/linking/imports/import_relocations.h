@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "binary/elf/dynamic_section.h"
+#include "binary/elf/loaded.h"
 
 namespace devtrace::interpose {
 
@@ -15,12 +15,13 @@ class ImportRelocations {
   // visit(the slot's address, the function's name, its index for version_of)
   template <class Visit>
   void for_each(const Visit& visit) const {
-    for (const auto& table : tables_)
-      for (size_t i = 0; i < table.count; ++i) {
-        const ElfW(Rela)& one = table.first[i];
+    Elf64_Rela one;
+    for (const Table& table : tables_)
+      for (size_t i = 0; i < table.count && section_.memory().read(table.at + i * sizeof one, one); ++i) {
         const size_t symbol = ELF64_R_SYM(one.r_info);
-        const uintptr_t slot = base_ + one.r_offset;
-        if (symbol != 0 && binds_a_slot(one) && slot % sizeof(uintptr_t) == 0 && section_.holds(slot, sizeof slot))
+        const uintptr_t slot = section_.base() + one.r_offset;
+        if (symbol != 0 && binds_a_slot(one) && slot % sizeof(uintptr_t) == 0 &&
+            section_.memory().holds(slot, sizeof slot))
           visit(slot, section_.name_of(symbol), symbol);
       }
   }
@@ -29,7 +30,7 @@ class ImportRelocations {
   const char* version_of(size_t symbol) const { return section_.needed_version(symbol); }
 
  private:
-  static bool binds_a_slot(const ElfW(Rela) & one) {
+  static bool binds_a_slot(const Elf64_Rela& one) {
 #ifdef __x86_64__
     constexpr auto kJumpSlot = R_X86_64_JUMP_SLOT, kGlobalData = R_X86_64_GLOB_DAT, kAddress = R_X86_64_64;
 #else
@@ -39,9 +40,13 @@ class ImportRelocations {
     return type == kJumpSlot || type == kGlobalData || (type == kAddress && one.r_addend == 0);
   }
 
-  uintptr_t base_;
-  elf::DynamicSection section_;
-  elf::Table<ElfW(Rela)> tables_[2];
+  struct Table {
+    uintptr_t at;
+    size_t count;
+  };
+
+  elf::Loaded section_;
+  Table tables_[2] = {};
 };
 
 }  // namespace devtrace::interpose

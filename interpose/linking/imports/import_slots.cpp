@@ -3,8 +3,7 @@
 #include <atomic>
 #include <cerrno>
 
-#include "binary/elf/loaded_objects.h"
-#include "interpose/linking/elf_symbol.h"
+#include "binary/elf/loaded.h"
 #include "interpose/linking/imports/import_relocations.h"
 #include "interpose/linking/imports/page_protection.h"
 #include "interpose/linking/named_hooks.h"
@@ -39,14 +38,16 @@ bool is_the_loaders(uintptr_t value, const elf::Object& object, const char* symb
   const link_map* const found = elf::object_at(reinterpret_cast<void*>(value));
   if (!found) return false;
   const elf::Object home = elf::object_of(*found);
-  return home.dynamic == object.dynamic || reinterpret_cast<uintptr_t>(elf_symbol(home, symbol, version)) == value ||
-         reinterpret_cast<uintptr_t>(elf_symbol(home, symbol)) == value;
+  const elf::Loaded there(home);
+  return home.dynamic == object.dynamic || reinterpret_cast<uintptr_t>(there.find(symbol, version)) == value ||
+         reinterpret_cast<uintptr_t>(there.find(symbol)) == value;
 }
 
 // What a preloaded library's reference would be bound to: the version's own trampoline, else the hook.
 uintptr_t hook_for(const elf::Object& own, const char* symbol, const char* version) {
-  void* hook = version ? elf_symbol(own, symbol, version) : nullptr;
-  if (!hook) hook = elf_symbol(own, symbol);
+  const elf::Loaded library(own);
+  void* hook = version ? library.find(symbol, version) : nullptr;
+  if (!hook) hook = library.find(symbol);
   return reinterpret_cast<uintptr_t>(hook);
 }
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "binary/dwarf/inlined.h"
-#include "binary/elf/elf_file.h"
+#include "binary/elf/file.h"
 #include "binary/elf/loaded_objects.h"
 #include "binary/names.h"
 #include "tracker/base/spinlock.h"
@@ -46,8 +46,8 @@ bool may_have_lines(const std::string& path) {
   for (const Module& module : *modules) {
     if (module.path == path) return module.has_lines;
   }
-  const ElfFile file(path);
-  const bool has_lines = file.has_section(".debug_line") || file.has_section(".gnu_debuglink");
+  const File file(path);
+  const bool has_lines = file.has(".debug_line") || file.has(".gnu_debuglink");
   modules->push_back({path, has_lines});
   return has_lines;
 }

@@ -10,9 +10,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "binary/elf/dynamic_section.h"
-#include "binary/elf/elf_file.h"
-#include "binary/elf/loaded_objects.h"
+#include "binary/elf/file.h"
+#include "binary/elf/loaded.h"
 #include "binary/names.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/stacks/native/debug_lines.h"
@@ -80,20 +79,12 @@ std::string path_of(const dl_phdr_info& object) {
   return size > 0 ? std::string(path, size) : std::string();
 }
 
-bool lies_in(const dl_phdr_info& object, uintptr_t address) {
-  for (int i = 0; i < object.dlpi_phnum; ++i) {
-    const Elf64_Phdr& segment = object.dlpi_phdr[i];
-    if (segment.p_type == PT_LOAD && address - object.dlpi_addr - segment.p_vaddr < segment.p_memsz) return true;
-  }
-  return false;
-}
-
 // Inside dl_iterate_phdr, so that the object stays.
 int match_exported(dl_phdr_info* object, size_t, void* argument) {
   auto& search = *static_cast<Search*>(argument);
   Module module;
   for (NativeFrame& frame : search.frames) {
-    if (!frame.module.empty() || !lies_in(*object, frame.address)) continue;
+    if (!frame.module.empty() || bytes_behind(*object, frame.address) == 0) continue;
     if (module.path.empty()) module.path = path_of(*object);
     frame.module = module.path;
     frame.offset = frame.address - object->dlpi_addr;
@@ -101,9 +92,7 @@ int match_exported(dl_phdr_info* object, size_t, void* argument) {
   }
   if (module.matcher.empty()) return 0;
   module.matcher.start();
-  DynamicSection(object_of(*object)).for_each([&](const Elf64_Sym& symbol, const char* name) {
-    module.matcher.look_at(symbol, name);
-  });
+  Loaded(*object).for_each([&](const Elf64_Sym& symbol, const char* name) { module.matcher.look_at(symbol, name); });
   if (!module.matcher.complete()) search.incomplete.push_back(std::move(module));
   return 0;
 }
@@ -113,7 +102,7 @@ void find_names(std::vector<NativeFrame>& frames) {
   Search search{frames, {}};
   dl_iterate_phdr(match_exported, &search);
   for (Module& module : search.incomplete) {
-    ElfFile(module.path).for_each_symbol([&](const Elf64_Sym& symbol, const char* name) {
+    File(module.path).for_each_symbol([&](const Elf64_Sym& symbol, const char* name) {
       module.matcher.look_at(symbol, name);
     });
   }

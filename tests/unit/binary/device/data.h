@@ -32,7 +32,7 @@ inline Image ptx() {
   return file("kernels.ptx");
 }
 
-inline devtrace::device::Span span(const Image& image) {
+inline devtrace::binary::View span(const Image& image) {
   return {image.data(), image.size()};
 }
 

@@ -28,7 +28,7 @@ class Edge {
   ~Edge() { ::munmap(memory_, bytes_); }
   Edge(const Edge&) = delete;
   Edge& operator=(const Edge&) = delete;
-  Span put(const data::Image& image) {
+  View put(const data::Image& image) {
     uint8_t* const at = memory_ + bytes_ - page_ - image.size();
     std::copy(image.begin(), image.end(), at);
     return {at, image.size()};
@@ -40,12 +40,12 @@ class Edge {
 };
 
 void read_all(Edge& edge, const data::Image& image) {
-  const Span span = edge.put(image);
+  const View span = edge.put(image);
   Image all;
   read_image(span, 80, &all);
   KernelFacts facts;
   if (read_kernel(span, 80, "touch", &facts)) facts.reads_address(8);
-  if (!image.empty()) image_at(span.data, span.bytes);
+  if (!image.empty()) image_at(span.data, span.size);
 }
 
 std::vector<data::Image> originals() {

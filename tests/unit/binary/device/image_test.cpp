@@ -228,15 +228,15 @@ TEST(Image, SizesComeFromTheImagesThemselves) {
   for (data::Image image : {data::cubin(75), data::cubin(100), data::fat_binary({data::plain(80), data::as_ptx()})}) {
     const size_t own = image.size();
     image.resize(own + 4096, 0x7f);
-    EXPECT_EQ(image_at(image.data()).bytes, own);
-    EXPECT_EQ(image_at(image.data(), own).bytes, own);
-    EXPECT_EQ(image_at(image.data(), own - 1).bytes, 0u) << "torn";
+    EXPECT_EQ(image_at(image.data()).size, own);
+    EXPECT_EQ(image_at(image.data(), own).size, own);
+    EXPECT_EQ(image_at(image.data(), own - 1).size, 0u) << "torn";
   }
   data::Image text = data::ptx();
   text.push_back(0);
-  EXPECT_EQ(image_at(text.data()).bytes, text.size() - 1);
-  EXPECT_EQ(image_at("neither").bytes, 0u);
-  EXPECT_EQ(image_at(nullptr).bytes, 0u);
+  EXPECT_EQ(image_at(text.data()).size, text.size() - 1);
+  EXPECT_EQ(image_at("neither").size, 0u);
+  EXPECT_EQ(image_at(nullptr).size, 0u);
 }
 
 TEST(Image, TheWrapperLeadsToItsContainer) {
@@ -247,7 +247,7 @@ TEST(Image, TheWrapperLeadsToItsContainer) {
     void* more;
   } wrapper{0x466243b1, 1, fat.data(), nullptr};
   EXPECT_EQ(image_at(&wrapper).data, fat.data());
-  EXPECT_EQ(image_at(&wrapper).bytes, fat.size());
+  EXPECT_EQ(image_at(&wrapper).size, fat.size());
 }
 
 }  // namespace

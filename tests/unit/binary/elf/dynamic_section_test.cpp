@@ -1,9 +1,10 @@
-// Sections made by hand, as a damaged or unusual object has them. Real ones: native_test.cpp, elf_symbol_test.cpp.
-#include "binary/elf/dynamic_section.h"
-
+// Sections made by hand, as a damaged or unusual object has them. Real ones: native_test.cpp, loaded_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <optional>
+
+#include "binary/elf/loaded.h"
 
 namespace devtrace::elf {
 namespace {
@@ -32,11 +33,10 @@ struct Image {
     const auto begin = reinterpret_cast<uintptr_t>(this);
     return {"made.so", 0, dynamic, begin, begin + sizeof *this};
   }
-  const Elf64_Sym* f() const { return DynamicSection(object()).symbol("f"); }
+  std::optional<Elf64_Sym> f() const { return Loaded(object()).symbol("f"); }
   size_t exported() const {
     size_t count = 0;
-    DynamicSection(object()).for_each(
-        [&](const Elf64_Sym&, const char* name) { count += std::strcmp(name, "f") == 0; });
+    Loaded(object()).for_each([&](const Elf64_Sym&, const char* name) { count += std::strcmp(name, "f") == 0; });
     return count;
   }
 };
@@ -45,15 +45,16 @@ class DynamicSections : public testing::TestWithParam<int64_t> {};
 
 TEST_P(DynamicSections, AFunctionIsFound) {
   const Image image(GetParam());
-  EXPECT_EQ(image.f(), &image.symbols[1]);
+  ASSERT_TRUE(image.f());
+  EXPECT_EQ(image.f()->st_value, image.symbols[1].st_value);
   EXPECT_EQ(image.exported(), 1u);
-  EXPECT_EQ(DynamicSection(image.object()).symbol("g"), nullptr);
+  EXPECT_FALSE(Loaded(image.object()).symbol("g"));
 }
 
 TEST_P(DynamicSections, WithoutBucketsNothingIsThere) {
   Image image(GetParam());
   image.gnu[0] = image.sysv[0] = 0;
-  EXPECT_EQ(image.f(), nullptr);
+  EXPECT_FALSE(image.f());
 }
 
 TEST_P(DynamicSections, AChainThatNeverEndsEndsWithTheObject) {
@@ -61,7 +62,7 @@ TEST_P(DynamicSections, AChainThatNeverEndsEndsWithTheObject) {
   image.sysv[4] = 1;             // symbol 1 follows itself
   image.gnu[7] &= ~1u;           // no entry is the last
   image.symbols[1].st_name = 3;  // so that it is not the one
-  EXPECT_EQ(image.f(), nullptr);
+  EXPECT_FALSE(image.f());
   image.exported();
 }
 
@@ -69,15 +70,15 @@ TEST_P(DynamicSections, WhatLiesOutsideTheObjectIsNotRead) {
   for (size_t entry : {0, 1, 3}) {
     Image image(GetParam());
     image.dynamic[entry].d_un.d_ptr = reinterpret_cast<Elf64_Xword>(&image + 1) + 64;
-    EXPECT_EQ(image.f(), nullptr) << entry;
+    EXPECT_FALSE(image.f()) << entry;
     image.dynamic[entry].d_un.d_ptr = 1;  // misaligned as well
-    EXPECT_EQ(image.f(), nullptr) << entry;
+    EXPECT_FALSE(image.f()) << entry;
   }
   Image image(GetParam());
   image.symbols[1].st_name = 0x7fffffff;
-  EXPECT_EQ(image.f(), nullptr);
+  EXPECT_FALSE(image.f());
   image.sysv[2] = image.gnu[6] = 0x40000000;
-  EXPECT_EQ(image.f(), nullptr);
+  EXPECT_FALSE(image.f());
   image.exported();
 }
 
@@ -87,12 +88,12 @@ INSTANTIATE_TEST_SUITE_P(Hashes, DynamicSections, testing::Values(DT_HASH, DT_GN
 TEST(DynamicSection, ANameThatNeverEndsIsCutOff) {
   Image image(DT_HASH);
   std::memset(image.names, 'x', sizeof image.names);
-  EXPECT_STREQ(DynamicSection(image.object()).text(0), "");
+  EXPECT_STREQ(Loaded(image.object()).name_of(1), "");
 }
 
 TEST(DynamicSection, OfNoSectionNothingIsKnown) {
-  const DynamicSection none(Object{"none.so", 0, nullptr});
-  EXPECT_EQ(none.symbol("f"), nullptr);
+  const Loaded none(Object{"none.so", 0, nullptr});
+  EXPECT_FALSE(none.symbol("f"));
   EXPECT_EQ(none.value(DT_SONAME), 0u);
   EXPECT_EQ(none.number_of("V_1"), 0u);
 }

@@ -11,16 +11,11 @@
 #include <thread>
 #include <vector>
 
-#include "binary/elf/dynamic_section.h"
-#include "binary/elf/elf_file.h"
 #include "tests/unit/emulated.h"
 #include "tracker/python/find_python.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::stacks {
-
-using elf::DynamicSection;
-using elf::ElfFile;
 
 // Not static, and -rdynamic: a name in the dynamic symbol table.
 [[gnu::noinline]] std::vector<void*> exported_function(size_t capacity, size_t skip) {
@@ -178,35 +173,6 @@ TEST(Symbolize, AChildOfAForkDoesNotWaitForTheLoadersLock) {
   EXPECT_EQ(status, 0);
   stop = true;
   holder.join();
-}
-
-TEST(DynamicSection, FindsWhatDlsymFinds) {
-  size_t compared = 0;
-  dl_iterate_phdr(
-      [](dl_phdr_info* object, size_t, void* argument) {
-        const DynamicSection symbols(elf::object_of(*object));
-        EXPECT_EQ(symbols.find("no such symbol"), nullptr);
-        if (std::string(object->dlpi_name).find("libstdc++") == std::string::npos) return 0;
-        symbols.for_each([&](const Elf64_Sym& symbol, const char* name) {
-          if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC) return;
-          EXPECT_NE(symbols.find(name), nullptr) << name;
-          ++*static_cast<size_t*>(argument);
-        });
-        EXPECT_EQ(symbols.find("__cxa_throw"), dlsym(dlopen(object->dlpi_name, RTLD_NOLOAD | RTLD_NOW), "__cxa_throw"));
-        return 0;
-      },
-      &compared);
-  EXPECT_GT(compared, 1000u);
-}
-
-TEST(ElfFile, SectionsOfThisProgramAndOfNonsense) {
-  const ElfFile self("/proc/self/exe");
-  EXPECT_TRUE(self.has_section(".debug_line"));
-  EXPECT_TRUE(self.has_section(".text"));
-  EXPECT_FALSE(self.has_section(".debug"));
-  EXPECT_FALSE(ElfFile("/proc/self/status").has_section(".text"));
-  EXPECT_FALSE(ElfFile("/nowhere").has_section(".text"));
-  EXPECT_FALSE(ElfFile("/").has_section(".text"));
 }
 
 }  // namespace
