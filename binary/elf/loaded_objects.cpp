@@ -19,20 +19,6 @@ std::atomic<bool> forked{false};
   ::pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
 }
 
-std::string_view text(const char* path) {
-  return plain_view(path);
-}
-
-struct Show {
-  bool (*look)(const Object&, void*);
-  void* data;
-};
-
-int show(dl_phdr_info* info, size_t, void* data) {
-  const Show& show = *static_cast<Show*>(data);
-  return show.look(object_of(*info), show.data);
-}
-
 // Where the object's file begins in memory; null: nobody knows.
 const ElfW(Ehdr) * start_of(const link_map& object) {
   if (object.l_addr == ::getauxval(AT_SYSINFO_EHDR)) return reinterpret_cast<const ElfW(Ehdr)*>(object.l_addr);
@@ -64,14 +50,14 @@ bool Object::is_this_library() const {
 }
 
 Object object_of(const link_map& listed) {
-  return {text(listed.l_name), listed.l_addr, listed.l_ld};
+  return {plain_view(listed.l_name), listed.l_addr, listed.l_ld};
 }
 
 Object object_of(const dl_phdr_info& shown) {
-  Object object{text(shown.dlpi_name), shown.dlpi_addr, nullptr};
+  Object object{plain_view(shown.dlpi_name), shown.dlpi_addr, nullptr};
+  object.segments = {shown.dlpi_phdr, shown.dlpi_phnum};
   uintptr_t begin = UINTPTR_MAX, end = 0;
-  for (int i = 0; i < shown.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = shown.dlpi_phdr[i];
+  for (const ElfW(Phdr) & segment : object.segments) {
     const uintptr_t start = shown.dlpi_addr + segment.p_vaddr;
     if (segment.p_type == PT_DYNAMIC) object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(start);
     if (segment.p_type != PT_LOAD) continue;
@@ -82,10 +68,9 @@ Object object_of(const dl_phdr_info& shown) {
   return object;
 }
 
-size_t bytes_behind(const dl_phdr_info& object, uintptr_t address) {
-  for (int i = 0; i < object.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = object.dlpi_phdr[i];
-    const uintptr_t before = address - object.dlpi_addr - segment.p_vaddr;
+size_t Object::bytes_behind(uintptr_t address) const {
+  for (const ElfW(Phdr) & segment : segments) {
+    const uintptr_t before = address - base - segment.p_vaddr;
     if (segment.p_type == PT_LOAD && before < segment.p_memsz) return segment.p_memsz - before;
   }
   return 0;
@@ -100,11 +85,6 @@ const link_map* object_at(const void* address) {
   link_map* object = nullptr;
   return ::dladdr1(address, &info, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) ? object : nullptr;
 #endif
-}
-
-void for_each_object(bool (*look)(const Object&, void* data), void* data) {
-  Show to{look, data};
-  ::dl_iterate_phdr(show, &to);
 }
 
 // Every object is told both of the loader's counts.

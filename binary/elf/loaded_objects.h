@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace devtrace::elf {
@@ -20,17 +21,24 @@ struct Object {
   const ElfW(Dyn) * dynamic;
   // Where it lies; everywhere when only the loader's list was asked, which does not say.
   uintptr_t begin = 0, end = UINTPTR_MAX;
+  std::span<const ElfW(Phdr)> segments = {};  // of that list's none
 
   std::string_view file() const { return path.substr(path.rfind('/') + 1); }  // without the folder
   bool is_this_library() const;
+  // From an address to the end of the segment in which it lies; 0: in none.
+  size_t bytes_behind(uintptr_t address) const;
 };
+
+Object object_of(const link_map& listed);
+Object object_of(const dl_phdr_info& shown);  // to a callback of dl_iterate_phdr
 
 // Shows the loaded objects in the order in which they came, which is that of the loader's search, until `look` answers
 // true.
-void for_each_object(bool (*look)(const Object&, void* data), void* data);
 template <class Look>
 void for_each_object(Look&& look) {
-  for_each_object([](const Object& object, void* data) { return (*static_cast<Look*>(data))(object); }, &look);
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* shown, size_t, void* data) -> int { return (*static_cast<Look*>(data))(object_of(*shown)); },
+      &look);
 }
 
 // A number that changes when an object is loaded.
@@ -44,11 +52,6 @@ template <class Look>
 void with_objects(Look&& look) {
   for_each_object([&](const Object&) { return look(static_cast<const link_map*>(_r_debug.r_map)), true; });
 }
-Object object_of(const link_map& listed);
-Object object_of(const dl_phdr_info& shown);  // to a callback of dl_iterate_phdr
-
-// From an address to the end of the object's segment in which it lies; 0: in none.
-size_t bytes_behind(const dl_phdr_info& object, uintptr_t address);
 
 // The loaded object in which an address lies; null: none. Takes no lock from glibc 2.35 on.
 const link_map* object_at(const void* address);

@@ -8,14 +8,10 @@
 namespace devtrace::elf {
 
 // The barrier keeps the compiler from making a call of the loop.
-inline size_t plain_length(const char* text) {
-  size_t length = 0;
-  for (; text[length]; ++length) __asm__ volatile("");
-  return length;
-}
-
 inline std::string_view plain_view(const char* text) {
-  return {text, text ? plain_length(text) : 0};
+  size_t length = 0;
+  for (; text && text[length]; ++length) __asm__ volatile("");
+  return {text, length};
 }
 
 // Negative: `left` comes first; 0: they are the same.

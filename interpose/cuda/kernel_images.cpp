@@ -1,7 +1,6 @@
 #include "interpose/cuda/kernel_images.h"
 
 #include <fcntl.h>
-#include <link.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -79,21 +78,14 @@ Loaded& now() {
   return *loaded_now;
 }
 
-struct Search {
-  uintptr_t address;
-  size_t bytes;
-};
-int look_in(dl_phdr_info* object, size_t, void* data) {
-  Search& search = *static_cast<Search*>(data);
-  search.bytes = elf::bytes_behind(*object, search.address);
-  return search.bytes != 0;
-}
-
 // Bytes from the address to the end of the loaded object it lies in; 0 when in none.
 size_t bytes_in_object(const void* address) {
-  Search search{reinterpret_cast<uintptr_t>(address), 0};
-  ::dl_iterate_phdr(look_in, &search);
-  return search.bytes;
+  size_t bytes = 0;
+  elf::for_each_object([&](const elf::Object& object) {
+    bytes = object.bytes_behind(reinterpret_cast<uintptr_t>(address));
+    return bytes != 0;
+  });
+  return bytes;
 }
 
 // A span in a loaded object, which must still be there.

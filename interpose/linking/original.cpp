@@ -130,10 +130,8 @@ bool was_there_at_start(const link_map& object) {
 }
 
 bool there_at_start(const void* address) {
-  Dl_info info{};
-  link_map* object = nullptr;
-  return ::dladdr1(address, &info, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) && object &&
-         was_there_at_start(*object);
+  const link_map* const object = elf::object_at(address);
+  return object && was_there_at_start(*object);
 }
 
 void* own_address(const char* symbol) {

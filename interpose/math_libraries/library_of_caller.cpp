@@ -19,9 +19,8 @@ std::string_view library_of(Symbol symbol) {
 
 // What the object that `caller` lies in is linked to; null: it found the function by another way.
 void* needed_by(const void* caller, Symbol symbol) {
-  Dl_info info{};
-  link_map* listed = nullptr;
-  if (!::dladdr1(caller, &info, reinterpret_cast<void**>(&listed), RTLD_DL_LINKMAP) || !listed) return nullptr;
+  const link_map* const listed = elf::object_at(caller);
+  if (!listed) return nullptr;
   std::string_view wanted;
   elf::Loaded(*listed).for_each_needed([&](const char* name) {
     if (const std::string_view file = elf::plain_view(name); wanted.empty() && is_library(file, library_of(symbol)))

@@ -25,10 +25,6 @@ constexpr std::string_view kVendors[] = {
     "nvshmem_",    "libnvrtc",    "libnvJitLink", "libcudss",  "libcutensor", "libnvinfer",
 };
 
-elf::Object object_of(const link_map& listed) {
-  return {listed.l_name ? listed.l_name : "", listed.l_addr, listed.l_ld};
-}
-
 // By write(2): this may run before the C library is set up.
 [[gnu::format(printf, 1, 2)]] void say(const char* format, ...) {
   const char* verbose = std::getenv("DEVTRACE_SIM_VERBOSE");
@@ -55,7 +51,7 @@ bool is_ours(const elf::Object& object) {
 // The stand-in for that version, among the objects of the start; null: another version is simulated.
 const link_map* stand_in(const link_map* first, const std::string& version) {
   for (const link_map* one = first; one; one = one->l_next) {
-    const elf::Object object = object_of(*one);
+    const elf::Object object = elf::object_of(*one);
     if (object.file() == version && elf::Loaded(object).find("devtrace_simulation")) return one;
   }
   return nullptr;
@@ -65,7 +61,7 @@ const link_map* stand_in(const link_map* first, const std::string& version) {
 // that has it, a tool's or the stand-in itself.
 const void* destination(const link_map* first, const link_map* last, const char* name, const char* version) {
   for (const link_map* one = first->l_next; one; one = one->l_next) {
-    if (const void* found = elf::Loaded(object_of(*one)).find(name, version)) return found;
+    if (const void* found = elf::Loaded(*one).find(name, version)) return found;
     if (one == last) return nullptr;
   }
   return nullptr;
@@ -74,7 +70,7 @@ const void* destination(const link_map* first, const link_map* last, const char*
 }  // namespace
 
 void take_over(const link_map* first, const link_map& listed, const char* program) {
-  const elf::Object object = object_of(listed);
+  const elf::Object object = elf::object_of(listed);
   if (is_vendors(object.file()) || is_ours(object)) return;
   const std::string path(&listed == first ? "/proc/self/exe" : object.path);
   const RuntimeCopy copy = find_runtime_copy(path);

@@ -1,12 +1,11 @@
 #include "tracker/evidence/operator_arguments.h"
 
-#include <link.h>
-
 #include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
 
+#include "binary/elf/loaded_objects.h"
 #include "tracker/evidence/operation.h"
 #include "tracker/evidence/source/prologue.h"
 #include "tracker/interface/platform.h"
@@ -62,40 +61,31 @@ std::vector<bool> tensors_of(const Schema& schema) {
 // operators has every one as a text. The linker keeps a text that another one ends with as that one's end; what stands
 // behind a zero, or behind "aten::", is rather it.
 std::optional<Schema> schema_that_begins(const std::string& begin, const std::vector<bool>& tensors) {
-  struct Search {
-    const std::string& wanted;
-    const std::vector<bool>& tensors;
-    std::optional<Schema> found;
-    int rank = 3;
-  } search{begin, tensors, {}};
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* object, size_t, void* data) {
-        auto& search = *static_cast<Search*>(data);
-        const std::string_view path = object->dlpi_name ? object->dlpi_name : "";
-        if (!path.substr(path.rfind('/') + 1).starts_with(kLibrary)) return 0;
-        for (int i = 0; i < object->dlpi_phnum && search.rank > 0; ++i) {
-          const ElfW(Phdr)& segment = object->dlpi_phdr[i];
-          if (segment.p_type != PT_LOAD || (segment.p_flags & (PF_R | PF_W)) != PF_R) continue;
-          const auto* start = reinterpret_cast<const char*>(object->dlpi_addr + segment.p_vaddr);
-          const char* const end = start + segment.p_filesz;
-          for (const char* at = start; at < end && search.rank > 0;) {
-            const auto* hit = static_cast<const char*>(
-                ::memmem(at, static_cast<size_t>(end - at), search.wanted.data(), search.wanted.size()));
-            if (!hit) break;
-            at = hit + 1;
-            const int rank = hit == start || hit[-1] == '\0' ? 0 : hit[-1] == ':' ? 1 : 2;
-            const std::string_view text(hit, ::strnlen(hit, std::min<size_t>(4096, static_cast<size_t>(end - hit))));
-            if (rank >= search.rank || text.find(") ->") == text.npos) continue;
-            Schema schema = parse_schema(text);
-            if (tensors_of(schema) != search.tensors) continue;
-            search.found = std::move(schema);
-            search.rank = rank;
-          }
-        }
-        return 1;
-      },
-      &search);
-  return search.found;
+  std::optional<Schema> found;
+  int rank = 3;
+  elf::for_each_object([&](const elf::Object& object) {
+    if (!object.file().starts_with(kLibrary)) return false;
+    for (const ElfW(Phdr) & segment : object.segments) {
+      if (segment.p_type != PT_LOAD || (segment.p_flags & (PF_R | PF_W)) != PF_R) continue;
+      const auto* start = reinterpret_cast<const char*>(object.base + segment.p_vaddr);
+      const char* const end = start + segment.p_filesz;
+      for (const char* at = start; at < end && rank > 0;) {
+        const auto* hit =
+            static_cast<const char*>(::memmem(at, static_cast<size_t>(end - at), begin.data(), begin.size()));
+        if (!hit) break;
+        at = hit + 1;
+        const int rank_here = hit == start || hit[-1] == '\0' ? 0 : hit[-1] == ':' ? 1 : 2;
+        const std::string_view text(hit, ::strnlen(hit, std::min<size_t>(4096, static_cast<size_t>(end - hit))));
+        if (rank_here >= rank || text.find(") ->") == text.npos) continue;
+        Schema schema = parse_schema(text);
+        if (tensors_of(schema) != tensors) continue;
+        found = std::move(schema);
+        rank = rank_here;
+      }
+    }
+    return true;
+  });
+  return found;
 }
 
 // The structure add_Tensor is the operator add with the overload Tensor; sum_dim_IntList is sum, dim_IntList.

@@ -1,7 +1,6 @@
 #include "tracker/log/process_record.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "binary/elf/loaded_objects.h"
 #include "common/version.h"
 #include "tracker/base/process_start.h"
 #include "tracker/interface/platform.h"
@@ -75,14 +75,10 @@ std::string python_version() {
 // torch/version.py lies beside torch/lib/libc10.so; reading it needs neither the GIL nor an imported torch.
 std::string torch_version() {
   std::string library;
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* out) {
-        const char* slash = info->dlpi_name ? std::strrchr(info->dlpi_name, '/') : nullptr;
-        if (!slash || std::strcmp(slash, "/libc10.so") != 0) return 0;
-        *static_cast<std::string*>(out) = info->dlpi_name;
-        return 1;
-      },
-      &library);
+  elf::for_each_object([&](const elf::Object& object) {
+    if (object.path.ends_with("/libc10.so")) library = object.path;
+    return !library.empty();
+  });
   const size_t lib = library.rfind("/lib/");
   if (lib == std::string::npos) return {};
   const std::string text = file_text((library.substr(0, lib) + "/version.py").c_str());

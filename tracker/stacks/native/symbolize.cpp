@@ -1,6 +1,5 @@
 // Names of native addresses. Not dladdr: it looks at every symbol of an object for each address; this looks at each
 // object once for all addresses. And dladdr knows exported names only.
-#include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,48 +66,37 @@ struct Module {
   Matcher matcher;
 };
 
-struct Search {
-  std::vector<NativeFrame>& frames;
-  std::vector<Module> incomplete;  // some name is not among the exported ones
-};
-
-std::string path_of(const dl_phdr_info& object) {
-  if (object.dlpi_name != nullptr && object.dlpi_name[0] != 0) return object.dlpi_name;
+std::string path_of(const Object& object) {
+  if (!object.path.empty()) return std::string(object.path);
   char path[PATH_MAX];  // the program itself
   const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
   return size > 0 ? std::string(path, size) : std::string();
 }
 
-// Inside dl_iterate_phdr, so that the object stays.
-int match_exported(dl_phdr_info* object, size_t, void* argument) {
-  auto& search = *static_cast<Search*>(argument);
-  Module module;
-  for (NativeFrame& frame : search.frames) {
-    if (!frame.module.empty() || bytes_behind(*object, frame.address) == 0) continue;
-    if (module.path.empty()) module.path = path_of(*object);
-    frame.module = module.path;
-    frame.offset = frame.address - object->dlpi_addr;
-    module.matcher.add(frame);
-  }
-  if (module.matcher.empty()) return 0;
-  module.matcher.start();
-  Loaded(*object).for_each([&](const Elf64_Sym& symbol, const char* name) { module.matcher.look_at(symbol, name); });
-  if (!module.matcher.complete()) search.incomplete.push_back(std::move(module));
-  return 0;
-}
-
 // All of them at once: to go through an object's symbols takes longer than to look for many addresses in them.
 void find_names(std::vector<NativeFrame>& frames) {
-  Search search{frames, {}};
-  dl_iterate_phdr(match_exported, &search);
-  for (Module& module : search.incomplete) {
+  std::vector<Module> incomplete;  // some name is not among the exported ones
+  for_each_object([&](const Object& object) {
+    Module module;
+    for (NativeFrame& frame : frames) {
+      if (!frame.module.empty() || object.bytes_behind(frame.address) == 0) continue;
+      if (module.path.empty()) module.path = path_of(object);
+      frame.module = module.path;
+      frame.offset = frame.address - object.base;
+      module.matcher.add(frame);
+    }
+    if (module.matcher.empty()) return false;
+    module.matcher.start();
+    Loaded(object).for_each([&](const Elf64_Sym& symbol, const char* name) { module.matcher.look_at(symbol, name); });
+    if (!module.matcher.complete()) incomplete.push_back(std::move(module));
+    return false;
+  });
+  for (Module& module : incomplete)
     File(module.path).for_each_symbol([&](const Elf64_Sym& symbol, const char* name) {
       module.matcher.look_at(symbol, name);
     });
-  }
-  for (NativeFrame& frame : frames) {
+  for (NativeFrame& frame : frames)
     if (!frame.mangled.empty()) frame.function = binary::demangled(frame.mangled);
-  }
 }
 
 // Names that were found before. A hundred findings share nearly all of their native frames, and to find the names of a
