@@ -38,6 +38,7 @@ lint: | setup-python ## includes against folders.mk, pages that are made from ta
 	scripts/draw-folders --check
 	scripts/check-documents
 	scripts/reference-pages options --check
+	scripts/reference-pages fields --check
 	scripts/device-errors page --check
 	scripts/device-errors table --check
 	$(PYTHON) -m ruff check --quiet .
