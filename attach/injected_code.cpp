@@ -13,6 +13,7 @@ static_assert(offsetof(InjectedData, function) == 64 && offsetof(InjectedData, a
 static_assert(offsetof(InjectedData, pause) == 96 && offsetof(InjectedData, flags) == 112);
 static_assert(offsetof(InjectedData, state) == 116 && offsetof(InjectedData, result) == 120);
 static_assert(offsetof(InjectedData, read) == 124 && offsetof(InjectedData, patience) == 128);
+static_assert(offsetof(InjectedData, made) == 132 && kMakeThread == 512);
 static_assert(offsetof(InjectedData, name) == 136 && offsetof(InjectedData, library) == 200);
 static_assert(offsetof(InjectedData, reply) == 200 + 4096 + 8192 && kReply == 4096);
 
@@ -20,6 +21,7 @@ static_assert(offsetof(InjectedData, reply) == 200 + 4096 + 8192 && kReply == 40
 }  // namespace devtrace::attach
 
 // void* injected(InjectedData*), as the start of a thread. Its end is a jump to munmap, which returns to the C library.
+// Behind it void make_thread(…, InjectedData*, pthread_create).
 __asm__(R"(
 .pushsection .rodata
 .globl devtrace_injected_begin
@@ -87,6 +89,14 @@ devtrace_injected_begin:
   mov 40(%rbx), %rax
   pop %rbx
   jmp *%rax
+.org devtrace_injected_begin + 512, 0x90
+  endbr64
+  push %rbx
+  mov %r8, %rbx
+  call *%r9
+  mov %eax, 132(%rbx)
+  pop %rbx
+  ret
 .globl devtrace_injected_end
 .hidden devtrace_injected_end
 devtrace_injected_end:

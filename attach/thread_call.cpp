@@ -1,6 +1,7 @@
 #include "attach/thread_call.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -38,19 +39,30 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kTimeToFind = 10s;    // a moment at which a thread may be borrowed
 constexpr auto kTimeToAnswer = 30s;  // another thread may hold the loader's lock
 
+constexpr uint32_t kPatience = 1000;  // of 5 ms each: the new thread waits so long for one who has died
+
 // Of the C library in the target.
 struct Functions {
   uint64_t pthread_create, pthread_self, pthread_detach, dlopen, dlsym, dlerror, munmap;
-  uintptr_t system_call;  // an instruction `syscall`
+  Instructions instructions;
 };
 
-uintptr_t find_system_call(const RemoteMemory& memory, const RemoteObject& library) {
-  const Range function = library.symbol("syscall");
-  unsigned char code[64] = {};
-  const size_t size = memory.read_some(function.begin, code, std::min(sizeof code, function.end - function.begin));
-  for (size_t i = 0; i + 1 < size; ++i)
-    if (code[i] == 0x0f && code[i + 1] == 0x05) return function.begin + i;
-  return 0;
+// The first of these bytes in the target's memory; 0: they are not there.
+uintptr_t find_bytes(const RemoteMemory& memory, const Range& range, std::string_view bytes) {
+  std::string text(range.end - range.begin, '\0');
+  text.resize(memory.read_some(range.begin, text.data(), text.size()));
+  const size_t at = text.find(bytes);
+  return at == text.npos ? 0 : range.begin + at;
+}
+
+Instructions find_instructions(const RemoteMemory& memory, const RemoteObject& symbols, const LoadedObject& library) {
+  using namespace std::string_view_literals;
+  // One of the calls without an error.
+  Instructions found{find_bytes(memory, symbols.symbol("getuid"), "\x0f\x05\xc3"sv), 0};
+  // What the C library gives the kernel with each handler of a signal: `mov $15, %rax`, `syscall`.
+  for (const Range& each : library.code)
+    if (found.restorer == 0) found.restorer = find_bytes(memory, each, "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"sv);
+  return found;
 }
 
 // The C library's functions in the target. Up to glibc 2.33 they lie in several files.
@@ -76,9 +88,9 @@ Functions find_functions(const Target& target) {
   const Functions found{function("pthread_create"), function("pthread_self"),
                         function("pthread_detach"), function("dlopen"),
                         function("dlsym"),          function("dlerror"),
-                        function("munmap"),         find_system_call(target.memory, libraries.front())};
+                        function("munmap"),         find_instructions(target.memory, libraries.front(), *c_library)};
   if (found.pthread_create && found.pthread_self && found.pthread_detach && found.dlopen && found.dlsym &&
-      found.dlerror && found.munmap && found.system_call)
+      found.dlerror && found.munmap && found.instructions.system_call && found.instructions.restorer)
     return found;
   throw Failure(Code::cannot_be,
                 fmt::format("process {} runs with {}, which is none of glibc's, or has neither libpthread nor libdl "
@@ -103,9 +115,10 @@ std::unique_ptr<InjectedData> data_for(const Request& request, const Functions& 
   data->dlerror = functions.dlerror;
   data->munmap = functions.munmap;
   data->bytes = kInjectedBytes;
+  data->made = ~0u;
   data->function = request.function;
   data->pause[1] = 5'000'000;
-  data->patience = 12'000;
+  data->patience = kPatience;
   data->flags = RTLD_NOW | RTLD_NODELETE;
   put(data->name, request.name, "a function's name");
   put(data->library, request.library, "the library's path");
@@ -129,34 +142,54 @@ void place(InjectedData& data, uintptr_t pages, const Request& request) {
 
 // In the borrowed thread: pages with the code, and a thread that runs it. The pages' address; 0: something of it was
 // refused, and is undone.
-uintptr_t start_in(TracedThread& thread, const RemoteMemory& memory, const Functions& functions, InjectedData& data,
+uintptr_t start_in(TracedThread& thread, const Target& target, const Functions& functions, InjectedData& data,
                    const Request& request, std::string& why) {
-  const auto pages =
-      thread.system_call(functions.system_call, SYS_mmap,
-                         {0, kInjectedBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~uint64_t{0}, 0});
+  const auto pages = thread.system_call(
+      SYS_mmap, {0, kInjectedBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~uint64_t{0}, 0});
   if (!pages || *pages < 0) {
     why = "it gets no memory";
     return 0;
   }
+  const RemoteMemory& memory = target.memory;
   const auto start = static_cast<uintptr_t>(*pages);
+  const uintptr_t there = start + kPage;
   place(data, start, request);
-  std::string code(injected_code());
-  code.resize(kTrapOffset, '\x90');
-  code += '\xcc';
   const auto undo = [&](const char* reason) {
     why = reason;
-    thread.system_call(functions.system_call, SYS_munmap, {start, kInjectedBytes});
+    thread.system_call(SYS_munmap, {start, kInjectedBytes});
     return uintptr_t{0};
   };
-  if (!memory.write(start, code.data(), code.size()) || !memory.write(start + kPage, &data, sizeof data))
+  const std::string_view code = injected_code();
+  if (!memory.write(start, code.data(), code.size()) || !memory.write(there, &data, sizeof data))
     return undo("its memory cannot be written");
-  const auto allowed = thread.system_call(functions.system_call, SYS_mprotect, {start, kPage, PROT_READ | PROT_EXEC});
+  const auto allowed = thread.system_call(SYS_mprotect, {start, kPage, PROT_READ | PROT_EXEC});
   if (!allowed || *allowed != 0) return undo("a security module forbids new code in it (SELinux's execmem)");
-  const auto made = thread.call(memory, functions.pthread_create, start + kTrapOffset,
-                                {start + kPage + offsetof(InjectedData, reply), 0, start, start + kPage});
-  if (!made || *made != 0) return undo("it cannot make another thread");
-  return start;
+  if (!thread.call(start + kMakeThread, start + kInjectedBytes,
+                   {there + offsetof(InjectedData, reply), 0, start, there, there, functions.pthread_create})) {
+    // It hangs in pthread_create, or the process has ended: whoever waits for an answer says which.
+    return start;
+  }
+  uint32_t made = ~0u;
+  memory.read(there + offsetof(InjectedData, made), made);
+  return made == 0 ? start : undo("it cannot make another thread");
 }
+
+// Who ends this command while a thread stands still is heard when that runs again.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigset_t held;
+    sigemptyset(&held);
+    for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGALRM, SIGPIPE}) sigaddset(&held, each);
+    pthread_sigmask(SIG_BLOCK, &held, &before_);
+  }
+  ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 [[noreturn]] void why_all_refused(const Target& target) {
   const auto now = status_of(target.process);
@@ -178,11 +211,14 @@ uintptr_t start_somewhere(const Target& target, const Functions& functions, cons
                           [&](pid_t each) { return sleeps_in_system_call(process, each); });
     size_t refused = 0;
     for (const pid_t each : threads) {
-      TracedThread thread(each);
+      const SignalsHeld held;
+      TracedThread::release_late();
+      target.check_memory_is_its_own();
+      TracedThread thread(process, each, target.memory, functions.instructions);
       const int fault = thread.stop();
       if (fault == EPERM) ++refused;
-      if (fault != 0 || !thread.is_safe(target.memory, unsafe) || !thread.borrow()) continue;
-      if (const uintptr_t pages = start_in(thread, target.memory, functions, *data, request, why)) return pages;
+      if (fault != 0 || !thread.is_safe(unsafe) || !thread.borrow()) continue;
+      if (const uintptr_t pages = start_in(thread, target, functions, *data, request, why)) return pages;
       if (!why.empty()) throw Failure(Code::library, fmt::format("process {}: {}", process, why));
     }
     // One thread alone is refused when it is ending, or somebody traces it; what is not allowed is refused of all.
@@ -191,8 +227,8 @@ uintptr_t start_somewhere(const Target& target, const Functions& functions, cons
   }
   throw Failure(
       Code::no_safe_moment,
-      fmt::format("process {}: in {} seconds no thread was outside of malloc and the loader; it is as it was. "
-                  "Try again",
+      fmt::format("process {}: in {} seconds no thread was outside of malloc and the loader, with room on a stack of "
+                  "its own; it is as it was. Try again",
                   process, kTimeToFind / 1s));
 }
 
@@ -203,7 +239,11 @@ Answer wait_for_answer(const Target& target, uintptr_t pages, const Request& req
   const auto until = Clock::now() + kTimeToAnswer;
   for (auto pause = 1ms; Clock::now() < until; pause = std::min<decltype(pause)>(pause * 2, 20ms)) {
     uint32_t state = InjectedData::running;
-    if (!memory.read(at + offsetof(InjectedData, state), state)) throw target.ended();
+    TracedThread::release_late();
+    const uint32_t patience = kPatience;
+    if (!memory.read(at + offsetof(InjectedData, state), state) ||
+        !memory.write(at + offsetof(InjectedData, patience), &patience, sizeof patience))
+      throw target.ended();
     if (state == InjectedData::running) {
       std::this_thread::sleep_for(pause);
       continue;

@@ -78,6 +78,18 @@ std::vector<Mapping> mappings_of(pid_t process) {
   return found;
 }
 
+uintptr_t own_stack(pid_t process, uintptr_t stack_pointer, uintptr_t thread_pointer) {
+  std::ifstream in(folder_of(process) + "/maps");
+  for (std::string line; std::getline(in, line);) {
+    const auto mapping = parse_mapping(line);
+    if (!mapping || stack_pointer < mapping->begin || stack_pointer >= mapping->end) continue;
+    const bool own = mapping->path == "[stack]" ||
+                     (mapping->path.empty() && stack_pointer <= thread_pointer && thread_pointer < mapping->end);
+    return own ? mapping->begin : 0;
+  }
+  return 0;
+}
+
 Status parse_status(const std::string& text) {
   Status status;
   std::istringstream lines(text);
@@ -90,6 +102,9 @@ Status parse_status(const std::string& text) {
     if (key == "TracerPid:") words >> status.tracer;
     if (key == "Tgid:") words >> status.group;
     if (key == "Uid:") words >> status.user;
+    if (key == "PPid:") words >> status.parent;
+    if (key == "Seccomp:") words >> status.seccomp;
+    if (key == "Seccomp_filters:") words >> status.seccomp_filters;
   }
   return status;
 }

@@ -26,6 +26,10 @@ std::optional<Mapping> parse_mapping(const std::string& line);
 // The mappings of files, in the order of their addresses.
 std::vector<Mapping> mappings_of(pid_t process);
 
+// Where the mapping that holds a thread's stack pointer begins, if that is the stack with which the thread was made:
+// the process's own, or the one that its thread pointer lies in as well. 0: it is another (a coroutine's), or nobody's.
+uintptr_t own_stack(pid_t process, uintptr_t stack_pointer, uintptr_t thread_pointer);
+
 // Of /proc/PID/status, and who owns /proc/PID.
 struct Status {
   std::string name;
@@ -35,6 +39,9 @@ struct Status {
   uid_t user = 0;
   bool same_pid_namespace = true;
   bool dumpable = true;  // the kernel lets its user look at it
+  pid_t parent = 0;
+  int seccomp = 0;           // 1: read, write and exit alone; 2: filters
+  int seccomp_filters = -1;  // how many; -1: the kernel does not say it
 };
 // Nothing: there is no such process.
 std::optional<Status> status_of(pid_t process);

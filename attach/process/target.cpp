@@ -1,6 +1,7 @@
 #include "attach/process/target.h"
 
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,20 @@ namespace devtrace::attach {
 namespace {
 
 constexpr const char* kLibrary = "libdevtrace.so";
+
+// What devtrace would have it do (mmap, openat, clone, …) may be what a filter kills for. A filter that this command
+// lives under as well, as in a container, is known to let it.
+void check_seccomp(pid_t process, const Status& status) {
+  if (status.seccomp == 0) return;
+  const auto own = status_of(::getpid());
+  if (own && own->seccomp == status.seccomp && own->seccomp_filters == status.seccomp_filters) return;
+  throw Failure(
+      Code::cannot_be,
+      fmt::format("process {} ({}) runs under a seccomp filter that devtrace attach does not run under, and that may "
+                  "end it for a call that devtrace makes in it: run devtrace attach under the same filter (in "
+                  "its container), or start the program with: devtrace run",
+                  process, status.name));
+}
 
 Status checked_status(pid_t process) {
   const auto status = status_of(process);
@@ -36,6 +51,7 @@ Status checked_status(pid_t process) {
     throw Failure(Code::cannot_be,
                   fmt::format("process {} is stopped; let it go on first: kill -CONT {}", process, process));
   check_untraced(process, *status);
+  check_seccomp(process, *status);
   return *status;
 }
 
@@ -108,6 +124,7 @@ const LoadedObject* find_library(const std::vector<LoadedObject>& objects) {
 Target::Target(pid_t process, const std::string& again)
     : process(process), again(again), status(checked_status(process)), memory(process) {
   check_architecture(process);
+  check_memory_is_its_own();
   // The kernel maps a program before its loader: who has just started a process would else be told that it is linked
   // statically.
   constexpr int kTries = 200;  // of 5 milliseconds
@@ -143,6 +160,16 @@ void Target::check_c_library() const {
   throw Failure(Code::cannot_be, fmt::format("process {} ({}) is linked statically, so that no library can be brought "
                                              "into it; link it dynamically",
                                              process, status.name));
+}
+
+void Target::check_memory_is_its_own() const {
+  const auto now = status_of(process);
+  if (!now || now->parent <= 0) return;
+  constexpr int kMemory = 1;  // KCMP_VM
+  if (::syscall(SYS_kcmp, process, now->parent, kMemory, 0, 0) != 0) return;
+  throw Failure(Code::cannot_be,
+                fmt::format("process {} ({}) still runs in the memory of its parent {} (vfork); try again in a moment",
+                            process, status.name, now->parent));
 }
 
 bool Target::sees(const std::string& file) const {

@@ -34,6 +34,10 @@ struct Target {
   bool sees(const std::string& file) const;
   void check_library(const std::string& library) const;
 
+  // Throws for a process that runs in another's memory until it calls exec (vfork, posix_spawn): what is done to it is
+  // done to that.
+  void check_memory_is_its_own() const;
+
   // The failure of a call of ptrace, or of its memory's.
   [[noreturn]] void refuse_access() const;
   Failure ended() const;

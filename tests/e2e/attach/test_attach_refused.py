@@ -7,12 +7,13 @@ import sys
 
 import pytest
 from c_programs import build
-from conftest import DEVTRACE, environment
+from conftest import DEVTRACE, TOP, environment
 from forbidden_calls import PROCESS_VM_READV, PROCESS_VM_WRITEV, PTRACE, forbid
 from running import Running, command, running  # noqa: F401
 from test_attach_programs import C_SERVER, DRIVER, RUNTIME, start
 
 # The libraries of a glibc before 2.34, as Debian 11 has them, with its loader: a folder for tests that need them.
+HELPERS = TOP / "tests/helpers"
 OLD_GLIBC = os.environ.get("DEVTRACE_OLD_GLIBC", "")
 
 
@@ -42,6 +43,96 @@ def test_a_refusal_of_ptrace_is_one_line_and_changes_nothing(tmp_path, running, 
     server.ask("wrong")
     assert len(server.findings) == 1
     assert server.end() == 0
+
+
+# As a sandbox: whoever maps memory to execute it, or opens a file, is killed.
+UNDER_A_FILTER = """
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+static void forbid(void) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 1, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog program = {5, code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) abort();
+}
+"""
+
+
+def test_a_filter_that_kills_is_seen_before_anything_is_touched(tmp_path, running):  # noqa: F811
+    source = UNDER_A_FILTER + C_SERVER.replace('printf("ready', 'forbid();\n  printf("ready')
+    program = build(tmp_path, "server", source, RUNTIME, DRIVER)
+    running.append(Running([DEVTRACE, "rehearse", "--gpus", 2, "--no-trace", "--", program, "idle"], tmp_path, environment(None)))
+    server = running[0]
+    before = mapped(server)
+    done = command("attach", "--no-wait", server.pid)
+    assert done.returncode == 5 and done.stderr.count("\n") == 1 and "seccomp filter" in done.stderr, done.stderr
+    assert mapped(server) == before
+    assert server.ask("steps") == ["0", "0", "0", "0"]
+    assert server.end() == 0
+
+
+def test_under_the_same_filter_as_in_a_container_it_is_attached_to(tmp_path, running):  # noqa: F811
+    swapoff = forbid(168)
+    program = build(tmp_path, "server", C_SERVER, RUNTIME, DRIVER)
+    launch = ["python3", "-c", f"import sys; sys.path.insert(0, {str(HELPERS)!r}); from forbidden_calls import forbid; forbid(168)(); "
+              "import os; os.execv(sys.argv[1], sys.argv[1:])", DEVTRACE, "rehearse", "--gpus", 2, "--no-trace", "--", program, "idle"]  # fmt: skip
+    running.append(Running(launch, tmp_path, environment(None)))
+    server = running[0]
+    assert command("attach", "--no-wait", server.pid).returncode == 5
+    done = command("attach", "--no-wait", server.pid, preexec_fn=swapoff)
+    assert done.returncode == 0, done.stderr
+    server.ask("wrong")
+    assert server.end() == 0
+    assert len(server.findings) == 1
+
+
+# The parent waits until its child, which runs in its memory, has come to an end.
+VFORKS = """
+#include <sys/syscall.h>
+int cudaMalloc(void**, size_t);
+int main(void) {
+  void* device;
+  cudaMalloc(&device, 4096);
+  for (int i = 0; i < 8; ++i) {
+    pid_t child = vfork();
+    if (child == 0) {
+      struct timespec time = {0, 500000000};
+      syscall(SYS_nanosleep, &time, NULL);
+      _exit(7);
+    }
+    int status;
+    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 7) return 1;
+  }
+  return 0;
+}
+"""
+
+
+def test_a_child_in_its_parents_memory_is_left_alone(tmp_path):
+    program = build(tmp_path, "vforks", VFORKS, RUNTIME, DRIVER)
+    parent = subprocess.Popen([DEVTRACE, "rehearse", "--gpus", "2", "--no-trace", "--", program], env=environment(None))
+    answers = set()
+    while parent.poll() is None:
+        below = subprocess.run(["pgrep", "-x", "vforks"], capture_output=True, text=True).stdout.split()
+        children = [int(pid) for pid in below if f"PPid:\t{parent.pid}\n" not in status(pid)]
+        if children:
+            done = command("attach", "--no-wait", children[-1])
+            answers.add((done.returncode, "vfork" in done.stderr))
+    assert parent.wait() == 0
+    assert (5, True) in answers
+    assert answers <= {(5, True), (3, False)}, answers  # it had ended
+
+
+def status(pid: str) -> str:
+    try:
+        return open(f"/proc/{pid}/status").read()
+    except OSError:
+        return ""
 
 
 # Tries to trace each of the threads that it is given, and keeps those; a debugger that looks at one.
