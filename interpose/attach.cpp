@@ -29,11 +29,14 @@ using namespace devtrace;
 enum class State { as_loaded, watching, detached, changing };
 constinit std::atomic<State> state{State::as_loaded};
 
-// The process is changed by one thread at a time; what it was before is the answer.
+// The process is changed by one thread at a time; what it was before is the answer, and stays it until `end`. Of a
+// thread that comes meanwhile it is `changing`, and its end changes nothing.
 class Change {
  public:
   Change() {
-    before_ = state.exchange(State::changing);
+    before_ = state.load();
+    while (before_ != State::changing && !state.compare_exchange_weak(before_, State::changing)) {
+    }
     if (before_ == State::as_loaded) before_ = interpose::loaded_late() ? State::detached : State::watching;
   }
   Change(const Change&) = delete;
@@ -41,7 +44,7 @@ class Change {
 
   State before() const { return before_; }
   int end(State now, int answer) {
-    state.store(now);
+    if (before_ != State::changing) state.store(now);
     return answer;
   }
 

@@ -44,8 +44,8 @@ struct alignas(64) Known {
 };
 constinit Known known;
 
-constexpr uint64_t kUnicodeFlag = 1u << 28;
-constexpr ssize_t kMostArguments = 4;  // that are looked at
+constexpr uint64_t kUnicodeFlag = 1u << 28, kExceptionFlag = 1u << 30;  // of a class: what it is below of
+constexpr ssize_t kMostArguments = 4;                                   // that are looked at
 constexpr auto kFewestOfDeviceError = static_cast<ssize_t>(kFewestArguments);
 static_assert(kFewestOfDeviceError > 1, "is_ordinary() takes a single argument that is no text for ordinary");
 
@@ -139,13 +139,14 @@ constexpr ssize_t count_of(size_t count) {
   return static_cast<ssize_t>(count & ~kPlaceInFront);
 }
 
-// In the place of BaseException.__new__.
+// In the place of type.__call__: every class is called by it.
 [[gnu::noinline]] PyObject* new_exception(PyObject* type, PyObject* arguments, PyObject* keywords) {
-  if (arguments) look_at(type, items_of(arguments), field<ssize_t>(arguments, python::kVarSize));
+  if (arguments && field<uint64_t>(type, python::kTypeFlags) & kExceptionFlag)
+    look_at(type, items_of(arguments), field<ssize_t>(arguments, python::kVarSize));
   return known.original.with_tuple(type, arguments, keywords);
 }
 
-// In the place of its tp_vectorcall.
+// In the place of BaseException's tp_vectorcall.
 [[gnu::noinline]] PyObject* new_exception_of_array(PyObject* type, PyObject* const* arguments, size_t count,
                                                    PyObject* keywords) {
   look_at(type, arguments, count_of(count));
@@ -193,8 +194,9 @@ constexpr intptr_t kNoHash = -1;
 // a frame: jumps that crowd together cost as much as the whole look.
 [[gnu::target("avx"), gnu::aligned(64)]] PyObject* quick_new_exception(PyObject* type, PyObject* arguments,
                                                                        PyObject* keywords) {
-  if (!arguments || !is_ordinary(items_of(arguments), value_at<ssize_t>(arguments, python::kVarSize))) [[unlikely]]
-    return new_exception(type, arguments, keywords);
+  if (value_at<uint64_t>(type, python::kTypeFlags) & kExceptionFlag) [[unlikely]]
+    if (!arguments || !is_ordinary(items_of(arguments), value_at<ssize_t>(arguments, python::kVarSize)))
+      return new_exception(type, arguments, keywords);
   return known.original.with_tuple(type, arguments, keywords);
 }
 [[gnu::target("avx"), gnu::aligned(64)]] PyObject* quick_new_exception_of_array(PyObject* type,

@@ -1,6 +1,8 @@
 #include "interpose/python/exception_types.h"
 
 #include <cstdint>
+#include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include "tracker/python/safe_memory.h"
@@ -11,10 +13,16 @@ namespace {
 using python::Ref;
 
 // Of a type; the same in CPython 3.9 to 3.15, but for Layout::extra_header.
-constexpr uint16_t kTypeNew = 312, kTypeVectorcall = 400;
+constexpr uint16_t kTypeCall = 128, kTypeVectorcall = 400;
 constexpr int kWithArray = 14;  // the first version whose exceptions are made by tp_vectorcall, too
 // Classes whose functions have to be the same ones: so they are what every class without its own has.
-constexpr const char* kAlike[] = {"BaseException", "Exception", "RuntimeError", "ValueError", "TypeError"};
+using Names = std::initializer_list<std::pair<const char*, const char*>>;
+constexpr Names kMetaclasses = {{"builtins", "type"}, {"abc", "ABCMeta"}};
+constexpr Names kExceptions = {{"builtins", "BaseException"},
+                               {"builtins", "Exception"},
+                               {"builtins", "RuntimeError"},
+                               {"builtins", "ValueError"},
+                               {"builtins", "TypeError"}};
 
 uintptr_t address(PyObject* object) {
   return reinterpret_cast<uintptr_t>(object);
@@ -23,6 +31,13 @@ uintptr_t address(PyObject* object) {
 template <class Function>
 Function& slot(PyObject* type, const python::Layout& layout, uint16_t offset) {
   return *reinterpret_cast<Function*>(address(type) + offset + layout.extra_header);
+}
+
+std::vector<Ref> classes_named(const python::Api& api, Names names) {
+  std::vector<Ref> found;
+  for (const auto& [module, name] : names)
+    found.push_back(python::attribute(api, python::imported_module(api, module).get(), name));
+  return found;
 }
 
 // What all of the classes have there; nullptr: they differ, or have nothing.
@@ -52,42 +67,41 @@ std::vector<Ref> classes_below(const python::Api& api, PyObject* base) {
   return all;
 }
 
+// In the base and every class below it that has `from` there.
+template <class Function>
+void exchange(const python::Api& api, const python::Layout& layout, PyObject* base, uint16_t offset, Function from,
+              Function to) {
+  for (const Ref& type : classes_below(api, base)) {
+    auto& function = slot<Function>(type.get(), layout, offset);
+    if (function == from) function = to;
+  }
+}
+
 }  // namespace
 
 bool replace_making_of_exceptions(const python::Api& api, const python::Layout& layout,
                                   const MakeException& replacement, MakeException& original) {
-  const Ref builtins = python::imported_module(api, "builtins");
-  std::vector<Ref> alike;
-  for (const char* name : kAlike) alike.push_back(python::attribute(api, builtins.get(), name));
+  const std::vector<Ref> metaclasses = classes_named(api, kMetaclasses), exceptions = classes_named(api, kExceptions);
   MakeException found;
-  found.with_tuple = common<decltype(found.with_tuple)>(alike, layout, kTypeNew);
-  if (!found.with_tuple) return false;
-  if (layout.minor >= kWithArray) {
-    found.with_array = common<decltype(found.with_array)>(alike, layout, kTypeVectorcall);
-    if (!found.with_array) return false;
-  }
+  found.with_tuple = common<decltype(found.with_tuple)>(metaclasses, layout, kTypeCall);
+  if (layout.minor >= kWithArray)
+    found.with_array = common<decltype(found.with_array)>(exceptions, layout, kTypeVectorcall);
+  if (!found.with_tuple || (layout.minor >= kWithArray && !found.with_array)) return false;
+  if (found.with_tuple == replacement.with_tuple) return true;
   original = found;
-  for (const Ref& type : classes_below(api, alike.front().get())) {
-    auto& with_tuple = slot<decltype(found.with_tuple)>(type.get(), layout, kTypeNew);
-    if (with_tuple == found.with_tuple) with_tuple = replacement.with_tuple;
-    if (!found.with_array) continue;
-    auto& with_array = slot<decltype(found.with_array)>(type.get(), layout, kTypeVectorcall);
-    if (with_array == found.with_array) with_array = replacement.with_array;
-  }
+  exchange(api, layout, metaclasses.front().get(), kTypeCall, original.with_tuple, replacement.with_tuple);
+  if (original.with_array)
+    exchange(api, layout, exceptions.front().get(), kTypeVectorcall, original.with_array, replacement.with_array);
   return true;
 }
 
 void restore_making_of_exceptions(const python::Api& api, const python::Layout& layout,
                                   const MakeException& replacement, const MakeException& original) {
-  const Ref base = python::attribute(api, python::imported_module(api, "builtins").get(), kAlike[0]);
-  if (!base) return;
-  for (const Ref& type : classes_below(api, base.get())) {
-    auto& with_tuple = slot<decltype(original.with_tuple)>(type.get(), layout, kTypeNew);
-    if (with_tuple == replacement.with_tuple) with_tuple = original.with_tuple;
-    if (!original.with_array) continue;
-    auto& with_array = slot<decltype(original.with_array)>(type.get(), layout, kTypeVectorcall);
-    if (with_array == replacement.with_array) with_array = original.with_array;
-  }
+  const std::vector<Ref> metaclasses = classes_named(api, kMetaclasses), exceptions = classes_named(api, kExceptions);
+  if (!metaclasses.front() || !exceptions.front()) return;
+  exchange(api, layout, metaclasses.front().get(), kTypeCall, replacement.with_tuple, original.with_tuple);
+  if (original.with_array)
+    exchange(api, layout, exceptions.front().get(), kTypeVectorcall, replacement.with_array, original.with_array);
 }
 
 }  // namespace devtrace::interpose

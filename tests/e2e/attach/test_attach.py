@@ -7,7 +7,8 @@ import subprocess
 import time
 
 import pytest
-from conftest import LIBRARY, operand
+from c_programs import build
+from conftest import LIBRARY, environment, execute, operand
 from running import Looking, Running, command, python_server, running, wait_for  # noqa: F401
 
 CYCLES = int(os.environ.get("DEVTRACE_ATTACH_TIMES", 12))  # make attach-soak: 200
@@ -262,3 +263,33 @@ def test_the_library_may_attach_itself(tmp_path, running):  # noqa: F811
     assert running[0].end() == 0
     assert [one["kind"] for one in running[0].findings] == ["refused-op"]
     assert os.path.basename(running[0].folder / "stderr") and "SUMMARY" not in running[0].err
+
+
+MANY_AT_ONCE = """
+static int (*attach)(const char*, char*, size_t), (*leave)(char*, size_t);
+static volatile int stop;
+static void* change(void* unused) {
+  while (!stop) {
+    attach("text=0:html=0", NULL, 0);
+    leave(NULL, 0);
+  }
+}
+int main(int argc, char** argv) {
+  void* library = dlopen(argv[1], RTLD_NOW);
+  pthread_t threads[8];
+  attach = dlsym(library, "devtrace_attach");
+  leave = dlsym(library, "devtrace_detach");
+  for (int i = 0; i < 8; ++i) pthread_create(&threads[i], NULL, change, NULL);
+  sleep(2);
+  stop = 1;
+  for (int i = 0; i < 8; ++i) pthread_join(threads[i], NULL);
+  int attached = attach("", NULL, 0);
+  printf("%d %d\\n", attached == 0 || attached == 1, leave(NULL, 0));
+}
+"""
+
+
+def test_several_threads_may_attach_and_detach_at_once(tmp_path):
+    """Whoever comes while another one changes the process is told so, and nobody is told so for ever."""
+    outcome = execute([build(tmp_path, "many", MANY_AT_ONCE), LIBRARY], tmp_path, environment(None))
+    assert (outcome.code, outcome.out) == (0, "1 0\n"), outcome.err
