@@ -3,13 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <fstream>
 #include <sstream>
 #include <system_error>
 
 #include "report/base/escaping.h"
 #include "report/base/format.h"
+#include "report/log/log_reader.h"
 #include "report/log/suppressions.h"
 
 namespace devtrace::report::check {
@@ -22,9 +22,13 @@ constexpr const char* kMark = "devtrace_baseline";
 std::string text_of(const std::string& file) {
   std::error_code error;
   if (std::filesystem::is_directory(file, error)) throw BaselineError(fmt::format("{}: is a folder", file));
-  std::ifstream in(file, std::ios::binary);
+  std::ifstream in;
   std::ostringstream text;
-  if (!in) throw BaselineError(fmt::format("{}: cannot be opened: {}", file, std::generic_category().message(errno)));
+  try {
+    in = open_file(file);
+  } catch (const LogError& error) {
+    throw BaselineError(error.what());
+  }
   std::string chunk(1 << 16, '\0');
   size_t read = 0;
   while (in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())), in.gcount() > 0) {

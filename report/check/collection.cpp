@@ -324,12 +324,7 @@ void Collection::read(const std::filesystem::path& log) {
   reading.log = log.string();
   reading.first_process = processes_.size();
   ++logs_;
-  std::ifstream in(log, std::ios::binary);
-  if (!in) {
-    problem(fmt::format("{}: cannot be opened: {}", reading.log, std::generic_category().message(errno)));
-    ++unreadable_;
-    return;
-  }
+  std::ifstream in;
   const uint64_t before = bytes_;
   uint64_t records = 0;
   const auto report_progress = [&] {
@@ -338,6 +333,7 @@ void Collection::read(const std::filesystem::path& log) {
     if (progress_) progress_(reading.log, bytes_);
   };
   try {
+    in = open_file(log);
     const auto done = read_log(in, reading.log, [&](Json&& record) {
       if ((++records & 15) == 0 && progress_) report_progress();
       if (rewrite_) record = rewrite_(std::move(record));

@@ -136,10 +136,22 @@ LogReading read_log(std::istream& in, const std::string& file, const std::functi
   return reading;
 }
 
-LogReading read_log(const std::filesystem::path& file, const std::function<void(Json&&)>& record) {
+std::ifstream open_file(const std::filesystem::path& file) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const auto status = fs::status(file, ignored);
+  if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status))
+    throw LogError(
+        fmt::format("{}: is no file but a FIFO, a socket or a device, which may never end; write it to a file first",
+                    file.string()));
   std::ifstream in(file, std::ios::binary);
   if (!in)
     throw LogError(fmt::format("{}: cannot be opened: {}", file.string(), std::generic_category().message(errno)));
+  return in;
+}
+
+LogReading read_log(const std::filesystem::path& file, const std::function<void(Json&&)>& record) {
+  std::ifstream in = open_file(file);
   return read_log(in, file.string(), record);
 }
 

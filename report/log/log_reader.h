@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <istream>
 #include <stdexcept>
@@ -28,6 +29,10 @@ struct LogReading {
 
 // Longer lines are no record of ours, and are passed over without being held in memory.
 constexpr size_t kLongestLine = 64u << 20;
+
+// A file to read from its beginning to its end. Throws LogError where it cannot be opened, and for what may have no end
+// or nobody who writes it: a FIFO, a socket, a device.
+std::ifstream open_file(const std::filesystem::path& file);
 
 // Calls `record` for each record, in order. Memory is bounded by the longest line. Throws LogError when this is no
 // devtrace log: empty, not JSON Lines, the first record not `process`, or of a later schema.

@@ -1,12 +1,15 @@
 """What devtrace check writes for others to read: JUnit, SARIF, Markdown, HTML."""
 
 import json
+import os
 import re
+import subprocess
 import xml.etree.ElementTree as xml
 
 import jsonschema
 import pytest
 from checked_logs import SARIF, baseline, check, end, finding, log, process  # noqa: F401 (fixtures)
+from conftest import DEVTRACE
 
 # ---- outputs -------------------------------------------------------------------------------------------------------------------------
 
@@ -125,6 +128,10 @@ def test_an_output_that_cannot_be_written_is_no_success(check, log, tmp_path):
 
 def test_what_never_ends_is_not_read(check, log, tmp_path):
     log()
-    for arguments in (["--baseline", "/dev/zero"], ["--suppressions", "/dev/zero"], ["/dev/zero"]):
-        done = check(*arguments, "logs")
-        assert done.returncode == 2 and "/dev/zero: " in done.stderr
+    os.mkfifo(tmp_path / "fifo")  # that nobody writes to
+    for endless in ("/dev/zero", "fifo"):
+        for arguments in (["--baseline", endless], ["--suppressions", endless], [endless]):
+            done = check(*arguments, "logs")
+            assert done.returncode == 2 and f"{endless}: " in done.stderr
+        done = subprocess.run([DEVTRACE, "report", endless], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2 and f"{endless}: is no file but a FIFO" in done.stderr

@@ -1,6 +1,5 @@
 """A failed check of the command itself shows its stack, and ends as without it."""
 
-import os
 import signal
 import subprocess
 import time
@@ -11,7 +10,7 @@ from conftest import DEVTRACE
 
 
 def waits(process: subprocess.Popen) -> bool:
-    """It has set its handlers, and waits in a system call for the log."""
+    """It has set its handlers, and waits in a system call for its program."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     caught = int(status.partition("SigCgt:")[2].split()[0], 16)
     return bool(caught >> (signal.SIGABRT - 1) & 1) and "\nState:\tS" in status
@@ -19,8 +18,7 @@ def waits(process: subprocess.Popen) -> bool:
 
 @pytest.mark.parametrize("failure", [signal.SIGABRT, signal.SIGSEGV], ids=["abort", "bad address"])
 def test_a_failure_shows_functions(tmp_path, failure):
-    os.mkfifo(tmp_path / "log.jsonl")
-    process = subprocess.Popen([DEVTRACE, "report", "log.jsonl"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([DEVTRACE, "run", "--", "sleep", "3"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     until = time.time() + 30
     while not waits(process) and time.time() < until:
         time.sleep(0.05)
