@@ -75,9 +75,9 @@ $(call folder,interpose/linking,binary/elf tracker/base,imports)
 # The same events from CUPTI's callbacks, and the times of copies from its activity records.
 $(call folder,cupti_tracer,binary/elf tracker tracker/base tracker/stacks interpose/linking)
 # What CUDA's handles and structures mean as events.
-$(call folder,interpose/cuda,binary/elf binary/device tracker tracker/base tracker/interface tracker/launch interpose/linking cupti_tracer)
+$(call folder,interpose/cuda,binary/elf binary/device tracker tracker/base tracker/interface interpose/linking cupti_tracer)
 # The hooks of CUDA's functions: one file a group. Each is compiled twice, for interposition and for CUPTI.
-$(call folder,interpose/cuda_hooks,tracker tracker/base tracker/launch interpose/linking interpose/cuda)
+$(call folder,interpose/cuda_hooks,tracker tracker/base interpose/linking interpose/cuda)
 # The hooks of cuBLAS, cuDNN and the like: one table, and a template for each sort of its rows.
 $(call folder,interpose/math_libraries,binary/elf tracker interpose/linking interpose/cuda)
 # The hooks of PyTorch's refusals and allocators.

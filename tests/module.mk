@@ -46,7 +46,7 @@ endif
 HOOK_TEST_FLAGS := -isystem $(CUDA_INCLUDE) -D__CUDA_API_VERSION_INTERNAL -DDEVTRACE_TEST_LIBRARIES='"$(abspath $(BUILD))/tests"'
 # -rdynamic: the hooks are looked up among what the program exports.
 HOOK_TEST_LINK = -rdynamic -Wl,--wrap=dl_iterate_phdr $(LINK_device) -Wl,--version-script=$(EXPORTS) $(STUBS_RPATH)
-$(call unit_test,interpose,tests/unit/interpose,interpose/cuda tracker/launch,$$(HOOK_TEST_FLAGS),$$(HOOK_TEST_LINK))
+$(call unit_test,interpose,tests/unit/interpose,interpose/cuda,$$(HOOK_TEST_FLAGS),$$(HOOK_TEST_LINK))
 $(BUILD)/tests/interpose: $(BUILD)/tests/imports_lazy.so $(BUILD)/tests/imports_now.so
 # Opened by the tests; bound to the stub runtime, each in its way.
 $(BUILD)/tests/imports_lazy.so $(BUILD)/tests/imports_now.so: $(BUILD)/tests/imports_%.so: tests/unit/interpose/imports/imports.c $(IN_SIMULATE)
@@ -55,7 +55,7 @@ $(BUILD)/tests/imports_lazy.so $(BUILD)/tests/imports_now.so: $(BUILD)/tests/imp
 $(BUILD)/tests/interpose: $(OBJECTS_interpose/cuda_hooks) $(OBJECTS_interpose/linking) $(IN_SIMULATE) $(EXPORTS)
 
 # The callbacks with the same recorder; CUPTI's part is played by the test, its names are the real library's.
-$(call unit_test,cupti-tracer,tests/unit/cupti_tracer,interpose/cuda tracker/launch,\
+$(call unit_test,cupti-tracer,tests/unit/cupti_tracer,interpose/cuda,\
   -isystem $$(CUDA_INCLUDE) -DDEVTRACE_REAL_CUPTI='"$$(abspath $$(REAL_CUPTI))"',$$(HOOK_TEST_LINK) $$(LINK_stacks))
 $(BUILD)/tests/cupti-tracer: $(BUILD)/obj/tests/unit/interpose/recorder.o $(CALLBACK_OBJECTS) $(IN_SIMULATE) $(EXPORTS)
 $(UNIT_OBJECTS_interpose) $(UNIT_OBJECTS_cupti-tracer): | setup-python

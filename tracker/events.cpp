@@ -1,6 +1,7 @@
 #include "tracker/events.h"
 
 #include <atomic>
+#include <utility>
 
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"
@@ -12,6 +13,7 @@
 #include "tracker/copy/traffic.h"
 #include "tracker/findings/findings.h"
 #include "tracker/interface/platform.h"
+#include "tracker/launch/kernels.h"
 #include "tracker/launch/launch_check.h"
 #include "tracker/launch/library_check.h"
 #include "tracker/log/log.h"
@@ -112,6 +114,19 @@ void device_reset(int ordinal) {
         freed(reinterpret_cast<const void*>(extent.address));
   } catch (...) {  // out of memory: what is gone is remembered until its addresses are given out again
   }
+}
+
+const Kernel* known_kernel(const void* function) {
+  return launch::kernels::known(function);
+}
+
+const Kernel* kernel_described(const void* function, std::string name,
+                               const std::vector<device_code::Parameter>& parameters) {
+  return launch::kernels::remember(function, std::move(name), parameters);
+}
+
+void kernels_unloaded() {
+  launch::kernels::forget_all();
 }
 
 bool wants_launches() {

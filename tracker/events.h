@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "tracker/interface/event_types.h"
 #include "tracker/interface/extent.h"
@@ -34,6 +36,14 @@ void unmapped(const void* address, size_t bytes);  // everything that starts in 
 // A context of a device came to its end, and the memory that was allocated in it with it. Told afterwards: what CUDA
 // still knows on that device, another context's, stays.
 void device_reset(int ordinal);
+
+// Hot. What `kernel_described` was told of the function that launches a kernel; null before.
+const Kernel* known_kernel(const void* function);
+// What CUDA answered of it. Returns what is kept: another thread may have been faster.
+const Kernel* kernel_described(const void* function, std::string name,
+                               const std::vector<device_code::Parameter>& parameters);
+// Code was unloaded. Its handles are given out again: what is known of functions is asked anew.
+void kernels_unloaded();
 
 // Hot. A kernel is about to be launched by the calling thread, or to become part of a graph.
 void launched(const Launch& launch);

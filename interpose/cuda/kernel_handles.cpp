@@ -10,6 +10,7 @@
 #include "interpose/linking/cuda_runtimes.h"
 #include "interpose/linking/original.h"
 #include "tracker/base/thread_state.h"
+#include "tracker/events.h"
 
 namespace devtrace::interpose {
 namespace {
@@ -111,7 +112,7 @@ bool read_layout(const void* function, std::string& name, std::vector<device::Pa
 }  // namespace
 
 const Kernel* kernel_of(const void* function, Handle handle) {
-  if (const Kernel* kernel = launch::kernels::known(function)) return kernel;
+  if (const Kernel* kernel = events::known_kernel(function)) return kernel;
   if (!function || thread_state::inside()) return nullptr;
   const ReentrancyGuard inside;
   const int saved = errno;
@@ -129,7 +130,7 @@ const Kernel* kernel_of(const void* function, Handle handle) {
       answered = ask(kQuestions[static_cast<int>(Handle::kernel)], function, name, parameters);
     if (!answered && askable) read_layout(function, name, parameters);
     // What nobody tells is remembered too, as a kernel without words.
-    if (askable) kernel = launch::kernels::remember(function, std::move(name), parameters);
+    if (askable) kernel = events::kernel_described(function, std::move(name), parameters);
   } catch (...) {  // out of memory: this launch is not looked at
   }
   errno = saved;

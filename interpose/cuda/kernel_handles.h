@@ -1,7 +1,9 @@
 // Kernels by the handles with which the program launches them.
 #pragma once
 
-#include "tracker/launch/kernels.h"
+#include <string>
+
+#include "tracker/interface/kernel.h"
 
 namespace devtrace::interpose {
 

@@ -6,7 +6,7 @@
 #include "interpose/cuda/kernel_images.h"
 #include "interpose/linking/cuda_runtimes.h"
 #include "interpose/linking/original.h"
-#include "tracker/launch/kernels.h"
+#include "tracker/events.h"
 
 namespace images = devtrace::interpose::kernel_images;
 
@@ -37,6 +37,6 @@ void __cudaRegisterFunction(void** handle, const char* stub, char* symbol, const
 
 void __cudaUnregisterFatBinary(void** handle) {
   images::fat_binary_gone(handle);
-  devtrace::launch::kernels::forget_all();
+  devtrace::events::kernels_unloaded();
   if (const auto original = ORIGINAL(__cudaUnregisterFatBinary)) original(handle);
 }

@@ -6,7 +6,7 @@
 
 #include "interpose/cuda/hook.h"
 #include "interpose/cuda/kernel_images.h"
-#include "tracker/launch/kernels.h"
+#include "tracker/events.h"
 
 using devtrace::interpose::Call;
 namespace images = devtrace::interpose::kernel_images;
@@ -80,7 +80,7 @@ DRIVER_HOOK(cuLibraryGetModule, (CUmodule * module, CUlibrary library)) {
     const Call call;                                    \
     if (call.entering()) {                              \
       images::unloaded(container);                      \
-      devtrace::launch::kernels::forget_all();          \
+      devtrace::events::kernels_unloaded();             \
     }                                                   \
     return CALL(symbol, (container));                   \
   }

@@ -13,7 +13,7 @@ namespace devtrace::events {
 
 // A kernel that the calling thread launches, or makes part of a graph.
 struct Launch {
-  const void* function = nullptr;  // whose kernel `launch::kernels::known` tells
+  const void* function = nullptr;  // whose kernel `known_kernel` tells
   const Kernel* kernel = nullptr;
   // One address for each parameter; or, when null, the whole block of parameters.
   const void* const* parameters = nullptr;

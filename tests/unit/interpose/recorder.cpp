@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "tracker/base/thread_state.h"
-#include "tracker/findings/policy.h"
 
 namespace devtrace::events {
 
@@ -22,6 +21,13 @@ void unmapped(const void*, size_t) {}
 void device_reset(int ordinal) {
   recorder::resets.push_back(ordinal);
 }
+const Kernel* known_kernel(const void*) {
+  return nullptr;
+}
+const Kernel* kernel_described(const void*, std::string, const std::vector<device_code::Parameter>&) {
+  return nullptr;
+}
+void kernels_unloaded() {}
 void launched(const Launch&) {}
 void launch_refused(const Launch&) {}
 bool wants_launches() {
@@ -65,9 +71,3 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }
-
-namespace devtrace::findings::policy {
-bool may_reach_other_devices(std::string_view) {
-  return false;
-}
-}  // namespace devtrace::findings::policy
