@@ -29,8 +29,8 @@
 #include "tracker/memory/peer_access.h"
 #include "tracker/python/gil/kept_references.h"
 #include "tracker/python/python_api.h"
+#include "tracker/refusals/classify.h"
 #include "tracker/refusals/recent_messages.h"
-#include "tracker/refusals/refusal_messages.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::findings {
@@ -178,19 +178,12 @@ Repetition repetition_of(const events::Refused& refusal) {
 }
 
 void report_refusal(const events::Refused& refusal, python::KeptReferences& kept) {
-  const refusals::Likelihood likelihood =
-      refusal.method.empty() ? refusals::judge(refusal.message) : refusals::Likelihood::certain;
-  if (likelihood == refusals::Likelihood::none) return;
+  const refusals::RefusalMessage message = refusals::classify(refusal);
+  if (message.likelihood == refusals::Likelihood::none) return;
   const bool checked = refusal.raised == events::Raised::checked;
-  const auto parsed = [&] {
-    auto message = refusals::parse(refusal.message, likelihood);
-    if (auto stated = refusals::stated_refusal(refusal)) message.known = std::move(stated);
-    return message;
-  };
   // Anybody's error, as often as he likes: evidence is gathered only where the message speaks of two devices, or is
-  // known, and once for each call. What a check of PyTorch's says is read only where it is not a repetition.
-  refusals::RefusalMessage message;
-  if (!checked && !(message = parsed()).may_be_refusal()) return;
+  // known, and once for each call.
+  if (!checked && !message.may_be_refusal()) return;
   if (const python::Api* const api = python::api(); api && python::holds_gil(*api)) kept.use(*api);
   const Repetition repetition = repetition_of(refusal);
   if (repetition == Repetition::same) return;
@@ -202,7 +195,7 @@ void report_refusal(const events::Refused& refusal, python::KeptReferences& kept
     for (const std::string& device : message.devices_named) devices += device + ' ';
     key = call_key({devices});
   }
-  const auto record = [&] { return refusal_record(refusal, checked ? parsed() : message, repetition); };
+  const auto record = [&] { return refusal_record(refusal, message, repetition); };
   if (!report(key, record, !checked)) return;
   const std::lock_guard hold(lock);
   current().errors.found(refusal.message);

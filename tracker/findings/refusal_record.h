@@ -5,8 +5,8 @@
 
 #include "report/base/json.h"
 #include "tracker/interface/event_types.h"
+#include "tracker/refusals/classify.h"
 #include "tracker/refusals/recent_messages.h"
-#include "tracker/refusals/refusal_messages.h"
 
 namespace devtrace::findings {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tracker/interface/event_types.h"
-#include "tracker/refusals/refusal_messages.h"
+#include "tracker/refusals/classify.h"
 
 namespace devtrace::refusals {
 

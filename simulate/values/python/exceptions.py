@@ -5,6 +5,7 @@ import torch
 from .numbers import wrapped
 
 # What PyTorch refuses for the program's sake, not for a missing value's: mixed devices, and what the program has forbidden itself.
+# Not the tracker's table (tracker/refusals/patterns.inc), which tells refusals apart: one that is missing here costs a second try.
 REFUSED = (
     "on the same device", "should be either on", "does not have a deterministic implementation", "called a synchronizing CUDA operation",
     "not permitted when stream is capturing",

@@ -37,7 +37,7 @@ Decision decided(const char* text, const Facts& facts, Raised raised = Raised::c
   Refused refusal;
   refusal.message = text;
   refusal.raised = raised;
-  return decide(refusal, parse(text, judge(text)), facts);
+  return decide(refusal, classify(refusal), facts);
 }
 
 std::vector<bool> mismatched(const Decision& decision) {
@@ -72,7 +72,7 @@ TEST(Decide, WhatTheCheckItselfStatesIsTaken) {
   refusal.argument = "index";
   refusal.common = Device::cuda(1);
   refusal.odd = Device::cpu();
-  const Decision decision = decide(refusal, parse("text", Likelihood::certain), on({}));
+  const Decision decision = decide(refusal, classify(refusal), on({}));
   EXPECT_TRUE(decision.refusal);
   EXPECT_EQ(decision.method, "wrapper_CUDA__index_select");
   EXPECT_EQ(decision.argument, "index");

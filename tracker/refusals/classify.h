@@ -1,4 +1,4 @@
-// Which of PyTorch's errors are refusals of mixed devices.
+// What an error says of devices: out of its text, by one table (patterns.inc), and out of what it states besides.
 #pragma once
 
 #include <optional>
@@ -6,20 +6,34 @@
 #include <string_view>
 #include <vector>
 
-#include "tracker/interface/device.h"
-#include "tracker/refusals/known_refusals.h"
+#include "tracker/interface/event_types.h"
 
 namespace devtrace::refusals {
 
 enum class Likelihood {
-  none,      // an ordinary error: nothing is looked at
+  none,      // an ordinary error: nothing more is read
   possible,  // speaks of devices: a refusal if the operands of the failing expression really are on different devices
   certain,   // one of PyTorch's device checks
 };
-// Cheap: programs may raise many ordinary errors.
-Likelihood judge(std::string_view message);
 
-// Everything that a message says.
+// What a row of the table says of a refusal besides its text.
+struct KnownRefusal {
+  std::string_view operation = {};  // its public name; empty: what the program's own line calls
+  std::string_view at = {};         // where the operand lies, if the text does not say it
+  std::string_view wanted = {};     // and where it should
+  std::string_view operand = {};    // the variable of the raising function that holds it; empty: as the line says it
+  std::string_view argument = {};   // what the operation calls it
+  bool no_tensor = false;           // there is no operand yet
+  bool ordinal = false;             // it is about the number of a device
+  bool handles = false;             // a refusal only where events or streams of two devices meet
+};
+
+struct KnownMatch {
+  const KnownRefusal* row = nullptr;
+  std::string at, wanted;  // devices; empty: not known
+  std::string operation;
+};
+
 struct RefusalMessage {
   Likelihood likelihood = Likelihood::none;
 
@@ -44,13 +58,15 @@ struct RefusalMessage {
   // tensor, but got 1D cuda:0 Long tensor".
   bool wants_cpu = false;
 
-  // What the table of known refusals says of it.
+  // What the error states, or a row of the table says of its text: which operation, where its operand lies, where it is
+  // wanted.
   std::optional<KnownMatch> known;
-  // A message of PyTorch's or a library's about where something lies, if they raise it.
+  // A message of the catalogue (docs/reference/device-errors.md): one that PyTorch or a library raises because of where
+  // something lies. It does not say what lies where.
   bool catalogued = false;
 
   // The operator for which the dispatcher found no kernel, "aten::X" of "Could not run 'aten::X' with arguments from
-  // the 'CUDA' backend", while there is one for the CPU (judge says `none` without it); empty otherwise. Operands on
+  // the 'CUDA' backend", while there is one for the CPU (an ordinary error without it); empty otherwise. Operands on
   // the CPU and on a CUDA device go to CUDA together. Operands on two CUDA devices are refused as they would be on one.
   std::string without_kernel;
 
@@ -60,7 +76,7 @@ struct RefusalMessage {
   }
 };
 
-// `likelihood`: what judge said, or better knowledge.
-RefusalMessage parse(std::string_view message, Likelihood likelihood);
+// Cheap: programs may raise many ordinary errors, and the same refusal again and again.
+RefusalMessage classify(const events::Refused& refusal);
 
 }  // namespace devtrace::refusals
