@@ -51,7 +51,7 @@ $(call folder,tracker/interface,binary/device)
 # Which device owns an address, where a block came from, which device a thread chose, who may reach whom.
 $(call folder,tracker/memory,common tracker/base tracker/python tracker/stacks tracker/interface)
 # What was given to an operation, by name: below it the program's text (source), and Python's and PyTorch's objects (objects).
-$(call folder,tracker/evidence,binary/elf tracker/base tracker/python tracker/stacks tracker/interface,source objects)
+$(call folder,tracker/evidence,binary/elf common tracker/base tracker/python tracker/stacks tracker/interface,source objects)
 # The log on disk, the process record, and the fields that records of all kinds share.
 $(call folder,tracker/log,binary binary/elf common report report/base tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence)
 # What the texts of errors say of devices: which are refusals, what they name, and which is one that was told already.

@@ -3,6 +3,7 @@
 import ast
 
 from source import dotted, last_name
+from torch_functions import OF_SIZES
 
 # What tensors have, and hardly anything else that functions are given. Not what modules have as well: to, cuda, float.
 OF_TENSORS = {
@@ -13,8 +14,6 @@ OF_TENSORS = {
     *("new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "backward"),
 }
 ALSO_MODULES = {"to", "cuda", "cpu", "device", "float", "half", "double", "bfloat16"}
-# Functions of torch that are given sizes.
-OF_SIZES = {"zeros", "ones", "empty", "full", "eye", "arange", "linspace", "logspace", "rand", "randn", "randint", "randperm"}
 TORCH = {"torch", "F", "nn"}
 
 

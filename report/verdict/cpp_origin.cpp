@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "common/torch_functions.h"
 #include "report/base/cpp_source.h"
 #include "report/base/escaping.h"
 #include "report/base/format.h"
@@ -10,10 +11,6 @@
 
 namespace devtrace::report::verdict {
 namespace {
-
-// What makes a tensor out of none.
-constexpr std::string_view kFactories[] = {"ones",     "zeros",  "full",     "empty",    "rand", "randn", "randint",
-                                           "randperm", "arange", "linspace", "logspace", "eye",  "tensor"};
 
 bool says_a_device(std::string_view argument) {
   for (const std::string_view word : {"kCUDA", "kCPU", "Device", "device", "\"cuda", "\"cpu"})
@@ -44,11 +41,14 @@ std::optional<std::string> moved_elsewhere(std::string_view source, const std::s
 
 std::optional<std::string> made_elsewhere(std::string_view source, const std::string& device) {
   std::optional<CppCall> made;
-  for (const std::string_view factory : kFactories)
-    if (auto call = only_call(source, factory); call && call->receiver.empty()) {
-      if (made) return std::nullopt;
-      made = std::move(call);
-    }
+  for (const auto& function : torch_functions::kTable) {
+    // Of these std has some by the same name: std::complex.
+    if (!function.is(torch_functions::kMakes) || function.is(torch_functions::kJoins)) continue;
+    auto call = only_call(source, function.name);
+    if (!call || call->receiver.empty() == function.is(torch_functions::kMethod)) continue;
+    if (made) return std::nullopt;
+    made = std::move(call);
+  }
   if (!made) return std::nullopt;
   for (const std::string_view argument : made->arguments)
     if (says_a_device(argument)) return std::nullopt;  // somebody wanted it there

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <vector>
 
+#include "common/torch_functions.h"
 #include "report/base/escaping.h"
 #include "report/verdict/source_line.h"
 #include "report/verdict/statement_scan.h"
@@ -11,17 +13,35 @@
 namespace devtrace::report::verdict {
 namespace {
 
-constexpr std::string_view kFactories[] = {
-    "arange", "as_tensor", "empty", "eye",      "full",   "hann_window",  "linspace",     "logspace", "ones",
-    "rand",   "randint",   "randn", "randperm", "tensor", "tril_indices", "triu_indices", "zeros"};
+using namespace torch_functions;
+
 constexpr std::string_view kMoves[] = {"to", "cuda"};
 
 // Constructors under torch.cuda: their memory is the current device's.
 constexpr std::string_view kCudaTypes[] = {"BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor",
                                            "FloatTensor",    "HalfTensor", "IntTensor",  "LongTensor", "ShortTensor"};
 
+// Calls of functions that make a tensor and take device=: torch.zeros(…), torch.fft.fftfreq(…), x.new_zeros(…).
 std::vector<Call> factory_calls(std::string_view source, const Scan& scan) {
-  return find_calls(source, scan, "torch.", kFactories);
+  return find_calls_if(source, scan, [](std::string_view before, std::string_view name) {
+    const Function function = find(name);
+    return function.is(kMakes | kTakesDevice) && before.starts_with(function.is(kMethod) ? "" : "torch.") &&
+           before.ends_with('.');
+  });
+}
+
+bool from_nothing(std::string_view source, const Call& call) {
+  const std::string_view whole = source.substr(call.name, call.open - call.name);
+  return !find(whole.substr(whole.rfind('.') + 1)).follows_operands();
+}
+
+// Those that decide where the result lies. zeros_like(x) lies where x lies, and so where x was made, if it was made
+// here.
+std::vector<Call> deciding_calls(std::string_view source, const Scan& scan) {
+  std::vector<Call> calls = factory_calls(source, scan);
+  const auto made = [&](const Call& call) { return from_nothing(source, call); };
+  if (std::any_of(calls.begin(), calls.end(), made)) std::erase_if(calls, std::not_fn(made));
+  return calls;
 }
 
 bool current_device_literal(std::string_view value) {
@@ -37,20 +57,6 @@ bool looks_like_a_device(std::string_view value) {
   if (value.starts_with("torch.device(")) return true;
   if (std::all_of(value.begin(), value.end(), [](unsigned char c) { return std::isdigit(c); })) return true;
   return value.ends_with("device") || value.ends_with("device_id") || value == "torch.cuda.current_device()";
-}
-
-// Operations of torch and methods of tensors whose result lies where their first operand does.
-constexpr std::string_view kStaying[] = {
-    "abs",        "add",       "argmax",    "bmm",    "chunk",        "clamp",   "clone",
-    "contiguous", "cos",       "cumsum",    "detach", "div",          "exp",     "expand",
-    "flatten",    "float",     "gather",    "half",   "index_select", "log",     "log_softmax",
-    "matmul",     "mean",      "mm",        "mul",    "neg",          "permute", "pow",
-    "relu",       "repeat",    "reshape",   "rsqrt",  "sigmoid",      "sin",     "softmax",
-    "sqrt",       "square",    "squeeze",   "sub",    "sum",          "t",       "take_along_dim",
-    "tanh",       "transpose", "unsqueeze", "view"};
-
-bool stays(std::string_view operation) {
-  return std::find(std::begin(kStaying), std::end(kStaying), operation) != std::end(kStaying);
 }
 
 // Is the call, whose name has a part at `name`, all that is given for an argument?
@@ -95,7 +101,8 @@ std::optional<std::string> to_empty(std::string_view source) {
 }
 
 bool makes_tensor(std::string_view source) {
-  return !factory_calls(source, Scan(source)).empty();
+  const auto calls = factory_calls(source, Scan(source));
+  return std::any_of(calls.begin(), calls.end(), [&](const Call& call) { return from_nothing(source, call); });
 }
 
 bool says_device(std::string_view source) {
@@ -108,7 +115,7 @@ bool says_device(std::string_view source) {
 
 std::optional<std::string> give_device(std::string_view source, std::string_view device) {
   const Scan scan(source);
-  const auto calls = factory_calls(source, scan);
+  const auto calls = deciding_calls(source, scan);
   if (calls.size() != 1 || !scan.balanced) return std::nullopt;
   const auto spans = arguments(source, scan, calls[0]);
   if (const auto value = keyword_value(source, spans, "device")) {
@@ -122,7 +129,7 @@ std::optional<std::string> give_device(std::string_view source, std::string_view
 
 std::optional<std::string> give_device_to_all(std::string_view source, std::string_view device) {
   const Scan scan(source);
-  auto calls = factory_calls(source, scan);
+  auto calls = deciding_calls(source, scan);
   if (calls.empty() || !scan.balanced) return std::nullopt;
   std::sort(calls.begin(), calls.end(), [](const Call& a, const Call& b) { return a.name > b.name; });
   std::string out(source);
@@ -167,12 +174,16 @@ std::optional<std::string> begins_with(std::string_view expression) {
   if (!scan.balanced) return std::nullopt;
   std::string_view tensor;
   size_t at = 0;
+  const auto stays = [&](size_t name, size_t open, size_t close) {
+    return find(expression.substr(name, open - name)).follows_operands() &&
+           !keyword_value(expression, arguments(expression, scan, {name, open, close}), "device");
+  };
   for (const std::string_view prefix : {"torch.nn.functional.", "torch.", "F."}) {
     if (!expression.starts_with(prefix)) continue;
     const size_t open = name_end(expression, prefix.size());
     if (open >= expression.size() || expression[open] != '(') return std::nullopt;
     const size_t close = closing(scan, expression, open);
-    if (close == expression.npos || !stays(expression.substr(prefix.size(), open - prefix.size()))) return std::nullopt;
+    if (close == expression.npos || !stays(prefix.size(), open, close)) return std::nullopt;
     const auto spans = arguments(expression, scan, {prefix.size(), open, close});
     if (spans.empty()) return std::nullopt;
     tensor = trimmed(expression.substr(spans[0].begin, spans[0].end - spans[0].begin));
@@ -186,10 +197,9 @@ std::optional<std::string> begins_with(std::string_view expression) {
   while (at < expression.size()) {
     if (expression[at] != '.') return std::nullopt;
     const size_t open = name_end(expression, at + 1);
-    if (open >= expression.size() || expression[open] != '(' || !stays(expression.substr(at + 1, open - at - 1)))
-      return std::nullopt;
+    if (open >= expression.size() || expression[open] != '(') return std::nullopt;
     const size_t close = closing(scan, expression, open);
-    if (close == expression.npos) return std::nullopt;
+    if (close == expression.npos || !stays(at + 1, open, close)) return std::nullopt;
     at = close + 1;
   }
   if (!is_reference(tensor)) return std::nullopt;
@@ -213,7 +223,7 @@ std::optional<std::string> move_result(std::string_view source, std::string_view
 }
 
 bool makes_argument(std::string_view source) {
-  const auto calls = factory_calls(source, Scan(source));
+  const auto calls = deciding_calls(source, Scan(source));
   return calls.size() == 1 && is_whole_argument(source, calls[0].name, calls[0].close);
 }
 

@@ -12,8 +12,8 @@ namespace devtrace::report::verdict {
 std::optional<std::string> to_empty(std::string_view source);
 
 // The statement with device=`device` given to its only call of a function that makes tensors (torch.zeros,
-// torch.arange, …) or, when it has one already that names no number ("cuda"), that replaced. Nothing when there is no
-// such call, several, or one that says a device.
+// torch.zeros_like, …). A device= that names no number ("cuda") is replaced. Nothing when there is no such call,
+// several, or one that says a device. Only where nothing is made from nothing do calls like torch.zeros_like(x) count.
 std::optional<std::string> give_device(std::string_view source, std::string_view device);
 
 // The same for all such calls of it; none may say a device.

@@ -58,6 +58,22 @@ std::vector<Call> find_calls(std::string_view source, const Scan& scan, std::str
   return calls;
 }
 
+// Calls for which `wanted(before, name)`, with what stands before the name: `torch.fft.` and `fftfreq`. Of x.f(…) the
+// place of the name is the one of x.
+template <typename Wanted>
+std::vector<Call> find_calls_if(std::string_view source, const Scan& scan, const Wanted& wanted) {
+  std::vector<Call> calls;
+  for (size_t open = source.find('('); open != source.npos; open = source.find('(', open + 1)) {
+    size_t name = open;
+    while (name > 0 && word_char(source[name - 1])) --name;
+    size_t begin = name;
+    while (begin > 0 && (word_char(source[begin - 1]) || source[begin - 1] == '.')) --begin;
+    if (!scan.code[open] || !wanted(source.substr(begin, name - begin), source.substr(name, open - name))) continue;
+    if (const size_t close = closing(scan, source, open); close != source.npos) calls.push_back({begin, open, close});
+  }
+  return calls;
+}
+
 // The only call of a function that the text has; nothing where there are several, or none.
 std::optional<Call> only_call(std::string_view source, const Scan& scan, std::string_view function);
 // The call's arguments, by commas of its own level.

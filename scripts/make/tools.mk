@@ -39,6 +39,7 @@ lint: | setup-python ## includes against folders.mk, pages that are made from ta
 	scripts/check-documents
 	scripts/reference-pages options --check
 	scripts/reference-pages fields --check
+	scripts/torch-functions --check
 	scripts/device-errors page --check
 	scripts/device-errors table --check
 	$(PYTHON) -m ruff check --quiet .

@@ -7,18 +7,10 @@ import devices
 from candidate import Candidate, grouped
 from source import dotted, head, keyword, last_name
 from standing import is_result
+from torch_functions import MAKES, METHODS, RANDOM, TAKE_DEVICE
 
 from kinds.at_use import directions, outermost
 
-FACTORIES = {
-    *("zeros", "ones", "empty", "full", "eye", "tensor", "as_tensor", "scalar_tensor", "asarray", "frombuffer", "complex"),
-    *("zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor"),
-    *("arange", "range", "linspace", "logspace", "tril_indices", "triu_indices", "fftfreq", "rfftfreq"),
-    *("hann_window", "hamming_window", "blackman_window", "kaiser_window", "bartlett_window"),
-}
-NO_DEVICE = {"complex", "frombuffer", "asarray"}
-# The CPU's generator gives other numbers than a GPU's: they are made where they were, and moved.
-RANDOM = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "rand_like", "randn_like", "randint_like", "from_numpy"}
 MOVES = {"to", "cuda", "cpu"}
 DEVICE = re.compile(r"^(cuda|cpu)(:\d+)?$")
 
@@ -161,11 +153,11 @@ def is_device(node):
 
 def make(source, call, text):
     name = last_name(call.func)
-    root = (dotted(call.func) or "").split(".")[0]
-    if name in RANDOM and root in ("torch", "np") or name in NO_DEVICE and root == "torch":
-        return call, f"{source.of(call)}.to({text})"
-    if name not in FACTORIES or (root != "torch" and not name.startswith("new_")):
+    if name not in MAKES or (name not in METHODS and (dotted(call.func) or "").split(".")[0] != "torch"):
         return None
+    # The CPU's generator gives other numbers than a GPU's: they are made where they were, and moved.
+    if name in RANDOM or name not in TAKE_DEVICE:
+        return call, f"{source.of(call)}.to({text})"
     given = keyword(call, "device")
     if given is not None:
         return given.value, text

@@ -226,10 +226,21 @@ def test_an_optimizer_of_the_class_casts_its_state_after_the_move(tmp_path):
     assert codes(found, "optimizer-state") == ["self.opt.load_state_dict(self.opt.state_dict())"]
 
 
-def test_numbers_of_a_generator_stay_the_same(tmp_path):
-    path = program(tmp_path, "import torch\nx = torch.rand(3)\ny = x + w\n")
+@pytest.mark.parametrize(
+    ("made", "wanted"),
+    [
+        ("torch.rand(3)", 'torch.rand(3).to("cuda:0")'),
+        ("torch.from_numpy(np.random.normal(size=3))", 'torch.from_numpy(np.random.normal(size=3)).to("cuda:0")'),
+        ("torch.zeros_like(v)", 'torch.zeros_like(v, device="cuda:0")'),
+        ("v.new_zeros(3)", 'v.new_zeros(3, device="cuda:0")'),
+        ("torch.asarray(v)", 'torch.asarray(v, device="cuda:0")'),
+        ("torch.complex(v, v)", 'torch.complex(v, v).to("cuda:0")'),
+    ],
+)
+def test_what_makes_a_tensor_is_given_the_device_or_moved(tmp_path, made, wanted):
+    path = program(tmp_path, f"import torch\nx = {made}\ny = x + w\n")
     found = asked(tmp_path, [(path, 3, "<module>")], [operand("x", "cpu", created=[(path, 2, "<module>")]), operand("w", "cuda:0")])
-    assert codes(found, "device-at-creation") == ['x = torch.rand(3).to("cuda:0")']
+    assert codes(found, "device-at-creation")[0] == f"x = {wanted}"
 
 
 def test_files_of_others_are_left_alone(tmp_path):

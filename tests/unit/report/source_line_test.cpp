@@ -65,10 +65,32 @@ TEST(GiveDevice, AddsOrReplacesWhatMeansTheDefault) {
   EXPECT_EQ(give_device("m = np.ones(n)", "x.device"), std::nullopt);
 }
 
+TEST(GiveDevice, KnowsAllFunctionsThatMakeTensors) {
+  EXPECT_EQ(give_device("w = torch.hamming_window(n)", "d"), "w = torch.hamming_window(n, device=d)");
+  EXPECT_EQ(give_device("f = torch.fft.rfftfreq(n)", "d"), "f = torch.fft.rfftfreq(n, device=d)");
+  EXPECT_EQ(give_device("f(y, torch.zeros_like(y))", "d"), "f(y, torch.zeros_like(y, device=d))");
+  EXPECT_EQ(give_device("m = x.new_full((n,), 1, device='cuda')", "d"), "m = x.new_full((n,), 1, device=d)");
+  EXPECT_EQ(give_device("m = torch.cat([torch.zeros(n), torch.zeros_like(x)])", "d"),
+            "m = torch.cat([torch.zeros(n, device=d), torch.zeros_like(x)])")
+      << "zeros_like(x) lies where x lies";
+  EXPECT_EQ(give_device("m = torch.from_numpy(x)", "d"), std::nullopt) << "takes none";
+  EXPECT_EQ(give_device("m = torch.bernoulli(x)", "d"), std::nullopt);
+  EXPECT_EQ(give_device("m = new_zeros(n)", "d"), std::nullopt) << "somebody's function";
+}
+
+TEST(MakesTensor, FromNothing) {
+  for (const char* yes : {"torch.zeros(n)", "torch.full((n,), 1.0)", "torch.scalar_tensor(1)", "torch.fft.fftfreq(n)"})
+    EXPECT_TRUE(makes_tensor(yes)) << yes;
+  for (const char* no :
+       {"torch.zeros_like(x)", "x.new_zeros(n)", "torch.randn_like(x)", "x.zeros(n)", "torch.add(x, y)"})
+    EXPECT_FALSE(makes_tensor(no)) << no;
+}
+
 TEST(SaysDevice, SeesArgumentsAndMoves) {
   EXPECT_FALSE(says_device("m = torch.ones(n)"));
   EXPECT_TRUE(says_device("m = torch.ones(n, device=d)"));
   EXPECT_TRUE(says_device("m = torch.ones(n).to(d)"));
+  EXPECT_TRUE(says_device("m = torch.ones_like(x, device=d)"));
 }
 
 TEST(RedirectMove, ChangesTheOnlyMove) {
@@ -84,6 +106,7 @@ TEST(SaysCurrentDevice, IsCudaWithoutANumber) {
   EXPECT_TRUE(says_current_device("x = x.cuda()"));
   EXPECT_TRUE(says_current_device("x = x.to(\"cuda\")"));
   EXPECT_TRUE(says_current_device("x = torch.ones(3, device='cuda')"));
+  EXPECT_TRUE(says_current_device("x = torch.zeros_like(y, device='cuda')"));
   EXPECT_TRUE(says_current_device("ids = torch.cuda.LongTensor(rows)"));
   EXPECT_TRUE(says_current_device("return a + torch.cuda.FloatTensor(4).fill_(1.0)"));
   EXPECT_FALSE(says_current_device("x = torch.cuda.HalfTensor(4, device=torch.device(1))"));
@@ -111,9 +134,12 @@ TEST(BeginsWith, FollowsWhatStaysOnItsDevice) {
   EXPECT_EQ(begins_with("torch.gather(logprobs, 1, ids).squeeze()"), "logprobs");
   EXPECT_EQ(begins_with("torch.nn.functional.softmax(self.scores, dim=-1)"), "self.scores");
   EXPECT_EQ(begins_with("hidden.float().mean(-1, keepdim=True)"), "hidden");
-  for (const char* no :
-       {"", "x.to(device)", "torch.zeros(n).float()", "self.model(x)", "model.encode(x)", "a + b", "torch.tensor(x)",
-        "torch.gather(f(x), 1, i)", "x.cpu().float()", "torch.gather(", "x[0].float()"})
+  EXPECT_EQ(begins_with("ids.long().argsort()"), "ids");
+  EXPECT_EQ(begins_with("torch.zeros_like(scores).tril()"), "scores");
+  EXPECT_EQ(begins_with("scores.new_zeros(n)"), "scores");
+  for (const char* no : {"", "x.to(device)", "torch.zeros(n).float()", "self.model(x)", "model.encode(x)", "a + b",
+                         "torch.tensor(x)", "torch.zeros_like(x, device=d)", "x.new_zeros(n, device=d)",
+                         "torch.gather(f(x), 1, i)", "x.cpu().float()", "torch.gather(", "x[0].float()"})
     EXPECT_EQ(begins_with(no), std::nullopt) << no;
 }
 
@@ -128,6 +154,7 @@ TEST(MoveResult, WantsOneCallThatIsAWholeArgument) {
 
 TEST(MakesArgument, WantsTheWholeOfIt) {
   EXPECT_TRUE(makes_argument("out = model(input_ids=torch.as_tensor([tokens]), use_cache=False)"));
+  EXPECT_TRUE(makes_argument("out = model(x, torch.ones_like(x))"));
   for (const char* no : {"out = model(torch.as_tensor(x) + y)", "x = torch.ones(3)", "f(torch.ones(3), torch.ones(2))"})
     EXPECT_FALSE(makes_argument(no)) << no;
 }

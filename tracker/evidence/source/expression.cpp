@@ -5,6 +5,8 @@
 #include <functional>
 #include <string_view>
 
+#include "common/torch_functions.h"
+
 namespace devtrace::evidence {
 namespace {
 
@@ -18,53 +20,8 @@ constexpr int kStatements = 257, kExpression = 258;  // Py_file_input, Py_eval_i
 // Properties of a tensor that lie where the tensor lies.
 constexpr std::string_view kSameDevice[] = {"T", "mT", "H", "mH", "data", "real", "imag"};
 
-// Functions of torch whose result lies where their first argument lies. Of a tensor's methods nearly all are like that.
-constexpr std::string_view kStaying[] = {
-    "abs",     "bool",   "chunk",   "clamp",   "clone", "contiguous", "cos",       "cumsum",    "detach", "double",
-    "exp",     "expand", "flatten", "float",   "half",  "int",        "log",       "long",      "mean",   "neg",
-    "permute", "relu",   "repeat",  "reshape", "rsqrt", "sigmoid",    "sin",       "softmax",   "sqrt",   "square",
-    "squeeze", "sum",    "t",       "tanh",    "tril",  "triu",       "unflatten", "unsqueeze", "view",   "transpose",
-    "view_as", "argmax", "argsort", "amax",    "amin",  "bfloat16",   "ceil",      "floor",     "round",  "sign"};
-
-// The methods whose result lies elsewhere or is no tensor; is_… are all of that kind.
-constexpr std::string_view kLeaving[] = {"to",
-                                         "cpu",
-                                         "cuda",
-                                         "xpu",
-                                         "type",
-                                         "numpy",
-                                         "tolist",
-                                         "item",
-                                         "size",
-                                         "dim",
-                                         "ndimension",
-                                         "numel",
-                                         "nelement",
-                                         "stride",
-                                         "data_ptr",
-                                         "get_device",
-                                         "element_size",
-                                         "storage",
-                                         "untyped_storage",
-                                         "storage_offset",
-                                         "dense_dim",
-                                         "sparse_dim",
-                                         "backward",
-                                         "register_hook",
-                                         "retain_grad",
-                                         "record_stream",
-                                         "pin_memory",
-                                         "share_memory_",
-                                         "has_names",
-                                         "allclose",
-                                         "equal",
-                                         "nbytes",
-                                         "map_",
-                                         "module_load",
-                                         "apply_"};
-
 bool leaves(std::string_view method) {
-  return method.starts_with("is_") || std::find(std::begin(kLeaving), std::end(kLeaving), method) != std::end(kLeaving);
+  return method.starts_with("is_") || torch_functions::find(method).is(torch_functions::kLeaves);
 }
 
 // Python's own functions whose result is no tensor, whatever they are given.
@@ -372,9 +329,11 @@ class Reader {
         const std::vector<Ref> given = tree_.parts(node, "args");
         const bool torch =
             receiver && tree_.kind(receiver.get()) == "Name" && tree_.name(receiver.get(), "id") == "torch";
+        const torch_functions::Function function = torch_functions::find(name);
+        const size_t following = function.is(torch_functions::kJoins) ? given.size() : function.follows_operands();
         if (!torch && !leaves(name) && !says_device(node)) like(receiver.get());
-        const bool stays = std::find(std::begin(kStaying), std::end(kStaying), name) != std::end(kStaying);
-        if (stays && torch && !given.empty() && tree_.kind(given[0].get()) != "Starred") like(given[0].get());
+        if (torch && !says_device(node))
+          for (size_t i = 0; i < std::min(following, given.size()); ++i) like(given[i].get());
       }
     }
     // A number with a sign, or arithmetic of numbers, is one.

@@ -103,6 +103,31 @@ std::string keywords(const Expression& expression) {
   return out;
 }
 
+// Where the values of which lie, that is where the expression's value lies: `-` nobody knows.
+constexpr Case kLike[] = {
+    {"f(torch.abs(x))", "x"},
+    {"f(torch.zeros_like(x, dtype=t))", "x"},
+    {"f(torch.zeros_like(x, device=d))", "-"},
+    {"f(torch.matmul(x, y))", "x y"},
+    {"f(torch.gather(x, 1, index))", "x number index"},
+    {"f(torch.argsort(x, y))", "x"},
+    {"f(torch.zeros(n))", "-"},
+    {"f(torch.bernoulli(p))", "p"},
+    {"f(x.matmul(y))", "x"},
+    {"f(x.new_zeros(n))", "x"},
+    {"f(x.new_zeros(n, device=d))", "-"},
+    {"f(x.to(d))", "-"},
+    {"f(x.is_floating_point())", "-"},
+};
+
+std::string likes(const Expression& expression) {
+  std::string out;
+  for (const auto& operation : expression.operations)
+    for (const Value& value : operation.given)
+      for (const Value& part : value.like) out += (out.empty() ? "" : " ") + shown(part);
+  return out.empty() ? "-" : out;
+}
+
 std::string places(const Expression& expression) {
   std::string out;
   for (const auto& operation : expression.operations)
@@ -137,6 +162,9 @@ std::string faults(const std::string& path) {
   for (const Case& one : kKeywords)
     if (const std::string got = keywords(read_expression(*api, one.text, true, "")); got != one.operands)
       out += std::string("\n  ") + one.text + "  has keywords  " + got;
+  for (const Case& one : kLike)
+    if (const std::string got = likes(read_expression(*api, one.text, true, "")); got != one.operands)
+      out += std::string("\n  ") + one.text + "  lies where  " + got;
   return out;
 }
 
