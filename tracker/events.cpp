@@ -121,7 +121,7 @@ const Kernel* known_kernel(const void* function) {
 }
 
 const Kernel* kernel_described(const void* function, std::string name,
-                               const std::vector<device_code::Parameter>& parameters) {
+                               const std::vector<device::Parameter>& parameters) {
   return launch::kernels::remember(function, std::move(name), parameters);
 }
 

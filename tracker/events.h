@@ -41,7 +41,7 @@ void device_reset(int ordinal);
 const Kernel* known_kernel(const void* function);
 // What CUDA answered of it. Returns what is kept: another thread may have been faster.
 const Kernel* kernel_described(const void* function, std::string name,
-                               const std::vector<device_code::Parameter>& parameters);
+                               const std::vector<device::Parameter>& parameters);
 // Code was unloaded. Its handles are given out again: what is known of functions is asked anew.
 void kernels_unloaded();
 

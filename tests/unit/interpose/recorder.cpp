@@ -24,7 +24,7 @@ void device_reset(int ordinal) {
 const Kernel* known_kernel(const void*) {
   return nullptr;
 }
-const Kernel* kernel_described(const void*, std::string, const std::vector<device_code::Parameter>&) {
+const Kernel* kernel_described(const void*, std::string, const std::vector<device::Parameter>&) {
   return nullptr;
 }
 void kernels_unloaded() {}
