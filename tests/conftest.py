@@ -119,25 +119,26 @@ def start(
     forks = python == sys.executable and program[0].endswith(".py") and is_read_later(env or {}, whole.get("DEVTRACE_OPTIONS", ""))
     if fresh or not forks:
         return execute([*command, *program], folder, whole, timeout)
-    server = server_of(tuple(command))
-    code, out, err = server.run(program, folder, whole, timeout)
+    code, out, err = server_of(trace).run(program, folder, {**whole, "DEVTRACE_SIM_GPUS": str(gpus)}, timeout)
     if code is None:
         pytest.fail(f"still running after {timeout} s\n{out[-2000:]}\n{err[-4000:]}")
     return Outcome(code, out, err, folder)
 
 
-# What is read after PyTorch was imported, and not before.
+# What is read after PyTorch was imported and its operators have true values, and not before.
 READ_LATER = ("CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "DEVTRACE_SIM_", "HOME", "TMPDIR")
+READ_BEFORE = ("DEVTRACE_SIM_TRITON", "DEVTRACE_SIM_VALUES", "DEVTRACE_SIM_VERBOSE")
 
 
 def is_read_later(variables: dict, options: str) -> bool:
-    return all(name.startswith(READ_LATER) for name in variables) and not re.search("backend=|help=|verbose=", options)
+    later = all(name.startswith(READ_LATER) and name not in READ_BEFORE for name in variables)
+    return later and not re.search("backend=|help=|verbose=", options)
 
 
 @functools.cache
-def server_of(command: tuple) -> TorchServer:
-    """Each worker has its own; it ends with the worker."""
-    server = TorchServer(command, environment(None))
+def server_of(trace: bool) -> TorchServer:
+    """Each worker has its own; it ends with the worker. How many devices there are is read later."""
+    server = TorchServer([DEVTRACE, "rehearse", "--gpus", 1, *([] if trace else ["--no-trace"]), "--", PYTHON], environment(None))
     atexit.register(server.close)
     return server
 
@@ -208,3 +209,21 @@ def operand(finding: dict, device: str) -> dict:
 
 def all_names(one: dict) -> list[str]:
     return [one.get("name"), *[name["name"] for name in one.get("names", [])]]
+
+
+def traffic(outcome):
+    """What the log says of copies: the last record of each call site."""
+    return list({record["id"]: record for record in outcome.records if record["record"] == "traffic"}.values())
+
+
+def by_line(outcome, **where):
+    """(from, to): (bytes, copies), by the text of the innermost line of the program."""
+    lines = (outcome.folder / "program.py").read_text().splitlines()
+    found = {}
+    for record in traffic(outcome):
+        line = next(frame["line"] for frame in record["python"] if frame["file"].endswith("program.py"))
+        tag = re.search(r"# (\w+)$", lines[line - 1])
+        key = (tag.group(1) if tag else lines[line - 1].strip(), record["from"], record["to"])
+        bytes_, copies = found.get(key, (0, 0))
+        found[key] = (bytes_ + record["bytes"], copies + record["copies"])
+    return found

@@ -2,7 +2,8 @@
 
 The process runs under `devtrace rehearse` and uses no CUDA, so its children may. A child has the environment, folder, arguments and
 end of a program that starts by itself. What differs: /proc/self/cmdline, the parent, the outermost native frames, what
-gc.get_objects() shows of PyTorch's own, and all that happens before or while PyTorch is imported."""
+gc.get_objects() shows of PyTorch's own, what the libraries that were loaded before do at exit, and all that happens before or while
+PyTorch is imported."""
 
 import fcntl
 import functools
@@ -77,8 +78,10 @@ def serve(descriptor: int, library: str) -> None:
     import ctypes
     import gc
 
-    import torch  # noqa: F401
+    import torch._dynamo  # noqa: F401 (which every optimizer imports, too: more than a second)
 
+    # With a flag that there is none of it makes no device, but puts what computes true values into PyTorch: a third of a second.
+    ctypes.PyDLL("libcuda.so.1").cuInit(1)
     gc.collect()
     gc.freeze()  # what a child's collections would look at, and copy by that
     helper, wait = ctypes.PyDLL(library), functools.partial(next_program, descriptor)
