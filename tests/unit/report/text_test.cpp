@@ -1,10 +1,13 @@
+// A report as text, Markdown and page.
 #include "report/text/text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "report/base/escaping.h"
 #include "report/text/markdown.h"
 #include "report/text/process_facts.h"
+#include "report/text/time_line.h"
 #include "tests/unit/report/data.h"
 
 namespace devtrace::report {
@@ -182,6 +185,166 @@ TEST(Markdown, KeepsHostileTextInsideItsFences) {
   EXPECT_THAT(report, HasSubstr("### \\<img src=x\\> \\[a\\](http://b) \\@all"));
   EXPECT_THAT(report, HasSubstr("``a`b\\|c``"));
   EXPECT_THAT(report, HasSubstr("````python\n```\n# heading\n````"));
+}
+
+}  // namespace
+}  // namespace devtrace::report
+
+namespace devtrace::report {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+TEST(TimeLine, IsInOrderAndSaysWhereWhatHappened) {
+  auto it = test::sample("private_gpt.jsonl");
+  it.finding["device_changes"] = {
+      {{"time", 1763690405.0},
+       {"device", "cuda:1"},
+       {"python",
+        {{{"file", "/home/ada/private-gpt/main.py"}, {"line", 3}, {"function", "setup"}, {"project", true}}}}},
+      {{"device", "cuda:0"}}};
+  std::vector<std::string> texts;
+  for (const Moment& each : time_line(it.finding, "/home/ada/private-gpt")) texts.push_back(each.what);
+  EXPECT_THAT(texts,
+              ElementsAre("embeddings.word_embeddings.weight created on cpu", "cuda:1 made the current device",
+                          "embeddings.word_embeddings.weight moved cpu → cuda:1", "input_ids created on cpu",
+                          "input_ids moved cpu → cuda:0", "aten::index_select was given tensors on cuda:1 and cuda:0"))
+      << "what has no time has no place here";
+  EXPECT_EQ(time_line(it.finding, "/home/ada/private-gpt")[1].place, "setup (main.py:3)");
+  EXPECT_THAT(markdown(it.process, it.finding),
+              HasSubstr("+4.750 s  cuda:1 made the current device  setup (main.py:3)"));
+}
+
+TEST(TimeLine, SaysTheThreadWhereThereAreSeveral) {
+  auto it = test::sample("private_gpt.jsonl");
+  EXPECT_THAT(markdown(it.process, it.finding), Not(HasSubstr("s  thread ")));
+  it.finding["operands"][0]["moved"]["thread"] = 99;
+  EXPECT_THAT(markdown(it.process, it.finding), HasSubstr("s  thread 99  input_ids moved cpu → cuda:0"));
+}
+
+TEST(Caveats, AreSaidOnceEach) {
+  const Json end = {{"record", "end"}, {"dropped", 0}, {"exit", 1}};
+  EXPECT_THAT(caveats(Json::object(), end), IsEmpty());
+  EXPECT_THAT(caveats({{"rehearsal", true}, {"redacted", true}}, {{"record", "end"}, {"dropped", 3}}),
+              ElementsAre(HasSubstr("simulated"), HasSubstr("3 more findings"), HasSubstr("Redacted")));
+  EXPECT_THAT(caveats(Json::object(), Json::object()), ElementsAre(HasSubstr("killed, or is still running")));
+}
+
+TEST(ProcessFacts, AreLinesOfTextWhateverTheyHold) {
+  const auto it = test::sample("private_gpt.jsonl");
+  EXPECT_THAT(process_text(it.process, {{"record", "end"}, {"exit", 3}}),
+              testing::AllOf(HasSubstr("  devices       2 NVIDIA H100 80GB HBM3\n"), HasSubstr("  exit code     3\n")));
+  const auto hostile = test::sample("hostile.jsonl");
+  for (const std::string& texts : {process_text(hostile.process, {}), process_markdown(hostile.process, {})})
+    for (const char c : texts) EXPECT_FALSE((c >= 0 && c < 0x20 && c != '\n') || c == 0x7F) << int(c);
+}
+
+}  // namespace
+}  // namespace devtrace::report
+
+namespace devtrace::report {
+namespace {
+
+TEST(ValidUtf8, KeepsWhatIsWellFormedAndReplacesTheRest) {
+  EXPECT_EQ(valid_utf8("h\u00e9 \u2026 \U0001F600"), "h\u00e9 \u2026 \U0001F600");
+  EXPECT_EQ(valid_utf8("a\xFF"
+                       "b"),
+            "a\uFFFDb");
+  EXPECT_EQ(valid_utf8("\xC0\x80"), "\uFFFD\uFFFD") << "overlong";
+  EXPECT_EQ(valid_utf8("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD") << "a surrogate";
+  EXPECT_EQ(valid_utf8("\xE2\x80"), "\uFFFD\uFFFD") << "cut off";
+}
+
+TEST(Printable, ShowsControlCharactersInsteadOfObeyingThem) {
+  EXPECT_EQ(printable("\x1b[2Jx\r\n"), "\\x1b[2Jx\\x0d\\x0a");
+  EXPECT_EQ(printable("a\nb", true), "a\nb");
+  EXPECT_EQ(printable("\u202egnp.exe"), "\\u202egnp.exe");
+  EXPECT_EQ(printable("\u0085"), "\\x85");
+}
+
+TEST(ScriptEscaped, LeavesNothingThatEndsTheElement) {
+  const std::string out = script_escaped("</script><!--&\u2028\u2029\u2026");
+  EXPECT_EQ(out, "\\u003c/script\\u003e\\u003c!--\\u0026\\u2028\\u2029\u2026");
+}
+
+TEST(HtmlEscaped, EscapesQuotesToo) {
+  EXPECT_EQ(html_escaped("<a b='\"&'>"), "&lt;a b=&#39;&quot;&amp;&#39;&gt;");
+}
+
+TEST(Shortened, KeepsBothEndsAndCountsCharacters) {
+  EXPECT_EQ(shortened("abcdefghij", 7), "abc…hij");
+  EXPECT_EQ(shortened("ééééééé", 7), "ééééééé");
+  EXPECT_EQ(shortened("éééééééé", 7), "ééé…ééé");
+  EXPECT_EQ(shortened("", 7), "");
+}
+
+TEST(Dedented, TakesTheFirstLinesIndentation) {
+  EXPECT_EQ(dedented("    f(\n        x,\n    )  "), "f(\n    x,\n)");
+  EXPECT_EQ(dedented("    f(\n  x)"), "f(\nx)");
+}
+
+}  // namespace
+}  // namespace devtrace::report
+
+namespace devtrace::report {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++found;
+  return found;
+}
+
+TEST(HtmlHead, IsAPageWithTheProcessInIt) {
+  const auto it = test::sample("private_gpt.jsonl");
+  const std::string head = html_head(it.process);
+  EXPECT_THAT(head, StartsWith("<!doctype html>"));
+  EXPECT_THAT(head, HasSubstr("<title>devtrace: python private_gpt.py</title>"));
+  EXPECT_THAT(head, Not(HasSubstr("{{")));
+  EXPECT_THAT(head, HasSubstr(R"(<script type="application/json" class="record">{"record":"process")"));
+  EXPECT_THAT(head, EndsWith("</script>\n"));
+  EXPECT_EQ(count(head, "http://"), count(head, "\"http://www.w3.org/2000/svg\""))
+      << "the name of a language, no address";
+  EXPECT_THAT(head, Not(HasSubstr("https://")));
+}
+
+TEST(HtmlFinding, IsOneElementAndItsTextForBrowsersWithoutScripts) {
+  const auto it = test::sample("private_gpt.jsonl");
+  const std::string html = html_finding(it.process, it.finding);
+  EXPECT_EQ(count(html, "<script"), 1u);
+  EXPECT_THAT(html, HasSubstr("<noscript><pre>==4242==devtrace: refused-op"));
+  const size_t begin = html.find('>') + 1;
+  const Json record = Json::parse(html.substr(begin, html.find("</script>") - begin));
+  EXPECT_EQ(record.at("shown").at("headline"), "aten::index_select was given tensors on cuda:1 and cuda:0");
+  EXPECT_EQ(record.at("operands"), it.finding.at("operands"));
+}
+
+TEST(HtmlFinding, LetsNothingOutOfItsElement) {
+  const auto it = test::sample("hostile.jsonl");
+  const std::string page = html_head(it.process) + html_finding(it.process, it.finding);
+  const std::string honest = html_head(Json::object()) + html_finding(Json::object(), Json::object());
+  EXPECT_EQ(count(page, "<script"), count(honest, "<script"));
+  EXPECT_EQ(count(page, "</script"), count(honest, "</script"));
+  EXPECT_EQ(count(page, "<!--"), count(honest, "<!--"));
+  EXPECT_EQ(count(page, "<b onmouseover"), 0u);
+}
+
+TEST(HtmlRecord, ReplacesBytesThatAreNoText) {
+  EXPECT_THAT(html_record("{\"record\":\"x\",\"y\":\"\xFF\"}\n"), HasSubstr("\"y\":\"\uFFFD\"}</script>\n"));
+}
+
+TEST(JsonLine, IsOneLineOfValidJsonWhateverTheBytes) {
+  const std::string line = json_line({{"name", "a\xFF\n"}});
+  EXPECT_EQ(count(line, "\n"), 1u);
+  EXPECT_EQ(Json::parse(line).at("name"), "a\uFFFD\n");
 }
 
 }  // namespace

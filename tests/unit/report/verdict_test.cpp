@@ -1,10 +1,15 @@
-// Every finding of tests/data/verdict gets the verdict that the line in front of it says. A wrong verdict somebody
-// reports becomes a test by copying the finding's line of their log, below a line of what it should have been.
+// A verdict, and what came of its fix.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "finding/json.h"
+#include "report/base/verification.h"
+#include "report/log/redact.h"
+#include "report/text/markdown.h"
 #include "tests/unit/report/data.h"
 
+// Every finding of tests/data/verdict gets the verdict that the line in front of it says. A wrong verdict somebody
+// reports becomes a test by copying the finding's line of their log, below a line of what it should have been.
 namespace devtrace::report {
 namespace {
 
@@ -50,6 +55,110 @@ TEST(VerdictOfAnything, IsUnknownAndNeverFails) {
               {"python", {nullptr}}})}) {
     EXPECT_EQ(verdict_of(odd).at("category"), "unknown") << odd;
   }
+}
+
+}  // namespace
+}  // namespace devtrace::report
+
+namespace devtrace::report {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Json tried(const Json& verified) {
+  return {{"kind", "refused-op"},
+          {"cause", {{"because", "It lives elsewhere."}, {"fix", "x = y"}, {"verified", verified}}}};
+}
+
+std::string words(const Json& verified) {
+  return verification_of(tried(verified)).words;
+}
+
+const Json kRan = {
+    {"outcome", "ran-to-end"}, {"findings_before", 2}, {"findings_after", 0}, {"bytes_per_step", 314572}};
+
+TEST(Verification, SaysWhatBecameOfTheProgram) {
+  EXPECT_EQ(verification_of(tried(kRan)).label, "verified");
+  EXPECT_EQ(words(kRan),
+            "with this change the program ran to its end in rehearsal; 2 findings before, 0 after; +307 KiB a step");
+  const Json further = {{"outcome", "further"}, {"findings_before", 1}, {"findings_after", 1}, {"bytes_per_step", 0}};
+  EXPECT_EQ(verification_of(tried(further)).label, "tried");
+  EXPECT_EQ(words(further),
+            "with this change the program got further in rehearsal, to the next finding (1 finding before, 1 after); "
+            "nothing more is moved");
+  EXPECT_EQ(words({{"outcome", "failed"}}), "with this change the program still failed in rehearsal");
+  EXPECT_EQ(verification_of(tried({{"outcome", "failed"}})).label, "tried");
+}
+
+TEST(Verification, SaysNothingOfWhatWasNotTried) {
+  for (const Json& none : {Json(), Json(5), Json::object(), Json({{"outcome", 5}}), Json({{"outcome", "unknown"}})})
+    EXPECT_EQ(words(none), "") << none.dump();
+  EXPECT_EQ(verification_of(Json::object()).words, "");
+  EXPECT_EQ(verification_of(Json(5)).words, "");
+}
+
+TEST(Verification, SaysWhatMovesMoreOrLess) {
+  const auto moves = [](const Json& fields) {
+    Json verified = {{"outcome", "ran-to-end"}};
+    verified.update(fields);
+    return words(verified).substr(words({{"outcome", "ran-to-end"}}).size());
+  };
+  EXPECT_EQ(moves(Json::object()), "");
+  EXPECT_EQ(moves({{"bytes_per_step", 2048}, {"bytes", 1 << 20}}), "; +2.0 KiB a step");
+  EXPECT_EQ(moves({{"bytes_per_step", -2048}}), "; 2.0 KiB less a step");
+  EXPECT_EQ(moves({{"bytes_per_step", 0}, {"bytes", 0}}), "; nothing more is moved");
+  EXPECT_EQ(moves({{"bytes_per_step", 0}, {"bytes", 1 << 20}}), "; +1.0 MiB in all, nothing more a step");
+  EXPECT_EQ(moves({{"bytes", 1 << 20}}), "; +1.0 MiB in all");
+  EXPECT_EQ(moves({{"bytes", 0}}), "; nothing more is moved");
+}
+
+TEST(Verification, EachThingThatIsOpenIsASentence) {
+  Json verified = {{"outcome", "ran-to-end"},
+                   {"open", {"values of add were not computed", "my_kernel was not computed.", 5, ""}}};
+  EXPECT_EQ(words(verified),
+            "with this change the program ran to its end in rehearsal. Values of add were not computed. my_kernel was "
+            "not computed.");
+  verified["open"] = Json::array();
+  for (int i = 0; i < 9; ++i) verified["open"].push_back("so");
+  EXPECT_EQ(words(verified),
+            "with this change the program ran to its end in rehearsal. So. So. So. So. So. So. And 3 more.");
+}
+
+TEST(Verification, StandsBelowTheFixInEveryFormat) {
+  const Json finding = tried(kRan);
+  const std::string report = text(Json::object(), finding, false, "");
+  EXPECT_THAT(report, HasSubstr("        x = y\n  verified with this change the program ran to its end in rehearsal;"));
+  EXPECT_THAT(markdown(Json::object(), finding),
+              HasSubstr("```python\nx = y\n```\n\n**Verified**: with this change the program ran to its end"));
+  const std::string html = html_finding(Json::object(), finding);
+  const size_t begin = html.find('>') + 1;
+  const Json record = Json::parse(html.substr(begin, html.find("</script>") - begin));
+  EXPECT_EQ(record["shown"]["verification"], Json({{"label", "verified"}, {"words", words(kRan)}}));
+  EXPECT_THAT(text(Json::object(), tried({}), false, ""), Not(HasSubstr("verified")));
+  EXPECT_THAT(markdown(Json::object(), tried({})), Not(HasSubstr("erified")));
+  EXPECT_THAT(html_finding(Json::object(), tried({})), Not(HasSubstr("verification")));
+}
+
+TEST(Verification, ObeysNothingThatALogPutsIntoIt) {
+  Json verified = kRan;
+  verified["open"] = {"<b>\033[31m" + std::string(30000, 'x')};
+  EXPECT_THAT(text(Json::object(), tried(verified), false, ""), Not(HasSubstr("\033")));
+  EXPECT_LE(text(Json::object(), tried(verified), false, "").size(), 4000u);
+  EXPECT_THAT(markdown(Json::object(), tried(verified)), Not(HasSubstr("<b>")));
+}
+
+TEST(Verification, RedactedItNamesNothing) {
+  Json verified = kRan;
+  verified.update({{"patch", "acme.patch"},
+                   {"devices_with_work", {"cuda:0"}},
+                   {"runs", 3},
+                   {"open", {"values of acme were not computed"}}});
+  Redactor redactor;
+  const Json finding = redactor.record(tried(verified));
+  EXPECT_THAT(finding.dump(), Not(HasSubstr("acme")));
+  EXPECT_EQ(finding["cause"]["verified"]["runs"], 3);
+  EXPECT_EQ(verification_of(finding).words, words(kRan) + ". What is still open is left out here.");
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
-// Ranges of memory that nobody computed.
+// Ranges of memory that nobody computed; kernels of an older PyTorch.
 #include "simulate/values/uncomputed.h"
 
 #include <gtest/gtest.h>
 
+#include "simulate/values/functions.h"
+
+// Ranges of memory that nobody computed.
 namespace {
 
 using devtrace::simulate::values::UncomputedMemory;
@@ -63,3 +66,14 @@ TEST_F(Uncomputed, ACopyTakesMarksAlongAndClears) {
 }
 
 }  // namespace
+
+namespace devtrace::simulate::values {
+namespace {
+
+// That kernels are kept, the pairs of `make matrix` with a PyTorch before 2.9 show.
+TEST(OlderPytorch, WithoutPytorchNoKernelIsKept) {
+  EXPECT_FALSE(keep_kernel("aten::add", "Tensor", 1, 2));
+}
+
+}  // namespace
+}  // namespace devtrace::simulate::values

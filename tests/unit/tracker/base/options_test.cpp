@@ -1,7 +1,13 @@
+// The options, and what is said to the user.
 #include "tracker/base/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cerrno>
+#include <string>
+
+#include "tracker/base/message.h"
 
 using devtrace::parse_options;
 using testing::ElementsAre;
@@ -58,3 +64,34 @@ TEST(Options, HelpNamesEveryOption) {
 #include "tracker/base/options.inc"
 #undef OPTION
 }
+
+namespace {
+
+std::string told(const std::string& text) {
+  testing::internal::CaptureStderr();
+  devtrace::explain("%s", text.c_str());
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Explain, IsOneLineWithTheProcess) {
+  errno = 7;
+  const std::string line = told("a name\nof two lines\x1b[2J");
+  EXPECT_THAT(line, testing::StartsWith("devtrace: ["));
+  EXPECT_THAT(line, testing::EndsWith("] a name of two lines [2J\n"));
+  EXPECT_EQ(errno, 7);
+}
+
+TEST(Explain, WhatIsTooLongIsCutOff) {
+  const std::string line = told(std::string(100'000, 'x'));
+  EXPECT_EQ(line.size(), 1024u);
+  EXPECT_THAT(line, testing::EndsWith("x\n"));
+}
+
+TEST(Say, EscapesWhatATerminalWouldObey) {
+  testing::internal::CaptureStderr();
+  devtrace::say("a path\nwith two lines, \x1b[2J, \x7f and \u009b, and an \u00e9");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "devtrace: a path\\x0awith two lines, \\x1b[2J, \\x7f and \\x9b, and an \u00e9\n");
+}
+
+}  // namespace

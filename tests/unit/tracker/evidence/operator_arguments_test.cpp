@@ -1,8 +1,10 @@
+// An operator's name and arguments.
 #include "tracker/evidence/operator_arguments.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tracker/evidence/operation.h"
 #include "tracker/evidence/source/prologue.h"
 
 namespace devtrace::evidence {
@@ -89,3 +91,16 @@ TEST(Prologue, EndsAnywhere) {
 
 }  // namespace
 }  // namespace devtrace::evidence
+
+using devtrace::evidence::operation_of;
+
+TEST(Operation, IsTheStructureOfADispatcherEntry) {
+  EXPECT_EQ(operation_of("at::_ops::index_select::call(at::Tensor const&, long, at::Tensor const&)"), "index_select");
+  EXPECT_EQ(operation_of("at::_ops::add__Tensor::redispatch(c10::DispatchKeySet, at::Tensor&)"), "add__Tensor");
+}
+TEST(Operation, IsEmptyForAnythingElse) {
+  EXPECT_EQ(operation_of("at::native::index_select(at::Tensor const&)"), "");
+  EXPECT_EQ(operation_of("at::_ops::"), "");
+  EXPECT_EQ(operation_of("at::_ops::cat::schema_str()"), "");
+  EXPECT_EQ(operation_of(""), "");
+}

@@ -1,11 +1,17 @@
+// Calls of CUDA's libraries, and what is known of kernels.
 #include "tracker/launch/library_check.h"
 
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <vector>
+
 #include "tests/unit/tracker/quiet.h"
 #include "tracker/events.h"
 #include "tracker/findings/findings.h"
+#include "tracker/findings/policy.h"
 #include "tracker/interface/platform.h"
+#include "tracker/launch/kernels.h"
 #include "tracker/memory/library_handles.h"
 #include "tracker/memory/ownership.h"
 
@@ -14,7 +20,7 @@ namespace {
 using namespace devtrace;
 using events::Known;
 
-constexpr uintptr_t kBase = 0x7310'0000'0000;
+constexpr uintptr_t kLibraryCheckBase = 0x7310'0000'0000;
 constexpr uintptr_t kStep = uintptr_t{64} << 20;
 constexpr events::LibraryHandle kHandle = 0x5500'0000'1000;
 
@@ -22,7 +28,7 @@ const bool quiet = test::quiet();
 int device_now = 0;
 
 const void* memory_of(int device) {
-  return reinterpret_cast<const void*>(kBase + static_cast<uintptr_t>(device) * kStep);
+  return reinterpret_cast<const void*>(kLibraryCheckBase + static_cast<uintptr_t>(device) * kStep);
 }
 
 class LibraryCalls : public testing::Test {
@@ -113,3 +119,72 @@ TEST_F(LibraryCalls, OtherHandlesOfTheLibraryOnADevice) {
 }
 
 }  // namespace
+
+using namespace devtrace;
+
+namespace {
+const char handles[5] = {};
+// Each word by itself: parameter, offset in it.
+std::vector<std::pair<int, int>> words_of(const Kernel* kernel) {
+  std::vector<std::pair<int, int>> words;
+  for (const WordRun& run : kernel->words().runs) {
+    EXPECT_EQ(run.in_block % 8, 0u);
+    EXPECT_EQ(run.in_block - run.in_parameter, kernel->parameters[run.parameter].offset);
+    for (uint32_t i = 0; i < run.words; ++i) words.emplace_back(run.parameter, run.in_parameter + 8 * i);
+  }
+  return words;
+}
+using Positions = std::vector<std::pair<int, int>>;
+}  // namespace
+
+TEST(Kernels, EveryAlignedWordOfEveryParameterCanHoldAPointer) {
+  // kernel(int, float*, struct { char; void* a[2]; int; }, char)
+  const Kernel* kernel = launch::kernels::remember(&handles[0], "k", {{0, 4}, {8, 8}, {16, 28}, {44, 1}});
+  EXPECT_EQ(words_of(kernel), (Positions{{1, 0}, {2, 0}, {2, 8}, {2, 16}}));
+  EXPECT_EQ(launch::kernels::known(&handles[0]), kernel);
+  EXPECT_FALSE(kernel->words().code_asked);
+}
+
+TEST(Kernels, AParameterThatIsNotAlignedIsReadWhereAlignmentBegins) {
+  const Kernel* kernel = launch::kernels::remember(&handles[1], "k", {{4, 20}});
+  EXPECT_EQ(words_of(kernel), (Positions{{0, 4}, {0, 12}}));
+}
+
+TEST(Kernels, WordsThatTheCodeDoesNotReadAreDroppedOnceItWasAsked) {
+  const Kernel* kernel = launch::kernels::remember(&handles[3], "k", {{0, 8}, {8, 40}});
+  launch::kernels::ask_code(*kernel, [](size_t offset) {
+    using As = WordUse::As;
+    return WordUse{offset == 16 || offset == 24 || offset == 40 ? As::possible_address : As::nothing, {}};
+  });
+  EXPECT_EQ(words_of(kernel), (Positions{{1, 8}, {1, 16}, {1, 32}}));
+  EXPECT_TRUE(kernel->words().code_asked);
+}
+
+TEST(Kernels, WhereTheCodeIsUnknownOnlyWholePointersCount) {
+  const Kernel* kernel = launch::kernels::remember(&handles[4], "k", {{0, 4}, {8, 8}, {16, 32}});
+  launch::kernels::ask_code(*kernel, {});
+  EXPECT_EQ(words_of(kernel), (Positions{{1, 0}}));
+}
+
+TEST(Kernels, AHandleThatComesAgainIsAskedAnew) {
+  launch::kernels::remember(&handles[2], "old", {});
+  std::thread other([] { EXPECT_EQ(launch::kernels::known(&handles[2])->name, "old"); });
+  other.join();
+  ASSERT_EQ(launch::kernels::known(&handles[2])->name, "old");
+  launch::kernels::forget_all();
+  EXPECT_EQ(launch::kernels::known(&handles[2]), nullptr);
+  launch::kernels::remember(&handles[2], "new", {});
+  EXPECT_EQ(launch::kernels::known(&handles[2])->name, "new");
+}
+
+TEST(Policy, KernelsWhoseJobItIsAreExcused) {
+  for (const char* name :
+       {"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        "_Z24ncclDevKernel_SendRecv24ncclDevKernelArgsStorageILm4096EE",
+        "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_15gpu_kernel_implIZZZNS0_23direct_copy_kernel_cudaERNS"})
+    EXPECT_TRUE(devtrace::findings::policy::may_reach_other_devices(name)) << name;
+  for (const char* name :
+       {"add", "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastINS0_15CUDAFunctor_addIfEEEE",
+        ""})
+    EXPECT_FALSE(devtrace::findings::policy::may_reach_other_devices(name)) << name;
+}

@@ -1,18 +1,31 @@
+// Native stacks, what an unwinder may read, and stacks that are kept for allocations: no Python but where one is
+// started.
+#include "tracker/stacks/native/native.h"
+
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <link.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <functional>
+#include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/unit/emulated.h"
 #include "tracker/python/find_python.h"
+#include "tracker/stacks/native/modules.h"
+#include "tracker/stacks/native/unwinder_memory.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::stacks {
@@ -190,4 +203,129 @@ TEST(Symbolize, AnUnloadedObjectHasNoNames) {
   EXPECT_EQ(symbolize(&inside, 1, false)[0].function, "");
 }
 
+}  // namespace devtrace::stacks
+
+// Native stacks that are kept for allocations: there is no Python in these tests but where one is started.
+namespace devtrace::stacks {
+namespace {
+
+[[gnu::noinline]] StackId taken_below(int depth) {
+  const StackId id = depth == 0 ? capture_native_stack() : taken_below(depth - 1);
+  asm volatile("");  // not a tail call
+  return id;
+}
+
+TEST(NativeStacks, OneIdForOneStack) {
+  std::set<StackId> ids;
+  for (int i = 0; i < 100; ++i) ids.insert(taken_below(3));
+  EXPECT_EQ(ids.size(), 1u);
+  EXPECT_TRUE(is_native(*ids.begin()));
+  EXPECT_NE(taken_below(4), *ids.begin());
+  EXPECT_TRUE(resolve(*ids.begin()).empty()) << "it is no Python stack";
+}
+
+TEST(NativeStacks, NamesItsFramesInnermostFirst) {
+  const auto frames = resolve_native(taken_below(2), false);
+  const auto name = [&](size_t i) { return frames.at(i).function; };
+  const auto first = std::find_if(frames.begin(), frames.end(), [](const NativeFrame& frame) {
+    return frame.function.find("taken_below") != std::string::npos;
+  });
+  ASSERT_NE(first, frames.end());
+  const auto at = static_cast<size_t>(first - frames.begin());
+  EXPECT_EQ(name(at), name(at + 1));
+  EXPECT_EQ(name(at), name(at + 2));
+  EXPECT_NE(name(at), name(at + 3));
+  EXPECT_NE(name(at + 3).find("NamesItsFrames"), std::string::npos);
+}
+
+TEST(NativeStacks, StatementsAreToldApart) {
+  StackId first = 0, second = 0;
+  for (int i = 0; i < 2; ++i) {
+    first = taken_below(1);
+    second = taken_below(1);
+  }
+  EXPECT_NE(statement_of(first), 0u);
+  EXPECT_NE(statement_of(first), statement_of(second));
+  EXPECT_EQ(statement_of(17), 17u) << "of Python's a stack is the statement";
+  EXPECT_EQ(statement_of(0), 0u);
+}
+
+TEST(NativeStacks, ManyThreadsAgree) {
+  std::vector<StackId> ids(8);
+  std::vector<std::thread> threads;
+  for (StackId& id : ids)
+    threads.emplace_back([&id] {
+      for (int i = 0; i < 1000; ++i) id = taken_below(i % 7);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(std::set<StackId>(ids.begin(), ids.end()).size(), 1u);
+}
+
+TEST(NativeStacks, WhoseModuleItIs) {
+  for (const char* path : {"/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/opt/torch/lib/libtorch_cpu.so", "/x/libc10.so",
+                           "/usr/bin/python3.11", "/x/libcudart.so.13", "/x/libcublasLt.so.13",
+                           "/usr/lib/python3.11/lib-dynload/_ctypes.so"})
+    EXPECT_FALSE(may_be_the_users(path)) << path;
+  for (const char* path : {"/home/u/build/solver", "/home/u/libcustom_ops.so", "/home/u/libcurves.so", ""})
+    EXPECT_TRUE(may_be_the_users(path)) << path;
+}
+
+}  // namespace
+}  // namespace devtrace::stacks
+
+namespace devtrace::stacks {
+namespace {
+
+long probe(const void* address) {
+  return unwinder_syscall(SYS_write, -1, address, 1);
+}
+
+TEST(UnwinderMemory, TellsWhatCanBeRead) {
+  constexpr size_t kPage = 4096;
+  auto* pages =
+      static_cast<char*>(mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(pages, MAP_FAILED);
+  ASSERT_EQ(mprotect(pages + kPage, kPage, PROT_NONE), 0);
+  EXPECT_EQ(probe(pages), 1);
+  EXPECT_EQ(probe(pages + kPage - 1), 1) << "the last byte before what cannot be read";
+  errno = 0;
+  EXPECT_EQ(probe(pages + kPage), -1);
+  EXPECT_EQ(errno, EFAULT);
+  munmap(pages, 2 * kPage);
+  EXPECT_EQ(probe(pages), -1);
+  EXPECT_EQ(probe(nullptr), -1);
+}
+
+TEST(UnwinderMemory, ChangesNoSignalMask) {
+  sigset_t before, after;
+  sigfillset(&before);
+  ASSERT_EQ(sigprocmask(SIG_SETMASK, nullptr, &before), 0);
+  const sigset_t full = [] {
+    sigset_t all;
+    sigfillset(&all);
+    return all;
+  }();
+  EXPECT_EQ(probe(&full), 1);
+  ASSERT_EQ(sigprocmask(SIG_SETMASK, nullptr, &after), 0);
+  for (int number = 1; number < NSIG; ++number) EXPECT_EQ(sigismember(&before, number), sigismember(&after, number));
+}
+
+std::set<std::string> pipes() {
+  std::set<std::string> found;
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(file.path(), gone).string();
+    if (target.starts_with("pipe:")) found.insert(target);
+  }
+  return found;
+}
+const std::set<std::string> from_the_start = pipes();
+
+TEST(UnwinderMemory, LibunwindKeepsNoPipe) {
+  void* addresses[8];
+  ASSERT_GT(capture_native(addresses, 8, 0), 0u);
+  EXPECT_EQ(pipes(), from_the_start);
+}
+
+}  // namespace
 }  // namespace devtrace::stacks
