@@ -1,6 +1,6 @@
 """Programs of the tests of hardware."""
 
-from driver_program import TOUCH
+from kernel_programs import TOUCH
 
 # With memory on the first device; there need be no second.
 DRIVER = TOUCH + """

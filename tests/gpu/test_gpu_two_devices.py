@@ -4,7 +4,7 @@ import pytest
 from conftest import only
 from gpu_machine import SIMULATED, machine  # noqa: F401
 from gpu_programs import DRIVER
-from triton_program import TRITON
+from kernel_programs import TRITON
 
 pytestmark = pytest.mark.devices(2)
 

@@ -1,7 +1,7 @@
 """Findings as they were recorded before: what of them is the same in every run, each a line of tests/data/golden/findings.jsonl.
 
 A change of the code's structure changes none of them. A change of what devtrace says is looked at, then recorded anew:
-without the file, DEVTRACE_GOLDEN=write and pytest -n 0, three times, on tests/e2e/findings/test_golden_records.py and tests/e2e/errors/test_device_errors.py."""
+without the file, DEVTRACE_GOLDEN=write and pytest -n 0, three times, on the tests that import this."""
 
 import hashlib
 import json
@@ -16,6 +16,15 @@ FILE = TOP / "tests/data/golden/findings.jsonl"
 # Differ from run to run, or from machine to machine. How sure a cause is may hang on times that a clock tells apart in one run alone.
 UNSTEADY = {"time", "thread", "thread_name", "pid", "address", "offset", "stream", "incomplete", "confidence"}
 ADDRESSES = re.compile(r"0x[0-9a-f]+")
+# Whose frames lie below the program's own: how its process began.
+OF_THE_START = re.compile(r"/(python3[\d.]*|libpython[^/]*|libc\.so\.6)$")
+
+
+def without_the_start(frames: list) -> list:
+    """A native stack without the outermost frames, which tell a process of its own from a fork of the test's server."""
+    while frames and OF_THE_START.search(frames[-1].get("module", "")) and not frames[-1].get("project"):
+        frames = frames[:-1]
+    return frames
 
 
 def steady(value, folder: Path):
@@ -31,7 +40,10 @@ def steady(value, folder: Path):
         return {"module": value["module"].rsplit("/", 1)[-1]}
     library = "file" in value and "function" in value and not value.get("project")
     left_out = UNSTEADY | ({"line", "source", "around"} if library else set())
-    return {key: steady(each, folder) for key, each in value.items() if key not in left_out}
+    kept = {key: each for key, each in value.items() if key not in left_out}
+    if isinstance(kept.get("native"), list):
+        kept["native"] = without_the_start(kept["native"])
+    return {key: steady(each, folder) for key, each in kept.items()}
 
 
 def own_line(frames: list) -> str:

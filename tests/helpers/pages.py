@@ -4,14 +4,17 @@ import json
 import subprocess
 
 import pytest
-from conftest import DEVTRACE
+from conftest import DEVTRACE, TOP
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
+from synthetic_log import synthetic_log
+
+DATA = TOP / "tests" / "data"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
     options = webdriver.ChromeOptions()
     options.binary_location = "/usr/bin/chromium"
@@ -94,3 +97,44 @@ while (walker.nextNode()) {
 }
 return poor;
 """
+
+# Pages of logs that tests look at.
+SIZES = [(1280, 800), (390, 844)]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    return {name: render(DATA / f"{name}.jsonl", folder) for name in ("private_gpt", "petals", "hostile")}
+
+
+@pytest.fixture(scope="module")
+def thousand(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("thousand")
+    log = folder / "thousand.jsonl"
+    log.write_text(synthetic_log(1000))
+    return render(log, folder)
+
+
+HOME = json.loads((DATA / "private_gpt.jsonl").read_text().splitlines()[0])["cwd"]
+
+
+def moved(id, source, target, bytes, copies, function="step", **more):
+    frame = {"file": f"{HOME}/main.py", "line": id, "function": function, "source": "b = a.to(there)", "project": True}
+    return {"record": "traffic", "id": id, "from": source, "to": target, "bytes": bytes, "copies": copies, "python": [frame], **more}
+
+
+def traffic_page(folder, findings=1, records=()):
+    process, finding, end = (DATA / "private_gpt.jsonl").read_text().splitlines()
+    log = folder / "traffic.jsonl"
+    log.write_text("\n".join([process] + [finding] * findings + [json.dumps(record) for record in records] + [end]) + "\n")
+    return render(log, folder)
+
+
+TRAFFIC = [
+    moved(1, "cpu", "cuda:0", 1 << 20, 1),
+    moved(2, "cuda:0", "cuda:1", 3 << 30, 300, staged=True),
+    moved(3, "cuda:0", "cuda:1", 1 << 30, 1, staged=False),
+    moved(1, "cpu", "cuda:0", 8 << 20, 8),
+    moved(4, "cuda:10", "cuda:2", 1, 1, staged=True, other=True),
+]

@@ -6,7 +6,7 @@ import sys
 import torch
 
 sys.path.insert(0, sys.argv[1])  # tests/helpers
-from driver_program import DRIVER  # noqa: E402
+from kernel_programs import DRIVER  # noqa: E402
 
 
 class Net(torch.nn.Module):

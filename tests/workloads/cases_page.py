@@ -50,6 +50,7 @@ cause, not from its code.
 class Ran:
     """All cases' findings, and what they printed."""
 
+    folder: Path
     out: str = ""
     err: str = ""
     findings: list = field(default_factory=list)
@@ -62,13 +63,13 @@ def run(folder: Path) -> Ran:
     """All cases, in folders below `folder`."""
     together = [case for case in CASES.values() if "alone" not in case.says]
     groups = [together, *([case] for case in CASES.values() if "alone" in case.says)]
-    ran = Ran()
+    ran = Ran(folder)
     for number, group in enumerate(groups):
         own = folder / str(number)
         own.mkdir()
         (own / "program.py").write_text(RUN)
         copies = [case.copy(own) for case in group]
-        outcome = start(["program.py", *copies] if group is together else copies, own, fresh=True)
+        outcome = start(["program.py", *copies] if group is together else copies, own)
         ran.out, ran.err, ran.findings = ran.out + outcome.out, ran.err + outcome.err, ran.findings + outcome.findings
     return ran
 
@@ -102,7 +103,7 @@ def main() -> int:
         for name, (program, wanted) in SYSTEMS.items():
             own = Path(folder) / name
             own.mkdir()
-            finding = start([WORKLOADS / program], own, fresh=True).findings[0]
+            finding = start([WORKLOADS / program], own).findings[0]
             rows.append(row(f"[{name}](../../tests/workloads/{program})", finding))
             right += finding["cause"]["category"] == wanted
             wrong += finding["cause"]["category"] != wanted and finding["cause"]["confidence"] == "high"

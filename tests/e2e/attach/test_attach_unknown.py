@@ -1,7 +1,7 @@
 """What was before attaching and nobody can know is said to be unknown, and makes no finding."""
 
+from kernel_programs import TRITON
 from running import Running, command, python_server, running, wait_for  # noqa: F401
-from triton_program import TRITON
 
 LAUNCH = """
 import ctypes, os, sys

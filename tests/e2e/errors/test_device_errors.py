@@ -60,7 +60,7 @@ def what_is_wrong_with_the_finding(program, answer: dict) -> str | None:
 def test_messages(rehearse, tmp_path, file):
     programs = BY_FILE[file]
     files = [case.copy(tmp_path) for case in cases_in(RUN.parent / "programs" / file).values()]
-    outcome = rehearse([shutil.copy(RUN, tmp_path), *files], options="text=0:html=0", timeout=380, fresh=True)
+    outcome = rehearse([shutil.copy(RUN, tmp_path), *files], options="text=0:html=0", timeout=380)
     assert outcome.code == 0, outcome.err[-3000:]
     expected_misses = catalogue.expected_misses()
     wrong, findings = [], []

@@ -1,5 +1,7 @@
 """Every case of tests/workloads/cases is a defect, nearly always that of a public thread, rebuilt
-small from its operation and cause (not from its code), and says above itself which verdict it must get (case_form.py)."""
+small from its operation and cause (not from its code), and says above itself which verdict it must get (case_form.py).
+Its record is what it was before (golden.py). Those of corpus and corpus_apart are held to the form, and their repairs apply. That
+they fail and are repaired as they say takes minutes: `tests/workloads/corpus_case.py` runs them."""
 
 import json
 import re
@@ -8,9 +10,12 @@ from pathlib import Path
 
 import pytest
 from conftest import TOP, all_names, start
+from golden import compare
 
 sys.path.insert(0, str(TOP / "tests/workloads"))
+from case_form import cases_in  # noqa: E402
 from cases_page import CASES, RUN, case_row, run  # noqa: E402
+from corpus_case import APART, CORPUS, faults_of_form  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +41,7 @@ def test_case(ran, name):
         assert mine["source"].strip() == case.first("fails")
     if "fix" in case.says:
         assert cause.get("fix") == case.fix, said
+    compare(f"case {name}", findings, ran.folder)
 
 
 def test_the_page_says_the_same(ran):
@@ -71,3 +77,38 @@ def test_the_fixes_make_them_run(ran, tmp_path):
     assert [Path(path).stem for path in again] == ["llamafactory_1751"], outcome.err[-3000:]
     assert len(outcome.findings) == 1 and outcome.finding["operation"] == "aten::cat"
     assert outcome.finding["cause"]["line"] == lines[Path(again[0])] + 1
+
+
+OF_THE_CORPUS = {**cases_in(CORPUS), **cases_in(APART)}
+
+
+@pytest.mark.parametrize("name", OF_THE_CORPUS)
+def test_form(name):
+    assert faults_of_form(OF_THE_CORPUS[name]) == []
+
+
+@pytest.mark.parametrize("name", OF_THE_CORPUS)
+def test_its_fix_changes_those_lines_alone(name, tmp_path):
+    case = OF_THE_CORPUS[name]
+    case.copy(tmp_path, repaired=True)
+    places = {(repair.place.file, number) for repair in case.repairs for number in case.lines_at(repair.place)}
+    changed = set()
+    for file, text in case.files.items():
+        after = (tmp_path / file).read_text().split("\n")
+        changed |= {(file, i) for i, (old, new) in enumerate(zip(text.split("\n"), after, strict=True), 1) if old != new}
+    assert changed and changed <= places
+
+
+def test_no_two_cases_share_a_name_or_a_thread():
+    assert len(OF_THE_CORPUS) == len(cases_in(CORPUS)) + len(cases_in(APART))
+    threads = [case.first("thread") for case in OF_THE_CORPUS.values()]
+    assert len(threads) == len(set(threads))
+
+
+def test_faults_are_told(tmp_path):
+    path = tmp_path / "wrong.py"
+    says = {"operation": "add on gpu", "operands": "", "category": "bad luck", "line": "y =", "thread": "none"}
+    path.write_text("".join(f"# {key}: {value}\n" for key, value in says.items()) + "x = 1\n")
+    assert faults_of_form(cases_in(path)["wrong"]) == [
+        "gpu is no device", "bad luck is no category", "no line of wrong.py holds: y =", "its thread has no address", "it has no repair",
+    ]

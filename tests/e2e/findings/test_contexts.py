@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 from conftest import only
-from driver_program import DRIVER
+from kernel_programs import DRIVER
 
 # After these the thread works in a new context of cuda:1, with a module and a kernel `touch` of its own.
 NEW_CONTEXT = """

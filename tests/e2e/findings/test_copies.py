@@ -4,6 +4,7 @@ import textwrap
 
 import pytest
 from conftest import findings_of, line_of, start_snippets
+from golden import compare
 
 RUNTIME = """
 import ctypes, torch
@@ -44,7 +45,8 @@ RIGHT = [
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
     folder = tmp_path_factory.mktemp("copies")
-    snippets = {f"wrong {n}": f"{RUNTIME}for _ in range(3):\n    {call}  # HERE\n" for n, call in enumerate(WRONG)}
+    snippets = {f"copy {n}": f"{RUNTIME}{call}\n" for n, call in enumerate(WRONG)}
+    snippets |= {f"wrong {n}": f"{RUNTIME}for _ in range(3):\n    {call}  # HERE\n" for n, call in enumerate(WRONG)}
     snippets |= {f"right {n}": f"{RUNTIME}{call}\n" for n, call in enumerate(RIGHT)}
     return start_snippets(snippets, folder, gpus=3)[0]
 
@@ -66,6 +68,10 @@ def test_what_is_not_so_is_found_once(outcome, call):
     assert finding["native"]
     counts = [record["count"] for record in outcome.records if record["record"] == "count" and record["id"] == finding["id"]]
     assert max(counts) == 3
+
+
+def test_their_records_are_what_they_were(outcome):
+    compare("copies", [finding for n in range(len(WRONG)) for finding in findings_of(outcome, f"copy {n}")], outcome.folder)
 
 
 @pytest.mark.parametrize("call", RIGHT)

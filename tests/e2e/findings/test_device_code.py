@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 from conftest import line_of, only
-from driver_program import DRIVER
+from kernel_programs import DRIVER
 
 # A tensor that says it is on cuda:0 and lies on cuda:1: what a wrong extension makes.
 CLAIMED = """

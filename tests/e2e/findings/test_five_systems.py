@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import TOP, environment, execute, operand, start
+from golden import compare
 from same_numbers import same
 
 WORKLOADS = TOP / "tests/workloads"
@@ -17,6 +18,7 @@ WORKLOADS = TOP / "tests/workloads"
 
 @dataclass
 class System:
+    name: str
     folder: str
     program: str
     operation: str
@@ -30,12 +32,12 @@ class System:
 
 SYSTEMS = [
     System(
-        "chatglm3", "chat.py", "aten::cat", {"cuda:0": "presents", "cuda:1": "kv_cache"},
+        "ChatGLM3-6B-128K", "chatglm3", "chat.py", "aten::cat", {"cuda:0": "presents", "cuda:1": "kv_cache"},
         ("modeling_chatglm.py", "presents = torch.cat((presents, kv_cache), dim=0)"), "cached-state-elsewhere",
         "modeling_chatglm.py", ["presents = torch.cat((presents.to(kv_cache.device), kv_cache), dim=0)"],
     ),
     System(
-        "petals", "server.py", "aten::cat", {"cpu": "past_key_value[0]", "cuda:0": "key_states"},
+        "Petals", "petals", "server.py", "aten::cat", {"cpu": "past_key_value[0]", "cuda:0": "key_states"},
         ("block.py", "key_states = torch.cat([past_key_value[0], key_states], dim=2)"), "cached-state-elsewhere",
         "block.py", [
             "key_states = torch.cat([past_key_value[0].to(key_states.device), key_states], dim=2)",
@@ -43,12 +45,12 @@ SYSTEMS = [
         ],
     ),
     System(
-        "llms_from_scratch", "sample_text.py", "aten::index_select", {"cpu": "in_idx", "cuda:0": "tok_emb.weight"},
+        "LLMs-from-scratch", "llms_from_scratch", "sample_text.py", "aten::index_select", {"cpu": "in_idx", "cuda:0": "tok_emb.weight"},
         ("sample_text.py", "token_ids = generate(\n    model=model,\n    idx=text_to_token_ids(\"Every effort moves you\", tokenizer),"),
         "input-not-moved", "sample_text.py", ['idx=text_to_token_ids("Every effort moves you", tokenizer).to(device),'],
     ),
     System(
-        "outlines", "choices.py", "aten::add", {"cuda:0": "sequence_weights"},
+        "Outlines", "outlines", "choices.py", "aten::add", {"cuda:0": "sequence_weights"},
         ("choices.py", "for state in states:"), "default-or-current-device", "samplers.py",
         ["weights = sequence_weights.to(logprobs.device) + torch.gather(logprobs, 1, next_token_ids).squeeze()"], package="outlines",
     ),
@@ -62,7 +64,9 @@ def system(request):
 
 @pytest.fixture(scope="module")
 def broken(system, tmp_path_factory):
-    return start([WORKLOADS / system.folder / system.program], tmp_path_factory.mktemp(f"broken-{system.folder}"))
+    """A copy, whose first fix test_the_fix_makes_it_run puts there."""
+    folder = tmp_path_factory.mktemp("broken")
+    return start([shutil.copytree(WORKLOADS / system.folder, folder / system.folder) / system.program], folder)
 
 
 def numbers(outcome) -> dict:
@@ -82,6 +86,7 @@ def test_it_fails_as_users_saw_it(system, broken):
     assert broken.code == 1
     assert "Expected all tensors to be on the same device" in broken.err
     assert broken.finding["kind"] == "refused-op" and broken.finding["operation"] == system.operation
+    compare(f"system {system.name}", broken.findings, broken.folder)
 
 
 def test_operands(system, broken):
@@ -119,24 +124,21 @@ def apply(fix: dict, file: Path) -> None:
     file.write_text("\n".join(lines))
 
 
-def test_the_fix_makes_it_run(system, tmp_path, on_the_cpu):
-    copy = tmp_path / "program"
-    shutil.copytree(WORKLOADS / system.folder, copy)
-    env = {}
+def test_the_fix_makes_it_run(system, broken, tmp_path, on_the_cpu):
+    program, env, outcome = broken.folder / system.folder / system.program, {}, broken
     if system.package:
         home = tmp_path / "site-packages"
         shutil.copytree(Path(importlib.util.find_spec(system.package).origin).parent, home / system.package)
         env["PYTHONPATH"] = str(home)
+        outcome = start([program], tmp_path, env=env)
     for count, fix in enumerate(system.fixes):
+        found = outcome.finding["cause"]
+        assert found["fix"] == fix
+        assert Path(found["file"]).is_relative_to(home if system.package else program.parent)
+        apply(found, Path(found["file"]))
         folder = tmp_path / f"run-{count}"
         folder.mkdir()
-        found = start([copy / system.program], folder, env=env).finding["cause"]
-        assert found["fix"] == fix
-        assert Path(found["file"]).is_relative_to(tmp_path)
-        apply(found, Path(found["file"]))
-    folder = tmp_path / "repaired"
-    folder.mkdir()
-    outcome = start([copy / system.program], folder, env=env)
+        outcome = start([program], folder, env=env)
     assert outcome.findings == [], outcome.err
     same(numbers(outcome), on_the_cpu)
 

@@ -4,8 +4,7 @@ import textwrap
 
 import pytest
 from conftest import line_of, only
-from driver_program import DRIVER, told_before_error_700
-from triton_program import TRITON
+from kernel_programs import DRIVER, TRITON, told_before_error_700
 
 # count, first, both.number, both.first, both.second: the code follows first, both.first and both.second.
 HOST = DRIVER + """

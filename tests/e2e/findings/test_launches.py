@@ -1,11 +1,12 @@
-"""Kernels that are given another device's memory: found before the launch, whoever launches and by whatever way."""
+"""Kernels that are given another device's memory: found before the launch, whoever launches and by whatever way. Who allowed a device to reach
+another's memory decides what is said of a kernel that does, and how a copy is told."""
 
 import textwrap
 
 import pytest
-from conftest import line_of, only
-from driver_program import DRIVER, told_before_error_700
-from triton_program import TRITON
+from conftest import line_of, only, start_snippets, traffic
+from golden import compare
+from kernel_programs import DRIVER, TRITON, told_before_error_700
 
 
 def test_triton_with_an_operand_on_the_other_device(rehearse):
@@ -27,6 +28,18 @@ def test_triton_with_everything_on_the_device_that_is_not_current(rehearse):
     assert finding["current_device"] == "cuda:0" and finding["devices"] == ["cuda:0", "cuda:1"]
     assert finding["cause"]["category"] == "unguarded-kernel"
     assert finding["cause"]["fix"] == "with torch.cuda.device(there.device):\n    add[(1,)](there, there_too, torch.empty_like(there), 64)"
+
+
+GOLDEN = {
+    "triton, another device's": TRITON + "add[(1,)](here, there, torch.empty_like(here), 64)",
+    "triton, another current device": TRITON + "add[(1,)](there, there_too, torch.empty_like(there), 64)",
+    "the driver's launch": DRIVER + "launch(here, there, here)",
+    "host memory": TRITON + "add[(1,)](here, torch.ones(64).numpy().ctypes.data, torch.empty_like(here), 64)",
+}
+
+
+def test_the_records_are_what_they_were(tmp_path):
+    compare("launches", start_snippets(GOLDEN, tmp_path, gpus=3)[0].findings, tmp_path)
 
 
 def test_triton_where_everything_belongs(rehearse):
@@ -387,3 +400,52 @@ def test_a_launch_that_cuda_refuses_for_its_stream(rehearse, launch):
     assert finding["operands"][0]["role"] == "stream" and [one["device"] for one in finding["operands"]] == ["cuda:1"] + ["cuda:0"] * 3
     assert next(frame["line"] for frame in finding["python"] if frame.get("project")) == line_of(outcome, "HERE")
     assert (finding["cause"]["category"], "fix" in finding["cause"]) == ("stream-of-another-device", False)
+
+
+OWN = """
+import ctypes
+cudart = ctypes.CDLL("libcudart.so.13")
+torch.cuda.synchronize()
+print("allowed", cudart.cudaDeviceEnablePeerAccess(1, 0) in (0, 704))
+cudart.cudaGetLastError()
+"""
+LAUNCH = """
+def launch():
+    add[(1,)](here, there, torch.empty_like(here), 64)  # HERE
+for _ in range(3):
+    launch()
+"""
+
+
+def test_a_program_that_asked_for_it_gets_a_note(rehearse):
+    outcome = rehearse(TRITON + OWN + LAUNCH, options="error_exitcode=23")
+    finding = outcome.finding
+    assert (finding["kind"], finding["severity"], finding["cause"]["category"]) == ("remote-access", "note", "declared-access")
+    assert finding["note"] == "the program itself enabled peer access from cuda:0 to cuda:1"
+    assert line_of(outcome, "# HERE") in [frame["line"] for frame in finding["python"]]
+    assert outcome.code == 0, "a note fails no run"
+    end = outcome.records[-1]
+    assert (end["findings"], end["notes"]) == (3, 3)
+    assert "devtrace: remote-access (note): " in outcome.err
+
+
+@pytest.mark.parametrize("before", ["", 'here.to("cuda:1"); there.to("cuda:0")'], ids=["nobody", "PyTorch for its copies"])
+def test_whoever_did_not_ask_gets_a_finding(rehearse, before):
+    outcome = rehearse(TRITON + before + LAUNCH, options="error_exitcode=23")
+    assert (outcome.finding["kind"], outcome.finding["severity"]) == ("remote-access", "error")
+    assert outcome.code == (23 if before else 1), "without access the kernel faults"
+    assert "notes" not in outcome.records[-1]
+
+
+def test_halt_on_error_goes_on_after_a_note(rehearse):
+    outcome = rehearse(TRITON + OWN + LAUNCH + "print('done')", options="halt_on_error=1")
+    assert outcome.out.endswith("done\n") and outcome.finding["severity"] == "note"
+
+
+def test_pytorchs_copies_between_peers_are_direct(rehearse):
+    outcome = rehearse("""
+        import torch
+        a = torch.ones(1000, device="cuda:0")
+        a.to("cuda:1")
+    """)
+    assert [record["staged"] for record in traffic(outcome)] == [False]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import TOP, only
 from cpp_programs import CUDA, TORCH, build, line_of, own, repaired, run
+from golden import compare
 
 sys.path.insert(0, str(TOP / "simulate/tools"))
 
@@ -88,6 +89,7 @@ def test_a_handle_that_was_made_on_another_device(tmp_path):
     outcome = run(blas(tmp_path, source, "-g"), folder=tmp_path)
     assert "status 0, current 0, first 700" in outcome.out, "it runs on the handle's device, which cannot reach the memory"
     finding = only(outcome, "handle-mismatch")
+    compare("handle, made too early", outcome.findings, tmp_path)
     assert (finding["operation"], finding["argument"], finding["devices"]) == ("cublasSgemm", "handle", ["cuda:0", "cuda:1"])
     assert finding["current_device"] == "cuda:1" and finding["library_call"] == {"function": "cublasSgemm", "device": "cuda:0", "stream": "0x0"}
     handle, a, c = finding["operands"]
@@ -131,6 +133,7 @@ def test_a_handle_that_a_class_makes(tmp_path):
 def test_the_wrong_one_of_two_handles(tmp_path):
     source = BLAS.format(program=WRONG_OF_TWO)
     finding = only(run(blas(tmp_path, source, "-g"), folder=tmp_path), "handle-mismatch")
+    compare("handle, wrong of two", [finding], tmp_path)
     assert finding["library_call"]["used"] and len(finding["library_call"]["other_handles"]) == 1
     cause = finding["cause"]
     assert (cause["category"], cause["repairs"], cause["line"]) == ("handle-of-another-device", "cause", line_of(source, "// WRONG"))
@@ -143,6 +146,7 @@ def test_one_operand_elsewhere(tmp_path):
     outcome = run(blas(tmp_path, source, "-g"), folder=tmp_path)
     assert "first 700" in outcome.out
     finding = only(outcome, "handle-mismatch")
+    compare("handle, mixed", outcome.findings, tmp_path)
     assert [(one["name"], one["device"], one.get("odd", False)) for one in finding["operands"]] == [
         ("blas", "cuda:0", False), ("a", "cuda:0", False), ("b", "cuda:1", True)]
     assert finding["argument"] == "argument 9" and finding["cause"]["category"] == "memory-of-another-device"

@@ -5,10 +5,9 @@ import textwrap
 
 import pytest
 from c_programs import build
-from conftest import BUILD, LIBRARY, environment, execute, line_of, start
+from conftest import BUILD, LIBRARY, by_line, environment, execute, line_of, start, traffic
+from kernel_programs import TRITON
 from test_matrix import without
-from traffic_records import by_line, traffic
-from triton_program import TRITON
 
 CUPTI = "backend=cupti"
 SILENT = TRITON + """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from c_programs import ROWS, both, build, functions
 from conftest import BUILD
-from driver_program import DRIVER
+from kernel_programs import DRIVER
 
 # ---- WSL2
 

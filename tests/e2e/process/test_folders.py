@@ -1,4 +1,5 @@
-"""folders.mk says what each folder of code may include: an include that runs against it is named with its line, and the page shows no other picture."""
+"""folders.mk says what each folder of code may include: an include that runs against it is named with its line, and the page shows no other picture.
+docs/evidence/guarantees.md names a test in every line, and each is there."""
 
 import os
 import re
@@ -66,3 +67,21 @@ def test_a_build_checks_again_what_has_changed(file):
     env = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
     done = subprocess.run(["make", "-n", "-W", file, "build/includes-checked"], cwd=TOP, env={**env, "BUILD": "build"}, capture_output=True, text=True)
     assert done.returncode == 0 and "scripts/check-includes" in done.stdout.splitlines(), done.stdout + done.stderr
+
+
+PAGE = (TOP / "docs/evidence/guarantees.md").read_text(encoding="utf-8")
+ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| devtrace |")]
+
+
+def test_every_line_names_tests_that_are_there():
+    units = {f"{suite}.{name}" for path in (TOP / "tests/unit").rglob("*.cpp") for suite, name in re.findall(r"^TEST(?:_[FP])?\((\w+), (\w+)\)", path.read_text(encoding="utf-8"), re.M)}
+    assert len(ROWS) > 30
+    for row in ROWS:
+        names = re.findall(r"`([\w/]+\.py::\w+|[A-Z]\w+\.[A-Z]\w+)`", row.split("|")[2])
+        assert names, row
+        for name in names:
+            if "::" not in name:
+                assert name in units, row
+                continue
+            file, function = name.split("::")
+            assert f"\ndef {function}(" in (TOP / "tests/e2e" / file).read_text(encoding="utf-8"), row

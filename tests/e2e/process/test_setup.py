@@ -1,8 +1,11 @@
-"""scripts/setup: quick when nothing is missing, and one command to run for whoever is not root."""
+"""On a fresh machine: scripts/setup is quick when nothing is missing, and one command to run for whoever is not root; the tests of hardware are
+skipped with the reason where there is none."""
 
+import ctypes
 import os
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -49,7 +52,24 @@ def test_a_full_disk_is_said_before_gigabytes_are_fetched(tmp_path):
     df.write_text("#!/bin/sh\necho Filesystem 1024-blocks Used Available Capacity Mounted on\necho disk 9999999 1 3999999 99% /\n")
     df.chmod(0o755)
     env = {**os.environ, "PATH": f"{df.parent}:{os.environ['PATH']}"}
-    done = subprocess.run([tmp_path / "tree/scripts/setup"], env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([tmp_path / "tree/scripts/setup", "python"], env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "about 9 GB are needed for .venv, and 3 GB are free" in done.stderr
     assert "installing Python packages" not in done.stdout
+
+
+def test_without_a_gpu_they_say_why():
+    try:
+        ctypes.CDLL("libcuda.so.1")
+        pytest.skip("there is an NVIDIA driver")
+    except OSError:
+        pass
+    env = {key: value for key, value in os.environ.items() if key != "DEVTRACE_TEST_GPU"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-c", "tests/pytest.ini", "tests/gpu"], cwd=TOP, env=env, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    *lines, summary = done.stdout.strip().splitlines()
+    reasons = {line.split(": ", 1)[1] for line in lines if line.startswith("SKIPPED")}
+    assert reasons <= {"no NVIDIA driver: libcuda.so.1 cannot be opened", "of the stubs: DEVTRACE_TEST_GPU=simulated runs it"}, reasons
+    assert " skipped in " in summary and "passed" not in summary

@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from conftest import DEVTRACE, TOP, environment, execute
+from conftest import DEVTRACE, TOP, environment, execute, start
 from same_numbers import same
 
 sys.path.insert(0, str(TOP / "tests/workloads"))
@@ -100,17 +100,22 @@ def result(outcome):
 
 
 def behind(seed):
-    return {"DEVTRACE_SIM_ASYNC": str(seed)}
+    return {"DEVTRACE_SIM_ASYNC": str(seed)} if seed else {}
 
 
 @pytest.fixture(scope="module")
 def races(tmp_path_factory):
     """What the races give, by seed."""
     folder = tmp_path_factory.mktemp("races")
-    (folder / "races.py").write_text(RACES)
-    flags = {None: [], **{seed: ["--async", seed] for seed in SEEDS}}
-    command = [DEVTRACE, "rehearse", "--no-trace", "--gpus", 2]
-    return {seed: result(execute([*command, *flag, "--", sys.executable, "races.py"], folder, environment(None))) for seed, flag in flags.items()}
+    return {seed: result(start(RACES, folder, trace=False, env=behind(seed))) for seed in (None, *SEEDS)}
+
+
+def test_the_option_is_the_variable(tmp_path, races):
+    (tmp_path / "races.py").write_text(RACES)
+    command = [DEVTRACE, "rehearse", "--no-trace", "--gpus", 2, "--async", SEEDS[0], "--", sys.executable, "races.py"]
+    found = result(execute(command, tmp_path, environment(None)))
+    assert {name: right for name, (_, right) in found.items()} == dict.fromkeys(races[None], True)
+    assert not all(wrong for wrong, _ in found.values())
 
 
 def test_what_is_missing_shows(races):
@@ -269,7 +274,7 @@ def test_devtrace_has_nothing_to_say_of_it(rehearse):
 @pytest.mark.parametrize("seed, name", list(enumerate(["training", "loader", "cuda_graph", "data_parallel", "offload"], 11)))
 def test_workloads_give_what_they_give_without(rehearse, tmp_path, seed, name):
     program = [CASES[name].copy(tmp_path)]
-    right, found = (result(rehearse(program, trace=False, env=env)) for env in (None, behind(seed)))
+    right, found = (result(rehearse(program, trace=False, env=behind(each))) for each in (None, seed))
     same(found, right, dict(rel=1e-6, abs=1e-6))
 
 

@@ -1,9 +1,12 @@
 """The first workload: privateGPT with its embedding model on cuda:1 and its token ids on cuda:0."""
 
+import shutil
 import subprocess
+import sys
 
 import pytest
-from conftest import TOP, all_names, operand, start
+from conftest import BUILD, TOP, all_names, environment, execute, operand, start
+from golden import compare
 
 FOLDER = TOP / "tests/workloads/private_gpt"
 PROGRAM = FOLDER / "private_gpt.py"
@@ -17,13 +20,15 @@ def line_in(file: str, text: str) -> int:
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory):
-    return start([PROGRAM], tmp_path_factory.mktemp("broken"))
+    folder = tmp_path_factory.mktemp("broken")
+    return start([shutil.copytree(FOLDER, folder / FOLDER.name) / PROGRAM.name], folder)
 
 
 def test_it_fails_as_users_saw_it(broken):
     assert broken.code == 1
     assert broken.finding["operation"] == "aten::index_select"
     assert set(broken.finding["devices"]) == {"cuda:0", "cuda:1"}
+    compare("system privateGPT", broken.findings, broken.folder)
 
 
 def test_operands(broken):
@@ -82,11 +87,22 @@ def test_text_and_page_tell_the_same(broken):
     assert broken.err.index("embeddings.word_embeddings.weight") < broken.err.index("Traceback (most recent call last)")
 
 
-def test_repaired_has_no_finding(tmp_path):
-    outcome = start([PROGRAM, "--fixed"], tmp_path)
-    assert outcome.code == 0, outcome.err
-    assert "Question: " in outcome.out
-    assert outcome.findings == []
+@pytest.fixture(scope="module")
+def repaired(tmp_path_factory):
+    return start([PROGRAM, "--fixed"], tmp_path_factory.mktemp("repaired"))
+
+
+def test_repaired_has_no_finding(repaired):
+    assert repaired.code == 0, repaired.err
+    assert "Question: " in repaired.out
+    assert repaired.findings == []
+
+
+def test_it_finds_the_true_nearest_passages(repaired, tmp_path):
+    expected = execute([sys.executable, PROGRAM, "--cpu"], tmp_path, environment(None)).out.splitlines()
+    found = repaired.out.splitlines()
+    assert found[0] == expected[0].replace("on cpu", "on cuda:1")
+    assert len(found) == 5 and found[1:] == expected[1:]
 
 
 def test_on_the_cpu_the_nearest_passage_is_the_right_one(tmp_path):
@@ -100,8 +116,6 @@ def test_on_the_cpu_the_nearest_passage_is_the_right_one(tmp_path):
 
 def test_make_demo():
     """Under make test everything is built; the script is what `make demo` runs."""
-    from conftest import BUILD
-
     done = subprocess.run([TOP / "scripts/demo", BUILD], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 finding before the repair, none after it." in done.stdout

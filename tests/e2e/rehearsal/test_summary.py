@@ -4,7 +4,7 @@ import json
 
 import pytest
 from conftest import start
-from ptx_kernel import LAUNCH
+from kernel_programs import LAUNCH
 
 BOTH = """
 import torch

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from conftest import DEVTRACE, environment, execute, start_snippets
-from ptx_kernel import LAUNCH
+from kernel_programs import LAUNCH
 
 # `out` is what a kernel should have written that nobody computes; `line()` begins the line that the last statement should be told by.
 TENSORS = LAUNCH + """

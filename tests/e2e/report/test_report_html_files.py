@@ -9,8 +9,13 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from pages import Page, browser, page, render  # noqa: F401 (fixtures)
-from sample_pages import pages  # noqa: F401
+from pages import (  # noqa: F401 (fixtures)
+    Page,
+    browser,
+    page,
+    pages,  # noqa: F401
+    render,
+)
 from synthetic_log import synthetic_log
 
 # ---- files as they may be found ----------------------------------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from c_programs import build
-from conftest import BUILD, DEVTRACE, LIBRARY, environment, execute
-from traffic_records import by_line, traffic
+from conftest import BUILD, DEVTRACE, LIBRARY, by_line, environment, execute, traffic
 
 MIB = 1 << 20
 
