@@ -90,7 +90,7 @@ $(foreach f,$(WITH_CUDA),$(OBJECTS_$(f))): | $(DRIVER_LISTS)
 
 $(BUILD)/obj/cuda12/%.o: %.cpp $(CUDA12)/ready | $(DRIVER_LISTS)
 	mkdir -p $(@D)
-	scripts/progress $(BUILD) cuda12/$<
+	scripts/make/progress $(BUILD) cuda12/$<
 	$(CXX) $(ALL_CXXFLAGS) $(SIM_FLAGS_12) -c $< -o $@
 
 # A stub's folder and those below it, and what it needs of simulate/common: where calls of functions end that are not
@@ -111,7 +111,7 @@ $(GENERATED_STUBS:%=$(SIM_GEN)/%_many.cpp): $(SIM_GEN)/%_many.cpp: simulate/tool
 	mkdir -p $(@D)
 	$(PYTHON) $< $(*F) --include $(call stub_include,$*) --out $@ --objects $(filter %.o,$^)
 $(GENERATED_STUBS:%=$(SIM_GEN)/%_many.o): %_many.o: %_many.cpp
-	scripts/progress $(BUILD) simulate/generated/$(@F)
+	scripts/make/progress $(BUILD) simulate/generated/$(@F)
 	$(CXX) $(ALL_CXXFLAGS) -O1 -g0 $(call stub_flags,$(patsubst $(SIM_GEN)/%,%,$*)) -c $< -o $@
 
 # What makes the library complete: its .map of exports, .stubs.S with what is not simulated, and the lists of what follows.
@@ -126,10 +126,10 @@ $(STUBS:%=$(SIM_GEN)/%.map): $(SIM_GEN)/%.map: simulate/tools/stub_library.py si
 # Functions for a default stream a thread, and wrappers that tell profilers.
 STUB_DECLARATIONS = "simulate/$(*F)/api_declarations.h"
 $(PROFILED_STUBS:%=$(SIM_GEN)/%_per_thread.o): $(SIM_GEN)/%_per_thread.o: simulate/common/per_thread.cpp $(SIM_GEN)/%.map
-	scripts/progress $(BUILD) simulate/generated/$(@F)
+	scripts/make/progress $(BUILD) simulate/generated/$(@F)
 	$(CXX) $(ALL_CXXFLAGS) $(call stub_flags,$*) -DPER_THREAD_HEADER='$(STUB_DECLARATIONS)' -DPER_THREAD_LIST='"$*.per_thread.inc"' -c $< -o $@
 $(PROFILED_STUBS:%=$(SIM_GEN)/%_callbacks.o): $(SIM_GEN)/%_callbacks.o: simulate/common/callbacks.cpp $(SIM_GEN)/%.map
-	scripts/progress $(BUILD) simulate/generated/$(@F)
+	scripts/make/progress $(BUILD) simulate/generated/$(@F)
 	$(CXX) $(ALL_CXXFLAGS) $(call stub_flags,$*) -DCALLBACK_HEADER='$(STUB_DECLARATIONS)' \
 	  -DCALLBACK_LIST='"$*.callbacks.inc"' -DCALLBACK_DOMAIN=k$(call stub_besides,$*) -c $< -o $@
 
@@ -203,7 +203,7 @@ $(TORCH_CACHE)/%/ready: simulate/tools/torch_release.py | setup-python
 define torch_release
 $(BUILD)/obj/torch-$(1)/%.o: %.cpp $(TORCH_CACHE)/$(1)/ready
 	mkdir -p $$(@D)
-	scripts/progress $(BUILD) torch-$(1)/$$<
+	scripts/make/progress $(BUILD) torch-$(1)/$$<
 	$$(CXX) $$(ALL_CXXFLAGS) $$(call torch_flags,$(TORCH_CACHE)/$(1)) -c $$< -o $$@
 $(SIM)/torch/built-$(1): $(TORCH_KERNELS:$(BUILD)/obj/%=$(BUILD)/obj/torch-$(1)/%) $(SIM)/torch/built
 	$$(call link_torch_kernels,$(TORCH_CACHE)/$(1),$$(filter %.o,$$^))

@@ -5,7 +5,6 @@
 
 #include "simulate/cuda/api.h"
 #include "simulate/cuda/attributes.h"
-#include "simulate/model/injection.h"
 #include "simulate/model/memory/arena.h"
 #include "simulate/model/profiler_callbacks.h"
 #include "simulate/settings/identity.h"

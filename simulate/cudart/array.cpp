@@ -1,7 +1,7 @@
 // Arrays, textures and three-dimensional copies of the runtime API.
 #include <cstring>
 
-#include "simulate/cudart/convert.h"
+#include "simulate/cudart/runtime.h"
 
 using namespace devtrace::simulate::cudart;
 

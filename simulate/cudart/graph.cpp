@@ -2,8 +2,8 @@
 #include <cstring>
 #include <utility>
 
-#include "simulate/cudart/convert.h"
 #include "simulate/cudart/registry.h"
+#include "simulate/cudart/runtime.h"
 
 using namespace devtrace::simulate::cudart;
 

@@ -1,8 +1,8 @@
 // Graph nodes by their general description, and the events of event nodes, in the runtime API.
 #include <cstring>
 
-#include "simulate/cudart/convert.h"
 #include "simulate/cudart/registry.h"
+#include "simulate/cudart/runtime.h"
 
 using namespace devtrace::simulate::cudart;
 

@@ -8,7 +8,22 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #pragma GCC visibility pop
-#include "simulate/cudart/names.h"
+
+// The sources are written against the names of CUDA 13. Where CUDA 12 exports the same function under a numbered name,
+// its plain name has older parameters: those are in cuda12/.
+#if CUDART_VERSION < 13000
+#undef cudaStreamGetCaptureInfo
+#define cudaStreamGetCaptureInfo cudaStreamGetCaptureInfo_v3
+#define cudaStreamUpdateCaptureDependencies cudaStreamUpdateCaptureDependencies_v2
+#define cudaMemAdvise cudaMemAdvise_v2
+#define cudaMemPrefetchAsync cudaMemPrefetchAsync_v2
+#define cudaGraphGetEdges cudaGraphGetEdges_v2
+#define cudaGraphNodeGetDependencies cudaGraphNodeGetDependencies_v2
+#define cudaGraphNodeGetDependentNodes cudaGraphNodeGetDependentNodes_v2
+#define cudaGraphAddDependencies cudaGraphAddDependencies_v2
+#define cudaGraphRemoveDependencies cudaGraphRemoveDependencies_v2
+#define cudaGraphAddNode cudaGraphAddNode_v2
+#endif
 
 // What the runtime asks the driver for its own sake: a profiler is told of no such call.
 #define QUIET(name) extern "C" decltype(::name) quiet_##name __asm__("devtrace_sim_quiet_" #name)
@@ -41,6 +56,10 @@ CUresult ensure();
 CUresult primary(int device, CUcontext* context);
 // The device that the thread is on; 0 before any choice.
 int current_device();
+
+// A copy between arrays and pitched memory, as the driver has it: sizes and offsets of an array's side are in elements
+// in the runtime, bytes in the driver.
+cudaError_t convert(const cudaMemcpy3DParms& from, CUDA_MEMCPY3D* to);
 
 }  // namespace devtrace::simulate::cudart
 

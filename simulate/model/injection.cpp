@@ -1,5 +1,3 @@
-#include "simulate/model/injection.h"
-
 #include <dlfcn.h>
 
 #include <atomic>
@@ -8,6 +6,7 @@
 #include <mutex>
 
 #include "simulate/common/callbacks.h"
+#include "simulate/model/profiler_callbacks.h"
 
 namespace devtrace::simulate {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "simulate/common/callbacks.h"
 #include "simulate/model/device.h"
-#include "simulate/model/injection.h"
 #include "simulate/model/kernels/module.h"
 #include "simulate/model/stream.h"
 

@@ -2,8 +2,6 @@
 
 #include "simulate/values/asynchronous.h"
 #include "simulate/values/interpreter.h"
-#include "simulate/values/older_pytorch.h"
-#include "simulate/values/operator_kernel.h"
 #include "simulate/values/uncomputed.h"
 #include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
@@ -90,7 +88,7 @@ PyObject* around(PyObject*, PyObject* arguments, PyObject* keywords) {
   return result;
 }
 
-// keep_kernel(name, overload, from, to), see older_pytorch.h: the name; None where it cannot be.
+// keep_kernel(name, overload, from, to), see functions.h: the name; None where it cannot be.
 PyObject* keep(PyObject*, PyObject* arguments, PyObject*) {
   const python::Api& p = g_python;
   const auto text = [&](ssize_t i) { return p.PyUnicode_AsUTF8AndSize(p.PyTuple_GetItem(arguments, i), nullptr); };

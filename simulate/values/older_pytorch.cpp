@@ -1,5 +1,3 @@
-#include "simulate/values/older_pytorch.h"
-
 #include <dlfcn.h>
 
 #include <atomic>
@@ -7,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+
+#include "simulate/values/functions.h"
 
 namespace devtrace::simulate::values {
 namespace {

@@ -1,6 +1,5 @@
-#include "simulate/values/operator_kernel.h"
-
 #include "simulate/values/asynchronous.h"
+#include "simulate/values/functions.h"
 #include "simulate/values/interpreter.h"
 #include "simulate/values/uncomputed.h"
 #include "simulate/values/unwatched.h"

@@ -14,9 +14,9 @@ def install(
     """What install.cpp offers: see there. Returns what it calls when Triton is imported."""
     import torch
 
-    from . import compiled_graphs, graphs, native, real_kernels, registration, triton_kernels, uncomputed
+    from . import compiled_graphs, graphs, native, registration, triton_kernels, uncomputed
 
-    real_kernels.start(keep_kernel, with_keys)
+    registration.keep_kernels_by(keep_kernel, with_keys)
     uncomputed.install(any_uncomputed, follow_uncomputed, mark_uncomputed)
     registration.install(wrap, not_computed, wait)
     graphs.install(within)

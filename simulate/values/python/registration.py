@@ -4,7 +4,7 @@ import warnings
 
 import torch
 
-from . import compute, exceptions, native, nested, numbers, real_kernels, uncomputed
+from . import compute, exceptions, native, nested, numbers, uncomputed
 
 KEYS = ("CUDA", "SparseCUDA", "SparseCsrCUDA")
 # Metadata, memory itself, or reading one element: the real kernel is already true.
@@ -33,7 +33,11 @@ FOR_ALL_BACKENDS = (
     "aten::mode.values", "aten::conj_physical_",
 )  # fmt: skip
 
+SPARE = "PrivateUse3"  # of the keys for backends that are not PyTorch's own, the one that nobody is known to use
+IN_PLACE_OF_CUDA = "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd"
+
 installed = 0
+_keep_kernel = _with_keys = None
 _libraries = {}  # a registration lasts as long as its library object
 
 
@@ -50,6 +54,27 @@ def left_alone(name, key, schema):
         return True
     # Questions about a sparse tensor's form.
     return key != "CUDA" and all(str(r.type) in ("int", "bool") for r in schema.returns)
+
+
+def keep_kernels_by(keep_kernel, with_keys):
+    """keep_kernel(name, overload, from, to), see ../functions.h; with_keys(function, keys): see ../install.cpp."""
+    global _keep_kernel, _with_keys
+    _keep_kernel, _with_keys = keep_kernel, with_keys
+
+
+def real_kernel(name, op, key):
+    """PyTorch's own, for when another one stands in its place: to be called with a set of dispatch keys and the operator's arguments."""
+    if hasattr(torch.library, "get_kernel"):  # since 2.9
+        return torch.library.get_kernel(name, key).call_boxed
+    qualified, _, overload = name.partition(".")
+    keys = torch._C.DispatchKey.__members__
+    spare = keys[key.replace("CUDA", SPARE)]
+    for place in (key, *IN_PLACE_OF_CUDA):
+        if torch._C._dispatch_has_kernel_for_dispatch_key(name, place):
+            if _keep_kernel(qualified, overload, int(keys[place]), int(spare)):
+                return _with_keys(op._handle.redispatch_boxed, torch._C.DispatchKeySet(spare))
+            break
+    raise RuntimeError(f"PyTorch {torch.__version__} does not give its kernels away, which 2.4 and later do")
 
 
 def install(wrap, not_computed, wait):
@@ -77,7 +102,7 @@ def replace(name, key, wrap):
     if plan.cpu is None and not plan.special and name.partition("::")[0] not in OWN_NAMESPACES:
         return
     begun = native.before(name, plan.native) if key == "CUDA" and name not in exceptions.INSTEAD else None
-    real = real_kernels.take(name, op, key)
+    real = real_kernel(name, op, key)
     if name in exceptions.INSTEAD:
         real = exceptions.INSTEAD[name](op, real)
     # From 1: the first argument is the set of dispatch keys.
