@@ -19,7 +19,7 @@ endif
 # V=1 shows the commands.
 $(V).SILENT:
 
-# scripts/progress names each folder once a run.
+# scripts/make/progress names each folder once a run.
 ifeq ($(MAKELEVEL),0)
 $(shell rm -f $(BUILD)/.compiling)
 endif

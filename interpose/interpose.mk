@@ -7,7 +7,7 @@ CALLBACK_OBJECTS := $(patsubst interpose/cuda_hooks/%.cpp,$(BUILD)/obj/cupti_tra
 $(CALLBACK_OBJECTS): EXTRA_CXXFLAGS = $(FLAGS_interpose/cuda_hooks) -DDEVTRACE_HOOKS_AS_CALLBACKS
 $(CALLBACK_OBJECTS): $(BUILD)/obj/cupti_tracer/callbacks/%.o: interpose/cuda_hooks/%.cpp | setup-python
 	mkdir -p $(@D)
-	scripts/progress $(BUILD) cupti_tracer/callbacks/$*
+	scripts/make/progress $(BUILD) cupti_tracer/callbacks/$*
 	$(CXX) $(ALL_CXXFLAGS) $(EXTRA_CXXFLAGS) -c $< -o $@
 
 # cuDNN's headers are not with the others.

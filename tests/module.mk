@@ -98,9 +98,10 @@ test: all $(UNIT_TESTS) $(E2E_PROGRAMS) ## every test that needs no GPU
 	$(MAKE) --no-print-directory e2e
 
 # Every program runs, even after one has failed: a run tells all that is wrong. Those that use streams run once more with streams behind the host.
-UNIT_RUNS := $(foreach program,$(UNIT_TESTS),"$(strip $(EMULATOR) $(program))") \
-  $(foreach program,$(filter %/simulate %/cupti-tracer,$(UNIT_TESTS)),"env DEVTRACE_SIM_ASYNC=1 $(strip $(EMULATOR) $(program))")
-unit: $(UNIT_TESTS) ## unit tests; FILTER='Ownership*' some of them
+UNIT_CHOSEN := $(if $(ONLY),$(filter $(ONLY:%=$(BUILD)/tests/%),$(UNIT_TESTS)),$(UNIT_TESTS))
+UNIT_RUNS := $(foreach program,$(UNIT_CHOSEN),"$(strip $(EMULATOR) $(program))") \
+  $(foreach program,$(filter %/simulate %/cupti-tracer,$(UNIT_CHOSEN)),"env DEVTRACE_SIM_ASYNC=1 $(strip $(EMULATOR) $(program))")
+unit: $(UNIT_CHOSEN) ## unit tests; FILTER='Ownership*' some of them; ONLY=report builds and runs one program of them
 	failed=; for program in $(UNIT_RUNS); do \
 	  echo "== $$program"; $$program --gtest_brief=1 $(if $(FILTER)$(SKIPPED_TESTS),--gtest_filter='$(FILTER)$(SKIPPED_TESTS)') || failed="$$failed $$program"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
@@ -114,7 +115,7 @@ sanitizers: ## the unit tests under sanitizers; SANITIZERS=thread one of them
 
 # What cannot be installed is skipped, with the reason.
 nvcc: | setup-python
-	scripts/install-nvcc || echo "setup: no nvcc; the tests of its programs are skipped"
+	scripts/get/nvcc || echo "setup: no nvcc; the tests of its programs are skipped"
 
 # Tests that share a program that ran once stay with one worker; the order is of tests/helpers/schedule.py.
 e2e: all $(E2E_PROGRAMS) nvcc ## whole programs; K=fork some of them, TESTS=tests/e2e/report a folder or a file; COSTS=1 writes down what each takes
@@ -122,7 +123,7 @@ e2e: all $(E2E_PROGRAMS) nvcc ## whole programs; K=fork some of them, TESTS=test
 
 # What a fresh machine skips: other Pythons (Debian's later ones, free-threaded ones from their source), one of them with PyTorch, CUDA 12.
 test-all: ## `make test` with every Python and CUDA 12, which it fetches: some gigabytes, and an hour to build
-	scripts/get-pythons
+	scripts/get/pythons
 	$(MAKE) --no-print-directory simulate-cuda12
 	$(MAKE) --no-print-directory matrix PAIRS=3.13t-2.11.0
 	$(MAKE) --no-print-directory test

@@ -28,7 +28,7 @@ LINK_INPUTS = $(shell mkdir -p $(BUILD)/obj/linked)-Wl,--dependency-file=$(BUILD
 # Every object lies under $(BUILD)/obj with the path of its source, so that a folder can be renamed without touching rules.
 $(BUILD)/obj/%.o: %.cpp | setup-packages
 	mkdir -p $(@D)
-	scripts/progress $(BUILD) $<
+	scripts/make/progress $(BUILD) $<
 	$(CXX) $(ALL_CXXFLAGS) $(EXTRA_CXXFLAGS) -c $< -o $@
 
 # An include that runs against folders.mk fails the build.

@@ -6,7 +6,7 @@ PRECOMPILE := $(if $(findstring clang,$(shell $(CXX) --version 2>/dev/null)),,ye
 define precompiled_rules
 $(BUILD)/precompiled/$(1).h.gch: $(2) | setup-packages
 	mkdir -p $$(@D)
-	scripts/progress $(BUILD) $$<
+	scripts/make/progress $(BUILD) $$<
 	$$(CXX) $$(filter-out -MMD,$$(ALL_CXXFLAGS)) $(4) -MD -MF $(BUILD)/precompiled/$(1).d -x c++-header $$< -o $$@
 $(3): $(BUILD)/precompiled/$(1).h.gch
 $(3): EXTRA_CXXFLAGS += -include $(BUILD)/precompiled/$(1).h -Winvalid-pch

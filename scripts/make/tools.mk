@@ -27,11 +27,11 @@ coverage: | setup-python ## which lines the unit tests run
 	$(MAKE) --no-print-directory COVERAGE=1 unit
 	$(PYTHON) -m gcovr --root . --object-directory $(PLAIN_BUILD)/coverage/obj --exclude tests/ --exclude '$(PLAIN_BUILD)/.*' -j $(shell nproc) \
 	  --html-details $(PLAIN_BUILD)/coverage/index.html --json-summary $(PLAIN_BUILD)/coverage/summary.json $(PLAIN_BUILD)/coverage/obj
-	scripts/coverage $(PLAIN_BUILD)/coverage/summary.json
+	scripts/make/coverage $(PLAIN_BUILD)/coverage/summary.json
 
 # For clangd and clang-tidy, out of make's own command lines.
 compile_commands.json: ## how each file is compiled, for editors
-	$(MAKE) --no-print-directory --always-make --dry-run V=1 PRECOMPILE= all $(UNIT_TESTS) $(E2E_PROGRAMS) $(BENCHMARKS) | scripts/compile-commands > $@
+	$(MAKE) --no-print-directory --always-make --dry-run V=1 PRECOMPILE= all $(UNIT_TESTS) $(E2E_PROGRAMS) $(BENCHMARKS) | scripts/make/compile-commands > $@
 
 lint: | setup-python ## includes against folders.mk, pages that are made from tables, links, Python's style
 	scripts/check-includes

@@ -18,7 +18,7 @@ IN_FLOAT = ", float16"
 
 
 def run(prefix, device, size) -> dict:
-    done = subprocess.run([*map(str, prefix), sys.executable, HERE / "operators_program.py", device, size], capture_output=True, text=True, cwd="/tmp")
+    done = subprocess.run([*map(str, prefix), sys.executable, HERE / "ordinary/operators.py", device, size], capture_output=True, text=True, cwd="/tmp")
     if done.returncode:
         raise SystemExit(done.stderr)
     return json.loads(done.stdout.splitlines()[-1])

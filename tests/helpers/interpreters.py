@@ -1,6 +1,6 @@
 """Every CPython on this machine, for tests that compare what is read of it with what it says itself.
 
-To try another version, put its interpreter on PATH as python3.N or into pyenv, or let scripts/get-pythons bring it."""
+To try another version, put its interpreter on PATH as python3.N or into pyenv, or let scripts/get/pythons bring it."""
 
 import glob
 import os
@@ -14,7 +14,7 @@ import pytest
 SUPPORTED = range(9, 16)
 FREE_THREADED = range(13, 16)
 CACHE = os.path.join(os.path.dirname(__file__), "..", "..", ".cache")
-# Where scripts/get-pythons puts them.
+# Where scripts/get/pythons puts them.
 FETCHED = os.environ.get("DEVTRACE_PYTHONS") or os.path.join(CACHE, "pythons")
 
 ASK = (
@@ -63,7 +63,7 @@ def parameters() -> list:
     for found, wanted, mark in ((READABLE, SUPPORTED, ""), (READABLE_FREE_THREADED, FREE_THREADED, "t")):
         every += [pytest.param(path, id=f"3.{minor}{mark}-{index}") for index, (minor, path) in enumerate(found)]
         for minor in set(wanted) - {minor for minor, _ in found}:
-            reason = f"no CPython 3.{minor}{mark} on PATH, in pyenv ({pyenv_root()}) or from scripts/get-pythons"
+            reason = f"no CPython 3.{minor}{mark} on PATH, in pyenv ({pyenv_root()}) or from scripts/get/pythons"
             every.append(pytest.param(None, id=f"3.{minor}{mark}", marks=pytest.mark.skip(reason=reason)))
     return every
 
@@ -73,4 +73,4 @@ PARAMETERS = parameters()
 # Environments of `make matrix`.
 WITH_PYTORCH_WITHOUT_GIL = [
     pytest.param(os.path.abspath(path), id=path.split(os.sep)[-3]) for path in sorted(glob.glob(os.path.join(CACHE, "matrix", "3.*t-*", "bin", "python")))
-] or [pytest.param(None, id="none", marks=pytest.mark.skip(reason="no free-threaded Python with a PyTorch (scripts/get-pythons 3.13t, make matrix PAIRS=3.13t-2.11.0)"))]
+] or [pytest.param(None, id="none", marks=pytest.mark.skip(reason="no free-threaded Python with a PyTorch (scripts/get/pythons 3.13t, make matrix PAIRS=3.13t-2.11.0)"))]

@@ -141,12 +141,12 @@ def environment_of(pair: str, folder: Path) -> Path | str:
     if python.exists():
         return python
     if pair.endswith(ARM64):
-        return "no arm64 PyTorch here (scripts/get-arm64 --pytorch .cache/aarch64/root)"
+        return "no arm64 PyTorch here (scripts/get/arm64 --pytorch .cache/aarch64/root)"
     version, _, torch = pair.partition("-")
     wanted = int(version.removesuffix("t").partition(".")[2]), version.endswith("t")
     interpreter = next((path for path, found in FOUND.items() if found == wanted), None)
     if interpreter is None:
-        return f"no CPython {version} here (scripts/get-pythons)"
+        return f"no CPython {version} here (scripts/get/pythons)"
     subprocess.run([interpreter, "-m", "venv", "--without-pip", place], check=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, "install", "--quiet", "--only-binary", ":all:"]
     done = subprocess.run([*pip, f"torch=={torch}", "numpy", "pytest"], capture_output=True, text=True)

@@ -15,7 +15,7 @@ INTERPRETERS = [
     for found, free in ((READABLE, ""), (READABLE_FREE_THREADED, "t"))
     for minor, path in found
     if minor >= 14
-] or [pytest.param(None, id="3.14", marks=pytest.mark.skip(reason="no CPython 3.14 or later: scripts/get-pythons"))]
+] or [pytest.param(None, id="3.14", marks=pytest.mark.skip(reason="no CPython 3.14 or later: scripts/get/pythons"))]
 
 # The main thread comes back to Python's instructions each hundredth of a second; `blocked`, it never does.
 SOURCE = f"""

@@ -1,6 +1,6 @@
 """Times ordinary operators and modules on one device: operators_bench.py starts it. Prints {name: seconds of processor time} as JSON.
 
-    operators_program.py cpu|cuda small|large
+    operators.py cpu|cuda small|large
 """
 
 import json
