@@ -1,8 +1,12 @@
 """C++ programs as their users build them: against the CUDA runtime, with LibTorch, with nvcc."""
 
+import functools
+import hashlib
+import os
 import shutil
 import subprocess
 import sysconfig
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -23,28 +27,44 @@ def build(folder: Path, source: str, *flags: str, name: str = "program", file: s
     return folder / name
 
 
-def build_torch(folder: Path, source: str, *flags: str, name: str = "program") -> Path:
-    path = folder / f"{name}.cpp"
-    path.write_text(source)
+KEPT = BUILD / "tests/kept"
+
+
+@functools.cache
+def version_of(compiler) -> str:
+    return subprocess.run([compiler, "--version"], check=True, capture_output=True, text=True).stdout
+
+
+def kept(name: str, source: str, command: list) -> Path:
+    """A program of one file, compiled once for all runs of the tests: LibTorch's headers take half a minute. Its debug information names the
+    source beside it."""
+    made_of = [version_of(command[0]), version("torch"), name, source, *map(str, command)]
+    place = KEPT / hashlib.sha256("\0".join(made_of).encode()).hexdigest()[:16]
+    program, file = place / Path(name).stem, place / name
+    if not program.exists():
+        place.mkdir(parents=True, exist_ok=True)
+        file.write_text(source)
+        part = place / f"{os.getpid()}"
+        subprocess.run([command[0], "-o", part, file, *command[1:]], check=True)
+        os.replace(part, program)
+    return program
+
+
+def build_torch(source: str, *flags: str) -> Path:
     lib = TORCH / "lib"
-    subprocess.run(["g++", "-std=c++17", *flags, "-o", folder / name, path, "-isystem", TORCH / "include",
-                    "-isystem", TORCH / "include/torch/csrc/api/include", "-isystem", CUDA / "include", f"-L{lib}",
-                    "-Wl,--no-as-needed", "-ltorch", "-ltorch_cpu", "-ltorch_cuda", "-lc10", "-lc10_cuda", f"-Wl,-rpath,{lib}",
-                    "-Wl,--allow-shlib-undefined"], check=True)
-    return folder / name
+    return kept("program.cpp", source, [
+        "g++", "-std=c++17", *flags, "-isystem", TORCH / "include", "-isystem", TORCH / "include/torch/csrc/api/include", "-isystem", CUDA / "include",
+        f"-L{lib}", "-Wl,--no-as-needed", "-ltorch", "-ltorch_cpu", "-ltorch_cuda", "-lc10", "-lc10_cuda", f"-Wl,-rpath,{lib}", "-Wl,--allow-shlib-undefined"])
 
 
 def nvcc() -> Path:
     if not NVCC.exists():
-        pytest.skip("no nvcc in .cache/nvcc: scripts/install-nvcc makes it of the wheels")
+        pytest.skip("no nvcc in .cache/nvcc: scripts/get/nvcc makes it of the wheels")
     return NVCC
 
 
-def build_nvcc(folder: Path, source: str, *flags: str, name: str = "program") -> Path:
-    path = folder / f"{name}.cu"
-    path.write_text(source)
-    subprocess.run([nvcc(), *flags, "-arch=sm_80", "-cudart", "shared", "-o", folder / name, path], check=True)
-    return folder / name
+def build_nvcc(source: str, *flags: str) -> Path:
+    return kept("program.cu", source, [nvcc(), *flags, "-arch=sm_80", "-cudart", "shared"])
 
 
 def run(program: Path, *arguments: str, folder: Path, options: str | None = None, gpus: int = 2, flags=(), timeout: float = 100) -> Outcome:

@@ -54,7 +54,7 @@ NEVER_SET_AT_THE_LAUNCH = """
 
 def test_an_allocation_before_any_device_was_chosen(tmp_path):
     source = LAUNCH.format(program=UNSET_AT_AN_ALLOCATION)
-    finding = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "remote-access")
+    finding = only(run(build_nvcc(source, "-g"), folder=tmp_path), "remote-access")
     cause = finding["cause"]
     assert (cause["category"], cause["confidence"], cause["repairs"]) == ("missing-set-device", "high", "cause")
     assert cause["line"] == line_of(source, "// X"), "the line that the other operand's allocation does not share"
@@ -65,13 +65,13 @@ def test_an_allocation_before_any_device_was_chosen(tmp_path):
     assert (other["name"], other["type"], other["parameter_name"], other["parameter"]) == ("right", "float*", "y", 2)
     assert [own(one["created"])[0]["function"].split("(")[0] for one in (first, other)] == ["field", "field"]
     assert own(finding)[0]["line"] == line_of(source, "// LAUNCH")
-    outcome = run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path)
+    outcome = run(build_nvcc(repaired(source, finding), "-g"), folder=tmp_path)
     assert outcome.findings == []
 
 
 def test_without_debug_information(tmp_path):
     source = LAUNCH.format(program=UNSET_AT_AN_ALLOCATION)
-    outcome = run(build_nvcc(tmp_path, source), folder=tmp_path)
+    outcome = run(build_nvcc(source), folder=tmp_path)
     finding = only(outcome, "remote-access")
     assert [one["type"] for one in finding["operands"]] == ["float const*", "float*"], "the signature is in the kernel's name"
     assert [frame["function"].split("(")[0] for frame in own(finding)] == ["step", "main"]
@@ -85,23 +85,23 @@ def test_without_debug_information(tmp_path):
 @pytest.mark.parametrize("program", [UNSET_AT_THE_LAUNCH, NEVER_SET_AT_THE_LAUNCH])
 def test_a_launch_where_another_device_is_current(tmp_path, program):
     source = LAUNCH.format(program=program)
-    finding = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "wrong-current-device")
+    finding = only(run(build_nvcc(source, "-g"), folder=tmp_path), "wrong-current-device")
     cause = finding["cause"]
     assert (cause["category"], cause["confidence"], cause["repairs"]) == ("missing-set-device", "high", "cause")
     here = "// HERE" if program is NEVER_SET_AT_THE_LAUNCH else "// LAUNCH"
     assert cause["line"] == line_of(source, here)
     # `second` is main's own variable: elsewhere only the number is known, and another call may work on another device.
     assert cause["fix"].startswith("cudaSetDevice(second);\n" if here == "// HERE" else "cudaPointerAttributes owner;\ncudaPointerGetAttributes(&owner, left);\ncudaSetDevice(owner.device);\n")
-    assert run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path).findings == []
+    assert run(build_nvcc(repaired(source, finding), "-g"), folder=tmp_path).findings == []
 
 
 def test_memory_that_was_put_on_another_device_on_purpose(tmp_path):
     source = LAUNCH.format(program=UNSET_AT_AN_ALLOCATION.replace("  float* x", "  cudaSetDevice(0);\n  float* x", 1))
-    finding = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "remote-access")
+    finding = only(run(build_nvcc(source, "-g"), folder=tmp_path), "remote-access")
     cause = finding["cause"]
     assert (cause["category"], cause["confidence"], cause["repairs"]) == ("memory-of-another-device", "medium", "line")
     assert cause["fix"] == "cudaDeviceEnablePeerAccess(0, 0);\nsaxpy<<<4, 256>>>(2.f, left, right, n);  // LAUNCH"
-    outcome = run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path)
+    outcome = run(build_nvcc(repaired(source, finding), "-g"), folder=tmp_path)
     assert [one["severity"] for one in outcome.findings] == ["note"]
 
 
@@ -109,13 +109,13 @@ def test_memory_that_was_put_on_another_device_on_purpose(tmp_path):
 def test_a_process_that_is_not_preloaded(tmp_path, runtime):
     """CUDA opens the library; what nvcc makes of <<<…>>> is a callback of CUPTI's."""
     source = LAUNCH.format(program=UNSET_AT_THE_LAUNCH)
-    program = build_nvcc(tmp_path, source, "-g")
+    program = build_nvcc(source, "-g")
     if runtime == "static":
         from nvcc_programs import NVCC, nvcc
 
         if not NVCC.exists():
             pytest.skip("nvcc is not among the installed wheels (nvidia-cuda-nvcc)")
-        program = nvcc(tmp_path / "static", tmp_path / "program.cu", flags=["-g"])
+        program = nvcc(tmp_path / "static", program.with_suffix(".cu"), flags=["-g"])
     assert (b"__cudaLaunchKernel" in program.read_bytes()) or runtime == "static"
     outcome = execute([DEVTRACE, "rehearse", "--gpus", 2, "--no-trace", "--", program], tmp_path, environment(None, {"CUDA_INJECTION64_PATH": str(LIBRARY)}), 100)
     finding = only(outcome, "wrong-current-device")
@@ -191,7 +191,7 @@ int main() {{
 @pytest.mark.parametrize("backend", ["interpose", "cupti"])
 def test_a_launch_on_a_stream_of_another_device(tmp_path, backend):
     source = STREAM.format(program="step(x, y, 1024, second);")
-    outcome = run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path, options=f"backend={backend}")
+    outcome = run(build_nvcc(source, "-g"), folder=tmp_path, options=f"backend={backend}")
     assert outcome.out == "cudaErrorInvalidResourceHandle\n", "the program sees CUDA's error as ever"
     finding = only(outcome, "wrong-current-device")
     assert (finding["argument"], finding["current_device"], finding["devices"]) == ("stream", "cuda:0", ["cuda:0", "cuda:1"])
@@ -209,7 +209,7 @@ def test_a_launch_on_a_stream_of_another_device(tmp_path, backend):
     stream = finding["operands"][0]["created"]
     assert (stream["call"], stream["device"], own(stream)[0]["line"]) == ("cudaStreamCreate", "cuda:1", made)
     assert "stream created on cuda:1 by cudaStreamCreate in main" in told
-    outcome = run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path)
+    outcome = run(build_nvcc(repaired(source, finding), "-g"), folder=tmp_path)
     assert (outcome.findings, outcome.out) == ([], "cudaSuccess\n")
 
 
@@ -219,29 +219,29 @@ def test_a_launch_on_a_stream_of_another_device(tmp_path, backend):
 )
 def test_a_stream_of_another_device_and_no_memory(tmp_path, program):
     source = STREAM.format(program=program)
-    finding = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "wrong-current-device")
+    finding = only(run(build_nvcc(source, "-g"), folder=tmp_path), "wrong-current-device")
     assert [(one["name"], one["device"]) for one in finding["operands"]] == [("second", "cuda:1")]
     cause = finding["cause"]
     assert (cause["category"], cause["confidence"], cause["repairs"]) == ("missing-set-device", "high", "cause")
     assert cause["fix"] == f"int owner;\ncudaStreamGetDevice(second, &owner);\ncudaSetDevice(owner);\n{program}"
     assert cause["line"] == line_of(source, "// HERE")
-    outcome = run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path)
+    outcome = run(build_nvcc(repaired(source, finding), "-g"), folder=tmp_path)
     assert (outcome.findings, outcome.out) == ([], "cudaSuccess\n")
 
 
 def test_memory_and_stream_of_the_same_other_device(tmp_path):
     """One launch is one finding, whatever else is wrong with it."""
     source = STREAM.format(program="cudaSetDevice(1);\n  cudaMalloc(&x, 4096);\n  cudaSetDevice(0);\n  saxpy<<<4, 256, 0, second>>>(2.f, x, x, 1024);  // HERE")
-    finding = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "wrong-current-device")
+    finding = only(run(build_nvcc(source, "-g"), folder=tmp_path), "wrong-current-device")
     assert finding["argument"] == "parameter 1" and finding["cause"]["line"] == line_of(source, "// HERE")
-    outcome = run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path)
+    outcome = run(build_nvcc(repaired(source, finding), "-g"), folder=tmp_path)
     assert (outcome.findings, outcome.out) == ([], "cudaSuccess\n")
 
 
 def test_a_foreign_stream_beside_memory_that_may_be_reached(tmp_path):
     """That the program may read its peer's memory does not make the stream the right one."""
     reached = "cudaDeviceEnablePeerAccess(1, 0);\n  cudaSetDevice(1);\n  cudaMalloc(&x, 4096);\n  cudaSetDevice(0);\n  step(x, y, 1024, second);"
-    outcome = run(build_nvcc(tmp_path, STREAM.format(program=reached), "-g"), folder=tmp_path)
+    outcome = run(build_nvcc(STREAM.format(program=reached), "-g"), folder=tmp_path)
     assert [(one["severity"], one["argument"]) for one in outcome.findings] == [("note", "parameter 1"), ("error", "stream")]
     assert outcome.findings[1]["cause"]["category"] == "missing-set-device"
 
@@ -249,7 +249,7 @@ def test_a_foreign_stream_beside_memory_that_may_be_reached(tmp_path):
 @pytest.mark.parametrize("backend", ["interpose", "cupti"])
 def test_an_event_of_another_device(tmp_path, backend):
     source = STREAM.format(program="cudaEvent_t done;\n  cudaEventCreate(&done);  // EVENT\n  cudaEventRecord(done, second);  // RECORD")
-    outcome = run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path, options=f"backend={backend}")
+    outcome = run(build_nvcc(source, "-g"), folder=tmp_path, options=f"backend={backend}")
     assert outcome.out == "cudaErrorInvalidResourceHandle\n", "the program sees CUDA's error as ever"
     finding = only(outcome, "handle-mismatch")
     assert (finding["operation"], finding["argument"], finding["devices"]) == ("cudaEventRecord", "event", ["cuda:0", "cuda:1"])
@@ -262,7 +262,7 @@ def test_an_event_of_another_device(tmp_path, backend):
     cause = finding["cause"]
     assert (cause["category"], cause["confidence"], cause["repairs"]) == ("event-device", "high", "cause")
     assert cause["fix"] == "cudaSetDevice(1);\ncudaEventCreate(&done);  // EVENT"
-    after = run(build_nvcc(tmp_path, repaired(source, finding), "-g"), folder=tmp_path)
+    after = run(build_nvcc(repaired(source, finding), "-g"), folder=tmp_path)
     assert (after.findings, after.out) == ([], "cudaSuccess\n")
 
 
@@ -270,7 +270,7 @@ def test_an_event_that_a_class_makes(tmp_path):
     """Its line makes the events of every device, so none is offered, least of all in front of a function's head; the place is told."""
     timer = "struct Timer {{\n  cudaEvent_t begin;\n  Timer() {{ cudaEventCreate(&begin); }}  // EVENT\n}};\n\nint main() {{"
     source = STREAM.replace("int main() {{", timer).format(program="Timer timer;\n  cudaEventRecord(timer.begin);\n  cudaEventRecord(timer.begin, second);")
-    finding = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "handle-mismatch")
+    finding = only(run(build_nvcc(source, "-g"), folder=tmp_path), "handle-mismatch")
     assert own(finding["operands"][0]["created"])[0]["line"] == line_of(source, "// EVENT")
     assert finding["operands"][0]["name"] == "timer.begin" and "fix" not in finding["cause"]
 
@@ -301,13 +301,13 @@ LEGAL = """
 
 def test_what_cuda_allows_on_streams_of_another_device(tmp_path):
     """Copies, waits and events (CUDA's programming guide, "Stream and Event Behavior"); and every stream of the device itself."""
-    outcome = run(build_nvcc(tmp_path, STREAM.format(program=LEGAL), "-g"), folder=tmp_path)
+    outcome = run(build_nvcc(STREAM.format(program=LEGAL), "-g"), folder=tmp_path)
     assert (outcome.findings, outcome.out) == ([], "cudaSuccess\n"), outcome.err
 
 
 def test_another_error_400_is_none_of_ours(tmp_path):
     """A stream of the current device that the program has destroyed: CUDA refuses it as it refuses a foreign one."""
-    outcome = run(build_nvcc(tmp_path, STREAM.format(program="cudaStreamDestroy(first);\n  step(x, y, 1024, first);"), "-g"), folder=tmp_path)
+    outcome = run(build_nvcc(STREAM.format(program="cudaStreamDestroy(first);\n  step(x, y, 1024, first);"), "-g"), folder=tmp_path)
     assert (outcome.findings, outcome.out) == ([], "cudaErrorInvalidResourceHandle\n"), outcome.err
 
 
@@ -371,7 +371,7 @@ def test_templates_lambdas_and_threads(tmp_path, flags):
     """What nvcc writes around a launch is inlined by -O2, and a lambda's type has another name on the host: the line is the launch's in each."""
     if "clang++" in flags and not shutil.which("clang++"):
         pytest.skip("no clang++")
-    outcome = run(build_nvcc(tmp_path, FIELDS, "-std=c++17", "--extended-lambda", *flags), folder=tmp_path)
+    outcome = run(build_nvcc(FIELDS, "-std=c++17", "--extended-lambda", *flags), folder=tmp_path)
     added, applied = outcome.findings
     assert (added["kind"], applied["kind"]) == ("remote-access", "wrong-current-device")
     assert [frame["line"] for frame in own(added)][:2] == [line_of(FIELDS, "// ADD"), line_of(FIELDS, "// PLUS")]
@@ -428,7 +428,7 @@ def test_functions_that_end_in_a_call(tmp_path, compiler):
     """At -O2 they jump there, and their frames are gone: the stack has them nevertheless, with the lines of the calls."""
     if not shutil.which(compiler):
         pytest.skip(f"no {compiler}")
-    outcome = run(build_nvcc(tmp_path, TAIL_CALLS, "-g", "-O2", "-ccbin", compiler), folder=tmp_path)
+    outcome = run(build_nvcc(TAIL_CALLS, "-g", "-O2", "-ccbin", compiler), folder=tmp_path)
     copied, launched = outcome.findings
     assert (copied["kind"], own(copied)[0]["line"]) == ("copy-mismatch", line_of(TAIL_CALLS, "// COPY"))
     assert (launched["kind"], own(launched)[0]["line"]) == ("remote-access", line_of(TAIL_CALLS, "// LAUNCH"))
@@ -474,7 +474,7 @@ int main() {{
 def test_memory_that_one_line_of_a_class_allocates(tmp_path):
     """No line is one block's alone, and still it is known which device was current for it."""
     source = WRAPPED.format(program="Fields fields;\n  saxpy<<<1, 32>>>(1.f, fields.x.data, fields.y.data, 32);")
-    cause = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "remote-access")["cause"]
+    cause = only(run(build_nvcc(source, "-g"), folder=tmp_path), "remote-access")["cause"]
     assert cause["category"] == "memory-of-another-device"
     assert f"while cuda:0 was current, since program.cu:{line_of(source, '// CHOOSES')}" in cause["because"]
 
@@ -483,8 +483,8 @@ def test_memory_of_another_devices_pool(tmp_path):
     """Which device is current means nothing there, nor does cudaDeviceEnablePeerAccess."""
     program = "cudaSetDevice(1);\n  float* y = nullptr;\n  cudaMalloc(&y, 4096);\n  saxpy<<<1, 32>>>(1.f, pooled({device}), y, 32);"
     source = WRAPPED.format(program=program.format(device=0))
-    cause = only(run(build_nvcc(tmp_path, source, "-g"), folder=tmp_path), "remote-access")["cause"]
+    cause = only(run(build_nvcc(source, "-g"), folder=tmp_path), "remote-access")["cause"]
     assert cause["category"] == "memory-of-another-device" and "fix" not in cause
     assert f"(cuda:0, allocated at program.cu:{line_of(source, '// POOL')}) is there because its pool says so" in cause["because"]
     assert "cudaMemPoolSetAccess" in cause["because"]
-    assert run(build_nvcc(tmp_path, WRAPPED.format(program=program.format(device=1)), "-g"), folder=tmp_path).findings == []
+    assert run(build_nvcc(WRAPPED.format(program=program.format(device=1)), "-g"), folder=tmp_path).findings == []

@@ -34,7 +34,7 @@ int main() {{
 @pytest.fixture(scope="module")
 def operators(tmp_path_factory):
     folder = tmp_path_factory.mktemp("operators")
-    outcome = run(build_torch(folder, table(), "-g1", "-O0"), folder=folder, timeout=300)
+    outcome = run(build_torch(table(), "-g1", "-O0"), folder=folder, timeout=300)
     return outcome, {name: number for number, name in lines()}
 
 
@@ -106,7 +106,7 @@ int main() {
 
 
 def test_what_the_report_says_and_its_fix(tmp_path):
-    outcome = run(build_torch(tmp_path, MIX, "-g", "-O1"), folder=tmp_path)
+    outcome = run(build_torch(MIX, "-g", "-O1"), folder=tmp_path)
     finding = only(outcome, "refused-op")
     assert outcome.out == "refused\n"
     assert (finding["operation"], finding["overload"]) == ("aten::add", "Tensor")
@@ -121,12 +121,12 @@ def test_what_the_report_says_and_its_fix(tmp_path):
     fixed = cause["fix"]
     assert fixed in ("return torch::add(left.to(right.device()), right);  // HERE", "return torch::add(left, right.to(left.device()));  // HERE")
     repaired = MIX.replace("return torch::add(left, right);  // HERE", fixed)
-    outcome = run(build_torch(tmp_path, repaired, "-g", "-O1"), folder=tmp_path)
+    outcome = run(build_torch(repaired, "-g", "-O1"), folder=tmp_path)
     assert (outcome.code, outcome.findings) == (0, []), "the number itself is not computed: there is no Python"
 
 
 def test_without_debug_information(tmp_path):
-    finding = only(run(build_torch(tmp_path, MIX, "-O1"), folder=tmp_path), "refused-op")
+    finding = only(run(build_torch(MIX, "-O1"), folder=tmp_path), "refused-op")
     assert [(one["name"], one["device"]) for one in finding["operands"]] == [("self", "cuda:0"), ("other", "cuda:1")]
     assert own(finding) and all("line" not in frame for frame in own(finding))
     assert own(finding["operands"][0]["created"])[0]["function"] == "main"
@@ -169,7 +169,7 @@ int main() {
 
 def test_operators_of_classes_autograd_and_modules(tmp_path):
     """A class's own operator+, values in braces (whose line GCC gives as the function's end), a module's forward, an index on the CPU."""
-    outcome = run(build_torch(tmp_path, NETS, "-g1", "-O0"), folder=tmp_path)
+    outcome = run(build_torch(NETS, "-g1", "-O0"), folder=tmp_path)
     assert outcome.out == 4 * "refused\n"
     plus, backward, net, index = outcome.findings
     assert own(plus)[0]["line"] == line_of(NETS, "// PLUS") and [one["name"] for one in plus["operands"]] == ["t", "o.t"]
@@ -255,7 +255,7 @@ int main() {{
 
 def test_what_a_constructor_does_not_register(tmp_path):
     source = with_and_without_registration()
-    outcome = run(build_torch(tmp_path, source, "-g1", "-O0"), folder=tmp_path)
+    outcome = run(build_torch(source, "-g1", "-O0"), folder=tmp_path)
     assert outcome.out == "ran\nran\n", "the fixes are right"
     assert [finding["operation"] for finding in outcome.findings] == ["aten::addmm", "aten::sub"], outcome.err
     for finding, (mark, fix) in zip(outcome.findings, REGISTERED.items(), strict=True):
