@@ -78,10 +78,8 @@ def environment(options: str | None, extra: dict | None = None) -> dict:
 
 def execute(command: list, folder: Path, env: dict, timeout: float = 150) -> Outcome:
     """A program that outlives `timeout` seconds fails the test and is killed with all its children."""
-    process = subprocess.Popen(
-        [str(part) for part in command], cwd=folder, env=env, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
-    )
+    process = subprocess.Popen([str(part) for part in command], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -105,9 +103,7 @@ def rehearse(tmp_path, request):
     return run
 
 
-def start(
-    program, folder: Path, options=None, gpus=2, trace=True, env=None, timeout=150, python=PYTHON, fresh=False
-) -> Outcome:
+def start(program, folder: Path, options=None, gpus=2, trace=True, env=None, timeout=150, python=PYTHON, fresh=False) -> Outcome:
     """`fresh`: in a process that starts with it and imports PyTorch itself, where the last frames of the native stack matter, too."""
     if isinstance(program, str):
         path = folder / "program.py"
