@@ -24,7 +24,7 @@ $(call folder,report/base)
 # A finding, typed, and the table of its fields: from a record and to one. Asks nothing of a GPU, Python or a disk.
 $(call folder,finding,report/base)
 # What a log says: its records, fingerprints, suppressions, what a redacted one leaves out.
-$(call folder,report/log,common report/base)
+$(call folder,report/log,common finding report/base)
 # Bytes between devices, and what they cost on the link.
 $(call folder,report/traffic,report/base)
 # Findings, processes and their order in time, as text and Markdown.
@@ -50,18 +50,19 @@ $(call folder,tracker/stacks,binary binary/elf binary/dwarf tracker/base tracker
 $(call folder,tracker/interface,binary/device)
 # Which device owns an address, where a block came from, which device a thread chose, who may reach whom.
 $(call folder,tracker/memory,common tracker/base tracker/python tracker/stacks tracker/interface)
-# What was given to an operation, by name: below it the program's text (source), and Python's and PyTorch's objects (objects).
-$(call folder,tracker/evidence,binary/elf common tracker/base tracker/python tracker/stacks tracker/interface,source objects)
-# The log on disk, the process record, and the fields that records of all kinds share.
-$(call folder,tracker/log,binary binary/elf common report report/base tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence)
+# What was given to an operation, by name: below it the program's text (source), Python's and PyTorch's objects (objects), and
+# stacks, and where memory came from (origins).
+$(call folder,tracker/evidence,binary/elf common finding report/base tracker/base tracker/python tracker/stacks tracker/interface tracker/memory,source objects origins)
+# The log on disk, the process record, and where a finding goes besides.
+$(call folder,tracker/log,binary binary/elf common finding report report/base tracker/base tracker/stacks tracker/interface)
 # What the texts of errors say of devices: which are refusals, what they name, and which is one that was told already.
 $(call folder,tracker/refusals,tracker/stacks tracker/interface tracker/evidence)
-# From an event worth reporting to a record in the log: one file a kind, and the policy of what is legitimate.
-$(call folder,tracker/findings,binary common finding report report/base report/log tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/refusals tracker/log)
+# From an event worth reporting to a finding in the log: one file a kind, and the policy of what is legitimate.
+$(call folder,tracker/findings,binary common finding report/base report/log report/verdict tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/refusals tracker/log)
 # Every kernel's parameters, looked at before it is launched.
 $(call folder,tracker/launch,tracker/base tracker/interface tracker/memory tracker/findings)
 # Both ends of every copy, and what moves between devices by call site.
-$(call folder,tracker/copy,report report/base tracker/base tracker/stacks tracker/interface tracker/memory tracker/log tracker/findings)
+$(call folder,tracker/copy,finding report report/base tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/log tracker/findings)
 # On which device every parameter, buffer and cache lies, sampled.
 $(call folder,tracker/placement,common report tracker/base tracker/python tracker/evidence tracker/log)
 # What was there before devtrace was attached: the live blocks of PyTorch's allocator.
@@ -119,7 +120,7 @@ $(call folder,simulate/static_runtime,binary/elf)
 # What a trial of a fix reads in the place of the program's files: preloaded, with nothing but libc below it.
 $(call folder,fix/overlay)
 # Runs of a program with edits, what each showed, and which edit is the best.
-$(call folder,fix/trials,report/base report/log)
+$(call folder,fix/trials,finding report/base report/log)
 
 # Another process before it is touched: what the kernel says of it, its memory and loaded objects; why it is refused.
 $(call folder,attach/process,binary/elf report/base)

@@ -36,7 +36,8 @@ struct ReportOptions {
 
 // A finding as this devtrace would write it now: logs of other programs may lack what it derives.
 Json completed(const Json& process, Json finding) {
-  if (report::string(finding, "fingerprint").empty()) finding["fingerprint"] = report::fingerprint(process, finding);
+  if (report::string(finding, "fingerprint").empty())
+    finding["fingerprint"] = report::fingerprint(report::string(process, "cwd"), finding::read(finding));
   if (report::object(finding, "cause").empty())
     finding["cause"] = finding::to_json(report::verdict::cause_of(finding::read(finding)));
   return finding;

@@ -122,7 +122,7 @@ std::string name_of(const Operand& operand) {
   if (!operand.name.empty()) return operand.name;
   if (!operand.expression.empty()) return fmt::format("the result of {}", operand.expression);
   if (operand.generator) return "a generator";
-  const bool tensor = !operand.dtype.empty() || operand.shape.told();
+  const bool tensor = operand.dtype || operand.shape.told();
   if (operand.parameter && !tensor)
     return fmt::format("parameter {} ({})", *operand.parameter, operand.type.empty() ? "pointer" : operand.type);
   return !tensor && !operand.created.call.empty() ? memory_words(operand) : "a tensor";

@@ -20,6 +20,14 @@ struct List : std::vector<T> {
   using std::vector<T>::operator=;
   bool known = false;
 
+  // All of what was looked for, perhaps none.
+  static List all(std::vector<T> of) {
+    List list;
+    list = std::move(of);
+    list.known = true;
+    return list;
+  }
+
   bool told() const { return known || !this->empty(); }
 };
 
@@ -97,6 +105,12 @@ struct Event {
   const Frame* line() const { return user_frame(stack); }
 };
 
+// Where memory was made, and how it came to where it lies.
+struct Provenance {
+  bool before_attach = false;
+  Event created, moved;
+};
+
 // A part of a module, or a module of an object.
 struct Part {
   std::string name;
@@ -135,11 +149,9 @@ struct DeviceSource {
 };
 
 // A tensor that a function, or an object, keeps without having registered it.
-struct Kept {
+struct Kept : Provenance {
   std::string name, device;
   List<int64_t> shape;
-  bool before_attach = false;
-  Event created, moved;
 };
 
 // What was called to give a tensor.
@@ -147,6 +159,8 @@ struct Producer {
   std::string name, kind;
   List<std::string> devices;  // of a module: where its state lies
   List<Kept> keeps;
+
+  bool known() const { return !name.empty(); }
 };
 
 // The registered tensor that an operand was before that was moved.
@@ -154,7 +168,7 @@ struct MovedAway {
   std::string name, device;
 };
 
-struct Operand {
+struct Operand : Provenance {
   std::string name;
   List<Name> names;
   std::string role;
@@ -162,9 +176,10 @@ struct Operand {
   std::optional<int64_t> position;  // in the schema, or in a library's call
   bool mismatched = false;
   std::string expression;  // of a temporary, as the failing line writes it
-  std::string device, dtype;
+  std::string device;
+  std::optional<std::string> dtype;  // of a tensor, as `shape` and `bytes`; empty where that cannot be read
   List<int64_t> shape;
-  std::optional<int64_t> bytes;      // of a tensor
+  std::optional<int64_t> bytes;
   std::optional<int64_t> parameter;  // of a kernel
   std::string type, parameter_name;
   std::optional<int64_t> extent;  // of memory that no tensor is known to lie in
@@ -179,8 +194,6 @@ struct Operand {
   DeviceSource device_from;
   List<Operand> computed_from;
   Producer given_by;
-  bool before_attach = false;
-  Event created, moved;
   MovedAway moved_away;
 
   bool on_cpu() const { return device == "cpu"; }
@@ -321,6 +334,8 @@ struct Suppressed {
   std::string file;
   int64_t line = 0;
   std::string reason;
+
+  bool known() const { return line > 0; }
 };
 
 using Facts = std::variant<Refusal, Launch, Copy, LibraryCall>;

@@ -118,6 +118,10 @@ struct Reader {
   void operator()(const char* key, std::optional<int64_t>& number, Redaction) const {
     number = report::integer(in, key);
   }
+  void operator()(const char* key, std::optional<std::string>& text, Redaction) const {
+    const auto field = in.find(key);
+    if (field != in.end() && field->is_string()) text = field->get<std::string>();
+  }
   void operator()(const char* key, std::optional<double>& number, Redaction) const { number = report::number(in, key); }
   template <typename T>
   void operator()(const char* key, List<T>& list, Redaction) const {
@@ -150,7 +154,7 @@ bool read_value(const Json& value, T& into) {
   } else {
     if (!value.is_object()) return false;
     each_field(into, Reader{value});
-    if constexpr (std::is_same_v<T, Operand>) (into.dtype.empty() ? into.bytes : into.extent).reset();
+    if constexpr (std::is_same_v<T, Operand>) (!into.dtype ? into.bytes : into.extent).reset();
     return true;
   }
 }

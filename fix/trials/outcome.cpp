@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "finding/json.h"
 #include "report/base/format.h"
 #include "report/base/json_access.h"
 #include "report/log/fingerprint.h"
@@ -63,7 +64,7 @@ std::string last_line(const fs::path& output) {
 
 std::string Found::identity() const {
   std::string all(report::string(finding, "fingerprint"));
-  if (all.empty()) all = report::fingerprint(process, finding);
+  if (all.empty()) all = report::fingerprint(report::string(process, "cwd"), finding::read(finding));
   for (const Json& operand : report::array(finding, "operands"))
     all += fmt::format(" {}", report::string(operand, "name"));
   return all;

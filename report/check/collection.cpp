@@ -213,7 +213,7 @@ void Collection::finding(Reading& reading, Json&& record) {
   if (!process) return;
   const Json& of = processes_[*process].record;
   std::string fingerprint(string(record, "fingerprint"));
-  if (!is_fingerprint(fingerprint)) fingerprint = report::fingerprint(of, record);
+  if (!is_fingerprint(fingerprint)) fingerprint = report::fingerprint(string(of, "cwd"), finding::read(record));
   const bool note = is_note(record);
   const std::string name = fingerprint + (note ? "n" : "");
   const double time = number(record, "time").value_or(0);
@@ -240,7 +240,7 @@ void Collection::finding(Reading& reading, Json&& record) {
     if (const Json& by = object(record, "suppressed"); !by.empty())
       fault.suppressed = {kept(std::string(string(by, "file"))), kept(std::string(string(by, "reason"))),
                           integer(by, "line").value_or(0)};
-    fault.suppressed_by = today_.suppressions.covering(record, today_.date);
+    fault.suppressed_by = today_.suppressions.covering(finding::read(record), today_.date);
     std::string line = record.dump(-1, ' ', false, Json::error_handler_t::replace);
     if (record_bytes_ + line.size() <= kMostRecordBytes) {
       record_bytes_ += line.size();

@@ -18,9 +18,6 @@
 #include <cstdio>
 #include <vector>
 
-#include "report/base/escaping.h"
-#include "report/base/json_access.h"
-
 namespace devtrace::report {
 namespace {
 
@@ -61,11 +58,9 @@ std::string_view within_installation(std::string_view file) {
   return file;
 }
 
-void hash_devices(Hash& hash, const Json& devices) {
+void hash_devices(Hash& hash, const std::vector<std::string>& devices) {
   std::vector<std::string_view> seen;
-  for (const Json& device : devices) {
-    if (!device.is_string()) continue;
-    const std::string_view name = device.get_ref<const std::string&>();
+  for (const std::string& name : devices) {
     if (!name.starts_with("cuda:")) {
       hash.field(name);
       continue;
@@ -77,46 +72,42 @@ void hash_devices(Hash& hash, const Json& devices) {
   }
 }
 
-void hash_frames(Hash& hash, const Json& frames, std::string_view cwd) {
-  bool any_project = false;
-  for (const Json& frame : frames) any_project |= flag(frame, "project");
-
+void hash_frames(Hash& hash, const finding::Stack& frames, std::string_view cwd) {
+  const bool any_project = finding::innermost_project(frames).has_value();
   std::string_view last_file, last_function;
-  for (const Json& frame : frames) {
-    if (any_project && !flag(frame, "project")) continue;
-    const std::string_view whole = string(frame, "file");
-    const std::string_view file = any_project ? from_working_directory(whole, cwd) : within_installation(whole);
-    const std::string_view function = string(frame, "function");
-    if (file == last_file && function == last_function) continue;
+  for (const finding::Frame& frame : frames) {
+    if (any_project && !frame.project) continue;
+    const std::string_view file =
+        any_project ? from_working_directory(frame.file, cwd) : within_installation(frame.file);
+    if (file == last_file && frame.function == last_function) continue;
     hash.field(file);
-    hash.field(function);
+    hash.field(frame.function);
     last_file = file;
-    last_function = function;
+    last_function = frame.function;
   }
 }
 
-void hash_native_frames(Hash& hash, const Json& frames) {
+void hash_native_frames(Hash& hash, const finding::Stack& frames) {
   std::string_view last;
-  for (const Json& frame : frames) {
-    if (!flag(frame, "project") || flag(frame, "inlined")) continue;
-    const std::string_view module = string(frame, "module"), function = string(frame, "function");
-    if (!last.empty() && function == last) continue;
-    hash.field(module.substr(module.rfind('/') + 1));
-    hash.field(function);
-    last = function;
+  for (const finding::Frame& frame : frames) {
+    if (!frame.project || frame.inlined) continue;
+    if (!last.empty() && frame.function == last) continue;
+    hash.field(std::string_view(frame.module).substr(frame.module.rfind('/') + 1));
+    hash.field(frame.function);
+    last = frame.function;
   }
 }
 
 }  // namespace
 
-std::string fingerprint(const Json& process, const Json& finding) noexcept try {
+std::string fingerprint(std::string_view cwd, const finding::Finding& finding) noexcept try {
   Hash hash;
   hash.field("devtrace/1");
-  for (const char* key : {"kind", "operation", "argument"}) hash.field(string(finding, key));
-  hash_devices(hash, array(finding, "devices"));
+  for (const std::string* text : {&finding.kind, &finding.operation, &finding.argument}) hash.field(*text);
+  hash_devices(hash, finding.devices);
   hash.byte('\x1E');
-  hash_frames(hash, array(finding, "python"), string(process, "cwd"));
-  if (array(finding, "python").empty()) hash_native_frames(hash, array(finding, "native"));
+  hash_frames(hash, finding.stack, cwd);
+  if (finding.stack.empty()) hash_native_frames(hash, finding.native);
 
   char digits[17];
   std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash.value()));

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
-#include "report/base/json.h"
+#include "finding/finding.h"
 
 namespace devtrace::report {
 
-// 16 hexadecimal digits that name the fault and not its occurrence; fingerprint.cpp says which bytes are hashed. Uses
-// `cwd` of the process record, and `kind`, `operation`, `argument`, `devices`, `python` of the finding.
-std::string fingerprint(const Json& process, const Json& finding) noexcept;
+// 16 hexadecimal digits that name the fault and not its occurrence; fingerprint.cpp says which bytes are hashed. `cwd`:
+// the process's working directory.
+std::string fingerprint(std::string_view cwd, const finding::Finding& finding) noexcept;
 
 }  // namespace devtrace::report

@@ -106,23 +106,20 @@ bool fits(std::string_view pattern, std::string_view text) {
   return pattern.empty() || pattern_matches(pattern, text);
 }
 
-bool any_frame(const Json& frames, const Suppression& entry) {
-  return std::any_of(frames.begin(), frames.end(), [&](const Json& frame) {
-    return fits(entry.function, string(frame, "function")) && fits(entry.file, string(frame, "file"));
+bool any_frame(const finding::Stack& frames, const Suppression& entry) {
+  return std::any_of(frames.begin(), frames.end(), [&](const finding::Frame& frame) {
+    return fits(entry.function, frame.function) && fits(entry.file, frame.file);
   });
 }
 
-bool any_module(const Json& finding, std::string_view pattern) {
-  for (const Json& frame : array(finding, "native")) {
-    const std::string_view library = string(frame, "module");
+bool any_module(const finding::Finding& finding, std::string_view pattern) {
+  for (const finding::Frame& frame : finding.native) {
+    const std::string_view library = frame.module;
     if (!library.empty() && pattern_matches(pattern, library.substr(library.rfind('/') + 1))) return true;
   }
-  for (const Json& operand : array(finding, "operands")) {
-    for (const char* key : {"module_class", "module_path", "root_class"}) {
-      const auto name = string(operand, key);
-      if (!name.empty() && pattern_matches(pattern, name)) return true;
-    }
-  }
+  for (const finding::Operand& operand : finding.operands)
+    for (const std::string* name : {&operand.module_class, &operand.module_path, &operand.root_class})
+      if (!name->empty() && pattern_matches(pattern, *name)) return true;
   return false;
 }
 
@@ -138,16 +135,16 @@ std::string as_value(std::string_view value) {
 
 }  // namespace
 
-bool Suppression::covers(const Json& finding) const {
-  if (!fits(kind, string(finding, "kind")) || !fits(operation, string(finding, "operation")) ||
-      !fits(kernel, string(object(finding, "launch"), "kernel")) || !fits(fingerprint, string(finding, "fingerprint")))
+bool Suppression::covers(const finding::Finding& finding) const {
+  if (!fits(kind, finding.kind) || !fits(operation, finding.operation) ||
+      !fits(kernel, finding.of<finding::Launch>().launch.kernel) || !fits(fingerprint, finding.fingerprint))
     return false;
   if (!module.empty() && !any_module(finding, module)) return false;
   if (function.empty() && file.empty()) return true;
-  return any_frame(array(finding, "python"), *this) || any_frame(array(finding, "native"), *this);
+  return any_frame(finding.stack, *this) || any_frame(finding.native, *this);
 }
 
-std::optional<size_t> Suppressions::covering(const Json& finding, std::string_view today) const {
+std::optional<size_t> Suppressions::covering(const finding::Finding& finding, std::string_view today) const {
   for (size_t index = 0; index < entries.size(); ++index)
     if (!entries[index].expired(today) && entries[index].covers(finding)) return index;
   return std::nullopt;

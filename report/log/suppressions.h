@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "finding/finding.h"
 #include "report/base/json.h"
 
 namespace devtrace::report {
@@ -20,7 +21,7 @@ struct Suppression {
 
   // `function` and `file` speak of one and the same frame, Python's or native; `module` of a shared library in the
   // native stack, or of an operand's module by class or path.
-  bool covers(const Json& finding) const;
+  bool covers(const finding::Finding& finding) const;
   bool expired(std::string_view today) const { return !expires.empty() && expires < today; }
 };
 
@@ -30,7 +31,7 @@ struct Suppressions {
   std::vector<std::string> complaints;  // "file:3: …": lines that were not understood, and are left out
 
   // Index of the first entry that covers the finding and holds on that day (YYYY-MM-DD).
-  std::optional<size_t> covering(const Json& finding, std::string_view today) const;
+  std::optional<size_t> covering(const finding::Finding& finding, std::string_view today) const;
 };
 
 // `path` only names the file in complaints.

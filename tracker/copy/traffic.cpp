@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "finding/json.h"
 #include "report/base/format.h"
 #include "report/report.h"
 #include "tracker/base/clock.h"
@@ -18,8 +19,8 @@
 #include "tracker/base/undisturbed.h"
 #include "tracker/copy/copy_times.h"
 #include "tracker/copy/sharded_counters.h"
+#include "tracker/evidence/origins/stacks.h"
 #include "tracker/log/log.h"
-#include "tracker/log/record_fields.h"
 #include "tracker/memory/ownership.h"
 #include "tracker/memory/peer_access.h"
 #include "tracker/stacks/native/caller.h"
@@ -28,9 +29,9 @@
 namespace devtrace::copy::traffic {
 namespace {
 
-using log::record_fields::Json;
 using memory::CopyEnd;
 using memory::Declared;
+using report::Json;
 
 // Who copied, and between which devices, in the 64 bits of a counter's key. `place` is the id of the Python stack, or,
 // where there is none, the native address that called CUDA; 0: all places for which the counters had no room.
@@ -141,7 +142,7 @@ std::unordered_map<uint64_t, std::vector<stacks::NativeFrame>> native_names(
   return names;
 }
 
-Json record_of(const Site& site, const Total& total, int id, const log::record_fields::SourceText& source,
+Json record_of(const Site& site, const Total& total, int id, const evidence::SourceText& source,
                const std::unordered_map<uint64_t, std::vector<stacks::NativeFrame>>& names,
                const copy::copy_times::Total& timed) {
   Json record{{"record", "traffic"},      {"id", id},
@@ -157,10 +158,10 @@ Json record_of(const Site& site, const Total& total, int id, const log::record_f
     record["other"] = true;
   } else if (site.native) {
     if (const auto name = names.find(site.place); name != names.end())
-      record["native"] = log::record_fields::native_json(name->second, source);
+      record["native"] = finding::to_json(evidence::native_stack(name->second, source));
   } else {
     record["python"] =
-        log::record_fields::python_json(stacks::resolve(static_cast<stacks::StackId>(site.place)), "", source);
+        finding::to_json(evidence::python_stack(stacks::resolve(static_cast<stacks::StackId>(site.place)), source));
   }
   return record;
 }
@@ -184,7 +185,7 @@ void write(bool at_end) {
     return known != written->end() && !has_grown(entry.second, times[entry.first], known->second, at_end) &&
            !(at_end && log::has_html());
   });
-  const log::record_fields::SourceText source = log::record_fields::source_from_disk();
+  const evidence::SourceText source = evidence::source_from_disk();
   const auto names = native_names(list);
   for (const auto& [key, total] : list) {
     const auto [entry, fresh] = written->try_emplace(key, Written{static_cast<int>(written->size()) + 1, 0, 0});

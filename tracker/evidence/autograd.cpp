@@ -96,34 +96,36 @@ Ref code_of(const Api& api, PyObject* function) {
   return inner ? python::attribute(api, inner.get(), "__code__") : Ref();
 }
 
-CodePlace beginning_of(const Api& api, const SourceReader& sources, PyObject* code) {
-  CodePlace place;
+finding::Frame beginning_of(const Api& api, const SourceText& source, PyObject* code) {
+  finding::Frame place;
   place.file = python::text(api, python::attribute(api, code, "co_filename").get());
   place.function = python::text(api, python::attribute(api, code, "co_qualname").get());
   if (place.function.empty()) place.function = python::text(api, python::attribute(api, code, "co_name").get());
   place.line = static_cast<int>(python::integer(api, python::attribute(api, code, "co_firstlineno").get(), 0));
   // Decorators stand in front of it.
   constexpr int kMostDecorators = 8;
-  for (int line = place.line; line < place.line + kMostDecorators; ++line) {
-    const std::string text = sources.lines(place.file, line);
+  const int first = static_cast<int>(place.line);
+  for (int line = first; line < first + kMostDecorators; ++line) {
+    const std::string text = source.lines(place.file, line);
     if (!text.starts_with("@")) {
       if (text.starts_with("def ")) place.line = line;
-      place.source = sources.lines(place.file, place.line);
+      place.source = shown_source(source.lines(place.file, static_cast<int>(place.line)));
       break;
     }
   }
+  place.project = is_project_file(place.file, source.standard_library);
   return place;
 }
 
 // The lines of a function's own that begin with `return`; those of functions inside it are others'.
-std::vector<int> returning_lines(const Api& api, const SourceReader& sources, PyObject* code, const std::string& file) {
+std::vector<int> returning_lines(const Api& api, const SourceText& source, PyObject* code, const std::string& file) {
   std::vector<int> found;
   const Ref lines = python::call_method(api, code, "co_lines");
   while (lines) {
     const Ref entry(api, api.PyIter_Next(lines.get()));
     if (!entry) break;
     const int line = static_cast<int>(python::integer(api, item(api, entry.get(), 2).get(), 0));
-    if (line > 0 && sources.lines(file, line).starts_with("return ") &&
+    if (line > 0 && source.lines(file, line).starts_with("return ") &&
         std::find(found.begin(), found.end(), line) == found.end())
       found.push_back(line);
   }
@@ -215,33 +217,37 @@ std::string parameter(const Api& api, PyObject* type, PyObject* code, size_t pos
 }
 
 // What the program wrote of a node: its torch.autograd.Function.
-void describe_function(const Api& api, const SourceReader& sources, PyObject* node, PyObject* edges,
+void describe_function(const Api& api, const SourceText& source, PyObject* node, PyObject* edges,
                        RefusedGradient& out) {
   const Ref type = python::attribute(api, python::type_of(api, node).get(), "_forward_cls");
   if (!type || !python::is_class(api, type.get())) return;
-  out.function = python::type_name(api, type.get());
-  if (const size_t inside = out.function.rfind("<locals>."); inside != std::string::npos)
-    out.function.erase(0, inside + std::string_view("<locals>.").size());
+  finding::Gradient& gradient = out.gradient;
+  gradient.function = python::type_name(api, type.get());
+  if (const size_t inside = gradient.function.rfind("<locals>."); inside != std::string::npos)
+    gradient.function.erase(0, inside + std::string_view("<locals>.").size());
   size_t arguments = 0;
-  const std::optional<size_t> position = position_of(api, node, edges, out.index, arguments);
+  const auto index = static_cast<size_t>(*gradient.index);
+  const std::optional<size_t> position = position_of(api, node, edges, index, arguments);
   if (const Ref forward = code_of(api, python::attribute(api, type.get(), "forward").get())) {
-    out.forward = beginning_of(api, sources, forward.get());
-    if (position) out.argument = parameter(api, type.get(), forward.get(), *position);
+    gradient.forward = beginning_of(api, source, forward.get());
+    if (position) gradient.argument = parameter(api, type.get(), forward.get(), *position);
   }
   const Ref backward = code_of(api, python::attribute(api, type.get(), "backward").get());
   if (!backward) return;
-  out.backward = beginning_of(api, sources, backward.get());
-  const std::vector<int> lines = returning_lines(api, sources, backward.get(), out.backward.file);
+  finding::Frame& place = gradient.backward;
+  place = beginning_of(api, source, backward.get());
+  const std::vector<int> lines = returning_lines(api, source, backward.get(), place.file);
   if (lines.size() != 1) return;
-  out.backward.line = lines[0];
-  out.backward.source = sources.lines(out.backward.file, lines[0]);
-  const std::vector<std::string> values = returned(without_comments(out.backward.source));
+  const std::string text = source.lines(place.file, lines[0]);
+  place.line = lines[0];
+  place.source = shown_source(text);
+  const std::vector<std::string> values = returned(without_comments(text));
   if (position && values.size() == arguments) out.expression = values[*position];
 }
 
 // Hooks of the tensors that a node made: its gradient is what they returned.
-void find_hooks(const Api& api, const Torch& torch, const std::vector<Frame>& frames, const SourceReader& sources,
-                PyObject* node, RefusedGradient& out) {
+void find_hooks(const Api& api, const Torch& torch, const std::vector<Frame>& frames, const SourceText& source,
+                PyObject* node, finding::Gradient& out) {
   ObjectWalk walk{api, torch};
   const Scope scope(api, frames, walk);
   std::unordered_set<PyObject*> seen;
@@ -253,7 +259,7 @@ void find_hooks(const Api& api, const Torch& torch, const std::vector<Frame>& fr
     if (torch.grad_fn(reached.object).get() != node) return;
     for (python::DictEntries each(api, hooks.get()); each.next();)
       if (const Ref code = code_of(api, each.value()))
-        out.hooks.push_back({reached.name, beginning_of(api, sources, code.get())});
+        out.hooks.push_back({beginning_of(api, source, code.get()), reached.name});
   };
   for (size_t frame = 0; frame < frames.size(); ++frame)
     if (frames[frame].project)
@@ -279,13 +285,13 @@ std::optional<python::FrameSource> waiting_for_autograd(const Api& api) {
 }
 
 std::optional<RefusedGradient> refused_gradient(const Api& api, const Torch& torch, const std::vector<Frame>& frames,
-                                                const SourceReader& sources, std::string_view node,
+                                                const SourceText& source, std::string_view node,
                                                 std::string_view message) {
   if (frames.empty() || !calls_engine(frames[0].file, frames[0].function)) return std::nullopt;
   const std::optional<size_t> index = index_of(message);
   if (!index) return std::nullopt;
   RefusedGradient out;
-  out.index = *index;
+  out.gradient.index = *index;
   const Ref locals = frames[0].locals(api);
   const Roots roots = roots_of(api, locals);
   const auto meet = [&](Ref tensor) {
@@ -301,8 +307,8 @@ std::optional<RefusedGradient> refused_gradient(const Api& api, const Torch& tor
   const std::vector<PyObject*> nodes = nodes_named(api, torch, roots.tensors.get(), node, out.kept);
   if (nodes.size() != 1) return std::nullopt;
   const Ref edges = python::attribute(api, nodes[0], "next_functions");
-  describe_function(api, sources, nodes[0], edges.get(), out);
-  find_hooks(api, torch, frames, sources, nodes[0], out);
+  describe_function(api, source, nodes[0], edges.get(), out);
+  find_hooks(api, torch, frames, source, nodes[0], out.gradient);
   // A leaf's gradient is collected by a node that has the leaf.
   const Ref next = next_node(api, edges.get(), *index);
   meet(python::attribute(api, next.get(), "variable"));

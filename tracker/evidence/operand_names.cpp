@@ -21,7 +21,7 @@ constexpr size_t kMostComparisons = 2000;  // of tensors that may be aliases of 
 
 class Names {
  public:
-  Names(const OperandSearch& search, std::vector<Operand>& operands, std::vector<Mention>& mentions)
+  Names(const OperandSearch& search, std::vector<Operand>& operands, finding::List<finding::Mention>& mentions)
       : api_(search.api),
         torch_(search.torch),
         frames_(search.frames),
@@ -47,8 +47,7 @@ class Names {
     --comparisons_;
     const TensorFacts facts = torch_.facts(tensor);
     for (Operand& operand : operands_)
-      if (operand.is_object() && facts.address != 0 && facts.address == operand.tensor.address &&
-          facts.shape == operand.tensor.shape)
+      if (operand.object && facts.address != 0 && facts.address == operand.data && facts.shape == operand.shape)
         return &operand;
     return nullptr;
   }
@@ -58,7 +57,7 @@ class Names {
     if (frame == query_.asking && operand.expression.find(name) == std::string::npos && !operand.expression.empty())
       return;
     size_t in_frame = 0;
-    for (const Name& known : operand.names) {
+    for (const finding::Name& known : operand.names) {
       if (known.frame == frame && known.name == name) return;
       in_frame += known.frame == frame;
     }
@@ -68,9 +67,9 @@ class Names {
   // A tensor in a frame's call that the operation was not given: it says a device there.
   void note_mention(size_t frame, const ReachedObject& reached) {
     if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object)) return;
-    const auto in_frame = [&](const Mention& each) { return each.frame == frame; };
+    const auto in_frame = [&](const finding::Mention& each) { return each.frame == frame; };
     if (std::count_if(mentions_.begin(), mentions_.end(), in_frame) >= static_cast<int>(kMostMentions)) return;
-    const auto same = [&](const Mention& each) { return each.frame == frame && each.name == reached.name; };
+    const auto same = [&](const finding::Mention& each) { return each.frame == frame && each.name == reached.name; };
     if (std::any_of(mentions_.begin(), mentions_.end(), same)) return;
     const TensorFacts facts = torch_.facts(reached.object);
     if (facts.device == "meta" || (facts.device == "cpu" && facts.shape.empty())) return;
@@ -109,8 +108,9 @@ class Names {
   // for it, and who called has none.
   void name_by_calls() {
     const auto told = [&](const Operand& operand) {
-      return operand.is_state() || std::any_of(operand.names.begin(), operand.names.end(),
-                                               [&](const Name& name) { return !names_nothing(name.frame); });
+      return operand.has_role_of_state() ||
+             std::any_of(operand.names.begin(), operand.names.end(),
+                         [&](const finding::Name& name) { return !names_nothing(name.frame); });
     };
     for (size_t frame = query_.asking + 1; frame < frames_.size(); ++frame) {
       if (!frames_[frame].exact || names_nothing(frame) || !names_nothing(frame - 1)) continue;
@@ -149,7 +149,7 @@ class Names {
     if (torch_.is_opaque(tensor)) return nullptr;
     const TensorFacts facts = torch_.facts(tensor);
     const auto same = [&](const Operand& each) {
-      return each.is_object() && facts.storage != 0 && each.tensor.storage == facts.storage;
+      return each.object && facts.storage != 0 && each.storage == facts.storage;
     };
     const auto found = std::find_if(operands_.begin(), operands_.end(), same);
     const bool only = found != operands_.end() && std::find_if(found + 1, operands_.end(), same) == operands_.end();
@@ -213,9 +213,9 @@ class Names {
   // files.
   void settle_name(Operand& operand) const {
     std::stable_sort(operand.names.begin(), operand.names.end(),
-                     [](const Name& a, const Name& b) { return a.frame < b.frame; });
+                     [](const finding::Name& a, const finding::Name& b) { return a.frame < b.frame; });
     operand.name = operand.module_path;
-    for (const Name& name : operand.names) {
+    for (const finding::Name& name : operand.names) {
       if (!operand.name.empty()) break;
       if (!names_nothing(name.frame)) operand.name = name.name;
     }
@@ -232,7 +232,7 @@ class Names {
   ObjectWalk& reach_;
   Holders& holders_;
   std::vector<Operand>& operands_;
-  std::vector<Mention>& mentions_;
+  finding::List<finding::Mention>& mentions_;
   std::set<std::pair<size_t, PyObject*>> seen_modules_;
   size_t comparisons_ = kMostComparisons;
 };
@@ -240,7 +240,7 @@ class Names {
 }  // namespace
 
 void name_operands(const OperandSearch& search, bool direct, std::vector<Operand>& operands,
-                   std::vector<Mention>& mentions) {
+                   finding::List<finding::Mention>& mentions) {
   Names(search, operands, mentions).run(direct);
 }
 

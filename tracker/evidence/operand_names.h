@@ -10,6 +10,6 @@ namespace devtrace::evidence {
 
 // `direct`: the innermost frame itself asked for the operation. `mentions`: what calls name besides operands.
 void name_operands(const OperandSearch& search, bool direct, std::vector<Operand>& operands,
-                   std::vector<Mention>& mentions);
+                   finding::List<finding::Mention>& mentions);
 
 }  // namespace devtrace::evidence

@@ -24,12 +24,12 @@ struct OperandSearch {
 // nullptr: it is none of them.
 inline Operand* operand_of(std::vector<Operand>& operands, PyObject* tensor) {
   const auto found =
-      std::find_if(operands.begin(), operands.end(), [&](const Operand& each) { return each.tensor.object == tensor; });
+      std::find_if(operands.begin(), operands.end(), [&](const Operand& each) { return each.object == tensor; });
   return found == operands.end() ? nullptr : &*found;
 }
 
 inline bool any_object(const std::vector<Operand>& operands) {
-  return std::any_of(operands.begin(), operands.end(), [](const Operand& each) { return each.is_object(); });
+  return std::any_of(operands.begin(), operands.end(), [](const Operand& each) { return each.object != nullptr; });
 }
 
 }  // namespace devtrace::evidence

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "tracker/base/options.h"
 #include "tracker/evidence/named_devices.h"
 #include "tracker/evidence/objects/accelerate_hooks.h"
+#include "tracker/memory/provenance.h"
 #include "tracker/python/gil/dict_entries.h"
 
 namespace devtrace::evidence {
@@ -13,8 +15,7 @@ namespace {
 using python::Api;
 using python::Ref;
 
-constexpr size_t kMostHeld = 16;        // operands whose holders are told
-constexpr size_t kMostRegistered = 64;  // that are like an operand
+constexpr size_t kMostHeld = 16;  // operands whose holders are told
 constexpr size_t kMostModules = 16, kMostParts = 16;
 constexpr size_t kMostComparisons = 2000;  // of registered tensors with an operand
 
@@ -30,16 +31,16 @@ class Surroundings {
         holders_(search.holders),
         operands_(operands) {}
 
-  void run(bool direct, Operands& found) {
-    if (any_object(operands_)) look_who_holds(found);
+  void run(bool direct, finding::Refusal& facts, std::vector<std::string>& named_devices) {
+    if (any_object(operands_)) facts.state_devices = look_who_holds();
     if (!direct) return;
-    note_modules(found.modules);
-    note_named_devices(found.named_devices);
+    note_modules(facts.modules);
+    note_named_devices(named_devices);
   }
 
  private:
   // Who holds each operand, over all frames; and which registered tensors are like an operand that is none.
-  void look_who_holds(Operands& found) {
+  std::vector<std::string> look_who_holds() {
     for (size_t frame = 0; frame < frames_.size(); ++frame) {
       const bool own = frames_[frame].project;
       scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
@@ -47,29 +48,52 @@ class Surroundings {
       });
     }
     holders_.explore();
-    found.state_devices = holders_.devices_of_state();
     for (size_t i = 0; i < operands_.size() && i < kMostHeld; ++i) {
       Operand& operand = operands_[i];
-      if (!operand.is_object()) continue;
-      operand.held_by = holders_.chains_to(operand.tensor.object);
-      if (operand.role != "parameter" && operand.role != "buffer") note_registered(operand);
+      if (!operand.object) continue;
+      operand.held_by = holders_.chains_to(operand.object);
+      for (Chain& chain : operand.held_by)
+        for (Holder& holder : chain.holders) add_source(holder.bound);
+      if (!operand.has_role_of_state()) note_registered(operand);
+    }
+    return holders_.devices_of_state();
+  }
+
+  void add_source(finding::Frame& bound) const {
+    if (bound.line > 0 && options().source)
+      bound.source = shown_source(query_.source.lines(bound.file, static_cast<int>(bound.line)));
+  }
+
+  // Which registered tensor's memory it lies in; or which one was this very tensor until a module moved that away.
+  void note_registered(Operand& operand) {
+    const auto own = operand.storage ? memory::provenance::find(operand.storage) : std::nullopt;
+    size_t left = kMostComparisons;
+    for (PyObject* tensor : holders_.tensors()) {
+      if (left-- == 0) return;
+      if (!holders_.is_registered(tensor) || torch_.is_opaque(tensor)) continue;
+      const TensorFacts facts = torch_.facts(tensor);
+      const bool view = facts.storage == operand.storage;
+      if (view && facts.storage != 0 && operand.view_of.empty()) operand.view_of = name_of(tensor);
+      if (view || !own || !operand.moved_away.name.empty()) continue;
+      if (facts.shape != operand.shape || facts.dtype != operand.dtype || !was_moved_from(*own, facts.storage))
+        continue;
+      if (std::string name = name_of(tensor); !name.empty()) operand.moved_away = {std::move(name), facts.device};
     }
   }
 
-  void note_registered(Operand& operand) {
-    const TensorFacts& wanted = operand.tensor;
-    size_t left = kMostComparisons;
-    for (PyObject* tensor : holders_.tensors()) {
-      if (left-- == 0 || operand.registered.size() >= kMostRegistered) return;
-      if (!holders_.is_registered(tensor) || torch_.is_opaque(tensor)) continue;
-      TensorFacts facts = torch_.facts(tensor);
-      if (facts.storage != 0 && facts.storage == wanted.storage && operand.view_of.empty())
-        if (const std::vector<Chain> chains = holders_.chains_to(tensor); !chains.empty())
-          operand.view_of = chains[0].name;
-      if (facts.shape != wanted.shape || facts.dtype != wanted.dtype || facts.storage == wanted.storage) continue;
-      const std::vector<Chain> chains = holders_.chains_to(tensor);
-      if (!chains.empty()) operand.registered.push_back({chains[0].name, std::move(facts)});
-    }
+  // By the longest way to it; empty: none is known.
+  std::string name_of(PyObject* tensor) {
+    const std::vector<Chain> chains = holders_.chains_to(tensor);
+    return chains.empty() ? std::string() : chains[0].name;
+  }
+
+  // Memory that was filled by a move remembers where the memory it came from was made.
+  static bool was_moved_from(const memory::provenance::Block& own, uintptr_t storage) {
+    if (own.moved_from.known() || own.allocated.stack == 0) return false;
+    const auto block = memory::provenance::find(storage);
+    return block && block->moved_from.known() && block->created.stack == own.allocated.stack &&
+           block->created.time == own.allocated.time && block->created.thread == own.allocated.thread &&
+           block->moved_from == own.allocated.device;
   }
 
   // By what the interpreter gave C code, or by the parameters of the function that raises and of the one that was
@@ -113,27 +137,30 @@ class Surroundings {
   }
 
   // The modules whose methods are running, innermost first.
-  void note_modules(std::vector<RunningModule>& out) {
+  void note_modules(finding::List<finding::RunningModule>& out) {
     std::set<PyObject*> seen;
     for (size_t frame = 0; frame < frames_.size() && out.size() < kMostModules; ++frame) {
       scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
         if (name != "self" || !torch_.is_module(value) || !seen.insert(value).second) return;
-        RunningModule running{frame, class_of(api_, value), holders_.devices_of(value), {}, hook_of(api_, value), {},
-                              false};
+        finding::RunningModule& running = out.emplace_back();
+        running.frame = frame;
+        running.type = class_of(api_, value);
+        running.devices = holders_.devices_of(value);
+        running.hook = hook_of(api_, value);
         running.skip_keys = skipped_by_hook(api_, value);
         const Ref dict = python::instance_dict(api_, value);
         running.replica = python::is_true(api_, python::entry(api_, dict.get(), "_is_replica").get());
         if (running.devices.size() >= 2) note_parts(value, running);
-        out.push_back(std::move(running));
       });
     }
   }
 
-  void note_parts(PyObject* module, RunningModule& running) {
+  void note_parts(PyObject* module, finding::RunningModule& running) {
     const Ref children = evidence::module_table(api_, module, evidence::kChildTable);
     for (python::DictEntries each(api_, children.get()); running.parts.size() < kMostParts && each.next();)
       if (torch_.is_module(each.value()))
-        running.parts.push_back({python::text(api_, each.key()), holders_.devices_of(each.value())});
+        running.parts.push_back(
+            {python::text(api_, each.key()), finding::List<std::string>::all(holders_.devices_of(each.value()))});
   }
 
   const Api& api_;
@@ -148,8 +175,9 @@ class Surroundings {
 
 }  // namespace
 
-void add_surroundings(const OperandSearch& search, bool direct, std::vector<Operand>& operands, Operands& found) {
-  Surroundings(search, operands).run(direct, found);
+void add_surroundings(const OperandSearch& search, bool direct, std::vector<Operand>& operands, finding::Refusal& facts,
+                      std::vector<std::string>& named_devices) {
+  Surroundings(search, operands).run(direct, facts, named_devices);
 }
 
 }  // namespace devtrace::evidence

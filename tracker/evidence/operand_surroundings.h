@@ -2,14 +2,16 @@
 // call names.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "tracker/evidence/operand_search.h"
 
 namespace devtrace::evidence {
 
-// Into `found`, and into the operands themselves what concerns each. `direct`: the innermost frame itself asked for the
+// Into `facts`, and into the operands themselves what concerns each. `direct`: the innermost frame itself asked for the
 // operation.
-void add_surroundings(const OperandSearch& search, bool direct, std::vector<Operand>& operands, Operands& found);
+void add_surroundings(const OperandSearch& search, bool direct, std::vector<Operand>& operands, finding::Refusal& facts,
+                      std::vector<std::string>& named_devices);
 
 }  // namespace devtrace::evidence

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "report/base/format.h"
 #include "tracker/evidence/objects/object_walk.h"
 #include "tracker/evidence/operand_names.h"
 #include "tracker/evidence/operand_surroundings.h"
+#include "tracker/evidence/origins/origins.h"
 #include "tracker/evidence/source/scope.h"
 #include "tracker/evidence/source/sources.h"
 #include "tracker/evidence/stack_values.h"
@@ -20,7 +22,7 @@ const std::vector<Frame> kNoFrames;
 
 size_t distinct_devices(const std::vector<Operand>& operands) {
   std::set<std::string> devices;
-  for (const Operand& operand : operands) devices.insert(operand.tensor.device);
+  for (const Operand& operand : operands) devices.insert(operand.device);
   return devices.size();
 }
 
@@ -37,24 +39,25 @@ class Collector {
         holders_(api, torch),
         sources_(api, torch, frames, query, scope_, reach_, holders_, operands_) {}
 
-  Operands run() {
+  Operands run(finding::Refusal& facts) {
     const bool direct = query_.direct && query_.met.empty() && !frames_.empty();
     for (PyObject* operand : query_.met) add({operand, "", ""}, 0);
     if (direct) {
       if (!query_.none) gather();
       if (query_.generator) add_generator();
     }
-    mark_odd();
+    mark_mismatched();
     add_unnamed();
     drop_bystanders();
     cut_to_most();
     if (direct && !query_.generator && !query_.none) sources_.add();
     const OperandSearch search{api_, torch_, frames_, query_, scope_, stack_, reach_, holders_};
-    name_operands(search, direct, operands_, mentions_);
-    Operands found{{}, std::move(mentioned_), std::move(mentions_), {}, {}, {}};
-    add_surroundings(search, direct, operands_, found);
+    name_operands(search, direct, operands_, facts.mentions);
+    Operands found{{}, std::move(mentioned_), {}};
+    add_surroundings(search, direct, operands_, facts, found.named_devices);
+    for (Operand& operand : operands_) add_provenance(operand, operand.device, operand.storage, query_.source);
     sources_.nest();
-    found.list = std::move(operands_);
+    found.list.assign(operands_.begin(), operands_.end());
     return found;
   }
 
@@ -71,13 +74,15 @@ class Collector {
     if (!torch_.is_tensor(reached.object) || operand_of(operands_, reached.object)) return;
     Operand operand;
     if (torch_.is_opaque(reached.object)) {
-      operand.tensor.object = reached.object;
-      if (query_.fake) operand.tensor.device = torch_.fake_device(reached.object);
-      if (operand.tensor.device.empty()) hidden_ = true;
+      TensorFacts hidden;
+      hidden.object = reached.object;
+      operand.take(hidden);
+      if (query_.fake) operand.device = torch_.fake_device(reached.object);
+      if (operand.device.empty()) hidden_ = true;
     } else {
-      operand.tensor = torch_.facts(reached.object);
+      operand.take(torch_.facts(reached.object));
     }
-    if (operand.tensor.device.empty() || (operand.tensor.device == "meta" && !query_.on_meta)) return;
+    if (operand.device.empty() || (operand.device == "meta" && !query_.on_meta)) return;
     operand.role = reached.role;
     if (!reached.name.empty()) operand.names.push_back({frame, reached.name});
     operands_.push_back(std::move(operand));
@@ -166,7 +171,7 @@ class Collector {
   void say_expression(Operand& operand, const Value& value) {
     operand.expression = value.text;
     operand.role = "temporary";
-    if (value.callee) sources_.note_giver(*value.callee, operand, query_.asking);
+    if (value.callee) sources_.note_producer(*value.callee, operand, query_.asking);
   }
 
   // Of several operations in a line, the one whose operands do mix devices.
@@ -282,7 +287,7 @@ class Collector {
     hidden_ = true;
     every_local();
     for (const Operand& operand : operands_)
-      if (!operand.is_scalar_on_cpu()) mentioned_.insert(operand.tensor.device);
+      if (!operand.is_scalar_on_cpu()) mentioned_.insert(operand.device);
     if (operands_.size() < 2 || operands_.size() != distinct_devices(operands_) ||
         operands_.size() != query_.devices_named.size())
       operands_.clear();
@@ -317,23 +322,23 @@ class Collector {
 
   bool in_question(const Operand& operand) const {
     const auto& named = query_.devices_named;
-    return named.size() < 2 || std::find(named.begin(), named.end(), operand.tensor.device) != named.end();
+    return named.size() < 2 || std::find(named.begin(), named.end(), operand.device) != named.end();
   }
 
-  void mark_odd() {
-    if (query_.odd_data == 0) return;
-    for (Operand& operand : operands_) operand.odd = operand.tensor.address == query_.odd_data;
+  void mark_mismatched() {
+    if (query_.mismatched_data == 0) return;
+    for (Operand& operand : operands_) operand.mismatched = operand.data == query_.mismatched_data;
   }
 
   bool lies_on(const std::string& device) const {
     return std::any_of(operands_.begin(), operands_.end(),
-                       [&](const Operand& operand) { return operand.tensor.device == device; });
+                       [&](const Operand& operand) { return operand.device == device; });
   }
 
   // What PyTorch says about operands that no name leads to. Which expression gave one is said only where no other can
   // have.
   void add_unnamed() {
-    add_unnamed_odd();
+    add_unnamed_mismatched();
     if (operands_.empty() && hidden_ && !query_.all_named) return;  // nothing that the message alone does not say
     std::vector<std::string> missing;
     for (const std::string& device : query_.devices_of_operands)
@@ -346,36 +351,37 @@ class Collector {
     for (const std::string& device : missing) add_temporary(device, certain ? &results_[0] : nullptr);
   }
 
-  void add_unnamed_odd() {
-    const auto marked = [](const Operand& operand) { return operand.odd; };
-    if (query_.odd_data == 0 || std::any_of(operands_.begin(), operands_.end(), marked)) return;
+  void add_unnamed_mismatched() {
+    const auto marked = [](const Operand& operand) { return operand.mismatched; };
+    if (query_.mismatched_data == 0 || std::any_of(operands_.begin(), operands_.end(), marked)) return;
     // It may be any result on its device.
     const auto may_be = [&](const Operand& operand) {
-      return !operand.is_object() && operand.tensor.device == query_.odd_device;
+      return !operand.object && operand.device == query_.mismatched_device;
     };
     const auto makers = std::count_if(operands_.begin(), operands_.end(), may_be);
     if (makers == 1 && results_.empty() && !hidden_)
-      return mark_odd(*std::find_if(operands_.begin(), operands_.end(), may_be));
+      return mark_mismatched(*std::find_if(operands_.begin(), operands_.end(), may_be));
     std::erase_if(operands_, may_be);
     const bool certain = makers == 0 && results_.size() == 1 && !hidden_;
-    mark_odd(add_temporary(query_.odd_device, certain ? &results_[0] : nullptr));
+    mark_mismatched(add_temporary(query_.mismatched_device, certain ? &results_[0] : nullptr));
     if (certain) results_.clear();
   }
 
-  void mark_odd(Operand& temporary) const {
-    temporary.odd = true;
-    temporary.tensor.address = temporary.tensor.storage = query_.odd_data;
+  void mark_mismatched(Operand& temporary) const {
+    temporary.mismatched = true;
+    temporary.data = temporary.storage = query_.mismatched_data;
+    temporary.address = fmt::format("{:#x}", temporary.data);
   }
 
   // `made`: the expression that gave it, where that is certain.
   Operand& add_temporary(const std::string& device, const Value* made) {
     Operand operand;
-    operand.tensor.device = device;
+    operand.device = device;
     // Nothing else that an operation is given has no name in its text.
     if ((made && !made->text.empty()) || !hidden_) operand.role = "temporary";
     if (made) {
       operand.expression = made->text;
-      if (made->callee) sources_.note_giver(*made->callee, operand, query_.asking);
+      if (made->callee) sources_.note_producer(*made->callee, operand, query_.asking);
     }
     return operands_.emplace_back(std::move(operand));
   }
@@ -390,7 +396,7 @@ class Collector {
         if (!found.value || !torch_.is_generator(found.value.get())) continue;
         Operand operand;
         operand.generator = true;
-        operand.tensor.device = torch_.device_of_generator(found.value.get());
+        operand.device = torch_.device_of_generator(found.value.get());
         operand.role = found.role;
         operand.names.push_back({frame, to_string(path)});
         operands_.push_back(std::move(operand));
@@ -401,34 +407,34 @@ class Collector {
       if (!operands_.empty() || !torch_.is_generator(value)) return;
       Operand operand;
       operand.generator = true;
-      operand.tensor.device = torch_.device_of_generator(value);
+      operand.device = torch_.device_of_generator(value);
       operand.role = "temporary";
       operands_.push_back(std::move(operand));
     });
   }
 
-  // The first of every device and the odd one say most.
+  // The first of every device and the mismatched one say most.
   void cut_to_most() {
     if (operands_.size() <= kMostOperands) return;
     std::set<std::string> devices;
     std::stable_partition(operands_.begin(), operands_.end(), [&](const Operand& operand) {
-      return devices.insert(operand.tensor.device).second || operand.odd;
+      return devices.insert(operand.device).second || operand.mismatched;
     });
     operands_.resize(kMostOperands);
   }
 
   // The lengths of a packed sequence, in PyTorch's own code: on the CPU, wherever its data lies.
   bool belongs_on_cpu(const Operand& operand) const {
-    return operand.tensor.device == "cpu" && frames_[query_.asking].torch &&
+    return operand.device == "cpu" && frames_[query_.asking].torch &&
            std::any_of(operand.names.begin(), operand.names.end(),
-                       [](const Name& each) { return each.name == "batch_sizes"; });
+                       [](const finding::Name& each) { return each.name == "batch_sizes"; });
   }
 
   // A zero-dimensional CPU tensor is welcome among CUDA tensors: it is told only if nothing else explains the mix.
   void drop_bystanders() {
     std::vector<Operand> without;
     for (const Operand& operand : operands_)
-      if (!(operand.is_scalar_on_cpu() || belongs_on_cpu(operand)) || operand.odd) without.push_back(operand);
+      if (!(operand.is_scalar_on_cpu() || belongs_on_cpu(operand)) || operand.mismatched) without.push_back(operand);
     if (distinct_devices(without) >= 2) operands_ = std::move(without);
   }
 
@@ -443,16 +449,28 @@ class Collector {
   std::vector<Value> results_;  // expressions whose values may be operands, on devices not known
   bool hidden_ = true;          // there may be operands that the text does not show
   std::set<std::string> mentioned_;
-  std::vector<Mention> mentions_;
   Holders holders_;
   Sources sources_;
 };
 
 }  // namespace
 
+void Operand::take(const TensorFacts& facts) {
+  object = facts.object;
+  data = facts.address;
+  storage = facts.storage;
+  device = facts.device;
+  dtype = facts.dtype;
+  shape = finding::List<int64_t>::all(facts.shape);
+  bytes = facts.bytes;
+  if (data != 0) address = fmt::format("{:#x}", data);
+  requires_grad = facts.requires_grad;
+  is_parameter = facts.is_parameter;
+}
+
 Operands operands(const Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames,
-                  const OperandQuery& query) {
-  return Collector(api, torch, frames, query).run();
+                  const OperandQuery& query, finding::Refusal& facts) {
+  return Collector(api, torch, frames, query).run(facts);
 }
 
 }  // namespace devtrace::evidence

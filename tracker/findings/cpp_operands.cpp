@@ -5,14 +5,13 @@
 
 #include "report/base/cpp_source.h"
 #include "report/base/format.h"
-#include "report/base/phrasing.h"
 #include "report/base/signature.h"
 #include "tracker/evidence/operator_arguments.h"
+#include "tracker/evidence/origins/origins.h"
 
 namespace devtrace::findings {
 namespace {
 
-using namespace log::record_fields;
 using evidence::OperatorArgument;
 using evidence::OperatorCall;
 
@@ -26,9 +25,10 @@ std::string element_of(const std::string& text, int element) {
 
 // What the user's line calls the tensors that it gives to an operator, by their TensorImpl: that operator may have
 // asked another one, which refused.
-std::map<uintptr_t, std::string> names(const std::vector<OperatorCall>& calls, const Json& frames) {
+std::map<uintptr_t, std::string> names(const std::vector<OperatorCall>& calls, const finding::Stack& shown) {
   std::map<uintptr_t, std::string> found;
-  const std::string_view statement = report::string(report::native_user_frame(frames), "source");
+  const finding::Frame* const frame = finding::native_user_frame(shown);
+  const std::string_view statement = frame ? std::string_view(frame->source) : std::string_view();
   for (auto call = calls.rbegin(); call != calls.rend() && !statement.empty(); ++call) {
     const auto written = report::operator_arguments(statement, call->operation);
     if (!written) continue;
@@ -47,41 +47,38 @@ bool is_plain(std::string_view name) {
   return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
-Json operand_json(const OperatorArgument& argument, const std::string& name, const SourceText& source) {
-  Json record;
-  const std::string position =
-      argument.element < 0 ? argument.name : fmt::format("{}[{}]", argument.name, argument.element);
-  add(record, "name", name.empty() ? position : name);
-  record["role"] = is_plain(name) || name.empty() ? "argument" : "temporary";
-  record["argument"] = position;
-  record["position"] = argument.position;
-  record["odd"] = false;
-  record["device"] = argument.device;
-  add(record, "dtype", argument.tensor.dtype);
-  record["shape"] = argument.tensor.shape;
-  record["bytes"] = argument.tensor.bytes;
-  record["address"] = fmt::format("{:#x}", argument.tensor.address);
-  add_provenance(record, argument.tensor.address, "", source);
-  return record;
+finding::Operand operand_of(const OperatorArgument& argument, const std::string& name,
+                            const evidence::SourceText& source) {
+  finding::Operand operand;
+  operand.argument = argument.element < 0 ? argument.name : fmt::format("{}[{}]", argument.name, argument.element);
+  operand.name = name.empty() ? operand.argument : name;
+  operand.role = is_plain(name) || name.empty() ? "argument" : "temporary";
+  operand.position = argument.position;
+  operand.device = argument.device;
+  if (!argument.tensor.dtype.empty()) operand.dtype = argument.tensor.dtype;
+  operand.shape = finding::List<int64_t>::all(argument.tensor.shape);
+  operand.bytes = argument.tensor.bytes;
+  operand.address = fmt::format("{:#x}", argument.tensor.address);
+  add_provenance(operand, operand.device, argument.tensor.address, source);
+  return operand;
 }
 
 }  // namespace
 
-std::optional<CppOperands> cpp_operands(const events::Refused& refusal, const Native& native, const Json& frames,
-                                        const SourceText& source) {
-  const std::vector<OperatorCall> calls = evidence::operator_calls(native.frames);
+std::optional<CppOperands> cpp_operands(uintptr_t mismatched, const std::vector<stacks::NativeFrame>& native,
+                                        const finding::Stack& shown, const evidence::SourceText& source) {
+  const std::vector<OperatorCall> calls = evidence::operator_calls(native);
   if (calls.empty()) return std::nullopt;
   const OperatorCall& refused = calls.front();
   CppOperands found;
   found.operation = refused.operation;
   found.overload = refused.overload;
-  const auto called = names(calls, frames);
+  const auto called = names(calls, shown);
   for (const OperatorArgument& argument : refused.tensors) {
     const auto name = called.find(argument.identity);
-    const bool odd =
-        refusal.odd_data != nullptr && argument.tensor.address == reinterpret_cast<uintptr_t>(refusal.odd_data);
-    found.operands.push_back(operand_json(argument, name == called.end() ? "" : name->second, source));
-    found.facts.push_back({argument.device, odd});
+    finding::Operand& operand =
+        found.operands.emplace_back(operand_of(argument, name == called.end() ? std::string() : name->second, source));
+    operand.mismatched = mismatched != 0 && argument.tensor.address == mismatched;
   }
   return found;
 }

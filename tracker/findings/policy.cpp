@@ -1,17 +1,50 @@
 #include "tracker/findings/policy.h"
 
+#include <algorithm>
+
 #include "common/access_note.h"
 #include "report/base/format.h"
 #include "tracker/base/message.h"
 #include "tracker/base/process_start.h"
+#include "tracker/evidence/origins/stacks.h"
 #include "tracker/interface/platform.h"
 #include "tracker/memory/peer_access.h"
 
-namespace devtrace::findings::policy {
+namespace devtrace::findings {
 namespace {
 
-// To excuse more, or to make a note of it: a row. The patterns of a row must all match (tracker/findings/policy_rule.h
-// says how); the first row that does decides.
+std::string_view file_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+// A launch function of the runtime calls the driver's: neither is who launches.
+bool is_cuda(const stacks::NativeFrame& frame) {
+  const std::string_view file = file_name(frame.module);
+  return file.starts_with("libcudart.so") || file.starts_with("libcuda.so") || file.starts_with("libdevtrace.so");
+}
+
+}  // namespace
+
+bool Matcher::matches(const RemoteAccess& access) const {
+  if (!kernel.empty() && !pattern_matches(kernel, access.kernel) && !pattern_matches(kernel, access.demangled))
+    return false;
+  if (!library.empty()) {
+    const auto launcher = std::find_if_not(access.native.begin(), access.native.end(), is_cuda);
+    if (launcher == access.native.end() || !pattern_matches(library, file_name(launcher->module))) return false;
+  }
+  if (function.empty()) return true;
+  for (const stacks::NativeFrame& frame : access.native) {
+    if (evidence::evaluates_python(frame)) return false;
+    if (pattern_matches(function, frame.function) || pattern_matches(function, frame.mangled)) return true;
+  }
+  return false;
+}
+
+namespace policy {
+namespace {
+
+// To excuse more, or to make a note of it: a row. The patterns of a row must all match (policy.h says how); the first
+// row that does decides.
 struct Row {
   Matcher matcher;
   Verdict verdict;
@@ -97,4 +130,13 @@ Decision on_remote_access(const RemoteAccess& access, Device device, const std::
   return {};
 }
 
-}  // namespace devtrace::findings::policy
+bool apply(const Decision& decision, finding::Finding& finding) {
+  if (decision.verdict == Verdict::note) {
+    finding.severity = "note";
+    finding.note = decision.reason;
+  }
+  return decision.verdict != Verdict::excused;
+}
+
+}  // namespace policy
+}  // namespace devtrace::findings

@@ -3,16 +3,16 @@
 #include <algorithm>
 
 #include "tracker/base/message.h"
+#include "tracker/base/options.h"
 #include "tracker/evidence/autograd.h"
 #include "tracker/evidence/operands.h"
 #include "tracker/evidence/operation.h"
+#include "tracker/evidence/origins/origins.h"
 #include "tracker/evidence/source/raising_code.h"
 #include "tracker/evidence/stack_values.h"
 #include "tracker/findings/cpp_operands.h"
-#include "tracker/findings/operand_json.h"
+#include "tracker/findings/reporting.h"
 #include "tracker/interface/platform.h"
-#include "tracker/log/record_fields.h"
-#include "tracker/memory/provenance.h"
 #include "tracker/python/gil/borrowed_gil.h"
 #include "tracker/refusals/swallowed_errors.h"
 
@@ -20,31 +20,26 @@ namespace devtrace::findings {
 namespace {
 
 using evidence::Frame;
+using evidence::NativeStack;
+using evidence::SourceText;
 using refusals::RefusalMessage;
 using refusals::Repetition;
-using namespace log::record_fields;
 
 constexpr size_t kMostFrames = 128;
 
 // What only the refusing thread itself can be asked; the evidence may be gathered on another.
 struct ThreadSnapshot {
-  Native native = native_stack();
+  NativeStack native = evidence::capture_native_stack();
   python::FrameSource frames = python::FrameSource::of_this_thread();
-  DeviceChanges changes = device_changes();
+  evidence::DeviceChanges changes = evidence::capture_device_changes();
 };
 
-std::optional<evidence::Made> made_by(uintptr_t storage) {
-  const auto block = storage ? memory::provenance::find(storage) : std::nullopt;
-  if (!block) return std::nullopt;
-  return evidence::Made{stacks::resolve(block->allocated.stack), block->allocated.time, block->moved_from.known()};
-}
-
-evidence::OperandQuery query_of(const events::Refused& refusal, const RefusalMessage& message, const Native& native,
-                                const std::vector<Frame>& frames) {
+evidence::OperandQuery query_of(const events::Refused& refusal, const RefusalMessage& message,
+                                const NativeStack& native, const std::vector<Frame>& frames) {
   evidence::OperandQuery query;
   if (refusal.odd.known()) {
-    query.odd_data = reinterpret_cast<uintptr_t>(refusal.odd_data);
-    query.odd_device = refusal.odd.name();
+    query.mismatched_data = reinterpret_cast<uintptr_t>(refusal.odd_data);
+    query.mismatched_device = refusal.odd.name();
   }
   query.devices_named = message.devices_named;
   query.devices_of_operands = message.devices_of_operands;
@@ -72,23 +67,21 @@ bool is_of_a_gradient(const RefusalMessage& message) {
 }
 
 // The gradient itself, of which nothing but the device is known.
-void say_gradient(const evidence::RefusedGradient& gradient, const refusals::KnownMatch& known,
-                  evidence::Operands& operands) {
+void name_gradient(const evidence::RefusedGradient& refused, const refusals::KnownMatch& known,
+                   std::vector<finding::Operand>& operands) {
   if (known.operation.empty()) return;
-  const auto unnamed = [&](const evidence::Operand& each) {
-    return !each.is_object() && each.tensor.device == known.at;
-  };
-  auto found = std::find_if(operands.list.begin(), operands.list.end(), unnamed);
-  if (found == operands.list.end()) found = operands.list.insert(operands.list.begin(), evidence::Operand());
-  found->tensor.device = known.at;
+  const auto unnamed = [&](const finding::Operand& each) { return !each.shape.told() && each.device == known.at; };
+  auto found = std::find_if(operands.begin(), operands.end(), unnamed);
+  if (found == operands.end()) found = operands.insert(operands.begin(), finding::Operand());
+  found->device = known.at;
   found->role = "temporary";
-  found->expression = gradient.expression;
-  found->odd = true;
+  found->expression = refused.expression;
+  found->mismatched = true;
 }
 
 // The operator that the program asked for, where PyTorch runs its kernel as Python code: that calls other operators,
 // one of which was refused. Empty: there is none such.
-std::string asked_of_python_kernel(const Native& native, const std::vector<Frame>& frames) {
+std::string asked_of_python_kernel(const NativeStack& native, const std::vector<Frame>& frames) {
   if (native.asked.empty() || frames.empty() || !frames[0].torch) return {};
   const size_t asking = evidence::asking_frame(frames);
   const auto program = frames.begin() + static_cast<ptrdiff_t>(asking);
@@ -99,35 +92,13 @@ std::string asked_of_python_kernel(const Native& native, const std::vector<Frame
   return dispatched ? std::string() : native.asked;
 }
 
-void add_operand(Json record, const std::string& device, bool mismatched, RefusalEvidence& out) {
-  out.operands.push_back(std::move(record));
-  out.facts.operands.push_back({device, mismatched});
-}
-
 // What the generator's numbers were asked for: a tensor without a name, on the current device.
 void add_drawn(const RefusalMessage& message, const std::vector<Frame>& frames, RefusalEvidence& out) {
-  Json drawn{{"role", "temporary"}};
-  const std::string device = message.generator_wanted != "cuda" ? message.generator_wanted : out.facts.cuda;
+  finding::Operand& drawn = out.finding.operands.emplace_back();
+  drawn.role = "temporary";
+  drawn.device = message.generator_wanted != "cuda" ? message.generator_wanted : out.facts.cuda;
   const std::string& text = frames.empty() ? std::string() : frames[0].expression;
-  if (!frames.empty() && frames[0].exact && text.size() <= 120 && text.find('\n') == text.npos)
-    add(drawn, "expression", text);
-  drawn["device"] = device;
-  add_operand(std::move(drawn), device, false, out);
-}
-
-void add_operands(evidence::Operands& operands, const std::string& library, const SourceText& source,
-                  RefusalEvidence& out) {
-  out.facts.mentioned_devices = std::move(operands.mentioned);
-  out.facts.named_devices = std::move(operands.named_devices);
-  for (evidence::Operand& operand : operands.list) {
-    if (operand.generator && operand.tensor.device == "cuda") operand.tensor.device = out.facts.cuda;
-    add_operand(operand_json(operand, library, source), operand.tensor.device, operand.odd, out);
-  }
-  if (!operands.state_devices.empty()) out.surroundings["state_devices"] = operands.state_devices;
-  if (!operands.modules.empty()) out.surroundings["modules"] = modules_json(operands.modules);
-  for (const evidence::Mention& mention : operands.mentions)
-    out.surroundings["mentions"].push_back(
-        {{"frame", mention.frame}, {"name", mention.name}, {"device", mention.device}});
+  if (!frames.empty() && frames[0].exact && text.size() <= 120 && text.find('\n') == text.npos) drawn.expression = text;
 }
 
 refusals::Operation registered(const python::Api& api, const std::string& structure) {
@@ -136,7 +107,7 @@ refusals::Operation registered(const python::Api& api, const std::string& struct
   return {"aten::" + name, std::move(overload)};
 }
 
-void name_operation(const python::Api& api, const Native& native, const std::vector<Frame>& frames,
+void name_operation(const python::Api& api, const NativeStack& native, const std::vector<Frame>& frames,
                     refusals::Facts& facts) {
   facts.torch_read = true;
   facts.asked = registered(api, asked_of_python_kernel(native, frames));
@@ -148,9 +119,30 @@ void name_operation(const python::Api& api, const Native& native, const std::vec
   facts.called = evidence::called_function(api, frames, evidence::asking_frame(frames));
 }
 
+void gather_operands(const python::Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames,
+                     const events::Refused& refusal, const RefusalMessage& message, evidence::OperandQuery query,
+                     RefusalEvidence& out) {
+  auto& facts = std::get<finding::Refusal>(out.finding.facts);
+  auto& operands = out.finding.operands;
+  const auto gradient =
+      is_of_a_gradient(message)
+          ? evidence::refused_gradient(api, torch, frames, query.source, message.known->operation, refusal.message)
+          : std::nullopt;
+  if (gradient) query.met = gradient->met;
+  evidence::Operands found = evidence::operands(api, torch, frames, query, facts);
+  operands = std::move(found.list);
+  if (gradient) name_gradient(*gradient, *message.known, operands);
+  if (gradient) facts.gradient = gradient->gradient;
+  for (finding::Operand& operand : operands)
+    if (operand.generator && operand.device == "cuda") operand.device = out.facts.cuda;
+  if (query.generator) add_drawn(message, frames, out);
+  out.facts.mentioned_devices = std::move(found.mentioned);
+  out.facts.named_devices = std::move(found.named_devices);
+}
+
 void gather_with_gil(const python::Api& api, const events::Refused& refusal, const RefusalMessage& message,
                      Repetition repetition, const ThreadSnapshot& thread, RefusalEvidence& out) {
-  const Native& native = thread.native;
+  const NativeStack& native = thread.native;
   const python::Gil gil(api);
   const evidence::Torch torch(api);
   const evidence::SourceReader sources(api);
@@ -158,43 +150,33 @@ void gather_with_gil(const python::Api& api, const events::Refused& refusal, con
   if (frames.empty() && native.autograd)
     if (const auto waiting = evidence::waiting_for_autograd(api)) {
       frames = evidence::frames(api, *waiting, kMostFrames, sources);
-      out.waiting = true;
+      std::get<finding::Refusal>(out.finding.facts).waiting = true;
     }
-  const std::string library = evidence::standard_library(api);
   const SourceText source{[&](const std::string& file, int line) { return sources.lines(file, line); },
-                          [&](const std::string& file, int line) { return sources.around(file, line); }};
-  out.python = python_json(frames);
+                          [&](const std::string& file, int line) { return sources.around(file, line); },
+                          evidence::standard_library(api)};
+  out.finding.stack = evidence::python_stack(frames);
   const bool raised_here = refusal.raised == events::Raised::in_python && !frames.empty() &&
                            !evidence::StackValues(api, frames).calls_c_code();
   out.facts.raised_by_program = raised_here && frames[0].project;
   out.facts.rephrases = raised_here && repetition == Repetition::rephrased;
   if (out.facts.rephrases) return;  // no finding: nothing else is asked
   out.facts.swallowed = refusals::swallowed(frames);
-  add_device_changes(out.history, thread.changes, library, source);
+  out.finding.device_changes = evidence::device_changes(thread.changes, source);
   if (!torch.imported()) return;
   evidence::OperandQuery query = query_of(refusal, message, native, frames);
-  query.made = made_by;
-  query.sources = &sources;
-  query.standard_library = library;
-  const auto gradient =
-      is_of_a_gradient(message)
-          ? evidence::refused_gradient(api, torch, frames, sources, message.known->operation, refusal.message)
-          : std::nullopt;
-  if (gradient) query.met = gradient->met;
-  evidence::Operands operands = evidence::operands(api, torch, frames, query);
-  if (gradient) say_gradient(*gradient, *message.known, operands);
-  if (gradient) out.gradient = gradient_json(*gradient, library);
-  add_operands(operands, library, source, out);
-  if (query.generator) add_drawn(message, frames, out);
+  query.source = source;
+  gather_operands(api, torch, frames, refusal, message, std::move(query), out);
   name_operation(api, native, frames, out.facts);
 }
 
 // Without the GIL: what is read as memory.
-void gather_without_gil(const ThreadSnapshot& thread, const SourceText& source, RefusalEvidence& out) {
-  out.python = python_json(stacks::resolve(thread.changes.here), "", source);
-  add_device_changes(out.history, thread.changes, "", source);
-  out.incomplete = "operands were not read: another thread held Python's GIL and did not let go of it in time";
-  say("refused-op: " + out.incomplete);
+void gather_without_gil(const ThreadSnapshot& thread, const SourceText& source, finding::Finding& out) {
+  out.stack = evidence::python_stack(stacks::resolve(thread.changes.here), source);
+  out.device_changes = evidence::device_changes(thread.changes, source);
+  std::string& incomplete = std::get<finding::Refusal>(out.facts).incomplete;
+  incomplete = "operands were not read: another thread held Python's GIL and did not let go of it in time";
+  say("refused-op: " + incomplete);
 }
 
 void gather_python(const events::Refused& refusal, const RefusalMessage& message, Repetition repetition,
@@ -207,37 +189,39 @@ void gather_python(const events::Refused& refusal, const RefusalMessage& message
     } catch (...) {  // out of memory: what there is
     }
   });
-  if (!gathered) gather_without_gil(thread, source, out);
+  if (!gathered) gather_without_gil(thread, source, out.finding);
 }
 
 // Of a program without Python what C++ knows.
-void gather_cpp(const events::Refused& refusal, const ThreadSnapshot& thread, const SourceText& source,
-                RefusalEvidence& out) {
-  add_device_changes(out.history, thread.changes, "", source);
-  auto call = cpp_operands(refusal, thread.native, out.native, source);
+void gather_cpp(const events::Refused& refusal, const ThreadSnapshot& thread, const finding::Stack& native,
+                const SourceText& source, RefusalEvidence& out) {
+  out.finding.device_changes = evidence::device_changes(thread.changes, source);
+  auto call = cpp_operands(reinterpret_cast<uintptr_t>(refusal.odd_data), thread.native.frames, native, source);
   if (!call) return;
   out.facts.at_work = {"aten::" + call->operation, call->overload};
   out.facts.complete = true;
-  out.facts.operands = std::move(call->facts);
-  out.operands = std::move(call->operands);
+  out.finding.operands = std::move(call->operands);
 }
 
 }  // namespace
 
 RefusalEvidence refusal_evidence(const events::Refused& refusal, const RefusalMessage& message, Repetition repetition) {
   const ThreadSnapshot thread;
-  RefusalEvidence evidence;
+  RefusalEvidence out{{}, begin("refused-op", finding::Refusal())};
+  out.finding.stack.known = true;
   // What "cuda" means to the thread: device 0 until it chooses another.
-  evidence.facts.cuda = Device::cuda(std::max(0, platform().current_device())).name();
-  if (!thread.native.operation.empty()) evidence.facts.at_work.name = "aten::" + thread.native.operation;
+  out.facts.cuda = Device::cuda(std::max(0, platform().current_device())).name();
+  if (!thread.native.operation.empty()) out.facts.at_work.name = "aten::" + thread.native.operation;
   if (message.known && message.known->row->ordinal)
-    for (const DeviceFacts& each : platform().devices())
-      evidence.facts.devices.push_back(Device::cuda(each.index).name());
-  const SourceText source = source_from_disk();
-  gather_python(refusal, message, repetition, thread, source, evidence);
-  evidence.native = native_json(thread.native.frames, source);
-  if (evidence.python.empty() && !thread.native.operation.empty()) gather_cpp(refusal, thread, source, evidence);
-  return evidence;
+    for (const DeviceFacts& each : platform().devices()) out.facts.devices.push_back(Device::cuda(each.index).name());
+  const SourceText source = evidence::source_from_disk();
+  gather_python(refusal, message, repetition, thread, source, out);
+  finding::Stack native = evidence::native_stack(thread.native.frames, source);
+  if (out.finding.stack.empty() && !thread.native.operation.empty()) gather_cpp(refusal, thread, native, source, out);
+  if (options().native) out.finding.native = std::move(native);
+  for (const finding::Operand& operand : out.finding.operands)
+    out.facts.operands.push_back({operand.device, operand.mismatched});
+  return out;
 }
 
 }  // namespace devtrace::findings

@@ -20,7 +20,7 @@ const report::Suppressions& suppressions() {
     auto* all = new report::Suppressions;
     std::string path = options().suppressions;
     if (path.empty()) return all;
-    if (path[0] != '/') path = log::process().value("cwd", "") + "/" + path;
+    if (path[0] != '/') path = log::working_directory() + "/" + path;
     errno = 0;
     if (auto found = report::read_suppressions(path))
       *all = std::move(*found);
@@ -39,16 +39,16 @@ const report::Suppressions& suppressions() {
 
 }  // namespace
 
-Severity classify(report::Json& record) try {
-  if (record.value("severity", "") == "note") return Severity::note;
+Severity classify(finding::Finding& finding) try {
+  if (finding.is_note()) return Severity::note;
+  finding.severity = "error";
   const report::Suppressions& all = suppressions();
   if (all.entries.empty()) return Severity::fault;
-  const auto by = all.covering(record, report::date_of(process_start::now()));
+  const auto by = all.covering(finding, report::date_of(process_start::now()));
   if (!by) return Severity::fault;
   const report::Suppression& entry = all.entries[*by];
-  if (verbose())
-    explain("finding %s: suppressed by %s:%d", record.value("fingerprint", "").c_str(), all.path.c_str(), entry.line);
-  record["suppressed"] = {{"file", all.path}, {"line", entry.line}, {"reason", entry.reason}};
+  if (verbose()) explain("finding %s: suppressed by %s:%d", finding.fingerprint.c_str(), all.path.c_str(), entry.line);
+  finding.suppressed = {all.path, entry.line, entry.reason};
   return Severity::suppressed;
 } catch (...) {
   return Severity::fault;

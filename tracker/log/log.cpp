@@ -171,6 +171,9 @@ State& made() {
 const Json& process() {
   return made().process;
 }
+std::string working_directory() {
+  return process().value("cwd", "");
+}
 void open() {
   made();
 }

@@ -10,6 +10,9 @@ namespace devtrace::log {
 // The process record, made on first use and kept.
 const report::Json& process();
 
+// The process's, as that record has it: relative paths are meant from there.
+std::string working_directory();
+
 // Writes the process record if that has not been done; the log exists from then on (or has been complained about,
 // once). Takes no GIL. Slow the first time, a load afterwards.
 void open();

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "finding/json.h"
 #include "tests/unit/report/data.h"
 
 namespace devtrace::report {
@@ -12,6 +13,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 using testing::StartsWith;
+
+bool covers(const Suppression& entry, const Json& record) {
+  return entry.covers(finding::read(record));
+}
 
 Suppression entry(const std::string& line) {
   const auto all = parse_suppressions(line, "s.txt");
@@ -54,11 +59,11 @@ TEST(Suppressions, CoverWhatAllTheirPatternsMatch) {
        {"kind=refused-op", "operation=^aten::index_select$",
         "function=^EmbeddingComponent.embed$ file=embedding_component.py$", "function=^embedding$ file=functional.py",
         "module=BertModel", "module=^embeddings.word", "fingerprint=^5a5d275d57563f0e$"})
-    EXPECT_TRUE(entry(line).covers(it.finding)) << line;
+    EXPECT_TRUE(covers(entry(line), it.finding)) << line;
   for (const char* line : {"kind=copy-mismatch", "operation=^aten::index$", "kernel=a", "module=GPT2",
                            "function=^EmbeddingComponent.embed$ file=functional.py",  // of two frames
                            "kind=refused-op operation=cat"})
-    EXPECT_FALSE(entry(line).covers(it.finding)) << line;
+    EXPECT_FALSE(covers(entry(line), it.finding)) << line;
 }
 
 TEST(Suppressions, MatchNativeFramesAndKernels) {
@@ -66,15 +71,15 @@ TEST(Suppressions, MatchNativeFramesAndKernels) {
       {"kind", "remote-access"},
       {"launch", {{"kernel", "void add<float>(float*)"}}},
       {"native", {{{"module", "/opt/lib/libops.so"}, {"function", "ops::launch"}, {"file", "ops.cu"}}}}};
-  EXPECT_TRUE(entry("kernel=\"^void add<*>(\" module=^libops.so$ function=^ops:: file=ops.cu$").covers(finding));
-  EXPECT_FALSE(entry("module=opt").covers(finding)) << "the file's name, not its folders";
+  EXPECT_TRUE(covers(entry("kernel=\"^void add<*>(\" module=^libops.so$ function=^ops:: file=ops.cu$"), finding));
+  EXPECT_FALSE(covers(entry("module=opt"), finding)) << "the file's name, not its folders";
 }
 
 TEST(Suppressions, HoldUpToTheirLastDay) {
   const auto all = parse_suppressions("kind=x expires=2026-01-31\nkind=x", "s.txt");
   const Json finding = {{"kind", "x"}};
-  EXPECT_EQ(all.covering(finding, "2026-01-31"), 0u);
-  EXPECT_EQ(all.covering(finding, "2026-02-01"), 1u);
+  EXPECT_EQ(all.covering(finding::read(finding), "2026-01-31"), 0u);
+  EXPECT_EQ(all.covering(finding::read(finding), "2026-02-01"), 1u);
 }
 
 TEST(Suppressions, TheOfferedEntryCoversItsFinding) {
@@ -84,11 +89,11 @@ TEST(Suppressions, TheOfferedEntryCoversItsFinding) {
       offered,
       "kind=refused-op operation=^aten::index_select$ function=^EmbeddingComponent.embed$ file=embedding_component.py$ "
       "expires=2026-02-19 reason=\"\"");
-  EXPECT_TRUE(entry(offered).covers(it.finding));
+  EXPECT_TRUE(covers(entry(offered), it.finding));
   Json native = {{"kind", "remote-access"}, {"operation", "k<a b>"}, {"fingerprint", "0123456789abcdef"}};
-  EXPECT_TRUE(entry(suppression_entry(Json(), native)).covers(native)) << suppression_entry(Json(), native);
+  EXPECT_TRUE(covers(entry(suppression_entry(Json(), native)), native)) << suppression_entry(Json(), native);
   native["native"] = {{{"module", "/app/train"}, {"function", "step(int, \"x\")"}, {"offset", "0x40"}}};
-  EXPECT_TRUE(entry(suppression_entry(Json(), native)).covers(native)) << suppression_entry(Json(), native);
+  EXPECT_TRUE(covers(entry(suppression_entry(Json(), native)), native)) << suppression_entry(Json(), native);
 }
 
 TEST(Suppressions, TheOfferedEntryIsOneLineWhateverNamesHold) {
@@ -107,17 +112,17 @@ TEST(Suppressions, TheOfferedEntryCoversNamesThatCannotBeWrittenDown) {
                           {"python", {{{"file", file}, {"function", "\x07^step$"}, {"project", true}}}}};
     const Json process = {{"cwd", "/app"}};
     const std::string offered = suppression_entry(process, finding);
-    EXPECT_TRUE(entry(offered).covers(finding)) << offered;
+    EXPECT_TRUE(covers(entry(offered), finding)) << offered;
     Json other = finding;
     other["python"][0]["function"] = "other";
-    EXPECT_FALSE(entry(offered).covers(other)) << offered;
+    EXPECT_FALSE(covers(entry(offered), other)) << offered;
   }
 }
 
 TEST(Suppressions, TakeAnythingForAFinding) {
   for (const Json& odd : {Json(nullptr), Json(5), Json::array(),
                           Json({{"native", {1, nullptr}}, {"operands", {nullptr}}, {"launch", 5}})}) {
-    EXPECT_FALSE(entry("function=a module=b kernel=c").covers(odd));
+    EXPECT_FALSE(covers(entry("function=a module=b kernel=c"), odd));
     suppression_entry(odd, odd);
   }
 }

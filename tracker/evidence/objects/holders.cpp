@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "tracker/python/gil/dict_entries.h"
 #include "tracker/python/gil/elements.h"
@@ -11,6 +12,7 @@ namespace {
 
 using python::Ref;
 using python::Shape;
+using Devices = finding::List<std::string>;
 
 constexpr size_t kMostObjects = 12000;  // a finding must stay milliseconds
 constexpr ssize_t kMostElements = 256;  // of one list or tuple
@@ -288,7 +290,7 @@ Chain Holders::chain_of(PyObject* root, const std::vector<const Edge*>& path) {
     } else if (holder.kind == "method") {
       const Ref function = python::attribute(api_, object, "__func__");
       if (function && python::type_of(api_, function.get()).get() == function_.get())
-        holder.bound = python::text(api_, python::attribute(api_, function.get(), "__name__").get());
+        holder.function = python::text(api_, python::attribute(api_, function.get(), "__name__").get());
     }
     if (holder.kind == "object") note_modules(object, holder);
     if (holder.holds == "attribute") note_binding(object, path[i]->step.substr(1), holder);
@@ -303,14 +305,17 @@ void Holders::note_modules(PyObject* object, Holder& holder) {
   const Ref attributes = python::instance_dict(api_, object);
   for (python::DictEntries each(api_, attributes.get()); holder.modules.size() < kMostModules && each.next();)
     if (torch_.is_module(each.value()))
-      holder.modules.emplace_back(python::text(api_, each.key()), devices_of(each.value()));
+      holder.modules.push_back({python::text(api_, each.key()), Devices::all(devices_of(each.value()))});
+  if (holder.modules.size() < 2) holder.modules.clear();
 }
 
-// Of all the __init__ of its classes: which one's code stores the attribute, and in which line.
+// Of all the __init__ of its classes: which one's code stores the attribute, and in which line; nothing when several
+// do.
 void Holders::note_binding(PyObject* object, const std::string& attribute, Holder& holder) const {
   const Ref type = python::type_of(api_, object);
   const Ref classes = python::bases_of(api_, type.get());
   std::unordered_set<PyObject*> seen;
+  bool bound = false;
   for (ssize_t i = 0, n = classes ? api_.PyTuple_Size(classes.get()) : 0; i < n; ++i) {
     const Ref init = python::attribute(api_, api_.PyTuple_GetItem(classes.get(), i), "__init__");
     if (!init || python::type_of(api_, init.get()).get() != function_.get()) continue;
@@ -318,10 +323,11 @@ void Holders::note_binding(PyObject* object, const std::string& attribute, Holde
     if (!code || !seen.insert(code.get()).second) continue;
     const int line = line_that_binds(code.get(), attribute);
     if (line == 0) continue;
-    holder.bound_line = holder.bound_line == 0 ? line : -1;
-    holder.bound_file = python::text(api_, python::attribute(api_, code.get(), "co_filename").get());
+    if (std::exchange(bound, true)) return void(holder.bound = {});
+    if (line < 0) continue;
+    holder.bound.line = line;
+    holder.bound.file = python::text(api_, python::attribute(api_, code.get(), "co_filename").get());
   }
-  holder.bound_line = std::max(holder.bound_line, 0);
 }
 
 // 0 for none; -1 for several.

@@ -7,33 +7,14 @@
 #include <unordered_set>
 #include <vector>
 
+#include "finding/finding.h"
 #include "tracker/evidence/objects/class_memory.h"
 #include "tracker/evidence/objects/torch_objects.h"
 
 namespace devtrace::evidence {
 
-// One object on the way to a tensor.
-struct Holder {
-  std::string name;   // as the frame would write it: `self.losses[0]`
-  std::string kind;   // docs/reference/log.md: module, optimizer, list, tuple, dict, partial, method, function, object
-  std::string type;   // its class
-  std::string holds;  // how it holds the next one: parameter, buffer, module, attribute, element, cell, …
-  std::string bound;  // of a method: the function's name
-  std::vector<std::string> devices;  // of a module: where its registered state lies
-  bool replica = false;              // a copy that nn.DataParallel made
-  // Of an object that is no module and holds some: their attributes' names and devices.
-  std::vector<std::pair<std::string, std::vector<std::string>>> modules;
-  // The line of the class's __init__ that gave it the attribute by which it holds the next one; 0 when several did, or
-  // none.
-  std::string bound_file;
-  int bound_line = 0;
-};
-
-struct Chain {
-  size_t frame = 0;  // whose variable the first holder is
-  std::string name;  // of the object itself, as that frame would write it
-  std::vector<Holder> holders;
-};
+using finding::Chain;
+using finding::Holder;
 
 // Everything within reach of the roots, looked at once.
 class Holders {

@@ -101,7 +101,7 @@ std::vector<std::string> lines_on_disk(const std::string& file) {
   return lines;
 }
 
-Excerpt around(const std::vector<std::string>& lines, int first, int last) {
+finding::Around around(const std::vector<std::string>& lines, int first, int last) {
   const int count = static_cast<int>(lines.size());
   if (first < 1 || first > count) return {};
   const int from = std::max(1, first - kLinesAround);
@@ -135,7 +135,7 @@ std::string Source::lines(const Region& given) const {
   return without_indentation(lines_, region.line, last, std::string::npos);
 }
 
-Excerpt Source::around(const Region& given) const {
+finding::Around Source::around(const Region& given) const {
   const Region region = closed(given);
   return evidence::around(lines_, region.line, region.end_line);
 }

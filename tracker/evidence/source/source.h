@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "finding/finding.h"
 #include "tracker/python/python_api.h"
 
 namespace devtrace::evidence {
@@ -18,17 +19,12 @@ struct Region {
   int end_column = -1;
 };
 
-// Consecutive lines of a file, from number `line` on; indentation common to all is removed. Line 0: nothing is known.
-struct Excerpt {
-  int line = 0;
-  std::string text;
-};
-
 // The lines of a file, each without its end; of one inside of a zip archive, too. Empty when it cannot be read.
 std::vector<std::string> lines_on_disk(const std::string& file);
 
-// Three lines before `first` and three after `last`, each cut where it is no longer read by anybody.
-Excerpt around(const std::vector<std::string>& lines, int first, int last);
+// Three lines before `first` and three after `last`, each cut where it is no longer read by anybody; indentation common
+// to all is removed. Line 0: nothing is known.
+finding::Around around(const std::vector<std::string>& lines, int first, int last);
 
 // Lines of one file, from Python's linecache where it has them (notebooks, python -c), else from disk.
 class Source {
@@ -38,7 +34,7 @@ class Source {
   // The region's whole lines, at most ten; indentation common to all is removed.
   std::string lines(const Region& region) const;
   // The same with what stands around it.
-  Excerpt around(const Region& region) const;
+  finding::Around around(const Region& region) const;
   // The region's own text; whole lines where its columns are unknown. Without an end line, as many lines as close its
   // brackets.
   std::string text(const Region& region) const;
@@ -58,7 +54,7 @@ class SourceReader {
   explicit SourceReader(const python::Api& api) : api_(api) {}
   const Source& file(const std::string& name) const { return files_.try_emplace(name, api_, name).first->second; }
   std::string lines(const std::string& name, int line) const { return file(name).lines(Region{line, 0, -1, -1}); }
-  Excerpt around(const std::string& name, int line) const { return file(name).around(Region{line, 0, -1, -1}); }
+  finding::Around around(const std::string& name, int line) const { return file(name).around(Region{line, 0, -1, -1}); }
 
  private:
   const python::Api& api_;

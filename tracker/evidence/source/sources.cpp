@@ -2,10 +2,16 @@
 
 #include <algorithm>
 
+#include "tracker/evidence/origins/origins.h"
+
 namespace devtrace::evidence {
 
+using finding::DeviceSource;
+using finding::Producer;
+using memory::provenance::Block;
 using python::Api;
 using python::Ref;
+using Devices = finding::List<std::string>;
 
 namespace {
 
@@ -13,7 +19,11 @@ constexpr size_t kMostKept = 4;      // tensors told of what a function keeps
 constexpr size_t kMostSources = 12;  // of all operands together
 constexpr size_t kMostSourcesEach = 4;
 constexpr size_t kDeepestSource = 3;
-constexpr size_t kMostGivers = 3;  // that are asked for one operand
+constexpr size_t kMostProducers = 3;  // that are asked for one operand
+
+std::optional<Block> block_of(uintptr_t storage) {
+  return storage ? memory::provenance::find(storage) : std::nullopt;
+}
 
 // The innermost frame that was already running then, and its line of then. A stack that was cut tells nothing.
 std::optional<LiveLine> live_line(const std::vector<stacks::PythonFrame>& made, const std::vector<Frame>& frames) {
@@ -39,10 +49,10 @@ bool asks_only(const Step& step) {
 
 bool Sources::is_operand(PyObject* tensor) const {
   return std::any_of(operands_.begin(), operands_.end(),
-                     [&](const Operand& operand) { return operand.tensor.object == tensor; });
+                     [&](const Operand& operand) { return operand.object == tensor; });
 }
 
-void Sources::note_giver(const Path& callee, Operand& operand, size_t frame) const {
+void Sources::note_producer(const Path& callee, Operand& operand, size_t frame) const {
   Path path = callee;
   Scope::Found found = scope_.follow(path, frame);
   if (!found.value && !path.steps.empty()) {
@@ -53,27 +63,31 @@ void Sources::note_giver(const Path& callee, Operand& operand, size_t frame) con
   Holders keeper(api_, torch_);
   keeper.add_root(found.value.get(), 0, "");
   keeper.explore();
-  Giver giver{to_string(callee), keeper.kind_of(found.value.get()), {}, {}};
+  Producer producer{to_string(callee), keeper.kind_of(found.value.get()), {}, {}};
   if (torch_.is_module(found.value.get())) {
     // One that lies elsewhere gave something else on that line.
     const auto& devices = keeper.devices_of(found.value.get());
-    if (std::find(devices.begin(), devices.end(), operand.tensor.device) != devices.end()) giver.devices = devices;
+    if (std::find(devices.begin(), devices.end(), operand.device) != devices.end()) producer.devices = devices;
   }
   for (PyObject* tensor : keeper.tensors()) {
-    if (giver.keeps.size() >= kMostKept || keeper.is_registered(tensor) || torch_.is_opaque(tensor)) continue;
-    TensorFacts facts = torch_.facts(tensor);
+    if (producer.keeps.size() >= kMostKept || keeper.is_registered(tensor) || torch_.is_opaque(tensor)) continue;
+    const TensorFacts facts = torch_.facts(tensor);
     const std::vector<Chain> chains = keeper.chains_to(tensor);
-    if (facts.device != operand.tensor.device || chains.empty()) continue;
-    giver.keeps.push_back({chains[0].name, std::move(facts)});
+    if (facts.device != operand.device || chains.empty()) continue;
+    finding::Kept& kept = producer.keeps.emplace_back();
+    kept.name = chains[0].name;
+    kept.device = facts.device;
+    kept.shape = finding::List<int64_t>::all(facts.shape);
+    add_provenance(kept, kept.device, facts.storage, query_.source);
   }
-  if (!giver.keeps.empty() || !giver.devices.empty()) operand.given_by = std::move(giver);
+  if (!producer.keeps.empty() || !producer.devices.empty()) operand.given_by = std::move(producer);
 }
 
 // `self.training_step(batch)`: the object that it belongs to, what it keeps, and where its modules lie.
 void Sources::note_owner(const Path& method, Operand& operand, size_t frame) const {
-  note_giver(method, operand, frame);
-  if (operand.given_by) {
-    operand.given_by->kind = "owner";
+  note_producer(method, operand, frame);
+  if (operand.given_by.known()) {
+    operand.given_by.kind = "owner";
     return;
   }
   Path path = method;
@@ -83,9 +97,10 @@ void Sources::note_owner(const Path& method, Operand& operand, size_t frame) con
   Holders keeper(api_, torch_);
   keeper.add_root(found.value.get(), 0, "");
   keeper.explore();
-  std::vector<std::string> devices = keeper.devices_of_state();
-  if (std::find(devices.begin(), devices.end(), operand.tensor.device) != devices.end())
-    operand.given_by = Giver{to_string(method), "owner", std::move(devices), {}};
+  Devices devices;
+  devices = keeper.devices_of_state();
+  if (std::find(devices.begin(), devices.end(), operand.device) != devices.end())
+    operand.given_by = {to_string(method), "owner", std::move(devices), {}};
 }
 
 void Sources::add() {
@@ -99,7 +114,7 @@ void Sources::nest() {
   while (!operands_.empty() && operands_.back().source_of != Operand::kNone) {
     Operand source = std::move(operands_.back());
     operands_.pop_back();
-    std::vector<Operand>& sources = operands_[source.source_of].computed_from;
+    auto& sources = operands_[source.source_of].computed_from;
     sources.insert(sources.begin(), std::move(source));
   }
 }
@@ -112,23 +127,24 @@ size_t Sources::depth_of(size_t index) const {
 
 void Sources::add_of(size_t index) {
   const Operand operand = operands_[index];
-  if (operand.generator || operand.is_state()) return;
-  if (!operand.is_object() || !operand.expression.empty()) {
+  if (operand.generator || operand.has_role_of_state()) return;
+  if (!operand.object || !operand.expression.empty()) {
     const Frame& asking = frames_[query_.asking];
     const std::string& text = operand.expression.empty() ? asking.expression : operand.expression;
     const bool whole = operand.expression.empty() && !asking.exact;
     return sources_in(read_expression(api_, text, !whole, ""), query_.asking, index, 0);
   }
-  const std::optional<Made> made = query_.made ? query_.made(operand.tensor.storage) : std::nullopt;
-  if (!made || !query_.sources) return;
-  const std::optional<LiveLine> line = live_line(made->stack, frames_);
-  if (note_device_source(*made, line, index) || !line || made->moved) return;
-  const std::string text = query_.sources->lines(frames_[line->frame].file, line->line);
-  sources_in(read_expression(api_, text, false, ""), line->frame, index, made->time);
+  const std::optional<Block> block = block_of(operand.storage);
+  if (!block) return;
+  const std::vector<stacks::PythonFrame> made = stacks::resolve(block->allocated.stack);
+  const std::optional<LiveLine> line = live_line(made, frames_);
+  if (note_device_source(made, block->allocated.time, line, index) || !line || block->moved_from.known()) return;
+  const std::string text = query_.source.lines(frames_[line->frame].file, line->line);
+  sources_in(read_expression(api_, text, false, ""), line->frame, index, block->allocated.time);
 }
 
 void Sources::sources_in(const Expression& read, size_t frame, size_t index, uint64_t time) {
-  size_t found_here = 0, givers = 0;
+  size_t found_here = 0, producers = 0;
   const Path* owner = nullptr;
   for (const Path& named : read.mentioned) {
     Path path = named;
@@ -148,15 +164,15 @@ void Sources::sources_in(const Expression& read, size_t frame, size_t index, uin
     }
     if (torch_.is_module(value) || is_callable_with_state(value)) {
       const bool itself = path.variable == "self" && path.steps.empty();
-      if (!itself && !operands_[index].given_by && givers++ < kMostGivers) note_giver(path, operands_[index], frame);
+      if (!itself && !operands_[index].given_by.known() && producers++ < kMostProducers)
+        note_producer(path, operands_[index], frame);
       continue;
     }
     reach_.walk(value, to_string(path), 3, false, [&](const ReachedObject& reached) {
       if (found_here < kMostSourcesEach && add_source(reached, found.role, frame, index, time)) ++found_here;
     });
   }
-  std::optional<Giver>& giver = operands_[index].given_by;
-  if (owner && !giver) note_owner(*owner, operands_[index], frame);
+  if (owner && !operands_[index].given_by.known()) note_owner(*owner, operands_[index], frame);
 }
 
 bool Sources::is_callable_with_state(PyObject* value) const {
@@ -168,14 +184,14 @@ bool Sources::add_source(const ReachedObject& reached, const std::string& role, 
                          uint64_t time) {
   if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object) || is_operand(reached.object)) return false;
   Operand source;
-  source.tensor = torch_.facts(reached.object);
+  source.take(torch_.facts(reached.object));
   const Operand& operand = operands_[index];
-  if (source.tensor.device != operand.tensor.device || source.is_scalar_on_cpu()) return false;
-  const bool view = source.tensor.storage == operand.tensor.storage && operand.tensor.storage != 0;
+  if (source.device != operand.device || source.is_scalar_on_cpu()) return false;
+  const bool view = source.storage == operand.storage && operand.storage != 0;
   if (view && operand.expression.empty()) return false;
   // The variable may have been given another value since.
-  const std::optional<Made> made = query_.made ? query_.made(source.tensor.storage) : std::nullopt;
-  if (made && time != 0 && made->time > time) return false;
+  const std::optional<Block> block = block_of(source.storage);
+  if (block && time != 0 && block->allocated.time > time) return false;
   source.role = reached.role.empty() ? role : reached.role;
   source.names.push_back({frame, reached.name});
   source.source_of = index;
@@ -184,12 +200,13 @@ bool Sources::add_source(const ReachedObject& reached, const std::string& role, 
 }
 
 // What said the device where a tensor was made, or to which it was moved. False: it is not known.
-bool Sources::note_device_source(const Made& made, const std::optional<LiveLine>& line, size_t index) {
-  const auto at = std::find_if(made.stack.begin(), made.stack.end(), [&](const stacks::PythonFrame& frame) {
-    return is_project_file(frame.file, query_.standard_library);
+bool Sources::note_device_source(const std::vector<stacks::PythonFrame>& made, uint64_t time,
+                                 const std::optional<LiveLine>& line, size_t index) {
+  const auto at = std::find_if(made.begin(), made.end(), [&](const stacks::PythonFrame& frame) {
+    return is_project_file(frame.file, query_.source.standard_library);
   });
-  if (at == made.stack.end()) return false;
-  const std::string text = query_.sources->lines(at->file, at->line);
+  if (at == made.end()) return false;
+  const std::string text = query_.source.lines(at->file, at->line);
   for (const Path& path : read_expression(api_, text, false, "").devices) {
     const std::optional<size_t> frame = frame_of(*at, line, path);
     if (!frame) continue;
@@ -198,7 +215,7 @@ bool Sources::note_device_source(const Made& made, const std::optional<LiveLine>
       owner.steps.pop_back();
       const Scope::Found found = scope_.follow(owner, *frame);
       if (found.value && torch_.is_tensor(found.value.get())) {
-        add_source({found.value.get(), to_string(owner), found.role}, found.role, *frame, index, made.time);
+        add_source({found.value.get(), to_string(owner), found.role}, found.role, *frame, index, time);
         return true;
       }
     }

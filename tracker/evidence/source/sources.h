@@ -38,7 +38,7 @@ class Sources {
   // What was called to give a result, and the tensors on the result's device that it keeps from before: in its closure,
   // in the object whose method it is. The operation has not begun, so the result itself is not among them unless it was
   // kept.
-  void note_giver(const Path& callee, Operand& operand, size_t frame) const;
+  void note_producer(const Path& callee, Operand& operand, size_t frame) const;
 
  private:
   size_t depth_of(size_t index) const;
@@ -48,7 +48,8 @@ class Sources {
   bool is_callable_with_state(PyObject* value) const;
   bool add_source(const ReachedObject& reached, const std::string& role, size_t frame, size_t index, uint64_t time);
   void note_owner(const Path& method, Operand& operand, size_t frame) const;
-  bool note_device_source(const Made& made, const std::optional<LiveLine>& line, size_t index);
+  bool note_device_source(const std::vector<stacks::PythonFrame>& made, uint64_t time,
+                          const std::optional<LiveLine>& line, size_t index);
   std::optional<size_t> frame_of(const stacks::PythonFrame& code, const std::optional<LiveLine>& line,
                                  const Path& path) const;
   bool note_holder_of_device(const Path& owner, const Path& path, size_t frame, size_t index);

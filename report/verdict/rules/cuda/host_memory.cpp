@@ -13,7 +13,7 @@ std::optional<Cause> host_memory(const Evidence& evidence) {
                                 [](const Operand& it) { return it.mismatched && it.on_cpu(); });
   if (odd == evidence.operands.end()) return std::nullopt;
   // PyTorch told where its own memory was made, or a Python frame holds the tensor, and not its address alone.
-  if (!odd->created.known() && (odd->names.empty() || odd->dtype.empty()))
+  if (!odd->created.known() && (odd->names.empty() || !odd->dtype))
     return Cause{"host-memory", Confidence::high,
                  fmt::format("The kernel runs on {} and goes to memory by an address of the host's own, which is "
                              "neither pinned nor registered nor managed.",

@@ -7,7 +7,7 @@
 
 #include "tracker/stacks/stacks.h"
 
-namespace devtrace::log {
+namespace devtrace::evidence {
 
 // Which frame of a launch's stack is that function; nothing where the compiler left none. `kernel`: its demangled name.
 std::optional<size_t> kernel_stub(const std::vector<stacks::NativeFrame>& frames, std::string_view kernel);
@@ -16,4 +16,4 @@ std::optional<size_t> kernel_stub(const std::vector<stacks::NativeFrame>& frames
 // cudaLaunchCooperativeKernel, which is then on no stack. As costly as stacks::symbolize.
 std::optional<stacks::NativeFrame> kernel_stub_at(const void* function, std::string_view kernel);
 
-}  // namespace devtrace::log
+}  // namespace devtrace::evidence

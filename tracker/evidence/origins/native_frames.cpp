@@ -1,4 +1,4 @@
-#include "tracker/log/native_frames.h"
+#include "tracker/evidence/origins/native_frames.h"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 #include "tracker/stacks/native/caller.h"
 #include "tracker/stacks/native/modules.h"
 
-namespace devtrace::log {
+namespace devtrace::evidence {
 namespace {
 
 // Folders of headers whose inlined and instantiated functions lie in the user's module.
@@ -92,4 +92,4 @@ std::string take_called_function(std::vector<stacks::NativeFrame>& frames) {
   return function;
 }
 
-}  // namespace devtrace::log
+}  // namespace devtrace::evidence

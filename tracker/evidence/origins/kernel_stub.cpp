@@ -1,10 +1,10 @@
-#include "tracker/log/kernel_stub.h"
+#include "tracker/evidence/origins/kernel_stub.h"
 
 #include <algorithm>
 
 #include "report/base/signature.h"
 
-namespace devtrace::log {
+namespace devtrace::evidence {
 namespace {
 
 bool is_called_by_it(const stacks::NativeFrame& frame) {
@@ -49,4 +49,4 @@ std::optional<stacks::NativeFrame> kernel_stub_at(const void* function, std::str
   return stub ? std::optional(frames[*stub]) : std::nullopt;
 }
 
-}  // namespace devtrace::log
+}  // namespace devtrace::evidence

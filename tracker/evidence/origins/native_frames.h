@@ -7,7 +7,7 @@
 
 #include "tracker/stacks/stacks.h"
 
-namespace devtrace::log {
+namespace devtrace::evidence {
 
 // Whether a frame is the user's own: in a module of his, and neither of a header of the system's, CUDA's or PyTorch's
 // nor of what nvcc writes around a launch.
@@ -21,4 +21,4 @@ std::string source_file(const stacks::NativeFrame& frame);
 // off; empty for others.
 std::string take_called_function(std::vector<stacks::NativeFrame>& frames);
 
-}  // namespace devtrace::log
+}  // namespace devtrace::evidence

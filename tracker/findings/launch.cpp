@@ -1,0 +1,237 @@
+// A launch that was given another device's memory, or that CUDA refused for its stream.
+#include <algorithm>
+
+#include "binary/names.h"
+#include "report/base/cpp_source.h"
+#include "report/base/format.h"
+#include "report/base/signature.h"
+#include "tracker/base/options.h"
+#include "tracker/evidence/objects/tensor_lookup.h"
+#include "tracker/evidence/origins/kernel_stub.h"
+#include "tracker/evidence/origins/native_frames.h"
+#include "tracker/evidence/origins/origins.h"
+#include "tracker/findings/findings.h"
+#include "tracker/findings/policy.h"
+#include "tracker/findings/reporting.h"
+#include "tracker/interface/platform.h"
+#include "tracker/memory/peer_access.h"
+
+namespace devtrace::findings {
+namespace {
+
+using evidence::NativeStack;
+using evidence::SourceText;
+using finding::Finding;
+using Pointer = MisplacedLaunch::Pointer;
+
+void add_tensor(finding::Operand& operand, const evidence::NamedTensor& known) {
+  const evidence::TensorMetadata& tensor = known.tensor;
+  if (known.best) operand.name = known.module_path.empty() ? known.best->name : known.module_path;
+  operand.role = known.best ? known.best->role : "temporary";  // only those that pass it on know it
+  operand.names.known = true;
+  for (const auto& name : known.names) operand.names.push_back({name.frame, name.name});
+  operand.module_path = known.module_path;
+  operand.array_of = tensor.array_of;
+  if (tensor.pooled) operand.pool = "cupy";
+  if (tensor.address_only) return;
+  if (!tensor.dtype.empty()) operand.dtype = tensor.dtype;
+  operand.shape = finding::List<int64_t>::all(tensor.shape);
+  operand.bytes = tensor.bytes;
+  operand.is_parameter = tensor.is_parameter;
+}
+
+// What C++ says of the kernel's parameters: their types by its signature, their names by its declaration, and what the
+// launching line gives for them.
+struct CppParameters {
+  std::vector<std::string> types, names, arguments;
+
+  void add_to(finding::Operand& operand, size_t parameter) const {
+    const auto at = [&](const std::vector<std::string>& all) { return parameter < all.size() ? all[parameter] : ""; };
+    operand.type = at(types);
+    operand.parameter_name = at(names);
+    if (operand.name.empty()) operand.name = at(arguments);
+  }
+};
+
+std::vector<std::string> copies(const std::vector<std::string_view>& texts) {
+  return {texts.begin(), texts.end()};
+}
+
+// The kernel's declaration: what nvcc made of it for the host stands at its place in the source.
+std::vector<std::string> declared_names(const events::Launch& launch, const std::vector<stacks::NativeFrame>& frames,
+                                        const std::string& kernel, const SourceText& source) {
+  std::vector<std::string> names;
+  const auto on_stack = evidence::kernel_stub(frames, kernel);
+  const auto stub = on_stack ? std::optional(frames[*on_stack]) : evidence::kernel_stub_at(launch.function, kernel);
+  if (!stub || stub->line <= 0) return names;
+  const std::string text = evidence::cpp_statement(source, evidence::source_file(*stub), stub->line);
+  const auto declaration = report::only_call(text, report::unqualified_name(kernel));
+  if (!declaration) return names;
+  for (const std::string_view each : declaration->arguments) names.emplace_back(report::name_of_parameter(each));
+  return names;
+}
+
+CppParameters cpp_parameters(const MisplacedLaunch& misplaced, const std::string& kernel, const NativeStack& native,
+                             const finding::Stack& shown, const SourceText& source) {
+  const size_t count = misplaced.launch.kernel->parameters.size();
+  CppParameters found;
+  found.types = copies(report::parameter_types(kernel));
+  found.names = declared_names(misplaced.launch, native.frames, kernel, source);
+  const finding::Frame* const caller = finding::native_user_frame(shown);
+  const auto call = caller ? report::only_call(caller->source, report::unqualified_name(kernel)) : std::nullopt;
+  if (call && !call->configuration.empty()) found.arguments = copies(call->arguments);
+  // A count that differs (default arguments, a pack) leaves no telling which is which.
+  for (auto* each : {&found.types, &found.names, &found.arguments})
+    if (each->size() != count) each->clear();
+  return found;
+}
+
+// One operand for each pointer: the tensor that a Python frame holds there, and where its memory came from.
+finding::List<finding::Operand> operands(const MisplacedLaunch& misplaced,
+                                         const std::vector<stacks::PythonFrame>& frames,
+                                         const CppParameters& parameters, const SourceText& source) {
+  std::vector<uintptr_t> addresses;
+  for (const Pointer& pointer : misplaced.pointers) addresses.push_back(pointer.address);
+  std::vector<bool> own;
+  for (const stacks::PythonFrame& frame : frames) own.push_back(evidence::is_project_file(frame.file, ""));
+  const auto tensors = evidence::tensors_at(addresses, frames, own);
+  finding::List<finding::Operand> list;
+  list.known = true;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const Pointer& pointer = misplaced.pointers[i];
+    finding::Operand& operand = list.emplace_back();
+    operand.role = "parameter";
+    operand.device = pointer.device.name();
+    if (tensors[i]) add_tensor(operand, *tensors[i]);
+    operand.parameter = pointer.parameter;
+    if (frames.empty()) parameters.add_to(operand, pointer.parameter);
+    if (!tensors[i]) operand.extent = evidence::extent_around(pointer.address);
+    operand.address = fmt::format("{:#x}", pointer.address);
+    operand.mismatched = pointer.device != misplaced.device;
+    if (add_provenance(operand, operand.device, pointer.address, source)) operand.pool.clear();
+  }
+  return list;
+}
+
+policy::Decision decision(const MisplacedLaunch& misplaced, std::string_view kernel, const NativeStack& native) {
+  std::vector<Device> owners;
+  for (const Pointer& pointer : misplaced.pointers) owners.push_back(pointer.device);
+  return policy::on_remote_access({misplaced.launch.kernel->name, kernel, native.frames}, misplaced.device, owners);
+}
+
+finding::KernelLaunch described(const events::Launch& launch, const std::string& kernel) {
+  finding::KernelLaunch out;
+  out.kernel = kernel;
+  out.grid.assign(std::begin(launch.grid), std::end(launch.grid));
+  out.block.assign(std::begin(launch.block_shape), std::end(launch.block_shape));
+  out.stream = fmt::format("{:#x}", reinterpret_cast<uintptr_t>(launch.stream));
+  out.graph = launch.graph || platform().capturing(launch.stream);
+  return out;
+}
+
+// What every finding of a launch has, whatever is wrong with it.
+void add_launch(Finding& finding, const MisplacedLaunch& misplaced, const std::string& kernel,
+                const NativeStack& native) {
+  finding.operation = native.operation.empty() ? binary::short_kernel_name(kernel) : "aten::" + native.operation;
+  finding.current_device = misplaced.device.name();
+  const SourceText source = evidence::source_from_disk();
+  const std::vector<stacks::PythonFrame> frames = stacks::resolve(stacks::capture_python());
+  finding.facts = finding::Launch{evidence::device_choice(source), described(misplaced.launch, kernel)};
+  finding.device_changes = evidence::device_changes(evidence::capture_device_changes(), source);
+  finding::Stack shown = evidence::native_stack(native.frames, source, kernel);
+  finding.operands = operands(misplaced, frames, cpp_parameters(misplaced, kernel, native, shown, source), source);
+  finding.stack = evidence::python_stack(frames, source);
+  if (options().native) finding.native = std::move(shown);
+}
+
+// The stream stands before the memory: it is what CUDA refused.
+void add_stream(Finding& finding, const MisplacedLaunch& misplaced, const std::string& kernel) {
+  for (finding::Operand& operand : finding.operands) operand.mismatched = false;
+  const finding::Frame* const line = finding::native_user_frame(finding.native);
+  const std::string_view written =
+      line ? report::stream_of_launch(line->source, report::unqualified_name(kernel)) : std::string_view();
+  finding::Operand& stream = *finding.operands.emplace(finding.operands.begin());
+  stream.name = written.empty() ? "the stream" : std::string(written);
+  stream.role = "stream";
+  stream.device = Device::cuda(misplaced.launch.stream_device).name();
+  stream.mismatched = true;
+  stream.created =
+      evidence::creation_of_handle(reinterpret_cast<uintptr_t>(misplaced.launch.stream), evidence::source_from_disk());
+}
+
+// CUDA has refused the launch for its stream. Nothing where it has been told that the launch's memory is elsewhere: one
+// launch is one finding.
+std::optional<Finding> find_refused(const MisplacedLaunch& misplaced) {
+  const std::string kernel = binary::demangled(misplaced.launch.kernel->name);
+  const NativeStack native = evidence::capture_native_stack();
+  const auto elsewhere = [&](const Pointer& p) { return p.device != misplaced.device; };
+  if (std::any_of(misplaced.pointers.begin(), misplaced.pointers.end(), elsewhere) &&
+      decision(misplaced, kernel, native).verdict == policy::Verdict::finding)
+    return std::nullopt;
+  const std::string of_stream = Device::cuda(misplaced.launch.stream_device).name();
+  Finding finding = begin("wrong-current-device", finding::Launch());
+  finding.message = fmt::format("{} was launched on a stream of {} while {} was current, which CUDA refuses",
+                                binary::short_kernel_name(kernel), of_stream, misplaced.device.name());
+  finding.argument = "stream";
+  add_device(finding, misplaced.device.name());
+  add_device(finding, of_stream);
+  add_launch(finding, misplaced, kernel, native);
+  std::get<finding::Launch>(finding.facts).launch.stream_device = of_stream;
+  add_stream(finding, misplaced, kernel);
+  return finding;
+}
+
+// Nothing when the policy excuses it, or when a launch that CUDA refused for its stream has a finding for its memory.
+// Takes no GIL: a launch may come while a lock is held for which the GIL's owner waits. Holds no lock.
+std::optional<Finding> find(const MisplacedLaunch& misplaced) {
+  if (misplaced.launch.stream_device >= 0) return find_refused(misplaced);
+  const auto& pointers = misplaced.pointers;
+  const Device first = pointers.front().device;
+  // Nothing of the launch lies where it runs, and all of it in one other place: the place it runs is the mistake.
+  const bool all_there =
+      std::all_of(pointers.begin(), pointers.end(), [&](const Pointer& p) { return p.device == first; });
+  const bool host = std::any_of(pointers.begin(), pointers.end(), [](const Pointer& p) { return p.device.is_cpu(); });
+  Finding finding = begin(host        ? "host-access"
+                          : all_there ? "wrong-current-device"
+                                      : "remote-access",
+                          finding::Launch());
+  const std::string kernel = binary::demangled(misplaced.launch.kernel->name);
+  const NativeStack native = evidence::capture_native_stack();
+  if (!policy::apply(decision(misplaced, kernel, native), finding)) return std::nullopt;
+  const auto elsewhere = std::find_if(pointers.begin(), pointers.end(), [&](const Pointer& p) {
+    return host ? p.device.is_cpu() : p.device != misplaced.device;
+  });
+  finding.message = host ? fmt::format("{} runs on {} and was given memory of the host, which it cannot reach",
+                                       binary::short_kernel_name(kernel), misplaced.device.name())
+                    : all_there
+                        ? fmt::format("{} runs on {}, and all its memory is on {}", binary::short_kernel_name(kernel),
+                                      misplaced.device.name(), first.name())
+                        : fmt::format("{} runs on {} and was given memory of {}", binary::short_kernel_name(kernel),
+                                      misplaced.device.name(), elsewhere->device.name());
+  finding.argument = fmt::format("parameter {}", elsewhere->parameter);
+  add_device(finding, misplaced.device.name());
+  for (const Pointer& pointer : pointers) add_device(finding, pointer.device.name());
+  add_launch(finding, misplaced, kernel, native);
+  auto& facts = std::get<finding::Launch>(finding.facts).launch;
+  facts.parameter = elsewhere->parameter;
+  facts.offset = elsewhere->in_parameter;
+  return finding;
+}
+
+void report_launch(const MisplacedLaunch& launch) {
+  std::string pointers;
+  for (const MisplacedLaunch::Pointer& pointer : launch.pointers)
+    pointers += fmt::format("{}+{}:{}{} ", pointer.parameter, pointer.in_parameter, pointer.device.index,
+                            memory::peer_access::declared(launch.device, pointer.device) ? "d" : "");
+  if (launch.launch.stream_device >= 0) pointers += fmt::format("stream:{}", launch.launch.stream_device);
+  report_once(
+      call_key({launch.launch.kernel->name, launch.device.name(), pointers}), [&] { return find(launch); }, true);
+}
+
+}  // namespace
+
+void report(const MisplacedLaunch& launch) {
+  run([&] { report_launch(launch); });
+}
+
+}  // namespace devtrace::findings

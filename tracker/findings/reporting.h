@@ -1,0 +1,37 @@
+// What findings of every kind go through: begun, told apart from those before, classified, published.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "finding/finding.h"
+#include "tracker/refusals/recent_messages.h"
+
+namespace devtrace::findings {
+
+// Where evidence is gathered and reported: undisturbed, on the stack that the process's Python allows.
+void run(const std::function<void()>& work);
+
+// What tells findings apart without looking at a single tensor: who called, by which native callers (two operations on
+// one line differ in nothing else), and what else the kind of finding adds. 0: cannot be told.
+uint64_t call_key(std::initializer_list<std::string_view> parts);
+
+// `find` is called only where the same call has not been told before. Nothing: it is no finding, and where the policy
+// says so, that holds for all that comes by the same call. Is it a finding, or a repetition of one?
+bool report_once(uint64_t key, const std::function<std::optional<finding::Finding>()>& find, bool policy = false);
+
+// A finding of a kind and with its facts, now and on the calling thread.
+finding::Finding begin(const char* kind, finding::Facts facts);
+
+// Once each, and only devices that are one.
+void add_device(finding::Finding& finding, const std::string& name);
+std::string current_device();  // empty: none is
+
+// The errors that were looked at, findings or not, under the lock of findings.
+void with_recent_messages(const std::function<void(refusals::RecentMessages&)>& look);
+
+}  // namespace devtrace::findings
