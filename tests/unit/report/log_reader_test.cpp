@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "finding/json.h"
+#include "report/base/json_access.h"
 #include "tests/unit/report/data.h"
 
 namespace devtrace::report {

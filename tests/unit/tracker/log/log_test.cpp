@@ -1,4 +1,4 @@
-// Names in the log: kernels by their stubs, symbols that are missing.
+// Symbols that are missing, in the log.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
