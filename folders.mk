@@ -119,8 +119,10 @@ $(call folder,simulate/static_runtime,binary/elf)
 
 # What a trial of a fix reads in the place of the program's files: preloaded, with nothing but libc below it.
 $(call folder,fix/overlay)
+# What a trial left on the disk, and the edits that fix/edits answers: from JSON, and its question to it.
+$(call folder,fix/record,finding report/base report/log)
 # Runs of a program with edits, what each showed, and which edit is the best.
-$(call folder,fix/trials,finding report/base report/log)
+$(call folder,fix/trials,report/base fix/record)
 
 # Another process before it is touched: what the kernel says of it, its memory and loaded objects; why it is refused.
 $(call folder,attach/process,binary/elf report/base)

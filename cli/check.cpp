@@ -128,13 +128,6 @@ Baseline read_baseline(const CheckOptions& options) {
   return report::check::read_baseline(options.baseline);
 }
 
-void write_file(const std::string& file, const std::string& text) {
-  if (file.empty()) return;
-  Output output(file);
-  output.write(text);
-  output.finish();
-}
-
 int update(const CheckOptions& options, const Collection& logs, const Baseline& before, const Comparison& judged) {
   if (!judged.problems.empty()) {
     say(fmt::format("{} was left as it was: not everything could be judged", options.baseline));

@@ -7,19 +7,19 @@
 #include <thread>
 
 #include "cli/apply.h"
+#include "cli/fix_log.h"
+#include "cli/fix_text.h"
 #include "cli/launch/installation.h"
 #include "cli/launch/rehearse_options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/subcommand.h"
 #include "cli/usage.h"
-#include "fix/trials/record.h"
 #include "fix/trials/search.h"
 #include "report/base/escaping.h"
 #include "report/base/format.h"
 #include "report/base/json_access.h"
 #include "report/log/log_reader.h"
-#include "report/report.h"
 
 namespace devtrace::cli {
 namespace {
@@ -116,39 +116,7 @@ void take_signals() {
   }
 }
 
-std::string beside(const FixOptions& options, const char* name) {
-  return options.output.empty() ? name : (fs::path(options.output) / name).string();
-}
-
-void write_file(const std::string& file, const std::string& text) {
-  Output out(file);
-  out.write(text);
-  out.finish();
-}
-
-// devtrace-fix.jsonl and its page. Returns the page's name.
-std::string write_report(const FixOptions& options, const std::vector<report::Json>& records) {
-  const std::string log = beside(options, "devtrace-fix.jsonl");
-  std::string page = beside(options, "devtrace-fix.html");
-  std::string lines, html;
-  for (const report::Json& record : records) {
-    lines += report::json_line(record);
-    const auto kind = report::string(record, "record");
-    if (kind == "process")
-      html += report::html_head(record);
-    else if (kind == "finding")
-      html += report::html_finding(records.front(), record);
-    else
-      html += report::html_record(report::json_line(record));
-  }
-  write_file(log, lines);
-  if (options.no_html) return {};
-  write_file(page, html);
-  return page;
-}
-
-int say_nothing_to_fix(const fix::SearchResult& result) {
-  const fix::Outcome& before = result.before;
+int say_nothing_to_fix(const fix::Outcome& before) {
   if (before.code == 0 && !before.timed_out) {
     fmt::print("devtrace fix: nothing to fix: the program ran to its end without a finding\n");
     return kVerified;
@@ -161,39 +129,24 @@ int say_nothing_to_fix(const fix::SearchResult& result) {
                                           before.code, report::printable(before.last_line)));
 }
 
+std::string how_to_apply(const fix::Candidate& edits, const std::string& patch) {
+  const fs::path here = fs::current_path(), folder = edits.folder.empty() ? here : fs::path(edits.folder);
+  const std::string where =
+      folder == here ? patch : fmt::format("{}, in {}", fs::absolute(patch).string(), folder.string());
+  return fmt::format("to apply it: git apply {}; or devtrace fix once more, with --apply\n", report::printable(where));
+}
+
+// Of a search that met findings.
 int conclude(const FixOptions& options, const fix::SearchResult& result) {
-  if (result.interrupted) {
-    fmt::print(stderr, "devtrace fix: interrupted: nothing was written\n");
-    return 128 + g_interrupted;
-  }
-  if (result.before.findings.empty()) return say_nothing_to_fix(result);
-  const std::string patch = result.edits.patch.empty() ? "" : beside(options, "devtrace.patch");
-  if (!patch.empty()) write_file(patch, result.edits.patch);
-  const auto records = fix::records(result, patch);
-  const std::string page = write_report(options, records);
-  if (!options.no_text) {
-    for (const report::Json& record : records)
-      if (report::string(record, "record") == "finding")
-        fmt::print("{}\n", report::text(records.front(), record, to_terminal(), ""));
-  }
-  for (const auto& rounds : {result.rounds, result.given_up}) {
-    for (const fix::Round& round : rounds) {
-      fmt::print("tried for {} (fingerprint {}){}:\n{}\n", report::printable(fix::place(round.finding)),
-                 report::string(round.finding.finding, "fingerprint"), round.chosen ? ", * is in the patch" : "",
-                 report::printable(fix::table(round), true));
-    }
-  }
-  if (!patch.empty()) fmt::print("{}\n", report::printable(result.edits.patch, true));
-  if (!result.trouble.empty()) fmt::print(stderr, "devtrace fix: {}\n", report::printable(result.trouble, true));
-  if (result.out_of_time) fmt::print("The time was over ({:.0f} s; --budget gives more).\n", options.budget);
-  fmt::print("{}\n", report::printable(fix::summary(result, patch), true));
-  if (result.solved && !options.apply) {
-    const fs::path here = fs::current_path(),
-                   folder = result.edits.folder.empty() ? here : fs::path(result.edits.folder);
-    const std::string where =
-        folder == here ? patch : fmt::format("{}, in {}", fs::absolute(patch).string(), folder.string());
-    fmt::print("to apply it: git apply {}; or devtrace fix once more, with --apply\n", report::printable(where));
-  }
+  const auto beside = [&](const char* name) { return (fs::path(options.output) / name).string(); };
+  const std::string patch = result.edits.patch.empty() ? "" : beside("devtrace.patch");
+  const std::string log = beside("devtrace-fix.jsonl"), page = options.no_html ? "" : beside("devtrace-fix.html");
+  write_file(patch, result.edits.patch);
+  const fix::Conclusion conclusion = fix::conclusion(result, patch);
+  write_fix_log(result, conclusion, log);
+  show_fix_log(log, page, !options.no_text);
+  print_fix_text(result, conclusion, patch, options.budget);
+  if (result.solved && !options.apply) fmt::print("{}", how_to_apply(result.edits, patch));
   if (!page.empty()) fmt::print("report: {}\n", page);
   if (result.solved && options.apply) {
     apply(result.edits.texts);
@@ -224,7 +177,11 @@ int fix_program(const CLI::App& app, const AfterDashes& after_dashes, FixOptions
         runs, edits, folder, limits, [] { return g_interrupted != 0; },
         [&](const fix::Progress& progress) { line.show(progress); });
     line.clear();
-    return conclude(options, result);
+    if (result.interrupted) {
+      fmt::print(stderr, "devtrace fix: interrupted: nothing was written\n");
+      return 128 + g_interrupted;
+    }
+    return result.before.findings.empty() ? say_nothing_to_fix(result.before) : conclude(options, result);
   } catch (const std::runtime_error& error) {
     if (dynamic_cast<const Failure*>(&error)) throw;
     throw Failure(kCouldNotRun, error.what());

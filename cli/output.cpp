@@ -88,6 +88,13 @@ void Output::failed(const char* what) const {
                 fmt::format("{}: {}: {}", file_.empty() ? "standard output" : file_, what, std::strerror(error)));
 }
 
+void write_file(const std::string& file, std::string_view text) {
+  if (file.empty()) return;
+  Output out(file);
+  out.write(text);
+  out.finish();
+}
+
 bool to_terminal() {
   const char* no_colour = std::getenv("NO_COLOR");
   return isatty(STDOUT_FILENO) && !(no_colour && *no_colour);

@@ -24,6 +24,9 @@ class Output {
   std::ofstream out_;
 };
 
+// The file with that text; none without a name. Throws as Output does.
+void write_file(const std::string& file, std::string_view text);
+
 // Standard output is a terminal that wants colours.
 bool to_terminal();
 

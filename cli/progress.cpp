@@ -20,7 +20,7 @@ void ProgressLine::show(const fix::Progress& progress) {
                                            : "";
     fmt::print(stderr, "\r\033[K{}",
                report::printable(fmt::format("finding {}, {}: tried {} of up to {}, {:.0f} s{}", progress.number,
-                                             fix::place(progress.round->finding), progress.done, progress.all,
+                                             progress.round->finding.place(), progress.done, progress.all,
                                              progress.seconds, last))
                    .substr(0, 110));
     std::fflush(stderr);

@@ -3,21 +3,8 @@
 #include <algorithm>
 
 #include "report/base/format.h"
-#include "report/base/json_access.h"
 
 namespace devtrace::fix {
-
-std::string place(const Found& found) {
-  std::string text(report::string(found.finding, "operation"));
-  if (text.empty()) text = report::string(found.finding, "kind");
-  for (const Json& frame : report::array(found.finding, "python")) {
-    if (!report::flag(frame, "project")) continue;
-    const auto file = report::string(frame, "file");
-    return fmt::format("{} at {}:{}", text, file.substr(file.rfind('/') + 1),
-                       report::integer(frame, "line").value_or(0));
-  }
-  return text;
-}
 
 const char* word(Result result) {
   return result == Result::ran_to_end ? "ran-to-end" : result == Result::further ? "further" : "failed";
@@ -39,8 +26,8 @@ Judgement judge(const Outcome& before, const Outcome& after) {
   const bool as_far = after.all_launches() >= before.all_launches();
   if (!after.findings.empty()) {
     const Found& next = after.findings.front();
-    if (!as_far && !known(next)) return {Result::failed, fmt::format("refused before that: {}", place(next))};
-    return {Result::further, fmt::format("next: {}", place(next))};
+    if (!as_far && !known(next)) return {Result::failed, fmt::format("refused before that: {}", next.place())};
+    return {Result::further, fmt::format("next: {}", next.place())};
   }
   if (after.timed_out) return {more ? Result::further : Result::failed, "still running when its time was over"};
   // Without a finding, but not well: an exception of another kind, mostly one that the edit itself made.

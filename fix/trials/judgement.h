@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "fix/trials/outcome.h"
+#include "fix/record/outcome.h"
 
 namespace devtrace::fix {
 
@@ -21,9 +21,6 @@ struct Judgement {
 
 // `before`: the run whose first finding the edits are for.
 Judgement judge(const Outcome& before, const Outcome& after);
-
-// "aten::add at model.py:41": the operation, and the program's own line.
-std::string place(const Found& found);
 
 // "ran-to-end", as the log says it.
 const char* word(Result result);

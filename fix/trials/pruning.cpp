@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "report/base/format.h"
-#include "report/base/json_access.h"
 
 namespace devtrace::fix {
 namespace {
@@ -11,8 +10,7 @@ namespace {
 // The finding and where its operands lie: what an edit does to another mixture of devices is not known.
 std::string mixture(const Found& finding) {
   std::string all = finding.identity();
-  for (const Json& operand : report::array(finding.finding, "operands"))
-    all += fmt::format(" {}", report::string(operand, "device"));
+  for (const auto& operand : finding.finding.operands) all += fmt::format(" {}", operand.device);
   return all;
 }
 

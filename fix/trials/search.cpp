@@ -36,7 +36,6 @@ class Search {
     result_.before = result_.after = first.outcome();
     if (!result_.before.findings.empty() && !stopped()) follow();
     result_.runs = runs_.count;
-    result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
     return std::move(result_);
   }
 
@@ -123,7 +122,7 @@ class Search {
     const Found& finding = waiting.round.finding;
     std::vector<Candidate> all;
     try {
-      all = candidates(edits_, interpreter_of(finding.process), finding.finding, way.edits.texts, folder_,
+      all = candidates(edits_, finding.interpreter, finding.finding, way.edits.texts, folder_,
                        runs_.workspace.make("question"));
     } catch (const std::runtime_error& error) {
       result_.trouble = error.what();

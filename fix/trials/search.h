@@ -33,7 +33,6 @@ struct SearchResult {
   bool interrupted = false, out_of_time = false;
   std::string trouble;  // why no candidates could be made; empty: they could
   int runs = 0;
-  double seconds = 0;
 };
 
 // What is going on, for a terminal. `done` of `all` candidates of the finding number `number` (from 1).

@@ -7,8 +7,11 @@ namespace devtrace::fix {
 namespace {
 
 Found found(const char* fingerprint, const char* operand = "x") {
-  return {Json::object(),
-          {{"fingerprint", fingerprint}, {"operation", "aten::add"}, {"operands", {{{"name", operand}}}}}};
+  Found one;
+  one.finding.fingerprint = fingerprint;
+  one.finding.operation = "aten::add";
+  one.finding.operands.emplace_back().name = operand;
+  return one;
 }
 
 Outcome run(std::vector<Found> findings, int code, uint64_t launches) {

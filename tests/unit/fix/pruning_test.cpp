@@ -7,8 +7,12 @@ namespace devtrace::fix {
 namespace {
 
 Found finding(const char* device = "cpu", const char* fingerprint = "one") {
-  return {Json::object(),
-          {{"fingerprint", fingerprint}, {"operands", Json::array({{{"name", "x"}, {"device", device}}})}}};
+  Found one;
+  one.finding.fingerprint = fingerprint;
+  devtrace::finding::Operand& operand = one.finding.operands.emplace_back();
+  operand.name = "x";
+  operand.device = device;
+  return one;
 }
 
 Candidate edit(const char* identity, const char* asks = "", const char* alternatives = "") {

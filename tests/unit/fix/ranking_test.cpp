@@ -21,7 +21,7 @@ Tried stopped(const char* title, const char* next, uint64_t launches) {
   Tried one = tried(title, launches, 0);
   one.judgement.result = Result::further;
   one.outcome.code = 1;
-  one.outcome.findings = {{Json::object(), {{"fingerprint", next}}}};
+  one.outcome.findings.emplace_back().finding.fingerprint = next;
   return one;
 }
 

@@ -6,11 +6,13 @@
 #include <fstream>
 
 #include "report/base/environment.h"
+#include "report/base/json.h"
 
 namespace devtrace::fix {
 namespace {
 
 namespace fs = std::filesystem;
+using report::Json;
 
 // The program is a file with a word, which edits lengthen by a letter. STEPS says for each word which finding stops the
 // program, after how many launches; no finding: it runs to its end. A word that is not there is what it was before.

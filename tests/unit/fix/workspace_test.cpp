@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "fix/record/outcome.h"
 #include "fix/trials/child.h"
-#include "fix/trials/outcome.h"
 
 namespace devtrace::fix {
 namespace {

@@ -1,7 +1,8 @@
-#include "fix/trials/outcome.h"
+#include "fix/record/outcome.h"
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 
 #include "finding/json.h"
 #include "report/base/format.h"
@@ -15,15 +16,46 @@ namespace fs = std::filesystem;
 
 namespace {
 
+using report::Json;
+
+std::string interpreter_of(const Json& process) {
+  const Json& command = report::array(process, "command");
+  if (command.empty() || !command[0].is_string()) return "python3";
+  fs::path path = command[0].get<std::string>();
+  if (path.filename().string().find("python") == std::string::npos) return "python3";
+  if (path.is_relative() && path.has_parent_path()) path = fs::path(report::string(process, "cwd")) / path;
+  std::error_code ignored;
+  if (path.has_parent_path() && !fs::exists(path, ignored)) return "python3";
+  return path.string();
+}
+
+Found found(const Json& process, const Json& record) {
+  Found one{finding::read(record), process.dump(-1, ' ', false, Json::error_handler_t::replace),
+            interpreter_of(process)};
+  if (one.finding.fingerprint.empty()) one.finding.fingerprint = report::fingerprint(process, record);
+  return one;
+}
+
+// By the innermost frame of the user's; without one it is no line that an edit has added.
+std::optional<CopySite> copy_site(const Json& traffic) {
+  const auto stack = finding::read_stack(report::array(traffic, "python"));
+  const auto own = finding::innermost_project(stack);
+  if (!own) return std::nullopt;
+  const auto count = [&](const char* key, int64_t least) {
+    return static_cast<uint64_t>(std::max(least, report::integer(traffic, key).value_or(least)));
+  };
+  return CopySite{stack[*own].file, stack[*own].line, count("bytes", 0), count("copies", 1)};
+}
+
 void read_one(const fs::path& log, Outcome& into) {
   Json process;
-  std::map<int64_t, Json> traffic;
+  std::map<int64_t, Json> traffic;  // the last record of each call site
   const auto take = [&](Json&& record) {
     const auto kind = report::string(record, "record");
     if (kind == "process")
       process.is_null() ? process = std::move(record) : (process.update(record), process);
     else if (kind == "finding" && report::string(record, "severity") != "note" && !record.contains("suppressed"))
-      into.findings.push_back({process, std::move(record)});
+      into.findings.push_back(found(process, record));
     else if (kind == "traffic") {
       const int64_t id = report::integer(record, "id").value_or(0);
       traffic[id] = std::move(record);
@@ -34,9 +66,9 @@ void read_one(const fs::path& log, Outcome& into) {
   } catch (const report::LogError&) {
     // A process that was killed before its first line.
   }
-  for (auto& [id, record] : traffic) {
+  for (const auto& [id, record] : traffic) {
     into.bytes += static_cast<uint64_t>(std::max<int64_t>(0, report::integer(record, "bytes").value_or(0)));
-    into.traffic.push_back(std::move(record));
+    if (auto site = copy_site(record)) into.copy_sites.push_back(*std::move(site));
   }
 }
 
@@ -63,11 +95,17 @@ std::string last_line(const fs::path& output) {
 }  // namespace
 
 std::string Found::identity() const {
-  std::string all(report::string(finding, "fingerprint"));
-  if (all.empty()) all = report::fingerprint(report::string(process, "cwd"), finding::read(finding));
-  for (const Json& operand : report::array(finding, "operands"))
-    all += fmt::format(" {}", report::string(operand, "name"));
+  std::string all = finding.fingerprint;
+  for (const auto& operand : finding.operands) all += fmt::format(" {}", operand.name);
   return all;
+}
+
+std::string Found::place() const {
+  const std::string& text = finding.operation.empty() ? finding.kind : finding.operation;
+  const auto own = finding::innermost_project(finding.stack);
+  if (!own) return text;
+  const finding::Frame& frame = finding.stack[*own];
+  return fmt::format("{} at {}:{}", text, frame.file.substr(frame.file.rfind('/') + 1), frame.line);
 }
 
 uint64_t Outcome::all_launches() const {
@@ -86,7 +124,7 @@ Outcome read_outcome(const fs::path& folder) {
     if (file.extension() == ".jsonl") read_one(file, outcome);
     if (file.extension() == ".json") read_summary(file, outcome);
   }
-  const auto time = [](const Found& each) { return report::number(each.finding, "time").value_or(0); };
+  const auto time = [](const Found& each) { return each.finding.time.value_or(0); };
   std::stable_sort(outcome.findings.begin(), outcome.findings.end(),
                    [&](const Found& one, const Found& other) { return time(one) < time(other); });
   std::sort(outcome.not_computed.begin(), outcome.not_computed.end());

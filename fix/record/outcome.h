@@ -7,17 +7,26 @@
 #include <string>
 #include <vector>
 
-#include "report/base/json.h"
+#include "finding/finding.h"
 
 namespace devtrace::fix {
 
-using report::Json;
-
 struct Found {
-  Json process, finding;  // records of a log (docs/reference/log.md)
+  finding::Finding finding;
+  std::string process;      // its process's record, as the log has it
+  std::string interpreter;  // the Python that ran that process, else python3
 
   // Names the fault among those of one program: the fingerprint, which knows no line, and the operands' names.
   std::string identity() const;
+  // "aten::add at model.py:41": the operation, and the program's own line.
+  std::string place() const;
+};
+
+// A line of the user's that copies between devices, and what it has moved.
+struct CopySite {
+  std::string file;
+  int64_t line = 0;
+  uint64_t bytes = 0, copies = 1;
 };
 
 struct Outcome {
@@ -27,10 +36,10 @@ struct Outcome {
   std::vector<Found> findings;               // in order of time; no notes, none that are suppressed
   std::map<std::string, uint64_t> launches;  // device: kernels and library calls
   uint64_t bytes = 0;                        // moved between devices
-  std::vector<Json> traffic;                 // the last record of each call site
-  std::vector<std::string> not_computed;     // kernels and operators whose values nobody computed
-  bool values = true;                        // false: none was computed (--no-values)
-  std::string last_line;                     // of what it printed: mostly the exception's message
+  std::vector<CopySite> copy_sites;
+  std::vector<std::string> not_computed;  // kernels and operators whose values nobody computed
+  bool values = true;                     // false: none was computed (--no-values)
+  std::string last_line;                  // of what it printed: mostly the exception's message
 
   uint64_t all_launches() const;
   bool clean() const { return code == 0 && !timed_out && findings.empty(); }

@@ -1,9 +1,10 @@
 // A run, read from what it left.
-#include "fix/trials/outcome.h"
+#include "fix/record/outcome.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <tuple>
 
 #include "fix/trials/workspace.h"
 
@@ -48,12 +49,31 @@ TEST(Outcome, OfSeveralProcesses) {
   write(run / "summary/3.json", "{\"torn");
   const Outcome outcome = read_outcome(run);
   ASSERT_EQ(outcome.findings.size(), 2u);
-  EXPECT_EQ(outcome.findings[0].finding["fingerprint"], "a");
-  EXPECT_EQ(outcome.findings[1].process["pid"], 1);
+  EXPECT_EQ(outcome.findings[0].finding.fingerprint, "a");
+  EXPECT_EQ(outcome.findings[1].process, R"({"record":"process","schema":1,"pid":1,"command":["python"]})");
+  EXPECT_EQ(outcome.findings[1].interpreter, "python");
   EXPECT_EQ(outcome.bytes, 42u);
   EXPECT_EQ(outcome.launches, (std::map<std::string, uint64_t>{{"cuda:0", 7}, {"cuda:1", 1}}));
   EXPECT_EQ(outcome.not_computed, (std::vector<std::string>{"k", "o"}));
   EXPECT_TRUE(outcome.values);
+}
+
+TEST(Outcome, ALineThatCopies) {
+  const Workspace workspace;
+  const fs::path run = workspace.make("run-1");
+  write(run / "devtrace-1.jsonl",
+        R"({"record":"process","schema":1,"pid":1,"command":["a.out"]})"
+        "\n"
+        R"({"record":"traffic","id":1,"bytes":30,"copies":3,"python":[{"file":"/lib/torch.py","line":1},)"
+        R"({"file":"/p/a.py","line":7,"project":true},{"file":"/p/b.py","line":9,"project":true}]})"
+        "\n"
+        R"({"record":"traffic","id":2,"bytes":5,"python":[{"file":"/lib/torch.py","line":1}]})"
+        "\n");
+  const Outcome outcome = read_outcome(run);
+  EXPECT_EQ(outcome.bytes, 35u);
+  ASSERT_EQ(outcome.copy_sites.size(), 1u) << "no edit has added a line of a library";
+  const CopySite& site = outcome.copy_sites.front();
+  EXPECT_EQ(std::tie(site.file, site.line, site.bytes, site.copies), std::tuple("/p/a.py", 7, 30u, 3u));
 }
 
 TEST(Outcome, OfARunThatLeftNothing) {
