@@ -117,20 +117,24 @@ $(call folder,simulate/cupti,simulate/common)
 # What is preloaded besides: sends a CUDA runtime that is linked into a file to the stand-in runtime.
 $(call folder,simulate/static_runtime,binary/elf)
 
+# A process: how it is started, and what the kernel says of one.
+$(call folder,process,report/base)
+
 # What a trial of a fix reads in the place of the program's files: preloaded, with nothing but libc below it.
 $(call folder,fix/overlay)
 # What a trial left on the disk, and the edits that fix/edits answers: from JSON, and its question to it.
 $(call folder,fix/record,finding report/base report/log)
 # Runs of a program with edits, what each showed, and which edit is the best.
-$(call folder,fix/trials,report/base fix/record)
+$(call folder,fix/trials,report/base process fix/record)
 
-# Another process before it is touched: what the kernel says of it, its memory and loaded objects; why it is refused.
-$(call folder,attach/process,binary/elf report/base)
+# Another process before it is touched: its loaded objects, and why it is refused.
+$(call folder,attach/process,binary/elf report/base process)
 # A function of libdevtrace.so called in a process that is already running, by its interpreter or by ptrace.
-$(call folder,attach,common report/base attach/process)
+$(call folder,attach,common report/base process attach/process)
 
 # What a process that is looked on at does: findings, memory and traffic, line by line as they come.
 $(call folder,cli/live,common report/base report/traffic)
 
-# The command: a file for each subcommand; launch below it: which files and settings a program is started with.
-$(call folder,cli,common attach attach/process finding report report/base cli/live report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime fix/trials,launch)
+# The command: a file for each subcommand; below it which files and settings a program is started with (launch), and what `fix` says and
+# leaves (fix).
+$(call folder,cli,common attach finding report report/base cli/live report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime process fix/trials,launch fix)

@@ -20,7 +20,7 @@ Answer call(const Target& target, const Request& request) {
 // The number at hand is often a launcher's: a shell's, torchrun's, that of devtrace run itself.
 std::string without_cuda(const Target& target) {
   const std::string what = fmt::format("process {} ({}) has not loaded CUDA", target.process, target.status.name);
-  const std::vector<pid_t> below = descendants_of(target.process);
+  const std::vector<pid_t> below = process::descendants_of(target.process);
   const auto child = std::ranges::find_if(below, uses_cuda);
   if (child == below.end())
     return what + ", so there is nothing to see; attach when it has, or start it with: devtrace run";
@@ -66,11 +66,11 @@ Answer detach(pid_t process, const std::string& again) {
 }
 
 bool uses_cuda(pid_t process) {
-  return std::ranges::any_of(loaded_objects(mappings_of(process)), is_cuda);
+  return std::ranges::any_of(loaded_objects(process::mappings_of(process)), is_cuda);
 }
 
 bool has_library(pid_t process) {
-  const auto objects = loaded_objects(mappings_of(process));
+  const auto objects = loaded_objects(process::mappings_of(process));
   return find_library(objects) != nullptr;
 }
 

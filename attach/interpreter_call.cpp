@@ -106,7 +106,7 @@ class RemoteState {
   // Once the library is mapped, and as new as this one.
   bool find() {
     if (at_ != 0) return true;
-    const auto objects = loaded_objects(mappings_of(target_.process));
+    const auto objects = loaded_objects(process::mappings_of(target_.process));
     const LoadedObject* const library = find_library(objects);
     if (library) at_ = RemoteObject(target_.memory, library->start).symbol(RemoteCall::kSymbol).begin;
     uint32_t version = 0;

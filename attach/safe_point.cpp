@@ -40,7 +40,7 @@ void add(std::vector<Range>& to, const std::vector<Range>& from) {
 
 }  // namespace
 
-UnsafeCode unsafe_code(const RemoteMemory& memory, const std::vector<LoadedObject>& objects) {
+UnsafeCode unsafe_code(const process::RemoteMemory& memory, const std::vector<LoadedObject>& objects) {
   UnsafeCode unsafe;
   for (const LoadedObject& object : objects) {
     const std::string file = object.file();

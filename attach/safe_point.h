@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "attach/process/remote_memory.h"
 #include "attach/process/remote_object.h"
+#include "process/memory.h"
 
 namespace devtrace::attach {
 
@@ -20,7 +20,7 @@ struct UnsafeCode {
   std::vector<Range> never;  // the loader, an allocator of the process's own, functions that allocate or make threads
   std::vector<Range> c_library;  // its other functions: only in a system call
 };
-UnsafeCode unsafe_code(const RemoteMemory& memory, const std::vector<LoadedObject>& objects);
+UnsafeCode unsafe_code(const process::RemoteMemory& memory, const std::vector<LoadedObject>& objects);
 
 constexpr size_t kStackLooked = 2048;  // bytes: the allocator calls no deeper
 

@@ -48,14 +48,15 @@ struct Functions {
 };
 
 // The first of these bytes in the target's memory; 0: they are not there.
-uintptr_t find_bytes(const RemoteMemory& memory, const Range& range, std::string_view bytes) {
+uintptr_t find_bytes(const process::RemoteMemory& memory, const Range& range, std::string_view bytes) {
   std::string text(range.end - range.begin, '\0');
   text.resize(memory.read_some(range.begin, text.data(), text.size()));
   const size_t at = text.find(bytes);
   return at == text.npos ? 0 : range.begin + at;
 }
 
-Instructions find_instructions(const RemoteMemory& memory, const RemoteObject& symbols, const LoadedObject& library) {
+Instructions find_instructions(const process::RemoteMemory& memory, const RemoteObject& symbols,
+                               const LoadedObject& library) {
   using namespace std::string_view_literals;
   // One of the calls without an error.
   Instructions found{find_bytes(memory, symbols.symbol("getuid"), "\x0f\x05\xc3"sv), 0};
@@ -150,7 +151,7 @@ uintptr_t start_in(TracedThread& thread, const Target& target, const Functions& 
     why = "it gets no memory";
     return 0;
   }
-  const RemoteMemory& memory = target.memory;
+  const process::RemoteMemory& memory = target.memory;
   const auto start = static_cast<uintptr_t>(*pages);
   const uintptr_t there = start + kPage;
   place(data, start, request);
@@ -192,7 +193,7 @@ class SignalsHeld {
 };
 
 [[noreturn]] void why_all_refused(const Target& target) {
-  const auto now = status_of(target.process);
+  const auto now = process::status_of(target.process);
   if (!now || now->state == 'Z' || now->state == 'X') throw target.ended();
   check_untraced(target.process, *now);
   target.refuse_access();
@@ -205,10 +206,10 @@ uintptr_t start_somewhere(const Target& target, const Functions& functions, cons
   const auto until = Clock::now() + kTimeToFind;
   std::string why;
   for (auto pause = 1ms; Clock::now() < until; pause = std::min<decltype(pause)>(pause * 2, 50ms)) {
-    std::vector<pid_t> threads = threads_of(process);
+    std::vector<pid_t> threads = process::threads_of(process);
     if (threads.empty()) throw target.ended();
     std::stable_partition(threads.begin(), threads.end(),
-                          [&](pid_t each) { return sleeps_in_system_call(process, each); });
+                          [&](pid_t each) { return process::sleeps_in_system_call(process, each); });
     size_t refused = 0;
     for (const pid_t each : threads) {
       const SignalsHeld held;
@@ -234,7 +235,7 @@ uintptr_t start_somewhere(const Target& target, const Functions& functions, cons
 
 Answer wait_for_answer(const Target& target, uintptr_t pages, const Request& request) {
   const pid_t process = target.process;
-  const RemoteMemory& memory = target.memory;
+  const process::RemoteMemory& memory = target.memory;
   const uintptr_t at = pages + kPage;
   const auto until = Clock::now() + kTimeToAnswer;
   for (auto pause = 1ms; Clock::now() < until; pause = std::min<decltype(pause)>(pause * 2, 20ms)) {

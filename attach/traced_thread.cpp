@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <thread>
 
-#include "attach/process/process.h"
+#include "process/maps.h"
 
 namespace devtrace::attach {
 namespace {
@@ -136,7 +136,7 @@ bool TracedThread::borrow() {
     return false;
   before_.extended.resize(place.iov_len);
   const user_regs_struct& registers = before_.registers;
-  const uintptr_t stack = own_stack(process_, registers.rsp, registers.fs_base);
+  const uintptr_t stack = process::own_stack(process_, registers.rsp, registers.fs_base);
   if (stack == 0) return false;
   frame_ = signal_frame(before_, instructions_.restorer, registers.rsp - kRedZone);
   if (frame_.bytes.empty() || frame_.address < stack) return false;

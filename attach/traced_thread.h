@@ -11,7 +11,6 @@
 #include <optional>
 #include <vector>
 
-#include "attach/process/remote_memory.h"
 #include "attach/safe_point.h"
 #include "attach/signal_frame.h"
 
@@ -25,7 +24,7 @@ struct Instructions {
 
 class TracedThread {
  public:
-  TracedThread(pid_t process, pid_t thread, const RemoteMemory& memory, const Instructions& instructions)
+  TracedThread(pid_t process, pid_t thread, const process::RemoteMemory& memory, const Instructions& instructions)
       : process_(process), thread_(thread), memory_(memory), instructions_(instructions) {}
   ~TracedThread();
   TracedThread(const TracedThread&) = delete;
@@ -63,7 +62,7 @@ class TracedThread {
   void give_back();
 
   pid_t process_, thread_;
-  const RemoteMemory& memory_;
+  const process::RemoteMemory& memory_;
   const Instructions& instructions_;
   Stop at_ = Stop::none;
   bool seized_ = false, away_ = false;  // away: not where it was stopped

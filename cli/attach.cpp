@@ -7,14 +7,14 @@
 #include <optional>
 
 #include "attach/injection.h"
-#include "attach/process/process.h"
-#include "attach/process/remote_memory.h"
 #include "cli/launch/installation.h"
 #include "cli/launch/program_options.h"
 #include "cli/live/interrupts.h"
 #include "cli/live/live_lines.h"
 #include "cli/subcommand.h"
 #include "cli/usage.h"
+#include "process/memory.h"
+#include "process/status.h"
 #include "report/base/escaping.h"
 #include "report/base/format.h"
 
@@ -48,7 +48,7 @@ Failure told(const attach::Failure& failure) {
 }
 
 std::string where_it_writes(pid_t process, const attach::Answer& answer) {
-  if (const std::string log = answer.value("log"); !log.empty()) return "log " + attach::path_from_here(process, log);
+  if (const std::string log = answer.value("log"); !log.empty()) return "log " + process::path_from_here(process, log);
   const std::string wanted = answer.value("cannot_write");
   if (wanted.empty()) return "no log yet: it has not used CUDA";
   return fmt::format(
@@ -65,11 +65,11 @@ struct Attached {
   bool found_watching;     // it was preloaded, or attached to already
   std::string interval{};  // then: the seconds after which it wrote what moves
 
-  bool runs() const { return attach::start_ticks_of(process) == started; }
+  bool runs() const { return process::start_ticks_of(process) == started; }
 
   void read_memory() {
     LiveMemory now;
-    const bool read = memory_at != 0 && attach::RemoteMemory(process).read(memory_at, now);
+    const bool read = memory_at != 0 && process::RemoteMemory(process).read(memory_at, now);
     if (read && now.version == LiveMemory::kVersion) watched.memory = now;
   }
 };
@@ -108,13 +108,13 @@ class Attaching {
   }
 
   void attach_to(pid_t process) try {
-    const uint64_t started = attach::start_ticks_of(process);
+    const uint64_t started = process::start_ticks_of(process);
     const attach::Answer answer =
         attach::attach(process, library_, text_, fmt::format("devtrace {} {}", options_.subcommand, process));
     tell(process, answer);
     attached_.push_back({process,
                          started,
-                         {live::LiveLog(process, attach::path_from_here(process, answer.value("log"))), {}, {}},
+                         {live::LiveLog(process, process::path_from_here(process, answer.value("log"))), {}, {}},
                          std::strtoull(answer.value("memory").c_str(), nullptr, 10),
                          answer.result == attach::Result::unchanged,
                          answer.value("traffic_interval")});
@@ -131,7 +131,7 @@ class Attaching {
       if (failure.code != static_cast<int>(attach::Code::no_cuda)) throw;
       without_cuda = failure;
     }
-    for (const pid_t child : attach::descendants_of(options_.process)) attach_to_child(child);
+    for (const pid_t child : process::descendants_of(options_.process)) attach_to_child(child);
     if (attached_.empty() && without_cuda) throw *without_cuda;
   }
 

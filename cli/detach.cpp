@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "attach/injection.h"
-#include "attach/process/process.h"
 #include "cli/subcommand.h"
 #include "cli/usage.h"
+#include "process/status.h"
 #include "report/base/escaping.h"
 #include "report/base/format.h"
 
@@ -24,7 +24,7 @@ void detach_from(pid_t process) try {
   if (answer.result != attach::Result::changed)
     throw Failure(static_cast<int>(attach::Code::no_safe_moment),
                   fmt::format("process {}: another devtrace attach or detach is at work there", process));
-  const std::string log = attach::path_from_here(process, answer.value("log"));
+  const std::string log = process::path_from_here(process, answer.value("log"));
   fmt::print(stderr, "devtrace detach: process {} is detached from; {}\n", process,
              log.empty() ? "it wrote no log" : "devtrace report " + report::printable(log));
 } catch (const attach::Failure& failure) {
@@ -54,7 +54,7 @@ Action declare_detach(CLI::App& app) {
       not_attached = failure;
     }
     if (!options->children) return 0;
-    for (const pid_t child : attach::descendants_of(options->process)) {
+    for (const pid_t child : process::descendants_of(options->process)) {
       if (!attach::has_library(child)) continue;
       try {
         detach_from(child);

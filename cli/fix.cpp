@@ -6,13 +6,13 @@
 #include <memory>
 #include <thread>
 
-#include "cli/apply.h"
-#include "cli/fix_log.h"
-#include "cli/fix_text.h"
+#include "cli/fix/apply.h"
+#include "cli/fix/log.h"
+#include "cli/fix/progress.h"
+#include "cli/fix/text.h"
 #include "cli/launch/installation.h"
 #include "cli/launch/rehearse_options.h"
 #include "cli/output.h"
-#include "cli/progress.h"
 #include "cli/subcommand.h"
 #include "cli/usage.h"
 #include "fix/trials/search.h"
@@ -168,7 +168,7 @@ int fix_program(const CLI::App& app, const AfterDashes& after_dashes, FixOptions
   take_signals();
   try {
     const fix::Workspace workspace;
-    fix::Runs runs{workspace, {launch.program, environment_of(launch), subject.folder}, overlay, options.timeout};
+    fix::Runs runs{workspace, {{launch.program, environment_of(launch)}, subject.folder}, overlay, options.timeout};
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     const fix::Limits limits{options.budget, options.jobs > 0 ? options.jobs : std::min(cores, 8), options.tries};
     const fs::path folder = subject.folder.empty() ? fs::current_path() : subject.folder;

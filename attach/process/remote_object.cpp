@@ -11,12 +11,12 @@ Range RemoteObject::symbol(const std::string& name) const {
   return {begin, begin + found->st_size};
 }
 
-std::vector<LoadedObject> loaded_objects(const std::vector<Mapping>& mappings) {
+std::vector<LoadedObject> loaded_objects(const std::vector<process::Mapping>& mappings) {
   // A file may be mapped besides, only to be read, as who looks symbols up does: the beginning that belongs to the code
   // is the last one below it.
   std::map<std::string, LoadedObject> by_path;
   std::map<std::string, uintptr_t> beginnings;
-  for (const Mapping& each : mappings) {
+  for (const process::Mapping& each : mappings) {
     if (each.path.empty() || (each.path[0] != '/' && each.path != "[vdso]")) continue;
     LoadedObject& object = by_path[each.path];
     object.path = each.path;

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "attach/process/process.h"
-#include "attach/process/remote_memory.h"
 #include "binary/elf/dynamic_section.h"
+#include "process/maps.h"
+#include "process/memory.h"
 
 namespace devtrace::attach {
 
@@ -21,14 +21,15 @@ struct Range {
 class RemoteObject {
  public:
   // `start`: where the file's beginning is mapped.
-  RemoteObject(const RemoteMemory& memory, uintptr_t start) : section_(elf::dynamic_section_at(memory, start)) {}
+  RemoteObject(const process::RemoteMemory& memory, uintptr_t start)
+      : section_(elf::dynamic_section_at(memory, start)) {}
 
   // The function or variable that it exports under the name, in the default version; empty: none. An indirect function
   // (IFUNC) is not answered.
   Range symbol(const std::string& name) const;
 
  private:
-  elf::DynamicSection<RemoteMemory> section_;
+  elf::DynamicSection<process::RemoteMemory> section_;
 };
 
 // The mapped ELF objects.
@@ -38,6 +39,6 @@ struct LoadedObject {
   std::vector<Range> code;  // what of it can be executed
   std::string file() const { return path.substr(path.rfind('/') + 1); }
 };
-std::vector<LoadedObject> loaded_objects(const std::vector<Mapping>& mappings);
+std::vector<LoadedObject> loaded_objects(const std::vector<process::Mapping>& mappings);
 
 }  // namespace devtrace::attach

@@ -21,9 +21,9 @@ constexpr const char* kLibrary = "libdevtrace.so";
 
 // What devtrace would have it do (mmap, openat, clone, …) may be what a filter kills for. A filter that this command
 // lives under as well, as in a container, is known to let it.
-void check_seccomp(pid_t process, const Status& status) {
+void check_seccomp(pid_t process, const process::Status& status) {
   if (status.seccomp == 0) return;
-  const auto own = status_of(::getpid());
+  const auto own = process::status_of(::getpid());
   if (own && own->seccomp == status.seccomp && own->seccomp_filters == status.seccomp_filters) return;
   throw Failure(
       Code::cannot_be,
@@ -33,14 +33,14 @@ void check_seccomp(pid_t process, const Status& status) {
                   process, status.name));
 }
 
-Status checked_status(pid_t process) {
-  const auto status = status_of(process);
+process::Status checked_status(pid_t process) {
+  const auto status = process::status_of(process);
   if (!status) throw Failure(Code::no_process, fmt::format("there is no process {}", process));
   // What lies in /proc under a thread's number is its process's, but its log and its end are not.
   if (status->group != 0 && status->group != process)
     throw Failure(Code::no_process,
                   fmt::format("{} is a thread of process {}; give that number", process, status->group));
-  if (status->state == 'Z' && threads_of(process).size() > 1)
+  if (status->state == 'Z' && process::threads_of(process).size() > 1)
     throw Failure(Code::cannot_be,
                   fmt::format("the main thread of process {} has ended, and the kernel shows nothing of "
                               "the others; start it with: devtrace run",
@@ -85,7 +85,7 @@ bool has_loader(const std::vector<LoadedObject>& objects) {
   return runs_with_musl(objects) || any_begins(objects, {"ld-linux", "ld-2", "ld.so", "libc.so", "libc-2"});
 }
 
-std::vector<Mapping> checked_mappings(const Target& target) {
+std::vector<process::Mapping> checked_mappings(const Target& target) {
   const pid_t process = target.process;
   const std::string path = fmt::format("/proc/{}/maps", process);
   if (::access(fmt::format("/proc/{}", process).c_str(), F_OK) != 0) throw target.ended();
@@ -96,12 +96,12 @@ std::vector<Mapping> checked_mappings(const Target& target) {
       throw Failure(Code::cannot_be, fmt::format("process {} is one of the kernel's own, or exiting", process));
     target.refuse_access();
   }
-  return mappings_of(process);
+  return process::mappings_of(process);
 }
 
 }  // namespace
 
-void check_untraced(pid_t process, const Status& status) {
+void check_untraced(pid_t process, const process::Status& status) {
   if (status.tracer != 0)
     throw Failure(
         Code::cannot_be,
@@ -163,7 +163,7 @@ void Target::check_c_library() const {
 }
 
 void Target::check_memory_is_its_own() const {
-  const auto now = status_of(process);
+  const auto now = process::status_of(process);
   if (!now || now->parent <= 0) return;
   constexpr int kMemory = 1;  // KCMP_VM
   if (::syscall(SYS_kcmp, process, now->parent, kMemory, 0, 0) != 0) return;

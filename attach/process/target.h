@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "attach/process/failure.h"
-#include "attach/process/process.h"
-#include "attach/process/remote_memory.h"
 #include "attach/process/remote_object.h"
+#include "process/maps.h"
+#include "process/memory.h"
+#include "process/status.h"
 
 namespace devtrace::attach {
 
@@ -17,9 +18,9 @@ namespace devtrace::attach {
 struct Target {
   pid_t process;
   std::string again;
-  Status status;
+  process::Status status;
   std::vector<LoadedObject> objects;
-  RemoteMemory memory;
+  process::RemoteMemory memory;
 
   Target(pid_t process, const std::string& again);
 
@@ -44,7 +45,7 @@ struct Target {
 };
 
 // Throws where a debugger has the process.
-void check_untraced(pid_t process, const Status& status);
+void check_untraced(pid_t process, const process::Status& status);
 
 bool is_cuda(const LoadedObject& object);
 const LoadedObject* find_library(const std::vector<LoadedObject>& objects);

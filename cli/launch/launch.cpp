@@ -12,7 +12,8 @@
 #include <optional>
 
 #include "cli/subcommand.h"
-#include "report/base/environment.h"
+#include "process/environment.h"
+#include "process/start.h"
 #include "report/base/format.h"
 
 namespace devtrace::cli {
@@ -62,13 +63,6 @@ std::string in_front(const std::vector<std::filesystem::path>& paths, std::strin
   return list;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> out;
-  for (std::string& word : words) out.push_back(word.data());
-  out.push_back(nullptr);
-  return out;
-}
-
 // Signals that somebody may send to us and means for the program. Not SIGKILL and SIGSTOP, which cannot be taken; not
 // those of our own faults, which would return us to the faulty instruction for ever.
 sigset_t signals_to_take() {
@@ -116,7 +110,7 @@ int wait_for(pid_t child, const sigset_t& taken) {
 }  // namespace
 
 std::map<std::string, std::string> environment_of(const Launch& launch) {
-  auto all = report::own_environment();
+  auto all = process::own_environment();
   if (!launch.preload.empty()) all["LD_PRELOAD"] = in_front(launch.preload, " :\t\n", "LD_PRELOAD");
   if (!launch.libraries.empty()) all["LD_LIBRARY_PATH"] = in_front(launch.libraries, ":;", "LD_LIBRARY_PATH");
   for (const auto& [key, value] : launch.environment) all[key] = value;
@@ -128,37 +122,16 @@ int launch(const Launch& launch) {
   std::optional<Tally> tally;
   if (launch.error_exitcode != 0) environment["DEVTRACE_TALLY"] = tally.emplace().path();
 
-  // Everything the child needs is made before the fork.
-  std::vector<std::string> words = launch.program, settings;
-  for (const auto& [key, value] : environment) settings.push_back(key + '=' + value);
-  const auto argv = pointers(words), envp = pointers(settings);
-  int failure[2];  // closed by a successful exec, else holds its errno
-  if (pipe2(failure, O_CLOEXEC) != 0) throw Failure(kBadUsage, fmt::format("no pipe: {}", std::strerror(errno)));
-
   const sigset_t taken = signals_to_take();
   sigset_t before;
   sigprocmask(SIG_BLOCK, &taken, &before);
-  const pid_t child = fork();
-  if (child < 0) throw Failure(kBadUsage, fmt::format("no new process: {}", std::strerror(errno)));
-  if (child == 0) {
-    sigprocmask(SIG_SETMASK, &before, nullptr);
-    execvpe(argv[0], argv.data(), envp.data());
-    const int error = errno;
-    [[maybe_unused]] const ssize_t written = write(failure[1], &error, sizeof error);
-    _exit(127);
+  pid_t child;
+  try {
+    child =
+        process::start({launch.program, environment}, [&] { return sigprocmask(SIG_SETMASK, &before, nullptr) == 0; });
+  } catch (const process::CannotStart& problem) {
+    throw Failure(problem.error == 0 ? kBadUsage : problem.error == ENOENT ? 127 : 126, problem.what());
   }
-  close(failure[1]);
-  int error = 0;
-  ssize_t size;
-  while ((size = read(failure[0], &error, sizeof error)) < 0 && errno == EINTR) {
-  }
-  close(failure[0]);
-  if (size == sizeof error) {
-    waitpid(child, nullptr, 0);
-    throw Failure(error == ENOENT ? 127 : 126,
-                  fmt::format("cannot run '{}': {}", launch.program[0], std::strerror(error)));
-  }
-
   const int code = wait_for(child, taken);
   return tally && tally->any() ? launch.error_exitcode : code;
 }

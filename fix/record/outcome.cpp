@@ -32,7 +32,8 @@ std::string interpreter_of(const Json& process) {
 Found found(const Json& process, const Json& record) {
   Found one{finding::read(record), process.dump(-1, ' ', false, Json::error_handler_t::replace),
             interpreter_of(process)};
-  if (one.finding.fingerprint.empty()) one.finding.fingerprint = report::fingerprint(process, record);
+  if (one.finding.fingerprint.empty())
+    one.finding.fingerprint = report::fingerprint(report::string(process, "cwd"), one.finding);
   return one;
 }
 

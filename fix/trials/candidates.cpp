@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "fix/trials/child.h"
-#include "report/base/environment.h"
+#include "process/environment.h"
 #include "report/base/format.h"
 
 namespace devtrace::fix {
@@ -31,7 +31,7 @@ std::vector<Candidate> candidates(const fs::path& edits, const std::string& inte
   std::ofstream(asked) << question(finding, texts, folder);
   ProgramToRun program;
   program.words = {interpreter, "-I", "-S", "-B", edits.string(), asked.string(), answer.string()};
-  program.environment = report::own_environment();
+  program.environment = process::own_environment();
   program.environment.erase("LD_PRELOAD");  // the question needs no simulated device
   Child child(program, output);
   while (!child.ended()) {

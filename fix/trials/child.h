@@ -5,22 +5,19 @@
 
 #include <chrono>
 #include <filesystem>
-#include <map>
-#include <string>
-#include <vector>
+
+#include "process/start.h"
 
 namespace devtrace::fix {
 
-struct ProgramToRun {
-  std::vector<std::string> words;
-  std::map<std::string, std::string> environment;
+struct ProgramToRun : process::Program {
   std::filesystem::path folder;  // where it runs; empty: here
 };
 
 class Child {
  public:
-  // Its standard input is empty; output and errors go to `output`, one after the other. Throws std::runtime_error when
-  // it cannot be started. It is killed when this process ends.
+  // Its standard input is empty; output and errors go to `output`, one after the other. Throws process::CannotStart
+  // when it cannot be started. It is killed when this process ends.
   Child(const ProgramToRun& program, const std::filesystem::path& output);
   ~Child();  // kills it when it still runs
   Child(Child&& other) noexcept;

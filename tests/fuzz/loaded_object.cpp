@@ -14,9 +14,9 @@
 #include <iterator>
 #include <vector>
 
-#include "attach/process/remote_memory.h"
 #include "attach/process/remote_object.h"
 #include "interpose/linking/imports/import_relocations.h"
+#include "process/memory.h"
 
 namespace {
 
@@ -85,7 +85,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const char* const version = imports.version_of(symbol);
     length += *reinterpret_cast<const uintptr_t*>(slot) + std::strlen(name) + (version ? std::strlen(version) : 0);
   });
-  const attach::RemoteMemory memory(::getpid());
+  const process::RemoteMemory memory(::getpid());
   attach::RemoteObject(memory, image.start()).symbol("imports_call");
   return 0;
 }

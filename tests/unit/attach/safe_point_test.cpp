@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 using namespace devtrace::attach;
+namespace process = devtrace::process;
 
 namespace {
 
@@ -44,8 +45,8 @@ TEST(SafePoint, AThreadThatWaitsInASystemCallIsAtOne) {
 }
 
 TEST(SafePoint, OfThisProcessTheLoaderAndMallocAreKnown) {
-  const RemoteMemory memory(getpid());
-  const auto objects = loaded_objects(mappings_of(getpid()));
+  const process::RemoteMemory memory(getpid());
+  const auto objects = loaded_objects(process::mappings_of(getpid()));
   const UnsafeCode unsafe = unsafe_code(memory, objects);
   for (const LoadedObject& each : objects) {
     const RemoteObject symbols(memory, each.start);

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "report/base/environment.h"
+#include "process/environment.h"
 #include "report/base/json.h"
 
 namespace devtrace::fix {
@@ -63,7 +63,7 @@ Ran ran(const Json& steps, const Json& edits) {
   const std::string asked = file("edits.py", kEdits);
   Runs runs{
       workspace,
-      {{"python3", "-S", file("program.py", kProgram), file("steps", steps.dump())}, report::own_environment(), {}},
+      {{{"python3", "-S", file("program.py", kProgram), file("steps", steps.dump())}, process::own_environment()}, {}},
       {},
       60};
   Ran all;

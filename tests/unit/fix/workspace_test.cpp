@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 ProgramToRun shell(const std::string& line, const fs::path& mark) {
-  return {{"/bin/sh", "-c", line}, {{"PATH", "/usr/bin:/bin"}, {kMark, mark.string()}}, {}};
+  return {{{"/bin/sh", "-c", line}, {{"PATH", "/usr/bin:/bin"}, {kMark, mark.string()}}}, {}};
 }
 
 bool eventually(const std::function<bool()>& holds) {
@@ -67,7 +67,7 @@ TEST(Child, ItsCodeAndItsOutput) {
 
 TEST(Child, OneThatCannotBeStarted) {
   const Workspace workspace;
-  ProgramToRun program{{"no-such-program-anywhere"}, {{"PATH", "/usr/bin"}}, {}};
+  ProgramToRun program{{{"no-such-program-anywhere"}, {{"PATH", "/usr/bin"}}}, {}};
   try {
     Child child(program, workspace.folder() / "output");
     FAIL();

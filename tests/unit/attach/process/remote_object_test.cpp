@@ -9,11 +9,12 @@
 #include "tests/unit/emulated.h"
 
 using namespace devtrace::attach;
+namespace process = devtrace::process;
 
 namespace {
 
 // The process in which the test runs is as good as another one.
-const RemoteMemory memory(getpid());
+const process::RemoteMemory memory(getpid());
 
 const LoadedObject& object(const std::vector<LoadedObject>& all, std::string_view begin) {
   return *std::ranges::find_if(all, [&](const LoadedObject& each) { return each.file().starts_with(begin); });
@@ -23,7 +24,7 @@ const LoadedObject& object(const std::vector<LoadedObject>& all, std::string_vie
 
 TEST(RemoteObject, FindsWhatTheLoaderFinds) {
   if (devtrace::emulated()) GTEST_SKIP() << "qemu's user mode has no process_vm_readv";
-  const auto objects = loaded_objects(mappings_of(getpid()));
+  const auto objects = loaded_objects(process::mappings_of(getpid()));
   const RemoteObject library(memory, object(objects, "libc.so").start);
   for (const char* name : {"malloc", "pthread_create", "dlopen", "dlsym", "dlerror", "munmap", "syscall"}) {
     const Range found = library.symbol(name);
@@ -34,7 +35,7 @@ TEST(RemoteObject, FindsWhatTheLoaderFinds) {
 }
 
 TEST(RemoteObject, WhatItDoesNotExportIsNothing) {
-  const auto objects = loaded_objects(mappings_of(getpid()));
+  const auto objects = loaded_objects(process::mappings_of(getpid()));
   const RemoteObject library(memory, object(objects, "libc.so").start);
   for (const char* name : {"", "no such function", "mallo", "malloc_"})
     EXPECT_EQ(library.symbol(name).begin, 0u) << name;
@@ -48,7 +49,7 @@ TEST(RemoteObject, MemoryThatIsNoObjectHasNoSymbols) {
 }
 
 TEST(RemoteObject, TheLoaderIsAnObjectWithCode) {
-  const auto objects = loaded_objects(mappings_of(getpid()));
+  const auto objects = loaded_objects(process::mappings_of(getpid()));
   const LoadedObject& loader = object(objects, "ld-");
   EXPECT_FALSE(loader.code.empty());
   EXPECT_EQ(std::ranges::count(objects, loader.path, &LoadedObject::path), 1);
@@ -56,7 +57,7 @@ TEST(RemoteObject, TheLoaderIsAnObjectWithCode) {
 
 TEST(LoadedObjects, BeginWhereTheirCodeBelongsTo) {
   const auto mapping = [](uintptr_t begin, uint64_t offset, bool executable) {
-    Mapping one;
+    process::Mapping one;
     one.begin = begin;
     one.end = begin + 0x1000;
     one.offset = offset;

@@ -1,4 +1,4 @@
-#include "cli/apply.h"
+#include "cli/fix/apply.h"
 
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-#include "attach/process/process.h"
+#include "process/status.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include <map>
 #include <sstream>
 
-namespace devtrace::attach {
+namespace devtrace::process {
 namespace {
 
 std::string folder_of(pid_t process) {
@@ -54,41 +54,6 @@ std::string field_of_stat(pid_t process, int wanted) {
 }
 
 }  // namespace
-
-std::optional<Mapping> parse_mapping(const std::string& line) {
-  Mapping mapping;
-  std::istringstream in(line);
-  std::string range, permissions, device;
-  uint64_t inode = 0;
-  if (!(in >> range >> permissions >> std::hex >> mapping.offset >> device >> std::dec >> inode)) return std::nullopt;
-  const size_t dash = range.find('-');
-  if (dash == range.npos || permissions.size() < 3) return std::nullopt;
-  mapping.begin = std::strtoull(range.c_str(), nullptr, 16);
-  mapping.end = std::strtoull(range.c_str() + dash + 1, nullptr, 16);
-  mapping.executable = permissions[2] == 'x';
-  std::getline(in >> std::ws, mapping.path);
-  return mapping;
-}
-
-std::vector<Mapping> mappings_of(pid_t process) {
-  std::vector<Mapping> found;
-  std::ifstream in(folder_of(process) + "/maps");
-  for (std::string line; std::getline(in, line);)
-    if (auto mapping = parse_mapping(line); mapping && !mapping->path.empty()) found.push_back(std::move(*mapping));
-  return found;
-}
-
-uintptr_t own_stack(pid_t process, uintptr_t stack_pointer, uintptr_t thread_pointer) {
-  std::ifstream in(folder_of(process) + "/maps");
-  for (std::string line; std::getline(in, line);) {
-    const auto mapping = parse_mapping(line);
-    if (!mapping || stack_pointer < mapping->begin || stack_pointer >= mapping->end) continue;
-    const bool own = mapping->path == "[stack]" ||
-                     (mapping->path.empty() && stack_pointer <= thread_pointer && thread_pointer < mapping->end);
-    return own ? mapping->begin : 0;
-  }
-  return 0;
-}
 
 Status parse_status(const std::string& text) {
   Status status;
@@ -156,4 +121,4 @@ uint64_t start_ticks_of(pid_t process) {
   return std::strtoull(field_of_stat(process, 22).c_str(), nullptr, 10);
 }
 
-}  // namespace devtrace::attach
+}  // namespace devtrace::process

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace devtrace::attach {
+namespace devtrace::process {
 
 class RemoteMemory {
  public:
@@ -36,4 +36,4 @@ class RemoteMemory {
   pid_t process_;
 };
 
-}  // namespace devtrace::attach
+}  // namespace devtrace::process

@@ -1,11 +1,11 @@
-#include "attach/process/remote_memory.h"
+#include "process/memory.h"
 
 #include <sys/uio.h>
 
 #include <algorithm>
 #include <vector>
 
-namespace devtrace::attach {
+namespace devtrace::process {
 
 size_t RemoteMemory::read_some(uintptr_t address, void* out, size_t bytes) const {
   // A read that begins in mapped memory ends where that does, at whole ranges only: so a page each.
@@ -39,4 +39,4 @@ std::string RemoteMemory::text(uintptr_t address, size_t most) const {
   return std::string(buffer.data(), std::find(buffer.data(), buffer.data() + size, '\0'));
 }
 
-}  // namespace devtrace::attach
+}  // namespace devtrace::process

@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-namespace devtrace::report {
+namespace devtrace::process {
 
 // name: value; of a name that stands twice the first. What has no '=' is left out.
 std::map<std::string, std::string> own_environment();
 
-}  // namespace devtrace::report
+}  // namespace devtrace::process

@@ -1,4 +1,4 @@
-#include "cli/fix_log.h"
+#include "cli/fix/log.h"
 
 #include <chrono>
 

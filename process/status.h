@@ -8,27 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace devtrace::attach {
-
-// A stretch of a file that is mapped, or of the kernel's ("[vdso]").
-struct Mapping {
-  uintptr_t begin = 0, end = 0;
-  bool executable = false;
-  uint64_t offset = 0;
-  std::string path;  // empty: no file's
-
-  std::string file() const { return path.substr(path.rfind('/') + 1); }  // without the folder
-};
-
-// What a line of /proc/PID/maps says; nothing: it is none.
-std::optional<Mapping> parse_mapping(const std::string& line);
-
-// The mappings of files, in the order of their addresses.
-std::vector<Mapping> mappings_of(pid_t process);
-
-// Where the mapping that holds a thread's stack pointer begins, if that is the stack with which the thread was made:
-// the process's own, or the one that its thread pointer lies in as well. 0: it is another (a coroutine's), or nobody's.
-uintptr_t own_stack(pid_t process, uintptr_t stack_pointer, uintptr_t thread_pointer);
+namespace devtrace::process {
 
 // Of /proc/PID/status, and who owns /proc/PID.
 struct Status {
@@ -62,4 +42,4 @@ std::string path_from_here(pid_t process, const std::string& file);
 // In ticks since the machine was started: tells a process from a later one with its number. 0: there is none.
 uint64_t start_ticks_of(pid_t process);
 
-}  // namespace devtrace::attach
+}  // namespace devtrace::process

@@ -1,10 +1,10 @@
-#include "report/base/environment.h"
+#include "process/environment.h"
 
 #include <unistd.h>
 
 #include <string_view>
 
-namespace devtrace::report {
+namespace devtrace::process {
 
 std::map<std::string, std::string> own_environment() {
   std::map<std::string, std::string> all;
@@ -16,4 +16,4 @@ std::map<std::string, std::string> own_environment() {
   return all;
 }
 
-}  // namespace devtrace::report
+}  // namespace devtrace::process

@@ -1,4 +1,5 @@
-#include "attach/process/process.h"
+// What the kernel says of a process.
+#include "process/status.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -6,9 +7,10 @@
 
 #include <algorithm>
 
+#include "process/maps.h"
 #include "tests/unit/emulated.h"
 
-using namespace devtrace::attach;
+using namespace devtrace::process;
 
 TEST(Process, AMappingIsReadAsTheKernelWritesIt) {
   const auto mapping = parse_mapping(

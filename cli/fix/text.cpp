@@ -1,4 +1,4 @@
-#include "cli/fix_text.h"
+#include "cli/fix/text.h"
 
 #include "report/base/escaping.h"
 #include "report/base/format.h"

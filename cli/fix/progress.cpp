@@ -1,4 +1,4 @@
-#include "cli/progress.h"
+#include "cli/fix/progress.h"
 
 #include <unistd.h>
 
