@@ -19,26 +19,28 @@ $(call folder,binary/dwarf,binary/elf)
 # Kernels in cubins, PTX and fat binaries: the layout of their parameters, and which of these their code uses as addresses.
 $(call folder,binary/device,binary binary/elf)
 
-# Records of a log as JSON, and the words and escapes of everything that people read.
-$(call folder,report/base)
+# A log: its records as JSON, read one at a time.
+$(call folder,report/record,common)
+# Findings, signatures, libraries and C++ statements in words: the same in everything that people read.
+$(call folder,report/phrasing,common report/record)
 # A finding, typed, and the table of its fields: from a record and to one. Asks nothing of a GPU, Python or a disk.
-$(call folder,finding,report/base)
-# What a log says: its records, fingerprints, suppressions, what a redacted one leaves out.
-$(call folder,report/log,common finding report/base)
+$(call folder,finding,common report/record report/phrasing)
+# What a record is known by, which ones somebody accepts, what a redacted one leaves out.
+$(call folder,report/log,common finding report/record report/phrasing)
 # Bytes between devices, and what they cost on the link.
-$(call folder,report/traffic,report/base)
+$(call folder,report/traffic,common report/record report/phrasing)
 # Findings, processes and their order in time, as text and Markdown.
-$(call folder,report/text,report/base report/log report/traffic)
+$(call folder,report/text,common report/record report/phrasing report/log report/traffic)
 # On which devices modules lie.
-$(call folder,report/placement,report/base report/text report/traffic)
+$(call folder,report/placement,common report/record report/text report/traffic)
 # Why a finding happened, and the line that repairs it: one file a rule, those of kernels and copies in rules/cuda.
-$(call folder,report/verdict,common finding report/base,rules rules/cuda)
+$(call folder,report/verdict,common finding report/phrasing,rules rules/cuda)
 # The HTML report, appended record by record.
-$(call folder,report/html,report/base report/log report/text report/traffic report/placement)
+$(call folder,report/html,common report/record report/phrasing report/log report/text report/traffic report/placement)
 # What the tracker asks of the report: one header.
-$(call folder,report,report/base report/log report/text report/verdict report/html)
+$(call folder,report,report/record report/log report/text report/verdict report/html)
 # Today's findings against a baseline, and the formats in which that is said.
-$(call folder,report/check,common finding report report/base report/log report/text report/traffic report/placement)
+$(call folder,report/check,common finding report report/record report/phrasing report/log report/text report/traffic report/placement)
 
 # Memory without malloc, maps, locks, clock, files, options, what a thread is doing.
 $(call folder,tracker/base)
@@ -52,17 +54,17 @@ $(call folder,tracker/interface,binary/device)
 $(call folder,tracker/memory,common tracker/base tracker/python tracker/stacks tracker/interface)
 # What was given to an operation, by name: below it the program's text (source), Python's and PyTorch's objects (objects), and
 # stacks, and where memory came from (origins).
-$(call folder,tracker/evidence,binary/elf common finding report/base tracker/base tracker/python tracker/stacks tracker/interface tracker/memory,source objects origins)
+$(call folder,tracker/evidence,common binary/elf finding report/phrasing tracker/base tracker/python tracker/stacks tracker/interface tracker/memory,source objects origins)
 # The log on disk, the process record, and where a finding goes besides.
-$(call folder,tracker/log,binary binary/elf common finding report report/base tracker/base tracker/stacks tracker/interface)
+$(call folder,tracker/log,common binary binary/elf finding report report/record report/phrasing tracker/base tracker/stacks tracker/interface)
 # What the texts of errors say of devices: which are refusals, what they name, and which is one that was told already.
 $(call folder,tracker/refusals,tracker/stacks tracker/interface tracker/evidence)
 # From an event worth reporting to a finding in the log: one file a kind, and the policy of what is legitimate.
-$(call folder,tracker/findings,binary common finding report/base report/log report/verdict tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/refusals tracker/log)
+$(call folder,tracker/findings,common binary finding report/phrasing report/log report/verdict tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/refusals tracker/log)
 # Every kernel's parameters, looked at before it is launched.
 $(call folder,tracker/launch,tracker/base tracker/interface tracker/memory tracker/findings)
 # Both ends of every copy, and what moves between devices by call site.
-$(call folder,tracker/copy,finding report report/base tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/log tracker/findings)
+$(call folder,tracker/copy,common finding report tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/log tracker/findings)
 # On which device every parameter, buffer and cache lies, sampled.
 $(call folder,tracker/placement,common report tracker/base tracker/python tracker/evidence tracker/log)
 # What was there before devtrace was attached: the live blocks of PyTorch's allocator.
@@ -118,23 +120,23 @@ $(call folder,simulate/cupti,simulate/common)
 $(call folder,simulate/static_runtime,binary/elf)
 
 # A process: how it is started, and what the kernel says of one.
-$(call folder,process,report/base)
+$(call folder,process,common)
 
 # What a trial of a fix reads in the place of the program's files: preloaded, with nothing but libc below it.
 $(call folder,fix/overlay)
 # What a trial left on the disk, and the edits that fix/edits answers: from JSON, and its question to it.
-$(call folder,fix/record,finding report/base report/log)
+$(call folder,fix/record,common finding report/record report/log)
 # Runs of a program with edits, what each showed, and which edit is the best.
-$(call folder,fix/trials,report/base process fix/record)
+$(call folder,fix/trials,common process fix/record)
 
 # Another process before it is touched: its loaded objects, and why it is refused.
-$(call folder,attach/process,binary/elf report/base process)
+$(call folder,attach/process,common binary/elf process)
 # A function of libdevtrace.so called in a process that is already running, by its interpreter or by ptrace.
-$(call folder,attach,common report/base process attach/process)
+$(call folder,attach,common process attach/process)
 
 # What a process that is looked on at does: findings, memory and traffic, line by line as they come.
-$(call folder,cli/live,common report/base report/traffic)
+$(call folder,cli/live,common report/record report/phrasing report/traffic)
 
 # The command: a file for each subcommand; below it which files and settings a program is started with (launch), and what `fix` says and
 # leaves (fix).
-$(call folder,cli,common attach finding report report/base cli/live report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime process fix/trials,launch fix)
+$(call folder,cli,common attach finding report report/record report/phrasing cli/live report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime process fix/trials,launch fix)

@@ -5,7 +5,7 @@
 #include "attach/interpreter_call.h"
 #include "attach/process/target.h"
 #include "attach/thread_call.h"
-#include "report/base/format.h"
+#include "common/format.h"
 
 namespace devtrace::attach {
 namespace {

@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "attach/debug_offsets.h"
+#include "common/format.h"
 #include "common/remote_call.h"
-#include "report/base/format.h"
 
 namespace devtrace::attach {
 namespace {

@@ -16,7 +16,7 @@
 #include "attach/injected_code.h"
 #include "attach/safe_point.h"
 #include "attach/traced_thread.h"
-#include "report/base/format.h"
+#include "common/format.h"
 
 #ifndef __x86_64__
 // What a thread is made to run is written in one processor's instructions, and its registers are that one's.

@@ -13,10 +13,10 @@
 #include "cli/live/live_lines.h"
 #include "cli/subcommand.h"
 #include "cli/usage.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "process/memory.h"
 #include "process/status.h"
-#include "report/base/escaping.h"
-#include "report/base/format.h"
 
 namespace devtrace::cli {
 namespace {
@@ -104,7 +104,7 @@ class Attaching {
 
  private:
   void say(const std::string& text) const {
-    fmt::print(stderr, "devtrace {}: {}\n", options_.subcommand, report::printable(text));
+    fmt::print(stderr, "devtrace {}: {}\n", options_.subcommand, printable(text));
   }
 
   void attach_to(pid_t process) try {

@@ -12,18 +12,17 @@
 #include "cli/output.h"
 #include "cli/subcommand.h"
 #include "cli/usage.h"
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/base/phrasing.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "report/check/outputs.h"
-#include "report/log/log_reader.h"
+#include "report/phrasing/phrasing.h"
+#include "report/record/log_reader.h"
 
 namespace devtrace::cli {
 namespace {
 
 namespace fs = std::filesystem;
 using namespace report::check;
-using report::printable;
 
 struct CheckOptions {
   std::vector<std::string> logs;

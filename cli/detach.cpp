@@ -5,9 +5,9 @@
 #include "attach/injection.h"
 #include "cli/subcommand.h"
 #include "cli/usage.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "process/status.h"
-#include "report/base/escaping.h"
-#include "report/base/format.h"
 
 namespace devtrace::cli {
 namespace {
@@ -26,7 +26,7 @@ void detach_from(pid_t process) try {
                   fmt::format("process {}: another devtrace attach or detach is at work there", process));
   const std::string log = process::path_from_here(process, answer.value("log"));
   fmt::print(stderr, "devtrace detach: process {} is detached from; {}\n", process,
-             log.empty() ? "it wrote no log" : "devtrace report " + report::printable(log));
+             log.empty() ? "it wrote no log" : "devtrace report " + printable(log));
 } catch (const attach::Failure& failure) {
   throw Failure(static_cast<int>(failure.code), failure.what());
 }
@@ -60,7 +60,7 @@ Action declare_detach(CLI::App& app) {
         detach_from(child);
         not_attached.reset();
       } catch (const Failure& failure) {
-        fmt::print(stderr, "devtrace detach: {}\n", report::printable(failure.what()));
+        fmt::print(stderr, "devtrace detach: {}\n", printable(failure.what()));
       }
     }
     if (not_attached) throw *not_attached;

@@ -15,11 +15,11 @@
 #include "cli/output.h"
 #include "cli/subcommand.h"
 #include "cli/usage.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "fix/trials/search.h"
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/base/json_access.h"
-#include "report/log/log_reader.h"
+#include "report/record/json_access.h"
+#include "report/record/log_reader.h"
 
 namespace devtrace::cli {
 namespace {
@@ -126,14 +126,14 @@ int say_nothing_to_fix(const fix::Outcome& before) {
                   fmt::format("the program had no finding in {:.0f} s and was ended then; give it more with --timeout",
                               before.seconds));
   throw Failure(kCouldNotRun, fmt::format("the program failed (exit code {}), but with no finding of devtrace's: {}",
-                                          before.code, report::printable(before.last_line)));
+                                          before.code, printable(before.last_line)));
 }
 
 std::string how_to_apply(const fix::Candidate& edits, const std::string& patch) {
   const fs::path here = fs::current_path(), folder = edits.folder.empty() ? here : fs::path(edits.folder);
   const std::string where =
       folder == here ? patch : fmt::format("{}, in {}", fs::absolute(patch).string(), folder.string());
-  return fmt::format("to apply it: git apply {}; or devtrace fix once more, with --apply\n", report::printable(where));
+  return fmt::format("to apply it: git apply {}; or devtrace fix once more, with --apply\n", printable(where));
 }
 
 // Of a search that met findings.

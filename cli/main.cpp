@@ -8,9 +8,9 @@
 
 #include "cli/failure_stack.h"
 #include "cli/subcommand.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "common/version.h"
-#include "report/base/escaping.h"
-#include "report/base/format.h"
 
 namespace {
 
@@ -61,7 +61,7 @@ int split_program(int argc, char** argv, AfterDashes& after) {
 
 int fail(const char* subcommand, int code, const std::string& what) {
   fmt::print(stderr, "devtrace{}{}: {}\n", subcommand ? " " : "", subcommand ? subcommand : "",
-             devtrace::report::printable(what, true));
+             devtrace::printable(what, true));
   return code;
 }
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "cli/subcommand.h"
-#include "report/base/format.h"
+#include "common/format.h"
 
 namespace devtrace::cli {
 

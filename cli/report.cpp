@@ -10,14 +10,14 @@
 #include "cli/output.h"
 #include "cli/subcommand.h"
 #include "cli/usage.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "finding/json.h"
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/base/json_access.h"
 #include "report/check/outputs.h"
-#include "report/log/log_reader.h"
 #include "report/log/redact.h"
 #include "report/placement/placement.h"
+#include "report/record/json_access.h"
+#include "report/record/log_reader.h"
 #include "report/text/markdown.h"
 #include "report/text/process_facts.h"
 #include "report/traffic/traffic.h"
@@ -173,12 +173,11 @@ uint64_t write_log(const fs::path& log, Shown& shown, const std::vector<Sink>& s
     }
   });
   for (const Sink& sink : sinks) sink.output.write(sink.format.closing(process, whole));
-  for (const std::string& warning : reading.warnings)
-    fmt::print(stderr, "devtrace report: {}\n", report::printable(warning));
+  for (const std::string& warning : reading.warnings) fmt::print(stderr, "devtrace report: {}\n", printable(warning));
   trouble |= !reading.warnings.empty();
   if (!reading.ended) {
     fmt::print(stderr, "devtrace report: {}: has no end record: the process was killed, or is still running\n",
-               report::printable(log.string()));
+               printable(log.string()));
   }
   return findings;
 }
@@ -200,11 +199,10 @@ int write_merged(const ReportOptions& options, const std::vector<fs::path>& logs
     shown.begin_log();
     all.read(log);
   }
-  for (const std::string& problem : all.problems())
-    fmt::print(stderr, "devtrace report: {}\n", report::printable(problem));
+  for (const std::string& problem : all.problems()) fmt::print(stderr, "devtrace report: {}\n", printable(problem));
   for (const check::Process* each : all.unfinished())
     fmt::print(stderr, "devtrace report: {}: has no end record: the process was killed, or is still running\n",
-               report::printable(each->log));
+               printable(each->log));
   const check::Comparison judged = check::compare(all, {}, none, "", {});
   const check::Result result{all, judged, repository.root().string(), false};
 
@@ -214,7 +212,7 @@ int write_merged(const ReportOptions& options, const std::vector<fs::path>& logs
     Output page(file);
     check::check_html(result, [&](std::string_view text) { page.write(text); });
     page.finish();
-    if (by_default) fmt::print(stderr, "devtrace report: HTML in {}\n", report::printable(file));
+    if (by_default) fmt::print(stderr, "devtrace report: HTML in {}\n", printable(file));
   }
   if (options.format != "html") {
     Output out(by_default ? "" : options.output);
@@ -229,7 +227,7 @@ int write_reports(const ReportOptions& options) {
   std::vector<fs::path> logs;
   bool unreadable = false, trouble = false;
   const auto complain = [&](const std::exception& error) {
-    fmt::print(stderr, "devtrace report: {}\n", report::printable(error.what()));
+    fmt::print(stderr, "devtrace report: {}\n", printable(error.what()));
     unreadable = true;
   };
   for (const std::string& argument : options.logs) {
@@ -263,8 +261,8 @@ int write_reports(const ReportOptions& options) {
         findings = write_log(log, shown, {{format, main}}, trouble);
       }
       if (findings == 0 && (by_default || pages || options.format == "text"))
-        fmt::print(stderr, "devtrace report: {}: no findings\n", report::printable(log.string()));
-      if (!page.empty()) fmt::print(stderr, "devtrace report: HTML in {}\n", report::printable(page.string()));
+        fmt::print(stderr, "devtrace report: {}: no findings\n", printable(log.string()));
+      if (!page.empty()) fmt::print(stderr, "devtrace report: HTML in {}\n", printable(page.string()));
     } catch (const report::LogError& error) {
       complain(error);
     }

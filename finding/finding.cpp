@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "report/base/format.h"
-#include "report/base/phrasing.h"
-#include "report/base/system_libraries.h"
+#include "common/format.h"
+#include "report/phrasing/phrasing.h"
+#include "report/phrasing/system_libraries.h"
 
 namespace devtrace::finding {
 

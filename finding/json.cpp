@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "finding/fields.h"
-#include "report/base/json_access.h"
+#include "report/record/json_access.h"
 
 namespace devtrace::finding {
 namespace {

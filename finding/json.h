@@ -3,7 +3,7 @@
 #pragma once
 
 #include "finding/finding.h"
-#include "report/base/json.h"
+#include "report/record/json.h"
 
 namespace devtrace::finding {
 

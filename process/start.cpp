@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "report/base/format.h"
+#include "common/format.h"
 
 namespace devtrace::process {
 namespace {

@@ -3,8 +3,8 @@
 // between calls.
 #pragma once
 
-#include "report/base/json.h"
 #include "report/html/html.h"
 #include "report/log/fingerprint.h"
+#include "report/record/json.h"
 #include "report/text/text.h"
 #include "report/verdict/verdict.h"

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "report/base/format.h"
+#include "common/format.h"
 
 namespace devtrace::attach {
 namespace {

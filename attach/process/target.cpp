@@ -12,7 +12,7 @@
 
 #include "attach/process/permission.h"
 #include "binary/elf/file.h"
-#include "report/base/format.h"
+#include "common/format.h"
 
 namespace devtrace::attach {
 namespace {

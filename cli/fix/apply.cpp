@@ -4,7 +4,7 @@
 
 #include "cli/output.h"
 #include "cli/subcommand.h"
-#include "report/base/format.h"
+#include "common/format.h"
 
 namespace devtrace::cli {
 

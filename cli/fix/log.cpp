@@ -3,10 +3,10 @@
 #include <chrono>
 
 #include "cli/output.h"
+#include "common/format.h"
 #include "finding/json.h"
-#include "report/base/format.h"
-#include "report/base/json_access.h"
-#include "report/log/log_reader.h"
+#include "report/record/json_access.h"
+#include "report/record/log_reader.h"
 #include "report/report.h"
 
 namespace devtrace::cli {

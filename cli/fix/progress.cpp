@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "report/base/escaping.h"
-#include "report/base/format.h"
+#include "common/format.h"
+#include "common/text.h"
 
 namespace devtrace::cli {
 
@@ -18,16 +18,16 @@ void ProgressLine::show(const fix::Progress& progress) {
     const std::string last = progress.last ? fmt::format("; {}: {}", progress.last->candidate.title,
                                                          fix::word(progress.last->judgement.result))
                                            : "";
-    fmt::print(stderr, "\r\033[K{}",
-               report::printable(fmt::format("finding {}, {}: tried {} of up to {}, {:.0f} s{}", progress.number,
-                                             progress.round->finding.place(), progress.done, progress.all,
-                                             progress.seconds, last))
-                   .substr(0, 110));
+    fmt::print(
+        stderr, "\r\033[K{}",
+        printable(fmt::format("finding {}, {}: tried {} of up to {}, {:.0f} s{}", progress.number,
+                              progress.round->finding.place(), progress.done, progress.all, progress.seconds, last))
+            .substr(0, 110));
     std::fflush(stderr);
   } else if (progress.last) {
     fmt::print(stderr, "devtrace fix: finding {}, try {} of up to {}: {}: {} ({})\n", progress.number, progress.done,
-               progress.all, report::printable(progress.last->candidate.title),
-               fix::word(progress.last->judgement.result), report::printable(progress.last->judgement.why));
+               progress.all, printable(progress.last->candidate.title), fix::word(progress.last->judgement.result),
+               printable(progress.last->judgement.why));
   }
 }
 

@@ -1,7 +1,7 @@
 #include "cli/fix/text.h"
 
-#include "report/base/escaping.h"
-#include "report/base/format.h"
+#include "common/format.h"
+#include "common/text.h"
 
 namespace devtrace::cli {
 namespace {
@@ -42,9 +42,9 @@ std::string table(const fix::Round& round) {
     if (each.moves_work)
       out += "                         the work moves: a device has less than half of its launches\n";
   }
-  return fmt::format("tried for {} (fingerprint {}){}:\n{}", report::printable(round.finding.place()),
+  return fmt::format("tried for {} (fingerprint {}){}:\n{}", printable(round.finding.place()),
                      round.finding.finding.fingerprint, round.chosen ? ", * is in the patch" : "",
-                     report::printable(out, true));
+                     printable(out, true));
 }
 
 }  // namespace
@@ -54,10 +54,10 @@ void print_fix_text(const fix::SearchResult& result, const fix::Conclusion& conc
   const std::string end = summary(result, conclusion, patch);
   for (const auto* rounds : {&result.rounds, &result.given_up})
     for (const fix::Round& round : *rounds) fmt::print("{}\n", table(round));
-  if (!patch.empty()) fmt::print("{}\n", report::printable(result.edits.patch, true));
-  if (!result.trouble.empty()) fmt::print(stderr, "devtrace fix: {}\n", report::printable(result.trouble, true));
+  if (!patch.empty()) fmt::print("{}\n", printable(result.edits.patch, true));
+  if (!result.trouble.empty()) fmt::print(stderr, "devtrace fix: {}\n", printable(result.trouble, true));
   if (result.out_of_time) fmt::print("The time was over ({:.0f} s; --budget gives more).\n", budget);
-  fmt::print("{}\n", report::printable(end, true));
+  fmt::print("{}\n", printable(end, true));
 }
 
 }  // namespace devtrace::cli

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "cli/subcommand.h"
-#include "report/base/format.h"
-#include "report/base/trimmed.h"
+#include "common/format.h"
+#include "common/text.h"
 
 namespace devtrace::cli {
 namespace {
@@ -71,7 +71,7 @@ SimulatedLibraries find_simulated_libraries(int cuda) {
   found.folder = list.parent_path();
   std::ifstream in(list);
   for (std::string line; std::getline(in, line);) {
-    const std::string_view name = report::trimmed(line);
+    const std::string_view name = trimmed(line);
     if (name.empty() || name.starts_with('#')) continue;
     const fs::path library = found.folder / name;
     std::error_code error;

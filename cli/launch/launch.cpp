@@ -12,9 +12,9 @@
 #include <optional>
 
 #include "cli/subcommand.h"
+#include "common/format.h"
 #include "process/environment.h"
 #include "process/start.h"
-#include "report/base/format.h"
 
 namespace devtrace::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "cli/launch/search_path.h"
-#include "report/base/trimmed.h"
+#include "common/text.h"
 
 namespace devtrace::cli {
 namespace {
@@ -21,8 +21,7 @@ std::map<std::string, std::string, std::less<>> settings_of_environment(const fs
   std::ifstream in(prefix / "pyvenv.cfg");
   for (std::string line; std::getline(in, line);)
     if (const size_t equals = line.find('='); equals != line.npos)
-      settings.emplace(report::trimmed(line.substr(0, equals)),
-                       report::trimmed(std::string_view(line).substr(equals + 1)));
+      settings.emplace(trimmed(line.substr(0, equals)), trimmed(std::string_view(line).substr(equals + 1)));
   return settings;
 }
 
@@ -57,8 +56,7 @@ class Folders {
       if (each->path().extension() != ".pth") continue;
       std::ifstream in(each->path());
       for (std::string line; std::getline(in, line);)
-        if (const std::string_view named = report::trimmed(line);
-            !named.empty() && fs::is_directory(site / named, error))
+        if (const std::string_view named = trimmed(line); !named.empty() && fs::is_directory(site / named, error))
           add(site / named);
     }
   }

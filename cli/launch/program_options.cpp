@@ -7,7 +7,7 @@
 
 #include "cli/subcommand.h"
 #include "cli/usage.h"
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/log/suppressions.h"
 
 namespace devtrace::cli {

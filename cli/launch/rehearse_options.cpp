@@ -3,7 +3,7 @@
 #include "cli/launch/installation.h"
 #include "cli/launch/program_cuda.h"
 #include "cli/subcommand.h"
-#include "report/base/format.h"
+#include "common/format.h"
 #include "simulate/settings/exit_status.h"
 #include "simulate/settings/gpu_models.h"
 #include "simulate/settings/option_parsing.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/traffic/traffic.h"
 
 namespace devtrace::cli::live {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "report/base/escaping.h"
-#include "report/base/format.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "report/traffic/traffic.h"
 
 namespace devtrace::cli::live {
@@ -25,8 +25,8 @@ size_t columns_of_terminal() {
 }  // namespace
 
 std::string row_of(const LiveLog::Site& site, LiveLog::Clock::time_point now) {
-  return report::printable(fmt::format("{} → {}  {:>10}/s  {:>10}  {}", site.from, site.to,
-                                       report::size(site.rate(now)), report::size(site.bytes), site.place));
+  return printable(fmt::format("{} → {}  {:>10}/s  {:>10}  {}", site.from, site.to, report::size(site.rate(now)),
+                               report::size(site.bytes), site.place));
 }
 
 std::string cut(const std::string& text, size_t columns) {
@@ -47,7 +47,7 @@ void LiveLines::clear() {
 void LiveLines::show(Watched& one, const LiveLog::News& news, bool several) {
   const std::string whose = several ? fmt::format("[{}] ", one.log.process()) : "";
   if (!news.lines.empty()) clear();
-  for (const std::string& line : news.lines) fmt::print("{}{}\n", whose, report::printable(line));
+  for (const std::string& line : news.lines) fmt::print("{}{}\n", whose, printable(line));
   if (!terminal_) {
     if (one.memory)
       for (const std::string& line : one.changes.since_last(*one.memory)) fmt::print("{}{}\n", whose, line);

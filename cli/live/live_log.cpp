@@ -2,8 +2,8 @@
 
 #include <fstream>
 
-#include "report/base/format.h"
-#include "report/base/phrasing.h"
+#include "common/format.h"
+#include "report/phrasing/phrasing.h"
 #include "report/traffic/traffic.h"
 
 namespace devtrace::cli::live {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "report/base/json_access.h"
+#include "report/record/json_access.h"
 
 namespace devtrace::cli::live {
 

@@ -1,7 +1,7 @@
 #include "fix/record/candidate.h"
 
 #include "finding/json.h"
-#include "report/base/json_access.h"
+#include "report/record/json_access.h"
 
 namespace devtrace::fix {
 namespace {

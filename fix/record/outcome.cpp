@@ -4,11 +4,11 @@
 #include <fstream>
 #include <optional>
 
+#include "common/format.h"
 #include "finding/json.h"
-#include "report/base/format.h"
-#include "report/base/json_access.h"
 #include "report/log/fingerprint.h"
-#include "report/log/log_reader.h"
+#include "report/record/json_access.h"
+#include "report/record/log_reader.h"
 
 namespace devtrace::fix {
 

@@ -7,9 +7,9 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "common/format.h"
 #include "fix/trials/child.h"
 #include "process/environment.h"
-#include "report/base/format.h"
 
 namespace devtrace::fix {
 

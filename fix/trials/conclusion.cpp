@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 
 namespace devtrace::fix {
 namespace {

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "report/base/format.h"
+#include "common/format.h"
 
 namespace devtrace::fix {
 

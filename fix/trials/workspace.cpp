@@ -13,7 +13,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "report/base/format.h"
+#include "common/format.h"
 
 namespace devtrace::fix {
 

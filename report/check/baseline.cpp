@@ -7,10 +7,10 @@
 #include <sstream>
 #include <system_error>
 
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/log/log_reader.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "report/log/suppressions.h"
+#include "report/record/log_reader.h"
 
 namespace devtrace::report::check {
 namespace {

@@ -21,8 +21,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "report/base/json_access.h"
 #include "report/check/collection.h"
+#include "report/record/json_access.h"
 
 namespace devtrace::report::check {
 

@@ -5,12 +5,12 @@
 #include <system_error>
 #include <utility>
 
+#include "common/format.h"
+#include "common/text.h"
 #include "finding/json.h"
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/base/phrasing.h"
-#include "report/log/log_reader.h"
+#include "report/phrasing/phrasing.h"
 #include "report/placement/placement.h"
+#include "report/record/log_reader.h"
 #include "report/report.h"
 #include "report/traffic/traffic.h"
 

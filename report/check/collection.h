@@ -15,10 +15,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "report/base/json_access.h"
 #include "report/check/placement.h"
 #include "report/check/repository.h"
 #include "report/log/suppressions.h"
+#include "report/record/json_access.h"
 
 namespace devtrace::report::check {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
-#include "report/base/escaping.h"
-#include "report/base/format.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "report/placement/placement.h"
 
 namespace devtrace::report::check {

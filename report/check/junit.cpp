@@ -1,7 +1,7 @@
 #include <iterator>
 
-#include "report/base/escaping.h"
-#include "report/base/format.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "report/check/occurrences.h"
 #include "report/check/outputs.h"
 #include "report/report.h"

@@ -2,11 +2,11 @@
 #include <utility>
 #include <vector>
 
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/base/phrasing.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "report/check/occurrences.h"
 #include "report/check/outputs.h"
+#include "report/phrasing/phrasing.h"
 #include "report/placement/placement.h"
 #include "report/report.h"
 #include "report/text/markdown.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/placement/name_groups.h"
 
 namespace devtrace::report::check {

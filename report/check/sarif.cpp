@@ -1,11 +1,11 @@
 #include <map>
 
+#include "common/format.h"
+#include "common/text.h"
 #include "common/version.h"
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/base/phrasing.h"
 #include "report/check/occurrences.h"
 #include "report/check/outputs.h"
+#include "report/phrasing/phrasing.h"
 
 namespace devtrace::report::check {
 namespace {

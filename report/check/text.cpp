@@ -1,9 +1,10 @@
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/base/line_writer.h"
-#include "report/base/phrasing.h"
+#include "common/text.h"
+
+#include "common/format.h"
 #include "report/check/occurrences.h"
 #include "report/check/outputs.h"
+#include "report/phrasing/line_writer.h"
+#include "report/phrasing/phrasing.h"
 #include "report/report.h"
 #include "report/traffic/traffic.h"
 

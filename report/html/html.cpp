@@ -6,11 +6,11 @@
 
 #include <array>
 
-#include "report/base/escaping.h"
-#include "report/base/phrasing.h"
-#include "report/base/verification.h"
+#include "common/text.h"
 #include "report/log/redact.h"
 #include "report/log/suppressions.h"
+#include "report/phrasing/phrasing.h"
+#include "report/phrasing/verification.h"
 #include "report/placement/placement.h"
 #include "report/text/markdown.h"
 #include "report/text/text.h"

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "report/base/format.h"
-#include "report/base/phrasing.h"
+#include "common/format.h"
+#include "report/phrasing/phrasing.h"
 
 namespace devtrace::report {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "report/base/json_access.h"
+#include "report/record/json_access.h"
 
 namespace devtrace::report {
 

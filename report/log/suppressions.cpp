@@ -6,10 +6,10 @@
 #include <fstream>
 #include <iterator>
 
+#include "common/format.h"
 #include "common/glob.h"
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/base/phrasing.h"
+#include "common/text.h"
+#include "report/phrasing/phrasing.h"
 
 namespace devtrace::report {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "finding/finding.h"
-#include "report/base/json.h"
+#include "report/record/json.h"
 
 namespace devtrace::report {
 

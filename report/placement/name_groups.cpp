@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "report/base/format.h"
+#include "common/format.h"
 
 namespace devtrace::report {
 namespace {

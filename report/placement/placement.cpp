@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "report/base/escaping.h"
-#include "report/base/format.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "report/placement/name_groups.h"
 #include "report/text/markdown.h"
 #include "report/traffic/traffic.h"

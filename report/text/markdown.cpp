@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cctype>
 
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/base/phrasing.h"
-#include "report/base/verification.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "report/log/suppressions.h"
+#include "report/phrasing/phrasing.h"
+#include "report/phrasing/verification.h"
 #include "report/text/time_line.h"
 
 namespace devtrace::report {

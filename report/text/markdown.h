@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "report/base/json.h"
+#include "report/record/json.h"
 #include "report/traffic/traffic.h"
 
 namespace devtrace::report {

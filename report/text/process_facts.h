@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "report/base/json_access.h"
+#include "report/record/json_access.h"
 
 namespace devtrace::report {
 

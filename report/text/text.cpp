@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/base/line_writer.h"
-#include "report/base/phrasing.h"
-#include "report/base/verification.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "report/log/suppressions.h"
+#include "report/phrasing/line_writer.h"
+#include "report/phrasing/phrasing.h"
+#include "report/phrasing/verification.h"
 
 namespace devtrace::report {
 namespace {

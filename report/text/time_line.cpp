@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "report/base/format.h"
-#include "report/base/phrasing.h"
+#include "common/format.h"
+#include "report/phrasing/phrasing.h"
 
 namespace devtrace::report {
 

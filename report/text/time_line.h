@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "report/base/json_access.h"
+#include "report/record/json_access.h"
 
 namespace devtrace::report {
 

@@ -4,9 +4,9 @@
 #include <map>
 #include <tuple>
 
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/base/phrasing.h"
+#include "common/format.h"
+#include "common/text.h"
+#include "report/phrasing/phrasing.h"
 
 namespace devtrace::report {
 namespace {

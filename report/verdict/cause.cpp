@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/base/signature.h"
+#include "common/format.h"
+#include "common/text.h"
+#include "report/phrasing/signature.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/source_line.h"
 

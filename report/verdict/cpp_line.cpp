@@ -4,10 +4,10 @@
 #include <cctype>
 #include <vector>
 
-#include "report/base/cpp_source.h"
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/base/signature.h"
+#include "common/format.h"
+#include "common/text.h"
+#include "report/phrasing/cpp_source.h"
+#include "report/phrasing/signature.h"
 #include "report/verdict/cpp_origin.h"
 
 namespace devtrace::report::verdict {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <iterator>
 
+#include "common/format.h"
+#include "common/text.h"
 #include "common/torch_functions.h"
-#include "report/base/cpp_source.h"
-#include "report/base/escaping.h"
-#include "report/base/format.h"
+#include "report/phrasing/cpp_source.h"
 #include "report/verdict/cpp_line.h"
 
 namespace devtrace::report::verdict {

@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
+#include "common/text.h"
 #include "common/torch_functions.h"
-#include "report/base/escaping.h"
 #include "report/verdict/source_line.h"
 #include "report/verdict/statement_scan.h"
 

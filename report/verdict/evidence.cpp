@@ -4,8 +4,8 @@
 #include <cctype>
 #include <tuple>
 
-#include "report/base/format.h"
-#include "report/base/phrasing.h"
+#include "common/format.h"
+#include "report/phrasing/phrasing.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/source_line.h"
 

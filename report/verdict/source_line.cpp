@@ -4,7 +4,7 @@
 #include <cctype>
 #include <vector>
 
-#include "report/base/escaping.h"
+#include "common/text.h"
 #include "report/verdict/statement_scan.h"
 
 namespace devtrace::report::verdict {

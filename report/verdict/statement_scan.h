@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "report/base/trimmed.h"
+#include "common/text.h"
 
 namespace devtrace::report::verdict {
 

@@ -1,7 +1,7 @@
 // The move that is always possible where both operands have names: it makes the line run, whatever the cause is.
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/cause.h"
 #include "report/verdict/source_line.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::verdict {

@@ -7,16 +7,16 @@ FUZZERS := $(if $(ONLY),$(ONLY),baseline device elf loaded_object log options py
 FUZZED := $(BUILD)/fuzz
 FUZZ_FLAGS := -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I.
 
-FUZZ_SOURCES_baseline := finding/*.cpp report/base/*.cpp report/check/*.cpp report/log/suppressions.cpp
+FUZZ_SOURCES_baseline := finding/*.cpp report/record/*.cpp report/phrasing/*.cpp common/*.cpp report/check/*.cpp report/log/suppressions.cpp
 FUZZ_SOURCES_device := binary/device/*.cpp binary/elf/sections.cpp
 FUZZ_SOURCES_elf := binary/elf/file.cpp binary/elf/sections.cpp
 FUZZ_SOURCES_loaded_object := binary/elf/loaded.cpp binary/elf/loaded_objects.cpp interpose/linking/imports/import_relocations.cpp attach/process/remote_object.cpp process/memory.cpp
-FUZZ_SOURCES_log := finding/*.cpp report/base/*.cpp report/log/*.cpp report/text/*.cpp report/traffic/*.cpp common/*.cpp
+FUZZ_SOURCES_log := finding/*.cpp report/record/*.cpp report/phrasing/*.cpp common/*.cpp report/log/*.cpp report/text/*.cpp report/traffic/*.cpp
 FUZZ_SOURCES_options := tracker/base/options.cpp tracker/base/files.cpp
 FUZZ_SOURCES_python_memory := tracker/python/layout.cpp tracker/python/objects/object_layout.cpp tracker/python/objects/objects.cpp tracker/python/line_table.cpp \
   tracker/python/objects/string_decoder.cpp tracker/python/objects/variables.cpp
 FUZZ_SOURCES_split_debug := binary/dwarf/*.cpp binary/elf/file.cpp binary/elf/sections.cpp
-FUZZ_SOURCES_suppressions := finding/*.cpp report/base/*.cpp report/log/suppressions.cpp common/*.cpp
+FUZZ_SOURCES_suppressions := finding/*.cpp report/record/*.cpp report/phrasing/*.cpp common/*.cpp report/log/suppressions.cpp
 FUZZ_FLAGS_loaded_object := -DDEVTRACE_FUZZ_LIBRARY='"$(FUZZED)/library.so"'
 FUZZ_LIBRARIES_baseline = $(LIBRARY_report/html) $(LIBRARY_report/verdict) $(LIBRARY_report/placement) $(LIBRARY_report/log) $(LIBRARY_report/text) $(LIBRARY_report/traffic) $(LIBRARY_common) -lfmt
 FUZZ_LIBRARIES_device := $(LINK_device)

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "report/log/log_reader.h"
 #include "report/log/redact.h"
 #include "report/log/suppressions.h"
+#include "report/record/log_reader.h"
 #include "report/text/text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

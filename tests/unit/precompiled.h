@@ -2,4 +2,4 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/base/precompiled.h"
+#include "report/record/precompiled.h"

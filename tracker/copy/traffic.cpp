@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/format.h"
 #include "finding/json.h"
-#include "report/base/format.h"
 #include "report/report.h"
 #include "tracker/base/clock.h"
 #include "tracker/base/options.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "tracker/evidence/objects/object_walk.h"
 #include "tracker/evidence/operand_names.h"
 #include "tracker/evidence/operand_surroundings.h"

@@ -1,6 +1,6 @@
 // A copy whose ends do not lie where its caller says.
-#include "report/base/cpp_source.h"
-#include "report/base/format.h"
+#include "common/format.h"
+#include "report/phrasing/cpp_source.h"
 #include "tracker/base/options.h"
 #include "tracker/evidence/origins/origins.h"
 #include "tracker/findings/findings.h"

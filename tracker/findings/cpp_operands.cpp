@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
-#include "report/base/cpp_source.h"
-#include "report/base/format.h"
-#include "report/base/signature.h"
+#include "common/format.h"
+#include "report/phrasing/cpp_source.h"
+#include "report/phrasing/signature.h"
 #include "tracker/evidence/operator_arguments.h"
 #include "tracker/evidence/origins/origins.h"
 

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/log/fingerprint.h"
 #include "report/verdict/verdict.h"
 #include "tracker/base/assert.h"

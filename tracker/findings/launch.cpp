@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "binary/names.h"
-#include "report/base/cpp_source.h"
-#include "report/base/format.h"
-#include "report/base/signature.h"
+#include "common/format.h"
+#include "report/phrasing/cpp_source.h"
+#include "report/phrasing/signature.h"
 #include "tracker/base/options.h"
 #include "tracker/evidence/objects/tensor_lookup.h"
 #include "tracker/evidence/origins/kernel_stub.h"

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "report/base/cpp_source.h"
-#include "report/base/format.h"
+#include "common/format.h"
+#include "report/phrasing/cpp_source.h"
 #include "tracker/base/options.h"
 #include "tracker/evidence/origins/origins.h"
 #include "tracker/findings/findings.h"

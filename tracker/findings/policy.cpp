@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/access_note.h"
-#include "report/base/format.h"
+#include "common/format.h"
 #include "tracker/base/message.h"
 #include "tracker/base/process_start.h"
 #include "tracker/evidence/origins/stacks.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/log/suppressions.h"
 #include "tracker/base/message.h"
 #include "tracker/base/options.h"

@@ -7,7 +7,7 @@
 
 #include "binary/names.h"
 #include "common/version.h"
-#include "report/base/signature.h"
+#include "report/phrasing/signature.h"
 #include "tracker/base/message.h"
 #include "tracker/interface/platform.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "report/base/json.h"
+#include "report/record/json.h"
 
 namespace devtrace::log {
 

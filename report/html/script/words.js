@@ -1,6 +1,6 @@
 // How things are called. What is said of a finding as a whole comes with its record, written by the same code as the text report.
 
-// As report/base/phrasing.cpp has it: a path as its reader knows it.
+// As report/phrasing/phrasing.cpp has it: a path as its reader knows it.
 function shownFile(file) {
   const installed = /^.*\/(?:site|dist)-packages\/(.+)$/s.exec(file);
   if (installed) return installed[1];
@@ -36,7 +36,7 @@ function behindEnclosing(name, open) {
   return inside ? behind + inside[0].length : 0;
 }
 
-// Of a native frame, as report/base/signature.cpp has it, the name without its parameters.
+// Of a native frame, as report/phrasing/signature.cpp has it, the name without its parameters.
 function functionOf(frame) {
   const name = string(frame.function);
   if (!string(frame.module)) return name.replace(/\.<locals>\.<(?:dict|list|set)comp>$|\.<locals>\.<genexpr>$/, "");
@@ -77,7 +77,7 @@ function userFrame(frames) {
   return all.find((frame) => frame.project === true) || all[0] || null;
 }
 
-// As report/base/phrasing.cpp has it: behind an operand of which it is not known where it came from stands what it was computed from.
+// As report/phrasing/phrasing.cpp has it: behind an operand of which it is not known where it came from stands what it was computed from.
 function operandsAndSources(finding) {
   return objects(finding.operands).flatMap((operand) => {
     const source = objects(operand.computed_from)[0];

@@ -1,7 +1,7 @@
 // torch.zeros(…) and the like without device=: the default device, which is the CPU, whatever the data around it is on.
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"

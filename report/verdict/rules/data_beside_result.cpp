@@ -1,5 +1,5 @@
 // What a module computed, beside data that came from none: labels, rewards, masks, indices that the program was given.
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
 

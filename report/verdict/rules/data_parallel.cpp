@@ -1,7 +1,7 @@
 // nn.DataParallel copies parameters and buffers to each replica's device, and nothing else.
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

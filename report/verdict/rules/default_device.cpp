@@ -1,7 +1,7 @@
 // `.cuda()` and "cuda" mean the current device of the thread, which is cuda:0 unless that thread set another.
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
 

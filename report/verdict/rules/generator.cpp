@@ -1,7 +1,7 @@
 // "Expected a 'cuda' device type for generator but found 'cpu'": random numbers are made where their generator lives.
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

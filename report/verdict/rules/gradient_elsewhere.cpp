@@ -1,6 +1,6 @@
 // A gradient lies where the tensor lies that it is for. PyTorch compares the two after every node of autograd's graph,
 // so what differs was made by that node: a torch.autograd.Function of the program's, or a hook that it passed before.
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

@@ -2,7 +2,7 @@
 // meets.
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
 

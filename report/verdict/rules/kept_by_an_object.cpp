@@ -1,7 +1,7 @@
 // An object that is no module has kept a tensor since before this call, and what is computed now lies elsewhere.
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::verdict::rules {

@@ -1,5 +1,5 @@
 // A device by its number, and there are fewer.
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::verdict::rules {

@@ -2,8 +2,8 @@
 // was never moved.
 #include <algorithm>
 
-#include "report/base/escaping.h"
-#include "report/base/format.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

@@ -1,7 +1,7 @@
 // A tensor on the meta device has a shape and no memory: there is nothing in it to copy, read or compute with.
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
 

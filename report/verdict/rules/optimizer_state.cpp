@@ -2,7 +2,7 @@
 // checkpoint was loaded.
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

@@ -1,7 +1,7 @@
 // What modules computed, or what is of their state, on both sides: they lie on different devices.
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::verdict::rules {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/cache_names.h"
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"

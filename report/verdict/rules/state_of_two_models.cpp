@@ -1,6 +1,6 @@
 // Registered tensors on both sides, or what was computed from them: an average of a model's weights and the model, a
 // part of one and a part of another.
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::verdict::rules {

@@ -1,6 +1,6 @@
 // One tensor under two names of a model (an embedding and the output layer): it lies on one device only, and the second
 // user may be on another. accelerate's dispatch and Module.to() of a part both move it away from one of its users.
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::verdict::rules {

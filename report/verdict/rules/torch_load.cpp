@@ -1,7 +1,7 @@
 // A checkpoint says on which devices its tensors lay, and torch.load puts them there again: also where there are fewer.
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

@@ -2,7 +2,7 @@
 // NumPy array, what is pinned, what an operator works on that has no kernel for CUDA.
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "process/environment.h"
-#include "report/base/json.h"
+#include "report/record/json.h"
 
 namespace devtrace::fix {
 namespace {

@@ -1,11 +1,11 @@
 // Logs as they are read, and fingerprints.
-#include "report/log/log_reader.h"
+#include "report/record/log_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "finding/json.h"
-#include "report/base/json_access.h"
+#include "report/record/json_access.h"
 #include "tests/unit/report/data.h"
 
 namespace devtrace::report {

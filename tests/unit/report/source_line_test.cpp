@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/base/cpp_source.h"
-#include "report/base/signature.h"
+#include "report/phrasing/cpp_source.h"
+#include "report/phrasing/signature.h"
 #include "report/verdict/cpp_line.h"
 #include "report/verdict/device_edits.h"
 

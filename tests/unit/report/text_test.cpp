@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/base/escaping.h"
+#include "common/text.h"
 #include "report/text/markdown.h"
 #include "report/text/process_facts.h"
 #include "report/text/time_line.h"

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "finding/json.h"
-#include "report/base/verification.h"
 #include "report/log/redact.h"
+#include "report/phrasing/verification.h"
 #include "report/text/markdown.h"
 #include "tests/unit/report/data.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "report/base/signature.h"
+#include "report/phrasing/signature.h"
 
 namespace devtrace::evidence {
 namespace {

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <cstdlib>
 
-#include "report/base/signature.h"
+#include "report/phrasing/signature.h"
 #include "tracker/stacks/native/caller.h"
 #include "tracker/stacks/native/modules.h"
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <utility>
 
-#include "report/base/cpp_source.h"
-#include "report/base/format.h"
-#include "report/base/signature.h"
+#include "common/format.h"
+#include "report/phrasing/cpp_source.h"
+#include "report/phrasing/signature.h"
 #include "tracker/base/options.h"
 #include "tracker/evidence/operation.h"
 #include "tracker/evidence/origins/kernel_stub.h"

@@ -4,10 +4,10 @@
 #include <cctype>
 #include <string>
 
-#include "report/base/cpp_source.h"
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/base/signature.h"
+#include "common/format.h"
+#include "common/text.h"
+#include "report/phrasing/cpp_source.h"
+#include "report/phrasing/signature.h"
 #include "report/verdict/cpp_line.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"

@@ -1,6 +1,6 @@
 // The policy says that the access is meant: there is nothing to repair, and why is told.
 #include "common/access_note.h"
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::verdict::rules {

@@ -1,5 +1,5 @@
 // Events and streams belong to the device that was current when they were made, or were recorded first.
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::verdict::rules {

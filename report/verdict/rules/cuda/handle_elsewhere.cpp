@@ -2,8 +2,8 @@
 // made.
 #include <algorithm>
 
-#include "report/base/cpp_source.h"
-#include "report/base/format.h"
+#include "common/format.h"
+#include "report/phrasing/cpp_source.h"
 #include "report/verdict/cpp_line.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"

@@ -2,8 +2,8 @@
 // current.
 #include <algorithm>
 
-#include "report/base/cpp_source.h"
-#include "report/base/format.h"
+#include "common/format.h"
+#include "report/phrasing/cpp_source.h"
 #include "report/verdict/cpp_line.h"
 #include "report/verdict/cpp_origin.h"
 #include "report/verdict/rules.h"

@@ -1,7 +1,7 @@
 // A copy whose caller says something of its two ends that is not so. Where the ends lie is exact, so what is said of
 // them is wrong; whether the word or the pointer was meant, the evidence cannot tell.
-#include "report/base/cpp_source.h"
-#include "report/base/format.h"
+#include "common/format.h"
+#include "report/phrasing/cpp_source.h"
 #include "report/verdict/cpp_line.h"
 #include "report/verdict/rules.h"
 

@@ -1,9 +1,9 @@
 // CUDA refused a launch: its stream was made on another device than the one that is current.
 #include <algorithm>
 
-#include "report/base/cpp_source.h"
-#include "report/base/escaping.h"
-#include "report/base/format.h"
+#include "common/format.h"
+#include "common/text.h"
+#include "report/phrasing/cpp_source.h"
 #include "report/verdict/cpp_line.h"
 #include "report/verdict/rules.h"
 

@@ -1,7 +1,7 @@
 // A kernel of the program's own, or of a library that checks nothing, was given memory that is not on its device.
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
 

@@ -1,7 +1,7 @@
 // A kernel launched on the current device with memory of another one: the launching code set no device guard.
 #include <algorithm>
 
-#include "report/base/format.h"
+#include "common/format.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 

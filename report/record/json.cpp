@@ -1,4 +1,6 @@
-#include "report/base/json.h"
+#include "report/record/json.h"
+
+template class nlohmann::basic_json<nlohmann::ordered_map>;
 
 namespace devtrace::report {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "report/base/json.h"
+#include "report/record/json.h"
 
 namespace devtrace::report {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-// In templates.cpp, once.
+// In json.cpp, once.
 extern template class nlohmann::basic_json<nlohmann::ordered_map>;
 
 namespace devtrace::report {

@@ -1,13 +1,13 @@
-#include "report/log/log_reader.h"
+#include "report/record/log_reader.h"
 
 #include <algorithm>
 #include <array>
 #include <fstream>
 #include <system_error>
 
-#include "report/base/escaping.h"
-#include "report/base/format.h"
-#include "report/base/json_access.h"
+#include "common/format.h"
+#include "common/text.h"
+#include "report/record/json_access.h"
 
 namespace devtrace::report {
 namespace {

@@ -1,12 +1,12 @@
-#include "report/base/verification.h"
+#include "report/phrasing/verification.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
 #include <string_view>
 
-#include "report/base/format.h"
-#include "report/base/phrasing.h"
+#include "common/format.h"
+#include "report/phrasing/phrasing.h"
 
 namespace devtrace::report {
 namespace {

@@ -1,4 +1,4 @@
-// <fmt/format.h>, for files that format: what is the same in each of them is compiled once, in templates.cpp.
+// <fmt/format.h>, for files that format: what is the same in each of them is compiled once, in format.cpp.
 #pragma once
 
 #include <fmt/format.h>

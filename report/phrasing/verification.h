@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "report/base/json_access.h"
+#include "report/record/json_access.h"
 
 namespace devtrace::report {
 

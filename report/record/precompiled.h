@@ -9,5 +9,5 @@
 #include <unordered_map>
 #include <vector>
 
-#include "report/base/format.h"
-#include "report/base/json.h"
+#include "common/format.h"
+#include "report/record/json.h"

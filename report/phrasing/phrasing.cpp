@@ -1,11 +1,11 @@
-#include "report/base/phrasing.h"
+#include "report/phrasing/phrasing.h"
 
 #include <algorithm>
 #include <ctime>
 
-#include "report/base/format.h"
-#include "report/base/signature.h"
-#include "report/base/system_libraries.h"
+#include "common/format.h"
+#include "report/phrasing/signature.h"
+#include "report/phrasing/system_libraries.h"
 
 namespace devtrace::report {
 namespace {

@@ -1,4 +1,4 @@
-#include "report/base/system_libraries.h"
+#include "report/phrasing/system_libraries.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "report/base/json_access.h"
+#include "report/record/json_access.h"
 
 namespace devtrace::report {
 namespace {

@@ -1,9 +1,9 @@
-#include "report/base/escaping.h"
+#include "common/text.h"
 
 #include <algorithm>
 #include <cstdint>
 
-namespace devtrace::report {
+namespace devtrace {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
@@ -176,4 +176,4 @@ std::string dedented(std::string_view source) {
   return out;
 }
 
-}  // namespace devtrace::report
+}  // namespace devtrace

@@ -1,4 +1,4 @@
-// What every user of the formatting and the JSON library would else compile for itself: Debian's libraries are either
+// What every user of the formatting library would else compile for itself: Debian's library is either
 // headers alone or not position-independent.
 #include <fmt/format-inl.h>
 
@@ -14,7 +14,3 @@ template FMT_API void buffer<char>::append(const char*, const char*);
 template FMT_API void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
 }  // namespace detail
 FMT_END_NAMESPACE
-
-#include <nlohmann/json.hpp>
-
-template class nlohmann::basic_json<nlohmann::ordered_map>;

@@ -1,11 +1,12 @@
 // Text from a user's program, made safe for where it is shown. Names, messages and source lines may hold anything.
 #pragma once
 
+#include <cctype>
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace devtrace::report {
+namespace devtrace {
 
 // The same text with every byte that is not part of well-formed UTF-8 replaced by U+FFFD.
 std::string valid_utf8(std::string_view bytes);
@@ -32,4 +33,11 @@ size_t length(std::string_view text);
 // to it.
 std::string dedented(std::string_view source);
 
-}  // namespace devtrace::report
+// Without the white space around it.
+inline std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace devtrace

@@ -1,8 +1,8 @@
-#include "report/base/signature.h"
+#include "report/phrasing/signature.h"
 
 #include <algorithm>
 
-#include "report/base/trimmed.h"
+#include "common/text.h"
 
 namespace devtrace::report {
 namespace {

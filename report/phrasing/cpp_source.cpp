@@ -1,9 +1,9 @@
-#include "report/base/cpp_source.h"
+#include "report/phrasing/cpp_source.h"
 
 #include <algorithm>
 #include <cctype>
 
-#include "report/base/signature.h"
+#include "report/phrasing/signature.h"
 
 namespace devtrace::report {
 namespace {

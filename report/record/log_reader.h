@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "report/base/json.h"
+#include "report/record/json.h"
 
 namespace devtrace::report {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "report/base/format.h"
+#include "common/format.h"
 
 namespace devtrace::report {
 
