@@ -1,5 +1,6 @@
 """C++ programs as their users build them: against the CUDA runtime, with LibTorch, with nvcc."""
 
+import fcntl
 import functools
 import hashlib
 import os
@@ -41,12 +42,14 @@ def kept(name: str, source: str, command: list) -> Path:
     made_of = [version_of(command[0]), version("torch"), name, source, *map(str, command)]
     place = KEPT / hashlib.sha256("\0".join(made_of).encode()).hexdigest()[:16]
     program, file = place / Path(name).stem, place / name
-    if not program.exists():
-        place.mkdir(parents=True, exist_ok=True)
-        file.write_text(source)
-        part = place / f"{os.getpid()}"
-        subprocess.run([command[0], "-o", part, file, *command[1:]], check=True)
-        os.replace(part, program)
+    place.mkdir(parents=True, exist_ok=True)
+    with open(place / "lock", "w") as lock:  # a program that runs is not replaced by another worker's: its lines would be gone
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not program.exists():
+            file.write_text(source)
+            part = place / "part"
+            subprocess.run([command[0], "-o", part, file, *command[1:]], check=True)
+            os.replace(part, program)
     return program
 
 
