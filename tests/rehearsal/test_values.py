@@ -107,7 +107,8 @@ def test_children_are_covered_and_the_environment_is_the_programs(rehearse):
             mp.spawn(work, nprocs=1)
             code = "import torch; print('child', float((torch.ones(3, device='cuda') * 2).sum()))"
             print(subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True).stdout, end="")
-        """
+        """,
+        fresh=True,  # the tests' server has the values before it forks
     )
     assert outcome.code == 0, outcome.err
     assert outcome.out == "0 6.0\nchild 6.0\n"
