@@ -16,6 +16,8 @@ FILE = TOP / "tests/data/golden/findings.jsonl"
 # Differ from run to run, or from machine to machine. How sure a cause is may hang on times that a clock tells apart in one run alone.
 UNSTEADY = {"time", "thread", "thread_name", "pid", "address", "offset", "stream", "incomplete", "confidence"}
 ADDRESSES = re.compile(r"0x[0-9a-f]+")
+# A set as Python writes it: the order of its texts is another one for each seed of their hash.
+SETS = re.compile(r"\{('[^{}]*'(?:, '[^{}]*')+)\}")
 # Whose frames lie below the program's own: how its process began.
 OF_THE_START = re.compile(r"/(python3[\d.]*|libpython[^/]*|libc\.so\.6)$")
 
@@ -33,6 +35,7 @@ def steady(value, folder: Path):
         return [steady(each, folder) for each in value]
     if isinstance(value, str):
         text = ADDRESSES.sub("0x…", value.replace(str(folder), "FOLDER").replace(str(TOP), "TOP"))
+        text = SETS.sub(lambda found: "{" + ", ".join(sorted(found[1].split(", "))) + "}", text)
         return re.sub(r"python3\.\d+", "python3", text)
     if not isinstance(value, dict):
         return value
