@@ -58,7 +58,7 @@ $(call folder,tracker/evidence,common binary/elf finding report/phrasing tracker
 # The log on disk, the process record, and where a finding goes besides.
 $(call folder,tracker/log,common binary binary/elf finding report report/record report/phrasing tracker/base tracker/stacks tracker/interface)
 # What the texts of errors say of devices: which are refusals, what they name, and which is one that was told already.
-$(call folder,tracker/refusals,tracker/stacks tracker/interface tracker/evidence)
+$(call folder,tracker/refusals,tracker/base tracker/python tracker/stacks tracker/interface tracker/evidence)
 # From an event worth reporting to a finding in the log: one file a kind, and the policy of what is legitimate.
 $(call folder,tracker/findings,common binary finding report/phrasing report/log report/verdict tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/refusals tracker/log)
 # Every kernel's parameters, looked at before it is launched.
@@ -70,7 +70,7 @@ $(call folder,tracker/placement,common report tracker/base tracker/python tracke
 # What was there before devtrace was attached: the live blocks of PyTorch's allocator.
 $(call folder,tracker/preexisting,tracker/base tracker/python tracker/memory)
 # The narrow waist (events.h), and the tracker's life in a process (session.h).
-$(call folder,tracker,tracker/base tracker/stacks tracker/interface tracker/memory tracker/log tracker/findings tracker/launch tracker/copy tracker/placement tracker/preexisting)
+$(call folder,tracker,tracker/base tracker/stacks tracker/interface tracker/memory tracker/log tracker/refusals tracker/findings tracker/launch tracker/copy tracker/placement tracker/preexisting)
 
 # Which functions are hooked, where the originals are, and what dlsym answers to who asks for one; below it the slots by which objects
 # call each other (imports).

@@ -21,6 +21,7 @@
 #include "tracker/memory/provenance.h"
 #include "tracker/placement/placement.h"
 #include "tracker/preexisting/allocator_snapshot.h"
+#include "tracker/refusals/recent_messages.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::session {
@@ -70,6 +71,7 @@ constexpr HeldOverFork kOrder[] = {
     {memory::pooled_memory::before_fork, in_both<memory::pooled_memory::after_fork>},
     {memory::library_handles::before_fork, in_both<memory::library_handles::after_fork>},
     {stacks::before_fork, in_both<stacks::after_fork>},
+    {refusals::recent_messages::before_fork, refusals::recent_messages::after_fork},
 };
 
 void after_fork(bool child) {

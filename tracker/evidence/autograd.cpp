@@ -1,7 +1,6 @@
 #include "tracker/evidence/autograd.h"
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_set>
 #include <utility>
 
@@ -13,6 +12,7 @@ namespace devtrace::evidence {
 namespace {
 
 using python::Api;
+using python::element;
 using python::Ref;
 
 constexpr size_t kMostNodes = 50000;  // a finding must stay milliseconds
@@ -21,10 +21,6 @@ constexpr size_t kMostNodes = 50000;  // a finding must stay milliseconds
 bool calls_engine(std::string_view file, std::string_view function) {
   if (file.ends_with("/torch/autograd/graph.py")) return function == "_engine_run_backward";
   return file.ends_with("/torch/autograd/__init__.py") && (function == "backward" || function == "grad");
-}
-
-Ref item(const Api& api, PyObject* sequence, size_t at) {
-  return sequence ? python::element(api, sequence, static_cast<ssize_t>(at)) : Ref();
 }
 
 Ref variable(const Api& api, const Ref& locals, std::initializer_list<const char*> names) {
@@ -43,25 +39,19 @@ Roots roots_of(const Api& api, const Ref& locals) {
   Roots roots;
   roots.tensors = variable(api, locals, {"t_outputs", "tensors"});
   roots.gradients = variable(api, locals, {"grad_tensors_", "grad_outputs_"});
-  if (!roots.gradients) roots.gradients = item(api, variable(api, locals, {"args"}).get(), 0);
+  if (!roots.gradients) roots.gradients = element(api, variable(api, locals, {"args"}).get(), 0);
   return roots;
 }
 
-// Of "… invalid gradient at index 1 - expected …".
-std::optional<size_t> index_of(std::string_view message) {
-  constexpr std::string_view kBefore = "invalid gradient at index ";
-  const size_t at = message.find(kBefore);
-  size_t index = 0;
-  if (at == message.npos) return std::nullopt;
-  const char* const begin = message.data() + at + kBefore.size();
-  return std::from_chars(begin, message.data() + message.size(), index).ec == std::errc() ? std::optional(index)
-                                                                                          : std::nullopt;
+// The node that an edge leads to; empty: to none.
+Ref node_of(const Api& api, const Ref& edge) {
+  Ref node = element(api, edge.get(), 0);
+  return node.get() != api._Py_NoneStruct ? std::move(node) : Ref();
 }
 
-// The node that one of a node's gradients goes to; empty: to none.
+// … that one of a node's gradients goes to.
 Ref next_node(const Api& api, PyObject* edges, size_t index) {
-  Ref node = item(api, item(api, edges, index).get(), 0);
-  return node.get() != api._Py_NoneStruct ? std::move(node) : Ref();
+  return node_of(api, element(api, edges, index));
 }
 
 // All nodes of a name that can be reached, each once. Python's objects for nodes live as long as `seen` holds them.
@@ -75,11 +65,11 @@ std::vector<PyObject*> nodes_named(const Api& api, const Torch& torch, PyObject*
     if (class_of(api, node.get()) == name) found.push_back(node.get());
     seen.push_back(std::move(node));
   };
-  for (size_t i = 0; const Ref root = item(api, tensors, i); ++i)
+  for (size_t i = 0; const Ref root = element(api, tensors, i); ++i)
     if (torch.is_tensor(root.get()) && !torch.is_opaque(root.get())) reach(torch.grad_fn(root.get()));
   for (size_t at = 0; at < seen.size(); ++at) {
     const Ref edges = python::attribute(api, seen[at].get(), "next_functions");
-    for (size_t i = 0; edges && item(api, edges.get(), i); ++i) reach(next_node(api, edges.get(), i));
+    for (size_t i = 0; edges && element(api, edges.get(), i); ++i) reach(next_node(api, edges.get(), i));
   }
   return found;
 }
@@ -124,7 +114,7 @@ std::vector<int> returning_lines(const Api& api, const SourceText& source, PyObj
   while (lines) {
     const Ref entry(api, api.PyIter_Next(lines.get()));
     if (!entry) break;
-    const int line = static_cast<int>(python::integer(api, item(api, entry.get(), 2).get(), 0));
+    const int line = static_cast<int>(python::integer(api, element(api, entry.get(), 2).get(), 0));
     if (line > 0 && source.lines(file, line).starts_with("return ") &&
         std::find(found.begin(), found.end(), line) == found.end())
       found.push_back(line);
@@ -199,7 +189,7 @@ std::optional<size_t> position_of(const Api& api, PyObject* node, PyObject* edge
   size_t rank = 0;
   for (size_t i = 0; i <= index; ++i) rank += static_cast<bool>(next_node(api, edges, i));
   std::optional<size_t> found;
-  for (arguments = 0; const Ref need = item(api, needed.get(), arguments); ++arguments)
+  for (arguments = 0; const Ref need = element(api, needed.get(), arguments); ++arguments)
     if (python::is_true(api, need.get()) && --rank == 0) found = arguments;
   return found;
 }
@@ -213,7 +203,7 @@ std::string parameter(const Api& api, PyObject* type, PyObject* code, size_t pos
   if (own.get() == inherited.get()) ++position;
   const Ref names = python::attribute(api, code, "co_varnames");
   const auto count = static_cast<size_t>(python::integer(api, python::attribute(api, code, "co_argcount").get(), 0));
-  return names && position < count ? python::text(api, item(api, names.get(), position).get()) : std::string();
+  return names && position < count ? python::text(api, element(api, names.get(), position).get()) : std::string();
 }
 
 // What the program wrote of a node: its torch.autograd.Function.
@@ -285,33 +275,30 @@ std::optional<python::FrameSource> waiting_for_autograd(const Api& api) {
 }
 
 std::optional<RefusedGradient> refused_gradient(const Api& api, const Torch& torch, const std::vector<Frame>& frames,
-                                                const SourceText& source, std::string_view node,
-                                                std::string_view message) {
+                                                const SourceText& source, std::string_view node, size_t index) {
   if (frames.empty() || !calls_engine(frames[0].file, frames[0].function)) return std::nullopt;
-  const std::optional<size_t> index = index_of(message);
-  if (!index) return std::nullopt;
   RefusedGradient out;
-  out.gradient.index = *index;
+  out.gradient.index = static_cast<int64_t>(index);
   const Ref locals = frames[0].locals(api);
   const Roots roots = roots_of(api, locals);
+  const auto at_index = [&](const Ref& list) { return element(api, list.get(), index); };
   const auto meet = [&](Ref tensor) {
     if (!tensor || !torch.is_tensor(tensor.get())) return;
     out.met.push_back(tensor.get());
     out.kept.push_back(std::move(tensor));
   };
-  if (node.empty()) {
-    meet(item(api, roots.gradients.get(), *index));
-    meet(item(api, roots.tensors.get(), *index));
+  if (!node.empty()) {
+    const std::vector<PyObject*> nodes = nodes_named(api, torch, roots.tensors.get(), node, out.kept);
+    if (nodes.size() != 1) return std::nullopt;
+    const Ref edges = python::attribute(api, nodes[0], "next_functions");
+    describe_function(api, source, nodes[0], edges.get(), out);
+    find_hooks(api, torch, frames, source, nodes[0], out.gradient);
+    // A leaf's gradient is collected by a node that has the leaf.
+    const Ref next = node_of(api, at_index(edges));
+    meet(python::attribute(api, next.get(), "variable"));
     return out;
   }
-  const std::vector<PyObject*> nodes = nodes_named(api, torch, roots.tensors.get(), node, out.kept);
-  if (nodes.size() != 1) return std::nullopt;
-  const Ref edges = python::attribute(api, nodes[0], "next_functions");
-  describe_function(api, source, nodes[0], edges.get(), out);
-  find_hooks(api, torch, frames, source, nodes[0], out.gradient);
-  // A leaf's gradient is collected by a node that has the leaf.
-  const Ref next = next_node(api, edges.get(), *index);
-  meet(python::attribute(api, next.get(), "variable"));
+  for (const Ref* given : {&roots.gradients, &roots.tensors}) meet(at_index(*given));
   return out;
 }
 

@@ -25,9 +25,10 @@ struct RefusedGradient {
 };
 
 // `frames`: of the thread that called the engine. `node`: its name, as the message says it; empty: the gradients that
-// the program itself gave to `backward`. Nothing where the graph has several such nodes, or none.
+// the program itself gave to `backward`. `index`: which of its gradients. Nothing where the graph has several such
+// nodes, or none.
 std::optional<RefusedGradient> refused_gradient(const python::Api& api, const Torch& torch,
                                                 const std::vector<Frame>& frames, const SourceText& source,
-                                                std::string_view node, std::string_view message);
+                                                std::string_view node, size_t index);
 
 }  // namespace devtrace::evidence

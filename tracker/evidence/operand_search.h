@@ -15,6 +15,7 @@ struct OperandSearch {
   const Torch& torch;
   const std::vector<Frame>& frames;
   const OperandQuery& query;
+  const SourceText& source;
   const Scope& scope;
   const StackValues& stack;
   ObjectWalk& walk;

@@ -26,6 +26,7 @@ class Surroundings {
         torch_(search.torch),
         frames_(search.frames),
         query_(search.query),
+        source_(search.source),
         scope_(search.scope),
         stack_(search.stack),
         holders_(search.holders),
@@ -61,7 +62,7 @@ class Surroundings {
 
   void add_source(finding::Frame& bound) const {
     if (bound.line > 0 && options().source)
-      bound.source = shown_source(query_.source.lines(bound.file, static_cast<int>(bound.line)));
+      bound.source = shown_source(source_.lines(bound.file, static_cast<int>(bound.line)));
   }
 
   // Which registered tensor's memory it lies in; or which one was this very tensor until a module moved that away.
@@ -167,6 +168,7 @@ class Surroundings {
   const Torch& torch_;
   const std::vector<Frame>& frames_;
   const OperandQuery& query_;
+  const SourceText& source_;
   const Scope& scope_;
   const StackValues& stack_;
   Holders& holders_;

@@ -28,36 +28,40 @@ size_t distinct_devices(const std::vector<Operand>& operands) {
 
 class Collector {
  public:
-  Collector(const Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames, const OperandQuery& query)
+  Collector(const Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames, const OperandQuery& query,
+            const SourceText& source)
       : api_(api),
         torch_(torch),
         frames_(frames),
         query_(query),
+        source_(source),
         reach_{api, torch},
         scope_(api, frames, reach_),
         stack_(api, query.direct && query.asking == 0 ? frames : kNoFrames),
         holders_(api, torch),
-        sources_(api, torch, frames, query, scope_, reach_, holders_, operands_) {}
+        sources_(api, torch, frames, query.asking, source, scope_, reach_, holders_, operands_) {}
 
   Operands run(finding::Refusal& facts) {
     const bool direct = query_.direct && query_.met.empty() && !frames_.empty();
     for (PyObject* operand : query_.met) add({operand, "", ""}, 0);
     if (direct) {
       if (!query_.none) gather();
-      if (query_.generator) add_generator();
+      if (query_.generator()) add_generator();
     }
     mark_mismatched();
     add_unnamed();
     drop_bystanders();
     cut_to_most();
-    if (direct && !query_.generator && !query_.none) sources_.add();
-    const OperandSearch search{api_, torch_, frames_, query_, scope_, stack_, reach_, holders_};
+    if (direct && !query_.generator() && !query_.none) sources_.add();
+    const OperandSearch search{api_, torch_, frames_, query_, source_, scope_, stack_, reach_, holders_};
     name_operands(search, direct, operands_, facts.mentions);
     Operands found{{}, std::move(mentioned_), {}};
     add_surroundings(search, direct, operands_, facts, found.named_devices);
-    for (Operand& operand : operands_) add_provenance(operand, operand.device, operand.storage, query_.source);
+    for (Operand& operand : operands_) add_provenance(operand, operand.device, operand.storage, source_);
     sources_.nest();
     found.list.assign(operands_.begin(), operands_.end());
+    if (!query_.gradient_device.empty()) name_gradient(found.list);
+    if (query_.generator()) add_drawn(found.list);
     return found;
   }
 
@@ -387,6 +391,29 @@ class Collector {
   }
 
   // Random numbers are drawn by torch's own code: which generator is said by the innermost line that names one.
+  // The gradient itself, of which nothing but the device is known.
+  void name_gradient(finding::List<finding::Operand>& operands) const {
+    const auto unnamed = [&](const finding::Operand& each) {
+      return !each.shape.told() && each.device == query_.gradient_device;
+    };
+    auto found = std::find_if(operands.begin(), operands.end(), unnamed);
+    if (found == operands.end()) found = operands.insert(operands.begin(), finding::Operand());
+    found->device = query_.gradient_device;
+    found->role = "temporary";
+    found->expression = query_.gradient_expression;
+    found->mismatched = true;
+  }
+
+  // What the generator's numbers were asked for: a tensor without a name.
+  void add_drawn(finding::List<finding::Operand>& operands) const {
+    finding::Operand& drawn = operands.emplace_back();
+    drawn.role = "temporary";
+    drawn.device = query_.drawn_on;
+    if (frames_.empty() || !frames_[0].exact) return;
+    const std::string& text = frames_[0].expression;
+    if (text.size() <= 120 && text.find('\n') == text.npos) drawn.expression = text;
+  }
+
   void add_generator() {
     operands_.clear();
     for (size_t frame = 0; frame < frames_.size() && operands_.empty(); ++frame) {
@@ -442,6 +469,7 @@ class Collector {
   const evidence::Torch& torch_;
   const std::vector<Frame>& frames_;
   const OperandQuery& query_;
+  const SourceText& source_;
   ObjectWalk reach_;
   Scope scope_;
   StackValues stack_;
@@ -469,8 +497,8 @@ void Operand::take(const TensorFacts& facts) {
 }
 
 Operands operands(const Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames,
-                  const OperandQuery& query, finding::Refusal& facts) {
-  return Collector(api, torch, frames, query).run(facts);
+                  const OperandQuery& query, const SourceText& source, finding::Refusal& facts) {
+  return Collector(api, torch, frames, query, source).run(facts);
 }
 
 }  // namespace devtrace::evidence

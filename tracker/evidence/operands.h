@@ -33,7 +33,7 @@ struct OperandQuery {
   std::vector<std::string> devices_named;        // in the message
   std::vector<std::string> devices_of_operands;  // those of which the message says that an operand lies there
   std::string other_device;                      // of a check of one operand against the others: where those lie
-  bool generator = false;                        // it is about a random generator
+  std::string drawn_on;  // of a random generator: where the numbers that it was asked for should lie
   // The frame whose expression asked for what is refused: 0, unless what raises is Python code that it called.
   size_t asking = 0;
   std::string variable;        // of frame 0, that holds the operand; empty: the expression says it
@@ -43,8 +43,11 @@ struct OperandQuery {
   bool none = false;           // no tensor exists
   bool ordinals = false;       // it is about the number of a device
   std::vector<PyObject*> met;  // the operands, where they are known by other means; they live as long as this
-  bool direct = true;          // the innermost frame itself asked for the operation (not autograd's engine)
-  SourceText source;
+  // Of a gradient of which nothing is known but where it lies; and what the `backward` that gave it returns as that.
+  std::string gradient_device, gradient_expression;
+  bool direct = true;  // the innermost frame itself asked for the operation (not autograd's engine)
+
+  bool generator() const { return !drawn_on.empty(); }
 };
 
 struct Operands {
@@ -57,6 +60,6 @@ struct Operands {
 inline constexpr size_t kMostOperands = 32;
 // What stands around them goes into `facts`.
 Operands operands(const python::Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames,
-                  const OperandQuery& query, finding::Refusal& facts);
+                  const OperandQuery& query, const SourceText& source, finding::Refusal& facts);
 
 }  // namespace devtrace::evidence

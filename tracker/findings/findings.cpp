@@ -34,7 +34,6 @@ using finding::Finding;
 // Everything under one lock: a finding is rare. Leaked: hooks run after static destructors.
 struct State {
   Occurrences occurrences;
-  refusals::RecentMessages errors;  // that were looked at, findings or not
   bool finished = false;
 };
 SpinLock lock;
@@ -44,38 +43,24 @@ Totals totals;
 
 State& current() {
   DEVTRACE_ASSERT(lock.held());
-  if (!state) state = new State{.occurrences{{options().max_findings, options().dedupe}, totals}, .errors{}};
+  if (!state) state = new State{.occurrences{{options().max_findings, options().dedupe}, totals}};
   return *state;
 }
 
 constexpr size_t kMostCallers = 64;  // more than lie between a refusal and the Python frame that asked for it
 
-void publish_due(const std::optional<Occurrences::Count>& due) {
-  if (due) log::publish::count(due->id, due->fingerprint, due->count);
-}
-
-Occurrences::Call::Seen seen(uint64_t key) {
-  const std::lock_guard hold(lock);
-  const Occurrences::Call call = current().occurrences.seen(key);
-  publish_due(call.due);
-  return call.seen;
-}
-
-void excuse(uint64_t key) {
-  const std::lock_guard hold(lock);
-  current().occurrences.excuse(key);
+// Under the lock.
+void publish_due() {
+  for (const auto& [id, fingerprint, count] : current().occurrences.take_due())
+    log::publish::count(id, fingerprint, count);
 }
 
 // Under the lock, so that ids follow the log's order. Calls nothing that takes the GIL. What is to be said on stderr;
 // nothing for a repetition.
-std::string deduplicate(uint64_t key, Finding& record, Severity severity) {
+std::string publish(const Occurrences::Finding& finding, Finding& record) {
   using Outcome = Occurrences::Finding;
-  record.cause = report::verdict::cause_of(record);
-  const std::lock_guard hold(lock);
-  Occurrences& occurrences = current().occurrences;
-  const Outcome finding = occurrences.add(key, record.fingerprint, severity);
-  publish_due(finding.due);
-  if (finding.outcome == Outcome::dropped && occurrences.dropped() == 1)
+  publish_due();
+  if (finding.outcome == Outcome::dropped && current().occurrences.dropped() == 1)
     say("max_findings=" + std::to_string(options().max_findings) + " reached; further findings are only counted");
   if (verbose()) {
     constexpr const char* kOutcomes[] = {"", "again, from another call: it is ", "dropped, max_findings are written"};
@@ -121,17 +106,31 @@ uint64_t call_key(std::initializer_list<std::string_view> parts) {
 }
 
 bool report_once(uint64_t key, const std::function<std::optional<Finding>()>& find, bool policy) {
-  using Call = Occurrences::Call;
-  if (const Call::Seen before = seen(key); before != Call::never) return before == Call::counted;
+  using Seen = Occurrences::Seen;
+  {
+    const std::lock_guard hold(lock);
+    Occurrences& occurrences = current().occurrences;
+    const Seen seen = occurrences.seen(key);
+    publish_due();
+    if (seen != Seen::never) return seen == Seen::counted;
+  }
   std::optional<Finding> found = find();
   if (!found) {
-    if (policy) excuse(key);
+    const std::lock_guard hold(lock);
+    if (policy) current().occurrences.excuse(key);
     return false;
   }
   log::open();
   found->fingerprint = report::fingerprint(log::working_directory(), *found);
+  found->cause = report::verdict::cause_of(*found);
   const Severity severity = classify(*found);
-  log::publish::print(deduplicate(key, *found, severity));
+  std::string text;
+  {
+    const std::lock_guard hold(lock);
+    Occurrences& occurrences = current().occurrences;
+    text = publish(occurrences.add(key, found->fingerprint, severity), *found);
+  }
+  log::publish::print(text);
   if (options().halt_on_error && severity == Severity::fault) halt();
   return true;
 }
@@ -157,11 +156,6 @@ void add_device(Finding& finding, const std::string& name) {
 std::string current_device() {
   const int device = platform().current_device ? platform().current_device() : -1;
   return device >= 0 ? Device::cuda(device).name() : "";
-}
-
-void with_recent_messages(const std::function<void(refusals::RecentMessages&)>& look) {
-  const std::lock_guard hold(lock);
-  look(current().errors);
 }
 
 uint64_t count() {

@@ -1,5 +1,7 @@
 #include "tracker/findings/occurrences.h"
 
+#include <utility>
+
 #include "tracker/base/assert.h"
 
 namespace devtrace::findings {
@@ -18,14 +20,6 @@ template <class Known>
 Occurrences::Count as_written(Known& known) {
   known.written = known.count;
   return {known.id, known.fingerprint, known.count};
-}
-
-template <class Known>
-std::optional<Occurrences::Count> count_again(Known& known) {
-  ++known.count;
-  DEVTRACE_ASSERT(known.written < known.count);
-  if (known.count < known.written * 2) return std::nullopt;
-  return as_written(known);
 }
 
 }  // namespace
@@ -50,15 +44,23 @@ bool Occurrences::counted_unseen() {
   return true;
 }
 
-Occurrences::Call Occurrences::seen(uint64_t key) {
+void Occurrences::count_again(Known& known) {
+  ++known.count;
+  DEVTRACE_ASSERT(known.written < known.count);
+  if (known.count >= known.written * 2) due_.push_back(as_written(known));
+}
+
+Occurrences::Seen Occurrences::seen(uint64_t key) {
   const auto found = by_call_.find(key);
-  if (key == 0 || found == by_call_.end()) return {counted_unseen() ? Call::counted : Call::never, {}};
+  if (key == 0 || found == by_call_.end()) return counted_unseen() ? Seen::counted : Seen::never;
   const ByCall& call = found->second;
-  if (call.excused) return {Call::excused, {}};
+  if (call.excused) return Seen::excused;
   totals_.add(call.severity);
-  if (!call.name.empty()) return {Call::counted, count_again(by_name_.at(call.name))};
-  ++dropped_;
-  return {Call::counted, {}};
+  if (call.name.empty())
+    ++dropped_;
+  else
+    count_again(by_name_.at(call.name));
+  return Seen::counted;
 }
 
 // Code that is made anew for each call gives a new key each time: then all are forgotten now and then.
@@ -78,19 +80,24 @@ Occurrences::Finding Occurrences::add(uint64_t key, const std::string& fingerpri
   const auto known = by_name_.find(name);
   if (known != by_name_.end()) {
     remember(key, {name, severity});
-    return {Finding::repeated, known->second.id, count_again(known->second)};
+    count_again(known->second);
+    return {Finding::repeated, known->second.id};
   }
   if (full()) {
     ++dropped_;
     if (limits_.deduplicate) remember(key, {"", severity});
-    return {Finding::dropped, 0, {}};
+    return {Finding::dropped, 0};
   }
   ++written_;
   if (limits_.deduplicate) {
     by_name_.emplace(name, Known{written_, fingerprint});
     remember(key, {name, severity});
   }
-  return {Finding::added, written_, {}};
+  return {Finding::added, written_};
+}
+
+std::vector<Occurrences::Count> Occurrences::take_due() {
+  return std::exchange(due_, {});
 }
 
 std::vector<Occurrences::Count> Occurrences::take_unwritten() {

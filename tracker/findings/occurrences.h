@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -42,11 +41,8 @@ class Occurrences {
   };
 
   // A call that may be a finding, by its key (0: cannot be told from others), before any evidence is gathered.
-  struct Call {
-    enum Seen { never, counted, excused } seen;
-    std::optional<Count> due;
-  };
-  Call seen(uint64_t key);
+  enum class Seen { never, counted, excused };
+  Seen seen(uint64_t key);
   // It is no finding, nor is what else comes by that call.
   void excuse(uint64_t key);
 
@@ -54,10 +50,11 @@ class Occurrences {
   struct Finding {
     enum Outcome { added, repeated, dropped } outcome;
     int id;  // in the log; 0 for a dropped one
-    std::optional<Count> due;
   };
   Finding add(uint64_t key, const std::string& fingerprint, Severity severity);
 
+  // What has to be told now; at the end all counts that the log does not state.
+  std::vector<Count> take_due();
   std::vector<Count> take_unwritten();
   uint64_t count_of(uint64_t id) const;  // 0: no such finding, or none is kept
   uint64_t dropped() const { return dropped_; }
@@ -77,12 +74,14 @@ class Occurrences {
 
   bool full() const { return limits_.findings > 0 && written_ >= limits_.findings; }
   bool counted_unseen();
+  void count_again(Known& known);
   void remember(uint64_t key, ByCall call);
 
   Limits limits_;
   Totals& totals_;
   std::unordered_map<std::string, Known> by_name_;  // fingerprint and severity
   std::unordered_map<uint64_t, ByCall> by_call_;
+  std::vector<Count> due_;
   int written_ = 0;
   int looked_at_in_vain_ = 0;  // after the limit
   uint64_t dropped_ = 0;

@@ -26,6 +26,7 @@ using refusals::RefusalMessage;
 using refusals::Repetition;
 
 constexpr size_t kMostFrames = 128;
+constexpr size_t kLongestLine = 4000;  // of a message
 
 // What only the refusing thread itself can be asked; the evidence may be gathered on another.
 struct ThreadSnapshot {
@@ -35,7 +36,8 @@ struct ThreadSnapshot {
 };
 
 evidence::OperandQuery query_of(const events::Refused& refusal, const RefusalMessage& message,
-                                const NativeStack& native, const std::vector<Frame>& frames) {
+                                const NativeStack& native, const std::vector<Frame>& frames,
+                                const std::string& current) {
   evidence::OperandQuery query;
   if (refusal.odd.known()) {
     query.mismatched_data = reinterpret_cast<uintptr_t>(refusal.odd_data);
@@ -44,7 +46,7 @@ evidence::OperandQuery query_of(const events::Refused& refusal, const RefusalMes
   query.devices_named = message.devices_named;
   query.devices_of_operands = message.devices_of_operands;
   query.direct = !native.autograd;
-  query.generator = !message.generator_wanted.empty();
+  query.drawn_on = message.generator_wanted == "cuda" ? current : message.generator_wanted;
   const bool in_python = refusal.raised == events::Raised::in_python;
   if (!frames.empty() && (in_python || evidence::compiling(frames))) query.asking = evidence::asking_frame(frames);
   query.fake = query.asking > 0;
@@ -61,24 +63,6 @@ evidence::OperandQuery query_of(const events::Refused& refusal, const RefusalMes
   return query;
 }
 
-// Is it about what a node of autograd's graph gave, or what the program gave to backward()?
-bool is_of_a_gradient(const RefusalMessage& message) {
-  return message.known && message.known->row->argument == "gradient";
-}
-
-// The gradient itself, of which nothing but the device is known.
-void name_gradient(const evidence::RefusedGradient& refused, const refusals::KnownMatch& known,
-                   std::vector<finding::Operand>& operands) {
-  if (known.operation.empty()) return;
-  const auto unnamed = [&](const finding::Operand& each) { return !each.shape.told() && each.device == known.at; };
-  auto found = std::find_if(operands.begin(), operands.end(), unnamed);
-  if (found == operands.end()) found = operands.insert(operands.begin(), finding::Operand());
-  found->device = known.at;
-  found->role = "temporary";
-  found->expression = refused.expression;
-  found->mismatched = true;
-}
-
 // The operator that the program asked for, where PyTorch runs its kernel as Python code: that calls other operators,
 // one of which was refused. Empty: there is none such.
 std::string asked_of_python_kernel(const NativeStack& native, const std::vector<Frame>& frames) {
@@ -90,15 +74,6 @@ std::string asked_of_python_kernel(const NativeStack& native, const std::vector<
   const bool dispatched = std::any_of(
       program, frames.end(), [](const Frame& frame) { return frame.function.ends_with("__torch_dispatch__"); });
   return dispatched ? std::string() : native.asked;
-}
-
-// What the generator's numbers were asked for: a tensor without a name, on the current device.
-void add_drawn(const RefusalMessage& message, const std::vector<Frame>& frames, RefusalEvidence& out) {
-  finding::Operand& drawn = out.finding.operands.emplace_back();
-  drawn.role = "temporary";
-  drawn.device = message.generator_wanted != "cuda" ? message.generator_wanted : out.facts.cuda;
-  const std::string& text = frames.empty() ? std::string() : frames[0].expression;
-  if (!frames.empty() && frames[0].exact && text.size() <= 120 && text.find('\n') == text.npos) drawn.expression = text;
 }
 
 refusals::Operation registered(const python::Api& api, const std::string& structure) {
@@ -120,22 +95,22 @@ void name_operation(const python::Api& api, const NativeStack& native, const std
 }
 
 void gather_operands(const python::Api& api, const evidence::Torch& torch, const std::vector<Frame>& frames,
-                     const events::Refused& refusal, const RefusalMessage& message, evidence::OperandQuery query,
+                     const SourceText& source, const RefusalMessage& message, evidence::OperandQuery query,
                      RefusalEvidence& out) {
   auto& facts = std::get<finding::Refusal>(out.finding.facts);
-  auto& operands = out.finding.operands;
-  const auto gradient =
-      is_of_a_gradient(message)
-          ? evidence::refused_gradient(api, torch, frames, query.source, message.known->operation, refusal.message)
-          : std::nullopt;
-  if (gradient) query.met = gradient->met;
-  evidence::Operands found = evidence::operands(api, torch, frames, query, facts);
-  operands = std::move(found.list);
-  if (gradient) name_gradient(*gradient, *message.known, operands);
-  if (gradient) facts.gradient = gradient->gradient;
-  for (finding::Operand& operand : operands)
+  std::optional<evidence::RefusedGradient> gradient;  // keeps what the query says that is met
+  if (const auto& known = message.known; known && known->gradient)
+    gradient = evidence::refused_gradient(api, torch, frames, source, known->operation, *known->gradient);
+  if (gradient) {
+    facts.gradient = gradient->gradient;
+    query.met = gradient->met;
+    if (!message.known->operation.empty()) query.gradient_device = message.known->at;
+    query.gradient_expression = gradient->expression;
+  }
+  evidence::Operands found = evidence::operands(api, torch, frames, query, source, facts);
+  for (finding::Operand& operand : found.list)
     if (operand.generator && operand.device == "cuda") operand.device = out.facts.cuda;
-  if (query.generator) add_drawn(message, frames, out);
+  out.finding.operands = std::move(found.list);
   out.facts.mentioned_devices = std::move(found.mentioned);
   out.facts.named_devices = std::move(found.named_devices);
 }
@@ -164,9 +139,8 @@ void gather_with_gil(const python::Api& api, const events::Refused& refusal, con
   out.facts.swallowed = refusals::swallowed(frames);
   out.finding.device_changes = evidence::device_changes(thread.changes, source);
   if (!torch.imported()) return;
-  evidence::OperandQuery query = query_of(refusal, message, native, frames);
-  query.source = source;
-  gather_operands(api, torch, frames, refusal, message, std::move(query), out);
+  evidence::OperandQuery query = query_of(refusal, message, native, frames, out.facts.cuda);
+  gather_operands(api, torch, frames, source, message, std::move(query), out);
   name_operation(api, native, frames, out.facts);
 }
 
@@ -192,22 +166,12 @@ void gather_python(const events::Refused& refusal, const RefusalMessage& message
   if (!gathered) gather_without_gil(thread, source, out.finding);
 }
 
-// Of a program without Python what C++ knows.
-void gather_cpp(const events::Refused& refusal, const ThreadSnapshot& thread, const finding::Stack& native,
-                const SourceText& source, RefusalEvidence& out) {
-  out.finding.device_changes = evidence::device_changes(thread.changes, source);
-  auto call = cpp_operands(reinterpret_cast<uintptr_t>(refusal.odd_data), thread.native.frames, native, source);
-  if (!call) return;
-  out.facts.at_work = {"aten::" + call->operation, call->overload};
-  out.facts.complete = true;
-  out.finding.operands = std::move(call->operands);
-}
-
 }  // namespace
 
 RefusalEvidence refusal_evidence(const events::Refused& refusal, const RefusalMessage& message, Repetition repetition) {
   const ThreadSnapshot thread;
   RefusalEvidence out{{}, begin("refused-op", finding::Refusal())};
+  out.finding.message = refusal.message.substr(0, std::min(refusal.message.find('\n'), kLongestLine));
   out.finding.stack.known = true;
   // What "cuda" means to the thread: device 0 until it chooses another.
   out.facts.cuda = Device::cuda(std::max(0, platform().current_device())).name();
@@ -217,7 +181,15 @@ RefusalEvidence refusal_evidence(const events::Refused& refusal, const RefusalMe
   const SourceText source = evidence::source_from_disk();
   gather_python(refusal, message, repetition, thread, source, out);
   finding::Stack native = evidence::native_stack(thread.native.frames, source);
-  if (out.finding.stack.empty() && !thread.native.operation.empty()) gather_cpp(refusal, thread, native, source, out);
+  if (out.finding.stack.empty() && !thread.native.operation.empty()) {  // without Python: what C++ knows
+    out.finding.device_changes = evidence::device_changes(thread.changes, source);
+    const auto mismatched = reinterpret_cast<uintptr_t>(refusal.odd_data);
+    if (auto call = cpp_operands(mismatched, thread.native.frames, native, source)) {
+      out.facts.at_work = {"aten::" + call->operation, call->overload};
+      out.facts.complete = true;
+      out.finding.operands = std::move(call->operands);
+    }
+  }
   if (options().native) out.finding.native = std::move(native);
   for (const finding::Operand& operand : out.finding.operands)
     out.facts.operands.push_back({operand.device, operand.mismatched});

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "finding/finding.h"
-#include "tracker/refusals/recent_messages.h"
 
 namespace devtrace::findings {
 
@@ -30,8 +29,5 @@ finding::Finding begin(const char* kind, finding::Facts facts);
 // Once each, and only devices that are one.
 void add_device(finding::Finding& finding, const std::string& name);
 std::string current_device();  // empty: none is
-
-// The errors that were looked at, findings or not, under the lock of findings.
-void with_recent_messages(const std::function<void(refusals::RecentMessages&)>& look);
 
 }  // namespace devtrace::findings

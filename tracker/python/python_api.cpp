@@ -151,7 +151,7 @@ Ref entry(const Api& api, PyObject* dict, std::string_view name) {
 }
 
 Ref element(const Api& api, PyObject* sequence, ssize_t index) {
-  const Shape shape = shape_of(api, sequence);
+  const Shape shape = sequence ? shape_of(api, sequence) : Shape::other;
   if (shape == Shape::tuple && index < api.PyTuple_Size(sequence))
     return Ref::borrowed(api, api.PyTuple_GetItem(sequence, index));
   if (shape != Shape::list || index >= api.PyList_Size(sequence)) return {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <iterator>
 #include <span>
 
@@ -81,6 +82,11 @@ std::optional<KnownMatch> known_match(const KnownRefusal& row, const Match& matc
   for (const auto& [name, text] : match) {
     if (text.size() > kLongest) return std::nullopt;
     if (name.empty()) continue;
+    if (name == "index") {
+      if (std::from_chars(text.data(), text.data() + text.size(), known.gradient.emplace()).ec != std::errc())
+        return {};
+      continue;
+    }
     std::string& field = name == "operation" ? known.operation : name.starts_with("at") ? known.at : known.wanted;
     if (name == "operation")
       field = text.find(' ') == text.npos ? text : "";

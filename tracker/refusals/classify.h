@@ -32,6 +32,7 @@ struct KnownMatch {
   const KnownRefusal* row = nullptr;
   std::string at, wanted;  // devices; empty: not known
   std::string operation;
+  std::optional<size_t> gradient = {};  // it is about this one of what an autograd node, or the program, gave
 };
 
 struct RefusalMessage {

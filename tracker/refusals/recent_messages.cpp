@@ -1,7 +1,14 @@
 #include "tracker/refusals/recent_messages.h"
 
+#include <algorithm>
 #include <cctype>
+#include <mutex>
+#include <optional>
 #include <utility>
+#include <vector>
+
+#include "tracker/base/spinlock.h"
+#include "tracker/python/python_api.h"
 
 namespace devtrace::refusals {
 namespace {
@@ -47,6 +54,20 @@ std::string for_python(std::string_view message) {
   return text;
 }
 
+SpinLock lock;
+RecentMessages* recent = nullptr;  // under lock; leaked: hooks run after static destructors
+
+RecentMessages& current() {
+  if (!recent) recent = new RecentMessages;
+  return *recent;
+}
+
+bool runs_in(const std::vector<stacks::PythonFrame>& frames, const stacks::PythonFrame& function) {
+  return std::any_of(frames.begin(), frames.end(), [&](const stacks::PythonFrame& each) {
+    return each.file == function.file && each.function == function.function;
+  });
+}
+
 }  // namespace
 
 void RecentMessages::add(std::string_view message, bool in_python, stacks::StackId stack) {
@@ -84,4 +105,40 @@ stacks::StackId RecentMessages::raised_at(std::string_view handled) const {
   return 0;
 }
 
+namespace recent_messages {
+
+Repetition repetition_of(const events::Refused& refusal) {
+  using How = RecentMessages::How;
+  const bool in_python = refusal.raised == events::Raised::in_python;
+  const python::Api* const api = in_python ? python::api() : nullptr;
+  const std::optional<std::string> handled = api ? python::handled_exception(*api) : std::nullopt;
+  const How how = !in_python ? How::thrown : handled ? How::while_handling : How::in_python;
+  const stacks::StackId here = stacks::capture_python();
+  stacks::StackId before = 0;
+  {
+    const std::lock_guard hold(lock);
+    if (refusal.raised != events::Raised::checked && current().repeats(refusal.message, how)) return Repetition::same;
+    if (handled) before = current().raised_at(*handled);
+    current().add(refusal.message, in_python, here);
+  }
+  if (before == 0 || here == 0) return Repetition::none;
+  const std::vector<stacks::PythonFrame> frames = stacks::resolve(here);
+  return !frames.empty() && runs_in(stacks::resolve(before), frames[0]) ? Repetition::rephrased : Repetition::none;
+}
+
+void was_found(const events::Refused& refusal) {
+  const std::lock_guard hold(lock);
+  current().found(refusal.message);
+}
+
+void before_fork() {
+  lock.lock();
+}
+
+void after_fork(bool child) {
+  if (child) recent = nullptr;  // the parent's findings are the parent's
+  lock.unlock();
+}
+
+}  // namespace recent_messages
 }  // namespace devtrace::refusals

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "tracker/interface/event_types.h"
 #include "tracker/stacks/stacks.h"
 
 namespace devtrace::refusals {
@@ -42,4 +43,16 @@ class RecentMessages {
   size_t next_ = 0;
 };
 
+// Those of this process, under a lock.
+namespace recent_messages {
+
+// What is new is kept for what may repeat it; PyTorch's own checks repeat nothing.
+Repetition repetition_of(const events::Refused& refusal);
+// It is a finding.
+void was_found(const events::Refused& refusal);
+
+void before_fork();
+void after_fork(bool child);
+
+}  // namespace recent_messages
 }  // namespace devtrace::refusals

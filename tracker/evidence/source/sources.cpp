@@ -78,7 +78,7 @@ void Sources::note_producer(const Path& callee, Operand& operand, size_t frame) 
     kept.name = chains[0].name;
     kept.device = facts.device;
     kept.shape = finding::List<int64_t>::all(facts.shape);
-    add_provenance(kept, kept.device, facts.storage, query_.source);
+    add_provenance(kept, kept.device, facts.storage, source_);
   }
   if (!producer.keeps.empty() || !producer.devices.empty()) operand.given_by = std::move(producer);
 }
@@ -129,17 +129,17 @@ void Sources::add_of(size_t index) {
   const Operand operand = operands_[index];
   if (operand.generator || operand.has_role_of_state()) return;
   if (!operand.object || !operand.expression.empty()) {
-    const Frame& asking = frames_[query_.asking];
+    const Frame& asking = frames_[asking_];
     const std::string& text = operand.expression.empty() ? asking.expression : operand.expression;
     const bool whole = operand.expression.empty() && !asking.exact;
-    return sources_in(read_expression(api_, text, !whole, ""), query_.asking, index, 0);
+    return sources_in(read_expression(api_, text, !whole, ""), asking_, index, 0);
   }
   const std::optional<Block> block = block_of(operand.storage);
   if (!block) return;
   const std::vector<stacks::PythonFrame> made = stacks::resolve(block->allocated.stack);
   const std::optional<LiveLine> line = live_line(made, frames_);
   if (note_device_source(made, block->allocated.time, line, index) || !line || block->moved_from.known()) return;
-  const std::string text = query_.source.lines(frames_[line->frame].file, line->line);
+  const std::string text = source_.lines(frames_[line->frame].file, line->line);
   sources_in(read_expression(api_, text, false, ""), line->frame, index, block->allocated.time);
 }
 
@@ -203,10 +203,10 @@ bool Sources::add_source(const ReachedObject& reached, const std::string& role, 
 bool Sources::note_device_source(const std::vector<stacks::PythonFrame>& made, uint64_t time,
                                  const std::optional<LiveLine>& line, size_t index) {
   const auto at = std::find_if(made.begin(), made.end(), [&](const stacks::PythonFrame& frame) {
-    return is_project_file(frame.file, query_.source.standard_library);
+    return is_project_file(frame.file, source_.standard_library);
   });
   if (at == made.end()) return false;
-  const std::string text = query_.source.lines(at->file, at->line);
+  const std::string text = source_.lines(at->file, at->line);
   for (const Path& path : read_expression(api_, text, false, "").devices) {
     const std::optional<size_t> frame = frame_of(*at, line, path);
     if (!frame) continue;

@@ -18,13 +18,16 @@ struct LiveLine {
 
 class Sources {
  public:
-  // `operands`: those of the operation; sources are put behind them until nest().
-  Sources(const python::Api& api, const Torch& torch, const std::vector<Frame>& frames, const OperandQuery& query,
-          const Scope& scope, ObjectWalk& walk, Holders& holders, std::vector<Operand>& operands)
+  // `asking`: the frame whose expression asked for it. `operands`: those of the operation; sources are put behind them
+  // until nest().
+  Sources(const python::Api& api, const Torch& torch, const std::vector<Frame>& frames, size_t asking,
+          const SourceText& source, const Scope& scope, ObjectWalk& walk, Holders& holders,
+          std::vector<Operand>& operands)
       : api_(api),
         torch_(torch),
         frames_(frames),
-        query_(query),
+        asking_(asking),
+        source_(source),
         scope_(scope),
         reach_(walk),
         holders_(holders),
@@ -59,7 +62,8 @@ class Sources {
   const python::Api& api_;
   const Torch& torch_;
   const std::vector<Frame>& frames_;
-  const OperandQuery& query_;
+  const size_t asking_;
+  const SourceText& source_;
   const Scope& scope_;
   ObjectWalk& reach_;
   Holders& holders_;

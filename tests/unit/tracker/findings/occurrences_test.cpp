@@ -6,7 +6,7 @@ using namespace devtrace::findings;
 
 namespace {
 
-using Call = Occurrences::Call;
+using Seen = Occurrences::Seen;
 using Finding = Occurrences::Finding;
 
 struct OccurrencesTest : testing::Test {
@@ -17,9 +17,9 @@ struct OccurrencesTest : testing::Test {
 }  // namespace
 
 TEST_F(OccurrencesTest, TheSameCallIsCountedWithoutEvidence) {
-  EXPECT_EQ(all.seen(7).seen, Call::never);
+  EXPECT_EQ(all.seen(7), Seen::never);
   EXPECT_EQ(all.add(7, "a", Severity::fault).outcome, Finding::added);
-  EXPECT_EQ(all.seen(7).seen, Call::counted);
+  EXPECT_EQ(all.seen(7), Seen::counted);
   EXPECT_EQ(all.count_of(1), 2u);
   EXPECT_EQ(totals.all(), 2u);
 }
@@ -29,7 +29,7 @@ TEST_F(OccurrencesTest, AnotherCallMayMakeTheSameFinding) {
   const Finding again = all.add(8, "a", Severity::fault);
   EXPECT_EQ(again.outcome, Finding::repeated);
   EXPECT_EQ(again.id, 1);
-  EXPECT_EQ(all.seen(8).seen, Call::counted);
+  EXPECT_EQ(all.seen(8), Seen::counted);
   EXPECT_EQ(all.add(9, "b", Severity::fault).id, 2);
 }
 
@@ -46,20 +46,22 @@ TEST_F(OccurrencesTest, ANoteAndAFaultOfOneFingerprintAreTwoFindings) {
 
 TEST_F(OccurrencesTest, AnExcusedCallIsNotCounted) {
   all.excuse(7);
-  EXPECT_EQ(all.seen(7).seen, Call::excused);
+  EXPECT_EQ(all.seen(7), Seen::excused);
   EXPECT_EQ(totals.all(), 0u);
 }
 
 TEST_F(OccurrencesTest, ACallThatCannotBeToldFromOthersIsNeverSeen) {
   all.add(0, "a", Severity::fault);
-  EXPECT_EQ(all.seen(0).seen, Call::never);
+  EXPECT_EQ(all.seen(0), Seen::never);
 }
 
 TEST_F(OccurrencesTest, TheLogHearsOfACountAsItDoubles) {
   all.add(7, "a", Severity::fault);
   std::vector<uint64_t> told;
-  for (int i = 0; i < 8; ++i)
-    if (const auto due = all.seen(7).due) told.push_back(due->count);
+  for (int i = 0; i < 8; ++i) {
+    all.seen(7);
+    for (const auto& due : all.take_due()) told.push_back(due.count);
+  }
   EXPECT_EQ(told, (std::vector<uint64_t>{2, 4, 8}));
   const auto rest = all.take_unwritten();
   ASSERT_EQ(rest.size(), 1u);
@@ -71,7 +73,7 @@ TEST_F(OccurrencesTest, TheLogHearsOfACountAsItDoubles) {
 TEST_F(OccurrencesTest, WithoutDeduplicationEachIsAFinding) {
   Occurrences each({.findings = 0, .deduplicate = false}, totals);
   EXPECT_EQ(each.add(7, "a", Severity::fault).id, 1);
-  EXPECT_EQ(each.seen(7).seen, Call::never);
+  EXPECT_EQ(each.seen(7), Seen::never);
   EXPECT_EQ(each.add(7, "a", Severity::fault).id, 2);
   EXPECT_EQ(each.count_of(1), 0u);
 }
@@ -81,7 +83,7 @@ TEST_F(OccurrencesTest, WhatComesLaterIsDropped) {
   one.add(7, "a", Severity::fault);
   EXPECT_EQ(one.add(8, "b", Severity::fault).outcome, Finding::dropped);
   EXPECT_EQ(one.dropped(), 1u);
-  EXPECT_EQ(one.seen(8).seen, Call::counted);  // without evidence
+  EXPECT_EQ(one.seen(8), Seen::counted);  // without evidence
   EXPECT_EQ(one.dropped(), 2u);
   EXPECT_EQ(one.add(9, "a", Severity::fault).outcome, Finding::repeated);  // of a known one nothing is dropped
   EXPECT_EQ(totals.all(), 4u);
@@ -91,7 +93,7 @@ TEST_F(OccurrencesTest, OnlySoManyCallsMoreAreLookedAt) {
   Occurrences one({.findings = 1, .deduplicate = true}, totals);
   one.add(7, "a", Severity::fault);
   uint64_t key = 100;
-  while (one.seen(key).seen == Call::never) ++key;
+  while (one.seen(key) == Seen::never) ++key;
   EXPECT_EQ(key, 200u);
   EXPECT_EQ(one.dropped(), 1u);
   EXPECT_EQ(totals.faults(), 2u);  // as what there was before
