@@ -5,6 +5,9 @@
 #include "report/html/html.h"
 
 #include <array>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "common/text.h"
 #include "report/log/redact.h"
@@ -54,6 +57,31 @@ std::string row_of(const Json& process, const Json& finding) {
   std::string line = json_line(row);
   line.pop_back();
   return line;
+}
+
+// Each frame says how its place and its function are written, and which one its reader knows. The function only where
+// that is not its name.
+void describe_frames(Json& value, std::string_view cwd) {
+  if (value.is_array())
+    for (Json& each : value) describe_frames(each, cwd);
+  if (!value.is_object()) return;
+  if (!string(value, "file").empty() || !string(value, "module").empty()) {
+    value["shown"]["at"] = location(value, cwd);
+    if (std::string name = function_name(value); name != string(value, "function"))
+      value["shown"]["function"] = std::move(name);
+  }
+  for (const auto& [key, choose] : {std::pair("python", &user_frame), std::pair("native", &native_user_frame)}) {
+    const Json& frames = array(value, key);
+    const Json& known = choose(frames);
+    for (size_t at = 0; at < frames.size(); ++at)
+      if (&frames[at] == &known) value[key][at]["shown"]["known"] = true;
+  }
+  for (Json& each : value) describe_frames(each, cwd);
+}
+
+void describe_operand(Json& operand, const Json& words) {
+  operand["shown"] = {
+      {"name", name_of(words)}, {"role", role_of(words)}, {"extent", extent_of(words)}, {"made", made_by(words)}};
 }
 
 // report.html holds {{title}}, {{style}} and {{script}}, once each.
@@ -111,6 +139,7 @@ std::string html_traffic(const Json& process, const Json& traffic) noexcept try 
                      {"measured", link.measured},
                      {"seconds", link.seconds},
                      {"place", call_site(traffic, string(process, "cwd"))}};
+  describe_frames(record, string(process, "cwd"));
   return element(json_line(record));
 } catch (...) {
   return {};
@@ -150,13 +179,16 @@ std::string html_finding(const Json& process, const Json& finding) noexcept try 
   Json record = finding;
   record["shown"] = {{"headline", headline(finding)},
                      {"summary", summary(process, finding)},
-                     {"native_frame", native_user_frame(array(finding, "native"))},
                      {"without_lines", without_lines(native_user_frame(array(finding, "native")))},
                      {"suppression", suppression_entry(process, finding)},
                      {"markdown", markdown(process, finding)}};
-  for (const Json& operand : array(finding, "operands"))
-    record["shown"]["operands"].push_back(
-        {{"name", name_of(operand)}, {"role", role_of(operand)}, {"extent", extent_of(operand)}});
+  if (!array(record, "operands").empty())
+    for (Json& operand : record["operands"]) {
+      if (!operand.is_object()) continue;
+      if (const std::optional<Json> source = source_of(operand)) describe_operand(operand["computed_from"][0], *source);
+      describe_operand(operand, Json(operand));
+    }
+  describe_frames(record, string(process, "cwd"));
   if (const auto [label, words] = verification_of(finding); !words.empty())
     record["shown"]["verification"] = {{"label", label}, {"words", words}};
   // Once more for those who may not tell whose program it was.

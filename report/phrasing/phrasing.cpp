@@ -156,15 +156,20 @@ std::string name_of(const Json& operand) {
   return "a tensor";
 }
 
+std::optional<Json> source_of(const Json& operand) {
+  if (!operand.is_object() || operand.contains("created") || operand.contains("moved")) return std::nullopt;
+  const Json& sources = array(operand, "computed_from");
+  if (sources.empty() || !sources[0].is_object()) return std::nullopt;
+  Json source = sources[0];
+  source["role"] = fmt::format("of which {} was computed", name_of(operand));
+  return source;
+}
+
 Json operands_and_sources(const Json& finding) {
   Json all = Json::array();
   for (const Json& operand : array(finding, "operands")) {
     all.push_back(operand);
-    if (!operand.is_object() || operand.contains("created") || operand.contains("moved")) continue;
-    const Json& sources = array(operand, "computed_from");
-    if (sources.empty() || !sources[0].is_object()) continue;
-    all.push_back(sources[0]);
-    all.back()["role"] = fmt::format("of which {} was computed", name_of(operand));
+    if (std::optional<Json> source = source_of(operand)) all.push_back(*std::move(source));
   }
   return all;
 }
@@ -244,22 +249,29 @@ std::string shown_file(std::string_view file, std::string_view cwd) {
   return std::string(file);
 }
 
-std::string place(const Json& frame, std::string_view cwd) {
-  std::string native;
+std::string location(const Json& frame, std::string_view cwd) {
+  std::string where = shown_file(string(frame, "file"), cwd);
+  if (const auto module = string(frame, "module"); where.empty() && !module.empty())
+    where = fmt::format("{}+{}", module.substr(module.rfind('/') + 1), string(frame, "offset"));
+  if (const auto line = integer(frame, "line"); line && *line > 0) where += fmt::format(":{}", *line);
+  return where;
+}
+
+std::string function_name(const Json& frame) {
   auto function = string(frame, "function");
+  if (!string(frame, "module").empty()) return short_name_in_signature(function);
   // Before Python 3.12 a comprehension is a function of its own; its reader knows it by the function around it.
   for (const std::string_view anonymous :
        {".<locals>.<dictcomp>", ".<locals>.<listcomp>", ".<locals>.<setcomp>", ".<locals>.<genexpr>"}) {
     if (function.ends_with(anonymous)) function.remove_suffix(anonymous.size());
   }
-  std::string where = shown_file(string(frame, "file"), cwd);
-  if (const auto module = string(frame, "module"); !module.empty()) {
-    function = native = short_name_in_signature(function);
-    if (where.empty()) where = fmt::format("{}+{}", module.substr(module.rfind('/') + 1), string(frame, "offset"));
-  }
-  if (const auto line = integer(frame, "line"); line && *line > 0) where += fmt::format(":{}", *line);
+  return std::string(function);
+}
+
+std::string place(const Json& frame, std::string_view cwd) {
+  const std::string function = function_name(frame), where = location(frame, cwd);
   if (function.empty()) return where;
-  return where.empty() ? std::string(function) : fmt::format("{} ({})", function, where);
+  return where.empty() ? function : fmt::format("{} ({})", function, where);
 }
 
 std::string_view without_lines(const Json& frame) {

@@ -1,6 +1,7 @@
 // How findings are said: the same words in the text, the HTML and the Markdown report.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,8 @@ std::string_view repairs(const Json& cause);
 // The finding's operands. Behind one of which it is not known where it came from stands what it was computed from,
 // where that is known: it says where the device comes from.
 Json operands_and_sources(const Json& finding);
+// That of one operand, with a role that says what it is; nothing of the others.
+std::optional<Json> source_of(const Json& operand);
 
 // The operand's name; without one "the result of b.neg()" where the text that made it is known, "parameter 1 (float
 // const*)" of a kernel, "memory of 4.0 KiB from cudaMalloc at main.cpp:12" of what is no tensor, else "a tensor".
@@ -45,6 +48,10 @@ std::string bytes(int64_t count);
 // A path as a reader knows it: from the working directory, or from the package on, else whole.
 std::string shown_file(std::string_view file, std::string_view cwd);
 
+// "main.py:42"; "train+0x40" of a native frame without a file.
+std::string location(const Json& frame, std::string_view cwd);
+// "embed": without parameters, and without a comprehension's own name.
+std::string function_name(const Json& frame);
 // "embed (main.py:42)".
 std::string place(const Json& frame, std::string_view cwd);
 

@@ -25,7 +25,7 @@ function drawDevices(finding) {
 }
 
 function drawWhere(finding) {
-  const native = object(object(finding.shown).native_frame);
+  const native = object(userFrame(finding.native));
   const frame = userFrame(finding.python) || (string(native.file) ? native : null);
   const inLibrary = frame && frame.project !== true && objects(finding.python).length > 0;
   return make("section", { className: "where" }, make("h2", null, "Where"),
@@ -82,7 +82,7 @@ function drawFix(finding) {
     .concat(after.map((line) => make("div", { className: before.includes(line) ? "" : "plus" }, before.includes(line) ? "  " : "+ ", breakable(line))));
   const does = { line: "Makes this line run, whatever the cause.", cause: "Repairs the cause." }[string(cause.repairs)];
   return make("section", { className: "fix" }, make("h2", null, "Fix"), does && make("p", { className: "quiet" }, does),
-    string(cause.file) && make("p", { className: "place" }, code(location({ file: cause.file, line: cause.line }))),
+    string(cause.file) && make("p", { className: "place" }, code(location(cause))),
     make("div", { className: "excerpt diff code" }, lines), drawVerification(finding));
 }
 

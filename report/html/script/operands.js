@@ -13,7 +13,7 @@ function drawOperands(finding) {
   const rows = operands.map((operand) => [
     [code(shortened(nameOf(operand), 200)), ...(operand.odd ? [" ", make("span", { className: "tag" }, "odd one out")] : [])],
     deviceName(string(operand.device)),
-    [extent(operand), make("br"), quiet(bytes(operand.bytes))],
+    [extent(operand), make("br"), bytes(operand.bytes) !== extent(operand) && quiet(bytes(operand.bytes))],
     [role(operand), string(operand.hook) && quiet(make("br"), `hook: ${string(operand.hook)}`)],
     operand.before_attach === true && !operand.created ? quiet("before devtrace was attached")
       : string(operand.pool) ? [origin(operand.created), quiet(make("br"), madeBy(operand))] : origin(operand.created),

@@ -43,8 +43,6 @@ function freeAnchor(id) {
 function findingOf(row) {
   if (!row.finding) {
     row.finding = parsed(row.element.textContent) || { message: "This record could not be read." };
-    const said = object(row.finding.shown).operands;
-    objects(row.finding.operands).forEach((operand, at) => { operand.shown = object(Array.isArray(said) ? said[at] : null); });
   }
   return row.finding;
 }
