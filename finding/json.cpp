@@ -47,15 +47,6 @@ Json in_order(Json record, std::string_view order) {
   return out;
 }
 
-// Of a handle, which has no address, the function that made it stands behind who chose its device.
-void put_call_last(Json& handle) {
-  const auto made = handle.find("created");
-  if (handle.contains("address") || made == handle.end() || !made->contains("call")) return;
-  Json call = std::move((*made)["call"]);
-  made->erase("call");
-  (*made)["call"] = std::move(call);
-}
-
 template <typename T>
 Json value_of(const T& it);
 
@@ -177,12 +168,7 @@ Json to_json(const Finding& finding) {
   const Kind* kind = kind_of(finding.kind);
   if (kind == nullptr) return record;
   if (!kind->operand.empty())
-    for (Json& operand : record["operands"]) {
-      operand = in_order(std::move(operand), kind->operand);
-      put_call_last(operand);
-    }
-  if (record.contains("library_call") && record["library_call"].contains("other_handles"))
-    for (Json& other : record["library_call"]["other_handles"]) put_call_last(other);
+    for (Json& operand : record["operands"]) operand = in_order(std::move(operand), kind->operand);
   return in_order(std::move(record), kind->record);
 }
 

@@ -8,8 +8,8 @@
 
 #include "common/cache_names.h"
 #include "tracker/evidence/objects/object_walk.h"
+#include "tracker/evidence/objects/parts.h"
 #include "tracker/placement/root_names.h"
-#include "tracker/python/gil/dict_entries.h"
 #include "tracker/python/gil/elements.h"
 #include "tracker/python/gil/no_collector.h"
 #include "tracker/python/layout.h"
@@ -147,15 +147,10 @@ class Found {
 // Calls `visit` with the name and the value of each entry whose key is a str or an int.
 template <class Visit>
 void each_entry(const Api& api, PyObject* dict, const Visit& visit) {
-  ssize_t seen = 0;
-  for (python::DictEntries each(api, dict); each.next() && ++seen <= kMostElements;) {
-    std::string name = python::text(api, each.key());
-    if (name.empty() && python::shape_of(api, each.key()) == Shape::other) {
-      const long long index = python::integer(api, each.key(), -1);
-      if (index >= 0) name = std::to_string(index);
-    }
-    if (!name.empty()) visit(name, each.value());
-  }
+  const auto named = [&](const evidence::Part& part) {
+    if (const std::string name = part.name(api); !name.empty()) visit(name, part.value);
+  };
+  evidence::entries_of(api, dict, false, named, kMostElements);
 }
 
 class Walk {
@@ -272,11 +267,11 @@ class Walk {
     const std::string prefix = name.empty() ? "" : name + ".";
     const auto element = [&](const std::string& key, PyObject* inner) { enter(inner, prefix + key, kind, depth + 1); };
     const unsigned long flags = api_.PyType_GetFlags(types_.raw_type(value));
-    if (flags & (python::kListFlag | python::kTupleFlag)) {
-      for (python::Elements each(api_, value, kMostElements); each.next();)
-        element(std::to_string(each.index()), each.value());
-    } else if (flags & python::kDictFlag) {
+    if (flags & python::kDictFlag) {
       each_entry(api_, value, element);
+    } else if (flags & (python::kListFlag | python::kTupleFlag)) {
+      evidence::parts_of(api_, value, kMostElements, false,
+                         [&](const evidence::Part& part) { element(part.name(api_), part.value); });
     } else if (sort == Sort::cache || (kind == std::string_view("cache") && is_layer(value))) {
       if (sort == Sort::cache && number(value) != root_.object) caches_.insert(number(value));
       each_entry(api_, python::instance_dict(api_, value).get(), element);

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "tracker/evidence/objects/parts.h"
 #include "tracker/python/gil/dict_entries.h"
-#include "tracker/python/gil/elements.h"
 
 namespace devtrace::evidence {
 namespace {
@@ -125,12 +125,6 @@ void Holders::look_into(PyObject* object, int depth) {
   const std::string kind = kind_of(object);
   if (kind == "module") return look_into_module(object, depth);
   if (kind == "function") return look_into_function(object, depth);
-  if (kind == "dict") return look_into_dict(object, object, depth, false);
-  if (kind == "list" || kind == "tuple") {
-    for (python::Elements each(api_, object, kMostElements); each.next();)
-      reach(each.value(), depth, {object, "element", "[" + std::to_string(each.index()) + "]"});
-    return;
-  }
   if (kind == "partial") {
     reach(python::attribute(api_, object, "func").get(), depth, {object, "function", ".func"});
     reach(python::attribute(api_, object, "args").get(), depth, {object, "argument", ".args"});
@@ -141,7 +135,7 @@ void Holders::look_into(PyObject* object, int depth) {
     reach(python::attribute(api_, object, "__self__").get(), depth, {object, "self", ".__self__"});
     return;
   }
-  if (const Ref attributes = python::instance_dict(api_, object)) look_into_dict(attributes.get(), object, depth, true);
+  look_into_parts(object, depth);
 }
 
 void Holders::look_into_module(PyObject* module, int depth) {
@@ -153,7 +147,7 @@ void Holders::look_into_module(PyObject* module, int depth) {
       if (torch_.is_tensor(each.value()) || torch_.is_module(each.value()))
         reach(each.value(), depth, {module, holds, "." + python::text(api_, each.key())});
   }
-  if (const Ref attributes = python::instance_dict(api_, module)) look_into_dict(attributes.get(), module, depth, true);
+  look_into_parts(module, depth);
 }
 
 void Holders::look_into_function(PyObject* function, int depth) {
@@ -172,25 +166,21 @@ void Holders::look_into_function(PyObject* function, int depth) {
   const Ref defaults = python::attribute(api_, function, "__defaults__");
   if (defaults && python::shape_of(api_, defaults.get()) == Shape::tuple)
     reach(defaults.get(), depth, {function, "default", ".__defaults__"});
-  if (const Ref attributes = python::instance_dict(api_, function))
-    look_into_dict(attributes.get(), function, depth, true);
+  look_into_parts(function, depth);
 }
 
-void Holders::look_into_dict(PyObject* dict, PyObject* holder, int depth, bool attributes) {
-  const bool of_module = attributes && torch_.is_module(holder);
-  for (python::DictEntries each(api_, dict); budget_ > 0 && each.next();) {
-    const bool text = python::shape_of(api_, each.key()) == Shape::unicode;
-    const std::string name = text ? python::text(api_, each.key()) : std::string();
-    if (attributes) {
-      if (!text || (of_module && (is_table(name) || is_machinery(name)))) continue;
-      reach(each.value(), depth, {holder, "attribute", "." + name});
-      continue;
+// Elements, entries, or attributes; a module's tables were looked into before.
+void Holders::look_into_parts(PyObject* holder, int depth) {
+  const bool of_module = torch_.is_module(holder);
+  parts_of(api_, holder, kMostElements, true, [&](const Part& part) {
+    if (budget_ == 0) return;
+    if (part.attribute && python::shape_of(api_, part.key) != Shape::unicode) return;
+    if (of_module && part.attribute) {
+      const std::string name = part.name(api_);
+      if (is_table(name) || is_machinery(name)) return;
     }
-    const long long number = text ? -1 : python::integer(api_, each.key(), -1);
-    const std::string step =
-        text ? "[\"" + name + "\"]" : "[" + (number >= 0 ? std::to_string(number) : std::string("…")) + "]";
-    reach(each.value(), depth, {holder, "element", step});
-  }
+    reach(part.value, depth, {holder, part.attribute ? "attribute" : "element", part.step(api_)});
+  });
 }
 
 bool Holders::is_registered(PyObject* tensor) const {

@@ -55,7 +55,7 @@ class Holders {
   void look_into(PyObject* object, int depth);
   void look_into_module(PyObject* module, int depth);
   void look_into_function(PyObject* function, int depth);
-  void look_into_dict(PyObject* dict, PyObject* holder, int depth, bool attributes);
+  void look_into_parts(PyObject* holder, int depth);
   bool worth_entering(PyObject* object);
   void note_modules(PyObject* object, Holder& holder);
   void note_binding(PyObject* object, const std::string& attribute, Holder& holder) const;

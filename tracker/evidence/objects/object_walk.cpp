@@ -1,7 +1,6 @@
 #include "tracker/evidence/objects/object_walk.h"
 
-#include "tracker/python/gil/dict_entries.h"
-#include "tracker/python/gil/elements.h"
+#include "tracker/evidence/objects/parts.h"
 
 namespace devtrace::evidence {
 namespace {
@@ -42,12 +41,6 @@ Ref of_the_class(const Api& api, const Torch& torch, PyObject* object, const std
   return container || torch.is_tensor(value.get()) || torch.is_module(value.get()) ? std::move(value) : Ref();
 }
 
-std::string quoted_key(const Api& api, const std::string& name, PyObject* key) {
-  if (python::shape_of(api, key) == Shape::unicode) return name + "[\"" + python::text(api, key) + "\"]";
-  const long long number = python::integer(api, key, -1);
-  return name + "[" + (number >= 0 ? std::to_string(number) : "…") + "]";
-}
-
 // `self.__cache`: within a class Python writes such a name into the instance as `_Class__cache`.
 Ref private_attribute(const Api& api, PyObject* dict, const std::string& name) {
   if (!name.starts_with("__") || name.ends_with("__")) return {};
@@ -84,45 +77,25 @@ void ObjectWalk::enter(PyObject* value, const char* role, int depth, const NameO
 
 void ObjectWalk::walk(PyObject* object, const std::string& name, int depth, bool attributes,
                       const std::function<void(const ReachedObject&)>& visit) {
-  const auto enter_dict = [&](PyObject* dict, bool as_attributes) {
-    for (python::DictEntries each(api_, dict); each.next();) {
-      const auto name_of = [&] {
-        return as_attributes ? name + "." + python::text(api_, each.key()) : quoted_key(api_, name, each.key());
-      };
-      enter(each.value(), as_attributes ? "attribute" : "element", depth - 1, name_of, visit);
-    }
+  const auto enter_part = [&](const Part& part) {
+    enter(
+        part.value, part.attribute ? "attribute" : "element", depth - 1, [&] { return name + part.step(api_); }, visit);
   };
   if (torch_.is_tensor(object) || torch_.is_module(object)) {
     visit({object, name, ""});
     return;
   }
   if (!worth_entering(object)) return;
-  switch (python::shape_of(api_, object)) {
-    case Shape::tuple:
-      // Its lengths belong on the CPU, wherever its data lies, and `.to()` of the sequence leaves them there.
-      if (class_of(api_, object) == "PackedSequence") {
-        if (PyObject* data = api_.PyTuple_Size(object) > 0 ? api_.PyTuple_GetItem(object, 0) : nullptr)
-          enter(
-              data, "", depth - 1, [&] { return name; }, visit);
-        break;
-      }
-      [[fallthrough]];
-    case Shape::list:
-      for (python::Elements each(api_, object, kMostElements); each.next();)
-        enter(
-            each.value(), "element", depth - 1, [&] { return name + "[" + std::to_string(each.index()) + "]"; }, visit);
-      break;
-    case Shape::dict:
-      enter_dict(object, false);
-      break;
-    case Shape::unicode:
-      break;
-    case Shape::other:
-      if (const Ref items = items_behind(api_, object))
-        enter_dict(items.get(), false);
-      else if (const Ref dict = attributes ? python::instance_dict(api_, object) : Ref())
-        enter_dict(dict.get(), true);
-      break;
+  // Its lengths belong on the CPU, wherever its data lies, and `.to()` of the sequence leaves them there.
+  if (const Shape shape = python::shape_of(api_, object);
+      shape == Shape::tuple && class_of(api_, object) == "PackedSequence") {
+    if (const Ref data = python::element(api_, object, 0))
+      enter(
+          data.get(), "", depth - 1, [&] { return name; }, visit);
+  } else if (const Ref items = shape == Shape::other ? items_behind(api_, object) : Ref()) {
+    entries_of(api_, items.get(), false, enter_part);
+  } else {
+    parts_of(api_, object, kMostElements, attributes, enter_part);
   }
 }
 
