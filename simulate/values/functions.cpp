@@ -1,5 +1,7 @@
 #include "simulate/values/functions.h"
 
+#include <utility>
+
 #include "simulate/values/asynchronous.h"
 #include "simulate/values/interpreter.h"
 #include "simulate/values/uncomputed.h"
@@ -15,8 +17,7 @@ PyObject* not_computed(PyObject*, PyObject* arguments, PyObject*) {
   const char* reason = g_python.PyUnicode_AsUTF8AndSize(g_python.PyTuple_GetItem(arguments, 1), nullptr);
   if (!name || !reason) return nullptr;
   not_computed_operator(name, reason);
-  g_python.Py_IncRef(none());
-  return none();
+  return new_reference(none()).release();
 }
 
 // What is computed there and not as an operator reads what streams may have yet to do.
@@ -27,8 +28,7 @@ void wait_for_streams() {
 // wait()
 PyObject* wait(PyObject*, PyObject*, PyObject*) {
   wait_for_streams();
-  g_python.Py_IncRef(none());
-  return none();
+  return new_reference(none()).release();
 }
 
 // within(function, *arguments): the call, as inside an operator that is computed elsewhere: no copy touches memory.
@@ -36,32 +36,26 @@ PyObject* within(PyObject*, PyObject* arguments, PyObject*) {
   PyObject* function = g_python.PyTuple_GetItem(arguments, 0);
   wait_for_streams();
   const OperatorScope scope(t_thread);
-  return call(function);
+  return call(function).release();
 }
 
 // after(first, second…), whose result nobody wants: `result`, or null where it failed.
-PyObject* and_then(PyObject* after, PyObject* given, PyObject* result) {
-  PyObject* done = given ? g_python.PyObject_Call(after, given, nullptr) : nullptr;
-  if (done) {
-    g_python.Py_DecRef(done);
-    return result;
-  }
-  g_python.Py_DecRef(result);
-  return nullptr;
+Ref and_then(PyObject* after, const Ref& given, Ref result) {
+  const Ref done(given ? g_python.PyObject_Call(after, given.get(), nullptr) : nullptr);
+  return done ? std::move(result) : nullptr;
 }
 
 // defer(real, after, …): real(…), in which what is launched is not told as not computed, as give_up may yet do; then
 // after(…). Here, so that no frame of ours stands between the program's and Triton's.
 PyObject* defer(PyObject*, PyObject* arguments, PyObject* keywords) {
   const python::Api& p = g_python;
-  PyObject* given = rest(arguments, 2);
+  const Ref given = rest(arguments, 2);
   if (!given) return nullptr;
   ++t_thread.kernels_deferred;
-  PyObject* result = p.PyObject_Call(p.PyTuple_GetItem(arguments, 0), given, keywords);
+  Ref result(p.PyObject_Call(p.PyTuple_GetItem(arguments, 0), given.get(), keywords));
   --t_thread.kernels_deferred;
-  if (result) result = and_then(p.PyTuple_GetItem(arguments, 1), given, result);
-  p.Py_DecRef(given);
-  return result;
+  if (result) result = and_then(p.PyTuple_GetItem(arguments, 1), given, std::move(result));
+  return result.release();
 }
 
 // around(within, before, real, after, …): state = before(…), result = real(…), after(state, result). Where the state is
@@ -69,23 +63,22 @@ PyObject* defer(PyObject*, PyObject* arguments, PyObject* keywords) {
 PyObject* around(PyObject*, PyObject* arguments, PyObject* keywords) {
   const python::Api& p = g_python;
   const auto part = [&](ssize_t i) { return p.PyTuple_GetItem(arguments, i); };
-  PyObject* given = rest(arguments, 4);
-  PyObject* state = given ? p.PyObject_Call(part(1), given, keywords) : nullptr;
-  PyObject* result = nullptr;
-  if (state && state != none() && p.PyObject_IsTrue(part(0)) == 1) {
+  const Ref given = rest(arguments, 4);
+  const Ref state(given ? p.PyObject_Call(part(1), given.get(), keywords) : nullptr);
+  if (!state) return nullptr;
+  const bool computed = state.get() != none();
+  Ref result;
+  if (computed && p.PyObject_IsTrue(part(0)) == 1) {
     const OperatorScope scope(t_thread);
-    result = p.PyObject_Call(part(2), given, keywords);
-  } else if (state) {
-    result = p.PyObject_Call(part(2), given, keywords);
+    result.reset(p.PyObject_Call(part(2), given.get(), keywords));
+  } else {
+    result.reset(p.PyObject_Call(part(2), given.get(), keywords));
   }
-  if (result && state != none()) {
-    PyObject* both = p.PyTuple_Pack(2, state, result);
-    result = and_then(part(3), both, result);
-    if (both) p.Py_DecRef(both);
+  if (result && computed) {
+    const Ref both(p.PyTuple_Pack(2, state.get(), result.get()));
+    result = and_then(part(3), both, std::move(result));
   }
-  for (PyObject* each : {given, state})
-    if (each) p.Py_DecRef(each);
-  return result;
+  return result.release();
 }
 
 // keep_kernel(name, overload, from, to), see functions.h: the name; None where it cannot be.
@@ -93,24 +86,17 @@ PyObject* keep(PyObject*, PyObject* arguments, PyObject*) {
   const python::Api& p = g_python;
   const auto text = [&](ssize_t i) { return p.PyUnicode_AsUTF8AndSize(p.PyTuple_GetItem(arguments, i), nullptr); };
   const auto key = [&](ssize_t i) { return static_cast<int>(p.PyLong_AsLong(p.PyTuple_GetItem(arguments, i))); };
-  PyObject* kept = keep_kernel(text(0), text(1), key(2), key(3)) ? p.PyTuple_GetItem(arguments, 0) : none();
-  p.Py_IncRef(kept);
-  return kept;
+  return new_reference(keep_kernel(text(0), text(1), key(2), key(3)) ? p.PyTuple_GetItem(arguments, 0) : none())
+      .release();
 }
 
 // A function with other dispatch keys as its first argument than it was given. Not written in Python, as kernel().
 PyObject* call_with_keys(PyObject* self, PyObject* given, PyObject* keywords) {
   const python::Api& p = g_python;
-  const ssize_t size = p.PyTuple_Size(given);
-  PyObject* arguments = p.PyTuple_New(size);
-  for (ssize_t i = 0; i < size; ++i) {
-    PyObject* each = i == 0 ? p.PyTuple_GetItem(self, 1) : p.PyTuple_GetItem(given, i);
-    p.Py_IncRef(each);
-    p.PyTuple_SetItem(arguments, i, each);
-  }
-  PyObject* result = p.PyObject_Call(p.PyTuple_GetItem(self, 0), arguments, keywords);
-  p.Py_DecRef(arguments);
-  return result;
+  const Ref arguments = rest(given, 0);
+  if (!arguments) return nullptr;
+  p.PyTuple_SetItem(arguments.get(), 0, new_reference(p.PyTuple_GetItem(self, 1)).release());
+  return p.PyObject_Call(p.PyTuple_GetItem(self, 0), arguments.get(), keywords);
 }
 
 python::PyMethodDef g_with_keys = {"real", python::as_method(call_with_keys), kMethod, nullptr};
@@ -123,15 +109,14 @@ PyObject* with_keys(PyObject*, PyObject* arguments, PyObject*) {
 // give_up(): the last kernel that was launched so is not computed.
 PyObject* give_up(PyObject*, PyObject*, PyObject*) {
   give_up_deferred_kernel();
-  g_python.Py_IncRef(none());
-  return none();
+  return new_reference(none()).release();
 }
 
 // unwatched(function): the call, of which libdevtrace.so sees nothing.
 PyObject* unwatched(PyObject*, PyObject* arguments, PyObject*) {
   wait_for_streams();
   const Unwatched scope;
-  return call(g_python.PyTuple_GetItem(arguments, 0));
+  return call(g_python.PyTuple_GetItem(arguments, 0)).release();
 }
 
 // A tuple of addresses and sizes by turns.
@@ -146,8 +131,7 @@ void each_range(PyObject* ranges, const Do& act) {
 // None, or something that is true.
 PyObject* truth(bool value) {
   if (value) return g_python.PyTuple_Pack(1, none());
-  g_python.Py_IncRef(none());
-  return none();
+  return new_reference(none()).release();
 }
 
 // any_uncomputed()

@@ -37,6 +37,16 @@ spec.loader.exec_module(module)
 found = module.line()
 )";
 
+// Python code that knows the package's folder.
+Ref run(const char* source, PyObject* globals) {
+  const python::Api& p = g_python;
+  p.PyDict_SetItemString(globals, "__builtins__", p.PyImport_AddModule("builtins"));
+  const Ref folder(p.PyUnicode_FromString(package_folder().c_str()));
+  p.PyDict_SetItemString(globals, "folder", folder.get());
+  const Ref code(p.Py_CompileString(source, "<devtrace>", kFileInput));
+  return Ref(code ? p.PyEval_EvalCode(code.get(), globals, globals) : nullptr);
+}
+
 // The program's line; whatever it has printed is written. Empty where Python cannot be asked.
 std::string line_of_python() {
   const python::Api& p = g_python;
@@ -44,17 +54,14 @@ std::string line_of_python() {
   const int state = p.PyGILState_Ensure();
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   p.PyErr_Fetch(&type, &value, &traceback);
-  PyObject* globals = p.PyDict_New();
-  p.PyDict_SetItemString(globals, "__builtins__", p.PyImport_AddModule("builtins"));
-  PyObject* folder = p.PyUnicode_FromString(package_folder().c_str());
-  p.PyDict_SetItemString(globals, "folder", folder);
-  PyObject* code = p.Py_CompileString(kLine, "<devtrace>", kFileInput);
-  PyObject* done = code ? p.PyEval_EvalCode(code, globals, globals) : nullptr;
-  PyObject* found = done ? p.PyDict_GetItemString(globals, "found") : nullptr;
-  const char* text = found ? p.PyUnicode_AsUTF8AndSize(found, nullptr) : nullptr;
-  const std::string line = text ? text : "";
-  for (PyObject* each : {folder, code, done, globals})
-    if (each) p.Py_DecRef(each);
+  std::string line;
+  {
+    const Ref globals(p.PyDict_New());
+    const Ref done = run(kLine, globals.get());
+    PyObject* found = done ? p.PyDict_GetItemString(globals.get(), "found") : nullptr;
+    const char* text = found ? p.PyUnicode_AsUTF8AndSize(found, nullptr) : nullptr;
+    line = text ? text : "";
+  }
   p.PyErr_Clear();
   p.PyErr_Restore(type, value, traceback);
   p.PyGILState_Release(state);
@@ -84,26 +91,15 @@ except Exception as error:
 void install() {
   const python::Api& p = g_python;
   PyObject* globals = p.PyModule_GetDict(p.PyImport_AddModule("_devtrace_values_start"));
-  p.PyDict_SetItemString(globals, "__builtins__", p.PyImport_AddModule("builtins"));
-  PyObject* folder = p.PyUnicode_FromString(package_folder().c_str());
-  p.PyDict_SetItemString(globals, "folder", folder);
-  p.Py_DecRef(folder);
-  PyObject* functions = p.PyDict_New();
-  for (python::PyMethodDef& each : values::functions()) {
-    PyObject* function = p.PyCFunction_NewEx(&each, nullptr, nullptr);
-    p.PyDict_SetItemString(functions, each.ml_name, function);
-    p.Py_DecRef(function);
-  }
-  p.PyDict_SetItemString(globals, "functions", functions);
-  p.Py_DecRef(functions);
-  PyObject* code = p.Py_CompileString(kStart, "<devtrace>", kFileInput);
-  PyObject* done = code ? p.PyEval_EvalCode(code, globals, globals) : nullptr;
+  const Ref functions(p.PyDict_New());
+  for (python::PyMethodDef& each : values::functions())
+    p.PyDict_SetItemString(functions.get(), each.ml_name, Ref(p.PyCFunction_NewEx(&each, nullptr, nullptr)).get());
+  p.PyDict_SetItemString(globals, "functions", functions.get());
+  const Ref done = run(kStart, globals);
   if (!done) p.PyErr_Print();
   g_failed = !done || p.PyDict_GetItemString(globals, "failed");
   g_triton = p.PyDict_GetItemString(globals, "triton");
   if (g_triton) p.Py_IncRef(g_triton);
-  for (PyObject* each : {code, done})
-    if (each) p.Py_DecRef(each);
 }
 
 // PyTorch, imported to the end.
@@ -157,9 +153,7 @@ void look_for_triton() {
   PyObject* modules = p.PyImport_GetModuleDict();
   if (!modules || !p.PyDict_GetItemString(modules, "triton.backends.nvidia.driver")) return;
   const Unwatched unwatched;
-  PyObject* found = call(g_triton);
-  if (found) done = p.PyObject_IsTrue(found) == 1;
-  if (found) p.Py_DecRef(found);
+  if (const Ref found = call(g_triton)) done = p.PyObject_IsTrue(found.get()) == 1;
   p.PyErr_Clear();
 }
 

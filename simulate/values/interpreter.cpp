@@ -17,21 +17,21 @@ PyObject* none() {
   return g_python._Py_NoneStruct;
 }
 
-PyObject* type_of(PyObject* value) {
-  PyObject* type = g_python.PyObject_Type(value);
-  g_python.Py_DecRef(type);  // a type lives on
-  return type;
+Ref new_reference(PyObject* object) {
+  g_python.Py_IncRef(object);
+  return Ref(object);
 }
 
-PyObject* rest(PyObject* tuple, ssize_t first) {
+PyObject* type_of(PyObject* value) {
+  return Ref(g_python.PyObject_Type(value)).get();  // a type lives on
+}
+
+Ref rest(PyObject* tuple, ssize_t first) {
   const python::Api& p = g_python;
   const ssize_t size = p.PyTuple_Size(tuple);
-  PyObject* made = p.PyTuple_New(size - first);
-  for (ssize_t i = first; made && i < size; ++i) {
-    PyObject* each = p.PyTuple_GetItem(tuple, i);
-    p.Py_IncRef(each);
-    p.PyTuple_SetItem(made, i - first, each);
-  }
+  Ref made(p.PyTuple_New(size - first));
+  for (ssize_t i = first; made && i < size; ++i)
+    p.PyTuple_SetItem(made.get(), i - first, new_reference(p.PyTuple_GetItem(tuple, i)).release());
   return made;
 }
 

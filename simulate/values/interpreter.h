@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <memory>
+
 #include "common/python_api.h"
 
 namespace devtrace::simulate::values {
@@ -13,18 +15,23 @@ extern python::Api g_python;
 // False: the process has none, or one that lacks what we call.
 bool find_python();
 
+// A reference that is given up at the end; null with an exception where what made it failed.
+struct DecRef {
+  void operator()(PyObject* object) const { g_python.Py_DecRef(object); }
+};
+using Ref = std::unique_ptr<PyObject, DecRef>;
+Ref new_reference(PyObject* object);
+
 // Borrowed.
 PyObject* none();
 PyObject* type_of(PyObject* value);
 
-// A new reference, or null with an exception. rest(): the items from `first` on.
-PyObject* rest(PyObject* tuple, ssize_t first);
+// The items of a tuple from `first` on.
+Ref rest(PyObject* tuple, ssize_t first);
 template <class... Arguments>
-PyObject* call(PyObject* function, Arguments... arguments) {
-  PyObject* packed = g_python.PyTuple_Pack(sizeof...(arguments), arguments...);
-  PyObject* result = packed ? g_python.PyObject_Call(function, packed, nullptr) : nullptr;
-  if (packed) g_python.Py_DecRef(packed);
-  return result;
+Ref call(PyObject* function, Arguments... arguments) {
+  const Ref packed(g_python.PyTuple_Pack(sizeof...(arguments), arguments...));
+  return Ref(packed ? g_python.PyObject_Call(function, packed.get(), nullptr) : nullptr);
 }
 
 // What Python's functions of ours are made with: they take a tuple and keywords.
