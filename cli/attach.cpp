@@ -43,7 +43,7 @@ std::chrono::milliseconds parse_duration(const std::string& text) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
-Failure told(const attach::Failure& failure) {
+Failure failure_of(const attach::Failure& failure) {
   return Failure(static_cast<int>(failure.code), failure.what());
 }
 
@@ -93,8 +93,8 @@ class Attaching {
     else
       attach_to(options_.process);
     if (options_.no_wait) {
-      say(fmt::format("stays attached; to end that: devtrace detach {}{}", options_.children ? "--children " : "",
-                      options_.process));
+      print_line(fmt::format("stays attached; to end that: devtrace detach {}{}",
+                             options_.children ? "--children " : "", options_.process));
       return 0;
     }
     look_on();
@@ -103,7 +103,7 @@ class Attaching {
   }
 
  private:
-  void say(const std::string& text) const {
+  void print_line(const std::string& text) const {
     fmt::print(stderr, "devtrace {}: {}\n", options_.subcommand, printable(text));
   }
 
@@ -111,7 +111,7 @@ class Attaching {
     const uint64_t started = process::start_ticks_of(process);
     const attach::Answer answer =
         attach::attach(process, library_, text_, fmt::format("devtrace {} {}", options_.subcommand, process));
-    tell(process, answer);
+    announce(process, answer);
     attached_.push_back({process,
                          started,
                          {live::LiveLog(process, process::path_from_here(process, answer.value("log"))), {}, {}},
@@ -119,7 +119,7 @@ class Attaching {
                          answer.result == attach::Result::unchanged,
                          answer.value("traffic_interval")});
   } catch (const attach::Failure& failure) {
-    throw told(failure);
+    throw failure_of(failure);
   }
 
   // The one that was named may be a launcher, which has nothing to do with CUDA.
@@ -141,27 +141,28 @@ class Attaching {
     try {
       attach_to(child);
     } catch (const Failure& failure) {
-      say(failure.what());
+      print_line(failure.what());
     }
   }
 
-  void tell(pid_t process, const attach::Answer& answer) const {
+  void announce(pid_t process, const attach::Answer& answer) const {
     const std::string where = where_it_writes(process, answer);
     if (answer.result == attach::Result::unchanged)
-      return say(answer.value("preloaded").empty()
-                     ? fmt::format("process {} is attached to already; {}", process, where)
-                     : fmt::format("process {} was started with devtrace and is being watched; {}", process, where));
+      return print_line(
+          answer.value("preloaded").empty()
+              ? fmt::format("process {} is attached to already; {}", process, where)
+              : fmt::format("process {} was started with devtrace and is being watched; {}", process, where));
     if (answer.result != attach::Result::changed)
       throw attach::Failure(attach::Code::no_safe_moment,
                             fmt::format("process {}: another devtrace attach or detach is at work there", process));
     const std::string blocks = answer.value("blocks");
-    say(fmt::format("attached to process {}; {}; {}", process, where,
-                    blocks.empty() || blocks == "0"
-                        ? "what was before is not known"
-                        : fmt::format("{} block{} of PyTorch's memory {} there before, made nobody saw where", blocks,
-                                      blocks == "1" ? "" : "s", blocks == "1" ? "was" : "were")));
+    print_line(fmt::format("attached to process {}; {}; {}", process, where,
+                           blocks.empty() || blocks == "0"
+                               ? "what was before is not known"
+                               : fmt::format("{} block{} of PyTorch's memory {} there before, made nobody saw where",
+                                             blocks, blocks == "1" ? "" : "s", blocks == "1" ? "was" : "were")));
     if (!answer.value("no_gil").empty())
-      say(
+      print_line(
           fmt::format("process {}: Python's GIL did not come within a second: what Python code itself refuses is not "
                       "seen",
                       process));
@@ -173,7 +174,7 @@ class Attaching {
     const auto begin = std::chrono::steady_clock::now();
     const live::Interrupts interrupts;
     live::LiveLines lines;
-    if (options_.duration.empty()) say(options_.leave_as_found ? "Ctrl-C ends" : "Ctrl-C detaches");
+    if (options_.duration.empty()) print_line(options_.leave_as_found ? "Ctrl-C ends" : "Ctrl-C detaches");
     for (bool any = true; any;) {
       const auto passed =
           std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
@@ -210,10 +211,10 @@ class Attaching {
       live::LiveLog& log = each.watched.log;
       log.read();
       if (log.path().empty())
-        say(fmt::format("process {} {}; it wrote no log", each.process, how));
+        print_line(fmt::format("process {} {}; it wrote no log", each.process, how));
       else
-        say(fmt::format("process {} {}; {} finding{}; devtrace report {}", each.process, how, log.findings(),
-                        log.findings() == 1 ? "" : "s", log.path()));
+        print_line(fmt::format("process {} {}; {} finding{}; devtrace report {}", each.process, how, log.findings(),
+                               log.findings() == 1 ? "" : "s", log.path()));
     }
   }
 

@@ -32,7 +32,7 @@ struct CheckOptions {
   size_t expected = 0;
 };
 
-void say(const std::string& what) {
+void print_line(const std::string& what) {
   fmt::print(stderr, "devtrace check: {}\n", printable(what));
 }
 
@@ -70,7 +70,7 @@ class Progress {
 std::optional<double> share(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  std::string_view rest(end);
+  std::string_view rest = end;
   while (rest.starts_with(' ')) rest.remove_prefix(1);
   if (end == text.c_str() || !(value >= 0 && value <= 1e6) || (!rest.empty() && rest != "%")) return std::nullopt;
   return rest.empty() ? value : value / 100;
@@ -91,7 +91,7 @@ report::Suppressions read_suppressions(const std::string& file) {
   auto read = report::read_suppressions(file);
   if (!read)
     throw Failure(kBadUsage, fmt::format("{}: cannot be read: {}", file, std::generic_category().message(errno)));
-  for (const std::string& complaint : read->complaints) say(complaint);
+  for (const std::string& complaint : read->complaints) print_line(complaint);
   if (!read->complaints.empty())
     throw Failure(kBadUsage, fmt::format("{}: not understood whole, so nothing was judged", file));
   return std::move(*read);
@@ -129,15 +129,15 @@ Baseline read_baseline(const CheckOptions& options) {
 
 int update(const CheckOptions& options, const Collection& logs, const Baseline& before, const Comparison& judged) {
   if (!judged.problems.empty()) {
-    say(fmt::format("{} was left as it was: not everything could be judged", options.baseline));
+    print_line(fmt::format("{} was left as it was: not everything could be judged", options.baseline));
     return kBadUsage;
   }
   std::set<std::string> suppressed;
   for (const ClassifiedFault& each : judged.faults)
     if (each.status == Status::suppressed) suppressed.insert(each.fault->fingerprint);
   write_file(options.baseline, updated(before, logs, suppressed, options.keep_gone));
-  say(fmt::format("{}: {} taken up, {} {}", options.baseline, judged.count(Status::added), judged.gone.size(),
-                  options.keep_gone ? "gone but kept" : "left out as gone"));
+  print_line(fmt::format("{}: {} taken up, {} {}", options.baseline, judged.count(Status::added), judged.gone.size(),
+                         options.keep_gone ? "gone but kept" : "left out as gone"));
   return 0;
 }
 
@@ -173,8 +173,8 @@ int check(const CheckOptions& options) {
   const Comparison judged = compare(logs, baseline, suppressions, today, rules);
   const Result result{logs, judged, repository.root().string()};
 
-  for (const std::string& problem : judged.problems) say(problem);
-  for (const std::string& remark : judged.remarks) say(remark);
+  for (const std::string& problem : judged.problems) print_line(problem);
+  for (const std::string& remark : judged.remarks) print_line(remark);
   write_file(options.junit, options.junit.empty() ? "" : junit(result));
   write_file(options.sarif, options.sarif.empty() ? "" : sarif(result));
   write_file(options.markdown, options.markdown.empty() ? "" : check_markdown(result));
@@ -188,7 +188,7 @@ int check(const CheckOptions& options) {
   out.finish();
   if (options.update) return update(options, logs, baseline, judged);
   const int code = judged.exit_code();
-  if (code == 2) say("could not judge: see above");
+  if (code == 2) print_line("could not judge: see above");
   return code;
 }
 

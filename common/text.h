@@ -12,7 +12,7 @@ namespace devtrace {
 std::string valid_utf8(std::string_view bytes);
 
 // For a terminal or a text file: control characters (a title change, a cleared screen) and the marks that reorder
-// bidirectional text are written as \x1b or \u202e; a tab becomes a space, a line feed stays only if `lines`.
+// bidirectional text are written as \x1b or \u202e. A tab becomes a space, a line feed stays only if `lines`.
 std::string printable(std::string_view text, bool lines = false);
 
 // For HTML text and quoted attributes.

@@ -1,5 +1,5 @@
 // A hook as the body of CUPTI's callbacks at a function's entry and exit; see interpose/cuda/hook.h. It runs once for
-// each. At the entry the "call" is one that failed, so that nothing is told of a result; at the exit it hands over the
+// each. At the entry the "call" is one that failed, so that nothing is told of a result. At the exit it hands over the
 // real result, and what was to be told before is left out.
 #pragma once
 

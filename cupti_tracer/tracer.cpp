@@ -92,7 +92,7 @@ bool start(bool hooked, std::string& why) {
     return false;
   }
   if (!refused.empty())
-    say("CUPTI does not deliver calls of " + refused + ": what the program does through them is not seen");
+    warn("CUPTI does not deliver calls of " + refused + ": what the program does through them is not seen");
   started = {cupti, subscriber};
   record_copies(*cupti);
   if (called_by_runtime()) inside_call(hooked);

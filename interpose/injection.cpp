@@ -23,7 +23,7 @@ namespace {
 
 using devtrace::Backend;
 using devtrace::options;
-using devtrace::say;
+using devtrace::warn;
 
 constexpr const char* kVariable = "CUDA_INJECTION64_PATH";
 
@@ -36,20 +36,21 @@ void start() {
   const Backend wished = options().backend;
   if (hooked && wished != Backend::cupti) return;
   if (!hooked && wished == Backend::interpose)
-    return say(
+    return warn(
         "backend=interpose, but the library was loaded through CUDA_INJECTION64_PATH, which is too late for that: "
         "nothing will be seen; start the program with 'devtrace run' or LD_PRELOAD=libdevtrace.so");
   std::string why;
   if (devtrace::cupti_tracer::start(hooked, why)) {
     devtrace::interpose::muted.store(true);
     if (!hooked)
-      say("loaded through CUDA_INJECTION64_PATH: launches and copies are seen; PyTorch's own refusals and where "
+      warn(
+          "loaded through CUDA_INJECTION64_PATH: launches and copies are seen; PyTorch's own refusals and where "
           "tensors "
           "were made are only with 'devtrace run' or LD_PRELOAD=libdevtrace.so");
   } else if (hooked) {
-    say(why + ": going on with interposition; what is lost are the times of copies between devices");
+    warn(why + ": going on with interposition; what is lost are the times of copies between devices");
   } else {
-    say(why + ": nothing will be seen; start the program with 'devtrace run' or LD_PRELOAD=libdevtrace.so");
+    warn(why + ": nothing will be seen; start the program with 'devtrace run' or LD_PRELOAD=libdevtrace.so");
   }
 }
 

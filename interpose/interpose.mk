@@ -14,7 +14,7 @@ $(CALLBACK_OBJECTS): $(BUILD)/obj/cupti_tracer/callbacks/%.o: interpose/cuda_hoo
 FLAGS_interpose/math_libraries += -isystem $(CUDA_WHEEL_LIBRARIES)/cudnn/include
 
 # What the library exports is the table of hooks, what CUDA calls in an injected library, and its own C interface;
-# everything else, libstdc++ and libunwind included, stays inside. A reference without a version accepts `devtrace`; the C
+# everything else, libstdc++ and libunwind included, stays inside. A reference without a version accepts `devtrace`. The C
 # library's functions name themselves unversioned, which any version accepts; the CUDA runtime's versions are those of
 # interpose/linking/versioned_trampolines.cpp, libstdc++'s is that of interpose/pytorch/throw_hook.cpp.
 EXPORTS := $(BUILD)/libdevtrace.map

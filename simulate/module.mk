@@ -49,8 +49,8 @@ $(SIM_GEN)/nvml.names: | setup-python
 	mkdir -p $(@D)
 	sed -n 's/.*DECLDIR  *\(nvml[A-Za-z0-9_]*\)(.*/\1/p' $(CUDA_INCLUDE)/nvml.h | sort -u > $@
 
-# CUDA 12: `make simulate-cuda12 CUDA12_SITE=…/site-packages/nvidia` reads the headers and the names of a CUDA 12 PyTorch;
-# without it, pip downloads the wheels (1.3 GB, of which 6 MB are kept in .cache).
+# CUDA 12: `make simulate-cuda12 CUDA12_SITE=…/site-packages/nvidia` reads the headers and the names of a CUDA 12 PyTorch.
+# Without it, pip downloads the wheels (1.3 GB, of which 6 MB are kept in .cache).
 CUDA12 := .cache/cuda12
 $(CUDA12)/ready: simulate/tools/cuda12.py simulate/tools/stub_library.py | setup-python
 	$(PYTHON) $< $(if $(CUDA12_SITE),--site $(CUDA12_SITE)) --out $(@D)
@@ -93,7 +93,7 @@ $(BUILD)/obj/cuda12/%.o: %.cpp $(CUDA12)/ready | $(DRIVER_LISTS)
 	scripts/make/progress $(BUILD) cuda12/$<
 	$(CXX) $(ALL_CXXFLAGS) $(SIM_FLAGS_12) -c $< -o $@
 
-# A stub's folder and those below it, and what it needs of simulate/common: where calls of functions end that are not
+# A stub's folder and those below it, and what it needs of simulate/common. That is where calls of functions end that are not
 # simulated, and, unless it has streams of its own, handles with a stream.
 stub_folders = $(filter $(call below,simulate/$(notdir $(1))),$(FOLDERS)) $(call by_cuda,$(1),simulate/$(notdir $(1))/cuda12)
 stub_common = $(patsubst %,$(BUILD)/obj/simulate/common/%.o,unsupported $(if $(filter $(1),$(PROFILED_STUBS)),,library))

@@ -5,8 +5,8 @@
 
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"
+#include "tracker/base/run_isolated.h"
 #include "tracker/base/thread_state.h"
-#include "tracker/base/undisturbed.h"
 #include "tracker/copy/copy_check.h"
 #include "tracker/copy/copy_times.h"
 #include "tracker/copy/graph_copies.h"
@@ -38,7 +38,7 @@ uintptr_t number(const void* address) {
 void begin_log() {
   static std::atomic<bool> begun{false};
   if (log::is_open() || begun.exchange(true, std::memory_order_relaxed)) return;
-  undisturbed(Stack::ours, [] { log::open(); });
+  run_isolated(Stack::ours, [] { log::open(); });
   begun.store(false, std::memory_order_relaxed);  // a fork's child begins its own
 }
 

@@ -54,7 +54,7 @@ void LiveLines::show(Watched& one, const LiveLog::News& news, bool several) {
     for (const auto& [id, site] : one.log.sites())
       if (site.changed) fmt::print("{}{}\n", whose, cut(row_of(site, LiveLog::Clock::now()), kMostColumns));
   }
-  one.log.told();
+  one.log.mark_shown();
   std::fflush(stdout);
 }
 

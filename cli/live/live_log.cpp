@@ -57,7 +57,7 @@ void LiveLog::take_traffic(const report::Json& record, Clock::time_point now) {
   site.changed = true;
 }
 
-void LiveLog::told() {
+void LiveLog::mark_shown() {
   for (auto& [id, site] : sites_) site.changed = false;
 }
 

@@ -36,7 +36,7 @@ class LiveLog {
   News read(Clock::time_point now = Clock::now());
 
   const std::map<int64_t, Site>& sites() const { return sites_; }
-  void told();  // no site has changed
+  void mark_shown();  // no site has changed
   uint64_t findings() const { return findings_; }
   pid_t process() const { return process_; }
   const std::string& path() const { return path_; }

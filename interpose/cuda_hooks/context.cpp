@@ -25,7 +25,7 @@ cudaError_t CUDARTAPI cudaThreadExit(void);
 
 namespace {
 
-// Inside the runtime the driver's calls change nothing that the runtime's own hook does not tell, and in the fast path
+// Inside the runtime the driver's calls change nothing that the runtime's own hook does not tell. In the fast path
 // of a program that sets its device for each launch they would cost it what is remembered.
 void ask_anew(const Call& call) {
   if (call.after() && call.outermost()) events::device_changed(-1);

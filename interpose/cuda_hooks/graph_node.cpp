@@ -1,5 +1,5 @@
 // Graphs that are put together by hand. What a node is given is looked at when it is added and whenever its parameters
-// change, on the device on which it will run; a graph's launch then has nothing new in it. (What a stream's capture
+// change, on the device on which it will run. A graph's launch then has nothing new in it. (What a stream's capture
 // records has gone through the ordinary functions.)
 //
 // A copy's node is looked at as one copy each time; what it moves is counted when the graph is launched

@@ -1,4 +1,4 @@
-// Launches as they were before CUDA 4, which the driver still has: the parameters are set one by one, into the function
+// Launches as they were before CUDA 4, which the driver still has. The parameters are set one by one, into the function
 // itself, and a launch names nothing but the function.
 
 #include <cuda.h>

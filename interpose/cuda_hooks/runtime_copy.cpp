@@ -114,7 +114,7 @@ COPY_BOTH_ASYNC(cudaMemcpy3DPeerAsync, (const cudaMemcpy3DPeerParms* copy, cudaS
                 copy ? as_copy(*copy) : Copy{})
 
 // Many at once. CUDA 12's have an argument more than CUDA 13's, under the same names: the hooks take as many arguments
-// as either version and hand on all; one that the original does not have is looked at by nobody.
+// as either version and hand on all. One that the original does not have is looked at by nobody.
 #define BATCH(symbol, name)                                                                                       \
   RUNTIME_HOOK_AS(symbol, name,                                                                                   \
                   (void* const* to, const void* const* from, const size_t* bytes, size_t count, void* attributes, \

@@ -1,4 +1,4 @@
-// Streams and events: on which device each was made, and where, for the findings that name one; and an event that CUDA
+// Streams and events: on which device each was made, and where, for the findings that name one. And an event that CUDA
 // did not record, for the stream is of another device.
 
 #include <cuda.h>

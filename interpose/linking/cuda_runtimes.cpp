@@ -66,8 +66,8 @@ int number_of(Symbol symbol) {
 
 using Functions = std::atomic<void*>[kFunctions];
 
-// A loaded runtime. Only who holds the loader's list changes who has a slot, so that no two do it at a time (but in a
-// fork's child, where other threads are none or new).
+// A loaded runtime. Only who holds the loader's list changes who has a slot, so that no two do it at a time. Not so in
+// a fork's child: other threads are none or new.
 struct Slot {
   std::atomic<const void*> object{nullptr};  // its dynamic section; null: the slot is free
   std::atomic<int> version{kNone};           // index into kVersions

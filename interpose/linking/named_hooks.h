@@ -26,8 +26,8 @@ const NamedHook* hook_named(const char* name);
 // look-up may come out of another one's malloc, and out of a child that was forked while another thread looked up.
 void* hook_of(const NamedHook& hook);
 
-// Whether the caller lies in the library that holds the original: a tool that stands between this library and CUDA, and
-// looks for the function that its own wrapper shall call. The hook would call the wrapper.
+// Whether the caller lies in the library that holds the original. That is a tool that stands between this library and
+// CUDA, and looks for the function that its own wrapper shall call. The hook would call the wrapper.
 bool is_the_originals(const void* caller, const NamedHook& hook);
 
 }  // namespace devtrace::interpose

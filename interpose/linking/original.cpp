@@ -25,7 +25,7 @@ size_t objects_at_start = SIZE_MAX;
 bool late = false;
 
 // What the loader loaded at the start is needed by the program, by what was preloaded in front of what the program
-// needs, or by one of these: nothing that was opened later is.
+// needs, or by one of these. Nothing that was opened later is.
 size_t count_of_start(const link_map* first) {
   size_t end = 1, position = 0;
   for (const link_map* one = first; one && position < end; one = one->l_next, ++position)

@@ -1,4 +1,4 @@
-// The trampolines before the hooks of the CUDA runtime's functions: one for each version under which a function may be
+// The trampolines before the hooks of the CUDA runtime's functions. One for each version under which a function may be
 // linked, and one for each slot of a runtime in which it may have been looked up. An entry goes on to the hook at once,
 // or, unless it is settled that there is only one runtime, notes which one is meant (runtimes.cpp).
 //

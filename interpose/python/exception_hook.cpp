@@ -1,7 +1,7 @@
 // Every Python exception as it is made, before it is raised: what Python code refuses, PyTorch's own and a library's.
 //
-// The hook is set when the interpreter loads torch._C, which looks for its function PyInit__C with the GIL held; in a
-// process that has done so already, when devtrace is attached to it.
+// The hook is set when the interpreter loads torch._C, which looks for its function PyInit__C with the GIL held. In a
+// process that has done so already, it is set when devtrace is attached.
 
 #include "interpose/python/exception_hook.h"
 
@@ -63,7 +63,7 @@ bool is_compact_ascii(const void* text) {
   return (field<uint32_t>(text, python::kStrState) & known.compact_ascii) == known.compact_ascii;
 }
 
-// What is no ASCII of its own is decoded into `buffer`: CPython would keep the UTF-8 in the object, and raises where
+// What is no ASCII of its own is decoded into `buffer`. CPython would keep the UTF-8 in the object, and raises where
 // the text has a lone surrogate, which would be an exception to look at, and so without end.
 class Text {
  public:
@@ -164,7 +164,7 @@ constexpr size_t kMostOrdinary = 64;
 constinit Ordinary ordinary[kMostOrdinary];
 constexpr intptr_t kNoHash = -1;
 
-// Hot: the usual exception has no argument, one that is no text, a short text, or one of ASCII without a pair of a
+// Hot: the usual exception has no argument, one that is no text, or a short text. Or one of ASCII without a pair of a
 // device word's letters, which lies in the object itself. For Pythons whose objects have the usual header.
 [[gnu::target("avx"), gnu::always_inline]] inline bool is_ordinary(PyObject* const* arguments, ssize_t count) {
   if (count != 1) [[unlikely]]

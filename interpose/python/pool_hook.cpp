@@ -3,7 +3,7 @@
 // allocate them.
 //
 // The hook is set when the interpreter loads a module of CuPy's that needs that class, which looks for the module's
-// function with the GIL held; in a process that has done so already, when devtrace is attached to it.
+// function with the GIL held. In a process that has done so already, it is set when devtrace is attached.
 
 #include "interpose/python/pool_hook.h"
 

@@ -29,7 +29,7 @@ void on_totals(TorchDevice device, size_t allocated, size_t reserved) noexcept {
 }  // namespace
 
 // The CPU's allocator tells only while a profiler of the program's is at work, and then under a lock that the whole
-// process shares: it must not be made to tell always, or a process that is forked while another thread allocates would
+// process shares. It must not be made to tell always, or a process that is forked while another thread allocates would
 // wait for that lock for ever.
 PYTORCH_HOOK(void, cpu_block_made, (void* self, void* address, size_t bytes),
              _ZN3c1025ProfiledCPUMemoryReporter3NewEPvm) {

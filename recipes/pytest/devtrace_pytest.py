@@ -1,6 +1,6 @@
 """pytest --devtrace: a test that mixes devices fails, with devtrace's report in its output.
 
-The library has to be in the process before PyTorch is: without it, `pytest --devtrace` starts itself again under `devtrace run`, or with
+The library has to be in the process before PyTorch is. Without it, `pytest --devtrace` starts itself again under `devtrace run`, or with
 --devtrace-gpus N under `devtrace rehearse --gpus N`, which needs no GPU. Workers of pytest-xdist inherit it.
 
 A test that mixes devices on purpose is marked: @pytest.mark.devtrace(allow="why").

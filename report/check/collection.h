@@ -70,7 +70,7 @@ struct Fault {
   Json finding() const;
 };
 
-// Copies between devices by call site, over all processes. The key reads "cuda:0 to cuda:1 at step (train.py)": devices
+// Copies between devices by call site, over all processes. The key reads "cuda:0 to cuda:1 at step (train.py)". Devices
 // are numbered by appearance in the pair, and the site has no line number, so that it stays the same in the next
 // version.
 struct Site {

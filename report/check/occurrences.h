@@ -11,7 +11,7 @@ namespace devtrace::report::check {
 std::string occurrences(const Fault& fault, const Collection& logs);
 
 // "first in rank 3 (gpu-07, pid 4714), 12 ms before rank 0 (gpu-07, pid 4711)". Processes of one machine have one
-// clock; those of several are compared only as far as the machines' own bounds of error reach, else it is said that
+// clock. Those of several are compared only as far as the machines' own bounds of error reach, else it is said that
 // they cannot be. Empty for less than two processes.
 std::string who_was_first(const Fault& fault, const Collection& logs);
 

@@ -18,7 +18,7 @@ struct Result {
 // For the terminal: new findings whole (the first ones), the others a line each, and the tally.
 std::string check_text(const Result& result, bool colour);
 
-// JUnit XML as Jenkins, GitLab and GitHub's actions read it: a test case a fault; new ones fail, known and suppressed
+// JUnit XML as Jenkins, GitLab and GitHub's actions read it: a test case a fault. New ones fail, known and suppressed
 // ones are skipped, gone ones pass, what could not be judged is an error.
 std::string junit(const Result& result);
 

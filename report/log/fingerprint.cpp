@@ -10,8 +10,8 @@
 // repeats the one before it (recursion) counts once. With no such frame, all frames count, and their files from after
 // "/site-packages/", "/dist-packages/" or "/lib/python3.<n>/" on.
 //
-// Where `python` is empty: each frame of `native` with `project` true, in the same way, by the file's name of its
-// module (the source's is there in some builds only) and its function.
+// Where `python` is empty: each frame of `native` with `project` true, in the same way. That is by the file's name of
+// its module (the source's is there in some builds only) and its function.
 #include "report/log/fingerprint.h"
 
 #include <cstdint>

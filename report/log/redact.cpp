@@ -62,12 +62,12 @@ bool is_number(std::string_view word) {
   return digits > 0 && rest.size() <= 3 && rest.find_first_not_of("jJlLuUfF") == rest.npos;
 }
 
-// Calls `name` for each identifier and `rest` for each character between them. Numbers are no names.
-template <class Name, class Rest>
-void split(std::string_view text, const Name& name, const Rest& rest) {
+// Calls `name` for each identifier and `other` for each character between them. Numbers are no names.
+template <class Name, class Other>
+void split(std::string_view text, const Name& name, const Other& other) {
   while (!text.empty()) {
     if (!in_name(text.front())) {
-      rest(text.front());
+      other(text.front());
       text.remove_prefix(1);
       continue;
     }
@@ -77,7 +77,7 @@ void split(std::string_view text, const Name& name, const Rest& rest) {
     if (!is_number(word)) {
       name(word);
     } else {
-      for (const char c : word) rest(c);
+      for (const char c : word) other(c);
     }
     text.remove_prefix(end);
   }

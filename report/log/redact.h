@@ -12,7 +12,7 @@ namespace devtrace::report {
 
 // One log's records, one after the other; the same name becomes the same name in all of them. What stays: devices,
 // shapes, versions, times, PyTorch's operations and messages, and the code of Python's own library and of well-known
-// packages (redact_public.inc). Files, functions, classes, variables and strings of everything else are replaced, the
+// packages (redact_public.inc). Files, functions, classes, variables and strings of everything else are replaced. The
 // lines around a line, comments, the host, the command and the environment's words are left out, and so is every field
 // that docs/reference/log.md does not know.
 class Redactor {

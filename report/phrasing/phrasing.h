@@ -29,8 +29,8 @@ Json operands_and_sources(const Json& finding);
 // That of one operand, with a role that says what it is; nothing of the others.
 std::optional<Json> source_of(const Json& operand);
 
-// The operand's name; without one "the result of b.neg()" where the text that made it is known, "parameter 1 (float
-// const*)" of a kernel, "memory of 4.0 KiB from cudaMalloc at main.cpp:12" of what is no tensor, else "a tensor".
+// The operand's name. Of what is no tensor "memory of 4.0 KiB from cudaMalloc at main.cpp:12". Without one "the result
+// of b.neg()" where the text that made it is known, "parameter 1 (float const*)" of a kernel, else "a tensor".
 std::string name_of(const Json& operand);
 
 // "parameter of Embedding in BertModel", "argument", …; empty when nothing is known.
@@ -63,7 +63,7 @@ const Json& user_frame_of(const Json& record);
 // The frames that this one is of.
 const Json& frames_of(const Json& record);
 
-// The same of a native stack: the innermost frame of the user's own, else the innermost with a source line, else the
+// The same of a native stack: the innermost frame of the user's own. Else the innermost with a source line, else the
 // innermost outside of CUDA's and PyTorch's libraries, else the innermost. `place` calls it "step (train.cpp:12)" or
 // "step (train+0x40)".
 const Json& native_user_frame(const Json& frames);

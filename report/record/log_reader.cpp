@@ -40,7 +40,7 @@ Line next_line(std::istream& in, std::string& line) {
   }
 }
 
-// Before it is parsed: our records nest 6 deep, and no object of theirs has 100 fields, but the parser recurses into
+// Before it is parsed: our records nest 6 deep, and no object of theirs has 100 fields. But the parser recurses into
 // depth, ordered_json looks every new field up among those it has, and every value costs the memory of some twenty
 // characters.
 bool unreasonable(std::string_view line) {

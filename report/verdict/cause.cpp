@@ -222,7 +222,7 @@ std::optional<Fix> register_buffer(const Frame& made) {
 }
 
 // The operand came out of a call that stands among the arguments of the failing one: `idx=text_to_token_ids(…)`. The
-// stack of its creation says which, and where; that the called function has a name for it says that the result is the
+// stack of its creation says which, and where. That the called function has a name for it says that the result is the
 // tensor and not a list of them.
 static std::optional<Fix> move_made_argument(const Evidence& evidence, size_t frame, const Operand& operand,
                                              const std::string& device) {

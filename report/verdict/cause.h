@@ -9,7 +9,7 @@
 
 namespace devtrace::report::verdict {
 
-// Which confidence: high when nothing else could have left this evidence; medium when it is the usual reason; low when
+// Which confidence: high when nothing else could have left this evidence. Medium when it is the usual reason; low when
 // only the kinds of what meets suggest it, or nothing does.
 enum class Confidence { low, medium, high };
 

@@ -13,8 +13,8 @@
 namespace devtrace::report::verdict {
 namespace {
 
-// A statement of its own, in front of which another one may stand: not the second line of one, nor the only statement
-// of an `if` without braces, nor the head or all of a function.
+// A statement of its own, in front of which another one may stand. It is not the second line of one, nor the only
+// statement of an `if` without braces, nor the head or all of a function.
 bool is_whole_statement(std::string_view line) {
   const size_t begin = line.find_first_not_of(" \t");
   if (begin == line.npos || !shape_of(line).is_statement || shape_of(line).open != 0) return false;

@@ -8,8 +8,8 @@
 
 namespace devtrace::report::verdict {
 
-// Of a function of CUDA's whose memory is on a device that the call says, whichever is current, and opened to other
-// devices by a call of its own: what says the device, and that call. Null for all others.
+// Of a function of CUDA's whose memory is on a device that the call says, whichever is current: what says it, and which
+// call opens it to other devices. Null for others.
 struct OwnerSaidBy {
   std::string_view call, what, opened_by;
 };

@@ -177,7 +177,7 @@ std::optional<size_t> Evidence::caller_of_model() const {
 }
 
 // Stacks are compared from the outermost frame inwards. Every frame that the two share, line for line, was running both
-// when the tensor was made and when the operation was refused, unless a loop came by twice: so the frames further in
+// when the tensor was made and when the operation was refused, unless a loop came by twice. So the frames further in
 // must be of the model as well.
 bool Evidence::made_inside_model(const Operand& operand) const {
   const Stack& made = operand.created.stack;

@@ -56,8 +56,8 @@ struct Evidence {
     const Operand* other = nullptr;
     explicit operator bool() const { return it != nullptr; }
   };
-  template <typename Wanted, typename Met>
-  Pair pair(Wanted wanted, Met met) const {
+  template <typename Predicate, typename Met>
+  Pair pair(Predicate wanted, Met met) const {
     for (const Operand& it : operands) {
       if (it.device.empty() || !wanted(it)) continue;
       for (const Operand& other : operands) {

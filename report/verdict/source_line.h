@@ -14,9 +14,9 @@ bool is_reference(std::string_view name);
 // … and a plain variable.
 bool is_identifier(std::string_view name);
 
-// How often the expression is read in the statement: as a whole word, outside of strings and comments, not as an
-// assignment's target, a keyword argument's name or another object's attribute. Quotes in subscripts may be of either
-// kind.
+// How often the expression is read in the statement: as a whole word, outside of strings and comments. An
+// assignment's target, a keyword argument's name and another object's attribute are not read. Quotes in subscripts may
+// be of either kind.
 int reads(std::string_view source, std::string_view name);
 
 // The statement with its only read of `name` replaced. Nothing when it is read never or more than once.

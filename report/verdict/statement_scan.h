@@ -60,8 +60,8 @@ std::vector<Call> find_calls(std::string_view source, const Scan& scan, std::str
 
 // Calls for which `wanted(before, name)`, with what stands before the name: `torch.fft.` and `fftfreq`. Of x.f(…) the
 // place of the name is the one of x.
-template <typename Wanted>
-std::vector<Call> find_calls_if(std::string_view source, const Scan& scan, const Wanted& wanted) {
+template <typename Predicate>
+std::vector<Call> find_calls_if(std::string_view source, const Scan& scan, const Predicate& wanted) {
   std::vector<Call> calls;
   for (size_t open = source.find('('); open != source.npos; open = source.find('(', open + 1)) {
     size_t name = open;

@@ -1,4 +1,4 @@
-# Headers that are compiled once, for the files that would spend most of their time on them: loading one costs a second,
+# Headers that are compiled once, for the files that would spend most of their time on them. Loading one costs a second,
 # so files without the JSON and the formatting library do better alone. g++ only; clang++ reads the same headers as text.
 PRECOMPILE := $(if $(findstring clang,$(shell $(CXX) --version 2>/dev/null)),,yes)
 

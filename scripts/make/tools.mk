@@ -33,8 +33,9 @@ coverage: | setup-python ## which lines the unit tests run
 compile_commands.json: ## how each file is compiled, for editors
 	$(MAKE) --no-print-directory --always-make --dry-run V=1 PRECOMPILE= all $(UNIT_TESTS) $(E2E_PROGRAMS) $(BENCHMARKS) | scripts/make/compile-commands > $@
 
-lint: | setup-python ## includes against folders.mk, pages that are made from tables, links, Python's style
+lint: | setup-python ## includes against folders.mk, words, pages that are made from tables, links, Python's style
 	scripts/check-includes
+	scripts/check-words
 	scripts/draw-folders --check
 	scripts/check-documents
 	scripts/reference-pages options --check

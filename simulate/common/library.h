@@ -17,7 +17,7 @@ extern "C" CUresult devtrace_sim_library_launch(const char* name, CUstream strea
 extern "C" CUresult devtrace_sim_library_work(const char* name, CUcontext context, CUstream stream,
                                               const void* const* memory, size_t count, size_t written);
 // Work of a library that writes to `memory` and is computed: `compute(data)` when the stream comes to it, at each
-// replay where it is captured; `drop(data)` when it will not come again. Where a kernel could not reach the memory it
+// replay where it is captured. `drop(data)` when it will not come again. Where a kernel could not reach the memory it
 // faults.
 extern "C" CUresult devtrace_sim_library_compute(const char* name, CUstream stream, void* memory,
                                                  void (*compute)(void*), void (*drop)(void*), void* data);

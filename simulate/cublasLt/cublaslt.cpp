@@ -11,7 +11,7 @@ namespace lib = devtrace::simulate::library;
 
 namespace {
 
-// The opaque descriptors are public structs that programs may also put on their stack (…Init): attributes are kept in
+// The opaque descriptors are public structs that programs may also put on their stack (…Init). Attributes are kept in
 // their own words by index, which is all that a Get needs to give back what a Set put in.
 template <typename T>
 cublasStatus_t attribute_set(T* descriptor, int attribute, const void* value, size_t size) {

@@ -1,5 +1,5 @@
 // Looking driver functions up by name. Answers are this library's own functions, not what the process's symbol search
-// would find: so does the driver, and a tool that wants to see such calls has to hook the look-up.
+// would find. So does the driver, and a tool that wants to see such calls has to hook the look-up.
 #include <cstring>
 #include <string>
 

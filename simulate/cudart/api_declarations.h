@@ -1,5 +1,5 @@
 // Every function of the runtime API with its parameters: the headers', and those that compiled code calls, which are in
-// no public header; their shapes follow from the calls that nvcc emits.
+// no public header. Their shapes follow from the calls that nvcc emits.
 #pragma once
 
 #include "simulate/cudart/runtime.h"

@@ -149,12 +149,12 @@ CUresult check_range(CUdeviceptr address, size_t size, bool must_be_device) {
   }
   // Mappings of one reservation lie side by side; a copy may run over several. None is accessible until
   // cuMemSetAccess.
-  if (a.kind == Kind::mapped) {
+  if (a.kind == AllocationKind::mapped) {
     for (uintptr_t at = address; at < address + size; at = a.base + a.size)
-      if (!find_memory(at, &a) || a.kind != Kind::mapped || !a.access) return CUDA_ERROR_INVALID_VALUE;
+      if (!find_memory(at, &a) || a.kind != AllocationKind::mapped || !a.access) return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
   }
-  if (a.kind == Kind::registered || a.kind == Kind::pinned) return CUDA_SUCCESS;
+  if (a.kind == AllocationKind::registered || a.kind == AllocationKind::pinned) return CUDA_SUCCESS;
   return address - a.base + size <= a.size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -219,7 +219,9 @@ CopyEndpoint place(CUmemorytype type, const void* host, CUdeviceptr device_addre
   if (type == CU_MEMORYTYPE_ARRAY) {
     p.kind = CopyEndpoint::kArray;
   } else if (find_memory(type == CU_MEMORYTYPE_HOST ? reinterpret_cast<uintptr_t>(host) : device_address, &a)) {
-    p.kind = a.kind == Kind::managed ? CopyEndpoint::kManaged : at < 0 ? CopyEndpoint::kPinned : CopyEndpoint::kDevice;
+    p.kind = a.kind == AllocationKind::managed ? CopyEndpoint::kManaged
+             : at < 0                          ? CopyEndpoint::kPinned
+                                               : CopyEndpoint::kDevice;
     if (a.context) p.context = static_cast<uint32_t>(a.context->id);
   }
   if (at >= 0 && !p.context && device(at).primary) p.context = static_cast<uint32_t>(device(at).primary->id);

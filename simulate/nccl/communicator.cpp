@@ -59,7 +59,7 @@ void reduce_all(const Together& all) {
   std::vector<uint8_t> sum(bytes);
   reduce(parts_of(all, 0), sum.data(), one.count, one.type, one.op);
   for (const Request& each : all)
-    if (one.kind == Kind::kAllReduce || each.rank->rank == one.other) copy(each.receive, sum.data(), bytes);
+    if (one.kind == OperationKind::kAllReduce || each.rank->rank == one.other) copy(each.receive, sum.data(), bytes);
 }
 
 void scatter_sums(const Together& all) {
@@ -75,38 +75,39 @@ void exchange(const Together& all) {
   const size_t bytes = all[0].count * size_of(all[0].type);
   std::vector<std::vector<uint8_t>> sent;  // may be received into the same memory
   for (const Request& each : all)
-    sent.emplace_back(at(each.send, 0), at(each.send, all[0].kind == Kind::kAllToAll ? all.size() * bytes : bytes));
+    sent.emplace_back(at(each.send, 0),
+                      at(each.send, all[0].kind == OperationKind::kAllToAll ? all.size() * bytes : bytes));
   for (size_t to = 0; to < all.size(); ++to)
     for (size_t from = 0; from < all.size(); ++from)
-      copy(at(all[to].receive, from * bytes), sent[from].data() + (all[0].kind == Kind::kAllToAll ? to * bytes : 0),
-           bytes);
+      copy(at(all[to].receive, from * bytes),
+           sent[from].data() + (all[0].kind == OperationKind::kAllToAll ? to * bytes : 0), bytes);
 }
 
 void compute(const Together& all) {
   const Request& one = all[0];
   if (one.count == 0) return;
   switch (one.kind) {
-    case Kind::kAllReduce:
-    case Kind::kReduce:
+    case OperationKind::kAllReduce:
+    case OperationKind::kReduce:
       return reduce_all(all);
-    case Kind::kReduceScatter:
+    case OperationKind::kReduceScatter:
       return scatter_sums(all);
-    case Kind::kAllGather:
-    case Kind::kAllToAll:
+    case OperationKind::kAllGather:
+    case OperationKind::kAllToAll:
       return exchange(all);
-    case Kind::kBroadcast:
+    case OperationKind::kBroadcast:
       for (const Request& each : all)
         copy(each.receive, all[static_cast<size_t>(one.other)].send, one.count * size_of(one.type));
       return;
-    case Kind::kSend:
-    case Kind::kReceive:
+    case OperationKind::kSend:
+    case OperationKind::kReceive:
       return copy(all[1].receive, one.send, one.count * size_of(one.type));
   }
 }
 
 // What the rank writes to; what it reads, where it writes nothing.
 void* memory_of(const Request& each) {
-  const bool writes = each.receive && (each.kind != Kind::kReduce || each.rank->rank == each.other);
+  const bool writes = each.receive && (each.kind != OperationKind::kReduce || each.rank->rank == each.other);
   return writes ? each.receive : const_cast<void*>(each.send);
 }
 
@@ -143,14 +144,14 @@ bool enqueue(const Together& all) {
 }
 
 bool is_message(const Request& each) {
-  return each.kind == Kind::kSend || each.kind == Kind::kReceive;
+  return each.kind == OperationKind::kSend || each.kind == OperationKind::kReceive;
 }
 
 // The ones that belong to `each`, in their order; fewer than all ranks' while some have not asked.
 std::vector<Request*> partners(const Ranks& ranks, Request* each) {
   std::vector<Request*> found;
   if (is_message(*each)) {
-    const bool sends = each->kind == Kind::kSend;
+    const bool sends = each->kind == OperationKind::kSend;
     for (Request* other : ranks.waiting)
       if (is_message(*other) && other->kind != each->kind && other->rank->rank == each->other &&
           other->other == each->rank->rank)

@@ -15,13 +15,13 @@
 
 namespace devtrace::simulate::nccl {
 
-enum class Kind { kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter, kAllToAll, kSend, kReceive };
+enum class OperationKind { kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter, kAllToAll, kSend, kReceive };
 
 struct Rank;
 
 // What one rank asks for.
 struct Request {
-  Kind kind;
+  OperationKind kind;
   const void* send = nullptr;
   void* receive = nullptr;
   size_t count = 0;

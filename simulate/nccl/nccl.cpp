@@ -38,8 +38,8 @@ ncclResult_t end_group() {
   return result == ncclSuccess ? result : refuse(result, "a CUDA call failed");
 }
 
-bool reduces(Kind kind) {
-  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
+bool reduces(OperationKind kind) {
+  return kind == OperationKind::kAllReduce || kind == OperationKind::kReduce || kind == OperationKind::kReduceScatter;
 }
 
 ncclResult_t check(const Request& r) {
@@ -106,7 +106,7 @@ ncclResult_t answer(ncclComm_t comm, T* out, T Rank::*member) {
 }  // namespace devtrace::simulate::nccl
 
 namespace sim = devtrace::simulate::nccl;
-using sim::Kind;
+using sim::OperationKind;
 
 extern "C" {
 
@@ -229,15 +229,15 @@ ncclResult_t ncclGroupEnd() {
 
 ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
-  return sim::ask({Kind::kAllReduce, send, receive, count, type, op, 0, sim::rank_of(comm), stream});
+  return sim::ask({OperationKind::kAllReduce, send, receive, count, type, op, 0, sim::rank_of(comm), stream});
 }
 ncclResult_t ncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
                         ncclComm_t comm, cudaStream_t stream) {
-  return sim::ask({Kind::kReduce, send, receive, count, type, op, root, sim::rank_of(comm), stream});
+  return sim::ask({OperationKind::kReduce, send, receive, count, type, op, root, sim::rank_of(comm), stream});
 }
 ncclResult_t ncclBroadcast(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-  return sim::ask({Kind::kBroadcast, send, receive, count, type, ncclSum, root, sim::rank_of(comm), stream});
+  return sim::ask({OperationKind::kBroadcast, send, receive, count, type, ncclSum, root, sim::rank_of(comm), stream});
 }
 ncclResult_t ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                        cudaStream_t stream) {
@@ -245,23 +245,23 @@ ncclResult_t ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root
 }
 ncclResult_t ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {
-  return sim::ask({Kind::kAllGather, send, receive, count, type, ncclSum, 0, sim::rank_of(comm), stream});
+  return sim::ask({OperationKind::kAllGather, send, receive, count, type, ncclSum, 0, sim::rank_of(comm), stream});
 }
 ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t stream) {
-  return sim::ask({Kind::kReduceScatter, send, receive, count, type, op, 0, sim::rank_of(comm), stream});
+  return sim::ask({OperationKind::kReduceScatter, send, receive, count, type, op, 0, sim::rank_of(comm), stream});
 }
 ncclResult_t ncclAlltoAll(const void* send, void* receive, size_t count, ncclDataType_t type, ncclComm_t comm,
                           cudaStream_t stream) {
-  return sim::ask({Kind::kAllToAll, send, receive, count, type, ncclSum, 0, sim::rank_of(comm), stream});
+  return sim::ask({OperationKind::kAllToAll, send, receive, count, type, ncclSum, 0, sim::rank_of(comm), stream});
 }
 ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return sim::ask({Kind::kSend, send, nullptr, count, type, ncclSum, peer, sim::rank_of(comm), stream});
+  return sim::ask({OperationKind::kSend, send, nullptr, count, type, ncclSum, peer, sim::rank_of(comm), stream});
 }
 ncclResult_t ncclRecv(void* receive, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return sim::ask({Kind::kReceive, nullptr, receive, count, type, ncclSum, peer, sim::rank_of(comm), stream});
+  return sim::ask({OperationKind::kReceive, nullptr, receive, count, type, ncclSum, peer, sim::rank_of(comm), stream});
 }
 
 }  // extern "C"

@@ -31,7 +31,7 @@ struct Rates {
 };
 
 template <class T>
-nvmlReturn_t say(nvmlDevice_t device, T* out, T value) {
+nvmlReturn_t answer(nvmlDevice_t device, T* out, T value) {
   if (!is_device(device) || !out) return NVML_ERROR_INVALID_ARGUMENT;
   *out = value;
   return NVML_SUCCESS;
@@ -40,7 +40,7 @@ nvmlReturn_t say(nvmlDevice_t device, T* out, T value) {
 nvmlReturn_t clock_of(nvmlDevice_t device, nvmlClockType_t type, unsigned* out) {
   if (type >= NVML_CLOCK_COUNT) return NVML_ERROR_INVALID_ARGUMENT;
   const Rates rates;
-  return say(device, out, type == NVML_CLOCK_MEM ? rates.memory_clock : rates.clock);
+  return answer(device, out, type == NVML_CLOCK_MEM ? rates.memory_clock : rates.clock);
 }
 
 // `words`: of how many bits each.
@@ -58,7 +58,7 @@ nvmlReturn_t all_bits(nvmlDevice_t device, unsigned words, unsigned long* out, l
 extern "C" {
 
 nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t sensor, unsigned* celsius) {
-  return sensor == NVML_TEMPERATURE_GPU ? say(device, celsius, kCelsius) : NVML_ERROR_INVALID_ARGUMENT;
+  return sensor == NVML_TEMPERATURE_GPU ? answer(device, celsius, kCelsius) : NVML_ERROR_INVALID_ARGUMENT;
 }
 nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperature_t* temperature) {
   if (!is_device(device) || !temperature) return NVML_ERROR_INVALID_ARGUMENT;
@@ -67,23 +67,23 @@ nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperature_t* t
 }
 nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, nvmlTemperatureThresholds_t which,
                                                unsigned* celsius) {
-  if (which == NVML_TEMPERATURE_THRESHOLD_SHUTDOWN) return say(device, celsius, kShutdownCelsius);
-  if (which == NVML_TEMPERATURE_THRESHOLD_SLOWDOWN) return say(device, celsius, kSlowdownCelsius);
+  if (which == NVML_TEMPERATURE_THRESHOLD_SHUTDOWN) return answer(device, celsius, kShutdownCelsius);
+  if (which == NVML_TEMPERATURE_THRESHOLD_SLOWDOWN) return answer(device, celsius, kSlowdownCelsius);
   return is_device(device) ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned* milliwatts) {
-  return say(device, milliwatts, Rates().idle_milliwatts());
+  return answer(device, milliwatts, Rates().idle_milliwatts());
 }
 nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long* millijoules) {
   timespec up = {};
   clock_gettime(CLOCK_MONOTONIC, &up);
   const auto milliseconds =
       static_cast<unsigned long long>(up.tv_sec) * 1000 + static_cast<unsigned long long>(up.tv_nsec) / 1000000;
-  return say(device, millijoules, milliseconds * Rates().idle_milliwatts() / 1000);
+  return answer(device, millijoules, milliseconds * Rates().idle_milliwatts() / 1000);
 }
 nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t device, unsigned* milliwatts) {
-  return say(device, milliwatts, Rates().watts * 1000);
+  return answer(device, milliwatts, Rates().watts * 1000);
 }
 nvmlReturn_t nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t device, unsigned* milliwatts) {
   return nvmlDeviceGetPowerManagementLimit(device, milliwatts);
@@ -102,13 +102,13 @@ nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, nvmlClockType_t type, nvmlC
   return clock_of(device, type, megahertz);
 }
 nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, nvmlPstates_t* state) {
-  return say(device, state, NVML_PSTATE_0);
+  return answer(device, state, NVML_PSTATE_0);
 }
 nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t device, unsigned long long* reasons) {
-  return say<unsigned long long>(device, reasons, nvmlClocksThrottleReasonNone);
+  return answer<unsigned long long>(device, reasons, nvmlClocksThrottleReasonNone);
 }
 nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device, unsigned long long* reasons) {
-  return say<unsigned long long>(device, reasons, nvmlClocksThrottleReasonNone);
+  return answer<unsigned long long>(device, reasons, nvmlClocksThrottleReasonNone);
 }
 
 nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned words, unsigned long* cpus) {
@@ -129,7 +129,7 @@ nvmlReturn_t nvmlDeviceClearCpuAffinity(nvmlDevice_t device) {
   return nvmlDeviceSetCpuAffinity(device);
 }
 nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned* node) {
-  return say(device, node, 0U);
+  return answer(device, node, 0U);
 }
 
 }  // extern "C"

@@ -16,9 +16,9 @@ bool is_of_runtime(std::string_view name) {
 
 // By what came and went. Asking the copy itself (cudaRuntimeGetVersion) would run code of an object that is not
 // relocated yet.
-int major_of(const std::vector<Entry>& entries) {
+int major_of(const std::vector<RuntimeFunction>& entries) {
   const auto has = [&](std::string_view name) {
-    return std::any_of(entries.begin(), entries.end(), [&](const Entry& e) { return e.name == name; });
+    return std::any_of(entries.begin(), entries.end(), [&](const RuntimeFunction& e) { return e.name == name; });
   };
   if (has("cudaBindTexture")) return 11;  // or before: gone since 12
   // CUDA 13 has the newer structure of properties under the plain name, and no launch on several devices.
@@ -52,14 +52,14 @@ RuntimeCopy find_runtime_copy(const std::string& path) {
     if (is_of_runtime(name)) copy.entries.push_back({std::string(name), symbol.st_value, 0});
   });
   const bool whole = std::any_of(copy.entries.begin(), copy.entries.end(),
-                                 [](const Entry& e) { return e.name == "__cudaRegisterFatBinary"; });
+                                 [](const RuntimeFunction& e) { return e.name == "__cudaRegisterFatBinary"; });
   if (!whole) {
     copy.entries.clear();
     if (!names && file.has(".nv_fatbin")) copy.state = RuntimeCopy::State::stripped;
     return copy;
   }
   std::sort(functions.begin(), functions.end());
-  for (Entry& entry : copy.entries) {
+  for (RuntimeFunction& entry : copy.entries) {
     const auto next = std::upper_bound(functions.begin(), functions.end(), entry.offset);
     entry.room = next == functions.end() ? 0 : *next - entry.offset;
   }

@@ -9,7 +9,7 @@
 namespace devtrace::simulate::static_runtime {
 
 // One of its functions.
-struct Entry {
+struct RuntimeFunction {
   std::string name;
   uintptr_t offset;  // from the object's base
   size_t room;       // bytes up to the next function
@@ -23,8 +23,8 @@ struct RuntimeCopy {
     stripped,  // there are kernels, which nothing outside of the file registers, and no names
   };
   State state = State::none;
-  int major = 0;               // of its CUDA version; 0: not known
-  std::vector<Entry> entries;  // of one with names
+  int major = 0;                         // of its CUDA version; 0: not known
+  std::vector<RuntimeFunction> entries;  // of one with names
 };
 
 // Looks for it in a program or a library on disk.

@@ -2,7 +2,7 @@
 // register kernels. No file is changed, and no call reaches NVIDIA's runtime.
 //
 // At the start this library's constructor is the first of all (-z initfirst). For what is opened later there is the
-// function that the loader calls for debuggers when its list has changed (r_brk of <link.h>): it does nothing, and a
+// function that the loader calls for debuggers when its list has changed (r_brk of <link.h>). It does nothing, and a
 // jump at its beginning leads here. Not LD_AUDIT, which is made for this: glibc 2.36 then ends in realloc() when a
 // process of many libraries with thread-local storage opens one more. Not a hook of dlopen: it could only come before
 // or after.
@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "simulate/static_runtime/patch_runtime.h"
 #include "simulate/static_runtime/redirect.h"
-#include "simulate/static_runtime/take_over.h"
 
 namespace devtrace::simulate::static_runtime {
 namespace {
@@ -34,7 +34,7 @@ void look() {
   std::vector<const link_map*> loaded;
   const link_map* const first = _r_debug.r_map;
   for (const link_map* one = first; one; one = one->l_next) {
-    if (!is_known(one)) take_over(first, *one, g_program);
+    if (!is_known(one)) patch_runtime(first, *one, g_program);
     loaded.push_back(one);
   }
   *g_known = std::move(loaded);
@@ -45,7 +45,7 @@ void list_changed() {
   if (_r_debug.r_state == r_debug::RT_CONSISTENT) look();
 }
 
-// Whether the function does nothing: `ret`, with the mark of a jump's target in front where the loader is built so; and
+// Whether the function does nothing: `ret`, with the mark of a jump's target in front where the loader is built so. And
 // whether there is room for a jump up to where the next function may begin.
 bool does_nothing(const void* function) {
   const uint8_t kMarked[] = {0xf3, 0x0f, 0x1e, 0xfa, 0xc3};

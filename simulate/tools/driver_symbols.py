@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The driver's symbols, out of the public headers: no wheel carries libcuda.so.1.
 
-Writes NAMES: 'symbol [symbol of the same ABI]', one a line; and TABLE: the C++ initialisers of cuGetProcAddress's table,
+Writes NAMES: 'symbol [symbol of the same ABI]', one a line. TABLE: the C++ initialisers of cuGetProcAddress's table,
 {"cuMemAlloc", first CUDA version, "cuMemAlloc_v2"}, oldest first, by which a caller's CUDA version picks the ABI it was compiled for.
 """
 import argparse
@@ -35,7 +35,7 @@ def main():
     newest = {}
     for name, _, target in DEFINE.findall(text):
         newest.setdefault(name, target)
-    # The public part of a header declares the newest ABI under the plain name, which a #define maps to cuX_vN; the internal part
+    # The public part of a header declares the newest ABI under the plain name, which a #define maps to cuX_vN. The internal part
     # declares every older ABI under its true symbol.
     public, _, internal = text.partition("#if defined(__CUDA_API_VERSION_INTERNAL)\n")
     signature = {}

@@ -120,7 +120,7 @@ def main():
         told = callback_ids(pathlib.Path(include, ids), prefix, of_headers)
         structures = set(re.findall(r"\} (\w+)_params;", pathlib.Path(include, structures).read_text()))
 
-    def tell(name, like):
+    def add_callback(name, like):
         structure = f"{told[name]}_params" if told[name] in structures else "None"
         callbacks[name] = f"CALLBACK({name}, {like}, {prefix}{told[name]}, {structure})\n"
         lines.append(f"entry {name}")
@@ -131,12 +131,12 @@ def main():
     for name in sorted(symbols):
         if name in done:
             if name in told:
-                tell(name, name)
+                add_callback(name, name)
             continue
         base = next((name[: -len(s)] for s in SUFFIXES if name.endswith(s)), None)
         target = next((t for t in (base, same.get(name), same.get(base)) if t in done), None)
         if target and name in told:
-            tell(name, target)
+            add_callback(name, target)
         if target and name.endswith("_ptsz"):
             lines.append(f"held {body(name)}, devtrace_per_thread_{target}")
             per_thread.add(target)

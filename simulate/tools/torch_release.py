@@ -3,7 +3,7 @@
 
 usage: torch_release.py VERSION FOLDER COMPILER
 
-Out of the wheel, which pip downloads (up to 0.9 GB, of which 60 MB are kept): its headers, its version, and libraries to link with that have
+Out of the wheel, which pip downloads (up to 0.9 GB, of which 60 MB are kept): its headers and its version. Besides, libraries to link with that have
 the names of the real ones' symbols and nothing else."""
 
 import shutil

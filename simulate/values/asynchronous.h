@@ -1,4 +1,4 @@
-// What operators that are computed need of streams that run behind the host (--async): their effect belongs to a place
+// What operators that are computed need of streams that run behind the host (--async). Their effect belongs to a place
 // in a stream, not to the moment at which they are called.
 #pragma once
 

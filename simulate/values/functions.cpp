@@ -49,7 +49,7 @@ Ref and_then(PyObject* after, const Ref& given, Ref result) {
 // after(…). Here, so that no frame of ours stands between the program's and Triton's.
 PyObject* defer(PyObject*, PyObject* arguments, PyObject* keywords) {
   const python::Api& p = g_python;
-  const Ref given = rest(arguments, 2);
+  const Ref given = items_from(arguments, 2);
   if (!given) return nullptr;
   ++t_thread.kernels_deferred;
   Ref result(p.PyObject_Call(p.PyTuple_GetItem(arguments, 0), given.get(), keywords));
@@ -63,7 +63,7 @@ PyObject* defer(PyObject*, PyObject* arguments, PyObject* keywords) {
 PyObject* around(PyObject*, PyObject* arguments, PyObject* keywords) {
   const python::Api& p = g_python;
   const auto part = [&](ssize_t i) { return p.PyTuple_GetItem(arguments, i); };
-  const Ref given = rest(arguments, 4);
+  const Ref given = items_from(arguments, 4);
   const Ref state(given ? p.PyObject_Call(part(1), given.get(), keywords) : nullptr);
   if (!state) return nullptr;
   const bool computed = state.get() != none();
@@ -93,7 +93,7 @@ PyObject* keep(PyObject*, PyObject* arguments, PyObject*) {
 // A function with other dispatch keys as its first argument than it was given. Not written in Python, as kernel().
 PyObject* call_with_keys(PyObject* self, PyObject* given, PyObject* keywords) {
   const python::Api& p = g_python;
-  const Ref arguments = rest(given, 0);
+  const Ref arguments = items_from(given, 0);
   if (!arguments) return nullptr;
   p.PyTuple_SetItem(arguments.get(), 0, new_reference(p.PyTuple_GetItem(self, 1)).release());
   return p.PyObject_Call(p.PyTuple_GetItem(self, 0), arguments.get(), keywords);

@@ -1,5 +1,5 @@
 // Python's side of true values, brought in from here: no environment variable, no sitecustomize and no import hook that
-// the program or its child processes could see or lose, and nothing at all in a process that does not use CUDA.
+// the program or its child processes could see or lose. Nothing at all is done in a process that does not use CUDA.
 #include <dlfcn.h>
 
 #include <atomic>

@@ -26,7 +26,7 @@ PyObject* type_of(PyObject* value) {
   return Ref(g_python.PyObject_Type(value)).get();  // a type lives on
 }
 
-Ref rest(PyObject* tuple, ssize_t first) {
+Ref items_from(PyObject* tuple, ssize_t first) {
   const python::Api& p = g_python;
   const ssize_t size = p.PyTuple_Size(tuple);
   Ref made(p.PyTuple_New(size - first));

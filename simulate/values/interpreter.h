@@ -27,7 +27,7 @@ PyObject* none();
 PyObject* type_of(PyObject* value);
 
 // The items of a tuple from `first` on.
-Ref rest(PyObject* tuple, ssize_t first);
+Ref items_from(PyObject* tuple, ssize_t first);
 template <class... Arguments>
 Ref call(PyObject* function, Arguments... arguments) {
   const Ref packed(g_python.PyTuple_Pack(sizeof...(arguments), arguments...));

@@ -29,11 +29,11 @@ bool wanted() {
   return is;
 }
 
-void say();
+void list_not_computed();
 
 Missing& missing() {
   static auto* one = [] {
-    std::atexit(say);
+    std::atexit(list_not_computed);
     auto* made = new Missing;
     made->pid = getpid();
     return made;
@@ -41,7 +41,7 @@ Missing& missing() {
   return *one;
 }
 
-void say() {
+void list_not_computed() {
   constexpr size_t kMost = 20;
   if (missing().pid != getpid()) return;  // a forked child: its parent tells
   const auto [kernels, operators] = not_computed();

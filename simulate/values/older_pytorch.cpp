@@ -31,7 +31,7 @@ struct OperatorHandle {
   ~OperatorHandle() {}  // as there: not returned in registers
 };
 
-// What PyTorch takes and destroys: a std::string of either ABI, with a text that is long enough not to be its shared
+// What PyTorch takes and destroys: a std::string of either ABI. It has a text that is long enough not to be its shared
 // empty one and short enough to need no memory in the newer.
 class DebugText {
  public:

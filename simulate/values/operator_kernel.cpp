@@ -29,21 +29,21 @@ Ref with_tensors(PyObject* arguments, PyObject* positions, PyObject* wrap_number
     if (!is_number(value)) continue;
     Ref tensor = call(wrap_number, value);
     if (!tensor) return nullptr;
-    if (!changed) changed = rest(arguments, 0);
+    if (!changed) changed = items_from(arguments, 0);
     p.PyTuple_SetItem(changed.get(), at, tensor.release());
   }
   return changed ? std::move(changed) : new_reference(arguments);
 }
 
-// What wrap() was given: the real kernel; compute(result, arguments, keywords, state); second_chance(error, arguments,
+// What wrap() was given: the real kernel; compute(result, arguments, keywords, state). second_chance(error, arguments,
 // keywords, state) or None; before(arguments, keywords) or None, which returns the state: (whether nested operators are
-// computed too, …); the positions of tensors; wrap_number(number); the type of pending results; again(error) or None:
-// whether the real kernel may have failed for want of values that its own nested operators compute; follow(arguments,
+// computed too, …). The positions of tensors; wrap_number(number); the type of pending results. again(error) or None:
+// whether the real kernel may have failed for want of values that its own nested operators compute. follow(arguments,
 // keywords, result): what is as little computed as its operands.
 enum Part { kReal, kCompute, kSecondChance, kBefore, kTensorPositions, kWrapNumber, kPending, kAgain, kFollow };
 
-// A result whose size only the CPU knew (a tuple of type kPending): make(*shape and strides, **options) allocates it,
-// here, so that the block is seen to come from the program's own line; finish(it) fills it in.
+// A result whose size only the CPU knew (a tuple of type kPending): make(*shape and strides, **options) allocates it.
+// This is done here, so that the block is seen to come from the program's own line. finish(it) fills it in.
 Ref allocate(PyObject* pending) {
   const auto member = [&](ssize_t i) { return g_python.PyTuple_GetItem(pending, i); };
   const Ref made(g_python.PyObject_Call(member(0), member(1), member(2)));

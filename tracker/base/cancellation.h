@@ -1,4 +1,4 @@
-// pthread_cancel ends a thread by unwinding its stack, from any call that may block: no frame of ours that has work of
+// pthread_cancel ends a thread by unwinding its stack, from any call that may block. No frame of ours that has work of
 // its own to do may be on it then.
 #pragma once
 

@@ -49,7 +49,7 @@ class SwallowSignal {
   bool was_pending_;
 };
 
-// How long somebody may leave a pipe or a terminal full before the rest of our text is dropped; once that has happened,
+// How long somebody may leave a pipe or a terminal full before the rest of our text is dropped. Once that has happened,
 // nothing more is waited for until there is room.
 constexpr int kPatience = 2;  // seconds
 constinit std::atomic<bool> stalled{false};
@@ -250,7 +250,7 @@ void escape_into(std::string& out, std::string_view text) {
 }
 }  // namespace
 
-void say(std::string_view text) {
+void warn(std::string_view text) {
   const int saved = errno;
   std::string line = "devtrace: ";
   escape_into(line, text);

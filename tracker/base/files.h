@@ -1,4 +1,4 @@
-// Files from inside somebody else's process: no stdio, no descriptor kept open, no signal that would kill the program,
+// Files from inside somebody else's process. No stdio, no descriptor kept open, no signal that would kill the program,
 // nothing that waits for another without a limit, and system calls of our own.
 #pragma once
 

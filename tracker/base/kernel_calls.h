@@ -1,5 +1,5 @@
 // System calls made by this code itself. Where the C library's function of that name is somebody else's (a fake clock,
-// a recorder of files), it may not be ready yet, or its library may have ended already: ours run before and after it.
+// a recorder of files), it may not be ready yet. Or its library may have ended already. Ours run before and after it.
 #pragma once
 
 #include <sys/syscall.h>

@@ -9,7 +9,7 @@ namespace devtrace {
 
 // Writes "devtrace: <text>\n" to stderr in one write(2). Never fails visibly: a closed or broken stderr is no fault of
 // the program's. Control bytes are escaped: a path or an option may hold any.
-void say(std::string_view text);
+void warn(std::string_view text);
 // Lines of our own, with their ends.
 void say_lines(const std::string& text);
 

@@ -10,7 +10,7 @@
 namespace devtrace {
 namespace {
 
-// By code of our own: memcmp may be somebody's who stands before the C library and looks for the real one with dlsym,
+// By code of our own. memcmp may be somebody's who stands before the C library and looks for the real one with dlsym,
 // which is how options are first asked for. The barrier keeps the compiler from making a call of the loop.
 bool same(std::string_view one, std::string_view other) {
   if (one.size() != other.size()) return false;
@@ -146,7 +146,7 @@ const std::string* present = nullptr;  // once they were set; one thread at a ti
 const Options* parsed_and_told(const std::string& text) {
   auto* parsed = new ParsedOptions(parse_options(text));
   if (parsed->help) say_lines(options_help());
-  for (const std::string& complaint : parsed->complaints) say(complaint);
+  for (const std::string& complaint : parsed->complaints) warn(complaint);
   verbose_wanted.store(parsed->values.verbose, std::memory_order_relaxed);
   return &parsed->values;
 }

@@ -49,7 +49,7 @@ MisplacedCopy::End classified(const CopyEnd& declared, size_t bytes) {
 
 }  // namespace
 
-void look_closer(const events::Copy& copy, const memory::CopyEnds& ends) noexcept {
+void slow_path(const events::Copy& copy, const memory::CopyEnds& ends) noexcept {
   const auto misplaced_copy = [&] {
     const ReentrancyGuard inside;
     return MisplacedCopy{copy, classified(ends.to, copy.bytes), classified(ends.from, copy.bytes)};

@@ -42,14 +42,14 @@ inline bool may_run_over(const CopyEnd& end, size_t bytes) {
 }  // namespace detail
 
 // Looks the two ends up exactly, and reports what contradicts, before it returns.
-void look_closer(const events::Copy& copy, const memory::CopyEnds& ends) noexcept;
+void slow_path(const events::Copy& copy, const memory::CopyEnds& ends) noexcept;
 
 // Hot: a load for each end that leaves its chunk, no lock.
 inline void check(const events::Copy& copy, const memory::CopyEnds& ends) {
   using namespace detail;
   if (contradicts(ends.to) || contradicts(ends.from) || may_run_over(ends.to, copy.bytes) ||
       may_run_over(ends.from, copy.bytes)) [[unlikely]]
-    look_closer(copy, ends);
+    slow_path(copy, ends);
 }
 
 }  // namespace devtrace::copy

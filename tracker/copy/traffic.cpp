@@ -14,9 +14,9 @@
 #include "tracker/base/clock.h"
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"
+#include "tracker/base/run_isolated.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/base/thread_state.h"
-#include "tracker/base/undisturbed.h"
 #include "tracker/copy/copy_times.h"
 #include "tracker/copy/sharded_counters.h"
 #include "tracker/evidence/origins/stacks.h"
@@ -199,7 +199,7 @@ void write(bool at_end) {
 
 // A copy's hook is a place where a finding may be written, so this may be, too. It happens once a minute.
 [[gnu::noinline]] void write_what_has_grown() noexcept {
-  undisturbed(Stack::ours, [] {
+  run_isolated(Stack::ours, [] {
     if (!lock.try_lock()) return;
     const std::lock_guard hold(lock, std::adopt_lock);
     write(false);

@@ -11,9 +11,9 @@ namespace devtrace::copy::traffic {
 // finding.
 void count(const events::Copy& copy, const memory::CopyEnds& ends, stacks::OnePythonStack& stack);
 
-// The same in parts, for copies that are made again and again: the counters' key of who copies now between which
-// devices, 0 where that is no traffic; so many copies more under a key, true when it is time to write; and then
-// writing.
+// The same in parts, for copies that are made again and again. site_of(): the counters' key of who copies now
+// between which devices, 0 where that is no traffic. add(): so many copies more under a key, true when it is time to
+// write. Then write_if_due().
 uint64_t site_of(const events::Copy& copy, stacks::OnePythonStack& stack);
 bool add(uint64_t site, uint64_t bytes, uint64_t copies);
 void write_if_due();

@@ -15,9 +15,9 @@
 #include "tracker/base/message.h"
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"
+#include "tracker/base/run_isolated.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/base/thread_state.h"
-#include "tracker/base/undisturbed.h"
 #include "tracker/findings/occurrences.h"
 #include "tracker/findings/reporting.h"
 #include "tracker/interface/platform.h"
@@ -61,7 +61,7 @@ std::string publish(const Occurrences::Finding& finding, Finding& record) {
   using Outcome = Occurrences::Finding;
   publish_due();
   if (finding.outcome == Outcome::dropped && current().occurrences.dropped() == 1)
-    say("max_findings=" + std::to_string(options().max_findings) + " reached; further findings are only counted");
+    warn("max_findings=" + std::to_string(options().max_findings) + " reached; further findings are only counted");
   if (verbose()) {
     constexpr const char* kOutcomes[] = {"", "again, from another call: it is ", "dropped, max_findings are written"};
     explain("finding %s: %s%s", record.fingerprint.c_str(), kOutcomes[finding.outcome],
@@ -90,7 +90,7 @@ Stack stack_for_evidence() {
 }  // namespace
 
 void run(const std::function<void()>& work) {
-  undisturbed(stack_for_evidence(), work);
+  run_isolated(stack_for_evidence(), work);
 }
 
 uint64_t call_key(std::initializer_list<std::string_view> parts) {

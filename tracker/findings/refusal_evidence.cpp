@@ -150,7 +150,7 @@ void gather_without_gil(const ThreadSnapshot& thread, const SourceText& source, 
   out.device_changes = evidence::device_changes(thread.changes, source);
   std::string& incomplete = std::get<finding::Refusal>(out.facts).incomplete;
   incomplete = "operands were not read: another thread held Python's GIL and did not let go of it in time";
-  say("refused-op: " + incomplete);
+  warn("refused-op: " + incomplete);
 }
 
 void gather_python(const events::Refused& refusal, const RefusalMessage& message, Repetition repetition,

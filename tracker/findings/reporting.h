@@ -12,7 +12,7 @@
 
 namespace devtrace::findings {
 
-// Where evidence is gathered and reported: undisturbed, on the stack that the process's Python allows.
+// Where evidence is gathered and reported: isolated, on the stack that the process's Python allows.
 void run(const std::function<void()>& work);
 
 // What tells findings apart without looking at a single tensor: who called, by which native callers (two operations on

@@ -25,13 +25,13 @@ const report::Suppressions& suppressions() {
     if (auto found = report::read_suppressions(path))
       *all = std::move(*found);
     else
-      say("suppressions=" + options().suppressions + ": cannot be read: " + std::strerror(errno) +
-          "; nothing is suppressed");
-    for (const std::string& complaint : all->complaints) say(complaint + "; the line was left out");
+      warn("suppressions=" + options().suppressions + ": cannot be read: " + std::strerror(errno) +
+           "; nothing is suppressed");
+    for (const std::string& complaint : all->complaints) warn(complaint + "; the line was left out");
     const std::string today = report::date_of(process_start::now());
     for (const report::Suppression& each : all->entries)
       if (each.expired(today))
-        say(all->path + ":" + std::to_string(each.line) + ": expired on " + each.expires + ": it suppresses no more");
+        warn(all->path + ":" + std::to_string(each.line) + ": expired on " + each.expires + ": it suppresses no more");
     return all;
   }();
   return read;

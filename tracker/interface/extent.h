@@ -19,7 +19,7 @@ struct Extent {
   size_t bytes = 0;
   Device device;  // of managed and pinned memory: the CPU
   MemoryKind memory = MemoryKind::device;
-  bool asked = false;  // nobody saw it being allocated, so nobody need see it being freed: CUDA was asked for it
+  bool queried = false;  // nobody saw it being allocated, so nobody need see it being freed: CUDA was asked for it
   uint64_t key() const { return address; }
 };
 

@@ -32,7 +32,7 @@ struct WordSpan {
           static_cast<uint32_t>(std::min<size_t>(run.words, left))};
 }
 
-// Of an array of which each block takes the entry with its own number, the entries that there are blocks for: the rest
+// Of an array of which each block takes the entry with its own number, the entries that there are blocks for. The rest
 // often holds addresses of another device, which would be looked at closely at every launch.
 [[gnu::always_inline]] inline WordSpan taken_part_of(const events::Launch& launch, const KernelWords& words,
                                                      const WordRun& run) {
@@ -158,7 +158,7 @@ bool add_unreachable(MisplacedLaunch& misplaced) {
 
 // Fills in the pointers into device memory, by exact owners: the table keeps owners of memory that is gone, and a word
 // may only look like an address. Whether one leads elsewhere.
-bool look_exactly(MisplacedLaunch& misplaced) {
+bool resolve_owners(MisplacedLaunch& misplaced) {
   misplaced.pointers.clear();
   bool elsewhere = false;
   const KernelWords& words = misplaced.launch.kernel->words();
@@ -189,17 +189,17 @@ bool looked_closer(const events::Launch& launch, MisplacedLaunch& misplaced) {
   learn(launch);
   if (!suspicious(launch, misplaced.device)) return false;
   const bool by_code = kernel.words().code_asked;  // another thread may ask while this one looks
-  bool elsewhere = look_exactly(misplaced);
+  bool elsewhere = resolve_owners(misplaced);
   if (!by_code && (elsewhere || kernel.worth_reading())) {
     if (!kernel.words().code_asked)
       launch::kernels::ask_code(kernel, platform().uses_of_parameters(launch.function, kernel.name));
-    elsewhere = look_exactly(misplaced);
+    elsewhere = resolve_owners(misplaced);
   }
   return elsewhere;
 }
 
 // Speed no longer counts, unless it comes to this at every launch: the kernel's code is read once.
-[[gnu::noinline]] void look_closer(const events::Launch& launch) noexcept {
+[[gnu::noinline]] void slow_path(const events::Launch& launch) noexcept {
   if (within_told_call()) return;
   MisplacedLaunch misplaced{launch, {}, {}};
   try {
@@ -216,7 +216,7 @@ void look_at_all(MisplacedLaunch& misplaced) {
   learn(launch);
   if (!launch.kernel->words().code_asked)
     launch::kernels::ask_code(*launch.kernel, platform().uses_of_parameters(launch.function, launch.kernel->name));
-  look_exactly(misplaced);
+  resolve_owners(misplaced);
 }
 
 }  // namespace
@@ -224,7 +224,7 @@ void look_at_all(MisplacedLaunch& misplaced) {
 void check(const events::Launch& launch) {
   if (!launch.kernel || launch.kernel->excused) return;
   const Device here = launch.device >= 0 ? Device::cuda(launch.device) : current_device();
-  if (suspicious(launch, here)) look_closer(launch);
+  if (suspicious(launch, here)) slow_path(launch);
 }
 
 void report_refused(const events::Launch& launch) noexcept {

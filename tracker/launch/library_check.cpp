@@ -25,7 +25,7 @@ Table::Devices devices_of(const events::LibraryCall& call, const Table& table) {
 }
 
 // Fills in the pointers into memory of devices, by exact owners. Whether one leads elsewhere.
-bool look_exactly(MisplacedLibraryCall& misplaced) {
+bool resolve_owners(MisplacedLibraryCall& misplaced) {
   const events::LibraryCall& call = misplaced.call;
   bool elsewhere = false;
   for (size_t i = 0; i < call.count; ++i) {
@@ -46,10 +46,10 @@ bool looked_closer(const events::LibraryCall& call, MisplacedLibraryCall& mispla
   unsigned questions = memory::untracked_memory::kQuestions;
   for (size_t i = 0; i < call.count; ++i)
     if (call.arguments[i]) memory::untracked_memory::learn(number(call.arguments[i]), questions);
-  return !Table::has(devices_of(call, Table()), misplaced.device) && look_exactly(misplaced);
+  return !Table::has(devices_of(call, Table()), misplaced.device) && resolve_owners(misplaced);
 }
 
-[[gnu::noinline]] bool look_closer(const events::LibraryCall& call, Device device) noexcept {
+[[gnu::noinline]] bool slow_path(const events::LibraryCall& call, Device device) noexcept {
   MisplacedLibraryCall misplaced{call, device, {}};
   try {
     if (!looked_closer(call, misplaced)) return false;
@@ -71,7 +71,7 @@ events::Known check(const events::LibraryCall& call) noexcept {
   const Device device = handle->made.device;
   Table::Devices devices = devices_of(call, table);
   if (!Table::has(devices, device)) {
-    if (look_closer(call, device)) {
+    if (slow_path(call, device)) {
       ++told_calls;
       return events::Known::told;
     }
@@ -97,7 +97,7 @@ void report_refused(const events::LibraryCall& call) noexcept {
   try {
     {
       const ReentrancyGuard inside;
-      look_exactly(misplaced);
+      resolve_owners(misplaced);
     }
     findings::report(misplaced);
   } catch (...) {  // out of memory: one report is lost

@@ -1,4 +1,4 @@
-// A call of a mathematics library is looked at before it happens, as a launch is: does what it points to lie on the
+// A call of a mathematics library is looked at before it happens, as a launch is. Does what it points to lie on the
 // device that its handle was made for?
 #pragma once
 

@@ -57,8 +57,8 @@ void append_or_complain(const std::string& path, const std::string& data, bool& 
   const int fault = files::append(path, data);
   if (fault == 0) return;
   failed = true;
-  say(std::string("cannot write the ") + what + " " + path + ": " + std::strerror(fault) +
-      "; the program runs on, findings are only told here (DEVTRACE_OPTIONS=log_path=... names another place)");
+  warn(std::string("cannot write the ") + what + " " + path + ": " + std::strerror(fault) +
+       "; the program runs on, findings are only told here (DEVTRACE_OPTIONS=log_path=... names another place)");
 }
 
 // Seconds since the epoch when this machine was started.

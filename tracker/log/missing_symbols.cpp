@@ -49,7 +49,7 @@ void tell_missing_symbols(const Json& missing, const std::string& torch) {
     if (&effect != &names.front().first) line += "; no ";
     line += symbols + ": " + effect;
   }
-  say(line + ". devtrace " + kVersion + " does not know this version of it; another devtrace may.");
+  warn(line + ". devtrace " + kVersion + " does not know this version of it; another devtrace may.");
 }
 
 }  // namespace devtrace::log

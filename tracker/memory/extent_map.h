@@ -68,7 +68,7 @@ class ExtentMap {
   }
 
   // Takes all that start in [begin, end), and calls `taken(const Extent&)` on each. Extents that follow one another
-  // without a gap cost a look-up each; where there is a gap the size classes in use are searched, cell by cell, for the
+  // without a gap cost a look-up each. Where there is a gap the size classes in use are searched, cell by cell, for the
   // next start.
   template <class Taken>
   void take_starting_in(uintptr_t begin, uintptr_t end, const Taken& taken) {
@@ -110,7 +110,7 @@ class ExtentMap {
 
  private:
   // Where an extent of a size class starts. Sizes of class k are above 2^(k-1), up to 2^k, so two extents of one class
-  // never start in the same cell of 2^(k-1) bytes, and the one around an address starts in its cell or in one of the
+  // never start in the same cell of 2^(k-1) bytes. The one around an address starts in its cell or in one of the
   // two before it.
   struct Start {
     uint64_t cell = 0;
@@ -118,7 +118,7 @@ class ExtentMap {
     uint64_t key() const { return cell; }
   };
 
-  // Most programs never ask for an address inside an extent: where extents start is noted from the first such question
+  // Most programs never ask for an address inside an extent. Where extents start is noted from the first such question
   // on, which waits until all that are there are noted, too. What is put meanwhile either finds `noting_starts_` set,
   // or was put before its shard was looked through.
   void index_starts() {

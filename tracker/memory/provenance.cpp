@@ -75,8 +75,8 @@ void forget_move_of(const Kept& block) {
 bool moved_by_statement(const Kept& target) {
   if (target.copied_into) return false;
   blocks.update(target.address, [&](Kept& now) { now.copied_into = now.stack == target.stack; });
-  const stacks::StackId statement = stacks::statement_of(target.stack);
-  return statement != 0 && statement == stacks::statement_of(stacks::capture());
+  const stacks::StackId statement = stacks::call_site_of(target.stack);
+  return statement != 0 && statement == stacks::call_site_of(stacks::capture());
 }
 
 // Where what is copied out of a block was made.

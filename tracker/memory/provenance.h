@@ -39,7 +39,7 @@ void freed(uintptr_t address);
 void freed_starting_in(uintptr_t begin, uintptr_t end);
 
 // Hot. A copy into the start of a block by the very statement that allocated it, from another device, is a move
-// (`.to()`, `.cuda()`, `.cpu()`): the block then remembers its source's origin. Any other copy changes nothing.
+// (`.to()`, `.cuda()`, `.cpu()`). The block then remembers its source's origin. Any other copy changes nothing.
 void copied(uintptr_t to, uintptr_t from, stacks::OnePythonStack& stack);
 inline void copied(uintptr_t to, uintptr_t from) {
   stacks::OnePythonStack stack;

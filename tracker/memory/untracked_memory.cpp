@@ -22,7 +22,7 @@ void learn(uintptr_t address, unsigned& questions) {
   memory::ownership::Extent extent;
   switch (platform().memory_at(address, extent)) {
     case Platform::Answer::known:
-      extent.asked = true;
+      extent.queried = true;
       memory::ownership::add(extent);
       break;
     case Platform::Answer::nobodys:
@@ -35,11 +35,11 @@ void learn(uintptr_t address, unsigned& questions) {
 }
 
 Device owner_now(uintptr_t address, const memory::ownership::Extent& known, Device here) {
-  if (!platform().memory_at || (!known.asked && known.device == here)) return known.device;
+  if (!platform().memory_at || (!known.queried && known.device == here)) return known.device;
   memory::ownership::Extent now;
   const bool answered = platform().memory_at(address, now) == Platform::Answer::known;
   if (answered && now.memory == known.memory && now.device == known.device) return known.device;
-  if (known.asked) {
+  if (known.queried) {
     memory::ownership::remove(known.address);
     return {};
   }

@@ -14,7 +14,7 @@ void learn(uintptr_t address, unsigned& questions);
 constexpr unsigned kQuestions = 16;  // of one launch
 
 // The device that owns an address of `known`, which is some device's memory, before it is said to be another's than
-// `here`. The end of what was learnt so may have been as unseen, and that of a graph's own memory is seen by nobody:
+// `here`. The end of what was learnt so may have been as unseen, and that of a graph's own memory is seen by nobody.
 // CUDA has the last word, and what it contradicts is forgotten. Unknown when the memory is gone.
 Device owner_now(uintptr_t address, const memory::ownership::Extent& known, Device here);
 

@@ -109,7 +109,7 @@ void write(Known& known, const Json& record) {
   log::write(record);
   known.record = report::json_line(record);
   known.in_page = false;
-  // A model that is moved to and fro for a month must not fill the disk: the first changes are written at once, later
+  // A model that is moved to and fro for a month must not fill the disk. The first changes are written at once, later
   // ones ever more rarely, and the last at the end.
   constexpr int kAtOnce = 8, kMostDoublings = 12;
   if (++known.written >= kAtOnce)

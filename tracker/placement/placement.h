@@ -1,5 +1,5 @@
-// Where every parameter, buffer and cache of the program's modules lies: sampled now and then, between two instructions
-// of the main thread's Python, and written to the log when it has changed.
+// Where every parameter, buffer and cache of the program's modules lies. It is sampled now and then, between two
+// instructions of the main thread's Python, and written to the log when it has changed.
 //
 // Models are local variables more often than not, and gone when the process ends: the end alone would know nothing.
 #pragma once

@@ -74,7 +74,7 @@ size_t learn_segment(const Api& api, PyObject* segment, Totals* totals) {
   const Device device = Device::cuda(static_cast<int>(index));
   if (!memory::ownership::find(at)) {
     memory::ownership::Extent extent{at, size, device, MemoryKind::device};
-    extent.asked = true;  // it may be gone by now, unseen: CUDA has the last word
+    extent.queried = true;  // it may be gone by now, unseen: CUDA has the last word
     memory::ownership::add(extent);
   }
   totals[index].reserved += size;

@@ -6,7 +6,7 @@
 
 namespace devtrace::python {
 
-Found find_python(Api& api) {
+PythonFound find_python(Api& api) {
   std::optional<elf::Loaded> python;
   bool initialized = false;
   // Of the first object that defines each, which need not be Python's: a program that mentions PyCode_Type may hold it
@@ -24,10 +24,10 @@ Found find_python(Api& api) {
     return false;
   });
   api = {};
-  if (!python) return Found::nothing;
+  if (!python) return PythonFound::nothing;
   static_cast<WithoutGil&>(api) = data;
   const bool all_functions = find_functions(api, [&](const char* name) { return python->find(name); });
-  return all_functions && all_data ? Found::complete : Found::incomplete;
+  return all_functions && all_data ? PythonFound::complete : Found::incomplete;
 }
 
 }  // namespace devtrace::python

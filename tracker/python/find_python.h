@@ -5,7 +5,7 @@
 
 namespace devtrace::python {
 
-enum class Found {
+enum class PythonFound {
   nothing,
   incomplete,  // of the functions only Py_IsInitialized, Py_GetVersion and PyGILState_GetThisThreadState are certain
   complete,
@@ -13,6 +13,6 @@ enum class Found {
 
 // Fills `api` from the first loaded object that exports an initialised Python, otherwise from the first that exports
 // one. Takes only the loader's short list lock; never calls malloc.
-Found find_python(Api& api);
+PythonFound find_python(Api& api);
 
 }  // namespace devtrace::python

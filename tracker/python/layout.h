@@ -62,8 +62,8 @@ constexpr uint16_t kStrHash = 24;       // PyASCIIObject.hash; -1: not asked for
 constexpr uint16_t kStrLength = 16;     // PyASCIIObject.length, in characters
 constexpr uint16_t kStrState = 32;      // PyASCIIObject.state
 
-// A frame's word that leads to an object, from 3.14 on with marks in its lowest bits: whether a reference is counted,
-// and with both of them set it is an integer. 0: no object. Before 3.14 these bits are 0.
+// A frame's word that leads to an object, from 3.14 on with marks in its lowest bits. They say whether a reference is
+// counted, and with both of them set it is an integer. 0: no object. Before 3.14 these bits are 0.
 constexpr uintptr_t kTagBits = 3;
 constexpr uintptr_t untagged(uintptr_t word) {
   return (word & kTagBits) == kTagBits ? 0 : word & ~kTagBits;

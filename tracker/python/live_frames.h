@@ -1,5 +1,5 @@
 // A thread's Python frames and their variables for a holder of the GIL, read as memory. Asking CPython for a frame's
-// variables (f_locals) leaves a dict on the frame up to 3.12: every tensor in it would live until the function ends,
+// variables (f_locals) leaves a dict on the frame up to 3.12. Every tensor in it would live until the function ends,
 // and what the program wrote into its own locals() would be overwritten.
 #pragma once
 

@@ -17,7 +17,7 @@ namespace {
 // Nothing where there is no Python yet, or one without all of it.
 std::unique_ptr<const Api> find_api() {
   auto api = std::make_unique<Api>();
-  if (find_python(*api) != Found::complete || !api->Py_IsInitialized()) return nullptr;
+  if (find_python(*api) != PythonFound::complete || !api->Py_IsInitialized()) return nullptr;
   const Version version = version_of(api->Py_GetVersion());
   api->free_threaded = version.free_threaded;
   api->layout = layout_of(version.minor, version.free_threaded);

@@ -74,8 +74,8 @@ class Ref {
 // What follows runs no Python code of the user's: no class's __getattribute__ or __getattr__, nor its class's, no
 // descriptor, no operator. Only C slots of built-in types are reached.
 
-// An attribute as it is stored: of an instance its own, else its class's, which is asked for its value where it is one
-// of C's descriptors (__slots__, what an extension's class has). Of a class what it or one of its bases has, as it
+// An attribute as it is stored: of an instance its own, else its class's. That is asked for its value where it is
+// one of C's descriptors (__slots__, what an extension's class has). Of a class what it or one of its bases has, as it
 // stands there. Empty where only code could say it.
 Ref attribute(const Api& api, PyObject* object, const char* name);
 // Of a dict by a str: keys of other classes may compare as they like, and are passed by. Empty: not there, or no dict.

@@ -40,7 +40,7 @@ constinit std::atomic<int64_t> next_look{0};  // CLOCK_MONOTONIC_COARSE, nanosec
 constinit SpinLock lock;                      // what is below
 constinit PythonReader reader{};
 constinit python::Api api{};  // all of it, for the main thread under the GIL; reader.api is its part for everybody
-constinit python::Found found = python::Found::nothing;
+constinit python::PythonFound found = python::PythonFound::nothing;
 constinit unsigned long long looked_at_objects = 0, unloaded_then = 0;
 constinit int failures = 0;
 constinit char version[32] = "";
@@ -226,7 +226,7 @@ void look_for_python() {
     reader.api = api;
   }
   stage.store(Stage::no_python, std::memory_order_release);
-  if (found == python::Found::nothing) return;
+  if (found == python::PythonFound::nothing) return;
   if (!api.Py_IsInitialized()) {
     looked_at_objects = 0;  // another one may have started by the next time
     return;
@@ -242,7 +242,7 @@ void look_for_python() {
   reader.layout = row ? *row : *guess;
   newer_than_known = !row;
   const char* why = nullptr;
-  if (found != python::Found::complete) return refuse("%s", "it does not export all that is needed");
+  if (found != python::PythonFound::complete) return refuse("%s", "it does not export all that is needed");
   if (!apply_debug_offsets(api._PyRuntime, reader.layout, &why)) return refuse("%s", why);
   reader.code_type = reinterpret_cast<uintptr_t>(api.PyCode_Type);
   if (verbose() && newer_than_known)

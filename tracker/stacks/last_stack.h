@@ -1,5 +1,5 @@
 // The Python stack that a thread had when it was asked for last. One operation of PyTorch's asks several times, for
-// each device guard and each block: no line of Python has run in between, and that is seen by two words a frame.
+// each device guard and each block. No line of Python has run in between, and that is seen by two words a frame.
 #pragma once
 
 #include <array>

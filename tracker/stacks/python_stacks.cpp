@@ -211,7 +211,7 @@ StackId capture() {
   return python != 0 ? python : capture_native_stack();
 }
 
-StackId statement_of(StackId id) {
+StackId call_site_of(StackId id) {
   return is_native(id) ? native_statement_of(id) : id;
 }
 

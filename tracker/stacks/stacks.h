@@ -33,7 +33,7 @@ struct NativeFrame {
 };
 
 // Why Python stacks are or are not read in this process, as one line for the log and stderr. Empty before the first
-// try. It changes: frames are read at once where the version's layout is known and a whole stack reads well, and soon
+// try. It changes: frames are read at once where the version's layout is known and a whole stack reads well. Soon
 // after, on the main thread between two of its instructions, they are compared with what Python itself says; where
 // that differs they are given up.
 std::string python_status();
@@ -42,15 +42,15 @@ std::string python_status();
 // allocator locks. Never calls malloc, leaves errno alone; a new stack takes memory from the table's own arena. Returns
 // 0 in threads without a Python frame, where Python cannot be read (python_status), and while Python ends. Of a deeper
 // stack than 512 frames the innermost 512 are kept, and one more, outermost, with the function "[deeper frames left
-// out]" and no file. A stack seen before costs 10 ns and 2.5 ns a frame, the same as this thread's last one 3 ns and
+// out]" and no file. A stack seen before costs 10 ns and 2.5 ns a frame. The same as this thread's last one 3 ns and
 // 1 ns a frame, a new one some microseconds. The same files, functions and lines are the same id for the life of the
 // process, also when code was made anew.
 StackId capture_python();
 
 // The same, or, where there is no Python frame, the calling thread's native stack as far as the option
-// `allocation_stacks` wants it: its innermost frame is the function of this library that was called in CUDA's or
+// `allocation_stacks` wants it. Its innermost frame is the function of this library that was called in CUDA's or
 // PyTorch's place, which has that function's name. As safe as capture_python. A native stack seen before costs 50 ns
-// and 10 ns a frame; a thread on whose stacks no frame of the user's own stands (PyTorch's backward passes) is asked
+// and 10 ns a frame. A thread on whose stacks no frame of the user's own stands (PyTorch's backward passes) is asked
 // ever more rarely, and has none in between.
 StackId capture();
 
@@ -60,7 +60,7 @@ constexpr bool is_native(StackId id) {
 
 // Two stacks of the same statement have the same value: of Python's the stack itself, of a native one its part from the
 // innermost frame of the user's own on. 0: of none.
-StackId statement_of(StackId id);
+StackId call_site_of(StackId id);
 
 // The same for one event, of which several want to know it: taken when the first asks.
 class OnePythonStack {
@@ -90,9 +90,9 @@ std::vector<NativeFrame> resolve_native(StackId id, bool with_lines);
 size_t capture_native(void** addresses, size_t capacity, size_t skip = 0);
 
 // Names of native addresses as capture_native gave them, from the symbol tables in memory and, for functions that are
-// not exported, on disk: 10 ms for a stack through PyTorch's libraries, more when their files are not in the page
+// not exported, on disk. 10 ms for a stack through PyTorch's libraries, more when their files are not in the page
 // cache. `with_lines`: also files and lines (libbacktrace), if a frame lies in a module that may be the user's and
-// has line information, and frames that a tail call left out; the first time in a process that takes up to half a
+// has line information, and frames that a tail call left out. The first time in a process that takes up to half a
 // second. For findings only.
 std::vector<NativeFrame> symbolize(void* const* addresses, size_t count, bool with_lines);
 

@@ -4,7 +4,7 @@ const wantsRedacted = () => document.getElementById("redact").getAttribute("aria
 
 function switchRedaction() {
   document.getElementById("redact").setAttribute("aria-pressed", String(!wantsRedacted()));
-  say(wantsRedacted() ? "Copies are redacted: paths and names are replaced" : "Copies are not redacted");
+  announce(wantsRedacted() ? "Copies are redacted: paths and names are replaced" : "Copies are not redacted");
 }
 
 async function copyMarkdown() {
@@ -23,6 +23,6 @@ async function copyMarkdown() {
     area.remove();
   }
   button.textContent = "Copied";
-  say(wantsRedacted() ? "Copied as Markdown, redacted" : "Copied as Markdown");
+  announce(wantsRedacted() ? "Copied as Markdown, redacted" : "Copied as Markdown");
   setTimeout(() => { button.textContent = "Copy as Markdown"; }, 1500);
 }

@@ -14,7 +14,7 @@ function showFromAddress() {
   if (row) bringIntoView(row);
   if (!first) {
     window.scrollTo(0, 0);
-    say(headline(findingOf(row)));
+    announce(headline(findingOf(row)));
   }
 }
 
@@ -28,6 +28,6 @@ function step(by) {
 }
 
 // For those who hear the page.
-function say(text) {
+function announce(text) {
   document.getElementById("said").textContent = printable(text);
 }

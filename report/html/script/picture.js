@@ -1,4 +1,4 @@
-// How the operands came to lie where they are: a lane for each device, a row for each operand, from where it was made over its last move to
+// How the operands came to lie where they are. A lane for each device, a row for each operand, from where it was made over its last move to
 // where the operation found it. An SVG whose units are the page's pixels; it is drawn anew when the page's width changes.
 
 const PICTURE = { head: 46, row: 58, pill: 26, letter: 7.4, small: 6.4, foot: 46, rows: 8, lanes: 8, roomy: 190, narrow: 125 };

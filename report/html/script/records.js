@@ -1,5 +1,5 @@
-// The log's records, which lie after the page in inert script elements. A finding's element says in its data-row what the list shows of it;
-// the finding itself is read when it is looked at, so that a page with a thousand of them opens at once.
+// The log's records, which lie after the page in inert script elements. A finding's element says in its data-row what the list shows of it.
+// The finding itself is read when it is looked at, so that a page with a thousand of them opens at once.
 
 const log = { process: {}, rows: [], ids: new Map(), traffic: [], sites: new Map(), models: new Map(), check: null, end: null, torn: 0 };
 

@@ -46,8 +46,8 @@ std::optional<Cause> answered_from_memory(const Evidence& evidence) {
       },
       [](const Operand& other) { return other.given_by.keeps.empty() && !other.is_of_state(); });
   if (!pair) return std::nullopt;
-  const auto& giver = pair.it->given_by;
-  const auto& kept = giver.keeps[0];
+  const auto& producer = pair.it->given_by;
+  const auto& kept = producer.keeps[0];
   const Event& placed = kept.moved.known() ? kept.moved : kept.created;
   const std::string where = at(placed.line());
   const size_t inner = kept.name.rfind('>');
@@ -56,7 +56,7 @@ std::optional<Cause> answered_from_memory(const Evidence& evidence) {
       kCategory, Confidence::medium,
       fmt::format("{} keeps tensors on {} ({}{}{}), and its answer lies there, too: what was made for one device "
                   "is given for another, where {} is.",
-                  giver.name, pair.it->device, name, where.empty() ? "" : ", made at ", where, pair.other->name),
+                  producer.name, pair.it->device, name, where.empty() ? "" : ", made at ", where, pair.other->name),
       move_where_named(evidence, *pair.it, *pair.other)};
 }
 
@@ -103,8 +103,8 @@ std::optional<Cause> kept_by_its_module(const Evidence& evidence) {
       move_where_named(evidence, *pair.it, *pair.other)};
 }
 
-// Its module made it in a call before this one, for a device that the line names: `self.keys = torch.zeros(…,
-// device=d)` in a method that sets up what is used later.
+// Its module made it in a call before this one, for a device that the line names. For example `self.keys =
+// torch.zeros(…, device=d)` in a method that sets up what is used later.
 std::optional<Cause> set_up_elsewhere(const Evidence& evidence) {
   const auto set_up = [&](const Operand& it) {
     return placed_by_choice(it) && it.hidden() && it.moved_away.device.empty() && !it.is_of_state() &&
@@ -166,7 +166,7 @@ std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   const Operand& fresh = *pair.other;
   if (evidence.taken_to_current_device(kept, fresh)) return std::nullopt;  // it was not made for that device
 
-  // A name alone is a hint. That it was there before the call says that it is a state; that it is the older one of two
+  // A name alone is a hint. That it was there before the call says that it is a state. That it is the older one of two
   // caches, that caches of several steps or layers meet; of a plain variable it says little.
   const bool before = evidence.made_before_call(kept);
   const bool seen = older(kept, fresh) || (kept.on_cpu() && !fresh.on_cpu());

@@ -44,7 +44,7 @@ bool went_without_a_number(const Operand& it) {
   return !it.on_cpu() && placed && placed->line() && says_current_device(placed->line()->source);
 }
 
-// Nobody but its giver can have left it there: it is given to a model that lies on one device as a whole, nothing
+// Nobody but its producer can have left it there. It is given to a model that lies on one device as a whole. Nothing
 // registered that can be seen lies where it is, and it was put there by nobody, or by the function that gives it.
 bool surely_left(const Evidence& evidence, const Operand& input, const Operand& state, size_t caller) {
   if (!state.is_of_whole_model() || evidence.refusal.state_devices.empty() || evidence.has_state_on(input.device))

@@ -57,11 +57,12 @@ std::optional<Cause> computed_by_an_object(const Evidence& evidence) {
       evidence.pair([](const Operand& it) { return it.given_by.kind == "owner" && !it.given_by.keeps.empty(); },
                     [](const Operand& other) { return other.given_by.keeps.empty() && !other.is_of_state(); });
   if (!pair) return std::nullopt;
-  const auto& giver = pair.it->given_by;
-  return Cause{"cached-state-elsewhere", Confidence::low,
-               fmt::format("{} gave {} on {}, where the object that it belongs to keeps {}; what meets it is {}.",
-                           giver.name, pair.it->name, pair.it->device, giver.keeps[0].name, with_place(*pair.other)),
-               use_site(evidence)};
+  const auto& producer = pair.it->given_by;
+  return Cause{
+      "cached-state-elsewhere", Confidence::low,
+      fmt::format("{} gave {} on {}, where the object that it belongs to keeps {}; what meets it is {}.", producer.name,
+                  pair.it->name, pair.it->device, producer.keeps[0].name, with_place(*pair.other)),
+      use_site(evidence)};
 }
 
 std::optional<Cause> owned_by_an_object(const Evidence& evidence) {

@@ -15,21 +15,21 @@ const Operand& by_module(const Operand& it) {
 }
 
 std::string of_module(const Operand& it) {
-  const auto& giver = by_module(it).given_by;
-  return giver.devices.empty() ? "by a module" : fmt::format("by {}", giver.name);
+  const auto& producer = by_module(it).given_by;
+  return producer.devices.empty() ? "by a module" : fmt::format("by {}", producer.name);
 }
 
 std::string spread_words(const Operand& answer, const Operand& it, const Operand& other) {
-  const auto& giver = answer.given_by;
-  if (giver.kind == "owner")
+  const auto& producer = answer.given_by;
+  if (producer.kind == "owner")
     return fmt::format(
         "{} was given by {}, and the modules of the object whose method that is are spread over devices: "
         "it lies where a part of them is, and nothing brings it to {}.",
-        with_place(it), giver.name, with_place(other));
+        with_place(it), producer.name, with_place(other));
   return fmt::format(
       "{} was computed by {}, which is spread over devices, and lies where a part of it is; "
       "nothing brings it to {}.",
-      with_place(it), giver.name, with_place(other));
+      with_place(it), producer.name, with_place(other));
 }
 
 // A model on several devices has answered on one of them; what it meets lies on another one of them.

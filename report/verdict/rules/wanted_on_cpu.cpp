@@ -1,5 +1,5 @@
-// An operand that has to be on the CPU whatever the others are on: the lengths of pack_padded_sequence, what becomes a
-// NumPy array, what is pinned, what an operator works on that has no kernel for CUDA.
+// An operand that has to be on the CPU whatever the others are on. Examples are the lengths of pack_padded_sequence,
+// what becomes a NumPy array, what is pinned, what an operator works on that has no kernel for CUDA.
 #include <algorithm>
 
 #include "common/format.h"

@@ -1,4 +1,4 @@
-// Between the parameter structs of graph nodes and operations: one overload of assign() a kind of node, so that adding
+// Between the parameter structs of graph nodes and operations: one overload of assign() a kind of node. So adding
 // a node, changing it, and changing it in an executable graph are one function each.
 #pragma once
 

@@ -13,7 +13,7 @@ CUdeviceptr address(const void* pointer) {
 
 bool is_a_devices(CUdeviceptr address) {
   simulate::Allocation a;
-  return simulate::find_memory(address, &a) && a.device >= 0 && a.kind != simulate::Kind::managed;
+  return simulate::find_memory(address, &a) && a.device >= 0 && a.kind != simulate::AllocationKind::managed;
 }
 
 // No call waits for a copy within or between devices.

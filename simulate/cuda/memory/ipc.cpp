@@ -54,7 +54,7 @@ extern "C" {
 CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer) {
   REQUIRE_CONTEXT(context);
   simulate::Allocation a;
-  if (!handle || !simulate::find_memory(pointer, &a) || a.kind != simulate::Kind::device || a.pool)
+  if (!handle || !simulate::find_memory(pointer, &a) || a.kind != simulate::AllocationKind::device || a.pool)
     return CUDA_ERROR_INVALID_VALUE;
   simulate::finish_before_release();  // another process cannot make this one go on
   simulate::Arena& arena = simulate::arena(simulate::device(a.device).physical);
@@ -101,7 +101,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* pointer, CUipcMemHandle handle,
   simulate::Allocation a;
   a.base = base + lead;
   a.size = t.size;
-  a.kind = simulate::Kind::imported;
+  a.kind = simulate::AllocationKind::imported;
   a.device = ordinal;
   a.context = context;
   simulate::remember(a);
@@ -113,7 +113,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* pointer, CUipcMemHandle handle,
 CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr pointer) {
   REQUIRE_CONTEXT(context);
   simulate::Allocation a;
-  if (!simulate::find_memory(pointer, &a) || a.kind != simulate::Kind::imported || a.base != pointer)
+  if (!simulate::find_memory(pointer, &a) || a.kind != simulate::AllocationKind::imported || a.base != pointer)
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(g_opened_mutex);
   for (auto it = g_opened.begin(); it != g_opened.end(); ++it)

@@ -20,8 +20,8 @@ size_t round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;
 }
 
-bool host_kind(simulate::Kind kind) {
-  return kind == simulate::Kind::pinned || kind == simulate::Kind::registered;
+bool host_kind(simulate::AllocationKind kind) {
+  return kind == simulate::AllocationKind::pinned || kind == simulate::AllocationKind::registered;
 }
 
 CUmemorytype memory_type(const simulate::Allocation& a) {
@@ -46,7 +46,7 @@ CUresult pointer_attribute(void* data, CUpointer_attribute attribute, const simu
       if (bare) return CUDA_ERROR_INVALID_VALUE;
       return give(pointer);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      if (bare || (a.kind != simulate::Kind::managed && !host_kind(a.kind))) return CUDA_ERROR_INVALID_VALUE;
+      if (bare || (a.kind != simulate::AllocationKind::managed && !host_kind(a.kind))) return CUDA_ERROR_INVALID_VALUE;
       return give(pointer);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
       return give(0u);
@@ -54,12 +54,12 @@ CUresult pointer_attribute(void* data, CUpointer_attribute attribute, const simu
       if (bare) return CUDA_ERROR_INVALID_VALUE;
       return give(a.id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      return give(static_cast<unsigned>(a.kind == simulate::Kind::managed && !bare));
+      return give(static_cast<unsigned>(a.kind == simulate::AllocationKind::managed && !bare));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       if (bare) return give(-2);  // CU_DEVICE_INVALID
       return give(host_kind(a.kind) && a.context ? a.context->device : a.device);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      return give(static_cast<unsigned>(!bare && a.kind == simulate::Kind::device && !a.pool));
+      return give(static_cast<unsigned>(!bare && a.kind == simulate::AllocationKind::device && !a.pool));
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       if (bare) return CUDA_ERROR_INVALID_VALUE;
       return give(a.base);
@@ -123,10 +123,11 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr pointer) {
   TRY(simulate::check_unsafe());
   simulate::Allocation a;
   if (!simulate::find_memory(pointer, &a) || a.base != pointer) return CUDA_ERROR_INVALID_VALUE;
-  if (a.kind != simulate::Kind::device && a.kind != simulate::Kind::managed) return CUDA_ERROR_INVALID_VALUE;
+  if (a.kind != simulate::AllocationKind::device && a.kind != simulate::AllocationKind::managed)
+    return CUDA_ERROR_INVALID_VALUE;
   simulate::synchronize_context(context);  // cuMemFree waits for the work that may still use the memory
   simulate::finish_before_release();       // a peer's, too
-  if (a.kind == simulate::Kind::device) return simulate::pool_free(pointer);
+  if (a.kind == simulate::AllocationKind::device) return simulate::pool_free(pointer);
   if (!simulate::forget(pointer, &a)) return CUDA_ERROR_INVALID_VALUE;
   munmap(reinterpret_cast<void*>(a.base), round_up(a.size, kPage));
   return CUDA_SUCCESS;
@@ -136,7 +137,7 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr* pointer, size_t size, unsigned i
   REQUIRE_CONTEXT(context);
   TRY(simulate::check_unsafe());
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
-  return simulate::allocate_host(reinterpret_cast<void**>(pointer), size, simulate::Kind::managed, flags,
+  return simulate::allocate_host(reinterpret_cast<void**>(pointer), size, simulate::AllocationKind::managed, flags,
                                  context->device, context);
 }
 
@@ -144,7 +145,7 @@ CUresult CUDAAPI cuMemHostAlloc(void** pointer, size_t size, unsigned int flags)
   REQUIRE_CONTEXT(context);
   TRY(simulate::check_unsafe());
   if (flags & ~7u) return CUDA_ERROR_INVALID_VALUE;
-  return simulate::allocate_host(pointer, size, simulate::Kind::pinned, flags, -1, context);
+  return simulate::allocate_host(pointer, size, simulate::AllocationKind::pinned, flags, -1, context);
 }
 
 CUresult CUDAAPI cuMemAllocHost(void** pointer, size_t size) {
@@ -155,7 +156,7 @@ CUresult CUDAAPI cuMemFreeHost(void* pointer) {
   REQUIRE_CONTEXT(context);
   simulate::Allocation a;
   auto base = reinterpret_cast<uintptr_t>(pointer);
-  if (!simulate::find_memory(base, &a) || a.base != base || a.kind != simulate::Kind::pinned)
+  if (!simulate::find_memory(base, &a) || a.base != base || a.kind != simulate::AllocationKind::pinned)
     return CUDA_ERROR_INVALID_VALUE;
   simulate::synchronize_context(context);
   simulate::finish_before_release();
@@ -174,7 +175,7 @@ CUresult CUDAAPI cuMemHostRegister(void* pointer, size_t size, unsigned int flag
   a = {};
   a.base = base;
   a.size = size;
-  a.kind = simulate::Kind::registered;
+  a.kind = simulate::AllocationKind::registered;
   a.flags = flags;
   a.context = context;
   simulate::remember(a);
@@ -186,7 +187,7 @@ CUresult CUDAAPI cuMemHostUnregister(void* pointer) {
   simulate::Allocation a;
   auto base = reinterpret_cast<uintptr_t>(pointer);
   if (!pointer) return CUDA_ERROR_INVALID_VALUE;
-  if (!simulate::find_memory(base, &a) || a.base != base || a.kind != simulate::Kind::registered)
+  if (!simulate::find_memory(base, &a) || a.base != base || a.kind != simulate::AllocationKind::registered)
     return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   simulate::synchronize_context(context);
   simulate::finish_before_release();
@@ -198,7 +199,7 @@ CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr* device, void* pointer, u
   simulate::Allocation a;
   auto address = reinterpret_cast<uintptr_t>(pointer);
   if (!device || flags || !simulate::find_memory(address, &a) ||
-      !(host_kind(a.kind) || a.kind == simulate::Kind::managed))
+      !(host_kind(a.kind) || a.kind == simulate::AllocationKind::managed))
     return CUDA_ERROR_INVALID_VALUE;
   *device = address;
   return CUDA_SUCCESS;
@@ -252,7 +253,7 @@ CUresult CUDAAPI cuPointerSetAttribute(const void* value, CUpointer_attribute at
 CUresult CUDAAPI cuMemAdvise(CUdeviceptr pointer, size_t size, CUmem_advise advice, CUmemLocation location) {
   REQUIRE_CONTEXT(context);
   simulate::Allocation a;
-  if (!size || !simulate::find_memory(pointer, &a) || a.kind != simulate::Kind::managed)
+  if (!size || !simulate::find_memory(pointer, &a) || a.kind != simulate::AllocationKind::managed)
     return CUDA_ERROR_INVALID_VALUE;
   if (advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION && location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
       !simulate::valid_device(location.id))
@@ -265,7 +266,7 @@ CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr pointer, size_t size, CUmemLocat
   CUstream stream;
   TRY(simulate::resolve(handle, &stream));
   simulate::Allocation a;
-  if (!size || !simulate::find_memory(pointer, &a) || a.kind != simulate::Kind::managed)
+  if (!size || !simulate::find_memory(pointer, &a) || a.kind != simulate::AllocationKind::managed)
     return CUDA_ERROR_INVALID_VALUE;
   if (location.type == CU_MEM_LOCATION_TYPE_DEVICE && !simulate::valid_device(location.id))
     return CUDA_ERROR_INVALID_DEVICE;
@@ -276,8 +277,8 @@ CUresult CUDAAPI cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, si
   CUstream stream;
   TRY(simulate::resolve(handle, &stream));
   simulate::Allocation a;
-  return simulate::find_memory(pointer, &a) && a.kind == simulate::Kind::managed ? CUDA_SUCCESS
-                                                                                 : CUDA_ERROR_INVALID_VALUE;
+  return simulate::find_memory(pointer, &a) && a.kind == simulate::AllocationKind::managed ? CUDA_SUCCESS
+                                                                                           : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // extern "C"

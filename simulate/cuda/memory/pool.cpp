@@ -47,7 +47,7 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
   CUstream stream;
   TRY(simulate::resolve(handle, &stream));
   simulate::Allocation a;
-  if (!simulate::find_memory(pointer, &a) || a.base != pointer || a.kind != simulate::Kind::device)
+  if (!simulate::find_memory(pointer, &a) || a.base != pointer || a.kind != simulate::AllocationKind::device)
     return CUDA_ERROR_INVALID_VALUE;
   simulate::Operation operation;
   operation.type = CU_GRAPH_NODE_TYPE_MEM_FREE;

@@ -85,7 +85,7 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr* pointer, size_t size, size_t a
   simulate::Allocation a;
   a.base = base;
   a.size = size;
-  a.kind = simulate::Kind::reserved;
+  a.kind = simulate::AllocationKind::reserved;
   simulate::remember(a);
   *pointer = base;
   return CUDA_SUCCESS;
@@ -132,7 +132,8 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
 CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
   TRY(ready());
   simulate::Allocation a;
-  if (!handle || !simulate::find_memory(reinterpret_cast<uintptr_t>(address), &a) || a.kind != simulate::Kind::mapped)
+  if (!handle || !simulate::find_memory(reinterpret_cast<uintptr_t>(address), &a) ||
+      a.kind != simulate::AllocationKind::mapped)
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(g_mutex);
   ++g_physical[a.handle].references;
@@ -164,7 +165,7 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr pointer, size_t size, size_t offset, CUmem
   simulate::Allocation a;
   a.base = pointer;
   a.size = size;
-  a.kind = simulate::Kind::mapped;
+  a.kind = simulate::AllocationKind::mapped;
   a.device = p.device;
   a.context = simulate::device(p.device).primary;
   a.handle = handle;
@@ -177,7 +178,7 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr pointer, size_t size) {
   TRY(ready());
   simulate::Allocation a;
   for (uintptr_t at = pointer; at < pointer + size; at = a.base + a.size)
-    if (!simulate::find_memory(at, &a) || a.kind != simulate::Kind::mapped || a.base < pointer ||
+    if (!simulate::find_memory(at, &a) || a.kind != simulate::AllocationKind::mapped || a.base < pointer ||
         a.base + a.size > pointer + size)
       return CUDA_ERROR_INVALID_VALUE;
   simulate::finish_before_release();

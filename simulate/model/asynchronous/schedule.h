@@ -1,6 +1,6 @@
 // With --async: streams run behind the host. What is enqueued waits in its stream, and is done where somebody waits for
-// it, or where the schedule says: after each call on a stream so much of it is done that no more waits than a number
-// which the seed, the stream and the call's number decide. So a run repeats as far as its threads enqueue in the same
+// it, or where the schedule says. After each call on a stream so much of it is done that no more waits than a number.
+// This the seed, the stream and the call's number decide. So a run repeats as far as its threads enqueue in the same
 // order.
 #pragma once
 

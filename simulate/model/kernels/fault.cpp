@@ -21,8 +21,8 @@ namespace devtrace::simulate {
 namespace {
 
 bool usable(CUcontext context, const Allocation& a) {
-  if (a.device < 0 || a.device == context->device || a.kind == Kind::managed) return true;
-  if (a.kind == Kind::mapped) return a.access >> context->device & 1;
+  if (a.device < 0 || a.device == context->device || a.kind == AllocationKind::managed) return true;
+  if (a.kind == AllocationKind::mapped) return a.access >> context->device & 1;
   if (context->peers >> a.device & 1) return true;
   return a.pool && (a.pool->access >> context->device & 1);
 }
@@ -51,7 +51,7 @@ bool illegal_word(CUcontext context, uintptr_t word, bool whole_parameter, bool 
   Allocation a;
   if (find_memory(word, &a)) return !usable(context, a);
   // Freed memory of another device, or an address of its arena that nobody was given: hardware would fault, but a
-  // number could look like that too. A host address is a pointer only when it is a parameter by itself, and one that is
+  // number could look like that too. A host address is a pointer only when it is a parameter by itself. One that is
   // followed on a condition may be left alone: cuBLAS hands its kernels the scalars' addresses, and a mode that says
   // whether these are the device's.
   if (physical >= 0 || !whole_parameter || perhaps || settings().pageable) return false;
@@ -59,7 +59,7 @@ bool illegal_word(CUcontext context, uintptr_t word, bool whole_parameter, bool 
 }
 
 // For whoever has to find out why: error 700 itself names nothing.
-void say(CUcontext context, const Function& f, size_t offset, uintptr_t word) {
+void explain_fault(CUcontext context, const Function& f, size_t offset, uintptr_t word) {
   const char* verbose = std::getenv("DEVTRACE_SIM_VERBOSE");
   if (!verbose || std::strcmp(verbose, "1") != 0) return;
   const int owner = owner_of(word);
@@ -96,7 +96,7 @@ bool illegal_parameters(CUcontext context, const Function& f, const Grid& grid, 
       // In this order: whether there is host memory takes a system call.
       if (is_elsewhere(context, word) && reads(p.offset + at) &&
           illegal_word(context, word, p.size == sizeof word, f.facts->follows_address_perhaps(p.offset + at))) {
-        say(context, f, p.offset + at, word);
+        explain_fault(context, f, p.offset + at, word);
         return true;
       }
     }

@@ -8,9 +8,9 @@ namespace devtrace::simulate {
 
 using Grid = unsigned[3];
 
-// Whether a kernel launched in `context` with these arguments would end in an illegal address (error 700): an argument
+// Whether a kernel launched in `context` with these arguments would end in an illegal address (error 700). An argument
 // points into another device's memory that this context was given no access to, or is a pointer to pageable host
-// memory; only what the kernel's code reads with that grid counts. `arguments` is kernelParams as the caller has it,
+// memory. Only what the kernel's code reads with that grid counts. `arguments` is kernelParams as the caller has it,
 // read only where the image tells the kernel's layout.
 bool illegal_address(CUcontext context, const Function& f, const Grid& grid, void* const* arguments);
 // The same for arguments kept by value.

@@ -44,8 +44,8 @@ namespace {
 CUresult allocate(const device::Variable& v, int ordinal, CUdeviceptr* address) {
   const size_t bytes = v.bytes ? v.bytes : 1;
   if (v.managed)
-    return allocate_host(reinterpret_cast<void**>(address), bytes, Kind::managed, CU_MEM_ATTACH_GLOBAL | kOfModule,
-                         ordinal, current());
+    return allocate_host(reinterpret_cast<void**>(address), bytes, AllocationKind::managed,
+                         CU_MEM_ATTACH_GLOBAL | kOfModule, ordinal, current());
   if (CUresult e = allocate_device(ordinal, bytes, current(), nullptr, address)) return e;
   set_flags(*address, kOfModule);
   return CUDA_SUCCESS;

@@ -55,9 +55,9 @@ void edit(uintptr_t base, F f) {
 void remember(Allocation allocation) {
   Registry& r = registry();
   allocation.id = r.next_id.fetch_add(1);
-  values::uncomputed().clear(allocation.base, allocation.kind == Kind::reserved ? 0 : allocation.size);
+  values::uncomputed().clear(allocation.base, allocation.kind == AllocationKind::reserved ? 0 : allocation.size);
   std::unique_lock lock(r.mutex);
-  (allocation.kind == Kind::reserved ? r.reservations : r.memory)[allocation.base] = allocation;
+  (allocation.kind == AllocationKind::reserved ? r.reservations : r.memory)[allocation.base] = allocation;
 }
 
 bool forget(uintptr_t base, Allocation* was) {
@@ -92,7 +92,7 @@ bool set_access(uintptr_t base, size_t size, int device, bool allowed) {
   std::unique_lock lock(r.mutex);
   for (uintptr_t at = base; at < base + size;) {
     const Allocation* a = holder(r.memory, at);
-    if (!a || a->kind != Kind::mapped) return false;
+    if (!a || a->kind != AllocationKind::mapped) return false;
     at = a->base + a->size;
   }
   for (auto it = r.memory.lower_bound(base); it != r.memory.end() && it->first < base + size; ++it) {
@@ -134,13 +134,14 @@ CUresult allocate_device(int ordinal, size_t size, CUcontext context, CUmemoryPo
 
 CUresult free_device(CUdeviceptr address) {
   Allocation a;
-  if (!find_memory(address, &a) || a.base != address || a.kind != Kind::device) return CUDA_ERROR_INVALID_VALUE;
+  if (!find_memory(address, &a) || a.base != address || a.kind != AllocationKind::device)
+    return CUDA_ERROR_INVALID_VALUE;
   if (!forget(address, &a)) return CUDA_ERROR_INVALID_VALUE;  // another thread freed it first
   arena(device(a.device).physical).release(a.base, a.size);
   return CUDA_SUCCESS;
 }
 
-CUresult allocate_host(void** out, size_t size, Kind kind, unsigned flags, int device, CUcontext context) {
+CUresult allocate_host(void** out, size_t size, AllocationKind kind, unsigned flags, int device, CUcontext context) {
   if (!out || size == 0) return CUDA_ERROR_INVALID_VALUE;
   if (!host_gives(size, host_use)) return CUDA_ERROR_OUT_OF_MEMORY;
   // A mapping of its own, so that an address says where it belongs.
@@ -165,16 +166,16 @@ void end_memory_of(CUcontext context) {
     Registry& r = registry();
     std::unique_lock lock(r.mutex);
     for (const auto& [base, a] : r.memory) {
-      const bool ends =
-          a.kind == Kind::device || a.kind == Kind::managed || a.kind == Kind::pinned || a.kind == Kind::registered;
+      const bool ends = a.kind == AllocationKind::device || a.kind == AllocationKind::managed ||
+                        a.kind == AllocationKind::pinned || a.kind == AllocationKind::registered;
       if (ends && a.context == context && !(a.flags & kOfModule)) ended.push_back(a);
     }
   }
   for (const Allocation& a : ended) {
     Allocation was;
-    if (a.kind == Kind::device)
+    if (a.kind == AllocationKind::device)
       free_device(a.base);
-    else if (forget(a.base, &was) && a.kind != Kind::registered)
+    else if (forget(a.base, &was) && a.kind != AllocationKind::registered)
       munmap(reinterpret_cast<void*>(a.base), a.size);
   }
 }

@@ -8,7 +8,7 @@
 
 namespace devtrace::simulate {
 
-enum class Kind {
+enum class AllocationKind {
   device,      // cuMemAlloc and stream-ordered pools
   managed,     // host and every device
   pinned,      // cuMemHostAlloc: the driver owns the bytes
@@ -22,7 +22,7 @@ enum class Kind {
 struct Allocation {
   uintptr_t base = 0;
   size_t size = 0;
-  Kind kind = Kind::device;
+  AllocationKind kind = AllocationKind::device;
   int device = -1;  // ordinal of the owner; −1: the host
   CUcontext context = nullptr;
   CUmemoryPool pool = nullptr;
@@ -51,7 +51,7 @@ void set_owner(uintptr_t base, int device);
 CUresult allocate_device(int ordinal, size_t size, CUcontext context, CUmemoryPool pool, CUdeviceptr* address);
 CUresult free_device(CUdeviceptr address);
 // Memory of the host's that devices may use, pinned or managed: zeros, in pages of its own.
-CUresult allocate_host(void** out, size_t size, Kind kind, unsigned flags, int device, CUcontext context);
+CUresult allocate_host(void** out, size_t size, AllocationKind kind, unsigned flags, int device, CUcontext context);
 
 // A context's end is its memory's. What a module brought along stays, as modules here do.
 constexpr unsigned kOfModule = 1u << 31;  // Allocation::flags

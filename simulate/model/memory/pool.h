@@ -27,8 +27,8 @@ CUresult pool_allocate(CUmemoryPool pool, size_t size, CUcontext context, CUdevi
 // For pool, graph and other device memory alike.
 CUresult pool_free(CUdeviceptr address);
 
-// What a graph's node allocates: at one address for as long as a graph or an executable names it, and in use from each
-// launch until it is freed, in the graph or outside.
+// What a graph's node allocates: at one address for as long as a graph or an executable names it. It is in use from
+// each launch until it is freed, in the graph or outside.
 class GraphMemory {
  public:
   static CUresult allocate(CUmemoryPool pool, size_t size, CUcontext context, std::shared_ptr<GraphMemory>* memory);

@@ -48,7 +48,7 @@ bool holds(const std::vector<device::Bytes>& words, size_t offset) {
 }
 
 // An address that the code certainly goes to memory with and never stores through is one that it reads from, even where
-// other stores cannot be followed; one that it does not go to memory with at all, as far as is seen, may be stored
+// other stores cannot be followed. One that it does not go to memory with at all, as far as is seen, may be stored
 // through there.
 bool is_written(const device::KernelFacts& facts, size_t offset, Constness constness) {
   if (holds(facts.writes, offset)) return true;
@@ -121,7 +121,7 @@ std::map<uintptr_t, size_t> ranges(std::vector<uintptr_t> addresses) {
     if (i + 1 < addresses.size() && addresses[i + 1] > addresses[i])
       size = std::min(size, addresses[i + 1] - addresses[i]);
     found[addresses[i]] = size;
-    if (a.kind != Kind::managed && a.device >= 0) continue;
+    if (a.kind != AllocationKind::managed && a.device >= 0) continue;
     ForTheHost& host = for_the_host();
     std::lock_guard lock(host.mutex);
     host.ranges[addresses[i]] = size;

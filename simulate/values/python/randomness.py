@@ -1,7 +1,7 @@
 """Random numbers: a function of the CUDA generator's seed and of how far it is, so that a seed repeats them.
 
 The real kernel moves the CUDA generator on. The numbers are the CPU generator's: after a seed's first draws it goes on as on the CPU, so
-that a short program draws the same numbers there; later, or wherever a saved state is set again, it is seeded from (seed, offset).
+that a short program draws the same numbers there. Later, or wherever a saved state is set again, it is seeded from (seed, offset).
 """
 
 import ctypes

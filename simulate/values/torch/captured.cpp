@@ -11,7 +11,7 @@ namespace devtrace::simulate::values::captured {
 namespace {
 
 struct Call {
-  Kept kept;
+  KeptCall kept;
   Compute compute;
 };
 
@@ -36,7 +36,7 @@ std::shared_ptr<const Call> find(long number) {
 
 long add(const c10::FunctionSchema& schema, const std::string& name, at::ArrayRef<c10::IValue> arguments,
          at::ArrayRef<c10::IValue> results, Compute compute) {
-  std::optional<Kept> kept = keep(schema, arguments, results, HostTensors::kShared);
+  std::optional<KeptCall> kept = keep(schema, arguments, results, HostTensors::kShared);
   if (!kept || !is_computable(name, *kept, compute)) return 0;
   auto call = std::make_shared<const Call>(Call{*std::move(kept), std::move(compute)});
   Calls& all = calls();

@@ -108,7 +108,7 @@ void describe(const IValue& value, std::string* key) {
 
 struct Effect {
   std::string name;
-  Kept kept;
+  KeptCall kept;
   Compute compute;
 };
 
@@ -140,9 +140,9 @@ PlainDispatch::~PlainDispatch() {
   c10::impl::_force_tls_local_dispatch_key_set(before_);
 }
 
-std::optional<Kept> keep(const c10::FunctionSchema& schema, at::ArrayRef<IValue> arguments,
-                         at::ArrayRef<IValue> results, HostTensors host) {
-  Kept kept{Stack(arguments.begin(), arguments.end()), Stack(results.begin(), results.end())};
+std::optional<KeptCall> keep(const c10::FunctionSchema& schema, at::ArrayRef<IValue> arguments,
+                             at::ArrayRef<IValue> results, HostTensors host) {
+  KeptCall kept{Stack(arguments.begin(), arguments.end()), Stack(results.begin(), results.end())};
   for (size_t i = 0; i < arguments.size(); ++i) {
     const c10::AliasInfo* const info = schema.arguments()[i].alias_info();
     if (!keep(&kept.arguments[i], info && info->isWrite(), host)) return std::nullopt;
@@ -152,7 +152,7 @@ std::optional<Kept> keep(const c10::FunctionSchema& schema, at::ArrayRef<IValue>
   return kept;
 }
 
-bool is_computable(const std::string& name, const Kept& kept, const Compute& compute) {
+bool is_computable(const std::string& name, const KeptCall& kept, const Compute& compute) {
   static std::mutex mutex;
   static auto* const known = new std::unordered_map<std::string, bool>;
   std::string key = name + ":";
@@ -164,7 +164,7 @@ bool is_computable(const std::string& name, const Kept& kept, const Compute& com
   }
   bool good = false;
   try {
-    Kept zeros = kept;
+    KeptCall zeros = kept;
     for (IValue& each : zeros.arguments) fill_with_zeros(&each);
     for (IValue& each : zeros.results) fill_with_zeros(&each);
     good = compute(&zeros.arguments, zeros.results);
@@ -180,7 +180,7 @@ bool compute_later(RealKernel* real, const c10::FunctionSchema& schema, const st
                    at::ArrayRef<IValue> arguments, at::ArrayRef<IValue> results, const Compute& compute) {
   for (const IValue& each : results)
     if (!each.isTensor()) return false;
-  std::optional<Kept> kept = keep(schema, arguments, results, HostTensors::kCopied);
+  std::optional<KeptCall> kept = keep(schema, arguments, results, HostTensors::kCopied);
   if (!kept || !is_computable(name, *kept, compute)) return false;
   auto effect = std::make_unique<Effect>(Effect{name, *std::move(kept), compute});
   const bool later = real->end(

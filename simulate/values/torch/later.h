@@ -19,7 +19,7 @@
 namespace devtrace::simulate::values {
 
 // Tensors without a claim on their memory: on hardware, too, a kernel has only its address.
-struct Kept {
+struct KeptCall {
   torch::jit::Stack arguments, results;
 };
 
@@ -27,16 +27,16 @@ struct Kept {
 using Compute = std::function<bool(torch::jit::Stack* arguments, at::ArrayRef<c10::IValue> results)>;
 
 // What becomes of the host's tensors among the arguments: copied, as a stream reads them before the call returns,
-// unless they are pinned; or the same, with a claim on their memory.
+// unless they are pinned. kShared: the same, with a claim on their memory.
 enum class HostTensors { kCopied, kShared };
 
 // Nothing where a tensor does not fit.
-std::optional<Kept> keep(const c10::FunctionSchema& schema, at::ArrayRef<c10::IValue> arguments,
-                         at::ArrayRef<c10::IValue> results, HostTensors host);
+std::optional<KeptCall> keep(const c10::FunctionSchema& schema, at::ArrayRef<c10::IValue> arguments,
+                             at::ArrayRef<c10::IValue> results, HostTensors host);
 
 // Whether the CPU's kernels compute such a call, so that nothing but a value can be in the way of it later. Tried with
 // zeros, once for each kind of arguments.
-bool is_computable(const std::string& name, const Kept& kept, const Compute& compute);
+bool is_computable(const std::string& name, const KeptCall& kept, const Compute& compute);
 
 // The program's warnings were the real kernel's.
 class Silent final : public c10::WarningHandler {

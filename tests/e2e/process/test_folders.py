@@ -85,3 +85,23 @@ def test_every_line_names_tests_that_are_there():
                 continue
             file, function = name.split("::")
             assert f"\ndef {function}(" in (TOP / "tests/e2e" / file).read_text(encoding="utf-8"), row
+
+
+def test_a_word_that_has_a_better_one_and_a_long_sentence(tree):
+    long = "// " + "word " * 15 + "\n// " + "word " * 15 + "more.\n"
+    pump = "int odd;  // the odd one, and look_closer()\nvoid slow_path();\nvoid say(int);\nstruct Row {};\n"
+    (tree / "tracker/memory/pump.h").write_text(pump + long + "\nint y;  // short.\n")
+    (tree / "docs/pump.md").write_text("It may look_closer.\n\n`look_closer()` runs.\n")
+    (tree / "tracker/memory/pump.cpp").write_text('const char* s = "say(odd)";  // ' + "word " * 20 + "\n// " + "word " * 20 + "\n")
+    (tree / "scripts/pump.py").write_text(f'"""{"word " * 31}"""\n\nprint(\n    """{"word " * 31}"""\n)  # told()\n\n\ndef told(): pass\n')
+    done = run(tree, "check-words", "tracker/memory/pump.h", "tracker/memory/pump.cpp", "scripts/pump.py", "docs/pump.md")
+    assert done.returncode == 1
+    assert [line.partition(": error: ")[0::2] for line in done.stderr.splitlines()] == [
+        ("tracker/memory/pump.h:1", "`odd`: use mismatched"),
+        ("tracker/memory/pump.h:3", "`say`: use warn, or what it does"),
+        ("tracker/memory/pump.h:4", "`Row`: use a name that says of what, as LinkRow"),
+        ("tracker/memory/pump.h:5", "a sentence of 31 words: " + "word " * 30 + "more."),
+        ("scripts/pump.py:1", "a sentence of 31 words: " + "word " * 30 + "word"),
+        ("scripts/pump.py:8", "`told`: use Repetition (none, same, rephrased), or what was said"),
+        ("docs/pump.md:3", "`look_closer`: use slow_path"),
+    ]

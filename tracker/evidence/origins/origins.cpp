@@ -104,14 +104,14 @@ finding::DeviceChange device_choice(const SourceText& source) {
 }
 
 DeviceChanges capture_device_changes() {
-  return {memory::device_history::kept(), stacks::capture_python(), stacks::statement_of(stacks::capture())};
+  return {memory::device_history::kept(), stacks::capture_python(), stacks::call_site_of(stacks::capture())};
 }
 
 finding::List<finding::DeviceChange> device_changes(const DeviceChanges& taken, const SourceText& source) {
   finding::List<finding::DeviceChange> changes;
   for (const memory::device_history::Choice& choice : taken.choices) {
     // PyTorch's own guard, around the operation that is being refused.
-    if (taken.statement != 0 && stacks::statement_of(choice.stack) == taken.statement) continue;
+    if (taken.statement != 0 && stacks::call_site_of(choice.stack) == taken.statement) continue;
     changes.push_back(change_of(choice, source));
   }
   return changes;

@@ -49,7 +49,7 @@ struct Request {
   request->leave();
 }
 
-// Python ends a thread that waits for the GIL when it finalizes, by unwinding its stack: there is nothing to clean up
+// Python ends a thread that waits for the GIL when it finalizes, by unwinding its stack. There is nothing to clean up
 // in this frame, and nothing that would stop it. The request is lost then.
 void* take_gil(void* argument) {
   auto* const request = static_cast<Request*>(argument);
@@ -138,7 +138,7 @@ bool with_gil(const Api& api, const std::function<void()>& work) {
   int waiting = kWaiting;
   const bool worked = begun || !request->stage.compare_exchange_strong(waiting, kAbandoned);
   if (worked) wait_for(request->done);
-  // The program sees no thread that it did not start, once its operation has returned; but who still waits for the GIL
+  // The program sees no thread that it did not start, once its operation has returned. But who still waits for the GIL
   // may never get it, and a `__del__` of the program's that runs on the thread may wait for the caller.
   if (!worked || !joins(thread, kPatience)) ::pthread_detach(thread);
   failed.store(!worked);

@@ -8,8 +8,8 @@
 namespace devtrace::python {
 
 // What a thread reads of a free-threaded Python other threads may let go of meanwhile, and then the last reference is
-// ours: an object's `__del__`, which is the program's code, would run in the middle of our own, under our guards.
-// While one of these lives, its thread's references are kept from the first use() on: what was held once stays valid
+// ours. An object's `__del__`, which is the program's code, would run in the middle of our own, under our guards.
+// While one of these lives, its thread's references are kept from the first use() on. What was held once stays valid
 // for as long, as if the other threads stood still. Its end lets go of them: the thread has to hold the GIL then, as
 // any of Python's own that runs the collector. errno stays. Of several in a thread the first that is used keeps all.
 class KeptReferences {

@@ -1,4 +1,4 @@
-// Python objects read as memory, without the GIL: another thread may change or free what is read, so every address is
+// Python objects read as memory, without the GIL. Another thread may change or free what is read. So every address is
 // tried before it is used, every count has a limit, and what does not look right is nothing.
 #pragma once
 

@@ -21,7 +21,7 @@ struct StackOperands {
 };
 
 // Of a thread's innermost frame, while the thread stands still in a function written in C that this frame's own
-// instruction called: what Python calls in turn takes the values over. Under the GIL, whoever holds it. Nothing where
+// instruction called. What Python calls in turn takes the values over. Under the GIL, whoever holds it. Nothing where
 // the instruction, the version of CPython or what lies on the stack is not understood.
 std::optional<StackOperands> operands_on_stack(const Api& api, const PythonReader& reader, const RawFrame& frame);
 

@@ -17,8 +17,8 @@ bool is_the_program();
 // Hot: whether an address lies in this library's code.
 bool is_own(uintptr_t address);
 
-// From now on this library is called by others on the program's behalf: the libraries whose file names begin with one
-// of these (a list that ends with null and lives as long as the process; null: none) count as this one, and `address`
+// From now on this library is called by others on the program's behalf. The libraries whose file names begin with one
+// of these (a list that ends with null and lives as long as the process; null: none) count as this one. `address`
 // is who called them. It then takes microseconds.
 void called_through(const char* const* libraries);
 

@@ -7,10 +7,10 @@
 
 namespace devtrace::stacks {
 
-// Fills file and line where the frame's module may be the user's and has line information, and puts a frame in front of
-// it for each function that the compiler inlined there. Without any such module nothing is read; with one, the first
+// Fills file and line where the frame's module may be the user's and has line information. Puts a frame in front of
+// it for each function that the compiler inlined there. Without any such module nothing is read. With one, the first
 // call in a process takes as long as libbacktrace needs to read the symbols of every loaded object (0.2 to 0.4 s with
-// PyTorch), as does the first after an object of the user's was loaded; others microseconds. Of split debug information
+// PyTorch). So does the first after an object of the user's was loaded; others microseconds. Of split debug information
 // the first frame of each .dwo takes some 10 ms for each MB of it.
 void add_lines(std::vector<NativeFrame>& frames);
 

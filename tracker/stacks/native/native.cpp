@@ -1,5 +1,5 @@
 // Native return addresses: on x86-64 by libunwind, whose per-thread cache makes a frame known from before cost some
-// nanoseconds; on arm64 by the frame records that its calling standard has functions keep.
+// nanoseconds. On arm64 by the frame records that its calling standard has functions keep.
 #include "tracker/stacks/native/native.h"
 
 #define UNW_LOCAL_ONLY

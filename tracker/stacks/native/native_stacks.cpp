@@ -43,7 +43,7 @@ constinit SpinLock lock;  // what is below, and adding to what is above
 constinit NumberIndex frame_index;
 constinit NumberIndex node_index;
 
-// Of a thread: how many events it has had since the last whose stack was taken; and, while its stacks show no frame of
+// Of a thread: how many events it has had since the last whose stack was taken. And, while its stacks show no frame of
 // the user's, how many are left out.
 struct Rhythm {
   uint32_t events;

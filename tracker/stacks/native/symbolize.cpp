@@ -28,7 +28,7 @@ class Matcher {
   void add(NativeFrame& frame) { wanted_.push_back({frame.offset, 0, &frame}); }
 
   void start() {
-    std::sort(wanted_.begin(), wanted_.end(), [](const Wanted& a, const Wanted& b) { return a.offset < b.offset; });
+    std::sort(wanted_.begin(), wanted_.end(), [](const Query& a, const Query& b) { return a.offset < b.offset; });
   }
 
   void look_at(const Elf64_Sym& symbol, const char* name) {
@@ -37,7 +37,7 @@ class Matcher {
     const unsigned type = ELF64_ST_TYPE(symbol.st_info);
     if (type != STT_FUNC && type != STT_GNU_IFUNC) return;
     auto at = std::lower_bound(wanted_.begin(), wanted_.end(), begin,
-                               [](const Wanted& wanted, uintptr_t value) { return wanted.offset < value; });
+                               [](const Query& wanted, uintptr_t value) { return wanted.offset < value; });
     for (; at != wanted_.end() && at->offset < end; ++at) {
       if (!at->frame->mangled.empty() && begin <= at->symbol) continue;
       at->symbol = begin;
@@ -48,17 +48,17 @@ class Matcher {
   }
 
   bool complete() const {
-    return std::none_of(wanted_.begin(), wanted_.end(), [](const Wanted& w) { return w.frame->mangled.empty(); });
+    return std::none_of(wanted_.begin(), wanted_.end(), [](const Query& w) { return w.frame->mangled.empty(); });
   }
   bool empty() const { return wanted_.empty(); }
 
  private:
-  struct Wanted {
+  struct Query {
     uintptr_t offset;
     uintptr_t symbol;  // where the one found begins
     NativeFrame* frame;
   };
-  std::vector<Wanted> wanted_;
+  std::vector<Query> wanted_;
 };
 
 struct Module {

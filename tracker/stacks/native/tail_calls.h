@@ -1,5 +1,5 @@
-// Frames that the optimiser left out of a stack: where the last thing that a function does is a call, it jumps there,
-// and its own frame is gone before the callee's begins (`void step() { …; cudaMemcpy(…); }` at -O2).
+// Frames that the optimiser left out of a stack. Where the last thing that a function does is a call, it jumps there.
+// Its own frame is gone before the callee's begins (`void step() { …; cudaMemcpy(…); }` at -O2).
 #pragma once
 
 #include <vector>

@@ -9,8 +9,8 @@
 
 namespace {
 
-// The kernel reads the new mask before it looks at what shall be done with it, and there is no such thing as ~0:
-// nothing is changed, and no descriptor is needed. A null pointer would mean that there is no new mask.
+// The kernel reads the new mask before it looks at what shall be done with it, and there is no such thing as ~0.
+// Nothing is changed, and no descriptor is needed. A null pointer would mean that there is no new mask.
 bool readable(const void* address) {
   constexpr uintptr_t kMaskBytes = 8;
   const uintptr_t aligned = reinterpret_cast<uintptr_t>(address) & ~(kMaskBytes - 1);

@@ -1,7 +1,7 @@
 // How libunwind finds out whether memory can be read, before it goes on in a stack that no table describes.
 #pragma once
 
-// Called in the place of the C library's (interpose/interpose.mk renames them in libunwind's object): libunwind itself
+// Called in the place of the C library's (interpose/interpose.mk renames them in libunwind's object). libunwind itself
 // would open a pipe, keep it for good, and read, write and close whatever the program has under these numbers later on.
 extern "C" {
 int unwinder_pipe2(int* ends, int flags);

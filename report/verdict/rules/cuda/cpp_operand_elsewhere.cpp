@@ -130,20 +130,20 @@ std::optional<Fix> put_elsewhere(const Evidence& evidence, const Operand& operan
 std::optional<Cause> cpp_operand_elsewhere(const Evidence& evidence) {
   if (evidence.kind != "refused-op" || !evidence.in_cpp()) return std::nullopt;
   const std::vector<const Operand*> operands = refused_ones(evidence);
-  const Operand* odd = stranger(operands);
-  if (!odd) return std::nullopt;
-  const auto found =
-      std::find_if(operands.begin(), operands.end(), [&](const Operand* each) { return each->device != odd->device; });
+  const Operand* mismatched = stranger(operands);
+  if (!mismatched) return std::nullopt;
+  const auto found = std::find_if(operands.begin(), operands.end(),
+                                  [&](const Operand* each) { return each->device != mismatched->device; });
   if (found == operands.end()) return std::nullopt;
   const Operand* other = *found;
   Cause cause{"operand-not-moved", Confidence::medium,
-              fmt::format("{} meets {}: nothing brings them together before this line.", with_origin(*odd),
+              fmt::format("{} meets {}: nothing brings them together before this line.", with_origin(*mismatched),
                           with_origin(*other)),
-              moved_in_line(evidence, *odd, *other)};
+              moved_in_line(evidence, *mismatched, *other)};
   // One of several that lie there would not do.
-  if (!cause.fix && count_on(operands, other->device) == 1) cause.fix = moved_in_line(evidence, *other, *odd);
+  if (!cause.fix && count_on(operands, other->device) == 1) cause.fix = moved_in_line(evidence, *other, *mismatched);
   // A line that gives them to a module, or to a function of LibTorch's, shows neither.
-  if (!cause.fix) cause.fix = put_elsewhere(evidence, *odd, *other);
+  if (!cause.fix) cause.fix = put_elsewhere(evidence, *mismatched, *other);
   return cause;
 }
 

@@ -116,17 +116,17 @@ Cause refused(const Evidence& evidence, const Operand& handle) {
   return cause;
 }
 
-Cause memory_elsewhere(const Evidence& evidence, const Operand& handle, const Operand& odd) {
-  const std::string where = line_of(odd.created);
+Cause memory_elsewhere(const Evidence& evidence, const Operand& handle, const Operand& mismatched) {
+  const std::string where = line_of(mismatched.created);
   Cause cause{"memory-of-another-device", Confidence::medium,
               fmt::format("{} {} {}, where {} was made{}. {} is on {}{}. Without access to its peer the library cannot "
                           "read it.",
                           evidence.operation, works_on_its_device(evidence) ? "works on" : "was given a handle of",
-                          handle.device, handle.name, made_where(handle), odd.name, odd.device,
+                          handle.device, handle.name, made_where(handle), mismatched.name, mismatched.device,
                           where.empty() ? "" : fmt::format(", allocated at {}", where)),
               std::nullopt};
   const Frame* line = innermost_own(evidence.native);
-  if (line && evidence.current_device == handle.device) cause.fix = peer_access_before(*line, odd);
+  if (line && evidence.current_device == handle.device) cause.fix = peer_access_before(*line, mismatched);
   return cause;
 }
 

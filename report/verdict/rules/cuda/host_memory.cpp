@@ -9,11 +9,11 @@ namespace devtrace::report::verdict::rules {
 
 std::optional<Cause> host_memory(const Evidence& evidence) {
   if (evidence.kind != "host-access" || evidence.current_device.empty()) return std::nullopt;
-  const auto odd = std::find_if(evidence.operands.begin(), evidence.operands.end(),
-                                [](const Operand& it) { return it.mismatched && it.on_cpu(); });
-  if (odd == evidence.operands.end()) return std::nullopt;
+  const auto mismatched = std::find_if(evidence.operands.begin(), evidence.operands.end(),
+                                       [](const Operand& it) { return it.mismatched && it.on_cpu(); });
+  if (mismatched == evidence.operands.end()) return std::nullopt;
   // PyTorch told where its own memory was made, or a Python frame holds the tensor, and not its address alone.
-  if (!odd->created.known() && (odd->names.empty() || !odd->dtype))
+  if (!mismatched->created.known() && (mismatched->names.empty() || !mismatched->dtype))
     return Cause{"host-memory", Confidence::high,
                  fmt::format("The kernel runs on {} and goes to memory by an address of the host's own, which is "
                              "neither pinned nor registered nor managed.",
@@ -24,9 +24,9 @@ std::optional<Cause> host_memory(const Evidence& evidence) {
   Cause cause{"cpu-tensor", Confidence::high,
               fmt::format("{} is given to a kernel that runs on {}, and nothing between this line and the launch looks "
                           "where its memory is.",
-                          with_place(*odd), evidence.current_device),
+                          with_place(*mismatched), evidence.current_device),
               std::nullopt};
-  if (here != evidence.operands.end()) cause.fix = move_where_named(evidence, *odd, *here);
+  if (here != evidence.operands.end()) cause.fix = move_where_named(evidence, *mismatched, *here);
   return cause;
 }
 

@@ -39,8 +39,8 @@ bool is_of_a_loop(std::string_view name, const Frame& frame) {
   return false;
 }
 
-// What the program gives to cudaSetDevice for that device, where this function may say the same: a variable of its own
-// that is not the current device's as well, or a number.
+// What the program gives to cudaSetDevice for that device, where this function may say the same. That is a variable of
+// its own that is not the current device's as well, or a number.
 std::string device_argument(const Event& made, std::string_view device, const DeviceChoice& now, const Frame& here) {
   std::string ordinal(device.substr(device.find(':') + 1));
   const std::string_view argument = set_device_argument(made.choice);
@@ -65,15 +65,15 @@ std::string chosen_where(const DeviceChoice& choice) {
 }
 
 // The line of an allocation that the others do not share: a function that allocates for all of them is right.
-const Frame* own_line_of(const Operand& odd, const Evidence& evidence) {
+const Frame* own_line_of(const Operand& mismatched, const Evidence& evidence) {
   const auto shared = [&](const Frame& frame) {
     return std::any_of(evidence.operands.begin(), evidence.operands.end(), [&](const Operand& other) {
-      if (&other == &odd || other.device == odd.device) return false;
+      if (&other == &mismatched || other.device == mismatched.device) return false;
       return std::any_of(other.created.native.begin(), other.created.native.end(),
                          [&](const Frame& each) { return each.same_line(frame); });
     });
   };
-  for (const Frame& frame : odd.created.native)
+  for (const Frame& frame : mismatched.created.native)
     if (frame.project && !shared(frame)) return &frame;
   return nullptr;
 }
@@ -116,26 +116,27 @@ std::optional<Cause> at_launch(const Evidence& evidence) {
 }
 
 // Which device was current when it was allocated means nothing.
-Cause on_the_device_of(const OwnerSaidBy& by, const Operand& odd, const Evidence& evidence) {
-  return {
-      "memory-of-another-device", Confidence::medium,
-      fmt::format("{} is there because {} says so, whichever device is current; the kernel runs on {}{}. Other "
-                  "devices reach such memory after {} alone.",
-                  with_allocation(odd), by.what, evidence.current_device, chosen_where(evidence.choice), by.opened_by),
-      std::nullopt};
+Cause on_the_device_of(const OwnerSaidBy& by, const Operand& mismatched, const Evidence& evidence) {
+  return {"memory-of-another-device", Confidence::medium,
+          fmt::format("{} is there because {} says so, whichever device is current; the kernel runs on {}{}. Other "
+                      "devices reach such memory after {} alone.",
+                      with_allocation(mismatched), by.what, evidence.current_device, chosen_where(evidence.choice),
+                      by.opened_by),
+          std::nullopt};
 }
 
 // One allocation is where nobody had chosen a device, or where it had been chosen for something else.
 std::optional<Cause> at_allocation(const Evidence& evidence) {
   const auto elsewhere = [&](const Operand& it) { return it.mismatched && it.device != evidence.current_device; };
   if (std::count_if(evidence.operands.begin(), evidence.operands.end(), elsewhere) != 1) return std::nullopt;
-  const Operand& odd = *std::find_if(evidence.operands.begin(), evidence.operands.end(), elsewhere);
-  const DeviceChoice& then = odd.created.choice;
-  const Frame* line = own_line_of(odd, evidence);
-  if (odd.on_cpu() || odd.created.native.empty() || !(then.by_default || !then.device.empty())) return std::nullopt;
+  const Operand& mismatched = *std::find_if(evidence.operands.begin(), evidence.operands.end(), elsewhere);
+  const DeviceChoice& then = mismatched.created.choice;
+  const Frame* line = own_line_of(mismatched, evidence);
+  if (mismatched.on_cpu() || mismatched.created.native.empty() || !(then.by_default || !then.device.empty()))
+    return std::nullopt;
   const std::string current = then.by_default ? "cuda:0" : then.device;
-  if (const OwnerSaidBy* by = owner_said_by(odd.created.call); by && current != odd.device)
-    return on_the_device_of(*by, odd, evidence);
+  if (const OwnerSaidBy* by = owner_said_by(mismatched.created.call); by && current != mismatched.device)
+    return on_the_device_of(*by, mismatched, evidence);
   if (then.by_default) {
     const auto here = std::find_if(evidence.operands.begin(), evidence.operands.end(),
                                    [&](const Operand& it) { return it.device == evidence.current_device; });
@@ -146,7 +147,7 @@ std::optional<Cause> at_allocation(const Evidence& evidence) {
         "missing-set-device", Confidence::high,
         fmt::format("{} is there because its thread had chosen no device: that is the first one. The kernel runs on "
                     "{}{}.",
-                    with_allocation(odd), evidence.current_device, chosen_where(evidence.choice)),
+                    with_allocation(mismatched), evidence.current_device, chosen_where(evidence.choice)),
         line ? repairing(set_device_before(*line, device_argument(said, evidence.current_device, then, *line)))
              : std::nullopt};
   }
@@ -155,10 +156,10 @@ std::optional<Cause> at_allocation(const Evidence& evidence) {
       "memory-of-another-device", Confidence::medium,
       fmt::format("{} was allocated while {} was current{}; the kernel runs on {}{}. Without access to its peer "
                   "the kernel cannot read it.",
-                  with_allocation(odd), then.device, chosen_where(then), evidence.current_device,
+                  with_allocation(mismatched), then.device, chosen_where(then), evidence.current_device,
                   chosen_where(evidence.choice)),
       std::nullopt};
-  if (launch) cause.fix = peer_access_before(*launch, odd);
+  if (launch) cause.fix = peer_access_before(*launch, mismatched);
   return cause;
 }
 

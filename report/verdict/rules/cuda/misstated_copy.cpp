@@ -65,7 +65,7 @@ std::optional<Cause> misstated_copy(const Evidence& evidence) {
                                              "another device, and is {}.",
                                              destination->mismatched ? "overwritten" : "copied instead"));
   const auto& declared = evidence.copy;
-  const Operand& odd = destination->mismatched ? *destination : *source;
+  const Operand& mismatched = destination->mismatched ? *destination : *source;
   if (!declared.source.empty() && declared.source == destination->device && declared.destination == source->device)
     return sure("copy-devices-exchanged",
                 fmt::format("The two devices are exchanged: the source is on {}, the destination on {}.",
@@ -74,13 +74,14 @@ std::optional<Cause> misstated_copy(const Evidence& evidence) {
   if (!declared.source.empty())
     return sure("copy-device-misstated",
                 fmt::format("The {} is said to be on {} and is on {}: either the device or the pointer is another's.",
-                            odd.role, destination->mismatched ? declared.destination : declared.source, odd.device),
+                            mismatched.role, destination->mismatched ? declared.destination : declared.source,
+                            mismatched.device),
                 corrected(evidence, *source, *destination));
   if (source->device.empty() || destination->device.empty())
     return sure(
         "copy-direction-misstated",
         fmt::format("{} is stated, and the {} is on {}. With cudaMemcpyDefault CUDA finds the direction itself.",
-                    declared.direction, odd.role, odd.device),
+                    declared.direction, mismatched.role, mismatched.device),
         corrected(evidence, *source, *destination));
   return sure(
       "copy-direction-misstated",

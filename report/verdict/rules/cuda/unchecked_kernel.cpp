@@ -12,8 +12,8 @@ std::optional<Cause> unchecked_kernel(const Evidence& evidence) {
   const auto frame = innermost_project(evidence.stack);
   if (!frame) return std::nullopt;
   const auto elsewhere = [&](const Operand& it) { return it.mismatched && it.device != evidence.current_device; };
-  const auto odd = std::find_if(evidence.operands.begin(), evidence.operands.end(), elsewhere);
-  if (odd == evidence.operands.end() || odd->name_in(*frame).empty()) return std::nullopt;
+  const auto mismatched = std::find_if(evidence.operands.begin(), evidence.operands.end(), elsewhere);
+  if (mismatched == evidence.operands.end() || mismatched->name_in(*frame).empty()) return std::nullopt;
   const auto here = std::find_if(evidence.operands.begin(), evidence.operands.end(),
                                  [&](const Operand& it) { return it.device == evidence.current_device; });
   // With several strangers it is not said which of the two sides should move.
@@ -21,15 +21,15 @@ std::optional<Cause> unchecked_kernel(const Evidence& evidence) {
   Cause cause{"unguarded-kernel", Confidence::medium,
               fmt::format("{} is given to a kernel that runs on {}, and nothing between this line and the launch looks "
                           "where its memory is.",
-                          with_place(*odd), evidence.current_device),
+                          with_place(*mismatched), evidence.current_device),
               std::nullopt};
   // Inside a model it may as well be the model's parts that lie apart, and what was put on the current device is there
-  // for that: the other rules say so if they see it.
-  const Event* placed = odd->placed();
+  // for that. The other rules say so if they see it.
+  const Event* placed = mismatched->placed();
   const bool current = placed && placed->line() && says_current_device(placed->line()->source);
   if (!evidence.caller_of_model() && !current) cause.confidence = Confidence::high;
   if (alone && here != evidence.operands.end())
-    cause.fix = move_at(evidence, *frame, *odd, device_expression(evidence, *frame, *here));
+    cause.fix = move_at(evidence, *frame, *mismatched, device_expression(evidence, *frame, *here));
   return cause;
 }
 

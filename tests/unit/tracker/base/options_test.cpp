@@ -89,7 +89,7 @@ TEST(Explain, WhatIsTooLongIsCutOff) {
 
 TEST(Say, EscapesWhatATerminalWouldObey) {
   testing::internal::CaptureStderr();
-  devtrace::say("a path\nwith two lines, \x1b[2J, \x7f and \u009b, and an \u00e9");
+  devtrace::warn("a path\nwith two lines, \x1b[2J, \x7f and \u009b, and an \u00e9");
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "devtrace: a path\\x0awith two lines, \\x1b[2J, \\x7f and \\x9b, and an \u00e9\n");
 }

@@ -244,10 +244,10 @@ TEST(NativeStacks, StatementsAreToldApart) {
     first = taken_below(1);
     second = taken_below(1);
   }
-  EXPECT_NE(statement_of(first), 0u);
-  EXPECT_NE(statement_of(first), statement_of(second));
-  EXPECT_EQ(statement_of(17), 17u) << "of Python's a stack is the statement";
-  EXPECT_EQ(statement_of(0), 0u);
+  EXPECT_NE(call_site_of(first), 0u);
+  EXPECT_NE(call_site_of(first), call_site_of(second));
+  EXPECT_EQ(call_site_of(17), 17u) << "of Python's a stack is the statement";
+  EXPECT_EQ(call_site_of(0), 0u);
 }
 
 TEST(NativeStacks, ManyThreadsAgree) {

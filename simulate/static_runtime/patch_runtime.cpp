@@ -1,4 +1,4 @@
-#include "simulate/static_runtime/take_over.h"
+#include "simulate/static_runtime/patch_runtime.h"
 
 #include <limits.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ constexpr std::string_view kVendors[] = {
 };
 
 // By write(2): this may run before the C library is set up.
-[[gnu::format(printf, 1, 2)]] void say(const char* format, ...) {
+[[gnu::format(printf, 1, 2)]] void warn(const char* format, ...) {
   const char* verbose = std::getenv("DEVTRACE_SIM_VERBOSE");
   if (verbose && std::strcmp(verbose, "0") == 0) return;
   char text[PATH_MAX + 512];
@@ -69,7 +69,7 @@ const void* destination(const link_map* first, const link_map* last, const char*
 
 }  // namespace
 
-void take_over(const link_map* first, const link_map& listed, const char* program) {
+void patch_runtime(const link_map* first, const link_map& listed, const char* program) {
   const elf::Object object = elf::object_of(listed);
   if (is_vendors(object.file()) || is_ours(object)) return;
   const std::string path(&listed == first ? "/proc/self/exe" : object.path);
@@ -77,7 +77,8 @@ void take_over(const link_map* first, const link_map& listed, const char* progra
   if (copy.state == RuntimeCopy::State::none || copy.state == RuntimeCopy::State::outside) return;
   const char* const shown = &listed == first ? program : listed.l_name;
   if (copy.state == RuntimeCopy::State::stripped) {
-    say("%s: its CUDA runtime is inside it and has no names, so that it cannot be simulated, and its calls will fail: "
+    warn(
+        "%s: its CUDA runtime is inside it and has no names, so that it cannot be simulated, and its calls will fail: "
         "link with `-cudart shared`, or do not strip it",
         shown);
     return;
@@ -88,17 +89,17 @@ void take_over(const link_map* first, const link_map& listed, const char* progra
     const char* const how = copy.major < 12    ? "link with `-cudart shared`, or build it with CUDA 12 or 13"
                             : copy.major == 12 ? "rehearse with --cuda 12"
                                                : "rehearse with --cuda 13";
-    say("%s: the CUDA runtime inside it is that of CUDA %d%s, another one is simulated, and its calls will fail: %s",
-        shown, copy.major, copy.major < 12 ? " or before" : "", how);
+    warn("%s: the CUDA runtime inside it is that of CUDA %d%s, another one is simulated, and its calls will fail: %s",
+         shown, copy.major, copy.major < 12 ? " or before" : "", how);
     return;
   }
   std::vector<Jump> jumps;
-  for (const Entry& entry : copy.entries) {
+  for (const RuntimeFunction& entry : copy.entries) {
     if (entry.room < kJumpBytes) continue;
     if (const void* to = destination(first, runtime, entry.name.c_str(), version.c_str()))
       jumps.push_back({listed.l_addr + entry.offset, to});
   }
-  if (!redirect(jumps)) say("%s: the CUDA runtime inside it could not be taken over, and its calls will fail", shown);
+  if (!redirect(jumps)) warn("%s: the CUDA runtime inside it could not be taken over, and its calls will fail", shown);
 }
 
 }  // namespace devtrace::simulate::static_runtime

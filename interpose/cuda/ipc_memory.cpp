@@ -1,4 +1,4 @@
-#include "interpose/cuda/opened_memory.h"
+#include "interpose/cuda/ipc_memory.h"
 
 #include <cstddef>
 

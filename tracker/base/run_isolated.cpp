@@ -1,4 +1,4 @@
-#include "tracker/base/undisturbed.h"
+#include "tracker/base/run_isolated.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -107,7 +107,7 @@ thread_local constinit bool on_ours = false;
 
 }  // namespace
 
-void run_undisturbed(Stack wanted, void (*work)(const void*), const void* argument) {
+void run_isolated(Stack wanted, void (*work)(const void*), const void* argument) {
   const int saved = errno;
   {
     const NoHandlers no_handlers;  // first: a handler that leaves by siglongjmp runs when all of ours is done
