@@ -1,9 +1,9 @@
-// Whether a stopped thread may be made to call pthread_create: not while it is in the allocator, in the loader or in
+// Whether a stopped thread may be made to call pthread_create. Not while it is in the allocator, in the loader or in
 // the C library's own code, whose locks it may hold.
 //
 // A thread that sleeps in a system call which programs wait in (poll, futex, …), or runs code of its own, is outside of
-// them unless a frame of theirs stands on its stack. So each word near the stack's top is looked at; an old value that
-// is left there makes the answer "no" too often, never "yes".
+// them. Not so where a frame of theirs stands on its stack. So each word near the stack's top is looked at; an old
+// value that is left there makes the answer "no" too often, never "yes".
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // One thread of another process, stopped by ptrace for as long as this object lives, and made to call functions. The
-// others run on. Whoever kills this process at any instant leaves the thread as it was: it is sent into a function only
+// others run on. Whoever kills this process at any instant leaves the thread as it was. It is sent into a function only
 // above a signal frame, from which the kernel puts back registers, mask and an interrupted system call.
 #pragma once
 

@@ -26,8 +26,9 @@ std::optional<Mapping> parse_mapping(const std::string& line);
 // The mappings of files, in the order of their addresses.
 std::vector<Mapping> mappings_of(pid_t process);
 
-// Where the mapping that holds a thread's stack pointer begins, if that is the stack with which the thread was made:
-// the process's own, or the one that its thread pointer lies in as well. 0: it is another (a coroutine's), or nobody's.
+// Where the mapping that holds a thread's stack pointer begins, if that is the stack with which the thread was made.
+// That is the process's own, or the one that its thread pointer lies in as well. 0: it is another (a coroutine's), or
+// nobody's.
 uintptr_t own_stack(pid_t process, uintptr_t stack_pointer, uintptr_t thread_pointer);
 
 }  // namespace devtrace::process

@@ -153,8 +153,8 @@ void library_handle_gone(LibraryHandle handle) {
   memory::library_handles::gone(handle);
 }
 
-Known library_called(const LibraryCall& call) {
-  if (thread_state::inside() || !options().launches) return Known::yes;
+HandleKnown library_called(const LibraryCall& call) {
+  if (thread_state::inside() || !options().launches) return HandleKnown::yes;
   return launch::check(call);
 }
 

@@ -60,7 +60,7 @@ void library_handle_gone(LibraryHandle handle);
 
 // Hot. A function is about to be called that works by a handle. Where the answer is `told`, nothing is told of the
 // kernels that it launches, until it has returned.
-Known library_called(const LibraryCall& call);
+HandleKnown library_called(const LibraryCall& call);
 void library_returned();
 
 // The library refused the call, because its handle is another device's than the current one.

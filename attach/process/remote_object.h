@@ -1,4 +1,4 @@
-// An ELF object in another process, read where its loader mapped it: its file may have been replaced, or lie in another
+// An ELF object in another process, read where its loader mapped it. Its file may have been replaced, or lie in another
 // container, and a tool's own libc is not the target's.
 #pragma once
 

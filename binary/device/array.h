@@ -7,7 +7,7 @@
 
 namespace devtrace::device {
 
-// Who launches sets as many entries as its blocks take; PyTorch leaves the others as they were on the stack, often with
+// Who launches sets as many entries as its blocks take. PyTorch leaves the others as they were on the stack, often with
 // the addresses of the launch before, which may have been on another device.
 struct Array {
   size_t begin = 0, end = 0;  // of its addresses: bytes of the parameter block

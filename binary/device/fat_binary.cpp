@@ -123,8 +123,8 @@ int rank(const Entry& e, int device) {
   return 0;
 }
 
-// Which of two entries tells more of what a kernel does on the device: the machine code that the driver would load,
-// then that for the most similar device, then PTX.
+// Which of two entries tells more of what a kernel does on the device. First the machine code that the driver would
+// load, then that for the most similar device, then PTX.
 int detail_rank(const Entry& e, int device) {
   if (const int loads = rank(e, device); loads >= 2000) return 100000 + loads;
   const int a = static_cast<int>(std::min<uint32_t>(e.architecture, 9999));

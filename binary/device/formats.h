@@ -17,7 +17,7 @@ size_t cubin_bytes(View image);
 // `only`: the one kernel to read, empty: all, and variables.
 bool read_cubin(View image, std::string_view only, Image* out);
 
-// The code of one kernel, of Volta (70) or later; `bank`: where its parameters lie in constant bank 0; `numbers`: bank
+// The code of one kernel, of Volta (70) or later. `bank`: where its parameters lie in constant bank 0; `numbers`: bank
 // 2, where compilers of before Hopper keep numbers that no instruction has room for.
 void read_machine_code(View code, unsigned architecture, Bytes bank, View numbers, KernelFacts* out);
 

@@ -1,6 +1,6 @@
 // Reading kernels out of what programs load: cubins, PTX and fat binaries.
 //
-// What is read lies in a user's process and may be torn or hostile: no read leaves the bytes that the caller vouches
+// What is read lies in a user's process and may be torn or hostile. No read leaves the bytes that the caller vouches
 // for, and nothing takes more memory than the limits below. The functions may throw std::bad_alloc and nothing else.
 #pragma once
 
@@ -93,7 +93,7 @@ View image_at(const void* data, size_t most = SIZE_MAX);
 ImageState read_image(View image, int architecture, Image* out);
 
 // One kernel, as cheaply as the format allows. Of a fat binary the machine code for the device is read, else that for
-// another device, else PTX: what a kernel does with its parameters is much the same in all of them.
+// another device, else PTX. What a kernel does with its parameters is much the same in all of them.
 bool read_kernel(View image, int architecture, std::string_view name, KernelFacts* out);
 
 }  // namespace devtrace::device

@@ -244,7 +244,7 @@ struct Reader {
 
 }  // namespace
 
-// A size that is multiplied by, or a shift, is left out of what may be an address: PyTorch leaves such fields of its
+// A size that is multiplied by, or a shift, is left out of what may be an address. PyTorch leaves such fields of its
 // structs unset when a tensor has fewer dimensions, and what happens to be there looks like a pointer often enough. No
 // such field is read before the count of dimensions was.
 void read_machine_code(View code, unsigned architecture, Bytes bank, View numbers, KernelFacts* out) {

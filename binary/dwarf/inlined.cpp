@@ -84,7 +84,7 @@ class Module::Opened {
     return all;
   }
 
-  InlinedCall call_of(const Entry& entry) const {
+  InlinedCall call_of(const DebugEntry& entry) const {
     InlinedCall call{name_of(entry, 0), {}, static_cast<int>(entry[At::kCallLine].number)};
     if (skeleton_.line_table)  // the skeleton's: a .dwo has none but for units of types
       call.file =
@@ -92,7 +92,7 @@ class Module::Opened {
     return call;
   }
 
-  std::string name_of(const Entry& entry, int references) const {
+  std::string name_of(const DebugEntry& entry, int references) const {
     if (const Value& linkage = entry[At::kLinkageName]) return std::string(unit_.text_of(linkage));
     for (const At at : {At::kAbstractOrigin, At::kSpecification}) {
       auto to = unit_.reference(entry[at]);
@@ -133,7 +133,7 @@ Module::Module(const std::string& path) : path_(path), file_(std::make_unique<el
     if (unit.next() <= at) break;
     at = unit.next();
     if (!unit.readable()) continue;
-    const Entry root = unit.root();
+    const DebugEntry root = unit.root();
     if (!root[At::kDwoName] || (root.tag != kCompileUnit && root.tag != kSkeletonUnit)) continue;
     auto one =
         std::make_unique<Skeleton>(Skeleton{unit.ranges_of(root), unit, std::string(unit.text_of(root[At::kCompDir])),

@@ -39,7 +39,7 @@ class Module {
   std::vector<std::unique_ptr<Opened>> opened_;
 };
 
-// The same of a module that is kept for good; empty where nothing was inlined, or where the module is not split, or its
+// The same of a module that is kept for good. Empty where nothing was inlined, or where the module is not split, or its
 // .dwo and .dwp are gone, of another build or compressed. One thread at a time. The first call for a module reads the
 // first entry of each of its units, the first for a unit all of its entries.
 std::vector<InlinedCall> inlined_at(const std::string& module, uint64_t offset);

@@ -18,9 +18,9 @@ struct SplitUnit {
   explicit operator bool() const { return file != nullptr; }
 };
 
-// The unit that the skeleton with this id in `module` stands for: in module.dwp, in the file that the skeleton names
-// below the folder it was compiled in, or in a file of that name beside the module. One of another build has another
-// id.
+// The unit that the skeleton with this id in `module` stands for. It lies in module.dwp, in the file that the skeleton
+// names below the folder it was compiled in, or in a file of that name beside the module. One of another build has
+// another id.
 SplitUnit find_split_unit(const std::string& module, std::string_view comp_dir, std::string_view name, uint64_t id);
 
 // What the index of a .dwp (.debug_cu_index) says of where a unit's parts lie in it: offset and size of each.

@@ -81,7 +81,7 @@ bool Unit::read_abbreviation(Cursor& cursor, Abbreviation& into) {
   }
 }
 
-Entry Unit::root() {
+DebugEntry Unit::root() {
   Cursor entries(sections_.info.substr(0, end_), entries_);
   const uint64_t code = entries.uleb();
   Cursor cursor(sections_.abbrev, abbreviations_at_);
@@ -92,7 +92,7 @@ Entry Unit::root() {
     if (one != code) continue;
     const auto found = entry_by(abbreviation, entries, entries_);
     if (!found) return {};
-    const Entry& entry = *found;
+    const DebugEntry& entry = *found;
     if (entry[At::kAddrBase]) addr_base_ = entry[At::kAddrBase].number;
     if (entry[At::kStrOffsetsBase]) str_offsets_base_ = entry[At::kStrOffsetsBase].number;
     if (entry[At::kRnglistsBase]) rnglists_base_ = entry[At::kRnglistsBase].number;
@@ -124,14 +124,14 @@ void Unit::use_bases_of(const Unit& skeleton) {
   rnglists_base_ = 12;
 }
 
-std::optional<Entry> Unit::entry_at(uint64_t& at) const {
+std::optional<DebugEntry> Unit::entry_at(uint64_t& at) const {
   if (at < entries_ || at >= end_) return std::nullopt;
   Cursor cursor(sections_.info.substr(0, end_), at);
   const uint64_t offset = at, code = cursor.uleb();
   if (cursor.failed()) return std::nullopt;
   if (code == 0) {
     at = cursor.at();
-    Entry end;
+    DebugEntry end;
     end.offset = offset;
     return end;
   }
@@ -141,8 +141,8 @@ std::optional<Entry> Unit::entry_at(uint64_t& at) const {
   return found;
 }
 
-std::optional<Entry> Unit::entry_by(const Abbreviation& abbreviation, Cursor& cursor, uint64_t offset) const {
-  Entry entry;
+std::optional<DebugEntry> Unit::entry_by(const Abbreviation& abbreviation, Cursor& cursor, uint64_t offset) const {
+  DebugEntry entry;
   entry.offset = offset;
   entry.tag = abbreviation.tag;
   entry.children = abbreviation.children;
@@ -304,7 +304,7 @@ std::optional<uint64_t> Unit::address_of(const Value& value) const {
   }
 }
 
-std::vector<Range> Unit::ranges_of(const Entry& entry) const {
+std::vector<Range> Unit::ranges_of(const DebugEntry& entry) const {
   if (const Value& ranges = entry[At::kRanges]) {
     if (version_ < 5) return old_range_list(ranges.number + (split_ ? ranges_base_ : 0));
     if (ranges.form != kRnglistx) return range_list(ranges.number);

@@ -48,7 +48,7 @@ struct Value {
   explicit operator bool() const { return form != 0; }
 };
 
-struct Entry {
+struct DebugEntry {
   uint64_t offset = 0;  // in the unit's section
   uint32_t tag = 0;     // 0: the end of a list of children
   bool children = false;
@@ -72,17 +72,17 @@ class Unit {
 
   // Reads the unit's first entry: no more of the abbreviations than that takes. What it says of where the unit's
   // strings, addresses and ranges begin counts from then on.
-  Entry root();
+  DebugEntry root();
   // Before entries below the root are read.
   bool read_abbreviations();
   // Of a split unit: where its skeleton's addresses and ranges begin, which is said there alone.
   void use_bases_of(const Unit& skeleton);
 
   // The entry at `at`, and `at` behind it; nothing at the unit's end, or where the bytes make no sense.
-  std::optional<Entry> entry_at(uint64_t& at) const;
+  std::optional<DebugEntry> entry_at(uint64_t& at) const;
 
   std::string_view text_of(const Value& value) const;
-  std::vector<Range> ranges_of(const Entry& entry) const;
+  std::vector<Range> ranges_of(const DebugEntry& entry) const;
   // Where the entry lies that `value` refers to; nothing for one of another unit.
   std::optional<uint64_t> reference(const Value& value) const;
 
@@ -104,7 +104,7 @@ class Unit {
   };
 
   static bool read_abbreviation(Cursor& cursor, Abbreviation& into);
-  std::optional<Entry> entry_by(const Abbreviation& abbreviation, Cursor& cursor, uint64_t offset) const;
+  std::optional<DebugEntry> entry_by(const Abbreviation& abbreviation, Cursor& cursor, uint64_t offset) const;
   bool read_value(Cursor& cursor, const Attribute& attribute, Value& into) const;
   std::optional<uint64_t> address_of(const Value& value) const;
   uint64_t indexed_address(uint64_t index) const;

@@ -1,5 +1,5 @@
-// The dynamic section of an object that a loader has mapped, and by it the symbols that the object exports: in this
-// process (loaded.h), or in another one, whose file may have been replaced, and whose loader is not ours.
+// The dynamic section of an object that a loader has mapped, and by it the symbols that the object exports. It may be
+// in this process (loaded.h), or in another one, whose file may have been replaced, and whose loader is not ours.
 //
 // Memory is what has read(address, T&), false where nothing is, and same(address, text). Nothing is allocated here, and
 // nothing called that anybody could stand before.
@@ -33,8 +33,8 @@ class DynamicSection {
   const Memory& memory() const { return memory_; }
   uintptr_t base() const { return base_; }
 
-  // The function or variable that the object itself defines, not one of its dependencies: in its default version, or as
-  // a reference to a version is bound: to that one, or to a definition without any.
+  // The function or variable that the object itself defines, not one of its dependencies: in its default version. With
+  // `version` in that one, or in a definition without any, as a reference to a version is bound.
   std::optional<Elf64_Sym> symbol(const char* name, const char* version = nullptr) const {
     const uint32_t index = gnu_hash_    ? find_by_gnu_hash(name, version)
                            : sysv_hash_ ? find_by_sysv_hash(name, version)

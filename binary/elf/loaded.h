@@ -2,8 +2,8 @@
 // in it.
 //
 // Why not dlsym: it takes the loader's lock, which a thread inside dlopen holds while it runs constructors that may
-// wait for a lock our caller holds; it may call malloc; it keeps one error a thread, which the program may not have
-// read yet; it does not see objects loaded RTLD_LOCAL; and this library itself intercepts it.
+// wait for a lock our caller holds. It may call malloc; it keeps one error a thread, which the program may not have
+// read yet. It does not see objects loaded RTLD_LOCAL; and this library itself intercepts it.
 #pragma once
 
 #include <algorithm>
@@ -83,8 +83,8 @@ class Loaded : public DynamicSection<OwnMemory> {
 };
 
 // A symbol of the first loaded object with that file name; null when none is loaded or has it. Takes no lock, and does
-// not call dl_iterate_phdr, of which the program may have its own, which looks the next up with dlsym: for what stays,
-// as the C library does.
+// not call dl_iterate_phdr: the program may have its own, which looks the next up with dlsym. For what stays, as the C
+// library does.
 void* find_in_file(std::string_view file, const char* symbol);
 
 }  // namespace devtrace::elf

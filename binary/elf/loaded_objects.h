@@ -1,6 +1,6 @@
 // The objects that the loader has loaded: the program, its libraries, what was opened since.
 //
-// In a child of a fork the loader's lock may be held for ever, by a thread that is not in the child: there nothing of
+// In a child of a fork the loader's lock may be held for ever, by a thread that is not in the child. There nothing of
 // ours, libunwind and libbacktrace included, waits for it. loaded_objects.cpp stands in dl_iterate_phdr's place for all
 // that is linked with it (-Wl,--wrap).
 #pragma once

@@ -1,5 +1,5 @@
-// Texts compared by code of our own: strcmp, strlen and memcmp may be somebody's who stands before the C library (a
-// sanitizer, another preloaded library), and who looks for the real one with dlsym, which is how we come here.
+// Texts compared by code of our own. strcmp, strlen and memcmp may be somebody's who stands before the C library (a
+// sanitizer, another preloaded library). Its wrapper looks the real one up with dlsym, which is how we come here.
 #pragma once
 
 #include <cstddef>

@@ -125,15 +125,15 @@ struct Calls<kSymbol, Result (*)(Handle, Rest...)> {
     const void* const arguments[] = {address_in(rest)...};
     const events::LibraryCall call{kWritten<kSymbol>.data(), number_of(handle), arguments, sizeof...(Rest),
                                    kCublas ? &stream_of_cublas : nullptr};
-    const events::Known known = events::library_called(call);
+    const events::HandleKnown known = events::library_called(call);
     // Whose handle nobody saw being made may be of a library that nobody has counted.
-    if (known == events::Known::no) look_at_libraries(kSymbol, caller);
+    if (known == events::HandleKnown::no) look_at_libraries(kSymbol, caller);
     const auto original = function_for<kSymbol, Result, Handle, Rest...>(caller);
     if (!original) return kAbsent<Result>;
     const Result result = original(handle, rest...);
-    if (known == events::Known::told) events::library_returned();
+    if (known == events::HandleKnown::told) events::library_returned();
     if constexpr (kCufft)
-      if (result == CUFFT_INVALID_DEVICE && known == events::Known::yes) events::library_refused(call);
+      if (result == CUFFT_INVALID_DEVICE && known == events::HandleKnown::yes) events::library_refused(call);
     return result;
   }
 };

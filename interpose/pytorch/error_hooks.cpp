@@ -1,12 +1,12 @@
 // PyTorch's device checks and its errors.
 //
 // Every hook of a function that raises records first and calls the original last, in a frame that has nothing to clean
-// up: PyTorch's exception passes through it with no landing pad of ours. What records is noexcept and lives in
+// up. PyTorch's exception passes through it with no landing pad of ours. What records is noexcept and lives in
 // functions of its own.
 //
 // One refusal passes several hooks: common_device_check_failure, then torchCheckFail, then the constructor of
-// c10::Error. The first knows the odd tensor but not the message, so it only leaves a note for the second; whichever
-// hook reports leaves word for the constructor, the end of every such sequence, which takes the notes away.
+// c10::Error. The first knows the mismatched tensor but not the message, so it only leaves a note for the second.
+// Whichever hook reports leaves word for the constructor, the end of every such sequence, which takes the notes away.
 
 #include <cstdint>
 #include <string>
@@ -52,8 +52,8 @@ struct Note {
   bool set = false;
   bool reported = false;
   Device common;
-  Device odd;
-  const void* odd_data = nullptr;
+  Device mismatched;
+  const void* mismatched_data = nullptr;
   const char* method = nullptr;
   const char* argument = nullptr;
 };
@@ -66,8 +66,8 @@ void report(std::string_view function, std::string_view file, std::string_view m
   refusal.file = file;
   if (note.set) {
     refusal.common = note.common;
-    refusal.odd = note.odd;
-    refusal.odd_data = note.odd_data;
+    refusal.mismatched = note.mismatched;
+    refusal.mismatched_data = note.mismatched_data;
     if (note.method) refusal.method = note.method;
     if (note.argument) refusal.argument = note.argument;
   }
@@ -111,9 +111,9 @@ bool ask_tensor(const char* question, const void* tensor, Value& out) {
   int32_t type = -1, index = -1;
   if (ask_tensor("aoti_torch_get_device_type", tensor, type) &&
       ask_tensor("aoti_torch_get_device_index", tensor, index))
-    note.odd = tracked({static_cast<int8_t>(type), static_cast<int8_t>(index)});
+    note.mismatched = tracked({static_cast<int8_t>(type), static_cast<int8_t>(index)});
   void* data = nullptr;
-  if (ask_tensor("aoti_torch_get_data_ptr", tensor, data)) note.odd_data = data;
+  if (ask_tensor("aoti_torch_get_data_ptr", tensor, data)) note.mismatched_data = data;
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ struct Suppression {
   std::string expires;  // YYYY-MM-DD, UTC, the last day on which it holds; empty: for good
   int line = 0;         // of the file
 
-  // `function` and `file` speak of one and the same frame, Python's or native; `module` of a shared library in the
-  // native stack, or of an operand's module by class or path.
+  // `function` and `file` speak of one and the same frame, Python's or native. `module` speaks of a shared library in
+  // the native stack, or of an operand's module by class or path.
   bool covers(const finding::Finding& finding) const;
   bool expired(std::string_view today) const { return !expires.empty() && expires < today; }
 };

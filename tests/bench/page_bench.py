@@ -1,6 +1,6 @@
 """How long a browser takes to open the HTML report: python tests/bench/page_bench.py [FINDINGS…]
 
-Real headless Chromium, the page read from disk; from the beginning of the navigation to the drawn finding and list (the end of
+Real headless Chromium, the page read from disk. From the beginning of the navigation to the drawn finding and list (the end of
 DOMContentLoaded, which draws them) and to the load event. Median and span of nine openings, each in the same browser."""
 
 import os

@@ -1,5 +1,5 @@
-"""What one look at where the models lie costs (tracker/placement/placement.cpp): processor time of the look that Python's end asks for, less that of the
-same end without it, and the part of a working program's time that all looks take together.
+"""What one look at where the models lie costs (tracker/placement/placement.cpp). That is processor time of the look
+that Python's end asks for, less that of the same end without it. And the part of a working program's time that all looks take together.
 
     python tests/bench/placement_bench.py [ROUNDS]"""
 

@@ -1,6 +1,6 @@
 // What a block costs to remember and forget, without a Python stack (there is no Python here; stacks_bench measures
-// those): with a native one, or with none (DEVTRACE_OPTIONS=allocation_stacks=0; tests/bench/allocations.py sets the
-// two side by side).
+// those). It is measured with a native one, or with none (DEVTRACE_OPTIONS=allocation_stacks=0;
+// tests/bench/allocations.py sets the two side by side).
 #include <benchmark/benchmark.h>
 
 #include <cstdio>

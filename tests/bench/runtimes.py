@@ -1,5 +1,5 @@
-"""What a call of the CUDA runtime costs where one runtime is loaded and where two of one version are, bare and with devtrace preloaded,
-side by side in one run: processor time, the least of several rounds. The runtimes are empty functions, so this is all there is to a call.
+"""What a call of the CUDA runtime costs where one runtime is loaded and where two of one version are, bare and with devtrace preloaded.
+Side by side in one run: processor time, the least of several rounds. The runtimes are empty functions, so this is all there is to a call.
 
     python tests/bench/runtimes.py --build build
 """

@@ -1,4 +1,4 @@
-"""Programs whose CUDA runtime is linked into them, as nvcc does it, and cuBLAS, which holds one: their launches are the driver's, by
+"""Programs whose CUDA runtime is linked into them, as nvcc does it, and cuBLAS, which holds one. Their launches are the driver's, by
 functions that were looked up at run time."""
 
 import re

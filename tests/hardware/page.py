@@ -43,8 +43,8 @@ def costs(found: dict) -> list[str]:
 
 
 def uses(found: dict) -> list[str]:
-    told = lambda one: one.get("not_run") or ("as it should be" if one["ok"] else f"exit code {one['exit_code']}, findings: {'; '.join(one['findings']) or 'none'}")
-    return table(["", ""], [[one["use"].replace("_", " "), told(one)] for one in found["uses"]])
+    outcome = lambda one: one.get("not_run") or ("as it should be" if one["ok"] else f"exit code {one['exit_code']}, findings: {'; '.join(one['findings']) or 'none'}")
+    return table(["", ""], [[one["use"].replace("_", " "), outcome(one)] for one in found["uses"]])
 
 
 def operators(found: dict) -> list[str]:

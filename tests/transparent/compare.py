@@ -1,9 +1,9 @@
-"""Runs commands without and with devtrace preloaded, and says what is not the same: exit code, output, files left behind, and of each process at
+"""Runs commands without and with devtrace preloaded, and says what is not the same. Compared are exit code, output, files left behind, and of each process at
 its end its descriptors, environment, signals' dispositions and mask, threads, folder and peak of memory.
 
     compare.py --build build [--only TEXT] [--limit SECONDS] [LIST…]      a command of sh a line; lines that begin with # are left out
 
-What differs is run three times more either way, as programs race with themselves: a command is different when no run with devtrace is like any
+What differs is run three times more either way, as programs race with themselves. A command is different when no run with devtrace is like any
 without, and unsteady, which says nothing, when no two runs without it are alike. A command that is not there, or does not end within the limit
 either way, says nothing and is counted apart.
 """

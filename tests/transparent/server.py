@@ -1,6 +1,6 @@
 """A server with several processes, and the clients that ask it: server.py KIND. Prints the answers, sorted.
 
-Each kind shares its work in another way: processes that are there before (prefork), a process or a thread a connection, a pool, a manager,
+Each kind shares its work in another way. There are processes that are there before (prefork), a process or a thread a connection, a pool, a manager,
 workers that a pipe feeds, event loops.
 """
 

@@ -39,9 +39,9 @@ evidence::OperandQuery query_of(const events::Refused& refusal, const RefusalMes
                                 const NativeStack& native, const std::vector<Frame>& frames,
                                 const std::string& current) {
   evidence::OperandQuery query;
-  if (refusal.odd.known()) {
-    query.mismatched_data = reinterpret_cast<uintptr_t>(refusal.odd_data);
-    query.mismatched_device = refusal.odd.name();
+  if (refusal.mismatched.known()) {
+    query.mismatched_data = reinterpret_cast<uintptr_t>(refusal.mismatched_data);
+    query.mismatched_device = refusal.mismatched.name();
   }
   query.devices_named = message.devices_named;
   query.devices_of_operands = message.devices_of_operands;

@@ -2,7 +2,7 @@
 // texts have none.
 //
 // Asked of every exception that a program makes, so a block of sixteen characters has to cost few instructions
-// (docs/evidence/measurements.md): three look-ups in tables of sixteen entries instead of eight comparisons.
+// (docs/evidence/measurements.md). It costs three look-ups in tables of sixteen entries instead of eight comparisons.
 #pragma once
 
 #ifdef __x86_64__

@@ -46,7 +46,7 @@ struct LibraryCall {
 };
 
 // What is known of the handle of a call: nothing, which device is its own, or that the call is a finding.
-enum class Known : uint8_t { no, yes, told };
+enum class HandleKnown : uint8_t { no, yes, told };
 
 // Bytes that are copied between two addresses whose devices the caller need not know.
 enum class Direction : uint8_t { undeclared, host_to_host, host_to_device, device_to_host, device_to_device };
@@ -92,9 +92,9 @@ struct Refused {
   // From common_device_check_failure only; empty or unknown elsewhere.
   std::string_view method;
   std::string_view argument;
-  Device common;  // the device of the operands checked before
-  Device odd;     // the device of the one that differs
-  const void* odd_data = nullptr;
+  Device common;      // the device of the operands checked before
+  Device mismatched;  // the device of the one that differs
+  const void* mismatched_data = nullptr;
 };
 
 }  // namespace devtrace::events

@@ -12,7 +12,7 @@ namespace devtrace::launch::kernels {
 const Kernel* known(const void* function);
 // Keeps it, and answers with what is kept: another thread may have been faster. Allocates.
 const Kernel* remember(const void* function, std::string name, const std::vector<device::Parameter>& parameters);
-// Leaves of the kernel's words those that its code may use as addresses: PyTorch leaves fields unset that a kernel does
+// Leaves of the kernel's words those that its code may use as addresses. PyTorch leaves fields unset that a kernel does
 // not read, and what lies there is often an old pointer. Where nobody knows the code (`uses` is empty), the whole
 // structures are left out. Allocates.
 void ask_code(const Kernel& kernel, const WordUses& uses);

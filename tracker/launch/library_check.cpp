@@ -62,24 +62,24 @@ bool looked_closer(const events::LibraryCall& call, MisplacedLibraryCall& mispla
 
 }  // namespace
 
-events::Known check(const events::LibraryCall& call) noexcept {
+events::HandleKnown check(const events::LibraryCall& call) noexcept {
   const auto handle = memory::library_handles::find(call.handle);
-  if (!handle) return events::Known::no;
-  if (within_told_call()) return events::Known::yes;  // cuSOLVER calls cuBLAS, by a handle of its own
+  if (!handle) return events::HandleKnown::no;
+  if (within_told_call()) return events::HandleKnown::yes;  // cuSOLVER calls cuBLAS, by a handle of its own
   const Table table;
-  if (!table) return events::Known::yes;
+  if (!table) return events::HandleKnown::yes;
   const Device device = handle->made.device;
   Table::Devices devices = devices_of(call, table);
   if (!Table::has(devices, device)) {
     if (slow_path(call, device)) {
       ++told_calls;
-      return events::Known::told;
+      return events::HandleKnown::told;
     }
     devices = devices_of(call, table);  // what was not known has been asked for
   }
   if (!handle->used && devices != Table::kAll && Table::has(devices, device))
     memory::library_handles::note_use(call.handle);
-  return events::Known::yes;
+  return events::HandleKnown::yes;
 }
 
 void told_call_returned() {

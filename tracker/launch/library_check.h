@@ -8,7 +8,7 @@ namespace devtrace::launch {
 
 // Hot: a look-up of the handle, and one load for each argument. What it finds suspicious is looked at closely, and
 // reported, before it returns.
-events::Known check(const events::LibraryCall& call) noexcept;
+events::HandleKnown check(const events::LibraryCall& call) noexcept;
 
 // A call that `check` has told of is over.
 void told_call_returned();

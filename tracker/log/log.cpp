@@ -103,7 +103,7 @@ bool names_process(std::string_view pattern) {
   return false;
 }
 
-// `path`, when it may hold this process's log: a file that an earlier process with the same number left is removed, and
+// `path`, when it may hold this process's log. A file that an earlier process with the same number left is removed, and
 // where another machine's process with that number writes, the host's name is added.
 std::string free_path(const std::string& path, const std::string& pattern, const Json& process) {
   if (!names_process(pattern)) return path;

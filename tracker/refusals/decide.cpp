@@ -105,7 +105,7 @@ void decide_devices(const events::Refused& refusal, const RefusalMessage& messag
   for (const std::string& device : of_operands) add(out.devices, device);
   for (const std::string& device : message.devices_of_operands) add(out.devices, device);
   add(out.devices, refusal.common.name());
-  add(out.devices, refusal.odd.name());
+  add(out.devices, refusal.mismatched.name());
   const auto& known = message.known;
   if (known) add(out.devices, known->at);
   if (out.devices.size() < 2) add_named_by_call(message, facts, out.devices);

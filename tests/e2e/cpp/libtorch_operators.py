@@ -1,4 +1,4 @@
-"""Sixty of PyTorch's operators as LibTorch programs call them, each with one operand on another device: the line, and its tensors by the
+"""Sixty of PyTorch's operators as LibTorch programs call them, each with one operand on another device. Of each the line, its tensors by the
 names in the operator's schema (an element of a list as `tensors[1]`), and what the line writes for each."""
 
 # `f`, `g`, `m`: [4, 4] floats; `v`: [4]; `i`: integers in [0, 4); `q`: of [2, 3, 8, 8]. A name that ends in 1 lies on cuda:1, else on cuda:0.

@@ -1,5 +1,5 @@
 """Every case of tests/workloads/cases is a defect, nearly always that of a public thread, rebuilt
-small from its operation and cause (not from its code), and says above itself which verdict it must get (case_form.py).
+small from its operation and cause (not from its code). It says above itself which verdict it must get (case_form.py).
 Its record is what it was before (golden.py). Those of corpus and corpus_apart are held to the form, and their repairs apply. That
 they fail and are repaired as they say takes minutes: `tests/workloads/corpus_case.py` runs them."""
 

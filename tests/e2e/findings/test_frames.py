@@ -239,7 +239,7 @@ f(square, right, right.clone(), index, index.to("cuda:1"), square.add)
 """
 
 
-def told(one) -> str:
+def described(one) -> str:
     return one.get("name", "=" + one["expression"] if "expression" in one else "") + " " + one["device"]
 
 
@@ -256,7 +256,7 @@ def test_temporaries_have_no_invented_names(expressions, source):
     assert len(findings) == 1, expressions.err
     assert findings[0]["devices"] in (["cuda:0", "cuda:1"], ["cuda:1", "cuda:0"])
     operands = findings[0].get("operands", [])
-    assert [told(one) for one in operands] == OPERANDS[source]
+    assert [described(one) for one in operands] == OPERANDS[source]
     for one in operands:
         assert one["dtype"] and ("name" in one) == (one["role"] != "temporary")
 
@@ -275,7 +275,7 @@ def test_before_python_3_11_no_columns_are_told(tmp_path):
     snippets = {str(number): START + F.replace("{}", source) for number, source in enumerate(OPERANDS)}
     outcome = start_snippets(snippets, tmp_path, options="text=0", env={"PYTHONNODEBUGRANGES": "1"})[0]
     for number, source in enumerate(OPERANDS):
-        found = [told(one) for one in findings_of(outcome, str(number))[0].get("operands", [])]
+        found = [described(one) for one in findings_of(outcome, str(number))[0].get("operands", [])]
         assert {one for one in found if one[0] != " "} <= {*OPERANDS[source]}, source
         assert found == WITHOUT_COLUMNS.get(source, found), source
 
@@ -283,7 +283,7 @@ def test_before_python_3_11_no_columns_are_told(tmp_path):
 def test_what_a_program_puts_in_place_of_compile_is_not_called(rehearse):
     source = "import builtins\nbuiltins.compile = lambda *_: print('called')\nleft + right.neg()"
     outcome = refused(rehearse, source)
-    assert [told(one) for one in outcome.finding["operands"]] == ["left cuda:0", "=right.neg() cuda:1"]
+    assert [described(one) for one in outcome.finding["operands"]] == ["left cuda:0", "=right.neg() cuda:1"]
     assert outcome.out == ""
 
 

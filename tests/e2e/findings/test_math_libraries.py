@@ -323,7 +323,7 @@ HEADERS = {
     "cusparse": ("cusparseHandle_t", [CUDA / "include/cusparse.h"]),
     "cudnn": ("cudnnHandle_t", [DNN / f"cudnn_{part}.h" for part in ("ops", "cnn", "adv", "graph")]),
 }
-# What computes nothing on a device, what is declared and in no library, and what had other parameters in an older version, so that a call of it cannot be handed on.
+# What computes nothing on a device, and what is declared and in no library. And what had other parameters in an older version: a call of it cannot be handed on.
 ASKS = re.compile("bufferSize|BufferInfo|[a-z]Get[A-Z]|[a-z]Set(?!Tensor)[A-Z]|Destroy|Create(?!Identity)|createPlan|MakeFused|Host$|Query"
                   "|AlgoInit|AlgoCheck|GenerateSeeds|cusparseSpS[VM]_solve|curandGenerateBinomial|curandGenerateBinomialMethod|cusparseXgebsr2csr")
 

@@ -1,4 +1,4 @@
-"""The table of hooks against CUDA's public headers and the libraries' own symbols: nothing that launches, copies, allocates, or changes
+"""The table of hooks against CUDA's public headers and the libraries' own symbols. Nothing that launches, copies, allocates, or changes
 what a thread works on may be in neither the table nor the list of what is left out on purpose."""
 
 import re

@@ -1,8 +1,8 @@
-"""Who asks for a function by name gets the hook of it where he would have got CUDA's own function, and everywhere else just what he
+"""Who asks for a function by name gets the hook of it where he would have got CUDA's own function. Everywhere else he gets just what he
 would have got without devtrace. Small C programs and libraries that only look like CUDA's; each runs bare and with devtrace preloaded.
 
 Six of the faults that are looked for here, in test_lookup_moments.py and in test_entry_points.py, other tools' wrappers of dlsym have
-had: recursion where a name looks like one's own, RTLD_NEXT relative to the wrapper, OpenMP's probing at `import torch`, children of a
+had. They are recursion where a name looks like one's own, RTLD_NEXT relative to the wrapper, OpenMP's probing at `import torch`. And children of a
 fork, WSL2's thin loader, originals in libraries opened RTLD_LOCAL."""
 
 import re

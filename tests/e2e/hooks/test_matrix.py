@@ -1,5 +1,5 @@
 """Every way to launch × every way to allocate × every place of a pointer, by a plain C++ program that is linked to the CUDA runtime
-(tests/programs/matrix): every pointer to the other device's memory is found, rightly named, and before the launch; where there is none, nothing.
+(tests/programs/matrix). Every pointer to the other device's memory is found, rightly named, and before the launch; where there is none, nothing.
 The whole of it once for each way to come by CUDA's functions, and the findings are the same."""
 
 import re

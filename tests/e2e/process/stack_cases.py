@@ -1,4 +1,4 @@
-"""Run by test_stacks.py inside the interpreter under test (3.9 on): takes stacks through the probe in every kind of Python frame,
+"""Run by test_stacks.py inside the interpreter under test (3.9 on). Takes stacks through the probe in every kind of Python frame,
 and prints what the probe said beside what Python itself says, as JSON."""
 
 import asyncio

@@ -56,7 +56,7 @@ def test_both_sides_of_a_fork_find_their_own(rehearse):
 
 
 # PyTorch's allocator of CPU memory takes a lock of the whole process while it tells a profiler, and devtrace made it tell
-# always: a child that was forked meanwhile waited for it at its first tensor.
+# always. A child that was forked meanwhile waited for it at its first tensor.
 def test_a_fork_while_another_thread_allocates(rehearse):
     outcome = rehearse(
         """

@@ -1,5 +1,5 @@
 """A Python of python-build-standalone's shape, which uv installs: no libpython, no symbols but the exported ones, moved to where it was not
-built for; and its virtual environment on another file system."""
+built for. And its virtual environment on another file system."""
 
 import shutil
 import subprocess

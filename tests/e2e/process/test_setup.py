@@ -1,4 +1,4 @@
-"""On a fresh machine: scripts/setup is quick when nothing is missing, and one command to run for whoever is not root; the tests of hardware are
+"""On a fresh machine: scripts/setup is quick when nothing is missing, and one command to run for whoever is not root. The tests of hardware are
 skipped with the reason where there is none."""
 
 import ctypes

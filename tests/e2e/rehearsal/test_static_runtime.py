@@ -1,5 +1,5 @@
 """Programs and libraries with a CUDA runtime of their own inside (nvcc's default) run on the simulated devices as if they were linked
-to the shared one: same output, same findings. What cannot is told before it starts."""
+to the shared one. Same output, same findings. What cannot is told before it starts."""
 
 import subprocess
 

@@ -1,4 +1,4 @@
-"""The stub libcupti tells a profiler what the real one would: the programs of tests/programs/cupti, each test in a process of its own, and
+"""The stub libcupti tells a profiler what the real one would. Here are the programs of tests/programs/cupti, each test in a process of its own, and
 the functions that have callbacks, set against CUPTI's headers."""
 
 import json

@@ -1,6 +1,6 @@
-// Every way to launch × every way to allocate × every place of a pointer among a kernel's parameters, in one process: a
+// Every way to launch × every way to allocate × every place of a pointer among a kernel's parameters, in one process. A
 // plain C++ program that is linked to the CUDA runtime and the driver, without Python and without a compiler for
-// devices (its kernel is PTX text, which the stubs read).
+// devices: its kernel is PTX text.
 //
 //   matrix inject WAY   one pointer of each launch leads to the other device's memory
 //   matrix inject-through WAY   the same with originals that are really called: who tells from within them is not heard

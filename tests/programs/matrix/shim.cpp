@@ -1,6 +1,6 @@
-// Stands between libdevtrace.so and the stubs, so that every original that a hook calls is seen from outside: how
-// long the log was when the original was entered, and, where the program asks for it, the original not being called at
-// all. (A launch that really read another device's memory would leave an error that no later call survives.)
+// Stands between libdevtrace.so and the stubs, so that every original that a hook calls is seen from outside. That is
+// how long the log was when the original was entered, and, where the program asks for it, the original not being called
+// at all. (A launch that really read another device's memory would leave an error that no later call survives.)
 #include <dlfcn.h>
 #include <sys/stat.h>
 

@@ -2,7 +2,7 @@
 
 Writes JSON lines: {"event":"begin","op":OVERLOAD} … {"event":"end","op":OVERLOAD,"counts":{KIND:number},"kinds":{KIND:[[what, why], …]}}, {"event":"done"}.
 Kinds: equal; random (of the right type and shape); refused (PyTorch's real CUDA code refuses the type); refused_alone (it refuses, for another reason, what
-the CPU takes); not_computed (told by name); no_reference
+the CPU takes). not_computed (told by name); no_reference
 (nothing on the CPU to compare with); wrong.
 """
 
@@ -162,9 +162,9 @@ class Watch:
         self.compute = sys.modules["_devtrace_values.compute"]
         self.missing = []
         self.own = self.compute.not_computed
-        self.compute.not_computed = self.told
+        self.compute.not_computed = self.keep_reason
 
-    def told(self, name, reason):
+    def keep_reason(self, name, reason):
         self.missing.append(f"{name}: {reason}")
         self.own(name, reason)
 

@@ -196,9 +196,9 @@ TEST_F(Fingerprint, FallsBackToLibraryFramesWhereverTheyAreInstalled) {
 }
 
 TEST_F(Fingerprint, TakesAnythingForARecord) {
-  for (const Json& odd : {Json(nullptr), Json(5), Json::array(),
-                          Json({{"devices", 5}, {"python", {1, nullptr, "x"}}, {"kind", Json::array()}})}) {
-    EXPECT_EQ(fingerprint_of(odd, odd).size(), 16u);
+  for (const Json& malformed : {Json(nullptr), Json(5), Json::array(),
+                                Json({{"devices", 5}, {"python", {1, nullptr, "x"}}, {"kind", Json::array()}})}) {
+    EXPECT_EQ(fingerprint_of(malformed, malformed).size(), 16u);
   }
 }
 

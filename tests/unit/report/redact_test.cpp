@@ -138,9 +138,9 @@ TEST(Redact, TakesWhateverSomebodyWrote) {
   const auto it = test::sample("hostile.jsonl");
   const Json process = redactor.process(it.process);
   EXPECT_FALSE(markdown(process, redactor.record(it.finding)).empty());
-  for (const char* odd : {"[]", "7", "{}", R"({"operands":7,"python":[1,{"file":[],"source":"'''"}],"cause":[]})",
-                          R"({"device_changes":[null],"launch":5,"operands":[{"names":[5],"created":[]}]})"})
-    redactor.record(Json::parse(odd));
+  for (const char* malformed : {"[]", "7", "{}", R"({"operands":7,"python":[1,{"file":[],"source":"'''"}],"cause":[]})",
+                                R"({"device_changes":[null],"launch":5,"operands":[{"names":[5],"created":[]}]})"})
+    redactor.record(Json::parse(malformed));
 }
 
 // Names that begin as public ones do.

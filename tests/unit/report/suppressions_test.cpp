@@ -120,10 +120,10 @@ TEST(Suppressions, TheOfferedEntryCoversNamesThatCannotBeWrittenDown) {
 }
 
 TEST(Suppressions, TakeAnythingForAFinding) {
-  for (const Json& odd : {Json(nullptr), Json(5), Json::array(),
-                          Json({{"native", {1, nullptr}}, {"operands", {nullptr}}, {"launch", 5}})}) {
-    EXPECT_FALSE(covers(entry("function=a module=b kernel=c"), odd));
-    suppression_entry(odd, odd);
+  for (const Json& malformed : {Json(nullptr), Json(5), Json::array(),
+                                Json({{"native", {1, nullptr}}, {"operands", {nullptr}}, {"launch", 5}})}) {
+    EXPECT_FALSE(covers(entry("function=a module=b kernel=c"), malformed));
+    suppression_entry(malformed, malformed);
   }
 }
 

@@ -151,10 +151,11 @@ TEST(Text, OfAKernelSaysParametersAndWhereTheirMemoryCameFrom) {
 }
 
 TEST(Text, TakesAnythingForARecord) {
-  for (const Json& odd : {Json(nullptr), Json(5), Json::array(),
-                          Json({{"operands", {1, nullptr}}, {"python", {nullptr, 5}}, {"cause", {{"because", 5}}}})}) {
-    EXPECT_THAT(text(odd, odd, true, ""), HasSubstr("SUMMARY"));
-    EXPECT_THAT(markdown(odd, odd), HasSubstr("###"));
+  for (const Json& malformed :
+       {Json(nullptr), Json(5), Json::array(),
+        Json({{"operands", {1, nullptr}}, {"python", {nullptr, 5}}, {"cause", {{"because", 5}}}})}) {
+    EXPECT_THAT(text(malformed, malformed, true, ""), HasSubstr("SUMMARY"));
+    EXPECT_THAT(markdown(malformed, malformed), HasSubstr("###"));
   }
 }
 

@@ -128,14 +128,14 @@ TEST(TrafficReport, NothingMovedNothingSaid) {
 
 TEST(TrafficReport, TakesAnythingForARecord) {
   Traffic traffic;
-  for (const Json& odd :
+  for (const Json& malformed :
        {Json(nullptr), Json(5), Json::object(),
         Json({{"id", "x"}, {"from", 5}, {"bytes", -1}, {"copies", "many"}, {"python", {1}}}),
         Json({{"id", 1}, {"from", "\033[2J"}, {"to", "`|\n"}, {"bytes", 1e300}, {"native", {nullptr}}}),
         Json({{"id", 2}, {"from", "a"}, {"to", "b"}, {"bytes", INT64_MAX}, {"copies", INT64_MAX}}),
         Json({{"id", 3}, {"from", "a"}, {"to", "b"}, {"bytes", INT64_MAX}, {"other", true}})}) {
-    traffic.take(odd);
-    html_traffic(odd, odd);
+    traffic.take(malformed);
+    html_traffic(malformed, malformed);
   }
   const std::string text = traffic_text(Json(7), traffic);
   EXPECT_THAT(text, Not(HasSubstr("\033")));

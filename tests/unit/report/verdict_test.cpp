@@ -49,11 +49,11 @@ TEST(VerdictOfSamples, NamesTheLineToChange) {
 }
 
 TEST(VerdictOfAnything, IsUnknownAndNeverFails) {
-  for (const Json& odd :
+  for (const Json& malformed :
        {Json(nullptr), Json(5), Json::object(),
         Json({{"operands", {1, nullptr, {{"device", 5}, {"names", {{{"frame", -1}, {"name", "x"}}}}}}},
               {"python", {nullptr}}})}) {
-    EXPECT_EQ(verdict_of(odd).at("category"), "unknown") << odd;
+    EXPECT_EQ(verdict_of(malformed).at("category"), "unknown") << malformed;
   }
 }
 

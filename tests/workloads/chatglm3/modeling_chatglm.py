@@ -1,6 +1,6 @@
 """A ChatGLM-like decoder, small: rotary attention with one shared key/value head group, gated MLP, and the cache's two forms.
 
-While the prompt is read, the layers' caches are joined into one tensor, `presents`, [layers, 2, batch, groups, tokens, width]; layer by layer it
+While the prompt is read, the layers' caches are joined into one tensor, `presents`, [layers, 2, batch, groups, tokens, width]. Layer by layer it
 is taken apart again for the next token. The joining is where a model that is spread over devices meets itself.
 """
 

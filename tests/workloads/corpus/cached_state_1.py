@@ -126,7 +126,7 @@ class Loaders:
 
 # === best_score
 # thread: https://github.com/Lightning-AI/pytorch-lightning/issues/14446
-# about: the first run is well; the scores of the callback come from the file of a run before, where they were put on the CPU; a metric without dimensions would do
+# about: the first run is well; the scores of the callback come from the file of a run before, where they were put on the CPU. A metric without dimensions would do
 # operation: lt|less on cuda:0, cpu
 # operands: current
 # category: cached-state|checkpoint

@@ -1,4 +1,4 @@
-"""Runs programs, functions that are called as their files, each in a fork of a process that has imported PyTorch: `python run_programs.py FILE…`
+"""Runs programs, functions that are called as their files, each in a fork of a process that has imported PyTorch. `python run_programs.py FILE…`
 writes for each a file of JSON: what it raised, and the findings that its log held when the exception arrived. Without files: all, copied into this
 folder."""
 

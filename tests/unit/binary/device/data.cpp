@@ -14,9 +14,9 @@ void put(Image& image, size_t at, T value) {
 
 }  // namespace
 
-Image fat_binary(const std::vector<Entry>& entries) {
+Image fat_binary(const std::vector<FatBinaryEntry>& entries) {
   Image all(16);
-  for (const Entry& e : entries) {
+  for (const FatBinaryEntry& e : entries) {
     const size_t at = all.size();
     all.resize(at + 64 + e.packed.size());
     put<uint16_t>(all, at, e.ptx ? 1 : 2);
@@ -35,20 +35,20 @@ Image fat_binary(const std::vector<Entry>& entries) {
   return all;
 }
 
-Entry plain(int architecture) {
+FatBinaryEntry plain(int architecture) {
   return {false, architecture, 0, cubin(architecture), 0};
 }
 
-Entry with_zstd(int architecture) {
+FatBinaryEntry with_zstd(int architecture) {
   const Image whole = cubin(architecture);
-  Entry e{false, architecture, 0x8000, Image(ZSTD_compressBound(whole.size())), whole.size()};
+  FatBinaryEntry e{false, architecture, 0x8000, Image(ZSTD_compressBound(whole.size())), whole.size()};
   e.packed.resize(ZSTD_compress(e.packed.data(), e.packed.size(), whole.data(), whole.size(), 1));
   return e;
 }
 
-Entry with_lz4(int architecture) {
+FatBinaryEntry with_lz4(int architecture) {
   const Image whole = cubin(architecture);
-  Entry e{false, architecture, 0x2000, {0xf0}, whole.size()};
+  FatBinaryEntry e{false, architecture, 0x2000, {0xf0}, whole.size()};
   size_t left = whole.size() - 15;
   for (; left >= 255; left -= 255) e.packed.push_back(255);
   e.packed.push_back(static_cast<uint8_t>(left));
@@ -56,7 +56,7 @@ Entry with_lz4(int architecture) {
   return e;
 }
 
-Entry as_ptx() {
+FatBinaryEntry as_ptx() {
   return {true, 75, 0, ptx(), 0};
 }
 

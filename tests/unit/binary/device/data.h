@@ -37,17 +37,17 @@ inline devtrace::binary::View span(const Image& image) {
 }
 
 // One entry of a fat binary, and the fat binary of several.
-struct Entry {
+struct FatBinaryEntry {
   bool ptx = false;
   int architecture = 0;
   uint64_t flags = 0;  // how `packed` is packed
   Image packed;
   size_t bytes = 0;  // unpacked
 };
-Image fat_binary(const std::vector<Entry>& entries);
-Entry plain(int architecture);
-Entry with_zstd(int architecture);
-Entry with_lz4(int architecture);  // literals only
-Entry as_ptx();
+Image fat_binary(const std::vector<FatBinaryEntry>& entries);
+FatBinaryEntry plain(int architecture);
+FatBinaryEntry with_zstd(int architecture);
+FatBinaryEntry with_lz4(int architecture);  // literals only
+FatBinaryEntry as_ptx();
 
 }  // namespace data

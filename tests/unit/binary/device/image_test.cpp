@@ -215,7 +215,7 @@ TEST(Image, TheDevicesOwnCodeComesFirstThenAnothersThenPtx) {
 }
 
 TEST(Image, AnEntryThatCannotBeUnpackedIsPassedBy) {
-  data::Entry torn = data::with_zstd(80);
+  data::FatBinaryEntry torn = data::with_zstd(80);
   torn.packed[torn.packed.size() / 2] ^= 0xff;
   torn.packed.resize(torn.packed.size() - 7);
   const data::Image all = data::fat_binary({torn, data::as_ptx()});

@@ -67,7 +67,7 @@ TEST(Options, HelpNamesEveryOption) {
 
 namespace {
 
-std::string told(const std::string& text) {
+std::string explained(const std::string& text) {
   testing::internal::CaptureStderr();
   devtrace::explain("%s", text.c_str());
   return testing::internal::GetCapturedStderr();
@@ -75,19 +75,19 @@ std::string told(const std::string& text) {
 
 TEST(Explain, IsOneLineWithTheProcess) {
   errno = 7;
-  const std::string line = told("a name\nof two lines\x1b[2J");
+  const std::string line = explained("a name\nof two lines\x1b[2J");
   EXPECT_THAT(line, testing::StartsWith("devtrace: ["));
   EXPECT_THAT(line, testing::EndsWith("] a name of two lines [2J\n"));
   EXPECT_EQ(errno, 7);
 }
 
 TEST(Explain, WhatIsTooLongIsCutOff) {
-  const std::string line = told(std::string(100'000, 'x'));
+  const std::string line = explained(std::string(100'000, 'x'));
   EXPECT_EQ(line.size(), 1024u);
   EXPECT_THAT(line, testing::EndsWith("x\n"));
 }
 
-TEST(Say, EscapesWhatATerminalWouldObey) {
+TEST(Warn, EscapesWhatATerminalWouldObey) {
   testing::internal::CaptureStderr();
   devtrace::warn("a path\nwith two lines, \x1b[2J, \x7f and \u009b, and an \u00e9");
   EXPECT_EQ(testing::internal::GetCapturedStderr(),

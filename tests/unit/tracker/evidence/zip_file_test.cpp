@@ -58,9 +58,9 @@ TEST_F(ZipFile, TakesWhateverIsThere) {
     EXPECT_EQ(read("m.py"), std::nullopt) << cut;
   }
   for (size_t at = 0; at < whole.size(); ++at) {
-    for (const char odd : {'\0', '\x7F', '\xFF'}) {
+    for (const char unusual : {'\0', '\x7F', '\xFF'}) {
       std::string bytes = whole;
-      bytes[at] = odd;
+      bytes[at] = unusual;
       write(bytes);
       if (const auto text = read("m.py")) {
         EXPECT_LE(text->size(), 1000u) << at;

@@ -111,7 +111,7 @@ TEST(Policy, AProgramThatEnabledAccessItselfIsToldAsANote) {
   EXPECT_EQ(verdict("my_kernel"), Verdict::finding);
   EXPECT_FALSE(memory::peer_access::allowed(Device::cuda(0), Device::cuda(1)));
   events::peers_changed(1, 0, false, true);
-  for (int odd : {-1, 64, 1000}) events::peers_changed(odd, 0, true, true);
+  for (int invalid : {-1, 64, 1000}) events::peers_changed(invalid, 0, true, true);
   EXPECT_FALSE(memory::peer_access::declared(Device::cuda(127), Device::cuda(0)));
 }
 

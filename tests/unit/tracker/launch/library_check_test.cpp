@@ -18,7 +18,7 @@
 namespace {
 
 using namespace devtrace;
-using events::Known;
+using events::HandleKnown;
 
 constexpr uintptr_t kLibraryCheckBase = 0x7310'0000'0000;
 constexpr uintptr_t kStep = uintptr_t{64} << 20;
@@ -48,9 +48,10 @@ class LibraryCalls : public testing::Test {
   }
   void TearDown() override { events::library_handle_gone(kHandle); }
 
-  static Known called(std::vector<const void*> arguments) {
-    const Known known = events::library_called({"cublasSgemm", kHandle, arguments.data(), arguments.size(), nullptr});
-    if (known == Known::told) events::library_returned();
+  static HandleKnown called(std::vector<const void*> arguments) {
+    const HandleKnown known =
+        events::library_called({"cublasSgemm", kHandle, arguments.data(), arguments.size(), nullptr});
+    if (known == HandleKnown::told) events::library_returned();
     return known;
   }
 };
@@ -58,33 +59,33 @@ class LibraryCalls : public testing::Test {
 TEST_F(LibraryCalls, OnMemoryOfTheHandlesDevice) {
   const float scalar = 1;
   const auto before = findings::count();
-  EXPECT_EQ(called({&scalar, memory_of(0), nullptr}), Known::yes);
+  EXPECT_EQ(called({&scalar, memory_of(0), nullptr}), HandleKnown::yes);
   EXPECT_EQ(findings::count(), before);
 }
 
 TEST_F(LibraryCalls, OnMemoryOfAnotherDevice) {
   const auto before = findings::count();
-  EXPECT_EQ(called({memory_of(0), memory_of(1)}), Known::told);
-  EXPECT_EQ(called({memory_of(1)}), Known::told);
+  EXPECT_EQ(called({memory_of(0), memory_of(1)}), HandleKnown::told);
+  EXPECT_EQ(called({memory_of(1)}), HandleKnown::told);
   EXPECT_EQ(findings::count(), before + 2);
 }
 
 TEST_F(LibraryCalls, WhichDeviceIsCurrentDoesNotMatter) {
   device_now = 1;
   const auto before = findings::count();
-  EXPECT_EQ(called({memory_of(0)}), Known::yes);
+  EXPECT_EQ(called({memory_of(0)}), HandleKnown::yes);
   EXPECT_EQ(findings::count(), before);
 }
 
 TEST_F(LibraryCalls, OfAHandleThatNobodySaw) {
   events::library_handle_gone(kHandle);
-  EXPECT_EQ(called({memory_of(1)}), Known::no);
+  EXPECT_EQ(called({memory_of(1)}), HandleKnown::no);
 }
 
 TEST_F(LibraryCalls, AHandleIsBoundAnew) {
   device_now = 1;
   events::library_handle_made(kHandle, "cufftMakePlan1d");
-  EXPECT_EQ(called({memory_of(1)}), Known::yes);
+  EXPECT_EQ(called({memory_of(1)}), HandleKnown::yes);
 }
 
 TEST_F(LibraryCalls, AHandleThatHasWorkedOnItsDevice) {
@@ -99,9 +100,10 @@ TEST_F(LibraryCalls, AHandleThatHasWorkedOnItsDevice) {
 TEST_F(LibraryCalls, WhatAToldCallLaunchesIsNotToldAgain) {
   const void* arguments[] = {memory_of(1)};
   ASSERT_FALSE(launch::within_told_call());
-  ASSERT_EQ(events::library_called({"cublasSgemm", kHandle, arguments, 1, nullptr}), Known::told);
+  ASSERT_EQ(events::library_called({"cublasSgemm", kHandle, arguments, 1, nullptr}), HandleKnown::told);
   EXPECT_TRUE(launch::within_told_call());
-  EXPECT_EQ(events::library_called({"cublasStrsm", kHandle, arguments, 1, nullptr}), Known::yes) << "by a library";
+  EXPECT_EQ(events::library_called({"cublasStrsm", kHandle, arguments, 1, nullptr}), HandleKnown::yes)
+      << "by a library";
   events::library_returned();
   EXPECT_FALSE(launch::within_told_call());
 }

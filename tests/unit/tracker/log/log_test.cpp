@@ -31,7 +31,7 @@ class MissingSymbols : public testing::Test {
   const Platform before_ = platform();
 };
 
-std::string told(const std::string& torch) {
+std::string printed_for(const std::string& torch) {
   testing::internal::CaptureStderr();
   tell_missing_symbols(missing_symbols(), torch);
   return testing::internal::GetCapturedStderr();
@@ -40,15 +40,16 @@ std::string told(const std::string& torch) {
 // One test, as a process tells it once.
 TEST_F(MissingSymbols, AreToldOnceInAProcessAndTheChildrenThatItForks) {
   answer = {};
-  EXPECT_THAT(told("2.16.0"), IsEmpty());
+  EXPECT_THAT(printed_for("2.16.0"), IsEmpty());
   answer = {{"libc10.so", "_ZN3c1022memoryProfilingEnabledEv", "this is not known"},
             {"libtorch_python.so", "THPVariableClass", "that is not found"},
             {"libtorch_python.so", "ParameterClass", "that is not found"}};
-  EXPECT_THAT(told("2.16.0"), HasSubstr("PyTorch 2.16.0 has no c10::memoryProfilingEnabled: this is not known; no "
-                                        "THPVariableClass, ParameterClass: that is not found. devtrace "));
-  EXPECT_THAT(told("2.16.0"), IsEmpty());
+  EXPECT_THAT(printed_for("2.16.0"),
+              HasSubstr("PyTorch 2.16.0 has no c10::memoryProfilingEnabled: this is not known; no "
+                        "THPVariableClass, ParameterClass: that is not found. devtrace "));
+  EXPECT_THAT(printed_for("2.16.0"), IsEmpty());
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(told("2.16.0").empty() ? 0 : 1);
+  if (child == 0) ::_exit(printed_for("2.16.0").empty() ? 0 : 1);
   int status = -1;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);

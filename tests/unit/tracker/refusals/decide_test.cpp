@@ -71,7 +71,7 @@ TEST(Decide, WhatTheCheckItselfStatesIsTaken) {
   refusal.method = "wrapper_CUDA__index_select";
   refusal.argument = "index";
   refusal.common = Device::cuda(1);
-  refusal.odd = Device::cpu();
+  refusal.mismatched = Device::cpu();
   const Decision decision = decide(refusal, classify(refusal), on({}));
   EXPECT_TRUE(decision.refusal);
   EXPECT_EQ(decision.method, "wrapper_CUDA__index_select");
