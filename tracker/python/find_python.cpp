@@ -27,7 +27,7 @@ PythonFound find_python(Api& api) {
   if (!python) return PythonFound::nothing;
   static_cast<WithoutGil&>(api) = data;
   const bool all_functions = find_functions(api, [&](const char* name) { return python->find(name); });
-  return all_functions && all_data ? PythonFound::complete : Found::incomplete;
+  return all_functions && all_data ? PythonFound::complete : PythonFound::incomplete;
 }
 
 }  // namespace devtrace::python
