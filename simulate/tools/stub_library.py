@@ -52,7 +52,7 @@ def split(name):
 
 
 def callback_ids(header, prefix, symbols):
-    """{symbol: name of its callback id}. The driver's ids are called as its symbols are; those of the runtime have the version that
+    """{symbol: name of its callback id}. The driver's ids are called as its symbols are. Those of the runtime have the version that
     brought the function, cudaMemAdvise_v8000 and cudaMemAdvise_v12020, and a library exports the last of them under one name each."""
     names = re.findall(rf"\b{prefix}(\w+)\s*=", header.read_text())
     if "DRIVER" in prefix:

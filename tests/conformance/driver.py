@@ -1,10 +1,10 @@
 """Runs operators of PyTorch's own operator database with operands on mixed devices and says what was raised and what was found.
 
 Meant to run under `devtrace rehearse --gpus 2` (run.py starts it). Writes JSON lines:
-   {"event":"begin","op":NAME} … {"event":"end","op":NAME,…}   an operator without its end crashed or hung in this process
-   {"event":"call",…}                                          a call that raised, or during which findings appeared
-   {"event":"accepted",…}                                      a call with mixed devices that did not raise: what became of the operand
-   {"event":"done"}
+  {"event":"begin","op":NAME} … {"event":"end","op":NAME,…}   an operator without its end crashed or hung in this process
+  {"event":"call",…}                                          a call that raised, or during which findings appeared
+  {"event":"accepted",…}                                      a call with mixed devices that did not raise: what became of the operand
+  {"event":"done"}
 Every call first runs with all operands on cuda:0, and where that raises with all on the CPU. Then all on cuda:1 while cuda:0 is current; then
 one operand is moved to cuda:1, and again to the CPU.
 """

@@ -19,7 +19,7 @@ static void copy_lines(FILE* out, const char* path, const char* const* wanted) {
   fclose(in);
 }
 
-__attribute__((destructor)) static void tell(void) {
+__attribute__((destructor)) static void print_state(void) {
   const char* folder = getenv("TRANSPARENT_PROBE");
   if (!folder) return;
   char path[4200], target[4096];

@@ -212,7 +212,7 @@ StackId capture() {
 }
 
 StackId call_site_of(StackId id) {
-  return is_native(id) ? native_statement_of(id) : id;
+  return is_native(id) ? native_call_site_of(id) : id;
 }
 
 std::vector<PythonFrame> resolve(StackId id) {

@@ -18,8 +18,8 @@ def _ask(value, box):
 
 
 def _make(value, box, done):
-    """Holds no tensor any more when it says that it is done: the program may end then, and a thread that lets go of a tensor while
-    Python ends takes the whole process down (PyTorch gives up the GIL for it, where Python ends the thread)."""
+    """Holds no tensor any more when it says that it is done. The program may end then, and a thread that lets go of a tensor while
+    Python ends takes the whole process down. PyTorch gives up the GIL for it, where Python ends the thread."""
     try:
         _ask(value, box)
     finally:

@@ -130,7 +130,7 @@ PARTS = (
 
 
 def by_part(dump: str) -> dict[str, int]:
-    """Instructions of libdevtrace.so's functions themselves, by what they are for: of a file of callgrind's, whose format names
+    """Instructions of libdevtrace.so's functions themselves, by what they are for. Of a file of callgrind's, whose format names
     an object or a function once, with a number, and by its number from then on."""
     names, counted = {}, {name: 0 for name, _ in PARTS}
     library = function = ""

@@ -93,7 +93,7 @@ def test_a_word_that_has_a_better_one_and_a_long_sentence(tree):
     (tree / "tracker/memory/pump.h").write_text(pump + long + "\nint y;  // short.\n")
     (tree / "docs/pump.md").write_text("It may look_closer.\n\n`look_closer()` runs.\n")
     (tree / "tracker/memory/pump.cpp").write_text('const char* s = "say(odd)";  // ' + "word " * 20 + "\n// " + "word " * 20 + "\n")
-    (tree / "scripts/pump.py").write_text(f'"""{"word " * 31}"""\n\nprint(\n    """{"word " * 31}"""\n)  # told()\n\n\ndef told(): pass\n')
+    (tree / "scripts/pump.py").write_text(f'"""{"word " * 31}"""\n\nprint(\n    """{"word " * 31}"""\n)  # told()\n\n\ndef told():\n    """{"word " * 16}\n    {"word " * 15}"""\n')
     done = run(tree, "check-words", "tracker/memory/pump.h", "tracker/memory/pump.cpp", "scripts/pump.py", "docs/pump.md")
     assert done.returncode == 1
     assert [line.partition(": error: ")[0::2] for line in done.stderr.splitlines()] == [
@@ -103,5 +103,6 @@ def test_a_word_that_has_a_better_one_and_a_long_sentence(tree):
         ("tracker/memory/pump.h:5", "a sentence of 31 words: " + "word " * 30 + "more."),
         ("scripts/pump.py:1", "a sentence of 31 words: " + "word " * 30 + "word"),
         ("scripts/pump.py:8", "`told`: use Repetition (none, same, rephrased), or what was said"),
+        ("scripts/pump.py:9", "a sentence of 31 words: " + "word " * 30 + "word"),
         ("docs/pump.md:3", "`look_closer`: use slow_path"),
     ]

@@ -1,4 +1,4 @@
-// Many functions of the runtime, by a program that prints a line for each: built with its own copy of the runtime and with
+// Many functions of the runtime, by a program that prints a line for each. Built with its own copy of the runtime and with
 // the shared one, both must print the same. "other": a kernel is given memory of another device at the end.
 #include <cuda_runtime.h>
 

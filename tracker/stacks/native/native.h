@@ -7,7 +7,7 @@ namespace devtrace::stacks {
 
 // Hot. The calling thread's native stack, each kept once; 0 where the option or the thread's own stacks want none.
 StackId capture_native_stack();
-StackId native_statement_of(StackId id);
+StackId native_call_site_of(StackId id);
 
 // In the order of locks.
 void before_fork_native_stacks();

@@ -117,7 +117,7 @@ bool wanted() {
 
 }  // namespace
 
-StackId native_statement_of(StackId id) {
+StackId native_call_site_of(StackId id) {
   const uint32_t number = id & ~kNative;
   if (number == 0 || number > nodes.count()) return 0;
   const uint32_t statement = nodes[number].statement;
