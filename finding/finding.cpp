@@ -35,7 +35,7 @@ const Frame* native_user_frame(const Stack& native) {
 }
 
 bool Event::known() const {
-  return time || thread || stack.told() || native.told() || !device.empty() || !from.empty() || !call.empty();
+  return time || thread || stack.is_known() || native.is_known() || !device.empty() || !from.empty() || !call.empty();
 }
 
 bool Operand::is_of_state() const {
@@ -122,7 +122,7 @@ std::string name_of(const Operand& operand) {
   if (!operand.name.empty()) return operand.name;
   if (!operand.expression.empty()) return fmt::format("the result of {}", operand.expression);
   if (operand.generator) return "a generator";
-  const bool tensor = operand.dtype || operand.shape.told();
+  const bool tensor = operand.dtype || operand.shape.is_known();
   if (operand.parameter && !tensor)
     return fmt::format("parameter {} ({})", *operand.parameter, operand.type.empty() ? "pointer" : operand.type);
   return !tensor && !operand.created.call.empty() ? memory_words(operand) : "a tensor";

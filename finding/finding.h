@@ -28,7 +28,7 @@ struct List : std::vector<T> {
     return list;
   }
 
-  bool told() const { return known || !this->empty(); }
+  bool is_known() const { return known || !this->empty(); }
 };
 
 using Index = size_t;
@@ -149,7 +149,7 @@ struct DeviceSource {
 };
 
 // A tensor that a function, or an object, keeps without having registered it.
-struct Kept : Provenance {
+struct KeptTensor : Provenance {
   std::string name, device;
   List<int64_t> shape;
 };
@@ -158,7 +158,7 @@ struct Kept : Provenance {
 struct Producer {
   std::string name, kind;
   List<std::string> devices;  // of a module: where its state lies
-  List<Kept> keeps;
+  List<KeptTensor> keeps;
 
   bool known() const { return !name.empty(); }
 };
@@ -367,8 +367,8 @@ struct Finding {
   }
 };
 
-// The operand's name; without one "the result of b.neg()" where the text that made it is known, "parameter 1 (float
-// const*)" of a kernel, "memory of 4.0 KiB from cudaMalloc at main.cpp:12" of what is no tensor, else "a tensor".
+// The operand's name. Without one "the result of b.neg()" where the text that made it is known, "parameter 1 (float
+// const*)" of a kernel, else "a tensor". Of what is no tensor "memory of 4.0 KiB from cudaMalloc at main.cpp:12".
 std::string name_of(const Operand& operand);
 
 // "input_ids on cuda:0, embeddings.word_embeddings.weight on cuda:1"; empty without operands.

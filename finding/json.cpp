@@ -71,7 +71,7 @@ struct Writer {
   }
   template <typename T>
   void operator()(const char* key, const List<T>& list, Redaction) const {
-    if (!list.told()) return;
+    if (!list.is_known()) return;
     Json& array = out[key] = Json::array();
     for (const T& each : list) array.push_back(value_of(each));
   }

@@ -6,11 +6,11 @@
 
 namespace devtrace::cli {
 
-// The major version (12, 13) of the CUDA runtime that a program is linked to or has inside it; else of the one that the
+// The major version (12, 13) of the CUDA runtime that a program is linked to or has inside it. Else of the one that the
 // PyTorch, or without PyTorch the CuPy, beside its interpreter names. `command` is as typed, its words looked up in
 // PATH; an interpreter's packages are those of package_folders().
-// A program that starts another one (`nice -n 5 python`, a shell script, `uv run`): a later word that is a program,
-// else the environment that is active, or lies in the project's folder. 0 when there is none, or it is not for CUDA.
+// A program that starts another one (`nice -n 5 python`, a shell script, `uv run`): a later word that is a program.
+// Else the environment that is active, or lies in the project's folder. 0 when there is none, or it is not for CUDA.
 // Only files are read: nothing is started.
 int cuda_of_command(const std::vector<std::string>& command);
 

@@ -153,7 +153,7 @@ class Failure:
         return self.program.files(paths)
 
     def follow(self, operand):
-        """Finds the operand in each frame's statement: by its name there, as the result of a call there, or as the
+        """Finds the operand in each frame's statement. By its name there, as the result of a call there, or as the
         argument that became a named parameter of the next frame inward."""
         inner = None
         for site in self.sites:

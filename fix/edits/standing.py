@@ -13,7 +13,7 @@ AT_EITHER = {"reported-fix", "move-module"}
 
 
 def at_use(failure, candidate):
-    """It makes the line run: it changes no line that decides on a device, or only lines of the failing call, and none that made an
+    """It makes the line run. It changes no line that decides on a device, or only lines of the failing call, and none that made an
     operand or brought it there."""
     if candidate.kind == "move-result":
         return not in_running_function(failure, candidate)

@@ -1,5 +1,5 @@
-// The C library's ways to open a file by its name. Who opens an original for reading gets its replacement; the file is
-// opened first and recognized by its device and inode, so a relative path, a link or another working folder makes no
+// The C library's ways to open a file by its name. Who opens an original for reading gets its replacement. The file is
+// opened first and recognized by its device and inode. So a relative path, a link or another working folder makes no
 // difference, and nothing is looked up by name for the other files.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "fix/overlay/say.h"
 #include "fix/overlay/table.h"
+#include "fix/overlay/warn.h"
 
 namespace {
 
@@ -106,14 +106,14 @@ bool refuse_byte_code(const char* path, Access access) {
 void exchange(int descriptor) {
   const int error = errno;
   struct stat status {};
-  const overlay::Entry* const entry = ::fstat(descriptor, &status) == 0 ? overlay::find(status) : nullptr;
+  const overlay::ReplacedFile* const entry = ::fstat(descriptor, &status) == 0 ? overlay::find(status) : nullptr;
   if (entry) {
     const int flags = ::fcntl(descriptor, F_GETFL), close_on_exec = ::fcntl(descriptor, F_GETFD) & FD_CLOEXEC;
     const long replacement = ::syscall(SYS_openat, AT_FDCWD, entry->replacement, flags | O_CLOEXEC | O_NOCTTY, 0);
     const int dup_flags = close_on_exec ? O_CLOEXEC : 0;
     const bool done = replacement >= 0 && ::syscall(SYS_dup3, replacement, descriptor, dup_flags) >= 0;
     if (!done && !__atomic_exchange_n(&entry->failure_told, true, __ATOMIC_RELAXED))
-      overlay::say({entry->replacement, ": ", ::strerrordesc_np(errno), "; ", entry->original, " is read as it is"});
+      overlay::warn({entry->replacement, ": ", ::strerrordesc_np(errno), "; ", entry->original, " is read as it is"});
     if (replacement >= 0) ::syscall(SYS_close, replacement);
   }
   errno = error;

@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "fix/overlay/say.h"
+#include "fix/overlay/warn.h"
 
 namespace devtrace::fix::overlay {
 namespace {
@@ -24,7 +24,7 @@ struct Stem {
 };
 
 struct Row {
-  Entry entry;
+  ReplacedFile entry;
   Stem stem;
   Stem real_stem;  // of the file that a link in the original's place leads to
   char real_path[PATH_MAX] = {};
@@ -123,14 +123,14 @@ void read(const char* path) {
   size_t lines = 1;
   for (const char* at = text; at && *at; ++at) lines += *at == '\n';
   Row* const all = text ? static_cast<Row*>(pages(lines * sizeof(Row))) : nullptr;
-  if (!all) return say({"DEVTRACE_OVERLAY=", path, ": ", ::strerrordesc_np(errno), kNothing});
+  if (!all) return warn({"DEVTRACE_OVERLAY=", path, ": ", ::strerrordesc_np(errno), kNothing});
   size_t count = 0;
   while (text) {
     char* const line = ::strsep(&text, "\n");
     if (!*line) continue;
     Row& row = all[count];
     if (!split(line, row))
-      return say({"DEVTRACE_OVERLAY=", path, ": '", line, "' is not two absolute paths with a tab between", kNothing});
+      return warn({"DEVTRACE_OVERLAY=", path, ": '", line, "' is not two absolute paths with a tab between", kNothing});
     if (identify(row)) ++count;
   }
   rows = all;
@@ -167,7 +167,7 @@ void read_table() {
   state.store(kRead, std::memory_order_release);
 }
 
-const Entry* find(const struct stat& file) {
+const ReplacedFile* find(const struct stat& file) {
   if (!is_ready()) return nullptr;
   for (size_t i = 0; i < row_count; ++i)
     if (rows[i].entry.inode == file.st_ino && rows[i].entry.device == file.st_dev) return &rows[i].entry;

@@ -8,7 +8,7 @@
 
 namespace devtrace::fix::overlay {
 
-struct Entry {
+struct ReplacedFile {
   const char* original = nullptr;  // as the table names it
   const char* replacement = nullptr;
   dev_t device = 0;
@@ -21,7 +21,7 @@ struct Entry {
 void read_table();
 
 // The row whose original is this file; null: none.
-const Entry* find(const struct stat& file);
+const ReplacedFile* find(const struct stat& file);
 
 // Whether the path names byte code of an original: <stem>.<anything>.pyc, in whatever folder. That of `<anything>` is
 // the interpreter's tag, with more behind it where pytest wrote it.

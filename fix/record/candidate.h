@@ -23,7 +23,7 @@ struct Candidate {
   bool names_device = false;                                     // "cuda:1": another machine may want another
   bool names_new_device = false;                                 // … and the program does not name it there itself
   bool to_cpu = false;                                           // moves something to the CPU
-  // The same for the same edit in texts that other edits have changed; for edits that say the device in other words;
+  // The same for the same edit in texts that other edits have changed. For edits that say the device in other words;
   // for edits that ask the same object for its device. The last two may be empty.
   std::string identity, alternatives, asks;
   bool fallback = false;  // nothing speaks for it: worth a run only when nothing else helps

@@ -29,9 +29,9 @@ std::string interpreter_of(const Json& process) {
   return path.string();
 }
 
-Found found(const Json& process, const Json& record) {
-  Found one{finding::read(record), process.dump(-1, ' ', false, Json::error_handler_t::replace),
-            interpreter_of(process)};
+RecordedFinding found(const Json& process, const Json& record) {
+  RecordedFinding one{finding::read(record), process.dump(-1, ' ', false, Json::error_handler_t::replace),
+                      interpreter_of(process)};
   if (one.finding.fingerprint.empty())
     one.finding.fingerprint = report::fingerprint(report::string(process, "cwd"), one.finding);
   return one;
@@ -95,13 +95,13 @@ std::string last_line(const fs::path& output) {
 
 }  // namespace
 
-std::string Found::identity() const {
+std::string RecordedFinding::identity() const {
   std::string all = finding.fingerprint;
   for (const auto& operand : finding.operands) all += fmt::format(" {}", operand.name);
   return all;
 }
 
-std::string Found::place() const {
+std::string RecordedFinding::place() const {
   const std::string& text = finding.operation.empty() ? finding.kind : finding.operation;
   const auto own = finding::innermost_project(finding.stack);
   if (!own) return text;
@@ -125,9 +125,9 @@ Outcome read_outcome(const fs::path& folder) {
     if (file.extension() == ".jsonl") read_one(file, outcome);
     if (file.extension() == ".json") read_summary(file, outcome);
   }
-  const auto time = [](const Found& each) { return each.finding.time.value_or(0); };
+  const auto time = [](const RecordedFinding& each) { return each.finding.time.value_or(0); };
   std::stable_sort(outcome.findings.begin(), outcome.findings.end(),
-                   [&](const Found& one, const Found& other) { return time(one) < time(other); });
+                   [&](const RecordedFinding& one, const RecordedFinding& other) { return time(one) < time(other); });
   std::sort(outcome.not_computed.begin(), outcome.not_computed.end());
   outcome.not_computed.erase(std::unique(outcome.not_computed.begin(), outcome.not_computed.end()),
                              outcome.not_computed.end());

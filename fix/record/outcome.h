@@ -11,7 +11,7 @@
 
 namespace devtrace::fix {
 
-struct Found {
+struct RecordedFinding {
   finding::Finding finding;
   std::string process;      // its process's record, as the log has it
   std::string interpreter;  // the Python that ran that process, else python3
@@ -33,7 +33,7 @@ struct Outcome {
   int code = -1;           // of the program; 128 + the signal's number
   bool timed_out = false;  // it was ended after its time
   double seconds = 0;
-  std::vector<Found> findings;               // in order of time; no notes, none that are suppressed
+  std::vector<RecordedFinding> findings;     // in order of time; no notes, none that are suppressed
   std::map<std::string, uint64_t> launches;  // device: kernels and library calls
   uint64_t bytes = 0;                        // moved between devices
   std::vector<CopySite> copy_sites;

@@ -113,7 +113,7 @@ Conclusion conclusion(const SearchResult& result, const std::string& patch) {
   Conclusion all{{}, open_questions(result)};
   for (const Round& round : result.rounds) all.findings.push_back(with_verified(result, round, patch, all.open));
   const auto& left = result.rounds.empty() ? result.before.findings : result.after.findings;
-  for (const Found& each : left) all.findings.push_back(each.finding);
+  for (const RecordedFinding& each : left) all.findings.push_back(each.finding);
   for (size_t i = 0; i < all.findings.size(); ++i) all.findings[i].id = static_cast<int64_t>(i + 1);
   return all;
 }

@@ -13,19 +13,19 @@ const char* word(Result result) {
 Judgement judge(const Outcome& before, const Outcome& after) {
   if (after.clean()) return {Result::ran_to_end, "ran to its end"};
   const std::string target = before.findings.empty() ? "" : before.findings.front().identity();
-  const auto same = [&](const Found& each) { return each.identity() == target; };
+  const auto same = [&](const RecordedFinding& each) { return each.identity() == target; };
   if (std::any_of(after.findings.begin(), after.findings.end(), same))
     return {Result::failed, "the finding is still there"};
 
   // What the program met in the run before behind this finding is not new.
-  const auto known = [&](const Found& each) {
+  const auto known = [&](const RecordedFinding& each) {
     return std::any_of(before.findings.begin(), before.findings.end(),
-                       [&](const Found& one) { return one.identity() == each.identity(); });
+                       [&](const RecordedFinding& one) { return one.identity() == each.identity(); });
   };
   const bool more = after.all_launches() > before.all_launches();
   const bool as_far = after.all_launches() >= before.all_launches();
   if (!after.findings.empty()) {
-    const Found& next = after.findings.front();
+    const RecordedFinding& next = after.findings.front();
     if (!as_far && !known(next)) return {Result::failed, fmt::format("refused before that: {}", next.place())};
     return {Result::further, fmt::format("next: {}", next.place())};
   }

@@ -8,13 +8,13 @@ namespace devtrace::fix {
 namespace {
 
 // The finding and where its operands lie: what an edit does to another mixture of devices is not known.
-std::string mixture(const Found& finding) {
+std::string mixture(const RecordedFinding& finding) {
   std::string all = finding.identity();
   for (const auto& operand : finding.finding.operands) all += fmt::format(" {}", operand.device);
   return all;
 }
 
-std::string edit_for(const Found& finding, const Candidate& candidate) {
+std::string edit_for(const RecordedFinding& finding, const Candidate& candidate) {
   return fmt::format("{}\n{}", mixture(finding), candidate.identity);
 }
 
@@ -29,11 +29,11 @@ std::string missing_attribute(const std::string& line) {
 
 }  // namespace
 
-void Pruning::learn(const Found& finding, const Tried& tried) {
+void Pruning::learn(const RecordedFinding& finding, const Tried& tried) {
   if (tried.judgement.result != Result::failed || tried.outcome.timed_out) return;
   const Candidate& candidate = tried.candidate;
   const std::string target = finding.identity();
-  for (const Found& each : tried.outcome.findings)
+  for (const RecordedFinding& each : tried.outcome.findings)
     if (each.identity() == target) useless_.insert(edit_for(finding, candidate));
   const std::string missing = tried.outcome.findings.empty() ? missing_attribute(tried.outcome.last_line) : "";
   if (missing.empty()) return;
@@ -41,7 +41,7 @@ void Pruning::learn(const Found& finding, const Tried& tried) {
   if (missing == "to" && !candidate.alternatives.empty()) immovable_.insert(candidate.alternatives);
 }
 
-bool Pruning::needless(const Found& finding, const Candidate& candidate) const {
+bool Pruning::needless(const RecordedFinding& finding, const Candidate& candidate) const {
   return useless_.contains(edit_for(finding, candidate)) || unknown_devices_.contains(candidate.asks) ||
          immovable_.contains(candidate.alternatives);
 }

@@ -7,11 +7,11 @@
 
 namespace devtrace::fix {
 
-// Indexes into `tried` of those that count, the best first: what takes nothing to the CPU; of these what ran to its end
-// before what got further, and the further the better; then what leaves the work where it was, names no device that
-// the program does not name there, moves the fewest bytes, where the operand comes from and not where it is used,
+// Indexes into `tried` of those that count, the best first. What takes nothing to the CPU; of these what ran to its end
+// before what got further, and the further the better. Then what leaves the work where it was, names no device that
+// the program does not name there, moves the fewest bytes. Then where the operand comes from and not where it is used,
 // changes the fewest lines, names no device at all, and was the likeliest. Sets `moves_work`
-// of each: a device has less than half of the launches that it had in the run before, or that it has with another edit
+// of each: a device has less than half of the launches that it had in the run before. Or than it has with another edit
 // that got as far and itself takes nothing away from any device.
 std::vector<size_t> ranked(std::vector<Tried>& tried, const Outcome& before);
 

@@ -119,7 +119,7 @@ class Search {
 
   Waiting asked(const Way& way) {
     Waiting waiting{{}, {way.outcome.findings.front(), {}, {}}, {}};
-    const Found& finding = waiting.round.finding;
+    const RecordedFinding& finding = waiting.round.finding;
     std::vector<Candidate> all;
     try {
       all = candidates(edits_, finding.interpreter, finding.finding, way.edits.texts, folder_,
@@ -178,7 +178,7 @@ class Search {
         left.pop_front();
         Run run(runs_, candidate.texts);
         running.push_back({order, std::move(candidate), std::move(run)});
-        tell(round, way, all, nullptr);
+        report_progress(round, way, all, nullptr);
       }
       if (running.empty()) break;
       for (auto each = running.begin(); each != running.end();) {
@@ -192,7 +192,7 @@ class Search {
         each = running.erase(each);
         if (!stop) pruning_.learn(round.finding, one);
         round.tried.push_back(std::move(one));
-        tell(round, way, all, &round.tried.back());
+        report_progress(round, way, all, &round.tried.back());
       }
       usleep(5'000);
     }
@@ -210,7 +210,7 @@ class Search {
     return limit;
   }
 
-  void tell(const Round& round, const Way& way, size_t all, const Tried* last) {
+  void report_progress(const Round& round, const Way& way, size_t all, const Tried* last) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
     progress_({&round, way.rounds.size() + 1, round.tried.size(), all, seconds, last});
   }

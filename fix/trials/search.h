@@ -18,7 +18,7 @@ struct Limits {
 
 // A finding, and what was tried for it.
 struct Round {
-  Found finding;
+  RecordedFinding finding;
   std::vector<Tried> tried;
   std::optional<size_t> chosen;  // index into `tried`
 };

@@ -1,7 +1,7 @@
 """A root folder as a container has that was made without a distribution: Python, PyTorch, devtrace and the libraries that these are linked with.
 
-No shell is in it, no other program, no compiler, no /etc. It is entered by chroot in a mount namespace of its own, into which large folders are
-mounted, so that nothing of them is copied and nothing has to be unmounted."""
+No shell is in it, no other program, no compiler, no /etc. It is entered by chroot in a mount namespace of its own. Large folders are
+mounted into it, so that nothing of them is copied and nothing has to be unmounted."""
 
 import re
 import shlex

@@ -2,7 +2,7 @@
 
 The process runs under `devtrace rehearse` and uses no CUDA, so its children may. A child has the environment, folder, arguments and
 end of a program that starts by itself. What differs: /proc/self/cmdline, the parent, the outermost native frames, what
-gc.get_objects() shows of PyTorch's own, what the libraries that were loaded before do at exit, and all that happens before or while
+gc.get_objects() shows of PyTorch's own, what the libraries that were loaded before do at exit. And all that happens before or while
 PyTorch is imported."""
 
 import fcntl

@@ -60,7 +60,7 @@ Frame describe(const Api& api, Ref frame) {
   return out;
 }
 
-// Of such a frame: a function's variables stay in a dict on the frame up to 3.12, later a proxy reads them where they
+// Of such a frame: a function's variables stay in a dict on the frame up to 3.12. Later a proxy reads them where they
 // are; a body's are a dict of its own.
 Ref variables_left_alone(const Api& api, PyObject* frame, PyObject* code) {
   constexpr int kSelfContained = 13;

@@ -107,20 +107,20 @@ class Names {
   // What a library's function was given by an expression, `loss(model(x), batch["y"].long())`: the library has a name
   // for it, and who called has none.
   void name_by_calls() {
-    const auto told = [&](const Operand& operand) {
+    const auto is_named = [&](const Operand& operand) {
       return operand.has_role_of_state() ||
              std::any_of(operand.names.begin(), operand.names.end(),
                          [&](const finding::Name& name) { return !names_nothing(name.frame); });
     };
     for (size_t frame = query_.asking + 1; frame < frames_.size(); ++frame) {
       if (!frames_[frame].exact || names_nothing(frame) || !names_nothing(frame - 1)) continue;
-      if (std::all_of(operands_.begin(), operands_.end(), told)) return;
-      name_by_call(frame, told);
+      if (std::all_of(operands_.begin(), operands_.end(), is_named)) return;
+      name_by_call(frame, is_named);
     }
   }
 
-  template <class Told>
-  void name_by_call(size_t frame, const Told& told) {
+  template <class IsNamed>
+  void name_by_call(size_t frame, const IsNamed& is_named) {
     const Frame& here = frames_[frame];
     const Expression read = read_expression(api_, here.expression, true, here.statement);
     if (read.operations.size() != 1) return;
@@ -138,7 +138,7 @@ class Names {
       const std::string text = value.path ? to_string(*value.path) : value.text;
       reach_.walk(given.get(), text, 3, false, [&](const ReachedObject& reached) {
         Operand* const operand = torch_.is_tensor(reached.object) ? memory_of(reached.object) : nullptr;
-        if (operand && !told(*operand)) operand->names.push_back({frame, reached.name});
+        if (operand && !is_named(*operand)) operand->names.push_back({frame, reached.name});
       });
     }
   }

@@ -194,7 +194,7 @@ class Arguments {
  private:
   std::vector<uintptr_t> in_register(int number) const {
     std::vector<uintptr_t> found;
-    for (const Kept& place : kept_[static_cast<size_t>(number)]) {
+    for (const ValuePlace& place : kept_[static_cast<size_t>(number)]) {
       const uintptr_t base = saved_.value[static_cast<size_t>(place.base)];
       const uintptr_t value = place.in_memory ? reader_.word(base + static_cast<intptr_t>(place.displacement)) : base;
       if (value != 0) found.push_back(value);

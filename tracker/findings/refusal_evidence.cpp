@@ -183,7 +183,7 @@ RefusalEvidence refusal_evidence(const events::Refused& refusal, const RefusalMe
   finding::Stack native = evidence::native_stack(thread.native.frames, source);
   if (out.finding.stack.empty() && !thread.native.operation.empty()) {  // without Python: what C++ knows
     out.finding.device_changes = evidence::device_changes(thread.changes, source);
-    const auto mismatched = reinterpret_cast<uintptr_t>(refusal.odd_data);
+    const auto mismatched = reinterpret_cast<uintptr_t>(refusal.mismatched_data);
     if (auto call = cpp_operands(mismatched, thread.native.frames, native, source)) {
       out.facts.at_work = {"aten::" + call->operation, call->overload};
       out.facts.complete = true;

@@ -15,7 +15,7 @@ namespace devtrace::findings {
 // Where evidence is gathered and reported: isolated, on the stack that the process's Python allows.
 void run(const std::function<void()>& work);
 
-// What tells findings apart without looking at a single tensor: who called, by which native callers (two operations on
+// What tells findings apart without looking at a single tensor. Who called, by which native callers (two operations on
 // one line differ in nothing else), and what else the kind of finding adds. 0: cannot be told.
 uint64_t call_key(std::initializer_list<std::string_view> parts);
 

@@ -42,7 +42,7 @@ struct RefusalMessage {
   // out), `torch.FloatTensor` (cpu).
   std::vector<std::string> devices_named;
 
-  // Those on which the message says that operands lie, unlike those that it expected: "found at least two devices,
+  // Those on which the message says that operands lie, unlike those that it expected. So "found at least two devices,
   // cuda:1 and cuda:0", "index is on cuda:0, different from other tensors on cuda:1", "Input type
   // (torch.cuda.FloatTensor) and weight type (torch.FloatTensor)" (cuda and cpu).
   std::vector<std::string> devices_of_operands;
@@ -67,7 +67,7 @@ struct RefusalMessage {
   bool catalogued = false;
 
   // The operator for which the dispatcher found no kernel, "aten::X" of "Could not run 'aten::X' with arguments from
-  // the 'CUDA' backend", while there is one for the CPU (an ordinary error without it); empty otherwise. Operands on
+  // the 'CUDA' backend". There is one for the CPU; without it, it is an ordinary error. Empty otherwise. Operands on
   // the CPU and on a CUDA device go to CUDA together. Operands on two CUDA devices are refused as they would be on one.
   std::string without_kernel;
 

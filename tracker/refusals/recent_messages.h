@@ -1,4 +1,4 @@
-// One refusal is raised several times: PyTorch's C++ error becomes a Python exception, a worker's exception is raised
+// One refusal is raised several times. PyTorch's C++ error becomes a Python exception, a worker's exception is raised
 // again in the thread that waits for it, a compiler wraps it in one of its own.
 #pragma once
 

@@ -404,11 +404,11 @@ def test_what_makes_the_line_run_is_told_from_what_changes_the_origin(tmp_path):
     path = program(tmp_path, text)
     cause = {"file": str(path), "line": 5, "fix": "return m(x.to(h.device) + h)", "repairs": "cause", "category": "input-not-moved"}
 
-    def told(made):
+    def with_made(made):
         operands = [operand("x", "cpu", created=[(path, 3, "f")]), operand("h", "cuda:0", created=[made])]
         return {(each["kind"], each["line"]): each["at_use"] for each in asked(tmp_path, [(path, 5, "f")], operands, cause=cause)}
 
-    running, over = told((path, 4, "f")), told((path, 8, "g"))
+    running, over = with_made((path, 4, "f")), with_made((path, 8, "g"))
     assert running["reported-fix", 5] and running["move-at-use", 5] and not running["device-at-creation", 3]
     assert not running["move-result", 4] and over["move-result", 8]
 

@@ -6,15 +6,15 @@
 namespace devtrace::fix {
 namespace {
 
-Found found(const char* fingerprint, const char* operand = "x") {
-  Found one;
+RecordedFinding found(const char* fingerprint, const char* operand = "x") {
+  RecordedFinding one;
   one.finding.fingerprint = fingerprint;
   one.finding.operation = "aten::add";
   one.finding.operands.emplace_back().name = operand;
   return one;
 }
 
-Outcome run(std::vector<Found> findings, int code, uint64_t launches) {
+Outcome run(std::vector<RecordedFinding> findings, int code, uint64_t launches) {
   Outcome outcome;
   outcome.code = code;
   outcome.findings = std::move(findings);

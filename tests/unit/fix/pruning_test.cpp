@@ -6,8 +6,8 @@
 namespace devtrace::fix {
 namespace {
 
-Found finding(const char* device = "cpu", const char* fingerprint = "one") {
-  Found one;
+RecordedFinding finding(const char* device = "cpu", const char* fingerprint = "one") {
+  RecordedFinding one;
   one.finding.fingerprint = fingerprint;
   devtrace::finding::Operand& operand = one.finding.operands.emplace_back();
   operand.name = "x";
@@ -23,7 +23,7 @@ Candidate edit(const char* identity, const char* asks = "", const char* alternat
   return one;
 }
 
-Tried failed(const Candidate& candidate, std::vector<Found> findings, const char* last_line = "") {
+Tried failed(const Candidate& candidate, std::vector<RecordedFinding> findings, const char* last_line = "") {
   Tried one;
   one.candidate = candidate;
   one.outcome.findings = std::move(findings);

@@ -9,7 +9,7 @@
 
 namespace devtrace::evidence {
 
-// Whether a frame is the user's own: in a module of his, and neither of a header of the system's, CUDA's or PyTorch's
+// Whether a frame is the user's own: in a module of his. Neither of a header of the system's, CUDA's or PyTorch's
 // nor of what nvcc writes around a launch.
 bool is_project_frame(const stacks::NativeFrame& frame);
 

@@ -83,7 +83,7 @@ class Reader {
   void overwrite(size_t reg) {
     if (holds_[reg] >= 0)
       std::erase_if(kept_[static_cast<size_t>(holds_[reg])],
-                    [&](const Kept& each) { return !each.in_memory && each.base == static_cast<int>(reg); });
+                    [&](const ValuePlace& each) { return !each.in_memory && each.base == static_cast<int>(reg); });
     holds_[reg] = -1;
   }
 

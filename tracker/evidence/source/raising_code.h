@@ -17,7 +17,7 @@ size_t asking_frame(const std::vector<Frame>& frames);
 bool compiling(const std::vector<Frame>& frames);
 
 // What that frame called, under its shortest public name: as its own text says it (`torch.cuda.set_device`), else the
-// one by which the function is imported; `torch.nn.LSTM` where a module was called. Empty where neither is known.
+// one by which the function is imported. `torch.nn.LSTM` where a module was called. Empty where neither is known.
 std::string called_function(const python::Api& api, const std::vector<Frame>& frames, size_t asking);
 
 }  // namespace devtrace::evidence

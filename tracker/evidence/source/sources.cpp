@@ -74,7 +74,7 @@ void Sources::note_producer(const Path& callee, Operand& operand, size_t frame) 
     const TensorFacts facts = torch_.facts(tensor);
     const std::vector<Chain> chains = keeper.chains_to(tensor);
     if (facts.device != operand.device || chains.empty()) continue;
-    finding::Kept& kept = producer.keeps.emplace_back();
+    finding::KeptTensor& kept = producer.keeps.emplace_back();
     kept.name = chains[0].name;
     kept.device = facts.device;
     kept.shape = finding::List<int64_t>::all(facts.shape);

@@ -33,7 +33,7 @@ class Sources {
         holders_(holders),
         operands_(operands) {}
 
-  // What each operand was computed from, as far as the line that computed it stands in a function that still runs: the
+  // What each operand was computed from, as far as the line that computed it stands in a function that still runs. The
   // tensors on its device that this line names, and so on from these; or the module that it calls.
   void add();
   // Each becomes a part of what was computed from it.

@@ -1,4 +1,4 @@
-#include "fix/overlay/say.h"
+#include "fix/overlay/warn.h"
 
 #include <signal.h>
 #include <sys/syscall.h>
@@ -10,7 +10,7 @@
 
 namespace devtrace::fix::overlay {
 
-void say(std::initializer_list<const char*> parts) {
+void warn(std::initializer_list<const char*> parts) {
   const int error = errno;
   char line[1024] = "devtrace: ";
   size_t size = std::strlen(line);

@@ -7,6 +7,6 @@ namespace devtrace::fix::overlay {
 
 // "devtrace: " and the parts, which is cut where it is longer than a line may be. errno is kept, and a reader who is
 // gone kills nobody.
-void say(std::initializer_list<const char*> parts);
+void warn(std::initializer_list<const char*> parts);
 
 }  // namespace devtrace::fix::overlay
