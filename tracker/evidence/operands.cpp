@@ -394,7 +394,7 @@ class Collector {
   // The gradient itself, of which nothing but the device is known.
   void name_gradient(finding::List<finding::Operand>& operands) const {
     const auto unnamed = [&](const finding::Operand& each) {
-      return !each.shape.told() && each.device == query_.gradient_device;
+      return !each.shape.is_known() && each.device == query_.gradient_device;
     };
     auto found = std::find_if(operands.begin(), operands.end(), unnamed);
     if (found == operands.end()) found = operands.insert(operands.begin(), finding::Operand());
