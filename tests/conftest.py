@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from schedule import pytest_addoption, pytest_collection_modifyitems, pytest_runtest_logreport, pytest_sessionfinish  # noqa: F401
 from torch_server import TorchServer
+from watcher import pytest_sessionstart  # noqa: F401
 
 TOP = Path(__file__).resolve().parent.parent
 BUILD = TOP / os.environ.get("DEVTRACE_BUILD", "build")

@@ -1,0 +1,53 @@
+"""Tests that are killed leave no program behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import DEVTRACE, TOP, environment
+from running import wait_for
+
+TEST = """
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+LOOP = "import os, time; open(str(os.getpid()), 'w').close()\\nwhile True: time.sleep(0.01)"
+
+
+def test_that_starts_programs():
+    for command in ([], [{devtrace!r}, "rehearse", "--gpus", "1", "--"]):
+        subprocess.Popen([*command, sys.executable, "-c", LOOP], start_new_session=True)
+    time.sleep(250)
+"""
+
+
+def programs(folder: Path) -> list[int]:
+    return [int(path.name) for path in folder.iterdir() if path.name.isdigit()]
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("how", [["-n", "0"], ["-n", "1"]], ids=["alone", "worker"])
+def test_what_they_started_ends_with_them(tmp_path, how):
+    (tmp_path / "test_program.py").write_text(TEST.format(devtrace=str(DEVTRACE)))
+    tests = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-p", "watcher", "-p", "no:cacheprovider", *how, "test_program.py"], cwd=tmp_path,
+        env=environment(None, {"PYTHONPATH": str(TOP / "tests/helpers")}), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        wait_for(lambda: len(programs(tmp_path)) == 2 or tests.poll() is not None, 60)
+        assert tests.poll() is None and all(map(runs, programs(tmp_path)))
+    finally:
+        os.kill(tests.pid, signal.SIGKILL)
+        tests.wait()
+    wait_for(lambda: not any(map(runs, programs(tmp_path))), 30)
