@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from schedule import pytest_addoption, pytest_collection_modifyitems, pytest_runtest_logreport, pytest_sessionfinish  # noqa: F401
+from schedule import pytest_addoption, pytest_collection_modifyitems, pytest_runtest_logreport, pytest_runtest_makereport, pytest_sessionfinish  # noqa: F401
 from torch_server import TorchServer
 from watcher import pytest_sessionstart  # noqa: F401
 

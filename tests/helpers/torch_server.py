@@ -16,10 +16,13 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import ClassVar
 
 
 class TorchServer:
     """Of one environment; runs one program after the other."""
+
+    running: ClassVar[list] = []
 
     def __init__(self, command: list, env: dict):
         self.env = env
@@ -36,6 +39,7 @@ class TorchServer:
         )  # fmt: skip
         theirs.close()
         self.answers = self.orders.makefile()
+        self.running.append(self)
 
     def run(self, arguments: list[str], folder: Path, env: dict, timeout: float) -> tuple[int | None, str, str]:
         """Exit code as a shell has it, output, errors; the code is None where the program was killed after `timeout` seconds."""
@@ -55,12 +59,17 @@ class TorchServer:
         timer.cancel()
         return None if expired.is_set() else code, *map(taken, (self.out, self.err))
 
+    def ticks(self) -> list[int]:
+        """Of a processor: user and system, its own and its children's."""
+        return [int(each) for each in Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[11:15]]
+
     def failed(self):
         raise RuntimeError(f"the server ended with {self.process.wait()}: {taken(self.err)}")
 
     def close(self) -> None:
         self.orders.close()
         self.answers.close()
+        self.running.remove(self)
         self.process.wait()
         self.folder.cleanup()
 
