@@ -149,7 +149,11 @@ int conclude(const FixOptions& options, const fix::SearchResult& result) {
   if (result.solved && !options.apply) fmt::print("{}", how_to_apply(result.edits, patch));
   if (!page.empty()) fmt::print("report: {}\n", page);
   if (result.solved && options.apply) {
-    apply(result.edits.texts);
+    try {
+      apply(result.edits.before, result.edits.texts);
+    } catch (const Failure& failure) {
+      throw Failure(failure.code, fmt::format("{}\nthe patch is in {}", failure.what(), patch));
+    }
     fmt::print("applied to {} file{}\n", result.edits.texts.size(), result.edits.texts.size() == 1 ? "" : "s");
   }
   return result.solved ? kVerified : kNotVerified;
@@ -222,9 +226,9 @@ Action declare_fix(CLI::App& app) {
       "\n"
       "Exit status: 0 with a verified patch, or when there is nothing to fix; 1 when there are findings and no edit "
       "was found with which the\n"
-      "program runs to its end (the nearest is in devtrace.patch); 2 when the program could not be run, or for bad "
-      "usage; 128 + N when signal N\n"
-      "ended it: nothing is left behind then.");
+      "program runs to its end (the nearest is in devtrace.patch); 2 when the program could not be run or "
+      "--apply could not write, or\n"
+      "for bad usage; 128 + N when signal N ended it: nothing is left behind then.");
   return [options, &app](const AfterDashes& after_dashes) { return fix_program(app, after_dashes, *options); };
 }
 

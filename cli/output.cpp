@@ -16,10 +16,6 @@ namespace devtrace::cli {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-// A file that nobody had: in a folder where everybody may write, one of that name may be a link to another of ours.
-// Empty, with errno, where none can be made.
 std::string new_file(const std::string& name) {
   constexpr int kMostTries = 100;
   for (int number = 0; number < kMostTries; ++number) {
@@ -30,6 +26,8 @@ std::string new_file(const std::string& name) {
   }
   return {};
 }
+
+namespace {
 
 // What a link leads to, there or not.
 std::string real_path(const std::string& link) {

@@ -24,6 +24,10 @@ class Output {
   std::ofstream out_;
 };
 
+// A file that nobody had: in a folder where everybody may write, one of that name may be a link to another of ours.
+// Empty, with errno, where none can be made.
+std::string new_file(const std::string& name);
+
 // The file with that text; none without a name. Throws as Output does.
 void write_file(const std::string& file, std::string_view text);
 

@@ -1,4 +1,4 @@
-// New texts for files, each written whole or not at all.
+// New texts for the program's files, which other people may have open.
 #pragma once
 
 #include <map>
@@ -6,8 +6,10 @@
 
 namespace devtrace::cli {
 
-// path: text. Keeps each file's permissions, and what a link leads to. Throws Failure for a file that cannot be
-// written; those before it are written then.
-void apply(const std::map<std::string, std::string>& texts);
+// path: text, before and after. All files are looked at, and what is needed is made beside them, before any is changed.
+// Throws Failure where one no longer holds the text before, or cannot be written. A file keeps owner, permissions,
+// attributes and links: another one takes its place at once where it can have all of these, else it is written where it
+// is, and a copy of it lies beside it meanwhile.
+void apply(const std::map<std::string, std::string>& before, const std::map<std::string, std::string>& after);
 
 }  // namespace devtrace::cli

@@ -1,9 +1,10 @@
 """Asked by `devtrace fix`, run by the interpreter of the user's program: python edits QUESTION ANSWER, two files of JSON.
 
-question  {"finding": of a log, "texts": {path: text of a file that is edited already}, "folder": where patches start}
+question  {"finding": of a log, "texts": {path: text of a file that is edited already}, "before": {path: its text when it was first read},
+          "folder": where patches start}
 answer    {"candidates": [{"kind", "category", "title", "file", "line", "code", "names_device", "names_new_device", "identity", "asks",
-          "alternatives", "at_use", "fallback", "to_cpu", "changed", "texts": {path: new text}, "patch": from the files on disk, in "folder",
-          "added": {path: [lines of the new text]}}]}, the likeliest first
+          "alternatives", "at_use", "fallback", "to_cpu", "changed", "texts": {path: new text}, "before": {path: text when it was first read},
+          "patch": from there to the new text, in "folder", "added": {path: [lines of the new text]}}]}, the likeliest first
 """
 
 import json
@@ -14,20 +15,19 @@ from textwrap import dedent
 from kinds import CATEGORIES, MAKERS, any_expression
 from patch import added, patch, root_of
 from program import Failure, Program
-from source import Source
 from standing import at_use, names_new_device
 
 
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         question = json.load(file)
-    texts = question.get("texts") or {}
-    answer = {"candidates": candidates(question["finding"], texts, question.get("folder") or os.getcwd())}
+    edited = question.get("texts") or {}, question.get("before") or {}
+    answer = {"candidates": candidates(question["finding"], *edited, question.get("folder") or os.getcwd())}
     with open(sys.argv[2], "w", encoding="utf-8") as file:
         json.dump(answer, file)
 
 
-def candidates(finding, texts, folder):
+def candidates(finding, texts, read, folder):
     failure, cause = Failure(finding, Program(texts)), finding.get("cause") or {}
     made = []
     for maker in MAKERS:
@@ -41,7 +41,7 @@ def candidates(finding, texts, folder):
         if key in seen:  # made by another kind as well: each knows one thing about it
             seen[key]["at_use"] &= at_use(failure, each)
             continue
-        seen[key] = described(failure, each, new, texts, folder)
+        seen[key] = described(failure, each, new, texts, read, folder)
         found.append(seen[key])
     return found
 
@@ -55,16 +55,17 @@ def spoken_for(candidate, cause):
     return 0.7 * kind + 0.7 * (source.path == cause.get("file") and line == cause.get("line"))
 
 
-def described(failure, candidate, new, texts, folder):
+def described(failure, candidate, new, texts, read, folder):
     source, line = candidate.place()
     cause = failure.finding.get("cause") or {}
     unnumbered = cause.get("repairs") == "cause" and cause.get("category") == CATEGORIES["set-device"]
     after = {**texts, **new}
-    on_disk = {path: Source(path).text for path in after}
-    before = {path: texts.get(path, on_disk[path]) for path in new}
+    # What was read, not what lies there now: the file may have been saved meanwhile, and a patch would take that back.
+    first = {path: read[path] if path in read else failure.program.source(path).text for path in after}
+    before = {path: texts.get(path, first[path]) for path in new}
     code = [text for path in sorted(new) for _, text in added(before[path], new[path])]
     root = root_of(after, folder)
-    numbers = {path: [number for number, _ in added(on_disk[path], after[path])] for path in after}
+    numbers = {path: [number for number, _ in added(first[path], after[path])] for path in after}
     return {
         "kind": candidate.kind,
         "category": CATEGORIES[candidate.kind],
@@ -82,7 +83,8 @@ def described(failure, candidate, new, texts, folder):
         "to_cpu": candidate.wanted == "cpu" or any('"cpu"' in text or ".cpu(" in text for _, _, _, text in candidate.edits),
         "changed": sum(len(each) for each in numbers.values()),
         "texts": after,
-        "patch": patch(on_disk, after, root),
+        "before": first,
+        "patch": patch(first, after, root),
         "folder": root,
         "added": numbers,
     }

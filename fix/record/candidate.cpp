@@ -28,8 +28,12 @@ Candidate read(const Json& each) {
   one.fallback = report::flag(each, "fallback");
   one.at_use = report::flag(each, "at_use");
   one.to_cpu = report::flag(each, "to_cpu");
-  for (const auto& [path, content] : report::object(each, "texts").items())
-    if (content.is_string()) one.texts[path] = content.get<std::string>();
+  const auto texts = [&](const char* key, Texts& into) {
+    for (const auto& [path, content] : report::object(each, key).items())
+      if (content.is_string()) into[path] = content.get<std::string>();
+  };
+  texts("texts", one.texts);
+  texts("before", one.before);
   for (const auto& [path, lines] : report::object(each, "added").items())
     for (const Json& line : lines)
       if (line.is_number_integer()) one.added.emplace(path, line.get<int64_t>());
@@ -38,9 +42,13 @@ Candidate read(const Json& each) {
 
 }  // namespace
 
-std::string question(const finding::Finding& finding, const Texts& texts, const std::filesystem::path& folder) {
-  Json asked = {{"finding", finding::to_json(finding)}, {"folder", folder.string()}, {"texts", Json::object()}};
-  for (const auto& [path, text] : texts) asked["texts"][path] = text;
+std::string question(const finding::Finding& finding, const Candidate& edits, const std::filesystem::path& folder) {
+  Json asked = {{"finding", finding::to_json(finding)},
+                {"folder", folder.string()},
+                {"texts", Json::object()},
+                {"before", Json::object()}};
+  for (const auto& [path, text] : edits.texts) asked["texts"][path] = text;
+  for (const auto& [path, text] : edits.before) asked["before"][path] = text;
   return asked.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

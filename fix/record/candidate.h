@@ -29,11 +29,12 @@ struct Candidate {
   bool fallback = false;  // nothing speaks for it: worth a run only when nothing else helps
   bool at_use = false;    // makes the line run: where the operand is used, not where its device was decided
   Texts texts;            // with all edits so far
+  Texts before;           // what these files held when they were first read
   std::set<std::pair<std::string, int64_t>> added;  // files' lines: those that the patch adds
 };
 
-// `texts`: files that are edited already; `folder`: where patches of files in it start.
-std::string question(const finding::Finding& finding, const Texts& texts, const std::filesystem::path& folder);
+// `edits`: those so far; `folder`: where patches of files in it start.
+std::string question(const finding::Finding& finding, const Candidate& edits, const std::filesystem::path& folder);
 
 // The likeliest first; nothing when it is no answer.
 std::optional<std::vector<Candidate>> read_answer(const std::string& answer);

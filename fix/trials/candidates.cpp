@@ -25,10 +25,10 @@ std::string whole(const fs::path& file) {
 }  // namespace
 
 std::vector<Candidate> candidates(const fs::path& edits, const std::string& interpreter,
-                                  const finding::Finding& finding, const Texts& texts, const fs::path& folder,
+                                  const finding::Finding& finding, const Candidate& so_far, const fs::path& folder,
                                   const fs::path& scratch) {
   const fs::path asked = scratch / "question", answer = scratch / "answer", output = scratch / "complaints";
-  std::ofstream(asked) << question(finding, texts, folder);
+  std::ofstream(asked) << question(finding, so_far, folder);
   ProgramToRun program;
   program.words = {interpreter, "-I", "-S", "-B", edits.string(), asked.string(), answer.string()};
   program.environment = process::own_environment();

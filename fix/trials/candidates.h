@@ -9,10 +9,10 @@
 
 namespace devtrace::fix {
 
-// The likeliest first. `texts`: files that are edited already; `folder`: where patches of files in it start;
+// The likeliest first. `so_far`: the edits to which they come; `folder`: where patches of files in it start;
 // `interpreter`: Python's command. Throws std::runtime_error with what the interpreter said when it cannot be asked.
 std::vector<Candidate> candidates(const std::filesystem::path& edits, const std::string& interpreter,
-                                  const finding::Finding& finding, const Texts& texts,
+                                  const finding::Finding& finding, const Candidate& so_far,
                                   const std::filesystem::path& folder, const std::filesystem::path& scratch);
 
 }  // namespace devtrace::fix

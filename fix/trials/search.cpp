@@ -122,7 +122,7 @@ class Search {
     const RecordedFinding& finding = waiting.round.finding;
     std::vector<Candidate> all;
     try {
-      all = candidates(edits_, finding.interpreter, finding.finding, way.edits.texts, folder_,
+      all = candidates(edits_, finding.interpreter, finding.finding, way.edits, folder_,
                        runs_.workspace.make("question"));
     } catch (const std::runtime_error& error) {
       result_.trouble = error.what();

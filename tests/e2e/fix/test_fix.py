@@ -177,6 +177,28 @@ def test_apply(tmp_path):
     assert not (tmp_path / "again/devtrace.patch").exists()
 
 
+def test_apply_leaves_a_file_that_was_saved_meanwhile(tmp_path):
+    saved = "# saved meanwhile"
+    # By a run that reads a net.py whose second fault is edited.
+    meanwhile = f"""
+    import subprocess
+
+    if "self.scale = torch.full((3,), 2.0)\\n" not in open("net.py").read():
+        subprocess.run(["sh", "-c", "grep -q '{saved}' net.py || echo '{saved}' >> net.py"], env={{}})
+    """
+    folder = write(tmp_path / "tree", {"program.py": meanwhile + THREE_FAULTS["program.py"].replace("\n    ", "\n"), "net.py": THREE_FAULTS["net.py"]})
+    before = {name: (folder / name).read_text() for name in THREE_FAULTS}
+    outcome = fix(folder, "--apply", "--tries", "6", "--jobs", "1", "--", sys.executable, "program.py", out=tmp_path / "out")
+    assert outcome.code == 2, outcome.out + outcome.err
+    assert f"no file was written: changed since it was read: {folder / 'net.py'}" in outcome.err
+    assert f"the patch is in {tmp_path / 'out/devtrace.patch'}" in outcome.err
+    assert (folder / "program.py").read_text() == before["program.py"]
+    now = (folder / "net.py").read_text()
+    assert now == before["net.py"] + saved + "\n"
+    # It is of what was read: what was saved meanwhile is not in it.
+    assert saved not in (tmp_path / "out/devtrace.patch").read_text()
+
+
 def test_a_log_of_another_run(tmp_path):
     folder = write(tmp_path / "tree", {"program.py": ONE_FAULT})
     ran = start(["program.py"], folder, fresh=True)  # its command is in the log
