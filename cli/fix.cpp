@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "cli/fix/apply.h"
+#include "cli/fix/consent.h"
 #include "cli/fix/log.h"
 #include "cli/fix/progress.h"
 #include "cli/fix/text.h"
@@ -32,7 +33,7 @@ constexpr int kVerified = 0, kNotVerified = 1, kCouldNotRun = 2;
 struct FixOptions : RehearseOptions {
   double timeout = 120, budget = 900;
   int jobs = 0, tries = 24;
-  bool apply = false;
+  bool apply = false, yes = false;
   std::string command, output;
 };
 
@@ -41,6 +42,7 @@ struct Subject {
   std::vector<std::string> words;
   fs::path folder;  // where it runs; empty: here
   int gpus = 0;     // of the log's machine; 0: not said
+  std::string log;  // the words are its; empty: they are the user's own
 };
 
 std::vector<std::string> in_shell(const std::string& command) {
@@ -82,7 +84,10 @@ Subject subject_of(const CLI::App& app, const AfterDashes& after_dashes, const F
   Subject subject;
   if (words.size() == 1 && is_log(words[0])) {
     subject = of_log(words[0]);
-    if (after_dashes) subject.words = *after_dashes;
+    if (after_dashes)
+      subject.words = *after_dashes;
+    else if (options.command.empty())
+      subject.log = words[0];
     words.clear();
   } else {
     if (!words.empty() && words[0].size() > 1 && words[0][0] == '-')
@@ -163,6 +168,7 @@ int fix_program(const CLI::App& app, const AfterDashes& after_dashes, FixOptions
   Subject subject = subject_of(app, after_dashes, options);
   if (subject.gpus > 0 && app.count("--gpus") == 0) options.gpus = std::clamp(subject.gpus, 1, 16);
   const Launch launch = options.on_simulated_devices(options.launch(subject.words));
+  if (!subject.log.empty()) ask_to_run(subject.log, subject.folder, launch.program, options.yes);
   if (!options.output.empty()) {
     std::error_code error;
     fs::create_directories(options.output, error);
@@ -217,12 +223,14 @@ Action declare_fix(CLI::App& app) {
   app.add_option("--output", options->output, "folder for devtrace.patch, devtrace-fix.jsonl and devtrace-fix.html [.]")
       ->type_name("FOLDER");
   app.add_flag("--apply", options->apply, "write the verified patch into the program's files");
+  app.add_flag("--yes", options->yes, "run the command of a LOG without asking on the terminal");
   app.footer(
       "The program is rehearsed on simulated devices. At its first finding edits of the program's own files are tried, "
       "each in a run of its own that\n"
       "reads the edited text; the files themselves stay as they are, without --apply. Then the next finding, until the "
       "program runs to its end. A run\n"
-      "is a real run: what the program writes, each of them writes.\n"
+      "is a real run: what the program writes, each of them writes. The command of a LOG is shown, and run when you "
+      "say so.\n"
       "\n"
       "Exit status: 0 with a verified patch, or when there is nothing to fix; 1 when there are findings and no edit "
       "was found with which the\n"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -203,7 +204,7 @@ def test_a_log_of_another_run(tmp_path):
     folder = write(tmp_path / "tree", {"program.py": ONE_FAULT})
     ran = start(["program.py"], folder, fresh=True)  # its command is in the log
     log = ran.logs[0]
-    outcome = fix(tmp_path, "--tries", "2", log, out=tmp_path / "out")
+    outcome = fix(tmp_path, "--yes", "--tries", "2", log, out=tmp_path / "out")
     assert outcome.code == 0, outcome.out + outcome.err
     assert (tmp_path / "out/devtrace.patch").read_text().startswith("--- a/program.py\n+++ b/program.py\n")
     moved = tmp_path / "moved"
@@ -214,6 +215,42 @@ def test_a_log_of_another_run(tmp_path):
     assert by_command.code == 0, by_command.out + by_command.err
     missing = fix(tmp_path, "devtrace-1.jsonl")
     assert missing.code == 2 and "no such log" in missing.err
+
+
+def sent(folder: Path) -> Path:
+    """A log whose command leaves a mark, and moves the cursor where it is shown as it is."""
+    process = {"record": "process", "schema": 1, "pid": 1, "cwd": str(folder), "command": [sys.executable, "-c", "open('ran', 'w') #\x1b[A"]}
+    log = folder / "devtrace-1.jsonl"
+    log.write_text(json.dumps(process) + "\n")
+    return log
+
+
+def test_a_logs_command_is_not_run_without_a_word(tmp_path):
+    log = sent(tmp_path)
+    outcome = fix(tmp_path, log)
+    assert outcome.code == 2 and "give --yes, or the program after --" in outcome.err, outcome.err
+    assert "open('\\''ran'\\'', '\\''w'\\'') #\\x1b[A" in outcome.err and f"in the folder {tmp_path}" in outcome.err
+    assert not (tmp_path / "ran").exists()
+    by_words = fix(tmp_path, log, "--", sys.executable, "-c", "print(1)")
+    assert by_words.code == 0 and "says was run" not in by_words.err, by_words.err
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(("answer", "runs"), [("y", True), ("", False), ("no", False), ("\x04", False)], ids=["y", "return", "no", "end of file"])
+def test_a_logs_command_is_asked_about(tmp_path, answer, runs):
+    log = sent(tmp_path)
+    ours, its = pty.openpty()
+    process = subprocess.Popen([DEVTRACE, "fix", log], cwd=tmp_path, env=environment(None), stdin=its, stderr=its, stdout=subprocess.DEVNULL)
+    os.close(its)
+    shown = b""
+    while b"[y/N]" not in shown:
+        shown += os.read(ours, 4096)
+    assert str(tmp_path).encode() in shown and b"\\x1b[A" in shown
+    os.write(ours, answer.encode() if answer == "\x04" else answer.encode() + b"\n")
+    code = process.wait(timeout=120)
+    os.close(ours)
+    assert code == (0 if runs else 2)
+    assert (tmp_path / "ran").exists() == runs
 
 
 def test_a_test_command(tmp_path):
