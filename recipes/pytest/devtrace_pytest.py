@@ -92,6 +92,8 @@ class Watch:
         self.counts = {}  # their occurrences before the phase that runs
         self.read = 0
         self.path = None
+        self.first = b""  # its first line
+        self.lost = False  # a test deleted the log: findings may have no record
 
     def log_path(self):
         return self.process.devtrace_log_path().decode()
@@ -102,13 +104,21 @@ class Watch:
         if not path:
             return
         if path != self.path:
-            self.path, self.read, self.records = path, 0, {}
-        with open(path, "rb") as log:
+            self.path, self.first, self.read, self.records = path, b"", 0, {}
+        try:
+            log = open(path, "rb")
+        except OSError:
+            self.lost, self.first, self.read = True, b"", 0
+            return
+        with log:
+            if log.read(len(self.first)) != self.first:  # made anew, by the first finding after it was deleted
+                self.lost, self.first, self.read = True, b"", 0
             log.seek(self.read)
             for line in log:
                 if not line.endswith(b"\n"):
                     break
                 self.read += len(line)
+                self.first = self.first or line
                 record = json.loads(line)
                 if record.get("record") == "process":
                     self.records[0] = line
@@ -116,13 +126,14 @@ class Watch:
                     self.records[record["id"]] = line
 
     def made_since(self, before):
-        """Ids of the findings that occurred since `before` = (faults, counts by id)."""
+        """Ids of the findings that occurred since `before` = (faults, counts by id); None for one whose record is lost."""
         faults, counts = before
         if self.process.devtrace_fault_count() == faults:
             return []
         self.refresh()
         # With dedupe=0 there are no counts, and every occurrence has a line of its own.
-        return [id for id in self.records if id and (id not in counts or self.process.devtrace_occurrences(id) > counts[id])]
+        made = [id for id in self.records if id and (id not in counts or self.process.devtrace_occurrences(id) > counts[id])]
+        return made or [None] * self.lost
 
     def now(self):
         self.refresh()
@@ -130,9 +141,11 @@ class Watch:
 
     def report(self, ids):
         """The text report, as devtrace report writes it."""
+        if ids == [None]:
+            return f"Its record went with the log, which a test deleted: {self.path}\n"
         with tempfile.TemporaryDirectory() as folder:
             log = Path(folder) / "devtrace-test.jsonl"
-            log.write_bytes(b"".join([self.records[0], *(self.records[id] for id in ids), b'{"record":"end"}\n']))
+            log.write_bytes(b"".join([self.records.get(0, b'{"record":"process","schema":1}\n'), *(self.records[id] for id in ids), b'{"record":"end"}\n']))
             plain = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "DEVTRACE_OPTIONS")}
             done = subprocess.run([self.devtrace, "report", "--format", "text", str(log)], env=plain, capture_output=True, text=True, errors="replace")
         return done.stdout or f"devtrace report failed: {done.stderr}"

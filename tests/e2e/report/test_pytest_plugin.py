@@ -107,6 +107,53 @@ def test_suppressed_findings_fail_no_test(tmp_path):
     assert "6 passed" in done.stdout
 
 
+DELETES_THE_LOG = """
+    import pathlib
+    import pytest
+    import torch
+
+    def mix(size):
+        with pytest.raises(RuntimeError):
+            torch.ones(size, device="cuda:0") + torch.ones(size, device="cuda:1")
+
+    def test_clean_but_deletes():
+        for log in pathlib.Path("logs").glob("*.jsonl"):
+            log.unlink()
+
+    def test_clean_without_a_log():
+        assert torch.ones(3, device="cuda:1").sum().item() == 3
+
+    def test_after_it():
+        mix(3)
+
+    def test_deletes_its_own():
+        try:
+            torch.ones(3, device="cuda:0") * torch.ones(3, device="cuda:1")
+        except RuntimeError:
+            pass
+        test_clean_but_deletes()
+
+    def test_deletes_it_before_its_own():
+        test_clean_but_deletes()
+        mix(5)
+
+    def test_clean_at_last():
+        pass
+"""
+
+
+def test_a_test_that_deletes_the_log(tmp_path):
+    (tmp_path / "test_it.py").write_text(textwrap.dedent(DELETES_THE_LOG))
+    done = run(tmp_path, "--devtrace", "--devtrace-gpus", "2", "--devtrace-logs", "logs", "-rA")
+    assert verdicts(done.stdout) == {
+        "test_clean_but_deletes": "PASSED", "test_clean_without_a_log": "PASSED", "test_after_it": "FAILED",
+        "test_deletes_its_own": "FAILED", "test_deletes_it_before_its_own": "FAILED", "test_clean_at_last": "PASSED",
+    }, done.stdout
+    for test in ("test_after_it", "test_deletes_it_before_its_own"):
+        assert "SUMMARY: devtrace: refused-op test_it.py:" in section(done.stdout, test)
+    assert "Its record went with the log, which a test deleted" in section(done.stdout, "test_deletes_its_own")
+
+
 @pytest.mark.parametrize("ci", ["", "true"])
 def test_workers_of_xdist_watch_too(tmp_path, ci):
     """Where CI is set pytest's closing summary repeats whole messages: each report is counted in its test's section."""
