@@ -58,15 +58,18 @@ Subject of_log(const std::string& log) {
   Subject subject;
   bool first = true;
   try {
-    report::read_log(fs::path(log), [&](report::Json&& record) {
-      if (report::string(record, "record") == "process") {
-        for (const report::Json& word : report::array(record, "command"))
-          if (first && word.is_string()) subject.words.push_back(word.get<std::string>());
-        if (first) subject.folder = report::string(record, "cwd");
-        subject.gpus = std::max(subject.gpus, static_cast<int>(report::array(record, "devices").size()));
-        first = false;
-      }
-    });
+    report::read_log(
+        fs::path(log),
+        [&](report::Json&& record) {
+          if (report::string(record, "record") == "process") {
+            for (const report::Json& word : report::array(record, "command"))
+              if (first && word.is_string()) subject.words.push_back(word.get<std::string>());
+            if (first) subject.folder = report::string(record, "cwd");
+            subject.gpus = std::max(subject.gpus, static_cast<int>(report::array(record, "devices").size()));
+            first = false;
+          }
+        },
+        [](const report::FindingLine&) { return true; });
   } catch (const report::LogError& error) {
     throw Failure(kCouldNotRun, error.what());
   }

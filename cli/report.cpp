@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "cli/output.h"
 #include "cli/subcommand.h"
@@ -18,6 +19,7 @@
 #include "report/placement/placement.h"
 #include "report/record/json_access.h"
 #include "report/record/log_reader.h"
+#include "report/text/first_findings.h"
 #include "report/text/markdown.h"
 #include "report/text/process_facts.h"
 #include "report/traffic/traffic.h"
@@ -48,6 +50,7 @@ struct Whole {
   report::Traffic traffic;
   report::Placement placement;
   Json end = Json::object();
+  report::FirstFindings first;
 };
 
 // One row a format: how a process, a finding and any other record are written, and what comes after them all.
@@ -57,6 +60,7 @@ struct Format {
   std::string (*finding)(const Json& process, const Json& finding);
   std::string (*other)(const Json& process, const Json& record);
   std::string (*closing)(const Json& process, const Whole& whole);
+  bool every_finding = false;  // however many there are
 };
 
 std::string nothing(const Json&) {
@@ -68,6 +72,9 @@ std::string nothing_else(const Json&, const Json&) {
 std::string no_closing(const Json&, const Whole&) {
   return {};
 }
+std::string with_newline(std::string text) {
+  return text.empty() ? text : text + '\n';
+}
 // Two parts of a page, an empty line between them.
 std::string after(const std::string& first, const std::string& second) {
   return first.empty() ? second : second.empty() ? first : first + '\n' + second;
@@ -78,8 +85,9 @@ const Format kFormats[] = {
      [](const Json& process, const Json& finding) { return report::text(process, finding, to_terminal(), {}) + '\n'; },
      nothing_else,
      [](const Json& process, const Whole& whole) {
-       return after(after(report::traffic_text(process, whole.traffic), report::placement_text(whole.placement)),
-                    report::process_text(process, whole.end));
+       return after(with_newline(whole.first.left_out()),
+                    after(after(report::traffic_text(process, whole.traffic), report::placement_text(whole.placement)),
+                          report::process_text(process, whole.end)));
      }},
     {"html", report::html_head, report::html_finding,
      [](const Json& process, const Json& record) {
@@ -88,15 +96,18 @@ const Format kFormats[] = {
        if (kind == "placement") return report::html_placement(record);
        return report::html_record(report::json_line(record));
      },
-     no_closing},
+     [](const Json&, const Whole& whole) {
+       const std::string said = whole.first.left_out();
+       return said.empty() ? said : report::html_record(report::json_line({{"record", "left_out"}, {"says", said}}));
+     }},
     {"json", report::json_line, [](const Json&, const Json& finding) { return report::json_line(finding); },
-     [](const Json&, const Json& record) { return report::json_line(record); }, no_closing},
+     [](const Json&, const Json& record) { return report::json_line(record); }, no_closing, true},
     {"markdown", nothing,
      [](const Json& process, const Json& finding) { return report::markdown(process, finding) + '\n'; }, nothing_else,
      [](const Json& process, const Whole& whole) {
-       return after(
-           after(report::traffic_markdown(process, whole.traffic), report::placement_markdown(whole.placement)),
-           report::process_markdown(process, whole.end));
+       return after(with_newline(whole.first.left_out()), after(after(report::traffic_markdown(process, whole.traffic),
+                                                                      report::placement_markdown(whole.placement)),
+                                                                report::process_markdown(process, whole.end)));
      }},
 };
 
@@ -127,6 +138,7 @@ class Shown {
     return redacted_ ? redactor_.record(record) : std::move(record);
   }
   void begin_log() { process_ = Json(); }
+  bool redacted() const { return redacted_; }
   // The latest, with what earlier ones of the same log said.
   Json process() { return redacted_ ? with_machine(redactor_.process(process_)) : process_; }
 
@@ -150,28 +162,46 @@ uint64_t write_log(const fs::path& log, Shown& shown, const std::vector<Sink>& s
   Json process;
   Whole whole;
   uint64_t findings = 0;
+  const bool all = std::any_of(sinks.begin(), sinks.end(), [](const Sink& sink) { return sink.format.every_finding; });
+  std::set<int64_t> ids;  // of the process's findings that are shown
+  const auto pass_over = [&](const report::FindingLine& line) {
+    // Names that are replaced everywhere are learnt from every record.
+    if (all || shown.redacted() || whole.first.shows(line.fingerprint)) return false;
+    ++findings;
+    whole.first.leave_out(line.fingerprint);
+    return true;
+  };
   shown.begin_log();
-  const auto reading = report::read_log(log, [&](Json&& raw) {
-    const Json record = shown(std::move(raw));
-    const auto kind = std::string(report::string(record, "record"));
-    if (kind == "finding") {
-      ++findings;
-      for (const Sink& sink : sinks) sink.output.write(sink.format.finding(process, record));
-    } else if (process.is_null()) {
-      process = record;
-      for (const Sink& sink : sinks) sink.output.write(sink.format.process(process));
-    } else {
-      if (kind == "process") {
-        process = shown.process();
-        whole.traffic.begin_anew();
-        whole.placement.begin_anew();
-      }
-      if (kind == "traffic") whole.traffic.take(record);
-      if (kind == "placement") whole.placement.take(record);
-      if (kind == "end") whole.end = record;
-      for (const Sink& sink : sinks) sink.output.write(sink.format.other(process, record));
-    }
-  });
+  const auto reading = report::read_log(
+      log,
+      [&](Json&& raw) {
+        const Json record = shown(std::move(raw));
+        const auto kind = std::string(report::string(record, "record"));
+        if (kind == "finding") {
+          ++findings;
+          const auto fingerprint = report::string(record, "fingerprint");
+          if (!all && !whole.first.shows(fingerprint)) return whole.first.leave_out(fingerprint);
+          whole.first.take(fingerprint);
+          ids.insert(report::integer(record, "id").value_or(0));
+          for (const Sink& sink : sinks) sink.output.write(sink.format.finding(process, record));
+        } else if (process.is_null()) {
+          process = record;
+          for (const Sink& sink : sinks) sink.output.write(sink.format.process(process));
+        } else {
+          if (kind == "process") {
+            process = shown.process();
+            whole.traffic.begin_anew();
+            whole.placement.begin_anew();
+            ids.clear();
+          }
+          if (kind == "count" && !all && !ids.contains(report::integer(record, "id").value_or(0))) return;
+          if (kind == "traffic") whole.traffic.take(record);
+          if (kind == "placement") whole.placement.take(record);
+          if (kind == "end") whole.end = record;
+          for (const Sink& sink : sinks) sink.output.write(sink.format.other(process, record));
+        }
+      },
+      pass_over);
   for (const Sink& sink : sinks) sink.output.write(sink.format.closing(process, whole));
   for (const std::string& warning : reading.warnings) fmt::print(stderr, "devtrace report: {}\n", printable(warning));
   trouble |= !reading.warnings.empty();

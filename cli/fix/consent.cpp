@@ -31,8 +31,9 @@ void ask_to_run(const std::string& log, const std::filesystem::path& folder, con
              printable(command), printable(folder.string()));
   if (yes) return;
   if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-    throw Failure(kBadUsage, "the command of a log is run only when it is said so: there is no terminal to ask on, so "
-                             "give --yes, or the program after --");
+    throw Failure(kBadUsage,
+                  "the command of a log is run only when it is said so: there is no terminal to ask on, so "
+                  "give --yes, or the program after --");
   fmt::print(stderr, "Run it, again and again with edits? [y/N] ");
   std::fflush(stderr);
   std::string answer;

@@ -24,10 +24,6 @@ constexpr ptrdiff_t kMostFrames = 300;     // that are looked for in the reposit
 constexpr size_t kWholeProcesses = 1'000;  // whose records are kept as they are
 constexpr size_t kLongestProcess = 1u << 16;
 
-bool is_fingerprint(std::string_view text) {
-  return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == text.npos;
-}
-
 std::string kept(std::string text) {
   return text.size() <= kLongestText ? std::move(text) : shortened(text, kLongestText / 4);
 }
@@ -117,8 +113,8 @@ struct Collection::Reading {
   bool too_many_sites = false;
   std::map<size_t, Placement> placement;  // by process
 
-  std::optional<size_t> process(const Json& record) const {
-    const auto pid = integer(record, "pid");
+  std::optional<size_t> process(const Json& record) const { return process_of(integer(record, "pid")); }
+  std::optional<size_t> process_of(std::optional<int64_t> pid) const {
     if (!pid) return latest;
     const auto found = by_pid.find(*pid);
     return found == by_pid.end() ? latest : std::optional(found->second);
@@ -208,6 +204,38 @@ void Collection::place(Reading& reading, size_t process) {
   reading.placement.erase(known);
 }
 
+bool Collection::too_many_faults(const Reading& reading) {
+  if (faults_.size() < kMostFaults) return false;
+  if (!too_many_faults_)
+    problem(fmt::format("{}: more than {} different findings: the rest was left out", reading.log, kMostFaults));
+  return too_many_faults_ = true;
+}
+
+// Repetitions, and what comes after very many others: false for what has to be parsed.
+bool Collection::take_unparsed(Reading& reading, const FindingLine& line) {
+  if (rewrite_) return false;
+  const auto process = reading.process_of(line.pid);
+  if (!process || reading.refused.contains(line.pid)) return true;
+  const std::string name = std::string(line.fingerprint) + (line.note ? "n" : "");
+  auto known = by_name_.find(name);
+  if (known == by_name_.end()) {
+    if (too_many_faults(reading)) return true;
+    if (faults_.size() < kMostWholeFaults || !today_.suppressions.entries.empty() || line.suppressed()) return false;
+    Fault fault;
+    fault.fingerprint = line.fingerprint;
+    fault.note = line.note;
+    fault.kind = line.kind;
+    fault.headline = fault.summary =
+        fmt::format("{}, not read: there were more than {} other findings", line.kind, kMostWholeFaults);
+    known = by_name_.emplace(name, faults_.size()).first;
+    faults_.push_back(std::move(fault));
+  }
+  Fault& fault = faults_[known->second];
+  if (fault.suppressed && !line.suppressed()) fault.suppressed.reset();
+  met(reading, *process, known->second, line.time, line.id, line.count);
+  return true;
+}
+
 void Collection::finding(Reading& reading, Json&& record) {
   const auto process = reading.process(record);
   if (!process) return;
@@ -220,12 +248,7 @@ void Collection::finding(Reading& reading, Json&& record) {
 
   auto known = by_name_.find(name);
   if (known == by_name_.end()) {
-    if (faults_.size() >= kMostFaults) {
-      if (!too_many_faults_)
-        problem(fmt::format("{}: more than {} different findings: the rest was left out", reading.log, kMostFaults));
-      too_many_faults_ = true;
-      return;
-    }
+    if (too_many_faults(reading)) return;
     record["fingerprint"] = fingerprint;
     if (object(record, "cause").empty() && array(record, "operands").size() <= kMostOperands)
       record["cause"] = finding::to_json(report::verdict::cause_of(finding::read(record)));
@@ -250,24 +273,27 @@ void Collection::finding(Reading& reading, Json&& record) {
     faults_.push_back(std::move(fault));
   }
 
-  Fault& fault = faults_[known->second];
-  if (object(record, "suppressed").empty()) fault.suppressed.reset();
+  if (object(record, "suppressed").empty()) faults_[known->second].suppressed.reset();
+  const auto stated = integer(record, "count").value_or(1);
+  met(reading, *process, known->second, time, integer(record, "id"), stated > 0 ? static_cast<uint64_t>(stated) : 1);
+}
+
+void Collection::met(Reading& reading, size_t process, size_t of, double time, std::optional<int64_t> id,
+                     uint64_t count) {
+  Fault& fault = faults_[of];
   fault.last_seen = std::max(fault.last_seen, time);
   // Logs are read one after the other: the processes of this one stand at the end.
   size_t process_index = fault.by_process.size();
   while (process_index > 0 && fault.by_process[process_index - 1].process >= reading.first_process &&
-         fault.by_process[process_index - 1].process != *process)
+         fault.by_process[process_index - 1].process != process)
     --process_index;
-  if (process_index == 0 || fault.by_process[process_index - 1].process != *process) {
-    fault.by_process.push_back({*process, time, 0});
+  if (process_index == 0 || fault.by_process[process_index - 1].process != process) {
+    fault.by_process.push_back({process, time, 0});
     process_index = fault.by_process.size();
   }
   --process_index;
-  const auto stated = integer(record, "count").value_or(1);
-  const uint64_t count = stated > 0 ? static_cast<uint64_t>(stated) : 1;
   fault.by_process[process_index].count += count;
-  if (const auto id = integer(record, "id"); id && reading.findings.size() < kMostIds)
-    reading.findings[{*process, *id}] = {known->second, process_index, count};
+  if (id && reading.findings.size() < kMostIds) reading.findings[{process, *id}] = {of, process_index, count};
 }
 
 void Collection::count(Reading& reading, const Json& record) {
@@ -334,26 +360,32 @@ void Collection::read(const std::filesystem::path& log) {
   };
   try {
     in = open_file(log);
-    const auto done = read_log(in, reading.log, [&](Json&& record) {
-      if ((++records & 15) == 0 && progress_) report_progress();
-      if (rewrite_) record = rewrite_(std::move(record));
-      const std::string kind(string(record, "record"));
-      if (kind == "process") return begin(reading, std::move(record));
-      if (const auto pid = integer(record, "pid"); pid && reading.refused.contains(*pid)) return;
-      if (kind == "finding") return finding(reading, std::move(record));
-      if (kind == "count") return count(reading, record);
-      if (kind == "traffic") return traffic(reading, record);
-      if (kind == "placement") {
-        if (const auto process = reading.process(record)) reading.placement[*process].take(record);
-        return;
-      }
-      if (kind != "end") return;
-      if (const auto process = reading.process(record)) {
-        processes_[*process].ended = true;
-        processes_[*process].dropped =
-            static_cast<uint64_t>(std::max<int64_t>(0, integer(record, "dropped").value_or(0)));
-      }
-    });
+    const auto done = read_log(
+        in, reading.log,
+        [&](Json&& record) {
+          if ((++records & 15) == 0 && progress_) report_progress();
+          if (rewrite_) record = rewrite_(std::move(record));
+          const std::string kind(string(record, "record"));
+          if (kind == "process") return begin(reading, std::move(record));
+          if (const auto pid = integer(record, "pid"); pid && reading.refused.contains(*pid)) return;
+          if (kind == "finding") return finding(reading, std::move(record));
+          if (kind == "count") return count(reading, record);
+          if (kind == "traffic") return traffic(reading, record);
+          if (kind == "placement") {
+            if (const auto process = reading.process(record)) reading.placement[*process].take(record);
+            return;
+          }
+          if (kind != "end") return;
+          if (const auto process = reading.process(record)) {
+            processes_[*process].ended = true;
+            processes_[*process].dropped =
+                static_cast<uint64_t>(std::max<int64_t>(0, integer(record, "dropped").value_or(0)));
+          }
+        },
+        [&](const FindingLine& line) {
+          if ((++records & 15) == 0 && progress_) report_progress();
+          return take_unparsed(reading, line);
+        });
     for (const std::string& warning : done.warnings) problem(warning);
   } catch (const LogError& error) {
     problem(error.what());

@@ -18,11 +18,13 @@
 #include "report/check/placement.h"
 #include "report/check/repository.h"
 #include "report/log/suppressions.h"
+#include "report/record/finding_line.h"
 #include "report/record/json_access.h"
 
 namespace devtrace::report::check {
 
 constexpr size_t kMostFaults = 100'000;
+constexpr size_t kMostWholeFaults = 20'000;  // of later ones it is kept what stands at the ends of their lines
 constexpr size_t kMostProcesses = 100'000;
 constexpr size_t kMostSites = 20'000;
 constexpr size_t kMostPlacements = 200'000;
@@ -118,6 +120,10 @@ class Collection {
   void refuse(Reading& reading, int64_t pid);
   void begin(Reading& reading, Json&& record);
   void finding(Reading& reading, Json&& record);
+  bool take_unparsed(Reading& reading, const FindingLine& line);
+  // One more of a known fault.
+  void met(Reading& reading, size_t process, size_t fault, double time, std::optional<int64_t> id, uint64_t count);
+  bool too_many_faults(const Reading& reading);
   void count(Reading& reading, const Json& record);
   void traffic(Reading& reading, const Json& record);
   void place(Reading& reading, size_t process);

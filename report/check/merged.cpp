@@ -9,6 +9,7 @@
 #include "report/phrasing/phrasing.h"
 #include "report/placement/placement.h"
 #include "report/report.h"
+#include "report/text/first_findings.h"
 #include "report/text/markdown.h"
 #include "report/text/process_facts.h"
 #include "report/traffic/traffic.h"
@@ -65,6 +66,13 @@ Json moved_json(const Result& result) {
   return all;
 }
 
+std::string left_out(const Result& result) {
+  const size_t all = result.judged.faults.size();
+  if (all <= kMostShown) return {};
+  return fmt::format("{} more different findings are not shown, after the first {}: devtrace check --junit has all.",
+                     all - kMostShown, kMostShown);
+}
+
 }  // namespace
 
 void check_html(const Result& result, const std::function<void(std::string_view)>& write) {
@@ -74,6 +82,7 @@ void check_html(const Result& result, const std::function<void(std::string_view)
   size_t id = 0;  // the processes' own are given several times
   for (const ClassifiedFault& each : result.judged.faults) {
     findings += each.fault->occurrences();
+    if (id == kMostShown) continue;
     const auto& by = each.fault->by_process;
     const Json& of = by.empty() ? process : result.logs.processes()[by.front().process].record;
     Json finding = merged_finding(each, result);
@@ -89,6 +98,8 @@ void check_html(const Result& result, const std::function<void(std::string_view)
       finding["python"] = {{{"file", file}, {"function", string(gone, "function")}, {"project", true}}};
     write(html_finding(process, finding));
   }
+  if (const std::string said = left_out(result); !said.empty())
+    write(html_record(json_line({{"record", "left_out"}, {"says", said}})));
   if (result.compared)
     write(html_record(json_line({{"record", "check"},
                                  {"tally", result.judged.tally()},
@@ -131,13 +142,16 @@ const Process& first_witness(const Fault& fault, const Collection& logs) {
 std::string merged_text(const Result& result, bool colour) {
   const Collection& logs = result.logs;
   std::string out;
+  size_t shown = 0;
   for (const ClassifiedFault& each : result.judged.faults) {
+    if (++shown > kMostShown) break;
     const Fault& fault = *each.fault;
     out += text(first_witness(fault, logs).record, fault.finding(), colour, {});
     out += fmt::format("  seen by {}\n", occurrences(fault, logs));
     if (const std::string first = who_was_first(fault, logs); !first.empty()) out += fmt::format("  {}\n", first);
     out += '\n';
   }
+  if (const std::string said = left_out(result); !said.empty()) out += said + "\n\n";
   const auto sites = dearest(logs);
   if (!sites.empty()) out += "Traffic between devices, of all processes:\n";
   for (size_t index = 0; index < std::min(sites.size(), kShownCallSites); ++index)
@@ -154,10 +168,13 @@ std::string merged_text(const Result& result, bool colour) {
 std::string merged_markdown(const Result& result) {
   const Collection& logs = result.logs;
   std::string out;
+  size_t shown = 0;
   for (const ClassifiedFault& each : result.judged.faults) {
+    if (++shown > kMostShown) break;
     out += markdown(first_witness(*each.fault, logs).record, each.fault->finding());
     out += fmt::format("\nSeen by {}.\n\n", markdown_code(occurrences(*each.fault, logs)));
   }
+  if (const std::string said = left_out(result); !said.empty()) out += said + "\n\n";
   const auto sites = dearest(logs);
   if (!sites.empty())
     out += "### Traffic between devices, of all processes\n\n| bytes | copies | call site |\n|---:|---:|---|\n";

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <streambuf>
+#include <string_view>
 #include <system_error>
 
 #include "common/format.h"
@@ -20,25 +22,35 @@ constexpr size_t kMostValues = 500'000;
 
 enum class Line { whole, cut, too_long, none };
 
-// One line without its '\n'; `cut` when the file ends before one.
-Line next_line(std::istream& in, std::string& line) {
-  line.clear();
-  std::streambuf& bytes = *in.rdbuf();
-  bool too_long = false;
-  for (;;) {
-    const int byte = bytes.sbumpc();
-    if (byte == std::streambuf::traits_type::eof()) {
-      if (too_long) return Line::too_long;
-      return line.empty() ? Line::none : Line::cut;
+class LineReader {
+ public:
+  explicit LineReader(std::istream& in) : bytes_(*in.rdbuf()) {}
+
+  // One line without its '\n'; `cut` when the file ends before one. The line is good until the next one is asked for.
+  Line next(std::string_view& line) {
+    long_line_.clear();
+    bool too_long = false;
+    for (;;) {
+      const std::string_view piece = rest_.substr(0, rest_.find('\n'));
+      const bool whole = piece.size() < rest_.size();
+      rest_.remove_prefix(piece.size() + (whole ? 1 : 0));
+      too_long |= long_line_.size() + piece.size() > kLongestLine;
+      if (whole && long_line_.empty() && !too_long) return line = piece, Line::whole;
+      if (!too_long) long_line_ += piece;
+      line = long_line_;
+      if (whole) return too_long ? Line::too_long : Line::whole;
+      const std::streamsize read = bytes_.sgetn(block_.data(), static_cast<std::streamsize>(block_.size()));
+      rest_ = {block_.data(), static_cast<size_t>(read)};
+      if (rest_.empty()) return too_long ? Line::too_long : line.empty() ? Line::none : Line::cut;
     }
-    if (byte == '\n') return too_long ? Line::too_long : Line::whole;
-    if (line.size() >= kLongestLine) {
-      too_long = true;
-      continue;
-    }
-    line += static_cast<char>(byte);
   }
-}
+
+ private:
+  std::streambuf& bytes_;
+  std::string block_ = std::string(256u << 10, '\0');
+  std::string long_line_;  // one that goes over several blocks
+  std::string_view rest_;  // of the block
+};
 
 // Before it is parsed: our records nest 6 deep, and no object of theirs has 100 fields. But the parser recurses into
 // depth, ordered_json looks every new field up among those it has, and every value costs the memory of some twenty
@@ -68,7 +80,7 @@ bool unreasonable(std::string_view line) {
 }
 
 // The record, or a discarded value when the line holds none.
-Json parse(const std::string& line) {
+Json parse(std::string_view line) {
   if (unreasonable(line)) return Json(Json::value_t::discarded);
   Json record = Json::parse(line, nullptr, false);
   if (record.is_discarded()) {
@@ -80,7 +92,8 @@ Json parse(const std::string& line) {
 
 }  // namespace
 
-LogReading read_log(std::istream& in, const std::string& file, const std::function<void(Json&&)>& record) {
+LogReading read_log(std::istream& in, const std::string& file, const std::function<void(Json&&)>& record,
+                    const PassOver& pass_over) {
   LogReading reading;
   const auto warn = [&](uint64_t number, std::string_view what) {
     if (reading.warnings.size() < kWarnings) reading.warnings.push_back(fmt::format("{}:{}: {}", file, number, what));
@@ -88,9 +101,10 @@ LogReading read_log(std::istream& in, const std::string& file, const std::functi
       reading.warnings.push_back(fmt::format("{}: more of the same is not shown", file));
   };
 
-  std::string line;
+  LineReader lines(in);
+  std::string_view line;
   for (uint64_t number = 1;; ++number) {
-    const Line kind = next_line(in, line);
+    const Line kind = lines.next(line);
     if (kind == Line::none) break;
     const bool first = reading.records == 0;
     if (kind == Line::too_long) {
@@ -102,10 +116,15 @@ LogReading read_log(std::istream& in, const std::string& file, const std::functi
     }
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
 
+    if (pass_over && !first && kind == Line::whole)
+      if (const auto finding = finding_line(line); finding && pass_over(*finding)) {
+        ++reading.records;
+        continue;
+      }
     Json value = parse(line);
     if (value.is_discarded()) {
       if (kind == Line::cut && !first) {
-        warn(number, "the last line is cut off: the process was stopped while it wrote");
+        warn(number, "the last line is cut off: the process was stopped while it wrote, or writes now");
         break;
       }
       if (first) throw LogError(fmt::format("{}:{}: not a devtrace log: the line is no JSON object", file, number));
@@ -150,9 +169,10 @@ std::ifstream open_file(const std::filesystem::path& file) {
   return in;
 }
 
-LogReading read_log(const std::filesystem::path& file, const std::function<void(Json&&)>& record) {
+LogReading read_log(const std::filesystem::path& file, const std::function<void(Json&&)>& record,
+                    const PassOver& pass_over) {
   std::ifstream in = open_file(file);
-  return read_log(in, file.string(), record);
+  return read_log(in, file.string(), record, pass_over);
 }
 
 std::vector<std::filesystem::path> logs_at(const std::filesystem::path& path) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "report/record/finding_line.h"
 #include "report/record/json.h"
 
 namespace devtrace::report {
@@ -34,10 +35,15 @@ constexpr size_t kLongestLine = 64u << 20;
 // or nobody who writes it: a FIFO, a socket, a device.
 std::ifstream open_file(const std::filesystem::path& file);
 
+// Asked of each finding before it is parsed, where its line begins and ends as ours do. True: its record is not wanted.
+using PassOver = std::function<bool(const FindingLine&)>;
+
 // Calls `record` for each record, in order. Memory is bounded by the longest line. Throws LogError when this is no
 // devtrace log: empty, not JSON Lines, the first record not `process`, or of a later schema.
-LogReading read_log(std::istream& in, const std::string& file, const std::function<void(Json&&)>& record);
-LogReading read_log(const std::filesystem::path& file, const std::function<void(Json&&)>& record);
+LogReading read_log(std::istream& in, const std::string& file, const std::function<void(Json&&)>& record,
+                    const PassOver& pass_over = {});
+LogReading read_log(const std::filesystem::path& file, const std::function<void(Json&&)>& record,
+                    const PassOver& pass_over = {});
 
 // The logs that an argument means: the file itself, or a folder's devtrace-*.jsonl (any *.jsonl when there is none), by
 // name. Throws LogError when there is nothing to read.

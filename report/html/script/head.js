@@ -7,6 +7,7 @@ function drawBanners() {
   if (!log.end) banners.push("The process was killed, or is still running: its log has no end.");
   if (log.torn) banners.push(`${log.torn} record${log.torn > 1 ? "s" : ""} could not be read: cut off while being written.`);
   if (log.end && log.end.dropped > 0) banners.push(`${log.end.dropped} more findings were dropped: max_findings was reached.`);
+  if (log.leftOut) banners.push(string(log.leftOut.says));
   if (log.process.redacted === true) banners.push("Redacted: paths and names were replaced.");
   document.getElementById("banners").replaceChildren(banners.length ? make("div", { className: "banner" }, banners.join(" ")) : "");
 }

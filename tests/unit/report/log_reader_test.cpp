@@ -101,6 +101,47 @@ TEST(LogReader, PassesOverAHugeLine) {
   EXPECT_THAT(all.reading.warnings, ElementsAre(StartsWith("a.jsonl:2: a line of more than 64 MiB")));
 }
 
+TEST(LogReader, ReadsLinesOfEveryLength) {
+  // Its blocks have 256 KiB: lines that end at, before and behind their ends.
+  std::string text = kProcess;
+  for (const size_t length : {1u, 1000u, (256u << 10) - 1, 256u << 10, (256u << 10) + 1, 1u << 20})
+    text += "{\"x\":\"" + std::string(length, 'x') + "\"}\n";
+  const auto all = read(text);
+  ASSERT_THAT(all.records, SizeIs(7));
+  EXPECT_EQ(all.records[5].at("x").get<std::string>().size(), (256u << 10) + 1);
+  EXPECT_THAT(all.reading.warnings, IsEmpty());
+}
+
+TEST(LogReader, PassesOverFindingsThatAreNotWanted) {
+  finding::Finding finding;
+  finding.id = 3;
+  finding.kind = "refused-op";
+  finding.severity = "error";
+  finding.fingerprint = "0123456789abcdef";
+  finding.time = 12.5;
+  finding.message = "\",\"count\":9,\"pid\":9}";
+  finding.count = 2;
+  Json record = finding::to_json(finding);
+  record["pid"] = 7;
+  std::istringstream in(kProcess + json_line(record) + "{\"record\": \"finding\"}\n" + json_line(record));
+  int asked = 0, given = 0;
+  const auto reading = read_log(
+      in, "a.jsonl", [&](Json&&) { ++given; },
+      [&](const FindingLine& line) {
+        EXPECT_EQ(line.id, 3);
+        EXPECT_EQ(line.kind, "refused-op");
+        EXPECT_EQ(line.fingerprint, "0123456789abcdef");
+        EXPECT_EQ(line.time, 12.5);
+        EXPECT_EQ(line.count, 2);
+        EXPECT_EQ(line.pid, 7);
+        EXPECT_FALSE(line.note || line.suppressed());
+        return ++asked == 2;
+      });
+  EXPECT_EQ(asked, 2) << "what is not written as we do is parsed";
+  EXPECT_EQ(given, 3);
+  EXPECT_EQ(reading.records, 4);
+}
+
 TEST(LogReader, StopsComplainingAtSomePoint) {
   std::string text = kProcess;
   for (int line = 0; line < 1000; ++line) text += "nonsense\n";
