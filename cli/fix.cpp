@@ -19,6 +19,7 @@
 #include "common/format.h"
 #include "common/text.h"
 #include "fix/trials/search.h"
+#include "process/supervise.h"
 #include "report/record/json_access.h"
 #include "report/record/log_reader.h"
 
@@ -178,7 +179,10 @@ int fix_program(const CLI::App& app, const AfterDashes& after_dashes, FixOptions
     if (error) throw Failure(kCouldNotRun, fmt::format("--output {}: {}", options.output, error.message()));
   }
   const fs::path edits = find_edits(), overlay = find_overlay();
+  process::supervise(fix::kGuard);
   take_signals();
+  // Behind the workspace, whose guard is not killed.
+  const std::unique_ptr<void, void (*)(void*)> leftovers(&options, [](void*) { process::end_descendants(); });
   try {
     const fix::Workspace workspace;
     fix::Runs runs{workspace, {{launch.program, environment_of(launch)}, subject.folder}, overlay, options.timeout};

@@ -36,7 +36,7 @@ bool marked(const fs::path& process, const std::string& mark) {
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, nullptr);
   setpgid(0, 0);
-  prctl(PR_SET_NAME, "devtrace-guard");
+  prctl(PR_SET_NAME, kGuard);
   char byte;
   while (read(pipe, &byte, 1) != 0) {
     if (errno != EINTR) break;

@@ -32,6 +32,9 @@ class Workspace {
 // also those that left its process group.
 constexpr const char* kMark = "DEVTRACE_TRIAL";
 
+// The name of the process that clears up.
+constexpr const char* kGuard = "devtrace-guard";
+
 // Kills every process whose environment's kMark lies in `folder`, until there is none. Returns how many.
 int kill_all_of(const std::filesystem::path& folder);
 

@@ -164,6 +164,43 @@ def test_stopped_at_any_moment(tmp_path, kind):
     assert tree(folder) == before
 
 
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("kind", [None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda kind: kind.name if kind else "the end")
+def test_what_a_trial_started_ends_with_it(tmp_path, kind):
+    """In a session of its own, its parent gone, its environment cleared."""
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    leaves = f"""
+    import subprocess, time
+
+    subprocess.run(["sh", "-c", "setsid env -i sh -c 'touch {pids}/$$; exec sleep 300' & sleep 0.5"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """
+    folder = write(tmp_path / "tree", {"program.py": leaves + ONE_FAULT + ("\n    time.sleep(60)" if kind else "")})
+    (scratch := tmp_path / "scratch").mkdir()
+    process = subprocess.Popen(
+        [DEVTRACE, "fix", "--tries", "2", "--output", tmp_path, "--", sys.executable, "program.py"], cwd=folder, env=environment(None, {"TMPDIR": str(scratch)}),
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    if kind:
+        while len(left_in(pids)) < 1 or not any(alive(int(pid)) for pid in left_in(pids)):
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.05)
+        process.send_signal(kind)
+    process.communicate(timeout=200)
+    assert process.returncode == (0 if kind is None else -9 if kind == signal.SIGKILL else 128 + kind)
+    assert left_in(pids)
+    end = time.time() + (30 if kind == signal.SIGKILL else 0)
+    while (any(alive(int(pid)) for pid in left_in(pids)) or left_in(scratch)) and time.time() < end:
+        time.sleep(0.1)
+    assert not [pid for pid in left_in(pids) if alive(int(pid))] and left_in(scratch) == []
+
+
 def test_apply(tmp_path):
     folder = write(tmp_path / "tree", {"program.py": ONE_FAULT})
     program = folder / "program.py"
