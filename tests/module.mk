@@ -224,5 +224,5 @@ $(BUILD)/bench/peer-launches: $(PEER_LAUNCHES) $(SIM)/libcudart.so.13
 
 .PHONY: bench-peers
 bench-peers: all $(BUILD)/bench/growth $(BUILD)/bench/peer-launches ## what devtrace costs beside memray, torch.profiler and others: writes docs/evidence/cost.md (half an hour)
-	$(PYTHON) -m pip install --quiet --constraint scripts/constraints.txt --requirement scripts/requirements-peers.txt
+	$(PYTHON) -m pip install --quiet --constraint scripts/packages/constraints.txt --requirement scripts/packages/requirements-peers.txt
 	$(PYTHON) tests/bench/peers/run.py --build $(BUILD) --instructions --growth --write

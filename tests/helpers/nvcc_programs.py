@@ -1,4 +1,4 @@
-"""Programs that nvcc builds, as CUDA's users do: nvcc and what it links are among PyPI's wheels (scripts/requirements.txt)."""
+"""Programs that nvcc builds, as CUDA's users do: nvcc and what it links are among PyPI's wheels (scripts/packages/requirements.txt)."""
 
 import subprocess
 import sysconfig

@@ -39,7 +39,7 @@ def test_without_root_it_prints_the_one_command(bare_machine):
     assert done.returncode == 1
     command = done.stderr.splitlines()[-1]
     assert command.startswith("apt-get update && apt-get install -y --no-install-recommends ")
-    listed = [line for line in (TOP / "scripts/debian-packages.txt").read_text().splitlines() if line and not line.startswith("#")]
+    listed = [line for line in (TOP / "scripts/packages/debian.txt").read_text().splitlines() if line and not line.startswith("#")]
     assert command.split("--no-install-recommends ")[1].split() == listed
     assert "apt-get was run" not in done.stderr
 
