@@ -1,11 +1,11 @@
 """Operators of PyTorch's own database with one operand on the CPU and the rest on cuda:0: what PyTorch answered, and what devtrace found.
 
-    operators.py OUT [--seconds 100] [--every 1]
+    operators.py OUT [--seconds 100] [--every 1] [--last NAME]
 
 Writes JSON Lines: {"torch": version}, then of each operator {"operator": "add_Tensor", "first": answer, "last": answer}, an
 answer being {"refused": first line of the error, or null, "findings": [[operation, devices]]}. The first
 sample of each operator that has two tensors, its first and its last tensor moved. What takes longer than --seconds in all is left out, in the
-database's order, so that two runs have the same beginning.
+database's order, so that two runs have the same beginning; so is what stands there behind --last.
 """
 
 import argparse
@@ -79,6 +79,7 @@ def main():
     arguments.add_argument("out")
     arguments.add_argument("--seconds", type=float, default=100)
     arguments.add_argument("--every", type=int, default=1)
+    arguments.add_argument("--last")
     options = arguments.parse_args()
     warnings.simplefilter("ignore")
     begin, findings, rows = time.monotonic(), Findings(), [{"torch": torch.__version__}]
@@ -97,6 +98,8 @@ def main():
             refused = answer(op, *sample, on_cpu=position)
             row[which] = {"refused": refused, "findings": findings.new()}
         rows.append(row)
+        if op.formatted_name == options.last:
+            break
     with open(options.out, "w", encoding="utf-8") as out:
         out.writelines(json.dumps(row) + "\n" for row in rows)
 

@@ -57,12 +57,13 @@ def test_uses_and_operators(bundle, tmp_path):
 
 
 def test_an_operator_that_answers_otherwise_is_told(bundle, tmp_path):
-    """One of the recorded answers is another."""
+    """One of the recorded answers is another, the last one here."""
     path = bundle / "tests/hardware/answers.jsonl"
     recorded = path.read_text()
-    line = next(line for line in recorded.splitlines()[1:] if json.loads(line)["first"]["refused"])
-    row = json.loads(line) | {"first": {"refused": None, "findings": []}}
-    path.write_text(recorded.replace(line, json.dumps(row)))
+    lines = recorded.splitlines()
+    changed = next(number for number, line in enumerate(lines) if number and json.loads(line)["first"]["refused"])
+    row = json.loads(lines[changed]) | {"first": {"refused": None, "findings": []}}
+    path.write_text("\n".join([*lines[:changed], json.dumps(row)]) + "\n")
     try:
         _, results, page = run(bundle, tmp_path / "results", "--steps", "operators")
     finally:

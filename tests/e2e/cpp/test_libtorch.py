@@ -1,5 +1,7 @@
 """LibTorch programs: what C++ knows of a refused operation's operands, and the line that brings them together."""
 
+import subprocess
+
 import pytest
 from conftest import only
 from cpp_programs import build_torch, line_of, own, run
@@ -19,7 +21,7 @@ def table() -> str:
     fill = "".join(f"  {name} = {text}.to(zero); {name}1 = {text}.to(one);\n" for name, text in TENSORS.items())
     calls = "".join(f'  attempt("{name}", call_{n});\n' for n, name in enumerate(OPERATORS))
     return f"""
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <cstdio>
 {made}{functions}
 static void attempt(const char* name, void (*call)()) {{
@@ -86,7 +88,7 @@ def test_names_are_those_of_the_line(operators):
 
 
 MIX = """
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <iostream>
 static torch::Tensor mix(const torch::Tensor& left, const torch::Tensor& right) {
   return torch::add(left, right);  // HERE
@@ -121,12 +123,14 @@ def test_what_the_report_says_and_its_fix(tmp_path):
     fixed = cause["fix"]
     assert fixed in ("return torch::add(left.to(right.device()), right);  // HERE", "return torch::add(left, right.to(left.device()));  // HERE")
     repaired = MIX.replace("return torch::add(left, right);  // HERE", fixed)
-    outcome = run(build_torch(repaired, "-g", "-O1"), folder=tmp_path)
+    outcome = run(build_torch(repaired, "-O0"), folder=tmp_path)
     assert (outcome.code, outcome.findings) == (0, []), "the number itself is not computed: there is no Python"
 
 
 def test_without_debug_information(tmp_path):
-    finding = only(run(build_torch(MIX, "-O1"), folder=tmp_path), "refused-op")
+    program = tmp_path / "program"
+    subprocess.run(["strip", "--strip-debug", "-o", program, build_torch(MIX, "-g", "-O1")], check=True)
+    finding = only(run(program, folder=tmp_path), "refused-op")
     assert [(one["name"], one["device"]) for one in finding["operands"]] == [("self", "cuda:0"), ("other", "cuda:1")]
     assert own(finding) and all("line" not in frame for frame in own(finding))
     assert own(finding["operands"][0]["created"])[0]["function"] == "main"
