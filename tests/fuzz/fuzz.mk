@@ -1,7 +1,7 @@
 # libFuzzer over everything that reads what others have written, under the address and undefined-behaviour sanitizers:
 # one program for each file here. `make fuzz SECONDS=600`; ONLY="log elf" some of them. What is
 # found is left beside the corpus. FUZZ_ARGUMENTS=-seed=1: the same inputs each time, as CI wants it.
-.PHONY: fuzz
+.PHONY: fuzz fuzzers
 SECONDS ?= 60
 FUZZERS := $(if $(ONLY),$(ONLY),baseline device elf loaded_object log options python_memory split_debug suppressions)
 FUZZED := $(BUILD)/fuzz
@@ -23,7 +23,7 @@ FUZZ_LIBRARIES_device := $(LINK_device)
 FUZZ_LIBRARIES_loaded_object := -Wl,--wrap=dl_iterate_phdr
 
 define fuzzer
-$(FUZZED)/$(1): tests/fuzz/$(1).cpp $(wildcard $(FUZZ_SOURCES_$(1)) $(addsuffix *.h,$(sort $(dir $(FUZZ_SOURCES_$(1))))))
+$(FUZZED)/$(1): tests/fuzz/$(1).cpp $(wildcard $(FUZZ_SOURCES_$(1)) $(addsuffix *.h,$(sort $(dir $(FUZZ_SOURCES_$(1)))))) | setup-packages
 	mkdir -p $$(@D)
 	clang++ $$(FUZZ_FLAGS) $$(FUZZ_FLAGS_$(1)) -o $$@ $$(filter %.cpp,$$^) $$(FUZZ_LIBRARIES_$(1))
 endef
@@ -31,12 +31,14 @@ $(foreach one,$(FUZZERS),$(eval $(call fuzzer,$(one))))
 
 # The library that is damaged: imports of each sort, both sorts of hash tables, versions of its own and of others.
 $(FUZZED)/loaded_object: | $(FUZZED)/library.so
-$(FUZZED)/library.so: tests/unit/interpose/imports/imports.c
+$(FUZZED)/library.so: tests/unit/interpose/imports/imports.c | setup-packages
 	mkdir -p $(@D)
 	echo 'TEST_1.0 { global: imports_*; };' > $(FUZZED)/library.map
 	$(CC) -shared -fPIC -O1 $< -o $@ -Wl,--hash-style=both,--version-script=$(FUZZED)/library.map -lc
 
-fuzz: $(FUZZERS:%=$(FUZZED)/%) ## libFuzzer on the readers; SECONDS=600 each, ONLY=log one of them
+fuzzers: $(FUZZERS:%=$(FUZZED)/%)
+
+fuzz: fuzzers ## libFuzzer on the readers; SECONDS=600 each, ONLY=log one of them
 	mkdir -p $(FUZZED)/corpus/elf && echo 'int one; int two(void) { return one; }' | $(CC) -x c -g -c -o $(FUZZED)/corpus/elf/object -
 	tests/fuzz/split-debug-seed $(FUZZED)/corpus/split_debug
 	for one in $(FUZZERS); do \
