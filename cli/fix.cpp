@@ -135,7 +135,7 @@ int say_nothing_to_fix(const fix::Outcome& before) {
                   fmt::format("the program had no finding in {:.0f} s and was ended then; give it more with --timeout",
                               before.seconds));
   throw Failure(kCouldNotRun, fmt::format("the program failed (exit code {}), but with no finding of devtrace's: {}",
-                                          before.code, printable(before.last_line)));
+                                          before.code, printable(before.end())));
 }
 
 std::string how_to_apply(const fix::Candidate& edits, const std::string& patch) {

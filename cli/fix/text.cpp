@@ -19,7 +19,7 @@ std::string summary(const fix::SearchResult& result, const fix::Conclusion& conc
         "not verified to the end: with {} edit{} the program got further in rehearsal, {}; the nearest is in {}", edits,
         edits == 1 ? "" : "s",
         left ? fmt::format("to {} further finding{}", left, left == 1 ? "" : "s")
-             : fmt::format("and then: {}", result.after.last_line),
+             : fmt::format("and then: {}", result.after.end()),
         patch);
   } else {
     text = "no edit was found with which the program gets further";

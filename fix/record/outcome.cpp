@@ -6,6 +6,7 @@
 
 #include "common/format.h"
 #include "finding/json.h"
+#include "fix/record/output.h"
 #include "report/log/fingerprint.h"
 #include "report/record/json_access.h"
 #include "report/record/log_reader.h"
@@ -85,14 +86,6 @@ void read_summary(const fs::path& file, Outcome& into) {
     for (const auto& [name, why] : report::object(missing, kind).items()) into.not_computed.push_back(name);
 }
 
-std::string last_line(const fs::path& output) {
-  std::ifstream in(output);
-  std::string found;
-  for (std::string line; std::getline(in, line);)
-    if (line.find_first_not_of(" \t\r") != line.npos && line.find("devtrace: ") == line.npos) found = line;
-  return found.substr(0, 300);
-}
-
 }  // namespace
 
 std::string RecordedFinding::identity() const {
@@ -115,6 +108,11 @@ uint64_t Outcome::all_launches() const {
   return sum;
 }
 
+std::string Outcome::end() const {
+  if (output_not_kept == 0) return last_line;
+  return fmt::format("{} ({} MiB in the middle of its output were not kept)", last_line, output_not_kept >> 20);
+}
+
 Outcome read_outcome(const fs::path& folder) {
   Outcome outcome;
   std::error_code ignored;
@@ -132,6 +130,7 @@ Outcome read_outcome(const fs::path& folder) {
   outcome.not_computed.erase(std::unique(outcome.not_computed.begin(), outcome.not_computed.end()),
                              outcome.not_computed.end());
   outcome.last_line = last_line(folder / "output");
+  outcome.output_not_kept = not_kept(folder / "output");
   return outcome;
 }
 

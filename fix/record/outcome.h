@@ -41,7 +41,11 @@ struct Outcome {
   bool values = true;                     // false: none was computed (--no-values)
   std::string last_line;                  // of what it printed: mostly the exception's message
 
+  uint64_t output_not_kept = 0;  // bytes in the middle of a long one
+
   uint64_t all_launches() const;
+  // For people: the last line, and what was not kept of the output.
+  std::string end() const;
   bool clean() const { return code == 0 && !timed_out && findings.empty(); }
 };
 

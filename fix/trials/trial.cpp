@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "common/format.h"
+#include "fix/record/output.h"
 
 namespace devtrace::fix {
 
@@ -56,6 +57,7 @@ Run::Run(Runs& runs, const Texts& texts)
 }
 
 bool Run::ended() {
+  keep_ends(folder_ / "output");
   if (child_->ended()) return true;
   if (child_->seconds() <= timeout_) return false;
   stop();

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -357,6 +358,33 @@ def test_without_a_finding(tmp_path, program, code, said):
     outcome = fix(folder, *timeout, "--", sys.executable, "program.py")
     assert outcome.code == code and said in outcome.out + outcome.err
     assert left_in(folder) == ["program.py"]
+
+
+def test_a_program_that_prints_without_end(tmp_path):
+    prints = """
+    import time
+
+    for number in range(100):
+        print("x" * (1 << 20), flush=True)
+        time.sleep(0.02)
+    raise ValueError("of its own")
+    """
+    folder = write(tmp_path / "tree", {"program.py": prints})
+    (scratch := tmp_path / "scratch").mkdir()
+    process = subprocess.Popen([DEVTRACE, "fix", "--", sys.executable, "program.py"], cwd=folder, env=environment(None, {"TMPDIR": str(scratch)}),
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    most = 0
+    while process.poll() is None:
+        for output in scratch.glob("*/run-*/output"):
+            try:
+                most = max(most, output.stat().st_blocks * 512)
+            except OSError:
+                pass  # cleared up at that moment
+        time.sleep(0.01)
+    said = process.communicate()[1]
+    assert process.returncode == 2, said
+    assert 1 << 20 < most < 60 << 20
+    assert re.search(r"ValueError: of its own \(\d+ MiB in the middle of its output were not kept\)", said), said
 
 
 def test_bad_usage(tmp_path):

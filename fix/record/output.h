@@ -1,0 +1,19 @@
+// What a run printed: a file whose middle is let go of, so that a run that prints without end fills no disk.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace devtrace::fix {
+
+// Gives the middle of a long file back to the disk. Its ends stay where they are, and whoever appends to it goes on.
+void keep_ends(const std::filesystem::path& output);
+
+// The bytes that were let go of.
+uint64_t not_kept(const std::filesystem::path& output);
+
+// The last line that is not empty or devtrace's.
+std::string last_line(const std::filesystem::path& output);
+
+}  // namespace devtrace::fix
