@@ -64,8 +64,10 @@ void supervise(std::string_view spared) {
   sigemptyset(&signals);
   for (const int each : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&signals, each);
   sigprocmask(SIG_BLOCK, &signals, &before);
-  // Both, for each of them may be killed: what is left behind comes to the one that is still there.
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  // Both, for each of them may be killed: what is left behind comes to the one that is still there. Children from
+  // before an exec (`server & exec devtrace fix …`) are the user's: then this one ends nothing.
+  const bool alone = descendants_of(getpid()).empty();
+  if (alone) prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t parent = getpid(), child = fork();
   if (child < 0) {  // it goes on here
     sigprocmask(SIG_SETMASK, &before, nullptr);
@@ -79,7 +81,7 @@ void supervise(std::string_view spared) {
     return;
   }
   const int code = wait_for(child, signals);
-  end_descendants(spared);
+  if (alone) end_descendants(spared);
   _exit(code);
 }
 

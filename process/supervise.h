@@ -7,8 +7,8 @@ namespace devtrace::process {
 
 // Goes on in a new process. The one before waits for that, hands on signals that were sent to it, ends as it has ended,
 // and ends what it has left behind. `spared`: the name of a process that is left alone, as it ends by itself. If the
-// one before is killed, the new one gets SIGTERM. To be called before any thread is made and before signals are
-// handled.
+// one before is killed, the new one gets SIGTERM. Children that it had already stay. To be called before any thread is
+// made and before signals are handled.
 void supervise(std::string_view spared);
 
 // Kills this process's children and theirs, also those that left its session and whose parents have ended: the kernel

@@ -202,6 +202,17 @@ def test_what_a_trial_started_ends_with_it(tmp_path, kind):
     assert not [pid for pid in left_in(pids) if alive(int(pid))] and left_in(scratch) == []
 
 
+def test_what_ran_before_stays(tmp_path):
+    """A child of the shell that became `devtrace fix` is no trial's."""
+    folder = write(tmp_path / "tree", {"program.py": "print(1)"})
+    line = f"setsid sleep 300 > ../null 2>&1 & echo $! > ../pid; exec {DEVTRACE} fix -- {sys.executable} program.py"
+    outcome = execute(["sh", "-c", line + " > ../out 2>&1"], folder, environment(None), 120)
+    assert outcome.code == 0, (tmp_path / "out").read_text()
+    pid = int((tmp_path / "pid").read_text())
+    assert alive(pid)
+    os.kill(pid, signal.SIGKILL)
+
+
 def test_apply(tmp_path):
     folder = write(tmp_path / "tree", {"program.py": ONE_FAULT})
     program = folder / "program.py"
