@@ -86,7 +86,7 @@ $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libra
 	mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
 
-.PHONY: ready test test-all unit unit-test sanitizers e2e test-gpu conformance matrix demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent suites soak attach-soak hardware-bundle bench
+.PHONY: ready pythons test test-all unit unit-test sanitizers e2e test-gpu conformance matrix demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent suites soak attach-soak hardware-bundle bench
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
 SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,host_memory static_runtime two_devices)
@@ -120,13 +120,18 @@ sanitizers: ## the unit tests under sanitizers; SANITIZERS=thread one of them
 nvcc: | setup-python
 	scripts/get/nvcc || echo "setup: no nvcc; the tests of its programs are skipped"
 
+# A mirror may lack one: then its tests are skipped, with the reason.
+PYTHONS ?= 3.14 3.15 3.13t 3.14t 3.15t
+pythons: | setup-packages
+	scripts/get/pythons $(PYTHONS) || echo "pythons: not all could be had; the tests of the others are skipped"
+
 # Tests that share a program that ran once stay with one worker; the order is of tests/helpers/schedule.py.
 e2e: all $(E2E_PROGRAMS) nvcc ## whole programs; K=fork some of them, TESTS=tests/e2e/report a folder or a file; COSTS=1 writes down what each takes
 	DEVTRACE_TEST_GPU=simulated $(PYTEST) -n logical --dist loadgroup --no-loadscope-reorder $(if $(COSTS),--write-costs) $(if $(K),-k '$(K)') $(TESTS)
 
 # What a fresh machine skips: other Pythons (Debian's later ones, free-threaded ones from their source), one of them with PyTorch, CUDA 12.
 test-all: ## `make test` with every Python and CUDA 12, which it fetches: some gigabytes, and an hour to build
-	scripts/get/pythons
+	$(MAKE) --no-print-directory pythons
 	$(MAKE) --no-print-directory simulate-cuda12
 	$(MAKE) --no-print-directory matrix PAIRS=3.13t-2.11.0
 	$(MAKE) --no-print-directory test
