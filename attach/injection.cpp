@@ -10,11 +10,15 @@
 namespace devtrace::attach {
 namespace {
 
-// CPython 3.14 and later have a way of their own to be asked from outside. Whoever does not come back to it in time,
-// or has it switched off, is called in by a thread.
-Answer call(const Target& target, const Request& request) {
-  if (const auto answer = call_by_interpreter(target, request)) return *answer;
+// CPython 3.14 and later have a way of their own to be asked from outside. It comes second: the program's audit hooks
+// hear of it, and what they forbid is a traceback on its stderr.
+Answer call(const Target& target, const Request& request) try {
   return call_by_thread(target, request);
+} catch (const Failure& failure) {
+  if (failure.code != Code::no_permission && failure.code != Code::cannot_be) throw;
+  target.check_memory_is_its_own();  // that other way would reach the parent
+  if (const auto answer = call_by_interpreter(target, request)) return *answer;
+  throw;
 }
 
 // The number at hand is often a launcher's: a shell's, torchrun's, that of devtrace run itself.

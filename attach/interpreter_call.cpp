@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "attach/debug_offsets.h"
+#include "attach/signals_held.h"
 #include "common/format.h"
 #include "common/remote_call.h"
 
@@ -63,10 +64,11 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-// The script, as a file that the process can read. It imports nothing that is not built in.
+// The script, as a file of the process's user. It imports nothing that is not built in, and takes itself away: this
+// process may be killed before that one comes to it. Then the file is left where that never does.
 class Script {
  public:
-  explicit Script(const std::string& library) {
+  Script(const std::string& library, uid_t user) {
     path_ = (std::filesystem::temp_directory_path() / "devtrace-XXXXXX").string();
     const int file = ::mkstemp(path_.data());
     if (file < 0) {
@@ -75,14 +77,19 @@ class Script {
     }
     const std::string text = fmt::format(
         "try:\n"
+        "    import posix\n"
+        "    posix.unlink(b'{}')\n"
+        "except BaseException:\n"
+        "    pass\n"
+        "try:\n"
         "    import _imp, sys\n"
         "    _imp.create_dynamic(type(sys.implementation)(name='devtrace_remote_call', origin=b'{}'.decode('utf-8', "
         "'surrogateescape')))\n"
         "except BaseException:\n"
         "    pass\n",
-        escaped(library));
-    written_ =
-        ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fchmod(file, 0644) == 0;
+        escaped(path_), escaped(library));
+    written_ = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+               ::fchmod(file, 0644) == 0 && (user == ::geteuid() || ::fchown(file, user, -1) == 0);
     ::close(file);
   }
   ~Script() {
@@ -179,29 +186,35 @@ bool withdraw(const Target& target, const MainThread& thread) {
          target.memory.write(thread.pending_call, &none, sizeof none);
 }
 
+// Has the main thread opened the library, where a thread waits for what is asked?
+bool comes(const Target& target, const MainThread& thread, const std::string& library, RemoteState& state) {
+  const SignalsHeld held;  // for as long as there is a file
+  const Script script(library, target.status.user);
+  if (!script.written() || script.path().size() >= DebugOffsets::kPathBytes || !target.sees(script.path()))
+    return false;
+  if (!ask_interpreter(target, thread, script.path())) return false;
+  bool withdrawn = false;
+  const auto begin = Clock::now();
+  for (auto pause = 1ms;; pause = std::min<decltype(pause)>(pause * 2, 20ms)) {
+    if (state.find() && state.waits()) return true;
+    const auto passed = Clock::now() - begin;
+    if (passed > kTimeToOpen || (withdrawn && passed > kTimeToCome + 50ms)) return false;
+    // Who has begun is waited for, else nobody will come.
+    if (passed > kTimeToCome && !withdrawn) withdrawn = withdraw(target, thread);
+    std::this_thread::sleep_for(pause);
+  }
+}
+
 }  // namespace
 
 std::optional<Answer> call_by_interpreter(const Target& target, const Request& request) {
   const LoadedObject* const there = target.library();
-  const std::string library = there ? there->path : request.library;
   const auto thread = find_main_thread(target);
   if (!thread || request.options.value_or("").size() >= sizeof RemoteCall::options) return std::nullopt;
-  const Script script(library);
-  if (!script.written() || script.path().size() >= DebugOffsets::kPathBytes || !target.sees(script.path()))
-    return std::nullopt;
   RemoteState state(target);
   if (there && !state.find()) return std::nullopt;  // an older library
-  if (!ask_interpreter(target, *thread, script.path())) return std::nullopt;
-  bool withdrawn = false;
-  const auto begin = Clock::now();
-  for (auto pause = 1ms;; pause = std::min<decltype(pause)>(pause * 2, 20ms)) {
-    if (state.find() && state.waits()) return state.ask(request);
-    const auto passed = Clock::now() - begin;
-    if (passed > kTimeToOpen || (withdrawn && passed > kTimeToCome + 50ms)) return std::nullopt;
-    // Who has begun is waited for, else nobody will come.
-    if (passed > kTimeToCome && !withdrawn) withdrawn = withdraw(target, *thread);
-    std::this_thread::sleep_for(pause);
-  }
+  if (!comes(target, *thread, there ? there->path : request.library, state)) return std::nullopt;
+  return state.ask(request);
 }
 
 }  // namespace devtrace::attach

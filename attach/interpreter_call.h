@@ -11,7 +11,7 @@
 namespace devtrace::attach {
 
 // Nothing: this is no such Python, it is switched off there, or its main thread did not come back to Python's
-// instructions in half a second. Another way is as safe then as before.
+// instructions in half a second. Nothing of the process has changed then.
 std::optional<Answer> call_by_interpreter(const Target& target, const Request& request);
 
 }  // namespace devtrace::attach

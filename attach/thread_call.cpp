@@ -15,6 +15,7 @@
 
 #include "attach/injected_code.h"
 #include "attach/safe_point.h"
+#include "attach/signals_held.h"
 #include "attach/traced_thread.h"
 #include "common/format.h"
 
@@ -174,23 +175,6 @@ uintptr_t start_in(TracedThread& thread, const Target& target, const Functions& 
   memory.read(there + offsetof(InjectedData, made), made);
   return made == 0 ? start : undo("it cannot make another thread");
 }
-
-// Who ends this command while a thread stands still is heard when that runs again.
-class SignalsHeld {
- public:
-  SignalsHeld() {
-    sigset_t held;
-    sigemptyset(&held);
-    for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGALRM, SIGPIPE}) sigaddset(&held, each);
-    pthread_sigmask(SIG_BLOCK, &held, &before_);
-  }
-  ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsHeld(const SignalsHeld&) = delete;
-  SignalsHeld& operator=(const SignalsHeld&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 [[noreturn]] void why_all_refused(const Target& target) {
   const auto now = process::status_of(target.process);

@@ -70,20 +70,13 @@ DRIVER_ALLOCATE_ASYNC(cuMemAllocAsync_ptsz)
 DRIVER_ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync)
 DRIVER_ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync_ptsz)
 
-// Memory that another process allocated.
-#define DRIVER_OPENED(symbol, parameters, arguments)                       \
-  DRIVER_HOOK(symbol, parameters) {                                        \
-    const Call call;                                                       \
-    const CUresult result = CALL_DRIVER(symbol, arguments);                \
-    if (result == CUDA_SUCCESS && call.outermost()) emit_opened(*address); \
-    return result;                                                         \
-  }
-DRIVER_OPENED(cuIpcOpenMemHandle, (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags),
-              (address, handle, flags))
-DRIVER_OPENED(cuIpcOpenMemHandle_v2, (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags),
-              (address, handle, flags))
-DRIVER_OPENED(cuMemPoolImportPointer, (CUdeviceptr * address, CUmemoryPool pool, CUmemPoolPtrExportData* exported),
-              (address, pool, exported))
+// Memory that another process allocated. What its handle opens: peer.cpp.
+DRIVER_HOOK(cuMemPoolImportPointer, (CUdeviceptr * address, CUmemoryPool pool, CUmemPoolPtrExportData* exported)) {
+  const Call call;
+  const CUresult result = CALL_DRIVER(cuMemPoolImportPointer, (address, pool, exported));
+  if (result == CUDA_SUCCESS && call.outermost()) emit_opened(*address);
+  return result;
+}
 
 // Another API's memory (Vulkan, Direct3D): given back like memory of one's own.
 DRIVER_HOOK(cuExternalMemoryGetMappedBuffer,

@@ -10,6 +10,7 @@
 
 #include "interpose/cuda/current_device.h"
 #include "interpose/cuda/hook.h"
+#include "interpose/cuda/ipc_memory.h"
 #include "interpose/linking/lazy_symbol.h"
 #include "tracker/base/address_map.h"
 #include "tracker/events.h"
@@ -17,6 +18,7 @@
 using devtrace::Device;
 using devtrace::interpose::Call;
 using devtrace::interpose::device_of_context;
+using devtrace::interpose::emit_opened;
 using devtrace::interpose::exact_current_device;
 using devtrace::interpose::exact_owner;
 using devtrace::interpose::LazySymbol;
@@ -85,7 +87,33 @@ void emit_peer_accesses(int owner, const CUmemAccessDesc* accesses, size_t count
       emit_peer_change(accesses[i].location.id, owner, accesses[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE, caller);
 }
 
+// Another process's memory, whose device the current one may reach from then on, if the program says so.
+void on_opened(uint64_t address, unsigned flags, const void* caller) {
+  emit_opened(address);
+  if (!(flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)) return;
+  if (const Device owner = exact_owner(address); owner.is_cuda())
+    emit_peer_change(exact_current_device(), owner.index, true, caller);
+}
+static_assert(cudaIpcMemLazyEnablePeerAccess == int{CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS});
+
 }  // namespace
+
+RUNTIME_HOOK(cudaIpcOpenMemHandle, (void** pointer, cudaIpcMemHandle_t handle, unsigned flags)) {
+  const Call call;
+  const cudaError_t result = CALL_RUNTIME(cudaIpcOpenMemHandle, (pointer, handle, flags));
+  if (call.enabled() && result == cudaSuccess) on_opened(reinterpret_cast<uintptr_t>(*pointer), flags, call.caller());
+  return result;
+}
+
+#define DRIVER_OPEN(symbol)                                                                    \
+  DRIVER_HOOK(symbol, (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags)) {        \
+    const Call call;                                                                           \
+    const CUresult result = CALL_DRIVER(symbol, (address, handle, flags));                     \
+    if (result == CUDA_SUCCESS && call.outermost()) on_opened(*address, flags, call.caller()); \
+    return result;                                                                             \
+  }
+DRIVER_OPEN(cuIpcOpenMemHandle)
+DRIVER_OPEN(cuIpcOpenMemHandle_v2)
 
 RUNTIME_HOOK(cudaDeviceEnablePeerAccess, (int peer, unsigned flags)) {
   const Call call;

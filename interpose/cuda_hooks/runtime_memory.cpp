@@ -78,17 +78,13 @@ ALLOCATE_ASYNC(cudaMallocAsync_ptsz)
 ALLOCATE_FROM_POOL(cudaMallocFromPoolAsync)
 ALLOCATE_FROM_POOL(cudaMallocFromPoolAsync_ptsz)
 
-// Memory that another process allocated.
-#define OPENED(symbol, parameters, arguments)                                                        \
-  RUNTIME_HOOK(symbol, parameters) {                                                                 \
-    const Call call;                                                                                 \
-    const cudaError_t result = CALL_RUNTIME(symbol, arguments);                                      \
-    if (call.enabled() && result == cudaSuccess) emit_opened(reinterpret_cast<uintptr_t>(*pointer)); \
-    return result;                                                                                   \
-  }
-OPENED(cudaIpcOpenMemHandle, (void** pointer, cudaIpcMemHandle_t handle, unsigned flags), (pointer, handle, flags))
-OPENED(cudaMemPoolImportPointer, (void** pointer, cudaMemPool_t pool, cudaMemPoolPtrExportData* exported),
-       (pointer, pool, exported))
+// Memory that another process allocated. What its handle opens: peer.cpp.
+RUNTIME_HOOK(cudaMemPoolImportPointer, (void** pointer, cudaMemPool_t pool, cudaMemPoolPtrExportData* exported)) {
+  const Call call;
+  const cudaError_t result = CALL_RUNTIME(cudaMemPoolImportPointer, (pointer, pool, exported));
+  if (call.enabled() && result == cudaSuccess) emit_opened(reinterpret_cast<uintptr_t>(*pointer));
+  return result;
+}
 
 // Another API's memory (Vulkan, Direct3D): given back like memory of one's own.
 RUNTIME_HOOK(cudaExternalMemoryGetMappedBuffer,

@@ -11,9 +11,10 @@ CUdeviceptr at(const void* pointer) {
   return reinterpret_cast<CUdeviceptr>(pointer);
 }
 
-bool known(const void* pointer) {
+// cudaErrorInvalidValue: the driver does not know it.
+cudaError_t check_known(const void* pointer) {
   unsigned type;
-  return quiet_cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at(pointer)) == CUDA_SUCCESS;
+  return static_cast<cudaError_t>(quiet_cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at(pointer)));
 }
 
 // The stated direction: a side that is said to be the device's must be memory that the driver knows. A side said to be
@@ -22,8 +23,8 @@ cudaError_t check_kind(const void* to, const void* from, cudaMemcpyKind kind) {
   if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
   bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
   bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-  if ((to_device && !known(to)) || (from_device && !known(from))) return cudaErrorInvalidValue;
-  return cudaSuccess;
+  if (to_device) CALL(check_known(to));
+  return from_device ? check_known(from) : cudaSuccess;
 }
 
 cudaError_t copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream, bool wait) {

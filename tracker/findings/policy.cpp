@@ -123,7 +123,7 @@ Decision on_remote_access(const RemoteAccess& access, Device device, const std::
       return {row.verdict, row.reason};
     }
   if (const std::string peers = declared(device, owners); !peers.empty())
-    return {Verdict::note, fmt::format("the program itself enabled peer access from {} to {}", device.name(), peers)};
+    return {Verdict::note, fmt::format("the program itself enabled access from {} to {}", device.name(), peers)};
   if (const std::string peers = permitted_before(device, owners); !peers.empty())
     return {Verdict::note,
             fmt::format("{} from {} to {} before devtrace was attached", kAccessNotKnown, device.name(), peers)};

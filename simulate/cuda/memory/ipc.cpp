@@ -78,6 +78,8 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* pointer, CUipcMemHandle handle,
   if (t.pid == getpid()) return CUDA_ERROR_INVALID_CONTEXT;  // as hardware: not in the process that made it
   int ordinal = simulate::ordinal_of(t.physical_device);
   if (ordinal < 0) return CUDA_ERROR_INVALID_DEVICE;
+  // The only flag there is: this device may reach that one's memory from now on.
+  if (simulate::can_access_peer(context->device, ordinal)) context->peers |= 1u << ordinal;
   std::lock_guard lock(g_opened_mutex);
   if (const auto known = g_opened.find(origin_of(t, context)); known != g_opened.end()) {
     ++known->second.times;

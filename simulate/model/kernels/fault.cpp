@@ -21,8 +21,9 @@ namespace devtrace::simulate {
 namespace {
 
 bool usable(CUcontext context, const Allocation& a) {
-  if (a.device < 0 || a.device == context->device || a.kind == AllocationKind::managed) return true;
+  // cuMemSetAccess has to say so, also of the device where it lies.
   if (a.kind == AllocationKind::mapped) return a.access >> context->device & 1;
+  if (a.device < 0 || a.device == context->device || a.kind == AllocationKind::managed) return true;
   if (context->peers >> a.device & 1) return true;
   return a.pool && (a.pool->access >> context->device & 1);
 }

@@ -1,6 +1,7 @@
-"""CPython 3.14 and later are asked by their own interface for remote debuggers (PEP 768), without a thread being stopped."""
+"""CPython 3.14 and later are asked by their own interface for remote debuggers (PEP 768), where ptrace is not allowed."""
 
 import os
+import subprocess
 
 import pytest
 from conftest import BUILD, DEVTRACE, environment
@@ -46,6 +47,13 @@ def lines():
             yield sys.stdin.readline()
 
 
+def forbid(event, arguments):
+    if event == "cpython.remote_debugger_script":
+        raise RuntimeError(event)
+
+
+if sys.argv[1:] == ["audited"]:
+    sys.addaudithook(forbid)
 print("ready", os.getpid(), flush=True)
 for line in lines():
     if line.startswith("end"):
@@ -64,6 +72,10 @@ def server(folder, interpreter, *arguments, env=None) -> Running:
 
 def scripts() -> set[str]:
     return {name for name in os.listdir(os.environ.get("TMPDIR", "/tmp")) if name.startswith("devtrace-") and len(name) == 15}
+
+
+def complaints(one: Running) -> list[str]:
+    return [line for line in one.err.splitlines() if "Traceback" in line or "Exception ignored" in line]
 
 
 def sleeps(pid: int) -> bool:
@@ -88,7 +100,7 @@ def test_no_thread_is_stopped(tmp_path, running, interpreter):  # noqa: F811
     assert one.ask("modules") == modules
     assert scripts() <= before
     assert one.end() == 0
-    assert [line for line in one.err.splitlines() if "Traceback" in line or "Exception ignored" in line] == []
+    assert complaints(one) == []
 
 
 @pytest.mark.parametrize("interpreter", INTERPRETERS)
@@ -120,3 +132,31 @@ def test_where_it_is_switched_off_ptrace_is_used(tmp_path, running, interpreter)
     one.ask("wrong")
     assert len(one.findings) == 1
     assert one.end() == 0
+
+
+@pytest.mark.parametrize("interpreter", INTERPRETERS[:1])
+def test_an_audit_hook_hears_nothing(tmp_path, running, interpreter):  # noqa: F811
+    running.append(server(tmp_path, interpreter, "audited"))
+    one = running[0]
+    done = command("attach", "--no-wait", one.pid)
+    assert done.returncode == 0, done.stderr
+    one.ask("wrong")
+    assert len(one.findings) == 1
+    assert command("detach", one.pid).returncode == 0
+    assert one.end() == 0
+    assert complaints(one) == []
+
+
+@pytest.mark.parametrize("interpreter", INTERPRETERS[:1])
+def test_a_killed_command_leaves_no_file(tmp_path, running, interpreter):  # noqa: F811
+    running.append(server(tmp_path, interpreter, "blocked"))
+    one = running[0]
+    wait_for(lambda: sleeps(one.pid))
+    before = scripts()
+    with subprocess.Popen([DEVTRACE, "attach", "--no-wait", str(one.pid)], preexec_fn=forbid(PTRACE)) as attaching:
+        wait_for(lambda: scripts() - before)
+        attaching.kill()
+    one.ask("wrong")  # the main thread comes back to Python
+    wait_for(lambda: not scripts() - before)
+    assert one.end() == 0
+    assert complaints(one) == []

@@ -421,7 +421,7 @@ def test_a_program_that_asked_for_it_gets_a_note(rehearse):
     outcome = rehearse(TRITON + OWN + LAUNCH, options="error_exitcode=23")
     finding = outcome.finding
     assert (finding["kind"], finding["severity"], finding["cause"]["category"]) == ("remote-access", "note", "declared-access")
-    assert finding["note"] == "the program itself enabled peer access from cuda:0 to cuda:1"
+    assert finding["note"] == "the program itself enabled access from cuda:0 to cuda:1"
     assert line_of(outcome, "# HERE") in [frame["line"] for frame in finding["python"]]
     assert outcome.code == 0, "a note fails no run"
     end = outcome.records[-1]
@@ -449,3 +449,43 @@ def test_pytorchs_copies_between_peers_are_direct(rehearse):
         a.to("cuda:1")
     """)
     assert [record["staged"] for record in traffic(outcome)] == [False]
+
+
+SHARED = """
+import ctypes, os, subprocess, sys
+
+GIVER = '''
+import ctypes, sys
+cudart = ctypes.CDLL("libcudart.so.13")
+pointer, handle = ctypes.c_void_p(), (ctypes.c_char * 64)()
+assert cudart.cudaSetDevice(1) == cudart.cudaMalloc(ctypes.byref(pointer), 256) == cudart.cudaIpcGetMemHandle(handle, pointer) == 0
+print(handle.raw.hex(), flush=True)
+sys.stdin.read()
+'''
+environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+giver = subprocess.Popen([sys.executable, "-c", GIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+class Handle(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 64)]
+
+
+opened = ctypes.c_void_p()
+handle = Handle.from_buffer_copy(bytes.fromhex(giver.stdout.readline()))
+print("opened", ctypes.CDLL("libcudart.so.13").cudaIpcOpenMemHandle(ctypes.byref(opened), handle, 1))
+
+
+class Memory:
+    __cuda_array_interface__ = {"shape": (64,), "typestr": "<f4", "data": (opened.value, False), "version": 3}
+
+
+there = torch.as_tensor(Memory(), device="cuda:1")
+"""
+
+
+def test_memory_that_is_opened_for_a_peer_is_asked_for(rehearse):
+    """cudaIpcMemLazyEnablePeerAccess is the program's own word, and no kernel that reads there fails."""
+    outcome = rehearse(TRITON + SHARED + LAUNCH + "torch.cuda.synchronize()\ngiver.stdin.close()\n")
+    assert "opened 0" in outcome.out and outcome.code == 0, outcome.err
+    finding = outcome.finding
+    assert (finding["severity"], finding["note"]) == ("note", "the program itself enabled access from cuda:0 to cuda:1")

@@ -220,8 +220,31 @@ TEST_F(Device, RemotePointerWithoutPeerAccessIsAStickyError) {
   EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
   void* p;
   EXPECT_EQ(cudaMalloc(&p, 1), cudaErrorIllegalAddress);
+  char host[64] = {};
+  EXPECT_EQ(cudaMemcpy(mine, host, sizeof host, cudaMemcpyHostToDevice), cudaErrorIllegalAddress);
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess) << "the other device goes on";
+}
+
+TEST_F(Device, MappedMemoryIsForWhomAccessWasSet) {
+  CUfunction f = loaded_kernel("store");
+  constexpr size_t kSize = 2u << 20;
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CUmemGenericAllocationHandle memory;
+  CUdeviceptr address;
+  ASSERT_EQ(cuMemCreate(&memory, kSize, &properties, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAddressReserve(&address, kSize, 0, 0, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemMap(address, kSize, 0, memory, 0), CUDA_SUCCESS);
+  const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  ASSERT_EQ(cuMemSetAccess(address, kSize, &access, 1), CUDA_SUCCESS);
+  EXPECT_EQ(launch_store(f, reinterpret_cast<void*>(address), nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  const CUmemAccessDesc none = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_NONE};
+  ASSERT_EQ(cuMemSetAccess(address, kSize, &none, 1), CUDA_SUCCESS);
+  EXPECT_EQ(launch_store(f, reinterpret_cast<void*>(address), nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
 }
 
 TEST_F(Device, RemotePointerWithPeerAccessIsFine) {

@@ -100,7 +100,7 @@ TEST(Policy, AProgramThatEnabledAccessItselfIsToldAsANote) {
   events::peers_changed(0, 1, true, false);  // PyTorch finds it there
   const auto decision = findings::policy::on_remote_access({"my_kernel", "my_kernel", {}}, Device::cuda(0), kBoth);
   EXPECT_EQ(decision.verdict, Verdict::note);
-  EXPECT_EQ(decision.reason, "the program itself enabled peer access from cuda:0 to cuda:1");
+  EXPECT_EQ(decision.reason, "the program itself enabled access from cuda:0 to cuda:1");
   EXPECT_EQ(
       findings::policy::on_remote_access({"k", "k", {}}, Device::cuda(0), {Device::cuda(1), Device::cuda(2)}).verdict,
       Verdict::finding)

@@ -320,7 +320,7 @@ TEST_F(Launches, AProgramThatEnabledAccessItselfGetsANote) {
   EXPECT_EQ(findings::faults(), faults);
   report::Json finding = test::last_finding();
   EXPECT_EQ(finding["severity"], "note");
-  EXPECT_EQ(finding["note"], "the program itself enabled peer access from cuda:0 to cuda:6");
+  EXPECT_EQ(finding["note"], "the program itself enabled access from cuda:0 to cuda:6");
   EXPECT_EQ(finding["cause"]["category"], "declared-access");
   events::peers_changed(0, 6, false, true);
   EXPECT_EQ(launch(false), 1u);
