@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "simulate/cuda/api.h"
@@ -38,6 +41,16 @@ struct Texture {
   CUDA_RESOURCE_DESC resource;
   CUDA_TEXTURE_DESC texture;
 };
+
+// A kernel gets the handle among its parameters: as on hardware it is a small number and no address.
+std::mutex g_mutex;
+std::map<CUtexObject, Texture> g_textures;
+
+std::optional<Texture> texture_of(CUtexObject object) {
+  const std::lock_guard hold(g_mutex);
+  const auto found = g_textures.find(object);
+  return found == g_textures.end() ? std::nullopt : std::optional(found->second);
+}
 
 }  // namespace
 
@@ -135,27 +148,25 @@ CUresult CUDAAPI cuTexObjectCreate(CUtexObject* object, const CUDA_RESOURCE_DESC
                                    const CUDA_TEXTURE_DESC* texture, const CUDA_RESOURCE_VIEW_DESC*) {
   REQUIRE_CONTEXT(context);
   if (!object || !resource || !texture) return CUDA_ERROR_INVALID_VALUE;
-  auto* made = new Texture{*resource, *texture};
-  simulate::handles<Texture>().add(made);
-  *object = reinterpret_cast<CUtexObject>(made);
+  static CUtexObject last = 0;
+  const std::lock_guard hold(g_mutex);
+  g_textures.emplace(*object = ++last, Texture{*resource, *texture});
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuTexObjectDestroy(CUtexObject object) {
   TRY(ready());
-  auto* texture = reinterpret_cast<Texture*>(object);
-  if (!simulate::handles<Texture>().remove(texture)) return CUDA_ERROR_INVALID_VALUE;
-  delete texture;
-  return CUDA_SUCCESS;
+  const std::lock_guard hold(g_mutex);
+  return g_textures.erase(object) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult CUDAAPI cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource, CUtexObject object) {
-  auto* texture = reinterpret_cast<Texture*>(object);
-  if (!resource || !simulate::handles<Texture>().has(texture)) return CUDA_ERROR_INVALID_VALUE;
+  const auto texture = texture_of(object);
+  if (!resource || !texture) return CUDA_ERROR_INVALID_VALUE;
   *resource = texture->resource;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* out, CUtexObject object) {
-  auto* texture = reinterpret_cast<Texture*>(object);
-  if (!out || !simulate::handles<Texture>().has(texture)) return CUDA_ERROR_INVALID_VALUE;
+  const auto texture = texture_of(object);
+  if (!out || !texture) return CUDA_ERROR_INVALID_VALUE;
   *out = texture->texture;
   return CUDA_SUCCESS;
 }

@@ -247,6 +247,21 @@ TEST_F(Device, MappedMemoryIsForWhomAccessWasSet) {
   EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
 }
 
+TEST_F(Device, ATextureIsANumberAndNoAddress) {
+  CUDA_RESOURCE_DESC resource = {}, same;
+  resource.resType = CU_RESOURCE_TYPE_LINEAR;
+  resource.res.linear.sizeInBytes = 64;
+  const CUDA_TEXTURE_DESC texture = {};
+  CUtexObject object;
+  ASSERT_EQ(cuTexObjectCreate(&object, &resource, &texture, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(launch_store(loaded_kernel("store"), reinterpret_cast<void*>(object), nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  ASSERT_EQ(cuTexObjectGetResourceDesc(&same, object), CUDA_SUCCESS);
+  EXPECT_EQ(same.res.linear.sizeInBytes, 64u);
+  EXPECT_EQ(cuTexObjectDestroy(object), CUDA_SUCCESS);
+  EXPECT_EQ(cuTexObjectDestroy(object), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(Device, RemotePointerWithPeerAccessIsFine) {
   CUfunction f = loaded_kernel("store");
   void* theirs = on(1, 64);
