@@ -70,8 +70,14 @@ def server(folder, interpreter, *arguments, env=None) -> Running:
     )
 
 
+@pytest.fixture(autouse=True)
+def folder_of_scripts(tmp_path, monkeypatch):
+    (tmp_path / "scripts").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scripts"))
+
+
 def scripts() -> set[str]:
-    return {name for name in os.listdir(os.environ.get("TMPDIR", "/tmp")) if name.startswith("devtrace-") and len(name) == 15}
+    return set(os.listdir(os.environ["TMPDIR"]))
 
 
 def complaints(one: Running) -> list[str]:

@@ -29,7 +29,8 @@ def frames_of(stack):
 def asked(tmp_path: Path, stack, operands, texts=None, folder=None, python=sys.executable, **more) -> list[dict]:
     finding = {"kind": "refused-op", "operation": "aten::add", "operands": operands, "python": frames_of(stack), **more}
     question, answer = tmp_path / "question", tmp_path / "answer"
-    question.write_text(json.dumps({"finding": finding, "texts": texts or {}, "folder": str(folder or tmp_path)}))
+    before = {path: Path(path).read_text(encoding="utf-8") for path in texts or {}}
+    question.write_text(json.dumps({"finding": finding, "texts": texts or {}, "before": before, "folder": str(folder or tmp_path)}))
     ran = subprocess.run([python, "-I", "-S", "-B", EDITS, question, answer], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     found = json.loads(answer.read_text())["candidates"]
