@@ -451,7 +451,7 @@ def test_pytorchs_copies_between_peers_are_direct(rehearse):
     assert [record["staged"] for record in traffic(outcome)] == [False]
 
 
-SHARED = """
+OPENED = """
 import ctypes, os, subprocess, sys
 
 GIVER = '''
@@ -485,7 +485,7 @@ there = torch.as_tensor(Memory(), device="cuda:1")
 
 def test_memory_that_is_opened_for_a_peer_is_asked_for(rehearse):
     """cudaIpcMemLazyEnablePeerAccess is the program's own word, and no kernel that reads there fails."""
-    outcome = rehearse(TRITON + SHARED + LAUNCH + "torch.cuda.synchronize()\ngiver.stdin.close()\n")
+    outcome = rehearse(TRITON + OPENED + LAUNCH + "torch.cuda.synchronize()\ngiver.stdin.close()\n")
     assert "opened 0" in outcome.out and outcome.code == 0, outcome.err
     finding = outcome.finding
     assert (finding["severity"], finding["note"]) == ("note", "the program itself enabled access from cuda:0 to cuda:1")
