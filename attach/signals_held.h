@@ -6,7 +6,7 @@
 
 namespace devtrace::attach {
 
-// Who ends this command while a thread stands still is heard when that runs again.
+// What comes meanwhile is heard when this one ends.
 class SignalsHeld {
  public:
   SignalsHeld() {

@@ -30,16 +30,15 @@ int wait_for(pid_t child, const sigset_t& signals) {
 
 // A number that became another process's since it was listed is not killed: the descriptor is the process's that is
 // looked at behind it.
-bool kill_if_below(pid_t pid, const std::set<pid_t>& above, std::string_view spared) {
+void kill_if_below(pid_t pid, const std::set<pid_t>& above, std::string_view spared) {
   const int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  if (process < 0 && errno == ESRCH) return false;
+  if (process < 0 && errno == ESRCH) return;
   const auto status = status_of(pid);
   const bool found = status && above.contains(status->parent) && status->state != 'Z' && status->state != 'X' &&
                      (spared.empty() || status->name != spared);
   if (found && process >= 0) syscall(SYS_pidfd_send_signal, process, SIGKILL, nullptr, 0);
   if (found && process < 0) kill(pid, SIGKILL);  // before Linux 5.3
   if (process >= 0) close(process);
-  return found;
 }
 
 }  // namespace

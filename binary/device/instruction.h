@@ -66,8 +66,8 @@ enum Operation : unsigned {
 };
 
 // One instruction in Volta's 16-byte encoding and its successors'. Bits: operation 0–8, form 9–11, predicate 12–15,
-// destination 16, a 24, b 32 and c 64, each a register of 8 bits. Of form 1 to 7 says where a constant stands instead
-// of b or c (offset at 38, bank at 54), a number, or a uniform register.
+// destination 16, a 24, b 32 and c 64, each a register of 8 bits. The form, 1 to 7, says where a constant (offset at
+// 38, bank at 54), a number or a uniform register stands instead of b or c.
 struct Instruction {
   uint64_t low = 0, high = 0;
   unsigned architecture = 0;  // 90 for sm_90: some codes have got another meaning

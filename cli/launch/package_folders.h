@@ -6,10 +6,10 @@
 
 namespace devtrace::cli {
 
-// The folders of packages of the environment that `program` (an interpreter, or a script beside one) lies in. In the
-// interpreter's own order: PYTHONPATH, the user's, the environment's and, where a virtual environment takes them in,
-// its base's. And what .pth files in them add. Some need not be there. Empty where no Python lies beside it. Only files
-// are read: nothing is started.
+// The folders of packages of the environment that `program` (an interpreter, or a script beside one) lies in. They
+// have the interpreter's own order: PYTHONPATH, the user's, the environment's and, where a virtual environment takes
+// them in, its base's. What .pth files in them add is there, too. Some need not be there. Empty where no Python lies
+// beside it. Only files are read: nothing is started.
 std::vector<std::filesystem::path> package_folders(const std::filesystem::path& program);
 
 }  // namespace devtrace::cli

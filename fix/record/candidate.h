@@ -23,8 +23,8 @@ struct Candidate {
   bool names_device = false;                                     // "cuda:1": another machine may want another
   bool names_new_device = false;                                 // … and the program does not name it there itself
   bool to_cpu = false;                                           // moves something to the CPU
-  // The same for the same edit in texts that other edits have changed. For edits that say the device in other words;
-  // for edits that ask the same object for its device. The last two may be empty.
+  // `identity` is the same for the same edit in texts that other edits have changed. `alternatives` is it for edits
+  // that say the device in other words, `asks` for edits that ask the same object for its device; these may be empty.
   std::string identity, alternatives, asks;
   bool fallback = false;  // nothing speaks for it: worth a run only when nothing else helps
   bool at_use = false;    // makes the line run: where the operand is used, not where its device was decided

@@ -13,8 +13,8 @@ class Pruning {
  public:
   // After a candidate's run for that finding.
   void learn(const RecordedFinding& finding, const Tried& tried);
-  // Its run would show what another has shown. The same edit left this finding as it was, on another way to it. Or it
-  // asks an object for its device, or moves one, that cannot be asked or moved.
+  // Its run would show what another has shown: the same edit left this finding as it was, on another way to it. So it
+  // is where it asks an object for its device, or moves one, that cannot be asked or moved.
   bool needless(const RecordedFinding& finding, const Candidate& candidate) const;
   // The same edit, with other words for the device, counts already in this round: it can be no better.
   static bool said_already(const std::vector<Tried>& round, const Candidate& candidate);

@@ -11,8 +11,8 @@ namespace devtrace::fix {
 // before what got further, and the further the better. Then what leaves the work where it was, names no device that
 // the program does not name there, moves the fewest bytes. Then where the operand comes from and not where it is used,
 // changes the fewest lines, names no device at all, and was the likeliest. Sets `moves_work`
-// of each: a device has less than half of the launches that it had in the run before. Or than it has with another edit
-// that got as far and itself takes nothing away from any device.
+// of each: a device has less than half of the launches that it had in the run before. The same holds beside another
+// edit that got as far and itself takes nothing away from any device.
 std::vector<size_t> ranked(std::vector<Tried>& tried, const Outcome& before);
 
 }  // namespace devtrace::fix

@@ -1,5 +1,5 @@
-// Streams and events: on which device each was made, and where, for the findings that name one. And an event that CUDA
-// did not record, for the stream is of another device.
+// Streams and events: on which device each was made, and where, for the findings that name one. An event that CUDA did
+// not record, for the stream is of another device, is told here.
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>

@@ -164,8 +164,8 @@ constexpr size_t kMostOrdinary = 64;
 constinit Ordinary ordinary[kMostOrdinary];
 constexpr intptr_t kNoHash = -1;
 
-// Hot: the usual exception has no argument, one that is no text, or a short text. Or one of ASCII without a pair of a
-// device word's letters, which lies in the object itself. For Pythons whose objects have the usual header.
+// Hot: the usual exception has no argument, one that is no text, or a short text. A longer one is ASCII, lies in the
+// object itself, and is without a pair of a device word's letters. For Pythons whose objects have the usual header.
 [[gnu::target("avx"), gnu::always_inline]] inline bool is_ordinary(PyObject* const* arguments, ssize_t count) {
   if (count != 1) [[unlikely]]
     return count == 0;

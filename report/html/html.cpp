@@ -45,9 +45,8 @@ std::string row_of(const Json& process, const Json& finding) {
     if (finding.contains(key)) row[key] = finding[key];
   }
   row["title"] = operation_of(finding);
-  if (const auto file = string(frame, "file"); !file.empty()) {
-    const auto line = integer(frame, "line");
-    row["where"] = shown_file(file, cwd) + (line ? ":" + std::to_string(*line) : "");
+  if (!string(frame, "file").empty()) {
+    row["where"] = location(frame, cwd);
     row["function"] = string(frame, "function");
   } else if (!frame.empty()) {
     row["where"] = place(frame, cwd);
@@ -79,9 +78,11 @@ void describe_frames(Json& value, std::string_view cwd) {
   for (Json& each : value) describe_frames(each, cwd);
 }
 
-void describe_operand(Json& operand, const Json& words) {
-  operand["shown"] = {
-      {"name", name_of(words)}, {"role", role_of(words)}, {"extent", extent_of(words)}, {"made", made_by(words)}};
+Json words_of(const Json& operand) {
+  return {{"name", name_of(operand)},
+          {"role", role_of(operand)},
+          {"extent", extent_of(operand)},
+          {"made", made_by(operand)}};
 }
 
 // report.html holds {{title}}, {{style}} and {{script}}, once each.
@@ -185,8 +186,10 @@ std::string html_finding(const Json& process, const Json& finding) noexcept try 
   if (!array(record, "operands").empty())
     for (Json& operand : record["operands"]) {
       if (!operand.is_object()) continue;
-      if (const std::optional<Json> source = source_of(operand)) describe_operand(operand["computed_from"][0], *source);
-      describe_operand(operand, Json(operand));
+      Json words = words_of(operand);
+      if (const std::optional<Json> source = source_of(operand))
+        operand["computed_from"][0]["shown"] = words_of(*source);
+      operand["shown"] = std::move(words);
     }
   describe_frames(record, string(process, "cwd"));
   if (const auto [label, words] = verification_of(finding); !words.empty())

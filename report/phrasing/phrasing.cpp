@@ -320,9 +320,8 @@ const Json& user_frame_of(const Json& record) {
 std::string summary(const Json& process, const Json& finding) {
   const Json& frame = user_frame_of(finding);
   std::string out = kind_name(finding);
-  if (const auto file = string(frame, "file"); !file.empty()) {
-    out += ' ' + shown_file(file, string(process, "cwd"));
-    if (const auto line = integer(frame, "line"); line && *line > 0) out += fmt::format(":{}", *line);
+  if (!string(frame, "file").empty()) {
+    out += ' ' + location(frame, string(process, "cwd"));
     const auto function = string(frame, "function");
     if (!function.empty())
       out += fmt::format(" in {}",

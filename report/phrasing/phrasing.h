@@ -63,9 +63,9 @@ const Json& user_frame_of(const Json& record);
 // The frames that this one is of.
 const Json& frames_of(const Json& record);
 
-// The same of a native stack: the innermost frame of the user's own. Else the innermost with a source line, else the
-// innermost outside of CUDA's and PyTorch's libraries, else the innermost. `place` calls it "step (train.cpp:12)" or
-// "step (train+0x40)".
+// The same of a native stack: the innermost frame of the user's own. Without one it is the innermost with a source
+// line, else the innermost outside of CUDA's and PyTorch's libraries, else the innermost. `place` calls it "step
+// (train.cpp:12)" or "step (train+0x40)".
 const Json& native_user_frame(const Json& frames);
 
 // What would make a native frame of the user's own say more; empty where it has a line.

@@ -138,10 +138,7 @@ std::string markdown(const Json& process, const Json& finding) {
                        prose(string(cause, "confidence")), prose(because));
   }
   if (const auto fix = string(cause, "fix"); !fix.empty()) {
-    const auto line = integer(cause, "line");
-    const std::string file = shown_file(string(cause, "file"), cwd);
-    out +=
-        file.empty() ? "**Fix**" : fmt::format("**Fix** at {}", code(file + (line ? fmt::format(":{}", *line) : "")));
+    out += string(cause, "file").empty() ? "**Fix**" : fmt::format("**Fix** at {}", code(location(cause, cwd)));
     if (const auto what = repairs(cause); !what.empty()) out += fmt::format(" ({})", what);
     out += ":\n\n" + block(language, fix) + '\n';
   }

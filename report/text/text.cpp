@@ -227,9 +227,7 @@ class Report : Lines {
                  kProseColumns, "      "));
     const auto fix = string(cause, "fix");
     if (fix.empty()) return;
-    const auto at = integer(cause, "line");
-    const std::string file = printable(shown_file(string(cause, "file"), cwd_));
-    const std::string place = file + (at ? fmt::format(":{}", *at) : "");
+    const std::string place = printable(location(cause, cwd_));
     const std::string_view what = repairs(cause);
     line("  {}fix{} {}{}", ink_.strong, ink_.off, place,
          what.empty() ? "" : fmt::format("{}({})", place.empty() ? "" : " ", what));

@@ -9,7 +9,7 @@
 namespace devtrace::evidence {
 
 // The device of a torch.device, of "cuda:1", of a storage, a stream, an event or a generator, of a class like
-// torch.cuda.FloatStorage. And of those in a list or as the values of a dict. Calls visit(device), as PyTorch writes
+// torch.cuda.FloatStorage. The same in a list or as the values of a dict. Calls visit(device), as PyTorch writes
 // it: "cuda:1", "cuda", "meta". Reads objects of torch's own classes only.
 void for_each_named_device(const python::Api& api, const Torch& torch, PyObject* value,
                            const std::function<void(const std::string& device)>& visit);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "common/format.h"
 #include "report/log/fingerprint.h"
@@ -50,9 +51,11 @@ State& current() {
 constexpr size_t kMostCallers = 64;  // more than lie between a refusal and the Python frame that asked for it
 
 // Under the lock.
+void publish_counts(const std::vector<Occurrences::Count>& counts) {
+  for (const auto& [id, fingerprint, count] : counts) log::publish::count(id, fingerprint, count);
+}
 void publish_due() {
-  for (const auto& [id, fingerprint, count] : current().occurrences.take_due())
-    log::publish::count(id, fingerprint, count);
+  publish_counts(current().occurrences.take_due());
 }
 
 // Under the lock, so that ids follow the log's order. Calls nothing that takes the GIL. What is to be said on stderr;
@@ -128,7 +131,8 @@ bool report_once(uint64_t key, const std::function<std::optional<Finding>()>& fi
   {
     const std::lock_guard hold(lock);
     Occurrences& occurrences = current().occurrences;
-    text = publish(occurrences.add(key, found->fingerprint, severity), *found);
+    const Occurrences::Finding outcome = occurrences.add(key, found->fingerprint, severity);
+    text = publish(outcome, *found);
   }
   log::publish::print(text);
   if (options().halt_on_error && severity == Severity::fault) halt();
@@ -177,8 +181,7 @@ void set_exit_writer(void (*write)()) {
 
 // Under the lock.
 void write_counts_and_rest() {
-  for (const auto& [id, fingerprint, count] : current().occurrences.take_unwritten())
-    log::publish::count(id, fingerprint, count);
+  publish_counts(current().occurrences.take_unwritten());
   if (exit_writer) exit_writer();
 }
 

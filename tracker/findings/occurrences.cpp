@@ -56,10 +56,10 @@ Occurrences::Seen Occurrences::seen(uint64_t key) {
   const ByCall& call = found->second;
   if (call.excused) return Seen::excused;
   totals_.add(call.severity);
-  if (call.name.empty())
-    ++dropped_;
+  if (call.finding)
+    count_again(*call.finding);
   else
-    count_again(by_name_.at(call.name));
+    ++dropped_;
   return Seen::counted;
 }
 
@@ -67,11 +67,11 @@ Occurrences::Seen Occurrences::seen(uint64_t key) {
 void Occurrences::remember(uint64_t key, ByCall call) {
   if (key == 0) return;
   if (by_call_.size() >= kMostCalls) by_call_.clear();
-  by_call_.emplace(key, std::move(call));
+  by_call_.emplace(key, call);
 }
 
 void Occurrences::excuse(uint64_t key) {
-  remember(key, {.name = "", .excused = true});
+  remember(key, {.excused = true});
 }
 
 Occurrences::Finding Occurrences::add(uint64_t key, const std::string& fingerprint, Severity severity) {
@@ -79,19 +79,18 @@ Occurrences::Finding Occurrences::add(uint64_t key, const std::string& fingerpri
   const std::string name = named(fingerprint, severity);
   const auto known = by_name_.find(name);
   if (known != by_name_.end()) {
-    remember(key, {name, severity});
+    remember(key, {&known->second, severity});
     count_again(known->second);
     return {Finding::repeated, known->second.id};
   }
   if (full()) {
     ++dropped_;
-    if (limits_.deduplicate) remember(key, {"", severity});
+    if (limits_.deduplicate) remember(key, {nullptr, severity});
     return {Finding::dropped, 0};
   }
   ++written_;
   if (limits_.deduplicate) {
-    by_name_.emplace(name, Known{written_, fingerprint});
-    remember(key, {name, severity});
+    remember(key, {&by_name_.emplace(name, Known{written_, fingerprint}).first->second, severity});
   }
   return {Finding::added, written_};
 }

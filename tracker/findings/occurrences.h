@@ -67,7 +67,7 @@ class Occurrences {
     uint64_t written = 1;  // the count that the log already states
   };
   struct ByCall {
-    std::string name;  // empty: it came after the limit, or is excused
+    Known* finding = nullptr;  // null: it came after the limit, or is excused
     Severity severity = Severity::fault;
     bool excused = false;
   };

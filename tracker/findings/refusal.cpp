@@ -1,6 +1,5 @@
 // An error of PyTorch's that says where something lies: judged, gathered, decided, reported.
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,19 +45,6 @@ Finding finding_of(refusals::Decision decision, Finding finding) {
   return finding;
 }
 
-// Tells calls apart: a check by all that it says, an exception by its devices alone, for its words may differ.
-std::string text_for_key(const events::Refused& refusal, const refusals::RefusalMessage& message,
-                         Repetition repetition) {
-  if (refusal.raised == events::Raised::checked) {
-    std::string said{refusal.message.substr(0, 2048)};
-    for (const std::string_view part : {refusal.function, refusal.file}) (said += '\0') += part;
-    return said;
-  }
-  std::string text = repetition == Repetition::rephrased ? "again " : "";
-  for (const std::string& device : message.devices_named) text += device + ' ';
-  return text;
-}
-
 void report_refusal(const events::Refused& refusal, python::KeptReferences& kept) {
   const refusals::RefusalMessage message = refusals::classify(refusal);
   if (message.likelihood == refusals::Likelihood::none) return;
@@ -76,8 +62,13 @@ void report_refusal(const events::Refused& refusal, python::KeptReferences& kept
     if (!decision.refusal) return std::nullopt;
     return finding_of(std::move(decision), std::move(evidence.finding));
   };
-  const std::string text = text_for_key(refusal, message, repetition);
-  if (report_once(call_key({text}), find, !checked)) refusals::recent_messages::was_found(refusal);
+  // A check is told from others by all that it says, an exception by its devices alone, for its words may differ.
+  std::string devices = repetition == Repetition::rephrased ? "again " : "";
+  for (const std::string& device : message.devices_named) devices += device + ' ';
+  if (report_once(
+          checked ? call_key({refusal.message.substr(0, 2048), refusal.function, refusal.file}) : call_key({devices}),
+          find, !checked))
+    refusals::recent_messages::was_found(refusal);
 }
 
 }  // namespace

@@ -42,8 +42,8 @@ struct RefusalMessage {
   // out), `torch.FloatTensor` (cpu).
   std::vector<std::string> devices_named;
 
-  // Those on which the message says that operands lie, unlike those that it expected. So "found at least two devices,
-  // cuda:1 and cuda:0", "index is on cuda:0, different from other tensors on cuda:1", "Input type
+  // Those on which the message says that operands lie, unlike those that it expected. Such are "found at least two
+  // devices, cuda:1 and cuda:0", "index is on cuda:0, different from other tensors on cuda:1", "Input type
   // (torch.cuda.FloatTensor) and weight type (torch.FloatTensor)" (cuda and cpu).
   std::vector<std::string> devices_of_operands;
 

@@ -89,6 +89,13 @@ def sleeps(pid: int) -> bool:
         return stat.read().rpartition(")")[2].split()[0] == "S"
 
 
+def attach_by_ptrace(one: Running) -> None:
+    done = command("attach", "--no-wait", one.pid)
+    assert done.returncode == 0, done.stderr
+    one.ask("wrong")
+    assert len(one.findings) == 1
+
+
 # The filter shows which way it was: without ptrace there is only the interpreter's.
 @pytest.mark.parametrize("interpreter", INTERPRETERS)
 def test_no_thread_is_stopped(tmp_path, running, interpreter):  # noqa: F811
@@ -120,10 +127,7 @@ def test_a_main_thread_that_is_blocked_is_not_waited_for(tmp_path, running, inte
     # What was asked of it was taken back.
     one.ask("wrong")
     assert "libdevtrace.so" not in open(f"/proc/{one.pid}/maps").read() and one.findings == []
-    done = command("attach", "--no-wait", one.pid)
-    assert done.returncode == 0, done.stderr
-    one.ask("wrong")
-    assert len(one.findings) == 1
+    attach_by_ptrace(one)
     assert command("detach", one.pid).returncode == 0
     assert one.end() == 0
     assert "Exception ignored" not in one.err
@@ -134,9 +138,7 @@ def test_where_it_is_switched_off_ptrace_is_used(tmp_path, running, interpreter)
     running.append(server(tmp_path, interpreter, env={"PYTHON_DISABLE_REMOTE_DEBUG": "1"}))
     one = running[0]
     assert command("attach", "--no-wait", one.pid, preexec_fn=forbid(PTRACE)).returncode == 4
-    assert command("attach", "--no-wait", one.pid).returncode == 0
-    one.ask("wrong")
-    assert len(one.findings) == 1
+    attach_by_ptrace(one)
     assert one.end() == 0
 
 
@@ -144,10 +146,7 @@ def test_where_it_is_switched_off_ptrace_is_used(tmp_path, running, interpreter)
 def test_an_audit_hook_hears_nothing(tmp_path, running, interpreter):  # noqa: F811
     running.append(server(tmp_path, interpreter, "audited"))
     one = running[0]
-    done = command("attach", "--no-wait", one.pid)
-    assert done.returncode == 0, done.stderr
-    one.ask("wrong")
-    assert len(one.findings) == 1
+    attach_by_ptrace(one)
     assert command("detach", one.pid).returncode == 0
     assert one.end() == 0
     assert complaints(one) == []
