@@ -33,7 +33,7 @@ inline constexpr Function kTable[] = {
 };
 
 // Without traits for a function that the table does not have.
-inline Function find(std::string_view name) {
+inline Function function_named(std::string_view name) {
   const auto found =
       std::find_if(std::begin(kTable), std::end(kTable), [&](const Function& f) { return f.name == name; });
   return found == std::end(kTable) ? Function{name, 0} : *found;

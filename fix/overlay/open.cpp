@@ -106,7 +106,8 @@ bool refuse_byte_code(const char* path, Access access) {
 void exchange(int descriptor) {
   const int error = errno;
   struct stat status {};
-  const overlay::ReplacedFile* const entry = ::fstat(descriptor, &status) == 0 ? overlay::find(status) : nullptr;
+  const overlay::ReplacedFile* const entry =
+      ::fstat(descriptor, &status) == 0 ? overlay::replacement_of(status) : nullptr;
   if (entry) {
     const int flags = ::fcntl(descriptor, F_GETFL), close_on_exec = ::fcntl(descriptor, F_GETFD) & FD_CLOEXEC;
     const long replacement = ::syscall(SYS_openat, AT_FDCWD, entry->replacement, flags | O_CLOEXEC | O_NOCTTY, 0);

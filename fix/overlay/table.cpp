@@ -167,7 +167,7 @@ void read_table() {
   state.store(kRead, std::memory_order_release);
 }
 
-const ReplacedFile* find(const struct stat& file) {
+const ReplacedFile* replacement_of(const struct stat& file) {
   if (!is_ready()) return nullptr;
   for (size_t i = 0; i < row_count; ++i)
     if (rows[i].entry.inode == file.st_ino && rows[i].entry.device == file.st_dev) return &rows[i].entry;

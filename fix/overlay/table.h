@@ -21,7 +21,7 @@ struct ReplacedFile {
 void read_table();
 
 // The row whose original is this file; null: none.
-const ReplacedFile* find(const struct stat& file);
+const ReplacedFile* replacement_of(const struct stat& file);
 
 // Whether the path names byte code of an original: <stem>.<anything>.pyc, in whatever folder. That of `<anything>` is
 // the interpreter's tag, with more behind it where pytest wrote it.

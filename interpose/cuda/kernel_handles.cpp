@@ -101,7 +101,7 @@ int architecture() {
 
 // Before CUDA 12.4 nobody answers: the image tells, too.
 bool read_layout(const void* function, std::string& name, std::vector<device::Parameter>& parameters) {
-  const kernel_images::Code code = kernel_images::find(function);
+  const kernel_images::Code code = kernel_images::code_of(function);
   device::KernelFacts facts;
   if (!device::read_kernel(code.image, architecture(), code.name, &facts)) return false;
   parameters = std::move(facts.parameters);
@@ -138,7 +138,7 @@ const Kernel* kernel_of(const void* function, Handle handle) {
 }
 
 WordUses uses_of_parameters(const void* function, const std::string& name) {
-  const kernel_images::Code code = kernel_images::find(function);
+  const kernel_images::Code code = kernel_images::code_of(function);
   device::KernelFacts facts;
   if (code.image.size == 0 ||
       !device::read_kernel(code.image, architecture(), code.name.empty() ? name : code.name, &facts))

@@ -241,7 +241,7 @@ void same_kernel(const void* function, const void* as) {
   });
 }
 
-Code find(const void* function) {
+Code code_of(const void* function) {
   Kernel kernel;
   {
     const std::lock_guard hold(loaded_lock);

@@ -32,7 +32,7 @@ struct Code {
   std::shared_ptr<const void> keeps;
 };
 // Slow. Empty when nobody saw where the function came from.
-Code find(const void* function);
+Code code_of(const void* function);
 
 void before_fork();
 void after_fork();

@@ -3,7 +3,7 @@
 namespace devtrace::report {
 namespace {
 
-const Json* find(const Json& record, const char* key) {
+const Json* field_of(const Json& record, const char* key) {
   if (!record.is_object()) return nullptr;
   const auto field = record.find(key);
   return field == record.end() ? nullptr : &*field;
@@ -14,23 +14,23 @@ const Json* find(const Json& record, const char* key) {
 // The empty ones are never destroyed: a finding may be made while the process runs its exit handlers.
 const Json& object(const Json& record, const char* key) {
   static const Json& none = *new Json(Json::object());
-  const Json* field = find(record, key);
+  const Json* field = field_of(record, key);
   return field && field->is_object() ? *field : none;
 }
 
 const Json& array(const Json& record, const char* key) {
   static const Json& none = *new Json(Json::array());
-  const Json* field = find(record, key);
+  const Json* field = field_of(record, key);
   return field && field->is_array() ? *field : none;
 }
 
 std::string_view string(const Json& record, const char* key) {
-  const Json* field = find(record, key);
+  const Json* field = field_of(record, key);
   return field && field->is_string() ? std::string_view(field->get_ref<const std::string&>()) : std::string_view();
 }
 
 std::optional<int64_t> integer(const Json& record, const char* key) {
-  const Json* field = find(record, key);
+  const Json* field = field_of(record, key);
   if (!field) return std::nullopt;
   if (field->is_number_unsigned()) {
     const auto value = field->get<uint64_t>();
@@ -42,13 +42,13 @@ std::optional<int64_t> integer(const Json& record, const char* key) {
 }
 
 std::optional<double> number(const Json& record, const char* key) {
-  const Json* field = find(record, key);
+  const Json* field = field_of(record, key);
   if (!field || !field->is_number()) return std::nullopt;
   return field->get<double>();
 }
 
 bool flag(const Json& record, const char* key) {
-  const Json* field = find(record, key);
+  const Json* field = field_of(record, key);
   return field && field->is_boolean() && field->get<bool>();
 }
 

@@ -24,7 +24,7 @@ constexpr std::string_view kCudaTypes[] = {"BFloat16Tensor", "BoolTensor", "Byte
 // Calls of functions that make a tensor and take device=: torch.zeros(…), torch.fft.fftfreq(…), x.new_zeros(…).
 std::vector<Call> factory_calls(std::string_view source, const Scan& scan) {
   return find_calls_if(source, scan, [](std::string_view before, std::string_view name) {
-    const Function function = find(name);
+    const Function function = function_named(name);
     return function.is(kMakes | kTakesDevice) && before.starts_with(function.is(kMethod) ? "" : "torch.") &&
            before.ends_with('.');
   });
@@ -32,7 +32,7 @@ std::vector<Call> factory_calls(std::string_view source, const Scan& scan) {
 
 bool from_nothing(std::string_view source, const Call& call) {
   const std::string_view whole = source.substr(call.name, call.open - call.name);
-  return !find(whole.substr(whole.rfind('.') + 1)).follows_operands();
+  return !function_named(whole.substr(whole.rfind('.') + 1)).follows_operands();
 }
 
 // Those that decide where the result lies. zeros_like(x) lies where x lies, and so where x was made, if it was made
@@ -175,7 +175,7 @@ std::optional<std::string> begins_with(std::string_view expression) {
   std::string_view tensor;
   size_t at = 0;
   const auto stays = [&](size_t name, size_t open, size_t close) {
-    return find(expression.substr(name, open - name)).follows_operands() &&
+    return function_named(expression.substr(name, open - name)).follows_operands() &&
            !keyword_value(expression, arguments(expression, scan, {name, open, close}), "device");
   };
   for (const std::string_view prefix : {"torch.nn.functional.", "torch.", "F."}) {

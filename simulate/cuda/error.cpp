@@ -57,7 +57,7 @@ constexpr Row kErrors[] = {
 #undef E
 // clang-format on
 
-const Row* find(int code) {
+const Row* row_of(int code) {
   for (const Row& row : kErrors)
     if (row.code == code) return &row;
   return nullptr;
@@ -69,14 +69,14 @@ extern "C" {
 
 CUresult CUDAAPI cuGetErrorName(CUresult error, const char** name) {
   if (!name) return CUDA_ERROR_INVALID_VALUE;
-  const Row* row = find(error);
+  const Row* row = row_of(error);
   *name = row ? row->name : nullptr;
   return row ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult CUDAAPI cuGetErrorString(CUresult error, const char** text) {
   if (!text) return CUDA_ERROR_INVALID_VALUE;
-  const Row* row = find(error);
+  const Row* row = row_of(error);
   *text = row ? row->text : nullptr;
   return row ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

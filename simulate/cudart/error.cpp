@@ -37,7 +37,7 @@ constexpr Row kErrors[] = {
 #undef T
 // clang-format on
 
-const Row* find(cudaError_t code) {
+const Row* row_of(cudaError_t code) {
   for (const Row& row : kErrors)
     if (row.code == code) return &row;
   return nullptr;
@@ -48,12 +48,12 @@ const Row* find(cudaError_t code) {
 extern "C" {
 
 const char* CUDARTAPI cudaGetErrorName(cudaError_t error) {
-  const Row* row = find(error);
+  const Row* row = row_of(error);
   return row ? row->name : "unrecognized error code";
 }
 
 const char* CUDARTAPI cudaGetErrorString(cudaError_t error) {
-  const Row* row = find(error);
+  const Row* row = row_of(error);
   if (!row) return "unrecognized error code";
   if (row->text) return row->text;
   const char* text = "unknown error";

@@ -112,7 +112,8 @@ void library_call(benchmark::State& state) {
     const events::LibraryCall call{"cublasSgemm", kHandle, arguments, std::size(arguments), nullptr};
     benchmark::DoNotOptimize(events::library_called(call));
   }
-  if (memory::ownership::find(kBase)->device != Device::cuda(0)) state.SkipWithError("the allocation is not there");
+  if (memory::ownership::extent_at(kBase)->device != Device::cuda(0))
+    state.SkipWithError("the allocation is not there");
 }
 BENCHMARK(library_call)->Arg(10)->Arg(1000000);
 

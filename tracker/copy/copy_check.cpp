@@ -21,7 +21,7 @@ Device runs_into(const memory::ownership::Extent& first, uintptr_t address, size
     if (extent->device != first.device) return extent->device;
     const uintptr_t next = extent->address + extent->bytes;
     if (next >= end) break;
-    extent = memory::ownership::find(next);
+    extent = memory::ownership::extent_at(next);
   }
   return {};
 }
@@ -33,11 +33,12 @@ MisplacedCopy::End classified(const CopyEnd& declared, size_t bytes) {
   end.end = declared;
   const uintptr_t address = declared.address;
   if (address == 0) return end;
-  if (const auto extent = memory::ownership::find(address)) {
+  if (const auto extent = memory::ownership::extent_at(address)) {
     if (extent->memory != Memory::device) return end;
     end.owner = extent->device;
     end.runs_into = runs_into(*extent, address, bytes);
-  } else if (const auto block = memory::provenance::find(address); block && block->allocated.device == Device::cpu()) {
+  } else if (const auto block = memory::provenance::block_at(address);
+             block && block->allocated.device == Device::cpu()) {
     end.owner = Device::cpu();
   }
   if (!end.owner.known()) return end;

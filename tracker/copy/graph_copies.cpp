@@ -83,7 +83,7 @@ void append(Executable& executable, const events::GraphCopy* copies, const std::
   }
 }
 
-Executable* find(const void* executable) {
+Executable* executable_of(const void* executable) {
   const auto found = all().executables.find(executable);
   return found == all().executables.end() ? nullptr : &found->second;
 }
@@ -92,7 +92,7 @@ Executable* find(const void* executable) {
 template <class To>
 void change(const void* executable, const void* node, const To& to) {
   const std::lock_guard hold(lock);
-  Executable* const found = find(executable);
+  Executable* const found = executable_of(executable);
   if (!found) return;
   for (Entry& entry : found->entries)
     if (entry.node == node) to(entry);
@@ -140,7 +140,7 @@ void child_changed(const void* executable, const void* node, const events::Graph
                    stacks::OnePythonStack& stack) {
   const std::vector<Plan> plans = plans_of(copies, count, stack);
   const std::lock_guard hold(lock);
-  if (count == 0 && !find(executable)) return;
+  if (count == 0 && !executable_of(executable)) return;
   Executable& found = all().executables[executable];
   std::erase_if(found.entries, [&](const Entry& entry) { return entry.of == node; });
   append(found, copies, plans);
@@ -162,7 +162,7 @@ void launched(const void* executable) {
   bool due = false;
   {
     const std::lock_guard hold(lock);
-    if (const Executable* const found = find(executable))
+    if (const Executable* const found = executable_of(executable))
       for (const Sum& sum : found->sums) due |= copy::traffic::add(sum.site, sum.bytes, sum.copies);
   }
   if (due) copy::traffic::write_if_due();

@@ -67,7 +67,7 @@ class Surroundings {
 
   // Which registered tensor's memory it lies in; or which one was this very tensor until a module moved that away.
   void note_registered(Operand& operand) {
-    const auto own = operand.storage ? memory::provenance::find(operand.storage) : std::nullopt;
+    const auto own = operand.storage ? memory::provenance::block_at(operand.storage) : std::nullopt;
     size_t left = kMostComparisons;
     for (PyObject* tensor : holders_.tensors()) {
       if (left-- == 0) return;
@@ -91,7 +91,7 @@ class Surroundings {
   // Memory that was filled by a move remembers where the memory it came from was made.
   static bool was_moved_from(const memory::provenance::Block& own, uintptr_t storage) {
     if (own.moved_from.known() || own.allocated.stack == 0) return false;
-    const auto block = memory::provenance::find(storage);
+    const auto block = memory::provenance::block_at(storage);
     return block && block->moved_from.known() && block->created.stack == own.allocated.stack &&
            block->created.time == own.allocated.time && block->created.thread == own.allocated.thread &&
            block->moved_from == own.allocated.device;

@@ -103,12 +103,12 @@ Schema schema_of(const std::string& structure, const std::vector<std::string_vie
 class Reader {
  public:
   Reader() {
-    const auto find = [](auto& target, const char* library, const char* symbol) {
+    const auto look_up = [](auto& target, const char* library, const char* symbol) {
       if (platform().symbol)
         target = reinterpret_cast<std::remove_reference_t<decltype(target)>>(platform().symbol(library, symbol));
     };
-    find(get_type_, kLibrary, "aoti_torch_get_device_type");
-    find(get_index_, kLibrary, "aoti_torch_get_device_index");
+    look_up(get_type_, kLibrary, "aoti_torch_get_device_type");
+    look_up(get_index_, kLibrary, "aoti_torch_get_device_index");
   }
 
   bool usable() const { return memory_.usable() && tensors_.reads_handles() && get_type_ && get_index_; }

@@ -83,8 +83,7 @@ finding::Operand operand(const Side& side, const std::string& text, const Source
   if (side.end.owner.known()) operand.device = side.end.owner.name();
   if (side.end.end.address != 0) operand.address = fmt::format("{:#x}", side.end.end.address);
   operand.mismatched = side.end.wrong;
-  operand.extent = evidence::extent_around(side.end.end.address);
-  add_provenance(operand, operand.device, side.end.end.address, source);
+  add_memory(operand, side.end.end.address, source);
   return operand;
 }
 
@@ -100,20 +99,19 @@ finding::DeclaredCopy declared(const events::Copy& copy) {
 }
 
 // Takes no GIL: a copy may come while a lock is held for which the GIL's owner waits. Holds no lock.
-Finding find(const MisplacedCopy& misplaced) {
+Finding finding_of(const MisplacedCopy& misplaced) {
   const events::Copy& copy = misplaced.copy;
   const Side to{"destination", misplaced.to};
   const Side from{"source", misplaced.from};
-  Finding finding = begin("copy-mismatch", finding::Copy{declared(copy)});
+  std::vector<std::string> devices;
+  for (const Side* side : {&from, &to})
+    for (const Device& owner : {side->end.owner, side->end.runs_into}) devices.push_back(owner.name());
+  for (const Side* side : {&from, &to}) devices.push_back(side->end.end.declared_device.name());
+  Finding finding = begin("copy-mismatch", finding::Copy{declared(copy)}, devices);
   finding.message = message(copy, to, from);
   finding.operation = copy.function;
   finding.argument = to.end.wrong && from.end.wrong ? "source and destination" : to.end.wrong ? to.role : from.role;
   finding.current_device = current_device();
-  for (const Side* side : {&from, &to}) {
-    add_device(finding, side->end.owner.name());
-    add_device(finding, side->end.runs_into.name());
-  }
-  for (const Side* side : {&from, &to}) add_device(finding, side->end.end.declared_device.name());
   const SourceText source = evidence::source_from_disk();
   finding.device_changes = evidence::device_changes(evidence::capture_device_changes(), source);
   finding.stack = evidence::python_stack(stacks::resolve(stacks::capture_python()), source);
@@ -130,7 +128,7 @@ void report_copy(const MisplacedCopy& copy) {
       fmt::format("{} {} {}", static_cast<int>(copy.copy.direction), copy.copy.to_device, copy.copy.from_device);
   for (const MisplacedCopy::End* end : {&copy.to, &copy.from})
     ends += fmt::format(" {}:{}:{}", end->owner.index, end->runs_into.index, end->wrong);
-  report_once(call_key({copy.copy.function, ends}), [&]() -> std::optional<Finding> { return find(copy); });
+  report_once(call_key({copy.copy.function, ends}), [&]() -> std::optional<Finding> { return finding_of(copy); });
 }
 
 }  // namespace

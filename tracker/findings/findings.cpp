@@ -139,7 +139,7 @@ bool report_once(uint64_t key, const std::function<std::optional<Finding>()>& fi
   return true;
 }
 
-Finding begin(const char* kind, finding::Facts facts) {
+Finding begin(const char* kind, finding::Facts facts, const std::vector<std::string>& devices) {
   Finding finding;
   finding.kind = kind;
   finding.time = process_start::now();
@@ -147,14 +147,12 @@ Finding begin(const char* kind, finding::Facts facts) {
   char name[17] = {};
   if (::prctl(PR_GET_NAME, name, 0, 0, 0) == 0) finding.thread_name = name;
   finding.facts = std::move(facts);
+  finding.devices.known = !devices.empty();
+  for (const std::string& each : devices) {
+    const bool is_one = each != "cuda" && !each.empty() && each != "unknown";
+    if (is_one && std::ranges::find(finding.devices, each) == finding.devices.end()) finding.devices.push_back(each);
+  }
   return finding;
-}
-
-void add_device(Finding& finding, const std::string& name) {
-  finding.devices.known = true;
-  if (name == "cuda" || name.empty() || name == "unknown") return;
-  if (std::find(finding.devices.begin(), finding.devices.end(), name) == finding.devices.end())
-    finding.devices.push_back(name);
 }
 
 std::string current_device() {
@@ -197,7 +195,8 @@ void finish(int exit_code) {
   if (current().finished) return;
   current().finished = true;
   write_counts_and_rest();
-  log::publish::end({totals.all(), totals.notes(), totals.suppressed(), current().occurrences.dropped()}, exit_code);
+  log::publish::write_end({totals.all(), totals.notes(), totals.suppressed(), current().occurrences.dropped()},
+                          exit_code);
 }
 
 void before_fork() {

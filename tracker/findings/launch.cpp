@@ -105,18 +105,12 @@ finding::List<finding::Operand> operands(const MisplacedLaunch& misplaced,
     if (tensors[i]) add_tensor(operand, *tensors[i]);
     operand.parameter = pointer.parameter;
     if (frames.empty()) parameters.add_to(operand, pointer.parameter);
-    if (!tensors[i]) operand.extent = evidence::extent_around(pointer.address);
     operand.address = fmt::format("{:#x}", pointer.address);
     operand.mismatched = pointer.device != misplaced.device;
-    if (add_provenance(operand, operand.device, pointer.address, source)) operand.pool.clear();
+    if (add_memory(operand, pointer.address, source)) operand.pool.clear();
+    if (tensors[i]) operand.extent.reset();  // its own size says more than its block's
   }
   return list;
-}
-
-policy::Decision decision(const MisplacedLaunch& misplaced, std::string_view kernel, const NativeStack& native) {
-  std::vector<Device> owners;
-  for (const Pointer& pointer : misplaced.pointers) owners.push_back(pointer.device);
-  return policy::on_remote_access({misplaced.launch.kernel->name, kernel, native.frames}, misplaced.device, owners);
 }
 
 finding::KernelLaunch described(const events::Launch& launch, const std::string& kernel) {
@@ -127,21 +121,6 @@ finding::KernelLaunch described(const events::Launch& launch, const std::string&
   out.stream = fmt::format("{:#x}", reinterpret_cast<uintptr_t>(launch.stream));
   out.graph = launch.graph || platform().capturing(launch.stream);
   return out;
-}
-
-// What every finding of a launch has, whatever is wrong with it.
-void add_launch(Finding& finding, const MisplacedLaunch& misplaced, const std::string& kernel,
-                const NativeStack& native) {
-  finding.operation = native.operation.empty() ? binary::short_kernel_name(kernel) : "aten::" + native.operation;
-  finding.current_device = misplaced.device.name();
-  const SourceText source = evidence::source_from_disk();
-  const std::vector<stacks::PythonFrame> frames = stacks::resolve(stacks::capture_python());
-  finding.facts = finding::Launch{evidence::device_choice(source), described(misplaced.launch, kernel)};
-  finding.device_changes = evidence::device_changes(evidence::capture_device_changes(), source);
-  finding::Stack shown = evidence::native_stack(native.frames, source, kernel);
-  finding.operands = operands(misplaced, frames, cpp_parameters(misplaced, kernel, native, shown, source), source);
-  finding.stack = evidence::python_stack(frames, source);
-  if (options().native) finding.native = std::move(shown);
 }
 
 // The stream stands before the memory: it is what CUDA refused.
@@ -159,62 +138,87 @@ void add_stream(Finding& finding, const MisplacedLaunch& misplaced, const std::s
       evidence::creation_of_handle(reinterpret_cast<uintptr_t>(misplaced.launch.stream), evidence::source_from_disk());
 }
 
-// CUDA has refused the launch for its stream. Nothing where it has been told that the launch's memory is elsewhere: one
-// launch is one finding.
-std::optional<Finding> find_refused(const MisplacedLaunch& misplaced) {
-  const std::string kernel = binary::demangled(misplaced.launch.kernel->name);
-  const NativeStack native = evidence::capture_native_stack();
-  const auto elsewhere = [&](const Pointer& p) { return p.device != misplaced.device; };
-  if (std::any_of(misplaced.pointers.begin(), misplaced.pointers.end(), elsewhere) &&
-      decision(misplaced, kernel, native).verdict == policy::Verdict::finding)
-    return std::nullopt;
-  const std::string of_stream = Device::cuda(misplaced.launch.stream_device).name();
-  Finding finding = begin("wrong-current-device", finding::Launch());
-  finding.message = fmt::format("{} was launched on a stream of {} while {} was current, which CUDA refuses",
-                                binary::short_kernel_name(kernel), of_stream, misplaced.device.name());
-  finding.argument = "stream";
-  add_device(finding, misplaced.device.name());
-  add_device(finding, of_stream);
-  add_launch(finding, misplaced, kernel, native);
-  std::get<finding::Launch>(finding.facts).launch.stream_device = of_stream;
-  add_stream(finding, misplaced, kernel);
-  return finding;
+// What is wrong with a launch, before anything is gathered.
+struct Fault {
+  const char* kind;
+  std::string message, argument;
+  std::vector<std::string> devices;     // where it runs is the first
+  const Pointer* mismatched = nullptr;  // nothing: CUDA refused its stream
+};
+
+Fault fault_of_stream(const MisplacedLaunch& misplaced, const std::string& kernel) {
+  const std::string here = misplaced.device.name(), stream = Device::cuda(misplaced.launch.stream_device).name();
+  return {
+      "wrong-current-device",
+      fmt::format("{} was launched on a stream of {} while {} was current, which CUDA refuses", kernel, stream, here),
+      "stream",
+      {here, stream}};
 }
 
-// Nothing when the policy excuses it, or when a launch that CUDA refused for its stream has a finding for its memory.
-// Takes no GIL: a launch may come while a lock is held for which the GIL's owner waits. Holds no lock.
-std::optional<Finding> find(const MisplacedLaunch& misplaced) {
-  if (misplaced.launch.stream_device >= 0) return find_refused(misplaced);
+Fault fault_of_memory(const MisplacedLaunch& misplaced, const std::string& kernel) {
   const auto& pointers = misplaced.pointers;
-  const Device first = pointers.front().device;
+  const std::string here = misplaced.device.name();
+  const auto on_host = [](const Pointer& p) { return p.device.is_cpu(); };
+  const auto elsewhere = [&](const Pointer& p) { return p.device != misplaced.device; };
+  const bool host = std::ranges::any_of(pointers, on_host);
+  const Pointer& first = *(host ? std::ranges::find_if(pointers, on_host) : std::ranges::find_if(pointers, elsewhere));
+  const std::string there = first.device.name();
   // Nothing of the launch lies where it runs, and all of it in one other place: the place it runs is the mistake.
-  const bool all_there =
-      std::all_of(pointers.begin(), pointers.end(), [&](const Pointer& p) { return p.device == first; });
-  const bool host = std::any_of(pointers.begin(), pointers.end(), [](const Pointer& p) { return p.device.is_cpu(); });
-  Finding finding = begin(host        ? "host-access"
-                          : all_there ? "wrong-current-device"
-                                      : "remote-access",
-                          finding::Launch());
-  const std::string kernel = binary::demangled(misplaced.launch.kernel->name);
+  const bool all_there = std::ranges::all_of(pointers, [&](const Pointer& p) { return p.device == first.device; });
+  Fault fault{host        ? "host-access"
+              : all_there ? "wrong-current-device"
+                          : "remote-access",
+              host ? fmt::format("{} runs on {} and was given memory of the host, which it cannot reach", kernel, here)
+              : all_there ? fmt::format("{} runs on {}, and all its memory is on {}", kernel, here, there)
+                          : fmt::format("{} runs on {} and was given memory of {}", kernel, here, there),
+              fmt::format("parameter {}", first.parameter),
+              {here},
+              &first};
+  for (const Pointer& pointer : pointers) fault.devices.push_back(pointer.device.name());
+  return fault;
+}
+
+// Nothing when the policy excuses it, or when a launch that CUDA refused for its stream has a finding for its memory:
+// one launch is one finding. Takes no GIL: a launch may come while a lock is held for which the GIL's owner waits.
+// Holds no lock.
+std::optional<Finding> finding_of(const MisplacedLaunch& misplaced) {
+  const std::string kernel = binary::demangled(misplaced.launch.kernel->name), name = binary::short_kernel_name(kernel);
   const NativeStack native = evidence::capture_native_stack();
-  if (!policy::apply(decision(misplaced, kernel, native), finding)) return std::nullopt;
-  const auto elsewhere = std::find_if(pointers.begin(), pointers.end(), [&](const Pointer& p) {
-    return host ? p.device.is_cpu() : p.device != misplaced.device;
-  });
-  finding.message = host ? fmt::format("{} runs on {} and was given memory of the host, which it cannot reach",
-                                       binary::short_kernel_name(kernel), misplaced.device.name())
-                    : all_there
-                        ? fmt::format("{} runs on {}, and all its memory is on {}", binary::short_kernel_name(kernel),
-                                      misplaced.device.name(), first.name())
-                        : fmt::format("{} runs on {} and was given memory of {}", binary::short_kernel_name(kernel),
-                                      misplaced.device.name(), elsewhere->device.name());
-  finding.argument = fmt::format("parameter {}", elsewhere->parameter);
-  add_device(finding, misplaced.device.name());
-  for (const Pointer& pointer : pointers) add_device(finding, pointer.device.name());
-  add_launch(finding, misplaced, kernel, native);
-  auto& facts = std::get<finding::Launch>(finding.facts).launch;
-  facts.parameter = elsewhere->parameter;
-  facts.offset = elsewhere->in_parameter;
+  const bool of_stream = misplaced.launch.stream_device >= 0;
+  std::vector<Device> owners;
+  for (const Pointer& pointer : misplaced.pointers) owners.push_back(pointer.device);
+  const bool memory_elsewhere =
+      std::ranges::any_of(owners, [&](const Device& owner) { return owner != misplaced.device; });
+  const policy::Decision decision =
+      memory_elsewhere
+          ? policy::on_remote_access({misplaced.launch.kernel->name, kernel, native.frames}, misplaced.device, owners)
+          : policy::Decision();
+  if (of_stream ? memory_elsewhere && decision.verdict == policy::Verdict::finding
+                : decision.verdict == policy::Verdict::excused)
+    return std::nullopt;
+  Fault fault = of_stream ? fault_of_stream(misplaced, name) : fault_of_memory(misplaced, name);
+  const SourceText source = evidence::source_from_disk();
+  const std::vector<stacks::PythonFrame> frames = stacks::resolve(stacks::capture_python());
+  finding::Stack shown = evidence::native_stack(native.frames, source, kernel);
+  Finding finding = begin(
+      fault.kind, finding::Launch{evidence::device_choice(source), described(misplaced.launch, kernel)}, fault.devices);
+  if (!of_stream) policy::apply(decision, finding);
+  finding.message = std::move(fault.message);
+  finding.argument = std::move(fault.argument);
+  finding.operation = native.operation.empty() ? name : "aten::" + native.operation;
+  finding.current_device = misplaced.device.name();
+  finding.device_changes = evidence::device_changes(evidence::capture_device_changes(), source);
+  finding.operands = operands(misplaced, frames, cpp_parameters(misplaced, kernel, native, shown, source), source);
+  finding.stack = evidence::python_stack(frames, source);
+  if (options().native) finding.native = std::move(shown);
+  auto& launch = std::get<finding::Launch>(finding.facts).launch;
+  if (of_stream) {
+    launch.stream_device = fault.devices.back();
+    add_stream(finding, misplaced, kernel);
+  } else {
+    launch.parameter = fault.mismatched->parameter;
+    launch.offset = fault.mismatched->in_parameter;
+  }
   return finding;
 }
 
@@ -225,7 +229,7 @@ void report_launch(const MisplacedLaunch& launch) {
                             memory::peer_access::declared(launch.device, pointer.device) ? "d" : "");
   if (launch.launch.stream_device >= 0) pointers += fmt::format("stream:{}", launch.launch.stream_device);
   report_once(
-      call_key({launch.launch.kernel->name, launch.device.name(), pointers}), [&] { return find(launch); }, true);
+      call_key({launch.launch.kernel->name, launch.device.name(), pointers}), [&] { return finding_of(launch); }, true);
 }
 
 }  // namespace

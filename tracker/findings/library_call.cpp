@@ -46,9 +46,8 @@ finding::Operand operand_of(uint16_t position, const std::string& name, const ch
 
 finding::Operand memory_operand(const Pointer& pointer, const std::string& name, const SourceText& source) {
   finding::Operand operand = operand_of(pointer.argument, name, "argument", pointer.device);
-  operand.extent = evidence::extent_around(pointer.address);
   operand.address = fmt::format("{:#x}", pointer.address);
-  add_provenance(operand, operand.device, pointer.address, source);
+  add_memory(operand, pointer.address, source);
   return operand;
 }
 
@@ -84,7 +83,7 @@ finding::List<finding::Operand> operands(const MisplacedLibraryCall& misplaced, 
 finding::List<finding::OtherHandle> other_handles(const MisplacedLibraryCall& misplaced, const SourceText& source) {
   finding::List<finding::OtherHandle> list;
   const Device on = misplaced.pointers.front().device;
-  const auto own = memory::library_handles::find(misplaced.call.handle);
+  const auto own = memory::library_handles::known_handle(misplaced.call.handle);
   if (!own || on == misplaced.device) return list;
   for (const auto& other : memory::library_handles::others(*own, on)) {
     finding::OtherHandle& one = list.emplace_back();
@@ -101,7 +100,7 @@ finding::HandleUse use_of(const MisplacedLibraryCall& misplaced) {
   use.function = call.function;
   use.device = misplaced.device.name();
   use.refused = misplaced.refused;
-  const auto handle = memory::library_handles::find(call.handle);
+  const auto handle = memory::library_handles::known_handle(call.handle);
   use.used = handle && handle->used;
   if (call.stream) {
     const events::StreamOfHandle stream = call.stream(call.handle);
@@ -116,11 +115,14 @@ finding::HandleUse use_of(const MisplacedLibraryCall& misplaced) {
 }
 
 // Nothing: the policy says that it is somebody's job.
-std::optional<Finding> find(const MisplacedLibraryCall& misplaced) {
+std::optional<Finding> finding_of(const MisplacedLibraryCall& misplaced) {
   const events::LibraryCall& call = misplaced.call;
   const auto& pointers = misplaced.pointers;
   const evidence::NativeStack native = evidence::capture_native_stack();
-  Finding finding = begin("handle-mismatch", finding::LibraryCall());
+  std::vector<std::string> devices = {misplaced.device.name()};
+  for (const Pointer& pointer : pointers) devices.push_back(pointer.device.name());
+  if (misplaced.refused) devices.push_back(current_device());
+  Finding finding = begin("handle-mismatch", finding::LibraryCall(), devices);
   if (!misplaced.refused && !misplaced.on_stream) {
     std::vector<Device> owners;
     for (const Pointer& pointer : pointers) owners.push_back(pointer.device);
@@ -144,9 +146,6 @@ std::optional<Finding> find(const MisplacedLibraryCall& misplaced) {
   finding.operation = call.function;
   const bool handle_is_mismatched = misplaced.refused || all_there;
   finding.argument = handle_is_mismatched ? word : fmt::format("argument {}", elsewhere->argument);
-  add_device(finding, misplaced.device.name());
-  for (const Pointer& pointer : pointers) add_device(finding, pointer.device.name());
-  if (misplaced.refused) add_device(finding, finding.current_device);
   const SourceText source = evidence::source_from_disk();
   finding.device_changes = evidence::device_changes(evidence::capture_device_changes(), source);
   finding.stack = evidence::python_stack(stacks::resolve(stacks::capture_python()), source);
@@ -166,7 +165,8 @@ void report_library_call(const MisplacedLibraryCall& misplaced) {
     pointers += fmt::format("{}:{}{} ", pointer.argument, pointer.device.index,
                             memory::peer_access::declared(misplaced.device, pointer.device) ? "d" : "");
   report_once(
-      call_key({misplaced.call.function, misplaced.device.name(), pointers}), [&] { return find(misplaced); }, true);
+      call_key({misplaced.call.function, misplaced.device.name(), pointers}), [&] { return finding_of(misplaced); },
+      true);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "finding/finding.h"
 
@@ -23,11 +24,9 @@ uint64_t call_key(std::initializer_list<std::string_view> parts);
 // says so, that holds for all that comes by the same call. Is it a finding, or a repetition of one?
 bool report_once(uint64_t key, const std::function<std::optional<finding::Finding>()>& find, bool policy = false);
 
-// A finding of a kind and with its facts, now and on the calling thread.
-finding::Finding begin(const char* kind, finding::Facts facts);
-
-// Once each, and only devices that are one.
-void add_device(finding::Finding& finding, const std::string& name);
+// A finding of a kind and with its facts, now and on the calling thread. Of the names of devices each is taken once,
+// and only those that are one.
+finding::Finding begin(const char* kind, finding::Facts facts, const std::vector<std::string>& devices = {});
 std::string current_device();  // empty: none is
 
 }  // namespace devtrace::findings

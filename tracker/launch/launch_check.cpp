@@ -142,7 +142,7 @@ bool add_unreachable(MisplacedLaunch& misplaced) {
       const uintptr_t address = word_at(span.start, i);
       if (!memory::host_memory::possible(address) || memory::ownership::likely(address).known()) continue;
       if (!is_used(misplaced.launch, words, run, i)) continue;
-      if (memory::ownership::find(address) || !memory::host_memory::readable(address) ||
+      if (memory::ownership::extent_at(address) || !memory::host_memory::readable(address) ||
           !platform().host_within_reach || platform().host_within_reach(misplaced.device.index, address))
         memory::host_memory::remember_harmless(address);
       else
@@ -167,7 +167,7 @@ bool resolve_owners(MisplacedLaunch& misplaced) {
     for (uint32_t i = 0; i < span.words; ++i) {
       const uintptr_t address = word_at(span.start, i);
       if (!memory::ownership::likely(address).known() || !is_used(misplaced.launch, words, run, i)) continue;
-      const auto extent = memory::ownership::find(address);
+      const auto extent = memory::ownership::extent_at(address);
       if (!extent || extent->memory != memory::ownership::Memory::device) continue;
       const Device owner = memory::untracked_memory::owner_now(address, *extent, misplaced.device);
       if (!owner.known()) continue;

@@ -31,7 +31,7 @@ bool resolve_owners(MisplacedLibraryCall& misplaced) {
   for (size_t i = 0; i < call.count; ++i) {
     const uintptr_t address = number(call.arguments[i]);
     if (!memory::ownership::likely(address).known()) continue;
-    const auto extent = memory::ownership::find(address);
+    const auto extent = memory::ownership::extent_at(address);
     if (!extent || extent->memory != memory::ownership::Memory::device) continue;
     const Device owner = memory::untracked_memory::owner_now(address, *extent, misplaced.device);
     if (!owner.known()) continue;
@@ -63,7 +63,7 @@ bool looked_closer(const events::LibraryCall& call, MisplacedLibraryCall& mispla
 }  // namespace
 
 events::HandleKnown check(const events::LibraryCall& call) noexcept {
-  const auto handle = memory::library_handles::find(call.handle);
+  const auto handle = memory::library_handles::known_handle(call.handle);
   if (!handle) return events::HandleKnown::no;
   if (within_told_call()) return events::HandleKnown::yes;  // cuSOLVER calls cuBLAS, by a handle of its own
   const Table table;
@@ -91,7 +91,7 @@ bool within_told_call() {
 }
 
 void report_refused(const events::LibraryCall& call) noexcept {
-  const auto handle = memory::library_handles::find(call.handle);
+  const auto handle = memory::library_handles::known_handle(call.handle);
   if (!handle) return;
   MisplacedLibraryCall misplaced{call, handle->made.device, {}, true};
   try {
@@ -105,7 +105,7 @@ void report_refused(const events::LibraryCall& call) noexcept {
 }
 
 void report_refused_event(const events::LibraryCall& call, Device of_stream) noexcept {
-  const auto event = memory::library_handles::find(call.handle);
+  const auto event = memory::library_handles::known_handle(call.handle);
   if (!event || event->made.device == of_stream) return;
   MisplacedLibraryCall misplaced{call, event->made.device, {}, false, true};
   try {

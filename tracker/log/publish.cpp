@@ -53,7 +53,7 @@ void count(int id, const std::string& fingerprint, uint64_t count) {
   write_both({{"record", "count"}, {"id", id}, {"fingerprint", fingerprint}, {"count", count}});
 }
 
-void end(const Totals& totals, int exit_code) {
+void write_end(const Totals& totals, int exit_code) {
   Json record{{"record", "end"}, {"time", process_start::now()}, {"findings", totals.all}};
   if (totals.notes > 0) record["notes"] = totals.notes;
   if (totals.suppressed > 0) record["suppressed"] = totals.suppressed;

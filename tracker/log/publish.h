@@ -18,7 +18,7 @@ void count(int id, const std::string& fingerprint, uint64_t count);
 struct Totals {
   uint64_t all, notes, suppressed, dropped;
 };
-void end(const Totals& totals, int exit_code);  // -1: unknown
+void write_end(const Totals& totals, int exit_code);  // -1: unknown
 
 // Takes its own lock, with which no other may be taken: nobody may be reading stderr.
 void print(const std::string& text);

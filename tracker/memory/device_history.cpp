@@ -133,7 +133,7 @@ std::vector<Choice> kept() {
   return found;
 }
 
-AtATime at(uint32_t thread, uint64_t time) {
+AtATime held_at(uint32_t thread, uint64_t time) {
   AtATime answer;
   bool incomplete = taken.load(std::memory_order_relaxed) >= kThreads;
   const auto look = [&](const Choices& choices) {

@@ -30,7 +30,7 @@ struct AtATime {
   std::optional<Choice> choice;
   bool by_default = false;  // it had made none: CUDA took the first device
 };
-AtATime at(uint32_t thread, uint64_t time);
+AtATime held_at(uint32_t thread, uint64_t time);
 
 // Whether a thread without a choice is known to have made none: not where devtrace was attached later.
 bool seen_from_start();

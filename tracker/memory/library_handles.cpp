@@ -33,7 +33,7 @@ void gone(events::LibraryHandle handle) {
   if (handle != 0) handles.take(handle, was);
 }
 
-std::optional<Handle> find(events::LibraryHandle handle) {
+std::optional<Handle> known_handle(events::LibraryHandle handle) {
   Handle found;
   if (handle == 0 || !handles.get(handle, found)) return std::nullopt;
   return found;

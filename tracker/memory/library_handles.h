@@ -22,7 +22,7 @@ void made(events::LibraryHandle handle, const char* function);
 void gone(events::LibraryHandle handle);
 
 // Hot: one look-up without a lock.
-std::optional<Handle> find(events::LibraryHandle handle);
+std::optional<Handle> known_handle(events::LibraryHandle handle);
 void note_use(events::LibraryHandle handle);
 
 // Other handles of the same library on a device. Slow, and allocates.

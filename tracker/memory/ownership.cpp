@@ -106,7 +106,7 @@ std::vector<Extent> all() {
   return found;
 }
 
-std::optional<Extent> find(uintptr_t address) {
+std::optional<Extent> extent_at(uintptr_t address) {
   Extent extent;
   if (extents.around(address, extent)) return extent;
   return std::nullopt;

@@ -108,7 +108,7 @@ bool never_asked(uintptr_t address);
 void nobodys(uintptr_t address);
 
 // The extent around the address: exact bounds, exact owner.
-std::optional<Extent> find(uintptr_t address);
+std::optional<Extent> extent_at(uintptr_t address);
 
 // All that is known. Slow, and allocates.
 std::vector<Extent> all();

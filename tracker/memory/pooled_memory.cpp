@@ -72,7 +72,7 @@ void gone(uintptr_t object) {
   objects.take(object, was);
 }
 
-std::optional<provenance::Block> find(uintptr_t address, const provenance::Block& allocation) {
+std::optional<provenance::Block> part_at(uintptr_t address, const provenance::Block& allocation) {
   const std::vector<Object> all = all_objects();
   if (all.empty()) return std::nullopt;
   const python::SafeMemory memory;

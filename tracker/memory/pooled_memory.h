@@ -17,7 +17,7 @@ void gone(uintptr_t object);
 
 // The part of an allocation of CUDA's that an address lies in, with the statement for which the pool gave it out.
 // Nothing when no live object says that it stands for it. For findings only: a microsecond an object.
-std::optional<provenance::Block> find(uintptr_t address, const provenance::Block& allocation);
+std::optional<provenance::Block> part_at(uintptr_t address, const provenance::Block& allocation);
 
 // When devtrace is attached again: what came and went in between, nobody saw.
 void forget_all();

@@ -97,9 +97,9 @@ bool was_there(const Origin& origin) {
 
 // A pool that is older than the attaching gives out its memory to arrays that are newer.
 std::optional<Block> given_out_of_unseen(uintptr_t address) {
-  const auto extent = process_start::attached() > 0 ? ownership::find(address) : std::nullopt;
+  const auto extent = process_start::attached() > 0 ? ownership::extent_at(address) : std::nullopt;
   if (!extent) return std::nullopt;
-  return pooled_memory::find(address, {extent->address, extent->bytes, {0, 0, 0, extent->device}, {}, {}});
+  return pooled_memory::part_at(address, {extent->address, extent->bytes, {0, 0, 0, extent->device}, {}, {}});
 }
 
 }  // namespace
@@ -152,12 +152,12 @@ void copied(uintptr_t to, uintptr_t from, stacks::OnePythonStack& stack) {
   if (!kept) moves.take(to, none);
 }
 
-std::optional<Block> find(uintptr_t address) {
+std::optional<Block> block_at(uintptr_t address) {
   Kept kept;
   const bool given = blocks.around(address, kept) || existing.around(address, kept);
   if (!given && !allocations.around(address, kept)) return given_out_of_unseen(address);
   Block block{kept.address, kept.bytes, kept.allocated(), {}, {}, was_there(kept.allocated())};
-  if (!given) return pooled_memory::find(address, block).value_or(block);
+  if (!given) return pooled_memory::part_at(address, block).value_or(block);
   if (Move move; kept.moved && moves.get(kept.address, move)) {
     block.created = move.created;
     block.moved_from = move.from;

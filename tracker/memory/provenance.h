@@ -48,7 +48,7 @@ inline void copied(uintptr_t to, uintptr_t from) {
 
 // The block, else what a library's pool has given out of the allocation, else the allocation, that `address` lies in.
 // For findings only.
-std::optional<Block> find(uintptr_t address);
+std::optional<Block> block_at(uintptr_t address);
 
 // What was given and taken while nobody looked is not known.
 void forget_all();

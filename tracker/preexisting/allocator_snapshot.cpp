@@ -72,7 +72,7 @@ size_t learn_segment(const Api& api, PyObject* segment, Totals* totals) {
       python::shape_of(api, blocks.get()) != python::Shape::list)
     return 0;
   const Device device = Device::cuda(static_cast<int>(index));
-  if (!memory::ownership::find(at)) {
+  if (!memory::ownership::extent_at(at)) {
     memory::ownership::Extent extent{at, size, device, MemoryKind::device};
     extent.queried = true;  // it may be gone by now, unseen: CUDA has the last word
     memory::ownership::add(extent);

@@ -112,7 +112,7 @@ size_t lag(const Line& line) {
   return kLags[drawn(line, line.enqueued / kCallsOfOneLag) % std::size(kLags)];
 }
 
-Line* find(unsigned long long stream) {
+Line* line_of(unsigned long long stream) {
   const auto at = schedule().lines.find(stream);
   return at == schedule().lines.end() ? nullptr : &at->second;
 }
@@ -124,7 +124,7 @@ Line& line_of(CUstream stream) {
 }
 
 bool is_done(const Place& place) {
-  const Line* line = find(place.stream);
+  const Line* line = line_of(place.stream);
   return !line || line->done >= place.number;
 }
 
@@ -187,7 +187,7 @@ bool is_ready(Lock& lock, const std::vector<Place>& behind, By by) {
   for (const Place& place : behind) {
     if (by == By::kWaiting) wait(lock, place);
     while (by == By::kSchedule && !is_done(place))
-      if (!step(lock, *find(place.stream), by)) return false;
+      if (!step(lock, *line_of(place.stream), by)) return false;
   }
   return true;
 }
@@ -229,7 +229,7 @@ bool step(Lock& lock, Line& line, By by) {
 
 void wait(Lock& lock, const Place& place) {
   while (!is_done(place)) {
-    Line& line = *find(place.stream);
+    Line& line = *line_of(place.stream);
     if (is_mine(line)) return;  // asked for by that work itself
     if (!step(lock, line, By::kWaiting)) sleep(lock);
   }
@@ -244,8 +244,8 @@ void go_on(Lock& lock, Line& line) {
 // A thread that does what nobody waits for.
 void help(unsigned long long stream) {
   Lock lock(schedule().mutex);
-  if (const Line* line = find(stream)) wait(lock, {stream, line->enqueued});
-  if (Line* line = find(stream)) line->helped = false;
+  if (const Line* line = line_of(stream)) wait(lock, {stream, line->enqueued});
+  if (Line* line = line_of(stream)) line->helped = false;
 }
 
 bool needs_help(const Line& line, Clock::time_point now) {
@@ -379,7 +379,7 @@ CUresult enqueue(CUstream stream, Operation operation) {
 void wait_for(CUstream stream) {
   Lock lock(schedule().mutex);
   const Call call(lock);
-  if (const Line* line = find(stream->id)) wait(lock, {stream->id, line->enqueued});
+  if (const Line* line = line_of(stream->id)) wait(lock, {stream->id, line->enqueued});
 }
 
 void wait_for(CUevent event) {
@@ -407,7 +407,7 @@ void wait_for_all() {
 void asked(CUstream stream) {
   Lock lock(schedule().mutex);
   const Call call(lock);
-  Line* const line = find(stream->id);
+  Line* const line = line_of(stream->id);
   if (!line) return;
   const uint64_t steps = 1 + drawn(*line, ~++line->questions) % 3;
   for (uint64_t i = 0; i < steps; ++i) {
@@ -420,7 +420,7 @@ void asked(CUevent event) {
   {
     const Lock lock(schedule().mutex);
     const auto at = schedule().events.find(event);
-    const Line* line = at == schedule().events.end() ? nullptr : find(at->second.last.stream);
+    const Line* line = at == schedule().events.end() ? nullptr : line_of(at->second.last.stream);
     if (line) stream = line->stream;
   }
   if (stream) asked(stream);
@@ -429,7 +429,7 @@ void asked(CUevent event) {
 void forget(CUstream stream) {
   Lock lock(schedule().mutex);
   // Who helped may still be about to leave.
-  while (const Line* line = find(stream->id)) {
+  while (const Line* line = line_of(stream->id)) {
     if (line->queue.empty() && line->worker == std::thread::id()) break;
     sleep(lock);
   }
@@ -472,7 +472,7 @@ bool fill(const std::shared_ptr<Effect>& effect, void (*compute)(void*), void (*
   }
   schedule().changed.notify_all();
   if (fits)
-    if (Line* const line = find(effect->stream)) go_on(lock, *line);
+    if (Line* const line = line_of(effect->stream)) go_on(lock, *line);
   return fits;
 }
 

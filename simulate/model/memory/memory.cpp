@@ -35,7 +35,7 @@ const Allocation* holder(const std::map<uintptr_t, Allocation>& in, uintptr_t ad
   return address - it->second.base < it->second.size ? &it->second : nullptr;
 }
 
-bool find(std::map<uintptr_t, Allocation> Registry::*in, uintptr_t address, Allocation* found) {
+bool allocation_at(std::map<uintptr_t, Allocation> Registry::*in, uintptr_t address, Allocation* found) {
   Registry& r = registry();
   std::shared_lock lock(r.mutex);
   const Allocation* a = holder(r.*in, address);
@@ -71,11 +71,11 @@ bool forget(uintptr_t base, Allocation* was) {
 }
 
 bool find_memory(uintptr_t address, Allocation* found) {
-  return find(&Registry::memory, address, found);
+  return allocation_at(&Registry::memory, address, found);
 }
 
 bool find_reservation(uintptr_t address, Allocation* found) {
-  return find(&Registry::reservations, address, found);
+  return allocation_at(&Registry::reservations, address, found);
 }
 
 bool forget_reservation(uintptr_t base, size_t size) {

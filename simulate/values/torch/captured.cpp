@@ -25,7 +25,7 @@ Calls& calls() {
   return *one;
 }
 
-std::shared_ptr<const Call> find(long number) {
+std::shared_ptr<const Call> call_of(long number) {
   Calls& all = calls();
   const std::lock_guard lock(all.mutex);
   const auto at = all.by_number.find(number);
@@ -46,7 +46,7 @@ long add(const c10::FunctionSchema& schema, const std::string& name, at::ArrayRe
 }
 
 bool replay(long number) {
-  const std::shared_ptr<const Call> call = find(number);
+  const std::shared_ptr<const Call> call = call_of(number);
   if (!call) return false;
   const PlainDispatch plain;
   try {

@@ -10,15 +10,15 @@ namespace devtrace::torch_functions {
 namespace {
 
 TEST(TorchFunctions, AreFoundByName) {
-  EXPECT_TRUE(find("zeros").is(kMakes | kTakesDevice | kOfSizes));
-  EXPECT_FALSE(find("zeros").follows_operands());
-  EXPECT_TRUE(find("zeros_like").is(kMakes | kTakesDevice | kStays));
-  EXPECT_TRUE(find("rand").is(kRandom));
-  EXPECT_FALSE(find("from_numpy").is(kTakesDevice));
-  EXPECT_TRUE(find("matmul").follows_operands());
-  EXPECT_FALSE(find("matmul").is(kMakes));
-  EXPECT_TRUE(find("cpu").is(kLeaves));
-  for (const char* other : {"", "zero", "zeros_", "kernel"}) EXPECT_EQ(find(other).traits, 0u) << other;
+  EXPECT_TRUE(function_named("zeros").is(kMakes | kTakesDevice | kOfSizes));
+  EXPECT_FALSE(function_named("zeros").follows_operands());
+  EXPECT_TRUE(function_named("zeros_like").is(kMakes | kTakesDevice | kStays));
+  EXPECT_TRUE(function_named("rand").is(kRandom));
+  EXPECT_FALSE(function_named("from_numpy").is(kTakesDevice));
+  EXPECT_TRUE(function_named("matmul").follows_operands());
+  EXPECT_FALSE(function_named("matmul").is(kMakes));
+  EXPECT_TRUE(function_named("cpu").is(kLeaves));
+  for (const char* other : {"", "zero", "zeros_", "kernel"}) EXPECT_EQ(function_named(other).traits, 0u) << other;
 }
 
 TEST(TorchFunctions, StandInOneRowEach) {

@@ -44,14 +44,14 @@ constexpr Dtype kDtypes[] = {
 };
 
 template <class Pointer>
-void find(Pointer& target, const char* library, const char* symbol) {
+void look_up(Pointer& target, const char* library, const char* symbol) {
   if (platform().symbol) target = reinterpret_cast<Pointer>(platform().symbol(library, symbol));
 }
 
 // A variable that holds a pointer.
 uintptr_t pointed_to(const char* library, const char* symbol) {
   const uintptr_t* variable = nullptr;
-  find(variable, library, symbol);
+  look_up(variable, library, symbol);
   return variable ? *variable : 0;
 }
 
@@ -61,13 +61,13 @@ TensorReader::TensorReader() {
   tensor_class_ = pointed_to("libtorch_python.so", "THPVariableClass");
   parameter_class_ = pointed_to("libtorch_python.so", "ParameterClass");
   const char* table = nullptr;
-  find(table, "libc10.so", "_ZTVN3c1010TensorImplE");
+  look_up(table, "libc10.so", "_ZTVN3c1010TensorImplE");
   if (table) implementation_ = reinterpret_cast<uintptr_t>(table) + 2 * sizeof(void*);
-  find(get_data_, "libtorch_cpu.so", "aoti_torch_get_data_ptr");
-  find(get_sizes_, "libtorch_cpu.so", "aoti_torch_get_sizes");
-  find(get_dim_, "libtorch_cpu.so", "aoti_torch_get_dim");
-  find(get_numel_, "libtorch_cpu.so", "aoti_torch_get_numel");
-  find(get_dtype_, "libtorch_cpu.so", "aoti_torch_get_dtype");
+  look_up(get_data_, "libtorch_cpu.so", "aoti_torch_get_data_ptr");
+  look_up(get_sizes_, "libtorch_cpu.so", "aoti_torch_get_sizes");
+  look_up(get_dim_, "libtorch_cpu.so", "aoti_torch_get_dim");
+  look_up(get_numel_, "libtorch_cpu.so", "aoti_torch_get_numel");
+  look_up(get_dtype_, "libtorch_cpu.so", "aoti_torch_get_dtype");
 }
 
 bool TensorReader::usable() const {

@@ -45,7 +45,7 @@ finding::DeviceChange change_of(const memory::device_history::Choice& choice, co
 // What the thread's current device was then, and who chose it: of memory of CUDA devices.
 finding::DeviceChoice choice_at(const Origin& origin, const SourceText& source) {
   if (!origin.device.is_cuda() || origin.time == 0) return {};
-  const auto then = memory::device_history::at(origin.thread, origin.time);
+  const auto then = memory::device_history::held_at(origin.thread, origin.time);
   if (then.choice && then.choice->device >= 0) return change_of(*then.choice, source);
   finding::DeviceChoice choice;
   if (then.by_default) choice.device = Device::cuda(0).name(), choice.by_default = true;
@@ -55,7 +55,7 @@ finding::DeviceChoice choice_at(const Origin& origin, const SourceText& source) 
 }  // namespace
 
 bool add_provenance(finding::Provenance& out, std::string_view device, uintptr_t storage, const SourceText& source) {
-  const auto block = storage ? memory::provenance::find(storage) : std::nullopt;
+  const auto block = storage ? memory::provenance::block_at(storage) : std::nullopt;
   // Of the host's memory much is not PyTorch's, and never seen.
   const bool unseen = !block && storage && process_start::attached() > 0 && device.starts_with("cuda");
   out.before_attach = unseen || (block && block->existed);
@@ -83,17 +83,19 @@ finding::Event creation(const Origin& origin, const SourceText& source) {
 }
 
 finding::Event creation_of_handle(events::LibraryHandle handle, const SourceText& source) {
-  const auto known = memory::library_handles::find(handle);
+  const auto known = memory::library_handles::known_handle(handle);
   if (!known) return {};
   finding::Event event = creation(known->made, source);
   event.call = known->function;
   return event;
 }
 
-std::optional<int64_t> extent_around(uintptr_t address) {
-  if (const auto extent = memory::ownership::find(address)) return extent->bytes;
-  if (const auto block = memory::provenance::find(address)) return block->bytes;
-  return std::nullopt;
+bool add_memory(finding::Operand& out, uintptr_t address, const SourceText& source) {
+  if (const auto extent = memory::ownership::extent_at(address))
+    out.extent = extent->bytes;
+  else if (const auto block = memory::provenance::block_at(address))
+    out.extent = block->bytes;
+  return add_provenance(out, out.device, address, source);
 }
 
 finding::DeviceChange device_choice(const SourceText& source) {

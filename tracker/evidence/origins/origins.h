@@ -22,8 +22,8 @@ finding::Event creation(const memory::provenance::Origin& origin, const SourceTe
 // The same of a library's handle, a stream or an event, with the function that made it, if that was seen.
 finding::Event creation_of_handle(events::LibraryHandle handle, const SourceText& source);
 
-// Bytes of the memory around an address that no tensor is known to lie in.
-std::optional<int64_t> extent_around(uintptr_t address);
+// The bytes of the memory around an address, and where it came from. True where a pool gave it out.
+bool add_memory(finding::Operand& out, uintptr_t address, const SourceText& source);
 
 // Who last made a device the calling thread's current one.
 finding::DeviceChange device_choice(const SourceText& source);

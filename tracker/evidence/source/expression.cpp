@@ -21,7 +21,7 @@ constexpr int kStatements = 257, kExpression = 258;  // Py_file_input, Py_eval_i
 constexpr std::string_view kSameDevice[] = {"T", "mT", "H", "mH", "data", "real", "imag"};
 
 bool leaves(std::string_view method) {
-  return method.starts_with("is_") || torch_functions::find(method).is(torch_functions::kLeaves);
+  return method.starts_with("is_") || torch_functions::function_named(method).is(torch_functions::kLeaves);
 }
 
 // Python's own functions whose result is no tensor, whatever they are given.
@@ -329,7 +329,7 @@ class Reader {
         const std::vector<Ref> given = tree_.parts(node, "args");
         const bool torch =
             receiver && tree_.kind(receiver.get()) == "Name" && tree_.name(receiver.get(), "id") == "torch";
-        const torch_functions::Function function = torch_functions::find(name);
+        const torch_functions::Function function = torch_functions::function_named(name);
         const size_t following = function.is(torch_functions::kJoins) ? given.size() : function.follows_operands();
         if (!torch && !leaves(name) && !says_device(node)) like(receiver.get());
         if (torch && !says_device(node))

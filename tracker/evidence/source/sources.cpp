@@ -22,7 +22,7 @@ constexpr size_t kDeepestSource = 3;
 constexpr size_t kMostProducers = 3;  // that are asked for one operand
 
 std::optional<Block> block_of(uintptr_t storage) {
-  return storage ? memory::provenance::find(storage) : std::nullopt;
+  return storage ? memory::provenance::block_at(storage) : std::nullopt;
 }
 
 // The innermost frame that was already running then, and its line of then. A stack that was cut tells nothing.

@@ -171,7 +171,7 @@ TEST_F(Launches, MemoryThatNobodySawIsAskedForOnce) {
   words[1] = base + 5;
   unseen.clear();
   EXPECT_EQ(launch(false), 0u);
-  EXPECT_FALSE(memory::ownership::find(base + 5));
+  EXPECT_FALSE(memory::ownership::extent_at(base + 5));
 }
 
 TEST_F(Launches, WhereCudaDoesNotAnswerAnotherLaunchAsks) {
@@ -396,7 +396,7 @@ TEST_F(Launches, CudaHasTheLastWordOnWhoseMemoryItIs) {
   std::fill(std::begin(words), std::end(words), memory_of(0));
   words[1] = base + 64;
   EXPECT_EQ(launch(false), 0u);
-  EXPECT_EQ(memory::ownership::find(base)->device, Device::cuda(0));
+  EXPECT_EQ(memory::ownership::extent_at(base)->device, Device::cuda(0));
 }
 
 }  // namespace

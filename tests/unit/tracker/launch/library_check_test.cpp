@@ -90,11 +90,11 @@ TEST_F(LibraryCalls, AHandleIsBoundAnew) {
 
 TEST_F(LibraryCalls, AHandleThatHasWorkedOnItsDevice) {
   const float scalar = 1;
-  EXPECT_FALSE(memory::library_handles::find(kHandle)->used);
+  EXPECT_FALSE(memory::library_handles::known_handle(kHandle)->used);
   called({&scalar, nullptr});
-  EXPECT_FALSE(memory::library_handles::find(kHandle)->used) << "on nobody's memory";
+  EXPECT_FALSE(memory::library_handles::known_handle(kHandle)->used) << "on nobody's memory";
   called({&scalar, memory_of(0)});
-  EXPECT_TRUE(memory::library_handles::find(kHandle)->used);
+  EXPECT_TRUE(memory::library_handles::known_handle(kHandle)->used);
 }
 
 TEST_F(LibraryCalls, WhatAToldCallLaunchesIsNotToldAgain) {
@@ -113,7 +113,7 @@ TEST_F(LibraryCalls, OtherHandlesOfTheLibraryOnADevice) {
   events::library_handle_made(kHandle + 1, "cublasCreate");
   events::library_handle_made(kHandle + 2, "cufftPlan1d");
   events::library_handle_made(kHandle + 3, "cublasLtCreate");
-  const auto own = memory::library_handles::find(kHandle);
+  const auto own = memory::library_handles::known_handle(kHandle);
   const auto others = memory::library_handles::others(*own, Device::cuda(1));
   ASSERT_EQ(others.size(), 1U);
   EXPECT_EQ(others[0].number, kHandle + 1);

@@ -129,7 +129,7 @@ TEST(Ownership, AnAddressNobodyOwnsIsUnknown) {
   EXPECT_FALSE(memory::ownership::likely(kOwnershipBase).known());
   EXPECT_FALSE(memory::ownership::likely(~uintptr_t{0}).known());
   EXPECT_FALSE(memory::ownership::likely(uintptr_t{1} << memory::ownership::kAddressBits).known());
-  EXPECT_FALSE(memory::ownership::find(kOwnershipBase));
+  EXPECT_FALSE(memory::ownership::extent_at(kOwnershipBase));
 }
 
 TEST(Ownership, EveryChunkThatAnAllocationTouchesIsItsDevices) {
@@ -138,12 +138,12 @@ TEST(Ownership, EveryChunkThatAnAllocationTouchesIsItsDevices) {
   EXPECT_EQ(memory::ownership::likely(kOwnershipBase + 3 * kChunk - 1), Device::cuda(3));
   EXPECT_FALSE(memory::ownership::likely(kOwnershipBase + 3 * kChunk).known());
   // Exactly: only what was given out.
-  EXPECT_FALSE(memory::ownership::find(kOwnershipBase + kChunk / 2 - 1));
-  EXPECT_EQ(memory::ownership::find(kOwnershipBase + kChunk / 2)->device, Device::cuda(3));
-  EXPECT_EQ(memory::ownership::find(kOwnershipBase + kChunk / 2 + 2 * kChunk - 1)->device, Device::cuda(3));
-  EXPECT_FALSE(memory::ownership::find(kOwnershipBase + kChunk / 2 + 2 * kChunk));
+  EXPECT_FALSE(memory::ownership::extent_at(kOwnershipBase + kChunk / 2 - 1));
+  EXPECT_EQ(memory::ownership::extent_at(kOwnershipBase + kChunk / 2)->device, Device::cuda(3));
+  EXPECT_EQ(memory::ownership::extent_at(kOwnershipBase + kChunk / 2 + 2 * kChunk - 1)->device, Device::cuda(3));
+  EXPECT_FALSE(memory::ownership::extent_at(kOwnershipBase + kChunk / 2 + 2 * kChunk));
   EXPECT_TRUE(memory::ownership::remove(kOwnershipBase + kChunk / 2));
-  EXPECT_FALSE(memory::ownership::find(kOwnershipBase + kChunk));
+  EXPECT_FALSE(memory::ownership::extent_at(kOwnershipBase + kChunk));
   EXPECT_FALSE(memory::ownership::remove(kOwnershipBase + kChunk / 2));
 }
 
@@ -152,7 +152,7 @@ TEST(Ownership, MemoryThatComesAgainHasItsNewOwner) {
   memory::ownership::remove(kOwnershipBase);
   memory::ownership::add({kOwnershipBase, kChunk, Device::cuda(7)});
   EXPECT_EQ(memory::ownership::likely(kOwnershipBase + 5), Device::cuda(7));
-  EXPECT_EQ(memory::ownership::find(kOwnershipBase + 5)->device, Device::cuda(7));
+  EXPECT_EQ(memory::ownership::extent_at(kOwnershipBase + 5)->device, Device::cuda(7));
   memory::ownership::remove(kOwnershipBase);
 }
 
@@ -162,8 +162,8 @@ TEST(Ownership, WhatEveryDeviceMayReadMakesNothingSuspicious) {
   memory::ownership::add({kOther + kChunk, kChunk, Device::cpu(), Memory::pinned});
   EXPECT_FALSE(memory::ownership::likely(kOther).known());
   EXPECT_FALSE(memory::ownership::likely(kOther + kChunk).known());
-  EXPECT_EQ(memory::ownership::find(kOther)->memory, Memory::managed);
-  EXPECT_EQ(memory::ownership::find(kOther + kChunk)->memory, Memory::pinned);
+  EXPECT_EQ(memory::ownership::extent_at(kOther)->memory, Memory::managed);
+  EXPECT_EQ(memory::ownership::extent_at(kOther + kChunk)->memory, Memory::pinned);
   memory::ownership::remove(kOther);
   memory::ownership::remove(kOther + kChunk);
 }
@@ -179,13 +179,13 @@ TEST(Ownership, EverythingThatStartsInARangeGoesAtOnce) {
   memory::ownership::add({kRange - kChunk, kChunk, Device::cuda(1)});      // before
   memory::ownership::add({kRange + 8 * kChunk, kChunk, Device::cuda(1)});  // at the end
   memory::ownership::remove_starting_in(kRange, kRange + 8 * kChunk);
-  for (const uintptr_t start : starts) EXPECT_FALSE(memory::ownership::find(start)) << std::hex << start;
-  EXPECT_TRUE(memory::ownership::find(kRange - kChunk));
-  EXPECT_TRUE(memory::ownership::find(kRange + 8 * kChunk));
+  for (const uintptr_t start : starts) EXPECT_FALSE(memory::ownership::extent_at(start)) << std::hex << start;
+  EXPECT_TRUE(memory::ownership::extent_at(kRange - kChunk));
+  EXPECT_TRUE(memory::ownership::extent_at(kRange + 8 * kChunk));
   // As many steps as an address space has: it ends, and soon.
   memory::ownership::remove_starting_in(kRange - kChunk, (uintptr_t{1} << memory::ownership::kAddressBits) - 1);
-  EXPECT_FALSE(memory::ownership::find(kRange - kChunk));
-  EXPECT_FALSE(memory::ownership::find(kRange + 8 * kChunk));
+  EXPECT_FALSE(memory::ownership::extent_at(kRange - kChunk));
+  EXPECT_FALSE(memory::ownership::extent_at(kRange + 8 * kChunk));
 }
 
 namespace memory = devtrace::memory;
@@ -211,7 +211,7 @@ class PooledMemory : public testing::Test {
     memory::pooled_memory::forget_all();
     memory::provenance::freed(kPooledMemoryBase);
   }
-  static bool pooled(uintptr_t address) { return memory::provenance::find(address)->pooled; }
+  static bool pooled(uintptr_t address) { return memory::provenance::block_at(address)->pooled; }
 };
 
 }  // namespace
@@ -221,7 +221,7 @@ TEST_F(PooledMemory, APartIsFoundAsLongAsItsObjectLives) {
   memory::pooled_memory::made(reinterpret_cast<uintptr_t>(&object), sizeof object);
   EXPECT_FALSE(pooled(kPooledMemoryBase + 512)) << "its fields are not filled in yet";
   object.address = kPooledMemoryBase + 512, object.bytes = 512, object.device = 1;
-  const auto part = memory::provenance::find(kPooledMemoryBase + 600);
+  const auto part = memory::provenance::block_at(kPooledMemoryBase + 600);
   EXPECT_TRUE(part->pooled);
   EXPECT_EQ(part->address, kPooledMemoryBase + 512);
   EXPECT_EQ(part->bytes, 512u);
@@ -252,8 +252,8 @@ TEST_F(PooledMemory, OfAPoolOverAPoolTheSmallerPartIsTheArrays) {
       inner{.address = kPooledMemoryBase + 512, .bytes = 512, .device = 1};
   for (const Object* each : {&inner, &outer})
     memory::pooled_memory::made(reinterpret_cast<uintptr_t>(each), sizeof *each);
-  EXPECT_EQ(memory::provenance::find(kPooledMemoryBase + 600)->bytes, 512u);
-  EXPECT_EQ(memory::provenance::find(kPooledMemoryBase)->bytes, 4096u);
+  EXPECT_EQ(memory::provenance::block_at(kPooledMemoryBase + 600)->bytes, 512u);
+  EXPECT_EQ(memory::provenance::block_at(kPooledMemoryBase)->bytes, 4096u);
 }
 
 namespace devtrace::memory::host_memory {

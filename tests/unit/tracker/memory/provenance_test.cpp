@@ -26,41 +26,41 @@ constexpr uintptr_t kProvenanceBase = 0x7000'0000'0000;
 TEST(Provenance, AGivenBlockIsFoundByItsStartAndByAnyAddressInside) {
   memory::provenance::given(kProvenanceBase, 4096, Device::cuda(1));
   for (uintptr_t inside : {kProvenanceBase, kProvenanceBase + 1, kProvenanceBase + 4095}) {
-    const auto block = memory::provenance::find(inside);
+    const auto block = memory::provenance::block_at(inside);
     ASSERT_TRUE(block) << inside - kProvenanceBase;
     EXPECT_EQ(block->address, kProvenanceBase);
     EXPECT_EQ(block->allocated.device, Device::cuda(1));
     EXPECT_FALSE(block->moved_from.known());
   }
-  EXPECT_FALSE(memory::provenance::find(kProvenanceBase + 4096));
+  EXPECT_FALSE(memory::provenance::block_at(kProvenanceBase + 4096));
   memory::provenance::taken(kProvenanceBase);
-  EXPECT_FALSE(memory::provenance::find(kProvenanceBase));
+  EXPECT_FALSE(memory::provenance::block_at(kProvenanceBase));
 }
 
 TEST(Provenance, TheAllocationAnswersOnlyWhereNoBlockDoes) {
   memory::provenance::allocated(kProvenanceBase, 2 << 20, Device::cuda(0));
   memory::provenance::given(kProvenanceBase, 512, Device::cuda(0));
-  EXPECT_EQ(memory::provenance::find(kProvenanceBase + 100)->bytes, 512u);
-  EXPECT_EQ(memory::provenance::find(kProvenanceBase + 600)->bytes, size_t{2} << 20);
+  EXPECT_EQ(memory::provenance::block_at(kProvenanceBase + 100)->bytes, 512u);
+  EXPECT_EQ(memory::provenance::block_at(kProvenanceBase + 600)->bytes, size_t{2} << 20);
   memory::provenance::taken(kProvenanceBase);
-  EXPECT_EQ(memory::provenance::find(kProvenanceBase + 100)->bytes, size_t{2} << 20);
+  EXPECT_EQ(memory::provenance::block_at(kProvenanceBase + 100)->bytes, size_t{2} << 20);
   memory::provenance::freed(kProvenanceBase);
-  EXPECT_FALSE(memory::provenance::find(kProvenanceBase + 100));
+  EXPECT_FALSE(memory::provenance::block_at(kProvenanceBase + 100));
 }
 
 TEST(Provenance, ACopyFromAnotherDeviceByTheSameStatementIsAMove) {
   memory::provenance::given(kProvenanceBase, 512, Device::cpu());
-  const auto source = memory::provenance::find(kProvenanceBase);
+  const auto source = memory::provenance::block_at(kProvenanceBase);
   memory::provenance::given(kProvenanceBase + 4096, 512, Device::cuda(0));
   memory::provenance::copied(kProvenanceBase + 4096, kProvenanceBase);
-  auto moved = memory::provenance::find(kProvenanceBase + 4096);
+  auto moved = memory::provenance::block_at(kProvenanceBase + 4096);
   EXPECT_EQ(moved->moved_from, Device::cpu());
   EXPECT_EQ(moved->created.time, source->allocated.time);
   EXPECT_EQ(moved->created.device, Device::cpu());
   // And on to a third device: still created where it first was.
   memory::provenance::given(kProvenanceBase + 8192, 512, Device::cuda(1));
   memory::provenance::copied(kProvenanceBase + 8192, kProvenanceBase + 4096);
-  moved = memory::provenance::find(kProvenanceBase + 8192);
+  moved = memory::provenance::block_at(kProvenanceBase + 8192);
   EXPECT_EQ(moved->moved_from, Device::cuda(0));
   EXPECT_EQ(moved->created.device, Device::cpu());
   for (uintptr_t address : {kProvenanceBase, kProvenanceBase + 4096, kProvenanceBase + 8192})
@@ -69,10 +69,10 @@ TEST(Provenance, ACopyFromAnotherDeviceByTheSameStatementIsAMove) {
 
 TEST(Provenance, ASliceThatIsMovedWasCreatedWithItsBlock) {
   memory::provenance::given(kProvenanceBase, 100'000, Device::cpu());
-  const auto source = memory::provenance::find(kProvenanceBase);
+  const auto source = memory::provenance::block_at(kProvenanceBase);
   memory::provenance::given(kProvenanceBase + 200'000, 512, Device::cuda(0));
   memory::provenance::copied(kProvenanceBase + 200'000, kProvenanceBase + 99'000);
-  const auto moved = memory::provenance::find(kProvenanceBase + 200'000);
+  const auto moved = memory::provenance::block_at(kProvenanceBase + 200'000);
   EXPECT_EQ(moved->moved_from, Device::cpu());
   EXPECT_EQ(moved->created.time, source->allocated.time);
   for (uintptr_t address : {kProvenanceBase, kProvenanceBase + 200'000}) memory::provenance::taken(address);
@@ -90,26 +90,26 @@ TEST(Provenance, EveryAddressOfEverySizeFindsItsBlock) {
   }
   for (const auto& [address, bytes] : blocks) {
     for (const uintptr_t inside : {address, address + bytes / 2, address + bytes - 1}) {
-      const auto block = memory::provenance::find(inside);
+      const auto block = memory::provenance::block_at(inside);
       ASSERT_TRUE(block) << bytes;
       EXPECT_EQ(block->address, address);
     }
-    EXPECT_FALSE(memory::provenance::find(address + bytes)) << bytes;
+    EXPECT_FALSE(memory::provenance::block_at(address + bytes)) << bytes;
   }
   // Every second one goes; the others stay findable.
   for (size_t i = 0; i < blocks.size(); i += 2) memory::provenance::taken(blocks[i].first);
   for (size_t i = 0; i < blocks.size(); ++i)
-    EXPECT_EQ(memory::provenance::find(blocks[i].first + blocks[i].second - 1).has_value(), i % 2 == 1);
+    EXPECT_EQ(memory::provenance::block_at(blocks[i].first + blocks[i].second - 1).has_value(), i % 2 == 1);
   for (size_t i = 1; i < blocks.size(); i += 2) memory::provenance::taken(blocks[i].first);
 }
 
 TEST(Provenance, ABlockGivenAgainWithAnotherSizeIsFoundByTheNewOne) {
   memory::provenance::given(kProvenanceBase, 1 << 20, Device::cpu());
   memory::provenance::given(kProvenanceBase, 64, Device::cpu());
-  EXPECT_TRUE(memory::provenance::find(kProvenanceBase + 63));
-  EXPECT_FALSE(memory::provenance::find(kProvenanceBase + 64));
+  EXPECT_TRUE(memory::provenance::block_at(kProvenanceBase + 63));
+  EXPECT_FALSE(memory::provenance::block_at(kProvenanceBase + 64));
   memory::provenance::taken(kProvenanceBase);
-  EXPECT_FALSE(memory::provenance::find(kProvenanceBase));
+  EXPECT_FALSE(memory::provenance::block_at(kProvenanceBase));
 }
 
 TEST(Provenance, ABlockGivenAgainHasNoMoveOfTheOneBefore) {
@@ -117,11 +117,11 @@ TEST(Provenance, ABlockGivenAgainHasNoMoveOfTheOneBefore) {
   for (const bool taken : {true, false}) {
     memory::provenance::given(kProvenanceBase + 4096, 512, Device::cuda(0));
     memory::provenance::copied(kProvenanceBase + 4096, kProvenanceBase);
-    ASSERT_TRUE(memory::provenance::find(kProvenanceBase + 4096)->moved_from.known());
+    ASSERT_TRUE(memory::provenance::block_at(kProvenanceBase + 4096)->moved_from.known());
     if (taken) memory::provenance::taken(kProvenanceBase + 4096);
     memory::provenance::given(kProvenanceBase + 4096, 512, Device::cuda(1));
-    EXPECT_FALSE(memory::provenance::find(kProvenanceBase + 4096)->moved_from.known());
-    EXPECT_EQ(memory::provenance::find(kProvenanceBase + 4096)->created.time, 0U);
+    EXPECT_FALSE(memory::provenance::block_at(kProvenanceBase + 4096)->moved_from.known());
+    EXPECT_EQ(memory::provenance::block_at(kProvenanceBase + 4096)->created.time, 0U);
     memory::provenance::taken(kProvenanceBase + 4096);
   }
   memory::provenance::taken(kProvenanceBase);
@@ -155,10 +155,10 @@ TEST(Provenance, ACopyOnTheSameDeviceOrByAnotherThreadIsNone) {
   memory::provenance::given(kProvenanceBase, 512, Device::cuda(0));
   memory::provenance::given(kProvenanceBase + 4096, 512, Device::cuda(0));
   memory::provenance::copied(kProvenanceBase + 4096, kProvenanceBase);
-  EXPECT_FALSE(memory::provenance::find(kProvenanceBase + 4096)->moved_from.known());
+  EXPECT_FALSE(memory::provenance::block_at(kProvenanceBase + 4096)->moved_from.known());
   memory::provenance::given(kProvenanceBase + 8192, 512, Device::cuda(1));
   std::thread([] { memory::provenance::copied(kProvenanceBase + 8192, kProvenanceBase); }).join();
-  EXPECT_FALSE(memory::provenance::find(kProvenanceBase + 8192)->moved_from.known());
+  EXPECT_FALSE(memory::provenance::block_at(kProvenanceBase + 8192)->moved_from.known());
   for (uintptr_t address : {kProvenanceBase, kProvenanceBase + 4096, kProvenanceBase + 8192})
     memory::provenance::taken(address);
 }
@@ -180,7 +180,7 @@ TEST(Provenance, AgreesWithAMapUnderChurn) {
     }
   }
   for (uintptr_t address = kProvenanceBase; address < kProvenanceBase + 4096 * 512; address += 512) {
-    const auto block = memory::provenance::find(address);
+    const auto block = memory::provenance::block_at(address);
     ASSERT_EQ(block.has_value(), expected.contains(address));
     if (block) {
       EXPECT_EQ(block->bytes, expected[address]);
@@ -201,7 +201,7 @@ TEST(Provenance, ThreadsDoNotLoseEachOthersBlocks) {
   for (std::thread& thread : threads) thread.join();
   for (int i = 0; i < kBlocks * kThreads; ++i) {
     const uintptr_t address = kProvenanceBase + static_cast<uintptr_t>(i) * 512;
-    const auto block = memory::provenance::find(address);
+    const auto block = memory::provenance::block_at(address);
     ASSERT_TRUE(block);
     EXPECT_EQ(block->allocated.device, Device::cuda(i % kThreads));
     memory::provenance::taken(address);
@@ -212,7 +212,7 @@ TEST(Provenance, ABlockThatExistedIsKnownAndWasMadeNobodySawWhere) {
   memory::provenance::begin_existing();
   memory::provenance::existed(kProvenanceBase, 4096, Device::cuda(1));
   memory::provenance::end_existing();
-  const auto block = memory::provenance::find(kProvenanceBase + 100);
+  const auto block = memory::provenance::block_at(kProvenanceBase + 100);
   ASSERT_TRUE(block);
   EXPECT_TRUE(block->existed);
   EXPECT_EQ(block->bytes, 4096u);
@@ -220,9 +220,9 @@ TEST(Provenance, ABlockThatExistedIsKnownAndWasMadeNobodySawWhere) {
   EXPECT_EQ(block->allocated.stack, 0u);
   // Its end is noticed as any block's, and what takes its place is newer.
   memory::provenance::given(kProvenanceBase, 512, Device::cuda(0));
-  EXPECT_FALSE(memory::provenance::find(kProvenanceBase)->existed);
+  EXPECT_FALSE(memory::provenance::block_at(kProvenanceBase)->existed);
   memory::provenance::taken(kProvenanceBase);
-  EXPECT_FALSE(memory::provenance::find(kProvenanceBase + 100));
+  EXPECT_FALSE(memory::provenance::block_at(kProvenanceBase + 100));
 }
 
 TEST(Provenance, WhatEndsWhileTheExistingAreToldIsNotBelievedToLive) {
@@ -233,12 +233,12 @@ TEST(Provenance, WhatEndsWhileTheExistingAreToldIsNotBelievedToLive) {
   memory::provenance::given(kProvenanceBase + 16384, 512, Device::cuda(1));
   memory::provenance::existed(kProvenanceBase + 16384, 4096, Device::cuda(1));  // of a larger one that was there
   memory::provenance::end_existing();
-  EXPECT_FALSE(memory::provenance::find(kProvenanceBase));
-  EXPECT_TRUE(memory::provenance::find(kProvenanceBase + 8192));
-  EXPECT_EQ(memory::provenance::find(kProvenanceBase + 16384)->bytes, 512u);
+  EXPECT_FALSE(memory::provenance::block_at(kProvenanceBase));
+  EXPECT_TRUE(memory::provenance::block_at(kProvenanceBase + 8192));
+  EXPECT_EQ(memory::provenance::block_at(kProvenanceBase + 16384)->bytes, 512u);
   memory::provenance::taken(kProvenanceBase + 8192);
   memory::provenance::taken(kProvenanceBase + 16384);
-  EXPECT_FALSE(memory::provenance::find(kProvenanceBase + 8192));
+  EXPECT_FALSE(memory::provenance::block_at(kProvenanceBase + 8192));
 }
 
 TEST(Provenance, WhatWasMovedFromABlockThatExistedSaysSo) {
@@ -247,20 +247,20 @@ TEST(Provenance, WhatWasMovedFromABlockThatExistedSaysSo) {
   memory::provenance::end_existing();
   memory::provenance::given(kProvenanceBase + 8192, 512, Device::cuda(0));
   memory::provenance::copied(kProvenanceBase + 8192, kProvenanceBase + 64);
-  const auto moved = memory::provenance::find(kProvenanceBase + 8192);
+  const auto moved = memory::provenance::block_at(kProvenanceBase + 8192);
   EXPECT_EQ(moved->moved_from, Device::cuda(1));
   EXPECT_TRUE(moved->existed);
   EXPECT_EQ(moved->created.time, 0u);
   EXPECT_NE(moved->allocated.time, 0u);
   memory::provenance::forget_all();
-  EXPECT_FALSE(memory::provenance::find(kProvenanceBase));
+  EXPECT_FALSE(memory::provenance::block_at(kProvenanceBase));
 }
 
 namespace history = devtrace::memory::device_history;
 
 TEST(DeviceHistory, AThreadThatChoseNothingHasTheFirstDevice) {
   std::thread([] {
-    const auto then = history::at(devtrace::thread_state::id(), devtrace::now_coarse());
+    const auto then = history::held_at(devtrace::thread_state::id(), devtrace::now_coarse());
     EXPECT_TRUE(then.by_default);
     EXPECT_FALSE(then.choice);
   }).join();
@@ -275,11 +275,11 @@ TEST(DeviceHistory, WhatAThreadChoseIsKnownWhenItIsGone) {
     ASSERT_TRUE(history::last());
     EXPECT_EQ(history::last()->device, 1);
   }).join();
-  const auto then = history::at(thread, devtrace::now_coarse());
+  const auto then = history::held_at(thread, devtrace::now_coarse());
   ASSERT_TRUE(then.choice);
   EXPECT_EQ(then.choice->device, 1);
   EXPECT_FALSE(then.by_default);
-  EXPECT_TRUE(history::at(thread, before).by_default);
+  EXPECT_TRUE(history::held_at(thread, before).by_default);
 }
 
 TEST(DeviceHistory, ADroppedChoiceIsNotTakenForNone) {
@@ -290,8 +290,8 @@ TEST(DeviceHistory, ADroppedChoiceIsNotTakenForNone) {
     for (int i = 0; i < 20; ++i) history::chosen(i % 2 + i);  // another one each time: none gives way
     EXPECT_LE(history::kept().size(), 8u);
   }).join();
-  if (history::at(thread, before).choice) GTEST_SKIP() << "one tick of the clock";
-  EXPECT_FALSE(history::at(thread, before).by_default);
+  if (history::held_at(thread, before).choice) GTEST_SKIP() << "one tick of the clock";
+  EXPECT_FALSE(history::held_at(thread, before).by_default);
 }
 
 TEST(DeviceHistory, WhatWasChosenLaterInTheSameTickIsNotTakenForTheEarlierChoice) {
@@ -301,7 +301,7 @@ TEST(DeviceHistory, WhatWasChosenLaterInTheSameTickIsNotTakenForTheEarlierChoice
       history::chosen(device);
       const uint64_t between = devtrace::now_in_order(false);
       history::chosen(device + 100);
-      const auto then = history::at(thread, between);
+      const auto then = history::held_at(thread, between);
       ASSERT_TRUE(then.choice);
       EXPECT_EQ(then.choice->device, device);
     }
