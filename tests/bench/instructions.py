@@ -17,12 +17,12 @@ HOOK = "(anonymous namespace)::{}(void const*, void**)"
 COPIED = "devtrace::events::copied(devtrace::events::Copy const&)"
 # What is counted, the benchmark's program and name, the function in which to count, one that it calls once.
 CASES = (
-    *((f"launch, {words} words: {what}", "launch", f"launch<{hook}>/words:{words}/live:10/numbers:0", HOOK.format(hook), HOOK.format("original") if hook == "empty_hook" else "devtrace::kernels::known(void const*)")
+    *((f"launch, {words} words: {what}", "launch", f"launch<{hook}>/words:{words}/live:10/numbers:0", HOOK.format(hook), HOOK.format("original") if hook == "empty_hook" else "devtrace::launch::kernels::known(void const*)")
       for words in (4, 16, 128) for hook, what in (("empty_hook", "empty hook"), ("hook", "hook"))),
-    ("copy within one device", "copy", "WithinOneDevice$", COPIED, "devtrace::copies::check("),
-    ("copy from the host", "copy", "FromTheHost$", COPIED, "devtrace::copies::check("),
-    ("copy between devices", "copy", "BetweenDevices$", COPIED, "devtrace::copies::check("),
-    ("copy between devices, 20 Python frames", "copy", "BetweenDevicesWithPython/20$", COPIED, "devtrace::copies::check("),
+    ("copy within one device", "copy", "WithinOneDevice$", COPIED, "devtrace::placement::copied("),
+    ("copy from the host", "copy", "FromTheHost$", COPIED, "devtrace::placement::copied("),
+    ("copy between devices", "copy", "BetweenDevices$", COPIED, "devtrace::placement::copied("),
+    ("copy between devices, 20 Python frames", "copy", "BetweenDevicesWithPython/20$", COPIED, "devtrace::placement::copied("),
 )  # fmt: skip
 
 
