@@ -6,4 +6,4 @@ $(LIBRARY_report/html): $(BUILD)/obj/report/html/assets.o
 
 $(BUILD)/devtrace: $(call libraries,cli) $(OLD_GLIBC_NEEDS)
 	mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) $(LINK_INPUTS) -static-libstdc++ -static-libgcc $^ -lbacktrace $(OLD_GLIBC_START) -o $@
+	$(CXX) $(LDFLAGS) $(LINK_INPUTS) -Wl,--gc-sections -static-libstdc++ -static-libgcc $^ -lbacktrace $(OLD_GLIBC_START) -o $@
