@@ -25,3 +25,6 @@ $(foreach f,$(filter interpose interpose/% cupti_tracer,$(FOLDERS)),$(eval $(OBJ
 
 FLAGS_tracker/stacks += -isystem $(CACHE)/libunwind/include
 $(OBJECTS_tracker/stacks): | setup-libunwind
+
+# Run once a finding or once a command: small rather than fast.
+$(foreach f,finding $(filter cli cli/% fix/%,$(FOLDERS)),$(eval FLAGS_$(f) += -Os))
