@@ -1,4 +1,4 @@
-"""Tests that are killed leave no program behind."""
+"""The tests' own helpers: tests that are killed leave no program behind, and what several tests share runs once."""
 
 import os
 import signal
@@ -51,3 +51,34 @@ def test_what_they_started_ends_with_them(tmp_path, how):
         os.kill(tests.pid, signal.SIGKILL)
         tests.wait()
     wait_for(lambda: not any(map(runs, programs(tmp_path))), 30)
+
+
+SHARING = """
+import os
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def shared():
+    print("made", file=open(f"made-{os.getpid()}", "a"))
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_that_shares(shared, number):
+    pass
+
+
+def test_that_shares_nothing():
+    pass
+"""
+
+
+def test_what_tests_share_is_made_by_one_worker(tmp_path):
+    (tmp_path / "test_program.py").write_text(SHARING)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "schedule", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadgroup", "test_program.py"], cwd=tmp_path,
+        env=environment(None, {"PYTHONPATH": str(TOP / "tests/helpers")}), capture_output=True, text=True,
+    )  # fmt: skip
+    assert "21 passed" in done.stdout, done.stdout + done.stderr
+    assert [path.read_text() for path in tmp_path.glob("made-*")] == ["made\n"]
