@@ -123,13 +123,13 @@ def start(program, folder: Path, options=None, gpus=2, trace=True, env=None, tim
 
 
 # What is read after PyTorch was imported and its operators have true values, and not before.
-READ_LATER = ("CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "DEVTRACE_SIM_", "HOME", "TMPDIR")
+READ_LATER = ("CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "DEVTRACE_SIM_", "HOME", "LOCAL_RANK", "RANK", "TMPDIR", "WORLD_SIZE")
 READ_BEFORE = ("DEVTRACE_SIM_TRITON", "DEVTRACE_SIM_VALUES", "DEVTRACE_SIM_VERBOSE")
 
 
 def is_read_later(variables: dict, options: str) -> bool:
     later = all(name.startswith(READ_LATER) and name not in READ_BEFORE for name in variables)
-    return later and not re.search("backend=|help=|verbose=", options)
+    return later and not re.search("backend=|help=|verbose=1", options)
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """DEVTRACE_OPTIONS that are wrong: one clear line for each, and the program runs on untouched."""
 
+import functools
 import subprocess
 
 import pytest
@@ -14,6 +15,12 @@ SOURCE = """
         print("refused")
     sys.exit(9)
 """
+
+
+@pytest.fixture
+def rehearse(rehearse):
+    """Options are read where the program begins, in a fork of the tests' server, too; those of the library's start are looked at there (conftest.py)."""
+    return functools.partial(rehearse, fresh=False)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ SOURCE = """
 
 
 def test_none_is_lost(rehearse):
-    outcome = rehearse(SOURCE, "dedupe=0:max_findings=0:text=0:html=0")
+    outcome = rehearse(SOURCE, "dedupe=0:max_findings=0:text=0:html=0", fresh=False)
     assert (outcome.code, outcome.out) == (0, f"{64 * 8}\n"), outcome.err
     assert len(outcome.findings) == 64 * 8
     assert sorted(finding["id"] for finding in outcome.findings) == list(range(1, 64 * 8 + 1))
@@ -39,7 +39,7 @@ def test_none_is_lost(rehearse):
 
 
 def test_the_same_fault_is_written_once_and_counted(rehearse):
-    outcome = rehearse(SOURCE)
+    outcome = rehearse(SOURCE, fresh=False)
     assert (outcome.code, outcome.out) == (0, f"{64 * 8}\n"), outcome.err
     assert len(outcome.findings) == 1
     assert max(record["count"] for record in outcome.records if record["record"] == "count") == 64 * 8

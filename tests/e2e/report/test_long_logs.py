@@ -9,7 +9,7 @@ from checked_logs import FINDING, end, process
 from conftest import DEVTRACE
 from pages import browser, page  # noqa: F401 (fixtures)
 
-MANY = 20_000
+MANY = 5_000
 SHOWN = 1_000
 
 
