@@ -2,8 +2,7 @@
 
 import pytest
 from conftest import only
-from gpu_machine import machine, reaches_host  # noqa: F401
-from gpu_programs import DRIVER
+from gpu_machine import DRIVER, machine, reaches_host  # noqa: F401
 
 LAUNCHED = """
 launch(on_host + 4096, here, here)

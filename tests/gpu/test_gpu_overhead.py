@@ -7,8 +7,7 @@ import sys
 import time
 
 from conftest import BUILD
-from gpu_machine import SIMULATED, machine  # noqa: F401
-from gpu_programs import TRAINING
+from gpu_machine import SIMULATED, TRAINING, machine  # noqa: F401
 
 WAYS = {"without": (False, None), "devtrace": (True, None), "launches=0:copies=0": (True, "launches=0:copies=0"), "backend=cupti": (True, "backend=cupti")}
 

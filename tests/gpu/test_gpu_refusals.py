@@ -1,8 +1,7 @@
 """A CPU operand against the device's: PyTorch's own refusal, explained before it is raised."""
 
 from conftest import operand
-from gpu_machine import machine  # noqa: F401
-from gpu_programs import EMBEDDINGS
+from gpu_machine import EMBEDDINGS, machine  # noqa: F401
 
 IDS = 'embed(torch.tensor([[101, 7592, 102]]))\n'
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import TOP, only
 from gpu_compiled import compiled
-from gpu_machine import SIMULATED, Machine, machine, reaches_host  # noqa: F401
-from gpu_programs import DRIVER
+from gpu_machine import DRIVER, SIMULATED, Machine, machine, reaches_host  # noqa: F401
 from nvcc_programs import NVCC
 
 WITH_COMPILER = '''

@@ -2,8 +2,7 @@
 
 import pytest
 from conftest import only
-from gpu_machine import SIMULATED, machine  # noqa: F401
-from gpu_programs import DRIVER
+from gpu_machine import DRIVER, SIMULATED, machine  # noqa: F401
 from kernel_programs import TRITON
 
 pytestmark = pytest.mark.devices(2)

@@ -39,6 +39,7 @@ class TorchServer:
         )  # fmt: skip
         theirs.close()
         self.answers = self.orders.makefile()
+        self.pid = int(self.answers.readline() or self.failed())  # what was started is devtrace, which waits for it
         self.running.append(self)
 
     def run(self, arguments: list[str], folder: Path, env: dict, timeout: float) -> tuple[int | None, str, str]:
@@ -61,7 +62,7 @@ class TorchServer:
 
     def ticks(self) -> list[int]:
         """Of a processor: user and system, its own and its children's."""
-        return [int(each) for each in Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[11:15]]
+        return [int(each) for each in Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[11:15]]
 
     def failed(self):
         raise RuntimeError(f"the server ended with {self.process.wait()}: {taken(self.err)}")
@@ -84,6 +85,7 @@ def taken(file) -> str:
 
 def serve(descriptor: int, library: str) -> None:
     """In the server's process."""
+    os.write(descriptor, b"%d\n" % os.getpid())
     import ctypes
     import gc
 

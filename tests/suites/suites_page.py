@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from results import UNEXPLAINED
+from suite_runner import UNEXPLAINED
 
 MOST_TOLD = 40
 OUTCOMES = ("passed", "failed", "skipped")

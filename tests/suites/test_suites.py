@@ -9,8 +9,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import suite_runner  # noqa: E402
-from results import FAILED, PASSED, SKIPPED, UNEXPLAINED, read, reason  # noqa: E402
-from suite_runner import Runner  # noqa: E402
+from suite_runner import FAILED, PASSED, SKIPPED, UNEXPLAINED, Runner, read, reason  # noqa: E402
 from suites import SUITES, Suite  # noqa: E402
 from suites_page import SAME_WITHOUT, markdown  # noqa: E402
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from conftest import start
+from conftest import server_of, start
 
 REFUSE = """
 import torch
@@ -60,3 +60,11 @@ def test_one_options_after_the_other(tmp_path):
         folder.mkdir()
         outcome = start(program, folder, options)
         assert (len(outcome.findings), bool(outcome.pages)) == [(3, False), (1, True), (2, True)][number]
+
+
+def test_what_its_programs_cost_is_counted(tmp_path):
+    """A hundredth of a second each; tests/costs.json is made of these."""
+    start("pass", tmp_path)
+    before = sum(server_of(True).ticks())
+    start("import time\nwhile time.process_time() < 0.5: pass", tmp_path)
+    assert sum(server_of(True).ticks()) - before >= 50
