@@ -1,0 +1,732 @@
+# === loss_normalizer
+# thread: https://github.com/huggingface/transformers/issues/37886
+# about: the labels follow the logits, the number of tokens that the sum is divided by does not; it comes through **kwargs
+# operation: div|true_divide on cuda:1, cuda:0
+# operands: loss, num_items_in_batch
+# category: module-split|input-not-moved
+# line: losses.py: return loss / num_items_in_batch
+# line: losses.py: return fixed_cross_entropy(
+# line: main.py: return samples, count.to(self.device)
+# repair: losses.py: return loss / num_items_in_batch -> return loss / num_items_in_batch.to(loss.device)
+import torch
+from torch import nn
+
+from losses import causal_lm_loss
+
+
+class Decoder(nn.Module):
+    def __init__(self, vocabulary, width, devices):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(vocabulary, width).to(devices[0])
+        self.layers = nn.ModuleList(nn.Linear(width, width).to(devices[i // 2]) for i in range(4))
+        self.lm_head = nn.Linear(width, vocabulary).to(devices[-1])
+
+    def forward(self, input_ids, labels, **loss_kwargs):
+        hidden = self.embed_tokens(input_ids)
+        for layer in self.layers:
+            hidden = torch.tanh(layer(hidden.to(layer.weight.device)))
+        return causal_lm_loss(self.lm_head(hidden), labels, **loss_kwargs)
+
+
+class Trainer:
+    def __init__(self, model, batches, accumulation, device):
+        self.model, self.batches, self.accumulation, self.device = model, iter(batches), accumulation, device
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+
+    def get_batch_samples(self):
+        samples = [next(self.batches) for _ in range(self.accumulation)]
+        count = sum((sample["labels"][:, 1:] != -100).sum() for sample in samples)
+        return samples, count.to(self.device)
+
+    def train(self, steps):
+        for _ in range(steps):
+            samples, num_items_in_batch = self.get_batch_samples()
+            step_loss = 0.0
+            for inputs in samples:
+                inputs = {name: tensor.to(self.device) for name, tensor in inputs.items()}
+                loss = self.model(**inputs, num_items_in_batch=num_items_in_batch)
+                loss.backward()
+                step_loss += loss.item()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+        return step_loss
+
+
+torch.manual_seed(0)
+ids = torch.randint(0, 12, (8, 2, 6))
+labels = ids.clone()
+labels[::2, :, :3] = -100
+trainer = Trainer(Decoder(12, 8, ["cuda:0", "cuda:1"]), [{"input_ids": a, "labels": b} for a, b in zip(ids, labels)], 2, "cuda:0")
+print("loss", round(trainer.train(steps=4), 3))
+# --- losses.py
+from torch.nn import functional as F
+
+
+def causal_lm_loss(logits, labels, num_items_in_batch=None, ignore_index=-100):
+    shifted = F.pad(labels, (0, 1), value=ignore_index)[..., 1:].flatten().to(logits.device)
+    return fixed_cross_entropy(logits.flatten(0, 1), shifted, num_items_in_batch, ignore_index)
+
+
+def fixed_cross_entropy(source, target, num_items_in_batch, ignore_index):
+    if num_items_in_batch is None:
+        return F.cross_entropy(source, target, ignore_index=ignore_index)
+    loss = F.cross_entropy(source, target, ignore_index=ignore_index, reduction="sum")
+    return loss / num_items_in_batch
+
+# === patch_positions
+# thread: https://github.com/huggingface/transformers/issues/39947
+# about: two tensors of one function are made on the CPU; repairing the first lets the second be seen
+# operation: bucketize on cuda:0, cpu
+# operands: fractional_h, boundaries
+# category: created-without-device
+# line: boundaries = torch.arange(
+# line: position_ids = torch.full(
+# repair: boundaries = torch.arange(1 / self.side, 1.0, 1 / self.side) -> boundaries = torch.arange(1 / self.side, 1.0, 1 / self.side, device=pixel_values.device)
+# repair: position_ids = torch.full((len(pixel_values), patches.shape[1]), fill_value=0) -> position_ids = torch.full((len(pixel_values), patches.shape[1]), fill_value=0, device=pixel_values.device)
+import torch
+from torch import nn
+
+
+class VisionEmbeddings(nn.Module):
+    """Images of any aspect ratio: positions are those of the nearest patches of a square one."""
+
+    def __init__(self, image_size, patch_size, width):
+        super().__init__()
+        self.side = image_size // patch_size
+        self.patch_embedding = nn.Conv2d(3, width, patch_size, stride=patch_size)
+        self.position_embedding = nn.Embedding(self.side**2, width)
+
+    def forward(self, pixel_values, patch_attention_mask):
+        patches = self.patch_embedding(pixel_values).flatten(2).transpose(1, 2)
+        boundaries = torch.arange(1 / self.side, 1.0, 1 / self.side)
+        position_ids = torch.full((len(pixel_values), patches.shape[1]), fill_value=0)
+        for batch_idx, mask in enumerate(patch_attention_mask):
+            rows, columns = mask[:, 0].sum(), mask[0].sum()
+            fractional_h = torch.arange(mask.shape[0], device=mask.device)[mask[:, 0]] / rows
+            fractional_w = torch.arange(mask.shape[1], device=mask.device)[mask[0]] / columns
+            bucket_h = torch.bucketize(fractional_h, boundaries, right=True)
+            bucket_w = torch.bucketize(fractional_w, boundaries, right=True)
+            position_ids[batch_idx][mask.flatten()] = (bucket_h[:, None] * self.side + bucket_w).flatten()
+        return patches + self.position_embedding(position_ids)
+
+
+def padded(images, side):
+    batch = torch.zeros(len(images), 3, side * 4, side * 4)
+    mask = torch.zeros(len(images), side, side, dtype=torch.bool)
+    for i, image in enumerate(images):
+        _, height, width = image.shape
+        batch[i, :, :height, :width] = image
+        mask[i, : height // 4, : width // 4] = True
+    return batch, mask
+
+
+torch.manual_seed(0)
+embeddings = VisionEmbeddings(16, 4, 6).to("cuda:0")
+pixel_values, mask = padded([torch.rand(3, 16, 8), torch.rand(3, 8, 12)], side=4)
+with torch.no_grad():
+    out = embeddings(pixel_values.to("cuda:0"), mask.to("cuda:0"))
+print("embedded", tuple(out.shape), round(out.double().pow(2).sum().item(), 3))
+
+# === unet_skip
+# thread: https://github.com/huggingface/diffusers/pull/11690
+# about: hooks bring a module's arguments to it; what a parent joins between two children of it stays where it was
+# operation: cat on cuda:1, cuda:0
+# operands: hidden_states, res_hidden_states
+# category: module-split|input-not-moved
+# line: unet.py: hidden_states = torch.cat(
+# line: unet.py: res_hidden_states = skips.pop()
+# repair: unet.py: hidden_states = torch.cat([hidden_states, res_hidden_states], dim=1) -> hidden_states = torch.cat([hidden_states, res_hidden_states.to(hidden_states.device)], dim=1)
+import torch
+from accelerate import dispatch_model
+
+from unet import UNet
+
+torch.manual_seed(0)
+model = UNet(channels=4)
+device_map = {
+    "conv_in": 0, "down.0": 0, "down.1": 0, "middle": 1,
+    "up.blocks.0": 1, "up.blocks.1": 1, "conv_out": 0,
+}  # fmt: skip
+model = dispatch_model(model, device_map)
+with torch.no_grad():
+    sample = model(torch.rand(1, 3, 8, 8).to("cuda:0"))
+print("sample", tuple(sample.shape), round(sample.double().pow(2).sum().item(), 3))
+# --- unet.py
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Resnet(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.norm = nn.GroupNorm(2, inputs)
+        self.conv = nn.Conv2d(inputs, outputs, 3, padding=1)
+
+    def forward(self, hidden_states):
+        return self.conv(F.silu(self.norm(hidden_states)))
+
+
+class UpBlock(nn.Module):
+    def __init__(self, channels, count):
+        super().__init__()
+        self.blocks = nn.ModuleList(Resnet(2 * channels, channels) for _ in range(count))
+
+    def forward(self, hidden_states, skips):
+        for block in self.blocks:
+            res_hidden_states = skips.pop()
+            hidden_states = torch.cat([hidden_states, res_hidden_states], dim=1)
+            hidden_states = block(hidden_states)
+        return hidden_states
+
+
+class UNet(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.conv_in = nn.Conv2d(3, channels, 3, padding=1)
+        self.down = nn.ModuleList(Resnet(channels, channels) for _ in range(2))
+        self.middle = Resnet(channels, channels)
+        self.up = UpBlock(channels, 2)
+        self.conv_out = nn.Conv2d(channels, 3, 3, padding=1)
+
+    def forward(self, sample):
+        hidden_states, skips = self.conv_in(sample), []
+        for block in self.down:
+            hidden_states = block(hidden_states)
+            skips.append(hidden_states)
+        return self.conv_out(self.up(self.middle(hidden_states), skips))
+
+# === restored_buffer
+# thread: https://github.com/facebookresearch/BenchMARL/pull/180
+# about: the buffer lies where its first batch lay; only after a restore is it where the configuration says
+# operation: index_put|index_put_ on cpu, cuda:0
+# operands: storage|self.storage, value
+# category: default-or-current-device|input-not-moved|checkpoint|cached-state
+# line: main.py: storing_device=config
+# line: buffer.py: self.storage[name][slots] = value
+# line: main.py: self.buffer.extend(batch)
+# repair: main.py: self.collector = Collector(Policy(), storing_device=config["train_device"]) -> self.collector = Collector(Policy(), storing_device=config["buffer_device"])
+import os
+
+import torch
+from torch import nn
+
+from buffer import ReplayBuffer
+
+
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(3, 1)
+
+    def forward(self, observation):
+        return torch.tanh(self.net(observation))
+
+
+class Collector:
+    def __init__(self, policy, storing_device):
+        self.policy, self.storing_device = policy, storing_device
+
+    def rollout(self, frames):
+        observation = torch.rand(frames, 3)
+        with torch.no_grad():
+            action = self.policy(observation)
+        batch = {"observation": observation, "action": action, "reward": observation.sum(1) - action[:, 0]}
+        return {name: value.to(self.storing_device) for name, value in batch.items()}
+
+
+class Experiment:
+    def __init__(self, config, restore=None):
+        self.config = config
+        self.collector = Collector(Policy(), storing_device=config["train_device"])
+        self.buffer = ReplayBuffer(capacity=12)
+        self.critic = nn.Linear(4, 1).to(config["train_device"])
+        if restore:
+            self.buffer.storage, self.buffer.written = torch.load(restore, map_location=config["buffer_device"])
+
+    def run(self, iterations):
+        for _ in range(iterations):
+            batch = self.collector.rollout(frames=5)
+            self.buffer.extend(batch)
+            sample = {name: value.to(self.config["train_device"]) for name, value in self.buffer.sample(4).items()}
+            value = self.critic(torch.cat((sample["observation"], sample["action"]), dim=1))
+            (value[:, 0] - sample["reward"]).pow(2).mean().backward()
+        return self.buffer.storage["observation"].sum().item()
+
+    def save(self, path):
+        torch.save((self.buffer.storage, self.buffer.written), path)
+
+
+torch.manual_seed(0)
+config = {"train_device": "cuda:0", "buffer_device": "cpu"}
+first = Experiment(config)
+first.run(iterations=2)
+first.save("experiment.pt")
+second = Experiment(config, restore="experiment.pt")
+os.remove("experiment.pt")
+print("buffer", round(second.run(iterations=2), 3), second.buffer.written)
+# --- buffer.py
+import torch
+
+
+class ReplayBuffer:
+    """A ring; made at the first batch, when the shapes are known."""
+
+    def __init__(self, capacity):
+        self.capacity, self.storage, self.written = capacity, None, 0
+
+    def extend(self, batch):
+        count = len(next(iter(batch.values())))
+        if self.storage is None:
+            self.storage = {name: value.new_zeros(self.capacity, *value.shape[1:]) for name, value in batch.items()}
+        slots = torch.arange(self.written, self.written + count) % self.capacity
+        for name, value in batch.items():
+            self.storage[name][slots] = value
+        self.written += count
+
+    def sample(self, count):
+        chosen = torch.randint(min(self.written, self.capacity), (count,))
+        return {name: value[chosen] for name, value in self.storage.items()}
+
+# === optimizer_before_model
+# thread: https://github.com/autrainer/autrainer/pull/146
+# about: the optimizer's state was read while the parameters were still on the CPU; moving them leaves it there
+# operation: add|add_ on cpu, cuda:1
+# operands: buf|momentum_buffer, grad
+# category: optimizer|checkpoint
+# line: training.py: self.optimizer.load_state_dict(
+# line: training.py: self.model.to(self.device)
+# line: training.py: self.model = model
+# repair: training.py: self.optimizer.load_state_dict(state["optimizer"]) -> self.model.to(self.device); self.optimizer.load_state_dict(state["optimizer"])
+import tempfile
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from training import Trainer
+
+
+def new_model():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+
+
+torch.manual_seed(0)
+x = torch.rand(32, 4)
+data = [(x[i : i + 8], x[i : i + 8].sum(1, keepdim=True)) for i in range(0, 32, 8)]
+with tempfile.TemporaryDirectory() as folder:
+    checkpoint = Path(folder) / "epoch_1.pt"
+    trainer = Trainer(new_model(), "cuda:1")
+    trainer.fit(data, epochs=1)
+    trainer.save(checkpoint)
+    resumed = Trainer(new_model(), "cuda:1")
+    resumed.resume(checkpoint)
+    print("loss", round(resumed.fit(data, epochs=3), 4), "epochs", resumed.epoch)
+# --- training.py
+import torch
+from torch.nn import functional as F
+
+
+class Trainer:
+    def __init__(self, model, device):
+        self.model = model
+        self.device = torch.device(device)
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, foreach=False)
+        self.epoch = 0
+
+    def resume(self, path):
+        state = torch.load(path, map_location="cpu")
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.epoch = state["epoch"]
+
+    def save(self, path):
+        torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "epoch": self.epoch}, path)
+
+    def fit(self, data, epochs):
+        self.model.to(self.device)
+        for _ in range(epochs):
+            for inputs, targets in data:
+                loss = F.mse_loss(self.model(inputs.to(self.device)), targets.to(self.device))
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+            self.epoch += 1
+        return loss.item()
+
+# === recurrent_state
+# thread: https://github.com/styalai/xLSTM-pytorch/issues/2
+# about: the state is made from an example in __init__, changed in forward, and begins anew in a third method; to() sees none of it
+# operation: mul on cuda:0, cpu
+# operands: forget, self.cell|cell
+# category: state-not-registered
+# line: xlstm.py: self.cell = torch.zeros(
+# line: xlstm.py: self.hidden = torch.zeros(
+# line: xlstm.py: self.cell = torch.zeros_like(self.cell)
+# line: xlstm.py: self.cell = forget * self.cell
+# line: main.py: model = Stack(
+# repair: xlstm.py: self.cell = torch.zeros(len(example), width, device=example.device) -> self.register_buffer("cell", torch.zeros(len(example), width, device=example.device))
+# repair: xlstm.py: self.hidden = torch.zeros(len(example), width, device=example.device) -> self.register_buffer("hidden", torch.zeros(len(example), width, device=example.device))
+import torch
+from torch.nn import functional as F
+
+from xlstm import Stack
+
+torch.manual_seed(0)
+series = torch.rand(6, 5, 4).cumsum(1)
+model = Stack(series[:2, 0], width=4, layers=2)
+model = model.to("cuda:0")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in series.split(2):
+    batch = batch.to("cuda:0")
+    model.begin()
+    losses = [F.mse_loss(model(batch[:, step]), batch[:, step + 1]) for step in range(4)]
+    optimizer.zero_grad()
+    torch.stack(losses).mean().backward()
+    optimizer.step()
+print("losses", [round(loss.item(), 4) for loss in losses])
+# --- xlstm.py
+import torch
+from torch import nn
+
+
+class Cell(nn.Module):
+    def __init__(self, example, width):
+        super().__init__()
+        self.gates = nn.Linear(example.shape[1], 3 * width)
+        self.cell = torch.zeros(len(example), width, device=example.device)
+        self.hidden = torch.zeros(len(example), width, device=example.device)
+
+    def begin(self):
+        self.cell = torch.zeros_like(self.cell)
+        self.hidden = torch.zeros_like(self.hidden)
+
+    def forward(self, x):
+        forget, write, candidate = self.gates(x).chunk(3, dim=1)
+        forget, write = torch.sigmoid(forget), torch.sigmoid(write)
+        self.cell = forget * self.cell + write * torch.tanh(candidate)
+        self.hidden = 0.5 * self.hidden + torch.tanh(self.cell)
+        return self.hidden
+
+
+class Stack(nn.Module):
+    def __init__(self, example, width, layers):
+        super().__init__()
+        self.cells = nn.ModuleList(Cell(example, width) for _ in range(layers))
+        self.head = nn.Linear(width, example.shape[1])
+
+    def begin(self):
+        for cell in self.cells:
+            cell.begin()
+
+    def forward(self, x):
+        for cell in self.cells:
+            x = x + cell(x)
+        return self.head(x)
+
+# === perplexity_metric
+# thread: https://github.com/haoyangzheng-ai/didi-instruct/issues/1
+# about: of several metrics that an object keeps, to() leaves one out; torchmetrics writes a message of its own over PyTorch's
+# operation: add|add_ on cpu, cuda:0
+# operands: self.mean_value|mean_value, value
+# error: different devices in metric calculation
+# category: state-not-registered|input-not-moved
+# line: metrics.py: self.valid_nlls = self.valid_nlls.to(device)
+# line: metrics.py: self.gen_ppl.update(
+# line: metrics.py: self.mean_value += value.sum()
+# repair: metrics.py: self.valid_nlls = self.valid_nlls.to(device) -> self.valid_nlls, self.gen_ppl = self.valid_nlls.to(device), self.gen_ppl.to(device)
+import torch
+from torch import nn
+
+from metrics import Metrics
+
+
+class Scorer(nn.Module):
+    def __init__(self, vocabulary, width=8):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary)
+
+    def forward(self, tokens):
+        return self.head(torch.tanh(self.embedding(tokens)))
+
+
+torch.manual_seed(0)
+device = torch.device("cuda:0")
+scorer = Scorer(20).to(device).eval()
+metrics = Metrics(eos=3)
+metrics.to(device)
+samples = torch.randint(0, 20, (6, 9)).to(device)
+for chunk in samples.split(2):
+    metrics.valid_nlls.update(torch.ones(len(chunk), device=device), torch.ones(len(chunk), device=device))
+metrics.record_generative_perplexity(samples, scorer, batch_size=4)
+print("perplexity", round(metrics.gen_ppl.compute().item(), 3), "nll", metrics.valid_nlls.compute().item())
+# --- metrics.py
+import torch
+from torch.nn import functional as F
+from torchmetrics.aggregation import MeanMetric
+
+
+class NLL(MeanMetric):
+    def update(self, value, weight):
+        self.mean_value += value.sum()
+        self.weight += weight.sum()
+
+
+class Perplexity(NLL):
+    def compute(self):
+        return torch.exp(self.mean_value / self.weight)
+
+
+class Metrics:
+    def __init__(self, eos):
+        self.eos = eos
+        self.valid_nlls = NLL()
+        self.gen_ppl = Perplexity()
+
+    def to(self, device):
+        self.valid_nlls = self.valid_nlls.to(device)
+
+    @torch.no_grad()
+    def record_generative_perplexity(self, samples, scorer, batch_size):
+        for chunk in samples.split(batch_size):
+            nlls = F.cross_entropy(scorer(chunk[:, :-1]).transpose(1, 2), chunk[:, 1:], reduction="none")
+            first_eos = (chunk == self.eos).cumsum(1) <= 1
+            valid_tokens = first_eos[:, 1:].to(nlls.dtype)
+            self.gen_ppl.update(nlls * valid_tokens, valid_tokens)
+
+# === replica_device
+# thread: https://github.com/shenweichen/DeepCTR-Torch/issues/309
+# about: every replica has the attribute that names the first device
+# operation: add|add_ on cuda:0, cuda:1
+# operands: logit|linear_logit, .*
+# category: data-parallel
+# line: models.py: linear_logit = torch.zeros(
+# line: models.py: self.device = device
+# repair: models.py: linear_logit = torch.zeros([len(X), 1], device=self.device) -> linear_logit = torch.zeros([len(X), 1], device=X.device)
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from models import DCN, Feature
+
+
+def fit(model, x, y, gpus, batch_size):
+    parallel = nn.DataParallel(model, device_ids=gpus)
+    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1)
+    for inputs, targets in zip(x.split(batch_size), y.split(batch_size)):
+        prediction = parallel(inputs.to(model.device))
+        loss = F.binary_cross_entropy(prediction[:, 0], targets.to(model.device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+
+torch.manual_seed(0)
+features = [Feature("user", 5), Feature("item", 7), Feature("price", None), Feature("age", None)]
+x = torch.stack([torch.randint(0, 5, (16,)), torch.randint(0, 7, (16,)), torch.rand(16), torch.rand(16)], dim=1)
+y = (x[:, 2] > 0.5).float()
+model = DCN(features, device="cuda:0")
+print("loss", round(fit(model, x, y, gpus=[0, 1], batch_size=8), 4))
+# --- models.py
+from typing import NamedTuple, Optional
+
+import torch
+from torch import nn
+
+
+class Feature(NamedTuple):
+    name: str
+    vocabulary: Optional[int]  # of a sparse one
+
+
+class Linear(nn.Module):
+    def __init__(self, features, device):
+        super().__init__()
+        self.device = device
+        self.features = features
+        self.embedding_dict = nn.ModuleDict({f.name: nn.Embedding(f.vocabulary, 1) for f in features if f.vocabulary})
+        self.weight = nn.Parameter(torch.full((sum(not f.vocabulary for f in features), 1), 0.1))
+
+    def forward(self, X):
+        embeddings, dense = [], []
+        for column, feature in enumerate(self.features):
+            if feature.vocabulary:
+                embeddings.append(self.embedding_dict[feature.name](X[:, column].long()))
+            else:
+                dense.append(X[:, column])
+        linear_logit = torch.zeros([len(X), 1], device=self.device)
+        if embeddings:
+            linear_logit += torch.cat(embeddings, dim=-1).sum(dim=-1, keepdim=True)
+        if dense:
+            linear_logit += torch.stack(dense, dim=1) @ self.weight
+        return linear_logit
+
+
+class DCN(nn.Module):
+    def __init__(self, features, device):
+        super().__init__()
+        self.device = device
+        self.linear_model = Linear(features, device)
+        self.cross = nn.Linear(len(features), 1)
+        self.to(device)
+
+    def forward(self, X):
+        return torch.sigmoid(self.linear_model(X) + self.cross(X / X.shape[1]))
+
+# === recreated_head
+# thread: https://github.com/NVIDIA/Isaac-GR00T/issues/280
+# about: the model was moved; after it a part is made anew with what the old one had learned, in another method
+# operation: addmm|linear on cpu, cuda:0
+# operands: bias|weight, tokens|input|features
+# category: created-without-device|input-not-moved
+# line: policy.py: new_head = ActionHead(
+# line: policy.py: model.action_head = new_head
+# line: policy.py: model.to(device=self.device)
+# line: policy.py: return model
+# repair: policy.py: return model -> return model.to(self.device)
+import torch
+
+from policy import Config, Policy, VisionLanguageAction
+
+torch.manual_seed(0)
+pretrained = VisionLanguageAction(Config(width=6, action_dim=2, horizon=4))
+policy = Policy(pretrained.state_dict(), Config(6, 2, 4), delta_indices=range(6), device="cuda:0")
+observation = {"image": torch.rand(1, 3, 6), "state": torch.rand(1, 6)}
+action = policy.get_action(observation)
+print("action", tuple(action.shape), round(action.double().pow(2).sum().item(), 4))
+# --- policy.py
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+
+@dataclass
+class Config:
+    width: int
+    action_dim: int
+    horizon: int
+
+
+class ActionHead(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.encoder = nn.Linear(config.width, config.width)
+        self.decoder = nn.Linear(config.width, config.action_dim)
+
+    def forward(self, features):
+        steps = torch.arange(self.config.horizon, device=features.device) / self.config.horizon
+        tokens = features[:, None] * (1 + steps)[:, None]
+        return self.decoder(torch.relu(self.encoder(tokens)))
+
+
+class VisionLanguageAction(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.backbone = nn.Linear(config.width, config.width)
+        self.action_head = ActionHead(config)
+
+    def forward(self, image, state):
+        return self.action_head(torch.tanh(self.backbone(image)).mean(1) + state)
+
+
+class Policy:
+    def __init__(self, weights, config, delta_indices, device):
+        self.device = device
+        self.expected_horizon = len(delta_indices)
+        self.model = self._load_model(weights, config)
+
+    def _load_model(self, weights, config):
+        model = VisionLanguageAction(config)
+        model.load_state_dict(weights)
+        model.eval()
+        model.to(device=self.device)
+        if model.action_head.config.horizon != self.expected_horizon:
+            self._recreate_head(model)
+        return model
+
+    def _recreate_head(self, model):
+        new_head = ActionHead(replace(model.action_head.config, horizon=self.expected_horizon))
+        new_head.load_state_dict(model.action_head.state_dict())
+        model.action_head = new_head
+
+    @torch.no_grad()
+    def get_action(self, observation):
+        return self.model(**{name: value.to(self.device) for name, value in observation.items()}).cpu()
+
+# === offloaded_statics
+# thread: https://github.com/huggingface/transformers/pull/41385
+# about: a parameter is read past its module's forward, so that accelerate's hook never brings it: it is on meta
+# operation: add on cuda:0, meta
+# operands: routing_weights, .*bias
+# error: on the expected device cuda:0|on the same device
+# category: module-split|input-not-moved
+# line: moe.py: routing_bias = self.moe_statics.e_score_correction_bias
+# line: moe.py: _, selected = torch.topk(
+# repair: moe.py: routing_bias = self.moe_statics.e_score_correction_bias.squeeze() -> routing_bias = self.moe_statics(torch.zeros_like(routing_weights))
+import torch
+from accelerate import cpu_offload
+
+from moe import Decoder
+
+torch.manual_seed(0)
+model = Decoder(vocabulary=16, width=6, experts=4, layers=2).eval()
+tokens = torch.randint(0, 16, (2, 5))
+model = cpu_offload(model, execution_device=torch.device("cuda:0"))
+with torch.no_grad():
+    logits = model(tokens.to("cuda:0"))
+print("logits", tuple(logits.shape), round(logits.double().pow(2).sum().item(), 3))
+# --- moe.py
+import torch
+from torch import nn
+
+
+class Statics(nn.Module):
+    """Evens out how often each expert is chosen."""
+
+    def __init__(self, experts):
+        super().__init__()
+        self.e_score_correction_bias = nn.Parameter(torch.linspace(-0.2, 0.2, experts)[None], requires_grad=False)
+
+    def forward(self, routing_weights):
+        return routing_weights + self.e_score_correction_bias.squeeze()
+
+
+class SparseMoe(nn.Module):
+    def __init__(self, width, experts, top_k=2):
+        super().__init__()
+        self.top_k = top_k
+        self.gate = nn.Linear(width, experts, bias=False)
+        self.moe_statics = Statics(experts)
+        self.experts = nn.ModuleList(nn.Linear(width, width) for _ in range(experts))
+
+    def forward(self, hidden):
+        flat = hidden.reshape(-1, hidden.shape[-1])
+        routing_weights = self.gate(flat).softmax(dim=-1)
+        routing_bias = self.moe_statics.e_score_correction_bias.squeeze()
+        _, selected = torch.topk(routing_weights + routing_bias, self.top_k, dim=-1)
+        weights = torch.gather(routing_weights, 1, selected)
+        weights = weights / weights.sum(dim=-1, keepdim=True)
+        out = torch.zeros_like(flat)
+        for index, expert in enumerate(self.experts):
+            rows, places = torch.where(selected == index)
+            if len(rows):
+                out.index_add_(0, rows, expert(flat[rows]) * weights[rows, places, None])
+        return out.view_as(hidden)
+
+
+class Decoder(nn.Module):
+    def __init__(self, vocabulary, width, experts, layers):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(vocabulary, width)
+        self.layers = nn.ModuleList(SparseMoe(width, experts) for _ in range(layers))
+        self.lm_head = nn.Linear(width, vocabulary)
+
+    def forward(self, tokens):
+        hidden = self.embed_tokens(tokens)
+        for layer in self.layers:
+            hidden = hidden + layer(hidden)
+        return self.lm_head(hidden)
