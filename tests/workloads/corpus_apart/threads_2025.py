@@ -77,7 +77,7 @@ def fixed_cross_entropy(source, target, num_items_in_batch, ignore_index):
 # thread: https://github.com/huggingface/transformers/issues/39947
 # about: two tensors of one function are made on the CPU; repairing the first lets the second be seen
 # operation: bucketize on cuda:0, cpu
-# operands: fractional_h, boundaries
+# operands: fractional_h|self, boundaries
 # category: created-without-device
 # line: boundaries = torch.arange(
 # line: position_ids = torch.full(
@@ -131,7 +131,7 @@ print("embedded", tuple(out.shape), round(out.double().pow(2).sum().item(), 3))
 # thread: https://github.com/huggingface/diffusers/pull/11690
 # about: hooks bring a module's arguments to it; what a parent joins between two children of it stays where it was
 # operation: cat on cuda:1, cuda:0
-# operands: hidden_states, res_hidden_states
+# operands: hidden_states|tensors, res_hidden_states|tensors
 # category: module-split|input-not-moved
 # line: unet.py: hidden_states = torch.cat(
 # line: unet.py: res_hidden_states = skips.pop()
@@ -199,8 +199,8 @@ class UNet(nn.Module):
 # === restored_buffer
 # thread: https://github.com/facebookresearch/BenchMARL/pull/180
 # about: the buffer lies where its first batch lay; only after a restore is it where the configuration says
-# operation: index_put|index_put_ on cpu, cuda:0
-# operands: storage|self.storage, value
+# operation: index_put|index_put_|copy on cpu, cuda:0
+# operands: .*storage.*|self, value|values
 # category: default-or-current-device|input-not-moved|checkpoint|cached-state
 # line: main.py: storing_device=config
 # line: buffer.py: self.storage[name][slots] = value
@@ -291,8 +291,8 @@ class ReplayBuffer:
 # === optimizer_before_model
 # thread: https://github.com/autrainer/autrainer/pull/146
 # about: the optimizer's state was read while the parameters were still on the CPU; moving them leaves it there
-# operation: add|add_ on cpu, cuda:1
-# operands: buf|momentum_buffer, grad
+# operation: add on cpu, cuda:1
+# operands: buf|momentum_buffer|self, grad|other
 # category: optimizer|checkpoint
 # line: training.py: self.optimizer.load_state_dict(
 # line: training.py: self.model.to(self.device)
@@ -428,8 +428,8 @@ class Stack(nn.Module):
 # === perplexity_metric
 # thread: https://github.com/haoyangzheng-ai/didi-instruct/issues/1
 # about: of several metrics that an object keeps, to() leaves one out; torchmetrics writes a message of its own over PyTorch's
-# operation: add|add_ on cpu, cuda:0
-# operands: self.mean_value|mean_value, value
+# operation: add on cpu, cuda:0
+# operands: self.mean_value|mean_value|self, value|other
 # error: different devices in metric calculation
 # category: state-not-registered|input-not-moved
 # line: metrics.py: self.valid_nlls = self.valid_nlls.to(device)
@@ -498,8 +498,8 @@ class Metrics:
 # === replica_device
 # thread: https://github.com/shenweichen/DeepCTR-Torch/issues/309
 # about: every replica has the attribute that names the first device
-# operation: add|add_ on cuda:0, cuda:1
-# operands: logit|linear_logit, .*
+# operation: add on cuda:0, cuda:1
+# operands: linear_logit|self, embeddings|other|sum
 # category: data-parallel
 # line: models.py: linear_logit = torch.zeros(
 # line: models.py: self.device = device
@@ -578,8 +578,8 @@ class DCN(nn.Module):
 # === recreated_head
 # thread: https://github.com/NVIDIA/Isaac-GR00T/issues/280
 # about: the model was moved; after it a part is made anew with what the old one had learned, in another method
-# operation: addmm|linear on cpu, cuda:0
-# operands: bias|weight, tokens|input|features
+# operation: addmm|linear|mm on cpu, cuda:0
+# operands: bias|weight|.*encoder.*, tokens|input|features
 # category: created-without-device|input-not-moved
 # line: policy.py: new_head = ActionHead(
 # line: policy.py: model.action_head = new_head
@@ -661,7 +661,7 @@ class Policy:
 # thread: https://github.com/huggingface/transformers/pull/41385
 # about: a parameter is read past its module's forward, so that accelerate's hook never brings it: it is on meta
 # operation: add on cuda:0, meta
-# operands: routing_weights, .*bias
+# operands: routing_weights, routing_bias|.*e_score_correction_bias
 # error: on the expected device cuda:0|on the same device
 # category: module-split|input-not-moved
 # line: moe.py: routing_bias = self.moe_statics.e_score_correction_bias
@@ -730,3 +730,179 @@ class Decoder(nn.Module):
         for layer in self.layers:
             hidden = hidden + layer(hidden)
         return self.lm_head(hidden)
+
+# === rope_registry
+# thread: https://github.com/LMCache/LMCache-Ascend/pull/71
+# about: a registry answers with the module that was made while loading; who asks later has no model that would move it
+# operation: index_select on cpu, cuda:0
+# operands: self.cos_sin_cache|cos_sin_cache|self, positions|new_positions|old_positions|index
+# category: cached-state|created-without-device|input-not-moved
+# line: fused.py: rope = get_rope(
+# line: rope.py: cos, sin = self.cos_sin_cache.index_select(
+# line: fused.py: if not turns_back(rope
+# repair: fused.py: rope = get_rope(head_size, max_position, base) -> rope = get_rope(head_size, max_position, base).to(device)
+import torch
+
+from fused import get_fused_rope
+from rope import get_rope
+
+
+class Attention(torch.nn.Module):
+    def __init__(self, head_size, max_position):
+        super().__init__()
+        self.rotary_emb = get_rope(head_size, max_position, base=100)
+        self.qkv = torch.nn.Linear(head_size, 3 * head_size)
+
+
+torch.manual_seed(0)
+draft = Attention(head_size=8, max_position=32)  # its weights come later
+fused = get_fused_rope(head_size=8, max_position=32, base=100, device="cuda:0")
+keys = torch.rand(6, 8).to("cuda:0")
+old = torch.arange(6).to("cuda:0")
+moved = fused(old, old + 10, keys)
+print("keys", round(moved.double().pow(2).sum().item(), 4), round(moved[3, 1].item(), 4))
+# --- rope.py
+import torch
+from torch import nn
+
+_ROPES = {}
+
+
+class RotaryEmbedding(nn.Module):
+    def __init__(self, head_size, max_position, base):
+        super().__init__()
+        inverse = 1.0 / base ** (torch.arange(0, head_size, 2) / head_size)
+        angles = torch.outer(torch.arange(max_position), inverse)
+        self.register_buffer("cos_sin_cache", torch.cat((angles.cos(), angles.sin()), dim=-1), persistent=False)
+
+    def forward(self, positions, x, sign=1):
+        cos, sin = self.cos_sin_cache.index_select(0, positions).chunk(2, dim=-1)
+        first, second = x.chunk(2, dim=-1)
+        return torch.cat((first * cos - sign * second * sin, second * cos + sign * first * sin), dim=-1)
+
+
+def get_rope(head_size, max_position, base):
+    key = (head_size, max_position, base)
+    if key not in _ROPES:
+        _ROPES[key] = RotaryEmbedding(*key)
+    return _ROPES[key]
+# --- fused.py
+import torch
+
+from rope import get_rope
+
+
+class FusedRope:
+    """Takes keys from the positions they were cached at to those they are used at."""
+
+    def __init__(self, rope):
+        self.rope = rope
+
+    def __call__(self, old_positions, new_positions, keys):
+        return self.rope(new_positions, self.rope(old_positions, keys, sign=-1))
+
+
+def turns_back(rope, head_size, device):
+    positions = torch.arange(8, device=device)
+    keys = torch.linspace(0, 1, 8 * head_size, device=device).view(8, head_size)
+    return torch.allclose(rope(positions, rope(positions, keys), sign=-1), keys, atol=1e-5)
+
+
+def get_fused_rope(head_size, max_position, base, device):
+    rope = get_rope(head_size, max_position, base)
+    if not turns_back(rope, head_size, device):
+        raise ValueError("this rope is not one that can be undone")
+    return FusedRope(rope)
+
+# === rotary_left_out
+# thread: https://github.com/huggingface/transformers/issues/35505
+# about: a map written by hand names all that has weights; a module with a buffer that is not saved is in nobody's list
+# operation: bmm|matmul on cpu, cuda:0
+# operands: inv_freq_expanded|self.inv_freq|self, position_ids_expanded|mat2
+# category: module-split|state-not-registered|input-not-moved
+# line: mapping.py: device_map = {"embed_tokens": 0}
+# line: mapping.py: device_map["norm"] = device_map["lm_head"]
+# line: modeling.py: inv_freq_expanded = self.inv_freq
+# line: modeling.py: freqs = (inv_freq_expanded
+# repair: mapping.py: device_map = {"embed_tokens": 0} -> device_map = {"embed_tokens": 0, "rotary_emb": 0}
+import torch
+from accelerate import dispatch_model
+
+from mapping import split_model
+from modeling import Decoder
+
+torch.manual_seed(0)
+model = Decoder(vocabulary=20, width=8, layers=4).eval()
+tokens = torch.randint(0, 20, (2, 5))
+device_map = split_model(layers=4, gpus=2)
+model = dispatch_model(model, device_map)
+with torch.no_grad():
+    logits = model(tokens.to("cuda:0"))
+print("logits", tuple(logits.shape), round(logits.double().pow(2).sum().item(), 3))
+# --- mapping.py
+import math
+
+
+def split_model(layers, gpus):
+    """The first device has the embedding too, so it gets fewer layers."""
+    per_gpu = math.ceil(layers / (gpus - 0.5))
+    counts = [math.ceil(per_gpu * 0.5)] + [per_gpu] * (gpus - 1)
+    device_map = {"embed_tokens": 0}
+    layer = 0
+    for gpu, count in enumerate(counts):
+        for _ in range(min(count, layers - layer)):
+            device_map[f"layers.{layer}"] = gpu
+            layer += 1
+    device_map["norm"] = device_map["lm_head"] = 0
+    return device_map
+# --- modeling.py
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class RotaryEmbedding(nn.Module):
+    def __init__(self, dim, base=100.0):
+        super().__init__()
+        self.register_buffer("inv_freq", 1.0 / base ** (torch.arange(0, dim, 2) / dim), persistent=False)
+
+    def forward(self, x, position_ids):
+        inv_freq_expanded = self.inv_freq[None, :, None].expand(len(position_ids), -1, 1)
+        position_ids_expanded = position_ids[:, None, :].to(x.dtype)
+        freqs = (inv_freq_expanded @ position_ids_expanded).transpose(1, 2)
+        angles = torch.cat((freqs, freqs), dim=-1)
+        return angles.cos(), angles.sin()
+
+
+def rotate(x, cos, sin):
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-second, first), dim=-1) * sin
+
+
+class Layer(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x, position_embeddings):
+        query, key, value = self.qkv(x).chunk(3, dim=-1)
+        query, key = (rotate(each, *position_embeddings) for each in (query, key))
+        attended = F.scaled_dot_product_attention(query[:, None], key[:, None], value[:, None], is_causal=True)
+        return x + self.out(attended[:, 0])
+
+
+class Decoder(nn.Module):
+    def __init__(self, vocabulary, width, layers):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(vocabulary, width)
+        self.rotary_emb = RotaryEmbedding(width)
+        self.layers = nn.ModuleList(Layer(width) for _ in range(layers))
+        self.norm, self.lm_head = nn.LayerNorm(width), nn.Linear(width, vocabulary)
+
+    def forward(self, tokens):
+        hidden = self.embed_tokens(tokens)
+        position_ids = torch.arange(tokens.shape[1], device=tokens.device).expand(len(tokens), -1)
+        position_embeddings = self.rotary_emb(hidden, position_ids)
+        for layer in self.layers:
+            hidden = layer(hidden, position_embeddings=position_embeddings)
+        return self.lm_head(self.norm(hidden))
