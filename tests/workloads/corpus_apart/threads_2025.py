@@ -29,26 +29,22 @@ class Decoder(nn.Module):
 
 
 class Trainer:
-    def __init__(self, model, batches, accumulation, device):
-        self.model, self.batches, self.accumulation, self.device = model, iter(batches), accumulation, device
-        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    def __init__(self, model, batches, device):
+        self.model, self.batches, self.device = model, iter(batches), device
 
     def get_batch_samples(self):
-        samples = [next(self.batches) for _ in range(self.accumulation)]
+        samples = [next(self.batches) for _ in range(2)]
         count = sum((sample["labels"][:, 1:] != -100).sum() for sample in samples)
         return samples, count.to(self.device)
 
-    def train(self, steps):
-        for _ in range(steps):
-            samples, num_items_in_batch = self.get_batch_samples()
-            step_loss = 0.0
-            for inputs in samples:
-                inputs = {name: tensor.to(self.device) for name, tensor in inputs.items()}
-                loss = self.model(**inputs, num_items_in_batch=num_items_in_batch)
-                loss.backward()
-                step_loss += loss.item()
-            self.optimizer.step()
-            self.optimizer.zero_grad()
+    def training_step(self):
+        samples, num_items_in_batch = self.get_batch_samples()
+        step_loss = 0.0
+        for inputs in samples:
+            inputs = {name: tensor.to(self.device) for name, tensor in inputs.items()}
+            loss = self.model(**inputs, num_items_in_batch=num_items_in_batch)
+            loss.backward()
+            step_loss += loss.item()
         return step_loss
 
 
@@ -56,15 +52,15 @@ torch.manual_seed(0)
 ids = torch.randint(0, 12, (8, 2, 6))
 labels = ids.clone()
 labels[::2, :, :3] = -100
-trainer = Trainer(Decoder(12, 8, ["cuda:0", "cuda:1"]), [{"input_ids": a, "labels": b} for a, b in zip(ids, labels)], 2, "cuda:0")
-print("loss", round(trainer.train(steps=4), 3))
+trainer = Trainer(Decoder(12, 8, ["cuda:0", "cuda:1"]), [{"input_ids": a, "labels": b} for a, b in zip(ids, labels)], "cuda:0")
+print("losses", [round(trainer.training_step(), 3) for _ in range(4)])
 # --- losses.py
 from torch.nn import functional as F
 
 
 def causal_lm_loss(logits, labels, num_items_in_batch=None, ignore_index=-100):
-    shifted = F.pad(labels, (0, 1), value=ignore_index)[..., 1:].flatten().to(logits.device)
-    return fixed_cross_entropy(logits.flatten(0, 1), shifted, num_items_in_batch, ignore_index)
+    labels = F.pad(labels, (0, 1), value=ignore_index)[..., 1:].flatten().to(logits.device)
+    return fixed_cross_entropy(logits.flatten(0, 1), labels, num_items_in_batch, ignore_index)
 
 
 def fixed_cross_entropy(source, target, num_items_in_batch, ignore_index):
@@ -143,10 +139,7 @@ from unet import UNet
 
 torch.manual_seed(0)
 model = UNet(channels=4)
-device_map = {
-    "conv_in": 0, "down.0": 0, "down.1": 0, "middle": 1,
-    "up.blocks.0": 1, "up.blocks.1": 1, "conv_out": 0,
-}  # fmt: skip
+device_map = {"conv_in": 0, "down": 0, "middle": 1, "up.blocks.0": 1, "up.blocks.1": 1, "conv_out": 0}
 model = dispatch_model(model, device_map)
 with torch.no_grad():
     sample = model(torch.rand(1, 3, 8, 8).to("cuda:0"))
@@ -157,20 +150,15 @@ from torch import nn
 from torch.nn import functional as F
 
 
-class Resnet(nn.Module):
-    def __init__(self, inputs, outputs):
-        super().__init__()
-        self.norm = nn.GroupNorm(2, inputs)
-        self.conv = nn.Conv2d(inputs, outputs, 3, padding=1)
-
+class Resnet(nn.Conv2d):
     def forward(self, hidden_states):
-        return self.conv(F.silu(self.norm(hidden_states)))
+        return F.silu(super().forward(hidden_states))
 
 
 class UpBlock(nn.Module):
     def __init__(self, channels, count):
         super().__init__()
-        self.blocks = nn.ModuleList(Resnet(2 * channels, channels) for _ in range(count))
+        self.blocks = nn.ModuleList(Resnet(2 * channels, channels, 3, padding=1) for _ in range(count))
 
     def forward(self, hidden_states, skips):
         for block in self.blocks:
@@ -184,8 +172,8 @@ class UNet(nn.Module):
     def __init__(self, channels):
         super().__init__()
         self.conv_in = nn.Conv2d(3, channels, 3, padding=1)
-        self.down = nn.ModuleList(Resnet(channels, channels) for _ in range(2))
-        self.middle = Resnet(channels, channels)
+        self.down = nn.ModuleList(Resnet(channels, channels, 3, padding=1) for _ in range(2))
+        self.middle = Resnet(channels, channels, 1)
         self.up = UpBlock(channels, 2)
         self.conv_out = nn.Conv2d(channels, 3, 3, padding=1)
 
@@ -204,8 +192,8 @@ class UNet(nn.Module):
 # category: default-or-current-device|input-not-moved|checkpoint|cached-state
 # line: main.py: storing_device=config
 # line: buffer.py: self.storage[name][slots] = value
-# line: main.py: self.buffer.extend(batch)
-# repair: main.py: self.collector = Collector(Policy(), storing_device=config["train_device"]) -> self.collector = Collector(Policy(), storing_device=config["buffer_device"])
+# line: main.py: self.buffer.extend(
+# repair: main.py: self.collector = Collector(torch.tanh, storing_device=config["train_device"]) -> self.collector = Collector(torch.tanh, storing_device=config["buffer_device"])
 import os
 
 import torch
@@ -214,54 +202,39 @@ from torch import nn
 from buffer import ReplayBuffer
 
 
-class Policy(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = nn.Linear(3, 1)
-
-    def forward(self, observation):
-        return torch.tanh(self.net(observation))
-
-
 class Collector:
     def __init__(self, policy, storing_device):
         self.policy, self.storing_device = policy, storing_device
 
     def rollout(self, frames):
         observation = torch.rand(frames, 3)
-        with torch.no_grad():
-            action = self.policy(observation)
-        batch = {"observation": observation, "action": action, "reward": observation.sum(1) - action[:, 0]}
+        batch = {"observation": observation, "action": self.policy(observation), "reward": observation.sum(1)}
         return {name: value.to(self.storing_device) for name, value in batch.items()}
 
 
 class Experiment:
     def __init__(self, config, restore=None):
         self.config = config
-        self.collector = Collector(Policy(), storing_device=config["train_device"])
+        self.collector = Collector(torch.tanh, storing_device=config["train_device"])
         self.buffer = ReplayBuffer(capacity=12)
-        self.critic = nn.Linear(4, 1).to(config["train_device"])
+        self.critic = nn.Linear(6, 1).to(config["train_device"])
         if restore:
             self.buffer.storage, self.buffer.written = torch.load(restore, map_location=config["buffer_device"])
 
     def run(self, iterations):
         for _ in range(iterations):
-            batch = self.collector.rollout(frames=5)
-            self.buffer.extend(batch)
-            sample = {name: value.to(self.config["train_device"]) for name, value in self.buffer.sample(4).items()}
-            value = self.critic(torch.cat((sample["observation"], sample["action"]), dim=1))
-            (value[:, 0] - sample["reward"]).pow(2).mean().backward()
+            self.buffer.extend(self.collector.rollout(frames=5))
+            observation, action, reward = (value.to(self.config["train_device"]) for value in self.buffer.sample(4))
+            value = self.critic(torch.cat((observation, action), dim=1))
+            (value[:, 0] - reward).pow(2).mean().backward()
         return self.buffer.storage["observation"].sum().item()
-
-    def save(self, path):
-        torch.save((self.buffer.storage, self.buffer.written), path)
 
 
 torch.manual_seed(0)
 config = {"train_device": "cuda:0", "buffer_device": "cpu"}
 first = Experiment(config)
 first.run(iterations=2)
-first.save("experiment.pt")
+torch.save((first.buffer.storage, first.buffer.written), "experiment.pt")
 second = Experiment(config, restore="experiment.pt")
 os.remove("experiment.pt")
 print("buffer", round(second.run(iterations=2), 3), second.buffer.written)
@@ -270,8 +243,6 @@ import torch
 
 
 class ReplayBuffer:
-    """A ring; made at the first batch, when the shapes are known."""
-
     def __init__(self, capacity):
         self.capacity, self.storage, self.written = capacity, None, 0
 
@@ -286,7 +257,7 @@ class ReplayBuffer:
 
     def sample(self, count):
         chosen = torch.randint(min(self.written, self.capacity), (count,))
-        return {name: value[chosen] for name, value in self.storage.items()}
+        return [value[chosen] for value in self.storage.values()]
 
 # === optimizer_before_model
 # thread: https://github.com/autrainer/autrainer/pull/146
@@ -298,8 +269,7 @@ class ReplayBuffer:
 # line: training.py: self.model.to(self.device)
 # line: training.py: self.model = model
 # repair: training.py: self.optimizer.load_state_dict(state["optimizer"]) -> self.model.to(self.device); self.optimizer.load_state_dict(state["optimizer"])
-import tempfile
-from pathlib import Path
+import io
 
 import torch
 from torch import nn
@@ -315,15 +285,15 @@ def new_model():
 torch.manual_seed(0)
 x = torch.rand(32, 4)
 data = [(x[i : i + 8], x[i : i + 8].sum(1, keepdim=True)) for i in range(0, 32, 8)]
-with tempfile.TemporaryDirectory() as folder:
-    checkpoint = Path(folder) / "epoch_1.pt"
-    trainer = Trainer(new_model(), "cuda:1")
-    trainer.fit(data, epochs=1)
-    trainer.save(checkpoint)
-    resumed = Trainer(new_model(), "cuda:1")
-    resumed.resume(checkpoint)
-    print("loss", round(resumed.fit(data, epochs=3), 4), "epochs", resumed.epoch)
+trainer = Trainer(new_model(), "cuda:1")
+trainer.fit(data, epochs=1)
+checkpoint = io.BytesIO(trainer.saved())
+resumed = Trainer(new_model(), "cuda:1")
+resumed.resume(checkpoint)
+print("loss", round(resumed.fit(data, epochs=3), 4))
 # --- training.py
+import io
+
 import torch
 from torch.nn import functional as F
 
@@ -333,16 +303,16 @@ class Trainer:
         self.model = model
         self.device = torch.device(device)
         self.optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, foreach=False)
-        self.epoch = 0
 
-    def resume(self, path):
-        state = torch.load(path, map_location="cpu")
+    def resume(self, file):
+        state = torch.load(file, map_location="cpu")
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.epoch = state["epoch"]
 
-    def save(self, path):
-        torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "epoch": self.epoch}, path)
+    def saved(self):
+        file = io.BytesIO()
+        torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}, file)
+        return file.getvalue()
 
     def fit(self, data, epochs):
         self.model.to(self.device)
@@ -352,7 +322,6 @@ class Trainer:
                 self.optimizer.zero_grad()
                 loss.backward()
                 self.optimizer.step()
-            self.epoch += 1
         return loss.item()
 
 # === recurrent_state
@@ -365,22 +334,22 @@ class Trainer:
 # line: xlstm.py: self.hidden = torch.zeros(
 # line: xlstm.py: self.cell = torch.zeros_like(self.cell)
 # line: xlstm.py: self.cell = forget * self.cell
-# line: main.py: model = Stack(
+# line: main.py: model = Residual(
 # repair: xlstm.py: self.cell = torch.zeros(len(example), width, device=example.device) -> self.register_buffer("cell", torch.zeros(len(example), width, device=example.device))
 # repair: xlstm.py: self.hidden = torch.zeros(len(example), width, device=example.device) -> self.register_buffer("hidden", torch.zeros(len(example), width, device=example.device))
 import torch
 from torch.nn import functional as F
 
-from xlstm import Stack
+from xlstm import Residual
 
 torch.manual_seed(0)
 series = torch.rand(6, 5, 4).cumsum(1)
-model = Stack(series[:2, 0], width=4, layers=2)
+model = Residual(series[:2, 0], width=4)
 model = model.to("cuda:0")
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for batch in series.split(2):
     batch = batch.to("cuda:0")
-    model.begin()
+    model.block.begin()
     losses = [F.mse_loss(model(batch[:, step]), batch[:, step + 1]) for step in range(4)]
     optimizer.zero_grad()
     torch.stack(losses).mean().backward()
@@ -410,20 +379,13 @@ class Cell(nn.Module):
         return self.hidden
 
 
-class Stack(nn.Module):
-    def __init__(self, example, width, layers):
+class Residual(nn.Module):
+    def __init__(self, example, width):
         super().__init__()
-        self.cells = nn.ModuleList(Cell(example, width) for _ in range(layers))
-        self.head = nn.Linear(width, example.shape[1])
-
-    def begin(self):
-        for cell in self.cells:
-            cell.begin()
+        self.block, self.head = Cell(example, width), nn.Linear(width, example.shape[1])
 
     def forward(self, x):
-        for cell in self.cells:
-            x = x + cell(x)
-        return self.head(x)
+        return self.head(x + self.block(x))
 
 # === perplexity_metric
 # thread: https://github.com/haoyangzheng-ai/didi-instruct/issues/1
@@ -442,23 +404,13 @@ from torch import nn
 from metrics import Metrics
 
 
-class Scorer(nn.Module):
-    def __init__(self, vocabulary, width=8):
-        super().__init__()
-        self.embedding, self.head = nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary)
-
-    def forward(self, tokens):
-        return self.head(torch.tanh(self.embedding(tokens)))
-
-
 torch.manual_seed(0)
 device = torch.device("cuda:0")
-scorer = Scorer(20).to(device).eval()
+scorer = nn.Sequential(nn.Embedding(20, 8), nn.Tanh(), nn.Linear(8, 20)).to(device)
 metrics = Metrics(eos=3)
 metrics.to(device)
 samples = torch.randint(0, 20, (6, 9)).to(device)
-for chunk in samples.split(2):
-    metrics.valid_nlls.update(torch.ones(len(chunk), device=device), torch.ones(len(chunk), device=device))
+metrics.valid_nlls.update(torch.ones(6, device=device), torch.ones(6, device=device))
 metrics.record_generative_perplexity(samples, scorer, batch_size=4)
 print("perplexity", round(metrics.gen_ppl.compute().item(), 3), "nll", metrics.valid_nlls.compute().item())
 # --- metrics.py
@@ -511,24 +463,15 @@ from torch.nn import functional as F
 from models import DCN, Feature
 
 
-def fit(model, x, y, gpus, batch_size):
-    parallel = nn.DataParallel(model, device_ids=gpus)
-    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1)
-    for inputs, targets in zip(x.split(batch_size), y.split(batch_size)):
-        prediction = parallel(inputs.to(model.device))
-        loss = F.binary_cross_entropy(prediction[:, 0], targets.to(model.device))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return loss.item()
-
-
 torch.manual_seed(0)
 features = [Feature("user", 5), Feature("item", 7), Feature("price", None), Feature("age", None)]
 x = torch.stack([torch.randint(0, 5, (16,)), torch.randint(0, 7, (16,)), torch.rand(16), torch.rand(16)], dim=1)
 y = (x[:, 2] > 0.5).float()
 model = DCN(features, device="cuda:0")
-print("loss", round(fit(model, x, y, gpus=[0, 1], batch_size=8), 4))
+prediction = nn.DataParallel(model, device_ids=[0, 1])(x.to(model.device))
+loss = F.binary_cross_entropy(prediction[:, 0], y.to(model.device))
+loss.backward()
+print("loss", round(loss.item(), 4), round(model.linear_model.weight.grad.abs().sum().item(), 4))
 # --- models.py
 from typing import NamedTuple, Optional
 
@@ -569,17 +512,16 @@ class DCN(nn.Module):
         super().__init__()
         self.device = device
         self.linear_model = Linear(features, device)
-        self.cross = nn.Linear(len(features), 1)
         self.to(device)
 
     def forward(self, X):
-        return torch.sigmoid(self.linear_model(X) + self.cross(X / X.shape[1]))
+        return torch.sigmoid(self.linear_model(X))
 
 # === recreated_head
 # thread: https://github.com/NVIDIA/Isaac-GR00T/issues/280
-# about: the model was moved; after it a part is made anew with what the old one had learned, in another method
+# about: the model was moved; after it a part is made anew with what the old one had learned
 # operation: addmm|linear|mm on cpu, cuda:0
-# operands: bias|weight|.*encoder.*, tokens|input|features
+# operands: bias|weight|.*decoder.*, tokens|input|features
 # category: created-without-device|input-not-moved
 # line: policy.py: new_head = ActionHead(
 # line: policy.py: model.action_head = new_head
@@ -591,8 +533,8 @@ import torch
 from policy import Config, Policy, VisionLanguageAction
 
 torch.manual_seed(0)
-pretrained = VisionLanguageAction(Config(width=6, action_dim=2, horizon=4))
-policy = Policy(pretrained.state_dict(), Config(6, 2, 4), delta_indices=range(6), device="cuda:0")
+pretrained = VisionLanguageAction(Config(width=6, horizon=4))
+policy = Policy(pretrained.state_dict(), Config(6, 4), delta_indices=range(6), device="cuda:0")
 observation = {"image": torch.rand(1, 3, 6), "state": torch.rand(1, 6)}
 action = policy.get_action(observation)
 print("action", tuple(action.shape), round(action.double().pow(2).sum().item(), 4))
@@ -606,7 +548,6 @@ from torch import nn
 @dataclass
 class Config:
     width: int
-    action_dim: int
     horizon: int
 
 
@@ -614,13 +555,11 @@ class ActionHead(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.config = config
-        self.encoder = nn.Linear(config.width, config.width)
-        self.decoder = nn.Linear(config.width, config.action_dim)
+        self.decoder = nn.Linear(config.width, 2)
 
     def forward(self, features):
-        steps = torch.arange(self.config.horizon, device=features.device) / self.config.horizon
-        tokens = features[:, None] * (1 + steps)[:, None]
-        return self.decoder(torch.relu(self.encoder(tokens)))
+        tokens = features[:, None].expand(-1, self.config.horizon, -1)
+        return self.decoder(tokens)
 
 
 class VisionLanguageAction(nn.Module):
@@ -642,16 +581,12 @@ class Policy:
     def _load_model(self, weights, config):
         model = VisionLanguageAction(config)
         model.load_state_dict(weights)
-        model.eval()
         model.to(device=self.device)
         if model.action_head.config.horizon != self.expected_horizon:
-            self._recreate_head(model)
+            new_head = ActionHead(replace(config, horizon=self.expected_horizon))
+            new_head.load_state_dict(model.action_head.state_dict())
+            model.action_head = new_head
         return model
-
-    def _recreate_head(self, model):
-        new_head = ActionHead(replace(model.action_head.config, horizon=self.expected_horizon))
-        new_head.load_state_dict(model.action_head.state_dict())
-        model.action_head = new_head
 
     @torch.no_grad()
     def get_action(self, observation):
@@ -669,11 +604,12 @@ class Policy:
 # repair: moe.py: routing_bias = self.moe_statics.e_score_correction_bias.squeeze() -> routing_bias = self.moe_statics(torch.zeros_like(routing_weights))
 import torch
 from accelerate import cpu_offload
+from torch import nn
 
-from moe import Decoder
+from moe import SparseMoe
 
 torch.manual_seed(0)
-model = Decoder(vocabulary=16, width=6, experts=4, layers=2).eval()
+model = nn.Sequential(nn.Embedding(16, 6), SparseMoe(6, experts=4), SparseMoe(6, experts=4), nn.Linear(6, 16))
 tokens = torch.randint(0, 16, (2, 5))
 model = cpu_offload(model, execution_device=torch.device("cuda:0"))
 with torch.no_grad():
@@ -715,21 +651,7 @@ class SparseMoe(nn.Module):
             rows, places = torch.where(selected == index)
             if len(rows):
                 out.index_add_(0, rows, expert(flat[rows]) * weights[rows, places, None])
-        return out.view_as(hidden)
-
-
-class Decoder(nn.Module):
-    def __init__(self, vocabulary, width, experts, layers):
-        super().__init__()
-        self.embed_tokens = nn.Embedding(vocabulary, width)
-        self.layers = nn.ModuleList(SparseMoe(width, experts) for _ in range(layers))
-        self.lm_head = nn.Linear(width, vocabulary)
-
-    def forward(self, tokens):
-        hidden = self.embed_tokens(tokens)
-        for layer in self.layers:
-            hidden = hidden + layer(hidden)
-        return self.lm_head(hidden)
+        return hidden + out.view_as(hidden)
 
 # === rope_registry
 # thread: https://github.com/LMCache/LMCache-Ascend/pull/71
@@ -747,15 +669,8 @@ from fused import get_fused_rope
 from rope import get_rope
 
 
-class Attention(torch.nn.Module):
-    def __init__(self, head_size, max_position):
-        super().__init__()
-        self.rotary_emb = get_rope(head_size, max_position, base=100)
-        self.qkv = torch.nn.Linear(head_size, 3 * head_size)
-
-
 torch.manual_seed(0)
-draft = Attention(head_size=8, max_position=32)  # its weights come later
+while_loading = get_rope(head_size=8, max_position=32, base=100)
 fused = get_fused_rope(head_size=8, max_position=32, base=100, device="cuda:0")
 keys = torch.rand(6, 8).to("cuda:0")
 old = torch.arange(6).to("cuda:0")
@@ -803,8 +718,7 @@ class FusedRope:
 
 
 def turns_back(rope, head_size, device):
-    positions = torch.arange(8, device=device)
-    keys = torch.linspace(0, 1, 8 * head_size, device=device).view(8, head_size)
+    positions, keys = torch.arange(8, device=device), torch.ones(8, head_size, device=device)
     return torch.allclose(rope(positions, rope(positions, keys), sign=-1), keys, atol=1e-5)
 
 
@@ -846,19 +760,14 @@ import math
 def split_model(layers, gpus):
     """The first device has the embedding too, so it gets fewer layers."""
     per_gpu = math.ceil(layers / (gpus - 0.5))
-    counts = [math.ceil(per_gpu * 0.5)] + [per_gpu] * (gpus - 1)
     device_map = {"embed_tokens": 0}
-    layer = 0
-    for gpu, count in enumerate(counts):
-        for _ in range(min(count, layers - layer)):
-            device_map[f"layers.{layer}"] = gpu
-            layer += 1
+    for layer in range(layers):
+        device_map[f"layers.{layer}"] = (layer + per_gpu // 2) // per_gpu
     device_map["norm"] = device_map["lm_head"] = 0
     return device_map
 # --- modeling.py
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 
 class RotaryEmbedding(nn.Module):
@@ -874,21 +783,11 @@ class RotaryEmbedding(nn.Module):
         return angles.cos(), angles.sin()
 
 
-def rotate(x, cos, sin):
-    first, second = x.chunk(2, dim=-1)
-    return x * cos + torch.cat((-second, first), dim=-1) * sin
-
-
-class Layer(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-
+class Layer(nn.Linear):
     def forward(self, x, position_embeddings):
-        query, key, value = self.qkv(x).chunk(3, dim=-1)
-        query, key = (rotate(each, *position_embeddings) for each in (query, key))
-        attended = F.scaled_dot_product_attention(query[:, None], key[:, None], value[:, None], is_causal=True)
-        return x + self.out(attended[:, 0])
+        cos, sin = position_embeddings
+        first, second = x.chunk(2, dim=-1)
+        return x + super().forward(x * cos + torch.cat((-second, first), dim=-1) * sin)
 
 
 class Decoder(nn.Module):
@@ -896,7 +795,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.embed_tokens = nn.Embedding(vocabulary, width)
         self.rotary_emb = RotaryEmbedding(width)
-        self.layers = nn.ModuleList(Layer(width) for _ in range(layers))
+        self.layers = nn.ModuleList(Layer(width, width) for _ in range(layers))
         self.norm, self.lm_head = nn.LayerNorm(width), nn.Linear(width, vocabulary)
 
     def forward(self, tokens):

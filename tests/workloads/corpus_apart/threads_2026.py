@@ -46,10 +46,10 @@ def merge(input_ids, embeds, image_embeds, video_embeds):
     image_mask, video_mask = ((input_ids == token).unsqueeze(-1) for token in (IMAGE, VIDEO))
     if image_embeds is not None:
         image_mask = image_mask.to(embeds.device)
-        embeds = embeds.masked_scatter(image_mask.expand_as(embeds), image_embeds.to(embeds.dtype))
+        embeds = embeds.masked_scatter(image_mask.expand_as(embeds), image_embeds)
     if video_embeds is not None:
         video_mask = video_mask.to(embeds.device)
-        embeds = embeds.masked_scatter(video_mask.expand_as(embeds), video_embeds.to(embeds.dtype))
+        embeds = embeds.masked_scatter(video_mask.expand_as(embeds), video_embeds)
     visual_pos_masks = image_mask | video_mask
     return embeds, visual_pos_masks
 
@@ -69,21 +69,18 @@ from attention import Attention
 
 
 class Transformer(nn.Module):
-    def __init__(self, vocabulary, dim, heads, layers, max_context):
+    def __init__(self, vocabulary, dim, heads, max_context):
         super().__init__()
-        self.tok_embeddings = nn.Embedding(vocabulary, dim)
-        self.layers = nn.ModuleList(Attention(dim, heads, max_context) for _ in range(layers))
-        self.output = nn.Linear(dim, vocabulary)
+        self.tok_embeddings, self.output = nn.Embedding(vocabulary, dim), nn.Linear(dim, vocabulary)
+        self.layer = Attention(dim, heads, max_context)
 
     def forward(self, tokens, start_pos):
         h = self.tok_embeddings(tokens)
-        for layer in self.layers:
-            h = h + layer(h, start_pos)
-        return self.output(h)
+        return self.output(h + self.layer(h, start_pos))
 
 
 torch.manual_seed(0)
-model = Transformer(vocabulary=16, dim=8, heads=2, layers=2, max_context=12).to("cuda:0").eval()
+model = Transformer(vocabulary=16, dim=8, heads=2, max_context=12).to("cuda:0")
 prompt = torch.tensor([[3, 9, 4, 11]], device="cuda:0")
 generated = []
 with torch.no_grad():
@@ -224,35 +221,30 @@ def regression():
 torch.manual_seed(0)
 inputs = torch.rand(24, 3)
 batches = [(x, x.sum(1, keepdim=True)) for x in inputs.split(6)]
-first = Trainer(regression(), "cuda:0", callbacks=[EMACallback(0.8)])
+first = Trainer(regression(), "cuda:0", EMACallback(0.8))
 first.fit(batches, epochs=1)
 checkpoint = io.BytesIO()
 first.save(checkpoint)
 checkpoint.seek(0)
-second = Trainer(regression(), "cuda:0", callbacks=[EMACallback(0.8)])
-second.fit(batches, epochs=2, checkpoint=checkpoint)
-print("validation", round(second.validate(batches), 5))
+second = Trainer(regression(), "cuda:0", EMACallback(0.8))
+loss = second.fit(batches, epochs=2, checkpoint=checkpoint)
+print("loss", round(loss, 5), round(sum(each.sum().item() for each in second.callback.shadow.values()), 4))
 # --- trainer.py
 import torch
 from torch.nn import functional as F
 
 
 class Trainer:
-    def __init__(self, model, device, callbacks):
-        self.model, self.device, self.callbacks = model, torch.device(device), callbacks
-
-    def call(self, hook, *args):
-        for callback in self.callbacks:
-            getattr(callback, hook, lambda *_: None)(self, *args)
+    def __init__(self, model, device, callback):
+        self.model, self.device, self.callback = model, torch.device(device), callback
 
     def fit(self, batches, epochs, checkpoint=None):
         if checkpoint is not None:
             state = torch.load(checkpoint, map_location="cpu")
             self.model.load_state_dict(state["model"])
-            for callback, of_callback in zip(self.callbacks, state["callbacks"]):
-                callback.load_state_dict(self, of_callback)
+            self.callback.load_state_dict(self, state["callback"])
         self.model.to(self.device)
-        self.call("on_fit_start")
+        self.callback.on_fit_start(self)
         optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
         for _ in range(epochs):
             for x, y in batches:
@@ -260,16 +252,11 @@ class Trainer:
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-                self.call("on_train_batch_end")
-
-    @torch.no_grad()
-    def validate(self, batches):
-        self.call("on_validation_start")
-        losses = [F.mse_loss(self.model(x.to(self.device)), y.to(self.device)).item() for x, y in batches]
-        return sum(losses) / len(losses)
+                self.callback.on_train_batch_end(self)
+        return loss.item()
 
     def save(self, file):
-        torch.save({"model": self.model.state_dict(), "callbacks": [each.state_dict() for each in self.callbacks]}, file)
+        torch.save({"model": self.model.state_dict(), "callback": self.callback.shadow}, file)
 # --- ema.py
 import torch
 
@@ -278,12 +265,9 @@ class EMACallback:
     def __init__(self, decay):
         self.decay, self.shadow = decay, {}
 
-    def state_dict(self):
-        return {"shadow": self.shadow}
-
     def load_state_dict(self, trainer, state):
         device = next(trainer.model.parameters()).device
-        self.shadow = {name: value.to(device) for name, value in state["shadow"].items()}
+        self.shadow = {name: value.to(device) for name, value in state.items()}
 
     def on_fit_start(self, trainer):
         if not self.shadow:
@@ -294,9 +278,6 @@ class EMACallback:
         for name, param in trainer.model.named_parameters():
             average = self.shadow[name]
             average.lerp_(param.detach(), 1 - self.decay)
-
-    def on_validation_start(self, trainer):
-        trainer.model.load_state_dict(self.shadow, strict=False)
 
 # === confidence_cuda
 # thread: https://github.com/NVlabs/InstantSplat/pull/124
@@ -409,22 +390,9 @@ def to_device(kwargs, device):
     return {name: value.to(device) if isinstance(value, torch.Tensor) else value for name, value in kwargs.items()}
 
 
-def input_means(layer, hidden, kwargs):
-    means, handles = {}, []
-    for name, module in layer.named_modules():
-        if isinstance(module, nn.Linear):
-            handles.append(module.register_forward_hook(lambda m, args, out, name=name: means.update({name: args[0].abs().mean((0, 1))})))
-    layer(hidden, **kwargs)
-    for handle in handles:
-        handle.remove()
-    return means
-
-
-def round_weight(linear, mean, bits):
-    scale = mean.clamp(min=1e-4).sqrt()
-    weight = linear.weight * scale
-    step = weight.abs().amax(dim=1, keepdim=True) / (2 ** (bits - 1) - 1)
-    linear.weight.copy_((weight / step).round() * step / scale)
+def round_weight(linear, bits):
+    step = linear.weight.abs().amax(dim=1, keepdim=True) / (2 ** (bits - 1) - 1)
+    linear.weight.copy_((linear.weight / step).round() * step)
 
 
 @torch.no_grad()
@@ -434,9 +402,10 @@ def quantize(model, samples, device, bits):
         layer.to(device)
         hidden = hidden.to(device)
         kwargs = to_device(kwargs, device)
-        for name, mean in input_means(layer, hidden, kwargs).items():
-            round_weight(layer.get_submodule(name), mean, bits)
         hidden = layer(hidden, **kwargs)
+        for module in layer.modules():
+            if isinstance(module, nn.Linear):
+                round_weight(module, bits)
         layer.to("cpu")
 
 # === tokens_alias
@@ -479,16 +448,11 @@ class HookedTransformer(nn.Module):
         self.unembed = nn.Linear(width, vocabulary)
         self.to(self.device)
 
-    def to_tokens(self, text):
-        return torch.tensor([[ord(letter) % self.embed.num_embeddings for letter in text]])
-
     def forward(self, tokens):
         return self.unembed(torch.tanh(self.embed(tokens).cumsum(dim=1)))
 
     @torch.no_grad()
-    def generate(self, input, max_new_tokens, eos_token=None, stop_at_eos=True):
-        if isinstance(input, str):
-            input = self.to_tokens(input)
+    def generate(self, input, max_new_tokens, eos_token):
         input_tokens = input
         input = input.to(self.device)
         finished = torch.zeros(len(input), dtype=torch.bool, device=self.device)
@@ -496,12 +460,9 @@ class HookedTransformer(nn.Module):
         for _ in range(max_new_tokens):
             logits = self(torch.cat((input, *sampled), dim=1))[:, -1]
             token = logits.argmax(dim=-1)
-            if eos_token is not None:
-                token = token.masked_fill(finished, eos_token)
-                finished |= token == eos_token
+            token = token.masked_fill(finished, eos_token)
+            finished |= token == eos_token
             sampled.append(token[:, None])
-            if stop_at_eos and finished.all():
-                break
         output = torch.cat((input_tokens, torch.cat(sampled, dim=1)), dim=1)
         return output
 
@@ -655,13 +616,11 @@ class PromptEncoder(nn.Module):
 class Sam(nn.Module):
     def __init__(self, width, size=(12, 12)):
         super().__init__()
-        self.size = size
+        self.size, self.prompt_encoder = size, PromptEncoder(width, size[0])
         self.image_encoder = nn.Conv2d(3, width, 1)
-        self.prompt_encoder = PromptEncoder(width, size[0])
 
     def encode(self, image):
-        resized = nn.functional.interpolate(image[None], self.size)
-        return self.image_encoder(resized)[0].flatten(1)
+        return self.image_encoder(image[None])[0].flatten(1)
 
     def predict_low(self, features, points=None, labels=None, boxes=None):
         tokens = self.prompt_encoder(points, labels, boxes)
@@ -678,8 +637,7 @@ class Sam(nn.Module):
 # line: adapter.py: device = windows[0].images.device
 # line: adapter.py: features = backbone(
 # repair: main.py: return torch.load(path, map_location="cpu", weights_only=False) -> return torch.load(path, map_location=device, weights_only=False)
-import tempfile
-from pathlib import Path
+import os
 
 import torch
 
@@ -688,7 +646,7 @@ from windows import load_sequence
 
 
 def cached_windows(path, device):
-    if path.exists():
+    if os.path.exists(path):
         return torch.load(path, map_location="cpu", weights_only=False)
     windows = load_sequence(frames=8, length=3, stride=2, device=device)
     torch.save(windows, path)
@@ -703,10 +661,9 @@ def run(cache, steps):
     return fit_adapter(backbone, windows, steps)
 
 
-with tempfile.TemporaryDirectory() as folder:
-    cache = Path(folder) / "windows.pt"
-    fresh = run(cache, steps=3)
-    again = run(cache, steps=6)
+fresh = run("windows.pt", steps=3)
+again = run("windows.pt", steps=6)
+os.remove("windows.pt")
 print("losses", round(fresh, 5), round(again, 5))
 # --- windows.py
 from dataclasses import dataclass
@@ -718,7 +675,6 @@ import torch
 class Window:
     images: torch.Tensor
     poses: torch.Tensor
-    first: int
 
 
 def load_sequence(frames, length, stride, device):
@@ -726,7 +682,7 @@ def load_sequence(frames, length, stride, device):
     images = torch.rand(frames, 12, generator=generator)
     poses = images[:, :3].cumsum(0)
     starts = range(0, frames - length + 1, stride)
-    return [Window(images[i : i + length].to(device), poses[i : i + length].to(device), i) for i in starts]
+    return [Window(images[i : i + length].to(device), poses[i : i + length].to(device)) for i in starts]
 # --- adapter.py
 import torch
 from torch import nn
@@ -742,18 +698,9 @@ class Backbone(nn.Module):
         return self.norm(self.patch_embed(images))
 
 
-class Adapter(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.down, self.up = nn.Linear(width, 2), nn.Linear(2, 3)
-
-    def forward(self, features):
-        return self.up(torch.tanh(self.down(features)))
-
-
 def fit_adapter(backbone, windows, steps):
     device = windows[0].images.device
-    adapter = Adapter(width=6).to(device)
+    adapter = nn.Sequential(nn.Linear(6, 2), nn.Tanh(), nn.Linear(2, 3)).to(device)
     optimizer = torch.optim.SGD(adapter.parameters(), lr=0.05)
     for step in range(steps):
         window = windows[step % len(windows)]
@@ -786,14 +733,9 @@ torch.manual_seed(0)
 model = TiedDecoder(vocabulary=24, width=6, layers=3)
 plan = plan_devices(model, layers=3, budget=250)
 dispatch(model, plan)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
-batches = torch.randint(0, 24, (4, 2, 5))
-for input_ids in batches:
-    loss = model(input_ids.to("cuda:0"))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-print("loss", round(loss.item(), 4))
+loss = model(torch.randint(0, 24, (2, 5)).to("cuda:0"))
+loss.backward()
+print("loss", round(loss.item(), 4), round(model.embed_tokens.weight.grad.abs().sum().item(), 4))
 # --- planner.py
 def size(module):
     return sum(parameter.numel() for parameter in module.parameters())
@@ -896,20 +838,11 @@ class Causal(nn.Module):
         return self.lm_head(self.norm(torch.tanh(self.layer(hidden)))).argmax(-1)
 
 
-class Codec(nn.Module):
-    def __init__(self, vocabulary, width):
-        super().__init__()
-        self.codebook, self.decoder = nn.Embedding(vocabulary, width), nn.Linear(width, 4)
-
-    def forward(self, tokens):
-        return self.decoder(self.codebook(tokens)).flatten(1)
-
-
 class Bark(nn.Module):
     def __init__(self, vocabulary, width):
         super().__init__()
         self.semantic, self.coarse = Causal(vocabulary, width), Causal(vocabulary, width)
-        self.codec = Codec(vocabulary, width)
+        self.codec = nn.Sequential(nn.Embedding(vocabulary, width), nn.Linear(width, 4), nn.Flatten(1))
         self.execution_device = torch.device("cpu")
 
     def enable_cpu_offload(self, device):
@@ -931,7 +864,7 @@ class Bark(nn.Module):
 
 # === late_head
 # thread: https://github.com/fideus-labs/KonfAI/pull/26
-# about: placement goes down only into what has no mark yet; a head that load() adds lies in a part that has one
+# about: placement moves only parts that have no mark yet; the head that load() adds lies in one that has
 # operation: .*conv.* on cuda:0, cpu
 # operands: input|features|self, weight|bias|self.conv.*
 # error: should be the same|on the same device
@@ -972,15 +905,12 @@ class Composite:
         self.model = Segmentation(width=4)
         self.model.place(device)
 
-    def _ensure_model_loaded(self, index):
-        self.model.load(self.checkpoints[index])
-        self.model.place(self.device)
-
     @torch.no_grad()
     def predict(self, volume):
         labels = []
-        for index in range(len(self.checkpoints)):
-            self._ensure_model_loaded(index)
+        for checkpoint in self.checkpoints:
+            self.model.load(checkpoint)
+            self.model.place(self.device)
             labels.append(self.model(volume.to(self.device)).argmax(1).cpu())
         return labels
 # --- network.py
@@ -989,23 +919,14 @@ from torch import nn
 
 
 class Network(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.placed = None
+    placed = None
 
     def place(self, device):
-        """Each part once, from the outside in."""
-        if self.placed is None:
-            for parameter in self.parameters(recurse=False):
-                parameter.data = parameter.data.to(device)
-            self.placed = device
+        """Each part once, as it comes."""
         for module in self.children():
-            if not isinstance(module, Network):
-                continue
             if module.placed is None:
-                for child in module.children():
-                    child.to(device)
-                module.place(device)
+                module.to(device)
+                module.placed = device
 
 
 class Backbone(Network):
