@@ -13,7 +13,6 @@ from torch import nn
 
 from losses import causal_lm_loss
 
-
 class Decoder(nn.Module):
     def __init__(self, vocabulary, width, devices):
         super().__init__()
@@ -26,7 +25,6 @@ class Decoder(nn.Module):
         for layer in self.layers:
             hidden = torch.tanh(layer(hidden.to(layer.weight.device)))
         return causal_lm_loss(self.lm_head(hidden), labels, **loss_kwargs)
-
 
 class Trainer:
     def __init__(self, model, batches, device):
@@ -47,7 +45,6 @@ class Trainer:
             step_loss += loss.item()
         return step_loss
 
-
 torch.manual_seed(0)
 ids = torch.randint(0, 12, (8, 2, 6))
 labels = ids.clone()
@@ -57,11 +54,9 @@ print("losses", [round(trainer.training_step(), 3) for _ in range(4)])
 # --- losses.py
 from torch.nn import functional as F
 
-
 def causal_lm_loss(logits, labels, num_items_in_batch=None, ignore_index=-100):
     labels = F.pad(labels, (0, 1), value=ignore_index)[..., 1:].flatten().to(logits.device)
     return fixed_cross_entropy(logits.flatten(0, 1), labels, num_items_in_batch, ignore_index)
-
 
 def fixed_cross_entropy(source, target, num_items_in_batch, ignore_index):
     if num_items_in_batch is None:
@@ -81,7 +76,6 @@ def fixed_cross_entropy(source, target, num_items_in_batch, ignore_index):
 # repair: position_ids = torch.full((len(pixel_values), patches.shape[1]), fill_value=0) -> position_ids = torch.full((len(pixel_values), patches.shape[1]), fill_value=0, device=pixel_values.device)
 import torch
 from torch import nn
-
 
 class VisionEmbeddings(nn.Module):
     """Images of any aspect ratio: positions are those of the nearest patches of a square one."""
@@ -105,20 +99,10 @@ class VisionEmbeddings(nn.Module):
             position_ids[batch_idx][mask.flatten()] = (bucket_h[:, None] * self.side + bucket_w).flatten()
         return patches + self.position_embedding(position_ids)
 
-
-def padded(images, side):
-    batch = torch.zeros(len(images), 3, side * 4, side * 4)
-    mask = torch.zeros(len(images), side, side, dtype=torch.bool)
-    for i, image in enumerate(images):
-        _, height, width = image.shape
-        batch[i, :, :height, :width] = image
-        mask[i, : height // 4, : width // 4] = True
-    return batch, mask
-
-
 torch.manual_seed(0)
 embeddings = VisionEmbeddings(16, 4, 6).to("cuda:0")
-pixel_values, mask = padded([torch.rand(3, 16, 8), torch.rand(3, 8, 12)], side=4)
+pixel_values, mask = torch.rand(2, 3, 16, 16), torch.zeros(2, 4, 4, dtype=torch.bool)
+mask[0, :, :2] = mask[1, :2, :3] = True
 with torch.no_grad():
     out = embeddings(pixel_values.to("cuda:0"), mask.to("cuda:0"))
 print("embedded", tuple(out.shape), round(out.double().pow(2).sum().item(), 3))
@@ -149,11 +133,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-
 class Resnet(nn.Conv2d):
     def forward(self, hidden_states):
         return F.silu(super().forward(hidden_states))
-
 
 class UpBlock(nn.Module):
     def __init__(self, channels, count):
@@ -166,7 +148,6 @@ class UpBlock(nn.Module):
             hidden_states = torch.cat([hidden_states, res_hidden_states], dim=1)
             hidden_states = block(hidden_states)
         return hidden_states
-
 
 class UNet(nn.Module):
     def __init__(self, channels):
@@ -197,10 +178,8 @@ class UNet(nn.Module):
 import os
 
 import torch
-from torch import nn
 
 from buffer import ReplayBuffer
-
 
 class Collector:
     def __init__(self, policy, storing_device):
@@ -211,13 +190,11 @@ class Collector:
         batch = {"observation": observation, "action": self.policy(observation), "reward": observation.sum(1)}
         return {name: value.to(self.storing_device) for name, value in batch.items()}
 
-
 class Experiment:
     def __init__(self, config, restore=None):
         self.config = config
         self.collector = Collector(torch.tanh, storing_device=config["train_device"])
         self.buffer = ReplayBuffer(capacity=12)
-        self.critic = nn.Linear(6, 1).to(config["train_device"])
         if restore:
             self.buffer.storage, self.buffer.written = torch.load(restore, map_location=config["buffer_device"])
 
@@ -225,10 +202,7 @@ class Experiment:
         for _ in range(iterations):
             self.buffer.extend(self.collector.rollout(frames=5))
             observation, action, reward = (value.to(self.config["train_device"]) for value in self.buffer.sample(4))
-            value = self.critic(torch.cat((observation, action), dim=1))
-            (value[:, 0] - reward).pow(2).mean().backward()
-        return self.buffer.storage["observation"].sum().item()
-
+        return self.buffer.storage["observation"].sum().item(), (reward - action.sum(1)).mean().item()
 
 torch.manual_seed(0)
 config = {"train_device": "cuda:0", "buffer_device": "cpu"}
@@ -237,10 +211,9 @@ first.run(iterations=2)
 torch.save((first.buffer.storage, first.buffer.written), "experiment.pt")
 second = Experiment(config, restore="experiment.pt")
 os.remove("experiment.pt")
-print("buffer", round(second.run(iterations=2), 3), second.buffer.written)
+print("buffer", [round(each, 3) for each in second.run(iterations=2)], second.buffer.written)
 # --- buffer.py
 import torch
-
 
 class ReplayBuffer:
     def __init__(self, capacity):
@@ -269,6 +242,7 @@ class ReplayBuffer:
 # line: training.py: self.model.to(self.device)
 # line: training.py: self.model = model
 # repair: training.py: self.optimizer.load_state_dict(state["optimizer"]) -> self.model.to(self.device); self.optimizer.load_state_dict(state["optimizer"])
+import copy
 import io
 
 import torch
@@ -276,27 +250,21 @@ from torch import nn
 
 from training import Trainer
 
-
-def new_model():
-    torch.manual_seed(1)
-    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
-
-
 torch.manual_seed(0)
 x = torch.rand(32, 4)
 data = [(x[i : i + 8], x[i : i + 8].sum(1, keepdim=True)) for i in range(0, 32, 8)]
-trainer = Trainer(new_model(), "cuda:1")
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+trainer = Trainer(copy.deepcopy(model), "cuda:1")
 trainer.fit(data, epochs=1)
-checkpoint = io.BytesIO(trainer.saved())
-resumed = Trainer(new_model(), "cuda:1")
+checkpoint = io.BytesIO()
+torch.save({"model": trainer.model.state_dict(), "optimizer": trainer.optimizer.state_dict()}, checkpoint)
+checkpoint.seek(0)
+resumed = Trainer(model, "cuda:1")
 resumed.resume(checkpoint)
 print("loss", round(resumed.fit(data, epochs=3), 4))
 # --- training.py
-import io
-
 import torch
 from torch.nn import functional as F
-
 
 class Trainer:
     def __init__(self, model, device):
@@ -308,11 +276,6 @@ class Trainer:
         state = torch.load(file, map_location="cpu")
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
-
-    def saved(self):
-        file = io.BytesIO()
-        torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}, file)
-        return file.getvalue()
 
     def fit(self, data, epochs):
         self.model.to(self.device)
@@ -346,19 +309,15 @@ torch.manual_seed(0)
 series = torch.rand(6, 5, 4).cumsum(1)
 model = Residual(series[:2, 0], width=4)
 model = model.to("cuda:0")
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for batch in series.split(2):
     batch = batch.to("cuda:0")
     model.block.begin()
     losses = [F.mse_loss(model(batch[:, step]), batch[:, step + 1]) for step in range(4)]
-    optimizer.zero_grad()
     torch.stack(losses).mean().backward()
-    optimizer.step()
 print("losses", [round(loss.item(), 4) for loss in losses])
 # --- xlstm.py
 import torch
 from torch import nn
-
 
 class Cell(nn.Module):
     def __init__(self, example, width):
@@ -377,7 +336,6 @@ class Cell(nn.Module):
         self.cell = forget * self.cell + write * torch.tanh(candidate)
         self.hidden = 0.5 * self.hidden + torch.tanh(self.cell)
         return self.hidden
-
 
 class Residual(nn.Module):
     def __init__(self, example, width):
@@ -403,7 +361,6 @@ from torch import nn
 
 from metrics import Metrics
 
-
 torch.manual_seed(0)
 device = torch.device("cuda:0")
 scorer = nn.Sequential(nn.Embedding(20, 8), nn.Tanh(), nn.Linear(8, 20)).to(device)
@@ -412,29 +369,22 @@ metrics.to(device)
 samples = torch.randint(0, 20, (6, 9)).to(device)
 metrics.valid_nlls.update(torch.ones(6, device=device), torch.ones(6, device=device))
 metrics.record_generative_perplexity(samples, scorer, batch_size=4)
-print("perplexity", round(metrics.gen_ppl.compute().item(), 3), "nll", metrics.valid_nlls.compute().item())
+print("perplexity", round(metrics.gen_ppl.compute().exp().item(), 3), "nll", metrics.valid_nlls.compute().item())
 # --- metrics.py
 import torch
 from torch.nn import functional as F
 from torchmetrics.aggregation import MeanMetric
-
 
 class NLL(MeanMetric):
     def update(self, value, weight):
         self.mean_value += value.sum()
         self.weight += weight.sum()
 
-
-class Perplexity(NLL):
-    def compute(self):
-        return torch.exp(self.mean_value / self.weight)
-
-
 class Metrics:
     def __init__(self, eos):
         self.eos = eos
         self.valid_nlls = NLL()
-        self.gen_ppl = Perplexity()
+        self.gen_ppl = NLL()
 
     def to(self, device):
         self.valid_nlls = self.valid_nlls.to(device)
@@ -462,7 +412,6 @@ from torch.nn import functional as F
 
 from models import DCN, Feature
 
-
 torch.manual_seed(0)
 features = [Feature("user", 5), Feature("item", 7), Feature("price", None), Feature("age", None)]
 x = torch.stack([torch.randint(0, 5, (16,)), torch.randint(0, 7, (16,)), torch.rand(16), torch.rand(16)], dim=1)
@@ -478,11 +427,9 @@ from typing import NamedTuple, Optional
 import torch
 from torch import nn
 
-
 class Feature(NamedTuple):
     name: str
     vocabulary: Optional[int]  # of a sparse one
-
 
 class Linear(nn.Module):
     def __init__(self, features, device):
@@ -493,19 +440,14 @@ class Linear(nn.Module):
         self.weight = nn.Parameter(torch.full((sum(not f.vocabulary for f in features), 1), 0.1))
 
     def forward(self, X):
-        embeddings, dense = [], []
-        for column, feature in enumerate(self.features):
-            if feature.vocabulary:
-                embeddings.append(self.embedding_dict[feature.name](X[:, column].long()))
-            else:
-                dense.append(X[:, column])
+        columns = dict(zip((f.name for f in self.features), X.unbind(dim=1)))
+        embeddings = [self.embedding_dict[name](columns.pop(name).long()) for name in self.embedding_dict]
         linear_logit = torch.zeros([len(X), 1], device=self.device)
         if embeddings:
             linear_logit += torch.cat(embeddings, dim=-1).sum(dim=-1, keepdim=True)
-        if dense:
-            linear_logit += torch.stack(dense, dim=1) @ self.weight
+        if columns:
+            linear_logit += torch.stack(list(columns.values()), dim=1) @ self.weight
         return linear_logit
-
 
 class DCN(nn.Module):
     def __init__(self, features, device):
@@ -539,17 +481,14 @@ observation = {"image": torch.rand(1, 3, 6), "state": torch.rand(1, 6)}
 action = policy.get_action(observation)
 print("action", tuple(action.shape), round(action.double().pow(2).sum().item(), 4))
 # --- policy.py
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import nn
 
-
-@dataclass
-class Config:
+class Config(NamedTuple):
     width: int
     horizon: int
-
 
 class ActionHead(nn.Module):
     def __init__(self, config):
@@ -561,7 +500,6 @@ class ActionHead(nn.Module):
         tokens = features[:, None].expand(-1, self.config.horizon, -1)
         return self.decoder(tokens)
 
-
 class VisionLanguageAction(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -570,7 +508,6 @@ class VisionLanguageAction(nn.Module):
 
     def forward(self, image, state):
         return self.action_head(torch.tanh(self.backbone(image)).mean(1) + state)
-
 
 class Policy:
     def __init__(self, weights, config, delta_indices, device):
@@ -583,7 +520,7 @@ class Policy:
         model.load_state_dict(weights)
         model.to(device=self.device)
         if model.action_head.config.horizon != self.expected_horizon:
-            new_head = ActionHead(replace(config, horizon=self.expected_horizon))
+            new_head = ActionHead(config._replace(horizon=self.expected_horizon))
             new_head.load_state_dict(model.action_head.state_dict())
             model.action_head = new_head
         return model
@@ -619,7 +556,6 @@ print("logits", tuple(logits.shape), round(logits.double().pow(2).sum().item(), 
 import torch
 from torch import nn
 
-
 class Statics(nn.Module):
     """Evens out how often each expert is chosen."""
 
@@ -629,7 +565,6 @@ class Statics(nn.Module):
 
     def forward(self, routing_weights):
         return routing_weights + self.e_score_correction_bias.squeeze()
-
 
 class SparseMoe(nn.Module):
     def __init__(self, width, experts, top_k=2):
@@ -668,7 +603,6 @@ import torch
 from fused import get_fused_rope
 from rope import get_rope
 
-
 torch.manual_seed(0)
 while_loading = get_rope(head_size=8, max_position=32, base=100)
 fused = get_fused_rope(head_size=8, max_position=32, base=100, device="cuda:0")
@@ -682,7 +616,6 @@ from torch import nn
 
 _ROPES = {}
 
-
 class RotaryEmbedding(nn.Module):
     def __init__(self, head_size, max_position, base):
         super().__init__()
@@ -695,7 +628,6 @@ class RotaryEmbedding(nn.Module):
         first, second = x.chunk(2, dim=-1)
         return torch.cat((first * cos - sign * second * sin, second * cos + sign * first * sin), dim=-1)
 
-
 def get_rope(head_size, max_position, base):
     key = (head_size, max_position, base)
     if key not in _ROPES:
@@ -706,27 +638,15 @@ import torch
 
 from rope import get_rope
 
-
-class FusedRope:
-    """Takes keys from the positions they were cached at to those they are used at."""
-
-    def __init__(self, rope):
-        self.rope = rope
-
-    def __call__(self, old_positions, new_positions, keys):
-        return self.rope(new_positions, self.rope(old_positions, keys, sign=-1))
-
-
 def turns_back(rope, head_size, device):
     positions, keys = torch.arange(8, device=device), torch.ones(8, head_size, device=device)
     return torch.allclose(rope(positions, rope(positions, keys), sign=-1), keys, atol=1e-5)
-
 
 def get_fused_rope(head_size, max_position, base, device):
     rope = get_rope(head_size, max_position, base)
     if not turns_back(rope, head_size, device):
         raise ValueError("this rope is not one that can be undone")
-    return FusedRope(rope)
+    return lambda old_positions, new_positions, keys: rope(new_positions, rope(old_positions, keys, sign=-1))
 
 # === rotary_left_out
 # thread: https://github.com/huggingface/transformers/issues/35505
@@ -735,7 +655,7 @@ def get_fused_rope(head_size, max_position, base, device):
 # operands: inv_freq_expanded|self.inv_freq|self, position_ids_expanded|mat2
 # category: module-split|state-not-registered|input-not-moved
 # line: mapping.py: device_map = {"embed_tokens": 0}
-# line: mapping.py: device_map["norm"] = device_map["lm_head"]
+# line: mapping.py: return {**device_map
 # line: modeling.py: inv_freq_expanded = self.inv_freq
 # line: modeling.py: freqs = (inv_freq_expanded
 # repair: mapping.py: device_map = {"embed_tokens": 0} -> device_map = {"embed_tokens": 0, "rotary_emb": 0}
@@ -756,19 +676,15 @@ print("logits", tuple(logits.shape), round(logits.double().pow(2).sum().item(), 
 # --- mapping.py
 import math
 
-
 def split_model(layers, gpus):
     """The first device has the embedding too, so it gets fewer layers."""
     per_gpu = math.ceil(layers / (gpus - 0.5))
     device_map = {"embed_tokens": 0}
-    for layer in range(layers):
-        device_map[f"layers.{layer}"] = (layer + per_gpu // 2) // per_gpu
-    device_map["norm"] = device_map["lm_head"] = 0
-    return device_map
+    device_map |= {f"layers.{layer}": (layer + per_gpu // 2) // per_gpu for layer in range(layers)}
+    return {**device_map, "norm": 0, "lm_head": 0}
 # --- modeling.py
 import torch
 from torch import nn
-
 
 class RotaryEmbedding(nn.Module):
     def __init__(self, dim, base=100.0):
@@ -782,13 +698,11 @@ class RotaryEmbedding(nn.Module):
         angles = torch.cat((freqs, freqs), dim=-1)
         return angles.cos(), angles.sin()
 
-
 class Layer(nn.Linear):
     def forward(self, x, position_embeddings):
         cos, sin = position_embeddings
         first, second = x.chunk(2, dim=-1)
         return x + super().forward(x * cos + torch.cat((-second, first), dim=-1) * sin)
-
 
 class Decoder(nn.Module):
     def __init__(self, vocabulary, width, layers):

@@ -15,7 +15,6 @@ from torch import nn
 
 from vision_text import merge
 
-
 class Model(nn.Module):
     def __init__(self, vocabulary, width):
         super().__init__()
@@ -30,7 +29,6 @@ class Model(nn.Module):
         hidden = self.layer(embeds.to("cuda:1"))
         return hidden[visual_pos_masks.squeeze(-1).to(hidden.device)].sum() + hidden.mean()
 
-
 torch.manual_seed(0)
 input_ids = torch.tensor([[5, 1, 1, 7], [4, 1, 8, 9]])
 model = Model(vocabulary=12, width=4)
@@ -39,7 +37,6 @@ value = model(input_ids.to("cuda:1"), pixel_values=images)
 print("pooled", round(value.item(), 4))
 # --- vision_text.py
 IMAGE, VIDEO = 1, 2
-
 
 def merge(input_ids, embeds, image_embeds, video_embeds):
     """Puts features where their placeholders are; says too where that is, for the layers that add more of them."""
@@ -67,7 +64,6 @@ from torch import nn
 
 from attention import Attention
 
-
 class Transformer(nn.Module):
     def __init__(self, vocabulary, dim, heads, max_context):
         super().__init__()
@@ -77,7 +73,6 @@ class Transformer(nn.Module):
     def forward(self, tokens, start_pos):
         h = self.tok_embeddings(tokens)
         return self.output(h + self.layer(h, start_pos))
-
 
 torch.manual_seed(0)
 model = Transformer(vocabulary=16, dim=8, heads=2, max_context=12).to("cuda:0")
@@ -95,7 +90,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-
 class KVCache(nn.Module):
     def __init__(self, heads, max_context, head_dim):
         super().__init__()
@@ -106,9 +100,7 @@ class KVCache(nn.Module):
         indices = torch.arange(k_val.shape[2]) + start_pos
         self.k_cache.index_copy_(2, indices, k_val)
         self.v_cache.index_copy_(2, indices, v_val)
-        end = start_pos + k_val.shape[2]
-        return self.k_cache[:, :, :end], self.v_cache[:, :, :end]
-
+        return self.k_cache, self.v_cache
 
 class Attention(nn.Module):
     def __init__(self, dim, heads, max_context):
@@ -155,7 +147,6 @@ import numpy as np
 import torch
 from torch import nn
 
-
 def sincos_2d(width, side):
     """(side, side, width): the first half says the row, the second the column."""
     omega = 1.0 / 100 ** (np.arange(width // 4) / (width // 4))
@@ -164,21 +155,14 @@ def sincos_2d(width, side):
     rows = np.repeat(one[:, None], side, axis=1)
     return np.concatenate([rows, rows.transpose(1, 0, 2)], axis=2)
 
-
 class Resampler(nn.Module):
     def __init__(self, queries, width, max_side):
         super().__init__()
         self.query = nn.Parameter(torch.linspace(-1, 1, queries * width).view(queries, width))
         self.kv_proj = nn.Linear(width, width)
-        self._set_pos_table(width, max_side)
-
-    def _set_pos_table(self, width, side):
-        self.side = side
-        self.pos_table = torch.from_numpy(sincos_2d(width, side)).float()
+        self.pos_table = torch.from_numpy(sincos_2d(width, max_side)).float()
 
     def forward(self, x, sizes):
-        if max(max(size) for size in sizes) > self.side:
-            self._set_pos_table(x.shape[-1], max(max(size) for size in sizes))
         pos_embed = []
         padding = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
         for i, (h, w) in enumerate(sizes):
@@ -204,6 +188,7 @@ class Resampler(nn.Module):
 # line: ema.py: for name, param in trainer.model.named_parameters():
 # line: trainer.py: self.model.to(self.device)
 # repair: ema.py: average.lerp_(param.detach(), 1 - self.decay) -> self.shadow[name] = average.to(param.device).lerp_(param.detach(), 1 - self.decay)
+import copy
 import io
 
 import torch
@@ -212,27 +197,21 @@ from torch import nn
 from ema import EMACallback
 from trainer import Trainer
 
-
-def regression():
-    torch.manual_seed(3)
-    return nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 1))
-
-
 torch.manual_seed(0)
 inputs = torch.rand(24, 3)
 batches = [(x, x.sum(1, keepdim=True)) for x in inputs.split(6)]
-first = Trainer(regression(), "cuda:0", EMACallback(0.8))
+model = nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 1))
+first = Trainer(copy.deepcopy(model), "cuda:0", EMACallback(0.8))
 first.fit(batches, epochs=1)
 checkpoint = io.BytesIO()
 first.save(checkpoint)
 checkpoint.seek(0)
-second = Trainer(regression(), "cuda:0", EMACallback(0.8))
+second = Trainer(model, "cuda:0", EMACallback(0.8))
 loss = second.fit(batches, epochs=2, checkpoint=checkpoint)
 print("loss", round(loss, 5), round(sum(each.sum().item() for each in second.callback.shadow.values()), 4))
 # --- trainer.py
 import torch
 from torch.nn import functional as F
-
 
 class Trainer:
     def __init__(self, model, device, callback):
@@ -259,7 +238,6 @@ class Trainer:
         torch.save({"model": self.model.state_dict(), "callback": self.callback.shadow}, file)
 # --- ema.py
 import torch
-
 
 class EMACallback:
     def __init__(self, decay):
@@ -290,12 +268,10 @@ class EMACallback:
 # repair: confs[ni] = conf.cuda()[imc[:, 1], imc[:, 0]] -> confs[ni] = conf.to(imc.device)[imc[:, 1], imc[:, 0]]
 import torch
 
-
 def project(points, camera):
     """Pixels (column, row) and depths of points that a pinhole camera sees."""
     seen = (points - camera["position"]) @ camera["rotation"].T
     return seen[:, :2] / seen[:, 2:] * camera["focal"] + camera["center"], seen[:, 2]
-
 
 class Fusion:
     def __init__(self, cameras, depthmaps, confmaps, truncation, device):
@@ -313,7 +289,7 @@ class Fusion:
             height, width = depth.shape
             imc = pixels.round().long()
             valid[ni] = ((imc >= 0) & (imc < torch.tensor([width, height], device=imc.device))).all(dim=1)
-            imc = imc.clamp(torch.zeros_like(imc[0]), torch.tensor([width - 1, height - 1], device=imc.device))
+            imc = imc * valid[ni, :, None]
             depths[ni] = depth[imc[:, 1], imc[:, 0]]
             confs[ni] = conf.cuda()[imc[:, 1], imc[:, 0]]
         return depths, confs, distances, valid
@@ -323,7 +299,6 @@ class Fusion:
         signed = (depths - distances).clamp(-self.truncation, self.truncation)
         weight = confs * valid
         return (signed * weight).sum(0) / weight.sum(0).clamp(min=1e-6)
-
 
 torch.manual_seed(0)
 cameras = [
@@ -351,10 +326,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from quantize import quantize
 
 torch.manual_seed(0)
-config = LlamaConfig(
-    vocab_size=32, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
-    num_key_value_heads=2, max_position_embeddings=32, attn_implementation="eager",
-)  # fmt: skip
+config = LlamaConfig(vocab_size=32, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2, attn_implementation="eager")
 model = LlamaForCausalLM(config).eval()
 samples = torch.randint(0, 32, (2, 6))
 quantize(model, samples, device="cuda:0", bits=4)
@@ -362,13 +334,13 @@ with torch.no_grad():
     logits = model(samples).logits
 print("logits", tuple(logits.shape), round(logits.double().abs().sum().item(), 2))
 # --- quantize.py
+import contextlib
+
 import torch
 from torch import nn
 
-
 class Caught(Exception):
     pass
-
 
 def first_inputs(model, samples):
     """What the first layer is called with; nothing is computed past it."""
@@ -379,21 +351,17 @@ def first_inputs(model, samples):
         raise Caught
 
     handle = model.model.layers[0].register_forward_pre_hook(keep, with_kwargs=True)
-    try:
+    with contextlib.suppress(Caught):
         model(samples, use_cache=False)
-    except Caught:
-        handle.remove()
+    handle.remove()
     return caught["hidden"], caught["kwargs"]
-
 
 def to_device(kwargs, device):
     return {name: value.to(device) if isinstance(value, torch.Tensor) else value for name, value in kwargs.items()}
 
-
 def round_weight(linear, bits):
     step = linear.weight.abs().amax(dim=1, keepdim=True) / (2 ** (bits - 1) - 1)
     linear.weight.copy_((linear.weight / step).round() * step)
-
 
 @torch.no_grad()
 def quantize(model, samples, device, bits):
@@ -423,22 +391,14 @@ import torch
 
 from hooked import HookedTransformer
 
-
-def additions(count, modulus):
-    """Prompts `a b =` as numbers; no tokenizer is needed."""
-    a, b = torch.randint(0, modulus, (2, count))
-    return torch.stack((a, b, torch.full((count,), modulus)), dim=1)
-
-
 torch.manual_seed(0)
 model = HookedTransformer(vocabulary=8, width=8, device="cuda:1")
-prompts = additions(count=4, modulus=7)
+prompts = torch.randint(0, 7, (4, 3))
 continued = model.generate(prompts, max_new_tokens=5, eos_token=6)
 print("continued", continued.tolist())
 # --- hooked.py
 import torch
 from torch import nn
-
 
 class HookedTransformer(nn.Module):
     def __init__(self, vocabulary, width, device):
@@ -474,41 +434,35 @@ class HookedTransformer(nn.Module):
 # error: indices should be either on cpu or on the same device as the indexed tensor
 # category: input-not-moved|default-or-current-device|created-without-device
 # line: cross.py: best = torch.topk(
-# line: cross.py: rows, columns = torch.unravel_index(
+# line: cross.py: return torch.unravel_index(
 # line: cross.py: left = candidates[rows]
 # line: cross.py: rows, _ = pivots(
 # repair: cross.py: best = torch.topk(matrix.abs().flatten(), count).indices -> best = torch.topk(matrix.abs().flatten(), count).indices.cpu()
 import torch
 
-from cross import interpolate, sample_error
+from cross import interpolate
 
 torch.manual_seed(0)
 grid = torch.rand(4, 5, 3, 4, dtype=torch.float64).to("cuda:0")
-
 
 def oracle(places):
     i, j, k, n = places.unbind(dim=1)
     return grid[i, j, k, n]
 
-
 lefts = interpolate(oracle, shape=grid.shape, rank=3, device="cuda:0")
-print("places", [tuple(left.shape) for left in lefts], round(sample_error(oracle, lefts, "cuda:0"), 6))
+print("places", [left.tolist() for left in lefts])
 # --- cross.py
 import numpy as np
 import torch
-
 
 def outer(*columns):
     """All combinations of rows, as numpy makes them."""
     picks = np.meshgrid(*(np.arange(len(each)) for each in columns), indexing="ij")
     return torch.cat([each[torch.from_numpy(pick.ravel())] for each, pick in zip(columns, picks)], dim=1)
 
-
 def pivots(matrix, count):
     best = torch.topk(matrix.abs().flatten(), count).indices
-    rows, columns = torch.unravel_index(best, matrix.shape)
-    return rows, columns
-
+    return torch.unravel_index(best, matrix.shape)
 
 def interpolate(function, shape, rank, device):
     """For each split of the axes, the places left of it that say most."""
@@ -523,11 +477,6 @@ def interpolate(function, shape, rank, device):
         left = candidates[rows]
         lefts.append(left)
     return lefts
-
-
-def sample_error(function, lefts, device):
-    last = outer(lefts[-1], torch.arange(2)[:, None])
-    return (function(last.to(device)) - 0.5).abs().mean().item()
 
 # === sam_prompts
 # thread: https://github.com/voxel51/fiftyone/pull/8064
@@ -558,22 +507,17 @@ print("areas", [round(area, 3) for area in areas])
 import numpy as np
 import torch
 
-
-def scaled(values, shape, size):
-    scale = np.array([size[1] / shape[1], size[0] / shape[0]])
-    return torch.as_tensor(np.asarray(values, dtype=np.float32).reshape(-1, 2) * scale, dtype=torch.float32)
-
+def scaled(values, size):
+    return torch.as_tensor(np.asarray(values, dtype=np.float32).reshape(-1, 2) * size)
 
 def build_prompts(sample, size):
-    shape = sample["image"].shape[1:]
     prompts = {"points": None, "labels": None, "boxes": None}
     if "keypoints" in sample:
-        prompts["points"] = scaled(sample["keypoints"], shape, size)
+        prompts["points"] = scaled(sample["keypoints"], size)
         prompts["labels"] = torch.tensor(sample["labels"])
     if "box" in sample:
-        prompts["boxes"] = scaled(sample["box"], shape, size)
+        prompts["boxes"] = scaled(sample["box"], size)
     return prompts
-
 
 class Predictor:
     def __init__(self, model, device):
@@ -590,7 +534,6 @@ class Predictor:
 # --- sam.py
 import torch
 from torch import nn
-
 
 class PromptEncoder(nn.Module):
     def __init__(self, width, size):
@@ -612,11 +555,10 @@ class PromptEncoder(nn.Module):
             tokens.append(self.encode(boxes) + self.box_embedding)
         return torch.cat(tokens)
 
-
 class Sam(nn.Module):
-    def __init__(self, width, size=(12, 12)):
+    def __init__(self, width, size=2):
         super().__init__()
-        self.size, self.prompt_encoder = size, PromptEncoder(width, size[0])
+        self.size, self.prompt_encoder = size, PromptEncoder(width, 6 * size)
         self.image_encoder = nn.Conv2d(3, width, 1)
 
     def encode(self, image):
@@ -640,10 +582,10 @@ class Sam(nn.Module):
 import os
 
 import torch
+from torch import nn
 
-from adapter import Backbone, fit_adapter
+from adapter import fit_adapter
 from windows import load_sequence
-
 
 def cached_windows(path, device):
     if os.path.exists(path):
@@ -652,14 +594,12 @@ def cached_windows(path, device):
     torch.save(windows, path)
     return windows
 
-
 def run(cache, steps):
     torch.manual_seed(1)
     device = torch.device("cuda:0")
-    backbone = Backbone(width=6).to(device)
+    backbone = nn.Sequential(nn.Linear(12, 6), nn.LayerNorm(6)).to(device)
     windows = cached_windows(cache, device)
     return fit_adapter(backbone, windows, steps)
-
 
 fresh = run("windows.pt", steps=3)
 again = run("windows.pt", steps=6)
@@ -670,12 +610,10 @@ from dataclasses import dataclass
 
 import torch
 
-
 @dataclass
 class Window:
     images: torch.Tensor
     poses: torch.Tensor
-
 
 def load_sequence(frames, length, stride, device):
     generator = torch.Generator().manual_seed(0)
@@ -687,16 +625,6 @@ def load_sequence(frames, length, stride, device):
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-
-class Backbone(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.patch_embed, self.norm = nn.Linear(12, width), nn.LayerNorm(width)
-
-    def forward(self, images):
-        return self.norm(self.patch_embed(images))
-
 
 def fit_adapter(backbone, windows, steps):
     device = windows[0].images.device
@@ -737,31 +665,20 @@ loss = model(torch.randint(0, 24, (2, 5)).to("cuda:0"))
 loss.backward()
 print("loss", round(loss.item(), 4), round(model.embed_tokens.weight.grad.abs().sum().item(), 4))
 # --- planner.py
-def size(module):
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
 def plan_devices(model, layers, budget):
     """Layers first; what is left over, with the vocabulary, goes where there is room."""
-    plan, room = {}, [budget, budget]
-    for i in range(layers):
-        device = 0 if room[0] >= size(model.layers[i]) else 1
-        plan[f"layers.{i}"] = f"cuda:{device}"
-        room[device] -= size(model.layers[i])
-    device = room.index(max(room))
-    plan["embed_tokens"] = plan["lm_head"] = f"cuda:{device}"
-    plan["norm"] = "cuda:0"
+    plan = {f"layers.{i}": "cuda:0" for i in range(layers)} | {"norm": "cuda:0"}
+    left = budget - sum(parameter.numel() for parameter in model.layers.parameters())
+    plan["embed_tokens"] = plan["lm_head"] = "cuda:0" if left >= model.lm_head.weight.numel() else "cuda:1"
     return plan
 # --- dispatch.py
 from collections import Counter
 
 import torch
 
-
 def bring(module, args):
     device = next(module.parameters()).device
     return tuple(arg.to(device) if isinstance(arg, torch.Tensor) else arg for arg in args)
-
 
 def dispatch(model, plan):
     """Each part to its device, and a hook that brings its arguments there. What is shared is hooked once, by its owner."""
@@ -778,7 +695,6 @@ def dispatch(model, plan):
 import torch
 from torch import nn
 from torch.nn import functional as F
-
 
 class TiedDecoder(nn.Module):
     def __init__(self, vocabulary, width, layers):
@@ -823,7 +739,6 @@ import torch
 from accelerate import cpu_offload_with_hook
 from torch import nn
 
-
 class Causal(nn.Module):
     """Goes on from embeddings."""
 
@@ -836,7 +751,6 @@ class Causal(nn.Module):
     def forward(self, tokens=None, input_embeds=None):
         hidden = self.input_embeds_layer(tokens) if input_embeds is None else input_embeds
         return self.lm_head(self.norm(torch.tanh(self.layer(hidden)))).argmax(-1)
-
 
 class Bark(nn.Module):
     def __init__(self, vocabulary, width):
@@ -877,14 +791,12 @@ import torch
 
 from composite import Composite
 
-
 def checkpoint(seed, classes, width=4):
     torch.manual_seed(seed)
     return {
         "backbone.conv.weight": torch.randn(width, 1, 3, 3), "backbone.conv.bias": torch.randn(width),
         "head.conv.weight": torch.randn(classes, width, 1, 1), "head.conv.bias": torch.randn(classes),
     }  # fmt: skip
-
 
 ensemble = Composite([checkpoint(1, classes=3), checkpoint(2, classes=5)], "cuda:0")
 torch.manual_seed(0)
@@ -895,7 +807,6 @@ print("labels", [sorted(set(each.flatten().tolist())) for each in labels], sum(e
 import torch
 
 from network import Segmentation
-
 
 class Composite:
     """One model in memory, which becomes one after the other of the ensemble."""
@@ -917,7 +828,6 @@ class Composite:
 import torch
 from torch import nn
 
-
 class Network(nn.Module):
     placed = None
 
@@ -928,26 +838,15 @@ class Network(nn.Module):
                 module.to(device)
                 module.placed = device
 
-
-class Backbone(Network):
-    def __init__(self, width):
-        super().__init__()
-        self.conv = nn.Conv2d(1, width, 3, padding=1)
-
-    def forward(self, x):
-        return torch.relu(self.conv(x))
-
-
-class Head(Network):
+class Part(Network):
     def forward(self, features):
         return self.conv(features)
-
 
 class Segmentation(Network):
     def __init__(self, width):
         super().__init__()
-        self.width = width
-        self.backbone, self.head = Backbone(width), Head()
+        self.width, self.backbone, self.head = width, Part(), Part()
+        self.backbone.add_module("conv", nn.Conv2d(1, width, 3, padding=1))
 
     def load(self, state):
         classes = len(state["head.conv.bias"])
@@ -955,4 +854,4 @@ class Segmentation(Network):
         self.load_state_dict(state)
 
     def forward(self, x):
-        return self.head(self.backbone(x))
+        return self.head(torch.relu(self.backbone(x)))
