@@ -1,5 +1,8 @@
-"""A CPU operand against the device's: PyTorch's own refusal, explained before it is raised."""
+"""A CPU operand against the device's: PyTorch's own refusal, explained before it is raised, also with torch.profiler in the same process."""
 
+import json
+
+import pytest
 from conftest import operand
 from gpu_machine import EMBEDDINGS, machine  # noqa: F401
 
@@ -49,3 +52,43 @@ def test_without_a_fault_nothing_is_said(machine):
     traced, bare = machine.run(program), machine.run(program, trace=False)
     assert (traced.code, traced.out, traced.err) == (bare.code, bare.out, bare.err) == (0, "(1, 3, 64)\n", bare.err)
     assert traced.findings == [] and traced.pages == []
+
+
+PROFILED = """
+import json, sys, torch
+from torch.profiler import ProfilerActivity, profile
+a, b = torch.randn(256, 256, device="cuda:0"), torch.randn(256, 256)
+a @ a
+torch.cuda.synchronize()
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as run:
+    for _ in range(5):
+        (a * 2).relu()
+    torch.cuda.synchronize()
+try:
+    a + b
+except RuntimeError:
+    pass
+events = run.events()
+print(json.dumps({"kernels": sum(str(event.device_type).endswith("CUDA") for event in events), "operations": sorted({event.name for event in events if event.name.startswith("aten::")})}))
+"""
+
+
+def test_beside_the_profiler(machine):
+    bare = machine.run(PROFILED, trace=False)
+    told = json.loads(bare.out.splitlines()[-1])
+    assert "aten::relu" in told["operations"] and told["kernels"] >= 10, bare.err
+    traced = machine.run(PROFILED)
+    assert traced.code == bare.code == 0 and json.loads(traced.out.splitlines()[-1]) == told, traced.err
+    assert [finding["kind"] for finding in traced.findings] == ["refused-op"]
+
+
+@pytest.mark.parametrize("how", ["backend=cupti", "backend=auto"])
+def test_one_of_them_has_cuptis_only_seat(machine, how):
+    """Or one line says which. Whoever came first; the program runs on, and refusals are found either way."""
+    outcome = machine.run(PROFILED, how)
+    assert outcome.code == 0, outcome.err
+    assert [finding["kind"] for finding in outcome.findings] == ["refused-op"]
+    told = [line for line in outcome.err.splitlines() if line.startswith("devtrace:") and "CUPTI" in line]
+    assert len(told) <= 1 and (how == "backend=cupti" or told == []), outcome.err
+    if how == "backend=auto":
+        assert json.loads(outcome.out.splitlines()[-1])["kernels"] >= 10

@@ -84,7 +84,8 @@ def test_a_fork_while_another_thread_allocates(rehearse):
         stop = True
         [thread.join() for thread in threads]
         print("hung", hung)
-        """
+        """,
+        fresh=False,
     )
     assert (outcome.code, outcome.out) == (0, "hung 0\n"), outcome.err
 
@@ -118,7 +119,8 @@ def test_data_loader_workers(rehearse):
                 except RuntimeError:
                     pass
             print(os.getpid(), total)
-        """
+        """,
+        fresh=False,
     )
     assert outcome.code == 0, outcome.err
     parent, total = outcome.out.split()
@@ -152,7 +154,8 @@ def test_a_refusal_in_a_loader_worker(rehearse):
                 list(DataLoader(Rows(), num_workers=2))
             except RuntimeError as error:
                 print(os.getpid(), "same device" in str(error))
-        """
+        """,
+        fresh=False,
     )
     assert outcome.code == 0, outcome.err
     parent, told = outcome.out.split()
@@ -193,7 +196,8 @@ def test_exec_and_subprocess(rehearse):
         torch.ones(3, device="cuda:1")
         print(subprocess.run(["bash", "-c", "echo hello; exit 3"], capture_output=True).returncode, flush=True)
         subprocess.run([sys.executable, "-c", "import torch; torch.ones(3, device='cuda:0') + torch.ones(3)"], stderr=subprocess.DEVNULL)
-        """
+        """,
+        fresh=False,
     )
     assert (outcome.code, outcome.out) == (0, "3\n"), outcome.err
     assert [finding["devices"] for finding in outcome.findings] == [["cuda:0", "cpu"]]

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 
-from conftest import DEVTRACE, environment, execute
+from conftest import DEVTRACE, environment, execute, start
 
 # Every rank refuses the same line; the first one has a child that does so, too.
 RANKS = """
@@ -67,6 +67,11 @@ def test_torchrun_leaves_one_log_a_process_and_they_are_one_finding(tmp_path):
     assert re.search(r"first in rank \d \(\S+, pid \d+\), [\d.]+ \S+ before rank \d", done.stdout)
 
 
+LEFT = """
+    import json, os
+    with open(f"devtrace-{{os.getpid()}}.jsonl", "w") as log:
+        print(json.dumps({process}), file=log)
+"""
 BOTH = """
     import torch
     try:
@@ -78,12 +83,8 @@ BOTH = """
 
 def test_a_log_of_another_machine_with_our_pid_is_left_alone(tmp_path):
     """Nodes that share a disk: pids are given twice. The program writes the other machine's log of its own pid first."""
-    program = tmp_path / "program.py"
     theirs = {"record": "process", "schema": 1, "host": "another", "start_ticks": 1, "started": 4e9, "boot": "other"}
-    lines = [line[4:] for line in BOTH.splitlines()]
-    program.write_text(f"import os\nopen(f'devtrace-{{os.getpid()}}.jsonl', 'w').write({json.dumps(theirs)!r} + '\\n')\n" + "\n".join(lines))
-    command = [DEVTRACE, "rehearse", "--gpus", 2, "--", sys.executable, program]
-    outcome = execute(command, tmp_path, environment(None))
+    outcome = start(LEFT.format(process=theirs) + BOTH, tmp_path)
     assert outcome.out == "refused\n", outcome.err
     foreign, ours = sorted(outcome.logs, key=lambda log: len(log.name))
     assert json.loads(foreign.read_text()) == theirs
@@ -94,11 +95,8 @@ def test_a_log_of_another_machine_with_our_pid_is_left_alone(tmp_path):
 
 
 def test_a_log_that_an_earlier_process_with_our_pid_left_is_replaced(tmp_path):
-    program = tmp_path / "program.py"
     stale = {"record": "process", "schema": 1, "host": socket.gethostname(), "start_ticks": 1, "started": 1e9, "boot": "before"}
-    lines = [line[4:] for line in BOTH.splitlines()]
-    program.write_text(f"import os\nopen(f'devtrace-{{os.getpid()}}.jsonl', 'w').write({json.dumps(stale)!r} + '\\n')\n" + "\n".join(lines))
-    outcome = execute([DEVTRACE, "rehearse", "--gpus", 2, "--", sys.executable, program], tmp_path, environment(None))
+    outcome = start(LEFT.format(process=stale) + BOTH, tmp_path)
     (log,) = outcome.logs
     assert '"before"' not in log.read_text() and len(outcome.findings) == 1
 

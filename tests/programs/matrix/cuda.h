@@ -1,10 +1,12 @@
 // CUDA as the matrix calls it: every function through a pointer, so that a pass can come by the functions in a way of
-// its own (ways.h).
+// its own.
 #pragma once
 
 #define __CUDA_API_VERSION_INTERNAL  // cuda.h then declares every symbol under its own name
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+
+#include <vector>
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // the oldest ways to launch are deprecated, not gone
 
@@ -40,6 +42,13 @@ struct Functions {
 #undef DRIVER
 };
 extern Functions cuda;
+
+// A way to come by CUDA's functions. A pass of the matrix takes all of them in one way.
+struct Way {
+  const char* name;
+  void (*fill)();  // the pointers in `cuda`
+};
+const std::vector<Way>& ways();
 
 // Ends the program when a call did not succeed.
 void check(int code, const char* what);

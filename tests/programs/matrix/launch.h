@@ -1,13 +1,37 @@
-// A way to launch the kernel, or to put it into a graph.
+// The one kernel with the places among its parameters where a pointer may stand, and the ways to launch it or to put it
+// into a graph.
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "tests/programs/matrix/cuda.h"
-#include "tests/programs/matrix/kernel.h"
 
 namespace matrix {
+
+constexpr int kTensors = 30;
+struct Both {
+  int number;
+  void* inside;
+};
+struct List {
+  int count;
+  void* tensors[kTensors];
+};
+struct Arguments {
+  void* first;
+  Both both;
+  List list;
+};
+
+// kernel(void* first, Both both, List list), which reads from every pointer. PTX, which the stubs read.
+std::string kernel_text();
+
+constexpr const char* kPlaces[] = {"first", "struct", "list"};
+
+// All pointers lead to `usual`, but that in `place` to `other`; of no such place: all are usual.
+Arguments arguments_with(const char* place, void* usual, void* other);
 
 struct Call {
   Arguments& arguments;

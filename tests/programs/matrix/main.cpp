@@ -20,7 +20,6 @@
 #include "tests/programs/matrix/allocation.h"
 #include "tests/programs/matrix/launch.h"
 #include "tests/programs/matrix/stage.h"
-#include "tests/programs/matrix/ways.h"
 
 namespace matrix {
 namespace {

@@ -1,5 +1,3 @@
-#include "tests/programs/matrix/ways.h"
-
 #include <dlfcn.h>
 
 #include <algorithm>

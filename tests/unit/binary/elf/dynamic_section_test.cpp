@@ -1,4 +1,4 @@
-// Sections made by hand, as a damaged or unusual object has them. Real ones: native_test.cpp, loaded_test.cpp.
+// Sections made by hand, as a damaged or unusual object has them. Real ones: native_test.cpp, objects_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,9 +1,11 @@
-#include "binary/elf/loaded.h"
-
+// Objects as they are: those that the loader has mapped, and files.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "binary/elf/file.h"
+#include "binary/elf/loaded.h"
 
 namespace devtrace::elf {
 namespace {
@@ -39,6 +41,28 @@ TEST(FindInFile, FindsWhatTheLoaderFinds) {
 TEST(FindInFile, WhatIsNotThereIsNothing) {
   EXPECT_EQ(find_in_file("libc.so.6", "no such function"), nullptr);
   EXPECT_EQ(find_in_file("no such library.so", "malloc"), nullptr);
+}
+
+TEST(File, SectionsOfThisProgramAndOfNonsense) {
+  const File self("/proc/self/exe");
+  EXPECT_TRUE(self.has(".debug_line"));
+  EXPECT_TRUE(self.has(".text"));
+  EXPECT_FALSE(self.has(".debug"));
+  EXPECT_FALSE(File("/proc/self/status").has(".text"));
+  EXPECT_FALSE(File("/nowhere").has(".text"));
+  EXPECT_FALSE(File("/").has(".text"));
+}
+
+TEST(File, OfAProgramTheSymbolsAndSegmentsAreKnown) {
+  const File self("/proc/self/exe");
+  EXPECT_TRUE(self.is_elf());
+  EXPECT_TRUE(self.has_segment(PT_INTERP));
+  EXPECT_FALSE(self.has_segment(PT_SHLIB));
+  bool main = false;
+  self.for_each_symbol([&](const Elf64_Sym&, std::string_view name) { main = main || name == "main"; });
+  EXPECT_TRUE(main);
+  EXPECT_FALSE(File("/proc/self/status").is_elf());
+  EXPECT_FALSE(File("/nowhere").has_segment(PT_INTERP));
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
-#include "interpose/linking/imports/import_slots.h"
-
+// What objects import, and where a library has a function.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <string>
 
+#include "binary/elf/loaded.h"
 #include "interpose/linking/imports/import_relocations.h"
+#include "interpose/linking/imports/import_slots.h"
 #include "interpose/linking/imports/page_protection.h"
 #include "interpose/linking/original.h"
 #include "tests/unit/emulated.h"
@@ -155,4 +156,15 @@ TEST(ImportRelocations, AReferenceHasItsVersion) {
     return true;
   });
   EXPECT_TRUE(versioned > 10 || versioned == 0) << "0: the tests are linked with libgtest.a";
+}
+
+TEST(FindInLibrary, FindsWhatTheLoaderFinds) {
+  for (const char* name : {"malloc", "strlen", "pthread_create", "realpath", "memcpy"})
+    EXPECT_EQ(find_in_library("libc.so", name), devtrace::elf::find_in_file("libc.so.6", name)) << name;
+}
+
+TEST(FindInLibrary, ALibraryIsCalledByItsWholeName) {
+  EXPECT_NE(find_in_library("libc.so", "malloc"), nullptr);
+  for (const char* library : {"libc", "lib", "", "libc.s", "bc.so"})
+    EXPECT_EQ(find_in_library(library, "malloc"), nullptr) << library;
 }
