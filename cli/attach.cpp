@@ -1,5 +1,10 @@
 // devtrace attach: libdevtrace.so brought into processes that are already running. devtrace top: the same, and at the
 // end everything is as it was found.
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -9,7 +14,6 @@
 #include "attach/injection.h"
 #include "cli/launch/installation.h"
 #include "cli/launch/program_options.h"
-#include "cli/live/interrupts.h"
 #include "cli/live/live_lines.h"
 #include "cli/subcommand.h"
 #include "cli/usage.h"
@@ -27,6 +31,30 @@ struct AttachOptions : LibraryOptions {
   bool children = false, no_wait = false;
   bool leave_as_found = false;
   std::string duration;
+};
+
+// What Ctrl-C and its like mean while a process is looked on at: the end of that, with the process left in order.
+class Interrupts {
+ public:
+  Interrupts() {
+    sigemptyset(&set_);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set_, signal);
+    sigprocmask(SIG_BLOCK, &set_, nullptr);
+    file_ = signalfd(-1, &set_, SFD_CLOEXEC);
+  }
+  ~Interrupts() { close(file_); }
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+
+  // Whether one came within the time.
+  bool wait(std::chrono::milliseconds limit) const {
+    pollfd one{file_, POLLIN, 0};
+    return poll(&one, 1, static_cast<int>(limit.count())) > 0;
+  }
+
+ private:
+  sigset_t set_;
+  int file_ = -1;
 };
 
 // "60s", "5m", "1.5h"; without a unit seconds.
@@ -172,7 +200,7 @@ class Attaching {
     using namespace std::chrono_literals;
     const auto limit = options_.duration.empty() ? std::chrono::milliseconds::max() : parse_duration(options_.duration);
     const auto begin = std::chrono::steady_clock::now();
-    const live::Interrupts interrupts;
+    const Interrupts interrupts;
     live::LiveLines lines;
     if (options_.duration.empty()) print_line(options_.leave_as_found ? "Ctrl-C ends" : "Ctrl-C detaches");
     for (bool any = true; any;) {

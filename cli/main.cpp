@@ -1,12 +1,17 @@
 // devtrace: the command.
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
+#define BOOST_STACKTRACE_USE_BACKTRACE
+#include <boost/stacktrace.hpp>
 #include <cstdio>
+#include <iostream>
 #include <iterator>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "cli/failure_stack.h"
 #include "cli/subcommand.h"
 #include "common/format.h"
 #include "common/text.h"
@@ -15,6 +20,22 @@
 namespace {
 
 using namespace devtrace::cli;
+
+// The stack of the command's own failure: a failed check, an exception that nobody catches, a bad address. From here on
+// it goes to stderr before the command ends by the same signal.
+void show_failure_stack() {
+  struct sigaction action {};
+  // The next such signal ends the command: the one raised here, or that of a failure in here.
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+  action.sa_handler = [](int signal) {
+    // Names are made with malloc, whose lock the failed code may hold: then there is no stack, but an end.
+    ::signal(SIGALRM, [](int) { ::_exit(128 + SIGABRT); });
+    ::alarm(5);
+    std::cerr << "devtrace: failed by signal " << signal << ":\n" << boost::stacktrace::stacktrace() << std::flush;
+    ::raise(signal);
+  };
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) ::sigaction(signal, &action, nullptr);
+}
 
 constexpr Subcommand kSubcommands[] = {
     {"run", "run a program and explain every operation that mixes devices", declare_run, true},

@@ -32,9 +32,7 @@ devtrace_\name\()_size:
     script words
     script records
     script dom
-    script head
     script answer
-    script picture
     script operands
     script stacks
     script time_line
@@ -44,9 +42,7 @@ devtrace_\name\()_size:
     script finding
     script list
     script navigation
-    script theme
-    script copy
-    script keys
+    script buttons
     script start
     .ascii "}\n"
     end script

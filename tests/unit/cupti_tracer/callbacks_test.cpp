@@ -3,6 +3,8 @@
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <cupti.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -10,12 +12,31 @@
 #include <set>
 #include <string>
 
-#include "tests/unit/cupti_tracer/real_cupti.h"
 #include "tests/unit/interpose/recorder.h"
 
 namespace tracer = devtrace::cupti_tracer;
 
 namespace {
+
+// The wheels' own libcupti, which needs no driver to say how it names its callbacks.
+namespace real_cupti {
+
+std::string path() {
+  return DEVTRACE_REAL_CUPTI;
+}
+
+decltype(&cuptiGetCallbackName) callback_name() {
+  static void* const library = ::dlopen(path().c_str(), RTLD_LAZY | RTLD_LOCAL);
+  return library ? reinterpret_cast<decltype(&cuptiGetCallbackName)>(::dlsym(library, "cuptiGetCallbackName"))
+                 : nullptr;
+}
+
+std::string name(CUpti_CallbackDomain domain, uint32_t id) {
+  const char* text = nullptr;
+  return callback_name()(domain, id, &text) == CUPTI_SUCCESS && text ? text : "";
+}
+
+}  // namespace real_cupti
 
 using Id = std::pair<CUpti_CallbackDomain, uint32_t>;
 std::set<Id> enabled;

@@ -1,4 +1,27 @@
-// The shown finding as Markdown for a bug tracker, with paths and names replaced if wanted.
+// The page's buttons. Light or dark: as the system has it, until somebody chooses. The shown finding as Markdown for a bug tracker, with
+// paths and names replaced if wanted.
+
+// Where pages may keep nothing (files, in some browsers), the choice lasts as long as the page.
+function keep(value) {
+  try {
+    if (value) localStorage.setItem("devtrace-theme", value);
+    return localStorage.getItem("devtrace-theme");
+  } catch {
+    return null;
+  }
+}
+
+function switchTheme() {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  keep(root.dataset.theme);
+}
+
+function applyKeptTheme() {
+  const kept = keep();
+  if (kept === "dark" || kept === "light") document.documentElement.dataset.theme = kept;
+}
 
 const wantsRedacted = () => document.getElementById("redact").getAttribute("aria-pressed") === "true";
 
