@@ -25,7 +25,7 @@ AGAIN = 3
 MORE_MEMORY = 24 << 10  # KiB that devtrace may take in a process
 NO_END = "no end"
 SAYS_NOTHING = {127: "not there", NO_END: NO_END}  # 127: the shell found no such command
-LISTS = ["commands.txt", "python.txt", "pytorch.txt", "servers.txt"]
+LISTS = ["commands.txt", "pytorch.txt", "servers.txt"]
 # What differs from run to run by its nature.
 UNSTEADY = [
     (re.compile(r"/tmp/transparent-\w+"), "FOLDER"),

@@ -1,11 +1,13 @@
-"""`make transparent` compares commands without and with devtrace; here: a few, and that it would notice."""
+"""`make transparent` compares commands, and Python's own tests, without and with devtrace; here: a few, and that it would notice."""
 
+import re
 import subprocess
 import sys
 
+import pytest
 from conftest import BUILD, TOP
 
-COMPARE = TOP / "tests/transparent/compare.py"
+COMPARE, OWN_TESTS = (TOP / "tests/transparent" / name for name in ("compare.py", "own_tests.py"))
 
 
 def compare(folder, *commands, build=BUILD, limit=60):
@@ -60,3 +62,35 @@ __attribute__((destructor(101))) static void end(void) { END }
         )  # fmt: skip
         done = compare(tmp_path, "cat text", build=tmp_path)
         assert done.returncode == 1 and what.strip() in done.stdout.split(":", 1)[1], (what, done.stdout, done.stderr)
+
+
+def own_tests(*arguments, build=BUILD):
+    return subprocess.run([sys.executable, OWN_TESTS, "--build", build, "--rows", "sample", *arguments], capture_output=True, text=True, timeout=500)
+
+
+@pytest.mark.timeout(550)
+def test_a_sample_of_pythons_own_tests():
+    done = own_tests()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "different" not in done.stdout, done.stdout
+    assert int(re.search(r"(\d+) same", done.stdout)[1]) > 700, done.stdout
+
+
+def test_own_tests_that_are_not_the_same_are_noticed(tmp_path):
+    """In devtrace's place a module that lets tests fail, changes the exit code, or does harm a single time: only an end by a signal is ours at once."""
+    command = tmp_path / "devtrace"
+    command.write_text('#!/bin/sh\nshift 2\nPYTHONPATH=$(dirname $0) exec "$@"\n')
+    command.chmod(0o755)
+    once = f"import os, types\nfirst = not os.path.exists('{tmp_path}/once')\nopen('{tmp_path}/once', 'w')\nif first: "
+    cases = {
+        r"^different .* test.test_raise.TestTracebackType.test_constructor: .*'error'": "import types\ntypes.TracebackType = object",
+        r"^different .* exit code: .*'7'": "import atexit, os\natexit.register(os._exit, 7)",
+        r"^different .* exit code: .*'-9'": once + "os.kill(os.getpid(), 9)",
+        r"^unsteady .* test_raise: exit code": once + "types.TracebackType = object",
+    }
+    for what, source in cases.items():
+        (tmp_path / "once").unlink(missing_ok=True)
+        (tmp_path / "sitecustomize.py").write_text(source)
+        done = own_tests("--only", "test_raise", build=tmp_path)
+        assert re.search(what, done.stdout, re.M), (what, done.stdout, done.stderr)
+        assert done.returncode == what.startswith("^different"), (what, done.stdout, done.stderr)
