@@ -39,6 +39,9 @@ std::string table(const fix::Round& round) {
                     each.outcome.seconds, file.substr(file.rfind('/') + 1), each.candidate.line, each.candidate.title);
     if (each.judgement.result != fix::Result::ran_to_end)
       out += fmt::format("                         {}\n", each.judgement.why);
+    if (const auto moved = moved_by(each.candidate, each.outcome);
+        moved.a_step > 0 && each.judgement.result == fix::Result::ran_to_end)
+      out += fmt::format("                         copies {} bytes each time it runs\n", moved.a_step);
     if (each.moves_work)
       out += "                         the work moves: a device has less than half of its launches\n";
   }

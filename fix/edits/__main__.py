@@ -1,19 +1,20 @@
 """Asked by `devtrace fix`, run by the interpreter of the user's program: python edits QUESTION ANSWER, two files of JSON.
 
 question  {"finding": of a log, "texts": {path: text of a file that is edited already}, "before": {path: its text when it was first read},
-          "folder": where patches start}
+          "folder": where patches start}; without a finding the answer is these texts with one change less, once for each
 answer    {"candidates": [{"kind", "category", "title", "file", "line", "code", "names_device", "names_new_device", "identity", "asks",
           "alternatives", "at_use", "fallback", "to_cpu", "changed", "texts": {path: new text}, "before": {path: text when it was first read},
           "patch": from there to the new text, in "folder", "added": {path: [lines of the new text]}}]}, the likeliest first
 """
 
+import ast
 import json
 import os
 import sys
 from textwrap import dedent
 
 from kinds import CATEGORIES, MAKERS, any_expression
-from patch import added, patch, root_of
+from patch import added, patch, root_of, without_each
 from program import Failure, Program
 from standing import at_use, names_new_device
 
@@ -22,7 +23,8 @@ def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         question = json.load(file)
     edited = question.get("texts") or {}, question.get("before") or {}
-    answer = {"candidates": candidates(question["finding"], *edited, question.get("folder") or os.getcwd())}
+    folder = question.get("folder") or os.getcwd()
+    answer = {"candidates": candidates(question["finding"], *edited, folder) if question["finding"] else smaller(*edited, folder)}
     with open(sys.argv[2], "w", encoding="utf-8") as file:
         json.dump(answer, file)
 
@@ -46,6 +48,19 @@ def candidates(finding, texts, read, folder):
     return found
 
 
+def smaller(texts, first, folder):
+    found = []
+    for path in sorted(texts):
+        for text, lines in without_each(first[path], texts[path]):
+            try:
+                ast.parse(text.encode("utf-8"))
+            except (SyntaxError, ValueError):
+                continue
+            after = {**texts, path: text}
+            found.append({"kind": "", "file": path, "code": dedent("\n".join(lines)), **patched(first, after, folder)})
+    return found
+
+
 def spoken_for(candidate, cause):
     """How much sooner it is tried because the verdict means it: the kind of mistake, and the line."""
     if cause.get("confidence") not in ("high", "medium"):
@@ -64,8 +79,6 @@ def described(failure, candidate, new, texts, read, folder):
     first = {path: read[path] if path in read else failure.program.source(path).text for path in after}
     before = {path: texts.get(path, first[path]) for path in new}
     code = [text for path in sorted(new) for _, text in added(before[path], new[path])]
-    root = root_of(after, folder)
-    numbers = {path: [number for number, _ in added(first[path], after[path])] for path in after}
     return {
         "kind": candidate.kind,
         "category": CATEGORIES[candidate.kind],
@@ -81,6 +94,14 @@ def described(failure, candidate, new, texts, read, folder):
         "at_use": at_use(failure, candidate),
         "fallback": candidate.kind == "move-at-use" and candidate.prior >= any_expression.PRIOR,
         "to_cpu": candidate.wanted == "cpu" or any('"cpu"' in text or ".cpu(" in text for _, _, _, text in candidate.edits),
+        **patched(first, after, folder),
+    }
+
+
+def patched(first, after, folder):
+    root = root_of(after, folder)
+    numbers = {path: [number for number, _ in added(first[path], after[path])] for path in after}
+    return {
         "changed": sum(len(each) for each in numbers.values()),
         "texts": after,
         "before": first,

@@ -43,6 +43,19 @@ def of_operand(failure, site, device):
     return sorted(found, key=lambda text: ("[" in text, text.count(".") > 3))
 
 
+def of_state(failure, site, device):
+    """`next(model.parameters()).device` for what a frame calls model, some parameter of which lies on the device."""
+    found = []
+    for operand in failure.on(device):
+        parts = (operand.names.get(site.index) or "").split(".")
+        if not operand.is_state or len(parts) < 2 or "[" in parts[0]:
+            continue
+        root = ".".join(parts[:2]) if parts[0] == "self" and len(parts) > 2 else parts[0]
+        if parsed(root) is not None and root != "self":
+            found.append(f"next({root}.parameters()).device")
+    return found
+
+
 def computed_from(raw, site, device):
     """Variables and attributes of that frame from which the operand was computed, and which lie on the device, too."""
     found = []
@@ -88,8 +101,49 @@ def in_scope(source, statement):
                 found.append(source.of(node))
         elif isinstance(node, ast.Name) and node.id in DEVICE_NAMES and node.lineno < statement.lineno:
             found.append(node.id)
+    found += of_owner(source, statement)
     found += [name for name in DEVICE_NAMES if name in names_of_module(source)]
+    found += said_elsewhere(source, statement)
     return list(dict.fromkeys(found))
+
+
+def of_owner(source, statement):
+    """`self.device` and its like: what a method's object has for a device, if not only from a later line of its constructor."""
+    owner, function = source.class_of(statement), source.function(statement)
+    if owner is None or function is None or not any(each.arg == "self" for each in function.args.args[:1]):
+        return []
+    found = [f"self.{each.name}" for each in owner.body if isinstance(each, ast.FunctionDef) and each.name in DEVICE_NAMES and each is not function]
+    for node in ast.walk(owner):
+        if is_device_of(node, ("self",)) and (source.function(node) is not function or node.lineno < statement.lineno):
+            if source.function(node) is function or function.name != "__init__":
+                found.append(ast.unparse(node))
+    kept = {}  # an argument, and the attribute under which the object keeps it
+    for node in ast.walk(owner):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+            kept.update((node.value.id, dotted(each)) for each in node.targets if (dotted(each) or "").startswith("self."))
+    for node in ast.walk(owner) if function.name != "__init__" else ():
+        if is_device_of(node, kept) and isinstance(node.value, ast.Name):
+            found.append(kept[node.value.id] + source.of(node)[len(node.value.id) :])
+    return found
+
+
+def said_elsewhere(source, statement):
+    """`args.device`, `accelerator.device`: what other functions of the file ask for a device, where this one has it under that name."""
+    function = source.function(statement)
+    if function is None:
+        return []
+    here = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+    here |= {each.id for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    return [source.of(node) for node in ast.walk(source.tree) if is_device_of(node, here - {"self"}) and says_device(node.value)]
+
+
+def is_device_of(node, roots):
+    """`x.device`, `x.config.device`, `x.args["device"]` of one of these variables."""
+    if isinstance(node, ast.Subscript):
+        named = isinstance(node.slice, ast.Constant) and node.slice.value in DEVICE_NAMES
+    else:
+        named = isinstance(node, ast.Attribute) and node.attr in DEVICE_NAMES
+    return named and (dotted(node.value) or "").split(".")[0] in roots
 
 
 def says_device(node):
@@ -113,24 +167,35 @@ def of_arguments(source, statement):
     return [f"{name}.device" for name in names if found[name]][:2]
 
 
-def here(failure, source, statement, device):
-    """Where an operand was made or moved: what may stand for `device` there, with whether it is a literal."""
-    found = []
+def here(failure, source, statement, device, first=None):
+    """Where an operand was made or moved: what may stand for `device` there, with whether it is a literal. `first`: the statement
+    before which it has to be known, if not that one."""
+    place = first or statement
+    found, state = [], []
+    function, owner = source.function(statement), source.class_of(statement)
     for site in failure.sites:
-        same_function = site.source is source and source.function(site.statement) is source.function(statement)
-        if same_function and site.statement.lineno >= statement.lineno:
+        if site.source is not source:
+            continue
+        outside = source.function(site.statement)
+        if outside is function and site.statement.lineno >= statement.lineno:
             found += of_operand(failure, site, device)
-    scope = in_scope(source, statement)
-    owner = source.class_of(statement)
+        said = of_state(failure, site, device)
+        if outside is None or outside is function:
+            state += [each for each in said if not each.startswith("next(self.")]
+        if owner is not None and source.class_of(site.statement) is owner:
+            state += [each for each in said if each.startswith("next(self.")]
+    scope = in_scope(source, place)
     in_class = owner is not None and bool(owner.bases)  # without a base it is no Module
-    found += scope
+    state_first = [each for each in found if "parameters()" in each or each.count(".") > 1]
+    found = [each for each in found if each not in state_first]
+    found += scope + state_first + state
     found += of_arguments(source, statement)
     if in_class and (function := source.function(statement)) is not None and function.name != "__init__":
         found.append("next(self.parameters()).device")
     found = [
         each
         for each in dict.fromkeys(found)
-        if names_known(source, statement, each) and not elsewhere(failure, source, statement, each, device)
+        if names_known(source, place, each) and not elsewhere(failure, source, statement, each, device)
     ][:3]
     return [(each, False) for each in found] + [(literal(device), True)]
 

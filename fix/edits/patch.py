@@ -34,6 +34,14 @@ def added(before, after):
     return found
 
 
+def without_each(before, after):
+    """(text without it, its lines) for each place where `after` differs."""
+    old, new = cut(before), cut(after)
+    for kind, first, last, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind != "equal":
+            yield "".join(new[:start] + old[first:last] + new[end:]), [line.rstrip("\r\n") for line in new[start:end]]
+
+
 def one_file(name, before, after):
     out = [f"--- a/{name}\n", f"+++ b/{name}\n"]
     lines = list(difflib.unified_diff(cut(before), cut(after), n=3))[2:]

@@ -74,6 +74,11 @@ class Operand:
     def is_state(self):
         return bool(self.raw.get("is_parameter")) or self.raw.get("role") in ("parameter", "buffer")
 
+    @property
+    def movable(self):
+        """Not what accelerate's hooks bring when its module is called, and what has no values."""
+        return self.device != "meta" and not self.raw.get("hook")
+
     def name(self):
         return self.raw.get("name") or "the tensor"
 

@@ -40,16 +40,24 @@ Candidate read(const Json& each) {
   return one;
 }
 
-}  // namespace
-
-std::string question(const finding::Finding& finding, const Candidate& edits, const std::filesystem::path& folder) {
-  Json asked = {{"finding", finding::to_json(finding)},
+std::string asked_of(const Candidate& edits, const std::filesystem::path& folder, Json finding) {
+  Json asked = {{"finding", std::move(finding)},
                 {"folder", folder.string()},
                 {"texts", Json::object()},
                 {"before", Json::object()}};
   for (const auto& [path, text] : edits.texts) asked["texts"][path] = text;
   for (const auto& [path, text] : edits.before) asked["before"][path] = text;
   return asked.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string question(const finding::Finding& finding, const Candidate& edits, const std::filesystem::path& folder) {
+  return asked_of(edits, folder, finding::to_json(finding));
+}
+
+std::string question_of_hunks(const Candidate& edits, const std::filesystem::path& folder) {
+  return asked_of(edits, folder, nullptr);
 }
 
 std::optional<std::vector<Candidate>> read_answer(const std::string& answer) {

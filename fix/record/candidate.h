@@ -36,6 +36,9 @@ struct Candidate {
 // `edits`: those so far; `folder`: where patches of files in it start.
 std::string question(const finding::Finding& finding, const Candidate& edits, const std::filesystem::path& folder);
 
+// For the same edits with one hunk left out, once for each.
+std::string question_of_hunks(const Candidate& edits, const std::filesystem::path& folder);
+
 // The likeliest first; nothing when it is no answer.
 std::optional<std::vector<Candidate>> read_answer(const std::string& answer);
 

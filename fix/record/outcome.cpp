@@ -49,6 +49,13 @@ std::optional<CopySite> copy_site(const Json& traffic) {
   return CopySite{stack[*own].file, stack[*own].line, count("bytes", 0), count("copies", 1)};
 }
 
+void read_placement(const Json& record, std::map<std::string, std::set<std::string>>& into) {
+  const auto root = fmt::format("{} {} ", report::string(record, "root"), report::integer(record, "id").value_or(0));
+  for (const Json& entry : report::array(record, "entries"))
+    if (report::string(entry, "kind") != "cache")
+      into[root + std::string(report::string(entry, "name"))].emplace(report::string(entry, "device"));
+}
+
 void read_one(const fs::path& log, Outcome& into) {
   Json process;
   std::map<int64_t, Json> traffic;  // the last record of each call site
@@ -61,6 +68,8 @@ void read_one(const fs::path& log, Outcome& into) {
     else if (kind == "traffic") {
       const int64_t id = report::integer(record, "id").value_or(0);
       traffic[id] = std::move(record);
+    } else if (kind == "placement") {
+      read_placement(record, into.placement);
     }
   };
   try {
@@ -130,6 +139,7 @@ Outcome read_outcome(const fs::path& folder) {
   outcome.not_computed.erase(std::unique(outcome.not_computed.begin(), outcome.not_computed.end()),
                              outcome.not_computed.end());
   outcome.last_line = last_line(folder / "output");
+  outcome.printed = printed(folder / "output");
   outcome.output_not_kept = not_kept(folder / "output");
   return outcome;
 }

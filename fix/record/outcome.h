@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,9 @@ struct Outcome {
   std::vector<std::string> not_computed;  // kernels and operators whose values nobody computed
   bool values = true;                     // false: none was computed (--no-values)
   std::string last_line;                  // of what it printed: mostly the exception's message
-
+  size_t printed = 0;                     // hash of all that it printed, as far as it was kept
+  // Where each model's parameters and buffers were seen: "Net 1 head.weight": "cuda:0".
+  std::map<std::string, std::set<std::string>> placement;
   uint64_t output_not_kept = 0;  // bytes in the middle of a long one
 
   uint64_t all_launches() const;

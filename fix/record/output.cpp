@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
+#include <string>
 #include <string_view>
 
 namespace devtrace::fix {
@@ -38,6 +40,14 @@ uint64_t not_kept(const std::filesystem::path& output) {
   const off_t data = lseek(file, kHead, SEEK_DATA);  // behind the hole
   close(file);
   return static_cast<uint64_t>(std::max<off_t>(0, data - kHead));
+}
+
+size_t printed(const std::filesystem::path& output) {
+  std::ifstream in(output, std::ios::binary);
+  std::string all;
+  for (std::string line; all.size() < kHead && std::getline(in, line);)
+    if (line.find("devtrace: ") == line.npos) all += line + '\n';
+  return std::hash<std::string>{}(all);
 }
 
 std::string last_line(const std::filesystem::path& output) {

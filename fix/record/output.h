@@ -13,6 +13,9 @@ void keep_ends(const std::filesystem::path& output);
 // The bytes that were let go of.
 uint64_t not_kept(const std::filesystem::path& output);
 
+// A hash of its lines without devtrace's, at most of the first mebibyte: what is the same in two runs.
+size_t printed(const std::filesystem::path& output);
+
 // The last line that is not empty or devtrace's.
 std::string last_line(const std::filesystem::path& output);
 

@@ -22,13 +22,10 @@ std::string whole(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-}  // namespace
-
-std::vector<Candidate> candidates(const fs::path& edits, const std::string& interpreter,
-                                  const finding::Finding& finding, const Candidate& so_far, const fs::path& folder,
-                                  const fs::path& scratch) {
+std::vector<Candidate> answered(const fs::path& edits, const std::string& interpreter, const std::string& question,
+                                const fs::path& scratch) {
   const fs::path asked = scratch / "question", answer = scratch / "answer", output = scratch / "complaints";
-  std::ofstream(asked) << question(finding, so_far, folder);
+  std::ofstream(asked) << question;
   ProgramToRun program;
   program.words = {interpreter, "-I", "-S", "-B", edits.string(), asked.string(), answer.string()};
   program.environment = process::own_environment();
@@ -46,6 +43,19 @@ std::vector<Candidate> candidates(const fs::path& edits, const std::string& inte
   const std::string complaint = whole(output);
   throw std::runtime_error(fmt::format("{} could not make edits:\n{}", interpreter,
                                        complaint.substr(complaint.size() > 2000 ? complaint.size() - 2000 : 0)));
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(const fs::path& edits, const std::string& interpreter,
+                                  const finding::Finding& finding, const Candidate& so_far, const fs::path& folder,
+                                  const fs::path& scratch) {
+  return answered(edits, interpreter, question(finding, so_far, folder), scratch);
+}
+
+std::vector<Candidate> without_a_hunk(const fs::path& edits, const std::string& interpreter, const Candidate& whole,
+                                      const fs::path& folder, const fs::path& scratch) {
+  return answered(edits, interpreter, question_of_hunks(whole, folder), scratch);
 }
 
 }  // namespace devtrace::fix

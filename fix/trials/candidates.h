@@ -15,4 +15,9 @@ std::vector<Candidate> candidates(const std::filesystem::path& edits, const std:
                                   const finding::Finding& finding, const Candidate& so_far,
                                   const std::filesystem::path& folder, const std::filesystem::path& scratch);
 
+// The same edits with one hunk left out, once for each hunk; `code` is what it would have added.
+std::vector<Candidate> without_a_hunk(const std::filesystem::path& edits, const std::string& interpreter,
+                                      const Candidate& whole, const std::filesystem::path& folder,
+                                      const std::filesystem::path& scratch);
+
 }  // namespace devtrace::fix

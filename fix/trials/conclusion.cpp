@@ -7,21 +7,6 @@
 namespace devtrace::fix {
 namespace {
 
-struct Moved {
-  uint64_t bytes = 0, a_step = 0;
-};
-
-// What the lines that the patch adds have moved: in all, and each time they ran.
-Moved moved_by(const Candidate& edits, const Outcome& outcome) {
-  Moved moved;
-  for (const CopySite& site : outcome.copy_sites) {
-    if (!edits.added.contains({site.file, site.line})) continue;
-    moved.bytes += site.bytes;
-    moved.a_step += site.bytes / site.copies;
-  }
-  return moved;
-}
-
 // What the runs leave open, a sentence each.
 std::vector<std::string> open_questions(const SearchResult& result) {
   std::vector<std::string> open;
@@ -108,6 +93,16 @@ finding::Finding with_verified(const SearchResult& result, const Round& round, c
 }
 
 }  // namespace
+
+Moved moved_by(const Candidate& edits, const Outcome& outcome) {
+  Moved moved;
+  for (const CopySite& site : outcome.copy_sites) {
+    if (!edits.added.contains({site.file, site.line})) continue;
+    moved.bytes += site.bytes;
+    moved.a_step += site.bytes / site.copies;
+  }
+  return moved;
+}
 
 Conclusion conclusion(const SearchResult& result, const std::string& patch) {
   Conclusion all{{}, open_questions(result)};

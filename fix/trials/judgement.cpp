@@ -10,8 +10,41 @@ const char* word(Result result) {
   return result == Result::ran_to_end ? "ran-to-end" : result == Result::further ? "further" : "failed";
 }
 
+namespace {
+
+// A parameter that was on GPUs only and now is on none; empty: there is none. Nothing is said of a program that
+// offloads: its hooks bring parameters from meta and back.
+std::string taken_away(const Outcome& before, const Outcome& after) {
+  const auto on_gpu = [](const std::string& device) { return device.starts_with("cuda"); };
+  for (const auto& [name, devices] : before.placement)
+    if (devices.contains("meta")) return {};
+  for (const auto& [name, devices] : before.placement) {
+    const auto now = after.placement.find(name);
+    if (now != after.placement.end() && std::all_of(devices.begin(), devices.end(), on_gpu) &&
+        std::none_of(now->second.begin(), now->second.end(), on_gpu))
+      return fmt::format("{} lies on {} then", name.substr(name.rfind(' ') + 1), *now->second.begin());
+  }
+  return {};
+}
+
+// Why a run that ended well shows no repair; empty: it may.
+std::string no_repair(const Outcome& before, const Outcome& after) {
+  if (before.all_launches() > 0 && after.all_launches() == 0) return "nothing runs on a GPU any more";
+  if (std::string away = taken_away(before, after); !away.empty()) return away;
+  // A program that went on after the finding goes on after an error of the edit, too.
+  if (before.code == 0 && after.launches == before.launches && after.printed == before.printed)
+    return "it went on as before, without what was refused";
+  return {};
+}
+
+}  // namespace
+
 Judgement judge(const Outcome& before, const Outcome& after) {
-  if (after.clean()) return {Result::ran_to_end, "ran to its end"};
+  if (after.clean()) {
+    const std::string why = no_repair(before, after);
+    if (!why.empty()) return {Result::failed, fmt::format("ran to its end, but {}", why)};
+    return {Result::ran_to_end, "ran to its end"};
+  }
   const std::string target = before.findings.empty() ? "" : before.findings.front().identity();
   const auto same = [&](const RecordedFinding& each) { return each.identity() == target; };
   if (std::any_of(after.findings.begin(), after.findings.end(), same))

@@ -9,8 +9,8 @@ namespace devtrace::fix {
 
 // In the log: verified.outcome (docs/reference/log.md).
 enum class Result {
-  failed,      // the finding is still there, or the program got less far
-  further,     // it is gone, and the program got further, to its next finding, to another error, or to its time limit
+  failed,   // the finding is still there, the program got less far, or its end shows no repair (on the CPU, swallowed)
+  further,  // it is gone, and the program got further, to its next finding, to another error, or to its time limit
   ran_to_end,  // the program ended well, without a finding
 };
 

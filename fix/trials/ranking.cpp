@@ -21,6 +21,8 @@ int64_t step_of(uint64_t bytes) {
   return std::llround(std::log(static_cast<double>(bytes) + 4096) / std::log(1.5));
 }
 
+}  // namespace
+
 bool loses_work(const Outcome& one, const Outcome& other) {
   for (const auto& [device, count] : other.launches) {
     const auto mine = one.launches.find(device);
@@ -29,7 +31,13 @@ bool loses_work(const Outcome& one, const Outcome& other) {
   return false;
 }
 
-}  // namespace
+bool cannot_win(const Candidate& candidate, const std::vector<Tried>& tried, const Outcome& before) {
+  return std::any_of(tried.begin(), tried.end(), [&](const Tried& each) {
+    if (each.judgement.result != Result::ran_to_end || each.candidate.to_cpu) return false;
+    const bool in_words = !each.candidate.names_new_device && !loses_work(each.outcome, before);
+    return candidate.to_cpu || (candidate.names_new_device && in_words);
+  });
+}
 
 std::vector<size_t> ranked(std::vector<Tried>& tried, const Outcome& before) {
   std::vector<size_t> counting;

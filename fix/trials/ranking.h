@@ -15,4 +15,10 @@ namespace devtrace::fix {
 // edit that got as far and itself takes nothing away from any device.
 std::vector<size_t> ranked(std::vector<Tried>& tried, const Outcome& before);
 
+// A device has less than half of the launches that it has in the other run.
+bool loses_work(const Outcome& one, const Outcome& other);
+
+// Whatever its run showed, one that has ended is better: it takes nothing to the CPU, or says the device in words.
+bool cannot_win(const Candidate& candidate, const std::vector<Tried>& tried, const Outcome& before);
+
 }  // namespace devtrace::fix

@@ -35,6 +35,7 @@ class Search {
     wait({&first});
     result_.before = result_.after = first.outcome();
     if (!result_.before.findings.empty() && !stopped()) follow();
+    if (result_.solved) leave_out_the_needless();
     result_.runs = runs_.count;
     return std::move(result_);
   }
@@ -117,6 +118,36 @@ class Search {
     result_.solved = solved;
   }
 
+  // Each hunk of the patch is left out in turn: without what was not needed in the end, the patch is as good.
+  void leave_out_the_needless() {
+    for (size_t kept = 0;;) {
+      std::vector<Candidate> smaller;
+      try {
+        smaller = without_a_hunk(edits_, result_.rounds.back().finding.interpreter, result_.edits, folder_,
+                                 runs_.workspace.make("question"));
+      } catch (const std::runtime_error&) {
+        return;  // the whole patch is verified
+      }
+      if (smaller.size() < 2) return;
+      while (kept < smaller.size() && !leave_out(smaller[kept])) ++kept;
+      if (kept >= smaller.size()) return;
+    }
+  }
+
+  bool leave_out(const Candidate& smaller) {
+    if (stopped()) return false;
+    Run run(runs_, smaller.texts);
+    wait({&run});
+    const Outcome outcome = run.outcome();
+    if (stopped() || judge(result_.before, outcome).result != Result::ran_to_end || loses_work(outcome, result_.after))
+      return false;
+    for (Round& round : result_.rounds)
+      if (round.chosen && round.tried[*round.chosen].candidate.code == smaller.code) round.chosen.reset();
+    result_.edits = smaller;
+    result_.after = outcome;
+    return true;
+  }
+
   Waiting asked(const Way& way) {
     Waiting waiting{{}, {way.outcome.findings.front(), {}, {}}, {}};
     const RecordedFinding& finding = waiting.round.finding;
@@ -152,7 +183,7 @@ class Search {
     const auto skip = [&] {
       while (!left.empty()) {
         const Candidate& next = left.front().second;
-        if (before == 0 && Pruning::said_already(round.tried, next))
+        if ((before == 0 && Pruning::said_already(round.tried, next)) || cannot_win(next, round.tried, way.outcome))
           later.push_back(std::move(left.front()));
         else if (!pruning_.needless(round.finding, next))
           break;

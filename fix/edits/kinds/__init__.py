@@ -3,6 +3,7 @@
 from kinds import (
     any_expression,
     at_use,
+    batches,
     bound_callables,
     caches,
     checkpoints,
@@ -24,6 +25,7 @@ MAKERS = [
     registration.candidates,
     at_use.candidates,
     at_use.loops,
+    batches.candidates,
     where_made.candidates,
     whole_modules.candidates,
     checkpoints.candidates,
@@ -42,6 +44,7 @@ CATEGORIES = {
     "reported-fix": "",
     "move-at-use": "",
     "move-result": "",
+    "move-batch": "input-not-moved",
     "redirect-move": "",
     "device-at-creation": "created-without-device",
     "register-buffer": "state-not-registered",

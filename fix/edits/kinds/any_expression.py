@@ -13,7 +13,8 @@ PRIOR = 6  # behind all that speaks of a known operand
 
 def candidates(failure):
     for order, site in enumerate(failure.sites[:3]):
-        nodes = [node for node in head(site.statement) if is_operand(site.source, node)]
+        hooked = [node for operand in failure.operands if not operand.movable for node in failure.at(operand, site)]
+        nodes = [node for node in head(site.statement) if is_operand(site.source, node) and node not in hooked]
         for _, device, cost in directions(failure):
             text, names_device = says(failure, site, device)[0]
             for place, node in enumerate(nodes[:6]):

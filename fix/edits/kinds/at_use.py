@@ -10,7 +10,7 @@ from source import parsed
 
 def candidates(failure):
     for source_device, device, cost in directions(failure):
-        moved = failure.on(source_device)
+        moved = [each for each in failure.on(source_device) if each.movable]
         for order, site in enumerate(failure.sites):
             nodes = [node for operand in moved for node in failure.at(operand, site)]
             nodes = outermost(site.source, list(dict.fromkeys(nodes)))
@@ -27,11 +27,12 @@ def candidates(failure):
 
 
 def directions(failure):
-    """Which group of operands to bring to which device, and how unlikely that is."""
+    """Which group of operands to bring to which device, and how unlikely that is. Nothing goes to meta, where no values are: the
+    module's hooks bring what lies there when it is called."""
     found = failure.devices()
     for source_device in found:
         for device in found:
-            if device == source_device:
+            if device in (source_device, "meta"):
                 continue
             moved = failure.on(source_device)
             cost = 0.0
@@ -102,7 +103,7 @@ def loops(failure):
             if loop is None or site.source.function(loop) is not site.source.function(site.statement):
                 continue
             targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-            names = [each.names.get(site.index) for each in failure.on(source_device)]
+            names = [each.names.get(site.index) for each in failure.on(source_device) if each.movable]
             names = [name for name in dict.fromkeys(names) if name in targets]
             if not names:
                 continue

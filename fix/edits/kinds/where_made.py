@@ -33,11 +33,19 @@ def of_operands(failure, moved, device, cost):
             early = in_constructor(source, statement)
             prior = (1.6 if event == "moved" else 1.8) + 0.5 * depth + cost + (0.4 if early else 0)
             for rank, (text, names_device) in enumerate(devices.here(failure, source, statement, device)):
-                for kind, edits in at(source, statement, text, event, depth == 0 and statement is not failing):
+                whole = (depth == 0 or gives(failure, moved, source, statement)) and statement is not failing
+                for kind, edits in at(source, statement, text, event, whole):
                     title = "made on" if event == "created" else "moved to"
                     each = Candidate(kind, f"{names(moved)}: {title} {text}", prior + 0.6 * rank, names_device=names_device, says=text, wanted=device)
                     each.edits = [(source, *source.span(node), new) for node, new in edits]
                     yield each
+
+
+def gives(failure, operands, source, statement):
+    """In a function of the failing call, the assignment that gives an operand its name there."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    sites = [site for site in failure.sites if (site.source, source.function(statement)) == (source, site.source.function(site.statement))]
+    return any(dotted(target) == each.names.get(site.index, "") for target in targets if target is not None for site in sites for each in operands)
 
 
 def all_at_once(failure, operands, event, device, cost):

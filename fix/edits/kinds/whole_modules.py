@@ -14,7 +14,7 @@ TO_THE_CPU = 4.0  # a model is hardly ever meant to leave the GPU
 def candidates(failure):
     for source_device, device, _ in directions(failure):
         for operand in failure.on(source_device) + failure.sources_on(source_device):
-            if not operand.is_state:
+            if not operand.is_state or operand.raw.get("hook"):
                 continue
             for site in failure.sites:
                 for each in (*made(failure, operand, site, device), *beside(operand, site), *at_call(failure, operand, site, device)):

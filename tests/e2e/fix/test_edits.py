@@ -23,7 +23,7 @@ def operand(name, device, frames=(0,), created=None, moved=None, **more):
 
 
 def frames_of(stack):
-    return [{"file": str(file), "line": line, "function": function, "project": True} for file, line, function in stack]
+    return [{"file": str(file), "line": line, "function": function, "project": "site-packages" not in str(file)} for file, line, function in stack]
 
 
 def asked(tmp_path: Path, stack, operands, texts=None, folder=None, python=sys.executable, **more) -> list[dict]:
@@ -64,6 +64,11 @@ SMALL = {
     "move-result": (
         "def f(a, w):\n    x = a * 2\n    return x + w\n", "x + w", "f",
         [("x", "cpu", {"created": "a * 2"}), ("w", "cuda:0", {})], "x = (a * 2).to(w.device)",
+    ),
+    "move-batch": (
+        "def train(loader, model, device):\n    for batch in loader:\n        y = batch[\"x\"] + model.w\n", "y = ", "train",
+        [('batch["x"]', "cpu", {}), ("model.w", "cuda:0", {"role": "parameter"})],
+        "batch = {key: value.to(device) for key, value in batch.items()}",
     ),
     "redirect-move": (
         "def f(x, w):\n    x = x.cuda(non_blocking=True)\n    return x + w\n", "x + w", "f",
@@ -156,7 +161,10 @@ def test_kind(tmp_path, kind):
         more["message"] = "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned"
     if kind == "device-guard":
         more["kind"] = "wrong-current-device"
-    found = asked(tmp_path, [(path, line_with(path, failing), function)], made, **more)
+    stack = [(path, line_with(path, failing), function)]
+    if kind == "optimizer-state":
+        stack.insert(0, ("/site-packages/torch/optim/sgd.py", 1, "SGD.step"))
+    found = asked(tmp_path, stack, made, **more)
     assert wanted in codes(found, kind), codes(found, kind)
 
 
@@ -217,14 +225,28 @@ def test_an_argument_is_followed_to_its_call(tmp_path):
     assert "y = f((g(1) * 2).to(w.device), w)" in codes(found, "move-at-use")
 
 
+STEP = ("/site-packages/torch/optim/adam.py", 1, "Adam.step")
+
+
 def test_an_optimizer_of_the_class_casts_its_state_after_the_move(tmp_path):
     text = (
         "class Worker:\n    def __init__(self, model):\n        self.opt = Adam(model.parameters())\n"
         "    def migrate(self, device):\n        self.model.to(device)\n    def train(self):\n        self.opt.step()\n"
     )
     path = program(tmp_path, text)
-    found = asked(tmp_path, [(path, 7, "Adam.step")], [operand("state", "cuda:0"), operand("grad", "cuda:1")])
-    assert codes(found, "optimizer-state") == ["self.opt.load_state_dict(self.opt.state_dict())"]
+    found = asked(tmp_path, [STEP, (path, 7, "Worker.train")], [operand("state", "cuda:0"), operand("grad", "cuda:1")])
+    places = [(each["line"], each["code"]) for each in found if each["kind"] == "optimizer-state"]
+    assert places[0] == (5, "self.opt.load_state_dict(self.opt.state_dict())")
+    assert not codes(asked(tmp_path, [(path, 7, "Env.step")], [operand("state", "cuda:0"), operand("grad", "cuda:1")]), "optimizer-state")
+
+
+def test_an_optimizers_edit_has_a_place_where_model_and_optimizer_are_elsewhere(tmp_path):
+    made = program(tmp_path, "def build(model, device):\n    return Adam(model.parameters())\n", "made.py")
+    text = "from made import build\ndef fit(loader, opt):\n    for epoch in range(2):\n        for batch in loader:\n            opt.step()\n"
+    path = program(tmp_path, text)
+    found = asked(tmp_path, [STEP, (path, 5, "fit")], [operand("state", "cpu"), operand("grad", "cuda:0")])
+    places = {(Path(each["file"]).name, each["line"], each["code"]) for each in found if each["kind"] == "optimizer-state"}
+    assert {(made.name, 2, "model.to(device)"), (path.name, 3, "opt.load_state_dict(opt.state_dict())")} <= places
 
 
 @pytest.mark.parametrize(
@@ -479,3 +501,56 @@ def test_what_an_operand_was_computed_from_is_moved_too(tmp_path):
     found = asked(tmp_path, [(path, 3, "<module>")], [operand("x", "cuda:1"), *results])
     assert 'net = Net().to("cuda:1")' in codes(found, "move-module")
     assert 'limit = load().to("cuda:1")' in codes(found, "redirect-move")
+
+
+# The function that fails in its last line, what it calls the operand on the CPU, and the edit that moves the whole.
+BATCHES = [
+    ("targets = sample()", 'targets[0]["boxes"]', "targets = [{key: value.to(w.device) for key, value in each.items()} for each in targets]"),
+    ("a, b = sample()", "b", "a, b = [each.to(w.device) for each in sample()]"),
+    ("batch = Pair(1, 2)", "batch.a", "batch = type(batch)(*(value.to(w.device) for value in batch))"),
+    ("batch = Data(1, 2)", "batch.a", 'batch = type(batch)(**{**vars(batch), "a": batch.a.to(w.device)})'),
+    ("batch = Own()", "batch.a", "batch = Own().to(w.device)"),
+    ("batch = Kept()", "batch.k", None),
+]
+
+
+@pytest.mark.parametrize(("line", "name", "wanted"), BATCHES, ids=[name for _, name, _ in BATCHES])
+def test_the_whole_batch_is_moved_where_it_comes_in(tmp_path, line, name, wanted):
+    classes = (
+        "class Pair(NamedTuple):\n    a: torch.Tensor\n    b: torch.Tensor\n@dataclass\nclass Data:\n    a: torch.Tensor\n    n: int\n"
+        "class Kept:\n    def __init__(self):\n        self.k = 1\n"
+    )
+    own = "class Own:\n    a: object\n    def to(self, device):\n        pass\n" if "Own" in line else ""
+    path = program(tmp_path, f"{classes}{own}def f(w):\n    {line}\n    return use(w)\n")
+    found = asked(tmp_path, [(path, line_with(path, "use(w)"), "f")], [operand(name, "cpu"), operand("w", "cuda:0")])
+    assert codes(found, "move-batch")[:1] == ([wanted] if wanted else [])
+
+
+# What stands for the device in the line `made = …` of a method, where nothing of that line has one.
+SAID = [
+    ("self.device = device", "", "self.device"),
+    ("self.args = args\n        print(args.device)", "", "self.args.device"),
+    ("pass", "    @property\n    def device(self):\n        return 1\n", "self.device"),
+]
+
+
+@pytest.mark.parametrize(("line", "more", "wanted"), SAID, ids=[wanted for _, _, wanted in SAID])
+def test_an_expression_of_the_object_comes_before_a_number(tmp_path, line, more, wanted):
+    text = f"import torch\nclass A:\n    def __init__(self, device, args):\n        {line}\n{more}    def make(self):\n        made = torch.zeros(3)\n        return made\n"
+    path = program(tmp_path, text + "y = x + w\n")
+    operands = [operand("made", "cpu", frames=(), created=[(path, line_with(path, "made ="), "A.make")]), operand("w", "cuda:0")]
+    found = asked(tmp_path, [(path, line_with(path, "x + w"), "<module>")], operands)
+    assert codes(found, "device-at-creation")[0] == f"made = torch.zeros(3, device={wanted})"
+
+
+def test_nothing_goes_to_meta_and_what_hooks_bring_is_not_moved(tmp_path):
+    path = program(tmp_path, "def f(x, w):\n    return x + w\n")
+    found = asked(tmp_path, [(path, 2, "f")], [operand("x", "cuda:0"), operand("w", "meta", role="parameter", hook="AlignDevicesHook")])
+    assert not any('"meta"' in each["code"] or ".to(w.device)" in each["code"] or "w.to(" in each["code"] for each in found)
+
+
+def test_a_name_that_is_used_again_is_moved_where_it_is_given(tmp_path):
+    path = program(tmp_path, "def made():\n    return load()\ndef f(w):\n    x = made()\n    y = x + w\n    return y * x\n")
+    found = asked(tmp_path, [(path, 5, "f")], [operand("x", "cpu", created=[(path, 2, "made"), (path, 4, "f")]), operand("w", "cuda:0")])
+    moved = next(each for each in found if each["code"] == "x = made().to(w.device)")
+    assert not moved["at_use"]

@@ -112,7 +112,8 @@ def test_what_is_left_of_it(three):
         assert finding["cause"]["fix"] in outcome.out
     tried = [record for record in records if record["record"] == "fix"]
     assert len(tried) == 3 and all(len(record["tried"]) >= 1 for record in tried)
-    assert sum(len(record["tried"]) for record in tried) + 1 == findings[0]["cause"]["verified"]["runs"]
+    # The rest are runs without one of the changes each, at the end.
+    assert sum(len(record["tried"]) for record in tried) + 1 < findings[0]["cause"]["verified"]["runs"]
     assert (out / "devtrace-fix.html").read_text().startswith("<!doctype html>")
 
 

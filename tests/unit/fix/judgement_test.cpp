@@ -28,6 +28,35 @@ TEST(Judgement, TheEnd) {
   EXPECT_EQ(judge(kBefore, run({}, 0, 50)).result, Result::ran_to_end);
 }
 
+TEST(Judgement, AnEndOnTheCpuIsNone) {
+  const auto judged = judge(kBefore, run({}, 0, 0));
+  EXPECT_EQ(judged.result, Result::failed);
+  EXPECT_EQ(judged.why, "ran to its end, but nothing runs on a GPU any more");
+}
+
+TEST(Judgement, AModelThatWentToTheCpuIsNoRepair) {
+  Outcome before = kBefore, after = run({}, 0, 500);
+  before.placement = {{"Net 1 head.weight", {"cuda:0"}}, {"Net 1 table", {"cpu"}}};
+  after.placement = {{"Net 1 head.weight", {"cuda:1"}}, {"Net 1 table", {"cuda:0"}}, {"Net 1 new", {"cpu"}}};
+  EXPECT_EQ(judge(before, after).result, Result::ran_to_end);
+  for (const char* device : {"cpu", "meta"}) {
+    after.placement["Net 1 head.weight"] = {device};
+    EXPECT_EQ(judge(before, after).why, std::string("ran to its end, but head.weight lies on ") + device + " then");
+  }
+  before.placement["Net 1 body.weight"] = {"meta", "cuda:0"};
+  EXPECT_EQ(judge(before, after).result, Result::ran_to_end) << "hooks bring and take it";
+}
+
+TEST(Judgement, AnotherErrorThatTheProgramSwallowsIsNoRepair) {
+  Outcome before = run({found("first")}, 0, 100), after = run({}, 0, 100);
+  before.printed = after.printed = 7;
+  EXPECT_EQ(judge(before, after).result, Result::failed);
+  after.printed = 8;
+  EXPECT_EQ(judge(before, after).result, Result::ran_to_end);
+  after = run({}, 0, 101);
+  EXPECT_EQ(judge(before, after).result, Result::ran_to_end);
+}
+
 TEST(Judgement, TheFindingIsStillThere) {
   const auto judged = judge(kBefore, run({found("first")}, 1, 500));
   EXPECT_EQ(judged.result, Result::failed);

@@ -102,6 +102,20 @@ TEST(Ranking, OfTwoAtTheOriginTheOneThatNamesNoDevice) {
   EXPECT_EQ(order({named, tried("said")}), (Titles{"said", "named"}));
 }
 
+TEST(Ranking, WhatCannotBeBetterIsKnown) {
+  Candidate to_cpu, number, words;
+  to_cpu.to_cpu = true;
+  number.names_new_device = true;
+  Tried end = tried("end"), cpu = tried("cpu"), gathers = tried("gathers", 200, 0);
+  cpu.candidate.to_cpu = true;
+  const Outcome before = tried("before").outcome;
+  EXPECT_TRUE(cannot_win(to_cpu, {end}, before));
+  EXPECT_TRUE(cannot_win(number, {end}, before));
+  EXPECT_FALSE(cannot_win(words, {end}, before));
+  EXPECT_FALSE(cannot_win(to_cpu, {cpu, stopped("further", "a", 10)}, before));
+  EXPECT_FALSE(cannot_win(number, {gathers}, before)) << "the work moves";
+}
+
 TEST(Ranking, AFewBytesDecideNothing) {
   Tried few = tried("few");
   few.outcome.bytes = 64;

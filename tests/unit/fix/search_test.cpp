@@ -40,6 +40,11 @@ import json, os, sys
 question = json.load(open(sys.argv[1]))
 edits = json.load(open(os.path.join(question["folder"], "edits")))
 word = "".join(question["texts"].values())
+if question["finding"] is None:  # the word without each letter
+    left = [word[:i] + word[i + 1 :] for i in range(len(word))]
+    found = [{"code": "", "patch": text, "texts": {"/program": text}} for text in left]
+    json.dump({"candidates": found}, open(sys.argv[2], "w"))
+    sys.exit()
 found = [
     {"kind": "k", "title": letter, "identity": letter, "patch": word + letter, "texts": {"/program": word + letter}}
     for letter in edits.get(question["finding"]["fingerprint"], "")
@@ -93,6 +98,20 @@ TEST(Search, AWayThatLeadsOnIsFollowed) {
   EXPECT_EQ(all.tried, "abcdefghijklxy") << "m and n are not needed";
   EXPECT_TRUE(all.result.solved);
   EXPECT_EQ(all.result.edits.patch, "bx");
+}
+
+TEST(Search, WhatIsNotNeededInTheEndIsLeftOut) {
+  const Json steps = {{"", {"one", 10}}, {"a", {"two", 20}}, {"ab", {"", 40}}, {"b", {"", 40}}};
+  const Ran all = ran(steps, {{"one", "a"}, {"two", "b"}});
+  EXPECT_TRUE(all.result.solved);
+  EXPECT_EQ(all.result.edits.patch, "b");
+}
+
+TEST(Search, WhatIsNeededStays) {
+  const Json steps = {{"", {"one", 10}}, {"a", {"two", 20}}, {"ab", {"", 40}}, {"b", {"one", 10}}};
+  const Ran all = ran(steps, {{"one", "a"}, {"two", "b"}});
+  EXPECT_EQ(all.result.edits.patch, "ab");
+  EXPECT_EQ(all.result.runs, 5);
 }
 
 TEST(Search, WhatLeftAFindingAsItWasIsNotRunOnAnotherWayToIt) {

@@ -23,18 +23,23 @@ TEST(Outcome, OfSeveralProcesses) {
   const fs::path run = workspace.make("run-1");
   const std::string process = R"({"record":"process","schema":1,"pid":1,"command":["python"]})"
                               "\n";
-  write(run / "devtrace-1.jsonl",
-        process +
-            R"({"record":"finding","id":1,"kind":"refused-op","fingerprint":"b","time":20})"
-            "\n"
-            R"({"record":"finding","id":2,"kind":"refused-op","fingerprint":"n","time":5,"severity":"note"})"
-            "\n"
-            R"({"record":"finding","id":3,"kind":"refused-op","fingerprint":"s","time":6,"suppressed":{"file":"f"}})"
-            "\n"
-            R"({"record":"traffic","id":1,"from":"cpu","to":"cuda:0","bytes":10,"copies":1})"
-            "\n"
-            R"({"record":"traffic","id":1,"from":"cpu","to":"cuda:0","bytes":30,"copies":3})"
-            "\n");
+  write(
+      run / "devtrace-1.jsonl",
+      process +
+          R"({"record":"finding","id":1,"kind":"refused-op","fingerprint":"b","time":20})"
+          "\n"
+          R"({"record":"finding","id":2,"kind":"refused-op","fingerprint":"n","time":5,"severity":"note"})"
+          "\n"
+          R"({"record":"finding","id":3,"kind":"refused-op","fingerprint":"s","time":6,"suppressed":{"file":"f"}})"
+          "\n"
+          R"({"record":"placement","id":1,"root":"Net","entries":[{"name":"w","kind":"parameter","device":"cpu"}]})"
+          "\n"
+          R"({"record":"placement","id":1,"root":"Net","entries":[{"name":"w","kind":"parameter","device":"cuda:0"}]})"
+          "\n"
+          R"({"record":"traffic","id":1,"from":"cpu","to":"cuda:0","bytes":10,"copies":1})"
+          "\n"
+          R"({"record":"traffic","id":1,"from":"cpu","to":"cuda:0","bytes":30,"copies":3})"
+          "\n");
   write(run / "devtrace-2.jsonl", process +
                                       R"({"record":"finding","id":1,"kind":"refused-op","fingerprint":"a","time":10})"
                                       "\n"
@@ -53,6 +58,7 @@ TEST(Outcome, OfSeveralProcesses) {
   EXPECT_EQ(outcome.findings[1].process, R"({"record":"process","schema":1,"pid":1,"command":["python"]})");
   EXPECT_EQ(outcome.findings[1].interpreter, "python");
   EXPECT_EQ(outcome.bytes, 42u);
+  EXPECT_EQ(outcome.placement, (std::map<std::string, std::set<std::string>>{{"Net 1 w", {"cpu", "cuda:0"}}}));
   EXPECT_EQ(outcome.launches, (std::map<std::string, uint64_t>{{"cuda:0", 7}, {"cuda:1", 1}}));
   EXPECT_EQ(outcome.not_computed, (std::vector<std::string>{"k", "o"}));
   EXPECT_TRUE(outcome.values);
