@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +74,8 @@ def environment(options: str | None, extra: dict | None = None) -> dict:
         options = f"{besides}:{options}" if options else besides
     if options is not None:
         env["DEVTRACE_OPTIONS"] = options
+    # OpenMP's threads would spin while they wait: a third of all the processor time of tests side by side.
+    env.setdefault("OMP_WAIT_POLICY", "passive")
     # A shell's history of warnings about a missing NVIDIA driver is no part of what is compared.
     return {**env, "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1", **(extra or {})}
 
@@ -116,7 +119,7 @@ def start(program, folder: Path, options=None, gpus=2, trace=True, env=None, tim
     forks = python == sys.executable and program[0].endswith(".py") and is_read_later(env or {}, whole.get("DEVTRACE_OPTIONS", ""))
     if fresh or not forks:
         return execute([*command, *program], folder, whole, timeout)
-    code, out, err = server_of(trace).run(program, folder, {**whole, "DEVTRACE_SIM_GPUS": str(gpus)}, timeout)
+    code, out, err = server_of(trace, threading.get_ident()).run(program, folder, {**whole, "DEVTRACE_SIM_GPUS": str(gpus)}, timeout)
     if code is None:
         pytest.fail(f"still running after {timeout} s\n{out[-2000:]}\n{err[-4000:]}")
     return Outcome(code, out, err, folder)
@@ -133,8 +136,8 @@ def is_read_later(variables: dict, options: str) -> bool:
 
 
 @functools.cache
-def server_of(trace: bool) -> TorchServer:
-    """Each worker has its own; it ends with the worker. How many devices there are is read later."""
+def server_of(trace: bool, thread: int) -> TorchServer:
+    """Each worker, and each of its threads, has its own; it ends with the worker. How many devices there are is read later."""
     server = TorchServer([DEVTRACE, "rehearse", "--gpus", 1, *([] if trace else ["--no-trace"]), "--", PYTHON], environment(None))
     atexit.register(server.close)
     return server

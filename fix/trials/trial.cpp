@@ -47,6 +47,8 @@ Run::Run(Runs& runs, const Texts& texts)
   environment[kMark] = folder_;
   // Nothing is left beside the program's files, and no byte code of another text is read.
   environment.insert_or_assign("PYTHONDONTWRITEBYTECODE", std::string(1, '1'));
+  // OpenMP's threads spin while they wait, on the cores that the other runs need.
+  environment.emplace("OMP_WAIT_POLICY", "passive");
   append(environment, "PYTEST_ADDOPTS", "-p no:cacheprovider", ' ');
   if (!texts.empty()) {
     environment["DEVTRACE_OVERLAY"] = write_overlay(folder_, texts);

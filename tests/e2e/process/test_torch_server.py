@@ -1,6 +1,8 @@
 """A program that the server forks leaves what the same program leaves that is started by itself: end, output, records."""
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import server_of, start
@@ -65,6 +67,17 @@ def test_one_options_after_the_other(tmp_path):
 def test_what_its_programs_cost_is_counted(tmp_path):
     """A hundredth of a second each; tests/costs.json is made of these."""
     start("pass", tmp_path)
-    before = sum(server_of(True).ticks())
+    before = sum(server_of(True, threading.get_ident()).ticks())
     start("import time\nwhile time.process_time() < 0.5: pass", tmp_path)
-    assert sum(server_of(True).ticks()) - before >= 50
+    assert sum(server_of(True, threading.get_ident()).ticks()) - before >= 50
+
+
+def test_two_threads_have_programs_of_their_own(tmp_path):
+    def run(number):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        outcome = start(f"print({number})\nraise SystemExit({number})", folder)
+        return outcome.code, outcome.out
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(run, range(8))) == [(number, f"{number}\n") for number in range(8)]
