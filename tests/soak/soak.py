@@ -1,18 +1,23 @@
 """Runs a program for hours on two simulated devices, with devtrace and without it at the same time, and says by slope whether memory, descriptors,
 threads and mappings grow.
 
-    soak.py --build build --hours 1 --samples build/soak.csv [PROGRAM]      PROGRAM SECONDS: default mix.py
+    soak.py --build build --hours 1 --samples build/soak.csv [--attach SECONDS] [PROGRAM]      PROGRAM SECONDS: default mix.py
 
-Exit code 1: something grows with devtrace, or a program failed; 2: it ran too short to tell.
+With --attach it is ranks.py that runs without devtrace. That is attached each so many seconds and detached half as many later, with `devtrace top`
+open all the time. What the program computes has to be the same.
+Exit code 1: something grows with devtrace, a program failed or computed something else; 2: it ran too short to tell.
 """
 
 import argparse
 import csv
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 from slope import Allowed, growth
@@ -46,13 +51,15 @@ def sample(pid: int) -> dict[str, int] | None:
         return None
 
 
-def child(command: int) -> int | None:
-    """The program: `devtrace rehearse` waits for it."""
+def programs(command: int, folder: Path) -> list[int]:
+    """The program, for which `devtrace rehearse` waits; of several processes those whose numbers it wrote."""
+    ranks = folder / "ranks"
+    place = ranks if ranks.exists() else Path("/proc", str(command), "task", str(command), "children")
     try:
-        children = Path("/proc", str(command), "task", str(command), "children").read_text().split()
+        children = place.read_text().split()
     except OSError:
-        return None
-    return int(children[0]) if children else None
+        return []
+    return [int(each) for each in (children if place is ranks else children[:1])]
 
 
 class Side:
@@ -69,8 +76,9 @@ class Side:
     def take(self, at: float) -> bool:
         if self.process.poll() is not None:
             return False
-        if (program := child(self.process.pid)) and (found := sample(program)):
-            self.samples.append((at, found))
+        found = [sample(program) for program in programs(self.process.pid, self.folder)]
+        if found and all(found):
+            self.samples.append((at, {key: sum(each[key] for each in found) for key in QUANTITIES}))
         return True
 
     def growth(self, quantity: str):
@@ -79,6 +87,30 @@ class Side:
 
 def shown(quantity: str, value: float) -> str:
     return f"{value / MIB:.1f} MiB" if quantity in BYTES else f"{value:.1f}" if value % 1 else f"{value:.0f}"
+
+
+class Attaching(threading.Thread):
+    """`devtrace attach` and `devtrace detach` by turns on all of a side's processes, until shortly before they end, with `devtrace top` open."""
+
+    def __init__(self, side: Side, devtrace: Path, pause: float, seconds: float):
+        super().__init__()
+        self.side, self.devtrace, self.pause, self.until, self.answers = side, devtrace, pause, time.monotonic() + seconds - pause, Counter()
+
+    def start_command(self, *arguments) -> subprocess.Popen:
+        with open(self.side.folder / "attaching", "a") as file:
+            command = [self.devtrace, *map(str, arguments), programs(self.side.process.pid, self.side.folder)[0]]
+            return subprocess.Popen(list(map(str, command)), cwd=self.side.folder, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+
+    def run(self) -> None:
+        while not (self.side.folder / "ranks").exists():
+            time.sleep(1)
+        top = self.start_command("top", "--children", "--no-html")
+        while time.monotonic() < self.until and top.poll() is None:
+            for arguments in (("attach", "--no-wait", "--children", "--no-html"), ("detach", "--children")):
+                time.sleep(self.pause / 2)
+                self.answers[f"{arguments[0]} {self.start_command(*arguments).wait()}"] += 1
+        top.send_signal(signal.SIGINT)
+        self.answers[f"top {top.wait()}"] += 1
 
 
 def watch(sides: list[Side], interval: float) -> None:
@@ -93,16 +125,33 @@ def watch(sides: list[Side], interval: float) -> None:
                 side.process.wait()
 
 
+def same_parameters(sides: list[Side]) -> bool:
+    """As far as both have come."""
+    for rank in ("parameters-0", "parameters-1"):
+        here, there = ((side.folder / rank).read_text().split() for side in sides)
+        both = min(len(here), len(there))
+        if both == 0 or here[:both] != there[:both]:
+            print(f"{rank} differ: {here[:both]}, without: {there[:both]}")
+            return False
+    print(f"parameters are the same, compared {both} times")
+    return True
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--build", type=Path, default=Path("build"))
     arguments.add_argument("--hours", type=float, default=1.0)
     arguments.add_argument("--samples", type=Path, help="where the samples go, as CSV")
-    arguments.add_argument("program", type=Path, nargs="?", default=HERE / "mix.py")
+    arguments.add_argument("--attach", type=float, help="seconds from one attaching to the next")
+    arguments.add_argument("program", type=Path, nargs="?")
     options = arguments.parse_args()
+    options.program = options.program or HERE / ("ranks.py" if options.attach else "mix.py")
     seconds = options.hours * 3600
     with tempfile.TemporaryDirectory(prefix="soak-") as top:
-        sides = [Side("devtrace", [], options, seconds, Path(top)), Side("without", ["--no-trace"], options, seconds, Path(top))]
+        sides = [Side(name, flags, options, seconds, Path(top)) for name, flags in (("devtrace", ["--no-trace"] * bool(options.attach)), ("without", ["--no-trace"]))]
+        attaching = Attaching(sides[0], options.build.resolve() / "devtrace", options.attach, seconds) if options.attach else None
+        if attaching:
+            attaching.start()
         watch(sides, min(max(seconds / 600, 0.2), 10))
         if options.samples:
             with open(options.samples, "w", newline="") as file:
@@ -114,6 +163,14 @@ def main() -> int:
             print(f"{side.name}: exit code {side.process.returncode}, {len(side.samples)} samples; {(side.folder / 'out').read_text().strip()[-500:]}")
             if side in failed:
                 print((side.folder / "err").read_text()[-2000:])
+        if attaching:
+            attaching.join()
+            print("attaching:", dict(attaching.answers))
+            if any(not answer.endswith(" 0") for answer in attaching.answers):
+                print((sides[0].folder / "attaching").read_text()[-2000:])
+                return 1
+            if not failed and not same_parameters(sides):
+                return 1
     if failed:
         return 1
     traced, bare = sides
