@@ -198,6 +198,7 @@ uintptr_t start_somewhere(const Target& target, const Functions& functions, cons
     for (const pid_t each : threads) {
       const SignalsHeld held;
       TracedThread::release_late();
+      if (TracedThread::is_late(each)) continue;
       target.check_memory_is_its_own();
       TracedThread thread(process, each, target.memory, functions.instructions);
       const int fault = thread.stop();

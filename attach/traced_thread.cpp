@@ -76,6 +76,10 @@ TracedThread::~TracedThread() {
   if (at_ == Stop::none || !detach(thread_, pending_signal_)) late().push_back(thread_);
 }
 
+bool TracedThread::is_late(pid_t thread) {
+  return std::ranges::find(late(), thread) != late().end();
+}
+
 void TracedThread::release_late() {
   std::erase_if(late(), [](pid_t thread) {
     int status = 0;

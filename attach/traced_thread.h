@@ -49,6 +49,7 @@ class TracedThread {
 
   // Lets go of threads that could not be stopped in time and have stopped since.
   static void release_late();
+  static bool is_late(pid_t thread);  // still seized: it may not be again
 
  private:
   enum class Stop { none, event, entry, exit };  // event: not of a system call's

@@ -206,7 +206,7 @@ soak: all ## memory, descriptors, threads and mappings of a long run; HOURS=0.1
 # The tests of attaching under load, more often than there is time for in a test.
 TIMES ?= 200
 attach-soak: all ## attach and detach TIMES=200 times, programs under load
-	DEVTRACE_ATTACH_TIMES=$(TIMES) $(PYTEST) -o timeout=7200 -k 'under_load or each_python' tests/e2e/attach
+	DEVTRACE_ATTACH_TIMES=$(TIMES) $(PYTEST) -o timeout=7200 -k 'under_load or each_python or each_millisecond' tests/e2e/attach
 
 # build/hardware: copied to a machine with a GPU, `./run` there, results/ brought back.
 hardware-bundle: all ## a folder that tests hardware without network and compiler

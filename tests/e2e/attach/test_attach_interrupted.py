@@ -1,7 +1,8 @@
-"""devtrace attach that is killed, and targets that are stopped meanwhile: at every instant the target runs on as it was."""
+"""devtrace attach and detach that get signals or are refused system calls, and targets that are stopped meanwhile: the target runs on as it was."""
 
 import mmap
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -15,13 +16,14 @@ from running import command, wait_for
 # One thread, which is the one that is borrowed. It says by a shared page how often it has come round.
 TARGET = r"""
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <ucontext.h>
 #include <time.h>
 int cudaMalloc(void**, size_t);
-static volatile long* page;  // rounds, whether to end, what was wrong
+static volatile long* page;  // rounds, whether to end, what was wrong, three blocks of 64 KiB that hold 55
 static sigset_t mask;
 static void wrong(long what) { page[2] = what; }
 static void spin(void) {
@@ -51,13 +53,13 @@ static void polls_with_a_mask(void) {
   if (ppoll(NULL, 0, &time, &none) != 0) wrong(5);
 }
 // On a stack of 2 KiB most of the time.
-static ucontext_t main_context, coroutine;
+static ucontext_t *contexts;
 static struct { char below[4096], stack[2048]; } small;
 static void in_coroutine(void) {
   for (;;) {
     struct timespec time = {0, 3000000};
     nanosleep(&time, NULL);
-    swapcontext(&coroutine, &main_context);
+    swapcontext(contexts, contexts + 1);
   }
 }
 static void runs_coroutines(void) {
@@ -65,12 +67,13 @@ static void runs_coroutines(void) {
   if (!once++) {
     sleeps();  // the loader needs more room than that to look a function up
     memset(small.below, 55, sizeof small.below);
-    getcontext(&coroutine);
-    coroutine.uc_stack.ss_sp = small.stack;
-    coroutine.uc_stack.ss_size = sizeof small.stack;
-    makecontext(&coroutine, in_coroutine, 0);
+    contexts = malloc(2 * sizeof *contexts);
+    getcontext(contexts);
+    contexts->uc_stack.ss_sp = small.stack;
+    contexts->uc_stack.ss_size = sizeof small.stack;
+    makecontext(contexts, in_coroutine, 0);
   }
-  swapcontext(&main_context, &coroutine);
+  swapcontext(contexts + 1, contexts);
   for (int i = 0; i < sizeof small.below; ++i)
     if (small.below[i] != 55) wrong(10);
   usleep(200);
@@ -88,8 +91,21 @@ static void reads(void) {
   }
   if (read(ends[0], &byte, 1) != 1 || byte != 'x') wrong(6);
 }
+static void forks(void) {
+  int status;
+  pid_t child = fork();
+  if (child == 0) _exit(7);
+  if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 7) wrong(11);
+}
+static void fill(int at, char* place) { page[at] = (long)memset(place, 55, 65536); }
+static void forbid(unsigned call, unsigned answer) {
+  struct sock_filter code[] = {{0x20, 0, 0, 0}, {0x15, 0, 1, call}, {6, 0, 0, answer}, {6, 0, 0, 0x7fff0000}};
+  struct sock_fprog program = {4, code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, 2, &program)) abort();
+}
 int main(int argc, char** argv) {
-  void (*const ways[])(void) = {spin, sleeps, polls, polls_with_a_mask, reads, runs_coroutines};
+  void (*const ways[])(void) = {spin, sleeps, polls, polls_with_a_mask, reads, runs_coroutines, forks};
+  static char data[65536];
   void* device;
   stack_t stack = {malloc(65536), 0, 65536}, now_stack;
   sigset_t now;
@@ -99,7 +115,11 @@ int main(int argc, char** argv) {
   sigprocmask(SIG_BLOCK, NULL, &mask);
   sigaltstack(&stack, NULL);
   page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, open(argv[2], O_RDWR), 0);
+  fill(3, data);
+  fill(4, malloc(65536));
+  fill(5, mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   cudaMalloc(&device, 4096);
+  if (argc > 3) forbid(atoi(argv[3]), strtoul(argv[4], NULL, 0));
   while (!page[1]) {
     errno = 77;
     ways[atoi(argv[1])]();
@@ -148,18 +168,21 @@ pid_t waitpid(pid_t pid, int* status, int options) {
 }
 """
 
-WAYS = ["spin", "sleep", "poll", "poll with a mask", "read", "coroutines"]
+WAYS = ["spin", "sleep", "poll", "poll with a mask", "read", "coroutines", "fork"]
+TIMES = int(os.environ.get("DEVTRACE_ATTACH_TIMES", 0))  # make attach-soak: 200
+SIGNALS = [getattr(signal, "SIG" + name) for name in "INT TERM HUP QUIT KILL ALRM PIPE TSTP STOP USR1 SEGV".split()]
 
 
 class Target:
     """The program, at work in one way."""
 
-    def __init__(self, folder, way):
-        program = build(folder, "target", TARGET, RUNTIME, DRIVER)
+    def __init__(self, folder, way, *forbidden):
+        self.stopped = way == "stopped"
+        program = build(folder, "target", TARGET, RUNTIME, DRIVER, "-Wl,-z,now,-z,relro")
         path = folder / "page"
         path.write_bytes(bytes(4096))
         self.page = mmap.mmap(os.open(path, os.O_RDWR), 4096)
-        launch = [DEVTRACE, "rehearse", "--gpus", 2, "--no-trace", "--", program, WAYS.index(way), path]
+        launch = [DEVTRACE, "rehearse", "--gpus", 2, "--no-trace", "--", program, WAYS.index("sleep" if self.stopped else way), path, *forbidden]
         self.process = subprocess.Popen([str(part) for part in launch], cwd=folder, env=environment(None))
         wait_for(lambda: self.word(0) > 0)
         self.pid = int(open(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read().split()[0])
@@ -172,6 +195,14 @@ class Target:
         wait_for(lambda: self.word(0) > before + 5 or self.process.poll() is not None)
         assert self.process.poll() is None, f"the target ended with {self.process.returncode}"
         assert self.word(2) == 0, f"check {self.word(2)} of the target failed"
+
+    def is_as(self, before: dict, *when) -> None:
+        """Once the thread that was brought into it has ended."""
+        for _ in range(200):
+            if not (found := differing(before, left(self))):
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"{when}: {found}")
 
     def end(self) -> None:
         struct.pack_into("q", self.page, 8, 1)
@@ -193,6 +224,41 @@ def target(tmp_path, request):
     started.kill()
 
 
+# Of smaps: the place, the permissions, the file, and how much of it is no longer as in the file.
+MAPPING = re.compile(r"^([0-9a-f]+-[0-9a-f]+) (\S+) \S+ \S+ \d+ *(.*)\n(?:\w+:.*\n)*?Anonymous: +(\d+) kB", re.MULTILINE)
+
+
+def status_of(pid) -> dict[str, str]:
+    return dict(line.split(":\t", 1) for line in open(f"/proc/{pid}/status").read().splitlines())
+
+
+def left(target: Target) -> dict:
+    """What attaching and detaching has to leave as it was. What the C library and the loader keep for themselves changes with each thread and object."""
+    proc, pages, texts, own = f"/proc/{target.pid}", set(), {}, {}
+    with open(f"{proc}/mem", "rb", 0) as memory:
+        for place, permissions, name, changed in MAPPING.findall(open(f"{proc}/smaps").read()):
+            begin, end = (int(each, 16) for each in place.split("-"))
+            if end - begin < 1 << 24 and "[" not in name:
+                pages |= {(page, permissions, name) for page in range(begin, end, 4096)}
+            c_library = re.search(r"/(libc|ld-linux[^/]*)\.so\.", name)
+            if not name.startswith("/") or "libdevtrace" in name or ("w" in permissions and (c_library or name.endswith(("/target", "/page")))):
+                continue
+            memory.seek(begin)
+            texts[place, permissions, name] = memory.read(end - begin) if changed != "0" else "as in the file"
+        for word in (3, 4, 5):
+            memory.seek(target.word(word))
+            own[word] = memory.read(65536) == bytes([55]) * 65536
+    descriptors = {each: os.readlink(f"{proc}/fd/{each}") for each in os.listdir(f"{proc}/fd")}
+    kept = {key: value for key, value in status_of(target.pid).items() if key in ("Umask", "TracerPid", "Threads", "SigBlk", "SigIgn", "SigCgt", "SigPnd", "ShdPnd")}
+    return {"pages": pages, "texts": texts, "own": own, "descriptors": descriptors, "tasks": os.listdir(f"{proc}/task"), "cwd": os.readlink(f"{proc}/cwd"), **kept}
+
+
+def differing(before: dict, now: dict) -> dict:
+    """Of pages only those that are gone: the C library keeps a thread's stack for the next one."""
+    gone = {"pages": before["pages"] - now["pages"]} if not before["pages"] <= now["pages"] else {}
+    return gone | {key: (before[key], now[key]) for key in before if key != "pages" and before[key] != now[key]}
+
+
 @pytest.mark.parametrize("target", WAYS, indirect=True)
 def test_killed_at_each_of_its_calls(tmp_path, target):
     killer = build(tmp_path, "libkiller.so", KILLER)
@@ -207,31 +273,33 @@ def test_killed_at_each_of_its_calls(tmp_path, target):
     target.end()
 
 
-@pytest.mark.parametrize("target", ["spin", "sleep"], indirect=True)
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_at_each_millisecond(target, sent):
-    for milliseconds in range(0, 40, 2):
+@pytest.mark.parametrize("target", ["poll", "spin", "sleep", "fork", "stopped"], indirect=True)
+def test_a_signal_at_each_millisecond(target):
+    """To the command, and to a target that is stopped at the same moment and stays so."""
+    tries = TIMES // 2 or 5
+    for action in (["attach", "--no-wait"], ["detach"]):
+        assert command(*action, target.pid).returncode == 0
+    target.runs_on()
+    before = left(target)
+    for number in range(tries):
+        milliseconds, sent = (number * 37 + 11) % 60, SIGNALS[number % len(SIGNALS)]
         for action in (["attach", "--no-wait"], ["detach"]):
             process = subprocess.Popen([str(DEVTRACE), *action, str(target.pid)], env=environment(None), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
             time.sleep(milliseconds / 1000)
             process.send_signal(sent)
+            if target.stopped:
+                os.kill(target.pid, signal.SIGSTOP)
+                time.sleep(0.02)
+                process.send_signal(signal.SIGCONT)
+                wait_for(lambda: status_of(target.pid)["State"][0] == "T")  # the command has let it go by then, or refused it
+                os.kill(target.pid, signal.SIGCONT)
+            elif sent in (signal.SIGSTOP, signal.SIGTSTP):
+                time.sleep(0.02)
+                process.send_signal(signal.SIGCONT)
             process.wait(60)
             target.runs_on()
-    target.end()
-
-
-@pytest.mark.parametrize("target", ["spin", "sleep"], indirect=True)
-def test_a_target_that_is_stopped_meanwhile_stays_stopped(target):
-    def state() -> str:
-        return open(f"/proc/{target.pid}/stat").read().rpartition(")")[2].split()[0]
-
-    for milliseconds in range(0, 40, 2):
-        process = subprocess.Popen([str(DEVTRACE), "attach", "--no-wait", str(target.pid)], env=environment(None), stderr=subprocess.DEVNULL)
-        time.sleep(milliseconds / 1000)
-        os.kill(target.pid, signal.SIGSTOP)
-        time.sleep(0.1)  # the command has let it go by then, or refused it
-        assert state() == "T"
-        os.kill(target.pid, signal.SIGCONT)
-        process.wait(60)
+        done = command("detach", target.pid)
+        assert done.returncode in (0, 7), done.stderr
         target.runs_on()
+        target.is_as(before, milliseconds, sent)
     target.end()
