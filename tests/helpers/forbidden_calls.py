@@ -6,7 +6,7 @@ import struct
 
 PTRACE, PROCESS_VM_READV, PROCESS_VM_WRITEV = 101, 310, 311  # x86-64
 LOAD_NUMBER = struct.pack("HBBI", 0x20, 0, 0, 0)
-REFUSE, KILL = 0x0005_0000 | errno.EPERM, 0x8000_0000
+REFUSE = struct.pack("HBBI", 0x06, 0, 0, 0x0005_0000 | errno.EPERM)
 ALLOW = struct.pack("HBBI", 0x06, 0, 0, 0x7FFF_0000)
 
 
@@ -14,12 +14,12 @@ class Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
 
 
-def forbid(*numbers, answer=REFUSE):
-    """For preexec_fn: these system calls fail with EPERM from now on, or end the process."""
+def forbid(*numbers):
+    """For preexec_fn: these system calls fail with EPERM from now on."""
 
     def apply() -> None:
         checks = [struct.pack("HBBI", 0x15, len(numbers) - index, 0, number) for index, number in enumerate(numbers)]
-        code = b"".join([LOAD_NUMBER, *checks, ALLOW, struct.pack("HBBI", 0x06, 0, 0, answer)])
+        code = b"".join([LOAD_NUMBER, *checks, ALLOW, REFUSE])
         buffer = ctypes.create_string_buffer(code, len(code))
         program = Program(len(code) // 8, ctypes.addressof(buffer))
         libc = ctypes.CDLL(None, use_errno=True)

@@ -16,7 +16,6 @@ from running import command, wait_for
 # One thread, which is the one that is borrowed. It says by a shared page how often it has come round.
 TARGET = r"""
 #include <fcntl.h>
-#include <linux/filter.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -98,11 +97,6 @@ static void forks(void) {
   if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 7) wrong(11);
 }
 static void fill(int at, char* place) { page[at] = (long)memset(place, 55, 65536); }
-static void forbid(unsigned call, unsigned answer) {
-  struct sock_filter code[] = {{0x20, 0, 0, 0}, {0x15, 0, 1, call}, {6, 0, 0, answer}, {6, 0, 0, 0x7fff0000}};
-  struct sock_fprog program = {4, code};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, 2, &program)) abort();
-}
 int main(int argc, char** argv) {
   void (*const ways[])(void) = {spin, sleeps, polls, polls_with_a_mask, reads, runs_coroutines, forks};
   static char data[65536];
@@ -119,7 +113,6 @@ int main(int argc, char** argv) {
   fill(4, malloc(65536));
   fill(5, mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   cudaMalloc(&device, 4096);
-  if (argc > 3) forbid(atoi(argv[3]), strtoul(argv[4], NULL, 0));
   while (!page[1]) {
     errno = 77;
     ways[atoi(argv[1])]();
@@ -176,13 +169,13 @@ SIGNALS = [getattr(signal, "SIG" + name) for name in "INT TERM HUP QUIT KILL ALR
 class Target:
     """The program, at work in one way."""
 
-    def __init__(self, folder, way, *forbidden):
+    def __init__(self, folder, way):
         self.stopped = way == "stopped"
         program = build(folder, "target", TARGET, RUNTIME, DRIVER, "-Wl,-z,now,-z,relro")
         path = folder / "page"
         path.write_bytes(bytes(4096))
         self.page = mmap.mmap(os.open(path, os.O_RDWR), 4096)
-        launch = [DEVTRACE, "rehearse", "--gpus", 2, "--no-trace", "--", program, WAYS.index("sleep" if self.stopped else way), path, *forbidden]
+        launch = [DEVTRACE, "rehearse", "--gpus", 2, "--no-trace", "--", program, WAYS.index("sleep" if self.stopped else way), path]
         self.process = subprocess.Popen([str(part) for part in launch], cwd=folder, env=environment(None))
         wait_for(lambda: self.word(0) > 0)
         self.pid = int(open(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read().split()[0])
