@@ -61,8 +61,8 @@ $(BUILD)/tests/cupti-tracer: $(BUILD)/obj/tests/unit/interpose/recorder.o $(CALL
 $(UNIT_OBJECTS_interpose) $(UNIT_OBJECTS_cupti-tracer): | setup-python
 
 # The device model's own tests, linked with the stub libraries.
-$(call unit_test,simulate,tests/unit/simulate,,-isystem $$(CUDA_INCLUDE),$$(STUBS_RPATH))
-$(BUILD)/tests/simulate: $(addprefix $(BUILD)/obj/simulate/,curand/engines.o model/memory/host_memory.o settings/option_parsing.o values/not_computed.o values/older_pytorch.o values/uncomputed.o) $(IN_SIMULATE)
+$(call unit_test,simulate,tests/unit/simulate,,-isystem $$(CUDA_INCLUDE) -isystem $$(CUDA_WHEEL_LIBRARIES)/nccl/include,$$(STUBS_RPATH))
+$(BUILD)/tests/simulate: $(addprefix $(BUILD)/obj/simulate/,curand/engines.o model/memory/host_memory.o nccl/exchange.o nccl/reduction.o nccl/region.o settings/option_parsing.o values/not_computed.o values/older_pytorch.o values/uncomputed.o) $(IN_SIMULATE)
 $(UNIT_OBJECTS_simulate): | setup-python
 
 # What the tests load into interpreters with ctypes: the reader of stacks alone. The second has rows of layouts that a test
@@ -221,6 +221,7 @@ bench: all $(BENCHMARKS) $(BUILD)/tests/lookups ## what hooks and rehearsals cos
 	echo "== several runtimes"; $(PYTHON) tests/bench/runtimes.py --build $(BUILD)
 	echo "== instructions"; $(PYTHON) tests/bench/instructions.py --build $(BUILD)
 	echo "== rehearsal"; $(PYTHON) tests/bench/rehearsal_bench.py --build $(BUILD)
+	echo "== collectives between processes"; $(PYTHON) tests/bench/collectives_bench.py --build $(BUILD)
 	echo "== attached and detached"; $(PYTHON) tests/bench/attach_bench.py --build $(BUILD)
 	echo "== operators in a rehearsal"; $(PYTHON) tests/bench/operators_bench.py --build $(BUILD)
 	echo "== ordinary programs in a rehearsal"; $(PYTHON) tests/bench/ordinary_bench.py --build $(BUILD)

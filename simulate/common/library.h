@@ -21,6 +21,12 @@ extern "C" CUresult devtrace_sim_library_work(const char* name, CUcontext contex
 // faults.
 extern "C" CUresult devtrace_sim_library_compute(const char* name, CUstream stream, void* memory,
                                                  void (*compute)(void*), void (*drop)(void*), void* data);
+// The same together with other processes, on memory that is read and memory that is written to. `ready(data)` does its
+// share when the stream comes to it, and says whether compute(data) need not wait for others. It is the stream that
+// waits, not the host.
+extern "C" CUresult devtrace_sim_library_meet(const char* name, CUstream stream, const void* read, void* written,
+                                              int (*ready)(void*), void (*compute)(void*), void (*drop)(void*),
+                                              void* data);
 
 namespace devtrace::simulate::library {
 

@@ -169,13 +169,13 @@ extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_
 
 namespace {
 
-// What a library's kernel has for parameters as far as it is simulated: the memory that it writes to.
+// What a library's kernel has for parameters as far as it is simulated: the memory that it writes to and reads.
 CUfunction writer(const char* name) {
   static const auto* const facts = [] {
     auto* made = new devtrace::device::KernelFacts;
-    made->parameters = {{0, sizeof(void*)}};
+    made->parameters = {{0, sizeof(void*)}, {sizeof(void*), sizeof(void*)}};
     made->parameters_known = true;
-    made->reads = made->follows = {{0, sizeof(void*)}};
+    made->reads = made->follows = {{0, 2 * sizeof(void*)}};
     return made;
   }();
   static std::mutex mutex;
@@ -193,18 +193,27 @@ CUfunction writer(const char* name) {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_compute(
-    const char* name, CUstream handle, void* memory, void (*compute)(void*), void (*drop)(void*), void* data) {
+extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_meet(const char* name, CUstream handle,
+                                                                                     const void* read, void* written,
+                                                                                     int (*ready)(void*),
+                                                                                     void (*compute)(void*),
+                                                                                     void (*drop)(void*), void* data) {
   std::shared_ptr<void> held(data, drop);
   CUstream stream;
   TRY(simulate::resolve(handle, &stream));
   REQUIRE_CONTEXT(context);
   if (stream->context->device != context->device) return CUDA_ERROR_INVALID_HANDLE;
-  void* parameters[] = {&memory};
+  void* parameters[] = {&written, &read};
   simulate::Operation operation;
   TRY(simulate::make_kernel(writer(name), {{1, 1, 1}, {1, 1, 1}, 0}, parameters, nullptr, &operation));
   simulate::keep_arguments(&operation);
+  operation.ready = ready;
   operation.compute = compute;
   operation.compute_data = std::move(held);
   return simulate::submit(stream, std::move(operation));
+}
+
+extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_compute(
+    const char* name, CUstream stream, void* memory, void (*compute)(void*), void (*drop)(void*), void* data) {
+  return devtrace_sim_library_meet(name, stream, nullptr, memory, nullptr, compute, drop, data);
 }

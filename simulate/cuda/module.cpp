@@ -45,7 +45,7 @@ CUresult open_container(T** out, const void* data, const char* path) {
 
 template <typename T>
 CUresult close_container(T* c) {
-  simulate::finish_before_release();
+  simulate::finish_work();
   if (!simulate::handles<T>().remove(c)) return CUDA_ERROR_INVALID_HANDLE;
   // The object and its functions stay: a program may unload a module whose kernels graphs still name.
   for (auto& [name, function] : c->functions) simulate::handles<Function>().remove(function);

@@ -265,10 +265,7 @@ CUresult CUDAAPI cuEventCreate(CUevent* event, unsigned int flags) {
 CUresult CUDAAPI cuEventDestroy(CUevent event) {
   TRY(ready());
   if (!simulate::handles<CUevent_st>().remove(event)) return CUDA_ERROR_INVALID_HANDLE;
-  if (simulate::is_async() && simulate::asynchronous::outlives_destruction(event)) return CUDA_SUCCESS;
-  simulate::wait_event(event, event->recorded);  // queued work still names it
-  { std::lock_guard lock(event->mutex); }
-  delete event;
+  if (!simulate::outlives_destruction(event)) delete event;
   return CUDA_SUCCESS;
 }
 

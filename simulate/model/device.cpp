@@ -9,6 +9,7 @@
 #include "simulate/model/memory/arena.h"
 #include "simulate/model/stream.h"
 #include "simulate/model/summary.h"
+#include "simulate/values/asynchronous.h"
 
 namespace devtrace::simulate {
 namespace {
@@ -60,6 +61,7 @@ CUresult initialize() {
   }
   g_count = s.visible_count;
   if (is_async()) asynchronous::offer_effects();
+  values::set_wait_for_streams(finish_work);
   pthread_atfork(nullptr, nullptr, in_child);
   summarize_at_exit();
   g_initialized = true;

@@ -113,6 +113,12 @@ void clear_host(const CUDA_MEMCPY3D& c) {
     for (size_t y = 0; y < c.Height; ++y) std::memset(to.data + (z * to.height + y) * to.pitch, 0, c.WidthInBytes);
 }
 
+bool is_illegal(const Operation& op, const Function& f) {
+  const Grid grid = {op.kernel.gridDimX, op.kernel.gridDimY, op.kernel.gridDimZ};
+  return op.kernel.kernelParams ? illegal_address(op.context, f, grid, op.kernel.kernelParams)
+                                : illegal_address(op.context, f, grid, op.arguments);
+}
+
 // Counts the launch, and faults where hardware would. The launch itself succeeds: the error is the context's, for later
 // calls to find.
 CUresult run_kernel(Operation& op) {
@@ -129,12 +135,9 @@ CUresult run_kernel(Operation& op) {
       if (is_unreachable(op.context, address)) op.context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
     return CUDA_SUCCESS;
   }
-  const Grid grid = {op.kernel.gridDimX, op.kernel.gridDimY, op.kernel.gridDimZ};
-  const bool illegal = op.kernel.kernelParams ? illegal_address(op.context, *f, grid, op.kernel.kernelParams)
-                                              : illegal_address(op.context, *f, grid, op.arguments);
-  if (illegal)
+  if (is_illegal(op, *f))
     op.context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
-  else if (op.compute)
+  else if (op.compute && !(op.ready && op.context->sticky))
     op.compute(op.compute_data.get());
   return CUDA_SUCCESS;
 }
@@ -305,6 +308,12 @@ void count_launch(Operation& op) {
   if (op.in_operator || op.compute || op.deferred) return;
   const Function* f = op.kernel.func ? function_of(op.kernel.func) : nullptr;
   values::not_computed_kernel(f ? f->name : op.library ? op.library : "of a mathematics library");
+}
+
+bool waits_for_others(const Operation& op) {
+  if (!op.ready || op.context->sticky) return false;
+  const Function* f = function_of(op.kernel.func);
+  return !(f && is_illegal(op, *f)) && !op.ready(op.compute_data.get());
 }
 
 CUresult execute(Operation& op) {

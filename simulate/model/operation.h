@@ -30,6 +30,8 @@ struct Operation {
   // Only the member that `type` names means anything.
   CUDA_KERNEL_NODE_PARAMS kernel = {};
   Arguments arguments;
+  // Of a compute() that waits for other processes: whether it need not, now that the stream has come to it.
+  int (*ready)(void*) = nullptr;
   void (*compute)(void*) = nullptr;  // does a library's kernel, with what follows
   std::shared_ptr<void> compute_data = {};
   // Of a library's kernel that nobody computes: the function, the memory that it works on, and how much of that, at the
@@ -51,6 +53,8 @@ struct Operation {
 
 // Counts a kernel that is launched, and that nobody computes it, where that shall not wait until it is done.
 void count_launch(Operation& operation);
+// Whether execute() may wait for another process. Once the stream has come to it.
+bool waits_for_others(const Operation& operation);
 // Does it, now. Bytes are really copied and set; kernels are counted, not run. A profiler that wants to know is told.
 CUresult execute(Operation& operation);
 

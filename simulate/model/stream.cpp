@@ -8,11 +8,14 @@
 #include "simulate/model/graph/capture.h"
 #include "simulate/model/profiler_callbacks.h"
 #include "simulate/values/values.h"
+#include "simulate/values/without_gil.h"
 
 namespace devtrace::simulate {
 namespace {
 
 std::atomic<int> g_busy{0};  // busy streams; zero is the fast path everywhere
+// Whether work of this process has ever waited for another one's: then operators wait for their stream.
+std::atomic<bool> g_met{false};
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -33,6 +36,20 @@ void wait_for_default_order(CUstream stream) {
   for (CUstream s : others) synchronize(s);
 }
 
+void keep(CUevent event) {
+  if (!event) return;
+  std::lock_guard lock(event->mutex);
+  ++event->queued;
+}
+
+void let_go(CUevent event) {
+  if (!event) return;
+  std::unique_lock lock(event->mutex);
+  if (--event->queued > 0 || !event->destroyed) return;
+  lock.unlock();
+  delete event;
+}
+
 void work(CUstream stream) {
   for (;;) {
     Operation operation;
@@ -49,12 +66,17 @@ void work(CUstream stream) {
     }
     if (CUresult e = execute(operation))
       if (operation.context) operation.context->sticky = e;
+    let_go(operation.event);
   }
 }
 
 // Whether the operation has to leave the calling thread.
 bool waits(const Operation& operation) {
   if (operation.type == CU_GRAPH_NODE_TYPE_HOST) return true;
+  if (waits_for_others(operation)) {
+    g_met = true;
+    return true;
+  }
   return operation.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT && operation.event->completed < operation.event_turn;
 }
 
@@ -122,10 +144,13 @@ CUresult submit(CUstream stream, Operation operation) {
   if (CUresult e = check_implicit(stream)) return e;
   if (is_async()) return asynchronous::enqueue(stream, std::move(operation));
   wait_for_default_order(stream);
+  // What it computes, it computes when it has been launched, and may read what others have yet to send.
+  if (operation.in_operator && g_met) synchronize(stream);
   if (is_idle(stream) && !waits(operation)) return execute(operation);
   bool start = false;
   {
     std::lock_guard lock(stream->mutex);
+    keep(operation.event);
     stream->queue.push_back(std::move(operation));
     if (!stream->busy.load()) {
       start = true;
@@ -140,6 +165,7 @@ CUresult submit(CUstream stream, Operation operation) {
 void synchronize(CUstream stream) {
   if (is_idle(stream)) return;
   if (is_async()) return asynchronous::wait_for(stream);
+  const values::WithoutGil without_gil;  // until the lock is given back
   std::unique_lock lock(stream->mutex);
   stream->idle.wait(lock, [&] { return is_idle(stream); });
 }
@@ -149,9 +175,13 @@ void synchronize_context(CUcontext context) {
   if (g_busy.load(std::memory_order_acquire) == 0) return;
   std::vector<CUstream> all;
   handles<CUstream_st>().for_each([&](CUstream s) {
-    if (s->context == context) all.push_back(s);
+    if (!context || s->context == context) all.push_back(s);
   });
   for (CUstream s : all) synchronize(s);
+}
+
+void finish_work() {
+  if (is_async() || g_met) synchronize_context(nullptr);
 }
 
 void complete_event(CUevent event, uint64_t turn) {
@@ -166,6 +196,13 @@ void wait_event(CUevent event, uint64_t turn) {
   if (is_async()) return asynchronous::wait_for(event);
   std::unique_lock lock(event->mutex);
   event->reached.wait(lock, [&] { return event->completed >= turn; });
+}
+
+bool outlives_destruction(CUevent event) {
+  if (is_async()) return asynchronous::outlives_destruction(event);
+  std::lock_guard lock(event->mutex);
+  event->destroyed = event->queued > 0;
+  return event->destroyed;
 }
 
 CUresult record_event(CUevent event, CUstream stream, bool external) {

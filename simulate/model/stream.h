@@ -44,6 +44,8 @@ struct CUevent_st {
   std::atomic<uint64_t> recorded{0}, completed{0};  // turns
   double seconds = 0;                               // when last completed
   bool timed = true;
+  int queued = 0;                                        // operations in streams' queues that name it
+  bool destroyed = false;                                // it goes with the last of them
   std::shared_ptr<devtrace::simulate::Capture> capture;  // recorded in a capturing stream
   std::vector<CUgraphNode> tips;
 };
@@ -67,8 +69,11 @@ CUresult resolve(CUstream handle, CUstream* stream);
 CUresult submit(CUstream stream, Operation operation);
 
 void synchronize(CUstream stream);
-// Waits for all streams of a context.
+// Waits for all streams of a context; null: of all.
 void synchronize_context(CUcontext context);
+// All that streams have yet to do because they run behind the host, or wait for other processes. Before something goes
+// that it names, for one.
+void finish_work();
 inline bool is_idle(CUstream stream) {
   return !stream->busy.load(std::memory_order_acquire);
 }
@@ -76,6 +81,8 @@ inline bool is_idle(CUstream stream) {
 // The event's next recording was reached; and waiting for one.
 void complete_event(CUevent event, uint64_t turn);
 void wait_event(CUevent event, uint64_t turn);
+// True: a stream's queue names it still, and it is deleted behind that.
+bool outlives_destruction(CUevent event);
 CUresult record_event(CUevent event, CUstream stream, bool external);
 CUresult stream_wait_event(CUstream stream, CUevent event, bool external);
 

@@ -1,17 +1,17 @@
 #include "simulate/nccl/communicator.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
-#include <unordered_set>
-
-#include "simulate/nccl/reduction.h"
+#include <unordered_map>
+#include <utility>
 
 namespace devtrace::simulate::nccl {
 namespace {
 
 struct Live {
   std::mutex mutex;
-  std::unordered_set<const Rank*> ranks;
+  std::unordered_map<ncclComm_t, std::shared_ptr<Rank>> ranks;
 };
 Live& live() {
   static auto* all = new Live;
@@ -32,90 +32,41 @@ class Current {
   const bool set_;
 };
 
-// One request a rank, in the order of the ranks; a message has the sender and the receiver.
-using Together = std::vector<Request>;
+// What is enqueued together: a call, or all between ncclGroupStart and ncclGroupEnd. Done again at each launch of a
+// graph that has captured it.
+struct Unit {
+  std::vector<Request> requests;
 
-uint8_t* at(void* memory, size_t bytes) {
-  return static_cast<uint8_t*>(memory) + bytes;
-}
-const uint8_t* at(const void* memory, size_t bytes) {
-  return static_cast<const uint8_t*>(memory) + bytes;
-}
+  std::vector<Waiting> all() {
+    std::vector<Waiting> found;
+    for (Request& each : requests) found.push_back({each.rank.get(), &each.exchange});
+    return found;
+  }
+};
 
-void copy(void* to, const void* from, size_t bytes) {
-  if (to && from && bytes) std::memmove(to, from, bytes);
-}
-
-// What every rank sends, from its `first` byte on.
-std::vector<const void*> parts_of(const Together& all, size_t first) {
-  std::vector<const void*> parts;
-  for (const Request& each : all) parts.push_back(at(each.send, first));
-  return parts;
-}
-
-void reduce_all(const Together& all) {
-  const Request& one = all[0];
-  const size_t bytes = one.count * size_of(one.type);
-  std::vector<uint8_t> sum(bytes);
-  reduce(parts_of(all, 0), sum.data(), one.count, one.type, one.op);
-  for (const Request& each : all)
-    if (one.kind == OperationKind::kAllReduce || each.rank->rank == one.other) copy(each.receive, sum.data(), bytes);
+// Whether nobody has to be waited for.
+int is_ready(void* data) {
+  bool ready = true;
+  for (const Waiting& each : static_cast<Unit*>(data)->all()) post(*each.place, *each.exchange);
+  for (const Waiting& each : static_cast<Unit*>(data)->all())
+    ready &= each.place->aborted || take(*each.place, *each.exchange);
+  return ready;
 }
 
-void scatter_sums(const Together& all) {
-  const Request& one = all[0];
-  const size_t bytes = one.count * size_of(one.type);
-  std::vector<uint8_t> sums(all.size() * bytes);
-  for (size_t i = 0; i < all.size(); ++i)
-    reduce(parts_of(all, i * bytes), sums.data() + i * bytes, one.count, one.type, one.op);
-  for (size_t i = 0; i < all.size(); ++i) copy(all[i].receive, sums.data() + i * bytes, bytes);
-}
-
-void exchange(const Together& all) {
-  const size_t bytes = all[0].count * size_of(all[0].type);
-  std::vector<std::vector<uint8_t>> sent;  // may be received into the same memory
-  for (const Request& each : all)
-    sent.emplace_back(at(each.send, 0),
-                      at(each.send, all[0].kind == OperationKind::kAllToAll ? all.size() * bytes : bytes));
-  for (size_t to = 0; to < all.size(); ++to)
-    for (size_t from = 0; from < all.size(); ++from)
-      copy(at(all[to].receive, from * bytes),
-           sent[from].data() + (all[0].kind == OperationKind::kAllToAll ? to * bytes : 0), bytes);
-}
-
-void compute(const Together& all) {
-  const Request& one = all[0];
-  if (one.count == 0) return;
-  switch (one.kind) {
-    case OperationKind::kAllReduce:
-    case OperationKind::kReduce:
-      return reduce_all(all);
-    case OperationKind::kReduceScatter:
-      return scatter_sums(all);
-    case OperationKind::kAllGather:
-    case OperationKind::kAllToAll:
-      return exchange(all);
-    case OperationKind::kBroadcast:
-      for (const Request& each : all)
-        copy(each.receive, all[static_cast<size_t>(one.other)].send, one.count * size_of(one.type));
-      return;
-    case OperationKind::kSend:
-    case OperationKind::kReceive:
-      return copy(all[1].receive, one.send, one.count * size_of(one.type));
+void run(void* data) {
+  const std::vector<Waiting> all = static_cast<Unit*>(data)->all();
+  finish(all);
+  for (const Waiting& each : all) {
+    each.exchange->number = 0;
+    each.exchange->taken = false;
   }
 }
 
-// What the rank writes to; what it reads, where it writes nothing.
-void* memory_of(const Request& each) {
-  const bool writes = each.receive && (each.kind != OperationKind::kReduce || each.rank->rank == each.other);
-  return writes ? each.receive : const_cast<void*>(each.send);
-}
-
-bool launch(const Request& each, void (*run)(void*), Together* data) {
+bool launch(const Request& each, Unit* unit) {
   const Current current(each.rank->context);
-  return devtrace_sim_library_compute(
-             "ncclDevKernel", each.stream, memory_of(each), run, [](void* all) { delete static_cast<Together*>(all); },
-             data) == CUDA_SUCCESS;
+  return devtrace_sim_library_meet(
+             "ncclDevKernel", each.stream, each.exchange.send, each.exchange.receive, unit ? is_ready : nullptr,
+             unit ? run : [](void*) {}, [](void* data) { delete static_cast<Unit*>(data); }, unit) == CUDA_SUCCESS;
 }
 
 bool reach(const Request& each) {
@@ -128,123 +79,163 @@ bool wait(const Request& each, const Request& other) {
   return cuStreamWaitEvent(each.stream, other.rank->reached, 0) == CUDA_SUCCESS;
 }
 
-// A kernel on each rank's stream. It is computed on the first one's, once all streams are there, and the others go on
-// after that.
-bool enqueue(const Together& all) {
-  const Request& first = all[0];
-  for (size_t i = 1; i < all.size(); ++i) {
-    const auto nothing = [](void*) {};
-    if (!launch(all[i], nothing, nullptr) || !reach(all[i]) || !wait(first, all[i])) return false;
-  }
-  const auto run = [](void* data) { compute(*static_cast<Together*>(data)); };
-  if (!launch(first, run, new Together(all)) || (all.size() > 1 && !reach(first))) return false;
+bool is_capturing(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// What a rank asks for is done in the order in which it was asked for, in whichever streams. Ranks may otherwise meet
+// in another order than the others.
+bool keep_order(const Request& each) {
+  Rank& rank = *each.rank;
+  const std::lock_guard lock(rank.mutex);
+  const Current current(rank.context);
+  const bool captured = is_capturing(each.stream);
+  CUstream const before = std::exchange(rank.last, captured ? nullptr : each.stream);
+  if (!before || before == each.stream || captured) return true;
+  return cuStreamWaitEvent(each.stream, rank.reached, 0) == CUDA_SUCCESS;
+}
+
+// A kernel for each. All is done in the first one's stream, once the others are there, and they go on after that.
+bool enqueue(std::vector<Request> all) {
+  const Request first = all[0];
+  for (const Request& each : all)
+    if (!keep_order(each)) return false;
+  const auto is_apart = [&](const Request& each) {
+    return each.stream != first.stream || each.rank->context != first.rank->context;
+  };
   for (size_t i = 1; i < all.size(); ++i)
-    if (!wait(all[i], first)) return false;
+    if (!launch(all[i], nullptr) || (is_apart(all[i]) && (!reach(all[i]) || !wait(first, all[i])))) return false;
+  auto* const unit = new Unit{all};
+  if (!launch(first, unit) || !reach(first)) return false;
+  for (size_t i = 1; i < all.size(); ++i)
+    if ((is_apart(all[i]) && !wait(all[i], first)) || (all[i].rank != first.rank && !reach(all[i]))) return false;
   return true;
-}
-
-bool is_message(const Request& each) {
-  return each.kind == OperationKind::kSend || each.kind == OperationKind::kReceive;
-}
-
-// The ones that belong to `each`, in their order; fewer than all ranks' while some have not asked.
-std::vector<Request*> partners(const Ranks& ranks, Request* each) {
-  std::vector<Request*> found;
-  if (is_message(*each)) {
-    const bool sends = each->kind == OperationKind::kSend;
-    for (Request* other : ranks.waiting)
-      if (is_message(*other) && other->kind != each->kind && other->rank->rank == each->other &&
-          other->other == each->rank->rank)
-        return sends ? std::vector{each, other} : std::vector{other, each};
-    return {};
-  }
-  for (int rank = 0; rank < ranks.size; ++rank)
-    for (Request* other : ranks.waiting)
-      if (!is_message(*other) && other->rank->rank == rank) {
-        found.push_back(other);
-        break;
-      }
-  return found;
-}
-
-size_t needed(const Ranks& ranks, const Request& each) {
-  return is_message(each) ? 2 : static_cast<size_t>(ranks.size);
-}
-
-// Enqueues everything that is complete. The ranks' mutex is held.
-bool match(Ranks& ranks) {
-  bool good = true;
-  for (auto at = ranks.waiting.begin(); at != ranks.waiting.end();) {
-    const std::vector<Request*> all = partners(ranks, *at);
-    if (all.size() < needed(ranks, **at) || std::find(all.begin(), all.end(), *at) == all.end()) {
-      ++at;
-      continue;
-    }
-    Together together;
-    for (const Request* each : all) together.push_back(*each);
-    good &= enqueue(together);
-    for (Request* each : all) ranks.waiting.remove(each);
-    at = ranks.waiting.begin();
-    ranks.matched.notify_all();
-  }
-  return good;
 }
 
 }  // namespace
 
-std::vector<Rank*> make(const std::vector<int>& devices) {
-  std::vector<Rank*> made;
-  const auto ranks = std::make_shared<Ranks>();
-  ranks->size = static_cast<int>(devices.size());
-  for (const int device : devices) {
-    auto* rank = new Rank{ranks, static_cast<int>(made.size()), device, nullptr, nullptr};
-    bool good = cuInit(0) == CUDA_SUCCESS && cuDevicePrimaryCtxRetain(&rank->context, device) == CUDA_SUCCESS;
-    if (good) {
-      const Current current(rank->context);
-      good = cuEventCreate(&rank->reached, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
-    }
-    if (!good) {
-      delete rank;
-      for (Rank* each : made) destroy(each);
-      return {};
-    }
-    made.push_back(rank);
-    std::lock_guard lock(live().mutex);
-    live().ranks.insert(rank);
-  }
-  return made;
+Rank::~Rank() {
+  cuDevicePrimaryCtxRelease(device);
+  // The event stays: a stream or a graph may still come to it.
 }
 
-bool alive(const Rank* rank) {
-  std::lock_guard lock(live().mutex);
-  return live().ranks.count(rank) == 1;
+std::shared_ptr<Rank> rank_of(ncclComm_t handle) {
+  const std::lock_guard lock(live().mutex);
+  const auto at = live().ranks.find(handle);
+  return at == live().ranks.end() ? nullptr : at->second;
 }
 
-bool destroy(Rank* rank) {
+std::shared_ptr<Rank> make(int device) {
+  CUcontext context = nullptr;
+  if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, device)) return nullptr;
+  auto rank = std::make_shared<Rank>();
+  rank->device = device;
+  rank->context = context;
+  const Current current(context);
+  if (cuEventCreate(&rank->reached, CU_EVENT_DISABLE_TIMING)) return nullptr;
+  return rank;
+}
+
+ncclComm_t handle_of(const std::shared_ptr<Rank>& rank) {
+  auto* const handle = reinterpret_cast<ncclComm_t>(rank.get());
+  const std::lock_guard lock(live().mutex);
+  live().ranks[handle] = rank;
+  return handle;
+}
+
+bool close(ncclComm_t handle, bool abort) {
+  std::shared_ptr<Rank> rank;
   {
-    std::lock_guard lock(live().mutex);
-    if (live().ranks.erase(rank) == 0) return false;
+    const std::lock_guard lock(live().mutex);
+    const auto at = live().ranks.find(handle);
+    if (at == live().ranks.end()) return false;
+    rank = std::move(at->second);
+    live().ranks.erase(at);
   }
-  cuDevicePrimaryCtxRelease(rank->device);
-  // The rest stays: a stream or a graph may still come to its event and to what was enqueued.
+  if (abort) rank->aborted = true;
+  if (rank->region) leave(*rank);
   return true;
 }
 
+void revoke(Rank& rank) {
+  rank.aborted = true;
+  if (rank.region) leave(rank);
+}
+
+ncclResult_t Joining::refuse(ncclResult_t code, std::string why) {
+  why_ = std::move(why);
+  rank_->error = code;
+  return code;
+}
+
+ncclResult_t Joining::start() {
+  if (!parent_) return enter_region();
+  own_ = {color_, key_, parent_->rank, {}};
+  if (color_ != NCCL_SPLIT_NOCOLOR && !Region::create(&own_.id))
+    return refuse(ncclSystemError, "no memory to share with other ranks");
+  said_.resize(static_cast<size_t>(parent_->size));
+  agreement_.call = {OperationKind::kAllGather, ncclInt8, ncclSum, 0, sizeof own_};
+  agreement_.channel = kOfHosts;
+  agreement_.send = &own_;
+  agreement_.receive = said_.data();
+  post(*parent_, agreement_);
+  return ncclSuccess;
+}
+
+ncclResult_t Joining::enter() {
+  if (!parent_) return ncclSuccess;
+  finish({{parent_.get(), &agreement_}});
+  if (!agreement_.taken) return refuse(ncclRemoteError, "the communicator that is split was aborted");
+  if (color_ == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
+  std::erase_if(said_, [&](const Said& each) { return each.color != color_; });
+  std::stable_sort(said_.begin(), said_.end(), [](const Said& a, const Said& b) { return a.key < b.key; });
+  const auto own = std::find_if(said_.begin(), said_.end(), [&](const Said& each) { return each.rank == own_.rank; });
+  rank_->rank = static_cast<int>(own - said_.begin());
+  rank_->size = static_cast<int>(said_.size());
+  id_ = said_[0].id;
+  if (rank_->rank > 0) Region::close(own_.id);
+  return enter_region();
+}
+
+ncclResult_t Joining::enter_region() {
+  rank_->region = Region::open(id_);
+  if (!rank_->region)
+    return refuse(ncclSystemError,
+                  "rank " + std::to_string(rank_->rank) + ": the process that has made the communicator's id is gone");
+  Identity identity;
+  CUuuid uuid;
+  char bus[32] = "";
+  if (cuDeviceGetUuid(&uuid, rank_->device) || cuDeviceGetPCIBusId(bus, sizeof bus, rank_->device))
+    return refuse(ncclUnhandledCudaError, "a CUDA call failed");
+  std::memcpy(identity.device, uuid.bytes, sizeof identity.device);
+  std::string digits;
+  for (const char each : std::string(bus))
+    if (each != ':' && each != '.') digits += each;
+  identity.bus = std::stoull(digits, nullptr, 16);
+  const std::string why = nccl::enter(*rank_, identity);
+  return why.empty() ? ncclSuccess : refuse(ncclInvalidUsage, why);
+}
+
+ncclResult_t Joining::meet() {
+  if (!rank_->region) return ncclSuccess;  // of no color
+  const std::string why = nccl::meet(*rank_);
+  Region::close(id_);
+  if (!why.empty()) return refuse(ncclRemoteError, why);
+  const Shared& shared = rank_->region->shared();
+  for (int a = 0; a < rank_->size; ++a)
+    for (int b = a + 1; b < rank_->size; ++b)
+      if (std::memcmp(shared.members[a].device, shared.members[b].device, sizeof shared.members[a].device) == 0) {
+        char bus[32];
+        std::snprintf(bus, sizeof bus, "%llx", shared.members[a].bus);
+        return refuse(ncclInvalidUsage, "Duplicate GPU detected : rank " + std::to_string(a) + " and rank " +
+                                            std::to_string(b) + " both on CUDA device " + bus);
+      }
+  return ncclSuccess;
+}
+
 ncclResult_t perform(std::vector<Request> requests) {
-  bool good = true;
-  for (Request& each : requests) {
-    Ranks& ranks = *each.rank->ranks;
-    std::lock_guard lock(ranks.mutex);
-    ranks.waiting.push_back(&each);
-  }
-  for (Request& each : requests) {
-    Ranks& ranks = *each.rank->ranks;
-    std::unique_lock lock(ranks.mutex);
-    good &= match(ranks);
-    ranks.matched.wait(
-        lock, [&] { return std::find(ranks.waiting.begin(), ranks.waiting.end(), &each) == ranks.waiting.end(); });
-  }
-  return good ? ncclSuccess : ncclUnhandledCudaError;
+  return requests.empty() || enqueue(std::move(requests)) ? ncclSuccess : ncclUnhandledCudaError;
 }
 
 }  // namespace devtrace::simulate::nccl

@@ -1,4 +1,4 @@
-// The ranks of one process that communicate, and what they have asked for together.
+// Communicators: what a handle of NCCL's stands for, and how what is asked of it becomes work of a stream.
 #pragma once
 
 #include "simulate/common/library.h"
@@ -6,57 +6,74 @@
 #include <nccl.h>
 #pragma GCC visibility pop
 
-#include <condition_variable>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
+
+#include "simulate/nccl/exchange.h"
 
 namespace devtrace::simulate::nccl {
 
-enum class OperationKind { kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter, kAllToAll, kSend, kReceive };
+struct Rank : Place {
+  int device = 0;
+  CUcontext context = nullptr;
+  CUevent reached = nullptr;
+  CUstream last = nullptr;    // that it gave work to
+  std::vector<Scale> scales;  // of ncclRedOpCreatePreMulSum
+  ~Rank();
+};
 
-struct Rank;
+// A handle that lives; null: none.
+std::shared_ptr<Rank> rank_of(ncclComm_t handle);
+
+// A rank that is not yet there. Null where CUDA refused.
+std::shared_ptr<Rank> make(int device);
+ncclComm_t handle_of(const std::shared_ptr<Rank>& rank);
+
+// How a rank comes to its communicator, in steps, so that a thread can take each for all its ranks before the next
+// waits.
+class Joining {
+ public:
+  // By an id, or by what the ranks of a communicator say: those of a color are one, in the order of their keys.
+  Joining(std::shared_ptr<Rank> rank, const ncclUniqueId& id) : rank_(std::move(rank)), id_(id) {}
+  Joining(std::shared_ptr<Rank> rank, std::shared_ptr<Rank> parent, int color, int key)
+      : rank_(std::move(rank)), parent_(std::move(parent)), color_(color), key_(key) {}
+
+  ncclResult_t start();
+  ncclResult_t enter();
+  ncclResult_t meet();
+  const std::string& why() const { return why_; }
+
+ private:
+  ncclResult_t refuse(ncclResult_t code, std::string why);
+  ncclResult_t enter_region();
+
+  struct Said {
+    int color, key, rank;
+    ncclUniqueId id;
+  };
+  std::shared_ptr<Rank> rank_, parent_;
+  ncclUniqueId id_ = {};
+  int color_ = 0, key_ = 0;
+  Exchange agreement_;
+  Said own_ = {};
+  std::vector<Said> said_;
+  std::string why_;
+};
+
+// It is over: the others are told. `abort`: what it waits for is dropped.
+bool close(ncclComm_t handle, bool abort);
+void revoke(Rank& rank);  // it stays, and does nothing more
 
 // What one rank asks for.
 struct Request {
-  OperationKind kind;
-  const void* send = nullptr;
-  void* receive = nullptr;
-  size_t count = 0;
-  ncclDataType_t type = ncclInt8;
-  ncclRedOp_t op = ncclSum;
-  int other = 0;  // the root, or the other end
-  Rank* rank = nullptr;
+  std::shared_ptr<Rank> rank;
   CUstream stream = nullptr;
+  Exchange exchange;
 };
-
-// The same communicator's ranks.
-struct Ranks {
-  std::mutex mutex;
-  std::condition_variable matched;
-  int size = 1;
-  std::list<Request*> waiting;  // in the order in which they were asked for
-};
-
-// What a handle of NCCL's stands for.
-struct Rank {
-  std::shared_ptr<Ranks> ranks;
-  int rank = 0, device = 0;
-  CUcontext context = nullptr;
-  CUevent reached = nullptr;
-};
-inline Rank* rank_of(ncclComm_t handle) {
-  return reinterpret_cast<Rank*>(handle);
-}
-
-// The ranks of a new communicator, one a device; null where CUDA refused.
-std::vector<Rank*> make(const std::vector<int>& devices);
-bool alive(const Rank* rank);
-bool destroy(Rank* rank);
-
-// Enqueues each as soon as all its ranks have asked for it, which other threads may have to do, and returns then.
+// Enqueues them as one piece of work, that waits in its stream for the other ranks.
 ncclResult_t perform(std::vector<Request> requests);
 
 }  // namespace devtrace::simulate::nccl

@@ -1,15 +1,13 @@
-// NCCL within one process: what nn.DataParallel, torch.cuda.comm and torch.cuda.nccl call, and process groups of a
-// single rank. Ranks of several processes are refused.
-#include <sys/random.h>
-
-#include <atomic>
+// NCCL between the ranks of one machine, in one process or several: what PyTorch's process groups, nn.DataParallel,
+// torch.cuda.comm and torch.cuda.nccl call.
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "simulate/nccl/communicator.h"
-#include "simulate/nccl/reduction.h"
 
 namespace devtrace::simulate::nccl {
 namespace {
@@ -21,84 +19,128 @@ ncclResult_t refuse(ncclResult_t code, std::string why) {
   return code;
 }
 
+ncclResult_t no_communicator() {
+  return refuse(ncclInvalidArgument, "comm argument is not a communicator");
+}
+
 // The calls between ncclGroupStart and ncclGroupEnd.
 struct Calls {
+  struct Init {
+    Joining joining;
+    ncclComm_t* comm;
+  };
   int depth = 0;
   ncclResult_t result = ncclSuccess;  // of the first one that was refused
   std::vector<Request> requests;
+  std::vector<Init> inits;
 };
 thread_local Calls t_calls;
+
+ncclResult_t join(std::vector<Calls::Init> all) {
+  for (const auto step : {&Joining::start, &Joining::enter, &Joining::meet})
+    for (Calls::Init& each : all)
+      if (const ncclResult_t result = (each.joining.*step)()) {
+        for (Calls::Init& one : all) {
+          close(*one.comm, true);
+          *one.comm = nullptr;
+        }
+        std::fprintf(stderr, "devtrace: NCCL: %s\n", each.joining.why().c_str());
+        return refuse(result, each.joining.why());
+      }
+  return ncclSuccess;
+}
+
+ncclResult_t perform_all(std::vector<Request> requests) {
+  const ncclResult_t result = perform(std::move(requests));
+  return result == ncclSuccess ? result : refuse(result, "a CUDA call failed");
+}
 
 ncclResult_t end_group() {
   if (t_calls.depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd: not in a group call.");
   if (--t_calls.depth > 0) return ncclSuccess;
   Calls calls = std::exchange(t_calls, {});
   if (calls.result != ncclSuccess) return calls.result;
-  const ncclResult_t result = perform(std::move(calls.requests));
-  return result == ncclSuccess ? result : refuse(result, "a CUDA call failed");
+  const ncclResult_t result = join(std::move(calls.inits));
+  return result == ncclSuccess ? perform_all(std::move(calls.requests)) : result;
+}
+
+ncclResult_t init(Joining joining, ncclComm_t* comm) {
+  Calls::Init one = {std::move(joining), comm};
+  if (t_calls.depth == 0) return join({std::move(one)});
+  t_calls.inits.push_back(std::move(one));
+  return ncclSuccess;
 }
 
 bool reduces(OperationKind kind) {
   return kind == OperationKind::kAllReduce || kind == OperationKind::kReduce || kind == OperationKind::kReduceScatter;
 }
 
-ncclResult_t check(const Request& r) {
-  if (!alive(r.rank)) return refuse(ncclInvalidArgument, "comm argument is not a communicator");
-  if (size_of(r.type) == 0) return refuse(ncclInvalidArgument, "datatype " + std::to_string(r.type) + " is invalid");
-  if (r.other < 0 || r.other >= r.rank->ranks->size)
-    return refuse(ncclInvalidArgument, "rank " + std::to_string(r.other) + " is not of this communicator");
-  if (reduces(r.kind) && !can_reduce(r.type, r.op))
-    return refuse(ncclInvalidArgument,
-                  "op " + std::to_string(r.op) + " of datatype " + std::to_string(r.type) + " is not simulated");
+bool is_message(OperationKind kind) {
+  return kind == OperationKind::kSend || kind == OperationKind::kReceive;
+}
+
+// An operation of ncclRedOpCreatePreMulSum is a sum of what each rank has scaled by its own.
+void resolve_op(Rank& rank, Exchange* exchange) {
+  const int own = exchange->call.op - ncclNumOps;
+  const std::lock_guard lock(rank.mutex);
+  if (own < 0 || own >= static_cast<int>(rank.scales.size()) || !rank.scales[static_cast<size_t>(own)].scales) return;
+  exchange->scale = rank.scales[static_cast<size_t>(own)];
+  exchange->call.op = ncclSum;
+}
+
+ncclResult_t check(const Request& request) {
+  const Call& call = request.exchange.call;
+  if (!request.rank) return no_communicator();
+  if (size_of(call.type) == 0)
+    return refuse(ncclInvalidArgument, "datatype " + std::to_string(call.type) + " is invalid");
+  if (call.other < 0 || call.other >= request.rank->size)
+    return refuse(ncclInvalidArgument, "rank " + std::to_string(call.other) + " is not of this communicator");
+  if (reduces(call.kind) && !can_reduce(call.type, call.op))
+    return refuse(ncclInvalidArgument, "op " + std::to_string(call.op) + " is not known");
   return ncclSuccess;
 }
 
-ncclResult_t ask(const Request& request) {
-  const bool alone = t_calls.depth == 0;
+ncclResult_t ask(ncclComm_t comm, CUstream stream, const Call& call, const void* send, void* receive) {
+  Request request = {rank_of(comm), stream, {}};
+  request.exchange.call = call;
+  request.exchange.send = send;
+  request.exchange.receive = receive;
+  if (request.rank) resolve_op(*request.rank, &request.exchange);
   const ncclResult_t result = check(request);
-  if (alone) {
-    if (result != ncclSuccess) return result;
-    const ncclResult_t done = perform({request});
-    return done == ncclSuccess ? done : refuse(done, "a CUDA call failed");
-  }
-  if (result == ncclSuccess)
-    t_calls.requests.push_back(request);
-  else if (t_calls.result == ncclSuccess)
-    t_calls.result = result;
+  const bool nothing = call.count == 0 && !is_message(call.kind);
+  if (t_calls.depth == 0) return result != ncclSuccess || nothing ? result : perform_all({std::move(request)});
+  if (result != ncclSuccess && t_calls.result == ncclSuccess) t_calls.result = result;
+  if (result == ncclSuccess && !nothing) t_calls.requests.push_back(std::move(request));
   return result;
 }
 
-// A communicator of this process alone.
-ncclResult_t init_rank(ncclComm_t* comm, int ranks, int rank) {
-  if (!comm || ranks < 1 || rank < 0 || rank >= ranks) return refuse(ncclInvalidArgument, "invalid rank requested");
-  *comm = nullptr;
-  if (ranks > 1) {
-    static const char kWhy[] =
-        "NCCL between processes is not simulated; in a rehearsal use the backend gloo, "
-        "which takes CUDA tensors too: torch.distributed.init_process_group(\"gloo\")";
-    static std::atomic<bool> said{false};
-    if (!said.exchange(true)) std::fprintf(stderr, "devtrace: %s\n", kWhy);
-    return refuse(ncclInvalidUsage, kWhy);
-  }
+ncclResult_t current_device(int* device) {
   CUcontext context = nullptr;
-  CUdevice device = 0;
-  if (cuInit(0) || cuCtxGetCurrent(&context) || (context && cuCtxGetDevice(&device)))
-    return refuse(ncclUnhandledCudaError, "a CUDA call failed");
-  const std::vector<Rank*> made = make({device});
-  if (made.empty()) return refuse(ncclUnhandledCudaError, "a CUDA call failed");
-  *comm = reinterpret_cast<ncclComm_t>(made[0]);
-  return ncclSuccess;
+  *device = 0;
+  return cuInit(0) || cuCtxGetCurrent(&context) || (context && cuCtxGetDevice(device))
+             ? refuse(ncclUnhandledCudaError, "a CUDA call failed")
+             : ncclSuccess;
 }
 
-ncclResult_t close(ncclComm_t comm) {
-  if (!comm) return ncclSuccess;
-  return destroy(rank_of(comm)) ? ncclSuccess : refuse(ncclInvalidArgument, "comm argument is not a communicator");
+ncclResult_t init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank) {
+  if (!comm || ranks < 1 || rank < 0 || rank >= ranks) return refuse(ncclInvalidArgument, "Invalid rank requested");
+  *comm = nullptr;
+  if (ranks > kMaxRanks) return refuse(ncclInvalidUsage, "a rehearsal has fewer devices than ranks");
+  int device = 0;
+  if (const ncclResult_t result = current_device(&device)) return result;
+  const std::shared_ptr<Rank> made = make(device);
+  if (!made) return refuse(ncclUnhandledCudaError, "a CUDA call failed");
+  made->rank = rank;
+  made->size = ranks;
+  *comm = handle_of(made);
+  return init(Joining(made, id), comm);
 }
 
 template <class T>
-ncclResult_t answer(ncclComm_t comm, T* out, T Rank::*member) {
-  if (!out || !alive(rank_of(comm))) return refuse(ncclInvalidArgument, "comm argument is not a communicator");
-  *out = rank_of(comm)->*member;
+ncclResult_t answer(ncclComm_t comm, T* out, T Place::*member) {
+  const std::shared_ptr<Rank> rank = rank_of(comm);
+  if (!out || !rank) return no_communicator();
+  *out = (*rank).*member;
   return ncclSuccess;
 }
 
@@ -139,14 +181,18 @@ const char* ncclGetErrorString(ncclResult_t result) {
   }
 }
 
-const char* ncclGetLastError(ncclComm_t) {
+const char* ncclGetLastError(ncclComm_t comm) {
+  const std::shared_ptr<sim::Rank> rank = sim::rank_of(comm);
+  if (rank && rank->error != ncclSuccess) {
+    const std::lock_guard lock(rank->mutex);
+    sim::t_error = rank->why;
+  }
   return sim::t_error.c_str();
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   if (!id) return ncclInvalidArgument;
-  return getrandom(id->internal, sizeof id->internal, 0) == static_cast<ssize_t>(sizeof id->internal) ? ncclSuccess
-                                                                                                      : ncclSystemError;
+  return sim::Region::create(id) ? ncclSuccess : sim::refuse(ncclSystemError, "no memory to share with other ranks");
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
@@ -160,52 +206,112 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
       return sim::refuse(ncclInvalidArgument, "Invalid device index " + std::to_string(each));
   if (std::set<int>(wanted.begin(), wanted.end()).size() < wanted.size())
     return sim::refuse(ncclInvalidUsage, "Duplicate GPU detected");
-  const std::vector<sim::Rank*> made = sim::make(wanted);
-  if (made.empty()) return sim::refuse(ncclUnhandledCudaError, "a CUDA call failed");
-  for (size_t i = 0; i < made.size(); ++i) comms[i] = reinterpret_cast<ncclComm_t>(made[i]);
-  return ncclSuccess;
+  ncclUniqueId id;
+  if (const ncclResult_t result = ncclGetUniqueId(&id)) return result;
+  ncclGroupStart();
+  for (int i = 0; i < count; ++i) {
+    const std::shared_ptr<sim::Rank> made = sim::make(wanted[static_cast<size_t>(i)]);
+    if (!made) {
+      sim::t_calls.result = sim::refuse(ncclUnhandledCudaError, "a CUDA call failed");
+      break;
+    }
+    made->rank = i;
+    made->size = count;
+    comms[i] = sim::handle_of(made);
+    sim::init(sim::Joining(made, id), &comms[i]);
+  }
+  return ncclGroupEnd();
 }
-ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId, int rank) {
-  return sim::init_rank(comm, ranks, rank);
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+  return sim::init_rank(comm, ranks, id, rank);
 }
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId, int rank, ncclConfig_t*) {
-  return sim::init_rank(comm, ranks, rank);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t*) {
+  return sim::init_rank(comm, ranks, id, rank);
 }
-ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int, ncclUniqueId*, ncclConfig_t*) {
-  return sim::init_rank(comm, ranks, rank);
+ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int count, ncclUniqueId* ids,
+                                      ncclConfig_t*) {
+  if (count < 1 || !ids) return sim::refuse(ncclInvalidArgument, "there is no id");
+  return sim::init_rank(comm, ranks, ids[0], rank);
+}
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t*) {
+  const std::shared_ptr<sim::Rank> parent = sim::rank_of(comm);
+  if (!parent || !made) return sim::no_communicator();
+  *made = nullptr;
+  if (color < 0 && color != NCCL_SPLIT_NOCOLOR)
+    return sim::refuse(ncclInvalidArgument, "color " + std::to_string(color) + " is negative");
+  const std::shared_ptr<sim::Rank> rank = sim::make(parent->device);
+  if (!rank) return sim::refuse(ncclUnhandledCudaError, "a CUDA call failed");
+  if (color != NCCL_SPLIT_NOCOLOR) *made = sim::handle_of(rank);
+  return sim::init(sim::Joining(rank, parent, color, key), made);
 }
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  return sim::alive(sim::rank_of(comm)) ? ncclSuccess : ncclInvalidArgument;
+  return sim::rank_of(comm) ? ncclSuccess : sim::no_communicator();
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  return sim::close(comm);
+  return !comm || sim::close(comm, false) ? ncclSuccess : sim::no_communicator();
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  return sim::close(comm);
+  return !comm || sim::close(comm, true) ? ncclSuccess : sim::no_communicator();
+}
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int) {
+  const std::shared_ptr<sim::Rank> rank = sim::rank_of(comm);
+  if (!rank) return sim::no_communicator();
+  sim::revoke(*rank);
+  return ncclSuccess;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
-  if (!error || !sim::alive(sim::rank_of(comm))) return ncclInvalidArgument;
-  *error = ncclSuccess;
+  const std::shared_ptr<sim::Rank> rank = sim::rank_of(comm);
+  if (!error || !rank) return sim::no_communicator();
+  *error = rank->error;
   return ncclSuccess;
 }
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
-  if (!count || !sim::alive(sim::rank_of(comm))) return ncclInvalidArgument;
-  *count = sim::rank_of(comm)->ranks->size;
-  return ncclSuccess;
+  return sim::answer(comm, count, &sim::Place::size);
 }
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
-  return sim::answer(comm, device, &sim::Rank::device);
+  const std::shared_ptr<sim::Rank> rank = sim::rank_of(comm);
+  if (!device || !rank) return sim::no_communicator();
+  *device = rank->device;
+  return ncclSuccess;
 }
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
-  return sim::answer(comm, rank, &sim::Rank::rank);
+  return sim::answer(comm, rank, &sim::Place::rank);
 }
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void*, size_t, void** handle) {
-  if (!handle || !sim::alive(sim::rank_of(comm))) return ncclInvalidArgument;
+  if (!handle || !sim::rank_of(comm)) return sim::no_communicator();
   *handle = comm;
   return ncclSuccess;
 }
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void*) {
-  return sim::alive(sim::rank_of(comm)) ? ncclSuccess : ncclInvalidArgument;
+  return sim::rank_of(comm) ? ncclSuccess : sim::no_communicator();
+}
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
+                                      ncclScalarResidence_t residence, ncclComm_t comm) {
+  const std::shared_ptr<sim::Rank> rank = sim::rank_of(comm);
+  if (!rank) return sim::no_communicator();
+  if (!op || !scalar || sim::size_of(type) == 0) return sim::refuse(ncclInvalidArgument, "no scalar");
+  sim::Scale scale = {true, nullptr, {}};
+  if (residence == ncclScalarDevice)
+    scale.at = scalar;
+  else
+    std::memcpy(scale.value, scalar, sim::size_of(type));
+  const std::lock_guard lock(rank->mutex);
+  auto at = std::find_if(rank->scales.begin(), rank->scales.end(), [](const auto& each) { return !each.scales; });
+  if (at == rank->scales.end()) at = rank->scales.insert(at, sim::Scale());
+  *at = scale;
+  *op = static_cast<ncclRedOp_t>(ncclNumOps + (at - rank->scales.begin()));
+  return ncclSuccess;
+}
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  const std::shared_ptr<sim::Rank> rank = sim::rank_of(comm);
+  if (!rank) return sim::no_communicator();
+  const std::lock_guard lock(rank->mutex);
+  const auto at = static_cast<size_t>(op) - ncclNumOps;
+  if (op < ncclNumOps || at >= rank->scales.size())
+    return sim::refuse(ncclInvalidArgument, "op is not of this communicator");
+  rank->scales[at] = {};
+  return ncclSuccess;
 }
 
 ncclResult_t ncclMemAlloc(void** memory, size_t size) {
@@ -229,15 +335,15 @@ ncclResult_t ncclGroupEnd() {
 
 ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
-  return sim::ask({OperationKind::kAllReduce, send, receive, count, type, op, 0, sim::rank_of(comm), stream});
+  return sim::ask(comm, stream, {OperationKind::kAllReduce, type, op, 0, count}, send, receive);
 }
 ncclResult_t ncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
                         ncclComm_t comm, cudaStream_t stream) {
-  return sim::ask({OperationKind::kReduce, send, receive, count, type, op, root, sim::rank_of(comm), stream});
+  return sim::ask(comm, stream, {OperationKind::kReduce, type, op, root, count}, send, receive);
 }
 ncclResult_t ncclBroadcast(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-  return sim::ask({OperationKind::kBroadcast, send, receive, count, type, ncclSum, root, sim::rank_of(comm), stream});
+  return sim::ask(comm, stream, {OperationKind::kBroadcast, type, ncclSum, root, count}, send, receive);
 }
 ncclResult_t ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                        cudaStream_t stream) {
@@ -245,23 +351,31 @@ ncclResult_t ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root
 }
 ncclResult_t ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {
-  return sim::ask({OperationKind::kAllGather, send, receive, count, type, ncclSum, 0, sim::rank_of(comm), stream});
+  return sim::ask(comm, stream, {OperationKind::kAllGather, type, ncclSum, 0, count}, send, receive);
 }
 ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t stream) {
-  return sim::ask({OperationKind::kReduceScatter, send, receive, count, type, op, 0, sim::rank_of(comm), stream});
+  return sim::ask(comm, stream, {OperationKind::kReduceScatter, type, op, 0, count}, send, receive);
 }
 ncclResult_t ncclAlltoAll(const void* send, void* receive, size_t count, ncclDataType_t type, ncclComm_t comm,
                           cudaStream_t stream) {
-  return sim::ask({OperationKind::kAllToAll, send, receive, count, type, ncclSum, 0, sim::rank_of(comm), stream});
+  return sim::ask(comm, stream, {OperationKind::kAllToAll, type, ncclSum, 0, count}, send, receive);
+}
+ncclResult_t ncclGather(const void* send, void* receive, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                        cudaStream_t stream) {
+  return sim::ask(comm, stream, {OperationKind::kGather, type, ncclSum, root, count}, send, receive);
+}
+ncclResult_t ncclScatter(const void* send, void* receive, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                         cudaStream_t stream) {
+  return sim::ask(comm, stream, {OperationKind::kScatter, type, ncclSum, root, count}, send, receive);
 }
 ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return sim::ask({OperationKind::kSend, send, nullptr, count, type, ncclSum, peer, sim::rank_of(comm), stream});
+  return sim::ask(comm, stream, {OperationKind::kSend, type, ncclSum, peer, count}, send, nullptr);
 }
 ncclResult_t ncclRecv(void* receive, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return sim::ask({OperationKind::kReceive, nullptr, receive, count, type, ncclSum, peer, sim::rank_of(comm), stream});
+  return sim::ask(comm, stream, {OperationKind::kReceive, type, ncclSum, peer, count}, nullptr, receive);
 }
 
 }  // extern "C"

@@ -6,6 +6,7 @@ namespace devtrace::simulate::values {
 namespace {
 
 std::atomic<const Asynchronous*> g_functions{nullptr};
+std::atomic<void (*)()> g_wait{nullptr};
 
 }  // namespace
 
@@ -15,6 +16,14 @@ const Asynchronous* asynchronous() {
 
 void set_asynchronous(const Asynchronous* functions) {
   g_functions.store(functions, std::memory_order_release);
+}
+
+void wait_for_streams() {
+  if (const auto wait = g_wait.load(std::memory_order_acquire)) wait();
+}
+
+void set_wait_for_streams(void (*wait)()) {
+  g_wait.store(wait, std::memory_order_release);
 }
 
 }  // namespace devtrace::simulate::values

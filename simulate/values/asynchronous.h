@@ -15,8 +15,6 @@ struct Asynchronous {
   // The real kernel has ended. True: compute(data) will be called where its effect belongs, then drop(data). False, or
   // without `compute`: the streams that it has used have done their work, and who asks computes now.
   bool (*end)(void (*compute)(void*), void (*drop)(void*), void* data);
-  // All streams do what they have.
-  void (*wait_for_all)();
   // Whether the memory may be read and written after the call: a device's, or pinned.
   bool (*outlives_call)(uintptr_t address);
   // Of a compute() that found a value which no kernel takes: hardware's device-side assertion.
@@ -26,6 +24,10 @@ struct Asynchronous {
 // Null without --async.
 const Asynchronous* asynchronous();
 void set_asynchronous(const Asynchronous* functions);
+
+// Until all streams have done what they have, where they do not do it at once. Who has streams says how.
+void wait_for_streams();
+void set_wait_for_streams(void (*wait)());
 
 // Around a real kernel that is computed at once.
 class RealKernel {

@@ -20,12 +20,7 @@ PyObject* not_computed(PyObject*, PyObject* arguments, PyObject*) {
   return new_reference(none()).release();
 }
 
-// What is computed there and not as an operator reads what streams may have yet to do.
-void wait_for_streams() {
-  if (const Asynchronous* functions = asynchronous()) functions->wait_for_all();
-}
-
-// wait()
+// wait(): what is computed there and not as an operator reads what streams may have yet to do.
 PyObject* wait(PyObject*, PyObject*, PyObject*) {
   wait_for_streams();
   return new_reference(none()).release();

@@ -53,7 +53,7 @@ CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph, 
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec) {
   TRY(ready());
   if (!alive(exec)) return CUDA_ERROR_INVALID_VALUE;
-  simulate::finish_before_release();
+  simulate::finish_work();
   simulate::destroy_exec(exec);
   return CUDA_SUCCESS;
 }

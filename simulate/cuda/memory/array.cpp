@@ -99,7 +99,7 @@ CUresult CUDAAPI cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR* d, CUarray array) {
 CUresult CUDAAPI cuArrayDestroy(CUarray array) {
   TRY(ready());
   if (!alive(array) || !array->owned) return CUDA_ERROR_INVALID_HANDLE;
-  simulate::finish_before_release();
+  simulate::finish_work();
   simulate::handles<CUarray_st>().remove(array);
   std::free(array->data);
   delete array;

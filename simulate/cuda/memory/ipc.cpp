@@ -56,7 +56,7 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer) 
   simulate::Allocation a;
   if (!handle || !simulate::find_memory(pointer, &a) || a.kind != simulate::AllocationKind::device || a.pool)
     return CUDA_ERROR_INVALID_VALUE;
-  simulate::finish_before_release();  // another process cannot make this one go on
+  simulate::finish_work();  // another process cannot make this one go on
   simulate::Arena& arena = simulate::arena(simulate::device(a.device).physical);
   MemoryTicket t;
   t.pid = getpid();

@@ -126,7 +126,7 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr pointer) {
   if (a.kind != simulate::AllocationKind::device && a.kind != simulate::AllocationKind::managed)
     return CUDA_ERROR_INVALID_VALUE;
   simulate::synchronize_context(context);  // cuMemFree waits for the work that may still use the memory
-  simulate::finish_before_release();       // a peer's, too
+  simulate::finish_work();                 // a peer's, too
   if (a.kind == simulate::AllocationKind::device) return simulate::pool_free(pointer);
   if (!simulate::forget(pointer, &a)) return CUDA_ERROR_INVALID_VALUE;
   munmap(reinterpret_cast<void*>(a.base), round_up(a.size, kPage));
@@ -159,7 +159,7 @@ CUresult CUDAAPI cuMemFreeHost(void* pointer) {
   if (!simulate::find_memory(base, &a) || a.base != base || a.kind != simulate::AllocationKind::pinned)
     return CUDA_ERROR_INVALID_VALUE;
   simulate::synchronize_context(context);
-  simulate::finish_before_release();
+  simulate::finish_work();
   if (!simulate::forget(base, &a)) return CUDA_ERROR_INVALID_VALUE;
   munmap(pointer, round_up(a.size, kPage));
   return CUDA_SUCCESS;
@@ -190,7 +190,7 @@ CUresult CUDAAPI cuMemHostUnregister(void* pointer) {
   if (!simulate::find_memory(base, &a) || a.base != base || a.kind != simulate::AllocationKind::registered)
     return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   simulate::synchronize_context(context);
-  simulate::finish_before_release();
+  simulate::finish_work();
   return simulate::forget(base, &a) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 

@@ -181,7 +181,7 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr pointer, size_t size) {
     if (!simulate::find_memory(at, &a) || a.kind != simulate::AllocationKind::mapped || a.base < pointer ||
         a.base + a.size > pointer + size)
       return CUDA_ERROR_INVALID_VALUE;
-  simulate::finish_before_release();
+  simulate::finish_work();
   for (uintptr_t at = pointer; at < pointer + size; at = a.base + a.size) {
     simulate::forget(at, &a);
     std::lock_guard lock(g_mutex);

@@ -52,7 +52,7 @@ void assertion(const char* text) {
   if (CUcontext context = working_for()) context->sticky = CUDA_ERROR_ASSERT;
 }
 
-constexpr values::Asynchronous kFunctions = {begin, end, wait_for_all, outlives_call, assertion};
+constexpr values::Asynchronous kFunctions = {begin, end, outlives_call, assertion};
 
 }  // namespace
 

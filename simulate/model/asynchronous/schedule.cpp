@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -187,6 +188,8 @@ void sleep(Lock& lock) {
 
 void perform(Queued& work) {
   Operation& operation = work.operation;
+  std::optional<values::WithoutGil> without_gil;
+  if (operation.ready) without_gil.emplace();  // others may be threads of this process
   t_working_for = operation.context;
   if (work.effect) {
     if (work.effect->compute) work.effect->compute(work.effect->data);
@@ -218,6 +221,20 @@ bool is_ready(Lock& lock, const std::vector<Place>& behind, By by) {
   return true;
 }
 
+// Whether what the stream has come to has to wait for other processes still. Another stream of this one may have what
+// those wait for in their turn.
+bool waits_for_others(Lock& lock, Line& line, By by) {
+  const Queued& work = line.queue.front();
+  if (!work.operation.ready || !simulate::waits_for_others(work.operation)) return false;
+  if (by == By::kSchedule) return true;
+  std::vector<unsigned long long> others;
+  for (const auto& [id, other] : schedule().lines) others.push_back(id);
+  for (const unsigned long long id : others)
+    while (Line* const other = line_of(id))
+      if (!step(lock, *other, By::kSchedule)) break;
+  return false;
+}
+
 // The first thing that the stream has to do. False: there is none, another thread is about it, or it has to wait.
 bool step(Lock& lock, Line& line, By by) {
   if (line.queue.empty() || line.worker != std::thread::id()) return false;
@@ -226,7 +243,7 @@ bool step(Lock& lock, Line& line, By by) {
     if (effect->open && (by == By::kSchedule || effect->owner != std::this_thread::get_id())) return false;
   line.worker = std::this_thread::get_id();
   const std::vector<Place> behind = std::exchange(line.queue.front().behind, {});
-  const bool ready = is_ready(lock, behind, by);
+  const bool ready = is_ready(lock, behind, by) && !waits_for_others(lock, line, by);
   if (ready) {
     {
       Queued work = std::move(line.queue.front());
@@ -278,7 +295,9 @@ bool needs_help(const Line& line, Clock::time_point now) {
   if (line.queue.empty() || line.worker != std::thread::id() || line.helped) return false;
   if (!schedule().calls && now - schedule().last_call > kQuiet) return true;
   for (const Queued& each : line.queue)
-    if (each.operation.type == CU_GRAPH_NODE_TYPE_HOST && now - each.since > kHostFunctionsWait) return true;
+    if ((each.operation.type == CU_GRAPH_NODE_TYPE_HOST || each.operation.ready) &&
+        now - each.since > kHostFunctionsWait)
+      return true;
   return false;
 }
 

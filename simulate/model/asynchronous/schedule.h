@@ -47,9 +47,4 @@ CUcontext working_for();
 
 }  // namespace asynchronous
 
-// Before something goes that enqueued work names.
-inline void finish_before_release() {
-  if (is_async()) asynchronous::wait_for_all();
-}
-
 }  // namespace devtrace::simulate

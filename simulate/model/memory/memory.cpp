@@ -160,7 +160,7 @@ CUresult allocate_host(void** out, size_t size, AllocationKind kind, unsigned fl
 }
 
 void end_memory_of(CUcontext context) {
-  finish_before_release();
+  finish_work();
   std::vector<Allocation> ended;
   {
     Registry& r = registry();

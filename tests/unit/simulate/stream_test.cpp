@@ -48,6 +48,24 @@ TEST_F(Stream, AnEventHoldsAnotherStreamBack) {
   EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
 }
 
+TEST_F(Stream, AnEventMayGoWhileStreamsHaveYetToComeToIt) {
+  Gate gate;
+  cudaStream_t second;
+  cudaEvent_t event;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(cudaEventCreate(&event), cudaSuccess);
+  ASSERT_EQ(cudaLaunchHostFunc(stream_, Gate::wait, &gate), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(event, stream_), cudaSuccess);
+  ASSERT_EQ(cudaStreamWaitEvent(second, event, 0), cudaSuccess);
+  ASSERT_EQ(cudaMemsetAsync(device_, 2, 4, second), cudaSuccess);
+  EXPECT_EQ(cudaEventDestroy(event), cudaSuccess) << "waits for nothing";
+  EXPECT_FALSE(gate.passed);
+  gate.open = true;
+  EXPECT_EQ(cudaStreamSynchronize(second), cudaSuccess);
+  EXPECT_EQ(first(), 0x02020202);
+  EXPECT_EQ(cudaStreamDestroy(second), cudaSuccess);
+}
+
 TEST_F(Stream, EventsMeasureTime) {
   cudaEvent_t start, end;
   ASSERT_EQ(cudaEventCreate(&start), cudaSuccess);

@@ -1,0 +1,223 @@
+"""Several processes, each with a device, and NCCL between them: what they compute is what one process on the CPU computes."""
+
+import re
+
+import pytest
+
+# Ranks that are forks of one process that has imported PyTorch: they cost a fraction of what torchrun's cost.
+FORKED = """
+import os, multiprocessing
+import torch, torch.distributed as dist
+
+def begin(job, work, world):
+    def run(rank):
+        torch.set_num_threads(1)
+        torch.cuda.set_device(rank)
+        dist.init_process_group("nccl", store=dist.FileStore(os.path.abspath(job), world), rank=rank, world_size=world,
+                                device_id=torch.device("cuda", rank))
+        work(rank, world)
+        dist.destroy_process_group()
+    ranks = [multiprocessing.get_context("fork").Process(target=run, args=(rank,)) for rank in range(world)]
+    for each in ranks: each.start()
+    return ranks
+
+def end(job, ranks):
+    for each in ranks: each.join()
+    print(job, [each.exitcode for each in ranks], flush=True)
+"""
+
+COLLECTIVES = FORKED + """
+TYPES = (torch.uint8, torch.int8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+def collectives(rank, world):
+    every = [torch.arange(world * 6).roll(r) % 5 + r for r in range(world)]
+    cuda = lambda dtype=torch.float32: every[rank].to(dtype).cuda()
+    equal = lambda got, want: torch.testing.assert_close(got.cpu(), want, rtol=0, atol=0)
+    for dtype in TYPES:
+        all = torch.stack(every).to(dtype)
+        for op, wanted in ((dist.ReduceOp.SUM, all.sum(0)), (dist.ReduceOp.MAX, all.amax(0)), (dist.ReduceOp.MIN, all.amin(0)), (dist.ReduceOp.PRODUCT, all.prod(0))):
+            x = cuda(dtype)
+            dist.all_reduce(x, op=op)
+            equal(x, wanted.to(dtype))
+    all = torch.stack(every).float()
+    x = cuda()
+    dist.all_reduce(x, op=dist.ReduceOp.AVG)
+    equal(x, all.sum(0) / world)
+    x = cuda()
+    dist.all_reduce(x, op=dist._make_nccl_premul_sum(0.5))
+    equal(x, all.sum(0) / 2)
+    x = torch.tensor([rank == 1, True]).cuda()
+    dist.all_reduce(x)
+    equal(x, torch.tensor([True, True]))
+    x = cuda()
+    dist.broadcast(x, world - 1)
+    equal(x, all[-1])
+    parts = [torch.empty(6 * world, device="cuda") for _ in range(world)]
+    dist.all_gather(parts, cuda())
+    equal(torch.stack(parts), all)
+    part = torch.empty(6, device="cuda")
+    dist.reduce_scatter_tensor(part, cuda())
+    equal(part, all.sum(0)[6 * rank:6 * rank + 6])
+    x = torch.empty(6 * world, device="cuda")
+    dist.all_to_all_single(x, cuda())
+    equal(x, torch.cat([row[6 * rank:6 * rank + 6] for row in all]))
+    x = torch.empty(6 * world, device="cuda")
+    dist.scatter(x, list(all.cuda()) if rank == 0 else None)
+    equal(x, all[rank])
+    dist.gather(cuda(), parts if rank == 0 else None)
+    equal(torch.stack(parts), all)
+    said = [None] * world
+    dist.all_gather_object(said, {"rank": rank})
+    assert said == [{"rank": r} for r in range(world)]
+    said = [("from", rank)]
+    dist.broadcast_object_list(said, src=1)
+    assert said == [("from", 1)]
+    # A ring, and every rank receives before it sends.
+    x, after, before = torch.empty(6 * world, device="cuda"), (rank + 1) % world, (rank - 1) % world
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.irecv, x, before), dist.P2POp(dist.isend, cuda(), after)]):
+        work.wait()
+    equal(x, all[before])
+    # Nothing waits for the host: the other rank comes only after a message that is sent behind the collective.
+    x = cuda()
+    if rank == 0:
+        work = dist.all_reduce(x, async_op=True)
+        assert not work.is_completed()
+        store.set("go", "")
+    else:
+        store.wait(["go"])
+        work = dist.all_reduce(x, async_op=True)
+    work.wait()
+    doubled = x * 2
+    equal(doubled, all.sum(0) * 2)
+    halves = [dist.new_group([r for r in range(world) if r % 2 == half]) for half in (0, 1)]
+    x = cuda()
+    dist.all_reduce(x, group=halves[rank % 2])
+    equal(x, all[rank % 2::2].sum(0))
+    dist.barrier()
+
+store = dist.FileStore(os.path.abspath("messages"), -1)
+end("collectives", begin("collectives", collectives, 4))
+"""
+
+
+@pytest.mark.parametrize("env", [{}, {"DEVTRACE_SIM_ASYNC": "3"}], ids=["", "async"])
+def test_collectives_between_processes(rehearse, env):
+    outcome = rehearse(COLLECTIVES, gpus=4, env=env)
+    assert outcome.code == 0 and outcome.out == "collectives [0, 0, 0, 0]\n", outcome.out + outcome.err
+    assert outcome.findings == [], outcome.err
+
+
+KILLED = FORKED + """
+import signal
+os.environ["TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"] = "100"  # what the watchdog waits for, four times, before it ends the process
+
+def killed(rank, world):
+    x = torch.ones(4, device="cuda")
+    dist.all_reduce(x)
+    torch.cuda.synchronize()
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.all_reduce(x)
+    x.tolist()
+
+def left_alone(rank, world):
+    x = torch.full((4,), 1.0 + rank, device="cuda")
+    for _ in range(20):
+        dist.all_reduce(x, op=dist.ReduceOp.AVG)
+    assert x.tolist() == [1.5] * 4
+
+jobs = [begin("first", killed, 2), begin("second", left_alone, 2)]
+end("first", jobs[0])
+end("second", jobs[1])
+"""
+
+
+def test_a_killed_rank_is_named_and_another_job_goes_on(rehearse):
+    outcome = rehearse(KILLED, trace=False)
+    assert outcome.out == "first [-6, -9]\nsecond [0, 0]\n", outcome.out + outcome.err
+    lines = [line for line in outcome.err.splitlines() if line.startswith("devtrace: NCCL:")]
+    assert len(lines) == 1 and re.fullmatch(
+        r"devtrace: NCCL: rank 1 \(process \d+\) has ended, and rank 0 waits for it in AllReduce of 4 float32", lines[0]), lines
+    assert "remote process exited or there was a network error" in outcome.err
+
+
+TRAIN = """
+import os
+import torch, torch.distributed as dist, torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, fully_shard
+
+rank, world, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+torch.cuda.set_device(local)
+dist.init_process_group("nccl", device_id=torch.device("cuda", local))
+torch.manual_seed(5)
+data, target = torch.randn(3, 8 * world, 6), torch.randn(3, 8 * world, 4)
+
+class Net(torch.nn.Module):
+    def __init__(self, unused=False):
+        super().__init__()
+        torch.manual_seed(3)
+        self.a, self.b = torch.nn.Linear(6, 16), torch.nn.Linear(16, 4)
+        self.unused = torch.nn.Linear(4, 4) if unused else None
+
+    def forward(self, x):
+        return self.b(torch.tanh(self.a(x)))
+
+def train(model, mine, accumulates=False):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    losses = []
+    for x, y in zip(data, target):
+        if mine:
+            x, y = (t.view(world, 8, -1)[rank].cuda() for t in (x, y))
+        if accumulates:
+            with model.no_sync():
+                (F.mse_loss(model(x[:4]), y[:4]) / 2).backward()
+            (F.mse_loss(model(x[4:]), y[4:]) / 2).backward()
+        with torch.set_grad_enabled(not accumulates):
+            loss = F.mse_loss(model(x), y)
+        if not accumulates:
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if mine:
+            loss = loss.detach().clone()
+            dist.all_reduce(loss, op=dist.ReduceOp.AVG)
+        losses.append(loss.item())
+    return losses
+
+alone = Net()
+wanted = train(alone, False)
+
+def compare(name, losses, parameters):
+    torch.testing.assert_close(torch.tensor(losses), torch.tensor(wanted), rtol=1e-5, atol=1e-6)
+    parameters = [each.detach().cpu() for each in parameters]
+    torch.testing.assert_close(parameters, [each.detach() for each in alone.parameters()], rtol=1e-5, atol=1e-6)
+    every = [None] * world
+    dist.all_gather_object(every, parameters)
+    assert all(torch.equal(a, b) for each in every for a, b in zip(each, every[0]))
+    if rank == 0:
+        print(name, flush=True)
+
+for name, options in {
+    "views": {"gradient_as_bucket_view": True}, "unused": {"find_unused_parameters": True}, "static": {"static_graph": True}, "accumulated": {},
+}.items():
+    model = DDP(Net(name == "unused").cuda(), device_ids=[local], **options)
+    compare(name, train(model, True, name == "accumulated"), [p for n, p in model.module.named_parameters() if "unused" not in n])
+model = FSDP(Net().cuda(), use_orig_params=True)
+losses = train(model, True)
+with FSDP.summon_full_params(model):
+    compare("fsdp", losses, model.parameters())
+model = Net().cuda()
+for part in (model.a, model.b, model):
+    fully_shard(part)
+compare("fsdp2", train(model, True), [p.full_tensor() for p in model.parameters()])
+dist.destroy_process_group()
+"""
+
+
+def test_training_by_torchrun(rehearse, tmp_path):
+    (tmp_path / "train.py").write_text(TRAIN)
+    outcome = rehearse(["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"], timeout=280)
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.split() == ["views", "unused", "static", "accumulated", "fsdp", "fsdp2"]
+    assert outcome.findings == [], outcome.err
