@@ -11,17 +11,17 @@ namespace {
 struct Row {
   const char* name;
   bool reduces;
-  bool to_all;       // what is sent has a part for each rank
-  bool from_all;     // what is received has a part of each rank
+  bool to_all;                   // what is sent has a part for each rank
+  bool from_all;                 // what is received has a part of each rank
   bool one_sends, one_receives;  // the root alone
 };
 // By OperationKind.
 constexpr Row kRows[] = {
-    {"AllReduce", true, false, false, false, false},  {"Reduce", true, false, false, false, true},
-    {"Broadcast", false, false, false, true, false},  {"AllGather", false, false, true, false, false},
+    {"AllReduce", true, false, false, false, false},    {"Reduce", true, false, false, false, true},
+    {"Broadcast", false, false, false, true, false},    {"AllGather", false, false, true, false, false},
     {"ReduceScatter", true, true, false, false, false}, {"AlltoAll", false, true, true, false, false},
-    {"Gather", false, false, true, false, true},      {"Scatter", false, true, false, true, false},
-    {"Send", false, false, false, false, false},      {"Recv", false, false, false, false, false},
+    {"Gather", false, false, true, false, true},        {"Scatter", false, true, false, true, false},
+    {"Send", false, false, false, false, false},        {"Recv", false, false, false, false, false},
 };
 const Row& row_of(const Call& call) {
   return kRows[static_cast<size_t>(call.kind)];
@@ -254,7 +254,8 @@ void look_for_missing(Place& place, const Exchange& exchange) {
              std::to_string(place.region->shared().members[rank].process.pid) + ") has ended, and rank " +
              std::to_string(place.rank) + " waits for it in " + in_words(exchange.call));
   else if (place.region->shared().broken)
-    fail(place, ncclRemoteError, "a rank has ended while it wrote to what rank " + std::to_string(place.rank) + " reads");
+    fail(place, ncclRemoteError,
+         "a rank has ended while it wrote to what rank " + std::to_string(place.rank) + " reads");
 }
 
 }  // namespace

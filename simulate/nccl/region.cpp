@@ -29,7 +29,8 @@ constexpr size_t kKept = 4 << 20;
 // Who waits looks this often whether those that it waits for still live.
 constexpr timespec kGlance = {0, 250'000'000};
 
-// What an ncclUniqueId is: where the file is open. It begins with the nonce, as a descriptor's number is given out again.
+// What an ncclUniqueId is: where the file is open. It begins with the nonce, as a descriptor's number is given out
+// again.
 struct Ticket {
   char magic[sizeof kMagic];
   Process process;

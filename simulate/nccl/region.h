@@ -72,7 +72,7 @@ struct Message {
 struct Member {
   Process process;
   bool here = false, left = false;
-  char device[16] = {};    // UUID
+  char device[16] = {};  // UUID
   unsigned long long bus = 0;
   std::atomic<uint32_t> changed{0}, sleepers{0};
   uint64_t next[2] = {1, 1};  // collective, by channel

@@ -141,6 +141,29 @@ def test_a_killed_rank_is_named_and_another_job_goes_on(rehearse):
     assert "remote process exited or there was a network error" in outcome.err
 
 
+ONE_DEVICE = """
+import os, multiprocessing, sys
+import torch, torch.distributed as dist
+
+def run(rank, world):
+    dist.init_process_group("nccl", store=dist.FileStore(os.path.abspath("store"), world), rank=rank, world_size=world)
+    dist.all_reduce(torch.ones(1, device=f"cuda:{rank % 2}"))
+
+ranks = [multiprocessing.get_context("fork").Process(target=run, args=(rank, 3)) for rank in range(3)]
+for each in ranks: each.start()
+for each in ranks: each.join()
+print([each.exitcode for each in ranks])
+"""
+
+
+def test_more_ranks_than_devices_are_refused_as_nccl_does(rehearse):
+    outcome = rehearse(ONE_DEVICE, trace=False)
+    assert outcome.out == "[1, 1, 1]\n", outcome.err
+    text = "Duplicate GPU detected : rank 0 and rank 2 both on CUDA device 10000"
+    assert outcome.err.count(f"devtrace: NCCL: {text}\n") == 3
+    assert outcome.err.count(f"Last error:\n{text}") == 3, outcome.err
+
+
 TRAIN = """
 import os
 import torch, torch.distributed as dist, torch.nn.functional as F

@@ -59,14 +59,21 @@ using Rows = std::vector<std::vector<int>>;
 
 TEST_F(Ranks, EachKindGivesEachRankItsOwn) {
   enter_all(2);
-  EXPECT_EQ(collective(OperationKind::kAllReduce, 4), (Rows{{4, 6, 8, 10, -1, -1, -1, -1}, {4, 6, 8, 10, -1, -1, -1, -1}}));
-  EXPECT_EQ(collective(OperationKind::kReduce, 2, 1), (Rows{{-1, -1, -1, -1, -1, -1, -1, -1}, {4, 6, -1, -1, -1, -1, -1, -1}}));
-  EXPECT_EQ(collective(OperationKind::kBroadcast, 2, 1), (Rows{{4, 5, -1, -1, -1, -1, -1, -1}, {4, 5, -1, -1, -1, -1, -1, -1}}));
+  EXPECT_EQ(collective(OperationKind::kAllReduce, 4),
+            (Rows{{4, 6, 8, 10, -1, -1, -1, -1}, {4, 6, 8, 10, -1, -1, -1, -1}}));
+  EXPECT_EQ(collective(OperationKind::kReduce, 2, 1),
+            (Rows{{-1, -1, -1, -1, -1, -1, -1, -1}, {4, 6, -1, -1, -1, -1, -1, -1}}));
+  EXPECT_EQ(collective(OperationKind::kBroadcast, 2, 1),
+            (Rows{{4, 5, -1, -1, -1, -1, -1, -1}, {4, 5, -1, -1, -1, -1, -1, -1}}));
   EXPECT_EQ(collective(OperationKind::kAllGather, 4), (Rows{{0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 2, 3, 4, 5, 6, 7}}));
-  EXPECT_EQ(collective(OperationKind::kReduceScatter, 2), (Rows{{4, 6, -1, -1, -1, -1, -1, -1}, {8, 10, -1, -1, -1, -1, -1, -1}}));
-  EXPECT_EQ(collective(OperationKind::kAllToAll, 2), (Rows{{0, 1, 4, 5, -1, -1, -1, -1}, {2, 3, 6, 7, -1, -1, -1, -1}}));
-  EXPECT_EQ(collective(OperationKind::kGather, 2, 1), (Rows{{-1, -1, -1, -1, -1, -1, -1, -1}, {0, 1, 4, 5, -1, -1, -1, -1}}));
-  EXPECT_EQ(collective(OperationKind::kScatter, 2, 1), (Rows{{4, 5, -1, -1, -1, -1, -1, -1}, {6, 7, -1, -1, -1, -1, -1, -1}}));
+  EXPECT_EQ(collective(OperationKind::kReduceScatter, 2),
+            (Rows{{4, 6, -1, -1, -1, -1, -1, -1}, {8, 10, -1, -1, -1, -1, -1, -1}}));
+  EXPECT_EQ(collective(OperationKind::kAllToAll, 2),
+            (Rows{{0, 1, 4, 5, -1, -1, -1, -1}, {2, 3, 6, 7, -1, -1, -1, -1}}));
+  EXPECT_EQ(collective(OperationKind::kGather, 2, 1),
+            (Rows{{-1, -1, -1, -1, -1, -1, -1, -1}, {0, 1, 4, 5, -1, -1, -1, -1}}));
+  EXPECT_EQ(collective(OperationKind::kScatter, 2, 1),
+            (Rows{{4, 5, -1, -1, -1, -1, -1, -1}, {6, 7, -1, -1, -1, -1, -1, -1}}));
   EXPECT_EQ(collective(OperationKind::kAllReduce, 2, 0, ncclMax)[0][1], 5);
   EXPECT_EQ(region().shared().block_count, 0u) << "all memory was given back";
 }
