@@ -93,6 +93,13 @@ def collectives(rank, world):
     x = cuda()
     dist.all_reduce(x, group=halves[rank % 2])
     equal(x, all[rank % 2::2].sum(0))
+    # Each launch of a graph is a collective of its own.
+    x, graph = torch.ones(4, device="cuda"), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        dist.all_reduce(x)
+    for _ in range(3):
+        graph.replay()
+    equal(x, torch.full((4,), float(world ** 3)))
     dist.barrier()
 
 store = dist.FileStore(os.path.abspath("messages"), -1)
