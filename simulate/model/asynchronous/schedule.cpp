@@ -1,7 +1,5 @@
 #include "simulate/model/asynchronous/schedule.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -20,6 +18,7 @@
 #include "simulate/model/kernels/module.h"
 #include "simulate/model/memory/memory.h"
 #include "simulate/values/values.h"
+#include "simulate/values/without_gil.h"
 
 namespace devtrace::simulate::asynchronous {
 namespace {
@@ -37,31 +36,6 @@ constexpr uint64_t kCallsOfOneLag = 16;
 // The clock by which torch.cuda._sleep's kernel counts, and the longest that it takes.
 constexpr double kCyclesPerSecond = 1e9;
 constexpr auto kLongestSpin = std::chrono::seconds(2);
-
-// Waiting for another thread that may need the GIL. While one lives, the calling thread does not hold the GIL. Nothing
-// happens where it does not, or without a Python.
-class WithoutGil {
- public:
-  WithoutGil() {
-    static const auto initialized = find<int (*)()>("Py_IsInitialized");
-    static const auto held = find<int (*)()>("PyGILState_Check");
-    static const auto save = find<void* (*)()>("PyEval_SaveThread");
-    if (initialized && held && save && initialized() && held()) state_ = save();
-  }
-  ~WithoutGil() {
-    static const auto restore = find<void (*)(void*)>("PyEval_RestoreThread");
-    if (state_) restore(state_);
-  }
-  WithoutGil(const WithoutGil&) = delete;
-  WithoutGil& operator=(const WithoutGil&) = delete;
-
- private:
-  template <typename Function>
-  static Function find(const char* name) {
-    return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
-  }
-  void* state_ = nullptr;
-};
 
 // The `number`th piece of work of a stream.
 struct Place {
@@ -179,7 +153,7 @@ bool holds_up(const Queued& work) {
 
 void sleep(Lock& lock) {
   {
-    const WithoutGil without_gil;
+    const values::WithoutGil without_gil;
     schedule().changed.wait(lock);
     lock.unlock();
   }
