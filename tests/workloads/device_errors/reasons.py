@@ -43,7 +43,7 @@ REASONS = (
     Reason(SHAPE_OF_CALL, project="peft|lightning", text="parallel_devices|must be unique|not a valid|is expected to be|must be set before|offload"),
     # PyTorch's C++
     Reason(INTERNAL, text="INTERNAL ASSERT"),
-    Reason("several processes of NCCL, which a rehearsal has no library for", file="ProcessGroupNCCL|NCCLUtils|NCCLWindow|nccl4py|nccl2|_nccl"),
+    Reason("several processes of NCCL, where a program of the catalogue is one", file="ProcessGroupNCCL|NCCLUtils|NCCLWindow|nccl4py|nccl2|_nccl"),
     Reason("several processes, each with a part of the tensors", file="ProcessGroup|distributed/c10d|c10d/|distributed/(rpc|checkpoint|_shard|pipelining|tensor|_tools|_transport|_local_tensor|elastic|collective)|symm_mem|_symmetric_memory|device_mesh|distributed_c10d|_composable|algorithms/_comm_hooks|remote_device|numa/"),
     Reason("FSDP with several processes, or one step into its own inside", file="torch/distributed/(fsdp|_fsdp)"),
     Reason("quantized operators: their fake-quantized kernels for CUDA are called by exported models only, behind the dispatcher's check", file="native/quantized|quantized/cuda|quantization_utils|_quantized_conversions"),
