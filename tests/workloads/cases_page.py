@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent / each) for each in ("", "helpers")]
 from case_form import Case, cases_in  # noqa: E402
 from conftest import TOP, start  # noqa: E402
 

@@ -13,7 +13,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent / each) for each in ("", "helpers")]
 from case_form import Case, cases_in  # noqa: E402
 from conftest import start  # noqa: E402
 

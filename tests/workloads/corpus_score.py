@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent / each) for each in ("", "helpers")]
 from case_form import Case, cases_in  # noqa: E402
 from conftest import DEVTRACE, TOP, environment, execute, start  # noqa: E402
 from corpus_case import APART, CORPUS  # noqa: E402

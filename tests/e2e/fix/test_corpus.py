@@ -42,3 +42,9 @@ def test_recorded_patches_run(quarter, tmp_path):
 def test_the_page_says_what_was_measured():
     assert PAGE.read_text(encoding="utf-8") == page(RECORDED)
     assert {each.name for each in RECORDED if each.part == "corpus"} <= set(CASES["corpus"])
+
+
+@pytest.mark.parametrize("script", ["cases_page", "corpus_case", "corpus_score"])
+def test_the_scripts_start_by_themselves(script):
+    done = subprocess.run([sys.executable, TOP / f"tests/workloads/{script}.py", "--help"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
