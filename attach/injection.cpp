@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attach/interpreter_call.h"
+#include "attach/process/seccomp.h"
 #include "attach/process/target.h"
 #include "attach/thread_call.h"
 #include "common/format.h"
@@ -12,13 +13,18 @@ namespace {
 
 // CPython 3.14 and later have a way of their own to be asked from outside. It comes second: the program's audit hooks
 // hear of it, and what they forbid is a traceback on its stderr.
-Answer call(const Target& target, const Request& request) try {
-  return call_by_thread(target, request);
-} catch (const Failure& failure) {
-  if (failure.code != Code::no_permission && failure.code != Code::cannot_be) throw;
-  target.check_memory_is_its_own();  // that other way would reach the parent
-  if (const auto answer = call_by_interpreter(target, request)) return *answer;
-  throw;
+Answer call(const Target& target, const Request& request) {
+  if (target.status.seccomp != 0)
+    try_under_filters(target.process, request.library.empty() ? target.library()->path : request.library,
+                      target.registers_rseq());
+  try {
+    return call_by_thread(target, request);
+  } catch (const Failure& failure) {
+    if (failure.code != Code::no_permission && failure.code != Code::cannot_be) throw;
+    target.check_memory_is_its_own();  // that other way would reach the parent
+    if (const auto answer = call_by_interpreter(target, request)) return *answer;
+    throw;
+  }
 }
 
 // The number at hand is often a launcher's: a shell's, torchrun's, that of devtrace run itself.

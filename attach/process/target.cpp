@@ -11,6 +11,7 @@
 #include <initializer_list>
 
 #include "attach/process/permission.h"
+#include "attach/process/seccomp.h"
 #include "binary/elf/file.h"
 #include "common/format.h"
 
@@ -18,20 +19,6 @@ namespace devtrace::attach {
 namespace {
 
 constexpr const char* kLibrary = "libdevtrace.so";
-
-// What devtrace would have it do (mmap, openat, clone, …) may be what a filter kills for. A filter that this command
-// lives under as well, as in a container, is known to let it.
-void check_seccomp(pid_t process, const process::Status& status) {
-  if (status.seccomp == 0) return;
-  const auto own = process::status_of(::getpid());
-  if (own && own->seccomp == status.seccomp && own->seccomp_filters == status.seccomp_filters) return;
-  throw Failure(
-      Code::cannot_be,
-      fmt::format("process {} ({}) runs under a seccomp filter that devtrace attach does not run under, and that may "
-                  "end it for a call that devtrace makes in it: run devtrace attach under the same filter (in "
-                  "its container), or start the program with: devtrace run",
-                  process, status.name));
-}
 
 process::Status checked_status(pid_t process) {
   const auto status = process::status_of(process);
@@ -146,6 +133,15 @@ const LoadedObject* Target::library() const {
 
 bool Target::uses_cuda() const {
   return std::ranges::any_of(objects, is_cuda);
+}
+
+bool Target::registers_rseq() const {
+  return std::ranges::any_of(objects, [&](const LoadedObject& each) {
+    if (!each.file().starts_with("ld-linux")) return false;  // where glibc has it
+    const uintptr_t found = RemoteObject(memory, each.start).symbol("__rseq_size").begin;
+    uint32_t size = 0;
+    return found != 0 && memory.read(found, size) && size != 0;
+  });
 }
 
 void Target::check_c_library() const {

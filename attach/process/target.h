@@ -27,6 +27,8 @@ struct Target {
   // libdevtrace.so in it, or nullptr.
   const LoadedObject* library() const;
   bool uses_cuda() const;
+  // Its C library has registered the first thread's restartable sequences (rseq), and will each other's.
+  bool registers_rseq() const;
 
   // Throws where no library could be brought in: there is no loader, or no glibc.
   void check_c_library() const;

@@ -1,5 +1,5 @@
-"""Two ranks of data-parallel training on a device each, for so many seconds: ranks.py SECONDS. Gradients go over gloo by way of the CPU, for NCCL does
-not join processes in a rehearsal. Writes the ranks' process ids to the file `ranks`; each prints what it did and what it computed, as JSON."""
+"""Two ranks of data-parallel training on a device each, for so many seconds: ranks.py SECONDS. Gradients go over gloo by way of the CPU, so that a fork
+has no communicator. Writes the ranks' process ids to the file `ranks`; each prints what it did and what it computed, as JSON."""
 
 import hashlib
 import json

@@ -1,5 +1,6 @@
 """Where ptrace is refused, by a container, a security module or the process itself, that is said, and nothing is touched."""
 
+import errno
 import glob
 import os
 import subprocess
@@ -7,13 +8,13 @@ import sys
 
 import pytest
 from c_programs import build
-from conftest import DEVTRACE, TOP, environment
+from conftest import DEVTRACE, environment
 from forbidden_calls import PROCESS_VM_READV, PROCESS_VM_WRITEV, PTRACE, forbid
 from running import Running, command, running  # noqa: F401
 from test_attach_programs import C_SERVER, DRIVER, RUNTIME, start
 
 # The libraries of a glibc before 2.34, as Debian 11 has them, with its loader: a folder for tests that need them.
-HELPERS = TOP / "tests/helpers"
+MPROTECT, SWAPOFF = 10, 168  # x86-64
 OLD_GLIBC = os.environ.get("DEVTRACE_OLD_GLIBC", "")
 
 
@@ -45,31 +46,52 @@ def test_a_refusal_of_ptrace_is_one_line_and_changes_nothing(tmp_path, running, 
     assert server.end() == 0
 
 
-# As a sandbox: whoever maps memory to execute it, or opens a file, is killed.
+# A server that forbids a system call once it has started: argv[2], with the action argv[3] for it, in all threads or in its main one (argv[4]).
+# It starts `devtrace attach` for itself, which runs under the same filter, as in a container.
 UNDER_A_FILTER = """
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-static void forbid(void) {
+static void forbid(unsigned number, unsigned action, int all) {
   struct sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 1, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  struct sock_fprog program = {5, code};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) abort();
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, action), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog program = {4, code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, all ? SECCOMP_FILTER_FLAG_TSYNC : 0, &program)) abort();
+}
+static int devtrace(char* order) {
+  char* words[] = {"DEVTRACE", strtok(order, " "), strtok(NULL, " "), strtok(NULL, " \\n"), NULL};
+  int status, child = fork();
+  if (child == 0) {
+    unsetenv("LD_PRELOAD");
+    execv(words[0], words);
+    _exit(99);
+  }
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 """
+KILL, REFUSE = 0x80000000, 0x00050000 | errno.EPERM
 
 
-def test_a_filter_that_kills_is_seen_before_anything_is_touched(tmp_path, running):  # noqa: F811
-    source = UNDER_A_FILTER + C_SERVER.replace('printf("ready', 'forbid();\n  printf("ready')
-    program = build(tmp_path, "server", source, RUNTIME, DRIVER)
-    running.append(Running([DEVTRACE, "rehearse", "--gpus", 2, "--no-trace", "--", program, "idle"], tmp_path, environment(None)))
+def under_a_filter(folder, number, action, all_threads=1) -> Running:
+    # Its other thread makes its first calls meanwhile.
+    forbids = "usleep(100000); forbid(atoi(argv[2]), strtoul(argv[3], NULL, 0), atoi(argv[4]));"
+    orders = 'if (!strncmp(line, "attach", 6) || !strncmp(line, "detach", 6)) printf("answer %d\\n", devtrace(line));'
+    source = C_SERVER.replace("fflush(stdout);\n  while", f"{forbids}\n  fflush(stdout);\n  while").replace('if (!strncmp(line, "wrong"', f'{orders}\n    else if (!strncmp(line, "wrong"')
+    program = build(folder, "server", UNDER_A_FILTER.replace("DEVTRACE", str(DEVTRACE)) + source, RUNTIME, DRIVER)
+    return Running([DEVTRACE, "rehearse", "--gpus", 2, "--no-trace", "--", program, "idle", number, action, all_threads], folder, environment(None))
+
+
+# The command has no filter, or one too, which is another one.
+@pytest.mark.parametrize("own", [None, forbid(SWAPOFF)], ids=["none", "another"])
+def test_a_filter_that_kills_is_seen_before_anything_is_touched(tmp_path, running, own):  # noqa: F811
+    running.append(under_a_filter(tmp_path, MPROTECT, KILL))
     server = running[0]
     before = mapped(server)
-    done = command("attach", "--no-wait", server.pid)
+    done = command("attach", "--no-wait", server.pid, preexec_fn=own)
     assert done.returncode == 5 and done.stderr.count("\n") == 1 and "seccomp filter" in done.stderr, done.stderr
     assert mapped(server) == before
     assert server.ask("steps") == ["0", "0", "0", "0"]
@@ -77,18 +99,56 @@ def test_a_filter_that_kills_is_seen_before_anything_is_touched(tmp_path, runnin
 
 
 def test_under_the_same_filter_as_in_a_container_it_is_attached_to(tmp_path, running):  # noqa: F811
-    swapoff = forbid(168)
-    program = build(tmp_path, "server", C_SERVER, RUNTIME, DRIVER)
-    launch = ["python3", "-c", f"import sys; sys.path.insert(0, {str(HELPERS)!r}); from forbidden_calls import forbid; forbid(168)(); "
-              "import os; os.execv(sys.argv[1], sys.argv[1:])", DEVTRACE, "rehearse", "--gpus", 2, "--no-trace", "--", program, "idle"]  # fmt: skip
-    running.append(Running(launch, tmp_path, environment(None)))
+    running.append(under_a_filter(tmp_path, SWAPOFF, KILL))
     server = running[0]
     assert command("attach", "--no-wait", server.pid).returncode == 5
-    done = command("attach", "--no-wait", server.pid, preexec_fn=swapoff)
-    assert done.returncode == 0, done.stderr
+    assert server.ask(f"attach --no-wait {server.pid}") == ["0"], server.err
     server.ask("wrong")
+    assert server.ask(f"detach {server.pid} ") == ["0"], server.err
     assert server.end() == 0
     assert len(server.findings) == 1
+
+
+def test_a_thread_with_a_filter_of_its_own_is_seen(tmp_path, running):  # noqa: F811
+    running.append(under_a_filter(tmp_path, SWAPOFF, KILL, all_threads=0))
+    assert running[0].ask(f"attach --no-wait {running[0].pid}") == ["5"]
+    assert "not all of its threads" in running[0].err
+    assert running[0].end() == 0
+
+
+# What `strace` shows of threads that are attached to and detached from, but for what the server itself cannot do without (read, write); x86-64.
+CALLS = {
+    "close": 3, "fstat": 5, "mmap": 9, "mprotect": MPROTECT, "munmap": 11, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15, "mincore": 27,
+    "madvise": 28, "nanosleep": 35, "getpid": 39, "exit": 60, "uname": 63, "getcwd": 79, "readlink": 89, "geteuid": 107, "getppid": 110,
+    "rt_sigpending": 127, "rt_sigtimedwait": 128, "futex": 202, "openat": 257, "newfstatat": 262, "set_robust_list": 273, "clock_adjtime": 305,
+    "process_vm_readv": PROCESS_VM_READV, "getrandom": 318, "rseq": 334, "clone3": 435,
+}  # fmt: skip
+
+
+# The first ends the server itself in fork(), the second as it begins to read.
+@pytest.mark.parametrize("action, left_out", [(KILL, {"rt_sigprocmask", "newfstatat"}), (REFUSE, set())], ids=["ends", "fails"])
+def test_each_system_call_forbidden_in_turn(tmp_path, running, action, left_out):  # noqa: F811
+    answers, changed = {}, []
+    for name in [name for name in CALLS if name not in left_out]:
+        folder = tmp_path / name
+        folder.mkdir()
+        running.append(under_a_filter(folder, CALLS[name], action))
+        server = running[-1]
+
+        def seen():
+            return mapped(server), os.listdir(f"/proc/{server.pid}/fd")  # noqa: B023 (called in this round)
+
+        before = seen()
+        answers[name] = server.ask(f"attach --no-wait {server.pid}")[0]
+        if answers[name] == "0":
+            server.ask("wrong")
+            assert server.ask(f"detach {server.pid} ") == ["0"], (name, server.err)
+        elif seen() != before:
+            changed.append(name)
+        assert server.ask("steps") == ["0", "0", "0", "0"], name
+        assert server.end() == 0, name
+    assert changed == [], answers
+    assert {"0", "5"} <= set(answers.values()), answers
 
 
 # The parent waits until its child, which runs in its memory, has come to an end.
