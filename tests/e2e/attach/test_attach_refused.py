@@ -151,6 +151,40 @@ def test_each_system_call_forbidden_in_turn(tmp_path, running, action, left_out)
     assert {"0", "5"} <= set(answers.values()), answers
 
 
+ON_ANOTHER_STACK = """
+#include <ucontext.h>
+int cudaMalloc(void**, size_t);
+static void serve(void) {
+  printf("ready %d\\n", getpid());
+  fflush(stdout);
+  getchar();
+  printf("ended\\n");
+  exit(0);
+}
+int main(void) {
+  static char stack[1 << 16];
+  static ucontext_t there;
+  void* device;
+  cudaMalloc(&device, 4096);
+  getcontext(&there);
+  there.uc_stack.ss_sp = stack;
+  there.uc_stack.ss_size = sizeof stack;
+  makecontext(&there, serve, 0);
+  return setcontext(&there);
+}
+"""
+
+
+def test_a_thread_on_another_stack_alone_is_waited_for_in_vain(tmp_path, running):  # noqa: F811
+    program = build(tmp_path, "coroutine", ON_ANOTHER_STACK, RUNTIME, DRIVER)
+    running.append(Running([DEVTRACE, "rehearse", "--gpus", 2, "--no-trace", "--", program], tmp_path, environment(None)))
+    before = mapped(running[0])
+    done = command("attach", "--no-wait", running[0].pid)
+    assert done.returncode == 8 and done.stderr.count("\n") == 1 and "no thread" in done.stderr, done.stderr
+    assert mapped(running[0]) == before
+    assert running[0].end() == 0
+
+
 # The parent waits until its child, which runs in its memory, has come to an end.
 VFORKS = """
 #include <sys/syscall.h>
