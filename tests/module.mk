@@ -198,10 +198,12 @@ transparent: all ## commands of all kinds, then Python's own tests and NumPy's, 
 	$(if $(ONLY)$(LISTS),,$(PYTHON) tests/transparent/own_tests.py --build $(BUILD) --json $(BUILD)/transparent.json --markdown docs/evidence/transparent.md --rows $(ROWS) || failed=1;) \
 	[ -z "$$failed" ]
 
-# Without and with devtrace at the same time; the samples go to build/soak.csv.
+# Without and with devtrace at the same time; the samples go to build/soak-*.csv. First all that a program does with devtrace preloaded, then two ranks
+# that are attached to and detached from each 20 seconds.
 HOURS ?= 1
-soak: all ## memory, descriptors, threads and mappings of a long run; HOURS=0.1
-	$(PYTHON) tests/soak/soak.py --build $(BUILD) --hours $(HOURS) --samples $(BUILD)/soak.csv
+SOAK := $(PYTHON) tests/soak/soak.py --build $(BUILD) --hours $(HOURS)
+soak: all ## memory, descriptors, threads and mappings of two long runs, preloaded and attached to; HOURS=0.1
+	failed=; $(SOAK) --samples $(BUILD)/soak-mix.csv || failed=1; $(SOAK) --attach 20 --samples $(BUILD)/soak-ranks.csv || failed=1; [ -z "$$failed" ]
 
 # The tests of attaching under load, more often than there is time for in a test.
 TIMES ?= 200

@@ -19,7 +19,7 @@
 namespace devtrace::attach {
 namespace {
 
-constexpr int kFilters = 2;           // the mode
+constexpr int kFilters = 2;        // the mode
 constexpr unsigned kSeconds = 10;  // for opening a library, on a machine that does much else
 
 // The process and those that it comes from. The last one has no parent here; empty: one of them has ended.
@@ -53,7 +53,8 @@ void* open_and_call(void* library) {
   return nullptr;
 }
 
-// The C library ends a process whose first thread has its restartable sequences registered when another one's are refused.
+// The C library ends a process whose first thread has its restartable sequences registered when another one's are
+// refused.
 bool refuses_rseq() {
   alignas(32) static char area[32];
   return ::syscall(SYS_rseq, area, sizeof area, 0, 0) < 0 && (errno == EPERM || errno == ENOSYS);
@@ -103,9 +104,10 @@ void check_seccomp(pid_t process, const process::Status& status) {
         thread && (thread->seccomp != status.seccomp || thread->seccomp_filters != status.seccomp_filters))
       refuse(process, status, "not all of its threads have, and that may end it for a call that devtrace makes in it");
   if (status.seccomp == 0 || have_same_filters(process, ::getpid(), process::status_of)) return;
-  refuse(process, status,
-         "devtrace attach does not run under, as far as can be known, and that may end it for a call that devtrace makes "
-         "in it");
+  refuse(
+      process, status,
+      "devtrace attach does not run under, as far as can be known, and that may end it for a call that devtrace makes "
+      "in it");
 }
 
 void try_under_filters(pid_t process, const std::string& library, bool registers_rseq) {

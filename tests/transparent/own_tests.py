@@ -7,6 +7,7 @@ times more either way; a test is different when it came out more than once, with
 """
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -26,6 +27,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "helpers"))
 from interpreters import READABLE, READABLE_FREE_THREADED  # noqa: E402
+from watcher import MARK  # noqa: E402
 
 AGAIN = 3
 TOGETHER = 8  # of NumPy's modules in a process, which imports PyTorch
@@ -35,6 +37,7 @@ CODE, NO_END, DIED = "exit code", "no end", "died"
 SAMPLE = """test__interpreters test_atexit test_baseexception test_codeccallbacks test_codecs test_exception_group test_exceptions test_fork1 test_gc test_raise test_sys
 test_thread test_threadsignals test_traceback""".split()
 REHEARSE, PRELOADED = ["rehearse", "--gpus", "2", "--"], ["run", "--"]
+RUNNING: set[int] = set()  # modules under way, each in a session of its own
 NUMPYS = "import sys, torch, pytest; torch.cuda.is_available() and torch.cuda.init(); sys.exit(pytest.main(sys.argv[1:]))"
 
 
@@ -100,6 +103,13 @@ def rows(build: Path, wanted: list[str]) -> list[Row]:
     return found
 
 
+def end_all(number: int, _) -> None:
+    for each in [*RUNNING]:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(each, signal.SIGKILL)
+    os._exit(128 + number)
+
+
 def outcome_of(case) -> str:
     return next((child.tag for child in case if child.tag in ("failure", "error", "skipped")), "passed")
 
@@ -107,7 +117,7 @@ def outcome_of(case) -> str:
 def run(context: Context, row: Row, module: str, way: list[str]) -> dict[str, list[str]]:
     """How each test came out. A module that has no end, or tells nothing, has its exit code alone."""
     with tempfile.TemporaryDirectory(prefix="own-", ignore_cleanup_errors=True) as top:
-        env = {key: value for key, value in os.environ.items() if not key.startswith(("DEVTRACE", "LD_PRELOAD", "PYTHON"))}
+        env = {key: value for key, value in os.environ.items() if key == MARK or not key.startswith(("DEVTRACE", "LD_PRELOAD", "PYTHON"))}
         env |= {"LC_ALL": "C.UTF-8", "HOME": top, "TMPDIR": top, "LD_PRELOAD": str(context.preloaded)}
         env |= {"PYTHONPATH": row.path} if row.path else {}
         told = Path(top, "outcomes.xml")
@@ -115,12 +125,14 @@ def run(context: Context, row: Row, module: str, way: list[str]) -> dict[str, li
         process = subprocess.Popen(
             command, cwd=top, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )  # fmt: skip
+        RUNNING.add(process.pid)
         try:
             code = str(process.wait(context.limit))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             code = NO_END
+        RUNNING.discard(process.pid)
         outcomes: dict[str, list[str]] = {CODE: [code]}
         try:
             cases = list(ElementTree.parse(told).iter("testcase"))
@@ -208,6 +220,7 @@ def main() -> int:
     parser.add_argument("--markdown", type=Path, help="the page is written there")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell starts with `&`, and tests wait for one
+    signal.signal(signal.SIGTERM, end_all)
     build = options.build.resolve()
     results = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
     failed = compared = False

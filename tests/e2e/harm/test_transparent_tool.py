@@ -1,11 +1,15 @@
 """`make transparent` compares commands, and Python's own tests, without and with devtrace; here: a few, and that it would notice."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 from conftest import BUILD, TOP
+from running import wait_for
 
 COMPARE, OWN_TESTS = (TOP / "tests/transparent" / name for name in ("compare.py", "own_tests.py"))
 
@@ -69,11 +73,23 @@ def own_tests(*arguments, build=BUILD):
 
 
 @pytest.mark.timeout(550)
+@pytest.mark.skipif(not (find_spec("test") and find_spec("test.test_raise")), reason="this Python has no tests of its own (Debian: libpython3-testsuite)")
 def test_a_sample_of_pythons_own_tests():
     done = own_tests()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "different" not in done.stdout, done.stdout
     assert int(re.search(r"(\d+) same", done.stdout)[1]) > 700, done.stdout
+
+
+def test_a_module_under_way_ends_with_the_tool(tmp_path):
+    command = tmp_path / "devtrace"
+    command.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 100\n")
+    command.chmod(0o755)
+    tool = subprocess.Popen([sys.executable, OWN_TESTS, "--build", tmp_path, "--rows", "sample", "--only", "test_raise"])
+    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), 100)
+    tool.terminate()
+    assert tool.wait(20) == 128 + signal.SIGTERM
+    wait_for(lambda: not os.path.exists(f"/proc/{(tmp_path / 'pid').read_text().strip()}"))
 
 
 def test_own_tests_that_are_not_the_same_are_noticed(tmp_path):

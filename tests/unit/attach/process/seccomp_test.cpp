@@ -39,7 +39,8 @@ TEST(SameFilters, OneThatEitherPutItselfIsAnother) {
   EXPECT_FALSE(same({{1, {0, 1}}, {10, {1, 2}}, {20, {1, 2}}}, 10, 20));
   EXPECT_FALSE(same({{1, {0, 1}}, {10, {1, 1}}, {20, {1, 2}}}, 10, 20));
   EXPECT_FALSE(same({{1, {0, 1}}, {9, {1, 2}}, {10, {9, 1}}, {20, {1, 1}}}, 10, 20)) << "added after the fork";
-  EXPECT_FALSE(same({{1, {0, 0, 0}}, {10, {1, 0, 1}}, {20, {1, 0, 1}}}, 10, 20)) << "no filter, but read and write alone";
+  EXPECT_FALSE(same({{1, {0, 0, 0}}, {10, {1, 0, 1}}, {20, {1, 0, 1}}}, 10, 20))
+      << "no filter, but read and write alone";
 }
 
 TEST(SameFilters, WhoComesInFromOutsideHasTheContainers) {
