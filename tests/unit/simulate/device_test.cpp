@@ -226,6 +226,35 @@ TEST_F(Device, RemotePointerWithoutPeerAccessIsAStickyError) {
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess) << "the other device goes on";
 }
 
+TEST_F(Device, ANewParameterOfAGraphIsReadWhenThatIsLaunched) {
+  void *mine = on(0, 64), *theirs = on(1, 64), *unread = nullptr;
+  unsigned n = 1;
+  void* arguments[] = {&mine, &n, &unread};
+  CUDA_KERNEL_NODE_PARAMS parameters = {};
+  parameters.func = loaded_kernel("store");
+  parameters.gridDimX = parameters.gridDimY = parameters.gridDimZ = 1;
+  parameters.blockDimX = parameters.blockDimY = parameters.blockDimZ = 1;
+  parameters.kernelParams = arguments;
+  CUgraph graph;
+  CUgraphNode node;
+  CUgraphExec exec;
+  ASSERT_EQ(cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuGraphAddKernelNode(&node, graph, nullptr, 0, &parameters), CUDA_SUCCESS);
+  ASSERT_EQ(cuGraphInstantiate(&exec, graph, 0), CUDA_SUCCESS);
+  std::vector<char> pageable(1 << 20);
+  for (void* pointer : {theirs, static_cast<void*>(pageable.data()), mine}) {
+    arguments[0] = &pointer;
+    EXPECT_EQ(cuGraphExecKernelNodeSetParams(exec, node, &parameters), CUDA_SUCCESS);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  }
+  EXPECT_EQ(cuGraphLaunch(exec, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess) << "what was set last counts";
+  arguments[0] = &theirs;
+  EXPECT_EQ(cuGraphExecKernelNodeSetParams(exec, node, &parameters), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphLaunch(exec, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+}
+
 TEST_F(Device, MappedMemoryIsForWhomAccessWasSet) {
   CUfunction f = loaded_kernel("store");
   constexpr size_t kSize = 2u << 20;
