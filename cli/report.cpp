@@ -253,7 +253,17 @@ int write_merged(const ReportOptions& options, const std::vector<fs::path>& logs
   return unreadable || all.unreadable() > 0 ? kBadUsage : 0;
 }
 
-int write_reports(const ReportOptions& options) {
+// What the name of the file asks for; empty: nothing that is known.
+std::string format_of_name(const std::string& file) {
+  const std::string extension = fs::path(file).extension();
+  if (extension == ".html" || extension == ".htm") return "html";
+  if (extension == ".md") return "markdown";
+  if (extension == ".json" || extension == ".jsonl") return "json";
+  return extension == ".txt" ? "text" : "";
+}
+
+int write_reports(ReportOptions options) {
+  if (options.format.empty()) options.format = format_of_name(options.output);
   std::vector<fs::path> logs;
   bool unreadable = false, trouble = false;
   const auto complain = [&](const std::exception& error) {
@@ -313,8 +323,8 @@ Action declare_report(CLI::App& app) {
       ->required();
   app.add_option(
          "--format", options->format,
-         "text, html, json (the records, completed) or markdown [text, and the HTML beside the log; of several logs "
-         "in devtrace-all.html]")
+         "text, html, json (the records, completed) or markdown [by --output's .txt, .html, .json or .md; else text, "
+         "and the HTML beside the log, of several logs in devtrace-all.html]")
       ->type_name("NAME")
       ->check(CLI::IsMember(names));
   app.add_option("-o,--output", options->output,

@@ -382,6 +382,15 @@ def test_the_text_says_what_was_dropped_and_that_the_end_is_missing(devtrace, lo
         assert "3 more findings were dropped" in devtrace("report", "--format", format, "dropped.jsonl").stdout
 
 
+@pytest.mark.parametrize(("file", "begin"), [("a.html", "<!doctype html>"), ("a.md", "### "), ("a.json", '{"record":"process"'), ("a.txt", "==")])
+def test_a_files_name_says_the_format_and_nothing_else_is_written(devtrace, logs, file, begin):
+    before = {each.name for each in logs.iterdir()}
+    done = devtrace("report", "-o", file, "private_gpt.jsonl")
+    assert done.returncode == 0 and done.stdout == "", done.stderr
+    assert (logs / file).read_text().startswith(begin)
+    assert {each.name for each in logs.iterdir()} == before | {file}
+
+
 def test_report_formats(devtrace, logs):
     records = [json.loads(line) for line in devtrace("report", "--format", "json", "private_gpt.jsonl").stdout.splitlines()]
     assert [record["record"] for record in records] == ["process", "finding", "end"]
