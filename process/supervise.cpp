@@ -43,16 +43,20 @@ void kill_if_below(pid_t pid, const std::set<pid_t>& above, std::string_view spa
 
 }  // namespace
 
+bool kill_descendants(std::string_view spared) {
+  const auto all = descendants_of(getpid());
+  std::set<pid_t> above(all.begin(), all.end());
+  above.insert(getpid());
+  for (const pid_t each : all) kill_if_below(each, above, spared);
+  return !all.empty();
+}
+
 void end_descendants(std::string_view spared) {
   constexpr int kLooks = 1000, kBetween = 10'000;
   for (int look = 0; look < kLooks; ++look) {
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    const auto all = descendants_of(getpid());
-    if (all.empty()) return;
-    std::set<pid_t> above(all.begin(), all.end());
-    above.insert(getpid());
-    for (const pid_t each : all) kill_if_below(each, above, spared);
+    if (!kill_descendants(spared)) return;
     usleep(kBetween);
   }
 }

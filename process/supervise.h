@@ -12,7 +12,9 @@ namespace devtrace::process {
 void supervise(std::string_view spared);
 
 // Kills this process's children and theirs, also those that left its session and whose parents have ended: the kernel
-// makes them children of the process that supervise() has made. Waits for them, ten seconds at most.
+// makes them children of the process that supervise() has made. Returns whether there were any.
+bool kill_descendants(std::string_view spared);
+// Does so until there is none, and waits for them, ten seconds at most.
 void end_descendants(std::string_view spared = {});
 
 }  // namespace devtrace::process

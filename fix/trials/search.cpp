@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "fix/trials/pruning.h"
+#include "process/supervise.h"
 
 namespace devtrace::fix {
 namespace {
@@ -67,11 +68,11 @@ class Search {
     for (;;) {
       bool running = false;
       for (Run* each : all) running |= !each->ended();
-      if (!running) return;
-      if (stopped()) break;
+      if (!running || stopped()) break;
       usleep(5'000);
     }
     for (Run* each : all) each->stop();
+    process::kill_descendants(kGuard);
   }
 
   void follow() {
@@ -224,6 +225,8 @@ class Search {
         if (!stop) pruning_.learn(round.finding, one);
         round.tried.push_back(std::move(one));
         report_progress(round, way, all, &round.tried.back());
+        // Who left a run's session with another environment may be any run's, while there are several.
+        if (running.empty()) process::kill_descendants(kGuard);
       }
       usleep(5'000);
     }

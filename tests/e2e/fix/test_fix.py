@@ -203,6 +203,23 @@ def test_what_a_trial_started_ends_with_it(tmp_path, kind):
     assert not [pid for pid in left_in(pids) if alive(int(pid))] and left_in(scratch) == []
 
 
+def test_what_a_run_started_ends_before_the_next_begins(tmp_path):
+    """As above; the first run's time is over, and of those behind it each looks for what others left."""
+    leaves = f"""
+    import os, pathlib, subprocess, time
+
+    pids = pathlib.Path("{tmp_path}/pids")
+    left = [pid for pid in (pids.read_text().split() if pids.exists() else []) if os.path.exists(f"/proc/{{pid}}/exe")]  # of one that has ended it leads nowhere
+    with open("{tmp_path}/left", "a") as file:
+        file.write(f"{{len(left)}}\\n")
+    subprocess.run(["sh", "-c", "setsid env -i sh -c 'echo $$ >> {tmp_path}/pids; exec sleep 300' & sleep 0.5"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """
+    folder = write(tmp_path / "tree", {"program.py": leaves + ONE_FAULT + "\n    time.sleep(60)"})
+    fix(folder, "--tries", "1", "--jobs", "1", "--timeout", "8", "--", sys.executable, "program.py", out=tmp_path / "out")
+    found = (tmp_path / "left").read_text().split()
+    assert len(found) > 1 and set(found) == {"0"}, found
+
+
 def test_what_ran_before_stays(tmp_path):
     """A child of the shell that became `devtrace fix` is no trial's."""
     folder = write(tmp_path / "tree", {"program.py": "print(1)"})
