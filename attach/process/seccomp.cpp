@@ -9,7 +9,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -60,9 +64,12 @@ bool refuses_rseq() {
   return ::syscall(SYS_rseq, area, sizeof area, 0, 0) < 0 && (errno == EPERM || errno == ENOSYS);
 }
 
-// As attach/thread_call.cpp has the target's threads do it, and what native stacks are taken with.
-[[noreturn]] void make_calls(const char* library, bool registers_rseq) {
+// As attach/thread_call.cpp has the target's threads do it, and what native stacks are taken with. `folder`: for the
+// log.
+[[noreturn]] void make_calls(const char* library, const char* folder, bool registers_rseq) {
   ::alarm(kSeconds);
+  ::unsetenv("DEVTRACE_OPTIONS");  // it may name a log
+  if (::chdir(folder) != 0) ::_exit(1);
   const size_t bytes = ::sysconf(_SC_PAGESIZE);
   void* const page = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED || ::mprotect(page, bytes, PROT_READ | PROT_EXEC) != 0) ::_exit(1);
@@ -111,11 +118,15 @@ void check_seccomp(pid_t process, const process::Status& status) {
 }
 
 void try_under_filters(pid_t process, const std::string& library, bool registers_rseq) {
+  std::string folder = std::filesystem::temp_directory_path() / "devtrace-attach-XXXXXX";
+  if (!::mkdtemp(folder.data())) throw Failure(Code::cannot_be, fmt::format("{}: {}", folder, std::strerror(errno)));
   const pid_t child = ::fork();
-  if (child == 0) make_calls(library.c_str(), registers_rseq);
+  if (child == 0) make_calls(library.c_str(), folder.c_str(), registers_rseq);
   int how = -1;
   while (child > 0 && ::waitpid(child, &how, 0) < 0 && errno == EINTR) {
   }
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
   if (how == 0) return;
   throw Failure(Code::cannot_be,
                 fmt::format("process {} runs under a seccomp filter, as devtrace attach does, and that forbids what "

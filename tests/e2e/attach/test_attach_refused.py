@@ -107,6 +107,7 @@ def test_under_the_same_filter_as_in_a_container_it_is_attached_to(tmp_path, run
     assert server.ask(f"detach {server.pid} ") == ["0"], server.err
     assert server.end() == 0
     assert len(server.findings) == 1
+    assert [log.name for log in tmp_path.glob("devtrace-*.jsonl")] == [f"devtrace-{server.pid}.jsonl"], "who tried the calls first left nothing"
 
 
 def test_a_thread_with_a_filter_of_its_own_is_seen(tmp_path, running):  # noqa: F811
@@ -209,7 +210,7 @@ int main(void) {
 
 def test_a_child_in_its_parents_memory_is_left_alone(tmp_path):
     program = build(tmp_path, "vforks", VFORKS, RUNTIME, DRIVER)
-    parent = subprocess.Popen([DEVTRACE, "rehearse", "--gpus", "2", "--no-trace", "--", program], env=environment(None))
+    parent = subprocess.Popen([DEVTRACE, "rehearse", "--gpus", "2", "--no-trace", "--", program], cwd=tmp_path, env=environment(None))
     answers, waiting = set(), None
     while parent.poll() is None:
         below = subprocess.run(["pgrep", "-x", "vforks"], capture_output=True, text=True).stdout.split()
