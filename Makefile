@@ -31,7 +31,6 @@ include scripts/make/setup.mk
 include scripts/make/library.mk
 include folders.mk
 include scripts/make/flags.mk
-include binary/device/device.mk
 include interpose/interpose.mk
 include cli/cli.mk
 include simulate/module.mk

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "cupti_tracer/callback_context.h"
 #include "cupti_tracer/parameters.h"
 #include "tracker/stacks/native/caller.h"
 
@@ -31,6 +30,20 @@
 #define OLDER_THAN(since, symbol, name) (devtrace::cupti_tracer::callback_context->version < (since))
 
 namespace devtrace::cupti_tracer {
+
+// What a callback brings that a hook's parameters do not say.
+struct CallbackContext {
+  bool exit = false;       // the function has been called
+  bool outermost = false;  // it was not called by another whose callback is delivered as well
+  unsigned version = 0;    // the CUDA version with which the function's parameters came (12030); 0: the driver's, whose
+                           // names tell
+  const void* result = nullptr;  // at the exit
+  uint64_t* at_entry = nullptr;  // 64 bits that the entry leaves for the exit
+  uint32_t correlation_id = 0;   // that CUPTI's activity records give the call
+};
+
+// The calling thread's, while a hook runs.
+extern thread_local constinit const CallbackContext* callback_context __attribute__((visibility("hidden")));
 
 template <class... Arguments>
 void unused(const Arguments&...) {}

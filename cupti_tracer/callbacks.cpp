@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "cupti_tracer/callback_context.h"
+#include "cupti_tracer/callback_hook.h"
 
 // Hooks that were compiled as callbacks (cupti_tracer/callback_hook.h). The table of hooks has others as well, which
 // CUPTI knows nothing of: PyTorch's, the C library's.

@@ -62,7 +62,7 @@ const Library* library(std::string& why) {
   if (!handle) return nullptr;
   static Library functions;
 #define CUPTI_FUNCTION(name) functions.name = reinterpret_cast<decltype(functions.name)>(::dlsym(handle, #name));
-#include "cupti_tracer/functions.inc"
+  CUPTI_FUNCTIONS(CUPTI_FUNCTION)
 #undef CUPTI_FUNCTION
   if (!functions.cuptiSubscribe || !functions.cuptiUnsubscribe || !functions.cuptiEnableCallback ||
       !functions.cuptiGetCallbackName) {

@@ -6,12 +6,27 @@
 
 #include <string>
 
+// The functions of libcupti that are used.
+#define CUPTI_FUNCTIONS(FUNCTION)          \
+  FUNCTION(cuptiGetResultString)           \
+  FUNCTION(cuptiSubscribe)                 \
+  FUNCTION(cuptiSubscribe_v2)              \
+  FUNCTION(cuptiUnsubscribe)               \
+  FUNCTION(cuptiEnableCallback)            \
+  FUNCTION(cuptiGetCallbackName)           \
+  FUNCTION(cuptiActivityRegisterCallbacks) \
+  FUNCTION(cuptiActivityEnable)            \
+  FUNCTION(cuptiActivityDisable)           \
+  FUNCTION(cuptiActivityFlushAll)          \
+  FUNCTION(cuptiActivityFlushPeriod)       \
+  FUNCTION(cuptiActivityGetNextRecord)
+
 namespace devtrace::cupti_tracer {
 
 // Every function that is used; null where the library is too old to have it.
 struct Library {
 #define CUPTI_FUNCTION(name) decltype(&::name) name = nullptr;
-#include "cupti_tracer/functions.inc"
+  CUPTI_FUNCTIONS(CUPTI_FUNCTION)
 #undef CUPTI_FUNCTION
 
   // What CUPTI calls a result.

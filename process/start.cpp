@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "common/format.h"
 
@@ -20,6 +21,16 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> own_environment() {
+  std::map<std::string, std::string> all;
+  for (char** each = environ; *each; ++each) {
+    const std::string_view entry(*each);
+    if (const size_t equals = entry.find('='); equals != entry.npos)
+      all.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  return all;
+}
 
 pid_t start(const Program& program, const std::function<bool()>& prepare) {
   // Everything the child needs is made before the fork.

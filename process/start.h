@@ -16,6 +16,9 @@ struct Program {
   std::map<std::string, std::string> environment;
 };
 
+// This process's environment. name: value; of a name that stands twice the first. What has no '=' is left out.
+std::map<std::string, std::string> own_environment();
+
 struct CannotStart : std::runtime_error {
   CannotStart(const std::string& what, int error) : std::runtime_error(what), error(error) {}
   int error;  // why the program cannot be run; 0: no process could be made

@@ -13,7 +13,6 @@
 
 #include "cli/subcommand.h"
 #include "common/format.h"
-#include "process/environment.h"
 #include "process/start.h"
 
 namespace devtrace::cli {

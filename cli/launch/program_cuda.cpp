@@ -11,12 +11,23 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/launch/search_path.h"
 #include "common/text.h"
 #include "simulate/static_runtime/runtime_copy.h"
 
 namespace devtrace::cli {
 namespace {
+
+// Of a list as PATH and PYTHONPATH are. An empty place, which means the folder that a program is started in, is left
+// out.
+std::vector<std::string_view> folders_of(std::string_view list) {
+  std::vector<std::string_view> folders;
+  while (!list.empty()) {
+    const size_t end = std::min(list.find(':'), list.size());
+    if (end > 0) folders.push_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return folders;
+}
 
 namespace fs = std::filesystem;
 

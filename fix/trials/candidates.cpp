@@ -9,7 +9,7 @@
 
 #include "common/format.h"
 #include "fix/trials/child.h"
-#include "process/environment.h"
+#include "process/start.h"
 
 namespace devtrace::fix {
 

@@ -6,6 +6,7 @@
 #include "interpose/linking/lazy_symbol.h"
 #include "interpose/linking/original.h"
 #include "tracker/base/thread_state.h"
+#include "tracker/events.h"
 
 namespace devtrace::interpose {
 namespace {
@@ -53,12 +54,12 @@ Device owner(uint64_t address) {
   return known.known() ? known : current_device();
 }
 
-bool range_around(uint64_t address, uint64_t& base, size_t& bytes) {
-  CUdeviceptr start = 0;
+void emit_opened(uint64_t address) {
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
   const auto ask = address_range.get();
-  if (!ask || ask(&start, &bytes, address) != CUDA_SUCCESS) return false;
-  base = start;
-  return true;
+  if (ask && ask(&base, &bytes, address) == CUDA_SUCCESS)
+    events::allocated(reinterpret_cast<const void*>(base), bytes, owner(base));
 }
 
 bool device_attribute(int device, int attribute, int& value) {

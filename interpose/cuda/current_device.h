@@ -20,9 +20,9 @@ Device exact_owner(uint64_t address);
 // The same; where the driver does not tell, the current device.
 Device owner(uint64_t address);
 
-// The allocation around an address, where the program is not told its size (another process made it). False when the
-// driver does not know it.
-bool range_around(uint64_t address, uint64_t& base, size_t& bytes);
+// Tells of memory that another process allocated and this one has opened at the address: all of that allocation, whose
+// size the program is not told. Nothing when the driver does not know it.
+void emit_opened(uint64_t address);
 
 // An attribute (CUdevice_attribute) of a device; false when nobody answers.
 bool device_attribute(int device, int attribute, int& value);

@@ -5,7 +5,6 @@
 
 #include "interpose/cuda/current_device.h"
 #include "interpose/cuda/hook.h"
-#include "interpose/cuda/ipc_memory.h"
 #include "interpose/linking/lazy_symbol.h"
 #include "tracker/events.h"
 

@@ -4,7 +4,6 @@
 
 #include "interpose/cuda/current_device.h"
 #include "interpose/cuda/hook.h"
-#include "interpose/cuda/ipc_memory.h"
 #include "tracker/events.h"
 
 using devtrace::Device;

@@ -10,16 +10,20 @@
 #include <cusolverDn.h>
 #include <cusolverSp.h>
 #include <cusparse.h>
+#include <dlfcn.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
 
+#include "binary/elf/loaded.h"
+#include "binary/elf/plain_text.h"
 #include "interpose/cuda/current_device.h"
 #include "interpose/linking/lazy_symbol.h"
-#include "interpose/math_libraries/library_of_caller.h"
+#include "interpose/linking/original.h"
 #include "tracker/events.h"
 
 // The table has what the headers call deprecated: programs call it.
@@ -27,6 +31,59 @@
 
 namespace devtrace::interpose {
 namespace {
+
+// Which of several cuBLAS libraries a call means: CUDA 12's and 13's may be in one process, and a handle of one is none
+// of the other.
+constinit std::atomic<bool> several{false};
+
+std::string_view library_of(Symbol symbol) {
+  return kHookRows[static_cast<int>(symbol)].library;
+}
+
+// What the object that `caller` lies in is linked to; null: it found the function by another way.
+void* needed_by(const void* caller, Symbol symbol) {
+  const link_map* const listed = elf::object_at(caller);
+  if (!listed) return nullptr;
+  std::string_view wanted;
+  elf::Loaded(*listed).for_each_needed([&](const char* name) {
+    if (const std::string_view file = elf::plain_view(name); wanted.empty() && is_library(file, library_of(symbol)))
+      wanted = file;
+  });
+  void* found = nullptr;
+  elf::for_each_object([&](const elf::Object& object) {
+    const elf::Loaded library(object);
+    if (!wanted.empty() && elf::plain_compare(library.soname(), wanted) == 0) found = library.find(name_of(symbol));
+    return found != nullptr;
+  });
+  return found;
+}
+
+// Hot: the function that the call which returns to `caller` means. One load, unless several libraries of that name are
+// loaded; then microseconds.
+void* library_function_for(Symbol symbol, const void* caller) {
+  if (several.load(std::memory_order_relaxed)) [[unlikely]]
+    if (void* const function = needed_by(caller, symbol)) return function;
+  if (void* const function = original_for(symbol, caller)) return function;
+  // In a file of another name, opened for all: somebody's own, or cuBLAS linked into it.
+  return ::dlsym(RTLD_NEXT, name_of(symbol));
+}
+
+// Before a handle is made, or where one turns up that nobody saw being made: looks how many libraries there are now.
+// The library that the caller means stays loaded from then on, as its functions are remembered.
+void look_at_libraries(Symbol symbol, const void* caller) {
+  // Of two files of one name everybody gets the first's functions: in a rehearsal NVIDIA's own is loaded as well.
+  std::string_view first;
+  elf::for_each_object([&](const elf::Object& object) {
+    if (!is_library(object.file(), library_of(symbol))) return false;
+    if (first.empty()) first = object.file();
+    if (elf::plain_compare(object.file(), first) != 0) several.store(true, std::memory_order_relaxed);
+    return false;
+  });
+  Dl_info info{};
+  void* const function = library_function_for(symbol, caller);
+  if (function && ::dladdr(function, &info) && info.dli_fname && !there_at_start(function))
+    ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
 
 // What programs write: cublasSgemm of cublasSgemm_v2, cublasSgemm_64 of cublasSgemm_v2_64.
 template <Symbol kSymbol>

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "interpose/pytorch/hook.h"
-#include "interpose/pytorch/torch_device.h"
 #include "tracker/events.h"
 
 using devtrace::interpose::TorchDevice;

@@ -13,7 +13,6 @@
 #include <string_view>
 
 #include "interpose/pytorch/hook.h"
-#include "interpose/pytorch/torch_device.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/events.h"
 

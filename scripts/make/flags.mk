@@ -23,6 +23,9 @@ $(foreach f,$(filter interpose interpose/%,$(FOLDERS)),$(eval FLAGS_$(f) += -isy
 FLAGS_cupti_tracer += -isystem $(CUDA_INCLUDE)
 $(foreach f,$(filter interpose interpose/% cupti_tracer,$(FOLDERS)),$(eval $(OBJECTS_$(f)): | setup-python))
 
+# The fat binaries' compression; static, so that no program meets a second libzstd.
+LINK_device := -l:libzstd.a
+
 FLAGS_tracker/stacks += -isystem $(CACHE)/libunwind/include
 $(OBJECTS_tracker/stacks): | setup-libunwind
 

@@ -10,7 +10,7 @@ FUZZ_FLAGS := -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitiz
 FUZZ_SOURCES_baseline := finding/*.cpp report/record/*.cpp report/phrasing/*.cpp common/*.cpp report/check/*.cpp report/log/suppressions.cpp
 FUZZ_SOURCES_device := binary/device/*.cpp binary/elf/sections.cpp
 FUZZ_SOURCES_elf := binary/elf/file.cpp binary/elf/sections.cpp
-FUZZ_SOURCES_loaded_object := binary/elf/loaded.cpp binary/elf/loaded_objects.cpp interpose/linking/imports/import_relocations.cpp attach/process/remote_object.cpp process/memory.cpp
+FUZZ_SOURCES_loaded_object := binary/elf/loaded.cpp binary/elf/loaded_objects.cpp attach/process/remote_object.cpp process/memory.cpp
 FUZZ_SOURCES_log := finding/*.cpp report/record/*.cpp report/phrasing/*.cpp common/*.cpp report/log/*.cpp report/text/*.cpp report/traffic/*.cpp
 FUZZ_SOURCES_options := tracker/base/options.cpp tracker/base/files.cpp
 FUZZ_SOURCES_python_memory := tracker/python/layout.cpp tracker/python/objects/object_layout.cpp tracker/python/objects/objects.cpp tracker/python/line_table.cpp \

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "process/environment.h"
+#include "process/start.h"
 #include "report/record/json.h"
 
 namespace devtrace::fix {
