@@ -4,7 +4,6 @@
 #include "cli/launch/program_cuda.h"
 #include "cli/subcommand.h"
 #include "common/format.h"
-#include "simulate/settings/exit_status.h"
 #include "simulate/settings/gpu_models.h"
 #include "simulate/settings/option_parsing.h"
 

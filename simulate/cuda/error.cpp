@@ -1,5 +1,10 @@
-// Names and texts of errors: one table, which the runtime reads too.
+// Names and texts of errors, one table, which the runtime reads too; and the driver's log of them.
+#include <mutex>
+#include <set>
+
 #include "simulate/cuda/api.h"
+
+struct CUlogsCallbackEntry_st {};
 
 namespace {
 
@@ -63,6 +68,14 @@ const Row* row_of(int code) {
   return nullptr;
 }
 
+// Of the log, to which nothing is ever written here. PyTorch 2.15 registers for it as soon as it is imported.
+std::mutex g_mutex;
+
+std::set<CUlogsCallbackHandle>& registered() {
+  static auto* handles = new std::set<CUlogsCallbackHandle>;  // read until the process is gone
+  return *handles;
+}
+
 }  // namespace
 
 extern "C" {
@@ -79,6 +92,21 @@ CUresult CUDAAPI cuGetErrorString(CUresult error, const char** text) {
   const Row* row = row_of(error);
   *text = row ? row->text : nullptr;
   return row ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult CUDAAPI cuLogsRegisterCallback(CUlogsCallback function, void*, CUlogsCallbackHandle* handle) {
+  if (!function) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(g_mutex);
+  const CUlogsCallbackHandle made = *registered().insert(new CUlogsCallbackEntry_st).first;
+  if (handle) *handle = made;
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuLogsUnregisterCallback(CUlogsCallbackHandle handle) {
+  const std::lock_guard lock(g_mutex);
+  if (!registered().erase(handle)) return CUDA_ERROR_INVALID_VALUE;
+  delete handle;
+  return CUDA_SUCCESS;
 }
 
 }  // extern "C"

@@ -5,10 +5,6 @@
 
 using namespace devtrace::simulate::cudart;
 
-#define FORWARD(...) \
-  CALL(ensure());    \
-  return done(__VA_ARGS__)
-
 namespace {
 
 CUarray handle(cudaArray_const_t array) {

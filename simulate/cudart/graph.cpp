@@ -7,10 +7,6 @@
 
 using namespace devtrace::simulate::cudart;
 
-#define FORWARD(...) \
-  CALL(ensure());    \
-  return done(__VA_ARGS__)
-
 namespace {
 
 template <typename To, typename From>
@@ -19,25 +15,42 @@ To* as(From* pointer) {
   return reinterpret_cast<To*>(pointer);
 }
 
-cudaError_t convert(const cudaKernelNodeParams* p, CUDA_KERNEL_NODE_PARAMS* k) {
-  if (!p) return cudaErrorInvalidValue;
+// Both APIs have two structs of a kernel's node, of like fields.
+template <class From, class To>
+cudaError_t convert_kernel(const From& p, To* k) {
   *k = {};
-  CUkernel kernel = kernel_of(p->func);
+  CUkernel kernel = kernel_of(p.func);
   const char* name;
-  if (!kernel && cuKernelGetName(&name, static_cast<CUkernel>(p->func)) == CUDA_SUCCESS)
-    kernel = static_cast<CUkernel>(p->func);
+  if (!kernel && cuKernelGetName(&name, static_cast<CUkernel>(p.func)) == CUDA_SUCCESS)
+    kernel = static_cast<CUkernel>(p.func);
   if (!kernel) return cudaErrorInvalidDeviceFunction;
   k->func = reinterpret_cast<CUfunction>(kernel);
-  k->gridDimX = p->gridDim.x;
-  k->gridDimY = p->gridDim.y;
-  k->gridDimZ = p->gridDim.z;
-  k->blockDimX = p->blockDim.x;
-  k->blockDimY = p->blockDim.y;
-  k->blockDimZ = p->blockDim.z;
-  k->sharedMemBytes = p->sharedMemBytes;
-  k->kernelParams = p->kernelParams;
-  k->extra = p->extra;
+  k->gridDimX = p.gridDim.x;
+  k->gridDimY = p.gridDim.y;
+  k->gridDimZ = p.gridDim.z;
+  k->blockDimX = p.blockDim.x;
+  k->blockDimY = p.blockDim.y;
+  k->blockDimZ = p.blockDim.z;
+  k->sharedMemBytes = p.sharedMemBytes;
+  k->kernelParams = p.kernelParams;
+  k->extra = p.extra;
   return cudaSuccess;
+}
+
+cudaError_t convert(const cudaKernelNodeParams* p, CUDA_KERNEL_NODE_PARAMS* k) {
+  return p ? convert_kernel(*p, k) : cudaErrorInvalidValue;
+}
+
+// Both structs are a type and a union of the same size; kernels and copies differ inside.
+cudaError_t describe(const cudaGraphNodeParams* p, CUgraphNodeParams* d) {
+  static_assert(sizeof *p == sizeof *d);
+  if (!p) return cudaErrorInvalidValue;
+  std::memcpy(static_cast<void*>(d), p, sizeof *d);
+  if (p->type == cudaGraphNodeTypeMemcpy) {
+    std::memset(static_cast<void*>(&d->memcpy), 0, sizeof d->memcpy);
+    return devtrace::simulate::cudart::convert(p->memcpy.copyParams, &d->memcpy.copyParams);
+  }
+  return p->type == cudaGraphNodeTypeKernel ? convert_kernel(p->kernel, &d->kernel) : cudaSuccess;
 }
 
 CUDA_MEMCPY3D line(void* to, const void* from, size_t count) {
@@ -199,6 +212,28 @@ cudaError_t CUDARTAPI cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaG
   FORWARD(cuGraphExecHostNodeSetParams(exec, node, as<const CUDA_HOST_NODE_PARAMS>(p)));
 }
 
+cudaError_t CUDARTAPI cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* d,
+                                       const cudaGraphEdgeData*, size_t n, cudaGraphNodeParams* p) {
+  CUgraphNodeParams general;
+  CALL(ensure());
+  CALL(describe(p, &general));
+  CALL(cuGraphAddNode(node, graph, d, nullptr, n, &general));
+  if (p->type == cudaGraphNodeTypeMemAlloc) p->alloc.dptr = reinterpret_cast<void*>(general.alloc.dptr);
+  return cudaSuccess;
+}
+cudaError_t CUDARTAPI cudaGraphNodeSetParams(cudaGraphNode_t node, cudaGraphNodeParams* p) {
+  CUgraphNodeParams general;
+  CALL(ensure());
+  CALL(describe(p, &general));
+  return done(cuGraphNodeSetParams(node, &general));
+}
+cudaError_t CUDARTAPI cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, cudaGraphNodeParams* p) {
+  CUgraphNodeParams general;
+  CALL(ensure());
+  CALL(describe(p, &general));
+  return done(cuGraphExecNodeSetParams(exec, node, &general));
+}
+
 cudaError_t CUDARTAPI cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* d,
                                                  size_t n, cudaGraph_t child) {
   FORWARD(cuGraphAddChildGraphNode(node, graph, d, n, child));
@@ -221,6 +256,26 @@ cudaError_t CUDARTAPI cudaGraphAddEventRecordNode(cudaGraphNode_t* node, cudaGra
 cudaError_t CUDARTAPI cudaGraphAddEventWaitNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* d,
                                                 size_t n, cudaEvent_t event) {
   FORWARD(cuGraphAddEventWaitNode(node, graph, d, n, event));
+}
+cudaError_t CUDARTAPI cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t node, cudaEvent_t* event) {
+  FORWARD(cuGraphEventRecordNodeGetEvent(node, event));
+}
+cudaError_t CUDARTAPI cudaGraphEventRecordNodeSetEvent(cudaGraphNode_t node, cudaEvent_t event) {
+  FORWARD(cuGraphEventRecordNodeSetEvent(node, event));
+}
+cudaError_t CUDARTAPI cudaGraphEventWaitNodeGetEvent(cudaGraphNode_t node, cudaEvent_t* event) {
+  FORWARD(cuGraphEventWaitNodeGetEvent(node, event));
+}
+cudaError_t CUDARTAPI cudaGraphEventWaitNodeSetEvent(cudaGraphNode_t node, cudaEvent_t event) {
+  FORWARD(cuGraphEventWaitNodeSetEvent(node, event));
+}
+cudaError_t CUDARTAPI cudaGraphExecEventRecordNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                           cudaEvent_t event) {
+  FORWARD(cuGraphExecEventRecordNodeSetEvent(exec, node, event));
+}
+cudaError_t CUDARTAPI cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                         cudaEvent_t event) {
+  FORWARD(cuGraphExecEventWaitNodeSetEvent(exec, node, event));
 }
 cudaError_t CUDARTAPI cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* d,
                                                size_t n, cudaMemAllocNodeParams* p) {

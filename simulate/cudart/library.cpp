@@ -3,10 +3,6 @@
 
 using namespace devtrace::simulate::cudart;
 
-#define FORWARD(...) \
-  CALL(ensure());    \
-  return done(__VA_ARGS__)
-
 extern "C" {
 
 // The options (just-in-time compilation) mean nothing to images that are only read.

@@ -83,10 +83,6 @@ CUmemLocation location(cudaMemLocation l) {
 
 }  // namespace
 
-#define FORWARD(...) \
-  CALL(ensure());    \
-  return done(__VA_ARGS__)
-
 extern "C" {
 
 cudaError_t CUDARTAPI cudaMalloc(void** pointer, size_t size) {

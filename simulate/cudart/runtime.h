@@ -68,3 +68,8 @@ cudaError_t convert(const cudaMemcpy3DParms& from, CUDA_MEMCPY3D* to);
   do {                                                                                 \
     if (auto failed_ = (expression)) return devtrace::simulate::cudart::done(failed_); \
   } while (0)
+
+// The body of a function: gives the thread a context; then it is the driver's call of the same name.
+#define FORWARD(...) \
+  CALL(ensure());    \
+  return done(__VA_ARGS__)

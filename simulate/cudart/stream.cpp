@@ -18,11 +18,6 @@ void run_callback(CUstream stream, CUresult status, void* data) {
 
 }  // namespace
 
-// Every call first gives the thread a context; then it is the driver's call of the same name.
-#define FORWARD(...) \
-  CALL(ensure());    \
-  return done(__VA_ARGS__)
-
 extern "C" {
 
 cudaError_t CUDARTAPI cudaStreamCreate(cudaStream_t* stream) {

@@ -12,8 +12,8 @@
 
 #include "simulate/cupti/buffers.h"
 #include "simulate/cupti/cupti_headers.h"
-#include "simulate/cupti/listener.h"
 #include "simulate/cupti/names.h"
+#include "simulate/cupti/subscribers.h"
 
 namespace devtrace::simulate::cupti {
 namespace {

@@ -2,6 +2,8 @@
 //
 // The slot is one a process, as with the real library. DEVTRACE_SIM_CUPTI_SUBSCRIBERS=N stands for a driver that has
 // room for N subscribers, if all of them come by cuptiSubscribe_v2.
+#include "simulate/cupti/subscribers.h"
+
 #include <pthread.h>
 #include <sched.h>
 
@@ -14,7 +16,6 @@
 #include "simulate/common/callbacks.h"
 #include "simulate/cupti/activity.h"
 #include "simulate/cupti/cupti_headers.h"
-#include "simulate/cupti/listener.h"
 #include "simulate/cupti/names.h"
 
 namespace simulate = devtrace::simulate;
@@ -81,10 +82,8 @@ void notify(Slot& slot, Call* call, CUpti_ApiCallbackSite site, uint64_t* kept) 
   slot.callback(slot.userdata, static_cast<CUpti_CallbackDomain>(call->domain), call->callback, &data);
 }
 
-}  // namespace
-
 // A subscriber is told of a call's end if it was told of its beginning.
-void simulate::cupti::notify_subscribers(Call* call, CUpti_ApiCallbackSite site) {
+void notify_subscribers(Call* call, CUpti_ApiCallbackSite site) {
   for (int i = 0; i < slot_count(); ++i) {
     Slot& slot = g_slots[i];
     const std::atomic<bool>& enabled = slot.enabled[call->domain][call->callback];
@@ -99,7 +98,7 @@ void simulate::cupti::notify_subscribers(Call* call, CUpti_ApiCallbackSite site)
   }
 }
 
-void simulate::cupti::notify_subscribers(const Notice& notice) {
+void notify_subscribers(const simulate::Notice& notice) {
   for (int i = 0; i < slot_count(); ++i) {
     Slot& slot = g_slots[i];
     const std::atomic<bool>& enabled = slot.enabled[notice.domain][notice.callback];
@@ -107,7 +106,7 @@ void simulate::cupti::notify_subscribers(const Notice& notice) {
     InCallback inside(i);
     if (!slot.taken.load() || !enabled.load()) continue;
     const auto domain = static_cast<CUpti_CallbackDomain>(notice.domain);
-    if (notice.domain == kResource) {
+    if (notice.domain == simulate::kResource) {
       CUpti_ResourceData data = {};
       data.context = notice.context;
       data.resourceHandle.stream = notice.stream;
@@ -119,7 +118,20 @@ void simulate::cupti::notify_subscribers(const Notice& notice) {
   }
 }
 
-namespace {
+// The record's time is the call's own: callbacks lie outside of it.
+void enter(Call* call) {
+  notify_subscribers(call, CUPTI_API_ENTER);
+  if (simulate::cupti::records_wanted()) call->start = simulate::cupti::now();
+}
+
+void leave(Call* call) {
+  if (simulate::cupti::records_wanted()) simulate::cupti::record_call(*call, simulate::cupti::now());
+  notify_subscribers(call, CUPTI_API_EXIT);
+  if (!call->outer) simulate::cupti::deliver_full();
+}
+
+constexpr simulate::Listener kListener = {enter, leave, notify_subscribers, simulate::cupti::record_work,
+                                          simulate::cupti::now};
 
 // A child gets the locks free, and without the other threads nobody waits for them there.
 void before_fork() {
@@ -206,6 +218,10 @@ bool leave_slot(Slot& slot) {
 }
 
 }  // namespace
+
+void simulate::cupti::listen() {
+  devtrace_sim_calls_listen(&kListener);
+}
 
 extern "C" {
 

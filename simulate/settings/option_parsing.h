@@ -23,4 +23,7 @@ std::optional<Peers> read_peers(const char* text);
 // A decimal number of 64 bits; std::nullopt: none.
 std::optional<uint64_t> read_seed(const char* text);
 
+// With what a rehearsed program ends that devtrace ends under --strict: the host has read what nobody computed.
+constexpr int kNotComputed = 65;
+
 }  // namespace devtrace::simulate

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "simulate/settings/exit_status.h"
+#include "simulate/settings/option_parsing.h"
 #include "simulate/values/uncomputed.h"
 #include "simulate/values/values.h"
 
