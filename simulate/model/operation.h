@@ -40,7 +40,6 @@ struct Operation {
   std::vector<CUdeviceptr> touched = {};
   size_t written = 0;
   CUDA_MEMCPY3D copy = {};
-  CUcontext copy_from = nullptr, copy_to = nullptr;
   CUDA_MEMSET_NODE_PARAMS set = {};
   CUDA_HOST_NODE_PARAMS host = {};
   CUevent event = nullptr;

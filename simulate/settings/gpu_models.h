@@ -17,8 +17,7 @@ struct GpuModel {
   int threads_per_multiprocessor, blocks_per_multiprocessor;
   size_t shared_per_multiprocessor, shared_per_block_optin;
   bool ecc;
-  int watts;            // the board's power limit
-  unsigned pci_device;  // combined PCI device and vendor id
+  int watts;  // the board's power limit
 };
 
 // The part called `key` (lower case), or null.

@@ -108,10 +108,6 @@ void set_flags(uintptr_t base, unsigned flags) {
   edit(base, [&](Allocation& a) { a.flags = flags; });
 }
 
-void set_owner(uintptr_t base, int device) {
-  edit(base, [&](Allocation& a) { a.device = device; });
-}
-
 CUresult allocate_device(int ordinal, size_t size, CUcontext context, CUmemoryPool pool, CUdeviceptr* address) {
   if (!address || size == 0) return CUDA_ERROR_INVALID_VALUE;
   Arena& own = arena(device(ordinal).physical);

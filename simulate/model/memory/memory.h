@@ -31,7 +31,6 @@ struct Allocation {
   uint32_t access = 0;                      // mapped: bit per device ordinal that may use it
   size_t offset = 0;                        // mapped: where in its physical memory
   CUmemGenericAllocationHandle handle = 0;  // mapped
-  bool read_only = false;
 };
 
 // Allocations by address. All functions may be called by any thread.
@@ -45,7 +44,6 @@ bool forget_reservation(uintptr_t base, size_t size);
 // Changes the access bits of every mapping inside the range; false when part of it is not mapped.
 bool set_access(uintptr_t base, size_t size, int device, bool allowed);
 void set_flags(uintptr_t base, unsigned flags);
-void set_owner(uintptr_t base, int device);
 
 // Device memory of the part's true size: the address, or 0 when it is used up.
 CUresult allocate_device(int ordinal, size_t size, CUcontext context, CUmemoryPool pool, CUdeviceptr* address);
