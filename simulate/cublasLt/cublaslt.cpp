@@ -44,12 +44,6 @@ cublasStatus_t create(T** out) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-template <typename T>
-cublasStatus_t destroy(T* descriptor) {
-  delete descriptor;
-  return CUBLAS_STATUS_SUCCESS;
-}
-
 }  // namespace
 
 extern "C" {
@@ -118,84 +112,33 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMa
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t CUBLASWINAPI cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType, uint64_t, uint64_t,
-                                                       int64_t) {
-  return create(layout);
-}
-cublasStatus_t CUBLASWINAPI cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t layout, size_t size, cudaDataType,
-                                                              uint64_t, uint64_t, int64_t) {
-  std::memset(layout, 0, size);
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t CUBLASWINAPI cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
-  return destroy(layout);
-}
-cublasStatus_t CUBLASWINAPI cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
-                                                             cublasLtMatrixLayoutAttribute_t attribute,
-                                                             const void* value, size_t size) {
-  return attribute_set(layout, attribute, value, size);
-}
-cublasStatus_t CUBLASWINAPI cublasLtMatrixLayoutGetAttribute(cublasLtMatrixLayout_t layout,
-                                                             cublasLtMatrixLayoutAttribute_t attribute, void* value,
-                                                             size_t size, size_t* written) {
-  return attribute_get(layout, attribute, value, size, written);
-}
+// A descriptor's functions. Behind its name and its attributes' type: what it is made with, of which nothing is kept.
+#define DESCRIPTOR(name, attributes, ...)                                                                   \
+  cublasStatus_t CUBLASWINAPI cublasLt##name##Create(cublasLt##name##_t* made __VA_OPT__(, ) __VA_ARGS__) { \
+    return create(made);                                                                                    \
+  }                                                                                                         \
+  cublasStatus_t CUBLASWINAPI cublasLt##name##Init_internal(cublasLt##name##_t descriptor,                  \
+                                                            size_t size __VA_OPT__(, ) __VA_ARGS__) {       \
+    std::memset(descriptor, 0, size);                                                                       \
+    return CUBLAS_STATUS_SUCCESS;                                                                           \
+  }                                                                                                         \
+  cublasStatus_t CUBLASWINAPI cublasLt##name##Destroy(cublasLt##name##_t descriptor) {                      \
+    delete descriptor;                                                                                      \
+    return CUBLAS_STATUS_SUCCESS;                                                                           \
+  }                                                                                                         \
+  cublasStatus_t CUBLASWINAPI cublasLt##name##SetAttribute(cublasLt##name##_t descriptor, attributes which, \
+                                                           const void* value, size_t size) {                \
+    return attribute_set(descriptor, which, value, size);                                                   \
+  }                                                                                                         \
+  cublasStatus_t CUBLASWINAPI cublasLt##name##GetAttribute(cublasLt##name##_t descriptor, attributes which, \
+                                                           void* value, size_t size, size_t* written) {     \
+    return attribute_get(descriptor, which, value, size, written);                                          \
+  }
+DESCRIPTOR(MatrixLayout, cublasLtMatrixLayoutAttribute_t, cudaDataType, uint64_t, uint64_t, int64_t)
+DESCRIPTOR(MatmulDesc, cublasLtMatmulDescAttributes_t, cublasComputeType_t, cudaDataType_t)
+DESCRIPTOR(MatmulPreference, cublasLtMatmulPreferenceAttributes_t)
+DESCRIPTOR(MatrixTransformDesc, cublasLtMatrixTransformDescAttributes_t, cudaDataType)
 
-cublasStatus_t CUBLASWINAPI cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* descriptor, cublasComputeType_t,
-                                                     cudaDataType_t) {
-  return create(descriptor);
-}
-cublasStatus_t CUBLASWINAPI cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t descriptor, size_t size,
-                                                            cublasComputeType_t, cudaDataType_t) {
-  std::memset(descriptor, 0, size);
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t CUBLASWINAPI cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t descriptor) {
-  return destroy(descriptor);
-}
-cublasStatus_t CUBLASWINAPI cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor,
-                                                           cublasLtMatmulDescAttributes_t attribute, const void* value,
-                                                           size_t size) {
-  return attribute_set(descriptor, attribute, value, size);
-}
-cublasStatus_t CUBLASWINAPI cublasLtMatmulDescGetAttribute(cublasLtMatmulDesc_t descriptor,
-                                                           cublasLtMatmulDescAttributes_t attribute, void* value,
-                                                           size_t size, size_t* written) {
-  return attribute_get(descriptor, attribute, value, size, written);
-}
-
-cublasStatus_t CUBLASWINAPI cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
-  return create(preference);
-}
-cublasStatus_t CUBLASWINAPI cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t preference, size_t size) {
-  std::memset(preference, 0, size);
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t CUBLASWINAPI cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-  return destroy(preference);
-}
-cublasStatus_t CUBLASWINAPI cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
-                                                                 cublasLtMatmulPreferenceAttributes_t attribute,
-                                                                 const void* value, size_t size) {
-  return attribute_set(preference, attribute, value, size);
-}
-cublasStatus_t CUBLASWINAPI cublasLtMatmulPreferenceGetAttribute(cublasLtMatmulPreference_t preference,
-                                                                 cublasLtMatmulPreferenceAttributes_t attribute,
-                                                                 void* value, size_t size, size_t* written) {
-  return attribute_get(preference, attribute, value, size, written);
-}
-
-cublasStatus_t CUBLASWINAPI cublasLtMatrixTransformDescCreate(cublasLtMatrixTransformDesc_t* descriptor, cudaDataType) {
-  return create(descriptor);
-}
-cublasStatus_t CUBLASWINAPI cublasLtMatrixTransformDescDestroy(cublasLtMatrixTransformDesc_t descriptor) {
-  return destroy(descriptor);
-}
-cublasStatus_t CUBLASWINAPI cublasLtMatrixTransformDescSetAttribute(cublasLtMatrixTransformDesc_t descriptor,
-                                                                    cublasLtMatrixTransformDescAttributes_t attribute,
-                                                                    const void* value, size_t size) {
-  return attribute_set(descriptor, attribute, value, size);
-}
 cublasStatus_t CUBLASWINAPI cublasLtHeuristicsCacheSetCapacity(size_t) {
   return CUBLAS_STATUS_SUCCESS;
 }

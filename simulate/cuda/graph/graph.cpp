@@ -80,6 +80,14 @@ const char* type_name(CUgraphNodeType type) {
   }
 }
 
+// What a node of that type has.
+template <class T>
+CUresult give(CUgraphNode node, CUgraphNodeType type, T Operation::*what, T* out) {
+  TRY(check(node, type));
+  *out = node->operation.*what;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 extern "C" {
@@ -181,44 +189,28 @@ CUresult CUDAAPI cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_P
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* p) {
-  TRY(check(node, CU_GRAPH_NODE_TYPE_MEMCPY));
-  *p = node->operation.copy;
-  return CUDA_SUCCESS;
+  return give(node, CU_GRAPH_NODE_TYPE_MEMCPY, &Operation::copy, p);
 }
 CUresult CUDAAPI cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* p) {
-  TRY(check(node, CU_GRAPH_NODE_TYPE_MEMSET));
-  *p = node->operation.set;
-  return CUDA_SUCCESS;
+  return give(node, CU_GRAPH_NODE_TYPE_MEMSET, &Operation::set, p);
 }
 CUresult CUDAAPI cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS* p) {
-  TRY(check(node, CU_GRAPH_NODE_TYPE_HOST));
-  *p = node->operation.host;
-  return CUDA_SUCCESS;
+  return give(node, CU_GRAPH_NODE_TYPE_HOST, &Operation::host, p);
 }
 CUresult CUDAAPI cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph) {
-  TRY(check(node, CU_GRAPH_NODE_TYPE_GRAPH));
-  *graph = node->operation.child;
-  return CUDA_SUCCESS;
+  return give(node, CU_GRAPH_NODE_TYPE_GRAPH, &Operation::child, graph);
 }
 CUresult CUDAAPI cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent* event) {
-  TRY(check(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD));
-  *event = node->operation.event;
-  return CUDA_SUCCESS;
+  return give(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &Operation::event, event);
 }
 CUresult CUDAAPI cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent* event) {
-  TRY(check(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT));
-  *event = node->operation.event;
-  return CUDA_SUCCESS;
+  return give(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &Operation::event, event);
 }
 CUresult CUDAAPI cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS* p) {
-  TRY(check(node, CU_GRAPH_NODE_TYPE_MEM_ALLOC));
-  *p = node->operation.alloc;
-  return CUDA_SUCCESS;
+  return give(node, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &Operation::alloc, p);
 }
 CUresult CUDAAPI cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr* pointer) {
-  TRY(check(node, CU_GRAPH_NODE_TYPE_MEM_FREE));
-  *pointer = node->operation.free;
-  return CUDA_SUCCESS;
+  return give(node, CU_GRAPH_NODE_TYPE_MEM_FREE, &Operation::free, pointer);
 }
 
 CUresult CUDAAPI cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* p) {

@@ -45,50 +45,43 @@ CUresult plain(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream, b
   return enqueue_copy(simulate::plain_copy(to, from, size), stream, wait);
 }
 
-CUDA_MEMCPY3D widen(const CUDA_MEMCPY2D& c) {
+// What all of the driver's descriptions of a copy have.
+template <class Copy>
+CUDA_MEMCPY3D common(const Copy& c) {
   CUDA_MEMCPY3D w = {};
   w.srcXInBytes = c.srcXInBytes;
   w.srcY = c.srcY;
-  w.srcMemoryType = c.srcMemoryType;
-  w.srcHost = c.srcHost;
-  w.srcDevice = c.srcDevice;
-  w.srcArray = c.srcArray;
-  w.srcPitch = c.srcPitch ? c.srcPitch : c.WidthInBytes;
-  w.dstXInBytes = c.dstXInBytes;
-  w.dstY = c.dstY;
-  w.dstMemoryType = c.dstMemoryType;
-  w.dstHost = c.dstHost;
-  w.dstDevice = c.dstDevice;
-  w.dstArray = c.dstArray;
-  w.dstPitch = c.dstPitch ? c.dstPitch : c.WidthInBytes;
-  w.WidthInBytes = c.WidthInBytes;
-  w.Height = c.Height;
-  w.Depth = 1;
-  return w;
-}
-
-CUDA_MEMCPY3D without_contexts(const CUDA_MEMCPY3D_PEER& c) {
-  CUDA_MEMCPY3D w = {};
-  w.srcXInBytes = c.srcXInBytes;
-  w.srcY = c.srcY;
-  w.srcZ = c.srcZ;
   w.srcMemoryType = c.srcMemoryType;
   w.srcHost = c.srcHost;
   w.srcDevice = c.srcDevice;
   w.srcArray = c.srcArray;
   w.srcPitch = c.srcPitch;
-  w.srcHeight = c.srcHeight;
   w.dstXInBytes = c.dstXInBytes;
   w.dstY = c.dstY;
-  w.dstZ = c.dstZ;
   w.dstMemoryType = c.dstMemoryType;
   w.dstHost = c.dstHost;
   w.dstDevice = c.dstDevice;
   w.dstArray = c.dstArray;
   w.dstPitch = c.dstPitch;
-  w.dstHeight = c.dstHeight;
   w.WidthInBytes = c.WidthInBytes;
   w.Height = c.Height;
+  return w;
+}
+
+CUDA_MEMCPY3D widen(const CUDA_MEMCPY2D& c) {
+  CUDA_MEMCPY3D w = common(c);
+  if (!w.srcPitch) w.srcPitch = c.WidthInBytes;
+  if (!w.dstPitch) w.dstPitch = c.WidthInBytes;
+  w.Depth = 1;
+  return w;
+}
+
+CUDA_MEMCPY3D without_contexts(const CUDA_MEMCPY3D_PEER& c) {
+  CUDA_MEMCPY3D w = common(c);
+  w.srcZ = c.srcZ;
+  w.srcHeight = c.srcHeight;
+  w.dstZ = c.dstZ;
+  w.dstHeight = c.dstHeight;
   w.Depth = c.Depth;
   return w;
 }
