@@ -165,23 +165,40 @@ std::optional<Json> source_of(const Json& operand) {
   return source;
 }
 
+// Where more are there than a reader is shown, the one on the odd device comes first, and then one of each device.
+static std::vector<const Json*> odd_first(const Json& finding) {
+  std::vector<const Json*> all;
+  for (const Json& operand : array(finding, "operands"))
+    if (operand.is_object()) all.push_back(&operand);
+  if (all.size() <= kOperandsShown) return all;
+  std::stable_partition(all.begin(), all.end(), [](const Json* each) { return flag(*each, "odd"); });
+  std::vector<const Json*> first, rest;
+  for (const Json* each : all) {
+    const auto same = [&](const Json* other) { return string(*other, "device") == string(*each, "device"); };
+    (std::any_of(first.begin(), first.end(), same) ? rest : first).push_back(each);
+  }
+  first.insert(first.end(), rest.begin(), rest.end());
+  return first;
+}
+
 Json operands_and_sources(const Json& finding) {
   Json all = Json::array();
-  for (const Json& operand : array(finding, "operands")) {
-    all.push_back(operand);
-    if (std::optional<Json> source = source_of(operand)) all.push_back(*std::move(source));
+  for (const Json* operand : odd_first(finding)) {
+    all.push_back(*operand);
+    if (std::optional<Json> source = source_of(*operand)) all.push_back(*std::move(source));
   }
   return all;
 }
 
 std::string who_is_where(const Json& finding) {
   std::string out;
-  for (const Json& operand : array(finding, "operands")) {
-    if (!operand.is_object()) continue;
+  const auto operands = odd_first(finding);
+  for (size_t index = 0; index < std::min(operands.size(), kOperandsShown); ++index) {
     if (!out.empty()) out += ", ";
-    out += name_of(operand);
-    if (const auto device = string(operand, "device"); !device.empty()) out += fmt::format(" on {}", device);
+    out += name_of(*operands[index]);
+    if (const auto device = string(*operands[index], "device"); !device.empty()) out += fmt::format(" on {}", device);
   }
+  if (operands.size() > kOperandsShown) out += fmt::format(" and {} more", operands.size() - kOperandsShown);
   return out;
 }
 

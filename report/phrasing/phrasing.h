@@ -13,7 +13,11 @@ namespace devtrace::report {
 // "aten::index_select was given tensors on cuda:0 and cuda:1".
 std::string headline(const Json& finding);
 
-// "input_ids on cuda:0, embeddings.word_embeddings.weight on cuda:1"; empty without operands.
+// A summary names no more operands than these, and says how many there are besides.
+inline constexpr size_t kOperandsShown = 3;
+
+// "input_ids on cuda:0, embeddings.word_embeddings.weight on cuda:1"; empty without operands. Of more than are shown
+// the one on the odd device, one of each other device, and "and 4 more".
 std::string who_is_where(const Json& finding);
 
 // One line that says it all, for the end of the text report and for lists: "refused-op main.py:42 in embed: input_ids
@@ -23,8 +27,8 @@ std::string summary(const Json& process, const Json& finding);
 // What the fix does, in plain words: "makes this line run"; empty where the verdict does not say.
 std::string_view repairs(const Json& cause);
 
-// The finding's operands. Behind one of which it is not known where it came from stands what it was computed from,
-// where that is known: it says where the device comes from.
+// The finding's operands; more than kOperandsShown are in the order of who_is_where(). Behind one of which it is not
+// known where it came from stands what it was computed from, where that is known: it says where the device comes from.
 Json operands_and_sources(const Json& finding);
 // That of one operand, with a role that says what it is; nothing of the others.
 std::optional<Json> source_of(const Json& operand);

@@ -37,6 +37,19 @@ TEST(Text, SaysWhatWhereWhenceAndWhatToChange) {
                                        "EmbeddingComponent.embed: input_ids on cuda:0, "));
 }
 
+TEST(Text, SummarisesManyOperandsByThreeTheOddOneFirst) {
+  Json finding = {{"kind", "refused-op"}, {"operation", "aten::cat"}, {"operands", Json::array()}};
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g"})
+    finding["operands"].push_back({{"name", name}, {"device", *name == 'f' ? "cpu" : "cuda:0"}, {"dtype", "float32"}});
+  const auto last = [&] { return test::lines_of(text(Json::object(), finding, false, "")).back(); };
+  EXPECT_THAT(last(), testing::EndsWith(": a on cuda:0, f on cpu, b on cuda:0 and 4 more"));
+  finding["operands"][5]["odd"] = true;
+  EXPECT_THAT(last(), testing::EndsWith(": f on cpu, a on cuda:0, b on cuda:0 and 4 more"));
+  const std::string report = text(Json::object(), finding, false, "");
+  EXPECT_LT(report.find("    f  "), report.find("    a  "));
+  EXPECT_THAT(report, HasSubstr("    and 3 more"));
+}
+
 TEST(Text, HasEscapeCodesOnlyWhenAsked) {
   const auto it = test::sample("private_gpt.jsonl");
   EXPECT_THAT(text(it.process, it.finding, false, ""), Not(HasSubstr("\033")));
