@@ -1,6 +1,7 @@
 #include "tests/programs/matrix/allocation.h"
 
 #include <cstdlib>
+#include <type_traits>
 
 #include "tests/programs/matrix/stage.h"
 
@@ -31,16 +32,21 @@ void* pointer(CUdeviceptr address) {
   return reinterpret_cast<void*>(address);
 }
 
+// What a function gives out through its first argument.
+template <class Status, class Pointer, class... Parameters>
+void* made(const char* name, Status (*function)(Pointer*, Parameters...),
+           std::type_identity_t<Parameters>... arguments) {
+  Pointer p{};
+  check(static_cast<int>(function(&p, arguments...)), name);
+  return reinterpret_cast<void*>(p);
+}
+#define MADE(function, ...) made(#function, cuda.function, __VA_ARGS__)
+
 }  // namespace
 
 std::vector<Allocation> device_memory() {
   return {
-      {"cudaMalloc", false,
-       [](int) {
-         void* p;
-         CHECK(cuda.cudaMalloc(&p, kBytes));
-         return p;
-       }},
+      {"cudaMalloc", false, [](int) { return MADE(cudaMalloc, kBytes); }},
       {"cudaMallocPitch", false,
        [](int) {
          void* p;
@@ -54,18 +60,8 @@ std::vector<Allocation> device_memory() {
          CHECK(cuda.cudaMalloc3D(&p, {100, 20, 3}));
          return static_cast<void*>(static_cast<char*>(p.ptr) + 45 * p.pitch);
        }},
-      {"cudaMallocAsync", false,
-       [](int) {
-         void* p;
-         CHECK(cuda.cudaMallocAsync(&p, kBytes, nullptr));
-         return p;
-       }},
-      {"cudaMallocAsync_ptsz", false,
-       [](int) {
-         void* p;
-         CHECK(cuda.cudaMallocAsync_ptsz(&p, kBytes, nullptr));
-         return p;
-       }},
+      {"cudaMallocAsync", false, [](int) { return MADE(cudaMallocAsync, kBytes, nullptr); }},
+      {"cudaMallocAsync_ptsz", false, [](int) { return MADE(cudaMallocAsync_ptsz, kBytes, nullptr); }},
       {"cudaMallocAsync:captured", false,
        [](int) {
          void* p;
@@ -85,11 +81,7 @@ std::vector<Allocation> device_memory() {
          return p;
        }},
       {"cudaMallocFromPoolAsync_ptsz", false,
-       [](int device) {
-         void* p;
-         CHECK(cuda.cudaMallocFromPoolAsync_ptsz(&p, kBytes, pool_of(device), nullptr));
-         return p;
-       }},
+       [](int device) { return MADE(cudaMallocFromPoolAsync_ptsz, kBytes, pool_of(device), nullptr); }},
       {"cudaGraphAddMemAllocNode", false,
        [](int device) {
          cudaGraph_t own;
@@ -143,30 +135,12 @@ std::vector<Allocation> device_memory() {
          CHECK(cuda.cuMemAllocPitch_v2(&p, &pitch, 100, 40, 4));
          return pointer(p + 39 * pitch);
        }},
-      {"cuMemAllocAsync", false,
-       [](int) {
-         CUdeviceptr p;
-         CHECK(cuda.cuMemAllocAsync(&p, kBytes, nullptr));
-         return pointer(p);
-       }},
-      {"cuMemAllocAsync_ptsz", false,
-       [](int) {
-         CUdeviceptr p;
-         CHECK(cuda.cuMemAllocAsync_ptsz(&p, kBytes, nullptr));
-         return pointer(p);
-       }},
+      {"cuMemAllocAsync", false, [](int) { return MADE(cuMemAllocAsync, kBytes, nullptr); }},
+      {"cuMemAllocAsync_ptsz", false, [](int) { return MADE(cuMemAllocAsync_ptsz, kBytes, nullptr); }},
       {"cuMemAllocFromPoolAsync", false,
-       [](int device) {
-         CUdeviceptr p;
-         CHECK(cuda.cuMemAllocFromPoolAsync(&p, kBytes, pool_of(device), nullptr));
-         return pointer(p);
-       }},
+       [](int device) { return MADE(cuMemAllocFromPoolAsync, kBytes, pool_of(device), nullptr); }},
       {"cuMemAllocFromPoolAsync_ptsz", false,
-       [](int device) {
-         CUdeviceptr p;
-         CHECK(cuda.cuMemAllocFromPoolAsync_ptsz(&p, kBytes, pool_of(device), nullptr));
-         return pointer(p);
-       }},
+       [](int device) { return MADE(cuMemAllocFromPoolAsync_ptsz, kBytes, pool_of(device), nullptr); }},
       {"cuMemMap", false,
        [](int device) {
          constexpr size_t kSize = 2 << 20;
@@ -188,48 +162,19 @@ std::vector<Allocation> device_memory() {
 
 std::vector<Allocation> shared_memory() {
   return {
-      {"cudaMallocManaged", true,
-       [](int) {
-         void* p;
-         CHECK(cuda.cudaMallocManaged(&p, kBytes, cudaMemAttachGlobal));
-         return p;
-       }},
-      {"cuMemAllocManaged", true,
-       [](int) {
-         CUdeviceptr p;
-         CHECK(cuda.cuMemAllocManaged(&p, kBytes, CU_MEM_ATTACH_GLOBAL));
-         return reinterpret_cast<void*>(p);
-       }},
-      {"cudaMallocHost", true,
-       [](int) {
-         void* p;
-         CHECK(cuda.cudaMallocHost(&p, kBytes));
-         return p;
-       }},
+      {"cudaMallocManaged", true, [](int) { return MADE(cudaMallocManaged, kBytes, cudaMemAttachGlobal); }},
+      {"cuMemAllocManaged", true, [](int) { return MADE(cuMemAllocManaged, kBytes, CU_MEM_ATTACH_GLOBAL); }},
+      {"cudaMallocHost", true, [](int) { return MADE(cudaMallocHost, kBytes); }},
       {"cudaHostAlloc", true,
-       [](int) {
-         void* p;
-         CHECK(cuda.cudaHostAlloc(&p, kBytes, cudaHostAllocPortable | cudaHostAllocMapped));
-         return p;
-       }},
+       [](int) { return MADE(cudaHostAlloc, kBytes, cudaHostAllocPortable | cudaHostAllocMapped); }},
       {"cudaHostRegister", true,
        [](int) {
          void* p = std::aligned_alloc(4096, kBytes);
          CHECK(cuda.cudaHostRegister(p, kBytes, cudaHostRegisterPortable));
          return p;
        }},
-      {"cuMemAllocHost_v2", true,
-       [](int) {
-         void* p;
-         CHECK(cuda.cuMemAllocHost_v2(&p, kBytes));
-         return p;
-       }},
-      {"cuMemHostAlloc", true,
-       [](int) {
-         void* p;
-         CHECK(cuda.cuMemHostAlloc(&p, kBytes, CU_MEMHOSTALLOC_PORTABLE));
-         return p;
-       }},
+      {"cuMemAllocHost_v2", true, [](int) { return MADE(cuMemAllocHost_v2, kBytes); }},
+      {"cuMemHostAlloc", true, [](int) { return MADE(cuMemHostAlloc, kBytes, CU_MEMHOSTALLOC_PORTABLE); }},
       {"cuMemHostRegister_v2", true,
        [](int) {
          void* p = std::aligned_alloc(4096, kBytes);

@@ -38,8 +38,6 @@ struct Functions {
 #define RUNTIME(symbol) decltype(&::symbol) symbol = nullptr;
 #define DRIVER(symbol) decltype(&::symbol) symbol = nullptr;
 #include "tests/programs/matrix/functions.inc"
-#undef RUNTIME
-#undef DRIVER
 };
 extern Functions cuda;
 

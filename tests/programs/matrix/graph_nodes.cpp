@@ -1,6 +1,5 @@
 // Nodes are only added and changed, never launched.
 #include "tests/programs/matrix/launch.h"
-#include "tests/programs/matrix/stage.h"
 
 namespace matrix {
 
@@ -25,9 +24,11 @@ cudaGraphNodeParams any_runtime_node(const Call& call) {
 CUgraphNodeParams any_driver_node(const Call& call) {
   CUgraphNodeParams p{};
   p.type = CU_GRAPH_NODE_TYPE_KERNEL;
-  p.kernel = driver_node<CUDA_KERNEL_NODE_PARAMS_v3>(functions[0], call, false);
+  p.kernel = driver_node<CUDA_KERNEL_NODE_PARAMS_v3>(call);
   return p;
 }
+
+CUgraphNode added;  // the last one
 
 }  // namespace
 
@@ -35,16 +36,9 @@ std::vector<Launch> graph_nodes() {
   using C = const Call&;
   return {
       {"cudaGraphAddKernelNode",
-       [](C c) -> int {
-         const auto p = runtime_node(c);
-         CUgraphNode added;
-         return cuda.cudaGraphAddKernelNode(&added, graph, nullptr, 0, &p);
-       }},
+       [](C c) -> int { return cuda.cudaGraphAddKernelNode(&added, graph, nullptr, 0, address(runtime_node(c))); }},
       {"cudaGraphKernelNodeSetParams",
-       [](C c) -> int {
-         const auto p = runtime_node(c);
-         return cuda.cudaGraphKernelNodeSetParams(node, &p);
-       }},
+       [](C c) -> int { return cuda.cudaGraphKernelNodeSetParams(node, address(runtime_node(c))); }},
       {"cudaGraphExecKernelNodeSetParams",
        [](C c) -> int {
          const auto p = runtime_node(c);
@@ -55,45 +49,33 @@ std::vector<Launch> graph_nodes() {
        }},
       {"cudaGraphAddNode",
        [](C c) -> int {
-         auto p = any_runtime_node(c);
-         CUgraphNode added;
-         return cuda.cudaGraphAddNode(&added, graph, nullptr, nullptr, 0, &p);
+         return cuda.cudaGraphAddNode(&added, graph, nullptr, nullptr, 0, address(any_runtime_node(c)));
        }},
       {"cudaGraphNodeSetParams",
-       [](C c) -> int {
-         auto p = any_runtime_node(c);
-         return cuda.cudaGraphNodeSetParams(node, &p);
-       }},
+       [](C c) -> int { return cuda.cudaGraphNodeSetParams(node, address(any_runtime_node(c))); }},
       {"cudaGraphExecNodeSetParams",
-       [](C c) -> int {
-         auto p = any_runtime_node(c);
-         return cuda.cudaGraphExecNodeSetParams(exec, node, &p);
-       }},
+       [](C c) -> int { return cuda.cudaGraphExecNodeSetParams(exec, node, address(any_runtime_node(c))); }},
       {"cuGraphAddKernelNode",
        [](C c) -> int {
-         const auto p = driver_node<CUDA_KERNEL_NODE_PARAMS_v1>(functions[0], c, false);
-         CUgraphNode added;
-         return cuda.cuGraphAddKernelNode(&added, graph, nullptr, 0, &p);
+         return cuda.cuGraphAddKernelNode(&added, graph, nullptr, 0,
+                                          address(driver_node<CUDA_KERNEL_NODE_PARAMS_v1>(c)));
        }},
       {"cuGraphAddKernelNode_v2",
        [](C c) -> int {
-         const auto p = driver_node<CUDA_KERNEL_NODE_PARAMS_v2>(functions[0], c, false);
-         CUgraphNode added;
-         return cuda.cuGraphAddKernelNode_v2(&added, graph, nullptr, 0, &p);
+         return cuda.cuGraphAddKernelNode_v2(&added, graph, nullptr, 0,
+                                             address(driver_node<CUDA_KERNEL_NODE_PARAMS_v2>(c)));
        }},
       {"cuGraphAddKernelNode_v2:block",
        [](C c) -> int {
-         const auto p = driver_node<CUDA_KERNEL_NODE_PARAMS_v2>(functions[0], c, true);
-         CUgraphNode added;
-         return cuda.cuGraphAddKernelNode_v2(&added, graph, nullptr, 0, &p);
+         return cuda.cuGraphAddKernelNode_v2(&added, graph, nullptr, 0,
+                                             address(driver_node<CUDA_KERNEL_NODE_PARAMS_v2>(c, true)));
        }},
       {"cuGraphAddKernelNode_v2:context",
        [](C c) -> int {
-         auto p = driver_node<CUDA_KERNEL_NODE_PARAMS_v2>(functions[0], c, false);
+         auto p = driver_node<CUDA_KERNEL_NODE_PARAMS_v2>(c);
          p.func = nullptr;
          p.kern = kernel;
          p.ctx = contexts[0];
-         CUgraphNode added;
          use(1);  // the device that counts is the context's
          const int result = cuda.cuGraphAddKernelNode_v2(&added, graph, nullptr, 0, &p);
          use(0);
@@ -101,46 +83,29 @@ std::vector<Launch> graph_nodes() {
        }},
       {"cuGraphKernelNodeSetParams",
        [](C c) -> int {
-         const auto p = driver_node<CUDA_KERNEL_NODE_PARAMS_v1>(functions[0], c, false);
-         return cuda.cuGraphKernelNodeSetParams(node, &p);
+         return cuda.cuGraphKernelNodeSetParams(node, address(driver_node<CUDA_KERNEL_NODE_PARAMS_v1>(c)));
        }},
       {"cuGraphKernelNodeSetParams_v2",
        [](C c) -> int {
-         const auto p = driver_node<CUDA_KERNEL_NODE_PARAMS_v2>(functions[0], c, false);
-         return cuda.cuGraphKernelNodeSetParams_v2(node, &p);
+         return cuda.cuGraphKernelNodeSetParams_v2(node, address(driver_node<CUDA_KERNEL_NODE_PARAMS_v2>(c)));
        }},
       {"cuGraphExecKernelNodeSetParams",
        [](C c) -> int {
-         const auto p = driver_node<CUDA_KERNEL_NODE_PARAMS_v1>(functions[0], c, false);
-         return cuda.cuGraphExecKernelNodeSetParams(exec, node, &p);
+         return cuda.cuGraphExecKernelNodeSetParams(exec, node, address(driver_node<CUDA_KERNEL_NODE_PARAMS_v1>(c)));
        }},
       {"cuGraphExecKernelNodeSetParams_v2",
        [](C c) -> int {
-         const auto p = driver_node<CUDA_KERNEL_NODE_PARAMS_v2>(functions[0], c, false);
-         return cuda.cuGraphExecKernelNodeSetParams_v2(exec, node, &p);
+         return cuda.cuGraphExecKernelNodeSetParams_v2(exec, node, address(driver_node<CUDA_KERNEL_NODE_PARAMS_v2>(c)));
        }},
       {"cuGraphAddNode",
-       [](C c) -> int {
-         auto p = any_driver_node(c);
-         CUgraphNode added;
-         return cuda.cuGraphAddNode(&added, graph, nullptr, 0, &p);
-       }},
+       [](C c) -> int { return cuda.cuGraphAddNode(&added, graph, nullptr, 0, address(any_driver_node(c))); }},
       {"cuGraphAddNode_v2",
        [](C c) -> int {
-         auto p = any_driver_node(c);
-         CUgraphNode added;
-         return cuda.cuGraphAddNode_v2(&added, graph, nullptr, nullptr, 0, &p);
+         return cuda.cuGraphAddNode_v2(&added, graph, nullptr, nullptr, 0, address(any_driver_node(c)));
        }},
-      {"cuGraphNodeSetParams",
-       [](C c) -> int {
-         auto p = any_driver_node(c);
-         return cuda.cuGraphNodeSetParams(node, &p);
-       }},
+      {"cuGraphNodeSetParams", [](C c) -> int { return cuda.cuGraphNodeSetParams(node, address(any_driver_node(c))); }},
       {"cuGraphExecNodeSetParams",
-       [](C c) -> int {
-         auto p = any_driver_node(c);
-         return cuda.cuGraphExecNodeSetParams(exec, node, &p);
-       }},
+       [](C c) -> int { return cuda.cuGraphExecNodeSetParams(exec, node, address(any_driver_node(c))); }},
   };
 }
 

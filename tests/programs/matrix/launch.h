@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/programs/matrix/cuda.h"
+#include "tests/programs/matrix/stage.h"
 
 namespace matrix {
 
@@ -50,11 +50,17 @@ std::vector<Launch> graph_nodes();
 // With the parameters in each of their two forms.
 int run(const Launch& launch, Arguments& arguments);
 
+// Of a temporary, for as long as the call lasts.
+template <class Value>
+Value* address(Value&& value) {
+  return &value;
+}
+
 // A kernel node of the driver's, its parameters one by one or as one block.
 template <class Parameters>
-Parameters driver_node(CUfunction function, const Call& call, bool as_block) {
+Parameters driver_node(const Call& call, bool as_block = false) {
   Parameters p{};
-  p.func = function;
+  p.func = functions[0];
   p.gridDimX = p.gridDimY = p.gridDimZ = p.blockDimX = p.blockDimY = p.blockDimZ = 1;
   if (as_block)
     p.extra = call.extra;

@@ -1,5 +1,4 @@
 #include "tests/programs/matrix/launch.h"
-#include "tests/programs/matrix/stage.h"
 
 namespace matrix {
 
@@ -37,15 +36,9 @@ std::vector<Launch> plain_launches() {
       {"cudaLaunchKernel_ptsz",
        [](C c) -> int { return cuda.cudaLaunchKernel_ptsz(&stub, kOne, kOne, c.parameters, 0, nullptr); }},
       {"cudaLaunchKernelExC",
-       [](C c) -> int {
-         const auto config = runtime_config();
-         return cuda.cudaLaunchKernelExC(&config, &stub, c.parameters);
-       }},
+       [](C c) -> int { return cuda.cudaLaunchKernelExC(address(runtime_config()), &stub, c.parameters); }},
       {"cudaLaunchKernelExC_ptsz",
-       [](C c) -> int {
-         const auto config = runtime_config();
-         return cuda.cudaLaunchKernelExC_ptsz(&config, &stub, c.parameters);
-       }},
+       [](C c) -> int { return cuda.cudaLaunchKernelExC_ptsz(address(runtime_config()), &stub, c.parameters); }},
       {"cudaLaunchCooperativeKernel",
        [](C c) -> int { return cuda.cudaLaunchCooperativeKernel(&stub, kOne, kOne, c.parameters, 0, nullptr); }},
       {"cudaLaunchCooperativeKernel_ptsz",
@@ -82,19 +75,12 @@ std::vector<Launch> plain_launches() {
          return cuda.cuLaunchKernel_ptsz(functions[0], 1, 1, 1, 1, 1, 1, 0, nullptr, c.parameters, nullptr);
        }},
       {"cuLaunchKernelEx",
-       [](C c) -> int {
-         const auto config = driver_config();
-         return cuda.cuLaunchKernelEx(&config, functions[0], c.parameters, nullptr);
-       }},
+       [](C c) -> int { return cuda.cuLaunchKernelEx(address(driver_config()), functions[0], c.parameters, nullptr); }},
       {"cuLaunchKernelEx:block",
-       [](C c) -> int {
-         const auto config = driver_config();
-         return cuda.cuLaunchKernelEx(&config, functions[0], nullptr, c.extra);
-       }},
+       [](C c) -> int { return cuda.cuLaunchKernelEx(address(driver_config()), functions[0], nullptr, c.extra); }},
       {"cuLaunchKernelEx_ptsz",
        [](C c) -> int {
-         const auto config = driver_config();
-         return cuda.cuLaunchKernelEx_ptsz(&config, functions[0], c.parameters, nullptr);
+         return cuda.cuLaunchKernelEx_ptsz(address(driver_config()), functions[0], c.parameters, nullptr);
        }},
       {"cuLaunchCooperativeKernel",
        [](C c) -> int {

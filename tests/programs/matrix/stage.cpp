@@ -47,7 +47,7 @@ void prepare() {
   CHECK(cuda.cuGraphCreate(&graph, 0));
   Arguments clean = arguments_with("", here, here);
   const Launch add{"", [](const Call& call) -> int {
-                     const auto p = driver_node<CUDA_KERNEL_NODE_PARAMS_v2>(functions[0], call, false);
+                     const auto p = driver_node<CUDA_KERNEL_NODE_PARAMS_v2>(call);
                      return cuda.cuGraphAddKernelNode_v2(&node, graph, nullptr, 0, &p);
                    }};
   CHECK(run(add, clean));

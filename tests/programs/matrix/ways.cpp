@@ -23,8 +23,6 @@ void by_linking() {
 #define RUNTIME(symbol) cuda.symbol = &::symbol;
 #define DRIVER(symbol) cuda.symbol = &::symbol;
 #include "tests/programs/matrix/functions.inc"
-#undef RUNTIME
-#undef DRIVER
 }
 
 // In the libraries themselves, as whoever has opened them does.
@@ -42,8 +40,6 @@ void fill(Ask ask_driver) {
 #define RUNTIME(symbol) cuda.symbol = reinterpret_cast<decltype(&::symbol)>(in("libcudart.so.13", #symbol));
 #define DRIVER(symbol) cuda.symbol = reinterpret_cast<decltype(&::symbol)>(ask_driver(#symbol));
 #include "tests/programs/matrix/functions.inc"
-#undef RUNTIME
-#undef DRIVER
 }
 
 // What the driver is to be asked for, to come by a symbol.
