@@ -12,6 +12,8 @@ MESSAGES = FOLDER / "messages.jsonl"
 # Messages that no source holds as text; by hand, in the form of MESSAGES.
 MORE = FOLDER / "more_messages.jsonl"
 MISSES = FOLDER / "expected_misses.txt"
+# The row of a program that names none.
+SAME_DEVICE = "torch-expected-all-tensors-to-be-on-the-same-device"
 
 sys.path += [str(FOLDER), str(FOLDER.parent)]
 import reasons  # noqa: E402
@@ -43,7 +45,7 @@ def rows() -> list[dict]:
 @cache
 def programs() -> list[Program]:
     return [
-        Program(case.name, case.first("message"), case.operation, tuple(case.devices), "cut" in case.says, path.name, case.program)
+        Program(case.name, case.first("message", SAME_DEVICE), case.operation, tuple(case.devices), "cut" in case.says, path.name, case.program)
         for path in sorted((FOLDER / "programs").glob("*.py")) for case in cases_in(path).values()
     ]
 

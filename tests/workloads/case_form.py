@@ -21,7 +21,7 @@ A file is one program, or several, each below a line of its own; what stands abo
 | fails, fix | the line that fails; the verdict's fix, a key for each of its lines |
 | line | part of a line that is right to change, the true one first: `[FILE: ]TEXT` |
 | repair | how the thread repaired it: `[FILE: ]LINE -> REPLACEMENT` |
-| message, cut | of device_errors/, whose programs are functions called as their case: the row of messages.jsonl; `yes`: PyTorch writes a device's index as a character, and that of device 0 ends the text |
+| message, cut | of device_errors/, whose programs are functions called as their case: the row of messages.jsonl, if it is not the dispatcher's "on the same device"; `yes`: PyTorch writes a device's index as a character, and that of device 0 ends the text |
 | silent, alone | `yes`: PyTorch lets it pass; it needs a process of its own |"""
 
 import re

@@ -12,8 +12,6 @@ from types import SimpleNamespace
 
 import torch  # noqa: F401 (once for all)
 
-HERE = Path(__file__).resolve().parent
-
 
 def findings_so_far() -> list[dict]:
     log = Path(f"devtrace-{os.getpid()}.jsonl")
@@ -45,17 +43,10 @@ def answer_in_child(program: Path, answer: Path) -> None:
     answer.write_text(json.dumps(outcome_of(program)), encoding="utf-8")
 
 
-def every_program() -> list[Path]:
-    sys.path.append(str(HERE.parent))
-    from case_form import cases_in
-
-    return [case.copy(Path.cwd()) for case in cases_in(HERE / "programs").values()]
-
-
 def main() -> None:
     answers = Path("answers")
     answers.mkdir(exist_ok=True)
-    for program in [Path(file) for file in sys.argv[1:]] or every_program():
+    for program in map(Path, sys.argv[1:]):
         child = os.fork()
         if child == 0:
             try:

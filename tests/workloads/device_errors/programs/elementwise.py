@@ -15,19 +15,16 @@ def add():
     return ones(3) + ones(3, device=TWO)
 
 # === matmul
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::mm on cuda:0, cuda:1
 def matmul():
     return ones(2, 2) @ ones(2, 2, device=TWO)
 
 # === matmul_with_the_host
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::mm on cuda:0, cpu
 def matmul_with_the_host():
     return ones(2, 2) @ ones(2, 2, device=HOST)
 
 # === cat
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::cat on cuda:0, cuda:1
 def cat():
     return torch.cat([ones(2), ones(2, device=TWO)])
@@ -89,7 +86,6 @@ def where():
     return torch.where(ones(3) > 0, ones(3), ones(3, device=TWO))
 
 # === searchsorted_boundaries
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::searchsorted on cuda:0, cuda:1
 def searchsorted_boundaries():
     return torch.searchsorted(ones(3), ones(3, device=TWO))
@@ -113,19 +109,16 @@ def quantile_out():
     return torch.quantile(ones(3), torch.tensor([0.5], device=ONE), out=ones(1, device=TWO))
 
 # === kthvalue_indices_out
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::kthvalue on cuda:0, cuda:1
 def kthvalue_indices_out():
     return torch.kthvalue(ones(3), 1, out=(ones(()), torch.zeros((), dtype=torch.long, device=TWO)))
 
 # === median_indices_out
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::median on cuda:0, cuda:1
 def median_indices_out():
     return torch.median(ones(3, 3), 0, out=(ones(3), torch.zeros(3, dtype=torch.long, device=TWO)))
 
 # === multinomial_out
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::multinomial on cuda:0, cuda:1
 def multinomial_out():
     return torch.multinomial(ones(3), 1, out=torch.zeros(1, dtype=torch.long, device=TWO))
@@ -149,13 +142,11 @@ def tensor_split():
     return torch.tensor_split(torch.ones(4), torch.tensor([1], device=ONE))
 
 # === chunk_cat
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::_chunk_cat on cuda:0, cuda:1
 def chunk_cat():
     return torch._chunk_cat([ones(2, 2), ones(2, 2, device=TWO)], 0, 1)
 
 # === chunk_cat_out
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::_chunk_cat on cuda:0, cuda:1
 def chunk_cat_out():
     return torch._chunk_cat([ones(2, 2), ones(2, 2)], 0, 1, out=ones(1, 8, device=TWO))
@@ -217,37 +208,31 @@ def jitted_kernel():
     return plus(ones(2), ones(2, device=TWO))
 
 # === grid_sample
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: torch.Tensor.grid_sampler|aten::grid_sampler|torch.nn.functional.grid_sample|aten::grid_sampler_2d on cuda:0, cuda:1
 def grid_sample():
     return torch.nn.functional.grid_sample(ones(1, 1, 2, 2), ones(1, 2, 2, 2, device=TWO), align_corners=False)
 
 # === cdist_with_the_host
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::cdist|aten::_cdist_forward|torch.cdist on cuda:0, cpu
 def cdist_with_the_host():
     return torch.cdist(ones(2, 2), ones(2, 2, device=HOST))
 
 # === cdist
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::cdist|aten::_cdist_forward|torch.cdist on cuda:0, cuda:1
 def cdist():
     return torch.cdist(ones(2, 2), ones(2, 2, device=TWO))
 
 # === frexp_out
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::frexp on cuda:0, cuda:1
 def frexp_out():
     return torch.frexp(ones(2), out=(ones(2), torch.zeros(2, dtype=torch.int32, device=TWO)))
 
 # === nonzero_out
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::nonzero on cuda:0, cuda:1
 def nonzero_out():
     return torch.nonzero(ones(3), out=torch.zeros((0, 1), dtype=torch.long, device=TWO))
 
 # === split_copy_out
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::split_with_sizes_copy on cuda:0, cuda:1
 def split_copy_out():
     return torch.split_with_sizes_copy(ones(4), [2, 2], out=[ones(2, device=TWO), ones(2, device=TWO)])
@@ -271,7 +256,6 @@ def out_of_another_device_type():
     return torch.arange(3, device=ONE, out=torch.empty(3, dtype=torch.long))
 
 # === structured_out
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::tril|torch.tril on cuda:0, cuda:1
 def structured_out():
     return torch.tril(ones(2, 2), out=ones(2, 2, device=TWO))
@@ -283,7 +267,6 @@ def sum_out():
     return torch.sum(ones(3), 0, out=ones((), device=TWO))
 
 # === mm_out
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::mm on cuda:0, cuda:1
 def mm_out():
     return torch.mm(ones(2, 2), ones(2, 2), out=ones(2, 2, device=TWO))

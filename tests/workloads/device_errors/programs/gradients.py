@@ -126,61 +126,51 @@ def fused_adam_tensor_learning_rate():
     return fused_adam(lr=ones((), device=TWO))
 
 # === unscale_inverse_scale_of_the_host
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::_amp_foreach_non_finite_check_and_unscale_ on cuda:0, cpu
 def unscale_inverse_scale_of_the_host():
     return torch._amp_foreach_non_finite_check_and_unscale_([ones(2)], ones(()), torch.tensor(1.0))
 
 # === unscale_found_inf_of_the_host
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::_amp_foreach_non_finite_check_and_unscale_ on cuda:0, cpu
 def unscale_found_inf_of_the_host():
     return torch._amp_foreach_non_finite_check_and_unscale_([ones(2)], torch.tensor(0.0), ones(()))
 
 # === unscale_gradients_of_two_devices
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::_amp_foreach_non_finite_check_and_unscale_ on cuda:0, cuda:1
 def unscale_gradients_of_two_devices():
     return torch._amp_foreach_non_finite_check_and_unscale_([ones(2), ones(2, device=TWO)], ones(()), ones(()))
 
 # === unscale_gradients_of_the_host
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::_amp_foreach_non_finite_check_and_unscale_ on cuda:0, cpu
 def unscale_gradients_of_the_host():
     return torch._amp_foreach_non_finite_check_and_unscale_([ones(2), torch.ones(2)], ones(()), ones(()))
 
 # === unscale_of_the_host_found_inf_of_a_device
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::_amp_foreach_non_finite_check_and_unscale_ on cuda:0, cpu
 def unscale_of_the_host_found_inf_of_a_device():
     return torch._amp_foreach_non_finite_check_and_unscale_([torch.ones(2)], ones(()), torch.tensor(1.0))
 
 # === unscale_of_the_host_inverse_scale_of_a_device
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::_amp_foreach_non_finite_check_and_unscale_ on cuda:0, cpu
 def unscale_of_the_host_inverse_scale_of_a_device():
     return torch._amp_foreach_non_finite_check_and_unscale_([torch.ones(2)], torch.tensor(0.0), ones(()))
 
 # === update_scale_tracker_of_the_host
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::_amp_update_scale_ on cuda:0, cpu
 def update_scale_tracker_of_the_host():
     return torch._amp_update_scale_(ones(()), torch.tensor(0, dtype=torch.int32), ones(()), 2.0, 0.5, 1)
 
 # === update_scale_found_inf_of_the_host
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::_amp_update_scale_ on cuda:0, cpu
 def update_scale_found_inf_of_the_host():
     return torch._amp_update_scale_(ones(()), torch.tensor(0, dtype=torch.int32, device=ONE), torch.tensor(0.0), 2.0, 0.5, 1)
 
 # === update_scale_of_the_host_tracker_of_a_device
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::_amp_update_scale_ on cuda:0, cpu
 def update_scale_of_the_host_tracker_of_a_device():
     return torch._amp_update_scale_(torch.tensor(1.0), torch.tensor(0, dtype=torch.int32, device=ONE), torch.tensor(0.0), 2.0, 0.5, 1)
 
 # === update_scale_of_the_host_found_inf_of_a_device
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::_amp_update_scale_ on cuda:0, cpu
 def update_scale_of_the_host_found_inf_of_a_device():
     return torch._amp_update_scale_(torch.tensor(1.0), torch.tensor(0, dtype=torch.int32), ones(()), 2.0, 0.5, 1)

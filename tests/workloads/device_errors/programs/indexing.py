@@ -13,19 +13,16 @@ def indices(device=ONE):
     return torch.tensor([0, 1], device=device)
 
 # === index_select
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::index_select on cuda:0, cuda:1
 def index_select():
     return torch.index_select(ones(3), 0, indices(TWO))
 
 # === embedding
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::embedding|aten::index_select on cuda:0, cuda:1
 def embedding():
     return torch.nn.Embedding(3, 2, device=ONE)(indices(TWO))
 
 # === embedding_bag
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::_embedding_bag|aten::embedding_bag on cuda:0, cuda:1
 def embedding_bag():
     return torch.nn.EmbeddingBag(3, 2, device=ONE)(indices(TWO), torch.tensor([0], device=TWO))
@@ -56,13 +53,11 @@ def assignment_of_an_element():
     target[indices(HOST)] = ones(2)
 
 # === index_copy
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::index_copy|aten::index_copy_ on cuda:0, cuda:1
 def index_copy():
     return ones(3).index_copy_(0, indices(), ones(2, device=TWO))
 
 # === index_add
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::index_add|aten::index_add_ on cuda:0, cuda:1
 def index_add():
     return ones(3).index_add_(0, indices(TWO), ones(2))
@@ -74,43 +69,36 @@ def index_fill():
     return ones(3).index_fill_(0, indices(TWO), 1.0)
 
 # === put
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::put_|aten::put on cuda:0, cuda:1
 def put():
     return ones(3).put_(indices(TWO), ones(2))
 
 # === put_source
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::put_ on cuda:0, cuda:1
 def put_source():
     return ones(3).put_(indices(), ones(2, device=TWO))
 
 # === take
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::take on cuda:0, cuda:1
 def take():
     return torch.take(ones(3), indices(TWO))
 
 # === take_out
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::take on cuda:0, cuda:1
 def take_out():
     return torch.take(ones(3), indices(), out=ones(2, device=TWO))
 
 # === gather
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::gather on cuda:0, cuda:1
 def gather():
     return torch.gather(ones(3), 0, indices(TWO))
 
 # === scatter
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::scatter_|aten::scatter on cuda:0, cuda:1
 def scatter():
     return ones(3).scatter_(0, indices(TWO), ones(2))
 
 # === scatter_add
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::scatter_add_|aten::scatter_add on cuda:0, cuda:1
 def scatter_add():
     return ones(3).scatter_add_(0, indices(), ones(2, device=TWO))
@@ -134,37 +122,31 @@ def masked_fill_value_of_a_host_tensor():
     return torch.ones(3).masked_fill_(torch.ones(3) > 0, torch.tensor(1.0, device=ONE))
 
 # === masked_select
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::masked_select on cuda:0, cuda:1
 def masked_select():
     return torch.masked_select(ones(3), ones(3, device=TWO) > 0)
 
 # === masked_scatter
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::masked_scatter_|aten::masked_scatter on cuda:0, cuda:1
 def masked_scatter():
     return ones(3).masked_scatter_(ones(3) > 0, ones(3, device=TWO))
 
 # === masked_scatter_mask_of_a_host_tensor
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::masked_scatter_|aten::masked_scatter on cuda:0, cpu
 def masked_scatter_mask_of_a_host_tensor():
     return torch.ones(3).masked_scatter_(ones(3) > 0, torch.ones(3))
 
 # === masked_scatter_source_of_a_host_tensor
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::masked_scatter_|aten::masked_scatter on cuda:0, cpu
 def masked_scatter_source_of_a_host_tensor():
     return torch.ones(3).masked_scatter_(torch.ones(3) > 0, ones(3))
 
 # === repeat_interleave
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::repeat_interleave|aten::index_select on cuda:0, cuda:1
 def repeat_interleave():
     return torch.repeat_interleave(ones(2), torch.tensor([1, 2], device=TWO))
 
 # === bincount_weights
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::bincount on cuda:0, cuda:1
 def bincount_weights():
     return torch.bincount(indices(), ones(2, device=TWO))

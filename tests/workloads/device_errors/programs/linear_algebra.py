@@ -9,7 +9,6 @@ def ones(*shape, device=ONE, **options):
     return torch.ones(*shape, device=device, **options)
 
 # === dot
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::dot on cuda:0, cuda:1
 def dot():
     return torch.dot(ones(3), ones(3, device=TWO))
@@ -57,61 +56,51 @@ def cholesky_solve_two_devices():
     return torch.cholesky_solve(ones(2, 1), torch.eye(2, device=TWO))
 
 # === eig_out
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::linalg_eig on cuda:0, cpu
 def eig_out():
     return torch.linalg.eig(torch.eye(2), out=(torch.zeros(2, dtype=torch.complex64, device=ONE), torch.zeros(2, 2, dtype=torch.complex64)))
 
 # === eigvals_out
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::linalg_eigvals on cuda:0, cpu
 def eigvals_out():
     return torch.linalg.eigvals(torch.eye(2), out=torch.zeros(2, dtype=torch.complex64, device=ONE))
 
 # === lstsq
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::linalg_lstsq on cuda:0, cuda:1
 def lstsq():
     return torch.linalg.lstsq(torch.eye(2, device=ONE), ones(2, 1, device=TWO))
 
 # === lstsq_with_the_host
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::linalg_lstsq on cuda:0, cpu
 def lstsq_with_the_host():
     return torch.linalg.lstsq(torch.eye(2), ones(2, 1))
 
 # === solve
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::linalg_solve|aten::linalg_solve_ex|aten::_linalg_solve_ex on cuda:0, cuda:1
 def solve():
     return torch.linalg.solve(torch.eye(2, device=ONE), ones(2, 1, device=TWO))
 
 # === cholesky_inverse_out
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::cholesky_inverse on cuda:0, cpu
 def cholesky_inverse_out():
     return torch.cholesky_inverse(torch.eye(2), out=ones(2, 2))
 
 # === householder_product
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::linalg_householder_product on cuda:0, cpu
 def householder_product():
     return torch.linalg.householder_product(torch.eye(2), ones(2))
 
 # === householder_product_out
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::linalg_householder_product on cuda:0, cpu
 def householder_product_out():
     return torch.linalg.householder_product(torch.eye(2), torch.ones(2), out=ones(2, 2))
 
 # === ormqr
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::ormqr on cuda:0, cpu
 def ormqr():
     return torch.ormqr(torch.eye(2), torch.ones(2), ones(2, 2))
 
 # === addmm
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::addmm on cuda:0, cuda:1
 def addmm():
     return torch.addmm(ones(2, 2), ones(2, 2), ones(2, 2, device=TWO))

@@ -10,31 +10,26 @@ def ones(*shape, device=ONE, **options):
     return torch.ones(*shape, device=device, **options)
 
 # === convolution_of_a_host_tensor
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::convolution|aten::_convolution|aten::conv2d|aten::cudnn_convolution|aten::_slow_conv2d_forward on cuda:0, cpu
 def convolution_of_a_host_tensor():
     return torch.nn.Conv2d(1, 1, 1, device=ONE)(torch.ones(1, 1, 2, 2))
 
 # === convolution_bias
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::convolution|aten::_convolution|aten::conv2d|aten::_slow_conv2d_forward on cuda:0, cpu
 def convolution_bias():
     return F.conv2d(ones(1, 1, 2, 2), ones(1, 1, 1, 1), torch.ones(1))
 
 # === convolution_of_two_devices
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::convolution|aten::_convolution|aten::conv2d|aten::cudnn_convolution|aten::_slow_conv2d_forward on cuda:0, cuda:1
 def convolution_of_two_devices():
     return F.conv2d(ones(1, 1, 2, 2), ones(1, 1, 1, 1, device=TWO))
 
 # === depthwise_convolution_weight
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::conv_depthwise3d|aten::convolution on cuda:0, cuda:1
 def depthwise_convolution_weight():
     return torch.ops.aten.conv_depthwise3d(ones(1, 1, 2, 2, 2), ones(1, 1, 1, 1, 1, device=TWO), [1, 1, 1], None, [1, 1, 1], [0, 0, 0], [1, 1, 1])
 
 # === linear
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::linear|aten::addmm on cuda:0, cuda:1
 def linear():
     return torch.nn.Linear(2, 2, device=TWO)(ones(1, 2))
@@ -58,7 +53,6 @@ def recurrent_hidden_of_the_host():
     return torch.nn.GRU(2, 2, device=ONE)(ones(1, 1, 2), torch.ones(1, 1, 2))
 
 # === recurrent_cell
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::_thnn_fused_lstm_cell|torch.nn.LSTMCell|aten::lstm_cell|aten::addmm|aten::linear on cuda:0, cuda:1
 def recurrent_cell():
     cell = torch.nn.LSTMCell(2, 2, device=ONE)
@@ -92,31 +86,26 @@ def flexible_attention():
     return flex_attention(ones(1, 1, 128, 16), ones(1, 1, 128, 16), ones(1, 1, 128, 16), block_mask=mask)
 
 # === cross_entropy
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::nll_loss_forward|aten::nll_loss|aten::nll_loss_nd on cuda:0, cuda:1
 def cross_entropy():
     return F.cross_entropy(ones(2, 3), torch.tensor([0, 1], device=TWO))
 
 # === batch_norm
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::native_batch_norm|aten::cudnn_batch_norm|aten::batch_norm|aten::_native_batch_norm_legit on cuda:0, cuda:1
 def batch_norm():
     return torch.nn.BatchNorm1d(2, device=TWO)(ones(3, 2))
 
 # === layer_norm
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::native_layer_norm|aten::layer_norm on cuda:0, cuda:1
 def layer_norm():
     return torch.nn.LayerNorm(2, device=TWO)(ones(3, 2))
 
 # === quantized_pair
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: torch.quantize_per_tensor|aten::quantize_per_tensor|aten::quantize_per_channel on cuda:0, cpu
 def quantized_pair():
     return torch.quantize_per_channel(ones(2, 2), torch.ones(2), torch.zeros(2), 0, torch.qint8)
 
 # === scaled_mm
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::_scaled_mm on cuda:0, cuda:1
 def scaled_mm():
     a = torch.ones(16, 16, device=ONE).to(torch.float8_e4m3fn)
@@ -129,7 +118,6 @@ def mkldnn_of_a_device():
     return ones(2, 2).to_mkldnn()
 
 # === grid_sample_with_the_host
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::grid_sampler_2d|aten::grid_sampler|torch.nn.functional.grid_sample on cuda:0, cpu
 def grid_sample_with_the_host():
     return F.grid_sample(torch.ones(1, 1, 2, 2), ones(1, 2, 2, 2), align_corners=False)

@@ -17,7 +17,6 @@ def csr(device):
     return torch.sparse_csr_tensor([0, 1, 2], [0, 1], [1.0, 1.0], size=(2, 2), device=device)
 
 # === indices_of_a_device_and_values_of_the_host
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: torch.sparse_coo_tensor|aten::_sparse_coo_tensor_with_dims_and_tensors on cuda:0, cpu
 def indices_of_a_device_and_values_of_the_host():
     return torch.sparse_coo_tensor(torch.tensor([[0], [0]], device=ONE), torch.ones(1), (2, 2))
@@ -41,7 +40,6 @@ def compressed_parts_of_two_devices():
     return torch.ops.aten._sparse_csr_tensor_unsafe(torch.tensor([0, 1, 2], device=TWO), torch.tensor([0, 1], device=TWO), ones(2), (2, 2), device=torch.device(ONE))
 
 # === indices_and_values_of_two_devices
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: torch.sparse_coo_tensor|aten::_sparse_coo_tensor_unsafe|aten::_sparse_coo_tensor_with_dims_and_tensors on cuda:0, cuda:1
 def indices_and_values_of_two_devices():
     return torch.ops.aten._sparse_coo_tensor_unsafe(torch.tensor([[0], [0]], device=TWO), ones(1), (2, 2), device=torch.device(ONE))
@@ -119,85 +117,71 @@ def host_sparse_mul_into_a_device():
     return torch.mul(coo(HOST), coo(HOST), out=coo(ONE))
 
 # === sparse_of_the_host_times_dense
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::mm|aten::_sparse_mm|aten::addmm|aten::sspaddmm on cuda:0, cpu
 def sparse_of_the_host_times_dense():
     return torch.sparse.mm(coo(HOST), ones(2, 2))
 
 # === sparse_times_dense_of_the_host
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::mm|aten::_sparse_mm|aten::addmm on cuda:0, cpu
 def sparse_times_dense_of_the_host():
     return torch.sparse.mm(coo(ONE), torch.ones(2, 2))
 
 # === sparse_addmm_of_a_host_tensor
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::addmm on cuda:0, cpu
 def sparse_addmm_of_a_host_tensor():
     return torch.addmm(torch.ones(2, 2), coo(ONE), ones(2, 2))
 
 # === host_sparse_addmm_of_a_device_tensor
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::addmm on cuda:0, cpu
 def host_sparse_addmm_of_a_device_tensor():
     return torch.addmm(ones(2, 2), coo(HOST), torch.ones(2, 2))
 
 # === sparse_addmm_into_the_host
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::addmm on cuda:0, cpu
 def sparse_addmm_into_the_host():
     return torch.addmm(ones(2, 2), coo(ONE), ones(2, 2), out=torch.ones(2, 2))
 
 # === host_sparse_addmm_into_a_device
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::addmm on cuda:0, cpu
 def host_sparse_addmm_into_a_device():
     return torch.addmm(torch.ones(2, 2), coo(HOST), torch.ones(2, 2), out=ones(2, 2))
 
 # === sparse_addmm_of_two_devices
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::addmm on cuda:0, cuda:1
 def sparse_addmm_of_two_devices():
     return torch.addmm(ones(2, 2), coo(ONE), ones(2, 2, device=TWO))
 
 # === hspmm
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::hspmm on cuda:0, cpu
 def hspmm():
     return torch.hspmm(coo(ONE), torch.ones(2, 2))
 
 # === hspmm_of_the_host
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::hspmm on cuda:0, cpu
 def hspmm_of_the_host():
     return torch.hspmm(coo(HOST), ones(2, 2))
 
 # === hspmm_of_two_devices
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::hspmm on cuda:0, cuda:1
 def hspmm_of_two_devices():
     return torch.hspmm(coo(ONE), ones(2, 2, device=TWO))
 
 # === sspaddmm
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::sspaddmm on cuda:0, cpu
 def sspaddmm():
     return torch.sspaddmm(coo(HOST), coo(HOST), ones(2, 2))
 
 # === sspaddmm_matrix
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::sspaddmm on cuda:0, cpu
 def sspaddmm_matrix():
     return torch.sspaddmm(coo(HOST), coo(ONE), torch.ones(2, 2))
 
 # === compressed_addmm_of_the_host
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::addmm on cuda:0, cpu
 def compressed_addmm_of_the_host():
     return torch.addmm(ones(2, 2), csr(HOST), torch.ones(2, 2))
 
 # === compressed_addmm
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: aten::addmm on cuda:0, cpu
 def compressed_addmm():
     return torch.addmm(ones(2, 2), csr(ONE), torch.ones(2, 2))
@@ -227,7 +211,6 @@ def nested_jagged_of_two_devices():
     return torch.nested.as_nested_tensor([ones(2, 2), ones(3, 2, device=TWO)], layout=torch.jagged)
 
 # === nested_strided_of_two_devices
-# message: torch-expected-all-tensors-to-be-on-the-same-device
 # operation: torch.nested.as_nested_tensor|aten::_nested_tensor_from_tensor_list|aten::cat on cuda:0, cuda:1
 def nested_strided_of_two_devices():
     return torch.nested.as_nested_tensor([ones(2, 2), ones(3, 2, device=TWO)], layout=torch.strided)
