@@ -16,7 +16,6 @@
 #include "cli/launch/program_options.h"
 #include "cli/live/live_lines.h"
 #include "cli/subcommand.h"
-#include "cli/usage.h"
 #include "common/format.h"
 #include "common/text.h"
 #include "process/memory.h"

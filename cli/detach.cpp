@@ -4,7 +4,6 @@
 
 #include "attach/injection.h"
 #include "cli/subcommand.h"
-#include "cli/usage.h"
 #include "common/format.h"
 #include "common/text.h"
 #include "process/status.h"

@@ -15,7 +15,6 @@
 #include "cli/launch/rehearse_options.h"
 #include "cli/output.h"
 #include "cli/subcommand.h"
-#include "cli/usage.h"
 #include "common/format.h"
 #include "common/text.h"
 #include "fix/trials/search.h"

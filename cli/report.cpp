@@ -10,7 +10,6 @@
 
 #include "cli/output.h"
 #include "cli/subcommand.h"
-#include "cli/usage.h"
 #include "common/format.h"
 #include "common/text.h"
 #include "finding/json.h"

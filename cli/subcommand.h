@@ -1,6 +1,8 @@
 // The subcommands: one small file each, one row each in the table of main.cpp.
 #pragma once
 
+#include <sys/types.h>
+
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <optional>
@@ -30,6 +32,11 @@ struct Subcommand {
   Action (*declare)(CLI::App& app);  // adds the options to `app`
   bool takes_program = false;
 };
+
+// The first line of a subcommand's --help; CLI11's knows nothing of "--". `form`: what follows "devtrace <subcommand>".
+void set_usage(CLI::App& app, const std::string& form);
+// The argument PID. Whoever gives a name is told how to find the number.
+void add_process(CLI::App& app, pid_t& process);
 
 Action declare_run(CLI::App& app);
 Action declare_rehearse(CLI::App& app);

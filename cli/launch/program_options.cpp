@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "cli/subcommand.h"
-#include "cli/usage.h"
 #include "common/format.h"
 #include "report/log/suppressions.h"
 

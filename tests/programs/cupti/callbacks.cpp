@@ -1,5 +1,5 @@
 // What a subscriber is told of a call: when, in which order, and every field. Each test is run in a process of its own
-// (tests/e2e/rehearsal/test_stand_in_cupti.py).
+// (tests/e2e/rehearsal/test_stub_cupti.py).
 #include <dlfcn.h>
 
 #include <cstring>

@@ -1,16 +1,53 @@
-// What the kernel says of a process.
-#include "process/status.h"
-
+// A process is started, or it is said why not; what the kernel says of one.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "process/maps.h"
+#include "process/start.h"
+#include "process/status.h"
 #include "tests/unit/emulated.h"
 
-using namespace devtrace::process;
+namespace devtrace::process {
+namespace {
+
+const std::function<bool()> kNothing = [] { return true; };
+
+int code_of(pid_t child) {
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+int error_of(const Program& program, const std::function<bool()>& prepare) {
+  try {
+    start(program, prepare);
+  } catch (const CannotStart& problem) {
+    EXPECT_EQ(problem.what(), "cannot run '" + program.words[0] + "': " + std::strerror(problem.error));
+    return problem.error;
+  }
+  return 0;
+}
+
+TEST(Start, WithItsWordsItsEnvironmentAndWhatWasPrepared) {
+  const Program program{{"/bin/sh", "-c", "exit $(($1 + N + $(pwd | wc -c)))", "sh", "3"},
+                        {{"PATH", "/usr/bin:/bin"}, {"N", "20"}}};
+  EXPECT_EQ(code_of(start(program, [] { return chdir("/") == 0; })), 25) << "3, 20, a slash and a line's end";
+}
+
+TEST(Start, WhatCannotBeRun) {
+  EXPECT_EQ(error_of({{"no-such-program-anywhere"}, {}}, kNothing), ENOENT);
+  EXPECT_EQ(error_of({{"/etc/passwd"}, {}}, kNothing), EACCES);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "and no process is left";
+}
+
+TEST(Start, WhatCannotBePrepared) {
+  EXPECT_EQ(error_of({{"/bin/true"}, {}}, [] { return chdir("/no-such-folder") == 0; }), ENOENT);
+}
 
 TEST(Process, AMappingIsReadAsTheKernelWritesIt) {
   const auto mapping = parse_mapping(
@@ -53,7 +90,7 @@ TEST(Process, ThisOneIsKnown) {
   EXPECT_TRUE(status->same_pid_namespace);
   EXPECT_GT(start_ticks_of(getpid()), 0u);
   EXPECT_EQ(std::ranges::count(threads_of(getpid()), getpid()), 1);
-  if (devtrace::emulated()) GTEST_SKIP() << "qemu's user mode maps no vdso";
+  if (emulated()) GTEST_SKIP() << "qemu's user mode maps no vdso";
   EXPECT_TRUE(std::ranges::any_of(mappings_of(getpid()), [](const Mapping& each) { return each.path == "[vdso]"; }));
 }
 
@@ -77,3 +114,6 @@ TEST(Process, ChildrenOfChildrenAreDescendants) {
   close(end[1]);
   waitpid(child, nullptr, 0);
 }
+
+}  // namespace
+}  // namespace devtrace::process

@@ -1,4 +1,4 @@
-#include "cli/usage.h"
+#include "cli/subcommand.h"
 
 #include <charconv>
 #include <memory>
