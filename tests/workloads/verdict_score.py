@@ -1,0 +1,108 @@
+"""What one rehearsal says of the corpus, measured: operands, cause, the line that the verdict names, and the fix that it prints, applied and run.
+
+Prints what it says of each case, but of the part that is kept apart the shares alone. It takes some minutes: the programs are forks of one process that has imported PyTorch."""
+
+import argparse
+import ast
+import json
+import re
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent / each) for each in ("", "helpers")]
+from case_form import Case, cases_in  # noqa: E402
+from conftest import start  # noqa: E402
+from corpus_score import PARTS, is_right, last_line, names_of  # noqa: E402
+
+ASKED = ("found", "operands", "cause", "line", "fix", "number", "wrong_high")
+
+
+@dataclass
+class Answer:
+    found: bool = False
+    operands: bool = False
+    cause: bool = False
+    line: bool = False  # the verdict's is one that may be changed
+    fix: bool = False  # applied, the program prints what it prints with the right one
+    number: bool = False  # the fix writes a device's number
+    wrong_high: bool = False
+    says: str = ""
+
+
+def last_of_statement(text: str, line: int) -> int:
+    """The last line of the innermost statement that begins at `line`, or of the head of one that has a body."""
+    ends = [
+        (node.body[0].lineno - 1 if hasattr(node, "body") and node.body[0].lineno > line else node.end_lineno)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.stmt) and node.lineno == line
+    ]
+    return min(ends, default=line)
+
+
+def apply(file: Path, line: int, fix: str) -> None:
+    text = file.read_text()
+    lines = text.split("\n")
+    old = lines[line - 1]
+    indent = old[: len(old) - len(old.lstrip())]
+    lines[line - 1 : last_of_statement(text, line)] = [indent + each for each in fix.split("\n")]
+    file.write_text("\n".join(lines))
+
+
+def answer(case: Case, prints: str) -> Answer:
+    result = Answer()
+    with tempfile.TemporaryDirectory() as scratch:
+        main = case.copy(Path(scratch))
+        findings = start([main], Path(scratch), "text=0:html=0").findings
+        if not findings:
+            return result
+        finding = findings[0]
+        result.found = bool(re.search(case.operation, finding.get("operation", "")))
+        operands = finding.get("operands", [])
+        result.operands = all(
+            any(re.search(f"(^|[.\\]])({pattern})$", name) for one in operands for name in names_of(one)) for pattern in case.list_of("operands")
+        )
+        cause = finding.get("cause", {})
+        result.cause = is_right(cause.get("category", ""), case.first("category"))
+        result.wrong_high = not result.cause and cause.get("confidence") == "high"
+        result.number = bool(re.search(r"['\"]cuda:\d", cause.get("fix", "")))
+        file, line = Path(cause.get("file", "")), cause.get("line", 0)
+        inside = file.is_relative_to(scratch)
+        name = str(file.relative_to(scratch)) if inside else str(file)
+        result.says = f"{cause.get('category')} {cause.get('confidence')} {name}:{line} {cause.get('repairs')}: {cause.get('fix', '')!r}"
+        result.line = any((place.file, number) == (name, line) for place in case.lines for number in case.lines_at(place))
+    if inside and cause.get("fix"):
+        with tempfile.TemporaryDirectory() as scratch:
+            main = case.copy(Path(scratch))
+            try:
+                apply(Path(scratch) / name, line, cause["fix"])
+            except (IndexError, SyntaxError):
+                return result
+            again = start([main], Path(scratch), "text=0:html=0")
+            result.fix = again.code == 0 and last_line(again.out) == prints
+    return result
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--part", choices=PARTS, default="corpus")
+    options = parser.parse_args()
+    known = {each["name"]: each for each in map(json.loads, (Path(__file__).parent / "corpus.jsonl").read_text(encoding="utf-8").splitlines())}
+    answers = []
+    for case in cases_in(PARTS[options.part]).values():
+        if options.names and case.name not in options.names:
+            continue
+        answers.append(answer(case, known[case.name]["prints"]))
+        if options.part == "corpus":
+            marks = " ".join(f"{word}={'yes' if getattr(answers[-1], word) else 'NO'}" for word in ASKED)
+            print(f"{case.name}: {marks}\n    {answers[-1].says}\n    wants: {' | '.join(case.says['line'])}", flush=True)
+    for word in ASKED:
+        number = sum(getattr(each, word) for each in answers)
+        print(f"{word}: {number} of {len(answers)} ({100 * number / max(1, len(answers)):.0f} %)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
