@@ -168,6 +168,18 @@ struct MovedAway {
   std::string name, device;
 };
 
+// An expression that a line can use, and the device that it means there.
+struct DeviceExpression {
+  std::string expression, device;
+};
+
+// A line that an operand has passed on its way to where it was refused, and where it could have got another device.
+struct Step {
+  std::string what;  // made, constructed, moved, returned
+  Frame line;
+  List<DeviceExpression> devices;  // one for each device
+};
+
 struct Operand : Provenance {
   std::string name;
   List<Name> names;
@@ -192,6 +204,7 @@ struct Operand : Provenance {
   bool generator = false;
   List<Chain> held_by;
   DeviceSource device_from;
+  List<Step> lineage;  // oldest first
   List<Operand> computed_from;
   Producer given_by;
   MovedAway moved_away;
@@ -248,6 +261,11 @@ struct Mention {
   std::string name, device;
 };
 
+// … that a frame of the user's can use in its line.
+struct FrameExpression : DeviceExpression {
+  Index frame = kNoIndex;
+};
+
 // A gradient that lies elsewhere than what it is for, and the torch.autograd.Function that gave it.
 struct Gradient {
   std::optional<int64_t> index;
@@ -271,6 +289,7 @@ struct Refusal {
   List<std::string> state_devices;      // of all registered tensors within reach
   List<RunningModule> modules;          // innermost first
   List<Mention> mentions;
+  List<FrameExpression> expressions;
   Gradient gradient;
   std::string incomplete;
   bool waiting = false;  // `stack` is of the thread that waits for autograd's

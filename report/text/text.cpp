@@ -202,6 +202,22 @@ class Report : Lines {
         origin(shown_name(operand),
                device.empty() ? made_by(operand) : fmt::format("{} on {}", made_by(operand), device), created);
       }
+      passed(operand);
+    }
+  }
+
+  // The lines that it passed since.
+  void passed(const Json& operand) {
+    for (const Json& step : array(operand, "lineage")) {
+      const auto what = string(step, "what");
+      const std::string_view words = what == "constructed" ? "by a module constructed in"
+                                     : what == "returned"  ? "returned to"
+                                     : what == "assigned"  ? "assigned in"
+                                                           : "";
+      if (words.empty()) continue;
+      const Json& frame = object(step, "line");
+      line("     {}{} {}{}", ink_.quiet, words, printable(place(frame, cwd_)), ink_.off);
+      source(frame, "        ");
     }
   }
 

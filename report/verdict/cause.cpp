@@ -131,6 +131,8 @@ std::string device_expression(const Evidence& evidence, size_t frame, const Oper
         reads(evidence.stack[frame].source, mention.name) > 0)
       return fmt::format("{}.device", mention.name);
   }
+  for (const finding::FrameExpression& each : evidence.refusal.expressions)
+    if (each.frame == frame && each.device == target.device) return each.expression;
   return in_quotes(target.device);
 }
 

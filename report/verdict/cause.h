@@ -54,6 +54,13 @@ std::optional<Fix> move_where_named(const Evidence& evidence, const Operand& ope
 // cause. Nothing where there are more than two devices, or no line shows them.
 std::optional<Fix> use_site(const Evidence& evidence);
 
+// The line that left an operand on the default device or the current one, saying the device of what it meets, in words
+// that the line can use.
+std::optional<Fix> fix_at_origin(const Evidence& evidence);
+// The line that constructed a module whose state was left on the CPU, with the other one's device by its name: for want
+// of words.
+std::optional<Fix> move_where_constructed(const Evidence& evidence);
+
 // Of an operand that a line of the user's put on "the current device": that line, saying the device where `target` is.
 // In words, where the function still runs and has them before that line, else by its number.
 std::optional<Fix> say_device_where_placed(const Evidence& evidence, const Operand& operand, const Operand& target);

@@ -21,12 +21,16 @@ constexpr std::string_view kMoves[] = {"to", "cuda"};
 constexpr std::string_view kCudaTypes[] = {"BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor",
                                            "FloatTensor",    "HalfTensor", "IntTensor",  "LongTensor", "ShortTensor"};
 
+// By the module's name, or the only other one that many programs import it under.
+bool of_torch(std::string_view name) {
+  return name.starts_with("torch.") || name.starts_with("th.");
+}
+
 // Calls of functions that make a tensor and take device=: torch.zeros(…), torch.fft.fftfreq(…), x.new_zeros(…).
 std::vector<Call> factory_calls(std::string_view source, const Scan& scan) {
   return find_calls_if(source, scan, [](std::string_view before, std::string_view name) {
     const Function function = function_named(name);
-    return function.is(kMakes | kTakesDevice) && before.starts_with(function.is(kMethod) ? "" : "torch.") &&
-           before.ends_with('.');
+    return function.is(kMakes | kTakesDevice) && (function.is(kMethod) || of_torch(before)) && before.ends_with('.');
   });
 }
 
@@ -220,6 +224,58 @@ std::optional<std::string> move_result(std::string_view source, std::string_view
   }
   if (!end) return std::nullopt;
   return dedented(spliced(source, {*end, *end}, ".to(" + std::string(device) + ")"));
+}
+
+namespace {
+
+// Where the value of a statement that only assigns to a reference begins and ends.
+std::optional<Span> assigned_value(std::string_view source, const Scan& scan) {
+  const auto target = assigned_name(source);
+  if (!target || !scan.balanced) return std::nullopt;
+  const size_t begin = skip_blanks(source, scan.value_begins);
+  size_t end = source.size();
+  while (end > begin && (!scan.code[end - 1] || std::isspace(static_cast<unsigned char>(source[end - 1])))) --end;
+  if (begin >= end) return std::nullopt;
+  return Span{begin, end};
+}
+
+}  // namespace
+
+std::optional<std::string> assigned_name(std::string_view source) {
+  const Scan scan(source);
+  if (scan.value_begins == 0) return std::nullopt;
+  std::string_view target = source.substr(0, scan.value_begins);
+  target = trimmed(target.substr(0, target.rfind('=')));
+  if (const size_t annotation = target.find(':'); annotation != target.npos)
+    target = trimmed(target.substr(0, annotation));
+  return is_reference(target) ? std::optional(std::string(target)) : std::nullopt;
+}
+
+std::optional<std::string> move_assigned(std::string_view source, std::string_view device) {
+  const Scan scan(source);
+  const auto value = assigned_value(source, scan);
+  if (!value) return std::nullopt;
+  return move_expression(source, source.substr(value->begin, value->end - value->begin), device);
+}
+
+bool assigns_new_tensor(std::string_view source) {
+  const auto value = assigned_value(source, Scan(source));
+  if (!value) return false;
+  const std::string_view text = source.substr(value->begin, value->end - value->begin);
+  const size_t name = text.find('.') + 1;
+  const std::string_view called = text.substr(name, name_end(text, name) - name);
+  const bool typed = called.ends_with("Tensor");
+  const Function function = function_named(called);
+  return of_torch(text) && text.back() == ')' && (typed || (function.is(kMakes) && !function.follows_operands()));
+}
+
+std::optional<std::string> move_constructed(std::string_view source, std::string_view type, std::string_view device) {
+  const Scan scan(source);
+  const auto value = assigned_value(source, scan);
+  if (!value) return std::nullopt;
+  const auto calls = find_calls_if(source, scan, [&](std::string_view, std::string_view name) { return name == type; });
+  if (calls.size() != 1 || calls[0].name != value->begin || calls[0].close + 1 != value->end) return std::nullopt;
+  return dedented(spliced(source, {value->end, value->end}, ".to(" + std::string(device) + ")"));
 }
 
 bool makes_argument(std::string_view source) {

@@ -35,6 +35,15 @@ std::optional<std::string> begins_with(std::string_view expression);
 // The line with `.to(device)` behind its only call of `function`, where the call is a whole argument of another call.
 std::optional<std::string> move_result(std::string_view source, std::string_view function, std::string_view device);
 
+// `name = value` → `name = value.to(device)`; and the name, a reference.
+std::optional<std::string> move_assigned(std::string_view source, std::string_view device);
+std::optional<std::string> assigned_name(std::string_view source);
+// Is what is assigned a tensor that a function of PyTorch's makes of no tensor: `torch.from_numpy(x).long()`?
+bool assigns_new_tensor(std::string_view source);
+
+// `name = Class(…)` with `.to(device)` behind that.
+std::optional<std::string> move_constructed(std::string_view source, std::string_view type, std::string_view device);
+
 // Is the line's only torch.tensor(…) or the like all that is given for an argument: `f(x=torch.tensor(y))`?
 bool makes_argument(std::string_view source);
 

@@ -126,6 +126,19 @@ std::optional<Cause> by_sources(std::optional<Cause> (*const (&rules)[kCount])(c
   return std::nullopt;
 }
 
+// "cuda:1" is another device on the next machine, and in the next replica.
+bool writes_number(const Fix& fix) {
+  return fix.code.find("\"cuda:") != fix.code.npos;
+}
+
+// Is it a help that the line runs? A replica's line is every replica's; and what was left on the CPU would take the
+// work there.
+bool may_meet_anywhere(const Evidence& evidence, const Cause& cause) {
+  return cause.category != "data-parallel" &&
+         std::none_of(evidence.operands.begin(), evidence.operands.end(),
+                      [](const Operand& it) { return it.on_cpu() && it.is_of_state(); });
+}
+
 }  // namespace
 
 finding::Cause cause_of(const Finding& finding) noexcept try {
@@ -135,6 +148,12 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
   if (!best) best = best_of(kByKind, evidence);
   if (!best) best = by_sources(kByKind, evidence);
   Cause cause = best ? std::move(*best) : unknown(evidence);
+  if (!cause.fix || cause.fix->repairs == Repairs::line)
+    if (auto fix = fix_at_origin(evidence)) cause.fix = std::move(fix);
+  if (!cause.fix || writes_number(*cause.fix))
+    if (auto fix = move_where_constructed(evidence)) cause.fix = std::move(fix);
+  if (!cause.fix && may_meet_anywhere(evidence, cause))
+    if (auto fix = use_site(evidence); fix && !writes_number(*fix)) cause.fix = std::move(fix);
   // Edits are written in PyTorch's words.
   const bool tensors =
       std::all_of(evidence.operands.begin(), evidence.operands.end(), [](const Operand& it) { return it.is_tensor(); });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "tracker/evidence/lineage/lineage.h"
 #include "tracker/evidence/objects/object_walk.h"
 #include "tracker/evidence/operand_names.h"
 #include "tracker/evidence/operand_surroundings.h"
@@ -57,7 +58,12 @@ class Collector {
     name_operands(search, direct, operands_, facts.mentions);
     Operands found{{}, std::move(mentioned_), {}};
     add_surroundings(search, direct, operands_, facts, found.named_devices);
-    for (Operand& operand : operands_) add_provenance(operand, operand.device, operand.storage, source_);
+    const KnownNames names(api_, torch_, frames_, scope_, reach_, holders_, source_);
+    for (Operand& operand : operands_) {
+      add_provenance(operand, operand.device, operand.storage, source_);
+      operand.lineage = lineage(operand, names, frames_, source_);
+    }
+    if (direct) note_expressions(names, facts);
     sources_.nest();
     found.list.assign(operands_.begin(), operands_.end());
     if (!query_.gradient_device.empty()) name_gradient(found.list);
@@ -66,6 +72,21 @@ class Collector {
   }
 
  private:
+  // For the user's innermost frames.
+  void note_expressions(const KnownNames& names, finding::Refusal& facts) const {
+    constexpr size_t kMostFrames = 6;
+    size_t told = 0;
+    for (size_t frame = 0; frame < frames_.size() && told < kMostFrames; ++frame) {
+      if (!frames_[frame].project) continue;
+      ++told;
+      for (finding::DeviceExpression& each : names.devices_in(frame)) {
+        finding::FrameExpression& expression = facts.expressions.emplace_back();
+        static_cast<finding::DeviceExpression&>(expression) = std::move(each);
+        expression.frame = frame;
+      }
+    }
+  }
+
   void gather() {
     const bool named = from_variable();
     if (!named) from_expression();

@@ -127,22 +127,25 @@ void gather_with_gil(const python::Api& api, const events::Refused& refusal, con
       frames = evidence::frames(api, *waiting, kMostFrames, sources);
       std::get<finding::Refusal>(out.finding.facts).waiting = true;
     }
-  const SourceText source{[&](const std::string& file, int line) { return sources.lines(file, line); },
-                          [&](const std::string& file, int line) { return sources.around(file, line); },
-                          evidence::standard_library(api)};
-  out.finding.stack = evidence::python_stack(frames);
-  const bool raised_here = refusal.raised == events::Raised::in_python && !frames.empty() &&
-                           !evidence::StackValues(api, frames).calls_c_code();
-  out.facts.raised_by_program = raised_here && frames[0].project;
-  out.facts.rephrases = raised_here && repetition == Repetition::rephrased;
-  if (out.facts.rephrases) return;  // no finding: nothing else is asked
-  out.facts.swallowed = refusals::swallowed(frames);
-  out.finding.device_changes = evidence::device_changes(thread.changes, source);
-  if (!torch.imported()) return;
-  evidence::OperandQuery query = query_of(refusal, message, native, frames, out.facts.cuda);
-  gather_operands(api, torch, frames, source, message, std::move(query), out);
-  name_operation(api, native, frames, out.facts);
+  const SourceText source{
+      [&](const std::string& file, int line) { return sources.lines(file, line); },
+      [&](const std::string& file, int line) { return sources.around(file, line); },
+      evidence::standard_library(api), [&](const std::string& file) -> auto& {return sources.file(file).all();
 }
+};  // namespace
+out.finding.stack = evidence::python_stack(frames);
+const bool raised_here = refusal.raised == events::Raised::in_python && !frames.empty() &&
+                         !evidence::StackValues(api, frames).calls_c_code();
+out.facts.raised_by_program = raised_here && frames[0].project;
+out.facts.rephrases = raised_here && repetition == Repetition::rephrased;
+if (out.facts.rephrases) return;  // no finding: nothing else is asked
+out.facts.swallowed = refusals::swallowed(frames);
+out.finding.device_changes = evidence::device_changes(thread.changes, source);
+if (!torch.imported()) return;
+evidence::OperandQuery query = query_of(refusal, message, native, frames, out.facts.cuda);
+gather_operands(api, torch, frames, source, message, std::move(query), out);
+name_operation(api, native, frames, out.facts);
+}  // namespace devtrace::findings
 
 // Without the GIL: what is read as memory.
 void gather_without_gil(const ThreadSnapshot& thread, const SourceText& source, finding::Finding& out) {

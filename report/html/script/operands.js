@@ -104,6 +104,11 @@ function origin(event) {
   return [way && make("span", null, way, " "), string(event.call) && make("span", null, `by ${event.call} `), frame ? code(location(frame)) : quiet("at an unknown place")];
 }
 
+// The lines that it passed since it was made.
+const PASSED = { constructed: "by a module constructed at ", returned: "returned to ", assigned: "assigned at " };
+const passed = (operand) => objects(operand.lineage).filter((step) => Object.hasOwn(PASSED, string(step.what)))
+  .map((step) => quiet(make("br"), PASSED[step.what], code(location(object(step.line)))));
+
 function drawOperands(finding) {
   const operands = operandsAndSources(finding);
   if (!operands.length) return null;
@@ -113,7 +118,7 @@ function drawOperands(finding) {
     [extent(operand), make("br"), bytes(operand.bytes) !== extent(operand) && quiet(bytes(operand.bytes))],
     [role(operand), string(operand.hook) && quiet(make("br"), `hook: ${string(operand.hook)}`)],
     operand.before_attach === true && !operand.created ? quiet("before devtrace was attached")
-      : string(operand.pool) ? [origin(operand.created), quiet(make("br"), madeBy(operand))] : origin(operand.created),
+      : string(operand.pool) ? [origin(operand.created), quiet(make("br"), madeBy(operand))] : [origin(operand.created), passed(operand)],
     operand.moved ? origin(operand.moved) : quiet(operand.created ? "never seen" : "not known"),
   ]);
   return section("Operands", drawPicture(finding), table("operands", ["Name", "Device", "Type", "Role", "Created", "Last moved"], rows, "Operands"));

@@ -168,7 +168,8 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
               fmt::format("{} was made on {} because {} says no device, and meets {}.", it.name, it.device, at(&made),
                           with_place(other)),
               std::nullopt};
-  if (here && there_before(other, evidence.stack[*frame], made)) {
+  cause.fix = fix_at_origin(evidence);
+  if (!cause.fix && here && there_before(other, evidence.stack[*frame], made)) {
     if (auto line = give_device(made.source, device_expression(evidence, *frame, other))) {
       cause.fix = Fix{std::move(*line), std::string(made.file), made.line, Repairs::cause};
     }

@@ -106,6 +106,8 @@ std::optional<Cause> model_input(const Evidence& evidence) {
               std::nullopt};
   const auto placed = unnumbered ? say_device_where_placed(evidence, *pair.it, *pair.other) : std::nullopt;
   if (placed && !names(*placed, *pair.other)) cause.fix = placed;
+  // Where it was made without a device no later use of its name is left behind.
+  if (!cause.fix) cause.fix = fix_at_origin(evidence);
   // The caller may be a library; the user's frame outside of it, or the user's own module inside, can still be changed.
   if (!cause.fix && caller && evidence.stack[*caller].project)
     cause.fix = fix_at_call(evidence, *caller, *pair.it, *pair.other);

@@ -236,7 +236,8 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
   const std::string_view name = pair.it->name_in(*caller);
   auto callee = callee_of(here.source, name);
   if (!callee) callee = callee_of(here.source, name.substr(0, name.find('[')));
-  if (callee && here.project && here.source.find('\n') == here.source.npos) {
+  cause.fix = fix_at_origin(evidence);
+  if (!cause.fix && callee && here.project && here.source.find('\n') == here.source.npos) {
     cause.fix = Fix{fmt::format("{}.to(\"{}\")\n{}", *callee, pair.it->device, dedented(here.source)),
                     std::string(here.file), here.line, Repairs::cause};
   }

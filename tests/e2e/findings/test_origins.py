@@ -143,3 +143,77 @@ def test_a_guard_around_the_refused_operation_is_no_choice(rehearse):
     """PyTorch makes an operand's device current while it checks: the user chose nothing."""
     outcome = rehearse("import torch\ntorch.ones(3, device='cuda:1') + torch.ones(3, device='cuda:0')\n")
     assert "device_changes" not in outcome.finding
+
+
+def steps_of(one: dict) -> list[tuple]:
+    """What was done at which line of the program, and what means the other device there."""
+    return [(each["what"], each["line"]["line"], {word["device"]: word["expression"] for word in each.get("devices", [])}) for each in one.get("lineage", [])]
+
+
+PASSED = {  # how `mask`, which lies on the CPU, gets where it meets `images`; the steps, and what says cuda:0 there
+    "made in a function that has returned: what it was given": ("""
+def mask_for(batch, scale):
+    return torch.ones(len(batch)) * scale  # MADE
+class Blend:
+    def run(self, images, factor):
+        mask = mask_for(images, factor)  # RETURNED
+        return torch.where(mask > 0, images, images * 2)  # LINE
+Blend().run(torch.ones(4, device="cuda:0"), 1.0)
+""", {"MADE": ("made", "batch.device"), "RETURNED": ("returned", "images.device")}),
+    "two calls further in, through a method and a list": ("""
+class Maker:
+    def __init__(self):
+        self.state = torch.ones(1)
+    def outer(self, batches):
+        return self.inner(sizes=[4], first=batches[0])
+    def inner(self, sizes, first):
+        return torch.ones(sizes)  # MADE
+def run(images):
+    maker = Maker()
+    batches = [images]
+    mask = maker.outer(batches)  # RETURNED
+    return torch.where(mask > 0, images, images * 2)  # LINE
+run(torch.ones(4, device="cuda:0"))
+""", {"MADE": ("made", "first.device"), "RETURNED": ("returned", "images.device")}),
+    "through a module's forward": ("""
+class Masks(torch.nn.Module):
+    def forward(self, batch, *, dims=1):
+        return torch.ones(len(batch))  # MADE
+def run(images):
+    masks = Masks()
+    mask = masks(images, dims=2)  # RETURNED
+    return torch.where(mask > 0, images, images * 2)  # LINE
+run(torch.ones(4, device="cuda:0"))
+""", {"MADE": ("made", "batch.device"), "RETURNED": ("returned", "images.device")}),
+    "where the name has another value since": ("""
+def run(images):
+    other = images
+    mask = torch.ones(4)  # MADE
+    other = mask
+    images = images * 2
+    return torch.where(mask > 0, images, images * 2)  # LINE
+run(torch.ones(4, device="cuda:0"))
+""", {"MADE": ("made", None)}),
+    "a device that the file keeps": ("""
+DEVICE = torch.device("cuda:0")
+def mask_for(count):
+    return torch.ones(count)  # MADE
+def run(images):
+    mask = mask_for(4)  # RETURNED
+    return torch.where(mask > 0, images, images * 2)  # LINE
+run(torch.ones(4, device=DEVICE))
+""", {"MADE": ("made", "DEVICE"), "RETURNED": ("returned", "images.device")}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", PASSED)
+def test_passed(rehearse, how):
+    program, wanted = PASSED[how]
+    outcome = rehearse(program)
+    steps = steps_of(next(each for each in outcome.finding["operands"] if each.get("device") == "cpu" and "mask" in str(each.get("name", each.get("expression")))))
+    sources = [step for each in outcome.finding["operands"] for source in each.get("computed_from", []) for step in steps_of(source)]
+    for mark, (what, expression) in wanted.items():
+        line = line_of(outcome, mark)
+        found = [step for step in steps + sources if step[:2] == (what, line)]
+        assert found, (mark, steps, sources)
+        assert found[0][2].get("cuda:0") == expression

@@ -70,7 +70,30 @@ TEST(GiveDevice, AddsOrReplacesWhatMeansTheDefault) {
   EXPECT_EQ(give_device("m = np.ones(n)", "x.device"), std::nullopt);
 }
 
+TEST(MoveAssigned, MovesTheWholeValue) {
+  EXPECT_EQ(move_assigned("t = torch.from_numpy(a).long()  # steps", "d"),
+            "t = torch.from_numpy(a).long().to(d)  # steps");
+  EXPECT_EQ(move_assigned("self.t: Tensor = a + b", "d"), "self.t: Tensor = (a + b).to(d)");
+  EXPECT_EQ(move_assigned("a, b = f(x)", "d"), std::nullopt) << "two values";
+  EXPECT_EQ(move_assigned("a += f(x)", "d"), std::nullopt);
+  EXPECT_EQ(move_assigned("f(a=x)", "d"), std::nullopt);
+  EXPECT_TRUE(assigns_new_tensor("t = th.from_numpy(a).long()"));
+  EXPECT_FALSE(assigns_new_tensor("t = load(torch.ones(3))"));
+  EXPECT_FALSE(assigns_new_tensor("t = torch.relu(x)"));
+}
+
+TEST(MoveConstructed, MovesWhatTheClassGives) {
+  EXPECT_EQ(move_constructed("    self.loss = losses.ArcFace(8, f(5))", "ArcFace", "d"),
+            "self.loss = losses.ArcFace(8, f(5)).to(d)");
+  EXPECT_EQ(move_constructed("    self.loss = ArcFace(8, f(5))", "ArcFace", "d"), "self.loss = ArcFace(8, f(5)).to(d)");
+  EXPECT_EQ(move_constructed("pipe = Pipe(encoder=ArcFace(8))", "ArcFace", "d"), std::nullopt)
+      << "who gets it may move it";
+  EXPECT_EQ(move_constructed("loss = ArcFace(8).to(device)", "ArcFace", "d"), std::nullopt);
+  EXPECT_EQ(move_constructed("parts = [Part(1), Part(2)]", "Part", "d"), std::nullopt) << "which?";
+}
+
 TEST(GiveDevice, KnowsAllFunctionsThatMakeTensors) {
+  EXPECT_EQ(give_device("w = th.ones(n)", "d"), "w = th.ones(n, device=d)");
   EXPECT_EQ(give_device("w = torch.hamming_window(n)", "d"), "w = torch.hamming_window(n, device=d)");
   EXPECT_EQ(give_device("f = torch.fft.rfftfreq(n)", "d"), "f = torch.fft.rfftfreq(n, device=d)");
   EXPECT_EQ(give_device("f(y, torch.zeros_like(y))", "d"), "f(y, torch.zeros_like(y, device=d))");

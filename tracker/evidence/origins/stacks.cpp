@@ -109,6 +109,18 @@ finding::Stack python_stack(const std::vector<stacks::PythonFrame>& frames, cons
   return stack;
 }
 
+std::optional<LiveLine> live_line(const std::vector<stacks::PythonFrame>& made, const std::vector<Frame>& frames) {
+  std::optional<LiveLine> found;
+  for (size_t outside = 1; outside <= std::min(made.size(), frames.size()); ++outside) {
+    const stacks::PythonFrame& then = made[made.size() - outside];
+    const Frame& now = frames[frames.size() - outside];
+    if (then.file != now.file || then.function != now.function) break;
+    found = LiveLine{frames.size() - outside, then.line};
+    if (then.line != now.region.line) break;
+  }
+  return found;
+}
+
 finding::Stack python_stack(const std::vector<Frame>& frames) {
   finding::Stack stack;
   stack.known = true;

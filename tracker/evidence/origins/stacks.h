@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@ struct SourceText {
   std::function<std::string(const std::string& file, int line)> lines;
   std::function<finding::Around(const std::string& file, int line)> around;
   std::string standard_library = {};  // the interpreter's folder of it; empty: not known
+  std::function<const std::vector<std::string>&(const std::string& file)> file = {};  // all its lines; may be none
 };
 SourceText source_from_disk();
 
@@ -32,6 +34,14 @@ finding::Stack python_stack(const std::vector<stacks::PythonFrame>& frames, cons
 // `kernel`: the launched one's name; a function of that name is nvcc's, which launches it.
 finding::Stack native_stack(const std::vector<stacks::NativeFrame>& frames, const SourceText& source,
                             std::string_view kernel = {});
+
+// Where the code that made something stands in the stack that is running.
+struct LiveLine {
+  size_t frame;
+  int line;  // of then
+};
+// The innermost frame that was already running then. Nothing of a stack that was cut.
+std::optional<LiveLine> live_line(const std::vector<stacks::PythonFrame>& made, const std::vector<Frame>& frames);
 
 // The calling thread's native stack, from the function outside this library that called into it.
 struct NativeStack {

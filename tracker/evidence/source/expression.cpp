@@ -2,20 +2,17 @@
 
 #include <algorithm>
 #include <cctype>
-#include <functional>
 #include <string_view>
 
 #include "common/torch_functions.h"
+#include "tracker/evidence/source/syntax_tree.h"
 
 namespace devtrace::evidence {
 namespace {
 
 using python::Api;
 using python::Ref;
-
-constexpr size_t kLongestText = 200;  // of a value: longer ones are left out, not cut
-constexpr size_t kMostNodes = 5000;
-constexpr int kStatements = 257, kExpression = 258;  // Py_file_input, Py_eval_input
+using Tree = SyntaxTree;
 
 // Properties of a tensor that lie where the tensor lies.
 constexpr std::string_view kSameDevice[] = {"T", "mT", "H", "mH", "data", "real", "imag"};
@@ -26,120 +23,6 @@ bool leaves(std::string_view method) {
 
 // Python's own functions whose result is no tensor, whatever they are given.
 constexpr std::string_view kNoTensor[] = {"float", "int", "bool", "complex", "len", "range", "str", "isinstance"};
-
-// Python's parser warns of these, and a warning is the user's code to handle.
-bool has_escapes(const std::string& text) {
-  for (size_t at = text.find('\\'); at != std::string::npos; at = text.find('\\', at + 1))
-    if (at + 1 < text.size() && text[at + 1] != '\n') return true;
-  return false;
-}
-
-std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines(1);
-  for (char c : text) {
-    if (c == '\n')
-      lines.emplace_back();
-    else
-      lines.back() += c;
-  }
-  return lines;
-}
-
-std::string on_one_line(const std::string& text) {
-  std::string line;
-  for (char c : text) {
-    const bool space = std::isspace(static_cast<unsigned char>(c));
-    if (!space)
-      line += c;
-    else if (!line.empty() && line.back() != ' ')
-      line += ' ';
-  }
-  return line;
-}
-
-// A text and its syntax tree. Nodes are borrowed from their parents, which live as long as the tree.
-class Tree {
- public:
-  Tree(const Api& api, const std::string& text, int mode) : api_(api), lines_(split_lines(text)) {
-    root_ = parse(text, mode);
-  }
-
-  PyObject* root() const { return root_.get(); }
-
-  std::string kind(PyObject* node) const { return python::type_name(api_, python::type_of(api_, node).get()); }
-
-  // Empty for None, which stands for a part that is not there.
-  Ref part(PyObject* node, const char* name) const {
-    Ref part = python::attribute(api_, node, name);
-    return part && kind(part.get()) != "NoneType" ? std::move(part) : Ref();
-  }
-  std::vector<Ref> parts(PyObject* node, const char* name) const {
-    std::vector<Ref> found;
-    const Ref list = python::attribute(api_, node, name);
-    if (!list || python::shape_of(api_, list.get()) != python::Shape::list) return found;
-    for (ssize_t i = 0, n = api_.PyList_Size(list.get()); i < n; ++i)
-      found.push_back(Ref::borrowed(api_, api_.PyList_GetItem(list.get(), i)));
-    return found;
-  }
-  std::string name(PyObject* node, const char* part) const {
-    return python::text(api_, python::attribute(api_, node, part).get());
-  }
-  long long number(PyObject* node, const char* part) const {
-    return python::integer(api_, python::attribute(api_, node, part).get(), -1);
-  }
-
-  // All nodes in the order of the text, the node itself first; `visit` says whether to go on into its parts.
-  void each(PyObject* node, const std::function<bool(PyObject*)>& visit) {
-    if (visited_++ > kMostNodes || !visit(node)) return;
-    const Ref fields = python::attribute(api_, python::type_of(api_, node).get(), "_fields");
-    for (ssize_t i = 0, n = fields ? api_.PyTuple_Size(fields.get()) : 0; i < n; ++i) {
-      const std::string field = python::text(api_, api_.PyTuple_GetItem(fields.get(), i));
-      const Ref part = python::attribute(api_, node, field.c_str());
-      if (!part) continue;
-      if (python::shape_of(api_, part.get()) == python::Shape::list) {
-        for (const Ref& element : parts(node, field.c_str()))
-          if (is_node(element.get())) each(element.get(), visit);
-      } else if (is_node(part.get())) {
-        each(part.get(), visit);
-      }
-    }
-  }
-
-  std::string text(PyObject* node) const {
-    const long long line = number(node, "lineno"), last = number(node, "end_lineno");
-    const long long column = number(node, "col_offset"), end = number(node, "end_col_offset");
-    if (line < 1 || last < line || last > static_cast<long long>(lines_.size()) || column < 0 || end < 0) return {};
-    std::string text;
-    for (long long i = line; i <= last; ++i) {
-      const std::string& whole = lines_[i - 1];
-      const size_t from = i == line ? std::min<size_t>(column, whole.size()) : 0;
-      const size_t to = i == last ? std::min<size_t>(end, whole.size()) : whole.size();
-      text += whole.substr(from, to > from ? to - from : 0) + '\n';
-    }
-    text = on_one_line(text);
-    while (!text.empty() && text.back() == ' ') text.pop_back();
-    return text.size() <= kLongestText ? text : std::string();
-  }
-
- private:
-  bool is_node(PyObject* object) const {
-    return static_cast<bool>(python::attribute(api_, python::type_of(api_, object).get(), "_fields"));
-  }
-
-  // Not by the built-in compile(), which the program may have put something else in place of.
-  Ref parse(const std::string& text, int mode) const {
-    constexpr int kTextIsUtf8 = 0x100, kOnlyTree = 0x400, kNoCodingComment = 0x800;
-    constexpr int kNewestSyntax = 100;  // minor versions of Python 3 up to it
-    python::PyCompilerFlags flags{kTextIsUtf8 | kOnlyTree | kNoCodingComment, kNewestSyntax};
-    if (text.empty() || has_escapes(text)) return {};
-    return Ref(api_, api_.Py_CompileStringExFlags(text.c_str(), "<devtrace>", mode, &flags, -1));
-  }
-
-  const Api& api_;
-  std::vector<std::string> lines_;
-  Ref root_;
-  size_t visited_ = 0;
-};
 
 class Reader {
  public:
@@ -393,7 +276,7 @@ void add_mentioned(Tree& tree, Reader& reader, Expression& out) {
 
 // The assignment whose target reads as `target`.
 void read_store(const Api& api, const std::string& statement, const std::string& target, Expression& out) {
-  Tree tree(api, statement, kStatements);
+  Tree tree(api, statement, Tree::kStatements);
   if (!tree.root()) return;
   Reader reader(api, tree);
   tree.each(tree.root(), [&](PyObject* node) {
@@ -409,7 +292,7 @@ void read_store(const Api& api, const std::string& statement, const std::string&
 
 void read_exact(const Api& api, const std::string& text, Expression& out) {
   // In brackets, an expression may go over several lines.
-  Tree tree(api, "(" + text + "\n)", kExpression);
+  Tree tree(api, "(" + text + "\n)", Tree::kExpression);
   const Ref body = tree.root() ? tree.part(tree.root(), "body") : Ref();
   if (body) {
     Reader reader(api, tree);
@@ -417,7 +300,7 @@ void read_exact(const Api& api, const std::string& text, Expression& out) {
     add_mentioned(tree, reader, out);
     return;
   }
-  Tree statement(api, text, kStatements);  // a += b
+  Tree statement(api, text, Tree::kStatements);  // a += b
   if (!statement.root()) return;
   Reader reader(api, statement);
   const std::vector<Ref> statements = statement.parts(statement.root(), "body");
@@ -429,7 +312,7 @@ void read_exact(const Api& api, const std::string& text, Expression& out) {
 void read_lines(const Api& api, std::string text, Expression& out) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
   if (text.ends_with(':')) text += " pass";
-  Tree tree(api, text + "\n", kStatements);
+  Tree tree(api, text + "\n", Tree::kStatements);
   if (!tree.root()) return;
   Reader reader(api, tree);
   tree.each(tree.root(), [&](PyObject* node) {

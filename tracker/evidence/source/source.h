@@ -31,6 +31,7 @@ class Source {
  public:
   Source(const python::Api& api, const std::string& file);
   bool known() const { return !lines_.empty(); }
+  const std::vector<std::string>& all() const { return lines_; }
   // The region's whole lines, at most ten; indentation common to all is removed.
   std::string lines(const Region& region) const;
   // The same with what stands around it.

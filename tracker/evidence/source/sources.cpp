@@ -25,19 +25,6 @@ std::optional<Block> block_of(uintptr_t storage) {
   return storage ? memory::provenance::block_at(storage) : std::nullopt;
 }
 
-// The innermost frame that was already running then, and its line of then. A stack that was cut tells nothing.
-std::optional<LiveLine> live_line(const std::vector<stacks::PythonFrame>& made, const std::vector<Frame>& frames) {
-  std::optional<LiveLine> found;
-  for (size_t outside = 1; outside <= std::min(made.size(), frames.size()); ++outside) {
-    const stacks::PythonFrame& then = made[made.size() - outside];
-    const Frame& now = frames[frames.size() - outside];
-    if (then.file != now.file || then.function != now.function) break;
-    found = LiveLine{frames.size() - outside, then.line};
-    if (then.line != now.region.line) break;
-  }
-  return found;
-}
-
 // `x.shape`, `x.size(0)`, `x.device`: nothing of what x holds.
 bool asks_only(const Step& step) {
   return step.kind == Step::attribute &&

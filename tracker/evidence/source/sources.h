@@ -10,12 +10,6 @@
 
 namespace devtrace::evidence {
 
-// Where the code that made something stands in the stack that is running.
-struct LiveLine {
-  size_t frame;
-  int line;
-};
-
 class Sources {
  public:
   // `asking`: the frame whose expression asked for it. `operands`: those of the operation; sources are put behind them

@@ -1,0 +1,121 @@
+// The line that decided on an operand's device, deciding otherwise: where it was made, moved or constructed, or where a
+// function returned it.
+#include <algorithm>
+
+#include "common/format.h"
+#include "report/verdict/cause.h"
+#include "report/verdict/device_edits.h"
+#include "report/verdict/source_line.h"
+
+namespace devtrace::report::verdict {
+namespace {
+
+using finding::Step;
+
+// An operand, and what it was computed from as far as that is one and lies where it lies; the first made comes first.
+// Of several, a change of one would leave the others.
+void add_sources(const Operand& it, std::vector<const Operand*>& out) {
+  const auto there = [&](const Operand& source) { return source.device == it.device; };
+  if (std::count_if(it.computed_from.begin(), it.computed_from.end(), there) == 1)
+    add_sources(*std::find_if(it.computed_from.begin(), it.computed_from.end(), there), out);
+  out.push_back(&it);
+}
+
+// Did all operands of its device pass the line?
+bool all_passed(const Evidence& evidence, const Operand& operand, const Frame& line) {
+  return std::all_of(evidence.operands.begin(), evidence.operands.end(), [&](const Operand& each) {
+    if (&each == &operand || each.device != operand.device) return true;
+    std::vector<const Operand*> sources;
+    add_sources(each, sources);
+    return std::any_of(sources.begin(), sources.end(), [&](const Operand* source) {
+      return std::any_of(source->lineage.begin(), source->lineage.end(),
+                         [&](const Step& step) { return step.line.same_line(line); });
+    });
+  });
+}
+
+std::string_view expression_of(const Step& step, std::string_view device) {
+  for (const finding::DeviceExpression& each : step.devices)
+    if (each.device == device) return each.expression;
+  return {};
+}
+
+bool in_a_constructor(const Operand& it) {
+  return std::any_of(it.created.stack.begin(), it.created.stack.end(),
+                     [](const Frame& frame) { return frame.function.ends_with("__init__"); });
+}
+
+// A variable or an attribute said "cuda".
+bool current_by_name(const Operand& it) {
+  return it.device_from.says == "cuda";
+}
+
+std::optional<std::string> edit(const Step& step, const Operand& it, std::string_view device) {
+  const std::string_view source = step.line.source;
+  if (step.what == "constructed")
+    return says_device(source) ? std::nullopt
+                               : move_constructed(source, it.root_devices.size() < 2 ? it.root_class : it.module_class, device);
+  if (it.is_of_state() && in_a_constructor(it)) return std::nullopt;
+  if (step.what == "returned" || step.what == "assigned") {
+    const auto target = assigned_name(source);
+    const bool own = target && std::any_of(it.names.begin(), it.names.end(),
+                                           [&](const finding::Name& each) { return each.name == *target; });
+    return own ? move_assigned(source, device) : std::nullopt;
+  }
+  if (says_current_device(source) || current_by_name(it)) {
+    auto code = redirect_move(source, device);
+    return code ? code : give_device(source, device);
+  }
+  if (step.what != "made" || it.moved.known() || says_device(source)) return std::nullopt;
+  if (auto code = give_device(source, device)) return code;
+  return assigns_new_tensor(source) ? move_assigned(source, device) : std::nullopt;
+}
+
+// Left where the default is, or brought to the device that was current: by no choice of anybody's.
+bool undecided(const Operand& it) {
+  const Event* placed = it.placed();
+  if (current_by_name(it)) return true;
+  if (it.on_cpu()) return !it.moved.known();
+  return placed && placed->line() && says_current_device(placed->line()->source);
+}
+
+}  // namespace
+
+std::optional<Fix> fix_at_origin(const Evidence& evidence) {
+  if (evidence.kind != "refused-op") return std::nullopt;
+  for (const Operand& operand : evidence.operands) {
+    for (const Operand& other : evidence.operands) {
+      if (operand.device == other.device || operand.device.empty() || other.on_cpu() || operand.generator ||
+          !operand.moved_away.device.empty())
+        continue;
+      std::vector<const Operand*> sources;
+      add_sources(operand, sources);
+      for (const Operand* it : sources) {
+        if (!undecided(*it)) continue;
+        for (const Step& step : it->lineage) {
+          const std::string_view device = expression_of(step, other.device);
+          if (device.empty() || step.line.source.empty() || !all_passed(evidence, operand, step.line)) continue;
+          if (auto code = edit(step, *it, device))
+            return Fix{std::move(*code), step.line.file, step.line.line, Repairs::cause};
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Fix> move_where_constructed(const Evidence& evidence) {
+  const auto left = [](const Operand& it) {
+    return it.is_state() && it.on_cpu() && !it.moved.known() && it.hook.empty();
+  };
+  const auto pair = evidence.pair(left, [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  for (const Step& step : pair.it->lineage) {
+    if (step.what != "constructed") continue;
+    if (auto code = edit(step, *pair.it, fmt::format("\"{}\"", pair.other->device)))
+      return Fix{std::move(*code), step.line.file, step.line.line, Repairs::cause};
+  }
+  return std::nullopt;
+}
+
+}  // namespace devtrace::report::verdict

@@ -1,0 +1,293 @@
+#include "tracker/evidence/lineage/known_names.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "common/format.h"
+#include "tracker/evidence/named_devices.h"
+#include "tracker/evidence/source/expression.h"
+#include "tracker/python/gil/dict_entries.h"
+
+namespace devtrace::evidence {
+namespace {
+
+using python::Api;
+using python::Ref;
+
+// The better an expression follows the data, the lower: the device of a tensor; a device that is kept; that of a part;
+// that of a whole module.
+enum Rank { kTensor, kDevice, kPart, kModule };
+constexpr int kOfOtherVariables = 1;  // a parameter is there whatever the function does
+
+bool speaks_of_a_device(const std::string& name) {
+  std::string lower;
+  for (const char c : name) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower.find("device") != lower.npos;
+}
+
+bool numbered(const std::string& device) {
+  return device == "cpu" || device.starts_with("cuda:");
+}
+
+bool calls_a_module(const stacks::PythonFrame& frame) {
+  return frame.file.ends_with("/torch/nn/modules/module.py") && frame.function.ends_with("_call_impl");
+}
+
+// `layers.0.weight` is no expression.
+bool is_dotted_name(const std::string& name) {
+  bool begins = true;
+  for (const char c : name) {
+    if (begins && std::isdigit(static_cast<unsigned char>(c))) return false;
+    begins = c == '.';
+  }
+  return true;
+}
+
+std::string called_name(const Operation& operation) {
+  if (!operation.callee || !operation.callee->path) return {};
+  const Path& path = *operation.callee->path;
+  return path.steps.empty() ? path.variable : path.steps.back().name;
+}
+
+}  // namespace
+
+KnownNames::KnownNames(const Api& api, const Torch& torch, const std::vector<Frame>& frames, const Scope& scope,
+                       ObjectWalk& walk, Holders& holders, const SourceText& source)
+    : api_(api), torch_(torch), frames_(frames), scope_(scope), walk_(walk), holders_(holders), source_(source) {}
+
+// Variables that have had their value since before the line.
+std::vector<KnownNames::Known> KnownNames::of_live(const FunctionText& function, const Lines& lines,
+                                                   const LiveLine& line) const {
+  std::vector<Known> names;
+  scope_.for_each_local(line.frame, [&](const std::string& name, PyObject* value) {
+    const bool parameter = !function.module && frames_[line.frame].is_parameter(api_, name);
+    const std::vector<int> bound = bindings(lines, function, name);
+    const bool before = parameter ? true : !bound.empty();
+    if (before && std::all_of(bound.begin(), bound.end(), [&](int each) { return each < line.line; }))
+      names.push_back({name, Ref::borrowed(api_, value), parameter});
+  });
+  return names;
+}
+
+// Devices that the module of a file keeps, where a function of it still runs.
+std::vector<KnownNames::Known> KnownNames::of_module_code(const std::string& file) const {
+  std::vector<Known> names;
+  const auto frame =
+      std::find_if(frames_.begin(), frames_.end(), [&](const Frame& each) { return each.file == file; });
+  if (frame == frames_.end()) return names;
+  const Ref globals = frame->globals(api_);
+  for (python::DictEntries each(api_, globals.get()); each.next();) {
+    const std::string name = python::text(api_, each.key());
+    if (speaks_of_a_device(name)) names.push_back({name, Ref::borrowed(api_, each.value())});
+  }
+  return names;
+}
+
+// Of the only object of the method's class that a variable of a running function holds. It may have been constructed
+// then: what it keeps counts where the method has named that before the line.
+void KnownNames::add_devices_of_self(const std::string& function, const FunctionText& text, const Lines& lines,
+                                     int line, std::vector<Candidate>& out) const {
+  const std::string type = function.substr(0, function.rfind('.'));
+  Ref self;
+  bool several = false;
+  for (size_t frame = 0; frame < frames_.size(); ++frame) {
+    scope_.for_each_local(frame, [&](const std::string&, PyObject* value) {
+      if (class_of(api_, value) != type || value == self.get()) return;
+      several = several || self;
+      self = Ref::borrowed(api_, value);
+    });
+  }
+  if (!self || several) return;
+  const Ref attributes = python::instance_dict(api_, self.get());
+  for (python::DictEntries each(api_, attributes.get()); each.next();) {
+    const std::string name = python::text(api_, each.key());
+    if (!speaks_of_a_device(name)) continue;
+    const std::string written = text.parameters[0] + "." + name;
+    const auto named = [&](const std::string& code) { return code.find(written) != code.npos; };
+    if (std::any_of(lines.begin() + text.first - 1, lines.begin() + line - 1, named))
+      add_device(written, each.value(), kDevice * 2 + kOfOtherVariables, out);
+  }
+}
+
+Ref KnownNames::follow(const std::vector<Known>& names, std::optional<size_t> live, const Path& path) const {
+  const auto known =
+      std::find_if(names.begin(), names.end(), [&](const Known& each) { return each.name == path.variable; });
+  if (known == names.end()) return {};
+  if (live) return scope_.follow(path, *live).value;
+  Ref value = Ref::borrowed(api_, known->value.get());
+  for (size_t i = 0; value && i < path.steps.size(); ++i) value = walk_.step(value.get(), path.steps[i]).first;
+  return value;
+}
+
+std::vector<KnownNames::Known> KnownNames::through_call(const std::vector<Known>& outside, std::optional<size_t> live,
+                                                        const stacks::PythonFrame& caller,
+                                                        const stacks::PythonFrame& called, const FunctionText& function,
+                                                        bool module) const {
+  const std::string own = called.function.substr(called.function.rfind('.') + 1);
+  const std::string type = called.function.substr(0, called.function.size() - std::min(own.size() + 1, called.function.size()));
+  const bool constructs = own == "__init__";
+  const std::string wanted = constructs ? type.substr(type.rfind('.') + 1) : own;
+  const std::vector<Operation> operations =
+      read_expression(api_, source_.lines(caller.file, caller.line), false, "").operations;
+  const Operation* call = nullptr;
+  Ref receiver;
+  for (const Operation& each : operations) {
+    Ref self;
+    if (module) {  // `model(x)` calls its forward
+      if (!each.callee || !each.callee->path) continue;
+      self = follow(outside, live, *each.callee->path);
+      if (!self || !torch_.is_module(self.get())) continue;
+    } else if (called_name(each) != wanted) {
+      continue;
+    }
+    if (call) return {};  // which of the two?
+    call = &each;
+    receiver = std::move(self);
+  }
+  if (!call) return {};
+  if (!module && function.method && !constructs && !call->callee->path->steps.empty()) {
+    Path object = *call->callee->path;
+    object.steps.pop_back();
+    receiver = follow(outside, live, object);
+  }
+  std::vector<Known> names;
+  if (receiver && function.method) names.push_back({function.parameters[0], std::move(receiver), true});
+  for (const Value& value : call->given) {
+    if (!value.path || (value.place.size() != 1 && value.keyword.empty())) continue;
+    if (!value.place.empty() && value.place[0] == Value::kReceiver) continue;
+    std::string name = value.keyword;
+    if (name.empty()) {
+      const size_t index = static_cast<size_t>(value.place[0]) + (function.method ? 1 : 0);
+      if (index >= function.parameters.size()) continue;
+      name = function.parameters[index];
+    }
+    if (std::find(function.parameters.begin(), function.parameters.end(), name) == function.parameters.end()) continue;
+    if (Ref given = follow(outside, live, *value.path)) names.push_back({std::move(name), std::move(given), true});
+  }
+  return names;
+}
+
+finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vector<stacks::PythonFrame>& made,
+                                                               size_t frame) const {
+  const std::optional<LiveLine> line = live_line(made, frames_);
+  if (!line || !source_.file) return {};
+  size_t at = made.size() - (frames_.size() - line->frame);
+  if (at < frame) return {};  // it had called what runs now: names of then
+  auto function = function_at(api_, source_.file(made[at].file), made[at].function, line->line);
+  if (!function) return {};
+  std::vector<Known> names = of_live(*function, source_.file(made[at].file), *line);
+  std::optional<size_t> live = line->frame;
+  while (at > frame) {
+    size_t inner = at - 1;
+    bool module = false;
+    for (; inner > frame && !is_project_file(made[inner].file, source_.standard_library); --inner)
+      module = module || calls_a_module(made[inner]);
+    const Lines& lines = source_.file(made[inner].file);
+    function = function_at(api_, lines, made[inner].function, made[inner].line);
+    if (!function) return {};
+    names = through_call(names, live, made[at], made[inner], *function, module);
+    std::erase_if(names, [&](const Known& each) { return !bindings(lines, *function, each.name).empty(); });
+    live.reset();
+    at = inner;
+  }
+  std::vector<Candidate> candidates;
+  if (!live) {
+    for (Known& each : of_module_code(made[frame].file)) names.push_back(std::move(each));
+    const bool self = std::any_of(names.begin(), names.end(), [](const Known& each) { return each.name == "self"; });
+    if (!self && function->method)
+      add_devices_of_self(made[frame].function, *function, source_.file(made[frame].file), made[frame].line, candidates);
+  }
+  return best_of(names, std::move(candidates));
+}
+
+finding::List<finding::DeviceExpression> KnownNames::devices_in(size_t frame, int line) const {
+  if (!source_.file) return {};
+  const Frame& here = frames_[frame];
+  const int at = line > 0 ? line : here.region.line;
+  const Lines& lines = source_.file(here.file);
+  const auto function = function_at(api_, lines, here.function, at);
+  return function ? best_of(of_live(*function, lines, {frame, at})) : finding::List<finding::DeviceExpression>();
+}
+
+std::optional<int> KnownNames::line_that_binds(size_t frame, const std::string& variable) const {
+  const Frame& here = frames_[frame];
+  if (!source_.file || here.is_parameter(api_, variable)) return std::nullopt;
+  const Lines& lines = source_.file(here.file);
+  const auto function = function_at(api_, lines, here.function, here.region.line);
+  if (!function) return std::nullopt;
+  const std::vector<int> bound = bindings(lines, *function, variable);
+  return bound.size() == 1 && bound[0] < here.region.line ? std::optional(bound[0]) : std::nullopt;
+}
+
+finding::List<finding::DeviceExpression> KnownNames::best_of(const std::vector<Known>& names,
+                                                            std::vector<Candidate> candidates) const {
+  for (const Known& known : names) add_candidates(known, candidates);
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.rank < b.rank; });
+  finding::List<finding::DeviceExpression> best;
+  for (Candidate& each : candidates) {
+    const bool known = std::any_of(best.begin(), best.end(),
+                                   [&](const finding::DeviceExpression& other) { return other.device == each.device; });
+    if (!known && numbered(each.device)) best.push_back({std::move(each.expression), std::move(each.device)});
+  }
+  return best;
+}
+
+void KnownNames::add_device(const std::string& expression, PyObject* value, int rank,
+                            std::vector<Candidate>& out) const {
+  const python::Shape shape = python::shape_of(api_, value);
+  const bool one = shape == python::Shape::unicode || class_of(api_, value) == "device";
+  if (one)
+    for_each_named_device(api_, torch_, value,
+                          [&](const std::string& device) { out.push_back({rank, expression, device}); });
+}
+
+void KnownNames::add_candidates(const Known& known, std::vector<Candidate>& out) const {
+  PyObject* const value = known.value.get();
+  const int later = known.parameter ? 0 : kOfOtherVariables;
+  if (torch_.is_module(value)) return add_module(known, out);
+  if (!torch_.is_tensor(value)) add_device(known.name, value, kDevice * 2 + later, out);
+  const bool self = known.parameter && known.name == "self";
+  walk_.walk(value, known.name, 2, self, [&](const ReachedObject& reached) {
+    if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object)) return;
+    const int rank = reached.object == value ? kTensor : kPart;
+    out.push_back({rank * 2 + later, reached.name + ".device", torch_.placement(reached.object).device});
+  });
+  if (!self) return;
+  const Ref attributes = python::instance_dict(api_, value);
+  for (python::DictEntries each(api_, attributes.get()); each.next();) {
+    const std::string name = python::text(api_, each.key());
+    if (speaks_of_a_device(name)) add_device(known.name + "." + name, each.value(), kDevice * 2, out);
+  }
+}
+
+void KnownNames::add_module(const Known& known, std::vector<Candidate>& out) const {
+  PyObject* const module = known.value.get();
+  const int later = known.parameter ? 0 : kOfOtherVariables;
+  const bool self = known.parameter && known.name == "self";
+  bool parameters = false;
+  for_each_state_tensor(api_, torch_, module, [&](PyObject* tensor, const std::string& name, const char* role) {
+    parameters = parameters || role == std::string_view("parameter");
+    if (self && !torch_.is_opaque(tensor) && is_dotted_name(name))
+      out.push_back({kPart * 2, known.name + "." + name + ".device", torch_.placement(tensor).device});
+    return true;
+  });
+  if (self) {
+    const Ref attributes = python::instance_dict(api_, module);
+    for (python::DictEntries each(api_, attributes.get()); each.next();) {
+      const std::string name = python::text(api_, each.key());
+      if (speaks_of_a_device(name)) add_device(known.name + "." + name, each.value(), kDevice * 2, out);
+    }
+  }
+  if (!parameters)
+    walk_.module_state(module, "", [&](const ReachedObject& reached, PyObject*) {
+      parameters = reached.role == "parameter";
+      return !parameters;
+    });
+  const std::vector<std::string>& devices = holders_.devices_of(module);
+  if (parameters && devices.size() == 1)
+    out.push_back({kModule * 2 + later, fmt::format("next({}.parameters()).device", known.name), devices[0]});
+}
+
+}  // namespace devtrace::evidence

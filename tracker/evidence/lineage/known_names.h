@@ -1,0 +1,65 @@
+// What the names of a function mean at one of its lines, while it runs and after it has returned.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tracker/evidence/frames.h"
+#include "tracker/evidence/lineage/function_text.h"
+#include "tracker/evidence/objects/holders.h"
+#include "tracker/evidence/objects/object_walk.h"
+#include "tracker/evidence/origins/stacks.h"
+#include "tracker/evidence/source/scope.h"
+
+namespace devtrace::evidence {
+
+// Of one stack that is gone, beside the one that is running. Names are told whose values are the same now as then: what
+// is given to a function is followed through its calls, from the innermost function that still runs. Under the GIL.
+class KnownNames {
+ public:
+  KnownNames(const python::Api& api, const Torch& torch, const std::vector<Frame>& frames, const Scope& scope,
+             ObjectWalk& walk, Holders& holders, const SourceText& source);
+
+  // For each device an expression that means it in the line of that frame of `made`, the best one.
+  finding::List<finding::DeviceExpression> devices_at(const std::vector<stacks::PythonFrame>& made, size_t frame) const;
+  // … in a line of a running frame: where nothing else is said, the one that it is in.
+  finding::List<finding::DeviceExpression> devices_in(size_t frame, int line = 0) const;
+  // The only line of a running frame's function that gives a variable its value, if that stands above where it is now.
+  std::optional<int> line_that_binds(size_t frame, const std::string& variable) const;
+
+ private:
+  struct Known {
+    std::string name;
+    python::Ref value;
+    bool parameter = false;
+  };
+  struct Candidate {
+    int rank;
+    std::string expression, device;
+  };
+
+  std::vector<Known> of_live(const FunctionText& function, const Lines& lines, const LiveLine& line) const;
+  std::vector<Known> through_call(const std::vector<Known>& outside, std::optional<size_t> live,
+                                  const stacks::PythonFrame& caller, const stacks::PythonFrame& called,
+                                  const FunctionText& function, bool module) const;
+  std::vector<Known> of_module_code(const std::string& file) const;
+  void add_devices_of_self(const std::string& function, const FunctionText& text, const Lines& lines, int line,
+                           std::vector<Candidate>& out) const;
+  finding::List<finding::DeviceExpression> best_of(const std::vector<Known>& names,
+                                                   std::vector<Candidate> candidates = {}) const;
+  python::Ref follow(const std::vector<Known>& names, std::optional<size_t> live, const Path& path) const;
+  void add_candidates(const Known& known, std::vector<Candidate>& out) const;
+  void add_module(const Known& known, std::vector<Candidate>& out) const;
+  void add_device(const std::string& expression, PyObject* value, int rank, std::vector<Candidate>& out) const;
+
+  const python::Api& api_;
+  const Torch& torch_;
+  const std::vector<Frame>& frames_;
+  const Scope& scope_;
+  ObjectWalk& walk_;
+  Holders& holders_;
+  const SourceText& source_;
+};
+
+}  // namespace devtrace::evidence
