@@ -208,6 +208,7 @@ struct Operand : Provenance {
   List<Operand> computed_from;
   Producer given_by;
   MovedAway moved_away;
+  KeptTensor kept_for;  // of an optimizer's state: the parameter
 
   bool on_cpu() const { return device == "cpu"; }
   bool is_tensor() const { return array_of.empty(); }  // of PyTorch's, as far as is known

@@ -370,7 +370,7 @@ Json Redactor::operand(const Json& operand) {
   for (const char* key : {"module_path", "module_class", "root_class", "hook"}) coded(key);
   take(out, operand, {"requires_grad", "is_parameter", "root_devices", "generator"});
   // Left out, but for their names, which the verdict's sentence may say.
-  for (const char* key : {"held_by", "given_by", "moved_away"}) learn_names(operand.value(key, Json()));
+  for (const char* key : {"held_by", "given_by", "moved_away", "kept_for"}) learn_names(operand.value(key, Json()));
   if (const auto view = string(operand, "view_of"); !view.empty()) code(view);
   for (const char* key : {"created", "moved"}) {
     if (const Json& at = object(operand, key); !at.empty()) out[key] = event(at);

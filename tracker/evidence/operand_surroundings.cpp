@@ -6,6 +6,7 @@
 #include "tracker/base/options.h"
 #include "tracker/evidence/named_devices.h"
 #include "tracker/evidence/objects/accelerate_hooks.h"
+#include "tracker/evidence/origins/origins.h"
 #include "tracker/memory/provenance.h"
 #include "tracker/python/gil/dict_entries.h"
 
@@ -56,6 +57,7 @@ class Surroundings {
       for (Chain& chain : operand.held_by)
         for (Holder& holder : chain.holders) add_source(holder.bound);
       if (!operand.has_role_of_state()) note_registered(operand);
+      if (PyObject* parameter = holders_.kept_for(operand.object)) note_kept_for(parameter, operand);
     }
     return holders_.devices_of_state();
   }
@@ -80,6 +82,16 @@ class Surroundings {
         continue;
       if (std::string name = name_of(tensor); !name.empty()) operand.moved_away = {std::move(name), facts.device};
     }
+  }
+
+  void note_kept_for(PyObject* parameter, Operand& operand) {
+    if (torch_.is_opaque(parameter)) return;
+    const TensorFacts facts = torch_.facts(parameter);
+    finding::KeptTensor& kept = operand.kept_for;
+    kept.name = name_of(parameter);
+    kept.device = facts.device;
+    kept.shape = finding::List<int64_t>::all(facts.shape);
+    add_provenance(kept, facts.device, facts.storage, source_);
   }
 
   // By the longest way to it; empty: none is known.

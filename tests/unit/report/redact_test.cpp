@@ -28,6 +28,7 @@ Json secret_finding() {
       "expression":"acme_of('acme')","module_path":"acme.block","module_class":"AcmeBlock","root_class":"AcmeModel","hook":"AcmeHook","root_devices":["cuda:1"],
       "held_by":[{"frame":2,"name":"acme.acme_list[0]","holders":[{"name":"acme","kind":"module","class":"AcmeOwner","holds":"attribute","bound":{"file":"/home/acme/work/acme_bind.py","line":4,"source":"acme"}}]}],
       "given_by":{"name":"acme_giver","kind":"function","keeps":[{"name":"acme_kept","device":"cuda:1"}]},"moved_away":{"name":"acme_old","device":"cuda:0"},
+      "kept_for":{"name":"acme_kept_for","device":"cuda:0"},
       "type":"Acme const*","parameter_name":"acme_in","argument":"acme_in",
       "moved":{"time":1.6,"thread":7,"from":"cpu","to":"cuda:1","python":[],"call":"cudaMemcpy","native":[{"module":"/home/acme/acme","function":"acme::move(Acme&)","offset":"0x3",
         "file":"/home/acme/m.cpp","line":8,"project":true,"inlined":true,"source":"acme.to(acme)","around":{"line":7,"text":"acme"}}]},

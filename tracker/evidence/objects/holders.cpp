@@ -179,7 +179,8 @@ void Holders::look_into_parts(PyObject* holder, int depth) {
       const std::string name = part.name(api_);
       if (is_table(name) || is_machinery(name)) return;
     }
-    reach(part.value, depth, {holder, part.attribute ? "attribute" : "element", part.step(api_)});
+    PyObject* key = !part.attribute && part.key && torch_.is_tensor(part.key) ? part.key : nullptr;
+    reach(part.value, depth, {holder, part.attribute ? "attribute" : "element", part.step(api_), key});
   });
 }
 
@@ -187,6 +188,19 @@ bool Holders::is_registered(PyObject* tensor) const {
   const auto found = nodes_.find(tensor);
   return found != nodes_.end() && std::any_of(found->second.held_by.begin(), found->second.held_by.end(),
                                               [](const Edge& edge) { return is_state(edge.holds); });
+}
+
+PyObject* Holders::kept_for(PyObject* object) const {
+  const auto found = nodes_.find(object);
+  if (found == nodes_.end()) return nullptr;
+  for (const Edge& edge : found->second.held_by) {
+    if (edge.key) return edge.key;
+    const auto holder = nodes_.find(edge.holder);
+    if (holder == nodes_.end()) continue;
+    for (const Edge& outer : holder->second.held_by)
+      if (outer.key) return outer.key;
+  }
+  return nullptr;
 }
 
 std::vector<std::string> Holders::devices_of_state() const {

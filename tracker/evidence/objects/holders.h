@@ -26,6 +26,9 @@ class Holders {
 
   // From as far out as it goes; the longest first, at most kMostChains.
   std::vector<Chain> chains_to(PyObject* object);
+  // The tensor by which a dict keeps it, or keeps the dict or list that it is in: of an optimizer's state its
+  // parameter. Null for none.
+  PyObject* kept_for(PyObject* object) const;
   static constexpr size_t kMostChains = 4;
 
   // Tensors that were reached, in order.
@@ -43,7 +46,8 @@ class Holders {
   struct Edge {
     PyObject* holder;
     const char* holds;
-    std::string step;  // what the name goes on with: ".weight"
+    std::string step;         // what the name goes on with: ".weight"
+    PyObject* key = nullptr;  // of a dict that keeps it by a tensor
   };
   struct Node {
     int depth = 0;
