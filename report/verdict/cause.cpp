@@ -223,6 +223,35 @@ std::optional<Fix> register_buffer(const Frame& made) {
              made.line, Repairs::cause};
 }
 
+// By the name that the file has for torch.nn, as far as its lines that were seen show it: the same line first.
+static std::string_view name_of_nn(const Frame& line, const Operand& it) {
+  const auto shows = [](std::string_view text, std::string_view name) {
+    for (size_t at = 0; (at = text.find(name, at)) != text.npos; ++at)
+      if (at == 0 || std::string_view(" [({=\n").find(text[at - 1]) != std::string_view::npos) return true;
+    return false;
+  };
+  std::vector<std::string_view> texts{line.source};
+  for (const Event* event : {&it.created, &it.moved})
+    for (const Frame& frame : event->stack)
+      if (frame.file == line.file) texts.insert(texts.end(), {frame.source, frame.around.text});
+  for (const std::string_view text : texts)
+    for (const std::string_view name : {"torch.nn.", "nn."})
+      if (shows(text, name)) return name;
+  return "torch.nn.";
+}
+
+std::optional<Fix> register_modules(const Chain& chain, size_t index, const Operand& it) {
+  const auto& holders = chain.holders;
+  if (index + 2 >= holders.size() || !holders[index + 2].is_module()) return std::nullopt;
+  const std::string_view kind = holders[index + 1].kind;
+  const Frame& bound = holders[index].bound;
+  if ((kind != "list" && kind != "dict") || bound.line <= 0) return std::nullopt;
+  auto code =
+      wrap_value(bound.source, fmt::format("{}Module{}", name_of_nn(bound, it), kind == "list" ? "List" : "Dict"));
+  if (!code) return std::nullopt;
+  return Fix{std::move(*code), std::string(bound.file), bound.line, Repairs::cause};
+}
+
 // The operand came out of a call that stands among the arguments of the failing one: `idx=text_to_token_ids(…)`. The
 // stack of its creation says which, and where. That the called function has a name for it says that the result is the
 // tensor and not a list of them.

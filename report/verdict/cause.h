@@ -76,4 +76,8 @@ bool there_before(const Operand& operand, const Frame& here, const Frame& line);
 // persistent=False old checkpoints would no longer load.
 std::optional<Fix> register_buffer(const Frame& made);
 
+// `self.parts = [nn.Linear(…)]` → `self.parts = nn.ModuleList([nn.Linear(…)])`, where the list or dict that the
+// module at `index` of the chain has holds modules. `it`: the operand that they hold.
+std::optional<Fix> register_modules(const Chain& chain, size_t index, const Operand& it);
+
 }  // namespace devtrace::report::verdict

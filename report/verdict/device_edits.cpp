@@ -148,6 +148,22 @@ std::optional<std::string> give_device_to_all(std::string_view source, std::stri
   return dedented(out);
 }
 
+std::optional<std::string> draw_on(std::string_view source, std::string_view generator, std::string_view device) {
+  const Scan scan(source);
+  auto calls = deciding_calls(source, scan);
+  const auto text = [&](const Span& span) { return trimmed(source.substr(span.begin, span.end - span.begin)); };
+  std::erase_if(calls, [&](const Call& call) {
+    const auto given = keyword_value(source, arguments(source, scan, call), "generator");
+    return !given || text(*given) != generator;
+  });
+  if (calls.size() != 1 || !scan.balanced) return std::nullopt;
+  const auto said = keyword_value(source, arguments(source, scan, calls[0]), "device");
+  const size_t end = calls[0].close + 1;
+  if (!said) return dedented(spliced(source, {calls[0].close, calls[0].close}, ", device=" + std::string(device)));
+  const std::string moved = std::string(".to(").append(text(*said)).append(")");
+  return dedented(spliced(spliced(source, {end, end}, moved), *said, device));
+}
+
 std::optional<std::string> redirect_move(std::string_view source, std::string_view device) {
   const Scan scan(source);
   const auto calls = find_calls(source, scan, ".", kMoves);
@@ -171,6 +187,16 @@ std::optional<std::string> redirect_move(std::string_view source, std::string_vi
   const std::string_view first = trimmed(source.substr(begin, spans[0].end - begin));
   if (!looks_like_a_device(first)) return std::nullopt;
   return dedented(spliced(source, {begin, begin + first.size()}, device));
+}
+
+std::optional<std::string> without_move_of(std::string_view source, std::string_view function) {
+  const Scan scan(source);
+  const auto moves = find_calls(source, scan, ".", kMoves);
+  const auto calls =
+      find_calls_if(source, scan, [&](std::string_view, std::string_view name) { return name == function; });
+  if (moves.size() != 1 || calls.size() != 1 || !scan.balanced || calls[0].close + 1 != moves[0].name)
+    return std::nullopt;
+  return dedented(spliced(source, {moves[0].name, moves[0].close + 1}, ""));
 }
 
 std::optional<std::string> begins_with(std::string_view expression) {

@@ -19,6 +19,10 @@ std::optional<std::string> give_device(std::string_view source, std::string_view
 // The same for all such calls of it; none may say a device.
 std::optional<std::string> give_device_to_all(std::string_view source, std::string_view device);
 
+// The statement with its only call of such a function that takes `generator` drawing on `device`; where it says another
+// device, the numbers go there afterwards.
+std::optional<std::string> draw_on(std::string_view source, std::string_view generator, std::string_view device);
+
 // Does the statement call a function that makes a tensor from nothing and takes device=? And does it say one?
 bool makes_tensor(std::string_view source);
 bool says_device(std::string_view source);
@@ -27,6 +31,10 @@ bool says_device(std::string_view source);
 std::optional<std::string> redirect_move(std::string_view source, std::string_view device);
 // … when that place is "the current device": `.cuda()`, `.to("cuda")`, or device="cuda" in a factory call.
 bool says_current_device(std::string_view source);
+
+// The statement without its only move, of what a call of `function` gives: `nn.Parameter(x).cuda()` →
+// `nn.Parameter(x)`.
+std::optional<std::string> without_move_of(std::string_view source, std::string_view function);
 
 // The tensor that an expression of one device begins with: `logprobs` for `torch.gather(logprobs, 1, ids).squeeze()`.
 // Nothing where a step could change the device, or could give something that is no tensor.

@@ -17,7 +17,7 @@ scores(torch.ones(4, 4, device="cuda:0"))
 # === a module's device as an attribute
 # category: state-not-registered
 # confidence: medium
-# repairs: line
+# repairs: cause
 # says: self.device says
 class Filter(nn.Module):
     def __init__(self, device="cpu"):
@@ -281,7 +281,7 @@ Converter().convert(torch.ones(3, 2, 4))
 # === a device in a dict of a module
 # category: state-not-registered
 # confidence: medium
-# repairs: line
+# repairs: cause
 # says: self.factory_kwargs["device"] says
 class Scale(nn.Module):
     def __init__(self, device="cpu"):
@@ -296,7 +296,7 @@ Scale().to("cuda:0").update(torch.ones(2, 3, device="cuda:0"))
 # === slow weights around an optimizer
 # category: optimizer-state
 # confidence: medium
-# repairs: line
+# repairs: cause
 # says: is kept by optimizer (Lookahead)
 class Lookahead:
     def __init__(self, optimizer):

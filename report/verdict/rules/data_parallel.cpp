@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "report/verdict/earlier_line.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
@@ -48,6 +49,19 @@ std::optional<Fix> call_own_method(const Evidence& evidence, const Bound& bound)
   return std::nullopt;
 }
 
+// The innermost line of the user's that a replica runs.
+const Frame* line_of_the_replica(const Evidence& evidence) {
+  for (const finding::RunningModule& module : evidence.refusal.modules)
+    if (module.replica && module.frame < evidence.stack.size() && evidence.stack[module.frame].project)
+      return &evidence.stack[module.frame];
+  return nullptr;
+}
+
+std::optional<Fix> in_the_replica(const Evidence& evidence) {
+  const Frame* line = line_of_the_replica(evidence);
+  return line ? std::optional(line_without_code(*line)) : std::nullopt;
+}
+
 std::optional<Cause> of_the_original(const Evidence& evidence) {
   const auto pair =
       evidence.pair([](const Operand& it) { return bound_to_the_original(it).has_value(); },
@@ -55,6 +69,7 @@ std::optional<Cause> of_the_original(const Evidence& evidence) {
   // The replica on the first device has the original's parameters: they are at home there.
   if (!pair || evidence.current_device == pair.it->device) return std::nullopt;
   const Bound bound = *bound_to_the_original(*pair.it);
+  auto own = call_own_method(evidence, bound);
   const Holder &replica = bound.at(bound.replica), &method = bound.at(bound.method);
   // `self._args[1].fc_forward` of a thread's frame: what the program calls it.
   const std::string_view attribute = bound.at(bound.replica + 1).name;
@@ -69,7 +84,71 @@ std::optional<Cause> of_the_original(const Evidence& evidence) {
                fmt::format("{}, and not {}: nn.DataParallel copies such an attribute as it is. So {} meets {} here.",
                            means, method.kind == "function" ? "the replica" : "the replica's own", with_place(*pair.it),
                            with_place(*pair.other)),
-               call_own_method(evidence, bound)};
+               own ? own : in_the_replica(evidence)};
+}
+
+// A module of the original that a replica has in a list, a dict or an object: where the chain leaves the replica.
+struct Shared {
+  const Chain* chain = nullptr;
+  size_t replica = 0;
+  const Holder& at(size_t index) const { return chain->holders[index]; }
+};
+
+std::optional<Shared> shared_with_the_original(const Operand& operand) {
+  if (!operand.is_state()) return std::nullopt;
+  for (const Chain& chain : operand.held_by) {
+    for (size_t index = 0; index + 2 < chain.holders.size(); ++index) {
+      if (!chain.holders[index].replica || chain.holders[index].holds != "attribute") continue;
+      const auto begin = chain.holders.begin() + static_cast<ptrdiff_t>(index) + 1;
+      const auto module = std::find_if(begin, chain.holders.end(), [](const Holder& each) { return each.is_module(); });
+      if (module != chain.holders.end() && module != begin && !module->replica) return Shared{&chain, index};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Cause> part_of_the_original(const Evidence& evidence) {
+  const auto pair =
+      evidence.pair([](const Operand& it) { return shared_with_the_original(it).has_value(); },
+                    [](const Operand& other) { return !other.is_state() && !shared_with_the_original(other); });
+  if (!pair || evidence.current_device == pair.it->device) return std::nullopt;
+  const Shared shared = *shared_with_the_original(*pair.it);
+  const Holder &replica = shared.at(shared.replica), &inner = shared.at(shared.replica + 1);
+  const std::string attribute = inner.name.substr(std::min(inner.name.rfind('.') + 1, inner.name.size()));
+  auto fix = register_modules(*shared.chain, shared.replica, *pair.it);
+  return Cause{"data-parallel", Confidence::high,
+               fmt::format("A replica of {} has in {} ({}) what the module that was copied has there, and not its own: "
+                           "nn.DataParallel copies such an attribute as it is. So {} meets {} here.",
+                           replica.type, attribute, inner.kind == "object" ? inner.type : "a plain " + inner.kind,
+                           with_place(*pair.it), with_place(*pair.other)),
+               fix ? fix : in_the_replica(evidence)};
+}
+
+// Did nn.DataParallel itself bring it to the replica's device?
+bool was_copied(const Operand& operand) {
+  const Event* placed = operand.placed();
+  return placed && std::any_of(placed->stack.begin(), placed->stack.end(), [](const Frame& frame) {
+           return frame.file.find("/torch/nn/parallel/") != frame.file.npos &&
+                  (frame.function == "replicate" || frame.function == "scatter");
+         });
+}
+
+// Does a replica have it as a plain attribute? … or within one? What is computed in a replica's call lies where that
+// is.
+bool is_attribute(const Operand& operand) {
+  if (was_copied(operand) || operand.is_state()) return false;
+  return operand.role == "attribute" ||
+         std::any_of(operand.held_by.begin(), operand.held_by.end(), [](const Chain& chain) {
+           return chain.holders.back().replica && chain.holders.back().holds == "attribute";
+         });
+}
+
+bool is_in_an_attribute(const Operand& operand) {
+  if (was_copied(operand) || operand.is_state() || made_by_a_module(operand)) return false;
+  return std::any_of(operand.held_by.begin(), operand.held_by.end(), [](const Chain& chain) {
+    return std::any_of(chain.holders.begin(), chain.holders.end(),
+                       [](const Holder& each) { return each.replica && each.holds == "attribute"; });
+  });
 }
 
 // "module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of them on device: …"
@@ -88,7 +167,7 @@ std::optional<Cause> not_on_the_first(const Evidence& evidence) {
     const Frame& frame = evidence.stack[name.frame];
     const std::string_view wrapper = std::string_view(name.name).substr(0, name.name.find(".module."));
     if (wrapper.size() == name.name.size() || !is_reference(wrapper)) continue;
-    const std::string moved = fmt::format("{}.to(\"{}\")", wrapper, evidence.refusal.wanted_device);
+    const std::string moved = fmt::format("{0}.to({0}.src_device_obj)", wrapper);
     if (auto code = call_instead(frame.source, wrapper, moved, ""))
       cause.fix = Fix{std::move(*code), std::string(frame.file), frame.line, Repairs::line};
   }
@@ -104,11 +183,14 @@ std::optional<Cause> data_parallel(const Evidence& evidence) {
     return std::nullopt;
   }
   if (auto cause = of_the_original(evidence)) return cause;
+  if (auto cause = part_of_the_original(evidence)) return cause;
   const auto any = [](const Operand&) { return true; };
-  auto pair = evidence.pair([](const Operand& it) { return it.role == "attribute"; }, any);
+  auto pair = evidence.pair(is_attribute, any);
+  if (!pair) pair = evidence.pair(is_in_an_attribute, any);
+  if (!pair) pair = evidence.pair([](const Operand& it) { return !it.is_state() && !was_copied(it); }, any);
   if (!pair) pair = evidence.pair([](const Operand& it) { return !it.is_state(); }, any);
   if (!pair) return std::nullopt;
-  const bool attribute = pair.it->role == "attribute";
+  const bool attribute = is_attribute(*pair.it);
   const auto in_words = [&](const std::optional<Fix>& fix) {
     return fix && fix->code.find(fmt::format(".to(\"{}\")", pair.other->device)) == fix->code.npos;
   };

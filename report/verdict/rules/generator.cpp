@@ -2,10 +2,32 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
+namespace {
+
+// `device=generator.device` where the numbers are asked for: whatever generator somebody gives.
+std::optional<Fix> draw_where_it_lives(const Evidence& evidence, const Operand* generator) {
+  const auto frame = innermost_project(evidence.stack);
+  if (!frame || !generator) return std::nullopt;
+  const Frame& line = evidence.stack[*frame];
+  const std::string_view name = generator->name_in(*frame);
+  if (!is_reference(name)) return std::nullopt;
+  std::string device = fmt::format("{}.device", name);
+  // A parameter that may be left out.
+  const std::string_view around = line.around.text;
+  const size_t optional = around.find(fmt::format("{}=None", name));
+  if (generator->role == "argument" && optional != around.npos)
+    device = fmt::format("{0}.device if {0} is not None else None", name);
+  auto code = draw_on(line.source, name, device);
+  if (!code) return std::nullopt;
+  return Fix{std::move(*code), std::string(line.file), line.line, Repairs::cause};
+}
+
+}  // namespace
 
 std::optional<Cause> generator(const Evidence& evidence) {
   constexpr std::string_view kExpected = "Expected a '", kFor = "' device type for generator but found '";
@@ -21,7 +43,6 @@ std::optional<Cause> generator(const Evidence& evidence) {
                           "serves its own device.",
                           found, wanted),
               std::nullopt};
-  // The line that draws is not the one to change, and where the generator was made is not in the evidence.
   const auto own =
       std::find_if(evidence.operands.begin(), evidence.operands.end(), [](const Operand& it) { return it.generator; });
   const auto drawn =
@@ -31,7 +52,10 @@ std::optional<Cause> generator(const Evidence& evidence) {
         "The random generator {} lives on {}, and the numbers are asked for on {}: a generator "
         "only serves its own device.",
         own->names.empty() ? "of this line" : own->name, own->device, drawn->device);
+  cause.fix = draw_where_it_lives(evidence, own == evidence.operands.end() ? nullptr : &*own);
+  if (cause.fix) return cause;
   const bool specific = wanted == "cuda" && evidence.current_device.starts_with("cuda:");
+  // Where the generator was made is not in the evidence.
   if (const auto frame = innermost_project(evidence.stack)) {
     const auto name = keyword_argument(evidence.stack[*frame].source, "generator");
     if (name && is_reference(*name)) {

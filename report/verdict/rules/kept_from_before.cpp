@@ -1,6 +1,10 @@
 // What somebody kept from before a move of the model: a tensor of it, or the device on which it lay.
+#include <algorithm>
+
 #include "common/format.h"
+#include "report/verdict/earlier_line.h"
 #include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 
@@ -20,6 +24,46 @@ std::optional<Cause> kept_from_before(const Evidence& evidence) {
       move_where_named(evidence, it, *pair.other)};
 }
 
+namespace {
+
+// `x.to(self.device)` of a module that has moved on: to where its state is now. `x.to(**self.kwargs)` the same.
+std::optional<Fix> where_it_is_read(const Evidence& evidence, const Operand& it, const Operand& other) {
+  const Event* placed = it.placed();
+  const Frame* line = placed ? placed->line() : nullptr;
+  auto use = use_site(evidence);
+  if (!line || !line->project || it.device_from.kind != "module") return use;
+  // Where several lines have read it, one edit is no more than a part.
+  const auto by_another_line = [&](const Operand& each) {
+    const Event* there = each.origin().placed();
+    return each.device == it.device && there && there->line() && !there->line()->same_line(*line);
+  };
+  if (std::any_of(evidence.operands.begin(), evidence.operands.end(), by_another_line)) return use;
+  // Of a module that has no parameters the first one cannot be asked.
+  std::string device;
+  if (other.is_state())
+    device = other.is_parameter || other.role == "parameter" ? "next(self.parameters()).device"
+                                                             : "next(self.buffers()).device";
+  else if (const auto there = device_in_earlier_line(evidence, *line, other); there && *there != it.device_from.name)
+    device = *there;
+  else if (other.came_from_a_module())
+    device = "next(self.parameters()).device";
+  else
+    return use;
+  constexpr std::string_view kSelf = "self.", kKey = "[\"device\"]";
+  std::string_view name = it.device_from.name;
+  if (!name.starts_with(kSelf)) return use;
+  const bool in_a_dict = name.ends_with(kKey);
+  if (in_a_dict) name.remove_suffix(kKey.size());
+  if (!is_identifier(name.substr(kSelf.size()))) return use;
+  const std::string with_others = fmt::format("{{**{}, \"device\": {}}}", name, device);
+  const bool spread = line->source.find(fmt::format("**{}", name)) != line->source.npos;
+  auto code = in_a_dict && !spread ? std::nullopt : replace_read(line->source, name, in_a_dict ? with_others : device);
+  if (!code) return use;
+  return Fix{std::move(*code), std::string(line->file), line->line, Repairs::cause};
+}
+
+}  // namespace
+
 // A device kept in an attribute: .to() of the model changes the model and not what somebody wrote down about it.
 std::optional<Cause> kept_device(const Evidence& evidence) {
   const Operand *it = nullptr, *other = nullptr;
@@ -35,7 +79,7 @@ std::optional<Cause> kept_device(const Evidence& evidence) {
                   "there: {}.",
                   with_place(it->origin()), kept.name, kept.type,
                   module ? "the module itself" : std::string(other->name), with_place(*other)),
-      use_site(evidence)};
+      where_it_is_read(evidence, it->origin(), *other)};
 }
 
 }  // namespace devtrace::report::verdict::rules

@@ -4,6 +4,8 @@
 
 #include "common/format.h"
 #include "common/text.h"
+#include "report/verdict/device_edits.h"
+#include "report/verdict/earlier_line.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
@@ -25,6 +27,41 @@ std::string by_the_map(const Operand& state) {
   if (entry.substr(colon + 2) == state.device) return {};
   return fmt::format(" The model's hf_device_map has {} on {}: something moved {} afterwards.", entry.substr(0, colon),
                      entry.substr(colon + 2), state.module_path);
+}
+
+// A method made a tensor of its module anew, after the module was constructed, by a line that says no device.
+const Frame* made_anew(const Operand& it) {
+  const Frame* made = it.created.line();
+  if (it.moved.known() || !made || !made->project || !makes_tensor(made->source) || says_device(made->source))
+    return nullptr;
+  const auto in_construction = [](const Frame& frame) { return frame.function.ends_with("__init__"); };
+  const bool constructed = std::any_of(it.created.stack.begin(), it.created.stack.end(), in_construction);
+  return constructed || it.module_class.empty() ? nullptr : made;
+}
+
+std::optional<Cause> replaced_by_a_method(const Evidence& evidence) {
+  const auto pair = evidence.pair([](const Operand& it) { return it.is_state() && made_anew(it); },
+                                  [](const Operand& other) { return other.is_state() && !made_anew(other); });
+  if (!pair) return std::nullopt;
+  const Frame& made = *made_anew(*pair.it);
+  std::optional<Fix> fix;
+  // Both are attributes of the one module whose method that is.
+  for (size_t frame = 0; frame < evidence.stack.size() && !fix; ++frame) {
+    const std::string_view name = pair.it->name_in(frame), other = pair.other->name_in(frame);
+    if (!name.starts_with("self.") || !other.starts_with("self.") || !is_identifier(name.substr(5)) ||
+        !is_reference(other))
+      continue;
+    if (reads(made.source, name) != 0 || !dedented(made.source).starts_with(fmt::format("{} = ", name))) continue;
+    if (auto code = give_device(made.source, fmt::format("{}.device", other)))
+      fix = Fix{std::move(*code), std::string(made.file), made.line, Repairs::cause};
+  }
+  if (!fix) fix = line_without_code(made);
+  return Cause{"created-without-device", Confidence::medium,
+               fmt::format("{} is a {} that {} made anew on {}, after {} was moved: that line says no device. It meets "
+                           "{}.",
+                           with_place(*pair.it), pair.it->role.empty() ? "tensor" : pair.it->role, made.function,
+                           pair.it->device, pair.it->module_class, with_place(*pair.other)),
+               std::move(fix)};
 }
 
 std::optional<Cause> two_parts(const Evidence& evidence) {
@@ -247,6 +284,7 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
 }  // namespace
 
 std::optional<Cause> module_split(const Evidence& evidence) {
+  if (auto cause = replaced_by_a_method(evidence)) return cause;
   if (auto cause = two_parts(evidence)) return cause;
   if (auto cause = passed_between_parts(evidence)) return cause;
   if (auto cause = parts_of_no_module(evidence)) return cause;

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "common/text.h"
+#include "report/verdict/device_edits.h"
+#include "report/verdict/earlier_line.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
@@ -55,6 +58,15 @@ std::optional<Fix> cast_the_groups(const Frame& loaded) {
              std::string(loaded.file), loaded.line, Repairs::cause};
 }
 
+// The file that it was read from, or what load_state_dict() copied.
+const Frame* read_at(const Operand& it) {
+  if (const Frame* line = line_of_load(it)) return line;
+  if (!loaded_at(it)) return nullptr;
+  for (const Operand& source : it.computed_from)
+    if (const Frame* line = line_of_load(source)) return line;
+  return nullptr;
+}
+
 std::optional<Cause> group_value(const Evidence& evidence) {
   const auto pair = evidence.pair([](const Operand& it) { return in_a_group(it) != nullptr; },
                                   [](const Operand& other) { return !in_a_group(other); });
@@ -72,7 +84,9 @@ std::optional<Cause> group_value(const Evidence& evidence) {
                                 "meets {}.",
                                 with_place(it), name, with_place(*pair.other)),
               std::nullopt};
-  if (loaded) cause.fix = cast_the_groups(*loaded);
+  if (const Frame* file = read_at(it)) cause.fix = load_where(evidence, *file, *pair.other);
+  if (loaded && (!cause.fix || names(*cause.fix, *pair.other)))
+    if (auto cast = cast_the_groups(*loaded)) cause.fix = std::move(cast);
   if (!cause.fix) cause.fix = use_site(evidence);
   return cause;
 }
@@ -94,6 +108,14 @@ const Holder* around_an_optimizer(const Operand& it, const Operand& parameter) {
   return nullptr;
 }
 
+// What keeps copies of parameters is made behind the move of the model.
+std::optional<Fix> move_first_or_here(const Evidence& evidence, const Event& made, const Event& moved) {
+  auto first = move_before_making(made, moved);
+  if (first && !first->code.empty()) return first;
+  auto use = use_site(evidence);
+  return use ? use : first;
+}
+
 std::optional<Cause> kept_around_an_optimizer(const Evidence& evidence) {
   if (evidence.caller_of_model()) return std::nullopt;
   for (const Operand& it : evidence.operands) {
@@ -105,10 +127,120 @@ std::optional<Cause> kept_around_an_optimizer(const Evidence& evidence) {
                    fmt::format("{} is kept by {} ({}) for a parameter of the optimizer that it holds, and that "
                                "parameter is {}: one of the two was moved without the other.",
                                with_place(it), object->name, object->type, with_place(parameter)),
-                   use_site(evidence)};
+                   move_first_or_here(evidence, it.created, parameter.moved)};
     }
   }
   return std::nullopt;
+}
+
+// How the optimizer holds it; null where it is nobody's state.
+const Chain* in_the_state(const Operand& operand) {
+  for (const Chain& chain : operand.held_by)
+    for (const Holder& holder : chain.holders)
+      if (holder.kind == "optimizer" && std::string_view(chain.name).substr(holder.name.size()).starts_with(".state["))
+        return &chain;
+  return nullptr;
+}
+
+// Itself, or the state that it was computed from.
+const Operand* state_of(const Operand& operand) {
+  if (!owner_of(operand).empty() || in_the_state(operand)) return &operand;
+  for (const Operand& source : operand.computed_from)
+    if (const Operand* state = state_of(source)) return state;
+  return nullptr;
+}
+
+// The last move of the parameter that it is kept for, as far as that is known.
+const Event* move_of_parameter(const Operand& state, const Operand& other) {
+  if (state.kept_for.moved.known()) return &state.kept_for.moved;
+  if (other.is_state()) return other.moved.known() ? &other.moved : nullptr;
+  for (const Operand& source : other.computed_from)
+    if (const Event* moved = move_of_parameter(state, source)) return moved;
+  return nullptr;
+}
+
+// What the optimizer is called in a line: as a frame that runs the same function has it. Or it is an attribute of the
+// object whose method that is.
+std::string name_in_line(const Evidence& evidence, const Operand& state, const Frame& line) {
+  for (const finding::Name& name : state.names) {
+    if (name.frame >= evidence.stack.size() || !evidence.stack[name.frame].same_function(line)) continue;
+    const std::string_view owner = std::string_view(name.name).substr(0, name.name.find(".state["));
+    if (owner.size() < name.name.size() && is_reference(owner)) return std::string(owner);
+  }
+  const Chain* chain = in_the_state(state);
+  const Holder* before = nullptr;
+  for (const Holder& holder : chain ? chain->holders : finding::List<Holder>()) {
+    if (holder.kind == "optimizer") {
+      const bool method = before && before->holds == "attribute" && line.function.starts_with(before->type + ".");
+      if (method) return fmt::format("self{}", holder.name.substr(before->name.size()));
+      const bool variable = !before && chain->frame < evidence.stack.size() &&
+                            evidence.stack[chain->frame].same_function(line) && is_reference(holder.name);
+      return variable ? holder.name : std::string();
+    }
+    before = &holder;
+  }
+  return {};
+}
+
+// `state["mask"] = torch.tensor(…)` below `state = self.state[p]`: made where p is.
+std::optional<Fix> beside_the_parameter(const Frame& made) {
+  if (!made.project || !makes_tensor(made.source) || says_device(made.source)) return std::nullopt;
+  constexpr std::string_view kState = "self.state[";
+  const std::string_view source = made.source, around = made.around.text;
+  const std::string_view target = source.substr(std::min(source.find_first_not_of(" \t"), source.size()));
+  const std::string_view variable = target.substr(0, target.find_first_of("[ ="));
+  std::string_view key;
+  for (const std::string_view text : {source, around}) {
+    const size_t at = text.find(kState);
+    if (at == text.npos || !key.empty()) continue;
+    const bool here = text == source || text.find(fmt::format("{} = {}", variable, kState)) != text.npos;
+    const size_t begin = at + kState.size(), end = text.find(']', begin);
+    if (here && end != text.npos) key = text.substr(begin, end - begin);
+  }
+  if (!is_reference(key)) return std::nullopt;
+  auto code = give_device(source, fmt::format("{}.device", key));
+  if (!code) return std::nullopt;
+  return Fix{std::move(*code), std::string(made.file), made.line, Repairs::cause};
+}
+
+// The state follows where the model is moved: load_state_dict() brings each to its parameter's device.
+std::optional<Fix> behind_the_move(const Evidence& evidence, const Operand& state, const Frame& moved) {
+  if (!moved.project) return std::nullopt;
+  Fix fix = line_without_code(moved);
+  const std::string optimizer = name_in_line(evidence, state, moved);
+  const std::string statement = dedented(moved.source);
+  if (!optimizer.empty() && statement.find('\n') == statement.npos && only_moves(statement))
+    fix.code = fmt::format("{}\n{}.load_state_dict({}.state_dict())", statement, optimizer, optimizer);
+  return fix;
+}
+
+// … if that was after the state was made.
+const Event* moved_since(const Operand& state, const Operand& other) {
+  const Event* moved = move_of_parameter(state, other);
+  const bool since = moved && moved->time && state.created.time && *moved->time >= *state.created.time;
+  return since ? moved : nullptr;
+}
+
+constexpr std::string_view kMovedSince = "the parameter was moved after the optimizer's state was made or loaded";
+
+std::string how_it_came(const Operand& state, const Operand& other) {
+  if (const Frame* load = read_at(state))
+    return fmt::format("it lies where the file was read to at {}, and nothing brought it to its parameter", at(load));
+  if (moved_since(state, other) || !move_of_parameter(state, other) || !state.created.line())
+    return std::string(kMovedSince);
+  return fmt::format("{} made the state elsewhere than its parameter is", at(state.created.line()));
+}
+
+std::optional<Fix> fix_of_state(const Evidence& evidence, const Operand& state, const Operand& other) {
+  if (const Frame* load = read_at(state)) return load_where(evidence, *load, other);
+  const Event* moved = moved_since(state, other);
+  if (!moved && state.created.line())
+    if (auto fix = beside_the_parameter(*state.created.line())) return fix;
+  if (!moved || !moved->line()) return std::nullopt;
+  const bool constructed = std::any_of(state.created.stack.begin(), state.created.stack.end(),
+                                       [](const Frame& frame) { return frame.function.ends_with("__init__"); });
+  auto fix = constructed ? move_before_making(state.created, *moved) : std::nullopt;
+  return fix ? fix : behind_the_move(evidence, state, *moved->line());
 }
 
 }  // namespace
@@ -120,17 +252,18 @@ std::optional<Cause> optimizer_state(const Evidence& evidence) {
   const auto any = [](const Operand&) { return true; };
   auto pair = evidence.pair([](const Operand& it) { return !owner_of(it).empty(); }, any);
   const bool seen = static_cast<bool>(pair);
-  if (!seen) pair = evidence.pair([](const Operand& it) { return !it.is_state(); }, any);
+  if (!seen) pair = evidence.pair([](const Operand& it) { return state_of(it) != nullptr; }, any);
+  if (!pair) pair = evidence.pair([](const Operand& it) { return !it.is_state(); }, any);
   if (!pair) return std::nullopt;
 
-  Cause cause{
-      kCategory, seen ? Confidence::high : Confidence::medium,
-      fmt::format(
-          "The optimizer's {} meets {}: the parameter was moved after the optimizer's state was made or loaded.",
-          with_place(*pair.it), with_place(*pair.other)),
-      std::nullopt};
+  const Operand* state = state_of(*pair.it);
+  Cause cause{kCategory, seen ? Confidence::high : Confidence::medium,
+              fmt::format("The optimizer's {} meets {}: {}.", with_place(*pair.it), with_place(*pair.other),
+                          state ? how_it_came(*state, *pair.other) : std::string(kMovedSince)),
+              std::nullopt};
+  if (state) cause.fix = fix_of_state(evidence, *state, *pair.other);
   // load_state_dict brings each state to its parameter's device. Which line moved the model is not in the evidence.
-  if (seen) {
+  if (seen && (!cause.fix || cause.fix->code.empty())) {
     cause.fix =
         Fix{fmt::format("{0}.load_state_dict({0}.state_dict())  # once, after the model was moved", owner_of(*pair.it)),
             {},

@@ -4,6 +4,7 @@
 
 #include "common/cache_names.h"
 #include "common/format.h"
+#include "common/text.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
@@ -47,22 +48,6 @@ std::string hidden_in(const Operand::Hidden& hidden) {
                      hidden.owner().type, what);
 }
 
-// `self.parts = [nn.Linear(…)]` → `self.parts = nn.ModuleList([nn.Linear(…)])`, where the list or dict holds modules.
-std::optional<Fix> register_modules(const Operand::Hidden& hidden) {
-  const auto& holders = hidden.chain->holders;
-  if (hidden.module + 2 >= holders.size() || !holders[hidden.module + 2].is_module()) return std::nullopt;
-  const std::string_view kind = holders[hidden.module + 1].kind;
-  const Frame& bound = hidden.owner().bound;
-  if ((kind != "list" && kind != "dict") || bound.line <= 0) return std::nullopt;
-  // By the name that the line has for torch.nn.
-  const bool nn = bound.source.find(" nn.") != bound.source.npos || bound.source.find("[nn.") != bound.source.npos ||
-                  bound.source.find("(nn.") != bound.source.npos;
-  auto code =
-      wrap_value(bound.source, fmt::format("{}nn.Module{}", nn ? "" : "torch.", kind == "list" ? "List" : "Dict"));
-  if (!code) return std::nullopt;
-  return Fix{std::move(*code), std::string(bound.file), bound.line, Repairs::cause};
-}
-
 // The tensors of a distribution and the like: made where the other one is.
 std::optional<Fix> make_there(const Operand& it, const Operand& other) {
   const Frame* made = it.created.line();
@@ -72,13 +57,66 @@ std::optional<Fix> make_there(const Operand& it, const Operand& other) {
   return Fix{std::move(*code), std::string(made->file), made->line, Repairs::line};
 }
 
+// `self.t = nn.Parameter(…).cuda()`: what a move of a parameter gives is none. Without the move it is registered.
+std::optional<Fix> keep_the_parameter(const Operand& it) {
+  const Frame* made = it.created.line();
+  if (!made || !made->project || !made->function.ends_with("__init__")) return std::nullopt;
+  auto code = without_move_of(made->source, "Parameter");
+  if (!code) return std::nullopt;
+  return Fix{std::move(*code), std::string(made->file), made->line, Repairs::cause};
+}
+
+// A module that an object has, which is no module itself: `self.scorer = scorer` registers nothing of it. Behind that
+// line the module can be.
+std::optional<Fix> register_what_it_has(const Operand::Hidden& hidden) {
+  const auto& holders = hidden.chain->holders;
+  if (hidden.module + 2 >= holders.size() || holders[hidden.module + 1].kind != "object") return std::nullopt;
+  const Holder &owner = hidden.owner(), &object = holders[hidden.module + 1], &module = holders[hidden.module + 2];
+  if (!module.is_module() || owner.bound.line <= 0 || object.holds != "attribute") return std::nullopt;
+  const std::string path = module.name.substr(std::min(owner.name.size(), module.name.size()));
+  std::string name = path.substr(std::min<size_t>(1, path.size()));
+  std::replace(name.begin(), name.end(), '.', '_');
+  const std::string statement = dedented(owner.bound.source);
+  if (!is_identifier(name) || !statement.starts_with(fmt::format("self{} = ", path.substr(0, path.rfind('.')))) ||
+      statement.find('\n') != statement.npos)
+    return std::nullopt;
+  return Fix{fmt::format("{}\nself.add_module(\"{}\", self{})", statement, name, path), std::string(owner.bound.file),
+             owner.bound.line, Repairs::cause};
+}
+
+// No line of its class stores the attribute by its name: a registry of the module's own does, which its .to() may know
+// of. Where the module is no part of another, it is what was never moved.
+std::optional<Fix> move_the_owner(const Evidence& evidence, const Operand::Hidden& hidden, const Operand& other) {
+  const Holder& owner = hidden.owner();
+  const auto caller = evidence.caller_of_model();
+  if (hidden.module != 0 || !owner.devices.empty() || owner.bound.line > 0 || !caller) return std::nullopt;
+  const Frame& here = evidence.stack[*caller];
+  std::optional<Fix> fix;
+  const auto look = [&](const auto& self, const Operand& there) -> void {
+    const std::string_view name = there.name_in(*caller);
+    if (!fix && there.device == other.device && is_identifier(name) && callee_of(here.source, name) == owner.name) {
+      const std::string moved = fmt::format("{}.to({}.device)", owner.name, name);
+      if (auto code = call_instead(here.source, owner.name, moved, ""))
+        fix = Fix{std::move(*code), std::string(here.file), here.line, Repairs::cause};
+    }
+    for (const Operand& source : there.computed_from) self(self, source);
+  };
+  if (here.project) look(look, other);
+  return fix;
+}
+
 std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden& hidden, const Operand& it,
                                  const Operand& other) {
   const Frame* made = it.created.line();
   const bool direct = hidden.module + 1 == hidden.chain->holders.size();
   if (direct && made && made->project && made->function.ends_with("__init__") && !it.moved.known())
     if (auto fix = register_buffer(*made)) return fix;
-  if (auto fix = register_modules(hidden)) return fix;
+  if (direct)
+    if (auto fix = keep_the_parameter(it)) return fix;
+  if (direct)
+    if (auto fix = move_the_owner(evidence, hidden, other)) return fix;
+  if (auto fix = register_what_it_has(hidden)) return fix;
+  if (auto fix = register_modules(*hidden.chain, hidden.module, it)) return fix;
   if (auto fix = move_where_named(evidence, it, other)) return fix;
   return make_there(it, other);
 }

@@ -1,7 +1,9 @@
 // One tensor under two names of a model (an embedding and the output layer): it lies on one device only, and the second
 // user may be on another. accelerate's dispatch and Module.to() of a part both move it away from one of its users.
 #include "common/format.h"
+#include "common/text.h"
 #include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {
@@ -30,6 +32,28 @@ std::optional<std::pair<std::string_view, std::string_view>> both_names(const Op
   return std::nullopt;
 }
 
+// `self.tail = nn.Sequential(*blocks).to(device)`: the second owner is built of the first one's parts, and its move
+// takes them along. Copies are its own.
+std::optional<Fix> built_of_the_same(const Operand& it, std::string_view first, std::string_view second) {
+  const Frame* moved = it.moved.line();
+  if (!moved || !moved->project || !moved->function.ends_with("__init__")) return std::nullopt;
+  const std::string statement = dedented(moved->source);
+  const auto assigns = [&](std::string_view name) {
+    const std::string_view owner = name.substr(0, name.find('.', name.find('.') + 1));
+    return statement.starts_with(fmt::format("{} = ", owner));
+  };
+  const size_t star = statement.find("(*");
+  if ((!assigns(first) && !assigns(second)) || star == statement.npos ||
+      statement.find("(*", star + 1) != statement.npos)
+    return std::nullopt;
+  const size_t begin = star + 2, end = statement.find_first_of(",)", begin);
+  const std::string parts = statement.substr(begin, end - begin);
+  if (!is_reference(parts)) return std::nullopt;
+  return Fix{
+      fmt::format("import copy\n{}copy.deepcopy({}){}", statement.substr(0, begin), parts, statement.substr(end)),
+      std::string(moved->file), moved->line, Repairs::cause};
+}
+
 }  // namespace
 
 std::optional<Cause> tied_weights(const Evidence& evidence) {
@@ -40,12 +64,13 @@ std::optional<Cause> tied_weights(const Evidence& evidence) {
   const auto [first, second] = *both_names(*pair.it);
   const Frame* made = pair.other->created.stack.empty() ? nullptr : &pair.other->created.stack.front();
   const bool by_a_layer = made && made->file.find("/torch/nn/") != made->file.npos;
+  auto apart = built_of_the_same(*pair.it, first, second);
   return Cause{
       "tied-weights", by_a_layer ? Confidence::high : Confidence::medium,
       fmt::format("{} and {} are one tensor, which lies on {} only, and {} comes to it on {}: the parts of the "
                   "model that share it are on different devices.",
                   first, second, pair.it->device, pair.other->name, pair.other->device),
-      move_where_named(evidence, *pair.other, *pair.it)};
+      apart ? apart : move_where_named(evidence, *pair.other, *pair.it)};
 }
 
 }  // namespace devtrace::report::verdict::rules

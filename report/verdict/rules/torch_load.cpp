@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "report/verdict/earlier_line.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
@@ -37,21 +38,6 @@ std::optional<Cause> torch_load(const Evidence& evidence) {
   return cause;
 }
 
-namespace {
-
-// The line of the user's by which a file was read; null: nobody's.
-const Frame* line_of_load(const Operand& it) {
-  const Event* placed = it.placed();
-  if (!placed || it.is_of_state()) return nullptr;
-  const auto reads_files = [](const Frame& frame) {
-    return frame.file.ends_with("/torch/serialization.py") && frame.function.find("load") != frame.function.npos;
-  };
-  const bool read = std::any_of(placed->stack.begin(), placed->stack.end(), reads_files);
-  return read && placed->line() && placed->line()->project ? placed->line() : nullptr;
-}
-
-}  // namespace
-
 std::optional<Cause> loaded(const Evidence& evidence) {
   const auto pair = evidence.pair([](const Operand& it) { return line_of_load(it) != nullptr; },
                                   [](const Operand& other) { return line_of_load(other) == nullptr; });
@@ -63,10 +49,9 @@ std::optional<Cause> loaded(const Evidence& evidence) {
                           at(&line), given ? fmt::format("map_location={} says", *given) : "it lay when it was saved",
                           pair.it->device, with_place(*pair.other)),
               std::nullopt};
-  // A name of the failing function may not be there yet where the file is read.
-  if (auto code = give_argument(line.source, "torch.load", "map_location", fmt::format("\"{}\"", pair.other->device)))
-    cause.fix = Fix{std::move(*code), std::string(line.file), line.line, Repairs::cause};
-  if (!cause.fix) cause.fix = use_site(evidence);
+  // A map_location was chosen for all that is in the file.
+  auto use = use_site(evidence), load = load_where(evidence, line, *pair.other);
+  cause.fix = !load || (given && use && !names(*use, *pair.other)) ? std::move(use) : std::move(load);
   return cause;
 }
 

@@ -45,6 +45,29 @@ def test_the_fixes_make_them_run(ran, tmp_path):
     assert {name: text for name, text in printed.items() if "Error" in text} == {}
 
 
+def test_an_optimizers_state_says_whose_it_is(rehearse):
+    outcome = rehearse(
+        HEAD + """
+model = nn.Linear(4, 2).to("cuda:0")
+optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+def step(device):
+    optimizer.zero_grad()
+    model(torch.ones(3, 4, device=device)).sum().backward()
+    optimizer.step()
+step("cuda:0")
+model.to("cuda:1")
+step("cuda:1")
+""")
+    (state,) = [one for one in outcome.finding["operands"] if one["device"] == "cuda:0"]
+    kept_for = state["kept_for"]
+    assert (kept_for["name"], kept_for["device"]) == ("model.weight", "cuda:1")
+    assert (kept_for["moved"]["from"], kept_for["moved"]["to"]) == ("cuda:0", "cuda:1")
+    assert kept_for["moved"]["python"][-1]["source"] == 'model.to("cuda:1")'
+    cause = outcome.finding["cause"]
+    assert cause["fix"] == 'model.to("cuda:1")\noptimizer.load_state_dict(optimizer.state_dict())'
+    assert cause["line"] == kept_for["moved"]["python"][-1]["line"]
+
+
 def test_a_generator_is_an_operand(rehearse):
     outcome = rehearse(HEAD + 'draw = torch.Generator()\nx = torch.rand(3, generator=draw, device="cuda:1")\n')
     finding = outcome.finding

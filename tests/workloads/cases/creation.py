@@ -49,7 +49,7 @@ HuggingFaceEmbedding("cuda:1").embed([[1, 5, 9], [2, 6, 3]])
 # category: generator
 # operands:
 # fails: latents = torch.randn((1, 4, 8, 8), generator=generator, device="cuda")
-# fix: generator = torch.Generator(device="cuda:0")  # where generator is made
+# fix: latents = torch.randn((1, 4, 8, 8), generator=generator, device=generator.device).to("cuda")
 
 
 

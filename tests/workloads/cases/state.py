@@ -74,7 +74,8 @@ model(torch.randn(1, 3, 8).to("cuda:0"))
 # category: optimizer-state
 # operands: optimizer.state[…]["exp_avg"] cpu
 # fails: optimizer.step()
-# fix: optimizer.load_state_dict(optimizer.state_dict())  # once, after the model was moved
+# fix: model.to("cuda:0")
+# fix: optimizer.load_state_dict(optimizer.state_dict())
 
 
 

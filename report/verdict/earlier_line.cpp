@@ -1,0 +1,222 @@
+#include "report/verdict/earlier_line.h"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "common/format.h"
+#include "common/text.h"
+#include "report/verdict/source_line.h"
+#include "report/verdict/statement_scan.h"
+
+namespace devtrace::report::verdict {
+namespace {
+
+size_t indentation(std::string_view line) {
+  return std::min(line.find_first_not_of(" \t"), line.size());
+}
+
+// Where the text has the variable, as code and not as another object's attribute; npos: nowhere.
+size_t find_variable(std::string_view text, std::string_view variable) {
+  const Scan scan(text);
+  for (size_t at = 0; (at = text.find(variable, at)) != text.npos; at += variable.size()) {
+    const size_t end = at + variable.size();
+    const bool whole =
+        (at == 0 || (!word_char(text[at - 1]) && text[at - 1] != '.')) && (end >= text.size() || !word_char(text[end]));
+    if (whole && scan.code[at]) return at;
+  }
+  return text.npos;
+}
+
+std::string_view variable_of(std::string_view expression) {
+  size_t end = 0;
+  while (end < expression.size() && word_char(expression[end])) ++end;
+  return expression.substr(0, end);
+}
+
+// The lines around, with their numbers, from the top.
+std::vector<std::pair<int64_t, std::string_view>> lines_around(const Frame& line) {
+  std::vector<std::pair<int64_t, std::string_view>> lines;
+  int64_t number = line.around.line;
+  for (std::string_view rest = line.around.text; !rest.empty(); ++number) {
+    const std::string_view one = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    lines.emplace_back(number, one);
+  }
+  return lines;
+}
+
+bool is_definition(std::string_view text) {
+  return text.starts_with("def ") || text.starts_with("async def ") || text.starts_with("class ");
+}
+
+// What it was computed from as well.
+void for_each_source(const Operand& operand, const std::function<void(const Operand&)>& visit) {
+  visit(operand);
+  for (const Operand& source : operand.computed_from) for_each_source(source, visit);
+}
+
+// `model` for the state of a module that is a variable of that frame.
+std::string_view module_of(const Operand& state, size_t frame) {
+  for (const Chain& chain : state.held_by)
+    if (chain.frame == frame && !chain.holders.empty() && chain.holders[0].registers() &&
+        is_reference(chain.holders[0].name))
+      return chain.holders[0].name;
+  const std::string_view name = state.name_in(frame), path = state.module_path;
+  if (path.empty() || !name.ends_with(path) || name.size() <= path.size() + 1) return {};
+  const std::string_view module = name.substr(0, name.size() - path.size() - 1);
+  return is_reference(module) ? module : std::string_view();
+}
+
+std::string device_of_module(std::string_view module, const Operand& state) {
+  return fmt::format("next({}.{}()).device", module, state.role == "buffer" ? "buffers" : "parameters");
+}
+
+// What said where something was put that lies there: in the same function it is said the same way.
+std::optional<std::string> said_for_another(const Frame& line, const Operand& there) {
+  const finding::DeviceSource& from = there.device_from;
+  const Event* placed = there.placed();
+  if (from.name.empty() || !placed || !placed->line() || !placed->line()->same_function(line)) return std::nullopt;
+  if (from.says.empty() || !is_reference(from.name)) return std::nullopt;
+  const bool attribute = from.name.starts_with("self.") && !line.function.ends_with("__init__");
+  if (!attribute && from.role != "argument" && !bound_above(line, variable_of(from.name))) return std::nullopt;
+  return from.name;
+}
+
+// What a frame of the same function that still runs has had since before that line.
+std::optional<std::string> still_there(const Evidence& evidence, const Frame& line, const Operand& there) {
+  for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
+    const Frame& here = evidence.stack[frame];
+    if (!here.same_function(line) || here.line <= line.line || !there_before(there, here, line)) continue;
+    if (!there.placed()) continue;
+    if (there.is_state()) {
+      const std::string_view module = module_of(there, frame);
+      if (!module.empty()) return device_of_module(module, there);
+      continue;
+    }
+    const std::string_view name = there.name_in(frame);
+    if (is_identifier(name)) return fmt::format("{}.device", name);
+  }
+  return std::nullopt;
+}
+
+// What the lines below give the same object to: `model.load_state_dict(saved["model"])`, where some frame has a module
+// or an optimizer of that name.
+std::optional<std::string> of_who_takes_it(const Evidence& evidence, const Frame& line) {
+  std::optional<std::string> device;
+  for (const auto& [number, text] : lines_around(line)) {
+    constexpr std::string_view kTakes = ".load_state_dict(";
+    const size_t call = text.find(kTakes);
+    if (device || number <= line.line || call == text.npos) continue;
+    const std::string_view taker = trimmed(text.substr(0, call));
+    if (!is_identifier(taker) || !bound_above(line, taker)) continue;
+    const auto visit = [&](const Operand& each) {
+      for (const Chain& chain : each.held_by) {
+        for (const Holder& holder : chain.holders) {
+          if (device || holder.name != taker) continue;
+          if (holder.is_module() && each.is_state()) device = device_of_module(taker, each);
+          if (holder.kind == "optimizer") device = fmt::format("{}.param_groups[0][\"params\"][0].device", taker);
+        }
+      }
+    };
+    for (const Operand& operand : evidence.operands) for_each_source(operand, visit);
+  }
+  return device;
+}
+
+// Is nothing that the move names bound between the two lines, as far as the lines around the move show all of them?
+bool may_stand_earlier(const Frame& made, const Frame& moved) {
+  if (moved.around.line == 0 || moved.around.line > made.line) return false;
+  for (const auto& [number, text] : lines_around(moved)) {
+    if (number <= made.line || number >= moved.line) continue;
+    const Scan scan(text);
+    if (scan.value_begins == 0) continue;
+    const std::string_view target = trimmed(text.substr(0, text.find('=')));
+    if (find_variable(moved.source, variable_of(target)) != moved.source.npos) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Fix line_without_code(const Frame& line) {
+  return {{}, std::string(line.file), line.line, Repairs::cause};
+}
+
+bool only_moves(std::string_view statement) {
+  const Scan scan(statement);
+  constexpr std::string_view kMoves[] = {"to", "cuda"};
+  const auto calls = find_calls(statement, scan, ".", kMoves);
+  if (calls.size() != 1 || statement.find('\n') != statement.npos) return false;
+  if (!trimmed(statement.substr(calls[0].close + 1)).empty()) return false;
+  const std::string_view moved = trimmed(statement.substr(0, calls[0].name));
+  if (scan.value_begins == 0) return is_reference(moved);
+  const std::string_view value = trimmed(statement.substr(scan.value_begins, calls[0].name - scan.value_begins));
+  const size_t equals = statement.find('=');
+  return is_reference(value) && trimmed(statement.substr(0, equals)) == value;
+}
+
+bool bound_above(const Frame& line, std::string_view variable) {
+  if (variable.empty()) return false;
+  const auto lines = lines_around(line);
+  const auto own = std::find_if(lines.begin(), lines.end(), [&](const auto& each) { return each.first == line.line; });
+  if (own == lines.end()) return false;
+  size_t deepest = indentation(own->second);
+  for (auto each = std::make_reverse_iterator(own); each != lines.rend(); ++each) {
+    const std::string_view text = each->second;
+    if (trimmed(text).empty()) continue;
+    const bool defines = is_definition(trimmed(text)) && indentation(text) < deepest;
+    if (indentation(text) > deepest) continue;
+    if (find_variable(text, variable) != text.npos) return true;
+    if (defines) return false;
+    deepest = std::min(deepest, indentation(text));
+  }
+  return false;
+}
+
+std::optional<std::string> device_in_earlier_line(const Evidence& evidence, const Frame& line, const Operand& target) {
+  std::optional<std::string> device;
+  const auto look = [&](const Operand& there) {
+    if (device || there.device != target.device) return;
+    device = said_for_another(line, there);
+    if (!device) device = still_there(evidence, line, there);
+  };
+  for_each_source(target, look);
+  for (const Operand& other : evidence.operands) for_each_source(other, look);
+  return device ? device : of_who_takes_it(evidence, line);
+}
+
+std::optional<Fix> move_before_making(const Event& made, const Event& moved) {
+  const Stack &first = made.stack, &second = moved.stack;
+  for (size_t outside = 1; outside <= std::min(first.size(), second.size()); ++outside) {
+    const Frame &making = first[first.size() - outside], &move = second[second.size() - outside];
+    if (making.same_line(move)) continue;
+    if (!making.same_function(move) || making.line >= move.line || !making.project) return std::nullopt;
+    Fix fix = line_without_code(making);
+    const std::string statement = dedented(move.source);
+    if (only_moves(statement) && making.source.find('\n') == std::string::npos && may_stand_earlier(making, move))
+      fix.code = fmt::format("{}\n{}", statement, dedented(making.source));
+    return fix;
+  }
+  return std::nullopt;
+}
+
+std::optional<Fix> load_where(const Evidence& evidence, const Frame& load, const Operand& target) {
+  const std::string device =
+      device_in_earlier_line(evidence, load, target).value_or(fmt::format("\"{}\"", target.device));
+  auto code = give_argument(load.source, "torch.load", "map_location", device);
+  if (!code) return std::nullopt;
+  return Fix{std::move(*code), std::string(load.file), load.line, Repairs::cause};
+}
+
+const Frame* line_of_load(const Operand& it) {
+  const Event* placed = it.placed();
+  if (!placed || it.is_of_state()) return nullptr;
+  const auto reads_files = [](const Frame& frame) {
+    return frame.file.ends_with("/torch/serialization.py") && frame.function.find("load") != frame.function.npos;
+  };
+  const bool read = std::any_of(placed->stack.begin(), placed->stack.end(), reads_files);
+  return read && placed->line() && placed->line()->project ? placed->line() : nullptr;
+}
+
+}  // namespace devtrace::report::verdict

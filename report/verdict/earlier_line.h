@@ -1,0 +1,38 @@
+// Edits of lines that ran before the failing call: of functions that may have returned, so that what these had in their
+// variables is known only as far as a line, its neighbours and the stacks say it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "report/verdict/cause.h"
+
+namespace devtrace::report::verdict {
+
+// The line to change where no code is known that could be printed.
+Fix line_without_code(const Frame& line);
+
+// Does the variable have its value before that line runs, as the lines above it show? What stands deeper than the line
+// may not have run.
+bool bound_above(const Frame& line, std::string_view variable);
+
+// An expression for the device of `target` that works in an earlier line: `self.device`, `x.device`,
+// `next(model.parameters()).device`. Nothing where none is known.
+std::optional<std::string> device_in_earlier_line(const Evidence& evidence, const Frame& line, const Operand& target);
+
+// `model.to(device)`, `net.cuda()`, `model = model.to(device)`: a move and nothing else.
+bool only_moves(std::string_view statement);
+
+// The statement that moved a model, put in front of the one that made something of it, in the function that ran both,
+// and deleted nowhere: it does nothing then where it stood. Without code where more than a move would come first, or
+// what it names may not be there yet. Nothing where the two did not run in one function, one after the other.
+std::optional<Fix> move_before_making(const Event& made, const Event& moved);
+
+// A line that reads a file told where to put the tensors: where `target` is. By a number where it has no words for it.
+std::optional<Fix> load_where(const Evidence& evidence, const Frame& load, const Operand& target);
+
+// The line of the user's by which a file was read that has the tensor; null: nobody's.
+const Frame* line_of_load(const Operand& it);
+
+}  // namespace devtrace::report::verdict
