@@ -137,7 +137,6 @@ class Shown {
     return redacted_ ? redactor_.record(record) : std::move(record);
   }
   void begin_log() { process_ = Json(); }
-  bool redacted() const { return redacted_; }
   // The latest, with what earlier ones of the same log said.
   Json process() { return redacted_ ? with_machine(redactor_.process(process_)) : process_; }
 
@@ -164,8 +163,7 @@ uint64_t write_log(const fs::path& log, Shown& shown, const std::vector<Sink>& s
   const bool all = std::any_of(sinks.begin(), sinks.end(), [](const Sink& sink) { return sink.format.every_finding; });
   std::set<int64_t> ids;  // of the process's findings that are shown
   const auto pass_over = [&](const report::FindingLine& line) {
-    // Names that are replaced everywhere are learnt from every record.
-    if (all || shown.redacted() || whole.first.shows(line.fingerprint)) return false;
+    if (all || whole.first.shows(line.fingerprint)) return false;
     ++findings;
     whole.first.leave_out(line.fingerprint);
     return true;

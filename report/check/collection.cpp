@@ -213,7 +213,6 @@ bool Collection::too_many_faults(const Reading& reading) {
 
 // Repetitions, and what comes after very many others: false for what has to be parsed.
 bool Collection::take_unparsed(Reading& reading, const FindingLine& line) {
-  if (rewrite_) return false;
   const auto process = reading.process_of(line.pid);
   if (!process || reading.refused.contains(line.pid)) return true;
   const std::string name = std::string(line.fingerprint) + (line.note ? "n" : "");

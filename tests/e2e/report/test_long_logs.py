@@ -69,10 +69,28 @@ def test_the_page_says_what_it_leaves_out(page, tmp_path):  # noqa: F811
     assert "234 more findings are not shown" in page.text("#banners")
 
 
-def test_redacted_all_names_are_learnt_and_no_more_is_shown(tmp_path):
+@pytest.mark.parametrize("redact", [[], ["--redact"]])
+def test_what_is_not_shown_is_not_parsed(tmp_path, redact):
+    """It would be found to be no JSON. Redacted, too: what is replaced in a finding is learnt from it."""
     log = long_log(tmp_path / "devtrace-1.jsonl", MANY, findings=SHOWN + 234)
-    done = devtrace(tmp_path, "report", "--redact", "--format", "text", log.name)
+    records = log.read_text().splitlines(keepends=True)
+    records[SHOWN + 100] = records[SHOWN + 100].replace('"message":', '"message"')
+    log.write_text("".join(records))
+    done = devtrace(tmp_path, "report", *redact, "--format", "text", log.name)
+    assert done.returncode == 0 and done.stderr == ""
     assert done.stdout.count("SUMMARY: devtrace: ") == SHOWN and "234 more findings are not shown" in done.stdout
+
+
+@pytest.mark.parametrize("redact", [[], ["--redact"]])
+def test_repetitions_in_several_logs_are_counted_without_being_parsed(tmp_path, redact):
+    for number in (1, 2):
+        log = long_log(tmp_path / f"devtrace-{number}.jsonl", 5, findings=50)
+        records = log.read_text().splitlines(keepends=True)
+        records[20] = records[20].replace('"message":', '"message"')
+        log.write_text("".join(records))
+    done = devtrace(tmp_path, "report", *redact, "--format", "text", ".")
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.count("SUMMARY: devtrace: ") == 5
 
 
 def test_the_gate_counts_all_of_them(tmp_path):
