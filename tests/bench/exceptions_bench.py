@@ -1,7 +1,7 @@
-"""What ordinary Python exceptions cost with the hook of exceptions and without: in one process, which takes turns.
+"""What ordinary Python exceptions, and calls of classes that are none, cost with the hook of exceptions and without: in one process, which takes turns.
 
-exceptions_bench.py --build FOLDER: for each way to raise one the ratio of a loop's CPU time with the hook to without. The
-first row has no hook in either: how far the figures can be trusted.
+exceptions_bench.py --build FOLDER: for each way to raise one or to make an object the ratio of a loop's CPU time with the hook to
+without. The first row has no hook in either: how far the figures can be trusted.
 """
 
 import argparse
@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 LOOP = """
-import ctypes, statistics, sys, time
+import abc, ctypes, dataclasses, statistics, sys, time
 
-# tp_new, and from 3.14 on tp_vectorcall: where an exception is made.
-SLOTS = (312, 400) if sys.version_info >= (3, 14) else (312,)
+# Where an exception is made: tp_call of metaclasses, and from 3.14 on tp_vectorcall of exceptions.
+TP_CALL, TP_VECTORCALL = 128, 400
 
 class Own(Exception):
     def __init__(self, code):
@@ -26,16 +26,26 @@ class OwnLookup(KeyError):
 class Settings:
     learning_rate = 1
 
-CLASSES = (ValueError, KeyError, IndexError, AttributeError, StopIteration, AssertionError, FileNotFoundError, TypeError, Own, OwnLookup)
+class Point:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
 
-def slots(of):
-    return [ctypes.c_void_p.from_address(id(of) + offset) for offset in SLOTS]
+@dataclasses.dataclass
+class Batch:
+    size: int
 
-places = [slot for of in CLASSES for slot in slots(of)]
+class Shape(abc.ABC):
+    pass
+
+EXCEPTIONS = (ValueError, KeyError, IndexError, AttributeError, StopIteration, AssertionError, FileNotFoundError, TypeError, Own, OwnLookup)
+
+places = [ctypes.c_void_p.from_address(id(of) + TP_CALL) for of in (type, abc.ABCMeta)]
+if sys.version_info >= (3, 14):
+    places += [ctypes.c_void_p.from_address(id(of) + TP_VECTORCALL) for of in EXCEPTIONS]
 before = [slot.value for slot in places]
 import torch
 hooked = [slot.value for slot in places]
-assert hooked != before, "the hook is not set"
+assert all(one != other for one, other in zip(hooked, before) if other), "the hook is not set"
 
 ROWS = (
     ("nothing: both without the hook", "raise ValueError(text)", "", ValueError),
@@ -59,10 +69,15 @@ ROWS = (
     ("an assertion with a text", "assert not number + 1, f'expected batch size 32, got {number}'", "", AssertionError),
     ("a class of the program's, text made anew", "raise Own(number)", "", Own),
     ("a class of the program's below KeyError, text made anew", "raise OwnLookup(f'no setting of the name {number}')", "", OwnLookup),
+    ("`object()`, no exception", "object()", "", ValueError),
+    ("a class of the program's that is no exception", "Settings()", "", ValueError),
+    ("one with an `__init__` of two arguments", "Point(number, 2)", "", ValueError),
+    ("a dataclass", "Batch(number)", "", ValueError),
+    ("one below abc.ABC", "Shape()", "", ValueError),
 )
 
 def loop_of(body, error):
-    names = {"Own": Own, "OwnLookup": OwnLookup, "settings": Settings(), "empty": {}, "none": []}
+    names = {**globals(), "settings": Settings(), "empty": {}, "none": []}
     exec(f'''
 def loop(text, count):
     for number in range(count):
