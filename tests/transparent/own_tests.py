@@ -91,6 +91,8 @@ def rows(build: Path, wanted: list[str]) -> list[Row]:
     mine = os.path.realpath(sys.executable)
     full = f"3.{sys.version_info[1]}"
     pythons = {f"3.{minor}": path for minor, path in READABLE} | {f"3.{minor}t": path for minor, path in READABLE_FREE_THREADED} | {full: mine}
+    if missing := set(wanted) - {*pythons, "sample", "numpy"}:
+        raise SystemExit(f"{', '.join(sorted(missing))}: there is no such row; there are {', '.join(pythons)}, sample, numpy")
     for name, path in pythons.items():
         if not wanted or name in wanted:
             version = subprocess.run([path, "-c", "import platform; print(platform.python_version())"], capture_output=True, text=True).stdout.strip()

@@ -81,6 +81,22 @@ def test_a_sample_of_pythons_own_tests():
     assert int(re.search(r"(\d+) same", done.stdout)[1]) > 700, done.stdout
 
 
+def test_a_row_that_is_not_there_is_no_row_that_is_the_same():
+    done = own_tests("3.7", "--only", "test_raise")
+    assert done.returncode == 1 and "3.7: there is no such row; there are " in done.stderr, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "tools"),
+    [([], ["compare.py", "own_tests.py"]), (["ONLY=perl"], ["compare.py"]), (["ROWS=sample"], ["own_tests.py"]), (["ONLY=perl", "ROWS=sample"], ["compare.py", "own_tests.py"])],
+)
+def test_what_is_asked_for_runs(given, tools):
+    """The page is of all rows, and so of a run of all."""
+    told = subprocess.run(["make", "--dry-run", "--old-file=all", "transparent", f"BUILD={BUILD}", *given], cwd=TOP, capture_output=True, text=True, check=True).stdout
+    assert re.findall(r"tests/transparent/(\w+\.py)", told) == tools
+    assert ("transparent.md" in told) == (not given)
+
+
 def test_a_module_under_way_ends_with_the_tool(tmp_path):
     command = tmp_path / "devtrace"
     command.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 100\n")
