@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from schedule import pytest_addoption, pytest_collection_modifyitems, pytest_runtest_logreport, pytest_runtest_makereport, pytest_sessionfinish  # noqa: F401
 from torch_server import TorchServer
-from watcher import pytest_sessionstart  # noqa: F401
+from watcher import MARK, end_marked, mark_of_one, pytest_sessionstart  # noqa: F401
 
 TOP = Path(__file__).resolve().parent.parent
 BUILD = TOP / os.environ.get("DEVTRACE_BUILD", "build")
@@ -81,13 +81,15 @@ def environment(options: str | None, extra: dict | None = None) -> dict:
 
 
 def execute(command: list, folder: Path, env: dict, timeout: float = 150) -> Outcome:
-    """A program that outlives `timeout` seconds fails the test and is killed with all its children."""
-    process = subprocess.Popen([str(part) for part in command], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    """A program that outlives `timeout` seconds fails the test and is killed with all that it has started."""
+    mark = mark_of_one()
+    process = subprocess.Popen([str(part) for part in command], cwd=folder, env={**env, MARK: mark}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
+        end_marked(mark)  # what is left in other sessions would keep the pipes open
         out, err = process.communicate()
         pytest.fail(f"still running after {timeout} s\n{out[-2000:]}\n{err[-4000:]}")
     return Outcome(process.returncode, out, err, folder)

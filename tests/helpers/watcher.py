@@ -22,21 +22,25 @@ def pytest_sessionstart() -> None:
     os.environ[MARK] = mark
 
 
+def mark_of_one() -> str:
+    """For a program that is to be ended alone, with all it starts, also in sessions of their own (torchrun's workers)."""
+    return f"{os.environ.get(MARK, os.getpid())}.{os.urandom(4).hex()}"
+
+
 def marked(mark: str) -> list[int]:
-    """The processes that run and were started with that mark, but for this one."""
+    """The processes that run and were started with that mark, or one below it."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if f"{MARK}={mark}".encode() in (process / "environ").read_bytes().split(b"\0"):
+            variables = (process / "environ").read_bytes().split(b"\0")
+            if any(f"{each.decode(errors='replace')}.".startswith(f"{MARK}={mark}.") for each in variables):
                 found.append(int(process.name))
         except OSError:  # it has ended, or is another user's
             pass
     return found
 
 
-def watch(pid: int, mark: str) -> None:
-    with contextlib.suppress(ProcessLookupError), os.fdopen(os.pidfd_open(pid)) as process:
-        select.select([process], [], [])
+def end_marked(mark: str) -> None:
     for _ in range(100):  # one may be starting another
         left = marked(mark)
         if not left:
@@ -45,6 +49,12 @@ def watch(pid: int, mark: str) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(each, signal.SIGKILL)
         time.sleep(0.02)
+
+
+def watch(pid: int, mark: str) -> None:
+    with contextlib.suppress(ProcessLookupError), os.fdopen(os.pidfd_open(pid)) as process:
+        select.select([process], [], [])
+    end_marked(mark)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import DEVTRACE, TOP, environment
+from conftest import DEVTRACE, TOP, environment, execute
 from running import wait_for
 
 TEST = """
@@ -51,6 +51,19 @@ def test_what_they_started_ends_with_them(tmp_path, how):
         os.kill(tests.pid, signal.SIGKILL)
         tests.wait()
     wait_for(lambda: not any(map(runs, programs(tmp_path))), 30)
+
+
+def test_what_lasts_too_long_ends_with_its_children_in_other_sessions(tmp_path):
+    """As torchrun's workers are, which have its output."""
+    loop = "import os, time; open(str(os.getpid()), 'w').close()\ntime.sleep(250)"
+    program = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {loop!r}], start_new_session=True).wait()"
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    with pytest.raises(pytest.fail.Exception, match="still running after 5 s"):
+        execute([sys.executable, "-c", program], tmp_path, environment(None), 5)
+    assert len(programs(tmp_path)) == 1
+    wait_for(lambda: not any(map(runs, programs(tmp_path))), 30)
+    other.communicate(b"\n", 60)
+    assert other.returncode == 0, "another program of this test ended as well"
 
 
 SHARING = """
