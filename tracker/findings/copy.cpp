@@ -128,7 +128,7 @@ void report_copy(const MisplacedCopy& copy) {
       fmt::format("{} {} {}", static_cast<int>(copy.copy.direction), copy.copy.to_device, copy.copy.from_device);
   for (const MisplacedCopy::End* end : {&copy.to, &copy.from})
     ends += fmt::format(" {}:{}:{}", end->owner.index, end->runs_into.index, end->wrong);
-  report_once(call_key({copy.copy.function, ends}), [&]() -> std::optional<Finding> { return finding_of(copy); });
+  report_once({copy.copy.function, ends}, [&]() -> std::optional<Finding> { return finding_of(copy); });
 }
 
 }  // namespace

@@ -82,6 +82,19 @@ std::string publish(const Occurrences::Finding& finding, Finding& record) {
   ::_exit(code);
 }
 
+// 0: the call cannot be told from others.
+uint64_t call_key(std::initializer_list<std::string_view> parts) {
+  const stacks::StackId stack = stacks::capture_python();
+  void* callers[kMostCallers];
+  const size_t count = stacks::capture_native(callers, kMostCallers);
+  if (stack == 0 && count == 0) return 0;
+  std::string text = std::to_string(stack);
+  text.append(reinterpret_cast<const char*>(callers), count * sizeof *callers);
+  for (std::string_view part : parts) (text += '\0') += part;
+  const uint64_t key = std::hash<std::string>{}(text);
+  return key == 0 ? 1 : key;
+}
+
 // Where evidence is gathered.
 Stack stack_for_evidence() {
   constexpr int kKnowsItsStack = 14;
@@ -96,20 +109,10 @@ void run(const std::function<void()>& work) {
   run_isolated(stack_for_evidence(), work);
 }
 
-uint64_t call_key(std::initializer_list<std::string_view> parts) {
-  const stacks::StackId stack = stacks::capture_python();
-  void* callers[kMostCallers];
-  const size_t count = stacks::capture_native(callers, kMostCallers);
-  if (stack == 0 && count == 0) return 0;
-  std::string text = std::to_string(stack);
-  text.append(reinterpret_cast<const char*>(callers), count * sizeof *callers);
-  for (std::string_view part : parts) (text += '\0') += part;
-  const uint64_t key = std::hash<std::string>{}(text);
-  return key == 0 ? 1 : key;
-}
-
-bool report_once(uint64_t key, const std::function<std::optional<Finding>()>& find, bool policy) {
+bool report_once(std::initializer_list<std::string_view> call, const std::function<std::optional<Finding>()>& find,
+                 bool policy) {
   using Seen = Occurrences::Seen;
+  const uint64_t key = call_key(call);
   {
     const std::lock_guard hold(lock);
     Occurrences& occurrences = current().occurrences;

@@ -229,7 +229,7 @@ void report_launch(const MisplacedLaunch& launch) {
                             memory::peer_access::declared(launch.device, pointer.device) ? "d" : "");
   if (launch.launch.stream_device >= 0) pointers += fmt::format("stream:{}", launch.launch.stream_device);
   report_once(
-      call_key({launch.launch.kernel->name, launch.device.name(), pointers}), [&] { return finding_of(launch); }, true);
+      {launch.launch.kernel->name, launch.device.name(), pointers}, [&] { return finding_of(launch); }, true);
 }
 
 }  // namespace

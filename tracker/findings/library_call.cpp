@@ -165,8 +165,7 @@ void report_library_call(const MisplacedLibraryCall& misplaced) {
     pointers += fmt::format("{}:{}{} ", pointer.argument, pointer.device.index,
                             memory::peer_access::declared(misplaced.device, pointer.device) ? "d" : "");
   report_once(
-      call_key({misplaced.call.function, misplaced.device.name(), pointers}), [&] { return finding_of(misplaced); },
-      true);
+      {misplaced.call.function, misplaced.device.name(), pointers}, [&] { return finding_of(misplaced); }, true);
 }
 
 }  // namespace

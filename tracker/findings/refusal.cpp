@@ -65,10 +65,9 @@ void report_refusal(const events::Refused& refusal, python::KeptReferences& kept
   // A check is told from others by all that it says, an exception by its devices alone, for its words may differ.
   std::string devices = repetition == Repetition::rephrased ? "again " : "";
   for (const std::string& device : message.devices_named) devices += device + ' ';
-  if (report_once(
-          checked ? call_key({refusal.message.substr(0, 2048), refusal.function, refusal.file}) : call_key({devices}),
-          find, !checked))
-    refusals::recent_messages::was_found(refusal);
+  const bool found = checked ? report_once({refusal.message.substr(0, 2048), refusal.function, refusal.file}, find)
+                             : report_once({devices}, find, true);
+  if (found) refusals::recent_messages::was_found(refusal);
 }
 
 }  // namespace

@@ -16,13 +16,12 @@ namespace devtrace::findings {
 // Where evidence is gathered and reported: isolated, on the stack that the process's Python allows.
 void run(const std::function<void()>& work);
 
-// What tells findings apart without looking at a single tensor. Who called, by which native callers (two operations on
-// one line differ in nothing else), and what else the kind of finding adds. 0: cannot be told.
-uint64_t call_key(std::initializer_list<std::string_view> parts);
-
-// `find` is called only where the same call has not been told before. Nothing: it is no finding, and where the policy
-// says so, that holds for all that comes by the same call. Is it a finding, or a repetition of one?
-bool report_once(uint64_t key, const std::function<std::optional<finding::Finding>()>& find, bool policy = false);
+// `find` is called only where the same call has not been told before. Calls are told apart without looking at a single
+// tensor: by who called, by which native callers (two operations on one line differ in nothing else), and by `call`.
+// Nothing found: it is no finding, and where the policy says so, that holds for all that comes by the same call. Is it
+// a finding, or a repetition of one?
+bool report_once(std::initializer_list<std::string_view> call,
+                 const std::function<std::optional<finding::Finding>()>& find, bool policy = false);
 
 // A finding of a kind and with its facts, now and on the calling thread. Of the names of devices each is taken once,
 // and only those that are one.
