@@ -111,7 +111,6 @@ Finding finding_of(const MisplacedCopy& misplaced) {
   finding.message = message(copy, to, from);
   finding.operation = copy.function;
   finding.argument = to.end.wrong && from.end.wrong ? "source and destination" : to.end.wrong ? to.role : from.role;
-  finding.current_device = current_device();
   const SourceText source = evidence::source_from_disk();
   finding.device_changes = evidence::device_changes(evidence::capture_device_changes(), source);
   finding.stack = evidence::python_stack(stacks::resolve(stacks::capture_python()), source);

@@ -149,6 +149,7 @@ Finding begin(const char* kind, finding::Facts facts, const std::vector<std::str
   finding.thread = thread_state::id();
   char name[17] = {};
   if (::prctl(PR_GET_NAME, name, 0, 0, 0) == 0) finding.thread_name = name;
+  finding.current_device = current_device();
   finding.facts = std::move(facts);
   finding.devices.known = !devices.empty();
   for (const std::string& each : devices) {

@@ -130,7 +130,6 @@ std::optional<Finding> finding_of(const MisplacedLibraryCall& misplaced) {
     if (!policy::apply(policy::on_remote_access(access, misplaced.device, owners), finding)) return std::nullopt;
   }
   const std::string word(word_for_handle(call));
-  finding.current_device = current_device();
   const auto elsewhere = std::find_if(pointers.begin(), pointers.end(),
                                       [&](const Pointer& pointer) { return pointer.device != misplaced.device; });
   const bool all_there = !pointers.empty() && std::all_of(pointers.begin(), pointers.end(), [&](const Pointer& p) {

@@ -33,7 +33,6 @@ Finding finding_of(refusals::Decision decision, Finding finding) {
   }
   finding.operation = std::move(decision.operation.name);
   finding.argument = std::move(decision.argument);
-  finding.current_device = current_device();
   finding.devices = finding::List<std::string>::all(std::move(decision.devices));
   finding.operands = operands_of(decision, finding.operands);
   auto& facts = std::get<finding::Refusal>(finding.facts);

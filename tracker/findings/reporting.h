@@ -23,8 +23,8 @@ void run(const std::function<void()>& work);
 bool report_once(std::initializer_list<std::string_view> call,
                  const std::function<std::optional<finding::Finding>()>& find, bool policy = false);
 
-// A finding of a kind and with its facts, now and on the calling thread. Of the names of devices each is taken once,
-// and only those that are one.
+// A finding of a kind and with its facts, now and on the calling thread, with its current device. Of the names of
+// devices each is taken once, and only those that are one.
 finding::Finding begin(const char* kind, finding::Facts facts, const std::vector<std::string>& devices = {});
 std::string current_device();  // empty: none is
 
