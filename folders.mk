@@ -37,10 +37,8 @@ $(call folder,report/placement,common report/record report/text report/traffic)
 $(call folder,report/verdict,common finding report/phrasing,rules rules/cuda)
 # The HTML report, appended record by record.
 $(call folder,report/html,common report/record report/phrasing report/log report/text report/traffic report/placement)
-# What the tracker asks of the report: one header.
-$(call folder,report,report/record report/log report/text report/verdict report/html)
 # Today's findings against a baseline, and the formats in which that is said.
-$(call folder,report/check,common finding report report/record report/phrasing report/log report/text report/traffic report/placement)
+$(call folder,report/check,common finding report/record report/phrasing report/log report/text report/traffic report/placement report/verdict report/html)
 
 # Memory without malloc, maps, locks, clock, files, options, what a thread is doing.
 $(call folder,tracker/base)
@@ -56,7 +54,7 @@ $(call folder,tracker/memory,common tracker/base tracker/python tracker/stacks t
 # stacks, and where memory came from (origins), and the lines that an operand passed (lineage).
 $(call folder,tracker/evidence,common binary/elf finding report/phrasing tracker/base tracker/python tracker/stacks tracker/interface tracker/memory,source objects origins lineage)
 # The log on disk, the process record, and where a finding goes besides.
-$(call folder,tracker/log,common binary binary/elf finding report report/record report/phrasing tracker/base tracker/stacks tracker/interface)
+$(call folder,tracker/log,common binary binary/elf finding report/record report/phrasing report/text report/html tracker/base tracker/stacks tracker/interface)
 # What the texts of errors say of devices: which are refusals, what they name, and which is one that was told already.
 $(call folder,tracker/refusals,tracker/base tracker/python tracker/stacks tracker/interface tracker/evidence)
 # From an event worth reporting to a finding in the log: one file a kind, and the policy of what is legitimate.
@@ -64,9 +62,9 @@ $(call folder,tracker/findings,common binary finding report/phrasing report/log 
 # Every kernel's parameters, looked at before it is launched.
 $(call folder,tracker/launch,tracker/base tracker/interface tracker/memory tracker/findings)
 # Both ends of every copy, and what moves between devices by call site.
-$(call folder,tracker/copy,common finding report tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/log tracker/findings)
+$(call folder,tracker/copy,common finding report/html tracker/base tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/log tracker/findings)
 # On which device every parameter, buffer and cache lies, sampled.
-$(call folder,tracker/placement,common report tracker/base tracker/python tracker/evidence tracker/log)
+$(call folder,tracker/placement,common report/html tracker/base tracker/python tracker/evidence tracker/log)
 # What was there before devtrace was attached: the live blocks of PyTorch's allocator.
 $(call folder,tracker/preexisting,tracker/base tracker/python tracker/memory)
 # The narrow waist (events.h), and the tracker's life in a process (session.h).
@@ -139,4 +137,4 @@ $(call folder,cli/live,common report/record report/phrasing report/traffic)
 
 # The command: a file for each subcommand; below it which files and settings a program is started with (launch), and what `fix` says and
 # leaves (fix).
-$(call folder,cli,common attach finding report report/record report/phrasing cli/live report/log report/text report/traffic report/placement report/check simulate/settings simulate/static_runtime process fix/trials,launch fix)
+$(call folder,cli,common attach finding report/record report/phrasing cli/live report/log report/text report/traffic report/placement report/verdict report/html report/check simulate/settings simulate/static_runtime process fix/trials,launch fix)

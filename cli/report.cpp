@@ -1,6 +1,4 @@
 // devtrace report: logs, read again.
-#include "report/report.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -14,6 +12,8 @@
 #include "common/text.h"
 #include "finding/json.h"
 #include "report/check/outputs.h"
+#include "report/html/html.h"
+#include "report/log/fingerprint.h"
 #include "report/log/redact.h"
 #include "report/placement/placement.h"
 #include "report/record/json_access.h"
@@ -21,7 +21,9 @@
 #include "report/text/first_findings.h"
 #include "report/text/markdown.h"
 #include "report/text/process_facts.h"
+#include "report/text/text.h"
 #include "report/traffic/traffic.h"
+#include "report/verdict/verdict.h"
 
 namespace devtrace::cli {
 namespace {

@@ -12,7 +12,7 @@ $$(BUILD)/tests/$(1): $$(UNIT_OBJECTS_$(1)) $$(call libraries,$(3)) | $$(BUILD)/
 endef
 unit_test = $(eval $(call unit_test_program,$(1),$(2),$(3),$(4),$(5)))
 
-$(call unit_test,report,tests/unit/report tests/unit/cli,report report/check cli,-O1,-lgtest_main)
+$(call unit_test,report,tests/unit/report tests/unit/cli,report/check cli,-O1,-lgtest_main)
 $(call unit_test,attach,tests/unit/attach tests/unit/attach/process tests/unit/process,attach,-O1,-lgtest_main)
 $(call unit_test,fix,tests/unit/fix tests/unit/fix/record,fix/trials,-O1,-lgtest_main)
 TRACKER_TESTS := $(filter-out %/stacks %/python,$(wildcard tests/unit/tracker/*))

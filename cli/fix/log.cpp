@@ -5,9 +5,10 @@
 #include "cli/output.h"
 #include "common/format.h"
 #include "finding/json.h"
+#include "report/html/html.h"
 #include "report/record/json_access.h"
 #include "report/record/log_reader.h"
-#include "report/report.h"
+#include "report/text/text.h"
 
 namespace devtrace::cli {
 namespace {

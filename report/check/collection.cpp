@@ -8,11 +8,12 @@
 #include "common/format.h"
 #include "common/text.h"
 #include "finding/json.h"
+#include "report/log/fingerprint.h"
 #include "report/phrasing/phrasing.h"
 #include "report/placement/placement.h"
 #include "report/record/log_reader.h"
-#include "report/report.h"
 #include "report/traffic/traffic.h"
+#include "report/verdict/verdict.h"
 
 namespace devtrace::report::check {
 namespace {

@@ -4,7 +4,8 @@
 #include "common/text.h"
 #include "report/check/occurrences.h"
 #include "report/check/outputs.h"
-#include "report/report.h"
+#include "report/html/html.h"
+#include "report/text/text.h"
 #include "report/traffic/traffic.h"
 
 namespace devtrace::report::check {

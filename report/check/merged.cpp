@@ -6,12 +6,13 @@
 #include "common/text.h"
 #include "report/check/occurrences.h"
 #include "report/check/outputs.h"
+#include "report/html/html.h"
 #include "report/phrasing/phrasing.h"
 #include "report/placement/placement.h"
-#include "report/report.h"
 #include "report/text/first_findings.h"
 #include "report/text/markdown.h"
 #include "report/text/process_facts.h"
+#include "report/text/text.h"
 #include "report/traffic/traffic.h"
 
 namespace devtrace::report::check {

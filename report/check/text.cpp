@@ -5,7 +5,7 @@
 #include "report/check/outputs.h"
 #include "report/phrasing/line_writer.h"
 #include "report/phrasing/phrasing.h"
-#include "report/report.h"
+#include "report/text/text.h"
 #include "report/traffic/traffic.h"
 
 namespace devtrace::report::check {

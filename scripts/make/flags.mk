@@ -1,7 +1,7 @@
 # Flags of whole groups of folders.
 
 # In the process the hot paths' thread-local variables are the initial-exec model's: one instruction, no call.
-IN_PROCESS := $(filter report report/% tracker tracker/% interpose interpose/% cupti_tracer,$(FOLDERS))
+IN_PROCESS := $(filter report/% tracker tracker/% interpose interpose/% cupti_tracer,$(FOLDERS))
 $(foreach f,$(IN_PROCESS),$(eval FLAGS_$(f) += -ftls-model=initial-exec))
 
 # What is shipped is linked against the C library as it was in 2.28 (scripts/glibc-stubs), with what came later of ours.

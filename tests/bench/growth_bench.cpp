@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/bench/in_python.h"
-#include "tests/bench/platform.h"
+#include "tests/unit/tracker/quiet.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/events.h"
 #include "tracker/launch/kernels.h"
@@ -31,7 +31,7 @@ constexpr std::array<char, 1> kKernel{};
 
 void prepare() {
   static const bool done = [] {
-    set_platform(testing::platform_of_device_0());
+    set_platform(test::platform_of_device_0());
     for (uintptr_t i = 0; i < kDevices * kPointers; ++i)
       memory::ownership::add({kBase + i * kStep, kStep, Device::cuda(static_cast<int8_t>(i / kPointers))});
     std::vector<device::Parameter> parameters;

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <vector>
 
-#include "tests/bench/platform.h"
+#include "tests/unit/tracker/quiet.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/events.h"
 #include "tracker/launch/kernels.h"
@@ -26,7 +26,7 @@ const char handles[3 + 1] = {};
 // `live` allocations, most of them on the device on which the kernels run.
 void allocate(size_t live) {
   static size_t have = 0;
-  set_platform(testing::platform_of_device_0());
+  set_platform(test::platform_of_device_0());
   for (; have < live; ++have) memory::ownership::add({kBase + have * kStep, kStep, Device::cuda(0)});
 }
 

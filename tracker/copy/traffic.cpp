@@ -10,7 +10,7 @@
 
 #include "common/format.h"
 #include "finding/json.h"
-#include "report/report.h"
+#include "report/html/html.h"
 #include "tracker/base/clock.h"
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"

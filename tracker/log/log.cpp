@@ -10,7 +10,7 @@
 #include <memory>
 #include <mutex>
 
-#include "report/report.h"
+#include "report/html/html.h"
 #include "tracker/base/files.h"
 #include "tracker/base/message.h"
 #include "tracker/base/options.h"

@@ -8,7 +8,8 @@
 #include <string>
 
 #include "finding/json.h"
-#include "report/report.h"
+#include "report/html/html.h"
+#include "report/text/text.h"
 #include "tracker/base/files.h"
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"

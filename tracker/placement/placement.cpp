@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "report/report.h"
+#include "report/html/html.h"
 #include "tracker/base/clock.h"
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "report/report.h"
+#include "report/record/json.h"
 
 namespace devtrace::report::test {
 

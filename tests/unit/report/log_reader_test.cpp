@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "finding/json.h"
+#include "report/log/fingerprint.h"
 #include "report/record/json_access.h"
 #include "tests/unit/report/data.h"
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "report/text/markdown.h"
+#include "report/text/text.h"
 #include "tests/unit/report/data.h"
 
 namespace devtrace::report {

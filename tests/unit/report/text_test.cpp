@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/text.h"
+#include "report/html/html.h"
 #include "report/text/markdown.h"
 #include "report/text/process_facts.h"
 #include "report/text/time_line.h"

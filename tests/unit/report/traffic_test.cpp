@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "report/check/placement.h"
+#include "report/html/html.h"
 #include "report/placement/name_groups.h"
 #include "report/placement/placement.h"
-#include "report/report.h"
 #include "report/text/markdown.h"
 #include "report/traffic/interconnect.h"
 

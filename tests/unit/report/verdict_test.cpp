@@ -1,11 +1,15 @@
 // A verdict, and what came of its fix.
+#include "report/verdict/verdict.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "finding/json.h"
+#include "report/html/html.h"
 #include "report/log/redact.h"
 #include "report/phrasing/verification.h"
 #include "report/text/markdown.h"
+#include "report/text/text.h"
 #include "tests/unit/report/data.h"
 
 // Every finding of tests/data/verdict gets the verdict that the line in front of it says. A wrong verdict somebody

@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "tracker/interface/platform.h"
 #include "tracker/log/log.h"
 
 namespace devtrace::test {
@@ -20,23 +19,6 @@ bool quiet() {
                     1) == 0;
   }();
   return set;
-}
-
-Platform platform_of_device_0() {
-  return {.current_device = [] { return 0; },
-          .cuda_version = [] { return std::string(); },
-          .devices = [] { return std::vector<DeviceFacts>(); },
-          .backend = [] { return "interpose"; },
-          .simulated = [] { return true; },
-          .symbol = [](const char*, const char*) -> void* { return nullptr; },
-          .uses_of_parameters = [](const void*, const std::string&) { return WordUses(); },
-          .memory_at = [](uint64_t, Extent&) { return Platform::Answer::none; },
-          .capturing = [](const void*) { return false; },
-          .host_within_reach = [](int, uintptr_t) { return true; },
-          .peer_possible = [](int, int) { return true; },
-          .before_fork = [] {},
-          .after_fork = [](bool) {},
-          .before_end = [] {}};
 }
 
 std::vector<report::Json> records() {

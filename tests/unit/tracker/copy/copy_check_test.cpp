@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "report/report.h"
 #include "tests/unit/tracker/quiet.h"
 #include "tracker/events.h"
 #include "tracker/findings/findings.h"

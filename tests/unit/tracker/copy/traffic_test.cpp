@@ -6,7 +6,6 @@
 #include <thread>
 #include <vector>
 
-#include "report/report.h"
 #include "tests/unit/tracker/quiet.h"
 #include "tracker/base/process_start.h"
 #include "tracker/base/thread_state.h"
