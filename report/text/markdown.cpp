@@ -141,6 +141,8 @@ std::string markdown(const Json& process, const Json& finding) {
     out += string(cause, "file").empty() ? "**Fix**" : fmt::format("**Fix** at {}", code(location(cause, cwd)));
     if (const auto what = repairs(cause); !what.empty()) out += fmt::format(" ({})", what);
     out += ":\n\n" + block(language, fix) + '\n';
+  } else if (!string(cause, "file").empty()) {
+    out += fmt::format("**Change** {}\n\n", code(location(cause, cwd)));
   }
   if (const auto [label, words] = verification_of(finding); !words.empty())
     out += fmt::format("**{}{}**: {}\n\n", static_cast<char>(std::toupper(label[0])), label.substr(1), prose(words));

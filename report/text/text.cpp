@@ -242,8 +242,9 @@ class Report : Lines {
                              printable(string(cause, "confidence"))),
                  kProseColumns, "      "));
     const auto fix = string(cause, "fix");
-    if (fix.empty()) return;
     const std::string place = printable(location(cause, cwd_));
+    if (fix.empty() && !string(cause, "file").empty()) line("  {}change{} {}", ink_.strong, ink_.off, place);
+    if (fix.empty()) return;
     const std::string_view what = repairs(cause);
     line("  {}fix{} {}{}", ink_.strong, ink_.off, place,
          what.empty() ? "" : fmt::format("{}({})", place.empty() ? "" : " ", what));

@@ -12,6 +12,9 @@
 namespace devtrace::report::verdict {
 namespace {
 
+// In the names of operators that take elements by their number or by a mask.
+constexpr std::string_view kIndexing[] = {"index", "gather", "scatter", "take", "mask", "embedding"};
+
 // As the rules see an operand, and what it was computed from.
 void prepare(Operand& operand) {
   operand.name = name_of(operand);
@@ -158,6 +161,23 @@ bool Evidence::put_on_the_cpu(const Operand& state, size_t caller) const {
   return std::any_of(state.created.stack.begin(), state.created.stack.end(), [&](const Frame& made) {
     return made.file == here.file && owner_of(made) == owner_of(here) && says_where(made);
   });
+}
+
+std::optional<std::string_view> Evidence::own_device() const {
+  const auto own = innermost_project(stack);
+  for (const finding::RunningModule& module : refusal.modules)
+    if (own && module.frame == *own && module.devices.size() == 1) return module.devices[0];
+  return std::nullopt;
+}
+
+bool Evidence::is_index_of(const Operand& it, const Operand& other) const {
+  const auto counts = [](const Operand& operand) {
+    return operand.dtype && (operand.dtype->starts_with("int") || operand.dtype->starts_with("uint") ||
+                             operand.dtype->starts_with("bool"));
+  };
+  const bool indexes = std::any_of(std::begin(kIndexing), std::end(kIndexing),
+                                   [&](std::string_view word) { return operation.find(word) != operation.npos; });
+  return indexes && counts(it) && !counts(other);
 }
 
 bool Evidence::has_state_on(std::string_view device) const {

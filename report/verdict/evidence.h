@@ -81,6 +81,12 @@ struct Evidence {
   // is older was not made in the call, though a loop may have come by the same lines when it was.
   std::optional<double> placed_before_call(size_t frame) const;
 
+  // The device of all state of the module whose code fails: its work is done there. Nothing where it lies on several,
+  // or is no module's code.
+  std::optional<std::string_view> own_device() const;
+  // Does it say which elements of the other one are meant? Their result lies where that lies.
+  bool is_index_of(const Operand& it, const Operand& other) const;
+
   // Does anything registered lie there, as far as can be seen?
   bool has_state_on(std::string_view device) const;
 

@@ -53,8 +53,9 @@ bool current_by_name(const Operand& it) {
 std::optional<std::string> edit(const Step& step, const Operand& it, std::string_view device) {
   const std::string_view source = step.line.source;
   if (step.what == "constructed")
-    return says_device(source) ? std::nullopt
-                               : move_constructed(source, it.root_devices.size() < 2 ? it.root_class : it.module_class, device);
+    return says_device(source)
+               ? std::nullopt
+               : move_constructed(source, it.root_devices.size() < 2 ? it.root_class : it.module_class, device);
   if (it.is_of_state() && in_a_constructor(it)) return std::nullopt;
   if (step.what == "returned" || step.what == "assigned") {
     const auto target = assigned_name(source);

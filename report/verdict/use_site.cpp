@@ -1,6 +1,7 @@
 // The move that is always possible where both operands have names: it makes the line run, whatever the cause is.
 #include <algorithm>
 
+#include "common/cache_names.h"
 #include "common/format.h"
 #include "report/verdict/cause.h"
 #include "report/verdict/source_line.h"
@@ -75,13 +76,19 @@ std::optional<Fix> use_site(const Evidence& evidence) {
       return std::nullopt;
   }
   if (first.empty() || second.empty()) return std::nullopt;
-  // State stays where it is, what is on the CPU goes to the GPU, and fewer are moved rather than more.
-  const auto cost = [&](const Group& group) {
+  // State stays where it is, what is on the CPU goes to the GPU, and fewer are moved rather than more. An index goes to
+  // what it is of, what an object has kept to what is computed now, and all of it to where the module's work is done.
+  const auto cost = [&](const Group& group, const Operand& other) {
     int sum = 0;
-    for (const Operand* operand : group) sum += operand->is_of_state() ? 100 : operand->on_cpu() ? 1 : 10;
-    return sum;
+    for (const Operand* operand : group)
+      sum += operand->is_of_state()                                         ? 100
+             : operand->on_cpu()                                            ? 1
+             : !other.on_cpu() && evidence.is_index_of(*operand, other)     ? 2
+             : operand->role == "attribute" || names_a_cache(operand->name) ? 9
+                                                                            : 10;
+    return sum + (evidence.own_device() == group[0]->device ? 50 : 0);
   };
-  if (cost(second) < cost(first)) std::swap(first, second);
+  if (cost(second, *first[0]) < cost(first, *second[0])) std::swap(first, second);
   std::optional<Fix> with_number;
   for (const auto& [group, other] : {std::pair(&first, &second), std::pair(&second, &first)}) {
     if (!std::all_of(group->begin(), group->end(), [&](const Operand* each) { return may_move(evidence, *each); }))

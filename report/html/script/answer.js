@@ -73,8 +73,11 @@ function drawFix(finding) {
   const cause = object(finding.cause);
   const fix = string(cause.fix);
   if (!fix) {
-    const told = "No line can be named with certainty. The places where each operand was created and last moved are below.";
-    return make("section", { className: "fix" }, make("h2", null, "Fix"), make("p", { className: "quiet" }, told), drawVerification(finding));
+    const line = string(cause.file) && location(cause);
+    const told = line ? "This is the line to change. What it should say is not known."
+      : "No line can be named with certainty. The places where each operand was created and last moved are below.";
+    return make("section", { className: "fix" }, make("h2", null, "Fix"), make("p", { className: "quiet" }, told),
+      line && make("p", { className: "place" }, code(line)), drawVerification(finding));
   }
   const before = dedented(sourceOfLine(finding, cause.file, cause.line)).split("\n").filter((line) => line.trim());
   const after = fix.split("\n");

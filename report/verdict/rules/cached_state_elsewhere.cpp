@@ -173,8 +173,8 @@ std::optional<Cause> cached_state_elsewhere(const Evidence& evidence) {
   // Proven is only what is held from before the call, and older.
   Cause cause{kCategory, seen && before && is_held(kept) ? Confidence::high : Confidence::medium,
               sentence(kept, fresh, before) + skipped(evidence), std::nullopt};
-  const bool to_cpu = fresh.on_cpu();
-  cause.fix = to_cpu ? move_where_named(evidence, fresh, kept) : move_where_named(evidence, kept, fresh);
+  const bool stays = fresh.on_cpu() || evidence.is_index_of(fresh, kept) || evidence.own_device() == kept.device;
+  cause.fix = stays ? move_where_named(evidence, fresh, kept) : move_where_named(evidence, kept, fresh);
   return cause;
 }
 

@@ -128,8 +128,9 @@ std::optional<Cause> computed_apart(const Evidence& evidence) {
     return !it.is_of_state() && !it.moved.known() && !it.on_cpu() && evidence.made_inside_model(it) &&
            it.created.stack.front().file.find("/torch/nn/") != std::string_view::npos;
   };
-  const auto pair = evidence.pair(of_a_layer, of_a_layer);
+  auto pair = evidence.pair(of_a_layer, of_a_layer);
   if (!pair) return std::nullopt;
+  if (evidence.own_device() == pair.it->device) std::swap(pair.it, pair.other);
   return Cause{kCategory, Confidence::medium,
                fmt::format("{} and {} were computed by parts of one model that are on different devices, and nothing "
                            "moves what passes between them.",

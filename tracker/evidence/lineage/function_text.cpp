@@ -12,7 +12,7 @@ namespace {
 using python::Api;
 using python::Ref;
 
-constexpr int kLongestHead = 60;       // lines of a function's parameters
+constexpr int kLongestHead = 60;        // lines of a function's parameters
 constexpr int kLongestFunction = 3000;  // lines
 
 bool word_char(char c) {
@@ -76,7 +76,8 @@ void read_parameters(const Api& api, const std::string& head, FunctionText& func
   const Ref arguments = body.size() == 1 ? tree.part(body[0].get(), "args") : Ref();
   if (!arguments) return;
   for (const char* kind : {"posonlyargs", "args", "kwonlyargs"})
-    for (const Ref& each : tree.parts(arguments.get(), kind)) function.parameters.push_back(tree.name(each.get(), "arg"));
+    for (const Ref& each : tree.parts(arguments.get(), kind))
+      function.parameters.push_back(tree.name(each.get(), "arg"));
   function.method =
       !function.parameters.empty() && (function.parameters[0] == "self" || function.parameters[0] == "cls");
 }
@@ -86,7 +87,8 @@ bool names(std::string_view text, std::string_view name) {
   for (size_t at = text.find(name); at != text.npos; at = text.find(name, at + 1)) {
     const size_t end = at + name.size();
     const bool begins = at == 0 || !(word_char(text[at - 1]) || text[at - 1] == '.');
-    const bool ends = end == text.size() || !(word_char(text[end]) || std::string_view(".[(").find(text[end]) != std::string_view::npos);
+    const bool ends = end == text.size() ||
+                      !(word_char(text[end]) || std::string_view(".[(").find(text[end]) != std::string_view::npos);
     if (begins && ends) return true;
   }
   return false;
@@ -145,7 +147,8 @@ std::optional<FunctionText> function_at(const Api& api, const Lines& lines, cons
   read_parameters(api, head, function);
   function.first = first;
   function.last = end;
-  while (function.last < count && (blank(lines[function.last]) || indentation(lines[function.last]) > indentation(lines[first - 1])))
+  while (function.last < count &&
+         (blank(lines[function.last]) || indentation(lines[function.last]) > indentation(lines[first - 1])))
     ++function.last;
   return function;
 }

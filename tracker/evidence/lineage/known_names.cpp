@@ -73,8 +73,7 @@ std::vector<KnownNames::Known> KnownNames::of_live(const FunctionText& function,
 // Devices that the module of a file keeps, where a function of it still runs.
 std::vector<KnownNames::Known> KnownNames::of_module_code(const std::string& file) const {
   std::vector<Known> names;
-  const auto frame =
-      std::find_if(frames_.begin(), frames_.end(), [&](const Frame& each) { return each.file == file; });
+  const auto frame = std::find_if(frames_.begin(), frames_.end(), [&](const Frame& each) { return each.file == file; });
   if (frame == frames_.end()) return names;
   const Ref globals = frame->globals(api_);
   for (python::DictEntries each(api_, globals.get()); each.next();) {
@@ -125,7 +124,8 @@ std::vector<KnownNames::Known> KnownNames::through_call(const std::vector<Known>
                                                         const stacks::PythonFrame& called, const FunctionText& function,
                                                         bool module) const {
   const std::string own = called.function.substr(called.function.rfind('.') + 1);
-  const std::string type = called.function.substr(0, called.function.size() - std::min(own.size() + 1, called.function.size()));
+  const std::string type =
+      called.function.substr(0, called.function.size() - std::min(own.size() + 1, called.function.size()));
   const bool constructs = own == "__init__";
   const std::string wanted = constructs ? type.substr(type.rfind('.') + 1) : own;
   const std::vector<Operation> operations =
@@ -169,7 +169,7 @@ std::vector<KnownNames::Known> KnownNames::through_call(const std::vector<Known>
 }
 
 finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vector<stacks::PythonFrame>& made,
-                                                               size_t frame) const {
+                                                                size_t frame) const {
   const std::optional<LiveLine> line = live_line(made, frames_);
   if (!line || !source_.file) return {};
   size_t at = made.size() - (frames_.size() - line->frame);
@@ -196,7 +196,8 @@ finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vecto
     for (Known& each : of_module_code(made[frame].file)) names.push_back(std::move(each));
     const bool self = std::any_of(names.begin(), names.end(), [](const Known& each) { return each.name == "self"; });
     if (!self && function->method)
-      add_devices_of_self(made[frame].function, *function, source_.file(made[frame].file), made[frame].line, candidates);
+      add_devices_of_self(made[frame].function, *function, source_.file(made[frame].file), made[frame].line,
+                          candidates);
   }
   return best_of(names, std::move(candidates));
 }
@@ -221,7 +222,7 @@ std::optional<int> KnownNames::line_that_binds(size_t frame, const std::string& 
 }
 
 finding::List<finding::DeviceExpression> KnownNames::best_of(const std::vector<Known>& names,
-                                                            std::vector<Candidate> candidates) const {
+                                                             std::vector<Candidate> candidates) const {
   for (const Known& known : names) add_candidates(known, candidates);
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.rank < b.rank; });
@@ -239,8 +240,9 @@ void KnownNames::add_device(const std::string& expression, PyObject* value, int 
   const python::Shape shape = python::shape_of(api_, value);
   const bool one = shape == python::Shape::unicode || class_of(api_, value) == "device";
   if (one)
-    for_each_named_device(api_, torch_, value,
-                          [&](const std::string& device) { out.push_back({rank, expression, device}); });
+    for_each_named_device(api_, torch_, value, [&](const std::string& device) {
+      out.push_back({rank, expression, device});
+    });
 }
 
 void KnownNames::add_candidates(const Known& known, std::vector<Candidate>& out) const {

@@ -52,8 +52,7 @@ finding::List<finding::Step> lineage(const Operand& operand, const KnownNames& n
     add("made", made, innermost_project(made, 0, source));
     // Of a model that lies on several devices the part is what could have been put elsewhere.
     const std::string& type = operand.root_devices.size() < 2 ? operand.root_class : operand.module_class;
-    if (operand.has_role_of_state() && !type.empty())
-      add("constructed", made, constructor_call(made, type, source));
+    if (operand.has_role_of_state() && !type.empty()) add("constructed", made, constructor_call(made, type, source));
     const Stack last = moved ? stacks::resolve(block->allocated.stack) : made;
     const auto line = innermost_project(last, 0, source);
     if (moved) add("moved", last, line);
