@@ -50,8 +50,8 @@ $(call folder,tracker/stacks,binary binary/elf binary/dwarf tracker/base tracker
 $(call folder,tracker/interface,binary/device)
 # Which device owns an address, where a block came from, which device a thread chose, who may reach whom.
 $(call folder,tracker/memory,common tracker/base tracker/python tracker/stacks tracker/interface)
-# What was given to an operation, by name: below it the program's text (source), Python's and PyTorch's objects (objects),
-# stacks, and where memory came from (origins), and the lines that an operand passed (lineage).
+# What was given to an operation, by name. Below it the program's text (source), Python's and PyTorch's objects (objects),
+# where memory came from (origins), and the lines that an operand passed (lineage).
 $(call folder,tracker/evidence,common binary/elf finding report/phrasing tracker/base tracker/python tracker/stacks tracker/interface tracker/memory,source objects origins lineage)
 # The log on disk, the process record, and where a finding goes besides.
 $(call folder,tracker/log,common binary binary/elf finding report/record report/phrasing report/text report/html tracker/base tracker/stacks tracker/interface)

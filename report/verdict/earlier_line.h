@@ -1,5 +1,5 @@
-// Edits of lines that ran before the failing call: of functions that may have returned, so that what these had in their
-// variables is known only as far as a line, its neighbours and the stacks say it.
+// Edits of lines that ran before the failing call. Their functions may have returned: what these had in their variables
+// is known as far as a line, its neighbours and the stacks say it.
 #pragma once
 
 #include <optional>
@@ -24,8 +24,8 @@ std::optional<std::string> device_in_earlier_line(const Evidence& evidence, cons
 // `model.to(device)`, `net.cuda()`, `model = model.to(device)`: a move and nothing else.
 bool only_moves(std::string_view statement);
 
-// The statement that moved a model, put in front of the one that made something of it, in the function that ran both,
-// and deleted nowhere: it does nothing then where it stood. Without code where more than a move would come first, or
+// The statement that moved a model, put in front of the one that made something of it, in the function that ran both.
+// It is deleted nowhere: where it stood it does nothing then. Without code where more than a move would come first, or
 // what it names may not be there yet. Nothing where the two did not run in one function, one after the other.
 std::optional<Fix> move_before_making(const Event& made, const Event& moved);
 
