@@ -101,7 +101,8 @@ std::string with_place(const Operand& operand) {
                      placed == &operand.moved ? "moved there at" : "created there at", where);
 }
 
-std::string device_expression(const Evidence& evidence, size_t frame, const Operand& target) {
+// In words that mean the target itself, or where its model is.
+static std::string device_of_target(const Evidence& evidence, size_t frame, const Operand& target) {
   const std::string_view own_name = target.name_in(frame);
   // A call of a model, model(…) or model.generate(…): the model, as the line calls it. One that hooks spread over
   // devices has no device of its own.
@@ -131,9 +132,15 @@ std::string device_expression(const Evidence& evidence, size_t frame, const Oper
         reads(evidence.stack[frame].source, mention.name) > 0)
       return fmt::format("{}.device", mention.name);
   }
+  return in_quotes(target.device);
+}
+
+std::string device_expression(const Evidence& evidence, size_t frame, const Operand& target) {
+  std::string device = device_of_target(evidence, frame, target);
+  if (!device.starts_with('"')) return device;
   for (const finding::FrameExpression& each : evidence.refusal.expressions)
     if (each.frame == frame && each.device == target.device) return each.expression;
-  return in_quotes(target.device);
+  return device;
 }
 
 // In the body of the line's only lambda, where one of its parameters has that name: `lambda w: (w * b).sum()`.
@@ -181,6 +188,10 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
 
 bool names(const Fix& fix, const Operand& target) {
   return fix.code.find(in_quotes(target.device)) != fix.code.npos;
+}
+
+bool in_failing_library(const Evidence& evidence, const Fix& fix) {
+  return !evidence.stack.empty() && !evidence.stack[0].project && fix.file == evidence.stack[0].file;
 }
 
 bool there_before(const Operand& operand, const Frame& here, const Frame& line) {
@@ -288,19 +299,21 @@ static std::optional<Fix> move_in_library(const Evidence& evidence, const Operan
 }
 
 std::optional<Fix> move_where_named(const Evidence& evidence, const Operand& operand, const Operand& target) {
-  std::optional<Fix> with_number;  // cuda:1 is another one on the next machine
+  std::optional<Fix> in_other_words;
   for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
     if (!evidence.stack[frame].project) continue;
-    const std::string device = device_expression(evidence, frame, target);
+    const std::string device = device_of_target(evidence, frame, target);
     auto fix = move_at(evidence, frame, operand, device);
     if (!fix) fix = move_made_argument(evidence, frame, operand, device);
     if (!fix) continue;
     if (!device.starts_with('"')) return fix;
-    with_number = std::move(fix);
+    const std::string other = device_expression(evidence, frame, target);
+    in_other_words = move_at(evidence, frame, operand, other);
+    if (!in_other_words) in_other_words = move_made_argument(evidence, frame, operand, other);
     break;
   }
   if (auto fix = move_in_library(evidence, operand, target)) return fix;
-  return with_number;
+  return in_other_words;
 }
 
 }  // namespace devtrace::report::verdict

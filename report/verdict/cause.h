@@ -68,6 +68,9 @@ std::optional<Fix> say_device_where_placed(const Evidence& evidence, const Opera
 // Does the fix write that operand's device by its name, "cuda:1"?
 bool names(const Fix& fix, const Operand& target);
 
+// Does it change the line of a library that failed, which brings together what it was given and what it computes?
+bool in_failing_library(const Evidence& evidence, const Fix& fix);
+
 // Was the operand there before that line of this frame's function ran? Only a line of the same function can tell that
 // it was not.
 bool there_before(const Operand& operand, const Frame& here, const Frame& line);

@@ -148,7 +148,7 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
   if (!best) best = best_of(kByKind, evidence);
   if (!best) best = by_sources(kByKind, evidence);
   Cause cause = best ? std::move(*best) : unknown(evidence);
-  if (!cause.fix || cause.fix->repairs == Repairs::line)
+  if (!cause.fix || (cause.fix->repairs == Repairs::line && !in_failing_library(evidence, *cause.fix)))
     if (auto fix = fix_at_origin(evidence)) cause.fix = std::move(fix);
   if (!cause.fix || writes_number(*cause.fix))
     if (auto fix = move_where_constructed(evidence)) cause.fix = std::move(fix);

@@ -140,7 +140,7 @@ model(torch.ones(2, 4, device="cuda:0"))
 # === registered after all
 # category: input-not-moved
 # confidence: high
-# repairs: line
+# repairs: cause
 # says: is given to Net
 class Net(nn.Module):
     def __init__(self):
@@ -313,7 +313,7 @@ optimizer.step()
 # === a device that names no number
 # category: default-or-current-device
 # confidence: medium
-# repairs: line
+# repairs: cause
 # says: the device that was current
 torch.cuda.set_device(0)
 class Sampler:
@@ -346,7 +346,7 @@ kept["hidden"] @ direction
 # === drawn inside a model
 # category: created-without-device
 # confidence: medium
-# repairs: line
+# repairs: cause
 # says: says no device
 class Blend(nn.Module):
     def chances(self, x):

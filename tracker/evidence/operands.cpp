@@ -58,7 +58,10 @@ class Collector {
     name_operands(search, direct, operands_, facts.mentions);
     Operands found{{}, std::move(mentioned_), {}};
     add_surroundings(search, direct, operands_, facts, found.named_devices);
-    const KnownNames names(api_, torch_, frames_, scope_, reach_, holders_, source_);
+    std::vector<PyObject*> objects;
+    for (const Operand& operand : operands_)
+      if (operand.object && operand.source_of == Operand::kNone) objects.push_back(operand.object);
+    const KnownNames names(api_, torch_, frames_, scope_, reach_, holders_, source_, std::move(objects));
     for (Operand& operand : operands_) {
       add_provenance(operand, operand.device, operand.storage, source_);
       operand.lineage = lineage(operand, names, frames_, source_);

@@ -13,10 +13,11 @@ constexpr std::string_view kCategory = "default-or-current-device";
 // The line that named no number is the one to change, where it has words for the right device. A number is written only
 // where nothing else helps: another machine may want another.
 std::optional<Fix> fix_of(const Evidence& evidence, const Operand& it, const Operand& other) {
+  auto use = move_where_named(evidence, it, other);
+  if (use && !names(*use, other) && in_failing_library(evidence, *use)) return use;
   if (auto fix = fix_at_origin(evidence)) return fix;
   auto origin = say_device_where_placed(evidence, it, other);
   if (origin && !names(*origin, other)) return origin;
-  auto use = move_where_named(evidence, it, other);
   return origin && (!use || names(*use, other)) ? origin : use;
 }
 

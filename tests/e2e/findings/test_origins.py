@@ -209,7 +209,7 @@ run(torch.ones(4, device=DEVICE))
 @pytest.mark.parametrize("how", PASSED)
 def test_passed(rehearse, how):
     program, wanted = PASSED[how]
-    outcome = rehearse(program)
+    outcome = rehearse("import torch\n" + program)
     steps = steps_of(next(each for each in outcome.finding["operands"] if each.get("device") == "cpu" and "mask" in str(each.get("name", each.get("expression")))))
     sources = [step for each in outcome.finding["operands"] for source in each.get("computed_from", []) for step in steps_of(source)]
     for mark, (what, expression) in wanted.items():

@@ -86,7 +86,7 @@ attend(states, states)
 # category: created-without-device
 # operands: from_which_layer cpu, chosen cuda:0
 # fails: from_which_layer = from_which_layer[chosen]
-# fix: from_which_layer = from_which_layer.to(chosen.device)[chosen]
+# fix: from_which_layer = torch.ones(len(boxes), device=boxes.device) * layer
 
 
 

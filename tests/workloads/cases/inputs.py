@@ -93,7 +93,7 @@ model(input_ids, labels=input_ids).backward()
 # category: input-not-moved
 # operands: position_ids cpu, wpe.weight cuda:0
 # fails: output = model(input_ids, position_ids=position_ids)
-# fix: output = model(input_ids, position_ids=position_ids.to(model.device))
+# fix: position_ids = torch.arange(7, device=input_ids.device).unsqueeze(0)
 
 
 import torch

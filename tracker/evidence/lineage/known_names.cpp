@@ -15,9 +15,9 @@ namespace {
 using python::Api;
 using python::Ref;
 
-// The better an expression follows the data, the lower: the device of a tensor; a device that is kept; that of a part;
-// that of a whole module.
-enum Rank { kTensor, kDevice, kPart, kModule };
+// The better an expression follows the data, the lower: the device of an operand, of another tensor; a device that is
+// kept; that of a part; that of a whole module.
+enum Rank { kOperand, kTensor, kDevice, kPart, kModule };
 constexpr int kOfOtherVariables = 1;  // a parameter is there whatever the function does
 
 bool speaks_of_a_device(const std::string& name) {
@@ -53,8 +53,15 @@ std::string called_name(const Operation& operation) {
 }  // namespace
 
 KnownNames::KnownNames(const Api& api, const Torch& torch, const std::vector<Frame>& frames, const Scope& scope,
-                       ObjectWalk& walk, Holders& holders, const SourceText& source)
-    : api_(api), torch_(torch), frames_(frames), scope_(scope), walk_(walk), holders_(holders), source_(source) {}
+                       ObjectWalk& walk, Holders& holders, const SourceText& source, std::vector<PyObject*> operands)
+    : api_(api),
+      torch_(torch),
+      frames_(frames),
+      scope_(scope),
+      walk_(walk),
+      holders_(holders),
+      source_(source),
+      operands_(std::move(operands)) {}
 
 // Variables that have had their value since before the line.
 std::vector<KnownNames::Known> KnownNames::of_live(const FunctionText& function, const Lines& lines,
@@ -253,7 +260,8 @@ void KnownNames::add_candidates(const Known& known, std::vector<Candidate>& out)
   const bool self = known.parameter && known.name == "self";
   walk_.walk(value, known.name, 2, self, [&](const ReachedObject& reached) {
     if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object)) return;
-    const int rank = reached.object == value ? kTensor : kPart;
+    const bool operand = std::find(operands_.begin(), operands_.end(), reached.object) != operands_.end();
+    const int rank = operand ? kOperand : reached.object == value ? kTensor : kPart;
     out.push_back({rank * 2 + later, reached.name + ".device", torch_.placement(reached.object).device});
   });
   if (!self) return;

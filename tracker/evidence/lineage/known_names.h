@@ -19,7 +19,7 @@ namespace devtrace::evidence {
 class KnownNames {
  public:
   KnownNames(const python::Api& api, const Torch& torch, const std::vector<Frame>& frames, const Scope& scope,
-             ObjectWalk& walk, Holders& holders, const SourceText& source);
+             ObjectWalk& walk, Holders& holders, const SourceText& source, std::vector<PyObject*> operands);
 
   // For each device an expression that means it in the line of that frame of `made`, the best one.
   finding::List<finding::DeviceExpression> devices_at(const std::vector<stacks::PythonFrame>& made, size_t frame) const;
@@ -60,6 +60,7 @@ class KnownNames {
   ObjectWalk& walk_;
   Holders& holders_;
   const SourceText& source_;
+  const std::vector<PyObject*> operands_;  // their names are the reader's
 };
 
 }  // namespace devtrace::evidence
