@@ -43,7 +43,7 @@ def test_its_steps(bundle, tmp_path):
     assert [one["outcome"] for one in steps["tests"]["tests"]] == ["passed"]
     ways = {"without", "devtrace", "devtrace, backend=cupti", "_record_memory_history"}
     assert all(set(row) == ways and min(row.values()) > 0 for row in steps["costs"]["microseconds"].values()) and len(steps["costs"]["microseconds"]) == 4
-    assert "CuPy" in results["not_run"] and "## Not run" in page and "test_gpu_host_memory.py | 1 | 0 | 0" in page
+    assert "CuPy" in results["not_run"] and "## Not run" in page and "test_gpu_memory_elsewhere.py | 1 | 0 | 0" in page
 
 
 def test_uses_and_operators(bundle, tmp_path):
