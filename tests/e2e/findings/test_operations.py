@@ -1,4 +1,4 @@
-"""Which operation was refused: told apart on one line, counted in a loop, and the native stack that says so."""
+"""Which operation was refused: told apart on one line, counted in a loop and of many threads, none lost; and the native stack that says so."""
 
 START = """
 import torch
@@ -86,3 +86,51 @@ def test_a_refusal_is_raised_and_found_once(rehearse):
     outcome = rehearse(source, options="text=0:dedupe=0")
     assert (outcome.code, outcome.out) == (0, ""), outcome.err
     assert len(outcome.findings) == len(REFUSED), [finding["message"] for finding in outcome.findings]
+
+
+# All are refused at once.
+MANY_THREADS = """
+    import sys, threading
+    import torch
+
+    THREADS, TIMES = 64, 4
+    sys.setswitchinterval(1e-5)
+    left, right = torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
+    gate = threading.Barrier(THREADS)
+    refused = [0] * THREADS
+
+    def work(number):
+        mine = torch.ones(3, device=f"cuda:{number % 2}")
+        gate.wait()
+        for _ in range(TIMES):
+            torch.empty(1 << 12, device=f"cuda:{number % 2}")  # the allocator's lock is wanted by all
+            try:
+                left + right
+            except RuntimeError:
+                refused[number] += 1
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    print(sum(refused))
+"""
+
+
+def test_none_of_many_threads_is_lost(rehearse):
+    outcome = rehearse(MANY_THREADS, "dedupe=0:max_findings=0:text=0:html=0")
+    assert (outcome.code, outcome.out) == (0, f"{64 * 4}\n"), outcome.err
+    assert len(outcome.findings) == 64 * 4
+    assert sorted(finding["id"] for finding in outcome.findings) == list(range(1, 64 * 4 + 1))
+    assert len({finding["thread"] for finding in outcome.findings}) == 64
+    for finding in outcome.findings:
+        assert finding["operation"] == "aten::add" and finding["devices"] == ["cuda:0", "cuda:1"]
+        assert finding["python"][0]["source"].strip() == "left + right"
+
+
+def test_the_same_fault_of_many_threads_is_written_once_and_counted(rehearse):
+    outcome = rehearse(MANY_THREADS)
+    assert (outcome.code, outcome.out) == (0, f"{64 * 4}\n"), outcome.err
+    assert len(outcome.findings) == 1
+    assert max(record["count"] for record in outcome.records if record["record"] == "count") == 64 * 4
+    end = [record for record in outcome.records if record["record"] == "end"]
+    assert [(record["findings"], record["dropped"]) for record in end] == [(64 * 4, 0)]
