@@ -1,16 +1,20 @@
-"""Python stacks as the tracker reads them, against what every CPython on this machine says itself.
+"""Python stacks as the tracker reads them, against what every CPython on this machine says itself; also those of a Python that was moved.
 
 To try another version, put its interpreter on PATH as python3.N or into pyenv."""
 
 import json
 import os
 import re
+import shutil
 import subprocess
+import sys
+import sysconfig
+import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import BUILD
-from interpreters import OTHERS, PARAMETERS, READABLE, SUPPORTED, pyenv_root
+from conftest import BUILD, DEVTRACE, environment, execute
+from interpreters import FOUND, OTHERS, PARAMETERS, READABLE, SUPPORTED, pyenv_root
 
 PROBE = BUILD / "tests" / "stack_probe.so"
 CASES = Path(__file__).with_name("stack_cases.py")
@@ -146,3 +150,53 @@ def test_the_library_needs_nothing_of_python():
     needed = subprocess.run(["readelf", "-dW", PROBE], capture_output=True, text=True, check=True).stdout
     names = [line.split("[")[1].rstrip("]") for line in needed.splitlines() if "(NEEDED)" in line]
     assert set(names) <= {"libc.so.6", "ld-linux-x86-64.so.2"}
+
+
+MIXED = """
+import sys
+import torch
+
+def scaled(hidden, scale):
+    return hidden * scale  # REFUSED
+
+print(sys.base_prefix)
+kept = [torch.ones(1 << 12) for _ in range(8)]  # stacks, before the log is opened, which says how they are read
+scaled(torch.ones(3, device="cuda:0"), torch.arange(3.0, device="cuda:1"))
+"""
+
+
+@pytest.fixture(scope="module")
+def moved(tmp_path_factory):
+    """The prefix of a Python of python-build-standalone's shape, which uv installs: no libpython, no symbols but the exported ones, moved to where
+    it was not built for."""
+    for path, version in FOUND.items():
+        if version != (sys.version_info.minor, False):
+            continue
+        # Debian's has one beside a libpython that others may use: what counts is what the executable needs.
+        needed = subprocess.run(["objdump", "-p", path], capture_output=True, text=True).stdout
+        if "libpython" in needed or not needed:
+            continue
+        prefix, name = tmp_path_factory.mktemp("moved"), f"python3.{sys.version_info.minor}"
+        standard = Path(subprocess.run([path, "-I", "-c", "import sysconfig; print(sysconfig.get_path('stdlib'))"], capture_output=True, text=True).stdout.strip())
+        shutil.copytree(standard, prefix / "lib" / name, ignore=shutil.ignore_patterns("test", "dist-packages", "site-packages", "__pycache__", "config-*"))
+        (prefix / "bin").mkdir()
+        shutil.copy(path, prefix / "bin" / name)
+        subprocess.run(["strip", prefix / "bin" / name], check=True)
+        return prefix
+    pytest.skip("no Python here without a libpython")
+
+
+def test_a_moved_pythons_refusal_has_its_stack_and_names(moved, tmp_path):
+    """With its virtual environment on another file system."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as elsewhere:
+        venv = Path(elsewhere) / "venv"
+        subprocess.run([next((moved / "bin").iterdir()), "-m", "venv", "--without-pip", venv], check=True)
+        packages = next(venv.glob("lib/python3*/site-packages"))
+        (packages / "tests.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+        (tmp_path / "program.py").write_text(MIXED)
+        outcome = execute([DEVTRACE, "rehearse", "--gpus", "2", "--", venv / "bin" / "python", "program.py"], tmp_path, environment(None))
+    assert outcome.code == 1 and outcome.out == f"{moved}\n", outcome.err
+    assert [frame["function"] for frame in outcome.finding["python"]] == ["scaled", "<module>"]
+    assert [operand["name"] for operand in outcome.finding["operands"]] == ["hidden", "scale"]
+    process = next(record for record in outcome.records if record["record"] == "process")
+    assert process["stacks"].endswith("agree with Python's own")
