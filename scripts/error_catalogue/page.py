@@ -1,14 +1,16 @@
-"""docs/reference/device-errors.md and device-errors-unprovoked.md, from the catalogue."""
+"""docs/reference/device-errors.md and device-errors-unprovoked.md, from the catalogue and what devtrace said of its programs."""
 
 import ast
+import json
 import sys
 from collections import defaultdict
 from pathlib import Path
 
-from . import catalogue, seen
+from . import catalogue
 
 PAGE = catalogue.TOP / "docs/reference/device-errors.md"
 UNPROVOKED = PAGE.with_name("device-errors-unprovoked.md")
+GOLDEN = catalogue.TOP / "tests/data/golden/findings.jsonl"
 
 # Files of programs, what people meet most first.
 FAMILIES = (
@@ -55,6 +57,15 @@ def raisers(row: dict) -> str:
     more = f" and {len(rest)} more" if rest else ""
     where = f"{code(function)} ({file})" if function else file
     return f"{where}{more}, {row['project']} {since(row)}"
+
+
+def recorded_errors() -> dict[str, list[dict]]:
+    """The errors that devtrace found in each program that has any, as they were recorded: sections quote them, and the figures are counted from them."""
+    answers: dict[str, list[dict]] = {}
+    for one in map(json.loads, GOLDEN.read_text(encoding="utf-8").splitlines()):
+        if one["program"].startswith("message ") and one["severity"] == "error":
+            answers.setdefault(one["program"].removeprefix("message "), []).append(one)
+    return answers
 
 
 def example(program: catalogue.Program) -> str:
@@ -117,7 +128,7 @@ def section(row: dict, programs: list[catalogue.Program], answers: dict[str, lis
 
 def pages() -> dict[Path, str]:
     by_row, why = catalogue.decided()
-    answers = seen.by_program()
+    answers = recorded_errors()
     rows = {row["id"]: row for row in catalogue.rows()}
     of_family = defaultdict(list)
     for row, programs in by_row.items():
