@@ -1,5 +1,5 @@
-"""What does not lie on the device at work: the host's pageable memory, told before the driver's error 700, which comes at some later call;
-and the other device's, with peer access and without, and what is copied from it."""
+"""What does not lie on the device at work. The host's pageable memory: told before the driver's error 700, which comes at some later call.
+The other device's, with peer access and without, and what is copied from it."""
 
 import pytest
 from conftest import only

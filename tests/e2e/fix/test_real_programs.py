@@ -1,5 +1,5 @@
-"""`devtrace fix` on programs as people met them: the systems that they had this trouble with (privateGPT: test_fix.py), and the corpus, some
-of whose cases are tried anew and every patch that `make corpus` has left applied and run."""
+"""`devtrace fix` on programs as people met them: systems (privateGPT: test_fix.py), and the corpus. Some of its cases are tried anew, and every
+patch that `make corpus` has left is applied and run."""
 
 import importlib.util
 import shutil
