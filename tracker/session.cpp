@@ -52,7 +52,7 @@ void in_both(bool) {
 }
 
 // The order of locks: whoever holds one may take those below it, never one above. `make lint` compares the table in
-// docs/internals/locks.md.
+// docs/internals/hot-path.md.
 constexpr HeldOverFork kOrder[] = {
     {findings::before_fork, findings::after_fork},
     {copy::graph_copies::before_fork, in_both<copy::graph_copies::after_fork>},
