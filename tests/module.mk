@@ -89,7 +89,7 @@ $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libra
 .PHONY: ready pythons test test-all unit unit-test sanitizers e2e test-gpu conformance matrix demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent suites soak attach-soak hardware-bundle bench
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
-SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,host_memory static_runtime two_devices)
+SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,memory_elsewhere static_runtime)
 TESTS ?= tests/e2e tests/conformance tests/versions tests/rehearsal tests/soak tests/suites tests/hardware $(SIMULATED_GPU_TESTS)
 
 # What CI builds at once: while PyTorch is downloaded there is a core left.

@@ -15,8 +15,8 @@ namespace {
 using python::Api;
 using python::Ref;
 
-// The better an expression follows the data, the lower: the device of an operand, of another tensor; a device that is
-// kept; that of a part; that of a whole module.
+// The better an expression follows the data, the lower: the device of an operand, of another tensor. Then a device that
+// is kept, that of a part, that of a whole module.
 enum Rank { kOperand, kTensor, kDevice, kPart, kModule };
 constexpr int kOfOtherVariables = 1;  // a parameter is there whatever the function does
 
