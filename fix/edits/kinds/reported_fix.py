@@ -4,7 +4,7 @@ import re
 
 from candidate import Candidate
 from devices import names_of_module
-from source import names_for_torch
+from source import last_line_of_head, names_for_torch
 
 from kinds.registration import nn_name
 
@@ -22,8 +22,18 @@ def candidates(failure):
     shown = fix.split("\n")[0].strip()
     shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
     each = Candidate("reported-fix", f"as reported: {shown}", 0.8, names_device='"cuda:' in fix)
-    each.edits.append((source, source.starts[line - 1], source.starts[line - 1] + len(old.rstrip("\r\n").encode()), new))
+    last = last_line(source, line, fix)
+    end = source.starts[last - 1] + len(source.lines[last - 1].decode("utf-8").rstrip("\r\n").encode())
+    each.edits.append((source, source.starts[line - 1], end, new))
     yield each
+
+
+def last_line(source, line, fix):
+    """Of what the fix replaces: the statement that begins in the line; of a part of one as many lines as the fix has."""
+    statement = source.statement(line)
+    if statement is not None and statement.lineno == line:
+        return last_line_of_head(statement)
+    return min(line + fix.count("\n"), len(source.lines))
 
 
 def as_the_file_says(source, fix):

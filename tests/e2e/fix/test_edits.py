@@ -416,6 +416,14 @@ def test_a_reported_fix_is_said_in_the_words_of_its_file(tmp_path):
         assert codes(found, "reported-fix") == [wanted]
 
 
+def test_a_reported_fix_replaces_its_whole_statement(tmp_path):
+    path = program(tmp_path, "import torch\nmade = torch.zeros(\n    3,\n    4,\n)\ny = x + made\n")
+    cause = {"file": str(path), "line": 2, "fix": "made = torch.zeros(\n    3,\n    4,\n    device=x.device)"}
+    found = asked(tmp_path, [(path, 6, "<module>")], [operand("x", "cuda:0"), operand("made", "cpu")], cause=cause)
+    texts = [each["texts"][str(path)] for each in found if each["kind"] == "reported-fix"]
+    assert texts == ["import torch\n" + cause["fix"] + "\ny = x + made\n"]
+
+
 def test_torch_by_another_name(tmp_path):
     path = program(tmp_path, "import torch as th\ndef f(w):\n    x = th.zeros(3)\n    return x + w\n")
     found = asked(tmp_path, [(path, 4, "f")], [operand("x", "cpu", created=[(path, 3, "f")]), operand("w", "cuda:0")])
