@@ -8,8 +8,12 @@
 
 namespace devtrace::finding {
 
+bool is_module_call(std::string_view file, std::string_view function) {
+  return file.ends_with("torch/nn/modules/module.py") && function.find("call_impl") != function.npos;
+}
+
 bool calls_modules(const Frame& frame) {
-  return frame.file.ends_with("torch/nn/modules/module.py") && frame.function.find("call_impl") != frame.function.npos;
+  return is_module_call(frame.file, frame.function);
 }
 
 std::optional<size_t> innermost_project(const Stack& stack) {

@@ -241,6 +241,7 @@ struct Operand : Provenance {
 };
 
 // Does the frame call a module of PyTorch's?
+bool is_module_call(std::string_view file, std::string_view function);
 bool calls_modules(const Frame& frame);
 // Was it made by any module's forward, in the failing call or an earlier one?
 bool made_by_a_module(const Operand& operand);

@@ -1,4 +1,4 @@
-// One Python statement as characters: what of it is code, its brackets, its calls and their arguments.
+// One Python statement as characters: its calls and their arguments.
 #pragma once
 
 #include <optional>
@@ -6,25 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "common/python_scan.h"
 #include "common/text.h"
 
 namespace devtrace::report::verdict {
-
-bool word_char(char c);
-
-// What of a statement is code: not inside of a string literal or a comment; how deep in brackets each byte lies; and
-// where the value of an assignment begins.
-struct Scan {
-  explicit Scan(std::string_view source);
-
-  std::vector<bool> code;
-  std::vector<int> depth;
-  size_t value_begins = 0;
-  bool balanced = true;  // false for a statement that was cut
-
- private:
-  size_t skip_literal(std::string_view source, size_t at, int level);
-};
 
 struct Span {
   size_t begin, end;

@@ -185,6 +185,19 @@ def run(images):
     return torch.where(mask > 0, images, images * 2)  # LINE
 run(torch.ones(4, device="cuda:0"))
 """, {"MADE": ("made", "batch.device"), "RETURNED": ("returned", "images.device")}),
+    "where a line of its own gives a keyword of that name": ("""
+def count(batch):
+    return len(batch)
+def mask_for(batch):
+    size = count(
+        batch=batch,
+    )
+    return torch.ones(size)  # MADE
+def run(images):
+    mask = mask_for(images)  # RETURNED
+    return torch.where(mask > 0, images, images * 2)  # LINE
+run(torch.ones(4, device="cuda:0"))
+""", {"MADE": ("made", "batch.device"), "RETURNED": ("returned", "images.device")}),
     "where the name has another value since": ("""
 def run(images):
     other = images

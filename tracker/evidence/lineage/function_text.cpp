@@ -1,9 +1,10 @@
 #include "tracker/evidence/lineage/function_text.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string_view>
 
+#include "common/python_scan.h"
+#include "common/text.h"
 #include "tracker/evidence/source/syntax_tree.h"
 
 namespace devtrace::evidence {
@@ -15,10 +16,6 @@ using python::Ref;
 constexpr int kLongestHead = 60;        // lines of a function's parameters
 constexpr int kLongestFunction = 3000;  // lines
 
-bool word_char(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || (c & 0x80);
-}
-
 size_t indentation(std::string_view line) {
   return std::min(line.find_first_not_of(" \t"), line.size());
 }
@@ -28,7 +25,7 @@ bool blank(std::string_view line) {
   return at == line.size() || line[at] == '#';
 }
 
-// `def name(` or `async def name(`, from where the line begins.
+// `def name(` or `async def name(`.
 bool defines(std::string_view line, std::string_view name) {
   line.remove_prefix(indentation(line));
   if (line.starts_with("async ")) line.remove_prefix(6);
@@ -38,39 +35,31 @@ bool defines(std::string_view line, std::string_view name) {
   return line.starts_with(name) && (line.size() == name.size() || !word_char(line[name.size()]));
 }
 
-// From `def` to its colon, with a body that says nothing.
-std::string head_of(const Lines& lines, int first, int& end) {
-  std::string head;
-  int depth = 0;
-  for (int line = first; line <= static_cast<int>(lines.size()) && line < first + kLongestHead; ++line) {
-    std::string_view text = lines[line - 1];
-    if (line == first) text.remove_prefix(indentation(text));
-    char quote = 0;
-    for (size_t at = 0; at < text.size(); ++at) {
-      const char c = text[at];
-      if (quote) {
-        if (c == quote) quote = 0;
-        continue;
-      }
-      if (c == '"' || c == '\'') quote = c;
-      if (c == '#') {
-        text = text.substr(0, at);
-        break;
-      }
-      if (c == '(' || c == '[' || c == '{') ++depth;
-      if (c == ')' || c == ']' || c == '}') --depth;
-      if (c == ':' && depth == 0) {
-        end = line;
-        return head.append(text.substr(0, at + 1)) + " pass\n";
-      }
-    }
-    head.append(text) += '\n';
-  }
+// The line of `def`; 0: there is none.
+int first_line(const Lines& lines, const std::string& name, int line) {
+  const size_t inside = indentation(lines[line - 1]);
+  for (int first = line; first > std::max(0, line - kLongestFunction); --first)
+    if (defines(lines[first - 1], name) && (first == line || indentation(lines[first - 1]) < inside)) return first;
+  return 0;
+}
+
+std::string joined(const Lines& lines, int first, int last) {
+  std::string text;
+  for (int line = first; line <= std::min(last, static_cast<int>(lines.size())); ++line) text += lines[line - 1] + '\n';
+  return text;
+}
+
+// From `def` to its colon; empty where it is cut.
+std::string head_of(const Lines& lines, int first) {
+  const std::string text = joined(lines, first, first + kLongestHead - 1);
+  const Scan scan(text);
+  for (size_t at = 0; at < text.size(); ++at)
+    if (scan.code[at] && scan.depth[at] == 0 && text[at] == ':') return text.substr(0, at + 1);
   return {};
 }
 
 void read_parameters(const Api& api, const std::string& head, FunctionText& function) {
-  const SyntaxTree tree(api, head, SyntaxTree::kStatements);
+  const SyntaxTree tree(api, std::string(trimmed(head)) + " pass\n", SyntaxTree::kStatements);
   if (!tree.root()) return;
   const std::vector<Ref> body = tree.parts(tree.root(), "body");
   const Ref arguments = body.size() == 1 ? tree.part(body[0].get(), "args") : Ref();
@@ -82,82 +71,131 @@ void read_parameters(const Api& api, const std::string& head, FunctionText& func
       !function.parameters.empty() && (function.parameters[0] == "self" || function.parameters[0] == "cls");
 }
 
-// Does the text, which assigns, have the name by itself: neither an attribute nor something that is indexed?
-bool names(std::string_view text, std::string_view name) {
-  for (size_t at = text.find(name); at != text.npos; at = text.find(name, at + 1)) {
-    const size_t end = at + name.size();
-    const bool begins = at == 0 || !(word_char(text[at - 1]) || text[at - 1] == '.');
-    const bool ends = end == text.size() ||
-                      !(word_char(text[end]) || std::string_view(".[(").find(text[end]) != std::string_view::npos);
-    if (begins && ends) return true;
+// A statement in the text of a function.
+struct Statement {
+  std::string_view text;  // from its first word on
+  const Scan& scan;       // of the function's text
+  size_t begin;           // of the statement, in that
+
+  bool code(size_t at) const { return scan.code[begin + at]; }
+  bool outside_of_brackets(size_t at) const { return code(at) && scan.depth[begin + at] == 0; }
+};
+
+// The end of what stands before the first `=` that assigns. 0: nothing is assigned. An operation in place (`x += 1`)
+// gives a tensor no other device.
+size_t end_of_targets(const Statement& statement) {
+  constexpr std::string_view kInPlace = "+-*/%&|^@";
+  const std::string_view text = statement.text;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '=' || !statement.outside_of_brackets(at)) continue;
+    const bool assigns = is_assignment(text, at) && at > 0 && kInPlace.find(text[at - 1]) == kInPlace.npos;
+    return assigns ? at : 0;
   }
-  return false;
+  return 0;
 }
 
-// What stands before the line's first `=` outside of brackets; empty where it assigns nothing. An operation in place
-// (`x += 1`) gives a tensor no other device.
-std::string_view targets(std::string_view line) {
-  int depth = 0;
-  for (size_t at = 0; at < line.size(); ++at) {
-    const char c = line[at];
-    if (c == '#' || c == '"' || c == '\'') return {};
-    if (c == '(' || c == '[' || c == '{') ++depth;
-    if (c == ')' || c == ']' || c == '}') --depth;
-    if (c != '=' || depth != 0) continue;
-    const bool compares = at + 1 < line.size() && line[at + 1] == '=';
-    const bool other = at > 0 && std::string_view("=!<>+-*/%&|^@").find(line[at - 1]) != std::string_view::npos;
-    return compares || other ? std::string_view() : line.substr(0, at);
+// Calls visit(name) for each variable that stands there by itself: neither an attribute nor something that is indexed
+// or called.
+template <class Visit>
+void each_variable(const Statement& statement, size_t begin, size_t end, const Visit& visit) {
+  const std::string_view text = statement.text;
+  for (size_t at = begin; at < end;) {
+    if (!word_char(text[at])) {
+      ++at;
+      continue;
+    }
+    const size_t word = at;
+    while (at < end && word_char(text[at])) ++at;
+    const bool attribute = word > 0 && text[word - 1] == '.';
+    const bool of_another = at < text.size() && std::string_view(".[(").find(text[at]) != std::string_view::npos;
+    if (statement.code(word) && !attribute && !of_another) visit(text.substr(word, at - word));
   }
-  return {};
 }
 
-bool binds(std::string_view line, std::string_view variable) {
-  const std::string_view text = line.substr(indentation(line));
+// Calls visit(name) for what the statement gives a value.
+template <class Visit>
+void each_bound(const Statement& statement, const Visit& visit) {
+  const std::string_view text = statement.text;
+  if (text.starts_with("import ") || text.starts_with("from ")) return each_variable(statement, 0, text.size(), visit);
   if (text.starts_with("for ") || text.starts_with("async for "))
-    return names(text.substr(0, std::min(text.find(" in "), text.size())), variable);
-  if (text.starts_with("import ") || text.starts_with("from ")) return names(text, variable);
-  const std::string as = std::string(" as ").append(variable), walrus = std::string(variable) + " := ";
-  const size_t after = text.find(as);
-  if (after != text.npos && (after + as.size() == text.size() || !word_char(text[after + as.size()]))) return true;
-  if (text.find(walrus) != text.npos) return true;
-  std::string_view left = targets(text);
-  if (const size_t annotation = left.find(':'); annotation != left.npos) left = left.substr(0, annotation);
-  return names(left, variable);
+    return each_variable(statement, 0, std::min(text.find(" in "), text.size()), visit);
+  for (const std::string_view word : {" as ", ":="}) {
+    for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+      size_t begin = at + word.size(), end = begin;
+      if (word == " as ") {
+        while (end < text.size() && word_char(text[end])) ++end;
+      } else {
+        for (end = at; end > 0 && text[end - 1] == ' ';) --end;
+        for (begin = end; begin > 0 && word_char(text[begin - 1]);) --begin;
+      }
+      if (statement.code(at + 1)) visit(text.substr(begin, end - begin));
+    }
+  }
+  size_t end = end_of_targets(statement);
+  for (size_t at = 0; at < end; ++at)  // `x: Tensor = y`
+    if (text[at] == ':' && statement.outside_of_brackets(at)) end = at;
+  each_variable(statement, 0, end, visit);
+}
+
+void read_bindings(const Lines& lines, FunctionText& function) {
+  const std::string text = joined(lines, function.first, function.last);
+  const Scan scan(text);
+  size_t begin = 0, next = 0;
+  int number = function.first, line = function.first;
+  // A statement ends where the next one begins: at the first word of a line outside of brackets and texts.
+  const auto take = [&](size_t end) {
+    const auto add = [&](std::string_view name) {
+      std::vector<int>& known = function.bound.try_emplace(std::string(name)).first->second;
+      if (known.empty() || known.back() != number) known.push_back(number);
+    };
+    if (begin < end) each_bound({std::string_view(text).substr(begin, end - begin), scan, begin}, add);
+  };
+  for (; next < text.size(); ++line) {
+    const size_t end = text.find('\n', next);
+    const size_t first = next + indentation(std::string_view(text).substr(next, end - next));
+    constexpr std::string_view kGoesOn = ")]}";
+    if (first < end && scan.code[first] && scan.depth[first] == 0 && kGoesOn.find(text[first]) == kGoesOn.npos) {
+      take(first);
+      begin = first;
+      number = line;
+    }
+    next = end + 1;
+  }
+  take(text.size());
 }
 
 }  // namespace
 
-std::optional<FunctionText> function_at(const Api& api, const Lines& lines, const std::string& name, int line) {
-  FunctionText function;
-  const int count = static_cast<int>(lines.size());
-  if (line < 1 || line > count) return std::nullopt;
-  function.last = count;
-  function.module = name == "<module>";
-  if (function.module) return function;
-  const std::string own = name.substr(name.rfind('.') + 1);
-  if (own.starts_with('<')) return std::nullopt;
-  const size_t inside = indentation(lines[line - 1]);
-  int first = line;
-  while (first > 0 && !(defines(lines[first - 1], own) && (first == line || indentation(lines[first - 1]) < inside)))
-    if (--first < line - kLongestFunction) return std::nullopt;
-  if (first == 0) return std::nullopt;
-  int end = 0;
-  const std::string head = head_of(lines, first, end);
-  if (head.empty()) return std::nullopt;
-  read_parameters(api, head, function);
-  function.first = first;
-  function.last = end;
-  while (function.last < count &&
-         (blank(lines[function.last]) || indentation(lines[function.last]) > indentation(lines[first - 1])))
-    ++function.last;
-  return function;
+const std::vector<int>& FunctionText::bindings(const std::string& variable) const {
+  static const auto& none = *new std::vector<int>;
+  const auto found = bound.find(variable);
+  return found == bound.end() ? none : found->second;
 }
 
-std::vector<int> bindings(const Lines& lines, const FunctionText& function, const std::string& variable) {
-  std::vector<int> found;
-  for (int line = function.first; line <= std::min(function.last, static_cast<int>(lines.size())); ++line)
-    if (binds(lines[line - 1], variable)) found.push_back(line);
-  return found;
+const FunctionText* FunctionTexts::at(const std::string& file, const Lines& lines, const std::string& name, int line) {
+  const int count = static_cast<int>(lines.size());
+  const std::string own = name.substr(name.rfind('.') + 1);
+  const bool module = own == "<module>";
+  if (line < 1 || line > count || (own.starts_with('<') && !module)) return nullptr;
+  const int first = module ? 0 : first_line(lines, own, line);
+  if (first == 0 && !module) return nullptr;
+  const auto [entry, fresh] = read_.try_emplace({file, first});
+  std::optional<FunctionText>& function = entry->second;
+  if (!fresh) return function ? &*function : nullptr;
+  const std::string head = module ? "" : head_of(lines, first);
+  if (head.empty() && !module) return nullptr;
+  function.emplace().module = module;
+  function->last = count;
+  if (!module) {
+    function->first = first;
+    function->last = first + static_cast<int>(std::count(head.begin(), head.end(), '\n'));
+    read_parameters(api_, head, *function);
+    const size_t outside = indentation(lines[first - 1]);
+    const auto belongs = [&](const std::string& text) { return blank(text) || indentation(text) > outside; };
+    while (function->last < count && belongs(lines[function->last])) ++function->last;
+  }
+  read_bindings(lines, *function);
+  return &*function;
 }
 
 }  // namespace devtrace::evidence

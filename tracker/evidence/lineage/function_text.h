@@ -1,8 +1,10 @@
 // A Python function as the lines of its file have it.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tracker/python/python_api.h"
@@ -16,13 +18,24 @@ struct FunctionText {
   bool module = false;
   std::vector<std::string> parameters;  // those that a call gives by place come first; without *args and **kwargs
   bool method = false;                  // the first is `self` or `cls`
+  // For each variable the lines of the statements that give it a value, as far as their text shows it.
+  std::map<std::string, std::vector<int>, std::less<>> bound;
+
+  const std::vector<int>& bindings(const std::string& variable) const;
 };
 
-// The function of that name (co_qualname, or co_name) that has the line. Nothing of a lambda and a comprehension, and
-// where the text has changed. Under the GIL.
-std::optional<FunctionText> function_at(const python::Api& api, const Lines& lines, const std::string& name, int line);
+// Of several functions, each read once. Under the GIL.
+class FunctionTexts {
+ public:
+  explicit FunctionTexts(const python::Api& api) : api_(api) {}
 
-// The lines of the function that give the variable a value, as far as their own text shows it.
-std::vector<int> bindings(const Lines& lines, const FunctionText& function, const std::string& variable);
+  // The function of that name (co_qualname, or co_name) that has the line. Null for a lambda and a comprehension, and
+  // where the text has changed.
+  const FunctionText* at(const std::string& file, const Lines& lines, const std::string& name, int line);
+
+ private:
+  const python::Api& api_;
+  std::map<std::pair<std::string, int>, std::optional<FunctionText>> read_;  // by the line of `def`; 0: the module
+};
 
 }  // namespace devtrace::evidence

@@ -30,10 +30,6 @@ bool numbered(const std::string& device) {
   return device == "cpu" || device.starts_with("cuda:");
 }
 
-bool calls_a_module(const stacks::PythonFrame& frame) {
-  return frame.file.ends_with("/torch/nn/modules/module.py") && frame.function.ends_with("_call_impl");
-}
-
 // `layers.0.weight` is no expression.
 bool is_dotted_name(const std::string& name) {
   bool begins = true;
@@ -61,17 +57,17 @@ KnownNames::KnownNames(const Api& api, const Torch& torch, const std::vector<Fra
       walk_(walk),
       holders_(holders),
       source_(source),
+      texts_(api),
       operands_(std::move(operands)) {}
 
 // Variables that have had their value since before the line.
-std::vector<KnownNames::Known> KnownNames::of_live(const FunctionText& function, const Lines& lines,
-                                                   const LiveLine& line) const {
+std::vector<KnownNames::Known> KnownNames::of_live(const FunctionText& function, const LiveLine& line) const {
   std::vector<Known> names;
   scope_.for_each_local(line.frame, [&](const std::string& name, PyObject* value) {
     const bool parameter = !function.module && frames_[line.frame].is_parameter(api_, name);
-    const std::vector<int> bound = bindings(lines, function, name);
-    const bool before = parameter ? true : !bound.empty();
-    if (before && std::all_of(bound.begin(), bound.end(), [&](int each) { return each < line.line; }))
+    const std::vector<int>& bound = function.bindings(name);
+    if ((parameter || !bound.empty()) &&
+        std::all_of(bound.begin(), bound.end(), [&](int each) { return each < line.line; }))
       names.push_back({name, Ref::borrowed(api_, value), parameter});
   });
   return names;
@@ -92,9 +88,9 @@ std::vector<KnownNames::Known> KnownNames::of_module_code(const std::string& fil
 
 // Of the only object of the method's class that a variable of a running function holds. It may have been constructed
 // then: what it keeps counts where the method has named that before the line.
-void KnownNames::add_devices_of_self(const std::string& function, const FunctionText& text, const Lines& lines,
-                                     int line, std::vector<Candidate>& out) const {
-  const std::string type = function.substr(0, function.rfind('.'));
+void KnownNames::add_devices_of_self(const stacks::PythonFrame& made, const FunctionText& function,
+                                     std::vector<Candidate>& out) const {
+  const std::string type = made.function.substr(0, made.function.rfind('.'));
   Ref self;
   bool several = false;
   for (size_t frame = 0; frame < frames_.size(); ++frame) {
@@ -105,14 +101,13 @@ void KnownNames::add_devices_of_self(const std::string& function, const Function
     });
   }
   if (!self || several) return;
-  const Ref attributes = python::instance_dict(api_, self.get());
-  for (python::DictEntries each(api_, attributes.get()); each.next();) {
-    const std::string name = python::text(api_, each.key());
-    if (!speaks_of_a_device(name)) continue;
-    const std::string written = text.parameters[0] + "." + name;
-    const auto named = [&](const std::string& code) { return code.find(written) != code.npos; };
-    if (std::any_of(lines.begin() + text.first - 1, lines.begin() + line - 1, named))
-      add_device(written, each.value(), kDevice * 2 + kOfOtherVariables, out);
+  const Lines& lines = source_.file(made.file);
+  std::vector<Candidate> kept;
+  add_kept_devices(function.parameters[0], self.get(), kDevice * 2 + kOfOtherVariables, kept);
+  for (Candidate& each : kept) {
+    const auto named = [&](const std::string& code) { return code.find(each.expression) != code.npos; };
+    if (std::any_of(lines.begin() + function.first - 1, lines.begin() + made.line - 1, named))
+      out.push_back(std::move(each));
   }
 }
 
@@ -175,26 +170,29 @@ std::vector<KnownNames::Known> KnownNames::through_call(const std::vector<Known>
   return names;
 }
 
+const FunctionText* KnownNames::function_of(const std::string& file, const std::string& name, int line) const {
+  return source_.file ? texts_.at(file, source_.file(file), name, line) : nullptr;
+}
+
 finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vector<stacks::PythonFrame>& made,
                                                                 size_t frame) const {
   const std::optional<LiveLine> line = live_line(made, frames_);
-  if (!line || !source_.file) return {};
+  if (!line) return {};
   size_t at = made.size() - (frames_.size() - line->frame);
   if (at < frame) return {};  // it had called what runs now: names of then
-  auto function = function_at(api_, source_.file(made[at].file), made[at].function, line->line);
+  const FunctionText* function = function_of(made[at].file, made[at].function, line->line);
   if (!function) return {};
-  std::vector<Known> names = of_live(*function, source_.file(made[at].file), *line);
+  std::vector<Known> names = of_live(*function, *line);
   std::optional<size_t> live = line->frame;
   while (at > frame) {
     size_t inner = at - 1;
     bool module = false;
     for (; inner > frame && !is_project_file(made[inner].file, source_.standard_library); --inner)
-      module = module || calls_a_module(made[inner]);
-    const Lines& lines = source_.file(made[inner].file);
-    function = function_at(api_, lines, made[inner].function, made[inner].line);
+      module = module || finding::is_module_call(made[inner].file, made[inner].function);
+    function = function_of(made[inner].file, made[inner].function, made[inner].line);
     if (!function) return {};
     names = through_call(names, live, made[at], made[inner], *function, module);
-    std::erase_if(names, [&](const Known& each) { return !bindings(lines, *function, each.name).empty(); });
+    std::erase_if(names, [&](const Known& each) { return !function->bindings(each.name).empty(); });
     live.reset();
     at = inner;
   }
@@ -202,29 +200,23 @@ finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vecto
   if (!live) {
     for (Known& each : of_module_code(made[frame].file)) names.push_back(std::move(each));
     const bool self = std::any_of(names.begin(), names.end(), [](const Known& each) { return each.name == "self"; });
-    if (!self && function->method)
-      add_devices_of_self(made[frame].function, *function, source_.file(made[frame].file), made[frame].line,
-                          candidates);
+    if (!self && function->method) add_devices_of_self(made[frame], *function, candidates);
   }
   return best_of(names, std::move(candidates));
 }
 
 finding::List<finding::DeviceExpression> KnownNames::devices_in(size_t frame, int line) const {
-  if (!source_.file) return {};
   const Frame& here = frames_[frame];
   const int at = line > 0 ? line : here.region.line;
-  const Lines& lines = source_.file(here.file);
-  const auto function = function_at(api_, lines, here.function, at);
-  return function ? best_of(of_live(*function, lines, {frame, at})) : finding::List<finding::DeviceExpression>();
+  const FunctionText* function = function_of(here.file, here.function, at);
+  return function ? best_of(of_live(*function, {frame, at})) : finding::List<finding::DeviceExpression>();
 }
 
 std::optional<int> KnownNames::line_that_binds(size_t frame, const std::string& variable) const {
   const Frame& here = frames_[frame];
-  if (!source_.file || here.is_parameter(api_, variable)) return std::nullopt;
-  const Lines& lines = source_.file(here.file);
-  const auto function = function_at(api_, lines, here.function, here.region.line);
-  if (!function) return std::nullopt;
-  const std::vector<int> bound = bindings(lines, *function, variable);
+  const FunctionText* function = function_of(here.file, here.function, here.region.line);
+  if (!function || here.is_parameter(api_, variable)) return std::nullopt;
+  const std::vector<int>& bound = function->bindings(variable);
   return bound.size() == 1 && bound[0] < here.region.line ? std::optional(bound[0]) : std::nullopt;
 }
 
@@ -252,6 +244,16 @@ void KnownNames::add_device(const std::string& expression, PyObject* value, int 
     });
 }
 
+// `self.device`, as far as the attribute's name says that it is one.
+void KnownNames::add_kept_devices(const std::string& object, PyObject* value, int rank,
+                                  std::vector<Candidate>& out) const {
+  const Ref attributes = python::instance_dict(api_, value);
+  for (python::DictEntries each(api_, attributes.get()); each.next();) {
+    const std::string name = python::text(api_, each.key());
+    if (speaks_of_a_device(name)) add_device(object + "." + name, each.value(), rank, out);
+  }
+}
+
 void KnownNames::add_candidates(const Known& known, std::vector<Candidate>& out) const {
   PyObject* const value = known.value.get();
   const int later = known.parameter ? 0 : kOfOtherVariables;
@@ -264,12 +266,7 @@ void KnownNames::add_candidates(const Known& known, std::vector<Candidate>& out)
     const int rank = operand ? kOperand : reached.object == value ? kTensor : kPart;
     out.push_back({rank * 2 + later, reached.name + ".device", torch_.placement(reached.object).device});
   });
-  if (!self) return;
-  const Ref attributes = python::instance_dict(api_, value);
-  for (python::DictEntries each(api_, attributes.get()); each.next();) {
-    const std::string name = python::text(api_, each.key());
-    if (speaks_of_a_device(name)) add_device(known.name + "." + name, each.value(), kDevice * 2, out);
-  }
+  if (self) add_kept_devices(known.name, value, kDevice * 2, out);
 }
 
 void KnownNames::add_module(const Known& known, std::vector<Candidate>& out) const {
@@ -283,13 +280,7 @@ void KnownNames::add_module(const Known& known, std::vector<Candidate>& out) con
       out.push_back({kPart * 2, known.name + "." + name + ".device", torch_.placement(tensor).device});
     return true;
   });
-  if (self) {
-    const Ref attributes = python::instance_dict(api_, module);
-    for (python::DictEntries each(api_, attributes.get()); each.next();) {
-      const std::string name = python::text(api_, each.key());
-      if (speaks_of_a_device(name)) add_device(known.name + "." + name, each.value(), kDevice * 2, out);
-    }
-  }
+  if (self) add_kept_devices(known.name, module, kDevice * 2, out);
   if (!parameters)
     walk_.module_state(module, "", [&](const ReachedObject& reached, PyObject*) {
       parameters = reached.role == "parameter";

@@ -39,18 +39,20 @@ class KnownNames {
     std::string expression, device;
   };
 
-  std::vector<Known> of_live(const FunctionText& function, const Lines& lines, const LiveLine& line) const;
+  const FunctionText* function_of(const std::string& file, const std::string& name, int line) const;
+  std::vector<Known> of_live(const FunctionText& function, const LiveLine& line) const;
   std::vector<Known> through_call(const std::vector<Known>& outside, std::optional<size_t> live,
                                   const stacks::PythonFrame& caller, const stacks::PythonFrame& called,
                                   const FunctionText& function, bool module) const;
   std::vector<Known> of_module_code(const std::string& file) const;
-  void add_devices_of_self(const std::string& function, const FunctionText& text, const Lines& lines, int line,
+  void add_devices_of_self(const stacks::PythonFrame& made, const FunctionText& function,
                            std::vector<Candidate>& out) const;
   finding::List<finding::DeviceExpression> best_of(const std::vector<Known>& names,
                                                    std::vector<Candidate> candidates = {}) const;
   python::Ref follow(const std::vector<Known>& names, std::optional<size_t> live, const Path& path) const;
   void add_candidates(const Known& known, std::vector<Candidate>& out) const;
   void add_module(const Known& known, std::vector<Candidate>& out) const;
+  void add_kept_devices(const std::string& object, PyObject* value, int rank, std::vector<Candidate>& out) const;
   void add_device(const std::string& expression, PyObject* value, int rank, std::vector<Candidate>& out) const;
 
   const python::Api& api_;
@@ -60,6 +62,7 @@ class KnownNames {
   ObjectWalk& walk_;
   Holders& holders_;
   const SourceText& source_;
+  mutable FunctionTexts texts_;
   const std::vector<PyObject*> operands_;  // their names are the reader's
 };
 

@@ -9,12 +9,6 @@ namespace {
 
 using Stack = std::vector<stacks::PythonFrame>;
 
-std::optional<size_t> innermost_project(const Stack& stack, size_t from, const SourceText& source) {
-  for (size_t frame = from; frame < stack.size(); ++frame)
-    if (is_project_file(stack[frame].file, source.standard_library)) return frame;
-  return std::nullopt;
-}
-
 bool is_variable(const std::string& name) {
   return name.find_first_of(".[(") == name.npos;
 }
@@ -24,7 +18,7 @@ std::optional<size_t> constructor_call(const Stack& made, const std::string& typ
   const std::string constructor = type + ".__init__";
   for (size_t frame = made.size(); frame-- > 0;)
     if (made[frame].function == constructor || made[frame].function.ends_with("." + constructor))
-      return innermost_project(made, frame + 1, source);
+      return innermost_project(made, source, frame + 1);
   return std::nullopt;
 }
 
@@ -49,12 +43,12 @@ finding::List<finding::Step> lineage(const Operand& operand, const KnownNames& n
   if (block && !(block->existed && !block->moved_from.known())) {
     const bool moved = block->moved_from.known();
     const Stack made = stacks::resolve(moved ? block->created.stack : block->allocated.stack);
-    add("made", made, innermost_project(made, 0, source));
+    add("made", made, innermost_project(made, source));
     // Of a model that lies on several devices the part is what could have been put elsewhere.
     const std::string& type = operand.root_devices.size() < 2 ? operand.root_class : operand.module_class;
     if (operand.has_role_of_state() && !type.empty()) add("constructed", made, constructor_call(made, type, source));
     const Stack last = moved ? stacks::resolve(block->allocated.stack) : made;
-    const auto line = innermost_project(last, 0, source);
+    const auto line = innermost_project(last, source);
     if (moved) add("moved", last, line);
     const auto live = live_line(last, frames);
     if (live && line && !operand.has_role_of_state()) {

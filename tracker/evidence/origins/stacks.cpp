@@ -109,6 +109,13 @@ finding::Stack python_stack(const std::vector<stacks::PythonFrame>& frames, cons
   return stack;
 }
 
+std::optional<size_t> innermost_project(const std::vector<stacks::PythonFrame>& stack, const SourceText& source,
+                                        size_t from) {
+  for (size_t frame = from; frame < stack.size(); ++frame)
+    if (is_project_file(stack[frame].file, source.standard_library)) return frame;
+  return std::nullopt;
+}
+
 std::optional<LiveLine> live_line(const std::vector<stacks::PythonFrame>& made, const std::vector<Frame>& frames) {
   std::optional<LiveLine> found;
   for (size_t outside = 1; outside <= std::min(made.size(), frames.size()); ++outside) {

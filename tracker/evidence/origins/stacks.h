@@ -35,6 +35,10 @@ finding::Stack python_stack(const std::vector<stacks::PythonFrame>& frames, cons
 finding::Stack native_stack(const std::vector<stacks::NativeFrame>& frames, const SourceText& source,
                             std::string_view kernel = {});
 
+// Index of the user's innermost frame, from `from` on; nothing when there is none.
+std::optional<size_t> innermost_project(const std::vector<stacks::PythonFrame>& stack, const SourceText& source,
+                                        size_t from = 0);
+
 // Where the code that made something stands in the stack that is running.
 struct LiveLine {
   size_t frame;

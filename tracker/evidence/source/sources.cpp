@@ -189,10 +189,9 @@ bool Sources::add_source(const ReachedObject& reached, const std::string& role, 
 // What said the device where a tensor was made, or to which it was moved. False: it is not known.
 bool Sources::note_device_source(const std::vector<stacks::PythonFrame>& made, uint64_t time,
                                  const std::optional<LiveLine>& line, size_t index) {
-  const auto at = std::find_if(made.begin(), made.end(), [&](const stacks::PythonFrame& frame) {
-    return is_project_file(frame.file, source_.standard_library);
-  });
-  if (at == made.end()) return false;
+  const auto own = innermost_project(made, source_);
+  if (!own) return false;
+  const stacks::PythonFrame* const at = &made[*own];
   const std::string text = source_.lines(at->file, at->line);
   for (const Path& path : read_expression(api_, text, false, "").devices) {
     const std::optional<size_t> frame = frame_of(*at, line, path);
