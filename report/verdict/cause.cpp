@@ -80,6 +80,10 @@ std::string moved_container(const Operand& operand, std::string_view container, 
 
 }  // namespace
 
+Fix repair_of(const Frame& line, std::string code) {
+  return {std::move(code), line.file, line.line, Repairs::cause};
+}
+
 std::optional<Fix> repairing(std::optional<Fix> fix) {
   if (fix) fix->repairs = Repairs::cause;
   return fix;
@@ -219,7 +223,7 @@ std::optional<Fix> say_device_where_placed(const Evidence& evidence, const Opera
   auto code = redirect_move(line->source, device);
   if (!code) code = give_device(line->source, device);
   if (!code) return std::nullopt;
-  return Fix{std::move(*code), std::string(line->file), line->line, Repairs::cause};
+  return repair_of(*line, std::move(*code));
 }
 
 std::optional<Fix> register_buffer(const Frame& made) {
@@ -230,8 +234,7 @@ std::optional<Fix> register_buffer(const Frame& made) {
   const std::string name = line.substr(kSelf.size(), equals - kSelf.size());
   const std::string value = line.substr(equals + 3);
   if (!is_identifier(name) || value.empty() || value.back() == '\\') return std::nullopt;
-  return Fix{fmt::format("self.register_buffer(\"{}\", {}, persistent=False)", name, value), std::string(made.file),
-             made.line, Repairs::cause};
+  return repair_of(made, fmt::format("self.register_buffer(\"{}\", {}, persistent=False)", name, value));
 }
 
 // By the name that the file has for torch.nn, as far as its lines that were seen show it: the same line first.
@@ -260,7 +263,7 @@ std::optional<Fix> register_modules(const Chain& chain, size_t index, const Oper
   auto code =
       wrap_value(bound.source, fmt::format("{}Module{}", name_of_nn(bound, it), kind == "list" ? "List" : "Dict"));
   if (!code) return std::nullopt;
-  return Fix{std::move(*code), std::string(bound.file), bound.line, Repairs::cause};
+  return repair_of(bound, std::move(*code));
 }
 
 // The operand came out of a call that stands among the arguments of the failing one: `idx=text_to_token_ids(…)`. The

@@ -23,6 +23,9 @@ struct Fix {
   Repairs repairs = Repairs::line;
 };
 
+// The line, saying something else: what repairs the cause. Empty code: what it should say is not known.
+Fix repair_of(const Frame& line, std::string code);
+
 // The same fix, where it repairs the cause.
 std::optional<Fix> repairing(std::optional<Fix> fix);
 

@@ -139,10 +139,6 @@ bool may_stand_earlier(const Frame& made, const Frame& moved) {
 
 }  // namespace
 
-Fix line_without_code(const Frame& line) {
-  return {{}, std::string(line.file), line.line, Repairs::cause};
-}
-
 bool only_moves(std::string_view statement) {
   const Scan scan(statement);
   constexpr std::string_view kMoves[] = {"to", "cuda"};
@@ -192,7 +188,7 @@ std::optional<Fix> move_before_making(const Event& made, const Event& moved) {
     const Frame &making = first[first.size() - outside], &move = second[second.size() - outside];
     if (making.same_line(move)) continue;
     if (!making.same_function(move) || making.line >= move.line || !making.project) return std::nullopt;
-    Fix fix = line_without_code(making);
+    Fix fix = repair_of(making, {});
     const std::string statement = dedented(move.source);
     if (only_moves(statement) && making.source.find('\n') == std::string::npos && may_stand_earlier(making, move))
       fix.code = fmt::format("{}\n{}", statement, dedented(making.source));
@@ -206,7 +202,7 @@ std::optional<Fix> load_where(const Evidence& evidence, const Frame& load, const
       device_in_earlier_line(evidence, load, target).value_or(fmt::format("\"{}\"", target.device));
   auto code = give_argument(load.source, "torch.load", "map_location", device);
   if (!code) return std::nullopt;
-  return Fix{std::move(*code), std::string(load.file), load.line, Repairs::cause};
+  return repair_of(load, std::move(*code));
 }
 
 const Frame* line_of_load(const Operand& it) {

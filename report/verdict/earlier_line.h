@@ -10,9 +10,6 @@
 
 namespace devtrace::report::verdict {
 
-// The line to change where no code is known that could be printed.
-Fix line_without_code(const Frame& line);
-
 // Does the variable have its value before that line runs, as the lines above it show? What stands deeper than the line
 // may not have run.
 bool bound_above(const Frame& line, std::string_view variable);

@@ -43,11 +43,15 @@ Evidence::Evidence(const Finding& it) : finding(it), operands(it.operands) {
   }
 }
 
+bool in_a_constructor(const Stack& stack) {
+  return std::any_of(stack.begin(), stack.end(),
+                     [](const Frame& frame) { return frame.function.ends_with("__init__"); });
+}
+
 bool placed_by_choice(const Operand& operand) {
   const Frame* made = operand.created.line();
   return made && made->project && !operand.on_cpu() && !operand.moved.known() && says_device(made->source) &&
-         std::none_of(operand.created.stack.begin(), operand.created.stack.end(),
-                      [](const Frame& frame) { return frame.function.ends_with("__init__"); });
+         !in_a_constructor(operand.created.stack);
 }
 
 bool by_a_stale_device(const Operand& operand, const Operand& other) {

@@ -20,6 +20,8 @@ using finding::made_by_a_module;
 using finding::Operand;
 using finding::Stack;
 
+// Does it run while an object is constructed?
+bool in_a_constructor(const Stack& stack);
 // Made on a GPU by a line that says so, and in no constructor: no move of a model has left it behind.
 bool placed_by_choice(const Operand& operand);
 // Does it lie where an attribute says, a device that somebody wrote down, which the other one has left since?

@@ -40,11 +40,6 @@ std::string_view expression_of(const Step& step, std::string_view device) {
   return {};
 }
 
-bool in_a_constructor(const Operand& it) {
-  return std::any_of(it.created.stack.begin(), it.created.stack.end(),
-                     [](const Frame& frame) { return frame.function.ends_with("__init__"); });
-}
-
 // A variable or an attribute said "cuda".
 bool current_by_name(const Operand& it) {
   return it.device_from.says == "cuda";
@@ -56,7 +51,7 @@ std::optional<std::string> edit(const Step& step, const Operand& it, std::string
     return says_device(source)
                ? std::nullopt
                : move_constructed(source, it.root_devices.size() < 2 ? it.root_class : it.module_class, device);
-  if (it.is_of_state() && in_a_constructor(it)) return std::nullopt;
+  if (it.is_of_state() && in_a_constructor(it.created.stack)) return std::nullopt;
   if (step.what == "returned" || step.what == "assigned") {
     const auto target = assigned_name(source);
     const bool own = target && std::any_of(it.names.begin(), it.names.end(),
@@ -96,8 +91,7 @@ std::optional<Fix> fix_at_origin(const Evidence& evidence) {
         for (const Step& step : it->lineage) {
           const std::string_view device = expression_of(step, other.device);
           if (device.empty() || step.line.source.empty() || !all_passed(evidence, operand, step.line)) continue;
-          if (auto code = edit(step, *it, device))
-            return Fix{std::move(*code), step.line.file, step.line.line, Repairs::cause};
+          if (auto code = edit(step, *it, device)) return repair_of(step.line, std::move(*code));
         }
       }
     }
@@ -114,7 +108,7 @@ std::optional<Fix> move_where_constructed(const Evidence& evidence) {
   for (const Step& step : pair.it->lineage) {
     if (step.what != "constructed") continue;
     if (auto code = edit(step, *pair.it, fmt::format("\"{}\"", pair.other->device)))
-      return Fix{std::move(*code), step.line.file, step.line.line, Repairs::cause};
+      return repair_of(step.line, std::move(*code));
   }
   return std::nullopt;
 }

@@ -171,7 +171,7 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
   cause.fix = fix_at_origin(evidence);
   if (!cause.fix && here && there_before(other, evidence.stack[*frame], made)) {
     if (auto line = give_device(made.source, device_expression(evidence, *frame, other))) {
-      cause.fix = Fix{std::move(*line), std::string(made.file), made.line, Repairs::cause};
+      cause.fix = repair_of(made, std::move(*line));
     }
   }
   if (!cause.fix) cause.fix = move_where_named(evidence, it, other);
@@ -179,7 +179,7 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
   const auto own_line = innermost_project(evidence.stack);
   if (!cause.fix && here && own_line && writes_through(evidence.stack[*own_line].source, it.name))
     if (auto line = give_device(made.source, fmt::format("\"{}\"", other.device)))
-      cause.fix = Fix{std::move(*line), std::string(made.file), made.line, Repairs::cause};
+      cause.fix = repair_of(made, std::move(*line));
   // One of several that lie there: the line would be refused for the next.
   const bool one_of_several = 1 < std::count_if(evidence.operands.begin(), evidence.operands.end(),
                                                 [&](const Operand& each) { return each.device == it.device; });

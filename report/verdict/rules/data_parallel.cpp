@@ -44,7 +44,7 @@ std::optional<Fix> call_own_method(const Evidence& evidence, const Bound& bound)
     const Frame& frame = evidence.stack[module.frame];
     auto code = call_instead(frame.source, through, fmt::format("self.{}", bound.at(bound.method).function),
                              partial ? fmt::format("**{}.keywords", through) : "");
-    if (code) return Fix{std::move(*code), std::string(frame.file), frame.line, Repairs::cause};
+    if (code) return repair_of(frame, std::move(*code));
   }
   return std::nullopt;
 }
@@ -59,7 +59,7 @@ const Frame* line_of_the_replica(const Evidence& evidence) {
 
 std::optional<Fix> in_the_replica(const Evidence& evidence) {
   const Frame* line = line_of_the_replica(evidence);
-  return line ? std::optional(line_without_code(*line)) : std::nullopt;
+  return line ? std::optional(repair_of(*line, {})) : std::nullopt;
 }
 
 std::optional<Cause> of_the_original(const Evidence& evidence) {

@@ -46,7 +46,7 @@ std::optional<Cause> other_thread(const Evidence& evidence) {
       std::nullopt};
   if (current) {
     if (auto code = redirect_move(line.source, fmt::format("\"{}\"", pair.other->device)))
-      cause.fix = Fix{std::move(*code), std::string(line.file), line.line, Repairs::cause};
+      cause.fix = repair_of(line, std::move(*code));
   }
   if (!cause.fix) cause.fix = move_where_named(evidence, *pair.it, *pair.other);
   if (!cause.fix) cause.fix = use_site(evidence);

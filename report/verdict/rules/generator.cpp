@@ -24,7 +24,7 @@ std::optional<Fix> draw_where_it_lives(const Evidence& evidence, const Operand* 
     device = fmt::format("{0}.device if {0} is not None else None", name);
   auto code = draw_on(line.source, name, device);
   if (!code) return std::nullopt;
-  return Fix{std::move(*code), std::string(line.file), line.line, Repairs::cause};
+  return repair_of(line, std::move(*code));
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ std::optional<Cause> gradient_elsewhere(const Evidence& evidence) {
   if (returns.project && !it->expression.empty() && !evidence.refusal.wanted_device.empty())
     if (auto code =
             move_expression(returns.source, it->expression, fmt::format("\"{}\"", evidence.refusal.wanted_device)))
-      cause.fix = Fix{std::move(*code), std::string(returns.file), returns.line, Repairs::cause};
+      cause.fix = repair_of(returns, std::move(*code));
   return cause;
 }
 

@@ -28,7 +28,7 @@ std::optional<Fix> move_elsewhere(const Evidence& evidence, size_t frame, const 
     return std::nullopt;
   auto line = redirect_move(moved->source, device);
   if (!line) return std::nullopt;
-  return Fix{std::move(*line), std::string(moved->file), moved->line, Repairs::cause};
+  return repair_of(*moved, std::move(*line));
 }
 
 std::optional<Fix> fix_at_call(const Evidence& evidence, size_t caller, const Operand& input, const Operand& state) {

@@ -59,7 +59,7 @@ std::optional<Fix> where_it_is_read(const Evidence& evidence, const Operand& it,
   const bool spread = line->source.find(fmt::format("**{}", name)) != line->source.npos;
   auto code = in_a_dict && !spread ? std::nullopt : replace_read(line->source, name, in_a_dict ? with_others : device);
   if (!code) return use;
-  return Fix{std::move(*code), std::string(line->file), line->line, Repairs::cause};
+  return repair_of(*line, std::move(*code));
 }
 
 }  // namespace

@@ -34,9 +34,7 @@ const Frame* made_anew(const Operand& it) {
   const Frame* made = it.created.line();
   if (it.moved.known() || !made || !made->project || !makes_tensor(made->source) || says_device(made->source))
     return nullptr;
-  const auto in_construction = [](const Frame& frame) { return frame.function.ends_with("__init__"); };
-  const bool constructed = std::any_of(it.created.stack.begin(), it.created.stack.end(), in_construction);
-  return constructed || it.module_class.empty() ? nullptr : made;
+  return in_a_constructor(it.created.stack) || it.module_class.empty() ? nullptr : made;
 }
 
 std::optional<Cause> replaced_by_a_method(const Evidence& evidence) {
@@ -52,10 +50,9 @@ std::optional<Cause> replaced_by_a_method(const Evidence& evidence) {
         !is_reference(other))
       continue;
     if (reads(made.source, name) != 0 || !dedented(made.source).starts_with(fmt::format("{} = ", name))) continue;
-    if (auto code = give_device(made.source, fmt::format("{}.device", other)))
-      fix = Fix{std::move(*code), std::string(made.file), made.line, Repairs::cause};
+    if (auto code = give_device(made.source, fmt::format("{}.device", other))) fix = repair_of(made, std::move(*code));
   }
-  if (!fix) fix = line_without_code(made);
+  if (!fix) fix = repair_of(made, {});
   return Cause{"created-without-device", Confidence::medium,
                fmt::format("{} is a {} that {} made anew on {}, after {} was moved: that line says no device. It meets "
                            "{}.",
@@ -276,8 +273,7 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
   if (!callee) callee = callee_of(here.source, name.substr(0, name.find('[')));
   cause.fix = fix_at_origin(evidence);
   if (!cause.fix && callee && here.project && here.source.find('\n') == here.source.npos) {
-    cause.fix = Fix{fmt::format("{}.to(\"{}\")\n{}", *callee, pair.it->device, dedented(here.source)),
-                    std::string(here.file), here.line, Repairs::cause};
+    cause.fix = repair_of(here, fmt::format("{}.to(\"{}\")\n{}", *callee, pair.it->device, dedented(here.source)));
   }
   return cause;
 }

@@ -51,11 +51,10 @@ std::optional<Fix> cast_the_groups(const Frame& loaded) {
   if (call == source.npos || source.find(kCall, call + 1) != source.npos || source.back() != ')') return std::nullopt;
   const std::string_view optimizer = source.substr(begin, call - begin);
   if (!is_reference(optimizer)) return std::nullopt;
-  return Fix{fmt::format("{}\nfor group in {}.param_groups:\n    group.update({{key: "
-                         "value.to(group[\"params\"][0].device) for key, value in group.items() if "
-                         "hasattr(value, \"device\")}})",
-                         source.substr(begin), optimizer),
-             std::string(loaded.file), loaded.line, Repairs::cause};
+  return repair_of(loaded, fmt::format("{}\nfor group in {}.param_groups:\n    group.update({{key: "
+                                       "value.to(group[\"params\"][0].device) for key, value in group.items() if "
+                                       "hasattr(value, \"device\")}})",
+                                       source.substr(begin), optimizer));
 }
 
 // The file that it was read from, or what load_state_dict() copied.
@@ -200,13 +199,13 @@ std::optional<Fix> beside_the_parameter(const Frame& made) {
   if (!is_reference(key)) return std::nullopt;
   auto code = give_device(source, fmt::format("{}.device", key));
   if (!code) return std::nullopt;
-  return Fix{std::move(*code), std::string(made.file), made.line, Repairs::cause};
+  return repair_of(made, std::move(*code));
 }
 
 // The state follows where the model is moved: load_state_dict() brings each to its parameter's device.
 std::optional<Fix> behind_the_move(const Evidence& evidence, const Operand& state, const Frame& moved) {
   if (!moved.project) return std::nullopt;
-  Fix fix = line_without_code(moved);
+  Fix fix = repair_of(moved, {});
   const std::string optimizer = name_in_line(evidence, state, moved);
   const std::string statement = dedented(moved.source);
   if (!optimizer.empty() && statement.find('\n') == statement.npos && only_moves(statement))
@@ -237,9 +236,7 @@ std::optional<Fix> fix_of_state(const Evidence& evidence, const Operand& state, 
   if (!moved && state.created.line())
     if (auto fix = beside_the_parameter(*state.created.line())) return fix;
   if (!moved || !moved->line()) return std::nullopt;
-  const bool constructed = std::any_of(state.created.stack.begin(), state.created.stack.end(),
-                                       [](const Frame& frame) { return frame.function.ends_with("__init__"); });
-  auto fix = constructed ? move_before_making(state.created, *moved) : std::nullopt;
+  auto fix = in_a_constructor(state.created.stack) ? move_before_making(state.created, *moved) : std::nullopt;
   return fix ? fix : behind_the_move(evidence, state, *moved->line());
 }
 

@@ -16,9 +16,7 @@ constexpr std::string_view kCategory = "state-not-registered";
 
 // Made when a module or what it holds was constructed, and not by anybody's forward.
 bool made_in_construction(const Operand& operand) {
-  return !made_by_a_module(operand) &&
-         std::any_of(operand.created.stack.begin(), operand.created.stack.end(),
-                     [](const Frame& frame) { return frame.function.ends_with("__init__"); });
+  return !made_by_a_module(operand) && in_a_constructor(operand.created.stack);
 }
 
 // Made by what the module that holds it is doing right now: no state that a move could have left behind.
@@ -63,7 +61,7 @@ std::optional<Fix> keep_the_parameter(const Operand& it) {
   if (!made || !made->project || !made->function.ends_with("__init__")) return std::nullopt;
   auto code = without_move_of(made->source, "Parameter");
   if (!code) return std::nullopt;
-  return Fix{std::move(*code), std::string(made->file), made->line, Repairs::cause};
+  return repair_of(*made, std::move(*code));
 }
 
 // A module that an object has, which is no module itself: `self.scorer = scorer` registers nothing of it. Behind that
@@ -80,8 +78,7 @@ std::optional<Fix> register_what_it_has(const Operand::Hidden& hidden) {
   if (!is_identifier(name) || !statement.starts_with(fmt::format("self{} = ", path.substr(0, path.rfind('.')))) ||
       statement.find('\n') != statement.npos)
     return std::nullopt;
-  return Fix{fmt::format("{}\nself.add_module(\"{}\", self{})", statement, name, path), std::string(owner.bound.file),
-             owner.bound.line, Repairs::cause};
+  return repair_of(owner.bound, fmt::format("{}\nself.add_module(\"{}\", self{})", statement, name, path));
 }
 
 // No line of its class stores the attribute by its name: a registry of the module's own does, which its .to() may know
@@ -96,8 +93,7 @@ std::optional<Fix> move_the_owner(const Evidence& evidence, const Operand::Hidde
     const std::string_view name = there.name_in(*caller);
     if (!fix && there.device == other.device && is_identifier(name) && callee_of(here.source, name) == owner.name) {
       const std::string moved = fmt::format("{}.to({}.device)", owner.name, name);
-      if (auto code = call_instead(here.source, owner.name, moved, ""))
-        fix = Fix{std::move(*code), std::string(here.file), here.line, Repairs::cause};
+      if (auto code = call_instead(here.source, owner.name, moved, "")) fix = repair_of(here, std::move(*code));
     }
     for (const Operand& source : there.computed_from) self(self, source);
   };

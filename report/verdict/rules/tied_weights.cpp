@@ -49,9 +49,8 @@ std::optional<Fix> built_of_the_same(const Operand& it, std::string_view first, 
   const size_t begin = star + 2, end = statement.find_first_of(",)", begin);
   const std::string parts = statement.substr(begin, end - begin);
   if (!is_reference(parts)) return std::nullopt;
-  return Fix{
-      fmt::format("import copy\n{}copy.deepcopy({}){}", statement.substr(0, begin), parts, statement.substr(end)),
-      std::string(moved->file), moved->line, Repairs::cause};
+  return repair_of(*moved, fmt::format("import copy\n{}copy.deepcopy({}){}", statement.substr(0, begin), parts,
+                                       statement.substr(end)));
 }
 
 }  // namespace

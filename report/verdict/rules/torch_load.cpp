@@ -32,7 +32,7 @@ std::optional<Cause> torch_load(const Evidence& evidence) {
   for (const Frame& frame : evidence.stack) {
     if (!frame.project) continue;
     if (auto code = give_argument(frame.source, "torch.load", "map_location", "\"cpu\""))
-      cause.fix = Fix{std::move(*code), std::string(frame.file), frame.line, Repairs::cause};
+      cause.fix = repair_of(frame, std::move(*code));
     break;
   }
   return cause;

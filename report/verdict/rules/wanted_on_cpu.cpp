@@ -54,7 +54,7 @@ std::optional<Fix> all_to_cpu(const Evidence& evidence) {
     if (!next) return std::nullopt;
     code = std::move(*next);
   }
-  return Fix{std::move(code), std::string(evidence.stack[*own].file), evidence.stack[*own].line, Repairs::cause};
+  return repair_of(evidence.stack[*own], std::move(code));
 }
 
 // Several, of which none is the one: the operator is to run on the CPU.
@@ -84,7 +84,7 @@ std::optional<Fix> to_cpu(const Evidence& evidence, const Operand& operand) {
       code = replace_expression(here.source, name, fmt::format("{}.cpu()", name));
     if (!code && frame == 0 && !operand.expression.empty())
       code = replace_expression(here.source, operand.expression, fmt::format("{}.cpu()", operand.expression));
-    if (code) return Fix{std::move(*code), std::string(here.file), here.line, Repairs::cause};
+    if (code) return repair_of(here, std::move(*code));
   }
   return std::nullopt;
 }
@@ -109,7 +109,7 @@ std::optional<Cause> wanted_on_cpu(const Evidence& evidence) {
     const Frame* const line = own ? &evidence.stack[*own] : nullptr;
     if (!cause.fix && line && keyword_argument(line->source, "pin_memory"))
       if (auto code = give_argument(line->source, "DataLoader", "pin_memory", "False"))
-        cause.fix = Fix{std::move(*code), std::string(line->file), line->line, Repairs::cause};
+        cause.fix = repair_of(*line, std::move(*code));
   }
   // What torch's own function made of it first has no name outside: then it is what was given under that name.
   for (const finding::Mention& mention : evidence.refusal.mentions) {
@@ -119,7 +119,7 @@ std::optional<Cause> wanted_on_cpu(const Evidence& evidence) {
         mention.name == evidence.argument || mention.name.ends_with(fmt::format(".{}", evidence.argument));
     if (!here.project || !same) continue;
     if (auto code = replace_read(here.source, mention.name, fmt::format("{}.cpu()", mention.name)))
-      cause.fix = Fix{std::move(*code), std::string(here.file), here.line, Repairs::cause};
+      cause.fix = repair_of(here, std::move(*code));
   }
   return cause;
 }

@@ -94,7 +94,7 @@ Fix registered(const Kept& kept) {
   std::string code(kept.line->source);
   code.replace(static_cast<size_t>(kept.what.value.data() - kept.line->source.data()), kept.what.value.size(),
                fmt::format("register_{}(\"{}\", {})", kept.module ? "module" : "buffer", name, kept.what.value));
-  return {dedented(code), std::string(kept.line->file), kept.line->line, Repairs::cause};
+  return repair_of(*kept.line, dedented(code));
 }
 
 }  // namespace

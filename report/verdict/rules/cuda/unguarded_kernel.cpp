@@ -20,8 +20,7 @@ std::optional<Fix> guard(const Evidence& evidence) {
   for (const Operand& operand : evidence.operands) {
     const std::string_view name = operand.name_in(*index);
     if (name.empty() || !is_reference(name) || reads(statement, name) == 0) continue;
-    return Fix{fmt::format("with torch.cuda.device({}.device):\n    {}", name, statement), std::string(frame.file),
-               frame.line, Repairs::cause};
+    return repair_of(frame, fmt::format("with torch.cuda.device({}.device):\n    {}", name, statement));
   }
   return std::nullopt;
 }
