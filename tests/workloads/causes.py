@@ -381,6 +381,17 @@ class Embedder:
         return self.model(ids)
 Embedder("cpu").embed(torch.tensor([1, 2]))
 
+# === weights of the classes, beside labels that were moved
+# category: input-not-moved
+# confidence: low
+# repairs: cause
+# fix: weights = torch.from_numpy(1.0 / counts.numpy()).float().to(logits.device)
+def loss(logits, labels):
+    counts = torch.bincount(labels.cpu(), minlength=3)
+    weights = torch.from_numpy(1.0 / counts.numpy()).float()
+    return nn.functional.cross_entropy(logits, labels, weight=weights)
+loss(torch.randn(4, 3).to("cuda:0"), torch.tensor([0, 1, 2, 2]).to("cuda:0"))
+
 # === nobody knows
 # category: unknown
 # confidence: low

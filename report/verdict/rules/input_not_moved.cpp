@@ -184,6 +184,11 @@ std::optional<Cause> label(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return given(it) && names_a_label(it); },
                                   [](const Operand& other) { return !other.is_state() && !names_a_label(other); });
   if (!pair) return std::nullopt;
+  // Beside another operand on a GPU it has not been left behind: what it meets has, the weights of the classes say.
+  if (!pair.it->on_cpu() && std::any_of(evidence.operands.begin(), evidence.operands.end(), [&](const Operand& each) {
+        return !names_a_label(each) && each.device == pair.it->device;
+      }))
+    return std::nullopt;
   // Never moved from the CPU, and compared with what a module computed on a GPU.
   const bool sure = is_target_of_loss(evidence, *pair.it) && pair.it->on_cpu() && !pair.it->moved.known() &&
                     !evidence.frame_that_made(*pair.it) && !made_by_a_module(*pair.it) && made_by_a_module(*pair.other);
