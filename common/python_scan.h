@@ -8,8 +8,8 @@ namespace devtrace {
 
 bool word_char(char c);
 
-// What of a statement, or of several, is code: not inside of a string literal or a comment; how deep in brackets each
-// byte lies; and where the value of the last assignment begins.
+// What of a statement, or of several, is code: not inside of a string literal or a comment. How deep in brackets each
+// byte lies, and where the value of the last assignment begins.
 struct Scan {
   explicit Scan(std::string_view source);
 
