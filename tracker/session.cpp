@@ -8,6 +8,7 @@
 #include "tracker/base/files.h"
 #include "tracker/base/options.h"
 #include "tracker/base/process_start.h"
+#include "tracker/base/static_guards.h"
 #include "tracker/base/thread_state.h"
 #include "tracker/copy/graph_copies.h"
 #include "tracker/copy/traffic.h"
@@ -134,6 +135,7 @@ void after_fork_in_parent() {
 }
 
 void after_fork_in_child() {
+  static_guards::after_fork_in_child();
   own_pid.store(::getpid());
   process_start::note();
   thread_state::forget_after_fork();

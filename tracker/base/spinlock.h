@@ -2,15 +2,11 @@
 // kernel, so that a holder that lost its processor is not spun against.
 #pragma once
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <cerrno>
 #include <cstdint>
 
 #include "tracker/base/assert.h"
+#include "tracker/base/futex.h"
 #include "tracker/base/processor.h"
 
 namespace devtrace {
@@ -34,21 +30,13 @@ class SpinLock {
       if (try_lock()) return;
       pause_processor();
     }
-    const int saved = errno;  // a hook must not change errno
-    while (state_.exchange(kContended, std::memory_order_acquire) != kFree) {
-      syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, kContended, nullptr, nullptr, 0);
-    }
-    errno = saved;
+    while (state_.exchange(kContended, std::memory_order_acquire) != kFree) futex::wait(state_, kContended);
   }
 
   void unlock() noexcept {
     const uint32_t before = state_.exchange(kFree, std::memory_order_release);
     DEVTRACE_ASSERT(before != kFree);
-    if (before == kContended) {
-      const int saved = errno;
-      syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-      errno = saved;
-    }
+    if (before == kContended) futex::wake(state_, 1);
   }
 
   // By whomever: for asserts.
@@ -61,7 +49,6 @@ class SpinLock {
   static constexpr int kSpins = 100;
 
   std::atomic<uint32_t> state_{kFree};
-  static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "the kernel waits on the atomic itself");
 };
 
 }  // namespace devtrace
