@@ -83,7 +83,7 @@ std::string after(const std::string& first, const std::string& second) {
 
 const Format kFormats[] = {
     {"text", nothing,
-     [](const Json& process, const Json& finding) { return report::text(process, finding, to_terminal(), {}) + '\n'; },
+     [](const Json& process, const Json& finding) { return report::text(process, finding, to_terminal()) + '\n'; },
      nothing_else,
      [](const Json& process, const Whole& whole) {
        return after(with_newline(whole.first.left_out()),

@@ -146,6 +146,14 @@ size_t length(std::string_view text) {
   return count;
 }
 
+std::string shell_quoted(const std::string& word) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
+  std::string out = "'";
+  for (const char each : word) out += each == '\'' ? "'\\''" : std::string(1, each);
+  return out + '\'';
+}
+
 std::string shortened(std::string_view text, size_t limit) {
   if (limit < 3 || length(text) <= limit) return std::string(text);
   const size_t tail = (limit - 1) / 2;

@@ -22,6 +22,9 @@ std::string html_escaped(std::string_view text);
 // it ends the element or opens a comment.
 std::string script_escaped(std::string_view json);
 
+// One word of a shell's command line.
+std::string shell_quoted(const std::string& word);
+
 // At most `limit` characters (not bytes), the middle left out for "…" when there are more: both ends of a path or a
 // name tell more.
 std::string shortened(std::string_view text, size_t limit);

@@ -10,23 +10,10 @@
 #include "common/text.h"
 
 namespace devtrace::cli {
-namespace {
-
-// As a shell reads it.
-std::string quoted(const std::string& word) {
-  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
-  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
-  std::string out = "'";
-  for (const char each : word) out += each == '\'' ? "'\\''" : std::string(1, each);
-  return out + '\'';
-}
-
-}  // namespace
-
 void ask_to_run(const std::string& log, const std::filesystem::path& folder, const std::vector<std::string>& words,
                 bool yes) {
   std::string command;
-  for (const std::string& word : words) command += (command.empty() ? "" : " ") + quoted(word);
+  for (const std::string& word : words) command += (command.empty() ? "" : " ") + shell_quoted(word);
   fmt::print(stderr, "devtrace fix: what {} says was run:\n  {}\nin the folder {}\n", printable(log),
              printable(command), printable(folder.string()));
   if (yes) return;

@@ -66,7 +66,7 @@ void show_fix_log(const std::string& log, const std::string& page, bool text) {
       html += report::html_head(process = record);
     } else if (kind == "finding") {
       html += report::html_finding(process, record);
-      if (text) said += report::text(process, record, to_terminal(), "") + '\n';
+      if (text) said += report::text(process, record, to_terminal()) + '\n';
     } else {
       html += report::html_record(report::json_line(record));
     }

@@ -183,14 +183,16 @@ std::string html_finding(const Json& process, const Json& finding) noexcept try 
                      {"without_lines", without_lines(native_user_frame(array(finding, "native")))},
                      {"suppression", suppression_entry(process, finding)},
                      {"markdown", markdown(process, finding)}};
-  if (!array(record, "operands").empty())
+  if (!array(record, "operands").empty()) {
+    record["operands"] = Json::array();
+    for (const Json* operand : odd_first(finding)) record["operands"].push_back(*operand);
     for (Json& operand : record["operands"]) {
-      if (!operand.is_object()) continue;
       Json words = words_of(operand);
       if (const std::optional<Json> source = source_of(operand))
         operand["computed_from"][0]["shown"] = words_of(*source);
       operand["shown"] = std::move(words);
     }
+  }
   describe_frames(record, string(process, "cwd"));
   if (const auto [label, words] = verification_of(finding); !words.empty())
     record["shown"]["verification"] = {{"label", label}, {"words", words}};

@@ -165,15 +165,19 @@ std::optional<Json> source_of(const Json& operand) {
   return source;
 }
 
-// Where more are there than a reader is shown, the one on the odd device comes first, and then one of each device.
-static std::vector<const Json*> odd_first(const Json& finding) {
+std::vector<const Json*> odd_first(const Json& finding) {
   std::vector<const Json*> all;
   for (const Json& operand : array(finding, "operands"))
     if (operand.is_object()) all.push_back(&operand);
-  if (all.size() <= kOperandsShown) return all;
-  std::stable_partition(all.begin(), all.end(), [](const Json* each) { return flag(*each, "odd"); });
+  const auto is_odd = [&](const Json* each) {
+    const auto shares = [&](const Json* other) { return string(*other, "device") == string(*each, "device"); };
+    return flag(*each, "odd") || (all.size() > 2 && std::count_if(all.begin(), all.end(), shares) == 1);
+  };
+  std::vector<const Json*> sorted = all;
+  std::stable_partition(sorted.begin(), sorted.end(), is_odd);
+  if (all.size() <= kOperandsShown) return sorted;
   std::vector<const Json*> first, rest;
-  for (const Json* each : all) {
+  for (const Json* each : sorted) {
     const auto same = [&](const Json* other) { return string(*other, "device") == string(*each, "device"); };
     (std::any_of(first.begin(), first.end(), same) ? rest : first).push_back(each);
   }

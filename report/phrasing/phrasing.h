@@ -27,8 +27,12 @@ std::string summary(const Json& process, const Json& finding);
 // What the fix does, in plain words: "makes this line run"; empty where the verdict does not say.
 std::string_view repairs(const Json& cause);
 
-// The finding's operands; more than kOperandsShown are in the order of who_is_where(). Behind one of which it is not
-// known where it came from stands what it was computed from, where that is known: it says where the device comes from.
+// The finding's operands in the order in which they are shown. The one on the odd device comes first: which PyTorch's
+// check stumbled over, or that has its device for itself. Where more are there than a reader is shown, one of each
+// device comes next.
+std::vector<const Json*> odd_first(const Json& finding);
+// The same. Behind one of which it is not known where it came from stands what it was computed from, where that is
+// known: it says where the device comes from.
 Json operands_and_sources(const Json& finding);
 // That of one operand, with a role that says what it is; nothing of the others.
 std::optional<Json> source_of(const Json& operand);

@@ -134,8 +134,7 @@ std::string markdown(const Json& process, const Json& finding) {
   }
 
   if (const auto because = string(cause, "because"); !because.empty()) {
-    out += fmt::format("**Why** ({}, {} confidence): {}\n\n", prose(string(cause, "category")),
-                       prose(string(cause, "confidence")), prose(because));
+    out += fmt::format("**Why** ({} confidence): {}\n\n", prose(string(cause, "confidence")), prose(because));
   }
   if (const auto fix = string(cause, "fix"); !fix.empty()) {
     out += string(cause, "file").empty() ? "**Fix**" : fmt::format("**Fix** at {}", code(location(cause, cwd)));

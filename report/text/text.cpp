@@ -3,6 +3,7 @@
 #include "report/text/text.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <vector>
 
 #include "common/format.h"
@@ -17,7 +18,8 @@ namespace {
 
 constexpr size_t kNameColumns = 44;  // a module path is longer; its ends tell which it is
 constexpr size_t kSourceColumns = 110;
-constexpr size_t kOperands = 4;
+constexpr size_t kOperands = 3;
+constexpr size_t kLines = 25;
 constexpr size_t kProseColumns = 100;
 constexpr int kSourceLines = 3;
 constexpr size_t kVerification = 800;
@@ -56,7 +58,26 @@ class Report : Lines {
   Report(const Json& process, const Json& finding, bool colour)
       : finding_(finding), cwd_(string(process, "cwd")), process_(process), ink_(colour ? kColours : kPlain) {}
 
-  std::string write(std::string_view html_path) {
+  std::string write(const Files& files) {
+    std::string whole = written(files);
+    while (lines_of(whole) > kLines && history_ != History::of_the_first) {
+      history_ = static_cast<History>(static_cast<int>(history_) + 1);
+      whole = written(files);
+    }
+    return whole;
+  }
+
+ private:
+  // What is told of how operands came to be where they are. A report of more than kLines lines is told with less: what
+  // is left out is on the page.
+  enum class History { whole, steps_of_the_first, without_source, of_the_first };
+
+  static size_t lines_of(std::string_view text) {
+    return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+  }
+
+  std::string written(const Files& files) {
+    out_.clear();
     header();
     operands();
     failing_call();
@@ -65,13 +86,25 @@ class Report : Lines {
     verdict();
     verification();
     out_ += '\n';
-    if (!html_path.empty()) line("  {}report: {}{}", ink_.quiet, printable(html_path), ink_.off);
+    if (!files.log.empty() && may_be_fixed())
+      line("  {}next: devtrace fix {}{}", ink_.quiet, printable(shell_quoted(relative(files.log))), ink_.off);
+    if (!files.html.empty()) line("  {}report: {}{}", ink_.quiet, printable(files.html), ink_.off);
     if (!is_note(finding_)) line("  {}suppress: {}{}", ink_.quiet, suppression_entry(process_, finding_), ink_.off);
     line("SUMMARY: devtrace: {}", shortened(printable(summary(process_, finding_)), 240));
-    return std::move(out_);
+    return out_;
   }
 
- private:
+  // `devtrace fix` edits Python.
+  bool may_be_fixed() const {
+    return string(finding_, "kind") == "refused-op" && flag(user_frame_of(finding_), "project") &&
+           !array(finding_, "python").empty();
+  }
+
+  std::string relative(const std::string& path) const {
+    const bool below = !cwd_.empty() && path.starts_with(cwd_) && path[cwd_.size()] == '/';
+    return below ? path.substr(cwd_.size() + 1) : path;
+  }
+
   void header() {
     const auto pid = integer(process_, "pid");
     line("=={}==devtrace: {}{}:{} {}{}{}{}", pid ? std::to_string(*pid) : "?", ink_.error,
@@ -141,12 +174,12 @@ class Report : Lines {
     }
   }
 
-  void origin(const std::string& name, std::string_view did, const Json& event) {
+  void origin(const std::string& name, std::string_view did, const Json& event, bool with_source = true) {
     const Json& frame = user_frame_of(event);
     const std::string call = printable(string(event, "call"));
     line("  {}{}{} {}{}{} {}", ink_.strong, name, ink_.off, did, call.empty() ? "" : " by ", call,
          frame.empty() ? std::string("at an unknown place") : "in " + printable(place(frame, cwd_)));
-    source(frame, "        ");
+    if (with_source) source(frame, "        ");
     callers(event, frame);
   }
 
@@ -176,38 +209,72 @@ class Report : Lines {
       line("     {}called by {}{}", ink_.quiet, printable(places[i]), ink_.off);
   }
 
+  // One paragraph for those that came there in the same way: the parameters of a module.
   void origins() {
     const Json all = operands_and_sources(finding_);
+    std::vector<bool> shown(all.size());
     bool first = true;
     for (size_t index = 0; index < std::min(all.size(), kOperands); ++index) {
       const Json& operand = all[index];
-      const Json& created = object(operand, "created");
-      const Json& moved = object(operand, "moved");
-      if (created.empty() && moved.empty() && !flag(operand, "before_attach")) continue;
-      if (first) out_ += '\n';
-      first = false;
-      // Where it was last moved says why it is where it is; where it was made is then one line.
-      if (!moved.empty()) {
-        origin(shown_name(operand),
-               fmt::format("moved {} → {}", printable(string(moved, "from")), printable(string(moved, "to"))), moved);
-        const Json& frame = user_frame_of(created);
-        if (!frame.empty())
-          line("     {}created in {}{}", ink_.quiet, printable(place(frame, cwd_)), ink_.off);
-        else if (flag(operand, "before_attach"))
-          line("     {}created before devtrace was attached{}", ink_.quiet, ink_.off);
-      } else if (created.empty()) {
-        line("  {}{}{} was there before devtrace was attached", ink_.strong, shown_name(operand), ink_.off);
-      } else {
-        const std::string device = printable(string(created, "device"));
-        origin(shown_name(operand),
-               device.empty() ? made_by(operand) : fmt::format("{} on {}", made_by(operand), device), created);
+      if (shown[index] || !has_history(operand)) continue;
+      if (!first && history_ == History::of_the_first) return;
+      std::string names = shown_name(operand);
+      bool several = false;
+      for (size_t other = index + 1; other < std::min(all.size(), kOperands); ++other) {
+        if (shown[other] || !same_history(operand, all[other])) continue;
+        shown[other] = several = true;
+        names += ", " + shown_name(all[other]);
       }
-      passed(operand);
+      if (first) out_ += '\n';
+      origin_of(operand, names, several, first);
+      first = false;
     }
   }
 
-  // The lines that it passed since.
+  static bool has_history(const Json& operand) {
+    return !object(operand, "created").empty() || !object(operand, "moved").empty() || flag(operand, "before_attach");
+  }
+
+  // Told in the same lines of the reader's, though further in it may be two of a library's.
+  bool same_history(const Json& one, const Json& other) const {
+    if (made_by(one) != made_by(other) || flag(one, "before_attach") != flag(other, "before_attach") ||
+        string(one, "device") != string(other, "device") || array(one, "lineage") != array(other, "lineage"))
+      return false;
+    return std::ranges::all_of(std::initializer_list<const char*>{"created", "moved"}, [&](const char* key) {
+      const Json &mine = object(one, key), &theirs = object(other, key);
+      return user_frame_of(mine) == user_frame_of(theirs) && own_places(mine) == own_places(theirs) &&
+             string(mine, "from") == string(theirs, "from") && string(mine, "device") == string(theirs, "device");
+    });
+  }
+
+  // Where it was last moved says why it is where it is; where it was made is then one line.
+  void origin_of(const Json& operand, const std::string& names, bool several, bool first) {
+    const bool with_source = first || history_ < History::without_source;
+    const Json& created = object(operand, "created");
+    const Json& moved = object(operand, "moved");
+    if (!moved.empty()) {
+      origin(names, fmt::format("moved {} → {}", printable(string(moved, "from")), printable(string(moved, "to"))),
+             moved, with_source);
+      const Json& frame = user_frame_of(created);
+      if (!frame.empty())
+        line("     {}created in {}{}", ink_.quiet, printable(place(frame, cwd_)), ink_.off);
+      else if (flag(operand, "before_attach"))
+        line("     {}created before devtrace was attached{}", ink_.quiet, ink_.off);
+    } else if (created.empty()) {
+      line("  {}{}{} {} there before devtrace was attached", ink_.strong, names, ink_.off, several ? "were" : "was");
+    } else {
+      const std::string device = printable(string(created, "device"));
+      origin(names, device.empty() ? made_by(operand) : fmt::format("{} on {}", made_by(operand), device), created,
+             with_source);
+    }
+    if (first || history_ == History::whole) passed(operand);
+  }
+
+  // The lines that it passed since; not those that were told.
   void passed(const Json& operand) {
+    std::string before;
+    for (const char* const key : {"created", "moved"})
+      before += printable(place(user_frame_of(object(operand, key)), cwd_)) + '\n';
     for (const Json& step : array(operand, "lineage")) {
       const auto what = string(step, "what");
       const std::string_view words = what == "constructed" ? "by a module constructed in"
@@ -216,7 +283,10 @@ class Report : Lines {
                                                            : "";
       if (words.empty()) continue;
       const Json& frame = object(step, "line");
-      line("     {}{} {}{}", ink_.quiet, words, printable(place(frame, cwd_)), ink_.off);
+      const std::string where = printable(place(frame, cwd_)) + '\n';
+      if (before.find(where) != std::string::npos) continue;
+      before += where;
+      line("     {}{} {}{}", ink_.quiet, words, where.substr(0, where.size() - 1), ink_.off);
       source(frame, "        ");
     }
   }
@@ -238,8 +308,7 @@ class Report : Lines {
     const auto because = string(cause, "because");
     if (because.empty()) return;
     line("\n  {}why{} {}", ink_.strong, ink_.off,
-         wrapped(fmt::format("{} ({}, {} confidence)", printable(because), printable(string(cause, "category")),
-                             printable(string(cause, "confidence"))),
+         wrapped(fmt::format("{} ({} confidence)", printable(because), printable(string(cause, "confidence"))),
                  kProseColumns, "      "));
     const auto fix = string(cause, "fix");
     const std::string place = printable(location(cause, cwd_));
@@ -267,12 +336,13 @@ class Report : Lines {
   std::string_view cwd_;
   const Json& process_;
   const Palette& ink_;
+  History history_ = History::whole;
 };
 
 }  // namespace
 
-std::string text(const Json& process, const Json& finding, bool colour, std::string_view html_path) noexcept try {
-  return Report(process, finding, colour).write(html_path);
+std::string text(const Json& process, const Json& finding, bool colour, const Files& files) noexcept try {
+  return Report(process, finding, colour).write(files);
 } catch (...) {
   return "devtrace: a finding was made, and its report could not be written: out of memory\n";
 }

@@ -47,7 +47,7 @@ std::string finding(const finding::Finding& finding) {
   if (options().html) write_html(report::html_finding(process(), record));
   if (!finding.is_note()) tally();
   if (!options().text) return {};
-  return report::text(process(), record, colour_wanted(), has_html() ? html_path() : "");
+  return report::text(process(), record, colour_wanted(), {.log = path(), .html = has_html() ? html_path() : ""});
 }
 
 void count(int id, const std::string& fingerprint, uint64_t count) {

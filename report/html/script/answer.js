@@ -47,7 +47,7 @@ function standing(finding) {
 function drawWhy(finding) {
   const cause = object(finding.cause);
   const confidence = string(cause.confidence);
-  const tags = [string(finding.status) && standing(finding), string(cause.category), confidence && confidence + " confidence", finding.severity === "note" && "a note, not a fault"];
+  const tags = [string(finding.status) && standing(finding), confidence && confidence + " confidence", finding.severity === "note" && "a note, not a fault"];
   return make("section", { className: "why" }, make("h2", null, "Why"), make("p", null, shortened(string(cause.because), 800) || "Not known."),
     string(finding.note) && make("p", null, shortened(finding.note, 300)),
     make("p", { className: "tags" }, tags.filter(Boolean).map((text) => make("span", { className: "tag" }, text))));

@@ -37,7 +37,7 @@ def test_says_who_is_where_and_what_to_change(page, pages):
     assert held == {"cuda:1": "embeddings.word_embeddings.weight", "cuda:0": "input_ids"}
     assert "EmbeddingComponent.embed (embedding_component.py:41)" in page.text(".where")
     assert "tokens = self.model(**encoded).last_hidden_state" in page.text(".where")
-    assert "input-not-moved" in page.text(".why") and "high confidence" in page.text(".why")
+    assert "input_ids" in page.text(".why") and "high confidence" in page.text(".why")
     assert page.text(".fix .minus") == "− encoded = {key: value.to(self.device) for key, value in batch.items()}"
     assert page.text(".fix .plus") == "+ encoded = {key: value.to(self.model.device) for key, value in batch.items()}"
     assert "Rehearsal" in page.text("#banners")

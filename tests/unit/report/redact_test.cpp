@@ -65,7 +65,7 @@ TEST(Redact, NothingOfTheProgramIsLeft) {
   EXPECT_EQ(traffic["timed"]["nanoseconds"], 5);
   for (const Json& each : {process, finding, traffic}) EXPECT_THAT(lower(each.dump()), Not(HasSubstr("acme")));
   EXPECT_THAT(lower(markdown(process, finding)), Not(HasSubstr("acme")));
-  EXPECT_THAT(lower(text(process, finding, false, "")), Not(HasSubstr("acme")));
+  EXPECT_THAT(lower(text(process, finding, false)), Not(HasSubstr("acme")));
 }
 
 TEST(Redact, WhatHelpsIsLeft) {

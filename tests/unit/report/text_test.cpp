@@ -21,7 +21,8 @@ using testing::StartsWith;
 
 TEST(Text, SaysWhatWhereWhenceAndWhatToChange) {
   const auto it = test::sample("private_gpt.jsonl");
-  const std::string report = text(it.process, it.finding, false, "devtrace-4242.html");
+  const std::string report =
+      text(it.process, it.finding, false, {.log = "devtrace-4242.jsonl", .html = "devtrace-4242.html"});
   const auto lines = test::lines_of(report);
   EXPECT_LE(lines.size(), 25u);
   EXPECT_THAT(lines.front(),
@@ -31,7 +32,7 @@ TEST(Text, SaysWhatWhereWhenceAndWhatToChange) {
         "tokens = self.model(**encoded).last_hidden_state",
         "input_ids moved cpu → cuda:0 in EmbeddingComponent.embed (embedding_component.py:40)",
         "encoded = {key: value.to(self.model.device) for key, value in batch.items()}", "rehearsal",
-        "devtrace-4242.html"}) {
+        "next: devtrace fix devtrace-4242.jsonl", "report: devtrace-4242.html"}) {
     EXPECT_THAT(report, HasSubstr(part));
   }
   EXPECT_THAT(lines.back(), StartsWith("SUMMARY: devtrace: refused-op embedding_component.py:41 in "
@@ -42,24 +43,64 @@ TEST(Text, SummarisesManyOperandsByThreeTheOddOneFirst) {
   Json finding = {{"kind", "refused-op"}, {"operation", "aten::cat"}, {"operands", Json::array()}};
   for (const char* name : {"a", "b", "c", "d", "e", "f", "g"})
     finding["operands"].push_back({{"name", name}, {"device", *name == 'f' ? "cpu" : "cuda:0"}, {"dtype", "float32"}});
-  const auto last = [&] { return test::lines_of(text(Json::object(), finding, false, "")).back(); };
-  EXPECT_THAT(last(), testing::EndsWith(": a on cuda:0, f on cpu, b on cuda:0 and 4 more"));
-  finding["operands"][5]["odd"] = true;
+  const auto last = [&] { return test::lines_of(text(Json::object(), finding, false)).back(); };
   EXPECT_THAT(last(), testing::EndsWith(": f on cpu, a on cuda:0, b on cuda:0 and 4 more"));
-  const std::string report = text(Json::object(), finding, false, "");
+  finding["operands"][1]["odd"] = true;
+  EXPECT_THAT(last(), testing::EndsWith(": b on cuda:0, f on cpu, a on cuda:0 and 4 more"));
+  finding["operands"][1].erase("odd");
+  const std::string report = text(Json::object(), finding, false);
   EXPECT_LT(report.find("    f  "), report.find("    a  "));
-  EXPECT_THAT(report, HasSubstr("    and 3 more"));
+  EXPECT_THAT(report, HasSubstr("    and 4 more"));
+}
+
+Json frame(const char* function, int line) {
+  return {
+      {"file", "/p/model.py"}, {"line", line}, {"function", function}, {"project", true}, {"source", "    a = b\n"}};
+}
+
+TEST(Text, TellsOnceWhatIsTheSameOfSeveralOperands) {
+  Json finding = {{"kind", "refused-op"}, {"operation", "aten::addmm"}, {"python", {frame("forward", 9)}}};
+  const auto operand = [&](const char* name, const char* device, int line, int within) {
+    Json library = {{"file", "/lib/linear.py"}, {"line", within}, {"function", "__init__"}};
+    finding["operands"].push_back({{"name", name}, {"device", device}});
+    finding["operands"].back()["created"] = {{"device", device}, {"python", {library, frame("make", line)}}};
+  };
+  operand("x", "cpu", 3, 1);
+  operand("weight", "cuda:0", 5, 112);
+  operand("bias", "cuda:0", 5, 114);
+  finding["operands"][0]["lineage"] = {{{"what", "constructed"}, {"line", frame("make", 3)}},
+                                       {{"what", "returned"}, {"line", frame("main", 7)}}};
+  const std::string report = text({{"cwd", "/p"}}, finding, false);
+  EXPECT_THAT(report, HasSubstr("\n  x created on cpu in make (model.py:3)\n        a = b\n"
+                                "     returned to main (model.py:7)\n        a = b\n"
+                                "  weight, bias created on cuda:0 in make (model.py:5)\n        a = b\n"));
+  EXPECT_THAT(report, Not(HasSubstr("constructed")));
+}
+
+TEST(Text, OfALongHistoryTheFirstOperandsIsToldWhole) {
+  Json finding = {{"kind", "refused-op"}, {"operation", "aten::add"}, {"python", {frame("forward", 9)}}};
+  for (const char* name : {"a", "b"}) {
+    Json operand = {{"name", name}, {"device", name}, {"created", {{"device", name}, {"python", {frame(name, 1)}}}}};
+    for (int line = 2; line < 6; ++line)
+      operand["lineage"].push_back({{"what", "assigned"}, {"line", frame(name, line)}});
+    finding["operands"].push_back(operand);
+  }
+  const std::string report = text({{"cwd", "/p"}}, finding, false);
+  EXPECT_LE(test::lines_of(report).size(), 25u);
+  EXPECT_THAT(report, HasSubstr("assigned in a (model.py:5)"));
+  EXPECT_THAT(report, HasSubstr("b created on b in b (model.py:1)"));
+  EXPECT_THAT(report, Not(HasSubstr("assigned in b")));
 }
 
 TEST(Text, HasEscapeCodesOnlyWhenAsked) {
   const auto it = test::sample("private_gpt.jsonl");
-  EXPECT_THAT(text(it.process, it.finding, false, ""), Not(HasSubstr("\033")));
-  EXPECT_THAT(text(it.process, it.finding, true, ""), HasSubstr("\033["));
+  EXPECT_THAT(text(it.process, it.finding, false), Not(HasSubstr("\033")));
+  EXPECT_THAT(text(it.process, it.finding, true), HasSubstr("\033["));
 }
 
 TEST(Text, ObeysNothingThatAProgramPutsIntoNames) {
   const auto it = test::sample("hostile.jsonl");
-  const std::string report = text(it.process, it.finding, false, "x\033]0;title\a.html");
+  const std::string report = text(it.process, it.finding, false, {.log = "", .html = "x\033]0;title\a.html"});
   for (const char c : report) EXPECT_FALSE((c >= 0 && c < 0x20 && c != '\n') || c == 0x7F) << int(c);
   EXPECT_THAT(report, Not(HasSubstr("\u202e")));
   EXPECT_LE(test::lines_of(report).size(), 40u);
@@ -68,9 +109,9 @@ TEST(Text, ObeysNothingThatAProgramPutsIntoNames) {
 
 TEST(Text, ANoteIsCalledOne) {
   auto it = test::sample("private_gpt.jsonl");
-  EXPECT_THAT(text(it.process, it.finding, false, ""), Not(HasSubstr("(note)")));
+  EXPECT_THAT(text(it.process, it.finding, false), Not(HasSubstr("(note)")));
   it.finding["severity"] = "note";
-  const std::string report = text(it.process, it.finding, false, "");
+  const std::string report = text(it.process, it.finding, false);
   EXPECT_THAT(report, HasSubstr("devtrace: refused-op (note): "));
   EXPECT_THAT(report, HasSubstr("SUMMARY: devtrace: refused-op (note) "));
   EXPECT_THAT(markdown(it.process, it.finding), HasSubstr("*A note, not a fault.*"));
@@ -78,17 +119,17 @@ TEST(Text, ANoteIsCalledOne) {
 
 TEST(Text, SaysWhatWasThereBeforeDevtrace) {
   auto it = test::sample("private_gpt.jsonl");
-  EXPECT_THAT(text(it.process, it.finding, false, ""), Not(HasSubstr("attached")));
+  EXPECT_THAT(text(it.process, it.finding, false), Not(HasSubstr("attached")));
   for (Json& operand : it.finding["operands"]) {
     operand.erase("created");
     operand.erase("moved");
     operand.erase("computed_from");
     operand["before_attach"] = true;
   }
-  EXPECT_THAT(text(it.process, it.finding, false, ""), HasSubstr("input_ids was there before devtrace was attached"));
+  EXPECT_THAT(text(it.process, it.finding, false), HasSubstr("input_ids was there before devtrace was attached"));
   EXPECT_THAT(markdown(it.process, it.finding), HasSubstr("| before devtrace was attached |"));
   for (Json& operand : it.finding["operands"]) operand["moved"] = {{"from", "cuda:0"}, {"to", "cuda:1"}};
-  EXPECT_THAT(text(it.process, it.finding, false, ""), HasSubstr("created before devtrace was attached"));
+  EXPECT_THAT(text(it.process, it.finding, false), HasSubstr("created before devtrace was attached"));
   it.process["attached"] = 1700000000.5;
   EXPECT_THAT(process_text(it.process, {}), HasSubstr("what was before is not known"));
   EXPECT_THAT(process_markdown(it.process, {}), HasSubstr("attached"));
@@ -97,7 +138,7 @@ TEST(Text, SaysWhatWasThereBeforeDevtrace) {
 TEST(Text, SaysWhatIsNotKnown) {
   const std::string report =
       text(Json::object(), Json({{"record", "finding"}, {"kind", "refused-op"}, {"message", "Expected all tensors"}}),
-           false, "");
+           false);
   EXPECT_THAT(report, HasSubstr("no Python frame could be read"));
   EXPECT_THAT(report, HasSubstr("Expected all tensors"));
   EXPECT_THAT(report, HasSubstr("SUMMARY: devtrace: refused-op"));
@@ -115,7 +156,7 @@ TEST(Text, OfAProgramWithoutPythonSaysTheNativePlace) {
                        frame("/app/libops.so", "launch", "", 0), frame("/app/train", "step", "/app/train.cpp", 12),
                        frame("/app/train", "main", "/app/train.cpp", 40)};
   const auto says = [&](const char* place, const char* summary = nullptr) {
-    const std::string report = text(Json::object(), finding, false, "");
+    const std::string report = text(Json::object(), finding, false);
     EXPECT_NE(report.find("at "s + place), report.npos) << report;
     EXPECT_NE(report.find("SUMMARY: devtrace: remote-access "s + (summary ? summary : place)), report.npos) << report;
     EXPECT_NE(markdown(Json::object(), finding).find("At `"s + place + "`"), std::string::npos);
@@ -152,7 +193,7 @@ TEST(Text, OfAKernelSaysParametersAndWhereTheirMemoryCameFrom) {
   finding["operands"][1]["type"] = "float*";
   finding["operands"][2].update({{"name", "edges"}, {"type", "float const*"}, {"parameter_name", "x"}});
   const Json process = {{"cwd", "/app"}};
-  const std::string report = text(process, finding, false, "");
+  const std::string report = text(process, finding, false);
   for (const char* part : {"parameter 0 (pointer)", "parameter 1 (float*)", "edges", "parameter 2: float const* x",
                            "4.0 KiB", "at step (train.cpp:12)", "created on cuda:1 by cudaMalloc in grid (train.cpp:9)",
                            "called by main (train.cpp:30)", "train.cpp:12 in step: parameter 0 (pointer) on cuda:0"})
@@ -161,14 +202,14 @@ TEST(Text, OfAKernelSaysParametersAndWhereTheirMemoryCameFrom) {
   EXPECT_THAT(markdown(process, finding), HasSubstr("grid (train.cpp:9)"));
   // Of a copy, or wherever no parameter is known.
   finding["operands"][0].erase("parameter");
-  EXPECT_THAT(text(process, finding, false, ""), HasSubstr("memory of 4.0 KiB from cudaMalloc at train.cpp:9"));
+  EXPECT_THAT(text(process, finding, false), HasSubstr("memory of 4.0 KiB from cudaMalloc at train.cpp:9"));
 }
 
 TEST(Text, TakesAnythingForARecord) {
   for (const Json& malformed :
        {Json(nullptr), Json(5), Json::array(),
         Json({{"operands", {1, nullptr}}, {"python", {nullptr, 5}}, {"cause", {{"because", 5}}}})}) {
-    EXPECT_THAT(text(malformed, malformed, true, ""), HasSubstr("SUMMARY"));
+    EXPECT_THAT(text(malformed, malformed, true), HasSubstr("SUMMARY"));
     EXPECT_THAT(markdown(malformed, malformed), HasSubstr("###"));
   }
 }
