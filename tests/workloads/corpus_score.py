@@ -144,6 +144,8 @@ def page(scores: list[Score]) -> str:
     def yes(value):
         return "yes" if value else "no"
 
+    waiting = sum(not each.seconds for each in scores)
+    scores = [each for each in scores if each.seconds]
     out = [
         "# devtrace on its corpus",
         "",
@@ -160,6 +162,8 @@ def page(scores: list[Score]) -> str:
         ("wrong_high", "cause wrong, with high confidence"),
     ):  # fmt: skip
         out.append(f"| {words} | " + " | ".join(share([each for each in scores if each.part == part], what) for part in PARTS) + " |")
+    if waiting:
+        out += ["", f"{waiting} newer cases of the corpus are not among these: `devtrace fix` has not been run on them yet."]
     out += ["", "| case | cause | right | line right | fix runs | tried | seconds |", "|---|---|---|---|---|---|---|"]
     for each in scores:
         thread = f"[{each.name}]({each.thread})" + (" (kept apart)" if each.part == "kept apart" else "")
