@@ -111,6 +111,11 @@ std::string_view Operand::name_in(size_t frame) const {
   return {};
 }
 
+bool Operand::read_again_in(size_t frame) const {
+  const auto first = std::find_if(names.begin(), names.end(), [&](const Name& each) { return each.frame == frame; });
+  return first != names.end() && first->read_again;
+}
+
 // Where memory that is no tensor came from: "memory of 4.0 KiB from cudaMalloc at main.cpp:12".
 static std::string memory_words(const Operand& operand) {
   std::string out = "memory";

@@ -140,6 +140,7 @@ struct Chain {
 struct Name {
   Index frame = kNoIndex;  // into the failing stack
   std::string name;
+  bool read_again = false;  // a variable, which the function reads below the line that it is in, too
 };
 
 // What said the device where a tensor was made, or to which it was moved.
@@ -238,6 +239,8 @@ struct Operand : Provenance {
   const Operand& origin() const;
   // What it is called in that frame; empty when it has no name there.
   std::string_view name_in(size_t frame) const;
+  // Is that a variable which the frame's function reads again below its line?
+  bool read_again_in(size_t frame) const;
 };
 
 // Does the frame call a module of PyTorch's?

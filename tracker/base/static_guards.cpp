@@ -1,6 +1,7 @@
 // The guards of the C++ ABI, in place of libstdc++'s. In a fork's child those stay locked that another thread held: the
 // child would wait for ever at its first tensor.
-// What was half initialised is constructed once more over it. Its memory leaks; its locks are those that a fork waits for.
+// What was half initialised is constructed once more over it. Its memory leaks; its locks are those that a fork waits
+// for.
 #include "tracker/base/static_guards.h"
 
 #include <atomic>

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "common/text.h"
 #include "tracker/evidence/objects/accelerate_hooks.h"
 #include "tracker/evidence/objects/object_walk.h"
 #include "tracker/evidence/source/call_arguments.h"
@@ -89,6 +90,10 @@ class Names {
         if (!operand || operand->source_of != Operand::kNone) note_mention(frame, reached);
       });
     }
+    if (here.source.size() <= here.expression.size()) return;
+    for (const Path& path : read_expression(api_, std::string(trimmed(here.source)), false, "").mentioned)
+      if (const Scope::Found found = scope_.follow(path, frame); found.value && !alias_of(found.value.get()))
+        note_mention(frame, {found.value.get(), to_string(path), ""});
   }
 
   void name_everywhere() {

@@ -65,6 +65,8 @@ class Collector {
     for (Operand& operand : operands_) {
       add_provenance(operand, operand.device, operand.storage, source_);
       operand.lineage = lineage(operand, names, frames_, source_);
+      for (finding::Name& name : operand.names)
+        name.read_again = frames_[name.frame].project && names.read_again(name.frame, name.name);
     }
     if (direct) note_expressions(names, facts);
     sources_.nest();

@@ -172,6 +172,29 @@ const std::vector<int>& FunctionText::bindings(const std::string& variable) cons
   return found == bound.end() ? none : found->second;
 }
 
+bool begins_statement(const Lines& lines, const FunctionText& function, int line) {
+  const std::string text = joined(lines, function.first, line);
+  const Scan scan(text);
+  const size_t begin = text.size() - lines[line - 1].size() - 1, first = begin + indentation(lines[line - 1]);
+  return first < text.size() && scan.code[first] && scan.depth[first] == 0 && (begin < 2 || text[begin - 2] != '\\');
+}
+
+bool reads_below(const Lines& lines, const FunctionText& function, int line, std::string_view variable) {
+  const std::string text = joined(lines, line + 1, function.last);
+  const Scan scan(text);
+  size_t bound_until = 0;  // the end of the line that gave it a new value
+  for (size_t at = 0; (at = text.find(variable, at)) != text.npos; at += variable.size()) {
+    const size_t end = at + variable.size();
+    const char before = at > 0 ? text[at - 1] : '\n';
+    if (!scan.code[at] || word_char(before) || before == '.' || (end < text.size() && word_char(text[end]))) continue;
+    if (bound_until != 0 && at > bound_until) return false;
+    const size_t next = std::min(text.find_first_not_of(' ', end), text.size() - 1);
+    if (text[next] != '=' || !is_assignment(text, next)) return true;
+    if (scan.depth[at] == 0) bound_until = text.find('\n', at);  // else a keyword argument of that name
+  }
+  return false;
+}
+
 const FunctionText* FunctionTexts::at(const std::string& file, const Lines& lines, const std::string& name, int line) {
   const int count = static_cast<int>(lines.size());
   const std::string own = name.substr(name.rfind('.') + 1);

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,11 @@ struct FunctionText {
 
   const std::vector<int>& bindings(const std::string& variable) const;
 };
+
+// Does a statement begin in that line of the function's?
+bool begins_statement(const Lines& lines, const FunctionText& function, int line);
+// Is the variable read in the function below that line, before a line gives it a new value?
+bool reads_below(const Lines& lines, const FunctionText& function, int line, std::string_view variable);
 
 // Of several functions, each read once. Under the GIL.
 class FunctionTexts {

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "common/format.h"
+#include "common/text.h"
 #include "tracker/evidence/named_devices.h"
 #include "tracker/evidence/source/expression.h"
+#include "tracker/interface/platform.h"
 #include "tracker/python/gil/dict_entries.h"
 
 namespace devtrace::evidence {
@@ -58,14 +60,20 @@ KnownNames::KnownNames(const Api& api, const Torch& torch, const std::vector<Fra
       holders_(holders),
       source_(source),
       texts_(api),
-      operands_(std::move(operands)) {}
+      operands_(std::move(operands)) {
+  const auto ask = platform().current_device;
+  if (const int index = ask ? ask() : -1; index >= 0) current_ = fmt::format("cuda:{}", index);
+}
 
-// Variables that have had their value since before the line.
+// Variables that have had their value since before the line. What the statement that is under way will give one is not
+// its value yet.
 std::vector<KnownNames::Known> KnownNames::of_live(const FunctionText& function, const LiveLine& line) const {
   std::vector<Known> names;
+  const int now = frames_[line.frame].region.line;
   scope_.for_each_local(line.frame, [&](const std::string& name, PyObject* value) {
     const bool parameter = !function.module && frames_[line.frame].is_parameter(api_, name);
-    const std::vector<int>& bound = function.bindings(name);
+    std::vector<int> bound = function.bindings(name);
+    std::erase(bound, now);
     if ((parameter || !bound.empty()) &&
         std::all_of(bound.begin(), bound.end(), [&](int each) { return each < line.line; }))
       names.push_back({name, Ref::borrowed(api_, value), parameter});
@@ -220,6 +228,19 @@ std::optional<int> KnownNames::line_that_binds(size_t frame, const std::string& 
   return bound.size() == 1 && bound[0] < here.region.line ? std::optional(bound[0]) : std::nullopt;
 }
 
+bool KnownNames::read_again(size_t frame, const std::string& variable) const {
+  const Frame& here = frames_[frame];
+  const FunctionText* function = function_of(here.file, here.function, here.region.line);
+  const std::string_view line = trimmed(here.source);
+  if (!function || line.starts_with("return ") || line.starts_with("raise ")) return false;
+  const std::vector<int>& bound = function->bindings(variable);
+  const bool own = function->module || !bound.empty() || here.is_parameter(api_, variable);
+  if (!own || std::find(bound.begin(), bound.end(), here.region.line) != bound.end()) return false;
+  const Lines& lines = source_.file(here.file);
+  return begins_statement(lines, *function, here.region.line) &&
+         reads_below(lines, *function, std::max(here.region.line, here.region.end_line), variable);
+}
+
 finding::List<finding::DeviceExpression> KnownNames::best_of(const std::vector<Known>& names,
                                                              std::vector<Candidate> candidates) const {
   for (const Known& known : names) add_candidates(known, candidates);
@@ -240,7 +261,7 @@ void KnownNames::add_device(const std::string& expression, PyObject* value, int 
   const bool one = shape == python::Shape::unicode || class_of(api_, value) == "device";
   if (one)
     for_each_named_device(api_, torch_, value, [&](const std::string& device) {
-      out.push_back({rank, expression, device});
+      out.push_back({rank, expression, device == "cuda" ? current_ : device});
     });
 }
 

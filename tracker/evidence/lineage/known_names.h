@@ -27,6 +27,9 @@ class KnownNames {
   finding::List<finding::DeviceExpression> devices_in(size_t frame, int line = 0) const;
   // The only line of a running frame's function that gives a variable its value, if that stands above where it is now.
   std::optional<int> line_that_binds(size_t frame, const std::string& variable) const;
+  // Does a running frame's function read the variable below the statement that it is in, before that has a new value?
+  // No where a line in front of that statement could not give it one.
+  bool read_again(size_t frame, const std::string& variable) const;
 
  private:
   struct Known {
@@ -64,6 +67,7 @@ class KnownNames {
   const SourceText& source_;
   mutable FunctionTexts texts_;
   const std::vector<PyObject*> operands_;  // their names are the reader's
+  std::string current_;                    // what "cuda" means to this thread; empty: CUDA is not in use
 };
 
 }  // namespace devtrace::evidence
