@@ -151,14 +151,14 @@ for path in sys.argv[1:]:
     print("==", path, flush=True)
     try:
         runpy.run_path(path, run_name="__main__")
-    except RuntimeError:
+    except (RuntimeError, TypeError, ValueError):
         traceback.print_exc(file=sys.stdout)
 """
 
 
 def start_snippets(snippets: dict[str, str], folder: Path, options=None, trace=True, env=None, gpus=2, fresh=False) -> tuple[Outcome, dict[str, str]]:
-    """Many small programs in one process, each in a file `<name>.py` of its own (importing PyTorch takes seconds); a RuntimeError ends
-    one and is printed. Returns the outcome and what each one printed."""
+    """Many small programs in one process, each in a file `<name>.py` of its own (importing PyTorch takes seconds); an error ends one
+    and is printed. Returns the outcome and what each one printed."""
     names = {name: re.sub(r"\W+", "-", name) + ".py" for name in snippets}
     for name, source in snippets.items():
         (folder / names[name]).write_text(source, encoding="utf-8")

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "common/python_scan.h"
 #include "common/text.h"
 #include "report/phrasing/signature.h"
 #include "report/verdict/device_edits.h"
@@ -121,7 +122,7 @@ static std::string device_of_target(const Evidence& evidence, size_t frame, cons
       const bool called = model == *callee && evidence.caller_of_model() == frame;
       if (own_name.empty() ? !called : !own_name.starts_with(model + ".") || model == "self") continue;
       if (calls_transformers_model(evidence, frame)) return model + ".device";
-      if (called) return fmt::format("next({}.parameters()).device", model);
+      if (called) return fmt::format("next({}.{}()).device", model, target.role == "buffer" ? "buffers" : "parameters");
     }
   }
   if (is_identifier(own_name)) return fmt::format("{}.device", own_name);
@@ -161,6 +162,35 @@ static std::optional<Fix> move_in_lambda(const Frame& here, std::string_view nam
   return at_frame(here, dedented(fmt::format("{} {}", here.source.substr(0, colon + 1), dedented(*moved))));
 }
 
+// Can a line in front of this one give the variable another value? `def f(x): return x + x`: that is outside of the
+// function. So it is of a lambda, and of a comprehension; and nothing can stand in front of `elif`.
+static bool may_stand_in_front(const Frame& here, std::string_view name) {
+  const std::string line = dedented(here.source);
+  const auto begins = [&](std::string_view word) { return line.starts_with(word); };
+  const bool inner = here.function.ends_with('>') && !here.function.ends_with("<module>");
+  return !inner && !begins("def ") && !begins("async def ") && !begins("class ") && !begins("elif ") &&
+         !begins("except ") && !begins("case ") && !writes_through(here.source, name) && !binds(here.source, name) &&
+         assigned_name(here.source) != name && Scan(here.source).balanced;
+}
+
+static Fix moved_in_front(const Frame& here, std::string_view name, const std::string& device) {
+  return at_frame(here, fmt::format("{0} = {0}.to({1})\n{2}", name, device, dedented(here.source)));
+}
+
+// The line with what else it calculates with on the operand's device moved, too, or gives to the same function:
+// `x * self.scale + self.shift`, `model(ids, mask)`. Lengths may be wanted on the CPU.
+static std::string others_moved(const Evidence& evidence, size_t frame, const Operand& operand, std::string line,
+                                const std::string& device) {
+  for (const finding::Mention& mention : evidence.refusal.mentions) {
+    if (mention.frame != frame || mention.device != operand.device) continue;
+    const bool beside =
+        is_argument_beside(line, mention.name, operand.name_in(frame)) && mention.name.find("len") == mention.name.npos;
+    if (!beside && !is_term(line, mention.name)) continue;
+    line = replace_read(line, mention.name, fmt::format("{}.to({})", mention.name, device)).value_or(line);
+  }
+  return line;
+}
+
 std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand& operand, const std::string& device) {
   const Frame& here = evidence.stack[frame];
   const std::string_view name = operand.name_in(frame);
@@ -170,18 +200,14 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
     return line ? std::optional(at_frame(here, std::move(*line))) : std::nullopt;
   }
   if (!is_reference(name)) return std::nullopt;
-  if (auto line = replace_read(here.source, name, fmt::format("{}.to({})", name, device)))
-    return at_frame(here, std::move(*line));
-  // `def f(x): return x + x`: a line in front of that is outside of the function. So it is of a lambda, and of a
-  // comprehension.
-  const std::string line = dedented(here.source);
-  if (here.function.ends_with("<lambda>")) return move_in_lambda(here, name, device);
-  const bool defines = (here.function.ends_with('>') && !here.function.ends_with("<module>")) ||
-                       line.starts_with("def ") || line.starts_with("async def ") || line.starts_with("class ");
-  if (reads(here.source, name) > 1 && !writes_through(here.source, name) && !defines && !binds(here.source, name) &&
-      here.source.find('\n') == here.source.npos) {
-    return at_frame(here, fmt::format("{0} = {0}.to({1})\n{2}", name, device, dedented(here.source)));
+  if (auto line = replace_read(here.source, name, fmt::format("{}.to({})", name, device))) {
+    const std::string variable = device.substr(0, device.find_first_of(".(["));
+    if (operand.read_again_in(frame) && may_stand_in_front(here, name) && !binds(here.source, variable))
+      return moved_in_front(here, name, device);
+    return at_frame(here, others_moved(evidence, frame, operand, std::move(*line), device));
   }
+  if (here.function.ends_with("<lambda>")) return move_in_lambda(here, name, device);
+  if (reads(here.source, name) > 1 && may_stand_in_front(here, name)) return moved_in_front(here, name, device);
   const std::string_view container = container_of(name);
   // What a container of containers holds has no .to().
   if (container.empty() || name.find(']') + 1 != name.size()) return std::nullopt;
@@ -226,7 +252,7 @@ std::optional<Fix> say_device_where_placed(const Evidence& evidence, const Opera
   return repair_of(*line, std::move(*code));
 }
 
-std::optional<Fix> register_buffer(const Frame& made) {
+std::optional<Fix> register_buffer(const Frame& made, const Operand& it) {
   const std::string line = dedented(made.source);
   constexpr std::string_view kSelf = "self.";
   const size_t equals = line.find(" = ");
@@ -234,6 +260,12 @@ std::optional<Fix> register_buffer(const Frame& made) {
   const std::string name = line.substr(kSelf.size(), equals - kSelf.size());
   const std::string value = line.substr(equals + 3);
   if (!is_identifier(name) || value.empty() || value.back() == '\\') return std::nullopt;
+  // The line may construct the object that has the tensor.
+  const auto is_it = [&](std::string_view known) { return known.ends_with("." + name); };
+  if (!is_it(it.name) &&
+      std::none_of(it.names.begin(), it.names.end(), [&](const auto& each) { return is_it(each.name); }) &&
+      std::none_of(it.held_by.begin(), it.held_by.end(), [&](const auto& each) { return is_it(each.name); }))
+    return std::nullopt;
   return repair_of(made, fmt::format("self.register_buffer(\"{}\", {}, persistent=False)", name, value));
 }
 

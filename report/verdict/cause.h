@@ -80,7 +80,8 @@ bool there_before(const Operand& operand, const Frame& here, const Frame& line);
 
 // `self.anchors = torch.tensor(…)` → `self.register_buffer("anchors", torch.tensor(…), persistent=False)`: without
 // persistent=False old checkpoints would no longer load.
-std::optional<Fix> register_buffer(const Frame& made);
+// Nothing where the line gives a value to another attribute than this operand.
+std::optional<Fix> register_buffer(const Frame& made, const Operand& it);
 
 // `self.parts = [nn.Linear(…)]` → `self.parts = nn.ModuleList([nn.Linear(…)])`, where the list or dict that the
 // module at `index` of the chain has holds modules. `it`: the operand that they hold.

@@ -38,8 +38,8 @@ Evidence::Evidence(const Finding& it) : finding(it), operands(it.operands) {
   for (Operand& operand : operands) {
     prepare(operand);
     if (operand.expression.empty()) continue;
-    for (Event* event : {&operand.created, &operand.moved})
-      if (of_this_line(*event)) *event = Event{};
+    if (of_this_line(operand.moved)) operand.created = operand.moved = Event{};
+    if (of_this_line(operand.created)) operand.created = Event{};
   }
 }
 

@@ -136,6 +136,34 @@ bool writes_through(std::string_view source, std::string_view name) {
   return false;
 }
 
+bool is_term(std::string_view source, std::string_view name) {
+  constexpr std::string_view kOperators = "+-*/@";
+  const auto found = find_reads(source, name);
+  if (found.size() != 1) return false;
+  const auto is_operator = [&](size_t at) { return at < source.size() && kOperators.find(source[at]) != source.npos; };
+  const size_t before = source.find_last_not_of(' ', found[0] - 1), after = skip_blanks(source, found[0] + name.size());
+  const bool unpacked = found[0] > 0 && source[found[0] - 1] == '*' && source.substr(before - (before > 0), 2) != " *";
+  return is_operator(after) || (found[0] > 0 && !unpacked && is_operator(before));
+}
+
+bool is_argument_beside(std::string_view source, std::string_view name, std::string_view other) {
+  const auto found = find_reads(source, name), others = find_reads(source, other);
+  if (found.size() != 1 || others.size() != 1) return false;
+  const Scan scan(source);
+  const auto bracket = [&](size_t at) {
+    size_t open = at;
+    while (open > 0 && scan.depth[open - 1] >= scan.depth[at]) --open;
+    return open;  // just behind it
+  };
+  const size_t open = bracket(found[0]), after = skip_blanks(source, found[0] + name.size());
+  const size_t before = source.find_last_not_of(" \n", found[0] - 1);
+  const auto is_any = [&](size_t at, std::string_view of) {
+    return at < source.size() && of.find(source[at]) != of.npos;
+  };
+  return scan.depth[found[0]] > 0 && open == bracket(others[0]) && is_any(open - 1, "(") && is_any(before, "(,=") &&
+         is_any(after, ",)");
+}
+
 std::optional<std::string> replace_read(std::string_view source, std::string_view name, std::string_view by) {
   const auto found = find_reads(source, name);
   if (found.size() != 1) return std::nullopt;

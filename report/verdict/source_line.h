@@ -22,6 +22,11 @@ int reads(std::string_view source, std::string_view name);
 // The statement with its only read of `name` replaced. Nothing when it is read never or more than once.
 std::optional<std::string> replace_read(std::string_view source, std::string_view name, std::string_view by);
 
+// Is it read once, as an operand of `+`, `-`, `*`, `/` or `@`?
+bool is_term(std::string_view source, std::string_view name);
+// Is it read once, as a whole argument of the call that `other` is read in?
+bool is_argument_beside(std::string_view source, std::string_view name, std::string_view other);
+
 // The statement with `.to(device)` behind the only occurrence of an expression, in brackets where it needs them.
 std::optional<std::string> move_expression(std::string_view source, std::string_view expression,
                                            std::string_view device);

@@ -29,7 +29,7 @@ std::optional<Call> only_call(std::string_view source, const Scan& scan, std::st
   const std::string wanted = std::string(function) + "(";
   const size_t at = source.find(wanted);
   if (at == source.npos || source.find(wanted, at + 1) != source.npos || !scan.balanced || !scan.code[at] ||
-      (at > 0 && (word_char(source[at - 1]) || source[at - 1] == '.')))
+      (at > 0 && word_char(source[at - 1])))
     return std::nullopt;
   const size_t open = at + function.size(), close = closing(scan, source, open);
   if (close == source.npos) return std::nullopt;

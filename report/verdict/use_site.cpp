@@ -34,7 +34,10 @@ std::optional<Fix> move_all(const Evidence& evidence, size_t frame, const Group&
   std::optional<Fix> fix;
   std::string code;
   for (const Operand* operand : group) {
-    if (written(frame, *operand).empty()) return std::nullopt;
+    const std::string_view name = written(frame, *operand);
+    if (name.empty()) return std::nullopt;
+    const std::string_view list = name.substr(0, name.find('['));  // another element may have moved all of it
+    if (list.size() < name.size() && code.find(fmt::format(" in {}]", list)) != code.npos) continue;
     fix = move_at(edited, frame, *operand, device);
     if (!fix) return std::nullopt;
     code = fix->code;

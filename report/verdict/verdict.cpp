@@ -131,6 +131,17 @@ bool writes_number(const Fix& fix) {
   return fix.code.find("\"cuda:") != fix.code.npos;
 }
 
+// The line that made a model's tensor on the CPU after the model was constructed, as one that reads a file does. That
+// is to change, though to what is not known.
+std::optional<Fix> line_that_made_state(const Evidence& evidence) {
+  for (const Operand& it : evidence.operands) {
+    if (!it.is_state() || !it.on_cpu() || it.moved.known() || in_a_constructor(it.created.stack)) continue;
+    const Frame* const line = it.created.line();
+    if (line && line->project && line->function != "<module>") return repair_of(*line, {});
+  }
+  return std::nullopt;
+}
+
 // Is it a help that the line runs? A replica's line is every replica's; and what was left on the CPU would take the
 // work there.
 bool may_meet_anywhere(const Evidence& evidence, const Cause& cause) {
@@ -154,6 +165,7 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
     if (auto fix = move_where_constructed(evidence)) cause.fix = std::move(fix);
   if (!cause.fix && may_meet_anywhere(evidence, cause))
     if (auto fix = use_site(evidence); fix && !writes_number(*fix)) cause.fix = std::move(fix);
+  if (!cause.fix && best) cause.fix = line_that_made_state(evidence);
   // Edits are written in PyTorch's words.
   const bool tensors =
       std::all_of(evidence.operands.begin(), evidence.operands.end(), [](const Operand& it) { return it.is_tensor(); });

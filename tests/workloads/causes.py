@@ -404,3 +404,210 @@ def joined(left, right):
     return torch.cat([left, right])
 a, b = torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1")
 joined(a, b)
+
+# === a variable that is read again below
+# category: unknown
+# confidence: low
+# repairs: line
+# fix: steps = steps.to(batch.device)
+# fix: scaled = batch * steps
+def weighted(batch, steps):
+    scaled = batch * steps
+    return scaled + steps
+weighted(torch.ones(2, 4, device="cuda:0"), torch.ones(2, 4))
+
+# === two constants of an object in one line
+# category: cached-state-elsewhere
+# confidence: low
+# repairs: line
+# fix: return x * self.scale.to(x.device) + self.shift.to(x.device)
+class Normalizer:
+    def __init__(self, data):
+        self.scale, self.shift = data.std(), data.mean(0)
+        self.scale = self.scale + torch.zeros(4)
+    def __call__(self, x):
+        return x * self.scale + self.shift
+Normalizer(torch.rand(8, 4))(torch.ones(2, 4, device="cuda:0"))
+
+# === a module of a file that no model has registered
+# category: state-not-registered
+# confidence: medium
+# repairs: line
+# says: Block calls Blur, which it has not registered
+# fix: return blur.to(x.device)(x)
+class Blur(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kernel", torch.ones(4))
+    def forward(self, x):
+        return x * self.kernel
+blur = Blur().to("cuda:0")
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(4, 4)
+    def forward(self, x):
+        x = self.mix(x)
+        return blur(x)
+Block().to("cuda:1")(torch.ones(2, 4, device="cuda:1"))
+
+# === brought to the current device by a part of the line
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# fix: return x + table.to(x.device)
+def shifted(x):
+    table = torch.arange(3.0)
+    return x + table.cuda()
+shifted(torch.ones(3, device="cuda:1"))
+
+# === a generator that a library's function was not given
+# category: generator
+# confidence: high
+# repairs: cause
+# fix: one, two = torch.utils.data.random_split(range(4), [2, 2], generator=torch.Generator(device="cuda"))
+with torch.device("cuda:0"):
+    one, two = torch.utils.data.random_split(range(4), [2, 2])
+
+# === a generator's state
+# category: input-wanted-on-cpu
+# confidence: high
+# repairs: cause
+# fix: torch.random.set_rng_state(state["rng"].cpu())
+state = {"rng": torch.get_rng_state().to("cuda:0")}
+torch.random.set_rng_state(state["rng"])
+
+# === a rank's module that was not moved
+# category: data-parallel
+# confidence: high
+# repairs: cause
+# says: it moves no parameters
+# fix: replica = nn.parallel.DistributedDataParallel(model.to(device), device_ids=[1])
+torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+def wrapped(device):
+    model = nn.Linear(4, 2)
+    replica = nn.parallel.DistributedDataParallel(model, device_ids=[1])
+    return replica
+try:
+    wrapped(torch.device("cuda:1"))
+finally:
+    torch.distributed.destroy_process_group()
+
+# === an object's device without a number
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: rows = torch.ones(2, 4, device=self.device)
+class Runner:
+    def __init__(self):
+        self.device = "cuda"
+    def run(self, model):
+        rows = torch.ones(2, 4)
+        return model(rows)
+Runner().run(nn.Linear(4, 2).to("cuda:0"))
+
+# === several elements of a list
+# category: unknown
+# confidence: low
+# repairs: line
+# fix: return torch.stack([value.to(norms[0].device) for value in norms]).sum()
+def total(parameters):
+    norms = [each.norm() for each in parameters]
+    return torch.stack(norms).sum()
+total([torch.ones(2, device=device) for device in ("cuda:0", "cuda:0", "cuda:0", "cuda:1", "cuda:1")])
+
+# === a module that has buffers alone
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: return scale(image.to(next(scale.buffers()).device))
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("factor", torch.ones(4))
+    def forward(self, image):
+        return image * self.factor
+def brighter(scale, image):
+    return scale(image)
+brighter(Scale().to("cuda:0"), torch.ones(2, 4))
+
+# === two arguments of a model that were left behind
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: return model(rows.to(next(model.parameters()).device), weights.to(next(model.parameters()).device), 2)
+class Weighted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(4, 2)
+    def forward(self, rows, weights, times):
+        return self.mix(rows) * weights * times
+def answer(model, rows, weights):
+    return model(rows, weights, 2)
+answer(Weighted().to("cuda:0"), torch.ones(2, 4), torch.ones(2))
+
+# === a model in the closure of an optimizer
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: rows = torch.ones(2, 4, device=next(self.parameters()).device)
+class Step(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(4, 2)
+    def forward(self):
+        rows = torch.ones(2, 4)
+        return self.mix(rows).sum()
+def trained(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    def closure():
+        loss = model()
+        loss.backward()
+        return loss
+    return optimizer.step(closure)
+trained(Step().to("cuda:0"))
+
+# === a device's number in a function that is given what lies elsewhere
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: which writes that number
+# fix: rows, sums = (torch.zeros(3, device=scores.device) for _ in range(2))
+def filled(scores):
+    rows, sums = (torch.zeros(3, device="cuda:0") for _ in range(2))
+    rows += scores
+    return rows, sums
+filled(torch.ones(3, device="cuda:1"))
+
+# === tied weights, and what the model makes for itself
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: ids = torch.arange(3, device=next(self.parameters()).device)
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Module(), nn.Module()
+        self.inner.table = nn.Embedding(5, 4)
+        self.outer.table = self.inner.table
+    def forward(self):
+        ids = torch.arange(3)
+        return self.inner.table(ids)
+Tied().to("cuda:0")()
+
+# === made in the function for a device that a property says
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# fix: mean = torch.tensor([1.0, 2.0]).to(encoded.device, torch.float32)
+class Pipe:
+    def __init__(self, part):
+        self.part = part
+    @property
+    def device(self):
+        return torch.device("cpu")
+    def __call__(self, image):
+        encoded = self.part(image)
+        mean = torch.tensor([1.0, 2.0]).to(self.device, torch.float32)
+        return encoded - mean
+Pipe(nn.Linear(4, 2).to("cuda:0"))(torch.ones(3, 4, device="cuda:0"))

@@ -1,13 +1,45 @@
 // What a module computed, beside data that came from none: labels, rewards, masks, indices that the program was given.
+#include <algorithm>
+
 #include "common/format.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
+
+// The failing function has made it of nothing, for a device that its own line says by a name: nobody gave it anything.
+static std::optional<Cause> made_beside(const Evidence& evidence, const Operand& it, const Operand& other) {
+  const auto frame = evidence.frame_that_made(it);
+  const Frame* const line = it.created.line();
+  if (!frame || frame != innermost_project(evidence.stack) || it.moved.known() || !line ||
+      !line->same_function(evidence.stack[*frame]) || !makes_tensor(line->source) ||
+      line->source.find("cpu") != line->source.npos)
+    return std::nullopt;
+  Cause cause{"created-without-device", Confidence::medium,
+              fmt::format("{} was made by {} for another device than that of {}, which it meets.", with_place(it),
+                          at(line), with_place(other)),
+              std::nullopt};
+  // Another one that the failing line calculates with lies there, too, and would be refused next.
+  const auto next = [&](const finding::Mention& each) {
+    return each.frame == *frame && each.device == it.device && is_term(evidence.stack[*frame].source, each.name);
+  };
+  const auto& mentions = evidence.refusal.mentions;
+  const bool alone = std::none_of(mentions.begin(), mentions.end(), next);
+  if (alone && there_before(other, evidence.stack[*frame], *line)) {
+    const std::string device = device_expression(evidence, *frame, other);
+    auto code = redirect_move(line->source, device);
+    if (!code) code = give_device(line->source, device);
+    if (code && !device.starts_with('"')) cause.fix = repair_of(*line, std::move(*code));
+  }
+  if (!cause.fix) cause.fix = use_site(evidence);
+  return cause;
+}
 
 std::optional<Cause> data_beside_result(const Evidence& evidence) {
   const auto computed = [](const Operand& it) { return it.came_from_a_module() || it.came_from_state(); };
   if (const auto pair = evidence.pair([&](const Operand& it) { return !computed(it) && it.placed(); }, computed)) {
+    if (auto cause = made_beside(evidence, *pair.it, *pair.other)) return cause;
     return Cause{
         "input-not-moved", Confidence::low,
         fmt::format("{} was computed with a model on {}, and {} comes from no model and was not brought there.",

@@ -174,9 +174,42 @@ std::optional<Cause> not_on_the_first(const Evidence& evidence) {
   return cause;
 }
 
+// "DistributedDataParallel device_ids and output_device arguments only work with …, but got device_ids [0], …"
+std::optional<Cause> not_on_the_ranks_device(const Evidence& evidence) {
+  constexpr std::string_view kIds = "got device_ids [";
+  const size_t at = evidence.message.find(kIds);
+  const auto frame = innermost_project(evidence.stack);
+  if (!evidence.operation.ends_with("DistributedDataParallel") || at == evidence.message.npos || !frame)
+    return std::nullopt;
+  const size_t begin = at + kIds.size();
+  const std::string device =
+      fmt::format("cuda:{}", evidence.message.substr(begin, evidence.message.find(']', begin) - begin));
+  const auto it = std::find_if(evidence.operands.begin(), evidence.operands.end(),
+                               [&](const Operand& each) { return each.is_state() && each.device != device; });
+  if (it == evidence.operands.end() || it->root_devices.size() > 1) return std::nullopt;  // or it is spread on purpose
+  Cause cause{
+      "data-parallel", Confidence::high,
+      fmt::format("DistributedDataParallel is told that the module is on {}, its device_ids, and {} of it is on {}: "
+                  "it moves no parameters, whoever wraps a module moves it first.",
+                  device, with_place(*it), it->device),
+      std::nullopt};
+  const Frame& line = evidence.stack[*frame];
+  cause.fix = repair_of(line, {});
+  const std::string_view name = it->name_in(*frame);
+  if (!name.ends_with("." + it->module_path)) return cause;
+  const std::string_view module = name.substr(0, name.size() - it->module_path.size() - 1);
+  std::string where = fmt::format("\"{}\"", device);
+  for (const finding::FrameExpression& each : evidence.refusal.expressions)
+    if (each.frame == *frame && each.device == device) where = each.expression;
+  if (auto code = replace_read(line.source, module, fmt::format("{}.to({})", module, where)))
+    cause.fix = repair_of(line, std::move(*code));
+  return cause;
+}
+
 }  // namespace
 
 std::optional<Cause> data_parallel(const Evidence& evidence) {
+  if (auto cause = not_on_the_ranks_device(evidence)) return cause;
   if (auto cause = not_on_the_first(evidence)) return cause;
   if (!evidence.passes_through("/torch/nn/parallel/parallel_apply.py") &&
       !evidence.passes_through("/torch/nn/parallel/data_parallel.py")) {
@@ -199,7 +232,7 @@ std::optional<Cause> data_parallel(const Evidence& evidence) {
       !pair.it->moved.known() || (made && pair.it->moved.line() && made->same_line(*pair.it->moved.line()));
   std::optional<Fix> fix;
   if (attribute && made && made->project && made->function.ends_with("__init__") && stayed)
-    fix = register_buffer(*made);
+    fix = register_buffer(*made, *pair.it);
   // Each replica has another device: a line with its number repairs one of them.
   if (!fix) fix = move_where_named(evidence, *pair.it, *pair.other);
   if (fix && fix->repairs == Repairs::line && !in_words(fix)) fix.reset();

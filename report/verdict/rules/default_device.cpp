@@ -2,8 +2,11 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "common/text.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
+#include "report/verdict/statement_scan.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {
@@ -68,6 +71,20 @@ std::optional<Cause> taken_away(const Evidence& evidence) {
   return std::nullopt;
 }
 
+// `x + mask.cuda()` → `x + mask.to(x.device)`.
+std::optional<Fix> say_device_in_line(const Evidence& evidence, const Operand& it, const Operand& other) {
+  const auto own = innermost_project(evidence.stack);
+  if (own == 0u) {
+    const std::string device = device_expression(evidence, *own, other);
+    auto part = redirect_move(it.expression, device);
+    if (!part) part = give_device(it.expression, device);
+    const Frame& line = evidence.stack[*own];
+    if (auto code = part ? replace_expression(line.source, it.expression, *part) : std::nullopt)
+      return repair_of(line, std::move(*code));
+  }
+  return move_where_named(evidence, it, other);
+}
+
 // Made by a part of the failing line itself: `x + torch.zeros(n, device="cuda")`.
 std::optional<Cause> made_in_the_line(const Evidence& evidence) {
   const auto pair = evidence.pair(
@@ -79,7 +96,48 @@ std::optional<Cause> made_in_the_line(const Evidence& evidence) {
   return Cause{kCategory, Confidence::medium,
                fmt::format("{} names a GPU without a number, which is the current device, {}; it meets {}.",
                            pair.it->expression, pair.it->device, with_place(*pair.other)),
-               move_where_named(evidence, *pair.it, *pair.other)};
+               say_device_in_line(evidence, *pair.it, *pair.other)};
+}
+
+// Of `x.to("cuda:0")` where the text in quotes stands; nothing where the line does not write the device's number once.
+std::optional<Span> written_number(const Frame& line, std::string_view device) {
+  for (const char quote : {'"', '\''}) {
+    const std::string wanted = fmt::format("{0}{1}{0}", quote, device);
+    const size_t at = line.source.find(wanted);
+    if (at != line.source.npos && line.source.find(wanted, at + 1) == line.source.npos)
+      return Span{at, at + wanted.size()};
+  }
+  return std::nullopt;
+}
+
+// A function that was given what lies elsewhere has made it on a device whose number it writes.
+std::optional<Cause> made_on_a_number(const Evidence& evidence) {
+  const auto line_of = [&](const Operand& it) -> const Frame* {
+    const Event* placed = it.placed();
+    const Frame* line = placed ? placed->line() : nullptr;
+    const auto own = innermost_project(evidence.stack);
+    const bool here = own && evidence.made_under(it, *own) && line && line->file == evidence.stack[*own].file;
+    return here && !it.is_of_state() && !it.on_cpu() && evidence.stack[*own].function != "<module>" &&
+                   written_number(*line, it.device)
+               ? line
+               : nullptr;
+  };
+  const auto pair = evidence.pair([&](const Operand& it) { return line_of(it) != nullptr; },
+                                  [&](const Operand& other) { return !other.on_cpu() && !line_of(other); });
+  if (!pair) return std::nullopt;
+  const Frame& line = *line_of(*pair.it);
+  Cause cause{kCategory, Confidence::medium,
+              fmt::format("{} was put on {} by {}, which writes that number, whatever the device of {} is.",
+                          pair.it->name, pair.it->device, at(&line), with_place(*pair.other)),
+              std::nullopt};
+  for (const finding::Step& step : pair.it->lineage) {
+    for (const finding::DeviceExpression& each : step.devices)
+      if (!cause.fix && step.line.file == line.file && step.line.line == line.line && each.device == pair.other->device)
+        cause.fix =
+            repair_of(line, dedented(spliced(line.source, *written_number(line, pair.it->device), each.expression)));
+  }
+  if (!cause.fix) cause.fix = fix_of(evidence, *pair.it, *pair.other);
+  return cause;
 }
 
 }  // namespace
@@ -88,6 +146,7 @@ std::optional<Cause> default_device(const Evidence& evidence) {
   if (auto cause = other_thread(evidence)) return cause;
   if (auto cause = taken_away(evidence)) return cause;
   if (auto cause = made_in_the_line(evidence)) return cause;
+  if (auto cause = made_on_a_number(evidence)) return cause;
   // Of a model's state only where the rest of the model lies elsewhere: it was moved on its own.
   const auto pair = evidence.pair(
       [](const Operand& it) {

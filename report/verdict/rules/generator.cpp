@@ -27,6 +27,17 @@ std::optional<Fix> draw_where_it_lives(const Evidence& evidence, const Operand* 
   return repair_of(line, std::move(*code));
 }
 
+// A library's function that takes a generator, and was given none by the user's line: it draws with the CPU's own.
+std::optional<Fix> give_generator(const Evidence& evidence, const Operand* generator, std::string_view device) {
+  const auto frame = innermost_project(evidence.stack);
+  if (!frame || *frame == 0 || !generator || generator->name_in(*frame - 1) != "generator") return std::nullopt;
+  const Frame& line = evidence.stack[*frame];
+  const std::string& called = evidence.stack[*frame - 1].function;
+  if (keyword_argument(line.source, "generator")) return std::nullopt;
+  auto code = give_argument(line.source, called, "generator", fmt::format("torch.Generator(device=\"{}\")", device));
+  return code ? std::optional(repair_of(line, std::move(*code))) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Cause> generator(const Evidence& evidence) {
@@ -52,7 +63,9 @@ std::optional<Cause> generator(const Evidence& evidence) {
         "The random generator {} lives on {}, and the numbers are asked for on {}: a generator "
         "only serves its own device.",
         own->names.empty() ? "of this line" : own->name, own->device, drawn->device);
-  cause.fix = draw_where_it_lives(evidence, own == evidence.operands.end() ? nullptr : &*own);
+  const Operand* const named = own == evidence.operands.end() ? nullptr : &*own;
+  cause.fix = draw_where_it_lives(evidence, named);
+  if (!cause.fix) cause.fix = give_generator(evidence, named, wanted);
   if (cause.fix) return cause;
   const bool specific = wanted == "cuda" && evidence.current_device.starts_with("cuda:");
   // Where the generator was made is not in the evidence.

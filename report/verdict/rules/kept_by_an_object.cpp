@@ -46,6 +46,37 @@ const Holder* owner(const Evidence& evidence, const Operand& it) {
   return nullptr;
 }
 
+// A library's object has had it since before the other one was moved, which it works on now: an average of parameters.
+std::optional<Cause> kept_since_before_a_move(const Evidence& evidence) {
+  const auto object = [&](const Operand& it) -> const Holder* {
+    const auto runs = [&](const Holder& holder) {
+      return std::any_of(evidence.stack.begin(), evidence.stack.end(), [&](const Frame& frame) {
+        const std::string_view method = method_of(holder.type, frame.function);
+        return !frame.project && !method.empty() && method != "__init__";
+      });
+    };
+    for (const Chain& chain : it.held_by)
+      for (const Holder& holder : chain.holders)
+        if (holder.kind == "object" && holder.holds == "attribute" && runs(holder)) return &holder;
+    return nullptr;
+  };
+  for (const Operand& it : evidence.operands) {
+    const Frame* const made = it.created.line();
+    if (it.is_of_state() || !it.on_cpu() || it.moved.known() || !made || !object(it)) continue;
+    for (const Operand& other : evidence.operands) {
+      if (!other.is_state() || !other.moved.time || !it.created.time || *other.moved.time < *it.created.time) continue;
+      Cause cause{"cached-state-elsewhere", Confidence::medium,
+                  fmt::format("{} is kept by {}, which has made it before {} was moved, and is no module that moves "
+                              "with it.",
+                              with_place(it), object(it)->type, with_place(other)),
+                  use_site(evidence)};
+      if (!cause.fix && made->project) cause.fix = repair_of(*made, {});
+      return cause;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool is_owned_by_an_object(const Evidence& evidence, const Operand& it) {
@@ -77,6 +108,7 @@ std::optional<Cause> owned_by_an_object(const Evidence& evidence) {
 }
 
 std::optional<Cause> kept_by_an_object(const Evidence& evidence) {
+  if (auto cause = kept_since_before_a_move(evidence)) return cause;
   const auto pair = evidence.pair([&](const Operand& it) { return keeper(evidence, it); },
                                   [&](const Operand& other) { return !keeper(evidence, other); });
   if (!pair) return std::nullopt;

@@ -253,6 +253,23 @@ std::optional<Cause> parts_of_no_module(const Evidence& evidence) {
   return cause;
 }
 
+// A model that lies on the CPU as a whole was given what lies there, too, and has made something on a GPU by itself.
+std::optional<Cause> made_elsewhere_by_the_model(const Evidence& evidence) {
+  const auto pair = evidence.pair(
+      [&](const Operand& it) { return !it.is_of_state() && !it.on_cpu() && evidence.made_inside_model(it); },
+      [](const Operand& other) { return other.is_state() && other.on_cpu() && other.is_of_whole_model(); });
+  const bool given_there = std::any_of(evidence.operands.begin(), evidence.operands.end(),
+                                       [](const Operand& each) { return !each.is_of_state() && each.on_cpu(); });
+  if (!pair || !given_there) return std::nullopt;
+  Cause cause{kCategory, Confidence::medium,
+              fmt::format("{} was made inside {}, all of whose state is on the CPU, as is what it was given.",
+                          with_place(*pair.it), of_model(*pair.other)),
+              std::nullopt};
+  for (const finding::Step& step : pair.it->lineage)
+    if (step.what == "made" || step.what == "returned") cause.fix = repair_of(step.line, {});
+  return cause;
+}
+
 // The input is on a GPU and what it meets first is on the CPU: the model was not moved, or this part of it.
 std::optional<Cause> left_on_cpu(const Evidence& evidence) {
   const auto pair = evidence.pair([](const Operand& it) { return !it.is_state() && !it.on_cpu(); },
@@ -273,7 +290,8 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
   if (!callee) callee = callee_of(here.source, name.substr(0, name.find('[')));
   cause.fix = fix_at_origin(evidence);
   if (!cause.fix && callee && here.project && here.source.find('\n') == here.source.npos) {
-    cause.fix = repair_of(here, fmt::format("{}.to(\"{}\")\n{}", *callee, pair.it->device, dedented(here.source)));
+    const std::string device = device_expression(evidence, *caller, *pair.it);
+    cause.fix = repair_of(here, fmt::format("{}.to({})\n{}", *callee, device, dedented(here.source)));
   }
   return cause;
 }
@@ -285,6 +303,7 @@ std::optional<Cause> module_split(const Evidence& evidence) {
   if (auto cause = two_parts(evidence)) return cause;
   if (auto cause = passed_between_parts(evidence)) return cause;
   if (auto cause = parts_of_no_module(evidence)) return cause;
+  if (auto cause = made_elsewhere_by_the_model(evidence)) return cause;
   if (auto cause = left_on_cpu(evidence)) return cause;
   if (auto cause = inside_a_split_module(evidence)) return cause;
   if (auto cause = outside_of_hooks(evidence)) return cause;

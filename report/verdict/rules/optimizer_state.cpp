@@ -220,6 +220,15 @@ const Event* moved_since(const Operand& state, const Operand& other) {
   return since ? moved : nullptr;
 }
 
+// Its own code, and no model that a closure runs which it was given.
+bool in_an_optimizer(const Evidence& evidence) {
+  for (const Frame& frame : evidence.stack) {
+    if (finding::calls_modules(frame)) return false;
+    if (frame.file.find("/torch/optim/") != frame.file.npos) return true;
+  }
+  return false;
+}
+
 constexpr std::string_view kMovedSince = "the parameter was moved after the optimizer's state was made or loaded";
 
 std::string how_it_came(const Operand& state, const Operand& other) {
@@ -244,7 +253,7 @@ std::optional<Fix> fix_of_state(const Evidence& evidence, const Operand& state, 
 
 std::optional<Cause> optimizer_state(const Evidence& evidence) {
   if (auto cause = kept_around_an_optimizer(evidence)) return cause;
-  if (!evidence.passes_through("/torch/optim/")) return std::nullopt;
+  if (!in_an_optimizer(evidence)) return std::nullopt;
   if (auto cause = group_value(evidence)) return cause;
   const auto any = [](const Operand&) { return true; };
   auto pair = evidence.pair([](const Operand& it) { return !owner_of(it).empty(); }, any);

@@ -106,7 +106,7 @@ std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden
   const Frame* made = it.created.line();
   const bool direct = hidden.module + 1 == hidden.chain->holders.size();
   if (direct && made && made->project && made->function.ends_with("__init__") && !it.moved.known())
-    if (auto fix = register_buffer(*made)) return fix;
+    if (auto fix = register_buffer(*made, it)) return fix;
   if (direct)
     if (auto fix = keep_the_parameter(it)) return fix;
   if (direct)
@@ -158,10 +158,42 @@ bool of_no_module(const Operand& operand) {
                                                   [](const Chain& chain) { return chain.holders.back().is_module(); });
 }
 
+// A module that another one calls and has not among its own: it belongs to a file, or to an object that is none.
+std::optional<Cause> module_of_nobody(const Evidence& evidence) {
+  const auto& running = evidence.refusal.modules;
+  for (const finding::RunningModule& inner : running) {
+    const auto pair = evidence.pair(
+        [&](const Operand& it) {
+          return it.is_state() && !it.on_cpu() && it.root_class == inner.type && it.root_devices.size() == 1;
+        },
+        [](const Operand& other) { return !other.is_state() && !other.on_cpu(); });
+    const auto outer = std::find_if(running.begin(), running.end(), [&](const finding::RunningModule& each) {
+      return pair && each.frame > inner.frame && each.type != inner.type && each.devices.size() == 1 &&
+             each.devices[0] == pair.other->device;
+    });
+    if (!pair || outer == running.end() || outer->frame >= evidence.stack.size()) continue;
+    const Frame& line = evidence.stack[outer->frame];
+    Cause cause{
+        kCategory, Confidence::medium,
+        fmt::format("{} calls {}, which it has not registered, so that no .to() of the model reaches it: its {} "
+                    "meets {}.",
+                    outer->type, inner.type, with_place(*pair.it), with_place(*pair.other)),
+        repair_of(line, {})};
+    const std::string device = device_expression(evidence, outer->frame, *pair.other);
+    const auto callee = callee_of(line.source, device.substr(0, device.find_last_of('.')));
+    if (auto code =
+            callee ? replace_read(line.source, *callee, fmt::format("{}.to({})", *callee, device)) : std::nullopt)
+      cause.fix = Fix{std::move(*code), line.file, line.line, Repairs::line};
+    return cause;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Cause> state_not_registered(const Evidence& evidence) {
   if (auto cause = hidden_state(evidence)) return cause;
+  if (auto cause = module_of_nobody(evidence)) return cause;
   const auto pair = evidence.pair(
       [&](const Operand& it) {
         return is_attribute(evidence, it) && !it.is_state() && !names_a_cache(it.name) && !placed_by_choice(it) &&
@@ -181,7 +213,7 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
                   "behind; it meets {}.",
                   with_place(it), it.module_class.empty() ? "a module" : it.module_class, with_place(*pair.other)),
       std::nullopt};
-  if (in_init && made->project && !it.moved.known() && !of_no_module(it)) cause.fix = register_buffer(*made);
+  if (in_init && made->project && !it.moved.known() && !of_no_module(it)) cause.fix = register_buffer(*made, it);
   if (!cause.fix) cause.fix = move_where_named(evidence, it, *pair.other);
   return cause;
 }

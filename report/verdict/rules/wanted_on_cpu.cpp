@@ -20,6 +20,10 @@ bool lacks_kernel(const Evidence& evidence) {
 
 // The operand that is not there, and as what it was given; null: the error is not about that.
 const Operand* refused(const Evidence& evidence) {
+  // A generator's state, which the message calls a type.
+  if (evidence.message.starts_with("RNG state must be a torch.ByteTensor") && evidence.operands.size() == 1 &&
+      !evidence.operands[0].on_cpu())
+    return &evidence.operands[0];
   const bool by_name = evidence.message.find(" argument should be a ") != evidence.message.npos &&
                        evidence.message.find(" CPU ") != evidence.message.npos && !evidence.argument.empty();
   if (!by_name && evidence.refusal.wanted_device != "cpu") return nullptr;
@@ -121,6 +125,8 @@ std::optional<Cause> wanted_on_cpu(const Evidence& evidence) {
     if (auto code = replace_read(here.source, mention.name, fmt::format("{}.cpu()", mention.name)))
       cause.fix = repair_of(here, std::move(*code));
   }
+  const Frame* const moved = it->moved.line();
+  if (!cause.fix && moved && moved->project) cause.fix = repair_of(*moved, {});
   return cause;
 }
 

@@ -181,3 +181,22 @@ def test_the_map_is_read_and_contradicted_where_it_is_wrong(tmp_path):
         because = finding["cause"]["because"]
         assert finding["cause"]["category"] == "module-split-or-hook-missing", (name, because)
         assert (sentence in because) if sentence else "hf_device_map" not in because, (name, because)
+
+
+NOT_READ_AGAIN = {
+    "nowhere": "def f(x, y):\n    out = x * y\n    return out",
+    "a keyword of that name": "def f(x, y):\n    out = x * y\n    return dict(y=out)",
+    "another value first": "def f(x, y):\n    out = x * y\n    y = out + 1\n    return y",
+    "the line gives it one": "def f(x, y):\n    y = x * y\n    return y",
+    "an attribute of that name": "def f(x, y):\n    out = x * y\n    return torch.distributions.y if 0 else out",
+    "a part of a statement": "def f(x, y):\n    out = max(\n        x.sum() * y,\n        x.sum())\n    return out * y",
+    "returned": "def f(x, y):\n    if True:\n        return x * y\n    return y",
+    "of the function outside": "def f(x, y):\n    def g():\n        out = x * y\n        return out + y\n    return g()",
+}
+
+
+def test_a_variable_that_is_not_read_again_is_moved_where_it_is_used(tmp_path):
+    snippets = {name: f"import torch\n{source}\nf(torch.ones(3, device='cuda:0'), torch.ones(3))\n" for name, source in NOT_READ_AGAIN.items()}
+    outcome, _ = start_snippets(snippets, tmp_path)
+    fixes = {name: [finding["cause"].get("fix") for finding in findings_of(outcome, name)] for name in snippets}
+    assert {name for name, fix in fixes.items() if len(fix) != 1 or "\n" in (fix[0] or "\n")} == set(), fixes

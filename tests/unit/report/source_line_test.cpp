@@ -30,6 +30,22 @@ TEST(ReplaceRead, RewritesTheOnlyRead) {
   EXPECT_EQ(replace_read("f('a", "a", "b"), std::nullopt);
 }
 
+TEST(IsTerm, IsAnOperandOfArithmetic) {
+  for (const char* const line : {"return x * y + c", "y = (c - 1) @ x", "return f(x * c)", "y = x / c[0]"})
+    EXPECT_TRUE(is_term(line, "c")) << line;
+  for (const char* const line : {"f(x, c)", "f(*c)", "f(x, **c)", "c * c", "y = x[c]"})
+    EXPECT_FALSE(is_term(line, "c")) << line;
+}
+
+TEST(IsArgumentBeside, OfTheSameCall) {
+  EXPECT_TRUE(is_argument_beside("y = model(x.to(d), mask)", "mask", "x"));
+  EXPECT_TRUE(is_argument_beside("y = model(\n    x.to(d),\n    mask=mask,\n)", "mask", "x"));
+  EXPECT_FALSE(is_argument_beside("y = model(x.to(d), f(mask))", "mask", "x"));
+  EXPECT_FALSE(is_argument_beside("y = model(x.to(d)) + f(mask)", "mask", "x"));
+  EXPECT_FALSE(is_argument_beside("y = model(x.to(d), mask[0])", "mask", "x"));
+  EXPECT_FALSE(is_argument_beside("y = x.to(d), mask", "mask", "x")) << "a tuple";
+}
+
 TEST(Reads, AParameterIsNotRead) {
   EXPECT_EQ(reads("two = lambda x: f(x)", "x"), 1);
   EXPECT_EQ(reads("two = lambda a, x=x: f(x)", "x"), 2) << "its default is";

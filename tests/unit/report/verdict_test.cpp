@@ -131,7 +131,7 @@ TEST(Verification, EachThingThatIsOpenIsASentence) {
 
 TEST(Verification, StandsBelowTheFixInEveryFormat) {
   const Json finding = tried(kRan);
-  const std::string report = text(Json::object(), finding, false, "");
+  const std::string report = text(Json::object(), finding, false);
   EXPECT_THAT(report, HasSubstr("        x = y\n  verified with this change the program ran to its end in rehearsal;"));
   EXPECT_THAT(markdown(Json::object(), finding),
               HasSubstr("```python\nx = y\n```\n\n**Verified**: with this change the program ran to its end"));
@@ -139,7 +139,7 @@ TEST(Verification, StandsBelowTheFixInEveryFormat) {
   const size_t begin = html.find('>') + 1;
   const Json record = Json::parse(html.substr(begin, html.find("</script>") - begin));
   EXPECT_EQ(record["shown"]["verification"], Json({{"label", "verified"}, {"words", words(kRan)}}));
-  EXPECT_THAT(text(Json::object(), tried({}), false, ""), Not(HasSubstr("verified")));
+  EXPECT_THAT(text(Json::object(), tried({}), false), Not(HasSubstr("verified")));
   EXPECT_THAT(markdown(Json::object(), tried({})), Not(HasSubstr("erified")));
   EXPECT_THAT(html_finding(Json::object(), tried({})), Not(HasSubstr("verification")));
 }
@@ -147,8 +147,8 @@ TEST(Verification, StandsBelowTheFixInEveryFormat) {
 TEST(Verification, ObeysNothingThatALogPutsIntoIt) {
   Json verified = kRan;
   verified["open"] = {"<b>\033[31m" + std::string(30000, 'x')};
-  EXPECT_THAT(text(Json::object(), tried(verified), false, ""), Not(HasSubstr("\033")));
-  EXPECT_LE(text(Json::object(), tried(verified), false, "").size(), 4000u);
+  EXPECT_THAT(text(Json::object(), tried(verified), false), Not(HasSubstr("\033")));
+  EXPECT_LE(text(Json::object(), tried(verified), false).size(), 4000u);
   EXPECT_THAT(markdown(Json::object(), tried(verified)), Not(HasSubstr("<b>")));
 }
 

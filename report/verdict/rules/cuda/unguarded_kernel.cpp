@@ -16,13 +16,14 @@ std::optional<Fix> guard(const Evidence& evidence) {
   const size_t indent = std::min(frame.source.find_first_not_of(' '), frame.source.size());
   const std::string_view statement = std::string_view(frame.source).substr(indent);
   // A block's head or a statement over several lines would need the lines behind it.
-  if (statement.empty() || statement.ends_with(':') || statement.find('\n') != statement.npos) return std::nullopt;
+  if (statement.empty() || statement.ends_with(':') || statement.find('\n') != statement.npos)
+    return repair_of(frame, {});
   for (const Operand& operand : evidence.operands) {
     const std::string_view name = operand.name_in(*index);
     if (name.empty() || !is_reference(name) || reads(statement, name) == 0) continue;
     return repair_of(frame, fmt::format("with torch.cuda.device({}.device):\n    {}", name, statement));
   }
-  return std::nullopt;
+  return repair_of(frame, {});
 }
 
 }  // namespace
