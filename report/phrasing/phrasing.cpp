@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <map>
 
 #include "common/format.h"
 #include "report/phrasing/signature.h"
@@ -169,9 +170,10 @@ std::vector<const Json*> odd_first(const Json& finding) {
   std::vector<const Json*> all;
   for (const Json& operand : array(finding, "operands"))
     if (operand.is_object()) all.push_back(&operand);
+  std::map<std::string_view, size_t> by_device;
+  for (const Json* each : all) ++by_device[string(*each, "device")];
   const auto is_odd = [&](const Json* each) {
-    const auto shares = [&](const Json* other) { return string(*other, "device") == string(*each, "device"); };
-    return flag(*each, "odd") || (all.size() > 2 && std::count_if(all.begin(), all.end(), shares) == 1);
+    return flag(*each, "odd") || (all.size() > 2 && by_device[string(*each, "device")] == 1);
   };
   std::vector<const Json*> sorted = all;
   std::stable_partition(sorted.begin(), sorted.end(), is_odd);

@@ -183,7 +183,7 @@ std::optional<Cause> not_on_the_ranks_device(const Evidence& evidence) {
     return std::nullopt;
   const size_t begin = at + kIds.size();
   const std::string device =
-      fmt::format("cuda:{}", evidence.message.substr(begin, evidence.message.find(']', begin) - begin));
+      fmt::format("cuda:{}", evidence.message.substr(begin, evidence.message.find_first_of(",]", begin) - begin));
   const auto it = std::find_if(evidence.operands.begin(), evidence.operands.end(),
                                [&](const Operand& each) { return each.is_state() && each.device != device; });
   if (it == evidence.operands.end() || it->root_devices.size() > 1) return std::nullopt;  // or it is spread on purpose

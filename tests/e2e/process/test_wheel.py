@@ -108,7 +108,7 @@ def test_every_python_installs_it_and_needs_nothing_else(wheel, interpreter, tmp
     command = [folder / "bin/python", "-m", "devtrace", "rehearse", "--gpus", "2", "--", folder / "bin/python", "program.py"]
     done = execute(command, tmp_path, environment(None, {"PATH": str(folder / "bin")}))
     assert done.code == 0 and done.finding["kind"] == "copy-mismatch", done.out + done.err
-    assert "SUMMARY: devtrace: copy-mismatch program.py:6 in <module>: host, own on cuda:0" in done.err
+    assert "SUMMARY: devtrace: copy-mismatch program.py:6 in <module>: own on cuda:0, host" in done.err
 
 
 def test_what_a_fix_needs_is_in_it(wheel):
