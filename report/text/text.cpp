@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <set>
 #include <vector>
 
 #include "common/format.h"
@@ -274,9 +275,8 @@ class Report : Lines {
 
   // The lines that it passed since; not those that were told.
   void passed(const Json& operand) {
-    std::string before;
-    for (const char* const key : {"created", "moved"})
-      before += printable(place(user_frame_of(object(operand, key)), cwd_)) + '\n';
+    std::set<std::string> before;
+    for (const char* const key : {"created", "moved"}) before.insert(place(user_frame_of(object(operand, key)), cwd_));
     for (const Json& step : array(operand, "lineage")) {
       const auto what = string(step, "what");
       const std::string_view words = what == "constructed" ? "by a module constructed in"
@@ -285,10 +285,9 @@ class Report : Lines {
                                                            : "";
       if (words.empty()) continue;
       const Json& frame = object(step, "line");
-      const std::string where = printable(place(frame, cwd_)) + '\n';
-      if (before.find(where) != std::string::npos) continue;
-      before += where;
-      line("     {}{} {}{}", ink_.quiet, words, where.substr(0, where.size() - 1), ink_.off);
+      const std::string where = place(frame, cwd_);
+      if (!before.insert(where).second) continue;
+      line("     {}{} {}{}", ink_.quiet, words, printable(where), ink_.off);
       source(frame, "        ");
     }
   }

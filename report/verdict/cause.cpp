@@ -62,10 +62,6 @@ bool left_alone(const Frame& frame) {
   return false;
 }
 
-Fix at_frame(const Frame& frame, std::string code) {
-  return {std::move(code), std::string(frame.file), frame.line, Repairs::line};
-}
-
 // The container, whole, on the device: a dict and a list have no .to(), what a tokenizer returns has, unless a
 // comprehension made it anew.
 std::string moved_container(const Operand& operand, std::string_view container, std::string_view subscript,
@@ -83,6 +79,10 @@ std::string moved_container(const Operand& operand, std::string_view container, 
 
 Fix repair_of(const Frame& line, std::string code) {
   return {std::move(code), line.file, line.line, Repairs::cause};
+}
+
+Fix line_fix(const Frame& line, std::string code) {
+  return {std::move(code), line.file, line.line, Repairs::line};
 }
 
 std::optional<Fix> repairing(std::optional<Fix> fix) {
@@ -140,12 +140,22 @@ static std::string device_of_target(const Evidence& evidence, size_t frame, cons
   return in_quotes(target.device);
 }
 
+std::string_view expression_of(const finding::Step& step, std::string_view device) {
+  for (const finding::DeviceExpression& each : step.devices)
+    if (each.device == device) return each.expression;
+  return {};
+}
+
+std::string_view expression_of(const Evidence& evidence, size_t frame, std::string_view device) {
+  for (const finding::FrameExpression& each : evidence.refusal.expressions)
+    if (each.frame == frame && each.device == device) return each.expression;
+  return {};
+}
+
 std::string device_expression(const Evidence& evidence, size_t frame, const Operand& target) {
   std::string device = device_of_target(evidence, frame, target);
-  if (!device.starts_with('"')) return device;
-  for (const finding::FrameExpression& each : evidence.refusal.expressions)
-    if (each.frame == frame && each.device == target.device) return each.expression;
-  return device;
+  const std::string_view other = device.starts_with('"') ? expression_of(evidence, frame, target.device) : "";
+  return other.empty() ? device : std::string(other);
 }
 
 // In the body of the line's only lambda, where one of its parameters has that name: `lambda w: (w * b).sum()`.
@@ -159,7 +169,7 @@ static std::optional<Fix> move_in_lambda(const Frame& here, std::string_view nam
   if (body.find(kLambda) != body.npos || parameters.find_first_of("([{\"'") != parameters.npos) return std::nullopt;
   auto moved = replace_read(body, name, fmt::format("{}.to({})", name, device));
   if (!moved) return std::nullopt;
-  return at_frame(here, dedented(fmt::format("{} {}", here.source.substr(0, colon + 1), dedented(*moved))));
+  return line_fix(here, dedented(fmt::format("{} {}", here.source.substr(0, colon + 1), dedented(*moved))));
 }
 
 // Can a line in front of this one give the variable another value? `def f(x): return x + x`: that is outside of the
@@ -174,7 +184,7 @@ static bool may_stand_in_front(const Frame& here, std::string_view name) {
 }
 
 static Fix moved_in_front(const Frame& here, std::string_view name, const std::string& device) {
-  return at_frame(here, fmt::format("{0} = {0}.to({1})\n{2}", name, device, dedented(here.source)));
+  return line_fix(here, fmt::format("{0} = {0}.to({1})\n{2}", name, device, dedented(here.source)));
 }
 
 // The line with what else it calculates with on the operand's device moved, too, or gives to the same function:
@@ -197,14 +207,14 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   if (here.source.empty()) return std::nullopt;
   if (name.empty() && frame == 0 && !operand.expression.empty()) {
     auto line = move_expression(here.source, operand.expression, device);
-    return line ? std::optional(at_frame(here, std::move(*line))) : std::nullopt;
+    return line ? std::optional(line_fix(here, std::move(*line))) : std::nullopt;
   }
   if (!is_reference(name)) return std::nullopt;
   if (auto line = replace_read(here.source, name, fmt::format("{}.to({})", name, device))) {
     const std::string variable = device.substr(0, device.find_first_of(".(["));
     if (operand.read_again_in(frame) && may_stand_in_front(here, name) && !binds(here.source, variable))
       return moved_in_front(here, name, device);
-    return at_frame(here, others_moved(evidence, frame, operand, std::move(*line), device));
+    return line_fix(here, others_moved(evidence, frame, operand, std::move(*line), device));
   }
   if (here.function.ends_with("<lambda>")) return move_in_lambda(here, name, device);
   if (reads(here.source, name) > 1 && may_stand_in_front(here, name)) return moved_in_front(here, name, device);
@@ -212,7 +222,7 @@ std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand
   // What a container of containers holds has no .to().
   if (container.empty() || name.find(']') + 1 != name.size()) return std::nullopt;
   const std::string moved = moved_container(operand, container, name.substr(container.size()), device);
-  if (auto line = replace_read(here.source, container, moved)) return at_frame(here, std::move(*line));
+  if (auto line = replace_read(here.source, container, moved)) return line_fix(here, std::move(*line));
   return std::nullopt;
 }
 
@@ -322,7 +332,7 @@ static std::optional<Fix> move_made_argument(const Evidence& evidence, size_t fr
     code = move_result(line.source, called.substr(called.rfind('.') + 1), device);
   }
   if (!code) return std::nullopt;
-  return Fix{std::move(*code), std::string(line.file), line.line, Repairs::line};
+  return line_fix(line, std::move(*code));
 }
 
 // In the line of a library that failed: for want of a line of the user's where both sides have a name.

@@ -25,6 +25,8 @@ struct Fix {
 
 // The line, saying something else: what repairs the cause. Empty code: what it should say is not known.
 Fix repair_of(const Frame& line, std::string code);
+// … what makes that line run, whatever the cause.
+Fix line_fix(const Frame& line, std::string code);
 
 // The same fix, where it repairs the cause.
 std::optional<Fix> repairing(std::optional<Fix> fix);
@@ -44,6 +46,10 @@ std::string at(const Frame* frame);
 // An expression for the device of `target` that works in that frame of the failing call: `kv_cache.device`,
 // `model.device`, `self.weight.device`, else the device's name in quotes.
 std::string device_expression(const Evidence& evidence, size_t frame, const Operand& target);
+
+// … that the evidence names: for a line that the operand passed, and for that frame's line. Empty where it names none.
+std::string_view expression_of(const finding::Step& step, std::string_view device);
+std::string_view expression_of(const Evidence& evidence, size_t frame, std::string_view device);
 
 // The code that brings `operand` to `device` in that frame's line: the line rewritten, or a line put before it. Nothing
 // when the line does not show the operand.

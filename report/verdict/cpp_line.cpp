@@ -103,7 +103,7 @@ std::optional<Fix> with_argument(const Frame& frame, std::string_view function, 
   const std::string_view old = call->arguments[argument];
   std::string code(frame.source);
   code.replace(static_cast<size_t>(old.data() - frame.source.data()), old.size(), by);
-  return Fix{dedented(code), std::string(frame.file), frame.line, Repairs::line};
+  return line_fix(frame, dedented(code));
 }
 
 }  // namespace devtrace::report::verdict

@@ -82,7 +82,7 @@ std::optional<Fix> put_on(const Event& placed, bool moved, std::string_view devi
   const std::string target = cpp_device(device);
   const auto code = moved ? moved_elsewhere(line->source, target) : made_elsewhere(line->source, target);
   if (!code) return std::nullopt;
-  return Fix{dedented(*code), std::string(line->file), line->line, Repairs::line};
+  return line_fix(*line, dedented(*code));
 }
 
 }  // namespace devtrace::report::verdict

@@ -48,6 +48,10 @@ bool in_a_constructor(const Stack& stack) {
                      [](const Frame& frame) { return frame.function.ends_with("__init__"); });
 }
 
+bool made_by_a_layer(const Operand& operand) {
+  return !operand.created.stack.empty() && operand.created.stack.front().file.find("/torch/nn/") != std::string::npos;
+}
+
 bool placed_by_choice(const Operand& operand) {
   const Frame* made = operand.created.line();
   return made && made->project && !operand.on_cpu() && !operand.moved.known() && says_device(made->source) &&

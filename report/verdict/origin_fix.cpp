@@ -34,12 +34,6 @@ bool all_passed(const Evidence& evidence, const Operand& operand, const Frame& l
   });
 }
 
-std::string_view expression_of(const Step& step, std::string_view device) {
-  for (const finding::DeviceExpression& each : step.devices)
-    if (each.device == device) return each.expression;
-  return {};
-}
-
 // A variable or an attribute said "cuda".
 bool current_by_name(const Operand& it) {
   return it.device_from.says == "cuda";

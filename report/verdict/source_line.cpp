@@ -77,6 +77,10 @@ std::vector<size_t> find_reads(std::string_view source, std::string_view name) {
   return found;
 }
 
+bool is_any(std::string_view source, size_t at, std::string_view characters) {
+  return at < source.size() && characters.find(source[at]) != characters.npos;
+}
+
 // Does a method that writes in place, or an assignment to elements, hang on the expression that ends here?
 bool written_through(std::string_view source, size_t end) {
   const size_t dot = skip_blanks(source, end);
@@ -140,10 +144,9 @@ bool is_term(std::string_view source, std::string_view name) {
   constexpr std::string_view kOperators = "+-*/@";
   const auto found = find_reads(source, name);
   if (found.size() != 1) return false;
-  const auto is_operator = [&](size_t at) { return at < source.size() && kOperators.find(source[at]) != source.npos; };
   const size_t before = source.find_last_not_of(' ', found[0] - 1), after = skip_blanks(source, found[0] + name.size());
   const bool unpacked = found[0] > 0 && source[found[0] - 1] == '*' && source.substr(before - (before > 0), 2) != " *";
-  return is_operator(after) || (found[0] > 0 && !unpacked && is_operator(before));
+  return is_any(source, after, kOperators) || (found[0] > 0 && !unpacked && is_any(source, before, kOperators));
 }
 
 bool is_argument_beside(std::string_view source, std::string_view name, std::string_view other) {
@@ -157,11 +160,8 @@ bool is_argument_beside(std::string_view source, std::string_view name, std::str
   };
   const size_t open = bracket(found[0]), after = skip_blanks(source, found[0] + name.size());
   const size_t before = source.find_last_not_of(" \n", found[0] - 1);
-  const auto is_any = [&](size_t at, std::string_view of) {
-    return at < source.size() && of.find(source[at]) != of.npos;
-  };
-  return scan.depth[found[0]] > 0 && open == bracket(others[0]) && is_any(open - 1, "(") && is_any(before, "(,=") &&
-         is_any(after, ",)");
+  return scan.depth[found[0]] > 0 && open == bracket(others[0]) && is_any(source, open - 1, "(") &&
+         is_any(source, before, "(,=") && is_any(source, after, ",)");
 }
 
 std::optional<std::string> replace_read(std::string_view source, std::string_view name, std::string_view by) {

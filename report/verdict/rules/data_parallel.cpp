@@ -168,8 +168,7 @@ std::optional<Cause> not_on_the_first(const Evidence& evidence) {
     const std::string_view wrapper = std::string_view(name.name).substr(0, name.name.find(".module."));
     if (wrapper.size() == name.name.size() || !is_reference(wrapper)) continue;
     const std::string moved = fmt::format("{0}.to({0}.src_device_obj)", wrapper);
-    if (auto code = call_instead(frame.source, wrapper, moved, ""))
-      cause.fix = Fix{std::move(*code), std::string(frame.file), frame.line, Repairs::line};
+    if (auto code = call_instead(frame.source, wrapper, moved, "")) cause.fix = line_fix(frame, std::move(*code));
   }
   return cause;
 }
@@ -198,9 +197,8 @@ std::optional<Cause> not_on_the_ranks_device(const Evidence& evidence) {
   const std::string_view name = it->name_in(*frame);
   if (!name.ends_with("." + it->module_path)) return cause;
   const std::string_view module = name.substr(0, name.size() - it->module_path.size() - 1);
-  std::string where = fmt::format("\"{}\"", device);
-  for (const finding::FrameExpression& each : evidence.refusal.expressions)
-    if (each.frame == *frame && each.device == device) where = each.expression;
+  const std::string_view known = expression_of(evidence, *frame, device);
+  const std::string where = known.empty() ? fmt::format("\"{}\"", device) : std::string(known);
   if (auto code = replace_read(line.source, module, fmt::format("{}.to({})", module, where)))
     cause.fix = repair_of(line, std::move(*code));
   return cause;

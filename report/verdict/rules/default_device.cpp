@@ -131,10 +131,9 @@ std::optional<Cause> made_on_a_number(const Evidence& evidence) {
                           pair.it->name, pair.it->device, at(&line), with_place(*pair.other)),
               std::nullopt};
   for (const finding::Step& step : pair.it->lineage) {
-    for (const finding::DeviceExpression& each : step.devices)
-      if (!cause.fix && step.line.file == line.file && step.line.line == line.line && each.device == pair.other->device)
-        cause.fix =
-            repair_of(line, dedented(spliced(line.source, *written_number(line, pair.it->device), each.expression)));
+    const std::string_view device = expression_of(step, pair.other->device);
+    if (cause.fix || device.empty() || step.line.file != line.file || step.line.line != line.line) continue;
+    cause.fix = repair_of(line, dedented(spliced(line.source, *written_number(line, pair.it->device), device)));
   }
   if (!cause.fix) cause.fix = fix_of(evidence, *pair.it, *pair.other);
   return cause;

@@ -14,61 +14,61 @@ std::string_view method_of(std::string_view type, std::string_view function) {
   return method.substr(0, method.find('.'));
 }
 
+// The first object that is no module, has the operand as an attribute or in one, and is `wanted`.
+template <typename Predicate>
+const Holder* object_with(const Operand& it, const Predicate& wanted) {
+  for (const Chain& chain : it.held_by)
+    for (const Holder& holder : chain.holders)
+      if (holder.kind == "object" && holder.holds == "attribute" && wanted(holder)) return &holder;
+  return nullptr;
+}
+
 // The object whose own code made it, or moved it, before this call. One that moves what it has is asked to
 // move, as a module is.
 const Holder* keeper(const Evidence& evidence, const Operand& it) {
   if (it.is_of_state() || !evidence.made_before_call(it)) return nullptr;
-  for (const Chain& chain : it.held_by) {
-    for (const Holder& holder : chain.holders) {
-      if (holder.kind != "object" || holder.holds != "attribute") continue;
-      const auto own = [&](const Frame& frame) {
-        const std::string_view method = method_of(holder.type, frame.function);
-        return !method.empty() && method != "to" && method != "cuda" && method != "cpu";
-      };
-      const Event* placed = it.placed();
-      if (std::any_of(placed->stack.begin(), placed->stack.end(), own)) return &holder;
-    }
-  }
-  return nullptr;
+  return object_with(it, [&](const Holder& holder) {
+    const auto own = [&](const Frame& frame) {
+      const std::string_view method = method_of(holder.type, frame.function);
+      return !method.empty() && method != "to" && method != "cuda" && method != "cpu";
+    };
+    const Stack& placed = it.placed()->stack;
+    return std::any_of(placed.begin(), placed.end(), own);
+  });
 }
 
 // Whoever made it: an object that is no module has had it since before this call.
 const Holder* owner(const Evidence& evidence, const Operand& it) {
   if (it.is_of_state() || !evidence.made_before_call(it)) return nullptr;
   // What is under construction has been given it in this call.
-  const auto in_construction = [&](const Holder& holder) {
-    return std::any_of(evidence.stack.begin(), evidence.stack.end(),
-                       [&](const Frame& frame) { return method_of(holder.type, frame.function) == "__init__"; });
-  };
-  for (const Chain& chain : it.held_by)
-    for (const Holder& holder : chain.holders)
-      if (holder.kind == "object" && holder.holds == "attribute" && !in_construction(holder)) return &holder;
-  return nullptr;
+  return object_with(it, [&](const Holder& holder) {
+    return std::none_of(evidence.stack.begin(), evidence.stack.end(),
+                        [&](const Frame& frame) { return method_of(holder.type, frame.function) == "__init__"; });
+  });
+}
+
+// The object of a library whose method runs and which has the operand.
+const Holder* running_object(const Evidence& evidence, const Operand& it) {
+  return object_with(it, [&](const Holder& holder) {
+    return std::any_of(evidence.stack.begin(), evidence.stack.end(), [&](const Frame& frame) {
+      const std::string_view method = method_of(holder.type, frame.function);
+      return !frame.project && !method.empty() && method != "__init__";
+    });
+  });
 }
 
 // A library's object has had it since before the other one was moved, which it works on now: an average of parameters.
 std::optional<Cause> kept_since_before_a_move(const Evidence& evidence) {
-  const auto object = [&](const Operand& it) -> const Holder* {
-    const auto runs = [&](const Holder& holder) {
-      return std::any_of(evidence.stack.begin(), evidence.stack.end(), [&](const Frame& frame) {
-        const std::string_view method = method_of(holder.type, frame.function);
-        return !frame.project && !method.empty() && method != "__init__";
-      });
-    };
-    for (const Chain& chain : it.held_by)
-      for (const Holder& holder : chain.holders)
-        if (holder.kind == "object" && holder.holds == "attribute" && runs(holder)) return &holder;
-    return nullptr;
-  };
   for (const Operand& it : evidence.operands) {
     const Frame* const made = it.created.line();
-    if (it.is_of_state() || !it.on_cpu() || it.moved.known() || !made || !object(it)) continue;
+    const Holder* const object = running_object(evidence, it);
+    if (it.is_of_state() || !it.on_cpu() || it.moved.known() || !made || !object) continue;
     for (const Operand& other : evidence.operands) {
       if (!other.is_state() || !other.moved.time || !it.created.time || *other.moved.time < *it.created.time) continue;
       Cause cause{"cached-state-elsewhere", Confidence::medium,
                   fmt::format("{} is kept by {}, which has made it before {} was moved, and is no module that moves "
                               "with it.",
-                              with_place(it), object(it)->type, with_place(other)),
+                              with_place(it), object->type, with_place(other)),
                   use_site(evidence)};
       if (!cause.fix && made->project) cause.fix = repair_of(*made, {});
       return cause;

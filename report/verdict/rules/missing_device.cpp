@@ -27,7 +27,7 @@ std::optional<Cause> missing_device(const Evidence& evidence) {
     if (at == here.source.npos || here.source.find(written, at + 1) != here.source.npos) continue;
     std::string code(here.source);
     code.replace(at + 1, device.size(), last);
-    cause.fix = Fix{std::move(code), std::string(here.file), here.line, Repairs::line};
+    cause.fix = line_fix(here, std::move(code));
   }
   return cause;
 }

@@ -123,7 +123,7 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
 std::optional<Cause> computed_apart(const Evidence& evidence) {
   const auto of_a_layer = [&](const Operand& it) {
     return !it.is_of_state() && !it.moved.known() && !it.on_cpu() && evidence.made_inside_model(it) &&
-           it.created.stack.front().file.find("/torch/nn/") != std::string_view::npos;
+           made_by_a_layer(it);
   };
   auto pair = evidence.pair(of_a_layer, of_a_layer);
   if (!pair) return std::nullopt;
@@ -245,8 +245,7 @@ std::optional<Cause> parts_of_no_module(const Evidence& evidence) {
     if (!here.project || !is_identifier(name) || evidence.caller_of_model() != frame) continue;
     const auto callee = callee_of(here.source, name);
     if (!callee || here.source.find('\n') != here.source.npos) break;
-    cause.fix = Fix{fmt::format("{}.to({}.device)\n{}", *callee, name, dedented(here.source)), std::string(here.file),
-                    here.line, Repairs::line};
+    cause.fix = line_fix(here, fmt::format("{}.to({}.device)\n{}", *callee, name, dedented(here.source)));
     break;
   }
   if (!cause.fix) cause.fix = use_site(evidence);

@@ -20,8 +20,7 @@ std::optional<Cause> on_meta(const Evidence& evidence) {
   // Only a module has to_empty, and only of a parameter or buffer is it known that a module is moved.
   for (const Frame& frame : evidence.stack) {
     if (!frame.project || !it->is_state()) continue;
-    if (auto code = to_empty(frame.source))
-      cause.fix = Fix{std::move(*code), std::string(frame.file), frame.line, Repairs::line};
+    if (auto code = to_empty(frame.source)) cause.fix = line_fix(frame, std::move(*code));
     break;
   }
   return cause;

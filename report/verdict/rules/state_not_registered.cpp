@@ -52,7 +52,7 @@ std::optional<Fix> make_there(const Operand& it, const Operand& other) {
   if (!made || !made->project || it.moved.known()) return std::nullopt;
   auto code = give_device_to_all(made->source, fmt::format("\"{}\"", other.device));
   if (!code) return std::nullopt;
-  return Fix{std::move(*code), std::string(made->file), made->line, Repairs::line};
+  return line_fix(*made, std::move(*code));
 }
 
 // `self.t = nn.Parameter(…).cuda()`: what a move of a parameter gives is none. Without the move it is registered.
@@ -183,7 +183,7 @@ std::optional<Cause> module_of_nobody(const Evidence& evidence) {
     const auto callee = callee_of(line.source, device.substr(0, device.find_last_of('.')));
     if (auto code =
             callee ? replace_read(line.source, *callee, fmt::format("{}.to({})", *callee, device)) : std::nullopt)
-      cause.fix = Fix{std::move(*code), line.file, line.line, Repairs::line};
+      cause.fix = line_fix(line, std::move(*code));
     return cause;
   }
   return std::nullopt;

@@ -56,20 +56,17 @@ std::optional<Fix> built_of_the_same(const Operand& it, std::string_view first, 
 }  // namespace
 
 std::optional<Cause> tied_weights(const Evidence& evidence) {
-  const auto of_a_layer = [](const Operand& it) {
-    return !it.created.stack.empty() && it.created.stack.front().file.find("/torch/nn/") != std::string::npos;
-  };
   // What a model makes for itself on the CPU, no part of it has computed.
   const auto pair = evidence.pair([](const Operand& it) { return both_names(it).has_value(); },
                                   [&](const Operand& other) {
                                     return !other.is_of_state() && evidence.made_inside_model(other) &&
-                                           (!other.on_cpu() || of_a_layer(other));
+                                           (!other.on_cpu() || made_by_a_layer(other));
                                   });
   if (!pair) return std::nullopt;
   const auto [first, second] = *both_names(*pair.it);
   auto apart = built_of_the_same(*pair.it, first, second);
   return Cause{
-      "tied-weights", of_a_layer(*pair.other) ? Confidence::high : Confidence::medium,
+      "tied-weights", made_by_a_layer(*pair.other) ? Confidence::high : Confidence::medium,
       fmt::format("{} and {} are one tensor, which lies on {} only, and {} comes to it on {}: the parts of the "
                   "model that share it are on different devices.",
                   first, second, pair.it->device, pair.other->name, pair.other->device),

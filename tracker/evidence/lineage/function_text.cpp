@@ -138,8 +138,10 @@ void each_bound(const Statement& statement, const Visit& visit) {
 }
 
 void read_bindings(const Lines& lines, FunctionText& function) {
-  const std::string text = joined(lines, function.first, function.last);
-  const Scan scan(text);
+  function.text = joined(lines, function.first, function.last);
+  function.scan = Scan(function.text);
+  const std::string& text = function.text;
+  const Scan& scan = function.scan;
   size_t begin = 0, next = 0;
   int number = function.first, line = function.first;
   // A statement ends where the next one begins: at the first word of a line outside of brackets and texts.
@@ -172,21 +174,22 @@ const std::vector<int>& FunctionText::bindings(const std::string& variable) cons
   return found == bound.end() ? none : found->second;
 }
 
-bool begins_statement(const Lines& lines, const FunctionText& function, int line) {
-  const std::string text = joined(lines, function.first, line);
-  const Scan scan(text);
-  const size_t begin = text.size() - lines[line - 1].size() - 1, first = begin + indentation(lines[line - 1]);
-  return first < text.size() && scan.code[first] && scan.depth[first] == 0 && (begin < 2 || text[begin - 2] != '\\');
+size_t FunctionText::begin_of(int line) const {
+  size_t at = 0;
+  for (int each = first; each < line && at < text.size(); ++each) at = text.find('\n', at) + 1;
+  return at;
 }
 
-bool reads_below(const Lines& lines, const FunctionText& function, int line, std::string_view variable) {
-  const std::string text = joined(lines, line + 1, function.last);
-  const Scan scan(text);
+bool FunctionText::begins_statement(int line) const {
+  const size_t begin = begin_of(line), word = text.find_first_not_of(" \t", begin);
+  return word != text.npos && scan.code[word] && scan.depth[word] == 0 && (begin < 2 || text[begin - 2] != '\\');
+}
+
+bool FunctionText::reads_below(int line, std::string_view variable) const {
   size_t bound_until = 0;  // the end of the line that gave it a new value
-  for (size_t at = 0; (at = text.find(variable, at)) != text.npos; at += variable.size()) {
+  for (size_t at = begin_of(line + 1); (at = text.find(variable, at)) != text.npos; at += variable.size()) {
     const size_t end = at + variable.size();
-    const char before = at > 0 ? text[at - 1] : '\n';
-    if (!scan.code[at] || word_char(before) || before == '.' || (end < text.size() && word_char(text[end]))) continue;
+    if (!scan.code[at] || word_char(text[at - 1]) || text[at - 1] == '.' || word_char(text[end])) continue;
     if (bound_until != 0 && at > bound_until) return false;
     const size_t next = std::min(text.find_first_not_of(' ', end), text.size() - 1);
     if (text[next] != '=' || !is_assignment(text, next)) return true;

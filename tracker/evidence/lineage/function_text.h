@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/python_scan.h"
 #include "tracker/python/python_api.h"
 
 namespace devtrace::evidence {
@@ -23,12 +24,17 @@ struct FunctionText {
   std::map<std::string, std::vector<int>, std::less<>> bound;
 
   const std::vector<int>& bindings(const std::string& variable) const;
-};
+  // Does a statement begin in that line of the function's?
+  bool begins_statement(int line) const;
+  // Is the variable read below that line, before a line gives it a new value?
+  bool reads_below(int line, std::string_view variable) const;
 
-// Does a statement begin in that line of the function's?
-bool begins_statement(const Lines& lines, const FunctionText& function, int line);
-// Is the variable read in the function below that line, before a line gives it a new value?
-bool reads_below(const Lines& lines, const FunctionText& function, int line, std::string_view variable);
+  std::string text;  // its lines, each with its end
+  Scan scan{{}};     // of that
+
+ private:
+  size_t begin_of(int line) const;  // in the text
+};
 
 // Of several functions, each read once. Under the GIL.
 class FunctionTexts {

@@ -236,9 +236,8 @@ bool KnownNames::read_again(size_t frame, const std::string& variable) const {
   const std::vector<int>& bound = function->bindings(variable);
   const bool own = function->module || !bound.empty() || here.is_parameter(api_, variable);
   if (!own || std::find(bound.begin(), bound.end(), here.region.line) != bound.end()) return false;
-  const Lines& lines = source_.file(here.file);
-  return begins_statement(lines, *function, here.region.line) &&
-         reads_below(lines, *function, std::max(here.region.line, here.region.end_line), variable);
+  return function->begins_statement(here.region.line) &&
+         function->reads_below(std::max(here.region.line, here.region.end_line), variable);
 }
 
 finding::List<finding::DeviceExpression> KnownNames::best_of(const std::vector<Known>& names,

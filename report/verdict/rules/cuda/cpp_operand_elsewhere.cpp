@@ -88,7 +88,7 @@ std::optional<Fix> moved_in_text(const Frame& line, const Operand& operand, cons
     return std::nullopt;
   std::string code(line.source);
   code.insert(at + operand.name.size(), fmt::format(".to({})", device_of(target)));
-  return Fix{std::move(code), std::string(line.file), line.line, Repairs::line};
+  return line_fix(line, std::move(code));
 }
 
 // The line with `.to(…)` behind the operand's text.
@@ -109,7 +109,7 @@ std::optional<Fix> moved_in_line(const Evidence& evidence, const Operand& operan
   std::string code(line->source);
   code.replace(static_cast<size_t>(text.data() - line->source.data()), text.size(),
                fmt::format("{}.to({})", text, device_of(target)));
-  return Fix{std::move(code), std::string(line->file), line->line, Repairs::line};
+  return line_fix(*line, std::move(code));
 }
 
 // The line that put the operand where it is, where none of the others came by the same: that would be moved as well.

@@ -31,7 +31,7 @@ std::optional<Fix> default_stream(const Evidence& evidence, const Frame& line, c
   if (written.empty() || written != stream.name) return std::nullopt;
   const auto at = static_cast<size_t>(written.data() - line.source.data());
   const std::string code = fmt::format("{}0{}", line.source.substr(0, at), line.source.substr(at + written.size()));
-  return Fix{dedented(code), std::string(line.file), line.line, Repairs::line};
+  return line_fix(line, dedented(code));
 }
 
 }  // namespace
