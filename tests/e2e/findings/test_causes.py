@@ -190,6 +190,7 @@ NOT_READ_AGAIN = {
     "the line gives it one": "def f(x, y):\n    y = x * y\n    return y",
     "an attribute of that name": "def f(x, y):\n    out = x * y\n    return torch.distributions.y if 0 else out",
     "a part of a statement": "def f(x, y):\n    out = max(\n        x.sum() * y,\n        x.sum())\n    return out * y",
+    "as NumPy reads it": "def f(x, y):\n    out = x * y\n    print(y)\n    return out, y.numpy()",
     "returned": "def f(x, y):\n    if True:\n        return x * y\n    return y",
     "of the function outside": "def f(x, y):\n    def g():\n        out = x * y\n        return out + y\n    return g()",
 }

@@ -186,16 +186,21 @@ bool FunctionText::begins_statement(int line) const {
 }
 
 bool FunctionText::reads_below(int line, std::string_view variable) const {
+  constexpr std::string_view kWantsCpu = ".numpy(";
+  bool read = false;
   size_t bound_until = 0;  // the end of the line that gave it a new value
   for (size_t at = begin_of(line + 1); (at = text.find(variable, at)) != text.npos; at += variable.size()) {
     const size_t end = at + variable.size();
     if (!scan.code[at] || word_char(text[at - 1]) || text[at - 1] == '.' || word_char(text[end])) continue;
-    if (bound_until != 0 && at > bound_until) return false;
+    if (bound_until != 0 && at > bound_until) break;
+    if (text.compare(end, kWantsCpu.size(), kWantsCpu) == 0) return false;
     const size_t next = std::min(text.find_first_not_of(' ', end), text.size() - 1);
-    if (text[next] != '=' || !is_assignment(text, next)) return true;
-    if (scan.depth[at] == 0) bound_until = text.find('\n', at);  // else a keyword argument of that name
+    if (text[next] != '=' || !is_assignment(text, next))
+      read = true;
+    else if (scan.depth[at] == 0)  // else it is a keyword argument of that name
+      bound_until = text.find('\n', at);
   }
-  return false;
+  return read;
 }
 
 const FunctionText* FunctionTexts::at(const std::string& file, const Lines& lines, const std::string& name, int line) {

@@ -26,7 +26,8 @@ struct FunctionText {
   const std::vector<int>& bindings(const std::string& variable) const;
   // Does a statement begin in that line of the function's?
   bool begins_statement(int line) const;
-  // Is the variable read below that line, before a line gives it a new value?
+  // Is the variable read below that line, before a line gives it a new value, and never as NumPy reads it? That wants
+  // it on the CPU.
   bool reads_below(int line, std::string_view variable) const;
 
   std::string text;  // its lines, each with its end
