@@ -4,7 +4,7 @@ import ast
 import builtins
 
 from source import dotted, parsed
-from tensors import likely
+from tensors import is_list, likely
 
 DEVICE_NAMES = ("device", "dev", "DEVICE", "target_device", "execution_device", "main_device", "compute_device")
 
@@ -164,7 +164,7 @@ def of_arguments(source, statement):
     names = [name for name in names if name not in ("self", "cls") and name not in DEVICE_NAMES]
     found = {name: likely(source, function, name) for name in names}
     names.sort(key=lambda name: -found[name])
-    return [f"{name}.device" for name in names if found[name]][:2]
+    return [f"{name}[0].device" if is_list(source, function, name) else f"{name}.device" for name in names if found[name]][:2]
 
 
 def here(failure, source, statement, device, first=None):

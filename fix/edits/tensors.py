@@ -23,11 +23,24 @@ def likely(source, function, name):
     for argument in ast.walk(function.args):
         if isinstance(argument, ast.arg) and argument.arg == name and argument.annotation is not None:
             said.add("Tensor" in ast.unparse(argument.annotation))
-    for node in ast.walk(function):
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
-            said.add(used_as_tensor(source.parents.get(node), node))
-    said.discard(None)
+    said |= likely_in(source, function, name)
     return 1 if len(said) != 1 else 2 if True in said else 0
+
+
+def is_list(source, function, name):
+    """Its elements are used as tensors, one after the other."""
+    for node in ast.walk(function):
+        if not isinstance(node, (ast.For, ast.comprehension)) or dotted(node.iter) != name or not isinstance(node.target, ast.Name):
+            continue
+        inside = node if isinstance(node, ast.For) else source.parents[node]
+        if likely_in(source, inside, node.target.id) == {True}:
+            return True
+    return False
+
+
+def likely_in(source, scope, name):
+    loads = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)]
+    return {used_as_tensor(source.parents.get(node), node) for node in loads} - {None}
 
 
 def used_as_tensor(parent, node):

@@ -94,16 +94,6 @@ finding::Finding with_verified(const SearchResult& result, const Round& round, c
 
 }  // namespace
 
-Moved moved_by(const Candidate& edits, const Outcome& outcome) {
-  Moved moved;
-  for (const CopySite& site : outcome.copy_sites) {
-    if (!edits.added.contains({site.file, site.line})) continue;
-    moved.bytes += site.bytes;
-    moved.a_step += site.bytes / site.copies;
-  }
-  return moved;
-}
-
 Conclusion conclusion(const SearchResult& result, const std::string& patch) {
   Conclusion all{{}, open_questions(result)};
   for (const Round& round : result.rounds) all.findings.push_back(with_verified(result, round, patch, all.open));

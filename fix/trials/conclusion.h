@@ -8,13 +8,6 @@
 
 namespace devtrace::fix {
 
-struct Moved {
-  uint64_t bytes = 0, a_step = 0;
-};
-
-// What the lines that the patch adds have moved: in all, and each time they ran.
-Moved moved_by(const Candidate& edits, const Outcome& outcome);
-
 struct Conclusion {
   // Those along the way, each with the edit that was chosen for it and `cause.verified`, then those that are left;
   // numbered anew.

@@ -31,6 +31,23 @@ bool loses_work(const Outcome& one, const Outcome& other) {
   return false;
 }
 
+Moved moved_by(const Candidate& edits, const Outcome& outcome) {
+  Moved moved;
+  for (const CopySite& site : outcome.copy_sites) {
+    if (!edits.added.contains({site.file, site.line})) continue;
+    moved.bytes += site.bytes;
+    moved.a_step += site.bytes / site.copies;
+  }
+  return moved;
+}
+
+bool settles(const Tried& one, const Outcome& before) {
+  constexpr uint64_t kNothing = 64 << 10;
+  const Candidate& edit = one.candidate;
+  return one.judgement.result == Result::ran_to_end && !edit.to_cpu && !edit.at_use && !edit.names_device &&
+         !loses_work(one.outcome, before) && moved_by(edit, one.outcome).a_step <= kNothing;
+}
+
 bool cannot_win(const Candidate& candidate, const std::vector<Tried>& tried, const Outcome& before) {
   return std::any_of(tried.begin(), tried.end(), [&](const Tried& each) {
     if (each.judgement.result != Result::ran_to_end || each.candidate.to_cpu) return false;

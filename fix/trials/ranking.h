@@ -15,6 +15,17 @@ namespace devtrace::fix {
 // edit that got as far and itself takes nothing away from any device.
 std::vector<size_t> ranked(std::vector<Tried>& tried, const Outcome& before);
 
+struct Moved {
+  uint64_t bytes = 0, a_step = 0;
+};
+
+// What the lines that the patch adds have moved: in all, and each time they ran.
+Moved moved_by(const Candidate& edits, const Outcome& outcome);
+
+// No other edit can be better in what counts: it ran to its end with the work where it was, changes what decided on the
+// device, in words, and copies so little each time that to start the copy takes longer (64 KiB).
+bool settles(const Tried& one, const Outcome& before);
+
 // A device has less than half of the launches that it has in the other run.
 bool loses_work(const Outcome& one, const Outcome& other);
 

@@ -180,6 +180,7 @@ class Search {
       Run run;
     };
     std::list<Running> running;
+    std::optional<size_t> settled;  // the order of an edit that no less likely one can surpass
     // What the runs so far say of the next candidates.
     const auto skip = [&] {
       while (!left.empty()) {
@@ -200,6 +201,7 @@ class Search {
       const bool rest = !left.empty() && left.front().second.fallback;
       const bool only_now = rest && !round.tried.empty() && !round.tried.back().candidate.fallback;
       const size_t tried = round.tried.size() + running.size();
+      if (settled) return true;
       if (std::any_of(round.tried.begin(), round.tried.end(), end)) return rest || tried >= kEnough;
       return (only_now || tried - before >= kEnoughForNow) && std::any_of(begin, round.tried.end(), further);
     };
@@ -214,6 +216,11 @@ class Search {
       }
       if (running.empty()) break;
       for (auto each = running.begin(); each != running.end();) {
+        if (settled && each->order > *settled) {
+          each->run.stop();
+          each = running.erase(each);
+          continue;
+        }
         if (stop || each->run.seconds() > patience(round)) each->run.stop();
         if (!each->run.ended()) {
           ++each;
@@ -223,6 +230,7 @@ class Search {
         one.judgement = stop ? Judgement{Result::failed, "stopped"} : judge(way.outcome, one.outcome);
         each = running.erase(each);
         if (!stop) pruning_.learn(round.finding, one);
+        if (settles(one, way.outcome)) settled = std::min(settled.value_or(one.order), one.order);
         round.tried.push_back(std::move(one));
         report_progress(round, way, all, &round.tried.back());
         // Who left a run's session with another environment may be any run's, while there are several.

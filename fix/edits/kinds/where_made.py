@@ -11,7 +11,6 @@ from torch_functions import MAKES, METHODS, RANDOM, TAKE_DEVICE
 
 from kinds.at_use import directions, outermost
 
-MOVES = {"to", "cuda", "cpu"}
 DEVICE = re.compile(r"^(cuda|cpu)(:\d+)?$")
 
 

@@ -70,6 +70,10 @@ SMALL = {
         [('batch["x"]', "cpu", {}), ("model.w", "cuda:0", {"role": "parameter"})],
         "batch = {key: value.to(device) for key, value in batch.items()}",
     ),
+    "device-argument": (
+        "import torch\ndef grid(n, device='cpu'):\n    return torch.zeros(n, device=device)\ndef f(w):\n    x = grid(3)\n    return x + w\n", "x + w", "f",
+        [("x", "cpu", {"created": "torch.zeros", "in": "grid", "called": ["x = grid(3)"]}), ("w", "cuda:0", {})], "x = grid(3, device=w.device)",
+    ),
     "redirect-move": (
         "def f(x, w):\n    x = x.cuda(non_blocking=True)\n    return x + w\n", "x + w", "f",
         [("x", "cuda:0", {"moved": "x.cuda"}), ("w", "cuda:1", {})], "x = x.to(w.device, non_blocking=True)",
@@ -152,7 +156,8 @@ def test_kind(tmp_path, kind):
     for name, device, facts in operands:
         facts = dict(facts)
         inside = facts.pop("in", function)
-        events = {event: [(path, line_with(path, facts.pop(event)), inside)] for event in ("created", "moved") if event in facts}
+        outward = [(path, line_with(path, text), function) for text in facts.pop("called", [])]
+        events = {event: [(path, line_with(path, facts.pop(event)), inside), *outward] for event in ("created", "moved") if event in facts}
         made.append(operand(name, device, **events, **facts))
     more = {"message": "Expected a 'cuda' device type for generator but found 'cpu'"} if kind == "generator-device" else {}
     if kind == "reported-fix":
@@ -499,6 +504,55 @@ def test_a_module_goes_to_the_cpu_last(tmp_path):
     state = operand("net.weight", "cuda:0", role="parameter", is_parameter=True)
     order = [each["to_cpu"] for each in asked(tmp_path, [(path, 2, "<module>")], [operand("x", "cpu"), state]) if not each["fallback"]]
     assert order == sorted(order) and True in order
+
+
+ARGUMENTS = {
+    "through two calls, from the place that names it": (
+        "import torch\ndef made(n, where):\n    return torch.zeros(n, device=where)\ndef grid(n, device):\n    return made(n, device)\n"
+        "def f(w):\n    x = grid(3, 'cpu')\n    return x + w\n",
+        ["torch.zeros", "return made", "x = grid"], ["x = grid(3, w.device)"],
+    ),
+    "a constructor that keeps it": (
+        "import torch\nclass Env:\n    def __init__(self, n, device='cpu'):\n        self.n, self.device = n, device\n        self.device = torch.device(device)\n"
+        "    def reset(self):\n        return torch.zeros(self.n, device=self.device)\ndef f(w):\n    env = Env(3)\n    x = env.reset()\n    return x + w\n",
+        ["torch.zeros", "x = env.reset"], ["env = Env(3, device=w.device)"],
+    ),
+    "a base class, by name where it was given by place": (
+        "import torch\nclass Base:\n    def __init__(self, n, device='cpu'):\n        self.x = torch.zeros(n, device=device)\nclass Env(Base):\n"
+        "    def __init__(self, n, w):\n        super().__init__(n)\n        y = self.x + w\n",
+        ["torch.zeros", "super()"], ["super().__init__(n, device=w.device)"],
+    ),
+    "a class below the one that keeps it": (
+        "import torch\nclass Base:\n    def __init__(self, n, seed=0, device='cpu'):\n        self.n = n\n        self.device = torch.device(device)\n"
+        "    def state(self):\n        return torch.zeros(self.n, device=self.device)\nclass Env(Base):\n    def __init__(self, n, device):\n"
+        "        super().__init__(n, device)\nclass Other(Base):\n    pass\ndef f(w):\n    x = Env(3, w.device).state()\n    Other(3)\n    return x + w\n",
+        ["torch.zeros", "x = Env"], ["Other(3, device=w.device)", "super().__init__(n, device, device=device)"],
+    ),
+    "from a function that is given lists": (
+        "import torch\ndef grid(n, device='cpu'):\n    return torch.zeros(n, device=device)\ndef f(scores):\n    w = torch.cat([each.flatten() for each in scores])\n"
+        "    x = grid(len(scores))\n    return x + w\n",
+        ["return torch.zeros", "x = grid"], ["x = grid(len(scores), device=w.device)", "x = grid(len(scores), device=scores[0].device)"],
+    ),
+    "a line that asks for no device": (
+        "import torch\ndef grid(n, device='cpu'):\n    rows = torch.arange(n, device=device)\n    return torch.cat([rows, rows])\ndef f(w):\n    x = grid(3)\n"
+        "    return x + w\n",
+        ["torch.cat", "x = grid"], ["x = grid(3, device=w.device)"],
+    ),
+    "a function that another one called by another name": (
+        "import torch\ndef grid(n, device='cpu'):\n    return torch.zeros(n, device=device)\nmake = grid\ndef f(w):\n    x = make(3)\n    return x + w\n",
+        ["torch.zeros", "x = make"], [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ARGUMENTS)
+def test_a_device_is_given_where_a_call_leaves_it_out(tmp_path, form):
+    text, stack, wanted = ARGUMENTS[form]
+    path = program(tmp_path, text)
+    failing = line_with(path, "+ w")
+    operands = [operand("x", "cpu", created=[(path, line_with(path, each), "") for each in stack]), operand("w", "cuda:0")]
+    found = codes(asked(tmp_path, [(path, failing, "f")], operands), "device-argument")
+    assert [each for each in found if "cuda:" not in each][: len(wanted)] == wanted, found
 
 
 def test_what_an_operand_was_computed_from_is_moved_too(tmp_path):

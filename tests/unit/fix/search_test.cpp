@@ -95,7 +95,7 @@ TEST(Search, TheRestWaitsUntilAWayHasLedNowhere) {
 TEST(Search, AWayThatLeadsOnIsFollowed) {
   const Json steps = {{"", {"one", 10}}, {"b", {"two", 20}}, {"bx", {"", 40}}};
   const Ran all = ran(steps, {{"one", "abcdefghijklmn"}, {"two", "xy"}});
-  EXPECT_EQ(all.tried, "abcdefghijklxy") << "m and n are not needed";
+  EXPECT_EQ(all.tried, "abcdefghijklx") << "m and n are not needed, and y can be no better than x";
   EXPECT_TRUE(all.result.solved);
   EXPECT_EQ(all.result.edits.patch, "bx");
 }
