@@ -184,7 +184,11 @@ int fix_program(const CLI::App& app, const AfterDashes& after_dashes, FixOptions
   const std::unique_ptr<void, void (*)(void*)> leftovers(&options, [](void*) { process::end_descendants(); });
   try {
     const fix::Workspace workspace;
-    fix::Runs runs{workspace, {{launch.program, environment_of(launch)}, subject.folder}, overlay, options.timeout};
+    fix::Runs runs{workspace,
+                   {{launch.program, environment_of(launch)}, subject.folder},
+                   overlay,
+                   options.timeout,
+                   !options.no_values};
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     const fix::Limits limits{options.budget, options.jobs > 0 ? options.jobs : std::min(cores, 8), options.tries};
     const fs::path folder = subject.folder.empty() ? fs::current_path() : subject.folder;

@@ -10,6 +10,7 @@ Action declare_rehearse(CLI::App& app) {
   auto options = std::make_shared<RehearseOptions>();
   options->declare_devices(app);
   options->declare_async(app);
+  options->declare_keep_going(app);
   options->declare_what_is_not_computed(app);
   app.add_flag("--no-trace", options->no_trace, "simulated devices without libdevtrace.so: no finding is made");
   options->declare(app);

@@ -176,9 +176,10 @@ struct DeviceExpression {
 
 // A line that an operand has passed on its way to where it was refused, and where it could have got another device.
 struct Step {
-  std::string what;  // made, constructed, moved, returned
+  std::string what;  // defaulted, made, constructed, moved, returned, assigned
   Frame line;
-  List<DeviceExpression> devices;  // one for each device
+  std::string call, parameter, otherwise;  // defaulted: what it calls, and what that takes for a parameter left out
+  List<DeviceExpression> devices;          // one for each device
 };
 
 struct Operand : Provenance {
@@ -341,6 +342,7 @@ struct LibraryCall {
 struct Verified {
   std::string outcome;
   std::optional<int64_t> findings_before, findings_after;
+  bool same_output = false;
   std::string patch;
   std::optional<int64_t> bytes_per_step, bytes, runs;
   List<std::string> devices_with_work, open;

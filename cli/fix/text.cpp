@@ -12,8 +12,9 @@ std::string summary(const fix::SearchResult& result, const fix::Conclusion& conc
   std::string text;
   if (result.solved) {
     text = fmt::format(
-        "verified: with this change the program ran to its end in rehearsal; {} finding{} before, 0 after; {}", edits,
-        edits == 1 ? "" : "s", patch);
+        "verified: with this change the program ran to its end in rehearsal; {} finding{} before, 0 after; {}{}", edits,
+        edits == 1 ? "" : "s", result.prints_as_reference == true ? "it prints what it would on one device; " : "",
+        patch);
   } else if (edits > 0) {
     text = fmt::format(
         "not verified to the end: with {} edit{} the program got further in rehearsal, {}; the nearest is in {}", edits,
@@ -42,6 +43,7 @@ std::string table(const fix::Round& round) {
     if (const auto moved = moved_by(each.candidate, each.outcome);
         moved.a_step > 0 && each.judgement.result == fix::Result::ran_to_end)
       out += fmt::format("                         copies {} bytes each time it runs\n", moved.a_step);
+    if (each.prints_otherwise) out += "                         prints something else than it would on one device\n";
     if (each.moves_work)
       out += "                         the work moves: a device has less than half of its launches\n";
   }

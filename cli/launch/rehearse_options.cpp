@@ -71,6 +71,12 @@ void RehearseOptions::declare_async(CLI::App& app) {
       ->check(CLI::Validator(seed, ""));
 }
 
+void RehearseOptions::declare_keep_going(CLI::App& app) {
+  app.add_flag("--keep-going", keep_going,
+               "compute what PyTorch refuses for its devices as if its operands lay on one: a run shows all findings")
+      ->excludes(app.get_option("--no-values"));
+}
+
 void RehearseOptions::declare_what_is_not_computed(CLI::App& app) {
   CLI::Option* const values_off = app.get_option("--no-values");
   app.add_flag("--strict", strict,
@@ -96,6 +102,7 @@ Launch RehearseOptions::on_simulated_devices(Launch what) const {
   set("DEVTRACE_SIM_PEER", peer);
   set("DEVTRACE_SIM_ASYNC", async);
   if (no_values) set("DEVTRACE_SIM_VALUES", "0");
+  if (keep_going) set("DEVTRACE_SIM_KEEP_GOING", "1");
   if (strict) set("DEVTRACE_SIM_STRICT", "1");
   if (poison) set("DEVTRACE_SIM_POISON", "1");
   if (eager) set("TORCHDYNAMO_DISABLE", "1");

@@ -10,12 +10,14 @@ namespace devtrace::cli {
 struct RehearseOptions : ProgramOptions {
   int gpus = 2, cuda = 0;
   std::string gpu_model, memory, peer, async;
-  bool no_values = false, no_trace = false, eager = false, strict = false, poison = false;
+  bool no_values = false, no_trace = false, eager = false, keep_going = false, strict = false, poison = false;
 
   // Adds those of the devices; those of ProgramOptions are not among them.
   void declare_devices(CLI::App& app);
   // Streams that run behind the host: `rehearse` alone has it.
   void declare_async(CLI::App& app);
+  // What happens after a refusal: `rehearse` alone has it.
+  void declare_keep_going(CLI::App& app);
   // What happens where results are not computed: `rehearse` alone has these.
   void declare_what_is_not_computed(CLI::App& app);
   // That launch with the simulated libraries, and libdevtrace.so unless no_trace. Throws Failure for options that

@@ -45,8 +45,13 @@ uint64_t not_kept(const std::filesystem::path& output) {
 size_t printed(const std::filesystem::path& output) {
   std::ifstream in(output, std::ios::binary);
   std::string all;
-  for (std::string line; all.size() < kHead && std::getline(in, line);)
-    if (line.find("devtrace: ") == line.npos) all += line + '\n';
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (std::string line; all.size() < kHead && std::getline(in, line);) {
+    if (line.find("devtrace: ") != line.npos || line.find('\r') != line.npos) continue;
+    for (size_t at = 0; (at = line.find("cuda:", at)) != line.npos;)
+      for (at += 5; at < line.size() && digit(line[at]);) line.erase(at, 1);
+    all += line + '\n';
+  }
   return std::hash<std::string>{}(all);
 }
 

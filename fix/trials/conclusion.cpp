@@ -23,6 +23,10 @@ std::vector<std::string> open_questions(const SearchResult& result) {
   }
   if (after.timed_out)
     open.push_back(fmt::format("The program was ended after {:.0f} s; what comes later was not run.", after.seconds));
+  if (result.prints_as_reference == false)
+    open.push_back(
+        "It prints something else than it would on one device: look at it, unless it prints times or addresses, or "
+        "draws random numbers elsewhere now.");
   const auto names_device = [](const Round& round) {
     return round.chosen && round.tried[*round.chosen].candidate.names_device;
   };
@@ -81,6 +85,7 @@ finding::Finding with_verified(const SearchResult& result, const Round& round, c
   verified.outcome = word(result.solved ? Result::ran_to_end : Result::further);
   verified.findings_before = result.rounds.size() + result.after.findings.size();
   verified.findings_after = result.after.findings.size();
+  verified.same_output = result.prints_as_reference == true;
   verified.patch = patch;
   verified.bytes_per_step = moved.a_step;
   verified.bytes = moved.bytes;

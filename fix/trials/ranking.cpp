@@ -44,8 +44,8 @@ Moved moved_by(const Candidate& edits, const Outcome& outcome) {
 bool settles(const Tried& one, const Outcome& before) {
   constexpr uint64_t kNothing = 64 << 10;
   const Candidate& edit = one.candidate;
-  return one.judgement.result == Result::ran_to_end && !edit.to_cpu && !edit.at_use && !edit.names_device &&
-         !loses_work(one.outcome, before) && moved_by(edit, one.outcome).a_step <= kNothing;
+  return one.judgement.result == Result::ran_to_end && !one.prints_otherwise && !edit.to_cpu && !edit.at_use &&
+         !edit.names_device && !loses_work(one.outcome, before) && moved_by(edit, one.outcome).a_step <= kNothing;
 }
 
 bool cannot_win(const Candidate& candidate, const std::vector<Tried>& tried, const Outcome& before) {
@@ -80,8 +80,9 @@ std::vector<size_t> ranked(std::vector<Tried>& tried, const Outcome& before) {
     const Outcome& outcome = each.outcome;
     const bool odd_end = each.judgement.result == Result::further && outcome.findings.empty() && !outcome.timed_out;
     return std::tuple(each.candidate.to_cpu, each.judgement.result != Result::ran_to_end, odd_end,
-                      ~reached[stop_of(each)], each.moves_work, each.candidate.names_new_device, step_of(outcome.bytes),
-                      each.candidate.at_use, each.candidate.changed, each.candidate.names_device, i);
+                      ~reached[stop_of(each)], each.prints_otherwise, each.moves_work, each.candidate.names_new_device,
+                      step_of(outcome.bytes), each.candidate.at_use, each.candidate.changed,
+                      each.candidate.names_device, i);
   };
   std::sort(counting.begin(), counting.end(), [&](size_t one, size_t other) { return key(one) < key(other); });
   return counting;

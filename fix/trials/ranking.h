@@ -8,9 +8,9 @@
 namespace devtrace::fix {
 
 // Indexes into `tried` of those that count, the best first. What takes nothing to the CPU; of these what ran to its end
-// before what got further, and the further the better. Then what leaves the work where it was, names no device that
-// the program does not name there, moves the fewest bytes. Then where the operand comes from and not where it is used,
-// changes the fewest lines, names no device at all, and was the likeliest. Sets `moves_work`
+// before what got further, and the further the better. Then what prints as the reference run, leaves the work where it
+// was, names no device that the program does not name there, moves the fewest bytes. Then where the operand comes from
+// and not where it is used, changes the fewest lines, names no device at all, and was the likeliest. Sets `moves_work`
 // of each: a device has less than half of the launches that it had in the run before. The same holds beside another
 // edit that got as far and itself takes nothing away from any device.
 std::vector<size_t> ranked(std::vector<Tried>& tried, const Outcome& before);
@@ -22,8 +22,9 @@ struct Moved {
 // What the lines that the patch adds have moved: in all, and each time they ran.
 Moved moved_by(const Candidate& edits, const Outcome& outcome);
 
-// No other edit can be better in what counts: it ran to its end with the work where it was, changes what decided on the
-// device, in words, and copies so little each time that to start the copy takes longer (64 KiB).
+// No other edit can be better in what counts. It ran to its end with the work where it was, and printed what the
+// reference did. It changes what decided on the device, in words. Its copies take no longer than to start them (64
+// KiB).
 bool settles(const Tried& one, const Outcome& before);
 
 // A device has less than half of the launches that it has in the other run.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <deque>
 #include <list>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
@@ -33,10 +34,17 @@ class Search {
 
   SearchResult operator()() {
     Run first(runs_, {});
+    const bool beside = limits_.jobs > 1;  // else one run at a time
+    if (runs_.with_values && beside) reference_run_.emplace(runs_, Texts(), true);
     wait({&first});
     result_.before = result_.after = first.outcome();
-    if (!result_.before.findings.empty() && !stopped()) follow();
+    if (!result_.before.findings.empty() && !stopped()) {
+      if (runs_.with_values && !beside) reference_run_.emplace(runs_, Texts(), true);
+      follow();
+    }
+    if (reference_run_) end_reference();
     if (result_.solved) leave_out_the_needless();
+    if (result_.solved && reference_) result_.prints_as_reference = !prints_otherwise(result_.after);
     result_.runs = runs_.count;
     return std::move(result_);
   }
@@ -68,11 +76,40 @@ class Search {
     for (;;) {
       bool running = false;
       for (Run* each : all) running |= !each->ended();
+      reference_runs();
       if (!running || stopped()) break;
       usleep(5'000);
     }
     for (Run* each : all) each->stop();
-    process::kill_descendants(kGuard);
+    kill_leftovers();
+  }
+
+  // Who left a run's session with another environment may be any run's, while there are several.
+  void kill_leftovers() {
+    if (!reference_run_) process::kill_descendants(kGuard);
+  }
+
+  // Is it still under way? It shows something when it went on behind a finding, to a good end.
+  bool reference_runs() {
+    if (!reference_run_ || !reference_run_->ended()) return reference_run_.has_value();
+    Outcome outcome = reference_run_->outcome();
+    reference_run_.reset();
+    if (limits_.jobs == 1) kill_leftovers();
+    if (outcome.code == 0 && !outcome.timed_out && !outcome.findings.empty()) reference_ = std::move(outcome);
+    return false;
+  }
+
+  // It takes as long as a program that is repaired.
+  void end_reference() {
+    const double limit = result_.solved ? result_.after.seconds * kPatience + kMorePatience : 0;
+    while (reference_runs() && !stopped() && reference_run_->seconds() < limit) usleep(5'000);
+    if (reference_run_) reference_run_->stop();
+    reference_runs();
+    kill_leftovers();
+  }
+
+  bool prints_otherwise(const Outcome& outcome) const {
+    return reference_ && outcome.clean() && outcome.printed != reference_->printed;
   }
 
   void follow() {
@@ -207,14 +244,15 @@ class Search {
     };
     for (;;) {
       const bool stop = stopped();
-      for (skip(); !stop && !enough() && !left.empty() && running.size() < static_cast<size_t>(limits_.jobs); skip()) {
+      const size_t jobs = static_cast<size_t>(limits_.jobs) - (reference_runs() ? 1 : 0);
+      for (skip(); !stop && !enough() && !left.empty() && running.size() < jobs; skip()) {
         auto [order, candidate] = std::move(left.front());
         left.pop_front();
         Run run(runs_, candidate.texts);
         running.push_back({order, std::move(candidate), std::move(run)});
         report_progress(round, way, all, nullptr);
       }
-      if (running.empty()) break;
+      if (running.empty() && (stop || enough() || left.empty() || jobs > 0)) break;
       for (auto each = running.begin(); each != running.end();) {
         if (settled && each->order > *settled) {
           each->run.stop();
@@ -226,19 +264,20 @@ class Search {
           ++each;
           continue;
         }
-        Tried one{std::move(each->candidate), each->run.outcome(), {}, false, each->order};
+        Tried one{std::move(each->candidate), each->run.outcome(), {}, false, false, each->order};
+        one.prints_otherwise = prints_otherwise(one.outcome);
         one.judgement = stop ? Judgement{Result::failed, "stopped"} : judge(way.outcome, one.outcome);
         each = running.erase(each);
         if (!stop) pruning_.learn(round.finding, one);
         if (settles(one, way.outcome)) settled = std::min(settled.value_or(one.order), one.order);
         round.tried.push_back(std::move(one));
         report_progress(round, way, all, &round.tried.back());
-        // Who left a run's session with another environment may be any run's, while there are several.
-        if (running.empty()) process::kill_descendants(kGuard);
+        if (running.empty()) kill_leftovers();
       }
       usleep(5'000);
     }
     for (auto& each : later) left.push_back(std::move(each));
+    for (Tried& each : round.tried) each.prints_otherwise = prints_otherwise(each.outcome);
     std::sort(round.tried.begin(), round.tried.end(),
               [](const Tried& one, const Tried& other) { return one.order < other.order; });
   }
@@ -267,6 +306,8 @@ class Search {
       began_ +
       std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(limits_.budget));
   SearchResult result_;
+  std::optional<Run> reference_run_;  // while it is under way
+  std::optional<Outcome> reference_;  // where it shows what the program is meant to print
   Pruning pruning_;
   std::set<std::string> seen_;  // patches that were run
 };

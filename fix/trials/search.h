@@ -30,6 +30,9 @@ struct SearchResult {
   Outcome after;                // with the chosen edits; `before` when there are none
   Candidate edits;              // the last chosen: its texts and patch hold all of them
   bool solved = false;          // the program ran to its end
+  // … and printed what the program prints where operands of several devices are computed as if they lay on one. Nothing
+  // where that run has not come to a good end.
+  std::optional<bool> prints_as_reference;
   bool interrupted = false, out_of_time = false;
   std::string trouble;  // why no candidates could be made; empty: they could
   int runs = 0;

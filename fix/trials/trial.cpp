@@ -34,7 +34,7 @@ fs::path write_overlay(const fs::path& folder, const Texts& texts) {
 
 }  // namespace
 
-Run::Run(Runs& runs, const Texts& texts)
+Run::Run(Runs& runs, const Texts& texts, bool reference)
     : folder_(runs.workspace.make(fmt::format("run-{}", ++runs.count))), timeout_(runs.timeout) {
   fs::create_directories(folder_ / "summary");
   ProgramToRun program = runs.program;
@@ -50,6 +50,7 @@ Run::Run(Runs& runs, const Texts& texts)
   // OpenMP's threads spin while they wait, on the cores that the other runs need.
   environment.emplace("OMP_WAIT_POLICY", "passive");
   append(environment, "PYTEST_ADDOPTS", "-p no:cacheprovider", ' ');
+  if (reference) environment["DEVTRACE_SIM_KEEP_GOING"] = std::string(1, '1');
   if (!texts.empty()) {
     environment["DEVTRACE_OVERLAY"] = write_overlay(folder_, texts);
     std::string& preload = environment["LD_PRELOAD"];

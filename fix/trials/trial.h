@@ -14,8 +14,9 @@ struct Tried {
   Candidate candidate;
   Outcome outcome;
   Judgement judgement;
-  bool moves_work = false;  // see ranking.h
-  size_t order = 0;         // among the candidates: the likeliest first
+  bool moves_work = false;        // see ranking.h
+  bool prints_otherwise = false;  // than the reference run, of a program that ran to its end
+  size_t order = 0;               // among the candidates: the likeliest first
 };
 
 // Runs in the workspace: what every run of one search has in common.
@@ -24,13 +25,15 @@ struct Runs {
   ProgramToRun program;           // with the environment of its rehearsal
   std::filesystem::path overlay;  // overlay.so
   double timeout = 0;             // seconds for one run
+  bool with_values = true;        // false: what operators give is not computed (--no-values)
   int count = 0;                  // runs so far
 };
 
 class Run {
  public:
-  // Starts the program with these texts in the place of its files.
-  Run(Runs& runs, const Texts& texts);
+  // Starts the program with these texts in the place of its files. A reference run computes what PyTorch refuses, as if
+  // its operands lay on one device.
+  Run(Runs& runs, const Texts& texts, bool reference = false);
   // Whether it has ended; past its time limit it is ended here.
   bool ended();
   // Once it has ended.

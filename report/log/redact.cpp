@@ -400,7 +400,8 @@ Json Redactor::cause(const Json& cause) {
   take(out, cause, {"line", "repairs"});
   if (const Json& verified = object(cause, "verified"); !verified.empty()) {
     take(out["verified"], verified,
-         {"outcome", "findings_before", "findings_after", "bytes_per_step", "bytes", "devices_with_work", "runs"});
+         {"outcome", "findings_before", "findings_after", "same_output", "bytes_per_step", "bytes", "devices_with_work",
+          "runs"});
     // They name kernels and operators that nothing else may have.
     if (!array(verified, "open").empty()) out["verified"]["open"] = {"what is still open is left out here"};
   }

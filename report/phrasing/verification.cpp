@@ -73,6 +73,7 @@ Verification verification_of(const Json& finding) {
     const std::string findings = counts(verified), copies = moved(verified);
     // The findings say what "further" is.
     if (!findings.empty()) words += outcome.name == "further" ? " (" + findings + ')' : "; " + findings;
+    if (flag(verified, "same_output")) words += "; it prints what it would on one device";
     if (!copies.empty()) words += "; " + copies;
     if (const std::string open = open_sentences(verified); !open.empty()) words += '.' + open;
     return {std::string(outcome.label), words};

@@ -279,10 +279,11 @@ class Report : Lines {
     for (const char* const key : {"created", "moved"}) before.insert(place(user_frame_of(object(operand, key)), cwd_));
     for (const Json& step : array(operand, "lineage")) {
       const auto what = string(step, "what");
-      const std::string_view words = what == "constructed" ? "by a module constructed in"
-                                     : what == "returned"  ? "returned to"
-                                     : what == "assigned"  ? "assigned in"
-                                                           : "";
+      const std::string_view words = what == "defaulted"     ? "its device left out in"
+                                     : what == "constructed" ? "by a module constructed in"
+                                     : what == "returned"    ? "returned to"
+                                     : what == "assigned"    ? "assigned in"
+                                                             : "";
       if (words.empty()) continue;
       const Json& frame = object(step, "line");
       const std::string where = place(frame, cwd_);

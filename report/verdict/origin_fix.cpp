@@ -45,6 +45,7 @@ std::optional<std::string> edit(const Step& step, const Operand& it, std::string
     return says_device(source)
                ? std::nullopt
                : move_constructed(source, it.root_devices.size() < 2 ? it.root_class : it.module_class, device);
+  if (step.what == "defaulted") return give_argument(source, step.call, step.parameter, device);
   if (it.is_of_state() && in_a_constructor(it.created.stack)) return std::nullopt;
   if (step.what == "returned" || step.what == "assigned") {
     const auto target = assigned_name(source);
@@ -64,6 +65,8 @@ std::optional<std::string> edit(const Step& step, const Operand& it, std::string
 // Left where the default is, or brought to the device that was current: by no choice of anybody's.
 bool undecided(const Operand& it) {
   const Event* placed = it.placed();
+  if (std::any_of(it.lineage.begin(), it.lineage.end(), [](const Step& each) { return each.what == "defaulted"; }))
+    return true;
   if (current_by_name(it)) return true;
   if (it.on_cpu()) return !it.moved.known();
   return placed && placed->line() && says_current_device(placed->line()->source);

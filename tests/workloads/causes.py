@@ -611,3 +611,34 @@ class Pipe:
         mean = torch.tensor([1.0, 2.0]).to(self.device, torch.float32)
         return encoded - mean
 Pipe(nn.Linear(4, 2).to("cuda:0"))(torch.ones(3, 4, device="cuda:0"))
+
+# === a call that leaves the device to a default
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: leaves device out in its call of self.grid, where it is "cuda" by default
+class Grid:
+    def rows(self, count, device):
+        rows = torch.arange(count, device=device)
+        return torch.stack([rows, rows])
+class Boxes:
+    def __init__(self):
+        self.made = Grid()
+    def grid(self, count, *, device="cuda"):
+        return self.made.rows(count, device)
+    def decode(self, deltas):
+        rows = self.grid(deltas.shape[1])
+        return deltas + rows
+Boxes().decode(torch.ones(2, 4, device="cuda:1"))
+
+# === a call that says which device
+# category: unknown
+# confidence: low
+# repairs: cause
+def made(count, device="cpu"):
+    return torch.arange(count, device=device)
+def added(deltas):
+    wanted = "cpu"
+    rows = made(deltas.shape[1], wanted)
+    return deltas + rows
+added(torch.ones(2, 4, device="cuda:1"))

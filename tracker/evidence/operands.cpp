@@ -64,7 +64,7 @@ class Collector {
     const KnownNames names(api_, torch_, frames_, scope_, reach_, holders_, source_, std::move(objects));
     for (Operand& operand : operands_) {
       add_provenance(operand, operand.device, operand.storage, source_);
-      operand.lineage = lineage(operand, names, frames_, source_);
+      operand.lineage = lineage(api_, operand, names, frames_, source_);
       for (finding::Name& name : operand.names)
         name.read_again = frames_[name.frame].project && names.read_again(name.frame, name.name);
     }

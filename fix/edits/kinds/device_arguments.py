@@ -92,7 +92,7 @@ def of_object(failure, source, statement, attribute):
 
 
 def constructions(failure, owner):
-    """(source, statement, call) where objects of the class are made: by its name, by that of a class that has its constructor, and by
+    """(source, statement, call) where objects of the class are made. By its name, by that of a class that has its constructor, or by
     super().__init__ in one that has its own."""
     for source in failure.files():
         subclasses = [node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef) and owner.name in map(last_name, node.bases)]

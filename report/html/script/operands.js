@@ -105,7 +105,7 @@ function origin(event) {
 }
 
 // The lines that it passed since it was made.
-const PASSED = { constructed: "by a module constructed at ", returned: "returned to ", assigned: "assigned at " };
+const PASSED = { defaulted: "its device left out at ", constructed: "by a module constructed at ", returned: "returned to ", assigned: "assigned at " };
 const passed = (operand) => objects(operand.lineage).filter((step) => Object.hasOwn(PASSED, string(step.what)))
   .map((step) => quiet(make("br"), PASSED[step.what], code(location(object(step.line)))));
 

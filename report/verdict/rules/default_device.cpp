@@ -139,6 +139,28 @@ std::optional<Cause> made_on_a_number(const Evidence& evidence) {
   return cause;
 }
 
+// A call on the way to the line that made it has left the device to a parameter's default.
+std::optional<Cause> left_to_a_default(const Evidence& evidence) {
+  const auto step_of = [](const Operand& it) -> const finding::Step* {
+    const auto step = std::find_if(it.lineage.begin(), it.lineage.end(),
+                                   [](const finding::Step& each) { return each.what == "defaulted"; });
+    if (step == it.lineage.end()) return nullptr;
+    const bool cuda = step->otherwise.find("cuda") != step->otherwise.npos;
+    const bool cpu = step->otherwise == "None" || step->otherwise.find("cpu") != step->otherwise.npos;
+    return (cuda && it.on_cpu()) || (cpu && !it.on_cpu()) ? nullptr : &*step;
+  };
+  const auto pair = evidence.pair([&](const Operand& it) { return step_of(it) != nullptr; },
+                                  [&](const Operand& other) { return !other.on_cpu() && !step_of(other); });
+  if (!pair) return std::nullopt;
+  const finding::Step& step = *step_of(*pair.it);
+  return Cause{kCategory, Confidence::medium,
+               fmt::format("{} was put on {} because {} leaves {} out in its call of {}, where it is {} by default. It "
+                           "meets {}.",
+                           pair.it->name, pair.it->device, at(&step.line), step.parameter, step.call, step.otherwise,
+                           with_place(*pair.other)),
+               fix_of(evidence, *pair.it, *pair.other)};
+}
+
 }  // namespace
 
 std::optional<Cause> default_device(const Evidence& evidence) {
@@ -146,6 +168,7 @@ std::optional<Cause> default_device(const Evidence& evidence) {
   if (auto cause = taken_away(evidence)) return cause;
   if (auto cause = made_in_the_line(evidence)) return cause;
   if (auto cause = made_on_a_number(evidence)) return cause;
+  if (auto cause = left_to_a_default(evidence)) return cause;
   // Of a model's state only where the rest of the model lies elsewhere: it was moved on its own.
   const auto pair = evidence.pair(
       [](const Operand& it) {

@@ -24,6 +24,7 @@
 #include "simulate/values/torch/blocks.h"
 #include "simulate/values/torch/captured.h"
 #include "simulate/values/torch/later.h"
+#include "simulate/values/torch/mixed.h"
 #include "simulate/values/torch/plan.h"
 #include "simulate/values/unwatched.h"
 #include "simulate/values/values.h"
@@ -42,6 +43,7 @@ ThreadFunction g_thread = nullptr;
 using AsynchronousFunction = const Asynchronous* (*)();
 AsynchronousFunction g_asynchronous = nullptr;
 std::atomic<bool> g_recording{false};  // a CUDA graph may be being captured
+std::atomic<bool> g_went_on{false};    // --keep-going: something was refused, and computed
 
 // What a real kernel has made, or why it failed, on its way to the Python kernel, which believes to call the real one
 // itself.
@@ -112,6 +114,27 @@ class Kernel final : public c10::OperatorKernel {
   explicit Kernel(Plan plan) : plan_(std::move(plan)) {}
 
   void operator()(const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
+    if (!keeps_going() || plan_.copies || g_thread()->copies_suppressed > 0) return run(op, keys, stack);
+    const auto given = torch::jit::last(*stack, plan_.arguments);
+    Stack arguments(given.begin(), given.end());
+    const size_t below = stack->size() - plan_.arguments;
+    std::optional<c10::Device> device;
+    // A gradient of what was brought together is not another fault.
+    if (g_went_on && in_backward()) device = together(op, &arguments);
+    try {
+      if (!device) return run(op, keys, stack);
+    } catch (const std::exception&) {
+      device = together(op, &arguments);
+      if (!device) throw;
+      g_went_on = true;
+    }
+    stack->resize(below);
+    stack->insert(stack->end(), arguments.begin(), arguments.end());
+    device->is_cuda() ? run(op, keys, stack) : op.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack);
+  }
+
+ private:
+  void run(const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
     Thread& thread = *g_thread();
     if (thread.copies_suppressed > 0)
       return plan_.real.callBoxed(op, keys, stack);  // inside one that is computed as a whole
@@ -155,7 +178,13 @@ class Kernel final : public c10::OperatorKernel {
     by_python(op, keys, stack, std::move(made));
   }
 
- private:
+  // The copies are not the program's.
+  static std::optional<c10::Device> together(const OperatorHandle& op, Stack* arguments) {
+    const OperatorScope scope(*g_thread(), false);
+    const Unwatched unwatched;
+    return bring_together(op.schema(), arguments);
+  }
+
   // python/ keeps the order of what is captured, and asks for the call that it is in.
   void capture(const OperatorHandle& op, DispatchKeySet keys, Stack* stack, at::ArrayRef<IValue> given) {
     const Stack arguments(given.begin(), given.end());

@@ -21,7 +21,7 @@ THREE_FAULTS = {
 
         torch.manual_seed(0)
         model = Net().to("cuda:0")
-        ids = torch.randint(0, 16, (2, 4))
+        ids = torch.arange(8).view(2, 4)
         out = model(ids)
         target = torch.ones(2, 4, 3)
         print("loss", round((out - target).square().mean().item(), 4))
@@ -89,7 +89,7 @@ def three(tmp_path_factory):
 def test_three_faults_one_patch(three, tmp_path):
     folder, before, outcome, out = three
     assert outcome.code == 0, outcome.out + outcome.err
-    assert "verified: with this change the program ran to its end in rehearsal; 3 findings before, 0 after" in outcome.out
+    assert "verified: with this change the program ran to its end in rehearsal; 3 findings before, 0 after; it prints what it would on one device" in outcome.out
     assert tree(folder) == before
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
@@ -98,6 +98,37 @@ def test_three_faults_one_patch(three, tmp_path):
     again = start(["program.py"], copy)
     assert again.code == 0 and not again.findings, again.err
     assert again.out.startswith("loss ")
+
+
+LOST_WRITE = """
+    import torch
+
+    class Counts:
+        def __init__(self, classes):
+            self.seen = torch.zeros(classes)
+
+        def update(self, labels):
+            self.seen.index_add_(0, labels, torch.ones(len(labels), device=labels.device))
+
+    counts = Counts(3)
+    for step in range(2):
+        counts.update(torch.tensor([0, 1, 1]).to("cuda:0"))
+    print("seen", counts.seen.tolist())
+    """
+
+
+def test_an_edit_that_loses_what_is_written_is_no_repair(tmp_path):
+    """`self.seen.to(labels.device).index_add_(…)` runs to the end, and counts nothing."""
+    folder = write(tmp_path / "tree", {"program.py": LOST_WRITE})
+    outcome = fix(folder, "--apply", "--", sys.executable, "program.py", out=tmp_path / "out")
+    assert outcome.code == 0 and "it prints what it would on one device" in outcome.out, outcome.out + outcome.err
+    assert start(["program.py"], folder).out == "seen [2.0, 4.0, 0.0]\n"
+
+
+def test_another_output_than_on_one_device_is_said(tmp_path):
+    folder = write(tmp_path / "tree", {"program.py": ONE_FAULT.rstrip() + "\n    import time\n    print(time.time())\n"})
+    outcome = fix(folder, "--tries", "2", "--", sys.executable, "program.py", out=tmp_path / "out")
+    assert outcome.code == 0 and "It prints something else than it would on one device" in outcome.out, outcome.out + outcome.err
 
 
 def test_what_is_left_of_it(three):

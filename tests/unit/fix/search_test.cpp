@@ -16,6 +16,7 @@ using report::Json;
 
 // The program is a file with a word, which edits lengthen by a letter. STEPS says for each word which finding stops the
 // program, after how many launches; no finding: it runs to its end. A word that is not there is what it was before.
+// What the program prints comes last, and "reference" stands for the run that goes on behind a finding.
 constexpr const char* kProgram = R"(
 import json, os, re, sys
 folder = re.search('log_path="([^"]*)/devtrace', os.environ["DEVTRACE_OPTIONS"])[1]
@@ -25,13 +26,15 @@ if "DEVTRACE_OVERLAY" in os.environ:
     word = open(open(os.environ["DEVTRACE_OVERLAY"]).readline().rstrip().split("\t")[1]).read()
 while word not in steps:
     word = word[:-1]
-finding, launches = steps[word]
+reference = "DEVTRACE_SIM_KEEP_GOING" in os.environ and "reference" in steps
+finding, launches, *printed = steps["reference" if reference else word]
 records = [{"record": "process", "schema": 1, "pid": 1, "command": ["python3"]}]
 if finding:
     records.append({"record": "finding", "id": 1, "kind": "refused-op", "fingerprint": finding, "time": 1, "operands": []})
 open(folder + "/devtrace-1.jsonl", "w").writelines(json.dumps(each) + "\n" for each in records)
 json.dump({"pid": 1, "launches": {"cuda:0": launches}}, open(folder + "/summary/1.json", "w"))
-sys.exit(bool(finding))
+print(*printed)
+sys.exit(bool(finding) and not reference)
 )";
 
 // EDITS: the letters that may be tried for each finding, in their order.
@@ -70,7 +73,8 @@ Ran ran(const Json& steps, const Json& edits) {
       workspace,
       {{{"python3", "-S", file("program.py", kProgram), file("steps", steps.dump())}, process::own_environment()}, {}},
       {},
-      60};
+      60,
+      true};
   Ran all;
   all.result = search(
       runs, asked, folder, {60, 1, 24}, [] { return false; },
@@ -100,6 +104,29 @@ TEST(Search, AWayThatLeadsOnIsFollowed) {
   EXPECT_EQ(all.result.edits.patch, "bx");
 }
 
+TEST(Search, WhatPrintsAsTheReferenceIsTheBetterRepair) {
+  const Json steps = {{"", {"one", 10}},
+                      {"reference", {"one", 40, "loss 1.6"}},
+                      {"a", {"", 40, "loss 1.7"}},
+                      {"b", {"", 40, "loss 1.6"}}};
+  const Ran all = ran(steps, {{"one", "abcd"}});
+  EXPECT_EQ(all.tried, "ab");
+  EXPECT_EQ(all.result.edits.title, "b");
+  EXPECT_EQ(all.result.prints_as_reference, true);
+}
+
+TEST(Search, AnotherOutputThanTheReferencesIsSaid) {
+  const Json steps = {{"", {"one", 10}}, {"reference", {"one", 40, "at 12:01"}}, {"a", {"", 40, "at 12:02"}}};
+  EXPECT_EQ(ran(steps, {{"one", "a"}}).result.prints_as_reference, false);
+}
+
+TEST(Search, AReferenceThatFailedSaysNothing) {
+  const Json steps = {{"", {"one", 10}}, {"a", {"", 40}}};
+  const Ran all = ran(steps, {{"one", "ab"}});
+  EXPECT_EQ(all.tried, "a");
+  EXPECT_EQ(all.result.prints_as_reference, std::nullopt);
+}
+
 TEST(Search, WhatIsNotNeededInTheEndIsLeftOut) {
   const Json steps = {{"", {"one", 10}}, {"a", {"two", 20}}, {"ab", {"", 40}}, {"b", {"", 40}}};
   const Ran all = ran(steps, {{"one", "a"}, {"two", "b"}});
@@ -111,7 +138,7 @@ TEST(Search, WhatIsNeededStays) {
   const Json steps = {{"", {"one", 10}}, {"a", {"two", 20}}, {"ab", {"", 40}}, {"b", {"one", 10}}};
   const Ran all = ran(steps, {{"one", "a"}, {"two", "b"}});
   EXPECT_EQ(all.result.edits.patch, "ab");
-  EXPECT_EQ(all.result.runs, 5);
+  EXPECT_EQ(all.result.runs, 6) << "the program, the reference, two edits, and the patch without each";
 }
 
 TEST(Search, WhatLeftAFindingAsItWasIsNotRunOnAnotherWayToIt) {

@@ -79,13 +79,17 @@ std::string words(const Json& verified) {
   return verification_of(tried(verified)).words;
 }
 
-const Json kRan = {
-    {"outcome", "ran-to-end"}, {"findings_before", 2}, {"findings_after", 0}, {"bytes_per_step", 314572}};
+const Json kRan = {{"outcome", "ran-to-end"},
+                   {"findings_before", 2},
+                   {"findings_after", 0},
+                   {"bytes_per_step", 314572},
+                   {"same_output", true}};
 
 TEST(Verification, SaysWhatBecameOfTheProgram) {
   EXPECT_EQ(verification_of(tried(kRan)).label, "verified");
   EXPECT_EQ(words(kRan),
-            "with this change the program ran to its end in rehearsal; 2 findings before, 0 after; +307 KiB a step");
+            "with this change the program ran to its end in rehearsal; 2 findings before, 0 after; it prints what it "
+            "would on one device; +307 KiB a step");
   const Json further = {{"outcome", "further"}, {"findings_before", 1}, {"findings_after", 1}, {"bytes_per_step", 0}};
   EXPECT_EQ(verification_of(tried(further)).label, "tried");
   EXPECT_EQ(words(further),

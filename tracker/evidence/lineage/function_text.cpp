@@ -67,6 +67,14 @@ void read_parameters(const Api& api, const std::string& head, FunctionText& func
   for (const char* kind : {"posonlyargs", "args", "kwonlyargs"})
     for (const Ref& each : tree.parts(arguments.get(), kind))
       function.parameters.push_back(tree.name(each.get(), "arg"));
+  const auto add_defaults = [&](size_t end, const std::vector<Ref>& of) {
+    for (size_t i = 0; i < of.size(); ++i)
+      if (const size_t at = end - of.size() + i; at < end && tree.number(of[i].get(), "lineno") > 0)
+        function.defaults.emplace(function.parameters[at], tree.text(of[i].get()));
+  };
+  const size_t all = function.parameters.size(), named = tree.parts(arguments.get(), "kwonlyargs").size();
+  add_defaults(all - named, tree.parts(arguments.get(), "defaults"));
+  add_defaults(all, tree.parts(arguments.get(), "kw_defaults"));
   function.method =
       !function.parameters.empty() && (function.parameters[0] == "self" || function.parameters[0] == "cls");
 }

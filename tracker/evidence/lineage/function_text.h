@@ -20,6 +20,7 @@ struct FunctionText {
   bool module = false;
   std::vector<std::string> parameters;  // those that a call gives by place come first; without *args and **kwargs
   bool method = false;                  // the first is `self` or `cls`
+  std::map<std::string, std::string, std::less<>> defaults;  // of parameters, as they are written
   // For each variable the lines of the statements that give it a value, as far as their text shows it.
   std::map<std::string, std::vector<int>, std::less<>> bound;
 

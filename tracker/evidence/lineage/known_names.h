@@ -27,6 +27,8 @@ class KnownNames {
   finding::List<finding::DeviceExpression> devices_in(size_t frame, int line = 0) const;
   // The only line of a running frame's function that gives a variable its value, if that stands above where it is now.
   std::optional<int> line_that_binds(size_t frame, const std::string& variable) const;
+  // The function of that name that has the line; null where its text is not to be had.
+  const FunctionText* function_of(const std::string& file, const std::string& name, int line) const;
   // Does a running frame's function read the variable below the statement that it is in, before that has a new value?
   // No where a line in front of that statement could not give it one.
   bool read_again(size_t frame, const std::string& variable) const;
@@ -42,7 +44,6 @@ class KnownNames {
     std::string expression, device;
   };
 
-  const FunctionText* function_of(const std::string& file, const std::string& name, int line) const;
   std::vector<Known> of_live(const FunctionText& function, const LiveLine& line) const;
   std::vector<Known> through_call(const std::vector<Known>& outside, std::optional<size_t> live,
                                   const stacks::PythonFrame& caller, const stacks::PythonFrame& called,

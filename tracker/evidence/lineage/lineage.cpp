@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tracker/evidence/lineage/default_arguments.h"
 #include "tracker/memory/provenance.h"
 
 namespace devtrace::evidence {
@@ -24,16 +25,17 @@ std::optional<size_t> constructor_call(const Stack& made, const std::string& typ
 
 }  // namespace
 
-finding::List<finding::Step> lineage(const Operand& operand, const KnownNames& names, const std::vector<Frame>& frames,
-                                     const SourceText& source) {
+finding::List<finding::Step> lineage(const python::Api& api, const Operand& operand, const KnownNames& names,
+                                     const std::vector<Frame>& frames, const SourceText& source) {
   finding::List<finding::Step> steps;
   const auto step = [&](const char* what, const stacks::PythonFrame& frame,
-                        finding::List<finding::DeviceExpression> devices) {
+                        finding::List<finding::DeviceExpression> devices) -> finding::Step& {
     finding::Step& out = steps.emplace_back();
     out.what = what;
     out.line = python_stack({frame}, source)[0];
     out.line.around = {};
     out.devices = std::move(devices);
+    return out;
   };
   const auto add = [&](const char* what, const Stack& stack, std::optional<size_t> frame) {
     if (frame && is_project_file(stack[*frame].file, source.standard_library))
@@ -43,12 +45,19 @@ finding::List<finding::Step> lineage(const Operand& operand, const KnownNames& n
   if (block && !(block->existed && !block->moved_from.known())) {
     const bool moved = block->moved_from.known();
     const Stack made = stacks::resolve(moved ? block->created.stack : block->allocated.stack);
+    const Stack last = moved ? stacks::resolve(block->allocated.stack) : made;
+    const auto line = innermost_project(last, source);
+    if (line && !operand.has_role_of_state())
+      if (const auto call = left_to_default(api, last, *line, names, source)) {
+        finding::Step& defaulted = step("defaulted", last[call->frame], names.devices_at(last, call->frame));
+        defaulted.call = call->call;
+        defaulted.parameter = call->parameter;
+        defaulted.otherwise = call->otherwise;
+      }
     add("made", made, innermost_project(made, source));
     // Of a model that lies on several devices the part is what could have been put elsewhere.
     const std::string& type = operand.root_devices.size() < 2 ? operand.root_class : operand.module_class;
     if (operand.has_role_of_state() && !type.empty()) add("constructed", made, constructor_call(made, type, source));
-    const Stack last = moved ? stacks::resolve(block->allocated.stack) : made;
-    const auto line = innermost_project(last, source);
     if (moved) add("moved", last, line);
     const auto live = live_line(last, frames);
     if (live && line && !operand.has_role_of_state()) {

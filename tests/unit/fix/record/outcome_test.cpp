@@ -135,6 +135,15 @@ TEST_F(OutputTest, OfALongOneTheEndsAreKept) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}).find('\0'), std::string::npos);
 }
 
+TEST_F(OutputTest, WhatDiffersFromRunToRunIsNotCompared) {
+  print("Loading:   0%\rLoading: 100% [00:01, 71it/s]\nmodel on cuda:1\nloss 1.6\n");
+  const size_t one = printed(file_);
+  std::ofstream(file_) << "Loading:   0%\rLoading: 100% [00:02, 68it/s]\nmodel on cuda:12\nloss 1.6\n";
+  EXPECT_EQ(printed(file_), one);
+  std::ofstream(file_) << "model on cuda:1\nloss 1.7\n";
+  EXPECT_NE(printed(file_), one);
+}
+
 TEST_F(OutputTest, AShortOneStaysAsItIs) {
   print("one\ntwo\n \n");
   keep_ends(file_);

@@ -1,0 +1,94 @@
+#include "tracker/evidence/lineage/default_arguments.h"
+
+#include <algorithm>
+
+#include "tracker/evidence/source/syntax_tree.h"
+
+namespace devtrace::evidence {
+namespace {
+
+using python::Ref;
+using stacks::PythonFrame;
+
+std::string after_last_dot(const std::string& name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
+// What a call gives to a parameter.
+struct Given {
+  std::string call;                 // what is called; empty: the line has no call of it, or several
+  std::optional<std::string> name;  // of the variable; empty for another expression; nothing: it is left out
+};
+
+// `place`: among the arguments of the call.
+Given given(const SyntaxTree& tree, PyObject* call, const std::string& parameter, size_t place) {
+  Given out{tree.text(tree.part(call, "func").get()), std::nullopt};
+  const std::vector<Ref> arguments = tree.parts(call, "args");
+  const auto unpacked = [&](const Ref& each) { return tree.kind(each.get()) == "Starred"; };
+  if (std::any_of(arguments.begin(), arguments.end(), unpacked)) return {};
+  if (place < arguments.size()) out.name = tree.name(arguments[place].get(), "id");
+  for (const Ref& each : tree.parts(call, "keywords")) {
+    const std::string keyword = tree.name(each.get(), "arg");
+    if (keyword.empty()) return {};
+    if (keyword == parameter) out.name = tree.name(tree.part(each.get(), "value").get(), "id");
+  }
+  return out;
+}
+
+Given given_by(const python::Api& api, const std::string& line, const PythonFrame& called, const FunctionText& function,
+               const std::string& parameter) {
+  const std::string own = after_last_dot(called.function);
+  const std::string type = called.function.substr(0, called.function.size() - own.size());
+  const std::string constructed =
+      own == "__init__" && type.size() > 1 ? after_last_dot(type.substr(0, type.size() - 1)) : own;
+  SyntaxTree tree(api, line, SyntaxTree::kStatements);
+  if (!tree.root()) return {};
+  const auto at = std::find(function.parameters.begin(), function.parameters.end(), parameter);
+  const size_t place = static_cast<size_t>(at - function.parameters.begin()) - (function.method ? 1 : 0);
+  Given found;
+  bool several = false;
+  tree.each(tree.root(), [&](PyObject* node) {
+    if (tree.kind(node) != "Call") return true;
+    const std::string callee = after_last_dot(tree.text(tree.part(node, "func").get()));
+    if (callee != own && callee != constructed) return true;
+    several = several || !found.call.empty();
+    found = given(tree, node, parameter, place);
+    return true;
+  });
+  return several ? Given{} : found;
+}
+
+// What the function has for a device, and gives no other value.
+std::string device_parameter(const FunctionText& function) {
+  for (const std::string& each : function.parameters)
+    if ((each == "device" || each.ends_with("_device")) && function.bindings(each).empty()) return each;
+  return {};
+}
+
+}  // namespace
+
+std::optional<LeftOut> left_to_default(const python::Api& api, const std::vector<PythonFrame>& made, size_t frame,
+                                       const KnownNames& names, const SourceText& source) {
+  std::string parameter;
+  for (; frame + 1 < made.size(); ++frame) {
+    if (!is_project_file(made[frame + 1].file, source.standard_library)) return std::nullopt;
+    const FunctionText* function = names.function_of(made[frame].file, made[frame].function, made[frame].line);
+    if (!function || function->module) return std::nullopt;
+    if (parameter.empty()) parameter = device_parameter(*function);
+    if (parameter.empty() || !function->bindings(parameter).empty()) return std::nullopt;
+    const auto& all = function->parameters;
+    if (std::find(all.begin(), all.end(), parameter) == all.end()) return std::nullopt;
+    const Given by =
+        given_by(api, source.lines(made[frame + 1].file, made[frame + 1].line), made[frame], *function, parameter);
+    if (by.call.empty()) return std::nullopt;
+    if (!by.name) {
+      const auto otherwise = function->defaults.find(parameter);
+      if (otherwise == function->defaults.end()) return std::nullopt;
+      return LeftOut{frame + 1, by.call, parameter, otherwise->second};
+    }
+    parameter = *by.name;
+  }
+  return std::nullopt;
+}
+
+}  // namespace devtrace::evidence
