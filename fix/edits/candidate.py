@@ -4,7 +4,7 @@ import ast
 import re
 from dataclasses import dataclass, field
 
-from source import Source
+from source import Source, names_for_torch, names_of_module
 
 
 @dataclass
@@ -41,9 +41,11 @@ class Candidate:
         return self.insert(source, source.span(statement)[1], text)
 
     def texts(self):
-        """path: new text. None when the edits overlap, change nothing, or leave something that is no Python."""
+        """path: new text. None when the edits overlap, change nothing, name torch where the file has none, or leave no Python."""
         by_source = {}
         for source, start, end, text in self.edits:
+            if (text := with_its_torch(source, text)) is None:
+                return None
             by_source.setdefault(source.path, (source, []))[1].append((start, end, text.encode("utf-8")))
         out = {}
         for path, (source, edits) in by_source.items():
@@ -89,6 +91,17 @@ class Candidate:
         """File, line and the statement's new text, of the first edit."""
         source, start, _, _ = self.edits[0]
         return source, source.line_at(start)
+
+
+TORCH = re.compile(r"""(?<![\w."'])torch(?=\.)""")
+
+
+def with_its_torch(source, text):
+    """The text with the file's name for torch; None for a file that has none."""
+    if not TORCH.search(text) or "torch" in names_of_module(source):
+        return text
+    others = names_for_torch(source.tree)
+    return TORCH.sub(others[0], text) if others else None
 
 
 def grouped(source, node):

@@ -3,7 +3,7 @@
 import ast
 import builtins
 
-from source import dotted, parsed
+from source import dotted, names_of_module, parsed
 from tensors import is_list, likely
 
 DEVICE_NAMES = ("device", "dev", "DEVICE", "target_device", "execution_device", "main_device", "compute_device")
@@ -216,23 +216,3 @@ def names_known(source, statement, text):
     else:
         bound = set(dir(builtins)) | names_of_module(source, statement.lineno)
     return all(each.id in bound for each in ast.walk(node) if isinstance(each, ast.Name))
-
-
-def names_of_module(source, before=None):
-    """What the module itself binds, up to a line."""
-    found = set()
-    todo = list(source.tree.body)
-    while todo:
-        node = todo.pop()
-        if before is not None and getattr(node, "lineno", 0) >= before:
-            continue
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.add(node.name)
-            continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-        elif isinstance(node, ast.alias):
-            found.add((node.asname or node.name).split(".")[0])
-        if not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            todo += ast.iter_child_nodes(node)
-    return found

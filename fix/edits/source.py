@@ -83,6 +83,26 @@ def names_for_torch(tree):
     return sorted({alias.asname for alias in imports if alias.name == "torch" and alias.asname} - {"torch"})
 
 
+def names_of_module(source, before=None):
+    """What the module itself binds, up to a line."""
+    found = set()
+    todo = list(source.tree.body)
+    while todo:
+        node = todo.pop()
+        if before is not None and getattr(node, "lineno", 0) >= before:
+            continue
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).split(".")[0])
+        if not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            todo += ast.iter_child_nodes(node)
+    return found
+
+
 def with_torch_by_its_name(tree):
     """`import torch as th`: in the tree th is torch, so that whoever looks for torch.zeros finds th.zeros. The text keeps its word."""
     others = names_for_torch(tree)

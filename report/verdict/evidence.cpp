@@ -273,6 +273,12 @@ bool Evidence::made_before_call(const Operand& operand) const {
   return false;
 }
 
+bool Evidence::made_by_a_modules_method(const Operand& operand) const {
+  const auto frame = frame_that_made(operand);
+  return frame && std::any_of(refusal.modules.begin(), refusal.modules.end(),
+                              [&](const finding::RunningModule& each) { return each.frame == *frame; });
+}
+
 std::optional<size_t> Evidence::frame_that_made(const Operand& operand) const {
   const Stack& made = operand.created.stack;
   if (made.empty()) return std::nullopt;

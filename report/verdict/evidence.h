@@ -113,6 +113,8 @@ struct Evidence {
   bool made_before_call(const Operand& operand) const;
   // Was it made by this very frame's function, while that was running?
   std::optional<size_t> frame_that_made(const Operand& operand) const;
+  // Was that a method of a module's, also where nobody called the module?
+  bool made_by_a_modules_method(const Operand& operand) const;
 };
 
 }  // namespace devtrace::report::verdict

@@ -3,8 +3,7 @@
 import re
 
 from candidate import Candidate
-from devices import names_of_module
-from source import last_line_of_head, names_for_torch
+from source import last_line_of_head, names_of_module
 
 from kinds.registration import nn_name
 
@@ -37,11 +36,6 @@ def last_line(source, line, fix):
 
 
 def as_the_file_says(source, fix):
-    """The report says torch.nn.ModuleList; a file with `from torch import nn` has no torch, and one with `import torch as th` calls it th."""
-    if "torch" in names_of_module(source):
-        return fix
-    if (nn := nn_name(source)) is not None:
-        fix = re.sub(r"\btorch\.nn\.", f"{nn}.", fix)
-    for name in names_for_torch(source.tree):
-        fix = re.sub(r"(?<![\w.])torch\.", f"{name}.", fix)
-    return fix
+    """The report says torch.nn.ModuleList; a file with `from torch import nn` has no torch."""
+    nn = nn_name(source)
+    return fix if nn is None or "torch" in names_of_module(source) else re.sub(r"\btorch\.nn\.", f"{nn}.", fix)

@@ -157,7 +157,9 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
   const Operand& it = *pair.it;
   const Operand& other = *pair.other;
   // Made by the caller of a model and given to it, it is an input: another rule's.
-  if (other.is_state() && evidence.caller_of_model() && !evidence.made_inside_model(it)) return std::nullopt;
+  if (other.is_state() && evidence.caller_of_model() && !evidence.made_inside_model(it) &&
+      !evidence.made_by_a_modules_method(it))
+    return std::nullopt;
 
   const Frame& made = *line_without_device(evidence, it);
   const auto frame =

@@ -44,12 +44,13 @@ bool went_without_a_number(const Operand& it) {
   return !it.on_cpu() && placed && placed->line() && says_current_device(placed->line()->source);
 }
 
-// Nobody but its producer can have left it there. It is given to a model that lies on one device as a whole. Nothing
-// registered that can be seen lies where it is, and it was put there by nobody, or by the function that gives it.
+// Nobody but its producer, who was seen, can have left it there. It is given to a model that lies on one device as a
+// whole. Nothing registered that can be seen lies where it is, and it was put there by nobody, or by the function that
+// gives it.
 bool surely_left(const Evidence& evidence, const Operand& input, const Operand& state, size_t caller) {
   if (!state.is_of_whole_model() || evidence.refusal.state_devices.empty() || evidence.has_state_on(input.device))
     return false;
-  if (made_by_a_module(input)) return false;
+  if (made_by_a_module(input) || !input.placed()) return false;
   if (!input.moved.known()) return input.on_cpu();
   const Frame* moved = input.moved.line();
   const Frame& here = evidence.stack[caller];
@@ -64,12 +65,20 @@ bool made_by_caller(const Evidence& evidence, const Operand& input, size_t calle
   return made.size() >= depth && made[made.size() - depth].same_function(evidence.stack[caller]);
 }
 
+// By a line of a module's method that says no device.
+bool made_by_the_model(const Evidence& evidence, const Operand& it) {
+  const Frame* made = it.created.line();
+  return made && it.on_cpu() && !it.moved.known() && makes_tensor(made->source) && !says_device(made->source) &&
+         evidence.made_by_a_modules_method(it);
+}
+
 std::optional<Cause> model_input(const Evidence& evidence) {
   // Of an intermediate result that is asked for which it was computed from: the line itself gave nobody anything.
   const auto input = [&](const Operand& it) {
     const Operand& from = it.origin();
     const bool nobodys = !it.expression.empty() && from.hidden();
-    return !it.is_state() && from.role != "attribute" && !nobodys && !evidence.made_inside_model(from);
+    return !it.is_state() && from.role != "attribute" && !nobodys && !evidence.made_inside_model(from) &&
+           !made_by_the_model(evidence, from);
   };
   const auto pair = evidence.pair(input, [](const Operand& other) { return other.is_state() && !other.on_cpu(); });
   if (!pair) return std::nullopt;

@@ -101,7 +101,7 @@ SMALL = {
         [("state", "cpu", {"created": "torch.load"}), ("x", "cuda:0", {})], 'state = torch.load(path, map_location="cuda:0")',
     ),
     "set-device": (
-        "import threading\ndef load(q):\n    q.put(b.cuda())\nthreading.Thread(target=load)\ny = x + w\n", "x + w", "<module>",
+        "import threading, torch\ndef load(q):\n    q.put(b.cuda())\nthreading.Thread(target=load)\ny = x + w\n", "x + w", "<module>",
         [("x", "cuda:0", {"moved": "b.cuda", "in": "load"}), ("w", "cuda:1", {})], "torch.cuda.set_device(1)",
     ),
     "no-split": (
@@ -134,7 +134,7 @@ SMALL = {
         [("cache[key]", "cuda:0", {}), ("x", "cuda:1", {})], "key = (x.shape, x.device)",
     ),
     "reported-fix": ("y = x + w\n", "x + w", "<module>", [("x", "cpu", {}), ("w", "cuda:0", {})], "y = x.cuda() + w"),
-    "device-guard": ("launch(x, w)\n", "launch", "<module>", [("x", "cuda:1", {}), ("w", "cuda:1", {})], "with torch.cuda.device(x.device):\n    launch(x, w)"),
+    "device-guard": ("import torch\nlaunch(x, w)\n", "launch(", "<module>", [("x", "cuda:1", {}), ("w", "cuda:1", {})], "with torch.cuda.device(x.device):\n    launch(x, w)"),
 }  # fmt: skip
 
 
@@ -433,6 +433,12 @@ def test_torch_by_another_name(tmp_path):
     path = program(tmp_path, "import torch as th\ndef f(w):\n    x = th.zeros(3)\n    return x + w\n")
     found = asked(tmp_path, [(path, 4, "f")], [operand("x", "cpu", created=[(path, 3, "f")]), operand("w", "cuda:0")])
     assert "x = th.zeros(3, device=w.device)" in codes(found, "device-at-creation")
+
+
+def test_torch_is_not_named_where_the_file_has_none(tmp_path):
+    path = program(tmp_path, "def load(q):\n    q.put(b.cuda())\nThread(target=load)\ny = x + w\n")
+    operands = [operand("x", "cuda:0", moved=[(path, 2, "load")]), operand("w", "cuda:1")]
+    assert codes(asked(tmp_path, [(path, 4, "<module>")], operands), "set-device") == []
 
 
 def test_what_makes_the_line_run_is_told_from_what_changes_the_origin(tmp_path):
