@@ -152,13 +152,15 @@ std::optional<Cause> left_to_a_default(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return step_of(it) != nullptr; },
                                   [&](const Operand& other) { return !other.on_cpu() && !step_of(other); });
   if (!pair) return std::nullopt;
+  auto fix = fix_at_origin(evidence);
+  if (!fix) return std::nullopt;
   const finding::Step& step = *step_of(*pair.it);
   return Cause{kCategory, Confidence::medium,
                fmt::format("{} was put on {} because {} leaves {} out in its call of {}, where it is {} by default. It "
                            "meets {}.",
                            pair.it->name, pair.it->device, at(&step.line), step.parameter, step.call, step.otherwise,
                            with_place(*pair.other)),
-               fix_of(evidence, *pair.it, *pair.other)};
+               std::move(fix)};
 }
 
 }  // namespace
