@@ -23,6 +23,12 @@ class Program:
                 self.read[path] = None
         return self.read[path]
 
+    def place(self, frame):
+        """(source, innermost statement) of a frame of the program's; None where it is a library's, or has no such line."""
+        source = self.source(frame["file"]) if frame.get("project") and frame.get("file") else None
+        statement = source and source.statement(frame.get("line", 0))
+        return (source, statement) if statement is not None else None
+
     def files(self, paths):
         """These files and those of the program that they import, by what their imports say."""
         todo, seen = list(dict.fromkeys(paths)), []
@@ -126,11 +132,8 @@ class Failure:
     def sites_of(self, stack):
         found = []
         for index, frame in enumerate(stack):
-            if not frame.get("project") or not frame.get("file"):
-                continue
-            source = self.program.source(frame["file"])
-            statement = source and source.statement(frame.get("line", 0))
-            if statement is not None:
+            if place := self.program.place(frame):
+                source, statement = place
                 found.append(Site(index, source, frame["line"], statement, frame.get("function", "")))
         return found
 
@@ -225,11 +228,7 @@ def argument(site, inner, operand):
     name = (operand.names.get(inner.index) or "").split("[")[0].split(".")[0]
     if function is None or not name:
         return []
-    arguments = function.args
-    positional = [each.arg for each in arguments.posonlyargs + arguments.args]
-    bound = inner.source.class_of(function) is not None and positional[:1] in (["self"], ["cls"])
-    if bound:
-        positional = positional[1:]
+    positional = inner.source.positional(function)
     found = []
     for call in site.calls():
         called = last_name(call.func)

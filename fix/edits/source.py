@@ -67,6 +67,11 @@ class Source:
     def class_of(self, node):
         return self.enclosing(node, ast.ClassDef)
 
+    def positional(self, function):
+        """Names of the parameters that a call may give by place, without a method's self."""
+        names = [each.arg for each in function.args.posonlyargs + function.args.args]
+        return names[1:] if self.class_of(function) is not None and names[:1] in (["self"], ["cls"]) else names
+
     def line_at(self, offset):
         """The number of the line in which the byte stands."""
         return self.bytes.count(b"\n", 0, offset) + 1

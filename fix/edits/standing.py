@@ -39,11 +39,10 @@ def origins(failure):
     found = []
     for operand in failure.operands:
         for event in ("created", "moved"):
-            frame = next((each for each in operand.stack(event) if each.get("project") and each.get("file")), None)
-            source = failure.program.source(frame["file"]) if frame else None
-            statement = source and source.statement(frame.get("line", 0))
-            if statement is not None and not (failure.sites and statement is failure.sites[0].statement):
-                found.append((source, statement))
+            frame = next((each for each in operand.stack(event) if each.get("project") and each.get("file")), {})
+            place = failure.program.place(frame)
+            if place and not (failure.sites and place[1] is failure.sites[0].statement):
+                found.append(place)
     return found
 
 

@@ -272,8 +272,8 @@ class Search {
         if (settles(one, way.outcome)) settled = std::min(settled.value_or(one.order), one.order);
         round.tried.push_back(std::move(one));
         report_progress(round, way, all, &round.tried.back());
-        if (running.empty()) kill_leftovers();
       }
+      if (running.empty()) kill_leftovers();
       usleep(5'000);
     }
     for (auto& each : later) left.push_back(std::move(each));

@@ -28,9 +28,8 @@ def functions(failure):
     stacks = [failure.stack] + [each.stack("created") for each in failure.operands]
     for stack in stacks:
         for frame in stack:
-            source = failure.program.source(frame["file"]) if frame.get("project") and frame.get("file") else None
-            statement = source and source.statement(frame.get("line", 0))
-            function = source.function(statement) if statement is not None else None
+            source, statement = failure.program.place(frame) or (None, None)
+            function = source and source.function(statement)
             if function is not None and (source, function) not in found:
                 found.append((source, function))
     return found

@@ -36,7 +36,7 @@ def given(failure, source, statement, call, parameter, place, device, cost):
 def calls(failure, operand, event):
     """(source, statement, call, parameter, its place) of the calls, from the innermost outward, by which the device came to the line
     that made or moved the operand."""
-    frames = [own_statement(failure, each) for each in operand.stack(event)]
+    frames = [failure.program.place(each) for each in operand.stack(event)]
     frames = frames[next((i for i, each in enumerate(frames) if each), len(frames)) :]
     wanted = decides(*frames[0]) if frames else ""
     for (source, statement), outer in zip(frames, [*frames[1:], None]):
@@ -51,12 +51,6 @@ def calls(failure, operand, event):
         wanted = dotted(argument(call, wanted, place)) or ""
 
 
-def own_statement(failure, frame):
-    source = failure.program.source(frame["file"]) if frame.get("project") and frame.get("file") else None
-    statement = source and source.statement(frame.get("line", 0))
-    return (source, statement) if statement is not None else None
-
-
 def decides(source, statement):
     """`device` of torch.zeros(3, device=device), `self.device` of x.to(self.device): what the statement asks for a device; of one that
     asks nothing, as torch.cat(levels), its function's parameter."""
@@ -64,13 +58,11 @@ def decides(source, statement):
         if not isinstance(call, ast.Call):
             continue
         named = keyword(call, "device") or keyword(call, "map_location")
-        values = [named.value] if named else call.args[:1] if last_name(call.func) in MOVES else []
-        for value in values:
-            if isinstance(value, ast.Call) and dotted(value.func) == "torch.device" and value.args:
-                value = value.args[0]
-            if isinstance(value, ast.Name) or (dotted(value) or "").startswith("self."):
-                return dotted(value)
-            return ""
+        value = named.value if named else call.args[0] if call.args and last_name(call.func) in MOVES else None
+        if isinstance(value, ast.Call) and dotted(value.func) == "torch.device" and value.args:
+            value = value.args[0]
+        if value is not None:
+            return dotted(value) if isinstance(value, ast.Name) or (dotted(value) or "").startswith("self.") else ""
     function = source.function(statement)
     return next((name for name in devices.DEVICE_NAMES if function and place_of(source, function, name) is not None), "")
 
@@ -114,13 +106,10 @@ def constructor_of(owner):
 
 def place_of(source, function, name):
     """Which argument of a call the parameter is, -1 for one that has to be named; None: the function has no such parameter."""
-    arguments = function.args
-    positional = [each.arg for each in arguments.posonlyargs + arguments.args]
-    if source.class_of(function) is not None and positional[:1] in (["self"], ["cls"]):
-        positional = positional[1:]
+    positional = source.positional(function)
     if name in positional:
         return positional.index(name)
-    return -1 if name in [each.arg for each in arguments.kwonlyargs] else None
+    return -1 if name in [each.arg for each in function.args.kwonlyargs] else None
 
 
 def argument(call, parameter, place):

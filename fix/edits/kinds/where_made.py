@@ -106,10 +106,9 @@ def statements(failure, operands, event):
     for depth in range(3):
         for stack in stacks:
             if depth < len(stack):
-                source = failure.program.source(stack[depth]["file"])
-                statement = source and source.statement(stack[depth].get("line", 0))
-                if statement is not None and (source, statement) not in found:
-                    found.append((source, statement))
+                place = failure.program.place(stack[depth])
+                if place and place not in found:
+                    found.append(place)
     return found
 
 

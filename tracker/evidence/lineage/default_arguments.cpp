@@ -10,10 +10,6 @@ namespace {
 using python::Ref;
 using stacks::PythonFrame;
 
-std::string after_last_dot(const std::string& name) {
-  return name.substr(name.rfind('.') + 1);
-}
-
 // What a call gives to a parameter.
 struct Given {
   std::string call;                 // what is called; empty: the line has no call of it, or several
@@ -37,10 +33,8 @@ Given given(const SyntaxTree& tree, PyObject* call, const std::string& parameter
 
 Given given_by(const python::Api& api, const std::string& line, const PythonFrame& called, const FunctionText& function,
                const std::string& parameter) {
-  const std::string own = after_last_dot(called.function);
-  const std::string type = called.function.substr(0, called.function.size() - own.size());
-  const std::string constructed =
-      own == "__init__" && type.size() > 1 ? after_last_dot(type.substr(0, type.size() - 1)) : own;
+  const std::string own = called.function.substr(called.function.rfind('.') + 1);  // of super().__init__(…), too
+  const std::string wanted = name_in_a_call(called.function);
   SyntaxTree tree(api, line, SyntaxTree::kStatements);
   if (!tree.root()) return {};
   const auto at = std::find(function.parameters.begin(), function.parameters.end(), parameter);
@@ -49,8 +43,9 @@ Given given_by(const python::Api& api, const std::string& line, const PythonFram
   bool several = false;
   tree.each(tree.root(), [&](PyObject* node) {
     if (tree.kind(node) != "Call") return true;
-    const std::string callee = after_last_dot(tree.text(tree.part(node, "func").get()));
-    if (callee != own && callee != constructed) return true;
+    const std::string callee = tree.text(tree.part(node, "func").get());
+    const std::string name = callee.substr(callee.rfind('.') + 1);
+    if (name != own && name != wanted) return true;
     several = several || !found.call.empty();
     found = given(tree, node, parameter, place);
     return true;

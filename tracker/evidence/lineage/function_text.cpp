@@ -211,6 +211,14 @@ bool FunctionText::reads_below(int line, std::string_view variable) const {
   return read;
 }
 
+std::string name_in_a_call(std::string_view function) {
+  const size_t dot = function.rfind('.');
+  const std::string_view own = function.substr(dot + 1);  // npos + 1 is 0
+  if (own != "__init__") return std::string(own);
+  const std::string_view type = function.substr(0, dot == function.npos ? 0 : dot);
+  return std::string(type.substr(type.rfind('.') + 1));
+}
+
 const FunctionText* FunctionTexts::at(const std::string& file, const Lines& lines, const std::string& name, int line) {
   const int count = static_cast<int>(lines.size());
   const std::string own = name.substr(name.rfind('.') + 1);

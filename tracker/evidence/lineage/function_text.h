@@ -38,6 +38,10 @@ struct FunctionText {
   size_t begin_of(int line) const;  // in the text
 };
 
+// What a call of the function with that qualified name (co_qualname) names: of a constructor the class. Empty where
+// that is not known.
+std::string name_in_a_call(std::string_view function);
+
 // Of several functions, each read once. Under the GIL.
 class FunctionTexts {
  public:

@@ -133,11 +133,8 @@ std::vector<KnownNames::Known> KnownNames::through_call(const std::vector<Known>
                                                         const stacks::PythonFrame& caller,
                                                         const stacks::PythonFrame& called, const FunctionText& function,
                                                         bool module) const {
-  const std::string own = called.function.substr(called.function.rfind('.') + 1);
-  const std::string type =
-      called.function.substr(0, called.function.size() - std::min(own.size() + 1, called.function.size()));
-  const bool constructs = own == "__init__";
-  const std::string wanted = constructs ? type.substr(type.rfind('.') + 1) : own;
+  const bool constructs = called.function == "__init__" || called.function.ends_with(".__init__");
+  const std::string wanted = name_in_a_call(called.function);
   const std::vector<Operation> operations =
       read_expression(api_, source_.lines(caller.file, caller.line), false, "").operations;
   const Operation* call = nullptr;
