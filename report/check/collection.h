@@ -104,6 +104,7 @@ class Collection {
   const std::map<std::string, Site>& traffic() const { return traffic_; }
   // Empty when no process has said where its models lie: that is then not known.
   const Places& placement() const { return placement_; }
+  Repository& repository() const { return repository_; }
   uint64_t bytes() const { return bytes_; }
   size_t logs() const { return logs_; }
 

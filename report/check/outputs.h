@@ -22,6 +22,12 @@ std::string check_text(const Result& result, bool colour);
 // ones are skipped, gone ones pass, what could not be judged is an error.
 std::string junit(const Result& result);
 
+// A finding in a paragraph: what happened, who is where, why, and what to write in which line.
+std::string paragraph(const Fault& fault, const Collection& logs);
+
+// GitHub's workflow commands, one a line: an error for what is new, a notice for a note. GitHub shows each at its line.
+std::string github(const Result& result);
+
 // SARIF 2.1.0, one run: results with baselineState, suppressions and the fingerprint as partial fingerprint.
 std::string sarif(const Result& result);
 

@@ -3,6 +3,7 @@
 #include "common/format.h"
 #include "common/text.h"
 #include "common/version.h"
+#include "report/check/edits.h"
 #include "report/check/occurrences.h"
 #include "report/check/outputs.h"
 #include "report/phrasing/phrasing.h"
@@ -27,6 +28,9 @@ constexpr Rule kRules[] = {
      "A library was called by a handle of another device than its memory's or the current one, or an event was "
      "recorded on another device's stream."},
     {"copy-mismatch", "A copy states devices or a direction that its two ends contradict."},
+    {"duplicate-device", "Ranks of one communicator came with one device."},
+    {"collective-mismatch", "Ranks of one communicator ask for different collectives, sizes, types, roots or orders."},
+    {"collective-stalled", "Ranks wait in a collective for one that does not come."},
 };
 
 // RFC 3986: what is neither unreserved nor a '/' is written as its bytes.
@@ -88,7 +92,7 @@ class Run {
     run["originalUriBaseIds"][kRoot] = {
         {"uri", "file://" + uri(result_.root) + (result_.root.ends_with('/') ? "" : "/")}};
     run["invocations"] = {std::move(invocation)};
-    run["columnKind"] = "unicodeCodePoints";
+    run["columnKind"] = "utf16CodeUnits";
     run["results"] = std::move(results);
     Json log;
     log["$schema"] = kSchema;
@@ -123,22 +127,16 @@ class Run {
     Json out = base(fault.kind, fault.fingerprint);
     out["level"] = fault.note ? "note" : "error";
     out["baselineState"] = judged.status == Status::added || judged.status == Status::suppressed ? "new" : "unchanged";
-    const Json& cause = object(finding, "cause");
-    std::string message = fault.headline;
-    if (const std::string operands = who_is_where(finding); !operands.empty())
-      message += ": " + shortened(operands, 1000);
-    if (const auto because = string(cause, "because"); !because.empty()) message += fmt::format(". Why: {}", because);
-    if (const auto fix = string(cause, "fix"); !fix.empty())
-      message += fmt::format(" Fix{}: {}", repairs(cause).empty() ? "" : fmt::format(" ({})", repairs(cause)), fix);
-    out["message"] = {{"text", printable(message, true)}};
+    const Json& process = result_.logs.processes()[fault.by_process.front().process].record;
+    out["message"] = {{"text", paragraph(fault, result_.logs)}};
     out["locations"] = Json::array();
     if (!fault.file.empty())
       out["locations"].push_back(location(fault.file, fault.line, fault.in_repository, fault.function));
     related(out, fault, finding);
+    fixes(out, process, finding);
     out["occurrenceCount"] = std::max<uint64_t>(1, fault.occurrences());
     if (judged.status == Status::suppressed)
       out["suppressions"] = {{{"kind", "external"}, {"justification", printable(judged.reason)}}};
-    const Json& process = result_.logs.processes()[fault.by_process.front().process].record;
     out["properties"] = {{"seenBy", occurrences(fault, result_.logs)},
                          {"suppressionEntry", suppression_entry(process, finding)}};
     return out;
@@ -160,6 +158,27 @@ class Run {
       }
     }
     if (!all.empty()) out["relatedLocations"] = std::move(all);
+  }
+
+  // What editors offer to do: all edits as one.
+  void fixes(Json& out, const Json& process, const Json& finding) {
+    std::map<std::string, Json> by_file;
+    for (Replacement& each : replacements(finding, string(process, "cwd"), result_.logs.repository())) {
+      const Json region = {{"startLine", each.first},
+                           {"startColumn", each.column},
+                           {"endLine", each.last},
+                           {"endColumn", each.end_column}};
+      auto& changes = by_file.try_emplace(each.file, Json::array()).first->second;
+      changes.push_back({{"deletedRegion", region}, {"insertedContent", {{"text", std::move(each.text)}}}});
+    }
+    if (by_file.empty()) return;
+    Json changes = Json::array();
+    for (auto& [file, replaced] : by_file)
+      changes.push_back(
+          {{"artifactLocation", {{"uri", uri(file)}, {"uriBaseId", kRoot}}}, {"replacements", std::move(replaced)}});
+    const std::string what(repairs(object(finding, "cause")));
+    out["fixes"] = {{{"description", {{"text", what.empty() ? "devtrace's fix" : "devtrace's fix: " + what}}},
+                     {"artifactChanges", std::move(changes)}}};
   }
 
   Json of(const Json& gone) {

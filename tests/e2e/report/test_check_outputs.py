@@ -92,6 +92,46 @@ def test_sarif_holds_to_the_published_schema(check, log, tmp_path, repository):
     assert quiet["suppressions"] == [{"kind": "external", "justification": f"for now, {tmp_path}/accepted.txt:1"}]
 
 
+def annotations(text):
+    """As GitHub's runner reads workflow commands: (command, properties, message) of each line."""
+    unescaped = lambda each: re.sub("%(25|0D|0A|3A|2C)", lambda found: chr(int(found[1], 16)), each)
+    found = []
+    for line in text.splitlines():
+        if match := re.fullmatch(r"::(error|notice) ([^:]*)::(.*)", line):
+            properties = dict(each.split("=", 1) for each in match[2].split(","))
+            found.append((match[1], {key: unescaped(value) for key, value in properties.items()}, unescaped(match[3])))
+    return found
+
+
+def test_github_shows_each_finding_at_its_line(log, tmp_path, repository):
+    (repository / "app/a,b:c.py").write_text("")
+    frames = [{"file": "/builds/ada/repo/app/a,b:c.py", "line": 7, "function": "f", "source": "x + y", "project": True}]
+    cause = {"category": "c", "confidence": "high", "because": "100% of it\n::error::is elsewhere.", "fix": "x = x.to(y.device)\nx + y", "file": "app/embed.py",
+             "line": 40, "repairs": "cause"}
+    log(process(), elsewhere(), finding(number=2, python=frames, operation="aten::add", cause=cause), finding(number=3, python=[], native=[], severity="note"), end())
+    done = subprocess.run([DEVTRACE, "report", "--format", "github", tmp_path / "logs"], cwd=repository, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(annotations(done.stdout)) == len(done.stdout.splitlines()) == 3, done.stdout
+    by_file = {properties.get("file"): (command, properties, message) for command, properties, message in annotations(done.stdout)}
+    command, properties, message = by_file["app/embed.py"]
+    assert (command, properties["line"], properties["title"]) == ("error", "41", "devtrace: refused-op in Embed.forward")
+    assert message.startswith("aten::index_select was given tensors on cuda:1 and cuda:0: input_ids on cuda:0")
+    assert "encoded = {key: value.to(self.model.device) for key, value in batch.items()}" in message
+    command, properties, message = by_file["app/a,b:c.py"]
+    assert properties["line"] == "7" and "Why: 100% of it\n::error::is elsewhere. Fix at app/embed.py:40 (repairs the cause): x = x.to(y.device)\nx + y" in message
+    assert by_file[None][0] == "notice"
+
+
+def test_the_gate_tells_github_of_what_is_new(check, log):
+    log(process(), finding(operation="aten::old"), end())
+    baseline(check)
+    log(process(), finding(operation="aten::old"), finding(number=2, operation="aten::fresh"), end())
+    done = check("--baseline", "known.json", "--github", "-", "--quiet", "logs")
+    ((command, properties, message),) = annotations(done.stdout)
+    assert (command, properties["file"], properties["line"]) == ("error", "embedding_component.py", "41"), "as its process knew it"
+    assert done.returncode == 1 and message.startswith("aten::fresh was given") and "1 new, 1 known" in done.stdout
+
+
 def test_sarif_says_when_it_could_not_judge(check, log, tmp_path):
     log("junk")
     assert check("--sarif", "s.sarif", "logs").returncode == 2
@@ -118,7 +158,7 @@ def test_markdown_and_html_mark_what_is_new_known_and_gone(check, log, tmp_path)
 
 def test_an_output_that_cannot_be_written_is_no_success(check, log, tmp_path):
     log()
-    for option in ("--junit", "--sarif", "--markdown", "--html"):
+    for option in ("--junit", "--sarif", "--github", "--markdown", "--html"):
         done = check(option, "no/such/folder/x", "logs")
         assert done.returncode == 2 and "no/such/folder/x: cannot be written" in done.stderr
     (tmp_path / "known.json").mkdir()

@@ -402,6 +402,48 @@ def test_report_formats(devtrace, logs):
     assert not list(logs.glob("*.part"))
 
 
+@pytest.fixture
+def browser(tmp_path):
+    """A command that writes down what it was given, and its file."""
+    script = tmp_path / "bin" / "browse"
+    script.parent.mkdir()
+    script.write_text('#!/bin/sh\necho "$@" >> "${0%/*}/asked"\n')
+    script.chmod(0o755)
+    return script, script.with_name("asked")
+
+
+def test_a_report_is_opened(devtrace, logs, browser):
+    script, asked = browser
+    for variable, words in (("no-such-browser:browse --new", "--new {}"), ("browse --page=%s -q", "--page={} -q"), (str(script), "{}")):
+        done = devtrace("report", "private_gpt.jsonl", "--open", env={"BROWSER": variable, "PATH": f"{script.parent}:{os.environ['PATH']}"})
+        assert done.returncode == 0, done.stderr
+        assert asked.read_text() == words.format(logs / "private_gpt.html") + "\n"
+        asked.unlink()
+    script.rename(script.with_name("xdg-open"))
+    env = {"BROWSER": "", "PATH": str(script.parent)}
+    for words, page in ((["."], "devtrace-all.html"), (["petals.jsonl", "-o", "own.html"], "own.html")):
+        assert devtrace("report", *words, "--open", env=env).returncode in (0, 2)
+        assert asked.read_text() == f"{logs / page}\n"
+        asked.unlink()
+
+
+def test_without_a_browser_it_is_said_where_the_page_is(devtrace, logs, browser):
+    script, _ = browser
+    nothing = str(logs / "empty")
+    page = logs / "private_gpt.html"
+    for env, said in (({"BROWSER": "", "PATH": nothing}, "there is no xdg-open to open the page with: set BROWSER to a command, or open"),
+                      ({"BROWSER": "lost", "PATH": nothing}, "there is no lost to open the page with: set BROWSER to a command, or open"),
+                      ({"BROWSER": "false"}, "'false' ended with 1: open")):
+        done = devtrace("report", "private_gpt.jsonl", "--open", env=env)
+        assert done.returncode == 2 and done.stderr.splitlines()[1].startswith(f"devtrace report: {said} {page} "), done.stderr
+        assert page.read_text().startswith("<!doctype html>") and "SUMMARY" in done.stdout
+    for words in (["--format", "text"], ["--format", "html", "-o", "-"], ["--format", "github"], ["--format", "html", "petals.jsonl"]):
+        done = devtrace("report", "private_gpt.jsonl", *words, "--open", env={"BROWSER": str(script)})
+        assert done.returncode == 2 and "--open shows one page, and" in done.stderr
+    done = devtrace("report", "lost.jsonl", "--open", env={"BROWSER": str(script)})
+    assert done.returncode == 2 and "--open" not in done.stderr
+
+
 def test_report_takes_folders(devtrace, logs):
     done = devtrace("report", "--format", "text", ".")
     assert done.stdout.count("SUMMARY: devtrace: ") == 5

@@ -51,7 +51,7 @@ SUITE = """
 
 
 def run(folder, *arguments):
-    env = environment(None, {"PYTHONPATH": str(TOP / "recipes/pytest"), "DEVTRACE": str(DEVTRACE)})
+    env = environment(None, {"PYTHONPATH": str(TOP / "python"), "DEVTRACE": str(DEVTRACE)})
     words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments]
     return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=200)
 
@@ -154,11 +154,18 @@ def test_a_test_that_deletes_the_log(tmp_path):
     assert "Its record went with the log, which a test deleted" in section(done.stdout, "test_deletes_its_own")
 
 
+def test_a_test_says_how_many_devices_it_needs(tmp_path):
+    (tmp_path / "test_it.py").write_text("import pytest\n" + "".join(f"@pytest.mark.gpus({count})\ndef test_{count}():\n    pass\n" for count in (1, 2, 3)))
+    done = run(tmp_path, "-rs", "--strict-markers", "--devtrace", "--devtrace-gpus", "2")
+    assert "2 passed, 1 skipped" in done.stdout and "it needs 3 CUDA devices, and there are 2: pytest --devtrace --devtrace-gpus 3 simulates them" in done.stdout, done.stdout
+    assert "3 skipped" in run(tmp_path).stdout, "without devices"
+
+
 @pytest.mark.parametrize("ci", ["", "true"])
 def test_workers_of_xdist_watch_too(tmp_path, ci):
     """Where CI is set pytest's closing summary repeats whole messages: each report is counted in its test's section."""
     (tmp_path / "test_it.py").write_text(textwrap.dedent(SUITE))
-    env = environment(None, {"PYTHONPATH": str(TOP / "recipes/pytest"), "DEVTRACE": str(DEVTRACE), "CI": ci})
+    env = environment(None, {"PYTHONPATH": str(TOP / "python"), "DEVTRACE": str(DEVTRACE), "CI": ci})
     words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "2", "--devtrace", "--devtrace-gpus", "2", "-rA"]
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200)
     assert done.returncode == 1 and "3 failed, 3 passed, 1 error" in done.stdout, done.stdout
@@ -177,7 +184,7 @@ def test_installed_it_needs_a_path_and_no_more(tmp_path):
     place = tmp_path / "opt"
     (place / "lib/devtrace").mkdir(parents=True)
     (place / "bin").mkdir()
-    shutil.copytree(TOP / "recipes/pytest", place / "lib/devtrace/python")
+    shutil.copytree(TOP / "python", place / "lib/devtrace/python")
     (place / "bin/devtrace").symlink_to(DEVTRACE)
     env = environment(None, {"PYTHONPATH": str(place / "lib/devtrace/python")})
     done = subprocess.run([sys.executable, "-m", "pytest", "--devtrace", "-p", "no:cacheprovider", "test_it.py"], cwd=tmp_path, env=env, capture_output=True,

@@ -90,6 +90,18 @@ def test_a_fix_without_a_line_is_shown_without_one(page, tmp_path):
     assert "No line can be named with certainty" in page.text(".fix")
 
 
+def test_other_lines_with_the_same_mistake_are_shown_with_the_fix(page, tmp_path):
+    process, finding = (DATA / "petals.jsonl").read_text().splitlines()[:2]
+    finding = json.loads(finding)
+    line = {"file": "/p/losses.py", "line": 9, "source": "t.to(x.device)", "function": "loss"}
+    finding["operands"][0]["siblings"] = [{"name": "t", "device": "cpu", "lineage": [{"what": "discarded", "line": line}]}]
+    finding["cause"]["also"] = [{"file": "/p/losses.py", "line": 9, "fix": "t = t.to(x.device)"}]
+    log = tmp_path / "log.jsonl"
+    log.write_text(process + "\n" + json.dumps(finding) + "\n")
+    page.open(render(log, tmp_path))
+    assert page.text(".fix").split("\n")[-3:] == ["/p/losses.py:9", "− t.to(x.device)", "+ t = t.to(x.device)"]
+
+
 VERIFIED = {"outcome": "ran-to-end", "findings_before": 2, "findings_after": 0, "bytes_per_step": 314572, "patch": "devtrace.patch", "devices_with_work": ["cuda:0", "cuda:1"],
             "runs": 3, "open": ["values of <b>add</b> were not computed"]}
 VERIFIED_WORDS = "with this change the program ran to its end in rehearsal; 2 findings before, 0 after; +307 KiB a step. Values of <b>add</b> were not computed."

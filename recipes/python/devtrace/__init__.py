@@ -1,1 +1,0 @@
-"""What pip installs is a command and libraries; `python -m devtrace` starts the command."""
