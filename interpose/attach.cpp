@@ -140,6 +140,11 @@ DEVTRACE_EXPORT int devtrace_attach(const char* text, char* reply, size_t size) 
   }
 }
 
+DEVTRACE_EXPORT int devtrace_watching(void) {
+  const State now = state.load();
+  return now == State::as_loaded ? !interpose::loaded_late() : now == State::watching;
+}
+
 DEVTRACE_EXPORT int devtrace_detach(char* reply, size_t size) {
   Change change;
   if (change.before() == State::changing) return change.end(State::changing, DEVTRACE_BUSY);

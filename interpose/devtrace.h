@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Version, "0.1.0". */
+/* Version, "MAJOR.MINOR.PATCH". */
 const char* devtrace_version(void);
 
 /* Findings of this process so far, repetitions and dropped ones included. */
@@ -23,6 +23,11 @@ uint64_t devtrace_occurrences(uint64_t id);
 
 /* Path of this process's log; "" while there is none. The string stays until the calling thread asks again. */
 const char* devtrace_log_path(void);
+
+/* What is known of the memory at an address, as an operand of the log has it: a JSON object with `created`,
+ * `moved` and `before_attach`. `device`: where the caller knows it to lie, "cpu" or "cuda:1".
+ * Returns the length without the end; what does not fit is left out, as by snprintf. Sources are read from disk. */
+size_t devtrace_where(const void* address, const char* device, char* reply, size_t size);
 
 /* Between these two the calling thread is not watched: no finding is made, no block or copy is recorded. Pairs nest. */
 void devtrace_pause(void);
@@ -45,6 +50,9 @@ int devtrace_attach(const char* options, char* reply, size_t size);
 /* The way back: no call of the process leads here any more but through pointers that somebody keeps, and those do
  * nothing. The library must stay loaded. */
 int devtrace_detach(char* reply, size_t size);
+
+/* 1 while the process is watched, else 0. */
+int devtrace_watching(void);
 
 #ifdef __cplusplus
 }

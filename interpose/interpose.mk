@@ -10,8 +10,9 @@ $(CALLBACK_OBJECTS): $(BUILD)/obj/cupti_tracer/callbacks/%.o: interpose/cuda_hoo
 	scripts/make/progress $(BUILD) cupti_tracer/callbacks/$*
 	$(CXX) $(ALL_CXXFLAGS) $(EXTRA_CXXFLAGS) -c $< -o $@
 
-# cuDNN's headers are not with the others.
+# cuDNN's and NCCL's headers are not with the others.
 FLAGS_interpose/math_libraries += -isystem $(CUDA_WHEEL_LIBRARIES)/cudnn/include
+FLAGS_interpose/nccl += -isystem $(CUDA_WHEEL_LIBRARIES)/nccl/include
 
 # What the library exports is the table of hooks, what CUDA calls in an injected library, and its own C interface;
 # everything else, libstdc++ and libunwind included, stays inside. A reference without a version accepts `devtrace`. The C
@@ -39,7 +40,7 @@ $(LIBRARY_tracker/stacks): | $(UNWIND)
 
 # Hooks are called by nobody here, so their objects are named, not looked for. Everything static but the C library: a
 # preloaded object must bring nothing along that the program did not ask for.
-HOOK_FOLDERS := interpose interpose/python interpose/pytorch interpose/cuda_hooks interpose/math_libraries interpose/linking
+HOOK_FOLDERS := interpose interpose/python interpose/pytorch interpose/cuda_hooks interpose/math_libraries interpose/nccl interpose/linking
 HOOK_OBJECTS := $(foreach f,$(HOOK_FOLDERS),$(OBJECTS_$(f)))
 $(BUILD)/libdevtrace.so: $(HOOK_OBJECTS) $(CALLBACK_OBJECTS) $(filter-out $(foreach f,$(HOOK_FOLDERS),$(LIBRARY_$(f))),$(call libraries,$(HOOK_FOLDERS))) $(EXPORTS) $(OLD_GLIBC_NEEDS)
 	$(CXX) -shared $(LDFLAGS) $(LINK_INPUTS) -Wl,-Bsymbolic-functions -Wl,--version-script=$(EXPORTS) -Wl,-z,defs -Wl,--gc-sections -Wl,-soname,libdevtrace.so \

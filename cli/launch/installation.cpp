@@ -18,12 +18,7 @@ constexpr const char* kOverlay = "fix/overlay.so";
 constexpr const char* kEdits = "fix/edits";
 
 fs::path own_folder() {
-  std::error_code error;
-  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
-  if (error)
-    throw Failure(kBadUsage,
-                  fmt::format("cannot find out where this command lies: /proc/self/exe: {}", error.message()));
-  return executable.parent_path();
+  return own_command().parent_path();
 }
 
 fs::path find_beside(std::string_view what, const std::vector<fs::path>& candidates, std::string_view advice) {
@@ -37,6 +32,24 @@ fs::path find_beside(std::string_view what, const std::vector<fs::path>& candida
 }
 
 }  // namespace
+
+fs::path own_command() {
+  std::error_code error;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
+  if (error)
+    throw Failure(kBadUsage,
+                  fmt::format("cannot find out where this command lies: /proc/self/exe: {}", error.message()));
+  return executable;
+}
+
+fs::path find_python_package() {
+  for (const char* const folder : {"../lib/devtrace/python", "../python"}) {
+    std::error_code error;
+    if (const fs::path found = own_folder() / folder; fs::exists(found / "devtrace/__init__.py", error))
+      return fs::weakly_canonical(found);
+  }
+  return {};
+}
 
 fs::path find_library() {
   if (const char* given = std::getenv("DEVTRACE_LIBRARY"); given && *given) {
@@ -78,7 +91,7 @@ SimulatedLibraries find_simulated_libraries(int cuda) {
     if (!fs::exists(library, error))
       throw Failure(kBadUsage, fmt::format("{} names {}, which does not exist; build again with make", list.string(),
                                            library.string()));
-    found.preload.push_back(library);
+    found.preload.push_back(fs::weakly_canonical(library));  // simulate/dlopen knows them by their folder
   }
   if (found.preload.empty())
     throw Failure(kBadUsage, fmt::format("{} names no library; build again with make", list.string()));

@@ -7,6 +7,13 @@
 
 namespace devtrace::cli {
 
+// This very command.
+std::filesystem::path own_command();
+
+// The folder of the Python package `devtrace`, of `make install` and in a source tree; empty where pip has put it
+// among the interpreter's own packages.
+std::filesystem::path find_python_package();
+
 // libdevtrace.so: $DEVTRACE_LIBRARY when set, else found relative to this executable. Throws Failure when there is
 // none.
 std::filesystem::path find_library();

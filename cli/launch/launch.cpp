@@ -11,8 +11,10 @@
 #include <cstring>
 #include <optional>
 
+#include "cli/launch/job_page.h"
 #include "cli/subcommand.h"
 #include "common/format.h"
+#include "common/rank_table.h"
 #include "process/start.h"
 
 namespace devtrace::cli {
@@ -121,6 +123,9 @@ int launch(const Launch& launch) {
   std::optional<Tally> tally;
   if (launch.error_exitcode != 0) environment["DEVTRACE_TALLY"] = tally.emplace().path();
 
+  const OfferedRankTable ranks;  // as long as the program runs
+  if (ranks.table()) environment[kRankTableVariable] = ranks.ticket();
+
   const sigset_t taken = signals_to_take();
   sigset_t before;
   sigprocmask(SIG_BLOCK, &taken, &before);
@@ -132,6 +137,7 @@ int launch(const Launch& launch) {
     throw Failure(problem.error == 0 ? kBadUsage : problem.error == ENOENT ? 127 : 126, problem.what());
   }
   const int code = wait_for(child, taken);
+  if (ranks.table()) write_job_page(*ranks.table());
   return tally && tally->any() ? launch.error_exitcode : code;
 }
 

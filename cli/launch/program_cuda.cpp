@@ -123,17 +123,6 @@ std::vector<fs::path> package_folders(const fs::path& program) {
   return folders.take();
 }
 
-// Where the command lies. Symbolic links stay: a virtual environment's interpreter is one to the system's.
-fs::path find_program(const std::string& program) {
-  std::error_code error;
-  if (program.find('/') != program.npos) return fs::absolute(program, error);
-  const char* path = std::getenv("PATH");
-  for (const std::string_view folder : folders_of(path ? path : "/usr/local/bin:/usr/bin:/bin"))
-    if (const fs::path candidate = fs::path(folder) / program; fs::is_regular_file(candidate, error))
-      return fs::absolute(candidate, error);
-  return {};
-}
-
 // "cuda: Optional[str] = '12.8'" of torch/version.py → 12.
 int major_in(const fs::path& version) {
   std::ifstream in(version);
@@ -192,6 +181,21 @@ std::vector<fs::path> interpreters_of_launchers(const fs::path& launcher) {
 }
 
 }  // namespace
+
+fs::path find_program(const std::string& program) {
+  std::error_code error;
+  if (program.find('/') != program.npos) return fs::absolute(program, error);
+  const char* path = std::getenv("PATH");
+  for (const std::string_view folder : folders_of(path ? path : "/usr/local/bin:/usr/bin:/bin"))
+    if (const fs::path candidate = fs::path(folder) / program; fs::is_regular_file(candidate, error))
+      return fs::absolute(candidate, error);
+  return {};
+}
+
+std::string usual_python() {
+  const char* const active = std::getenv("VIRTUAL_ENV");
+  return active && *active ? (fs::path(active) / "bin/python").string() : "python3";
+}
 
 int cuda_of_command(const std::vector<std::string>& command) {
   for (const std::string& word : command) {

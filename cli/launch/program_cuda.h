@@ -1,10 +1,18 @@
-// Which CUDA a program was built for.
+// Where a program lies, and which CUDA it was built for.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 namespace devtrace::cli {
+
+// Of a name as typed, looked up in PATH; empty where there is none. Symbolic links stay: a virtual environment's
+// interpreter is one to the system's.
+std::filesystem::path find_program(const std::string& program);
+
+// The interpreter that is meant where none is named: the active environment's, else python3. As typed, and maybe none.
+std::string usual_python();
 
 // The major version (12, 13) of the CUDA runtime that a program is linked to or has inside it. Else of the one that the
 // PyTorch, or without PyTorch the CuPy, beside its interpreter names. `command` is as typed, its words looked up in

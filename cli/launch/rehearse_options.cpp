@@ -63,6 +63,16 @@ void RehearseOptions::declare_devices(CLI::App& app) {
   app.add_flag("--eager", eager, "switch torch.compile off: nothing is compiled, the operators run one by one");
 }
 
+void RehearseOptions::declare_hosts(CLI::App& app) {
+  app.add_option(
+         "--hosts", hosts,
+         fmt::format("run the program on so many machines, 1 to {}, side by side: each with --gpus devices, a name, "
+                     "and torchrun's --nnodes, --node-rank, --master-addr and --master-port in its environment [1]",
+                     simulate::kMaxHosts))
+      ->type_name("N")
+      ->check(CLI::Range(1, simulate::kMaxHosts));
+}
+
 void RehearseOptions::declare_async(CLI::App& app) {
   app.add_option("--async", async,
                  "streams run behind the host, by a schedule that SEED decides and repeats: a missing synchronisation "

@@ -8,12 +8,14 @@
 namespace devtrace::cli {
 
 struct RehearseOptions : ProgramOptions {
-  int gpus = 2, cuda = 0;
+  int gpus = 2, hosts = 1, cuda = 0;
   std::string gpu_model, memory, peer, async;
   bool no_values = false, no_trace = false, eager = false, keep_going = false, strict = false, poison = false;
 
   // Adds those of the devices; those of ProgramOptions are not among them.
   void declare_devices(CLI::App& app);
+  // Several machines: `rehearse` alone has it.
+  void declare_hosts(CLI::App& app);
   // Streams that run behind the host: `rehearse` alone has it.
   void declare_async(CLI::App& app);
   // What happens after a refusal: `rehearse` alone has it.

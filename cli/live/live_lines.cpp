@@ -58,6 +58,16 @@ void LiveLines::show(Watched& one, const LiveLog::News& news, bool several) {
   std::fflush(stdout);
 }
 
+void LiveLines::take_ranks(std::vector<std::string> rows) {
+  if (rows == seen_ && rows != ranks_) {
+    ranks_ = rows;
+    if (!terminal_)
+      for (const std::string& row : ranks_) fmt::print("{}\n", printable(row));
+    std::fflush(stdout);
+  }
+  seen_ = std::move(rows);
+}
+
 // A row that the terminal would break were two when it is drawn over.
 void LiveLines::print_row(const std::string& row) {
   fmt::print("{}\n", cut(row, columns_));
@@ -74,6 +84,7 @@ void LiveLines::draw(const std::vector<const Watched*>& all) {
   if (sites.size() > kRows) sites.resize(kRows);
   clear();
   columns_ = columns_of_terminal();
+  for (const std::string& row : ranks_) print_row(printable(row));
   for (const Watched* one : all)
     if (one->memory)
       for (const MemoryRow& row : rows_of(*one->memory))

@@ -25,6 +25,8 @@ class LiveLines {
   LiveLines();
   // What is new of one; `several`: lines name their process.
   void show(Watched& one, const LiveLog::News& news, bool several);
+  // Ranks that wait, and for whom, as they stand now. What is there only once is not shown: they have come meanwhile.
+  void take_ranks(std::vector<std::string> rows);
   void draw(const std::vector<const Watched*>& all);
   void clear();
 
@@ -33,7 +35,8 @@ class LiveLines {
 
   bool terminal_;
   size_t columns_;
-  int drawn_ = 0;  // lines of the table
+  int drawn_ = 0;                          // lines of the table
+  std::vector<std::string> seen_, ranks_;  // at the last look; those that were there twice
 };
 
 // One site's row: "cuda:1 → cpu   1.2 GiB/s   31.4 GiB  step (serve.py:77)".

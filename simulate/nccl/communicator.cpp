@@ -49,7 +49,7 @@ int is_ready(void* data) {
   bool ready = true;
   for (const Waiting& each : static_cast<Unit*>(data)->all()) post(*each.place, *each.exchange);
   for (const Waiting& each : static_cast<Unit*>(data)->all())
-    ready &= each.place->aborted || take(*each.place, *each.exchange);
+    ready &= is_dropped(*each.place, *each.exchange) || take(*each.place, *each.exchange);
   return ready;
 }
 
@@ -158,11 +158,6 @@ bool close(ncclComm_t handle, bool abort) {
   return true;
 }
 
-void revoke(Rank& rank) {
-  rank.aborted = true;
-  if (rank.region) leave(rank);
-}
-
 ncclResult_t Joining::refuse(ncclResult_t code, std::string why) {
   why_ = std::move(why);
   rank_->error = code;
@@ -171,6 +166,7 @@ ncclResult_t Joining::refuse(ncclResult_t code, std::string why) {
 
 ncclResult_t Joining::start() {
   if (!parent_) return enter_region();
+  if (!ranks_.empty()) return invites_ ? answered(invite(*parent_, ranks_, id_)) : ncclSuccess;
   own_ = {color_, key_, parent_->rank, {}};
   if (color_ != NCCL_SPLIT_NOCOLOR && !Region::create(&own_.id))
     return refuse(ncclSystemError, "no memory to share with other ranks");
@@ -185,6 +181,16 @@ ncclResult_t Joining::start() {
 
 ncclResult_t Joining::enter() {
   if (!parent_) return ncclSuccess;
+  if (ranks_.empty()) return enter_with_color();
+  const ncclResult_t result = invites_ ? ncclSuccess : answered(await_invitation(*parent_, ranks_, from_, &id_));
+  return result == ncclSuccess ? enter_region() : result;
+}
+
+ncclResult_t Joining::answered(std::string why) {
+  return why.empty() ? ncclSuccess : refuse(ncclRemoteError, std::move(why));
+}
+
+ncclResult_t Joining::enter_with_color() {
   finish({{parent_.get(), &agreement_}});
   if (!agreement_.taken) return refuse(ncclRemoteError, "the communicator that is split was aborted");
   if (color_ == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
@@ -194,6 +200,7 @@ ncclResult_t Joining::enter() {
   rank_->rank = static_cast<int>(own - said_.begin());
   rank_->size = static_cast<int>(said_.size());
   id_ = said_[0].id;
+  for (const Said& each : said_) ranks_.push_back(each.rank);
   if (rank_->rank > 0) Region::close(own_.id);
   return enter_region();
 }
@@ -201,7 +208,7 @@ ncclResult_t Joining::enter() {
 ncclResult_t Joining::enter_region() {
   rank_->region = Region::open(id_);
   if (!rank_->region)
-    return refuse(ncclSystemError,
+    return refuse(ncclRemoteError,  // which the real library says, too, of a root that nobody listens at
                   "rank " + std::to_string(rank_->rank) + ": the process that has made the communicator's id is gone");
   Identity identity;
   CUuuid uuid;
@@ -219,9 +226,9 @@ ncclResult_t Joining::enter_region() {
 
 ncclResult_t Joining::meet() {
   if (!rank_->region) return ncclSuccess;  // of no color
-  const std::string why = nccl::meet(*rank_);
+  const std::string why = nccl::meet(*rank_, parent_.get(), ranks_);
   Region::close(id_);
-  if (!why.empty()) return refuse(ncclRemoteError, why);
+  if (!why.empty()) return answered(why);
   const Shared& shared = rank_->region->shared();
   for (int a = 0; a < rank_->size; ++a)
     for (int b = a + 1; b < rank_->size; ++b)

@@ -22,6 +22,7 @@ struct Rank : Place {
   CUevent reached = nullptr;
   CUstream last = nullptr;    // that it gave work to
   std::vector<Scale> scales;  // of ncclRedOpCreatePreMulSum
+  bool suspended = false;
   ~Rank();
 };
 
@@ -40,6 +41,16 @@ class Joining {
   Joining(std::shared_ptr<Rank> rank, const ncclUniqueId& id) : rank_(std::move(rank)), id_(id) {}
   Joining(std::shared_ptr<Rank> rank, std::shared_ptr<Rank> parent, int color, int key)
       : rank_(std::move(rank)), parent_(std::move(parent)), color_(color), key_(key) {}
+  // By an id that one of the parent's `ranks` has, all of which come. The others say null, and who it may be.
+  Joining(std::shared_ptr<Rank> rank, std::shared_ptr<Rank> parent, std::vector<int> ranks, const ncclUniqueId* id,
+          std::vector<int> from)
+      : rank_(std::move(rank)),
+        parent_(std::move(parent)),
+        ranks_(std::move(ranks)),
+        from_(std::move(from)),
+        invites_(id) {
+    if (id) id_ = *id;
+  }
 
   ncclResult_t start();
   ncclResult_t enter();
@@ -49,6 +60,8 @@ class Joining {
  private:
   ncclResult_t refuse(ncclResult_t code, std::string why);
   ncclResult_t enter_region();
+  ncclResult_t enter_with_color();
+  ncclResult_t answered(std::string why);
 
   struct Said {
     int color, key, rank;
@@ -57,6 +70,8 @@ class Joining {
   std::shared_ptr<Rank> rank_, parent_;
   ncclUniqueId id_ = {};
   int color_ = 0, key_ = 0;
+  std::vector<int> ranks_, from_;
+  bool invites_ = false;
   Exchange agreement_;
   Said own_ = {};
   std::vector<Said> said_;
@@ -65,7 +80,6 @@ class Joining {
 
 // It is over: the others are told. `abort`: what it waits for is dropped.
 bool close(ncclComm_t handle, bool abort);
-void revoke(Rank& rank);  // it stays, and does nothing more
 
 // What one rank asks for.
 struct Request {

@@ -228,13 +228,22 @@ bool take_message(Place& place, Exchange& exchange) {
   return true;
 }
 
+std::string gone(Place& place, int rank) {
+  const RunningProcess& process = place.region->shared().members[rank].process;
+  return "rank " + std::to_string(rank) + " (process " + std::to_string(process.pid) + ") has " +
+         (is_running(process) ? "left the communicator" : "ended");
+}
+
 // A rank that has to come yet and never will; -1: none.
 int missing(Place& place, const Exchange& exchange) {
   Region& region = *place.region;
   Shared& shared = region.shared();
   const RegionLock lock(region);
   const auto is_dead = [&](int rank) { return !is_running(shared.members[rank].process); };
-  const auto is_gone = [&](int rank) { return shared.members[rank].left || is_dead(rank); };
+  const auto is_gone = [&](int rank) {
+    const Member& member = shared.members[rank];
+    return member.left || (member.revoked && exchange.channel == kOfStreams) || is_dead(rank);
+  };
   if (is_message(exchange.call))
     return exchange.call.kind == OperationKind::kReceive && is_gone(exchange.call.other) ? exchange.call.other : -1;
   const Collective* const collective = find(shared, exchange);
@@ -249,10 +258,9 @@ void look_for_missing(Place& place, const Exchange& exchange) {
   if (place.error != ncclSuccess) return;
   const int rank = missing(place, exchange);
   if (rank >= 0)
-    fail(place, ncclRemoteError,
-         "rank " + std::to_string(rank) + " (process " +
-             std::to_string(place.region->shared().members[rank].process.pid) + ") has ended, and rank " +
-             std::to_string(place.rank) + " waits for it in " + in_words(exchange.call));
+    fail(
+        place, ncclRemoteError,
+        gone(place, rank) + ", and rank " + std::to_string(place.rank) + " waits for it in " + in_words(exchange.call));
   else if (place.region->shared().broken)
     fail(place, ncclRemoteError,
          "a rank has ended while it wrote to what rank " + std::to_string(place.rank) + " reads");
@@ -265,6 +273,10 @@ bool post(Place& place, Exchange& exchange) {
   return is_message(exchange.call) ? post_message(place, exchange) : post_collective(place, exchange);
 }
 
+bool is_dropped(const Place& place, const Exchange& exchange) {
+  return place.aborted || (place.revoked && exchange.channel == kOfStreams);
+}
+
 bool take(Place& place, Exchange& exchange) {
   if (exchange.taken) return true;
   if (!exchange.number) return false;
@@ -275,14 +287,14 @@ bool take(Place& place, Exchange& exchange) {
 void finish(const std::vector<Waiting>& all) {
   const auto post_all = [&] {
     for (const Waiting& each : all)
-      if (!each.place->aborted) post(*each.place, *each.exchange);
+      if (!is_dropped(*each.place, *each.exchange)) post(*each.place, *each.exchange);
   };
   for (const Waiting& each : all) {
     Place& place = *each.place;
     for (;;) {
       const uint32_t changes = place.region->changes(place.rank);
       post_all();
-      if (place.aborted || take(place, *each.exchange)) break;
+      if (is_dropped(place, *each.exchange) || take(place, *each.exchange)) break;
       place.region->sleep(place.rank, changes);
       if (place.region->changes(place.rank) == changes) look_for_missing(place, *each.exchange);
     }
@@ -307,7 +319,14 @@ std::string enter(Place& place, const Identity& identity) {
   return "";
 }
 
-std::string meet(Place& place) {
+std::string first_gone(Place& place, const std::vector<int>& ranks) {
+  const Member* const members = place.region->shared().members;
+  for (const int rank : ranks)
+    if (members[rank].left || !is_running(members[rank].process)) return gone(place, rank);
+  return "";
+}
+
+std::string meet(Place& place, Place* parent, const std::vector<int>& ranks) {
   Shared& shared = place.region->shared();
   for (;;) {
     const uint32_t changes = place.region->changes(place.rank);
@@ -316,9 +335,10 @@ std::string meet(Place& place) {
       if (shared.arrived == shared.size) return "";
       for (int rank = 0; rank < shared.size; ++rank)
         if (shared.members[rank].here && !is_running(shared.members[rank].process))
-          return "rank " + std::to_string(rank) + " (process " + std::to_string(shared.members[rank].process.pid) +
-                 ") has ended before all ranks had come";
+          return gone(place, rank) + " before all ranks had come";
     }
+    const std::string why = parent ? first_gone(*parent, ranks) : "";
+    if (!why.empty()) return why + " before all ranks had come";
     if (place.aborted) return "aborted";
     place.region->sleep(place.rank, changes);
   }
@@ -328,6 +348,61 @@ void leave(Place& place) {
   const RegionLock lock(*place.region);
   place.region->shared().members[place.rank].left = true;
   place.region->wake_all();
+}
+
+void revoke(Place& place) {
+  place.revoked = true;
+  const RegionLock lock(*place.region);
+  place.region->shared().members[place.rank].revoked = true;
+  place.region->wake_all();
+}
+
+namespace {
+
+// Until `done`, which is asked under the lock; or as long as all of `ranks` can still come.
+template <class Done>
+std::string wait_for_ranks(Place& place, const std::vector<int>& ranks, Done done) {
+  for (;;) {
+    const uint32_t changes = place.region->changes(place.rank);
+    {
+      const RegionLock lock(*place.region);
+      if (done()) return "";
+    }
+    const std::string why = first_gone(place, ranks);
+    if (!why.empty()) return why + " before all ranks had come";
+    if (place.aborted) return "aborted";
+    place.region->sleep(place.rank, changes);
+  }
+}
+
+}  // namespace
+
+std::string invite(Place& place, const std::vector<int>& ranks, const ncclUniqueId& id) {
+  for (const int rank : ranks) {
+    if (rank == place.rank) continue;
+    Invitation& invitation = place.region->shared().invitations[rank][place.rank];
+    const std::string why = wait_for_ranks(place, ranks, [&] {
+      if (invitation.open) return false;
+      invitation = {true, id};
+      place.region->wake(rank);
+      return true;
+    });
+    if (!why.empty()) return why;
+  }
+  return "";
+}
+
+std::string await_invitation(Place& place, const std::vector<int>& ranks, const std::vector<int>& from,
+                             ncclUniqueId* id) {
+  Invitation* const invitations = place.region->shared().invitations[place.rank];
+  return wait_for_ranks(place, ranks, [&] {
+    const auto rank = std::find_if(from.begin(), from.end(), [&](int each) { return invitations[each].open; });
+    if (rank == from.end()) return false;
+    invitations[*rank].open = false;
+    *id = invitations[*rank].id;
+    place.region->wake(*rank);
+    return true;
+  });
 }
 
 std::string in_words(const Call& call) {

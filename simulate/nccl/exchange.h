@@ -17,7 +17,7 @@ namespace devtrace::simulate::nccl {
 struct Place {
   std::shared_ptr<Region> region;
   int rank = 0, size = 1;
-  std::atomic<bool> aborted{false};
+  std::atomic<bool> aborted{false}, revoked{false};
   std::atomic<ncclResult_t> error{ncclSuccess};  // what ncclCommGetAsyncError answers
   std::mutex mutex;
   std::string why;  // what ncclGetLastError says of it
@@ -36,6 +36,8 @@ struct Exchange {
 
 // Makes the rank's part known. False: there is no room for it yet. Never waits for another rank.
 bool post(Place& place, Exchange& exchange);
+// Whether nobody waits for it any more.
+bool is_dropped(const Place& place, const Exchange& exchange);
 // Takes what the rank receives of one that is posted. False: others have to post first.
 bool take(Place& place, Exchange& exchange);
 
@@ -54,8 +56,19 @@ struct Identity {
   unsigned long long bus = 0;
 };
 std::string enter(Place& place, const Identity& identity);
-std::string meet(Place& place);
+// `parent`: where those are known, as these `ranks`, that have not entered.
+std::string meet(Place& place, Place* parent, const std::vector<int>& ranks);
+// The text says which of these ranks will do nothing more.
+std::string first_gone(Place& place, const std::vector<int>& ranks);
 void leave(Place& place);
+// What its streams wait for is dropped, the hosts may still agree on other communicators.
+void revoke(Place& place);
+
+// A communicator of some of another one's ranks, and perhaps of others: one who has its id invites the rest. The text
+// says who of `ranks` will not come any more.
+std::string invite(Place& place, const std::vector<int>& ranks, const ncclUniqueId& id);
+std::string await_invitation(Place& place, const std::vector<int>& ranks, const std::vector<int>& from,
+                             ncclUniqueId* id);
 
 std::string in_words(const Call& call);
 

@@ -3,25 +3,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <set>
 #include <string>
 #include <utility>
 
-#include "simulate/nccl/communicator.h"
+#include "simulate/nccl/calls.h"
+#include "simulate/nccl/version.h"
 
 namespace devtrace::simulate::nccl {
 namespace {
 
 thread_local std::string t_error;  // of the last call that failed
-
-ncclResult_t refuse(ncclResult_t code, std::string why) {
-  t_error = std::move(why);
-  return code;
-}
-
-ncclResult_t no_communicator() {
-  return refuse(ncclInvalidArgument, "comm argument is not a communicator");
-}
 
 // The calls between ncclGroupStart and ncclGroupEnd.
 struct Calls {
@@ -64,13 +55,6 @@ ncclResult_t end_group() {
   return result == ncclSuccess ? perform_all(std::move(calls.requests)) : result;
 }
 
-ncclResult_t init(Joining joining, ncclComm_t* comm) {
-  Calls::Init one = {std::move(joining), comm};
-  if (t_calls.depth == 0) return join({std::move(one)});
-  t_calls.inits.push_back(std::move(one));
-  return ncclSuccess;
-}
-
 bool reduces(OperationKind kind) {
   return kind == OperationKind::kAllReduce || kind == OperationKind::kReduce || kind == OperationKind::kReduceScatter;
 }
@@ -91,6 +75,8 @@ void resolve_op(Rank& rank, Exchange* exchange) {
 ncclResult_t check(const Request& request) {
   const Call& call = request.exchange.call;
   if (!request.rank) return no_communicator();
+  if (request.rank->revoked) return refuse(ncclInvalidUsage, "the communicator was revoked");
+  if (request.rank->suspended) return refuse(ncclInvalidUsage, "the communicator is suspended");
   if (size_of(call.type) == 0)
     return refuse(ncclInvalidArgument, "datatype " + std::to_string(call.type) + " is invalid");
   if (call.other < 0 || call.other >= request.rank->size)
@@ -109,31 +95,9 @@ ncclResult_t ask(ncclComm_t comm, CUstream stream, const Call& call, const void*
   const ncclResult_t result = check(request);
   const bool nothing = call.count == 0 && !is_message(call.kind);
   if (t_calls.depth == 0) return result != ncclSuccess || nothing ? result : perform_all({std::move(request)});
-  if (result != ncclSuccess && t_calls.result == ncclSuccess) t_calls.result = result;
-  if (result == ncclSuccess && !nothing) t_calls.requests.push_back(std::move(request));
+  if (result != ncclSuccess) return refuse_group(result);
+  if (!nothing) t_calls.requests.push_back(std::move(request));
   return result;
-}
-
-ncclResult_t current_device(int* device) {
-  CUcontext context = nullptr;
-  *device = 0;
-  return cuInit(0) || cuCtxGetCurrent(&context) || (context && cuCtxGetDevice(device))
-             ? refuse(ncclUnhandledCudaError, "a CUDA call failed")
-             : ncclSuccess;
-}
-
-ncclResult_t init_rank(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank) {
-  if (!comm || ranks < 1 || rank < 0 || rank >= ranks) return refuse(ncclInvalidArgument, "Invalid rank requested");
-  *comm = nullptr;
-  if (ranks > kMaxRanks) return refuse(ncclInvalidUsage, "a rehearsal has fewer devices than ranks");
-  int device = 0;
-  if (const ncclResult_t result = current_device(&device)) return result;
-  const std::shared_ptr<Rank> made = make(device);
-  if (!made) return refuse(ncclUnhandledCudaError, "a CUDA call failed");
-  made->rank = rank;
-  made->size = ranks;
-  *comm = handle_of(made);
-  return init(Joining(made, id), comm);
 }
 
 template <class T>
@@ -145,6 +109,28 @@ ncclResult_t answer(ncclComm_t comm, T* out, T Place::*member) {
 }
 
 }  // namespace
+
+ncclResult_t refuse(ncclResult_t code, std::string why) {
+  t_error = std::move(why);
+  return code;
+}
+
+ncclResult_t no_communicator() {
+  return refuse(ncclInvalidArgument, "comm argument is not a communicator");
+}
+
+ncclResult_t refuse_group(ncclResult_t result) {
+  if (t_calls.result == ncclSuccess) t_calls.result = result;
+  return result;
+}
+
+ncclResult_t init(Joining joining, ncclComm_t* comm) {
+  Calls::Init one = {std::move(joining), comm};
+  if (t_calls.depth == 0) return join({std::move(one)});
+  t_calls.inits.push_back(std::move(one));
+  return ncclSuccess;
+}
+
 }  // namespace devtrace::simulate::nccl
 
 namespace sim = devtrace::simulate::nccl;
@@ -154,7 +140,7 @@ extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
   if (!version) return ncclInvalidArgument;
-  *version = NCCL_VERSION_CODE;
+  *version = sim::version();
   return ncclSuccess;
 }
 
@@ -190,75 +176,6 @@ const char* ncclGetLastError(ncclComm_t comm) {
   return sim::t_error.c_str();
 }
 
-ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
-  if (!id) return ncclInvalidArgument;
-  return sim::Region::create(id) ? ncclSuccess : sim::refuse(ncclSystemError, "no memory to share with other ranks");
-}
-
-ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
-  int known = 0;
-  if (!comms || count < 1) return sim::refuse(ncclInvalidArgument, "Invalid device count requested");
-  if (cuInit(0) || cuDeviceGetCount(&known)) return sim::refuse(ncclUnhandledCudaError, "a CUDA call failed");
-  std::vector<int> wanted;
-  for (int i = 0; i < count; ++i) wanted.push_back(devices ? devices[i] : i);
-  for (const int each : wanted)
-    if (each < 0 || each >= known)
-      return sim::refuse(ncclInvalidArgument, "Invalid device index " + std::to_string(each));
-  if (std::set<int>(wanted.begin(), wanted.end()).size() < wanted.size())
-    return sim::refuse(ncclInvalidUsage, "Duplicate GPU detected");
-  ncclUniqueId id;
-  if (const ncclResult_t result = ncclGetUniqueId(&id)) return result;
-  ncclGroupStart();
-  for (int i = 0; i < count; ++i) {
-    const std::shared_ptr<sim::Rank> made = sim::make(wanted[static_cast<size_t>(i)]);
-    if (!made) {
-      sim::t_calls.result = sim::refuse(ncclUnhandledCudaError, "a CUDA call failed");
-      break;
-    }
-    made->rank = i;
-    made->size = count;
-    comms[i] = sim::handle_of(made);
-    sim::init(sim::Joining(made, id), &comms[i]);
-  }
-  return ncclGroupEnd();
-}
-ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
-  return sim::init_rank(comm, ranks, id, rank);
-}
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t*) {
-  return sim::init_rank(comm, ranks, id, rank);
-}
-ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int count, ncclUniqueId* ids,
-                                      ncclConfig_t*) {
-  if (count < 1 || !ids) return sim::refuse(ncclInvalidArgument, "there is no id");
-  return sim::init_rank(comm, ranks, ids[0], rank);
-}
-ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t*) {
-  const std::shared_ptr<sim::Rank> parent = sim::rank_of(comm);
-  if (!parent || !made) return sim::no_communicator();
-  *made = nullptr;
-  if (color < 0 && color != NCCL_SPLIT_NOCOLOR)
-    return sim::refuse(ncclInvalidArgument, "color " + std::to_string(color) + " is negative");
-  const std::shared_ptr<sim::Rank> rank = sim::make(parent->device);
-  if (!rank) return sim::refuse(ncclUnhandledCudaError, "a CUDA call failed");
-  if (color != NCCL_SPLIT_NOCOLOR) *made = sim::handle_of(rank);
-  return sim::init(sim::Joining(rank, parent, color, key), made);
-}
-ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  return sim::rank_of(comm) ? ncclSuccess : sim::no_communicator();
-}
-ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  return !comm || sim::close(comm, false) ? ncclSuccess : sim::no_communicator();
-}
-ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  return !comm || sim::close(comm, true) ? ncclSuccess : sim::no_communicator();
-}
-ncclResult_t ncclCommRevoke(ncclComm_t comm, int) {
-  const std::shared_ptr<sim::Rank> rank = sim::rank_of(comm);
-  if (!rank) return sim::no_communicator();
-  sim::revoke(*rank);
-  return ncclSuccess;
-}
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   const std::shared_ptr<sim::Rank> rank = sim::rank_of(comm);
   if (!error || !rank) return sim::no_communicator();
@@ -277,15 +194,6 @@ ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
   return sim::answer(comm, rank, &sim::Place::rank);
 }
-ncclResult_t ncclCommRegister(const ncclComm_t comm, void*, size_t, void** handle) {
-  if (!handle || !sim::rank_of(comm)) return sim::no_communicator();
-  *handle = comm;
-  return ncclSuccess;
-}
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void*) {
-  return sim::rank_of(comm) ? ncclSuccess : sim::no_communicator();
-}
-
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
                                       ncclScalarResidence_t residence, ncclComm_t comm) {
   const std::shared_ptr<sim::Rank> rank = sim::rank_of(comm);
@@ -312,17 +220,6 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
     return sim::refuse(ncclInvalidArgument, "op is not of this communicator");
   rank->scales[at] = {};
   return ncclSuccess;
-}
-
-ncclResult_t ncclMemAlloc(void** memory, size_t size) {
-  if (!memory) return ncclInvalidArgument;
-  CUdeviceptr made = 0;
-  if (cuMemAlloc(&made, size)) return sim::refuse(ncclUnhandledCudaError, "a CUDA call failed");
-  *memory = reinterpret_cast<void*>(made);
-  return ncclSuccess;
-}
-ncclResult_t ncclMemFree(void* memory) {
-  return cuMemFree(reinterpret_cast<CUdeviceptr>(memory)) ? ncclUnhandledCudaError : ncclSuccess;
 }
 
 ncclResult_t ncclGroupStart() {

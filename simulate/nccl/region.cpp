@@ -33,7 +33,7 @@ constexpr timespec kGlance = {0, 250'000'000};
 // again.
 struct Ticket {
   char magic[sizeof kMagic];
-  Process process;
+  RunningProcess process;
   int file;
   uint64_t nonce;
 };
@@ -60,32 +60,7 @@ void futex(std::atomic<uint32_t>* word, int what, uint32_t value, const timespec
   syscall(SYS_futex, word, what, value, most, nullptr, 0);
 }
 
-// Field 3, the state, and field 22 of /proc/PID/stat, which follow the name in brackets. 0: gone, or a zombie.
-uint64_t start_of(int pid) {
-  char path[32], text[1024];
-  std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  const ssize_t size = read(file, text, sizeof text - 1);
-  ::close(file);
-  if (size <= 0) return 0;
-  text[size] = 0;
-  const char* at = std::strrchr(text, ')');
-  if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X') return 0;
-  for (int field = 2; at && field < 22; ++field) at = std::strchr(at + 1, ' ');
-  return at ? std::strtoull(at, nullptr, 10) : 0;
-}
-
 }  // namespace
-
-Process this_process() {
-  const int pid = getpid();
-  return {pid, start_of(pid)};
-}
-
-bool is_running(const Process& process) {
-  return start_of(process.pid) == process.started && process.started;
-}
 
 std::shared_ptr<Region> Region::map(int file) {
   void* const at = mmap(nullptr, kHead + kData, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
@@ -208,7 +183,7 @@ RegionLock::RegionLock(Region& region) : shared_(region.shared()) {
     // It is held for some microseconds. One that is held for long is a dead process's.
     const timespec moment = {0, 100'000};
     nanosleep(&moment, nullptr);
-    if (spins % 1000 == 0 && owner != own && start_of(static_cast<int>(owner)) == 0 &&
+    if (spins % 1000 == 0 && owner != own && start_of_process(static_cast<int>(owner)) == 0 &&
         shared_.lock.compare_exchange_strong(owner, own, std::memory_order_acquire)) {
       shared_.broken = true;
       return;

@@ -12,6 +12,8 @@
 #include <memory>
 #include <string>
 
+#include "common/running_process.h"
+
 namespace devtrace::simulate::nccl {
 
 constexpr int kMaxRanks = 64;
@@ -28,14 +30,6 @@ enum class OperationKind : uint32_t {
   kSend,
   kReceive
 };
-
-// A pid alone is given out again.
-struct Process {
-  int pid = 0;
-  uint64_t started = 0;
-};
-Process this_process();
-bool is_running(const Process& process);
 
 // What a rank asks for, as far as the others have to ask for the same.
 struct Call {
@@ -69,9 +63,15 @@ struct Message {
   Part part;
 };
 
+// To another communicator, until it is taken.
+struct Invitation {
+  bool open = false;
+  ncclUniqueId id = {};
+};
+
 struct Member {
-  Process process;
-  bool here = false, left = false;
+  RunningProcess process;
+  bool here = false, revoked = false, left = false;
   char device[16] = {};  // UUID
   unsigned long long bus = 0;
   std::atomic<uint32_t> changed{0}, sleepers{0};
@@ -95,6 +95,7 @@ struct Shared {
   Member members[kMaxRanks];
   uint64_t sent[kMaxRanks][kMaxRanks], received[kMaxRanks][kMaxRanks];  // messages so far, from and to
   Collective collectives[64];
+  Invitation invitations[kMaxRanks][kMaxRanks];  // of whom, by whom
   Message messages[2048];
   size_t block_count;
   Block blocks[64 * kMaxRanks + 2048];  // in use, by their offset

@@ -53,14 +53,14 @@ const char* nvmlErrorString(nvmlReturn_t error) {
                                                 : "Unknown Error";
 }
 
+// Programs read its numbers. That it is no driver the devices' names say.
 nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned length) {
-  return static_cast<unsigned>(std::snprintf(version, length, "580.0.simulated")) < length
-             ? NVML_SUCCESS
-             : NVML_ERROR_INSUFFICIENT_SIZE;
+  return static_cast<unsigned>(std::snprintf(version, length, "580.65.06")) < length ? NVML_SUCCESS
+                                                                                     : NVML_ERROR_INSUFFICIENT_SIZE;
 }
 nvmlReturn_t nvmlSystemGetNVMLVersion(char* version, unsigned length) {
-  return static_cast<unsigned>(std::snprintf(version, length, "13.580.0")) < length ? NVML_SUCCESS
-                                                                                    : NVML_ERROR_INSUFFICIENT_SIZE;
+  return static_cast<unsigned>(std::snprintf(version, length, "13.580.65.06")) < length ? NVML_SUCCESS
+                                                                                        : NVML_ERROR_INSUFFICIENT_SIZE;
 }
 nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* version) {
   *version = CUDA_VERSION;

@@ -3,9 +3,11 @@
 #include <utility>
 #include <vector>
 
+#include "tracker/evidence/source/group_setup.h"
 #include "tracker/findings/findings.h"
 #include "tracker/findings/refusal_evidence.h"
 #include "tracker/findings/reporting.h"
+#include "tracker/memory/library_handles.h"
 #include "tracker/python/gil/kept_references.h"
 #include "tracker/python/python_api.h"
 #include "tracker/refusals/classify.h"
@@ -41,12 +43,17 @@ Finding finding_of(refusals::Decision decision, Finding finding) {
   facts.wanted_device = std::move(decision.wanted_device);
   facts.handles = decision.handles;
   facts.device_count = decision.device_count;
+  // A device that is not there may be a rank's, counted through all machines.
+  if (facts.device_count) facts.setup = evidence::group_setup(finding.stack);
   return finding;
 }
 
 void report_refusal(const events::Refused& refusal, python::KeptReferences& kept) {
-  const refusals::RefusalMessage message = refusals::classify(refusal);
+  refusals::RefusalMessage message = refusals::classify(refusal);
   if (message.likelihood == refusals::Likelihood::none) return;
+  if (message.known && message.known->row->of_group && message.known->wanted.empty())
+    if (const Device group = memory::library_handles::only_device_of("nccl"); group.known())
+      message.known->wanted = group.name();
   const bool checked = refusal.raised == events::Raised::checked;
   // Anybody's error, as often as he likes: evidence is gathered only where the message speaks of two devices, or is
   // known, and once for each call.

@@ -8,6 +8,7 @@
 #include "tracker/evidence/operands.h"
 #include "tracker/evidence/operation.h"
 #include "tracker/evidence/origins/origins.h"
+#include "tracker/evidence/source/group_setup.h"
 #include "tracker/evidence/source/raising_code.h"
 #include "tracker/evidence/stack_values.h"
 #include "tracker/findings/cpp_operands.h"
@@ -194,6 +195,8 @@ RefusalEvidence refusal_evidence(const events::Refused& refusal, const RefusalMe
     }
   }
   if (options().native) out.finding.native = std::move(native);
+  if (message.known && message.known->row->of_group)
+    std::get<finding::Refusal>(out.finding.facts).setup = evidence::group_setup(out.finding.stack);
   for (const finding::Operand& operand : out.finding.operands)
     out.facts.operands.push_back({operand.device, operand.mismatched});
   return out;

@@ -73,6 +73,18 @@ struct GraphCopy {
   Copy copy;
 };
 
+// A rank that comes together with others in a communicator of NCCL's.
+struct Rank {
+  const char* function = "";  // that brings them together
+  uint64_t communicator = 0;  // a number that all its ranks know
+  int rank = 0;
+  int size = 0;
+  int device = -1;  // -1: not known
+};
+
+// Whether the library that refused a rank says that a device was there twice.
+enum class Twice : uint8_t { no, some_rank, this_rank };
+
 // Who raises a refusal.
 enum class Raised : uint8_t {
   checked,    // c10::Error, or a check before it

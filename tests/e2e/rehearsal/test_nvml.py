@@ -36,6 +36,25 @@ def processes(index):
     assert nvml.nvmlDeviceGetComputeRunningProcesses_v3(device(index), ctypes.byref(count), room) == 0
     return [(room[i].pid == os.getpid(), room[i].memory) for i in range(count.value)]
 
+def text(function, *arguments):
+    value = ctypes.create_string_buffer(80)
+    code = getattr(nvml, function)(*arguments, value, 80)
+    assert code == 0, (function, code)
+    return value.value.decode()
+
+def between(function, *arguments):
+    value = ctypes.c_int()
+    code = getattr(nvml, function)(device(0), device(1), *arguments, ctypes.byref(value))
+    assert code == 0, (function, code)
+    return value.value
+
+nvml.nvmlErrorString.restype = ctypes.c_char_p
+board = {
+    "error": nvml.nvmlErrorString(3).decode(), "driver": text("nvmlSystemGetDriverVersion"), "serials": [text("nvmlDeviceGetSerial", device(i)) for i in (0, 1)],
+    "pcie": [number(f"nvmlDeviceGet{name}") for name in ("CurrPcieLinkGeneration", "MaxPcieLinkGeneration", "CurrPcieLinkWidth", "Architecture")],
+    "throughput": number("nvmlDeviceGetPcieThroughput", 0), "topology": between("nvmlDeviceGetTopologyCommonAncestor"),
+    "peers": [between("nvmlDeviceGetP2PStatus", what) for what in (0, 1, 2)],
+}
 before = memory(0), processes(0)
 x = torch.ones(100 << 20, dtype=torch.uint8, device="cuda:0")
 free, total = torch.cuda.mem_get_info(0)
@@ -47,6 +66,7 @@ def readings():
         "limit": number("nvmlDeviceGetPowerManagementLimit"), "clock": number("nvmlDeviceGetClockInfo", 1), "memory_clock": number("nvmlDeviceGetClockInfo", 2),
     }
 print(json.dumps({
+    "board": board,
     "before": before, "used": memory(0), "cuda": total - free, "other": memory(1), "processes": processes(0), "readings": readings(),
     "constant": readings() == readings(), "cpus": sum(bin(word).count("1") for word in affinity), "machine": os.cpu_count(),
     "bad": nvml.nvmlDeviceGetTemperature(ctypes.c_void_p(99), 0, ctypes.byref(ctypes.c_uint())), "bad_sensor": nvml.nvmlDeviceGetTemperature(device(0), 7, ctypes.byref(ctypes.c_uint())),
@@ -58,6 +78,10 @@ def test_what_monitors_ask_for(rehearse):
     outcome = rehearse(READINGS, trace=False, env={"DEVTRACE_SIM_PART": "a100"})
     assert outcome.code == 0 and outcome.err == "", outcome.err
     said = json.loads(outcome.out)
+    assert said["board"] == {
+        "error": "Not Supported", "driver": "580.65.06", "serials": ["0000000000000", "0000000000001"], "pcie": [4, 4, 16, 7], "throughput": 0,
+        "topology": 10, "peers": [0, 0, 5],
+    }  # fmt: skip
     assert said["before"] == [[0, 0], []]
     used = said["used"][0]
     assert said["used"] == [used, used] and used >= 100 << 20 and said["other"] == [0, 0]

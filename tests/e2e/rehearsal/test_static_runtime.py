@@ -73,15 +73,15 @@ def test_a_library_uses_it_in_its_constructor(built, tmp_path, how, cuda):
     assert finding["launch"]["kernel"] == "in_library(int*)"
 
 
-def test_no_names_are_told_before_the_program_starts(built, tmp_path):
+def test_no_names_are_told_where_the_runtime_starts(built, tmp_path):
     subprocess.run(["strip", "-o", tmp_path / "stripped", built() / "program"], check=True)
     outcome = rehearsed(tmp_path, tmp_path / "stripped")
-    told = f"devtrace: {tmp_path}/stripped: its CUDA runtime is inside it and has no names, so that it cannot be simulated, and its calls will fail: link with `-cudart shared`, or do not strip it\n"
+    told = f"devtrace: {tmp_path}/stripped: its CUDA runtime is inside it and has no names, so that it cannot be simulated, and its calls fail: link with `-cudart shared`, or do not strip it\n"
     assert outcome.err.startswith(told) and outcome.err.count("-cudart shared") == 1
     assert (outcome.code, outcome.out) == (3, "cudaGetDeviceCount(&devices): cudaErrorNotSupported\n")
 
 
-def test_no_names_in_a_library_are_told_when_it_is_opened(built, tmp_path):
+def test_no_names_in_a_library_are_told_once(built, tmp_path):
     subprocess.run(["strip", "-o", tmp_path / "library.so", built() / "library.so"], check=True)
     outcome = rehearsed(tmp_path, built() / "opener", tmp_path / "library.so", "0")
     assert outcome.err.count(f"devtrace: {tmp_path}/library.so: its CUDA runtime is inside it and has no names") == 1
@@ -94,13 +94,35 @@ def test_a_mix_of_versions_is_told(built, tmp_path):
     assert (outcome.code, outcome.out) == (3, "cudaGetDeviceCount(&devices): cudaErrorNotSupported\n")
 
 
-def test_nvidias_own_libraries_are_left_alone(rehearse):
-    """NCCL keeps its names: a program that opens NVIDIA's file finds NVIDIA's runtime in it still."""
+def test_a_library_that_is_opened_by_its_path_is_the_stand_in(rehearse):
+    """Beside the stand-ins NVIDIA's file would know nothing of what they made."""
     outcome = rehearse("""
         import ctypes, pathlib
         import torch
-        real = (pathlib.Path(torch.__file__).parents[1] / "nvidia/nccl/lib/libnccl.so.2").resolve()
-        ctypes.CDLL(str(real))
-        print(torch.ones(2, device="cuda").tolist(), str(real) in open("/proc/self/maps").read())
+        wheels = pathlib.Path(torch.__file__).parents[1] / "nvidia"
+        for name, version in (("cu13/lib/libcublas.so", ".13"), ("nccl/lib/libnccl.so", ".2")):
+            real = (wheels / (name + version)).resolve()
+            opened = [ctypes.CDLL(each)._handle for each in (str(real), real.name, real.name.removesuffix(version))]
+            print(len(set(opened)), str(real) in open("/proc/self/maps").read())
+        driver = ctypes.CDLL("libcuda.so")
+        print(driver.cuInit(0), ctypes.CDLL("libcuda.so.1")._handle == driver._handle, torch.ones(2, device="cuda").tolist())
+        try:
+            ctypes.CDLL("libnowhere.so.13")
+        except OSError as error:
+            print(error)
         """)
-    assert outcome.out == "[1.0, 1.0] True\n" and "devtrace: " not in outcome.err and outcome.findings == [], outcome.err
+    assert outcome.out.splitlines() == [
+        "1 False", "1 False", "0 True [1.0, 1.0]", "libnowhere.so.13: cannot open shared object file: No such file or directory"
+    ]  # fmt: skip
+    assert "devtrace: " not in outcome.err and outcome.findings == [], outcome.err
+
+
+def test_a_wheel_with_a_stripped_runtime_is_told_where_it_is_used(rehearse):
+    outcome = rehearse("""
+        from cuda.bindings import driver
+        print(int(driver.cuInit(0)[0]))
+        from cuda.bindings import runtime
+        print(int(runtime.cudaGetDeviceCount()[0]))
+        """)
+    assert outcome.out == "0\n801\n", outcome.err
+    assert outcome.err.count("its CUDA runtime is inside it and has no names") == 1 and "cuda/bindings" in outcome.err

@@ -1,30 +1,12 @@
 """Several processes, each with a device, and NCCL between them: what they compute is what one process on the CPU computes."""
 
+import json
 import re
+import subprocess
 
 import pytest
-
-# Ranks that are forks of one process that has imported PyTorch: they cost a fraction of what torchrun's cost.
-FORKED = """
-import os, multiprocessing
-import torch, torch.distributed as dist
-
-def begin(job, work, world):
-    def run(rank):
-        torch.set_num_threads(1)
-        torch.cuda.set_device(rank)
-        dist.init_process_group("nccl", store=dist.FileStore(os.path.abspath(job), world), rank=rank, world_size=world,
-                                device_id=torch.device("cuda", rank))
-        work(rank, world)
-        dist.destroy_process_group()
-    ranks = [multiprocessing.get_context("fork").Process(target=run, args=(rank,)) for rank in range(world)]
-    for each in ranks: each.start()
-    return ranks
-
-def end(job, ranks):
-    for each in ranks: each.join()
-    print(job, [each.exitcode for each in ranks], flush=True)
-"""
+from conftest import DEVTRACE
+from forked_ranks import FORKED
 
 COLLECTIVES = FORKED + """
 TYPES = (torch.uint8, torch.int8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -171,83 +153,34 @@ def test_more_ranks_than_devices_are_refused_as_nccl_does(rehearse):
     assert outcome.err.count(f"Last error:\n{text}") == 3, outcome.err
 
 
-TRAIN = """
-import os
-import torch, torch.distributed as dist, torch.nn.functional as F
-from torch.nn.parallel import DistributedDataParallel as DDP
-from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, fully_shard
-
-rank, world, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-torch.cuda.set_device(local)
-dist.init_process_group("nccl", device_id=torch.device("cuda", local))
-torch.manual_seed(5)
-data, target = torch.randn(3, 8 * world, 6), torch.randn(3, 8 * world, 4)
-
-class Net(torch.nn.Module):
-    def __init__(self, unused=False):
-        super().__init__()
-        torch.manual_seed(3)
-        self.a, self.b = torch.nn.Linear(6, 16), torch.nn.Linear(16, 4)
-        self.unused = torch.nn.Linear(4, 4) if unused else None
-
-    def forward(self, x):
-        return self.b(torch.tanh(self.a(x)))
-
-def train(model, mine, accumulates=False):
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    losses = []
-    for x, y in zip(data, target):
-        if mine:
-            x, y = (t.view(world, 8, -1)[rank].cuda() for t in (x, y))
-        if accumulates:
-            with model.no_sync():
-                (F.mse_loss(model(x[:4]), y[:4]) / 2).backward()
-            (F.mse_loss(model(x[4:]), y[4:]) / 2).backward()
-        with torch.set_grad_enabled(not accumulates):
-            loss = F.mse_loss(model(x), y)
-        if not accumulates:
-            loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        if mine:
-            loss = loss.detach().clone()
-            dist.all_reduce(loss, op=dist.ReduceOp.AVG)
-        losses.append(loss.item())
-    return losses
-
-alone = Net()
-wanted = train(alone, False)
-
-def compare(name, losses, parameters):
-    torch.testing.assert_close(torch.tensor(losses), torch.tensor(wanted), rtol=1e-5, atol=1e-6)
-    parameters = [each.detach().cpu() for each in parameters]
-    torch.testing.assert_close(parameters, [each.detach() for each in alone.parameters()], rtol=1e-5, atol=1e-6)
-    every = [None] * world
-    dist.all_gather_object(every, parameters)
-    assert all(torch.equal(a, b) for each in every for a, b in zip(each, every[0]))
+MOVED = FORKED + """
+def moved(rank, world):
+    many, few = torch.ones(1 << 18, device="cuda"), torch.ones(64, device="cuda")
+    for _ in range(3):
+        dist.all_reduce(many)  # ALL REDUCE
+    dist.all_gather_into_tensor(torch.empty(world * 64, device="cuda"), few)  # ALL GATHER
+    dist.broadcast(few, 0)  # BROADCAST
     if rank == 0:
-        print(name, flush=True)
+        dist.send(few, 1)
+    if rank == 1:
+        dist.recv(few, 0)  # RECEIVE
+    torch.cuda.synchronize()
 
-for name, options in {
-    "views": {"gradient_as_bucket_view": True}, "unused": {"find_unused_parameters": True}, "static": {"static_graph": True}, "accumulated": {},
-}.items():
-    model = DDP(Net(name == "unused").cuda(), device_ids=[local], **options)
-    compare(name, train(model, True, name == "accumulated"), [p for n, p in model.module.named_parameters() if "unused" not in n])
-model = FSDP(Net().cuda(), use_orig_params=True)
-losses = train(model, True)
-with FSDP.summon_full_params(model):
-    compare("fsdp", losses, model.parameters())
-model = Net().cuda()
-for part in (model.a, model.b, model):
-    fully_shard(part)
-compare("fsdp2", train(model, True), [p.full_tensor() for p in model.parameters()])
-dist.destroy_process_group()
+end("moved", begin("moved", moved, 4))
 """
 
 
-def test_training_by_torchrun(rehearse, tmp_path):
-    (tmp_path / "train.py").write_text(TRAIN)
-    outcome = rehearse(["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"], timeout=280)
-    assert outcome.code == 0, outcome.err
-    assert outcome.out.split() == ["views", "unused", "static", "accumulated", "fsdp", "fsdp2"]
-    assert outcome.findings == [], outcome.err
+def test_what_collectives_move_at_least_is_traffic(rehearse):
+    outcome = rehearse(MOVED, gpus=4)
+    assert outcome.code == 0 and outcome.out == "moved [0, 0, 0, 0]\n", outcome.err
+    lines, found = MOVED.splitlines(), set()
+    for log in outcome.folder.glob("devtrace-*.jsonl"):
+        for record in map(json.loads, log.read_text().splitlines()):
+            if record["record"] == "traffic" and record["from"] == "ranks":
+                line = next(frame["line"] for frame in record["python"] if frame["function"] == "moved")
+                found.add((record["to"], lines[line - 1].partition("# ")[2], record["copies"], record["bytes"]))
+    mib, few = 1 << 20, 256
+    every = {(f"cuda:{rank}", *moved) for rank in range(4) for moved in (("ALL REDUCE", 3, 3 * 2 * 3 * mib // 4), ("ALL GATHER", 1, 3 * few))}
+    assert found == every | {(f"cuda:{rank}", "BROADCAST", 1, few) for rank in (1, 2, 3)} | {("cuda:1", "RECEIVE", 1, few)}
+    shown = subprocess.run([DEVTRACE, "report", *outcome.folder.glob("devtrace-*.jsonl")], capture_output=True, text=True).stdout
+    assert re.search(r"18 MiB +20 copies +ranks to cuda", shown), shown

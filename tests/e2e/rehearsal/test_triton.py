@@ -127,6 +127,54 @@ def test_a_programs_kernels_equal_pytorchs(tmp_path):
     assert "not computed" not in outcome.err and "does not compute" not in outcome.err and outcome.findings == []
 
 
+# The interpreter itself keeps bfloat16 as integers, leaves floats as they are and has no libdevice.
+BFLOAT16 = HEAD + """
+from triton.language.extra.libdevice import rsqrt
+@triton.jit
+def together(x, y, out, n, scale, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a, b = tl.load(x + i, mask=i < n, other=1.), tl.load(y + i, mask=i < n)
+    a = tl.where(a > b, a, -tl.abs(a)) * b + 1
+    tl.store(out + i, a * scale.to(tl.bfloat16), mask=i < n)
+@triton.jit
+def products(a, b, c, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+    tl.store(c + i, tl.dot(tl.load(a + i), tl.load(b + i)))
+@triton.jit
+def one_each(x, out, BLOCK: tl.constexpr):
+    values = tl.load(x + tl.arange(0, BLOCK))
+    single = values.to(tl.float32)
+    tl.store(out, tl.max(values, 0))
+    tl.store(out + 1, tl.sum(single * single, 0))
+    tl.store(out + 2, rsqrt(tl.sum(single * single, 0)))
+    tl.store(out + 3, tl.full((), 1.5, tl.bfloat16))
+    tl.store(out + 4, tl.load(x + 1).to(tl.int16, bitcast=True).to(tl.bfloat16, bitcast=True))
+@triton.jit
+def added(x, out):
+    tl.atomic_add(out, tl.load(x))
+x, y = (torch.randn(50, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+out = torch.empty_like(x)
+together[(1,)](x, y, out, 50, 0.5, BLOCK=64)
+equal("together", out, (torch.where(x > y, x, -x.abs()) * y + 1) * 0.5, 0)
+a, b = (torch.randn(16, 16, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+c = torch.empty(16, 16, device="cuda")
+products[(1,)](a, b, c, BLOCK=16)
+equal("products", c, a.float() @ b.float())
+x, few = torch.randn(64, device="cuda", dtype=torch.bfloat16), torch.empty(5, device="cuda", dtype=torch.bfloat16)
+one_each[(1,)](x, few, BLOCK=64)
+squares = x.float().square().sum()
+equal("few", few, torch.stack([x.max().float(), squares, squares.rsqrt(), torch.tensor(1.5, device="cuda"), x[1].float()]), 4e-3)
+added[(1,)](x, few)
+"""
+
+
+def test_bfloat16_floats_and_libdevice_by_name(tmp_path):
+    outcome = start(BFLOAT16, tmp_path)
+    assert outcome.code == 0 and outcome.out.split() == ["together", "products", "few"], outcome.err
+    listed = [line for line in outcome.err.splitlines() if line.startswith("devtrace:   ")]
+    assert listed == ["devtrace:   kernel added (launches: 1)"]  # said, as the interpreter would add the bits
+
+
 # The interpreter has no inline assembly; an address that nobody allocated would end the process in it.
 NOT_INTERPRETED = HEAD + """
 @triton.jit

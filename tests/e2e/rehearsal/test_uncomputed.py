@@ -99,6 +99,13 @@ def test_once_for_each_kernel(tmp_path):
     assert "it is what lay in memory" in outcome.err
 
 
+def test_a_thread_without_a_line_of_the_program(tmp_path):
+    """As the one that pins a DataLoader's batches: the main thread's line is where to look."""
+    source = TENSORS.replace("NAME", "elsewhere") + "import threading\nthread = threading.Thread(target=out.tolist)\nthread.start()\nthread.join()\n"
+    outcome = rehearse(tmp_path, source)
+    assert re.search(r"^devtrace: a thread beside \S*program\.py:\d+: the host reads what kernel elsewhere", outcome.err, re.MULTILINE), outcome.err
+
+
 def test_poison(tmp_path):
     outcome = rehearse(tmp_path, STREAMED, "--poison")
     assert outcome.code == 0 and outcome.out == "so far\nbehind it nan 1000.0 1000.0\n", outcome.err

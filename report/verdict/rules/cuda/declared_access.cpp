@@ -6,7 +6,8 @@
 namespace devtrace::report::verdict::rules {
 
 std::optional<Cause> declared_access(const Evidence& evidence) {
-  if (evidence.note.empty() || evidence.note.starts_with(kAccessNotKnown)) return std::nullopt;
+  if (evidence.note.empty() || evidence.kind == "collective-stalled" || evidence.note.starts_with(kAccessNotKnown))
+    return std::nullopt;
   return Cause{"declared-access", Confidence::high,
                fmt::format("This is meant: {}. What the kernel reads and writes there crosses the link between the "
                            "devices every time.",

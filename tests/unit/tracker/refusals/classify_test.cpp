@@ -127,6 +127,9 @@ constexpr Known kKnown[] = {
      "meta", ""},
     {"Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)", "", "cpu", "cuda"},
     {"Pointer argument cannot be accessed from Triton (cpu tensor?)", "", "cpu", "cuda"},
+    {"Tensor found on device cuda:0 but backend constrained to cuda:1", "", "cuda:0", "cuda:1"},
+    {"Attempt to perform collective on tensor not on device passed to init_process_group", "", "", ""},
+    {"Expected tensor on cuda:1 but found tensor on cuda:0", "", "cuda:0", "cuda:1"},
 };
 }  // namespace
 

@@ -1,0 +1,155 @@
+// Collectives of NCCL: what a rank asks of the others, told before it is asked. What stands between ncclGroupStart and
+// ncclGroupEnd is one request to each communicator.
+
+#pragma GCC visibility push(default)
+#include <nccl.h>
+#pragma GCC visibility pop
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+#include "interpose/linking/original.h"
+#include "tracker/events.h"
+
+namespace events = devtrace::events;
+using devtrace::Collective;
+using devtrace::CollectiveKind;
+
+namespace {
+
+// Those of one communicator in the calling thread's group.
+struct Grouped {
+  ncclComm_t comm = nullptr;
+  const char* function = nullptr;
+  Collective call;  // the first
+  uint64_t calls = 0, digest = 0;
+};
+struct Group {
+  size_t count = 0;
+  Grouped of[64]{};
+};
+// Of threads that have had a group, by turns. A thread's own memory is too small where this is attached.
+constinit Group groups[64];
+constinit std::atomic<size_t> threads{0};
+
+struct State {
+  int depth = 0;   // of ncclGroupStart
+  int inside = 0;  // of NCCL's own functions, which may call each other
+  Group* group = nullptr;
+};
+thread_local constinit State state;
+
+// The same whatever stands before it, so that sums of them do not know an order.
+uint64_t digest_of(const Collective& call) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  const uint64_t bytes = devtrace::reduces(call.kind) ? call.count << 8 | call.type : devtrace::bytes_of(call);
+  for (const uint64_t word : {static_cast<uint64_t>(call.kind), bytes, uint64_t{call.op},
+                              devtrace::has_root(call.kind) ? static_cast<uint64_t>(call.root) : 0})
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+  return hash ^ hash >> 29;
+}
+
+void on_collective(const char* function, ncclComm_t comm, const Collective& call) noexcept {
+  if (call.count == 0 || !comm || state.inside > 0) return;  // NCCL drops it, or has been asked for another
+  events::collective_moves(comm, call);
+  if (call.kind == CollectiveKind::receive) return;  // the sender does not ask for the same
+  if (state.depth == 0) return events::collective_called(function, comm, call);
+  if (!state.group) return;
+  Group& group = *state.group;
+  for (size_t i = 0; i < group.count; ++i)
+    if (Grouped& each = group.of[i]; each.comm == comm) {
+      ++each.calls;
+      each.digest += digest_of(call);
+      return;
+    }
+  if (group.count < std::size(group.of)) group.of[group.count++] = {comm, function, call, 1, digest_of(call)};
+}
+
+void on_group_start() noexcept {
+  ++state.depth;
+  if (state.group) return;
+  if (const size_t next = threads.fetch_add(1); next < std::size(groups)) state.group = &groups[next];
+}
+
+void on_group_end() noexcept {
+  if (state.inside > 0 || state.depth == 0 || --state.depth > 0) return;
+  if (!state.group) return;
+  Group& group = *state.group;
+  for (size_t i = 0; i < group.count; ++i) {
+    const Grouped& each = group.of[i];
+    if (each.calls == 1)
+      events::collective_called(each.function, each.comm, each.call);
+    else
+      events::collective_called("ncclGroupEnd", each.comm,
+                                {.kind = CollectiveKind::group, .count = each.calls, .digest = each.digest});
+  }
+  group.count = 0;
+}
+
+class Inside {
+ public:
+  Inside() { ++state.inside; }
+  ~Inside() { --state.inside; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+};
+
+unsigned reduction(ncclRedOp_t op) {
+  constexpr unsigned kOwn = 5;  // each rank's has a number of its own
+  return op < kOwn ? static_cast<unsigned>(op) : kOwn;
+}
+
+}  // namespace
+
+// A function of `parameters`, which hands on `arguments` and asks for the collective behind them.
+#define COLLECTIVE(function, parameters, arguments, ...)        \
+  extern "C" DEVTRACE_EXPORT ncclResult_t function parameters { \
+    const auto original = ORIGINAL(function);                   \
+    if (!original) return ncclSystemError;                      \
+    on_collective(#function, comm, {__VA_ARGS__});              \
+    const Inside inside;                                        \
+    return original arguments;                                  \
+  }
+#define ENDS const void *send, void *receive, size_t count, ncclDataType_t type
+#define WHERE ncclComm_t comm, cudaStream_t stream
+
+COLLECTIVE(ncclAllReduce, (ENDS, ncclRedOp_t op, WHERE), (send, receive, count, type, op, comm, stream),
+           CollectiveKind::all_reduce, count, type, reduction(op))
+COLLECTIVE(ncclReduce, (ENDS, ncclRedOp_t op, int root, WHERE), (send, receive, count, type, op, root, comm, stream),
+           CollectiveKind::reduce, count, type, reduction(op), root)
+COLLECTIVE(ncclBroadcast, (ENDS, int root, WHERE), (send, receive, count, type, root, comm, stream),
+           CollectiveKind::broadcast, count, type, 0, root)
+COLLECTIVE(ncclBcast, (void* buffer, size_t count, ncclDataType_t type, int root, WHERE),
+           (buffer, count, type, root, comm, stream), CollectiveKind::broadcast, count, type, 0, root)
+COLLECTIVE(ncclAllGather, (ENDS, WHERE), (send, receive, count, type, comm, stream), CollectiveKind::all_gather, count,
+           type)
+COLLECTIVE(ncclReduceScatter, (ENDS, ncclRedOp_t op, WHERE), (send, receive, count, type, op, comm, stream),
+           CollectiveKind::reduce_scatter, count, type, reduction(op))
+COLLECTIVE(ncclAlltoAll, (ENDS, WHERE), (send, receive, count, type, comm, stream), CollectiveKind::all_to_all, count,
+           type)
+COLLECTIVE(ncclGather, (ENDS, int root, WHERE), (send, receive, count, type, root, comm, stream),
+           CollectiveKind::gather, count, type, 0, root)
+COLLECTIVE(ncclScatter, (ENDS, int root, WHERE), (send, receive, count, type, root, comm, stream),
+           CollectiveKind::scatter, count, type, 0, root)
+COLLECTIVE(ncclRecv, (void* receive, size_t count, ncclDataType_t type, int peer, WHERE),
+           (receive, count, type, peer, comm, stream), CollectiveKind::receive, count, type, 0, peer)
+
+extern "C" {
+
+DEVTRACE_EXPORT ncclResult_t ncclGroupStart() {
+  const auto original = ORIGINAL(ncclGroupStart);
+  if (!original) return ncclSystemError;
+  if (state.inside == 0) on_group_start();
+  return original();
+}
+
+DEVTRACE_EXPORT ncclResult_t ncclGroupEnd() {
+  const auto original = ORIGINAL(ncclGroupEnd);
+  if (!original) return ncclSystemError;
+  on_group_end();
+  const Inside inside;
+  return original();
+}
+}
