@@ -45,9 +45,9 @@ $(DRIVER_LISTS) &: simulate/tools/driver_symbols.py | setup-python
 	sed 's/ .*//; s/.*/SYMBOL(&)/' $(SIM_GEN)/driver.names > $(SIM_GEN)/driver_symbols.inc
 	sed 's/ .*//; s/.*/#pragma redefine_extname & devtrace_sim_&/' $(SIM_GEN)/driver.names > $(SIM_GEN)/driver_aliases.inc
 
-$(SIM_GEN)/nvml.names: | setup-python
+$(SIM_GEN)/nvml.names: simulate/module.mk | setup-python
 	mkdir -p $(@D)
-	sed -n 's/.*DECLDIR  *\(nvml[A-Za-z0-9_]*\)(.*/\1/p' $(CUDA_INCLUDE)/nvml.h | sort -u > $@
+	sed -n 's/.*DECLDIR .*\(nvml[A-Za-z0-9_]*\)(.*/\1/p' $(CUDA_INCLUDE)/nvml.h | sort -u > $@
 
 # CUDA 12: `make simulate-cuda12 CUDA12_SITE=…/site-packages/nvidia` reads the headers and the names of a CUDA 12 PyTorch.
 # Without it, pip downloads the wheels (1.3 GB, of which 6 MB are kept in .cache).
@@ -82,7 +82,7 @@ SIM_FLAGS_12 := -isystem $(CUDA12)/include -I$(SIM_GEN)/cuda12 $(SIM_FLAGS_13)
 stub_flags = $(call by_cuda,$(1),$(SIM_FLAGS_12),$(SIM_FLAGS_13))
 
 # Compiled for CUDA 13 by the rule of all folders; settings and values need no header of CUDA's.
-WITH_CUDA := $(filter-out simulate/settings simulate/values simulate/values/torch simulate/static_runtime,$(filter simulate/%,$(FOLDERS)))
+WITH_CUDA := $(filter-out simulate/settings simulate/values simulate/values/torch simulate/static_runtime simulate/dlopen,$(filter simulate/%,$(FOLDERS)))
 $(foreach f,$(WITH_CUDA),$(eval FLAGS_$(f) += $(SIM_FLAGS_13)))
 FLAGS_simulate/cudnn += -isystem $(CUDA_WHEEL_LIBRARIES)/cudnn/include
 FLAGS_simulate/nccl += -isystem $(CUDA_WHEEL_LIBRARIES)/nccl/include
@@ -156,12 +156,12 @@ $(foreach s,$(STUBS),$(call stub_path,$(s))): simulate/module.mk simulate/common
 	  -Wl,-rpath,$(if $(filter $(SIM)/cuda12/%,$@),'$$ORIGIN/..','$$ORIGIN') -g $(filter %.o,$^) $(patsubst %.map,%.stubs.S,$(filter %.map,$^)) $(filter %.a %.so.1,$^) $(STUB_LIBS) $(OLD_GLIBC) -lpthread -ldl
 $(SIM)/libcuda.so.1: STUB_LIBS = $(LINK_device)
 
-# --- What sends a CUDA runtime inside a file to the stand-in runtime. ---
+# --- What sends a CUDA runtime inside a file to the stand-in runtime, and who opens a CUDA library by its path to its stand-in. ---
 
-$(SIM)/static_runtime.so: $(call libraries,simulate/static_runtime) $(OLD_GLIBC_NEEDS)
+$(SIM)/static_runtime.so: $(call libraries,simulate/static_runtime simulate/dlopen) $(OLD_GLIBC_NEEDS)
 	mkdir -p $(@D)
 	$(CXX) -shared $(LDFLAGS) $(LINK_INPUTS) -o $@ -Wl,-soname,$(@F) -Wl,-z,defs,-z,initfirst,-z,now -Wl,--gc-sections -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL \
-	  -Wl,--wrap=dl_iterate_phdr -g $(OBJECTS_simulate/static_runtime) $^ $(OLD_GLIBC)
+	  -Wl,--wrap=dl_iterate_phdr -g $(OBJECTS_simulate/static_runtime) $(OBJECTS_simulate/dlopen) $^ $(OLD_GLIBC)
 
 # --- True values. ---
 

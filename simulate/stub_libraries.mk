@@ -27,12 +27,12 @@ define STUB_LIBRARY_TABLE
 endef
 
 # What single ones export that the real library does not (tools/stub_library.py). The driver: every function once more under
-# this prefix, by which the others call it, and the ends of a process that model/summary.cpp waits for. The runtime of CUDA 13
+# this prefix, by which the others call it, the ends of a process that model/summary.cpp waits for, and the machine's name. The runtime of CUDA 13
 # and NCCL: what came after those that are here, without which a newer PyTorch is not even loaded. cuDNN: two answers of
 # PyTorch's (cudnn/cudnn.cpp).
-STUB_EXPORTS_cuda := --alias devtrace_sim_ --extra _exit _Exit
+STUB_EXPORTS_cuda := --alias devtrace_sim_ --extra _exit _Exit gethostname uname
 STUB_EXPORTS_cudart = $(call by_cuda,$*,,--also simulate/cudart/newer.names)
-STUB_EXPORTS_nccl := --also simulate/nccl/newer.names
+STUB_EXPORTS_nccl := --also simulate/nccl/newer.names --twins p
 STUB_EXPORTS_cudnn := --extra _ZNK2at7Context16userEnabledCuDNNEv _ZNK2at7Context19userEnabledCuDNNSDPEv
 
 # The table's rows as words, name|CUDA 13|…, and a cell: $(call stub_cell,NAME,COLUMN), or cuda12/NAME (module.mk).

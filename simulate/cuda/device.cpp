@@ -199,7 +199,7 @@ CUresult CUDAAPI cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   TRY(ready());
   if (!uuid) return CUDA_ERROR_INVALID_VALUE;
   if (!simulate::valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  simulate::Uuid u = simulate::device_uuid(simulate::device(device).physical);
+  simulate::Uuid u = simulate::device_uuid(simulate::settings().host, simulate::device(device).physical);
   std::memcpy(uuid->bytes, u.bytes, sizeof u.bytes);
   return CUDA_SUCCESS;
 }
@@ -289,13 +289,17 @@ __attribute__((visibility("default"))) int devtrace_sim_physical(int physical, c
   if (minor) *minor = s.gpu_model->minor;
   if (name && static_cast<size_t>(std::snprintf(name, name_size, "%s (simulated)", s.gpu_model->name)) >= name_size)
     return 0;
-  std::string text = simulate::device_uuid_text(physical);
+  std::string text = simulate::device_uuid_text(simulate::settings().host, physical);
   return !uuid || static_cast<size_t>(std::snprintf(uuid, uuid_size, "%s", text.c_str())) < uuid_size;
 }
 
-// Also for NVML: bytes of a physical device that this process has been given; MHz and watts of the model.
+// Also for NVML: bytes of a physical device that this process has been given; whether two reach each other; MHz
+// and watts of the model.
 __attribute__((visibility("default"))) unsigned long long devtrace_sim_used(int physical) {
   return simulate::initialized() ? simulate::arena(physical).used() : 0;
+}
+__attribute__((visibility("default"))) int devtrace_sim_peers(int physical, int other) {
+  return physical != other && (simulate::settings().peers[static_cast<size_t>(physical)] >> other & 1);
 }
 __attribute__((visibility("default"))) void devtrace_sim_rates(unsigned* clock, unsigned* memory_clock,
                                                                unsigned* watts) {

@@ -11,16 +11,16 @@ struct Uuid {
   uint8_t bytes[16];
 };
 
-// "devtrace sim" and the physical index: anyone who prints the bytes sees that no hardware has it.
-inline Uuid device_uuid(int physical) {
-  Uuid uuid = {
-      {'d', 'e', 'v', 't', 'r', 'a', 0x40, 'c', 0x80, '-', 's', 'i', 'm', 0, 0, static_cast<uint8_t>(physical)}};
+// "devtrace sim", the host (--hosts) and the physical index: anyone who prints the bytes sees that no hardware has it.
+inline Uuid device_uuid(int host, int physical) {
+  Uuid uuid = {{'d', 'e', 'v', 't', 'r', 'a', 0x40, 'c', 0x80, '-', 's', 'i', 'm', 0, static_cast<uint8_t>(host),
+                static_cast<uint8_t>(physical)}};
   return uuid;
 }
 
 // "GPU-64657674-7261-4063-802d-73696d000000"
-inline std::string device_uuid_text(int physical) {
-  Uuid u = device_uuid(physical);
+inline std::string device_uuid_text(int host, int physical) {
+  Uuid u = device_uuid(host, physical);
   char text[48];
   char* p = text + std::sprintf(text, "GPU-");
   for (int i = 0; i < 16; ++i)

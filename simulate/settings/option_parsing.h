@@ -10,6 +10,7 @@
 namespace devtrace::simulate {
 
 constexpr int kMaxDevices = 16;
+constexpr int kMaxHosts = 8;
 
 // "24GiB", "800 MB", "4g", a number of bytes: bytes, from 2 MiB to 1 TiB; std::nullopt: none of these.
 std::optional<size_t> read_memory(const char* text);

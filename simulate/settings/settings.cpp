@@ -1,5 +1,6 @@
 #include "simulate/settings/settings.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
@@ -70,7 +71,7 @@ void read_visible(Settings& s, const char* value) {
     long index = std::strtol(entry.c_str(), &end, 10);
     if (!entry.empty() && !*end && index >= 0 && index < s.gpus) found = static_cast<int>(index);
     for (int i = 0; found < 0 && entry.size() > 4 && i < s.gpus; ++i)
-      if (device_uuid_text(i).compare(0, entry.size(), entry) == 0) found = i;
+      if (device_uuid_text(s.host, i).compare(0, entry.size(), entry) == 0) found = i;
     if (found < 0) return;
     for (int i = 0; i < s.visible_count; ++i)
       if (s.visible[i] == found) {  // a device named twice makes the driver see none
@@ -91,6 +92,7 @@ bool is_one(const char* variable) {
 Settings read() {
   Settings s;
   s.gpu_model = find_gpu_model("h100");
+  if (const char* v = std::getenv("DEVTRACE_SIM_HOST")) s.host = std::clamp(std::atoi(v), 0, kMaxHosts - 1);
   if (const char* v = std::getenv("DEVTRACE_SIM_GPUS")) read_gpus(s, v);
   if (const char* v = std::getenv("DEVTRACE_SIM_PART")) read_part(s, v);
   s.memory = s.gpu_model->memory;

@@ -11,6 +11,7 @@
 namespace devtrace::simulate {
 
 struct Settings {
+  int host = 0;                         // which machine of several, 0–kMaxHosts-1
   int gpus = 1;                         // devices of the machine, 1–16
   const GpuModel* gpu_model = nullptr;  // never null once read
   size_t memory = 0;                    // bytes a device has

@@ -86,15 +86,8 @@ void patch_runtime(const link_map* first, const link_map& listed, const char* pr
   if (is_vendors(object.file()) || is_ours(object)) return;
   const std::string path(&listed == first ? "/proc/self/exe" : object.path);
   const RuntimeCopy copy = find_runtime_copy(path);
-  if (copy.state == RuntimeCopy::State::none || copy.state == RuntimeCopy::State::outside) return;
+  if (copy.state != RuntimeCopy::State::named) return;  // one without names tells itself (simulate/cuda/proc.cpp)
   const char* const shown = &listed == first ? program : listed.l_name;
-  if (copy.state == RuntimeCopy::State::stripped) {
-    warn(
-        "%s: its CUDA runtime is inside it and has no names, so that it cannot be simulated, and its calls will fail: "
-        "link with `-cudart shared`, or do not strip it",
-        shown);
-    return;
-  }
   const std::string version = "libcudart.so." + std::to_string(copy.major);
   const link_map* const runtime = stand_in(first, version);
   if (!runtime) {

@@ -14,6 +14,12 @@ bool is_of_runtime(std::string_view name) {
   return name.starts_with("cuda") && name.size() > 4 && name[4] >= 'A' && name[4] <= 'Z';
 }
 
+// Of functions that each jump to the runtime's, which the file opens itself: XLA's, in JAX and TensorFlow, are made by
+// Implib.so.
+bool is_trampoline(std::string_view name) {
+  return name.find("cudart") != name.npos && name.find("_tramp_") != name.npos;
+}
+
 // By what came and went. Asking the copy itself (cudaRuntimeGetVersion) would run code of an object that is not
 // relocated yet.
 int major_of(const std::vector<RuntimeFunction>& entries) {
@@ -44,18 +50,18 @@ RuntimeCopy find_runtime_copy(const std::string& path) {
     return copy;
   }
   std::vector<uintptr_t> functions;
-  bool names = false;
+  bool trampolines = false;
   file.for_each_symbol([&](const Elf64_Sym& symbol, std::string_view name) {
+    trampolines |= is_trampoline(name);
     if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC) return;
-    names = true;
     functions.push_back(symbol.st_value);
     if (is_of_runtime(name)) copy.entries.push_back({std::string(name), symbol.st_value, 0});
   });
   const bool whole = std::any_of(copy.entries.begin(), copy.entries.end(),
                                  [](const RuntimeFunction& e) { return e.name == "__cudaRegisterFatBinary"; });
-  if (!whole) {
+  if (trampolines) copy.state = RuntimeCopy::State::outside;
+  if (!whole || trampolines) {
     copy.entries.clear();
-    if (!names && file.has(".nv_fatbin")) copy.state = RuntimeCopy::State::stripped;
     return copy;
   }
   std::sort(functions.begin(), functions.end());

@@ -18,9 +18,8 @@ struct RuntimeFunction {
 struct RuntimeCopy {
   enum class State {
     none,
-    outside,   // in another file, to which this one is linked
-    named,     // its functions are in the file's .symtab
-    stripped,  // there are kernels, which nothing outside of the file registers, and no names
+    outside,  // in another file, to which this one is linked, or which it opens
+    named,    // its functions are in the file's .symtab
   };
   State state = State::none;
   int major = 0;                         // of its CUDA version; 0: not known

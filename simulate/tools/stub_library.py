@@ -83,6 +83,7 @@ def main():
     parser.add_argument("--names", help="instead of --real: a file of 'name [same-ABI name]', one a line; with neither, what the objects define")
     parser.add_argument("--code", required=True, type=int, help="the API's not-supported code")
     parser.add_argument("--also", metavar="FILE", help="functions of newer releases that the library at hand lacks, one a line: under its version as well")
+    parser.add_argument("--twins", metavar="PREFIX", help="each function exists once more with this before its name, for who stands in front of the first")
     parser.add_argument("--extra", nargs="*", action="extend", default=[], help="symbols of our own to export")
     parser.add_argument("--alias", help="also export every symbol under this prefix: how our own libraries call it unseen by interposers; "
                         "with quiet_ behind it, unseen by profilers as well")
@@ -109,6 +110,10 @@ def main():
     if arguments.also:
         newest = max(symbols.values())
         symbols |= dict.fromkeys(pathlib.Path(arguments.also).read_text().split(), newest)
+    if arguments.twins:
+        twins = {arguments.twins + name: name for name in symbols if not name.startswith(arguments.twins)}
+        symbols = {twin: symbols[name] for twin, name in twins.items()} | symbols
+        same |= twins
     lines = ['#include "simulate/common/stub_instructions.inc"']
     missing = []
     per_thread = set()

@@ -70,6 +70,8 @@ std::string line_of_python() {
 
 std::atomic<bool> g_failed{false}, g_torch{false};
 PyObject* g_triton = nullptr;  // puts what computes Triton's kernels behind its launches, if Triton is there
+PyObject* g_look = nullptr;    // replaces the kernels of operators that were defined since
+std::atomic<bool> g_defined{false};
 
 constexpr const char* kStart = R"(
 def start(folder, functions):
@@ -80,7 +82,7 @@ def start(folder, functions):
     spec.loader.exec_module(module)
     return module.install(**functions)
 try:
-    triton = start(folder, functions)
+    triton, look = start(folder, functions)
 except Exception as error:
     failed = True
     import traceback
@@ -98,8 +100,17 @@ void install() {
   const Ref done = run(kStart, globals);
   if (!done) p.PyErr_Print();
   g_failed = !done || p.PyDict_GetItemString(globals, "failed");
-  g_triton = p.PyDict_GetItemString(globals, "triton");
-  if (g_triton) p.Py_IncRef(g_triton);
+  for (const auto& [name, kept] : {std::pair{"triton", &g_triton}, std::pair{"look", &g_look}}) {
+    *kept = p.PyDict_GetItemString(globals, name);
+    if (*kept) p.Py_IncRef(*kept);
+  }
+}
+
+// For a thread that holds the GIL. -1 with an exception, as for whoever presses Ctrl-C meanwhile.
+int look_again(void*) {
+  if (!g_defined.exchange(false) || !g_look) return 0;
+  const Unwatched unwatched;
+  return call(g_look) ? 0 : -1;
 }
 
 // PyTorch, imported to the end.
@@ -127,7 +138,12 @@ bool are_computed() {
 
 void ensure_installed() {
   int state = g_state.load(std::memory_order_acquire);
-  if (state == kDone) return;
+  if (state == kDone) {
+    // Defined by another thread than the main one, which may be waiting for it.
+    if (g_defined && g_python.PyGILState_Check() && !g_python.PyErr_Occurred() && look_again(nullptr))
+      g_python.PyErr_Print();
+    return;
+  }
   if (state == kUnknown) {
     // Also right before a thread's first look while another one fills the table: it writes the same pointers.
     state = !switched_off() && find_python() ? kWaiting : kDone;
@@ -162,6 +178,15 @@ bool has_torch() {
 }
 
 }  // namespace devtrace::simulate::values
+
+// For torch/: an operator was defined, perhaps while its library is opened. The next thing that the main thread runs of
+// Python is a look at it, as its kernels are there by then.
+extern "C" __attribute__((visibility("default"))) void devtrace_sim_operators_defined() {
+  using namespace devtrace::simulate::values;
+  const auto& p = g_python;
+  if (!p.Py_IsInitialized() || (p.Py_IsFinalizing && p.Py_IsFinalizing()) || g_defined.exchange(true)) return;
+  p.Py_AddPendingCall(look_again, nullptr);
+}
 
 // For the kernels of torch/.
 extern "C" __attribute__((visibility("default"))) devtrace::simulate::values::Thread* devtrace_sim_values_thread() {

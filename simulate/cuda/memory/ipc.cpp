@@ -13,12 +13,13 @@
 #include "simulate/model/memory/arena.h"
 #include "simulate/model/memory/memory.h"
 #include "simulate/model/stream.h"
+#include "simulate/settings/settings.h"
 
 namespace {
 
 struct MemoryTicket {
   char magic[16] = "devtrace-ipc-1";
-  int pid, file, physical_device;
+  int host = simulate::settings().host, pid, file, physical_device;
   size_t offset, size;
 };
 static_assert(sizeof(MemoryTicket) <= sizeof(CUipcMemHandle));
@@ -73,7 +74,8 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* pointer, CUipcMemHandle handle,
   REQUIRE_CONTEXT(context);
   MemoryTicket t, expected;
   std::memcpy(static_cast<void*>(&t), &handle, sizeof t);
-  if (!pointer || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || std::memcmp(t.magic, expected.magic, sizeof t.magic))
+  if (!pointer || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || std::memcmp(t.magic, expected.magic, sizeof t.magic) ||
+      t.host != expected.host)
     return CUDA_ERROR_INVALID_VALUE;
   if (t.pid == getpid()) return CUDA_ERROR_INVALID_CONTEXT;  // as hardware: not in the process that made it
   int ordinal = simulate::ordinal_of(t.physical_device);

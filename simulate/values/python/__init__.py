@@ -11,7 +11,7 @@ import os
 def install(
     wrap, not_computed, within, wait, keep_kernel, with_keys, defer, around, give_up, unwatched, any_uncomputed, follow_uncomputed, mark_uncomputed
 ):
-    """What install.cpp offers: see there. Returns what it calls when Triton is imported."""
+    """What install.cpp offers: see there. Returns what it calls when Triton is imported, and when operators were defined."""
     import torch
 
     from . import compiled_graphs, graphs, native, registration, triton_kernels, uncomputed
@@ -29,4 +29,4 @@ def install(
         print(f"devtrace: values of {registration.installed} operators are computed, {way}", file=sys.stderr)
     compiled_graphs.install(around, unwatched)
     triton_kernels.prepare(defer, give_up, unwatched)
-    return triton_kernels.install
+    return triton_kernels.install, registration.look

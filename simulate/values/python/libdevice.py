@@ -61,3 +61,13 @@ def patch(interpreter, builder, scope):
         scope.set_attr(libdevice, name, call)
         if hasattr(front, name):
             scope.set_attr(front, name, call)
+
+
+def imported_by_name(names):
+    """Of a kernel's globals, the functions that it took out of their module (`from ….libdevice import rsqrt`): while patch() lasts, ours."""
+    from triton.language.extra import libdevice as front
+    from triton.language.extra.cuda import libdevice
+
+    modules = front.__name__, libdevice.__name__
+    taken = {name: value.__name__ for name, value in names.items() if getattr(value, "__module__", None) in modules and hasattr(value, "__name__")}
+    return {name: getattr(libdevice, own) for name, own in taken.items() if hasattr(libdevice, own)}

@@ -54,6 +54,11 @@ def after(begun, out, again):
         _library.devtrace_values_after(begun, (out or "").encode(), again)
 
 
+def listen():
+    """After the first look: install.cpp hears of operators that are defined from now on. False: it does not."""
+    return _library is not None and _library.devtrace_values_listen() == 1
+
+
 def record(on):
     """While a graph is captured every operator comes to this package, which keeps their order."""
     if _library is not None:

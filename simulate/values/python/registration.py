@@ -1,5 +1,7 @@
 """Which operators are computed, and putting the computing kernel in front of PyTorch's own."""
 
+import functools
+import sys
 import warnings
 
 import torch
@@ -37,14 +39,16 @@ SPARE = "PrivateUse3"  # of the keys for backends that are not PyTorch's own, th
 IN_PLACE_OF_CUDA = "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd"
 
 installed = 0
-_keep_kernel = _with_keys = None
+_keep_kernel = _with_keys = _wrap = None
 _libraries = {}  # a registration lasts as long as its library object
+_settled = set()  # (operator, key) that are replaced, or never will be
 
 
 def overload(name):
+    """None for a kernel whose operator nobody has defined, which nobody can call either."""
     qualified, _, overload_name = name.partition(".")
     namespace, _, packet = qualified.partition("::")
-    return getattr(getattr(getattr(torch.ops, namespace), packet), overload_name or "default")
+    return getattr(getattr(getattr(torch.ops, namespace), packet, None), overload_name or "default", None)
 
 
 def left_alone(name, key, schema):
@@ -78,39 +82,95 @@ def real_kernel(name, op, key):
 
 
 def install(wrap, not_computed, wait):
-    compute.not_computed, compute.wait = not_computed, wait
+    global _wrap
+    compute.not_computed, compute.wait, _wrap = not_computed, wait, wrap
     native.start()
+    look()
+    watch_python()
+    if not native.listen():
+        watch_loading()
+
+
+def look():
+    """Replaces what is registered and is not replaced yet; again when operators were defined since (../install.cpp)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that registered kernels are overridden is the point
         for key in KEYS:
             for name in torch._C._dispatch_get_registrations_for_dispatch_key(key):
-                replace(name, key, wrap)
+                consider(name, key)
         for name in nested.OWN_KERNELS:
-            replace(name, "NestedTensorCUDA", wrap)
+            consider(name, "NestedTensorCUDA")
         registered = set(torch._C._dispatch_get_registrations_for_dispatch_key("CUDA"))
         for name in FOR_ALL_BACKENDS:
             if name not in registered and torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CUDA"):
-                replace(name, "CUDA", wrap)
+                consider(name, "CUDA")
 
 
-def replace(name, key, wrap):
+def watch_python():
+    """Kernels that Python registers from now on are seen at once: their operator may be called next, and nothing of CUDA before."""
+    real = torch.library.Library.impl
+
+    @functools.wraps(real)
+    def impl(library, op_name, *args, **kwargs):
+        done = real(library, op_name, *args, **kwargs)
+        name = f"{library.ns}::{op_name.rpartition('::')[2]}" if isinstance(op_name, str) else op_name.name()
+        if name.partition("::")[0] not in OWN_NAMESPACES:  # in place of one of PyTorch's, the program wants its own
+            _settled.discard((name, "CUDA"))
+            if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CUDA"):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    consider(name, "CUDA")
+        return done
+
+    torch.library.Library.impl = impl
+
+
+def watch_loading():
+    """Where nobody hears of definitions: the way in which most libraries of operators are opened."""
+    real = torch.ops.load_library
+
+    @functools.wraps(real)
+    def load_library(path):
+        real(path)
+        look()
+
+    torch.ops.load_library = load_library
+
+
+def consider(name, key):
+    """One that cannot be replaced costs that one."""
+    if (name, key) in _settled:
+        return
+    try:
+        if replace(name, key):
+            _settled.add((name, key))
+    except Exception as error:
+        _settled.add((name, key))
+        print(f"devtrace: values of operator {name} are not computed: {compute.reason(error)}", file=sys.stderr)
+
+
+def replace(name, key):
+    """False where that may yet be different, as a kernel of the CPU's may come later."""
     global installed
     op = overload(name)
+    if op is None:
+        return False
     if left_alone(name, key, op._schema):
-        return
+        return True
     plan = compute.Plan(name, op, key)
     if plan.cpu is None and not plan.special and name.partition("::")[0] not in OWN_NAMESPACES:
-        return
+        return False
     begun = native.before(name, plan.native) if key == "CUDA" and name not in exceptions.INSTEAD else None
     real = real_kernel(name, op, key)
     if name in exceptions.INSTEAD:
         real = exceptions.INSTEAD[name](op, real)
     # From 1: the first argument is the set of dispatch keys.
     tensors = tuple(i for i, a in enumerate(op._schema.arguments, 1) if str(a.type) in ("Tensor", "Optional[Tensor]"))
-    kernel = wrap(real, *plan.kernels(), tensors, numbers.wrapped, compute.Pending, plan.again, uncomputed.Follow(plan))
+    kernel = _wrap(real, *plan.kernels(), tensors, numbers.wrapped, compute.Pending, plan.again, uncomputed.Follow(plan))
     namespace, _, rest = name.partition("::")
     if namespace not in _libraries:
         _libraries[namespace] = torch._C._dispatch_library("IMPL", namespace, "", __file__, 0)
     _libraries[namespace].impl(rest, key, kernel, True)
     native.after(begun, plan.out_name, plan.again is not None)
     installed += 1
+    return True

@@ -11,7 +11,7 @@ import sys
 import time
 import types
 
-from . import graphs, libdevice, uncomputed
+from . import bfloat16, graphs, libdevice, uncomputed
 
 _defer = _give_up = _unwatched = None  # set by prepare
 SLOW = 5.0  # seconds after which a line says why
@@ -83,7 +83,7 @@ def interpret(kernel, arguments, grid):
     memory = Memory(interpreter, arguments.values())
     with _language(interpreter, memory):
         function = _function(interpreter, kernel)
-        given = {name: value if name in constants else interpreter._implicit_cvt(value) for name, value in arguments.items()}
+        given = {name: value if name in constants else _argument(interpreter, value) for name, value in arguments.items()}
         builder = interpreter.interpreter_builder
         builder.set_grid_dim(*grid)
         for x in range(grid[0]):
@@ -91,6 +91,14 @@ def interpret(kernel, arguments, grid):
                 for z in range(grid[2]):
                     builder.set_grid_idx(x, y, z)
                     function(**given)
+
+
+def _argument(interpreter, value):
+    """As a compiled kernel gets it: the interpreter leaves a float as it is."""
+    if not isinstance(value, float):
+        return interpreter._implicit_cvt(value)
+    dtype = interpreter.tl.float32
+    return interpreter.tl.tensor(interpreter.TensorHandle(interpreter.np.array([value], dtype=interpreter.np.float32), dtype), dtype)
 
 
 def _function(interpreter, kernel):
@@ -102,6 +110,7 @@ def _function(interpreter, kernel):
         class Rewriter(interpreter.FunctionRewriter):
             def _compile_and_exec(self, tree):
                 names = {**own.__globals__, "interpreter_semantic": interpreter.interpreter_semantic}
+                names |= libdevice.imported_by_name(names)
                 names |= dict(zip(own.__code__.co_freevars, (cell.cell_contents for cell in own.__closure__ or ())))
                 found = {}
                 exec(compile(tree, filename=self.filename, mode="exec"), names, found)
@@ -130,6 +139,7 @@ def _language(interpreter, memory):
         scope.set_attr(core.tensor, "__index__", lambda self: int(self.handle.data.item()))
         builder = interpreter.interpreter_builder
         libdevice.patch(interpreter, builder, scope)
+        bfloat16.patch(interpreter, builder, scope)
         memory.patch(builder, scope)
         yield
     finally:

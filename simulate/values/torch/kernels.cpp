@@ -275,6 +275,23 @@ void put_in_front(const OperatorHandle& op, std::unique_ptr<Kernel> kernel) {
       nullptr, "devtrace"));
 }
 
+// Operators that a library brings which is opened later. Their kernels come right after them, so nothing is looked at
+// yet.
+class Definitions final : public c10::OpRegistrationListener {
+ public:
+  explicit Definitions(void (*defined)()) : defined_(defined) {}
+  void onOperatorRegistered(const OperatorHandle&) override {
+    if (listens_) defined_();
+  }
+  void onOperatorDeregistered(const OperatorHandle&) override {}
+
+  static std::atomic<bool> listens_;  // those that are there already are told, too
+
+ private:
+  void (*const defined_)();
+};
+std::atomic<bool> Definitions::listens_{false};
+
 // An operator between devtrace_values_before and devtrace_values_after.
 struct Begun {
   OperatorHandle op;
@@ -339,6 +356,17 @@ EXPORTED void devtrace_values_after(void* begun, const char* out_overload, int a
   } catch (const std::exception&) {
     // python/ is alone with it.
   }
+}
+
+// After the operators that are there: of those that are defined from now on the stub driver hears. 0: it is not there.
+EXPORTED int devtrace_values_listen() {
+  const auto defined = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "devtrace_sim_operators_defined"));
+  if (!defined) return 0;
+  // Lasts as long as the process.
+  new c10::RegistrationHandleRAII(
+      c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Definitions>(defined)));
+  Definitions::listens_ = true;
+  return 1;
 }
 
 // While a graph is captured every operator goes to python/, which keeps it for the replays.

@@ -1,0 +1,86 @@
+"""Wheels of others in a rehearsal, unmodified; writes docs/evidence/wheels.md. Needs PyPI for those that .venv has not.
+
+    python tests/wheels/run.py --build build --markdown docs/evidence/wheels.md
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import programs
+from wheels import WHEELS, Wheel
+from wheels_page import markdown
+
+TOP = Path(__file__).resolve().parent.parent.parent
+LIMIT = 300  # seconds for one program
+
+
+def fetch(wheel: Wheel, folder: Path) -> str:
+    """What went wrong; empty: it is there."""
+    if not wheel.fetched or (folder / "fetched").exists():
+        return ""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, *wheel.fetched]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode == 0:
+        (folder / "fetched").touch()
+    return (done.stderr.strip().splitlines() or ["pip failed"])[-1] if done.returncode else ""
+
+
+def version(wheel: Wheel, folder: Path) -> str:
+    found = [one.version for one in importlib.metadata.distributions(name=wheel.name, path=[str(folder), *sys.path])]
+    return found[0] if found else ""
+
+
+def run(wheel: Wheel, build: Path, folder: Path) -> dict:
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = fetch(wheel, folder)
+    if missing:
+        return {"version": "", "missing": missing}
+    program = folder / "program.py"
+    program.write_text(f"import sys\nsys.path.append({str(folder)!r})\n" + programs.HEAD + wheel.program)
+    for old in folder.glob("devtrace-*"):
+        old.unlink()
+    command = [build / "devtrace", "rehearse", "--gpus", "2", "--", sys.executable, program]
+    began = time.monotonic()
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT, env={**os.environ, "DEVTRACE_OPTIONS": "html=0"})
+        code, out, err = done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired as late:
+        code, out, err = None, (late.stdout or b"").decode(), (late.stderr or b"").decode()
+    records = [json.loads(line) for log in folder.glob("devtrace-*.jsonl") for line in log.read_text().splitlines()]
+    lines = err.splitlines()
+    return {
+        "version": version(wheel, folder), "code": code, "seconds": round(time.monotonic() - began),
+        "equal": [line[6:] for line in out.splitlines() if line.startswith("equal ")],
+        "apart": [line[6:] for line in out.splitlines() if line.startswith("apart ")],
+        "uncomputed": [line[12:] for line in lines if line.startswith("devtrace:   ")],
+        "findings": sum(record.get("record") == "finding" for record in records),
+        "last": lines[-1] if code and lines else "",
+    }  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="only these")
+    parser.add_argument("--build", default="build", help="folder with the devtrace command")
+    parser.add_argument("--markdown", type=Path, help="write the page there")
+    options = parser.parse_args()
+    build = (TOP / options.build).resolve()
+    rows = {}
+    for wheel in WHEELS:
+        if options.names and wheel.name not in options.names:
+            continue
+        rows[wheel.name] = run(wheel, build, build / "wheels" / wheel.name)
+        print(wheel.name, rows[wheel.name], flush=True)
+    if options.markdown:
+        options.markdown.write_text(markdown(rows, f"PyTorch {importlib.metadata.version('torch')}"), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
