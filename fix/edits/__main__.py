@@ -24,9 +24,22 @@ def main():
         question = json.load(file)
     edited = question.get("texts") or {}, question.get("before") or {}
     folder = question.get("folder") or os.getcwd()
-    answer = {"candidates": candidates(question["finding"], *edited, folder) if question["finding"] else smaller(*edited, folder)}
+    finding = absolute(question["finding"], folder)
+    answer = {"candidates": candidates(finding, *edited, folder) if finding else smaller(*edited, folder)}
     with open(sys.argv[2], "w", encoding="utf-8") as file:
         json.dump(answer, file)
+
+
+def absolute(record, folder):
+    """With whole paths: what `runpy` or `exec` runs is called as it was given, by a launcher of ranks just by its name."""
+    if isinstance(record, list):
+        return [absolute(each, folder) for each in record]
+    if not isinstance(record, dict):
+        return record
+    whole = {key: absolute(value, folder) for key, value in record.items()}
+    if isinstance(file := whole.get("file"), str) and os.path.isfile(path := os.path.join(folder, file)):
+        whole["file"] = path
+    return whole
 
 
 def candidates(finding, texts, read, folder):
@@ -49,9 +62,12 @@ def candidates(finding, texts, read, folder):
 
 
 def smaller(texts, first, folder):
-    found = []
+    found, seen = [], set()
     for path in sorted(texts):
         for text, lines in without_each(first[path], texts[path]):
+            if (path, text) in seen:
+                continue
+            seen.add((path, text))
             try:
                 ast.parse(text.encode("utf-8"))
             except (SyntaxError, ValueError):
@@ -66,7 +82,8 @@ def spoken_for(candidate, cause):
     if cause.get("confidence") not in ("high", "medium"):
         return 0.0
     source, line = candidate.place()
-    kind = CATEGORIES[candidate.kind] != "" and CATEGORIES[candidate.kind] == cause.get("category")
+    reported = candidate.kind == "reported-fix" and cause.get("repairs") == "cause"
+    kind = reported or (CATEGORIES[candidate.kind] != "" and CATEGORIES[candidate.kind] == cause.get("category"))
     return 0.7 * kind + 0.7 * (source.path == cause.get("file") and line == cause.get("line"))
 
 

@@ -35,11 +35,36 @@ def added(before, after):
 
 
 def without_each(before, after):
-    """(text without it, its lines) for each place where `after` differs."""
+    """(text without it, its lines) for each place where `after` differs, then for each of its lines, and for each move in them."""
     old, new = cut(before), cut(after)
     for kind, first, last, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if kind != "equal":
-            yield "".join(new[:start] + old[first:last] + new[end:]), [line.rstrip("\r\n") for line in new[start:end]]
+        if kind == "equal":
+            continue
+        yield "".join(new[:start] + old[first:last] + new[end:]), stripped(new[start:end])
+        for at in range(start, end):
+            line, paired = new[at], end - start == last - first
+            was, now = (old[first + at - start], line) if paired else ("".join(old[first:last]), "".join(new[start:end]))
+            if end - start > 1 and (paired or kind == "insert"):
+                yield "".join(new[:at] + [was] + new[at + 1 :]), stripped([line])
+            for begin, behind in moves(line):
+                move = line[begin:behind]
+                if was.count(move) < now.count(move):  # else it is the program's own
+                    yield "".join(new[:at] + [line[:begin] + line[behind:]] + new[at + 1 :]), [move]
+
+
+def stripped(lines):
+    return [line.rstrip("\r\n") for line in lines]
+
+
+def moves(line):
+    """(begin, end) of each `.to(…)` whose brackets are closed in the line."""
+    for match in re.finditer(r"\.to\(", line):
+        depth, at = 1, match.end()
+        while at < len(line) and depth:
+            depth += {"(": 1, ")": -1}.get(line[at], 0)
+            at += 1
+        if not depth:
+            yield match.start(), at
 
 
 def one_file(name, before, after):

@@ -167,6 +167,13 @@ void read_table() {
   state.store(kRead, std::memory_order_release);
 }
 
+void read_table_again() {
+  rows = nullptr;
+  row_count = 0;
+  state.store(kUnread, std::memory_order_release);
+  read_table();
+}
+
 const ReplacedFile* replacement_of(const struct stat& file) {
   if (!is_ready()) return nullptr;
   for (size_t i = 0; i < row_count; ++i)

@@ -19,6 +19,8 @@ struct ReplacedFile {
 // Reads the table unless that is done. While another thread reads it, or this one was interrupted reading it, there is
 // none.
 void read_table();
+// In a fork that DEVTRACE_OVERLAY names another table for: the only thread.
+void read_table_again();
 
 // The row whose original is this file; null: none.
 const ReplacedFile* replacement_of(const struct stat& file);

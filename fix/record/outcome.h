@@ -33,6 +33,7 @@ struct CopySite {
 struct Outcome {
   int code = -1;           // of the program; 128 + the signal's number
   bool timed_out = false;  // it was ended after its time
+  bool fresh = true;       // of a process that started by itself, no fork
   double seconds = 0;
   std::vector<RecordedFinding> findings;     // in order of time; no notes, none that are suppressed
   std::map<std::string, uint64_t> launches;  // device: kernels and library calls

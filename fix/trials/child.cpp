@@ -21,6 +21,7 @@ Child::Child(const ProgramToRun& program, const std::filesystem::path& output) {
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     const int in = open("/dev/null", O_RDONLY), out = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (program.inherited >= 0) fcntl(program.inherited, F_SETFD, 0);
     return in >= 0 && out >= 0 && dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(out, 2) >= 0 &&
            (folder.empty() || chdir(folder.c_str()) == 0);
   });

@@ -12,6 +12,7 @@ namespace devtrace::fix {
 
 struct ProgramToRun : process::Program {
   std::filesystem::path folder;  // where it runs; empty: here
+  int inherited = -1;            // a descriptor that it gets
 };
 
 class Child {
@@ -19,6 +20,8 @@ class Child {
   // Its standard input is empty; output and errors go to `output`, one after the other. Throws process::CannotStart
   // when it cannot be started. It is killed when this process ends.
   Child(const ProgramToRun& program, const std::filesystem::path& output);
+  // A child that runs already, in a process group of its own.
+  explicit Child(pid_t running) : pid_(running), started_(std::chrono::steady_clock::now()) {}
   ~Child();  // kills it when it still runs
   Child(Child&& other) noexcept;
   Child& operator=(Child&&) = delete;

@@ -79,6 +79,7 @@ finding::Finding with_verified(const SearchResult& result, const Round& round, c
   cause.fix = chosen.code;
   cause.file = chosen.file;
   cause.line = chosen.line;
+  cause.also.clear();
   learn_from(round, cause);
   const Moved moved = moved_by(result.edits, result.after);
   finding::Verified& verified = cause.verified;

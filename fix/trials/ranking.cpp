@@ -31,6 +31,10 @@ bool loses_work(const Outcome& one, const Outcome& other) {
   return false;
 }
 
+bool works_little(const Outcome& one, const Outcome& other) {
+  return other.all_launches() >= 8 && one.all_launches() * 2 < other.all_launches();
+}
+
 Moved moved_by(const Candidate& edits, const Outcome& outcome) {
   Moved moved;
   for (const CopySite& site : outcome.copy_sites) {
@@ -41,11 +45,14 @@ Moved moved_by(const Candidate& edits, const Outcome& outcome) {
   return moved;
 }
 
+bool may_settle(const Candidate& candidate) {
+  return !candidate.to_cpu && !candidate.at_use && !candidate.names_device;
+}
+
 bool settles(const Tried& one, const Outcome& before) {
   constexpr uint64_t kNothing = 64 << 10;
-  const Candidate& edit = one.candidate;
-  return one.judgement.result == Result::ran_to_end && !one.prints_otherwise && !edit.to_cpu && !edit.at_use &&
-         !edit.names_device && !loses_work(one.outcome, before) && moved_by(edit, one.outcome).a_step <= kNothing;
+  return one.judgement.result == Result::ran_to_end && !one.prints_otherwise && may_settle(one.candidate) &&
+         !loses_work(one.outcome, before) && moved_by(one.candidate, one.outcome).a_step <= kNothing;
 }
 
 bool cannot_win(const Candidate& candidate, const std::vector<Tried>& tried, const Outcome& before) {

@@ -27,8 +27,14 @@ Moved moved_by(const Candidate& edits, const Outcome& outcome);
 // KiB).
 bool settles(const Tried& one, const Outcome& before);
 
+// It may, as far as that is known before its run.
+bool may_settle(const Candidate& candidate);
+
 // A device has less than half of the launches that it has in the other run.
 bool loses_work(const Outcome& one, const Outcome& other);
+
+// All devices together have less than half of the launches that they have in the other run: the CPU does the rest.
+bool works_little(const Outcome& one, const Outcome& other);
 
 // Whatever its run showed, one that has ended is better: it takes nothing to the CPU, or says the device in words.
 bool cannot_win(const Candidate& candidate, const std::vector<Tried>& tried, const Outcome& before);

@@ -6,9 +6,11 @@
 #include <chrono>
 #include <deque>
 #include <list>
+#include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "fix/trials/pruning.h"
 #include "process/supervise.h"
@@ -25,6 +27,15 @@ constexpr size_t kEnoughForNow = 12;
 constexpr double kPatience = 3, kMorePatience = 10;
 // Ways that are kept for when the best one leads nowhere.
 constexpr size_t kWays = 3;
+// Seconds of a run beside which what imports take is little.
+constexpr double kLongRun = 30;
+
+// Seconds for all runs, where the user says nothing: this many times the first run's, between these.
+constexpr double kRunsLong = 40, kLeastBudget = 120, kMostBudget = 900;
+
+std::chrono::steady_clock::duration seconds_of(double count) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(count));
+}
 
 class Search {
  public:
@@ -33,19 +44,26 @@ class Search {
       : runs_(runs), edits_(edits), folder_(folder), limits_(limits), interrupted_(interrupted), progress_(progress) {}
 
   SearchResult operator()() {
+    std::unique_ptr<Server> server = start_server(runs_);
     Run first(runs_, {});
-    const bool beside = limits_.jobs > 1;  // else one run at a time
-    if (runs_.with_values && beside) reference_run_.emplace(runs_, Texts(), true);
+    if (limits_.jobs > 1 && !server) start_reference();
     wait({&first});
     result_.before = result_.after = first.outcome();
+    set_budget(first.seconds());
     if (!result_.before.findings.empty() && !stopped()) {
-      if (runs_.with_values && !beside) reference_run_.emplace(runs_, Texts(), true);
-      follow();
+      use_forks(server);
+      solve();
+      if (!confirmed()) {
+        begin_again();
+        solve();
+      }
+    } else if (reference_run_) {
+      end_reference();
     }
-    if (reference_run_) end_reference();
-    if (result_.solved) leave_out_the_needless();
-    if (result_.solved && reference_) result_.prints_as_reference = !prints_otherwise(result_.after);
+    as_it_is_.reset();
+    runs_.server = nullptr;
     result_.runs = runs_.count;
+    result_.budget = budget_;
     return std::move(result_);
   }
 
@@ -64,6 +82,97 @@ class Search {
     Outcome outcome;
     std::optional<Waiting> waiting;
   };
+
+  // A search that has found nothing in so many times what the program takes mostly finds nothing.
+  void set_budget(double of_first_run) {
+    if (limits_.budget > 0) return;
+    budget_ = std::clamp(of_first_run * kRunsLong, kLeastBudget, kMostBudget);
+    deadline_ = began_ + seconds_of(budget_);
+  }
+
+  void solve() {
+    if (!reference_run_ && !reference_ && !as_it_is_) start_reference();
+    follow();
+    check_forks();
+    if (reference_run_) end_reference();
+    if (result_.solved) leave_out_the_needless();
+    if (result_.solved && may_compare(result_.after)) result_.prints_as_reference = !prints_otherwise(result_.after);
+  }
+
+  // Without values it would show nothing.
+  void start_reference() {
+    if (runs_.with_values) reference_run_.emplace(runs_, Texts(), Refused::computed);
+  }
+
+  // Runs are forks from here on where the program as it is shows in one what it has shown from a fresh start.
+  void use_forks(const std::unique_ptr<Server>& server) {
+    if (!server || result_.before.seconds > kLongRun) return;
+    const auto until = std::chrono::steady_clock::now() +
+                       std::chrono::duration<double>(result_.before.seconds * kPatience + kMorePatience);
+    while (!server->ready() && !stopped() && std::chrono::steady_clock::now() < until) usleep(5'000);
+    if (server->ready() != true) return;
+    runs_.server = server.get();
+    as_it_is_.emplace(runs_, Texts());
+  }
+
+  // Waits for what the program as it is shows in a fork. Not what it shows from a fresh start: no forks.
+  void check_forks() {
+    if (!as_it_is_) return;
+    while (!as_it_is_->ended() && !stopped()) usleep(5'000);
+    as_it_is_->stop();
+    const Outcome outcome = as_it_is_->outcome();
+    as_it_is_.reset();
+    if (limits_.jobs == 1) kill_leftovers();
+    prints_alike_ = outcome.printed == result_.before.printed;
+    if (outcome.fresh || !alike(outcome, result_.before)) runs_.server = nullptr;
+    if (!stopped()) start_reference();
+  }
+
+  static bool alike(const Outcome& one, const Outcome& other) {
+    const auto same = [](const RecordedFinding& mine, const RecordedFinding& theirs) {
+      return mine.identity() == theirs.identity();
+    };
+    // What goes on behind a finding is told from a repair by what it prints.
+    const bool prints = one.code != 0 || one.printed == other.printed;
+    return one.code == other.code && one.timed_out == other.timed_out && one.launches == other.launches && prints &&
+           std::equal(one.findings.begin(), one.findings.end(), other.findings.begin(), other.findings.end(), same);
+  }
+
+  // Without forks.
+  void begin_again() {
+    runs_.server = nullptr;
+    reference_.reset();
+    Outcome before = std::move(result_.before);
+    result_ = {};
+    result_.before = result_.after = std::move(before);
+    pruning_ = {};
+    seen_.clear();
+  }
+
+  Run fresh_run(const Texts& texts, Refused refused = Refused::raises) {
+    Server* const forks = std::exchange(runs_.server, nullptr);
+    Run run(runs_, texts, refused);
+    runs_.server = forks;
+    return run;
+  }
+
+  // Whether a fresh start shows what forks have shown: that the patch repairs the program. Without one, that it comes
+  // to no end where operands of several devices are computed.
+  bool confirmed() {
+    if (!runs_.server || (result_.solved && result_.after.fresh)) return true;
+    if (!result_.solved && (reference_ || !runs_.with_values)) return true;
+    Run run = result_.solved ? fresh_run(result_.edits.texts) : fresh_run({}, Refused::computed);
+    wait({&run});
+    Outcome outcome = run.outcome();
+    if (stopped()) {
+      result_.solved = false;
+      return true;
+    }
+    if (!result_.solved) return !is_reference(outcome);
+    if (judge(result_.before, outcome).result != Result::ran_to_end) return false;
+    result_.after = std::move(outcome);
+    return true;
+  }
 
   bool stopped() {
     result_.interrupted |= interrupted_();
@@ -86,7 +195,7 @@ class Search {
 
   // Who left a run's session with another environment may be any run's, while there are several.
   void kill_leftovers() {
-    if (!reference_run_) process::kill_descendants(kGuard);
+    if (!reference_run_ && !as_it_is_) process::kill_descendants(kGuard);
   }
 
   // Is it still under way? It shows something when it went on behind a finding, to a good end.
@@ -95,21 +204,42 @@ class Search {
     Outcome outcome = reference_run_->outcome();
     reference_run_.reset();
     if (limits_.jobs == 1) kill_leftovers();
-    if (outcome.code == 0 && !outcome.timed_out && !outcome.findings.empty()) reference_ = std::move(outcome);
+    if (is_reference(outcome)) reference_ = std::move(outcome);
     return false;
+  }
+
+  static bool is_reference(const Outcome& outcome) {
+    return outcome.code == 0 && !outcome.timed_out && !outcome.findings.empty();
+  }
+
+  // So long a repaired program may run, beside one that has ended. A fork has left out what a fresh start takes.
+  double limit_beside(const Outcome& ended) const {
+    return ended.seconds * kPatience + kMorePatience + (ended.fresh ? 0 : result_.before.seconds);
   }
 
   // It takes as long as a program that is repaired.
   void end_reference() {
-    const double limit = result_.solved ? result_.after.seconds * kPatience + kMorePatience : 0;
+    const double limit = result_.solved ? limit_beside(result_.after) : 0;
     while (reference_runs() && !stopped() && reference_run_->seconds() < limit) usleep(5'000);
     if (reference_run_) reference_run_->stop();
     reference_runs();
     kill_leftovers();
   }
 
+  // What imports print stands in what a fresh start prints alone.
+  bool may_compare(const Outcome& outcome) const {
+    return reference_ && (prints_alike_ || outcome.fresh == reference_->fresh);
+  }
+
   bool prints_otherwise(const Outcome& outcome) const {
-    return reference_ && outcome.clean() && outcome.printed != reference_->printed;
+    return may_compare(outcome) && outcome.clean() && outcome.printed != reference_->printed;
+  }
+
+  // What the reference run says of an edit, once it has ended.
+  void compare(Tried& one) const {
+    one.prints_otherwise = prints_otherwise(one.outcome);
+    if (one.judgement.result == Result::ran_to_end && reference_ && works_little(one.outcome, *reference_))
+      one.judgement = {Result::failed, "ran to its end, but most of the work went to the CPU"};
   }
 
   void follow() {
@@ -177,7 +307,8 @@ class Search {
     Run run(runs_, smaller.texts);
     wait({&run});
     const Outcome outcome = run.outcome();
-    if (stopped() || judge(result_.before, outcome).result != Result::ran_to_end || loses_work(outcome, result_.after))
+    if (stopped() || judge(result_.before, outcome).result != Result::ran_to_end ||
+        loses_work(outcome, result_.after) || (prints_otherwise(outcome) && !prints_otherwise(result_.after)))
       return false;
     for (Round& round : result_.rounds)
       if (round.chosen && round.tried[*round.chosen].candidate.code == smaller.code) round.chosen.reset();
@@ -217,6 +348,8 @@ class Search {
       Run run;
     };
     std::list<Running> running;
+    // The likeliest edit's own run from a fresh start is the last one, where it is the one that is taken.
+    const bool at_once = limits_.jobs > 1 && way.rounds.empty() && before == 0;
     std::optional<size_t> settled;  // the order of an edit that no less likely one can surpass
     // What the runs so far say of the next candidates.
     const auto skip = [&] {
@@ -242,17 +375,28 @@ class Search {
       if (std::any_of(round.tried.begin(), round.tried.end(), end)) return rest || tried >= kEnough;
       return (only_now || tried - before >= kEnoughForNow) && std::any_of(begin, round.tried.end(), further);
     };
+    // It takes much longer than a fork, and may be the only run that is needed.
+    const auto waited_for = [&] {
+      return at_once && runs_.server && !running.empty() && running.front().order == 0 &&
+             may_settle(running.front().candidate);
+    };
     for (;;) {
       const bool stop = stopped();
-      const size_t jobs = static_cast<size_t>(limits_.jobs) - (reference_runs() ? 1 : 0);
-      for (skip(); !stop && !enough() && !left.empty() && running.size() < jobs; skip()) {
+      const auto jobs = [&] { return static_cast<size_t>(limits_.jobs) - (reference_runs() ? 1 : 0); };
+      for (skip(); !stop && !enough() && !left.empty() && running.size() < jobs(); skip()) {
+        const bool fresh = at_once && left.front().first == 0;
+        if (!fresh && as_it_is_) {
+          check_forks();
+          continue;
+        }
+        if (waited_for()) break;
         auto [order, candidate] = std::move(left.front());
         left.pop_front();
-        Run run(runs_, candidate.texts);
+        Run run = fresh ? fresh_run(candidate.texts) : Run(runs_, candidate.texts);
         running.push_back({order, std::move(candidate), std::move(run)});
         report_progress(round, way, all, nullptr);
       }
-      if (running.empty() && (stop || enough() || left.empty() || jobs > 0)) break;
+      if (running.empty() && (stop || enough() || left.empty() || jobs() > 0)) break;
       for (auto each = running.begin(); each != running.end();) {
         if (settled && each->order > *settled) {
           each->run.stop();
@@ -265,8 +409,8 @@ class Search {
           continue;
         }
         Tried one{std::move(each->candidate), each->run.outcome(), {}, false, false, each->order};
-        one.prints_otherwise = prints_otherwise(one.outcome);
         one.judgement = stop ? Judgement{Result::failed, "stopped"} : judge(way.outcome, one.outcome);
+        compare(one);
         each = running.erase(each);
         if (!stop) pruning_.learn(round.finding, one);
         if (settles(one, way.outcome)) settled = std::min(settled.value_or(one.order), one.order);
@@ -277,7 +421,7 @@ class Search {
       usleep(5'000);
     }
     for (auto& each : later) left.push_back(std::move(each));
-    for (Tried& each : round.tried) each.prints_otherwise = prints_otherwise(each.outcome);
+    for (Tried& each : round.tried) compare(each);
     std::sort(round.tried.begin(), round.tried.end(),
               [](const Tried& one, const Tried& other) { return one.order < other.order; });
   }
@@ -286,8 +430,7 @@ class Search {
   double patience(const Round& round) const {
     double limit = runs_.timeout;
     for (const Tried& each : round.tried)
-      if (each.judgement.result == Result::ran_to_end)
-        limit = std::min(limit, each.outcome.seconds * kPatience + kMorePatience);
+      if (each.judgement.result == Result::ran_to_end) limit = std::min(limit, limit_beside(each.outcome));
     return limit;
   }
 
@@ -302,10 +445,11 @@ class Search {
   const std::function<bool()>& interrupted_;
   const std::function<void(const Progress&)>& progress_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-  const std::chrono::steady_clock::time_point deadline_ =
-      began_ +
-      std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(limits_.budget));
+  double budget_ = limits_.budget > 0 ? limits_.budget : kMostBudget;
+  std::chrono::steady_clock::time_point deadline_ = began_ + seconds_of(budget_);
   SearchResult result_;
+  std::optional<Run> as_it_is_;       // the program without edits in a fork, while it is under way
+  bool prints_alike_ = true;          // there, and from a fresh start
   std::optional<Run> reference_run_;  // while it is under way
   std::optional<Outcome> reference_;  // where it shows what the program is meant to print
   Pruning pruning_;

@@ -11,7 +11,7 @@
 namespace devtrace::fix {
 
 struct Limits {
-  double budget = 0;  // seconds in all
+  double budget = 0;  // seconds in all; 0: by how long the program takes
   int jobs = 1;       // runs at a time
   int tries = 0;      // candidates for one finding at most
 };
@@ -36,6 +36,7 @@ struct SearchResult {
   bool interrupted = false, out_of_time = false;
   std::string trouble;  // why no candidates could be made; empty: they could
   int runs = 0;
+  double budget = 0;  // seconds that it might take
 };
 
 // What is going on, for a terminal. `done` of `all` candidates of the finding number `number` (from 1).

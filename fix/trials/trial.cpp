@@ -1,6 +1,7 @@
 #include "fix/trials/trial.h"
 
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 
 #include "common/format.h"
@@ -32,30 +33,64 @@ fs::path write_overlay(const fs::path& folder, const Texts& texts) {
   return folder / "overlay" / "table";
 }
 
-}  // namespace
+// All of one length: a fork writes its run's over its server's.
+fs::path folder_of_run(const Runs& runs, int number) {
+  return runs.workspace.make(fmt::format("run-{:05}", number));
+}
 
-Run::Run(Runs& runs, const Texts& texts, bool reference)
-    : folder_(runs.workspace.make(fmt::format("run-{}", ++runs.count))), timeout_(runs.timeout) {
-  fs::create_directories(folder_ / "summary");
+// As a run in that folder starts it.
+ProgramToRun program_of_run(const Runs& runs, const fs::path& folder, const Texts& texts) {
+  fs::create_directories(folder / "summary");
   ProgramToRun program = runs.program;
   auto& environment = program.environment;
   append(
       environment, "DEVTRACE_OPTIONS",
-      fmt::format("log_path=\"{}/devtrace-%p.jsonl\":html=0:text=0:error_exitcode=0:halt_on_error=0", folder_.string()),
+      fmt::format("log_path=\"{}/devtrace-%p.jsonl\":html=0:text=0:error_exitcode=0:halt_on_error=0", folder.string()),
       ':');
-  environment["DEVTRACE_SIM_SUMMARY"] = folder_ / "summary";
-  environment[kMark] = folder_;
+  environment["DEVTRACE_SIM_SUMMARY"] = folder / "summary";
+  environment[kMark] = folder;
   // Nothing is left beside the program's files, and no byte code of another text is read.
   environment.insert_or_assign("PYTHONDONTWRITEBYTECODE", std::string(1, '1'));
   // OpenMP's threads spin while they wait, on the cores that the other runs need.
   environment.emplace("OMP_WAIT_POLICY", "passive");
   append(environment, "PYTEST_ADDOPTS", "-p no:cacheprovider", ' ');
-  if (reference) environment["DEVTRACE_SIM_KEEP_GOING"] = std::string(1, '1');
   if (!texts.empty()) {
-    environment["DEVTRACE_OVERLAY"] = write_overlay(folder_, texts);
+    environment["DEVTRACE_OVERLAY"] = write_overlay(folder, texts);
     std::string& preload = environment["LD_PRELOAD"];
     preload = preload.empty() ? runs.overlay.string() : runs.overlay.string() + ":" + preload;
   }
+  return program;
+}
+
+}  // namespace
+
+std::unique_ptr<Server> start_server(const Runs& runs) {
+  const auto main = Server::main_file(runs.program);
+  std::ifstream in(runs.overlay.parent_path() / "serve.py", std::ios::binary);
+  if (!main || !in) return nullptr;
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  const fs::path folder = folder_of_run(runs, 0);
+  try {
+    return std::make_unique<Server>(program_of_run(runs, folder, {{main->string(), text}}), *main, folder);
+  } catch (const std::runtime_error&) {
+    return nullptr;  // each run starts by itself
+  }
+}
+
+Run::Run(Runs& runs, const Texts& texts, Refused refused)
+    : folder_(folder_of_run(runs, ++runs.count)), timeout_(runs.timeout) {
+  ProgramToRun program = program_of_run(runs, folder_, texts);
+  if (refused == Refused::computed) program.environment["DEVTRACE_SIM_KEEP_GOING"] = std::string(1, '1');
+  if (runs.server) {
+    if (const auto forked = runs.server->fork(program, folder_ / "output"))
+      child_.emplace(*forked);
+    else
+      runs.server = nullptr;
+  }
+  fresh_ = !child_;
+  if (!fresh_) return;
+  ranks_ = std::make_unique<OfferedRankTable>();
+  if (ranks_->table()) program.environment[kRankTableVariable] = ranks_->ticket();
   child_.emplace(program, folder_ / "output");
 }
 
@@ -77,6 +112,7 @@ Outcome Run::outcome() const {
   Outcome outcome = read_outcome(folder_);
   outcome.code = child_->code();
   outcome.timed_out = timed_out_;
+  outcome.fresh = fresh_;
   outcome.seconds = child_->seconds();
   return outcome;
 }

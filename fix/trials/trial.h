@@ -1,11 +1,14 @@
 // One candidate, run.
 #pragma once
 
+#include <memory>
 #include <optional>
 
+#include "common/rank_table.h"
 #include "fix/trials/candidates.h"
 #include "fix/trials/child.h"
 #include "fix/trials/judgement.h"
+#include "fix/trials/server.h"
 #include "fix/trials/workspace.h"
 
 namespace devtrace::fix {
@@ -27,13 +30,19 @@ struct Runs {
   double timeout = 0;             // seconds for one run
   bool with_values = true;        // false: what operators give is not computed (--no-values)
   int count = 0;                  // runs so far
+  Server* server = nullptr;       // forks for runs that need no fresh start
 };
+
+// Starts what forks for runs, beside this process; null where it is no program for that.
+std::unique_ptr<Server> start_server(const Runs& runs);
+
+// What a run computes where PyTorch refuses: a reference goes on, as if all operands lay on one device.
+enum class Refused { raises, computed };
 
 class Run {
  public:
-  // Starts the program with these texts in the place of its files. A reference run computes what PyTorch refuses, as if
-  // its operands lay on one device.
-  Run(Runs& runs, const Texts& texts, bool reference = false);
+  // Starts the program with these texts in the place of its files.
+  Run(Runs& runs, const Texts& texts, Refused refused = Refused::raises);
   // Whether it has ended; past its time limit it is ended here.
   bool ended();
   // Once it has ended.
@@ -45,7 +54,8 @@ class Run {
  private:
   std::filesystem::path folder_;
   double timeout_;
-  bool timed_out_ = false;
+  bool timed_out_ = false, fresh_ = true;
+  std::unique_ptr<OfferedRankTable> ranks_;  // of a fresh run: ranks tell each other, as under `devtrace run`
   std::optional<Child> child_;
 };
 

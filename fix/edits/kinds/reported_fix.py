@@ -10,21 +10,27 @@ from kinds.registration import nn_name
 
 def candidates(failure):
     cause = failure.finding.get("cause") or {}
-    path, line, fix = cause.get("file"), cause.get("line"), cause.get("fix")
+    fix = cause.get("fix") or ""
+    shown = fix.split("\n")[0].strip()
+    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+    each = Candidate("reported-fix", f"as reported: {shown}", 0.8, names_device='"cuda:' in fix)
+    for edit in [cause, *cause.get("also", [])]:
+        each.edits += replaced(failure, edit.get("file"), edit.get("line"), edit.get("fix"))
+    if each.edits:
+        yield each
+
+
+def replaced(failure, path, line, fix):
     source = failure.program.source(path) if path and line and fix else None
     if source is None or not 0 < line <= len(source.lines):
-        return
+        return []
     old = source.lines[line - 1].decode("utf-8")
     indent = old[: len(old) - len(old.lstrip())]
     fix = as_the_file_says(source, fix)
     new = source.newline.join(indent + each for each in fix.split("\n"))
-    shown = fix.split("\n")[0].strip()
-    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
-    each = Candidate("reported-fix", f"as reported: {shown}", 0.8, names_device='"cuda:' in fix)
     last = last_line(source, line, fix)
     end = source.starts[last - 1] + len(source.lines[last - 1].decode("utf-8").rstrip("\r\n").encode())
-    each.edits.append((source, source.starts[line - 1], end, new))
-    yield each
+    return [(source, source.starts[line - 1], end, new)]
 
 
 def last_line(source, line, fix):

@@ -286,6 +286,28 @@ def test_what_is_no_python_is_left_alone(tmp_path, text):
     assert asked(tmp_path, [(path, line, "<module>")], [operand("x", "cpu"), operand("w", "cuda:0")]) == []
 
 
+def left_out(tmp_path: Path, before: str, after: str) -> list[str]:
+    """The texts that an edit's text is tried as at the end, when each of its changes is left out."""
+    path = program(tmp_path, before)
+    question, answer = tmp_path / "question", tmp_path / "answer"
+    question.write_text(json.dumps({"finding": None, "texts": {str(path): after}, "before": {str(path): before}, "folder": str(tmp_path)}))
+    subprocess.run([sys.executable, "-I", "-S", "-B", EDITS, question, answer], check=True)
+    return [each["texts"][str(path)] for each in json.loads(answer.read_text())["candidates"]]
+
+
+def test_each_move_of_a_line_is_left_out_in_turn(tmp_path):
+    before, after = "y = f(a, b.to(w))\n", "y = f(a.to(x.device), b.to(w).to(x.device))\n"
+    halves = ["y = f(a, b.to(w).to(x.device))\n", "y = f(a.to(x.device), b.to(w))\n"]
+    assert left_out(tmp_path, before, after) == [before, *halves], "the program's own move stays"
+    assert left_out(tmp_path, "y = a + b\n", "y = a.to(b.device) + b\n") == ["y = a + b\n"], "nothing is tried twice"
+
+
+def test_each_line_of_a_place_is_left_out_in_turn(tmp_path):
+    before, after = "a = f()\nb = f()\ny = 1\n", "a = f(1)\nb = f(2)\ny = 1\n"
+    assert left_out(tmp_path, before, after) == [before, "a = f()\nb = f(2)\ny = 1\n", "a = f(1)\nb = f()\ny = 1\n"]
+    assert left_out(tmp_path, "y = 1\n", "a = 2\nb = 3\ny = 1\n") == ["y = 1\n", "b = 3\ny = 1\n", "a = 2\ny = 1\n"]
+
+
 def test_an_earlier_edit_is_kept(tmp_path):
     path = program(tmp_path, "a = 1\ny = x + w\n")
     edited = "a = 2\ny = x + w\n"
@@ -427,6 +449,23 @@ def test_a_reported_fix_replaces_its_whole_statement(tmp_path):
     found = asked(tmp_path, [(path, 6, "<module>")], [operand("x", "cuda:0"), operand("made", "cpu")], cause=cause)
     texts = [each["texts"][str(path)] for each in found if each["kind"] == "reported-fix"]
     assert texts == ["import torch\n" + cause["fix"] + "\ny = x + made\n"]
+
+
+def test_a_reported_fix_changes_all_lines_with_the_mistake(tmp_path):
+    path = program(tmp_path, "import torch\nt.to(x.device)\nw.to(x.device)\ny = x + t + w\n")
+    cause = {"file": str(path), "line": 2, "fix": "t = t.to(x.device)", "also": [{"file": str(path), "line": 3, "fix": "w = w.to(x.device)"}]}
+    found = asked(tmp_path, [(path, 4, "<module>")], [operand("x", "cuda:0"), operand("t", "cpu")], cause=cause)
+    texts = [each["texts"][str(path)] for each in found if each["kind"] == "reported-fix"]
+    assert texts == ["import torch\nt = t.to(x.device)\nw = w.to(x.device)\ny = x + t + w\n"]
+
+
+def test_a_name_in_the_working_folder_is_a_file(tmp_path):
+    """A program that `runpy` was given by its name alone, as who starts ranks does."""
+    path = program(tmp_path, "import torch\ny = x + w\n")
+    cause = {"file": path.name, "line": 2, "fix": "y = x.cuda() + w"}
+    found = asked(tmp_path, [(path.name, 2, "<module>")], [operand("x", "cpu"), operand("w", "cuda:0")], cause=cause)
+    assert [each["file"] for each in found if each["kind"] == "reported-fix"] == [str(path)]
+    assert {name for each in found for name in each["texts"]} == {str(path)}
 
 
 def test_torch_by_another_name(tmp_path):

@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 from conftest import DEVTRACE, TOP, Outcome, environment, execute, start
 
+sys.path.insert(0, str(TOP / "tests/workloads"))
+from case_form import cases_in  # noqa: E402
+
 THREE_FAULTS = {
     "program.py": """
         import torch
@@ -131,6 +134,37 @@ def test_another_output_than_on_one_device_is_said(tmp_path):
     assert outcome.code == 0 and "It prints something else than it would on one device" in outcome.out, outcome.out + outcome.err
 
 
+RANKS_OF_ONE_DEVICE = """
+    import os
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    total = torch.full((4,), dist.get_rank() + 1.0, device="cuda")
+    dist.all_reduce(total)
+    if dist.get_rank() == 0:
+        print("total", total.tolist())
+    dist.destroy_process_group()
+    """
+
+
+def test_ranks_get_a_device_each(tmp_path):
+    folder = write(tmp_path / "tree", {"ranks.py": RANKS_OF_ONE_DEVICE})
+    outcome = fix(folder, "--apply", "--", sys.executable, TOP / "tests/helpers/forked_torchrun.py", "2", "ranks.py", out=tmp_path / "out")
+    assert outcome.code == 0 and "0 after" in outcome.out, outcome.out + outcome.err
+    assert 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))' in (folder / "ranks.py").read_text()
+    again = start([TOP / "tests/helpers/forked_torchrun.py", 2, "ranks.py"], folder)
+    assert again.code == 0 and again.findings == [] and again.out == "total [3.0, 3.0, 3.0, 3.0]\n", again.err
+
+
+def test_ranks_tell_each_other_in_trials(tmp_path):
+    """Which rank chose, and which stayed, two processes know together only; each alone tells of a device without a cause."""
+    case = cases_in(TOP / "tests/workloads/ranks/one_device.py")["chosen_too_late"]
+    folder = write(tmp_path / "tree", {"ranks.py": case.files[case.main]})
+    outcome = fix(folder, "--", sys.executable, TOP / "tests/helpers/forked_torchrun.py", "2", "ranks.py", out=tmp_path / "out")
+    assert outcome.code == 0 and "1 finding before, 0 after" in outcome.out, outcome.out + outcome.err
+
+
 def test_what_is_left_of_it(three):
     _, _, outcome, out = three
     records = fixed_log(out)
@@ -211,7 +245,7 @@ def test_stopped_at_any_moment(tmp_path, kind):
         [DEVTRACE, "fix", "--", sys.executable, "program.py"], cwd=folder, env=environment(None, {"TMPDIR": str(scratch)}),
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    while len(processes_of(scratch)) < 1 or not list(scratch.glob("*/run-2")):
+    while len(processes_of(scratch)) < 1 or not list(scratch.glob("*/run-00002")):
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.05)
     process.send_signal(kind)
@@ -273,7 +307,7 @@ def test_what_a_run_started_ends_before_the_next_begins(tmp_path):
     subprocess.run(["sh", "-c", "setsid env -i sh -c 'echo $$ >> {tmp_path}/pids; exec sleep 300' & sleep 0.5"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     """
     folder = write(tmp_path / "tree", {"program.py": leaves + ONE_FAULT + "\n    time.sleep(60)"})
-    fix(folder, "--tries", "1", "--jobs", "1", "--timeout", "8", "--", sys.executable, "program.py", out=tmp_path / "out")
+    fix(folder, "--tries", "1", "--jobs", "1", "--timeout", "20", "--", sys.executable, "program.py", out=tmp_path / "out")
     found = (tmp_path / "left").read_text().split()
     assert len(found) > 1 and set(found) == {"0"}, found
 

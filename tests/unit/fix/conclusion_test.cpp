@@ -12,7 +12,7 @@ Round round(const char* fingerprint, std::vector<Tried> tried, std::optional<siz
   Round one;
   one.finding.finding.fingerprint = fingerprint;
   one.finding.finding.id = 40;
-  one.finding.finding.cause = {"unknown", "low", "Nobody knows.", "", "", 0, "", {}};
+  one.finding.finding.cause = {"unknown", "low", "Nobody knows.", "", "", 0, "", {}, {}};
   one.tried = std::move(tried);
   one.chosen = chosen;
   return one;

@@ -60,7 +60,7 @@ struct Ran {
   std::string tried;  // letters, in the order of their runs
 };
 
-Ran ran(const Json& steps, const Json& edits) {
+Ran ran(const Json& steps, const Json& edits, double budget = 60) {
   const Workspace workspace;
   const fs::path folder = workspace.make("scripts");
   const auto file = [&](const char* name, const std::string& text) {
@@ -77,7 +77,7 @@ Ran ran(const Json& steps, const Json& edits) {
       true};
   Ran all;
   all.result = search(
-      runs, asked, folder, {60, 1, 24}, [] { return false; },
+      runs, asked, folder, {budget, 1, 24}, [] { return false; },
       [&](const Progress& progress) {
         if (progress.last) all.tried += progress.last->candidate.title;
       });
@@ -118,6 +118,21 @@ TEST(Search, WhatPrintsAsTheReferenceIsTheBetterRepair) {
 TEST(Search, AnotherOutputThanTheReferencesIsSaid) {
   const Json steps = {{"", {"one", 10}}, {"reference", {"one", 40, "at 12:01"}}, {"a", {"", 40, "at 12:02"}}};
   EXPECT_EQ(ran(steps, {{"one", "a"}}).result.prints_as_reference, false);
+}
+
+TEST(Search, AnEndWithMostOfTheWorkOnTheCpuIsNone) {
+  const Json steps = {{"", {"one", 10}}, {"reference", {"one", 40, "loss 1.6"}}, {"a", {"", 15, "loss 1.6"}}};
+  const Ran all = ran(steps, {{"one", "a"}});
+  EXPECT_FALSE(all.result.solved);
+  ASSERT_EQ(all.result.given_up.size(), 1u);
+  EXPECT_EQ(all.result.given_up[0].tried[0].judgement.why, "ran to its end, but most of the work went to the CPU");
+  EXPECT_TRUE(ran({{"", {"one", 10}}, {"reference", {"one", 40}}, {"a", {"", 35}}}, {{"one", "a"}}).result.solved);
+}
+
+TEST(Search, TheBudgetIsByTheFirstRunUnlessItIsGiven) {
+  const Json steps = {{"", {"one", 10}}, {"a", {"", 40}}};
+  EXPECT_EQ(ran(steps, {{"one", "a"}}, 0).result.budget, 120) << "of a program that takes less than three seconds";
+  EXPECT_EQ(ran(steps, {{"one", "a"}}, 50).result.budget, 50);
 }
 
 TEST(Search, AReferenceThatFailedSaysNothing) {
