@@ -67,8 +67,10 @@ $(call folder,tracker/copy,common finding report/html tracker/base tracker/stack
 $(call folder,tracker/placement,common report/html tracker/base tracker/python tracker/evidence tracker/log)
 # What was there before devtrace was attached: the live blocks of PyTorch's allocator.
 $(call folder,tracker/preexisting,tracker/base tracker/python tracker/memory)
+# The ranks of a job: what they share about their communicators, and what that shows.
+$(call folder,tracker/ranks,common tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/log tracker/findings)
 # The narrow waist (events.h), and the tracker's life in a process (session.h).
-$(call folder,tracker,tracker/base tracker/stacks tracker/interface tracker/memory tracker/log tracker/refusals tracker/findings tracker/launch tracker/copy tracker/placement tracker/preexisting)
+$(call folder,tracker,tracker/base tracker/stacks tracker/interface tracker/memory tracker/log tracker/refusals tracker/findings tracker/launch tracker/copy tracker/placement tracker/preexisting tracker/ranks)
 
 # Which functions are hooked, where the originals are, and what dlsym answers to who asks for one; below it the slots by which objects
 # call each other (imports).
@@ -81,12 +83,14 @@ $(call folder,interpose/cuda,binary/elf binary/device tracker tracker/base track
 $(call folder,interpose/cuda_hooks,tracker tracker/base interpose/linking interpose/cuda)
 # The hooks of cuBLAS, cuDNN and the like: one table, and a template for each sort of its rows.
 $(call folder,interpose/math_libraries,binary/elf tracker interpose/linking interpose/cuda)
+# The hooks of NCCL: communicators and collectives.
+$(call folder,interpose/nccl,tracker interpose/linking interpose/cuda)
 # The hooks of PyTorch's refusals and allocators.
 $(call folder,interpose/pytorch,tracker tracker/base tracker/interface interpose/linking)
 # The hooks of Python's exceptions, set when PyTorch is imported, and of CuPy's pool, when that is.
 $(call folder,interpose/python,binary/elf tracker tracker/base tracker/python tracker/interface interpose/linking)
 # libdevtrace.so: start and end of the process, attaching and detaching, CUDA's injection, the C interface.
-$(call folder,interpose,common tracker tracker/base tracker/memory tracker/log tracker/findings interpose/linking interpose/cuda interpose/pytorch interpose/python cupti_tracer)
+$(call folder,interpose,common finding tracker tracker/base tracker/evidence tracker/memory tracker/log tracker/findings interpose/linking interpose/cuda interpose/pytorch interpose/python cupti_tracer)
 
 # What a rehearsal can be asked for: models of GPUs, options, identities.
 $(call folder,simulate/settings)
@@ -110,12 +114,14 @@ $(call folder,simulate/cusolver,simulate/common)
 $(call folder,simulate/cufft,simulate/common)
 $(call folder,simulate/curand,simulate/common)
 $(call folder,simulate/cudnn)
-$(call folder,simulate/nccl,simulate/common)
+$(call folder,simulate/nccl,common simulate/common)
 $(call folder,simulate/nvml,simulate/common)
 $(call folder,simulate/cupti,simulate/common)
 
 # What is preloaded besides: sends a CUDA runtime that is linked into a file to the stand-in runtime.
 $(call folder,simulate/static_runtime,binary/elf)
+# ... and who opens a CUDA library by its path to its stand-in.
+$(call folder,simulate/dlopen,binary/elf)
 
 # A process: how it is started, and what the kernel says of one.
 $(call folder,process,common)
@@ -125,7 +131,7 @@ $(call folder,fix/overlay)
 # What a trial left on the disk, and the edits that fix/edits answers: from JSON, and its question to it.
 $(call folder,fix/record,common finding report/record report/log)
 # Runs of a program with edits, what each showed, and which edit is the best.
-$(call folder,fix/trials,common process fix/record)
+$(call folder,fix/trials,common process report/record fix/record)
 
 # Another process before it is touched: its loaded objects, and why it is refused.
 $(call folder,attach/process,common binary/elf process)
@@ -137,4 +143,4 @@ $(call folder,cli/live,common report/record report/phrasing report/traffic)
 
 # The command: a file for each subcommand; below it which files and settings a program is started with (launch), and what `fix` says and
 # leaves (fix).
-$(call folder,cli,common attach finding report/record report/phrasing cli/live report/log report/text report/traffic report/placement report/verdict report/html report/check simulate/settings simulate/static_runtime process fix/trials,launch fix)
+$(call folder,cli,common attach attach/process finding report/record report/phrasing cli/live report/log report/text report/traffic report/placement report/verdict report/html report/check simulate/settings simulate/static_runtime process fix/trials,launch fix doctor)

@@ -15,6 +15,7 @@
 #include "cli/launch/installation.h"
 #include "cli/launch/program_options.h"
 #include "cli/live/live_lines.h"
+#include "cli/live/rank_rows.h"
 #include "cli/subcommand.h"
 #include "common/format.h"
 #include "common/text.h"
@@ -201,6 +202,7 @@ class Attaching {
     const auto begin = std::chrono::steady_clock::now();
     const Interrupts interrupts;
     live::LiveLines lines;
+    const RankTable* const ranks = attached_.empty() ? nullptr : live::rank_table_of(attached_.front().process);
     if (options_.duration.empty()) print_line(options_.leave_as_found ? "Ctrl-C ends" : "Ctrl-C detaches");
     for (bool any = true; any;) {
       const auto passed =
@@ -214,6 +216,7 @@ class Attaching {
         lines.show(each.watched, each.watched.log.read(), attached_.size() > 1);
         all.push_back(&each.watched);
       }
+      if (ranks) lines.take_ranks(live::rank_rows(*ranks));
       lines.draw(all);
     }
   }
@@ -304,7 +307,9 @@ Action declare_top(CLI::App& app) {
   options->declare_library(app);
   app.footer(
       std::string("The memory of each device, what each call site moves between devices a second, and findings as they "
-                  "come, until Ctrl-C. A process that devtrace\n"
+                  "come, until Ctrl-C. Of a rank of a\n"
+                  "job that was started with devtrace also which ranks wait in which collective, and where those are "
+                  "that have not come. A process that devtrace\n"
                   "is not in is attached to, and detached from at the end; one that was started with it, or is "
                   "attached to, stays watched.\n"
                   "\n") +

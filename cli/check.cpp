@@ -26,7 +26,7 @@ using namespace report::check;
 struct CheckOptions {
   std::vector<std::string> logs;
   std::string baseline, suppressions, root, date, tolerance;
-  std::string junit, sarif, markdown, html;
+  std::string junit, sarif, github, markdown, html;
   bool update = false, keep_gone = false, allow_unfinished = false, fail_on_placement = false, quiet = false;
   size_t expected = 0;
 };
@@ -176,6 +176,7 @@ int check(const CheckOptions& options) {
   for (const std::string& remark : judged.remarks) print_line(remark);
   write_file(options.junit, options.junit.empty() ? "" : junit(result));
   write_file(options.sarif, options.sarif.empty() ? "" : sarif(result));
+  write_file(options.github, options.github.empty() ? "" : github(result));
   write_file(options.markdown, options.markdown.empty() ? "" : check_markdown(result));
   if (!options.html.empty()) {
     Output page(options.html);
@@ -210,6 +211,7 @@ Action declare_check(CLI::App& app) {
   file("--suppressions", options->suppressions, "findings that are accepted for a while (docs/guide/suppressions.md)");
   file("--junit", options->junit, "write JUnit XML");
   file("--sarif", options->sarif, "write SARIF 2.1.0");
+  file("--github", options->github, "write GitHub's workflow commands for what is new; - is standard output");
   file("--markdown", options->markdown, "write a summary for the job's page");
   file("--html", options->html, "write the HTML page of all processes");
   app.add_option("--root", options->root,

@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 constexpr int kVerified = 0, kNotVerified = 1, kCouldNotRun = 2;
 
 struct FixOptions : RehearseOptions {
-  double timeout = 120, budget = 900;
+  double timeout = 120, budget = 0;
   int jobs = 0, tries = 24;
   bool apply = false, yes = false;
   std::string command, output;
@@ -153,7 +153,7 @@ int conclude(const FixOptions& options, const fix::SearchResult& result) {
   const fix::Conclusion conclusion = fix::conclusion(result, patch);
   write_fix_log(result, conclusion, log);
   show_fix_log(log, page, !options.no_text);
-  print_fix_text(result, conclusion, patch, options.budget);
+  print_fix_text(result, conclusion, patch);
   if (result.solved && !options.apply) fmt::print("{}", how_to_apply(result.edits, patch));
   if (!page.empty()) fmt::print("report: {}\n", page);
   if (result.solved && options.apply) {
@@ -218,7 +218,8 @@ Action declare_fix(CLI::App& app) {
   app.add_option("--timeout", options->timeout, "seconds for one run; then it is ended [120]")
       ->type_name("SECONDS")
       ->check(CLI::Range(1.0, 1e6));
-  app.add_option("--budget", options->budget, "seconds for all runs together [900]")
+  app.add_option("--budget", options->budget,
+                 "seconds for all runs together [40 times what the first takes, 120 to 900]")
       ->type_name("SECONDS")
       ->check(CLI::Range(1.0, 1e7));
   app.add_option("--jobs", options->jobs, "runs at a time [the machine's cores, 8 at most]")

@@ -8,10 +8,13 @@
 #include <cstdio>
 #include <iostream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "cli/launch/installation.h"
+#include "cli/shell.h"
 #include "cli/subcommand.h"
 #include "common/format.h"
 #include "common/text.h"
@@ -46,6 +49,8 @@ constexpr Subcommand kSubcommands[] = {
     {"top", "what a running process has on its devices and moves between them", declare_top},
     {"report", "turn logs into text, HTML, Markdown or JSON", declare_report},
     {"check", "compare logs with a baseline: fail on what is new", declare_check},
+    {"kernel", "a Jupyter kernel on simulated devices", declare_kernel},
+    {"doctor", "what works here, and what to do where it does not", declare_doctor},
 };
 
 constexpr const char* kAbout =
@@ -80,6 +85,18 @@ int split_program(int argc, char** argv, AfterDashes& after) {
   return argc;
 }
 
+// For programs: what this devtrace is.
+int print_version_as_json() {
+  std::string library;
+  try {
+    library = find_library().string();
+  } catch (const Failure&) {  // there is none
+  }
+  nlohmann::ordered_json version = {{"devtrace", devtrace::kVersion}, {"log_schema", 1}, {"library", library}};
+  fmt::print("{}\n", version.dump());
+  return 0;
+}
+
 int fail(const char* subcommand, int code, const std::string& what) {
   fmt::print(stderr, "devtrace{}{}: {}\n", subcommand ? " " : "", subcommand ? subcommand : "",
              devtrace::printable(what, true));
@@ -90,11 +107,13 @@ int fail(const char* subcommand, int code, const std::string& what) {
 
 int main(int argc, char** argv) {
   show_failure_stack();
+  if (argc == 3 && argv[1] == std::string_view("--version") && argv[2] == std::string_view("--json"))
+    return print_version_as_json();
   CLI::App app(kAbout, "devtrace");
   app.footer(kExamples);
-  app.set_version_flag("--version", std::string("devtrace ") + devtrace::kVersion, "print the version and exit");
+  app.set_version_flag("--version", std::string("devtrace ") + devtrace::kVersion,
+                       "print the version and exit; with --json for programs");
   app.set_help_flag("-h,--help", "print this help and exit");
-  app.require_subcommand(1);
 
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Subcommand& each : kSubcommands) {
@@ -102,6 +121,14 @@ int main(int argc, char** argv) {
     sub->set_help_flag("-h,--help", "print this help and exit");
     actions.emplace_back(sub, each.declare(*sub));
   }
+
+  std::string shell;
+  bool man = false;
+  app.add_option("--completion", shell, "print a script that completes the command's words: bash, zsh or fish")
+      ->type_name("SHELL")
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  app.add_flag("--man", man, "print the manual page, for man -l -");
+  app.require_subcommand(0, 1);
 
   const char* chosen = nullptr;
   AfterDashes after_dashes;
@@ -113,7 +140,11 @@ int main(int argc, char** argv) {
       chosen = sub->get_name().c_str();
       return action(after_dashes);
     }
-    return kBadUsage;
+    if (!shell.empty() || man) {
+      fmt::print("{}", man ? man_page(app) : completion(app, shell));
+      return 0;
+    }
+    throw CLI::RequiredError("A subcommand");
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     for (const auto& [sub, action] : actions) {

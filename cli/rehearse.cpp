@@ -1,6 +1,7 @@
 // devtrace rehearse: the program with simulated CUDA libraries under it, and libdevtrace.so in front.
 #include <memory>
 
+#include "cli/launch/hosts.h"
 #include "cli/launch/rehearse_options.h"
 #include "cli/subcommand.h"
 
@@ -9,6 +10,7 @@ namespace devtrace::cli {
 Action declare_rehearse(CLI::App& app) {
   auto options = std::make_shared<RehearseOptions>();
   options->declare_devices(app);
+  options->declare_hosts(app);
   options->declare_async(app);
   options->declare_keep_going(app);
   options->declare_what_is_not_computed(app);
@@ -24,7 +26,8 @@ Action declare_rehearse(CLI::App& app) {
       "With --strict the program ends with status 65 where it first reads what was not computed. Else exit status and "
       "environment: as for 'devtrace run'.");
   return [options, &app](const AfterDashes& after_dashes) {
-    return launch(options->on_simulated_devices(options->launch(app, after_dashes)));
+    const Launch what = options->on_simulated_devices(options->launch(app, after_dashes));
+    return options->hosts > 1 ? launch_on_hosts(what, options->hosts) : launch(what);
   };
 }
 

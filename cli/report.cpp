@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 
+#include "cli/browser.h"
 #include "cli/output.h"
 #include "cli/subcommand.h"
 #include "common/format.h"
@@ -34,7 +35,7 @@ using report::Json;
 struct ReportOptions {
   std::vector<std::string> logs;
   std::string format, output;
-  bool redact = false;
+  bool redact = false, findings_only = false, open = false;
 };
 
 // A finding as this devtrace would write it now: logs of other programs may lack what it derives.
@@ -116,6 +117,9 @@ const Format& format_named(const std::string& name) {
   return *std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format& each) { return name == each.name; });
 }
 
+// The formats of other tools that know of no single process: written of all logs together, however many there are.
+constexpr std::string_view kOfAll = "github";
+
 struct Sink {
   const Format& format;
   Output& output;
@@ -158,7 +162,8 @@ class Shown {
 };
 
 // One pass over the log for all outputs. A finding's repetitions come after it, so they are said at the end.
-uint64_t write_log(const fs::path& log, Shown& shown, const std::vector<Sink>& sinks, bool& trouble) {
+uint64_t write_log(const fs::path& log, Shown& shown, const std::vector<Sink>& sinks, bool findings_only,
+                   bool& trouble) {
   Json process;
   Whole whole;
   uint64_t findings = 0;
@@ -201,7 +206,8 @@ uint64_t write_log(const fs::path& log, Shown& shown, const std::vector<Sink>& s
         }
       },
       pass_over);
-  for (const Sink& sink : sinks) sink.output.write(sink.format.closing(process, whole));
+  if (!findings_only)
+    for (const Sink& sink : sinks) sink.output.write(sink.format.closing(process, whole));
   for (const std::string& warning : reading.warnings) fmt::print(stderr, "devtrace report: {}\n", printable(warning));
   trouble |= !reading.warnings.empty();
   if (!reading.ended) {
@@ -215,8 +221,9 @@ fs::path html_beside(const fs::path& log) {
   return fs::path(log).replace_extension(".html");
 }
 
-// Several logs as one report: what several processes met is told once.
-int write_merged(const ReportOptions& options, const std::vector<fs::path>& logs, bool unreadable) {
+// Several logs as one report: what several processes met is told once. `pages`: gets the one that it writes.
+int write_merged(const ReportOptions& options, const std::vector<fs::path>& logs, bool unreadable,
+                 std::vector<std::string>& pages) {
   namespace check = report::check;
   check::Repository repository("");
   const report::Suppressions none;
@@ -241,12 +248,14 @@ int write_merged(const ReportOptions& options, const std::vector<fs::path>& logs
     Output page(file);
     check::check_html(result, [&](std::string_view text) { page.write(text); });
     page.finish();
+    pages.push_back(file);
     if (by_default) fmt::print(stderr, "devtrace report: HTML in {}\n", printable(file));
   }
   if (options.format != "html") {
     Output out(by_default ? "" : options.output);
-    out.write(options.format == "markdown" ? check::merged_markdown(result)
-                                           : check::merged_text(result, to_terminal()));
+    out.write(options.format == kOfAll       ? check::github(result)
+              : options.format == "markdown" ? check::merged_markdown(result)
+                                             : check::merged_text(result, to_terminal()));
     out.finish();
   }
   return unreadable || all.unreadable() > 0 ? kBadUsage : 0;
@@ -261,7 +270,7 @@ std::string format_of_name(const std::string& file) {
   return extension == ".txt" ? "text" : "";
 }
 
-int write_reports(ReportOptions options) {
+int write_reports(ReportOptions options, std::vector<std::string>& pages) {
   if (options.format.empty()) options.format = format_of_name(options.output);
   std::vector<fs::path> logs;
   bool unreadable = false, trouble = false;
@@ -278,36 +287,51 @@ int write_reports(ReportOptions options) {
     }
   }
   const bool by_default = options.format.empty();
+  if (options.format == kOfAll) return write_merged(options, logs, unreadable, pages);
   const Format& format = format_named(by_default ? "text" : options.format);
   // Without a file named, each log has its page beside it.
-  const bool pages = format.name == std::string("html") && options.output.empty();
-  if (logs.size() > 1 && !pages && format.name != std::string("json")) return write_merged(options, logs, unreadable);
+  const bool html_alone = format.name == std::string("html") && options.output.empty();
+  if (logs.size() > 1 && !html_alone && format.name != std::string("json"))
+    return write_merged(options, logs, unreadable, pages);
 
   Shown shown(options.redact);
-  Output main(pages ? "" : options.output);
+  Output main(html_alone ? "" : options.output);
   for (const fs::path& log : logs) {
     try {
       uint64_t findings = 0;
       fs::path page;
-      if (pages || by_default) {
+      if (html_alone || by_default) {
         page = html_beside(log);
         Output html(page.string());
         std::vector<Sink> sinks = {{format_named("html"), html}};
-        if (!pages) sinks.push_back({format, main});
-        findings = write_log(log, shown, sinks, trouble);
+        if (!html_alone) sinks.push_back({format, main});
+        findings = write_log(log, shown, sinks, options.findings_only, trouble);
         html.finish();
       } else {
-        findings = write_log(log, shown, {{format, main}}, trouble);
+        findings = write_log(log, shown, {{format, main}}, options.findings_only, trouble);
       }
-      if (findings == 0 && (by_default || pages || options.format == "text"))
+      if (findings == 0 && (by_default || html_alone || options.format == "text"))
         fmt::print(stderr, "devtrace report: {}: no findings\n", printable(log.string()));
       if (!page.empty()) fmt::print(stderr, "devtrace report: HTML in {}\n", printable(page.string()));
+      if (!page.empty()) pages.push_back(page.string());
     } catch (const report::LogError& error) {
       complain(error);
     }
   }
   main.finish();
+  if (format.name == std::string("html") && !html_alone) pages.push_back(options.output);
   return unreadable ? kBadUsage : 0;
+}
+
+int report_and_open(const ReportOptions& options) {
+  std::vector<std::string> pages;
+  const int code = write_reports(options, pages);
+  if (!options.open || (pages.empty() && code != 0)) return code;
+  if (pages.size() != 1 || pages.front() == "-")
+    throw Failure(kBadUsage, fmt::format("--open shows one page, and {}: leave out --format and --output",
+                                         pages.size() > 1 ? "each log got one" : "none was written to a file"));
+  open_in_browser(pages.front());
+  return code;
 }
 
 }  // namespace
@@ -317,13 +341,14 @@ Action declare_report(CLI::App& app) {
   set_usage(app, "[options] LOG|FOLDER...");
   std::vector<std::string> names;
   for (const Format& each : kFormats) names.push_back(each.name);
+  names.emplace_back(kOfAll);
   app.add_option("logs", options->logs, "logs (devtrace-*.jsonl), or folders of them")
       ->type_name("LOG|FOLDER")
       ->required();
-  app.add_option(
-         "--format", options->format,
-         "text, html, json (the records, completed) or markdown [by --output's .txt, .html, .json or .md; else text, "
-         "and the HTML beside the log, of several logs in devtrace-all.html]")
+  app.add_option("--format", options->format,
+                 "text, html, json (the records, completed), markdown or github (annotations of a job's lines) [by "
+                 "--output's .txt, .html, .json or .md; else text, "
+                 "and the HTML beside the log, of several logs in devtrace-all.html]")
       ->type_name("NAME")
       ->check(CLI::IsMember(names));
   app.add_option("-o,--output", options->output,
@@ -333,6 +358,9 @@ Action declare_report(CLI::App& app) {
       "--redact", options->redact,
       "for reports that leave the house: replace paths and names that are not a well-known package's, and leave "
       "out host, command, strings and comments");
+  app.add_flag("--findings-only", options->findings_only,
+               "text and Markdown of one log: without what moved, what lies where and what is known of the process");
+  app.add_flag("--open", options->open, "show the HTML page by BROWSER, or by xdg-open");
   app.footer(
       "Several logs, or a folder's, are one report: the same fault in several processes is told once, with its "
       "witnesses. json gives their records\n"
@@ -340,8 +368,9 @@ Action declare_report(CLI::App& app) {
       "\n"
       "A log that was cut off, because its process was killed, is read as far as it goes, and that is said.\n"
       "\n"
-      "Exit status: 0 when every log was read, whatever it holds; 2 when one could not be read, or for bad usage.");
-  return [options](const AfterDashes&) { return write_reports(*options); };
+      "Exit status: 0 when every log was read, whatever it holds; 2 when one could not be read, no browser could be "
+      "opened, or for bad usage.");
+  return [options](const AfterDashes&) { return report_and_open(*options); };
 }
 
 }  // namespace devtrace::cli

@@ -1,6 +1,7 @@
 // Text from a user's program, made safe for where it is shown. Names, messages and source lines may hold anything.
 #pragma once
 
+#include <algorithm>
 #include <cctype>
 #include <cstddef>
 #include <string>
@@ -41,6 +42,11 @@ inline std::string_view trimmed(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
   return text;
+}
+
+// How many characters of white space a line begins with.
+inline size_t indentation(std::string_view line) {
+  return std::min(line.find_first_not_of(" \t"), line.size());
 }
 
 }  // namespace devtrace

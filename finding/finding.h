@@ -176,10 +176,12 @@ struct DeviceExpression {
 
 // A line that an operand has passed on its way to where it was refused, and where it could have got another device.
 struct Step {
-  std::string what;  // defaulted, made, constructed, moved, returned, assigned
+  std::string what;  // defaulted, given, appended, made, constructed, moved, discarded, returned, assigned, left
   Frame line;
-  std::string call, parameter, otherwise;  // defaulted: what it calls, and what that takes for a parameter left out
-  List<DeviceExpression> devices;          // one for each device
+  // defaulted and given: what it calls, a parameter of that, and the default or what it gives; constructed: the class;
+  // left: what stands beside the container and was brought elsewhere
+  std::string call, parameter, otherwise;
+  List<DeviceExpression> devices;  // one for each device
 };
 
 struct Operand : Provenance {
@@ -208,6 +210,7 @@ struct Operand : Provenance {
   DeviceSource device_from;
   List<Step> lineage;  // oldest first
   List<Operand> computed_from;
+  List<Operand> siblings;  // what came there in the same way, and will be computed with
   Producer given_by;
   MovedAway moved_away;
   KeptTensor kept_for;  // of an optimizer's state: the parameter
@@ -286,6 +289,12 @@ struct Gradient {
 };
 using GradientHook = Gradient::Hook;
 
+// The line that begins the process group, and what it can call its rank on its machine.
+struct GroupSetup {
+  Frame line;
+  std::string local_rank;
+};
+
 // What findings of one kind have besides; kinds.inc says which of these a kind has.
 struct Refusal {
   std::string overload, method;
@@ -297,6 +306,7 @@ struct Refusal {
   List<Mention> mentions;
   List<FrameExpression> expressions;
   Gradient gradient;
+  GroupSetup setup;  // of a collective
   std::string incomplete;
   bool waiting = false;  // `stack` is of the thread that waits for autograd's
 };
@@ -338,6 +348,17 @@ struct LibraryCall {
   HandleUse library_call;
 };
 
+// What a rank is one of.
+struct Communicator {
+  std::string function;  // of NCCL's, that was called
+  std::optional<int64_t> size, rank, local_rank, visible;
+};
+struct Ranks {
+  DeviceChange choice;  // who made the current device current
+  Communicator communicator;
+  GroupSetup setup;
+};
+
 // What trying a change has shown.
 struct Verified {
   std::string outcome;
@@ -348,10 +369,18 @@ struct Verified {
   List<std::string> devices_with_work, open;
 };
 
+// A statement, and what it should say.
+struct Edit {
+  std::string file;
+  int64_t line = 0;
+  std::string fix;
+};
+
 struct Cause {
   std::string category, confidence, because, fix, file;
   int64_t line = 0;
   std::string repairs;
+  List<Edit> also;  // the same mistake in other lines
   Verified verified;
 };
 
@@ -364,7 +393,7 @@ struct Suppressed {
   bool known() const { return line > 0; }
 };
 
-using Facts = std::variant<Refusal, Launch, Copy, LibraryCall>;
+using Facts = std::variant<Refusal, Launch, Copy, LibraryCall, Ranks>;
 
 struct Finding {
   std::optional<int64_t> id;

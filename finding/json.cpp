@@ -18,7 +18,7 @@ struct Kind {
 };
 const std::vector<Kind>& kinds() {
   static const auto& all = *new std::vector<Kind>{
-#define KIND(name, facts, happened, nameless, record, operand) {name, record, operand, facts()},
+#define KIND(name, facts, record, operand) {name, record, operand, facts()},
 #include "finding/kinds.inc"
   };
   return all;
@@ -174,6 +174,10 @@ Json to_json(const Finding& finding) {
 
 Json to_json(const Cause& cause) {
   return value_of(cause);
+}
+
+Json to_json(const Operand& operand) {
+  return value_of(operand);
 }
 
 Finding read(const Json& record) {

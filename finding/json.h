@@ -9,6 +9,7 @@ namespace devtrace::finding {
 
 report::Json to_json(const Finding& finding);
 report::Json to_json(const Cause& cause);
+report::Json to_json(const Operand& operand);
 
 Finding read(const report::Json& record);
 

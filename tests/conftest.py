@@ -128,7 +128,7 @@ def start(program, folder: Path, options=None, gpus=2, trace=True, env=None, tim
 
 
 # What is read after PyTorch was imported and its operators have true values, and not before.
-READ_LATER = ("CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "DEVTRACE_SIM_", "HOME", "LOCAL_RANK", "RANK", "TMPDIR", "WORLD_SIZE")
+READ_LATER = ("CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "DEVTRACE_SIM_", "HOME", "LOCAL_RANK", "RANK", "RANKS_END_AFTER", "TMPDIR", "WORLD_SIZE")
 READ_BEFORE = ("DEVTRACE_SIM_TRITON", "DEVTRACE_SIM_VALUES", "DEVTRACE_SIM_VERBOSE")
 
 

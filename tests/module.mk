@@ -20,7 +20,7 @@ $(call unit_test,tracker,tests/unit/tracker $(TRACKER_TESTS),tracker,-O1,$$(LINK
 # -rdynamic: tests look up names of their own functions.
 $(call unit_test,stacks,tests/unit/tracker/stacks tests/unit/tracker/python,tracker/stacks tracker/evidence,-isystem $(CACHE)/libunwind/include,-rdynamic $$(LINK_stacks) -lgtest_main)
 BINARY_TEST_LINK = -Wl,--wrap=dl_iterate_phdr $(LINK_device)
-$(call unit_test,binary,$(wildcard tests/unit/binary/*),binary/device binary/dwarf,,$$(BINARY_TEST_LINK) -lgtest_main)
+$(call unit_test,binary,tests/unit/binary $(wildcard tests/unit/binary/*),binary/device binary/dwarf,,$$(BINARY_TEST_LINK) -lgtest_main)
 $(UNIT_OBJECTS_stacks) $(UNIT_OBJECTS_tracker): | setup-libunwind
 
 # The tests read real machine code: their PTX, compiled by the assembler that comes with Triton.
@@ -86,11 +86,11 @@ $(BENCHMARKS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%_bench.o $(call libra
 	mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) -lbenchmark $(LINK_stacks) -pthread -ldl -o $@
 
-.PHONY: ready pythons test test-all unit unit-test sanitizers e2e test-gpu conformance matrix demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent suites soak attach-soak hardware-bundle bench
+.PHONY: ready pythons test test-all unit unit-test sanitizers e2e test-gpu conformance matrix demo demo-cpp nvcc pictures rehearsal-values rehearsal-overloads cases-page corpus transparent suites wheels conformance-distributed soak attach-soak hardware-bundle bench
 PYTEST := DEVTRACE_BUILD=$(BUILD) $(PYTHON) -m pytest -c tests/pytest.ini
 # Tests of hardware that are worth running on simulated devices, too; DEVTRACE_TEST_GPU=simulated make test-gpu runs all of them there.
 SIMULATED_GPU_TESTS := $(patsubst %,tests/gpu/test_gpu_%.py,memory_elsewhere static_runtime)
-TESTS ?= tests/e2e tests/conformance tests/versions tests/rehearsal tests/soak tests/suites tests/hardware $(SIMULATED_GPU_TESTS)
+TESTS ?= tests/e2e tests/conformance tests/versions tests/rehearsal tests/soak tests/suites tests/wheels tests/hardware $(SIMULATED_GPU_TESTS)
 
 # What CI builds at once: while PyTorch is downloaded there is a core left.
 ready: all $(UNIT_TESTS) $(E2E_PROGRAMS) nvcc ## build all that `make test` starts
@@ -165,15 +165,23 @@ demo-cpp: all ## the same on a C++ program, built by nvcc from PyPI's wheels
 # The pictures of the report in docs/guide/, made anew.
 pictures: demo
 	$(PYTHON) scripts/pictures $(BUILD)/demo/broken/devtrace-*.jsonl docs/guide
+	$(PYTHON) scripts/pictures notebook docs/guide
 
 # Values of a rehearsal on PyTorch's whole operator database, and the page about them; minutes, so `make test` runs a sample of it.
 rehearsal-values: all ## values of a rehearsal on the same
 	$(PYTHON) tests/rehearsal/run.py --build $(BUILD) --json $(BUILD)/rehearsal-values.json --markdown docs/guide/rehearsal.md
-# The same over every overload that has a CUDA kernel, and every type; minutes.
+
+conformance-distributed: all ## PyTorch's own tests of torch.distributed in a rehearsal; 20 minutes
+	$(PYTHON) tests/conformance/distributed.py --build $(BUILD) --json $(BUILD)/distributed.json --markdown docs/evidence/distributed.md
+
 # Other projects' tests, from their sdists on PyPI; half an hour.
+wheels: all ## wheels of others in a rehearsal
+	$(PYTHON) tests/wheels/run.py --build $(BUILD) --markdown docs/evidence/wheels.md
+
 suites: all ## other projects' test suites in a rehearsal
 	$(PYTHON) tests/suites/run.py --build $(BUILD) --json $(BUILD)/suites.json --markdown docs/evidence/suites.md
 
+# The same over every overload that has a CUDA kernel, and every type; minutes.
 rehearsal-overloads: all ## values of a rehearsal by overload and type
 	$(PYTHON) tests/rehearsal/overloads/run.py --build $(BUILD) --json $(BUILD)/rehearsal-overloads.json --markdown docs/evidence/rehearsal-values.md
 
@@ -226,6 +234,7 @@ bench: all $(BENCHMARKS) $(BUILD)/tests/lookups ## what hooks and rehearsals cos
 	echo "== rehearsal"; $(PYTHON) tests/bench/rehearsal_bench.py --build $(BUILD)
 	echo "== collectives between processes"; $(PYTHON) tests/bench/collectives_bench.py --build $(BUILD)
 	echo "== attached and detached"; $(PYTHON) tests/bench/attach_bench.py --build $(BUILD)
+	echo "== devtrace.start() beside the preload"; $(PYTHON) tests/bench/session_bench.py --build $(BUILD)
 	echo "== operators in a rehearsal"; $(PYTHON) tests/bench/operators_bench.py --build $(BUILD)
 	echo "== ordinary programs in a rehearsal"; $(PYTHON) tests/bench/ordinary_bench.py --build $(BUILD)
 	echo "== exceptions"; $(PYTHON) tests/bench/exceptions_bench.py --build $(BUILD)

@@ -25,6 +25,7 @@
 #include "tracker/memory/provenance.h"
 #include "tracker/memory/untracked_memory.h"
 #include "tracker/placement/placement.h"
+#include "tracker/ranks/ranks.h"
 
 namespace devtrace::events {
 namespace {
@@ -168,6 +169,38 @@ void library_refused(const LibraryCall& call) {
 
 void event_refused(const LibraryCall& call, int device) {
   if (!thread_state::inside() && options().launches) launch::report_refused_event(call, Device::cuda(device));
+}
+
+void rank_joins(const Rank& rank) {
+  if (!thread_state::inside()) ranks::joins(rank);
+}
+
+void rank_joined(const Rank& rank, const void* handle) {
+  if (!thread_state::inside()) ranks::joined(rank, handle);
+}
+
+void ranks_refused(const Rank* ranks, size_t count, Twice twice) {
+  if (!thread_state::inside()) ranks::refused({ranks, count}, twice);
+}
+
+void rank_split(const void* parent, int color, const Rank& rank, const void* handle) {
+  if (!thread_state::inside()) ranks::split(parent, color, rank, handle);
+}
+
+void rank_left(const void* handle) {
+  ranks::left(handle);
+}
+
+void collective_called(const char* function, const void* handle, const Collective& call) {
+  if (!thread_state::inside()) ranks::called(function, handle, call);
+}
+
+void collective_moves(const void* handle, const Collective& call) {
+  if (!options().copies || thread_state::inside()) return;
+  const auto rank = ranks::of(handle);
+  if (!rank) return;
+  stacks::OnePythonStack stack;
+  copy::traffic::count_from_ranks(rank->device, received_at_least(call, rank->rank, rank->size), stack);
 }
 
 bool wants_copies() {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tracker/interface/collective.h"
 #include "tracker/interface/event_types.h"
 #include "tracker/interface/extent.h"
 
@@ -68,6 +69,19 @@ void library_refused(const LibraryCall& call);
 // A call that CUDA refused: the event that it records, its handle, on the stream that is its argument. Of that stream
 // `device` is the device.
 void event_refused(const LibraryCall& call, int device);
+
+// Before a rank waits for the others of its communicator; when it has that, by its handle; and at its end. Or else when
+// the library has refused these ranks, all of this process and one communicator, as wrong usage.
+void rank_joins(const Rank& rank);
+void rank_joined(const Rank& rank, const void* handle);
+void ranks_refused(const Rank* ranks, size_t count, Twice twice);
+void rank_left(const void* handle);
+// All ranks of a communicator have split it: this one is `rank` of those of its color, by `handle`; null: of none.
+void rank_split(const void* parent, int color, const Rank& rank, const void* handle);
+// A rank, by its communicator's handle, is about to ask for a collective.
+void collective_called(const char* function, const void* handle, const Collective& call);
+// Hot. What a rank is about to get from others, in a group or by itself.
+void collective_moves(const void* handle, const Collective& call);
 
 // Hot. Bytes are about to be copied. When a copy has a correlation id, `copy_took` says later how long it took.
 void copied(const Copy& copy);

@@ -22,6 +22,7 @@
 #include "tracker/memory/provenance.h"
 #include "tracker/placement/placement.h"
 #include "tracker/preexisting/allocator_snapshot.h"
+#include "tracker/ranks/ranks.h"
 #include "tracker/refusals/recent_messages.h"
 #include "tracker/stacks/stacks.h"
 
@@ -140,6 +141,7 @@ void after_fork_in_child() {
   process_start::note();
   thread_state::forget_after_fork();
   const bool had_log = log::is_open();
+  ranks::forget_in_child();
   after_fork(true);
   if (!had_log) read_options_anew();  // else it goes on as its parent did
 }

@@ -54,14 +54,13 @@ std::string table(const fix::Round& round) {
 
 }  // namespace
 
-void print_fix_text(const fix::SearchResult& result, const fix::Conclusion& conclusion, const std::string& patch,
-                    double budget) {
+void print_fix_text(const fix::SearchResult& result, const fix::Conclusion& conclusion, const std::string& patch) {
   const std::string end = summary(result, conclusion, patch);
   for (const auto* rounds : {&result.rounds, &result.given_up})
     for (const fix::Round& round : *rounds) fmt::print("{}\n", table(round));
   if (!patch.empty()) fmt::print("{}\n", printable(result.edits.patch, true));
   if (!result.trouble.empty()) fmt::print(stderr, "devtrace fix: {}\n", printable(result.trouble, true));
-  if (result.out_of_time) fmt::print("The time was over ({:.0f} s; --budget gives more).\n", budget);
+  if (result.out_of_time) fmt::print("The time was over ({:.0f} s; --budget gives more).\n", result.budget);
   fmt::print("{}\n", printable(end, true));
 }
 

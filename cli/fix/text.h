@@ -8,8 +8,7 @@
 namespace devtrace::cli {
 
 // On standard output what was tried for each finding, the patch in the file `patch`, and what came of it; on standard
-// error what went wrong. `budget`: the seconds that the search had.
-void print_fix_text(const fix::SearchResult& result, const fix::Conclusion& conclusion, const std::string& patch,
-                    double budget);
+// error what went wrong.
+void print_fix_text(const fix::SearchResult& result, const fix::Conclusion& conclusion, const std::string& patch);
 
 }  // namespace devtrace::cli

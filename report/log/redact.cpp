@@ -179,7 +179,7 @@ bool is_cuda_function(std::string_view name) {
 
 // `cublasSgemm`, `cufftExecC2C`, `cusolverDnSgetrf`.
 bool is_library_function(std::string_view name) {
-  for (const std::string_view library : {"cublas", "cufft", "curand", "cusolver", "cusparse", "cudnn"})
+  for (const std::string_view library : {"cublas", "cufft", "curand", "cusolver", "cusparse", "cudnn", "nccl"})
     if (name.starts_with(library)) return std::all_of(name.begin(), name.end(), in_name);
   return false;
 }
@@ -353,7 +353,10 @@ Json Redactor::operand(const Json& operand) {
   const auto coded = [&](const char* key) {
     if (const auto value = string(operand, key); !value.empty()) out[key] = code(value);
   };
-  coded("name");
+  if (is_rank(operand))
+    take(out, operand, {"name", "position"});
+  else
+    coded("name");
   Json names = Json::array();
   for (const Json& each : array(operand, "names")) {
     if (!each.is_object()) continue;
@@ -398,6 +401,11 @@ Json Redactor::cause(const Json& cause) {
   if (!fix.empty()) out["fix"] = fix;
   if (!place.empty()) out["file"] = place;
   take(out, cause, {"line", "repairs"});
+  for (const Json& edit : array(cause, "also")) {
+    Json& also = out["also"].emplace_back();
+    also = {{"file", file(string(edit, "file"))}, {"fix", code(string(edit, "fix"))}};
+    take(also, edit, {"line"});
+  }
   if (const Json& verified = object(cause, "verified"); !verified.empty()) {
     take(out["verified"], verified,
          {"outcome", "findings_before", "findings_after", "same_output", "bytes_per_step", "bytes", "devices_with_work",
@@ -471,7 +479,8 @@ Json Redactor::record(const Json& record) {
   const auto operation = string(record, "operation");
   const auto kind = string(record, "kind");
   const bool cudas = (kind == "copy-mismatch" && is_cuda_function(operation)) ||
-                     (kind == "handle-mismatch" && (is_library_function(operation) || is_cuda_function(operation)));
+                     ((kind == "handle-mismatch" || record.contains("communicator")) &&
+                      (is_library_function(operation) || is_cuda_function(operation)));
   if (!operation.empty()) out["operation"] = cudas ? std::string(operation) : kernel(operation);
   // An operator of the program's own has arguments of its own.
   const bool own = string(out, "operation") != operation && string(record, "kind") == "refused-op";
@@ -511,6 +520,8 @@ Json Redactor::record(const Json& record) {
     take(out["copy"], copy, {"function", "direction", "source", "destination", "bytes", "stream"});
   if (const Json& call = object(record, "library_call"); !call.empty())
     take(out["library_call"], call, {"device", "refused", "used", "stream", "stream_device"});
+  if (const Json& ranks = object(record, "communicator"); !ranks.empty())
+    take(out["communicator"], ranks, {"function", "size", "rank", "local_rank", "visible_devices"});
   if (const Json& choice = object(record, "device_choice"); !choice.empty()) out["device_choice"] = event(choice);
   if (record.contains("device_changes")) {
     out["device_changes"] = Json::array();

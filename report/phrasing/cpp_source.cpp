@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "common/text.h"
 #include "report/phrasing/signature.h"
 
 namespace devtrace::report {
@@ -13,12 +14,6 @@ bool is_word(char c) {
 }
 bool is_blank(char c) {
   return std::isspace(static_cast<unsigned char>(c));
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
 }
 
 // The same text with what stands in strings and comments made blank, so that places stay.

@@ -24,6 +24,9 @@ constexpr Kind kKinds[] = {
     {"wrong-current-device", "was launched while another device was current:", "a kernel"},
     {"handle-mismatch", "was given a handle of another device:", "a library's function"},
     {"copy-mismatch", "states devices that its ends contradict:", "a copy"},
+    {"duplicate-device", "was called by ranks of one device:", "a communicator"},
+    {"collective-mismatch", "was called by ranks that ask for different things:", "a collective"},
+    {"collective-stalled", "was not called by all ranks:", "a collective"},
 };
 
 const Kind& kind_of(const Json& finding) {
@@ -98,7 +101,8 @@ std::string headline(const Json& finding) {
   // library's call, whose the handle is.
   const bool refused_launch = !string(object(finding, "launch"), "stream_device").empty();
   const auto kind = string(finding, "kind");
-  if ((kind == "copy-mismatch" || kind == "handle-mismatch" || refused_launch) && !string(finding, "message").empty())
+  if ((kind == "copy-mismatch" || kind == "handle-mismatch" || finding.contains("communicator") || refused_launch) &&
+      !string(finding, "message").empty())
     return std::string(string(finding, "message"));
   const auto devices = devices_of(finding);
   if (devices.empty()) return fmt::format("{} was given tensors on different devices", operation_of(finding));
@@ -239,7 +243,12 @@ std::string bytes(int64_t count) {
   return fmt::format("{:.{}f} {}", value, value < 10 ? 1 : 0, unit);
 }
 
+bool is_rank(const Json& operand) {
+  return string(operand, "role") == "rank";
+}
+
 std::string made_by(const Json& operand) {
+  if (is_rank(operand)) return std::string(string(object(operand, "created"), "call"));
   const std::string_view pool = string(operand, "pool");
   if (pool.empty()) return "created";
   return fmt::format("is in memory that {}'s pool took", pool == "cupy" ? std::string_view("CuPy") : pool);

@@ -47,7 +47,11 @@ std::string role_of(const Json& operand);
 // "int64 [8, 128]", "768 B": what is known of it, empty when nothing is.
 std::string extent_of(const Json& operand);
 
-// "created", or for an array in memory that its library's pool keeps "is in memory that CuPy's pool took".
+// Of a finding about ranks its operands are these.
+bool is_rank(const Json& operand);
+
+// "created", of a rank what it does, or for an array in memory that its library's pool keeps "is in memory that CuPy's
+// pool took".
 std::string made_by(const Json& operand);
 
 // "1.5 MiB".

@@ -140,6 +140,8 @@ std::string markdown(const Json& process, const Json& finding) {
     out += string(cause, "file").empty() ? "**Fix**" : fmt::format("**Fix** at {}", code(location(cause, cwd)));
     if (const auto what = repairs(cause); !what.empty()) out += fmt::format(" ({})", what);
     out += ":\n\n" + block(language, fix) + '\n';
+    for (const Json& edit : array(cause, "also"))
+      out += fmt::format("and at {}:\n\n{}\n", code(location(edit, cwd)), block(language, string(edit, "fix")));
   } else if (!string(cause, "file").empty()) {
     out += fmt::format("**Change** {}\n\n", code(location(cause, cwd)));
   }

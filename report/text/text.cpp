@@ -179,9 +179,11 @@ class Report : Lines {
 
   void origin(const std::string& name, std::string_view did, const Json& event, bool with_source = true) {
     const Json& frame = user_frame_of(event);
-    const std::string call = printable(string(event, "call"));
-    line("  {}{}{} {}{}{} {}", ink_.strong, name, ink_.off, did, call.empty() ? "" : " by ", call,
-         frame.empty() ? std::string("at an unknown place") : "in " + printable(place(frame, cwd_)));
+    const bool is_call = did == string(event, "call");  // what a rank does
+    const std::string call = is_call ? "" : printable(string(event, "call"));
+    const std::string_view where = is_call ? "" : " at an unknown place";
+    line("  {}{}{} {}{}{}{}", ink_.strong, name, ink_.off, did, call.empty() ? "" : " by ", call,
+         frame.empty() ? std::string(where) : " in " + printable(place(frame, cwd_)));
     if (with_source) source(frame, "        ");
     callers(event, frame);
   }
@@ -280,9 +282,13 @@ class Report : Lines {
     for (const Json& step : array(operand, "lineage")) {
       const auto what = string(step, "what");
       const std::string_view words = what == "defaulted"     ? "its device left out in"
+                                     : what == "given"       ? "its device given in"
+                                     : what == "appended"    ? "its parts put into a list in"
                                      : what == "constructed" ? "by a module constructed in"
+                                     : what == "discarded"   ? "not moved, as the result is dropped, in"
                                      : what == "returned"    ? "returned to"
                                      : what == "assigned"    ? "assigned in"
+                                     : what == "left"        ? "left where it was, within a container, in"
                                                              : "";
       if (words.empty()) continue;
       const Json& frame = object(step, "line");
@@ -319,7 +325,14 @@ class Report : Lines {
     const std::string_view what = repairs(cause);
     line("  {}fix{} {}{}", ink_.strong, ink_.off, place,
          what.empty() ? "" : fmt::format("{}({})", place.empty() ? "" : " ", what));
-    std::string_view rest = fix;
+    code(fix);
+    for (const Json& edit : array(cause, "also")) {
+      line("      and {}", printable(location(edit, cwd_)));
+      code(string(edit, "fix"));
+    }
+  }
+
+  void code(std::string_view rest) {
     while (!rest.empty()) {
       const size_t end = std::min(rest.find('\n'), rest.size());
       line("        {}{}{}", ink_.fix, printable(rest.substr(0, end)), ink_.off);

@@ -82,9 +82,10 @@ Way to_host(const Part& part) {
 
 Link link_for(const Json& process, std::string_view from, std::string_view to, bool staged, uint64_t count) {
   const auto bytes = static_cast<double>(count);
-  const Part& source = part_of(name_of_device(process, from));
+  const bool ranks = from == "ranks";
   const Part& target = part_of(name_of_device(process, to));
-  const bool known = (from == "cpu" || !source.name.empty()) && (to == "cpu" || !target.name.empty());
+  const Part& source = ranks ? target : part_of(name_of_device(process, from));
+  const bool known = !ranks && (from == "cpu" || !source.name.empty()) && (to == "cpu" || !target.name.empty());
   const char* assumed = known ? "" : " (assumed)";
   if (from == "cpu" || to == "cpu") {
     const Way way = to_host(from == "cpu" ? target : source);
@@ -95,7 +96,8 @@ Link link_for(const Json& process, std::string_view from, std::string_view to, b
     return {bytes / first.rate + bytes / second.rate,
             fmt::format("{}{}, through the host{}", first.name,
                         second.name == first.name ? " twice" : " and " + second.name, assumed)};
-  if (source.nvlink > 0 && target.nvlink > 0) return {bytes / std::min(source.nvlink, target.nvlink), "NVLink"};
+  if (source.nvlink > 0 && target.nvlink > 0)
+    return {bytes / std::min(source.nvlink, target.nvlink), std::string("NVLink") + assumed};
   const Way& slower = first.rate < second.rate ? first : second;
   return {bytes / slower.rate, slower.name + assumed};
 }

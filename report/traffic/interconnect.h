@@ -16,7 +16,8 @@ struct Link {
 };
 
 // `process`: the log's process record, whose `devices` tell the names. `from` and `to`: "cpu", "cuda:1". `staged`: of
-// two CUDA devices: neither may reach the other, so that CUDA goes through the host.
+// two CUDA devices: neither may reach the other, so that CUDA goes through the host. From "ranks" the way is taken to
+// be that between two such devices.
 Link link_for(const Json& process, std::string_view from, std::string_view to, bool staged, uint64_t bytes);
 
 }  // namespace devtrace::report

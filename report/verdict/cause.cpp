@@ -31,22 +31,6 @@ bool calls_transformers_model(const Evidence& evidence, size_t caller) {
   return false;
 }
 
-// The container in `encoded["input_ids"]`, `batch[0]`: what is before the first bracket.
-std::string_view container_of(std::string_view name) {
-  const size_t bracket = name.find('[');
-  return bracket == name.npos ? std::string_view() : name.substr(0, bracket);
-}
-
-bool is_batch_encoding(const Operand& operand) {
-  for (const Frame& frame : operand.created.stack) {
-    for (const std::string_view maker : {"/transformers/tokenization_", "/transformers/feature_extraction_",
-                                         "/transformers/image_processing_", "/transformers/processing_"}) {
-      if (frame.file.find(maker) != frame.file.npos) return true;
-    }
-  }
-  return false;
-}
-
 // The device's own name, where the same function moved the target there further up: `device` after `model.to(device)`.
 std::optional<std::string> device_of_move(const Frame& here, const Operand& target) {
   const Frame* moved = target.moved.line();
@@ -60,19 +44,6 @@ bool left_alone(const Frame& frame) {
     if (frame.file.find(part) != frame.file.npos) return true;
   }
   return false;
-}
-
-// The container, whole, on the device: a dict and a list have no .to(), what a tokenizer returns has, unless a
-// comprehension made it anew.
-std::string moved_container(const Operand& operand, std::string_view container, std::string_view subscript,
-                            const std::string& device) {
-  const bool rebuilt = operand.moved.known() && operand.moved.line() &&
-                       operand.moved.line()->source.find(" for ") != std::string_view::npos;
-  if (is_batch_encoding(operand) && !rebuilt && !operand.moved.known())
-    return fmt::format("{}.to({})", container, device);
-  const bool mapping = subscript.starts_with("[\"") || subscript.starts_with("['");
-  if (mapping) return fmt::format("{{key: value.to({}) for key, value in {}.items()}}", device, container);
-  return fmt::format("[value.to({}) for value in {}]", device, container);
 }
 
 }  // namespace
@@ -106,13 +77,26 @@ std::string with_place(const Operand& operand) {
                      placed == &operand.moved ? "moved there at" : "created there at", where);
 }
 
+// The variable that an element of a list was computed from, where another one of the list is on another device.
+static std::optional<std::string_view> source_of_element(const Evidence& evidence, size_t frame,
+                                                         const Operand& element) {
+  const std::string_view list = container_of(element.name_in(frame));
+  const auto beside = [&](const Operand& each) {
+    return each.device != element.device && container_of(each.name_in(frame)) == list;
+  };
+  if (list.empty() || std::none_of(evidence.operands.begin(), evidence.operands.end(), beside)) return std::nullopt;
+  for (const Operand& source : element.computed_from)
+    if (source.device == element.device && is_identifier(source.name_in(frame))) return source.name_in(frame);
+  return std::nullopt;
+}
+
 // In words that mean the target itself, or where its model is.
 static std::string device_of_target(const Evidence& evidence, size_t frame, const Operand& target) {
   const std::string_view own_name = target.name_in(frame);
   // A call of a model, model(…) or model.generate(…): the model, as the line calls it. One that hooks spread over
   // devices has no device of its own.
   for (const Operand& operand : evidence.operands) {
-    if (&operand == &target || !target.is_state() || !target.hook.empty()) continue;
+    if (&operand == &target || !target.is_state() || !target.hook.empty() || target.root_devices.size() > 1) continue;
     const auto name = operand.name_in(frame);
     auto callee = callee_of(evidence.stack[frame].source, name);
     if (!callee) callee = callee_of(evidence.stack[frame].source, container_of(name));
@@ -127,6 +111,8 @@ static std::string device_of_target(const Evidence& evidence, size_t frame, cons
   }
   if (is_identifier(own_name)) return fmt::format("{}.device", own_name);
   if (const auto name = device_of_move(evidence.stack[frame], target)) return *name;
+  // Of a list that another element is to be moved of, the number may be none's in another round.
+  if (const auto other = source_of_element(evidence, frame, target)) return fmt::format("{}.device", *other);
   if (is_reference(own_name)) return fmt::format("{}.device", own_name);
   if (own_name.empty() && frame == 0) {
     if (const auto tensor = begins_with(target.expression)) return fmt::format("{}.device", *tensor);
@@ -152,78 +138,34 @@ std::string_view expression_of(const Evidence& evidence, size_t frame, std::stri
   return {};
 }
 
+std::string expression_or_number(const finding::Step& step, std::string_view device) {
+  const std::string_view known = expression_of(step, device);
+  return known.empty() ? in_quotes(device) : std::string(known);
+}
+
+// Of the first step in that line that knows words for the device; what operands were computed from has steps, too.
+static std::string_view expression_in(const Operand& operand, const Frame& line, std::string_view device) {
+  for (const finding::Step& step : operand.lineage)
+    if (step.line.same_line(line))
+      if (const std::string_view known = expression_of(step, device); !known.empty()) return known;
+  for (const Operand& source : operand.computed_from)
+    if (const std::string_view known = expression_in(source, line, device); !known.empty()) return known;
+  return {};
+}
+
+std::string expression_or_number(const Evidence& evidence, const Frame& line, std::string_view device) {
+  std::string_view known;
+  for (const Operand& operand : evidence.operands)
+    if (known.empty()) known = expression_in(operand, line, device);
+  for (size_t frame = 0; known.empty() && frame < evidence.stack.size(); ++frame)
+    if (evidence.stack[frame].same_line(line)) known = expression_of(evidence, frame, device);
+  return known.empty() ? in_quotes(device) : std::string(known);
+}
+
 std::string device_expression(const Evidence& evidence, size_t frame, const Operand& target) {
   std::string device = device_of_target(evidence, frame, target);
   const std::string_view other = device.starts_with('"') ? expression_of(evidence, frame, target.device) : "";
   return other.empty() ? device : std::string(other);
-}
-
-// In the body of the line's only lambda, where one of its parameters has that name: `lambda w: (w * b).sum()`.
-static std::optional<Fix> move_in_lambda(const Frame& here, std::string_view name, const std::string& device) {
-  constexpr std::string_view kLambda = "lambda ";
-  const std::string_view source = here.source;
-  const size_t begin = source.find(kLambda), colon = source.find(':', begin);
-  if (begin == source.npos || colon == source.npos) return std::nullopt;
-  const std::string_view parameters = source.substr(begin + kLambda.size(), colon - begin - kLambda.size());
-  const std::string_view body = source.substr(colon + 1);
-  if (body.find(kLambda) != body.npos || parameters.find_first_of("([{\"'") != parameters.npos) return std::nullopt;
-  auto moved = replace_read(body, name, fmt::format("{}.to({})", name, device));
-  if (!moved) return std::nullopt;
-  return line_fix(here, dedented(fmt::format("{} {}", here.source.substr(0, colon + 1), dedented(*moved))));
-}
-
-// Can a line in front of this one give the variable another value? `def f(x): return x + x`: that is outside of the
-// function. So it is of a lambda, and of a comprehension; and nothing can stand in front of `elif`.
-static bool may_stand_in_front(const Frame& here, std::string_view name) {
-  const std::string line = dedented(here.source);
-  const auto begins = [&](std::string_view word) { return line.starts_with(word); };
-  const bool inner = here.function.ends_with('>') && !here.function.ends_with("<module>");
-  return !inner && !begins("def ") && !begins("async def ") && !begins("class ") && !begins("elif ") &&
-         !begins("except ") && !begins("case ") && !writes_through(here.source, name) && !binds(here.source, name) &&
-         assigned_name(here.source) != name && Scan(here.source).balanced;
-}
-
-static Fix moved_in_front(const Frame& here, std::string_view name, const std::string& device) {
-  return line_fix(here, fmt::format("{0} = {0}.to({1})\n{2}", name, device, dedented(here.source)));
-}
-
-// The line with what else it calculates with on the operand's device moved, too, or gives to the same function:
-// `x * self.scale + self.shift`, `model(ids, mask)`. Lengths may be wanted on the CPU.
-static std::string others_moved(const Evidence& evidence, size_t frame, const Operand& operand, std::string line,
-                                const std::string& device) {
-  for (const finding::Mention& mention : evidence.refusal.mentions) {
-    if (mention.frame != frame || mention.device != operand.device) continue;
-    const bool beside =
-        is_argument_beside(line, mention.name, operand.name_in(frame)) && mention.name.find("len") == mention.name.npos;
-    if (!beside && !is_term(line, mention.name)) continue;
-    line = replace_read(line, mention.name, fmt::format("{}.to({})", mention.name, device)).value_or(line);
-  }
-  return line;
-}
-
-std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand& operand, const std::string& device) {
-  const Frame& here = evidence.stack[frame];
-  const std::string_view name = operand.name_in(frame);
-  if (here.source.empty()) return std::nullopt;
-  if (name.empty() && frame == 0 && !operand.expression.empty()) {
-    auto line = move_expression(here.source, operand.expression, device);
-    return line ? std::optional(line_fix(here, std::move(*line))) : std::nullopt;
-  }
-  if (!is_reference(name)) return std::nullopt;
-  if (auto line = replace_read(here.source, name, fmt::format("{}.to({})", name, device))) {
-    const std::string variable = device.substr(0, device.find_first_of(".(["));
-    if (operand.read_again_in(frame) && may_stand_in_front(here, name) && !binds(here.source, variable))
-      return moved_in_front(here, name, device);
-    return line_fix(here, others_moved(evidence, frame, operand, std::move(*line), device));
-  }
-  if (here.function.ends_with("<lambda>")) return move_in_lambda(here, name, device);
-  if (reads(here.source, name) > 1 && may_stand_in_front(here, name)) return moved_in_front(here, name, device);
-  const std::string_view container = container_of(name);
-  // What a container of containers holds has no .to().
-  if (container.empty() || name.find(']') + 1 != name.size()) return std::nullopt;
-  const std::string moved = moved_container(operand, container, name.substr(container.size()), device);
-  if (auto line = replace_read(here.source, container, moved)) return line_fix(here, std::move(*line));
-  return std::nullopt;
 }
 
 bool names(const Fix& fix, const Operand& target) {
@@ -232,6 +174,17 @@ bool names(const Fix& fix, const Operand& target) {
 
 bool in_failing_library(const Evidence& evidence, const Fix& fix) {
   return !evidence.stack.empty() && !evidence.stack[0].project && fix.file == evidence.stack[0].file;
+}
+
+std::optional<size_t> frame_that_went_on(const Evidence& evidence, const Stack& ended) {
+  const size_t most = std::min(evidence.stack.size(), ended.size());
+  for (size_t outside = 1; outside <= most; ++outside) {
+    const size_t frame = evidence.stack.size() - outside;
+    const Frame &here = evidence.stack[frame], &then = ended[ended.size() - outside];
+    if (here.same_line(then)) continue;
+    return here.same_function(then) ? std::optional(frame) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 bool there_before(const Operand& operand, const Frame& here, const Frame& line) {
@@ -343,17 +296,46 @@ static std::optional<Fix> move_in_library(const Evidence& evidence, const Operan
   return move_at(evidence, 0, operand, device);
 }
 
+// How many tensors that the frame's line reads lie there.
+static int count_on(const Evidence& evidence, size_t frame, std::string_view device) {
+  std::vector<std::string_view> names;
+  const auto add = [&](std::string_view name, std::string_view lies_on) {
+    if (lies_on == device && reads(evidence.stack[frame].source, name) > 0 &&
+        std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  };
+  for (const finding::Mention& each : evidence.refusal.mentions)
+    if (each.frame == frame) add(each.name, each.device);
+  for (const Operand& each : evidence.operands) add(each.name_in(frame), each.device);
+  return static_cast<int>(names.size());
+}
+
+// The target brought to the operand, where the line has most of its tensors there: of what it computes with them, no
+// more would be moved back.
+static std::optional<Fix> move_the_fewest(const Evidence& evidence, size_t frame, const Operand& operand,
+                                          const Operand& target) {
+  constexpr int kMore = 2;
+  const std::string_view name = target.name_in(frame);
+  if (operand.on_cpu() || target.is_state() || !is_identifier(name) ||
+      writes_through(evidence.stack[frame].source, name) ||
+      count_on(evidence, frame, operand.device) < count_on(evidence, frame, target.device) + kMore)
+    return std::nullopt;
+  const std::string device = device_expression(evidence, frame, operand);
+  return device.starts_with('"') ? std::nullopt : move_with_siblings(evidence, frame, target, device);
+}
+
 std::optional<Fix> move_where_named(const Evidence& evidence, const Operand& operand, const Operand& target) {
   std::optional<Fix> in_other_words;
   for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
     if (!evidence.stack[frame].project) continue;
+    if (auto fix = move_the_fewest(evidence, frame, operand, target)) return fix;
     const std::string device = device_of_target(evidence, frame, target);
-    auto fix = move_at(evidence, frame, operand, device);
+    auto fix = move_with_siblings(evidence, frame, operand, device);
     if (!fix) fix = move_made_argument(evidence, frame, operand, device);
     if (!fix) continue;
     if (!device.starts_with('"')) return fix;
     const std::string other = device_expression(evidence, frame, target);
-    in_other_words = move_at(evidence, frame, operand, other);
+    in_other_words = move_with_siblings(evidence, frame, operand, other);
     if (!in_other_words) in_other_words = move_made_argument(evidence, frame, operand, other);
     break;
   }

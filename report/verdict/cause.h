@@ -21,6 +21,7 @@ struct Fix {
   std::string file;
   int64_t line = 0;
   Repairs repairs = Repairs::line;
+  std::vector<finding::Edit> also = {};  // the same mistake in other lines
 };
 
 // The line, saying something else: what repairs the cause. Empty code: what it should say is not known.
@@ -51,12 +52,24 @@ std::string device_expression(const Evidence& evidence, size_t frame, const Oper
 std::string_view expression_of(const finding::Step& step, std::string_view device);
 std::string_view expression_of(const Evidence& evidence, size_t frame, std::string_view device);
 
+// … else the device's name in quotes: in the step's line, and in a line that any operand passed or that still runs.
+std::string expression_or_number(const finding::Step& step, std::string_view device);
+std::string expression_or_number(const Evidence& evidence, const Frame& line, std::string_view device);
+
 // The code that brings `operand` to `device` in that frame's line: the line rewritten, or a line put before it. Nothing
 // when the line does not show the operand.
 std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand& operand, const std::string& device);
 
+// … with what came there in the same way and the function computes with below: its line would be refused next.
+std::optional<Fix> move_with_siblings(const Evidence& evidence, size_t frame, const Operand& operand,
+                                      const std::string& device);
+
+// Does an object keep it on the CPU, and the line of that frame write to it? It can be moved in front of that line, and
+// not within.
+bool is_kept_and_written(const Evidence& evidence, size_t frame, const Operand& operand);
+
 // The frames of the user's code that name the operand, innermost first, then: the first for which move_at has an
-// answer.
+// answer; with siblings.
 std::optional<Fix> move_where_named(const Evidence& evidence, const Operand& operand, const Operand& target);
 
 // The operands of one device brought to another one in the innermost line of the user's that names them: for want of a
@@ -66,6 +79,13 @@ std::optional<Fix> use_site(const Evidence& evidence);
 // The line that left an operand on the default device or the current one, saying the device of what it meets, in words
 // that the line can use.
 std::optional<Fix> fix_at_origin(const Evidence& evidence);
+// … of one operand, saying the device where it is wanted.
+std::optional<Fix> fix_at_origin_of(const Operand& operand, std::string_view wanted);
+// Gives a fix that stands where one tensor was placed those of its siblings.
+void add_siblings(const Evidence& evidence, Fix& fix);
+// … and those of lines near it that have not run. A variable that it moves meets new tensors below. A constructor may
+// leave another layer like the one that it moves.
+void add_lines_near(const Evidence& evidence, Fix& fix);
 // The line that constructed a module whose state was left on the CPU, with the other one's device by its name: for want
 // of words.
 std::optional<Fix> move_where_constructed(const Evidence& evidence);
@@ -79,6 +99,10 @@ bool names(const Fix& fix, const Operand& target);
 
 // Does it change the line of a library that failed, which brings together what it was given and what it computes?
 bool in_failing_library(const Evidence& evidence, const Fix& fix);
+
+// The running function, as a frame of the failing call, that got that stack's end behind itself: it goes on now in
+// another line than the one that called. Nothing where no running function had called it.
+std::optional<size_t> frame_that_went_on(const Evidence& evidence, const Stack& ended);
 
 // Was the operand there before that line of this frame's function ran? Only a line of the same function can tell that
 // it was not.

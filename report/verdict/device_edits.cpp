@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "common/format.h"
 #include "common/text.h"
 #include "common/torch_functions.h"
 #include "report/verdict/source_line.h"
@@ -118,6 +119,7 @@ bool says_device(std::string_view source) {
 }
 
 std::optional<std::string> give_device(std::string_view source, std::string_view device) {
+  if (keyword_argument(source, "generator")) return std::nullopt;  // which serves its own device only
   const Scan scan(source);
   const auto calls = deciding_calls(source, scan);
   if (calls.size() != 1 || !scan.balanced) return std::nullopt;
@@ -132,6 +134,7 @@ std::optional<std::string> give_device(std::string_view source, std::string_view
 }
 
 std::optional<std::string> give_device_to_all(std::string_view source, std::string_view device) {
+  if (keyword_argument(source, "generator")) return std::nullopt;  // which serves its own device only
   const Scan scan(source);
   auto calls = deciding_calls(source, scan);
   if (calls.empty() || !scan.balanced) return std::nullopt;
@@ -146,6 +149,16 @@ std::optional<std::string> give_device_to_all(std::string_view source, std::stri
     out.insert(end, ", device=" + std::string(device));
   }
   return dedented(out);
+}
+
+std::optional<std::string> give_device_beside(std::string_view source, std::string_view name, std::string_view device) {
+  if (!makes_tensor(source) || says_device(source)) return std::nullopt;
+  const Scan scan(source);
+  std::string others(source);
+  for (const Call& call : deciding_calls(source, scan))
+    std::fill(others.begin() + static_cast<ptrdiff_t>(call.open) + 1,
+              others.begin() + static_cast<ptrdiff_t>(call.close), ' ');
+  return reads(others, name) > 0 ? give_device_to_all(source, device) : std::nullopt;
 }
 
 std::optional<std::string> draw_on(std::string_view source, std::string_view generator, std::string_view device) {
@@ -187,6 +200,13 @@ std::optional<std::string> redirect_move(std::string_view source, std::string_vi
   const std::string_view first = trimmed(source.substr(begin, spans[0].end - begin));
   if (!looks_like_a_device(first)) return std::nullopt;
   return dedented(spliced(source, {begin, begin + first.size()}, device));
+}
+
+std::optional<std::string> kept_move(std::string_view source) {
+  if (!redirect_move(source, "cpu")) return std::nullopt;  // to a dtype
+  const std::string move = dedented(source);
+  const std::string name = move.substr(0, move.rfind('.', move.find('(')));
+  return is_reference(name) ? std::optional(fmt::format("{} = {}", name, move)) : std::nullopt;
 }
 
 std::optional<std::string> without_move_of(std::string_view source, std::string_view function) {

@@ -19,6 +19,9 @@ std::optional<std::string> give_device(std::string_view source, std::string_view
 // The same for all such calls of it; none may say a device.
 std::optional<std::string> give_device_to_all(std::string_view source, std::string_view device);
 
+// The same, where the statement reads `name` outside of these calls: `torch.cat([torch.zeros(1), x])`.
+std::optional<std::string> give_device_beside(std::string_view source, std::string_view name, std::string_view device);
+
 // The statement with its only call of such a function that takes `generator` drawing on `device`; where it says another
 // device, the numbers go there afterwards.
 std::optional<std::string> draw_on(std::string_view source, std::string_view generator, std::string_view device);
@@ -31,6 +34,9 @@ bool says_device(std::string_view source);
 std::optional<std::string> redirect_move(std::string_view source, std::string_view device);
 // … when that place is "the current device": `.cuda()`, `.to("cuda")`, or device="cuda" in a factory call.
 bool says_current_device(std::string_view source);
+
+// `x.to(device)` → `x = x.to(device)`, of a statement that is nothing else.
+std::optional<std::string> kept_move(std::string_view source);
 
 // The statement without its only move, of what a call of `function` gives: `nn.Parameter(x).cuda()` →
 // `nn.Parameter(x)`.

@@ -6,15 +6,12 @@
 
 #include "common/format.h"
 #include "common/text.h"
+#include "report/verdict/device_edits.h"
 #include "report/verdict/source_line.h"
 #include "report/verdict/statement_scan.h"
 
 namespace devtrace::report::verdict {
 namespace {
-
-size_t indentation(std::string_view line) {
-  return std::min(line.find_first_not_of(" \t"), line.size());
-}
 
 // Where the text has the variable, as code and not as another object's attribute; npos: nowhere.
 size_t find_variable(std::string_view text, std::string_view variable) {
@@ -32,18 +29,6 @@ std::string_view variable_of(std::string_view expression) {
   size_t end = 0;
   while (end < expression.size() && word_char(expression[end])) ++end;
   return expression.substr(0, end);
-}
-
-// The lines around, with their numbers, from the top.
-std::vector<std::pair<int64_t, std::string_view>> lines_around(const Frame& line) {
-  std::vector<std::pair<int64_t, std::string_view>> lines;
-  int64_t number = line.around.line;
-  for (std::string_view rest = line.around.text; !rest.empty(); ++number) {
-    const std::string_view one = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-    lines.emplace_back(number, one);
-  }
-  return lines;
 }
 
 bool is_definition(std::string_view text) {
@@ -139,6 +124,17 @@ bool may_stand_earlier(const Frame& made, const Frame& moved) {
 
 }  // namespace
 
+std::vector<std::pair<int64_t, std::string_view>> lines_around(const Frame& line) {
+  std::vector<std::pair<int64_t, std::string_view>> lines;
+  int64_t number = line.around.line;
+  for (std::string_view rest = line.around.text; !rest.empty(); ++number) {
+    const std::string_view one = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    lines.emplace_back(number, one);
+  }
+  return lines;
+}
+
 bool only_moves(std::string_view statement) {
   const Scan scan(statement);
   constexpr std::string_view kMoves[] = {"to", "cuda"};
@@ -170,6 +166,23 @@ bool bound_above(const Frame& line, std::string_view variable) {
   return false;
 }
 
+std::optional<Frame> assigned_above(const Frame& line, std::string_view variable) {
+  const auto depth_of = [](std::string_view text) { return std::min(text.find_first_not_of(' '), text.size()); };
+  std::optional<Frame> found;
+  size_t depth = 0;
+  for (const auto& [number, text] : lines_around(line))
+    if (number == line.line) depth = depth_of(text);
+  for (const auto& [number, text] : lines_around(line)) {
+    if (number >= line.line) break;
+    if (is_definition(trimmed(text))) found.reset();
+    if (depth_of(text) > depth || assigned_name(trimmed(text)) != variable) continue;
+    found = line;
+    found->line = number;
+    found->source = trimmed(text);
+  }
+  return found;
+}
+
 std::optional<std::string> device_in_earlier_line(const Evidence& evidence, const Frame& line, const Operand& target) {
   std::optional<std::string> device;
   const auto look = [&](const Operand& there) {
@@ -199,7 +212,7 @@ std::optional<Fix> move_before_making(const Event& made, const Event& moved) {
 
 std::optional<Fix> load_where(const Evidence& evidence, const Frame& load, const Operand& target) {
   const std::string device =
-      device_in_earlier_line(evidence, load, target).value_or(fmt::format("\"{}\"", target.device));
+      device_in_earlier_line(evidence, load, target).value_or(expression_or_number(evidence, load, target.device));
   auto code = give_argument(load.source, "torch.load", "map_location", device);
   if (!code) return std::nullopt;
   return repair_of(load, std::move(*code));

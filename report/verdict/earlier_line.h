@@ -5,14 +5,23 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "report/verdict/cause.h"
 
 namespace devtrace::report::verdict {
 
+// The lines around, with their numbers, from the top.
+std::vector<std::pair<int64_t, std::string_view>> lines_around(const Frame& line);
+
 // Does the variable have its value before that line runs, as the lines above it show? What stands deeper than the line
 // may not have run.
 bool bound_above(const Frame& line, std::string_view variable);
+
+// The line above that gave the variable its value last, where it stands in the same block or one around it and nothing
+// but an assignment.
+std::optional<Frame> assigned_above(const Frame& line, std::string_view variable);
 
 // An expression for the device of `target` that works in an earlier line: `self.device`, `x.device`,
 // `next(model.parameters()).device`. Nothing where none is known.

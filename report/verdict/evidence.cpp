@@ -58,6 +58,16 @@ bool placed_by_choice(const Operand& operand) {
          !in_a_constructor(operand.created.stack);
 }
 
+const finding::Step* given_the_current_device(const Operand& operand) {
+  const auto current = [](const finding::Step& each) {
+    if (each.what != "given" || each.otherwise.find("cuda:") != each.otherwise.npos) return false;
+    const auto says = [&](std::string_view words) { return each.otherwise.find(words) != each.otherwise.npos; };
+    return says("\"cuda\"") || says("'cuda'") || says("current_device()");
+  };
+  const auto step = std::find_if(operand.lineage.begin(), operand.lineage.end(), current);
+  return operand.on_cpu() || step == operand.lineage.end() ? nullptr : &*step;
+}
+
 bool by_a_stale_device(const Operand& operand, const Operand& other) {
   const finding::DeviceSource& from = operand.origin().device_from;
   if (from.role != "attribute") return false;

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "common/text.h"
 #include "report/verdict/cause.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/source_line.h"
+#include "report/verdict/statement_scan.h"
 
 namespace devtrace::report::verdict {
 namespace {
@@ -39,18 +41,36 @@ bool current_by_name(const Operand& it) {
   return it.device_from.says == "cuda";
 }
 
+// What a call gives, by another one; "cpu" was meant.
+std::optional<std::string> give_instead(std::string_view source, std::string_view given, std::string_view device) {
+  const size_t at = source.find(given);
+  if (at == source.npos || given.find("cpu") != given.npos) return std::nullopt;
+  if (given.front() != '"' && given.front() != '\'') return replace_expression(source, given, device);
+  const bool once = source.find(given, at + 1) == source.npos;
+  return once ? std::optional(dedented(spliced(source, {at, at + given.size()}, device))) : std::nullopt;
+}
+
 std::optional<std::string> edit(const Step& step, const Operand& it, std::string_view device) {
   const std::string_view source = step.line.source;
-  if (step.what == "constructed")
-    return says_device(source)
-               ? std::nullopt
-               : move_constructed(source, it.root_devices.size() < 2 ? it.root_class : it.module_class, device);
+  if (step.what == "discarded") return kept_move(source);
+  if (device.empty()) return std::nullopt;
+  if (step.what == "constructed") {
+    if (says_device(source)) return std::nullopt;
+    auto code = move_constructed(source, step.call, device);
+    return code ? code : move_result(source, step.call, device);
+  }
+  if (step.what == "appended") return it.on_cpu() ? give_device_to_all(source, device) : std::nullopt;
+  if (step.what == "given") return give_instead(source, step.otherwise, device);
   if (step.what == "defaulted") return give_argument(source, step.call, step.parameter, device);
-  if (it.is_of_state() && in_a_constructor(it.created.stack)) return std::nullopt;
-  if (step.what == "returned" || step.what == "assigned") {
+  const bool bound = step.what == "returned" || step.what == "assigned";
+  if (step.what != "moved" && !(bound && it.is_state()) && it.is_of_state() && in_a_constructor(it.created.stack))
+    return std::nullopt;
+  if (bound && it.is_state() && !it.on_cpu()) return std::nullopt;
+  if (bound) {
     const auto target = assigned_name(source);
+    const std::string path = it.is_state() ? "." + it.module_path : std::string();
     const bool own = target && std::any_of(it.names.begin(), it.names.end(),
-                                           [&](const finding::Name& each) { return each.name == *target; });
+                                           [&](const finding::Name& each) { return each.name == *target + path; });
     return own ? move_assigned(source, device) : std::nullopt;
   }
   if (says_current_device(source) || current_by_name(it)) {
@@ -67,7 +87,7 @@ bool undecided(const Operand& it) {
   const Event* placed = it.placed();
   if (std::any_of(it.lineage.begin(), it.lineage.end(), [](const Step& each) { return each.what == "defaulted"; }))
     return true;
-  if (current_by_name(it)) return true;
+  if (current_by_name(it) || given_the_current_device(it)) return true;
   if (it.on_cpu()) return !it.moved.known();
   return placed && placed->line() && says_current_device(placed->line()->source);
 }
@@ -96,6 +116,51 @@ std::optional<Fix> fix_at_origin(const Evidence& evidence) {
   return std::nullopt;
 }
 
+std::optional<Fix> fix_at_origin_of(const Operand& operand, std::string_view wanted) {
+  if (!undecided(operand)) return std::nullopt;
+  for (const Step& step : operand.lineage)
+    if (auto code = edit(step, operand, expression_of(step, wanted))) return repair_of(step.line, std::move(*code));
+  return std::nullopt;
+}
+
+// What a sibling's line should say, where the fix stands in the line of that step of the operand's.
+static std::optional<finding::Edit> edit_alike(const Fix& fix, const Step& fixed, const Operand& sibling,
+                                               std::string_view device) {
+  const bool registers = fix.code.starts_with("self.register_buffer(");
+  for (const Step& step : sibling.lineage) {
+    const Frame& line = step.line;
+    const bool known = line.line == fix.line || std::any_of(fix.also.begin(), fix.also.end(),
+                                                            [&](const auto& each) { return each.line == line.line; });
+    if (step.what != fixed.what || !line.same_function(fixed.line) || known) continue;
+    std::optional<std::string> code;
+    if (!registers)
+      code = edit(step, sibling, expression_of(step, device));
+    else if (auto buffer = register_buffer(line, sibling))
+      code = std::move(buffer->code);
+    if (code) return finding::Edit{line.file, line.line, std::move(*code)};
+  }
+  return std::nullopt;
+}
+
+void add_siblings(const Evidence& evidence, Fix& fix) {
+  if (fix.repairs != Repairs::cause || fix.code.empty()) return;
+  for (const Operand& operand : evidence.operands) {
+    const auto other = std::find_if(evidence.operands.begin(), evidence.operands.end(),
+                                    [&](const Operand& each) { return each.device != operand.device; });
+    if (other == evidence.operands.end()) continue;
+    std::vector<const Operand*> sources;
+    add_sources(operand, sources);
+    for (const Operand* it : sources) {
+      const auto step = std::find_if(it->lineage.begin(), it->lineage.end(), [&](const Step& each) {
+        return each.line.file == fix.file && each.line.line == fix.line;
+      });
+      if (step == it->lineage.end()) continue;
+      for (const Operand& sibling : it->siblings)
+        if (auto code = edit_alike(fix, *step, sibling, other->device)) fix.also.push_back(std::move(*code));
+    }
+  }
+}
+
 std::optional<Fix> move_where_constructed(const Evidence& evidence) {
   const auto left = [](const Operand& it) {
     return it.is_state() && it.on_cpu() && !it.moved.known() && it.hook.empty();
@@ -104,7 +169,7 @@ std::optional<Fix> move_where_constructed(const Evidence& evidence) {
   if (!pair) return std::nullopt;
   for (const Step& step : pair.it->lineage) {
     if (step.what != "constructed") continue;
-    if (auto code = edit(step, *pair.it, fmt::format("\"{}\"", pair.other->device)))
+    if (auto code = edit(step, *pair.it, expression_or_number(step, pair.other->device)))
       return repair_of(step.line, std::move(*code));
   }
   return std::nullopt;

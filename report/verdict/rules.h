@@ -8,6 +8,10 @@ namespace devtrace::report::verdict::rules {
 
 std::optional<Cause> host_memory(const Evidence&);
 std::optional<Cause> generator(const Evidence&);
+std::optional<Cause> duplicate_device(const Evidence&);
+std::optional<Cause> different_collectives(const Evidence&);
+std::optional<Cause> rank_missing(const Evidence&);
+std::optional<Cause> collective_elsewhere(const Evidence&);
 std::optional<Cause> declared_access(const Evidence&);
 std::optional<Cause> stream_elsewhere(const Evidence&);
 std::optional<Cause> handle_elsewhere(const Evidence&);
@@ -34,6 +38,8 @@ std::optional<Cause> events_of_two_devices(const Evidence&);
 std::optional<Cause> gradient_elsewhere(const Evidence&);
 std::optional<Cause> module_split(const Evidence&);
 std::optional<Cause> input_not_moved(const Evidence&);
+std::optional<Cause> left_in_a_container(const Evidence&);
+std::optional<Cause> discarded_move(const Evidence&);
 std::optional<Cause> default_device(const Evidence&);
 
 std::optional<Cause> kept_device(const Evidence&);
@@ -49,6 +55,10 @@ std::optional<Cause> answered_from_before(const Evidence&);
 std::optional<Cause> made_by_a_call_without_tensors(const Evidence&);
 std::optional<Cause> made_without_elements(const Evidence&);
 std::optional<Cause> never_moved(const Evidence&);
+
+// `torch.cuda.set_device(x)` with what the rank on its machine is called. Nothing where the line has no such call, or
+// stands in another file than the setup, which knows that.
+std::optional<Fix> set_device_by_rank(const finding::GroupSetup& setup, const Frame& line);
 
 // Has an object that is no module had it, as an attribute or within one, since before this call?
 bool is_owned_by_an_object(const Evidence&, const Operand&);

@@ -81,6 +81,16 @@ bool is_any(std::string_view source, size_t at, std::string_view characters) {
   return at < source.size() && characters.find(source[at]) != characters.npos;
 }
 
+// `x += y`: what stands at the beginning of a statement is the result of an operation in place.
+bool is_result_in_place(std::string_view source, std::string_view name) {
+  const std::string_view statement = trimmed(source);
+  if (!statement.starts_with(name)) return false;
+  const std::string_view rest = statement.substr(std::min(skip_blanks(statement, name.size()), statement.size()));
+  const size_t equals = rest.find('=');
+  return equals != rest.npos && equals > 0 && rest.find_first_not_of("+-*/%&|^@<>") == equals &&
+         rest.substr(equals, 2) != "==" && (equals > 1 || (rest[0] != '<' && rest[0] != '>'));
+}
+
 // Does a method that writes in place, or an assignment to elements, hang on the expression that ends here?
 bool written_through(std::string_view source, size_t end) {
   const size_t dot = skip_blanks(source, end);
@@ -118,6 +128,11 @@ bool is_reference(std::string_view name) {
   return word_char(name.front()) && name.back() != '.';
 }
 
+std::string_view container_of(std::string_view name) {
+  const size_t bracket = name.find('[');
+  return bracket == name.npos ? std::string_view() : name.substr(0, bracket);
+}
+
 int reads(std::string_view source, std::string_view name) {
   return static_cast<int>(find_reads(source, name).size());
 }
@@ -134,6 +149,7 @@ bool binds(std::string_view source, std::string_view name) {
 }
 
 bool writes_through(std::string_view source, std::string_view name) {
+  if (is_result_in_place(source, name)) return true;
   for (const size_t at : find_reads(source, name)) {
     if (written_through(source, at + name.size()) || is_keyword_value(source, at, "out")) return true;
   }
@@ -151,18 +167,37 @@ bool is_term(std::string_view source, std::string_view name) {
 
 bool is_argument_beside(std::string_view source, std::string_view name, std::string_view other) {
   const auto found = find_reads(source, name), others = find_reads(source, other);
-  if (found.size() != 1 || others.size() != 1) return false;
   const Scan scan(source);
   const auto bracket = [&](size_t at) {
     size_t open = at;
     while (open > 0 && scan.depth[open - 1] >= scan.depth[at]) --open;
     return open;  // just behind it
   };
-  const size_t open = bracket(found[0]), after = skip_blanks(source, found[0] + name.size());
-  const size_t before = source.find_last_not_of(" \n", found[0] - 1);
-  return scan.depth[found[0]] > 0 && open == bracket(others[0]) && is_any(source, open - 1, "(") &&
-         is_any(source, before, "(,=") && is_any(source, after, ",)");
+  return std::any_of(found.begin(), found.end(), [&](size_t at) {
+    const size_t open = bracket(at), after = skip_blanks(source, at + name.size());
+    const size_t before = source.find_last_not_of(" \n", at - 1);
+    return scan.depth[at] > 0 && is_any(source, open - 1, "(") && is_any(source, before, "(,=") &&
+           is_any(source, after, ",)") &&
+           std::any_of(others.begin(), others.end(), [&](size_t it) { return open == bracket(it); });
+  });
 }
+
+namespace {
+
+// Where the moves end that hang on what ends at `end`: `.to(device).cpu()`.
+size_t behind_moves(std::string_view source, const Scan& scan, size_t end) {
+  for (;;) {
+    size_t at = end;
+    for (const std::string_view move : {".to(", ".cuda(", ".cpu("})
+      if (source.substr(end).starts_with(move)) at = end + move.size();
+    if (at == end) return end;
+    for (int open = 1; open > 0 && at < source.size(); ++at)
+      if (scan.code[at]) open += (source[at] == '(') - (source[at] == ')');
+    end = at;
+  }
+}
+
+}  // namespace
 
 std::optional<std::string> replace_read(std::string_view source, std::string_view name, std::string_view by) {
   const auto found = find_reads(source, name);
@@ -170,6 +205,10 @@ std::optional<std::string> replace_read(std::string_view source, std::string_vie
   const Scan scan(source);
   const size_t end = found[0] + name.size();
   if (!scan.balanced || writes_through(source, name)) return std::nullopt;
+  // A move that hangs on it already would take it back: another one goes behind that.
+  if (by.starts_with(std::string(name) + ".to("))
+    if (const size_t behind = behind_moves(source, scan, end); behind != end)
+      return dedented(spliced(source, {behind, behind}, by.substr(name.size())));
   return dedented(spliced(source, {found[0], end}, by));
 }
 

@@ -14,6 +14,9 @@ bool is_reference(std::string_view name);
 // … and a plain variable.
 bool is_identifier(std::string_view name);
 
+// The container in `encoded["input_ids"]`, `batch[0]`: what is before the first bracket. Empty without one.
+std::string_view container_of(std::string_view name);
+
 // How often the expression is read in the statement: as a whole word, outside of strings and comments. An
 // assignment's target, a keyword argument's name and another object's attribute are not read. Quotes in subscripts may
 // be of either kind.
@@ -24,7 +27,7 @@ std::optional<std::string> replace_read(std::string_view source, std::string_vie
 
 // Is it read once, as an operand of `+`, `-`, `*`, `/` or `@`?
 bool is_term(std::string_view source, std::string_view name);
-// Is it read once, as a whole argument of the call that `other` is read in?
+// Is it read as a whole argument of a call that `other` is read in, too?
 bool is_argument_beside(std::string_view source, std::string_view name, std::string_view other);
 
 // The statement with `.to(device)` behind the only occurrence of an expression, in brackets where it needs them.
@@ -44,8 +47,8 @@ std::optional<std::string> give_argument(std::string_view source, std::string_vi
 // line before.
 bool binds(std::string_view source, std::string_view name);
 
-// Is `name` written to by the statement without being assigned: by a method that works in place, or as out=? Moving it
-// would lose the write.
+// Is `name` written to by the statement without being assigned: by an operation or method that works in place, or as
+// out=? Moving it would lose the write.
 bool writes_through(std::string_view source, std::string_view name);
 
 // The value of a keyword argument, as it is written: `rng` for generator in `torch.rand(4, generator=rng)`.

@@ -3,6 +3,8 @@
 
 #include "common/cache_names.h"
 #include "common/format.h"
+#include "common/python_scan.h"
+#include "common/text.h"
 #include "report/verdict/cause.h"
 #include "report/verdict/source_line.h"
 
@@ -21,7 +23,8 @@ std::string_view written(size_t frame, const Operand& operand) {
 bool may_move(const Evidence& evidence, const Operand& operand) {
   if (operand.generator) return false;
   for (const finding::Name& name : operand.names) {
-    if (name.frame < evidence.stack.size() && writes_through(evidence.stack[name.frame].source, name.name))
+    if (name.frame < evidence.stack.size() && writes_through(evidence.stack[name.frame].source, name.name) &&
+        !is_kept_and_written(evidence, name.frame, operand))
       return false;
   }
   return true;
@@ -30,12 +33,15 @@ bool may_move(const Evidence& evidence, const Operand& operand) {
 // All of the group moved in one line, one after the other.
 std::optional<Fix> move_all(const Evidence& evidence, size_t frame, const Group& group, const Operand& target) {
   const std::string device = device_expression(evidence, frame, target);
+  if (group.size() == 1 && !written(frame, *group[0]).empty())
+    return move_with_siblings(evidence, frame, *group[0], device);
   Evidence edited = evidence;
   std::optional<Fix> fix;
   std::string code;
   for (const Operand* operand : group) {
     const std::string_view name = written(frame, *operand);
     if (name.empty()) return std::nullopt;
+    if (code.find(fmt::format("{}.to({})", name, device)) != code.npos) continue;  // along with another
     const std::string_view list = name.substr(0, name.find('['));  // another element may have moved all of it
     if (list.size() < name.size() && code.find(fmt::format(" in {}]", list)) != code.npos) continue;
     fix = move_at(edited, frame, *operand, device);
@@ -43,8 +49,7 @@ std::optional<Fix> move_all(const Evidence& evidence, size_t frame, const Group&
     code = fix->code;
     edited.stack[frame].source = code;
     // Two lines already: a second operand would be looked for in the first of them.
-    if (group.size() > 1 && code.find('\n') != code.npos &&
-        evidence.stack[frame].source.find('\n') == std::string_view::npos)
+    if (code.find('\n') != code.npos && evidence.stack[frame].source.find('\n') == std::string_view::npos)
       return std::nullopt;
   }
   return fix;
@@ -64,6 +69,20 @@ std::optional<Fix> move_group(const Evidence& evidence, const Group& group, cons
   return with_number;
 }
 
+// Where the line puts what it computes: the device of `x` in `x[mask] = y[index]`. Empty where it says none.
+std::string_view device_of_assigned(const Evidence& evidence) {
+  const auto own = innermost_project(evidence.stack);
+  if (!own) return {};
+  const std::string line = dedented(evidence.stack[*own].source);
+  const std::string_view name = container_of(std::string_view(line).substr(0, Scan(line).value_begins));
+  if (!is_reference(name)) return {};
+  for (const finding::Mention& mention : evidence.refusal.mentions)
+    if (mention.frame == *own && mention.name == name) return mention.device;
+  for (const Operand& operand : evidence.operands)
+    if (operand.name_in(*own) == name) return operand.device;
+  return {};
+}
+
 }  // namespace
 
 std::optional<Fix> use_site(const Evidence& evidence) {
@@ -80,7 +99,9 @@ std::optional<Fix> use_site(const Evidence& evidence) {
   }
   if (first.empty() || second.empty()) return std::nullopt;
   // State stays where it is, what is on the CPU goes to the GPU, and fewer are moved rather than more. An index goes to
-  // what it is of, what an object has kept to what is computed now, and all of it to where the module's work is done.
+  // what it is of, and what an object has kept to what is computed now. All of it goes to where the module's work is
+  // done, and to where the line puts its result.
+  const std::string_view put_on = device_of_assigned(evidence);
   const auto cost = [&](const Group& group, const Operand& other) {
     int sum = 0;
     for (const Operand* operand : group)
@@ -89,7 +110,7 @@ std::optional<Fix> use_site(const Evidence& evidence) {
              : !other.on_cpu() && evidence.is_index_of(*operand, other)     ? 2
              : operand->role == "attribute" || names_a_cache(operand->name) ? 9
                                                                             : 10;
-    return sum + (evidence.own_device() == group[0]->device ? 50 : 0);
+    return sum + (evidence.own_device() == group[0]->device ? 50 : 0) + (put_on == group[0]->device ? 50 : 0);
   };
   if (cost(second, *first[0]) < cost(first, *second[0])) std::swap(first, second);
   std::optional<Fix> with_number;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/format.h"
+#include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
 
 namespace devtrace::report::verdict {
@@ -14,6 +15,10 @@ namespace {
 // In order of how particular they are; among answers of equal confidence the first one stands.
 constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::host_memory,               // a kernel was given memory of the host
+    rules::duplicate_device,          // ranks that came with one device
+    rules::different_collectives,     // ranks that ask for different things
+    rules::rank_missing,              // … and that others wait for
+    rules::collective_elsewhere,      // a tensor on another device than the rank's process group
     rules::generator,                 // a CPU generator for CUDA random numbers, or the other way round
     rules::wanted_on_cpu,             // an argument that only the CPU may have
     rules::torch_load,                // a checkpoint of a device that is not there
@@ -28,6 +33,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::cpp_operand_elsewhere,     // LibTorch: what a line gives to an operator lies on two devices
     rules::unguarded_kernel,          // findings at a launch: everything is elsewhere
     rules::misstated_copy,            // findings at a copy
+    rules::discarded_move,            // x.to(device) as a statement: nobody keeps the copy
     rules::gradient_elsewhere,        // what a node of autograd's graph gave
     rules::optimizer_state,           // the refusing code is an optimizer's
     rules::data_parallel,             // … a replica of nn.DataParallel
@@ -37,6 +43,7 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
     rules::kept_device,               // a device that an object keeps, chosen before
     rules::cached_state_elsewhere,    // a cache was filled on one device and is met on another
     rules::state_not_registered,      // a module's tensor that .to() does not know of
+    rules::left_in_a_container,       // … and a mover that looks one level deep left it
     rules::created_without_device,    // torch.zeros(…) and the like where the work goes on elsewhere
     rules::module_split,      // parameters of one model on several devices, and nothing moves what passes between them
     rules::input_not_moved,   // what the caller gives to a model, or a label, stayed behind
@@ -94,6 +101,7 @@ finding::Cause as_told(Cause cause) {
     out.fix = std::move(cause.fix->code);
     out.file = std::move(cause.fix->file);
     out.line = cause.fix->line;
+    out.also = std::move(cause.fix->also);
     out.repairs = cause.fix->repairs == Repairs::cause ? "cause" : "line";
   }
   return out;
@@ -110,6 +118,19 @@ std::optional<Cause> best_of(std::optional<Cause> (*const (&rules)[kCount])(cons
   return best;
 }
 
+// Is what stands in an operand's place all that this was computed from on its device? A change of one of several leaves
+// the others where they are.
+bool is_made_of_all(const Evidence& evidence, const Evidence& traced) {
+  for (size_t i = 0; i < evidence.operands.size(); ++i) {
+    const Operand &operand = evidence.operands[i], &source = traced.operands[i];
+    const auto there = [&](const Operand& each) { return each.device == operand.device; };
+    if (source.name != operand.name &&
+        std::count_if(operand.computed_from.begin(), operand.computed_from.end(), there) > 1)
+      return false;
+  }
+  return true;
+}
+
 // The rules, asked about what the operands were computed from: never sure, for a value may have been replaced since.
 template <size_t kCount>
 std::optional<Cause> by_sources(std::optional<Cause> (*const (&rules)[kCount])(const Evidence&),
@@ -119,7 +140,8 @@ std::optional<Cause> by_sources(std::optional<Cause> (*const (&rules)[kCount])(c
     if (!cause) continue;
     cause->confidence = std::min(cause->confidence, Confidence::medium);
     cause->because = traced.computed + cause->because;
-    if (!cause->fix || cause->fix->repairs == Repairs::line)
+    const bool whole = cause->fix && cause->fix->repairs == Repairs::cause && is_made_of_all(evidence, traced);
+    if (!whole)
       if (auto fix = use_site(evidence)) cause->fix = std::move(fix);
     return cause;
   }
@@ -142,12 +164,26 @@ std::optional<Fix> line_that_made_state(const Evidence& evidence) {
   return std::nullopt;
 }
 
+// Of a view of a model's state that was left on the CPU: where the variable got it.
+std::optional<Fix> move_where_bound(const Evidence& evidence) {
+  const auto pair = evidence.pair([](const Operand& it) { return it.on_cpu() && it.is_of_state() && !it.is_state(); },
+                                  [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  for (const finding::Step& step : pair.it->lineage) {
+    const std::string_view device = expression_of(step, pair.other->device);
+    const auto target = step.what == "assigned" ? assigned_name(step.line.source) : std::nullopt;
+    if (device.empty() || !target || pair.it->name != *target) continue;
+    if (auto code = move_assigned(step.line.source, device)) return line_fix(step.line, std::move(*code));
+  }
+  return std::nullopt;
+}
+
 // Is it a help that the line runs? A replica's line is every replica's; and what was left on the CPU would take the
 // work there.
 bool may_meet_anywhere(const Evidence& evidence, const Cause& cause) {
   return cause.category != "data-parallel" &&
          std::none_of(evidence.operands.begin(), evidence.operands.end(),
-                      [](const Operand& it) { return it.on_cpu() && it.is_of_state(); });
+                      [](const Operand& it) { return it.device == "meta" || (it.on_cpu() && it.is_of_state()); });
 }
 
 }  // namespace
@@ -165,11 +201,14 @@ finding::Cause cause_of(const Finding& finding) noexcept try {
     if (auto fix = move_where_constructed(evidence)) cause.fix = std::move(fix);
   if (!cause.fix && may_meet_anywhere(evidence, cause))
     if (auto fix = use_site(evidence); fix && !writes_number(*fix)) cause.fix = std::move(fix);
+  if (!cause.fix) cause.fix = move_where_bound(evidence);
   if (!cause.fix && best) cause.fix = line_that_made_state(evidence);
   // Edits are written in PyTorch's words.
   const bool tensors =
       std::all_of(evidence.operands.begin(), evidence.operands.end(), [](const Operand& it) { return it.is_tensor(); });
   if (!tensors) cause.fix.reset();
+  if (cause.fix) add_siblings(evidence, *cause.fix);
+  if (cause.fix) add_lines_near(evidence, *cause.fix);
   return as_told(std::move(cause));
 } catch (...) {
   return {};

@@ -1,5 +1,5 @@
 # Tools of the trade, and what is shipped.
-.PHONY: help clean format format-check lint tidy coverage compile_commands.json install wheel wheel-check
+.PHONY: help clean format format-check lint tidy coverage compile_commands.json install wheel dist wheel-check
 
 help: ## this list
 	sed -n 's/^\([a-z][a-z0-9_.-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "  make %-22s %s\n", $$1, $$2 }' | LC_ALL=C sort -k2,2
@@ -40,6 +40,7 @@ lint: | setup-python ## includes against folders.mk, words, pages that are made 
 	scripts/check-documents
 	scripts/reference-pages options --check
 	scripts/reference-pages fields --check
+	scripts/reference-pages python --check
 	scripts/torch-functions --check
 	scripts/device-errors page --check
 	scripts/device-errors table --check
@@ -56,15 +57,25 @@ install: all ## install under PREFIX
 	cp -a $(BUILD)/fix/. $(DESTDIR)$(PREFIX)/lib/devtrace/fix/
 	install -m 644 interpose/devtrace.h $(DESTDIR)$(PREFIX)/include/
 	install -d $(DESTDIR)$(PREFIX)/lib/devtrace/python $(DESTDIR)$(PREFIX)/share/devtrace
-	cp -a recipes/pytest/. $(DESTDIR)$(PREFIX)/lib/devtrace/python/
+	cp -a python/. $(DESTDIR)$(PREFIX)/lib/devtrace/python/
 	cd $(DESTDIR)$(PREFIX)/lib/devtrace/python && rm -rf devtrace_pytest-$(VERSION).dist-info && mv devtrace_pytest-0.dist-info devtrace_pytest-$(VERSION).dist-info && \
 	  sed -i 's/^Version: .*/Version: $(VERSION)/' devtrace_pytest-$(VERSION).dist-info/METADATA
-	cp -a recipes/nightly recipes/which-version recipes/*.sql recipes/*.yml recipes/*.yaml recipes/*.sbatch recipes/Containerfile LICENSE $(DESTDIR)$(PREFIX)/share/devtrace/
+	cp -a recipes/nightly recipes/which-version recipes/github-action recipes/*.sql recipes/*.yml recipes/*.yaml recipes/*.json recipes/*.sbatch recipes/Containerfile LICENSE $(DESTDIR)$(PREFIX)/share/devtrace/
+	cd $(DESTDIR)$(PREFIX)/share && install -d man/man1 bash-completion/completions zsh/site-functions fish/vendor_completions.d
+	$(BUILD)/devtrace --man > $(DESTDIR)$(PREFIX)/share/man/man1/devtrace.1
+	$(BUILD)/devtrace --completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/devtrace
+	$(BUILD)/devtrace --completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_devtrace
+	$(BUILD)/devtrace --completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/devtrace.fish
 	scripts/third-party-licences > $(DESTDIR)$(PREFIX)/share/devtrace/third-party
 
 # build/wheel/devtrace-….whl, for `pip install`. For CUDA 12 and other releases of PyTorch some 8 GB of wheels are looked at once, see simulate/module.mk.
 wheel: all simulate-cuda12 simulate-torch ## a wheel for pip
 	+BUILD=$(BUILD) PYTHON=$(PYTHON) scripts/make-wheel $(BUILD)/wheel
+
+# What is uploaded: the wheel, and build/wheel/devtrace-….tar.gz, a source distribution of what git knows.
+dist: wheel ## the wheel and a source distribution, as an index takes them
+	$(PYTHON) -m build --sdist --no-isolation --outdir $(BUILD)/wheel .
+	$(PYTHON) -m twine check --strict $(BUILD)/wheel/*
 
 wheel-check: wheel ## whether a build in another folder packs the same bytes
 	PYTHON=$(PYTHON) scripts/check-wheel "$$(ls -t $(BUILD)/wheel/*.whl | head -n 1)"

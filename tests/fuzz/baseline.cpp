@@ -25,6 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     check_text(result, false);
     junit(result);
     sarif(result);
+    github(result);
     check_markdown(result);
     updated(baseline, logs, {}, false);
   } catch (const BaselineError&) {

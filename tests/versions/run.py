@@ -58,7 +58,7 @@ class Run:
     def with_plugin(self, python: Path, build: Path) -> str:
         test = self.folder / "test_it.py"
         test.write_text("import torch\ndef test_it():\n    torch.ones(2, device='cuda:0') + torch.ones(2, device='cuda:1')\n")
-        environment = {**self.environment(), "PYTHONPATH": str(TOP / "recipes" / "pytest"), "DEVTRACE": str(build / "devtrace")}
+        environment = {**self.environment(), "PYTHONPATH": str(TOP / "python"), "DEVTRACE": str(build / "devtrace")}
         environment["PATH"] = f"{build}:{environment['PATH']}"
         command = [python, "-m", "pytest", "-p", "no:cacheprovider", "--devtrace", "--devtrace-gpus", "2", test]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=600, env=environment)

@@ -19,6 +19,7 @@ A file is one program, or several, each below a line of its own; what stands abo
 | category, confidence, repairs | of the verdict; any of several categories, with a bar between them |
 | says | words of the verdict's reason |
 | fails, fix | the line that fails; the verdict's fix, a key for each of its lines |
+| also | … the same mistake in other lines: what these should say |
 | line | part of a line that is right to change, the true one first: `[FILE: ]TEXT` |
 | repair | how the thread repaired it: `[FILE: ]LINE -> REPLACEMENT` |
 | message, cut | of device_errors/, whose programs are functions called as their case: the row of messages.jsonl, if it is not the dispatcher's "on the same device"; `yes`: PyTorch writes a device's index as a character, and that of device 0 ends the text |
@@ -29,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 KEYS = {
-    "thread", "about", "kind", "operation", "error", "operands", "category", "confidence", "repairs", "says", "fails", "fix", "line", "repair",
+    "thread", "about", "kind", "operation", "error", "operands", "category", "confidence", "repairs", "says", "fails", "fix", "also", "line", "repair",
     "silent", "alone", "message", "cut",
 }  # fmt: skip
 SAYS = re.compile(r"# (\w+):(?: (.*))?")
@@ -161,9 +162,9 @@ def case_of(name: str, text: str, above: str = "") -> Case:
 
 
 def cases_in(path: Path) -> dict[str, Case]:
-    """The cases of a file, or of all files of a folder, by name."""
+    """The cases of a file, or of all files of a folder, by name. Of a folder that is not there none: all that was kept apart may be opened."""
     cases = {}
-    for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
+    for file in [path] if path.suffix else sorted(path.glob("*.py")):
         above, parts = split(file.read_text(encoding="utf-8"), "===")
         for name, text in parts or [(file.stem, above)]:
             if name in cases:

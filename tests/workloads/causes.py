@@ -32,8 +32,9 @@ Filter().to("cuda:0")(torch.ones(2, 3, device="cuda:0"))
 # === an object keeps the device that its model has left
 # category: cached-state-elsewhere
 # confidence: medium
-# repairs: line
+# repairs: cause
 # says: a plain attribute of Predictor
+# fix: return x.float().to(next(self.model.parameters()).device)
 class Predictor:
     def __init__(self, model):
         self.device = torch.device("cuda:0")
@@ -546,6 +547,40 @@ def answer(model, rows, weights):
     return model(rows, weights, 2)
 answer(Weighted().to("cuda:0"), torch.ones(2, 4), torch.ones(2))
 
+# === a loss with a weight beside a model
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: line
+# says: Learner is no module and holds several
+# fix: self.loss_function.to(y.device)
+# fix: self.loss = self.loss_function(self.model(x), y)
+class Learner:
+    def __init__(self, model, loss_function, device):
+        self.model = model.to(device)
+        self.loss_function = loss_function
+    def step(self, x, y):
+        self.loss = self.loss_function(self.model(x), y)
+learner = Learner(nn.Linear(4, 3), nn.CrossEntropyLoss(weight=torch.tensor([1.0, 1.0, 5.0])), "cuda:0")
+learner.step(torch.ones(2, 4, device="cuda:0"), torch.zeros(2, dtype=torch.long, device="cuda:0"))
+
+# === a function in the closure of an optimizer
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: was made on cpu
+# fix: spread = nn.Parameter(torch.zeros(3, device=QUANTILES.device))
+QUANTILES = torch.linspace(-1, 1, 5).to("cuda:0")
+def likelihood(spread):
+    return (spread[:, None] * QUANTILES).sum()
+spread = nn.Parameter(torch.zeros(3))
+optimizer = torch.optim.Adam([spread])
+def closure():
+    optimizer.zero_grad()
+    loss = likelihood(spread)
+    loss.backward()
+    return loss
+optimizer.step(closure)
+
 # === a model in the closure of an optimizer
 # category: created-without-device
 # confidence: medium
@@ -642,3 +677,505 @@ def added(deltas):
     rows = made(deltas.shape[1], wanted)
     return deltas + rows
 added(torch.ones(2, 4, device="cuda:1"))
+
+# === a move whose result is dropped
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# says: drops what it makes
+# fix: t = t.to(x.device)
+# also: weights = weights.to(x.device)
+def steps(size):
+    return torch.arange(size).long(), torch.ones(size) / size
+def loss(x):
+    t, weights = steps(len(x))
+    t.to(x.device)
+    weights.to(x.device)
+    return (x.index_select(0, t).sum(1) * weights).mean()
+loss(torch.ones(3, 4, device="cuda:0"))
+
+# === a move whose result a function dropped that has returned
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# says: drops what it makes
+# fix: ids = ids.cuda()
+def collated(rows):
+    ids = torch.tensor(rows)
+    ids.cuda()
+    return {"ids": ids}
+table = nn.Embedding(9, 2).to("cuda:0")
+batch = collated([[1, 2], [3, 4]])
+table(batch["ids"])
+
+# === arguments that came the same way
+# category: module-split-or-hook-missing
+# confidence: low
+# repairs: line
+# fix: chosen = chosen.to(like_chosen.device)
+# fix: rejected = rejected.to(like_chosen.device)
+# fix: first = chosen - like_chosen
+policy, reference = nn.Linear(3, 1).to("cuda:0"), nn.Linear(3, 1).to("cuda:1")
+def scores(model, rows):
+    out = model(rows.to(model.weight.device)).squeeze(1)
+    return out[:2], out[2:]
+def loss(chosen, rejected, like_chosen, like_rejected):
+    first = chosen - like_chosen
+    second = rejected - like_rejected
+    return (first - second).mean()
+rows = torch.ones(4, 3)
+loss(*scores(policy, rows), *scores(reference, rows))
+
+# === counters that an object keeps and adds to
+# category: state-not-registered
+# confidence: medium
+# repairs: line
+# fix: self.right = self.right.to(preds.device)
+# fix: self.total = self.total.to(preds.device)
+# fix: self.right += (preds == target).sum(0)
+class Accuracy(nn.Module):
+    def reset(self):
+        self.right = torch.zeros(3)
+        self.total = torch.zeros(3)
+    def forward(self, preds, target):
+        self.right += (preds == target).sum(0)
+        self.total += torch.ones_like(preds).sum(0)
+        return self.right / self.total
+accuracy = Accuracy()
+accuracy.reset()
+accuracy.to("cuda:0")(torch.ones(2, 3, device="cuda:0"), torch.ones(2, 3, device="cuda:0"))
+
+# === an expression of a variable that is read again
+# category: input-not-moved
+# confidence: low
+# repairs: line
+# fix: labels = labels.to(losses.device)
+# fix: losses.masked_fill_(labels == -1, 0)
+head = nn.Linear(4, 3).to("cuda:1")
+def loss(logits, labels):
+    losses = logits.logsumexp(1)
+    losses.masked_fill_(labels == -1, 0)
+    return (losses * (labels != -1)).mean()
+loss(head(torch.ones(2, 4, device="cuda:1")), torch.tensor([-1, 2], device="cuda:0"))
+
+# === what a function made for another to fill
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# fix: sums = torch.zeros(len(x)).to(x.device)
+# also: counts = torch.zeros(len(x)).to(x.device)
+def fill(x, sums, counts):
+    sums += x.sum(1)
+    counts += (x > 0).sum(1)
+def reduced(x):
+    sums = torch.zeros(len(x)).cuda()
+    counts = torch.zeros(len(x)).cuda()
+    fill(x, sums, counts)
+    return sums / counts
+reduced(torch.ones(3, 4, device="cuda:1"))
+
+# === buffers that nobody registered
+# category: state-not-registered
+# confidence: medium
+# repairs: cause
+# fix: self.register_buffer("mean", torch.zeros(3), persistent=False)
+# also: self.register_buffer("std", torch.ones(3), persistent=False)
+class Normal(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean = torch.zeros(3)
+        self.std = torch.ones(3)
+    def forward(self, x):
+        x = x - self.mean
+        return x / self.std
+Normal().to("cuda:0")(torch.ones(2, 3, device="cuda:0"))
+
+# === what is put into elements lies where these do
+# category: unknown
+# confidence: low
+# repairs: line
+# fix: out[mask] = table.to(rows.device)[rows]
+def filled(out, mask, table, rows):
+    out[mask] = table[rows]
+    return out
+filled(torch.zeros(4, 3, device="cuda:0"), torch.tensor([True, False, True, False], device="cuda:0"),
+       torch.ones(5, 3, device="cuda:1"), torch.tensor([1, 2], device="cuda:0"))
+
+# === two lines read the device that a module has left
+# category: state-not-registered
+# confidence: medium
+# repairs: cause
+# says: self.device says
+# fix: lowest = torch.zeros(3, device=next(self.parameters()).device)
+# also: highest = torch.ones(3, device=next(self.parameters()).device)
+class Clamp(nn.Module):
+    def __init__(self, device="cpu"):
+        super().__init__()
+        self.device = device
+        self.gain = nn.Parameter(torch.ones(3))
+    def forward(self):
+        lowest = torch.zeros(3, device=self.device)
+        highest = torch.ones(3, device=self.device)
+        return torch.clamp(self.gain, min=lowest, max=highest)
+Clamp().to("cuda:0")()
+
+# === a model that a call took to the CPU
+# category: module-split-or-hook-missing
+# confidence: medium
+# repairs: cause
+# says: until
+# fix: exported = export(model, x)
+# fix: model.to(x.device)
+def export(model, x):
+    model.to("cpu")
+    return model(x.cpu())
+model = nn.Linear(4, 2).to("cuda:0")
+x = torch.ones(1, 4, device="cuda:0")
+exported = export(model, x)
+model(x)
+
+# === a layer that was taken from where its input is
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# fix: layer.to(x.device)
+def run(layers, x):
+    for layer in layers:
+        x = layer(x.to(next(layer.parameters()).device))
+        x = x.sigmoid()
+        layer.cuda()
+        x = layer(x)
+    return x
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+    def forward(self, x):
+        return self.inner(x)
+run(nn.ModuleList(Layer().to(f"cuda:{i}") for i in range(2)), torch.ones(1, 4))
+
+# === a state that was read before the parameters moved on
+# category: optimizer-state
+# confidence: medium
+# repairs: cause
+# says: moved after
+# fix: self.model.to(device)
+# fix: self.optimizer.load_state_dict(self.optimizer.state_dict())
+import io
+class Trainer:
+    def __init__(self):
+        self.model = nn.Linear(4, 2)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
+    def resume(self, file):
+        saved = torch.load(file, map_location="cpu")
+        self.optimizer.load_state_dict(saved)
+    def fit(self, device):
+        self.model.to(device)
+        self.step(device)
+    def step(self, device):
+        self.optimizer.zero_grad()
+        self.model(torch.ones(3, 4, device=device)).sum().backward()
+        self.optimizer.step()
+first, second, file = Trainer(), Trainer(), io.BytesIO()
+first.step("cpu")
+torch.save(first.optimizer.state_dict(), file)
+file.seek(0)
+second.resume(file)
+second.fit("cuda:0")
+
+# === a file read past the device that is current
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: where it lay when it was saved
+# fix: mean = torch.load(file, map_location=torch.device("cuda", torch.cuda.current_device()))
+import io
+file = io.BytesIO()
+torch.save(torch.ones(3, device="cuda:0"), file)
+file.seek(0)
+def score(gpu):
+    with torch.cuda.device(gpu):
+        mean = torch.load(file)
+        model = nn.Linear(3, 1).cuda()
+        x = torch.ones(2, 3).cuda()
+        return model(x - mean)
+score(1)
+
+# === a part that is constructed when the model has moved
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: apart from it
+# fix: head = Head(5).to(self.device)
+class Head(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.out = nn.Linear(4, width)
+    def forward(self, x):
+        return self.out(x)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 4), Head(2)
+    def forward(self, x):
+        return self.head(self.body(x))
+class Runner:
+    def __init__(self, device):
+        self.device = device
+        self.model = self.load()
+    def load(self):
+        model = Net().to(self.device)
+        head = Head(5)
+        model.head = head
+        return model
+runner = Runner("cuda:0")
+runner.model(torch.ones(1, 4, device="cuda:0"))
+
+# === a call gives the GPU that is current
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: gives "cuda" to begin
+# fix: state = begin(len(x), x.device)
+def begin(size, device):
+    return torch.zeros(size, device=device)
+def run(x):
+    state = begin(len(x), "cuda")
+    return state + x
+run(torch.ones(3, device="cuda:1"))
+
+# === a function puts the GPU that is current in the place of None
+# category: default-or-current-device
+# confidence: medium
+# repairs: cause
+# says: leaves device out
+# fix: state = begin(len(x), device=x.device)
+def begin(size, device=None):
+    device = torch.device("cuda") if device is None else device
+    return torch.zeros(size, device=device)
+def run(x):
+    state = begin(len(x))
+    return state + x
+run(torch.ones(3, device="cuda:1"))
+
+# === a registry gives the module of somebody else
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: cause
+# says: was there before
+# fix: layer = layer_of(4).to(x.device)
+LAYERS = {}
+def layer_of(width):
+    if width not in LAYERS:
+        LAYERS[width] = nn.Linear(width, width)
+    return LAYERS[width]
+def run(device):
+    x = torch.ones(1, 4, device=device)
+    layer = layer_of(4)
+    return layer(x)
+layer_of(4)
+run("cuda:0")
+
+# === a module that every call constructs
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: is constructed in this call
+# fix: norm = nn.LayerNorm(4).to(x.device)
+def normalized(x):
+    norm = nn.LayerNorm(4)
+    return norm(x)
+normalized(torch.ones(1, 4, device="cuda:0"))
+
+# === a line constructs what it asks
+# category: created-without-device
+# confidence: medium
+# repairs: cause
+# says: is constructed by
+# fix: return MulticlassF1Score(num_classes=3).to(labels.device)(labels, labels)
+from torchmetrics.classification import MulticlassF1Score
+def score(labels):
+    return MulticlassF1Score(num_classes=3)(labels, labels)
+score(torch.arange(3, device="cuda:0"))
+
+# === a list among what was moved
+# category: input-not-moved
+# confidence: medium
+# repairs: cause
+# says: lies within a container
+# fix: return {key: torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to(device), value) for key, value in batch.items()}
+def to_device(batch, device):
+    return {key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+def run(batch, device):
+    batch = to_device(batch, device)
+    first, second = batch["pair"]
+    return batch["x"] * first + second
+run({"x": torch.ones(3), "pair": [torch.ones(3), torch.ones(3)]}, "cuda:0")
+
+# === what NumPy holds is given to a method of a module
+# category: input-not-moved
+# confidence: low
+# repairs: cause
+# says: was given to a module's method
+# fix: chosen = torch.as_tensor(np.arange(3)).to(x.device)
+import numpy as np
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 3)
+    def log_prob(self, x, chosen):
+        return torch.distributions.Categorical(logits=self.net(x)).log_prob(chosen)
+def run(policy):
+    x = torch.ones(3, 4, device="cuda:0")
+    chosen = torch.as_tensor(np.arange(3))
+    return policy.log_prob(x, chosen)
+run(Policy().to("cuda:0"))
+
+# === a loader shuffles on the CPU
+# category: generator
+# confidence: high
+# repairs: cause
+# fix: loader = DataLoader(torch.ones(4, 2), batch_size=2, shuffle=True, generator=torch.Generator(device="cuda"))
+from torch.utils.data import DataLoader
+torch.set_default_device("cuda")
+def seen():
+    loader = DataLoader(torch.ones(4, 2), batch_size=2, shuffle=True)
+    return [len(batch) for batch in loader]
+try:
+    seen()
+finally:
+    torch.set_default_device(None)
+
+# === parts that were put into a list first
+# category: input-not-moved
+# confidence: low
+# repairs: cause
+# fix: masks.append(torch.ones(size, device=x.device))
+def masks_of(x, sizes):
+    masks = []
+    for size in sizes:
+        masks.append(torch.ones(size))
+    return torch.cat(masks)
+def run(layer, x):
+    masks = masks_of(x, (1, 2))
+    return layer(x) * masks
+run(nn.Linear(3, 3).to("cuda:0"), torch.ones(2, 3, device="cuda:0"))
+
+# === what a module made in an earlier call and the move of the model left
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: cause
+# fix: self.register_buffer("mean", torch.zeros_like(x[0]), persistent=False)
+class Mean(nn.Module):
+    def forward(self, x):
+        if not hasattr(self, "mean"):
+            self.mean = torch.zeros_like(x[0])
+        self.mean.lerp_(x.mean(0), 0.5)
+        return x - self.mean
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.mean = nn.Linear(3, 3), Mean()
+    def forward(self, x):
+        return self.mean(self.body(x))
+net = Net()
+with torch.no_grad():
+    net(torch.ones(2, 3))
+    net.to("cuda:0")(torch.ones(2, 3, device="cuda:0"))
+
+# === a line below puts a new tensor beside it
+# category: created-without-device
+# confidence: medium
+# repairs: line
+# also: return index[:, None] + torch.arange(self.length, device=index.device), first
+class Sampler:
+    def __init__(self):
+        self.length = 3
+    def sample(self, ends):
+        index = torch.multinomial(torch.ones(4), 2, generator=torch.Generator().manual_seed(0))
+        owner = index.unsqueeze(0) == ends.unsqueeze(1)
+        first = owner.int().argmax(0)
+        return index[:, None] + torch.arange(self.length), first
+Sampler().sample(torch.arange(4, device="cuda:0"))
+
+# === two layers that a constructor leaves behind
+# category: module-split-or-hook-missing
+# confidence: high
+# repairs: cause
+# also: self.value = nn.Linear(4, 1).to(self.device)
+class Heads(nn.Module):
+    def __init__(self, device):
+        super().__init__()
+        self.device = torch.device(device)
+        self.body = nn.Linear(4, 4).to(self.device)
+        self.action = nn.Linear(4, 2)
+        self.value = nn.Linear(4, 1)
+    def forward(self, x):
+        hidden = self.body(x)
+        return self.action(hidden), self.value(hidden)
+Heads("cuda:0")(torch.ones(2, 4, device="cuda:0"))
+
+# === a list whose second element is not always there
+# category: created-without-device
+# confidence: low
+# repairs: line
+class Steps:
+    def __init__(self):
+        self.sizes = torch.linspace(0, 1, 4)
+    def step(self, sample, order):
+        ratios = [self.sizes[number + 1] for number in range(order)]
+        ratios.append(torch.ones((), device=sample.device))
+        return torch.stack(ratios).sum() * sample
+steps, sample = Steps(), torch.ones(2, device="cuda:0")
+for order in range(2):
+    sample = steps.step(sample, order)
+
+# === given to a model twice, and used behind it
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+class Value(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.state, self.weight = nn.Linear(4, 2), nn.Linear(2, 2)
+    def forward(self, state, weights):
+        return self.state(state) + self.weight(weights)
+def best(value, state, weights):
+    return (value(state, weights) @ weights).argmax()
+best(Value().to("cuda:0"), torch.ones(4), torch.ones(2))
+
+# === most of what a line reads is on the other device
+# category: module-split-or-hook-missing
+# confidence: high
+# repairs: line
+class Low(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base, self.d, self.b = nn.Linear(4, 4).to("cuda:1"), nn.Parameter(torch.ones(2, device="cuda:1")), nn.Parameter(torch.ones(4, device="cuda:1"))
+        self.first, self.second = nn.Parameter(torch.ones(2, 4, device="cuda:0")), nn.Parameter(torch.ones(4, 2, device="cuda:0"))
+    def forward(self, x):
+        d, b, first, second = self.d, self.b, self.first[:, :4], self.second[:4]
+        result = self.base(x)
+        result = result + b * nn.functional.linear(d * nn.functional.linear(x, first), second)
+        return result + self.base(x)
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.start, self.low = nn.Linear(4, 4).to("cuda:1"), Low()
+    def forward(self, x):
+        return self.low(self.start(x))
+Model()(torch.ones(1, 4, device="cuda:1"))
+
+# === made before the model went to its device
+# category: cached-state-elsewhere
+# confidence: medium
+# repairs: cause
+class Trainer:
+    def __init__(self, model, weights):
+        self.model, self.weights = model.to("cuda:0"), weights
+    def step(self, x, labels):
+        loss = nn.CrossEntropyLoss(weight=self.weights)
+        return loss(self.model(x), labels)
+model = nn.Linear(4, 2)
+weights = torch.tensor([1.0, 3.0])
+Trainer(model, weights).step(torch.ones(3, 4, device="cuda:0"), torch.zeros(3, dtype=torch.long, device="cuda:0"))

@@ -146,22 +146,25 @@ def page(scores: list[Score]) -> str:
 
     waiting = sum(not each.seconds for each in scores)
     scores = [each for each in scores if each.seconds]
+    parts = {part: [each for each in scores if each.part == part] for part in PARTS}
+    parts = {part: own for part, own in parts.items() if own}
+    apart = " and of the part that is\n[kept apart](../../tests/workloads/corpus_apart/), which nobody looks at who changes rules or edits" * ("kept apart" in parts)
     out = [
         "# devtrace on its corpus",
         "",
-        "Written by `make corpus`: `devtrace fix` on every case of [tests/workloads/corpus](../../tests/workloads/corpus/) and of the part that is",
-        "[kept apart](../../tests/workloads/corpus_apart/), which nobody looks at who changes rules or edits. A case is a small program with the mistake of a",
-        "public thread. Its fix runs when the patch applies and the program then prints what it prints with the thread's own fix. Seconds are those of a",
-        "machine with two cores, two cases at a time, one run at a time each; most were taken while it compiled besides, and are up to three times too long.",
+        f"Written by `make corpus`: `devtrace fix` on every case of [tests/workloads/corpus](../../tests/workloads/corpus/){apart}.",
+        "A case is a small program with the mistake of a public thread. Its fix runs when the patch applies and the program then prints what it",
+        "prints with the thread's own fix. Seconds are those of",
+        "a machine with two cores, two cases at a time, one run at a time each; most were taken while it compiled besides, and are up to three times too long.",
         "",
-        "| | " + " | ".join(PARTS) + " |",
-        "|---|" + "---|" * len(PARTS),
+        "| | " + " | ".join(parts) + " |",
+        "|---|" + "---|" * len(parts),
     ]
     for what, words in (
         ("found", "a finding with the right operation"), ("operands", "operands named"), ("cause", "cause right"), ("line", "line right"), ("fix", "fix runs"),
         ("wrong_high", "cause wrong, with high confidence"),
     ):  # fmt: skip
-        out.append(f"| {words} | " + " | ".join(share([each for each in scores if each.part == part], what) for part in PARTS) + " |")
+        out.append(f"| {words} | " + " | ".join(share(own, what) for own in parts.values()) + " |")
     if waiting:
         out += ["", f"{waiting} newer cases of the corpus are not among these: `devtrace fix` has not been run on them yet."]
     out += ["", "| case | cause | right | line right | fix runs | tried | seconds |", "|---|---|---|---|---|---|---|"]
@@ -179,7 +182,7 @@ def main() -> int:
     parser.add_argument("--part", choices=PARTS, help="this part only")
     options = parser.parse_args()
     chosen = [
-        (part, case) for part, folder in PARTS.items() if folder.is_dir() and options.part in (None, part)
+        (part, case) for part, folder in PARTS.items() if options.part in (None, part)
         for case in cases_in(folder).values() if not options.names or case.name in options.names
     ]
     known = {(each.part, each.name): each for each in recorded()}

@@ -3,7 +3,6 @@
 Prints what it says of each case, but of the part that is kept apart the shares alone. It takes some minutes: the programs are forks of one process that has imported PyTorch."""
 
 import argparse
-import ast
 import json
 import re
 import sys
@@ -11,10 +10,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parent.parent / each) for each in ("", "helpers")]
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent / each) for each in ("", "helpers", "../python")]
 from case_form import Case, cases_in  # noqa: E402
 from conftest import start  # noqa: E402
 from corpus_score import PARTS, is_right, last_line, names_of  # noqa: E402
+from devtrace.edits import replaced, statement_end  # noqa: E402
 
 ASKED = ("found", "operands", "cause", "line", "fix", "number", "wrong_high")
 
@@ -31,23 +31,9 @@ class Answer:
     says: str = ""
 
 
-def last_of_statement(text: str, line: int) -> int:
-    """The last line of the innermost statement that begins at `line`, or of the head of one that has a body."""
-    ends = [
-        (node.body[0].lineno - 1 if hasattr(node, "body") and node.body[0].lineno > line else node.end_lineno)
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.stmt) and node.lineno == line
-    ]
-    return min(ends, default=line)
-
-
 def apply(file: Path, line: int, fix: str) -> None:
     text = file.read_text()
-    lines = text.split("\n")
-    old = lines[line - 1]
-    indent = old[: len(old) - len(old.lstrip())]
-    lines[line - 1 : last_of_statement(text, line)] = [indent + each for each in fix.split("\n")]
-    file.write_text("\n".join(lines))
+    file.write_text(replaced(text, line, statement_end(text, line), fix))
 
 
 def answer(case: Case, prints: str) -> Answer:
@@ -67,7 +53,7 @@ def answer(case: Case, prints: str) -> Answer:
         result.cause = is_right(cause.get("category", ""), case.first("category"))
         result.wrong_high = not result.cause and cause.get("confidence") == "high"
         result.number = bool(re.search(r"['\"]cuda:\d", cause.get("fix", "")))
-        file, line = Path(cause.get("file", "")), cause.get("line", 0)
+        broken, file, line = scratch, Path(cause.get("file", "")), cause.get("line", 0)
         inside = file.is_relative_to(scratch)
         name = str(file.relative_to(scratch)) if inside else str(file)
         result.says = f"{cause.get('category')} {cause.get('confidence')} {name}:{line} {cause.get('repairs')}: {cause.get('fix', '')!r}"
@@ -76,7 +62,9 @@ def answer(case: Case, prints: str) -> Answer:
         with tempfile.TemporaryDirectory() as scratch:
             main = case.copy(Path(scratch))
             try:
-                apply(Path(scratch) / name, line, cause["fix"])
+                # From below, so that numbers stay right.
+                for edit in sorted([cause, *cause.get("also", [])], key=lambda each: -each["line"]):
+                    apply(Path(scratch) / Path(edit["file"]).relative_to(broken), edit["line"], edit["fix"])
             except (IndexError, SyntaxError):
                 return result
             again = start([main], Path(scratch), "text=0:html=0")

@@ -41,6 +41,9 @@ struct Site {
   bool native;
   uint64_t place;
 
+  // In the place of a device: those of other ranks, which may be on other machines.
+  static constexpr Device kRanks = Device::cuda(0x7F - 1);
+
   static uint64_t device_bits(Device device) { return static_cast<uint64_t>(device.index + 1) & 0x7F; }
   static Device device_of(uint64_t bits) { return {static_cast<int8_t>(static_cast<int>(bits & 0x7F) - 1)}; }
 
@@ -145,11 +148,15 @@ std::unordered_map<uint64_t, std::vector<stacks::NativeFrame>> native_names(
 Json record_of(const Site& site, const Total& total, int id, const evidence::SourceText& source,
                const std::unordered_map<uint64_t, std::vector<stacks::NativeFrame>>& names,
                const copy::copy_times::Total& timed) {
-  Json record{{"record", "traffic"},      {"id", id},
-              {"from", site.from.name()}, {"to", site.to.name()},
-              {"bytes", total.bytes},     {"copies", total.copies}};
+  Json record{{"record", "traffic"},
+              {"id", id},
+              {"from", site.from == Site::kRanks ? "ranks" : site.from.name()},
+              {"to", site.to.name()},
+              {"bytes", total.bytes},
+              {"copies", total.copies}};
   // Permission from before devtrace was attached was not seen.
-  if (site.from.is_cuda() && site.to.is_cuda() && !(site.staged && process_start::attached() > 0))
+  if (site.from.is_cuda() && site.from != Site::kRanks && site.to.is_cuda() &&
+      !(site.staged && process_start::attached() > 0))
     record["staged"] = site.staged;
   if (timed.copies > 0)
     record["timed"] = {{"copies", timed.copies}, {"bytes", timed.bytes}, {"nanoseconds", timed.nanoseconds}};
@@ -210,18 +217,22 @@ void write(bool at_end) {
 
 namespace {
 
-uint64_t site_of(const memory::CopyEnds& ends, stacks::OnePythonStack& stack) {
-  const Device to = device_of(ends.to);
-  const Device from = device_of(ends.from);
-  if (to == from || !to.known() || !from.known()) return 0;
-  Site site{from, to, false, false, stack.id()};
-  site.staged = from.is_cuda() && to.is_cuda() && !memory::peer_access::allowed(from, to) &&
-                !memory::peer_access::allowed(to, from);
+uint64_t with_place(Site site, stacks::OnePythonStack& stack) {
+  site.place = stack.id();
   if (site.place == 0) {
     site.place = stacks::caller::address();
     site.native = site.place != 0;
   }
   return site.packed();
+}
+
+uint64_t site_of(const memory::CopyEnds& ends, stacks::OnePythonStack& stack) {
+  const Device to = device_of(ends.to);
+  const Device from = device_of(ends.from);
+  if (to == from || !to.known() || !from.known()) return 0;
+  const bool staged = from.is_cuda() && to.is_cuda() && !memory::peer_access::allowed(from, to) &&
+                      !memory::peer_access::allowed(to, from);
+  return with_place({from, to, staged, false, 0}, stack);
 }
 
 // Changes the key to that of all places for which there is no room, if need be.
@@ -261,6 +272,12 @@ void count(const events::Copy& copy, const memory::CopyEnds& ends, stacks::OnePy
   if (copy.correlation_id != 0)
     (copy.several ? copy::copy_times::expect_one_of_several : copy::copy_times::expect)(copy.correlation_id, key);
   if (look_at_clock) write_if_due();
+}
+
+void count_from_ranks(Device to, uint64_t bytes, stacks::OnePythonStack& stack) {
+  if (bytes == 0) return;
+  uint64_t key = with_place({Site::kRanks, to, false, false, 0}, stack);
+  if (add_to(key, bytes, 1)) write_if_due();
 }
 
 void write_rest() {

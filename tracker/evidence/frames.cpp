@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tracker/evidence/source/compiled_frames.h"
+#include "tracker/evidence/source/generated_code.h"
 #include "tracker/python/frame_decoder.h"
 #include "tracker/python/objects/object_layout.h"
 
@@ -116,9 +117,10 @@ std::vector<Frame> frames(const Api& api, const python::FrameSource& from, size_
   bool excerpt_taken = false;
   const std::string library = standard_library(api);
   const auto take = [&](Frame frame) {
-    frame.project = is_project_file(frame.file, library);
-    frame.torch = frame.file.find("/torch/") != std::string::npos && !frame.project;
     const Source& source = sources.file(frame.file);
+    frame.project = is_project_file(frame.file, library) &&
+                    !notice_generated(api, frame.file, source, frame.globals(api).get(), library);
+    frame.torch = frame.file.find("/torch/") != std::string::npos && !frame.project;
     frame.region = source.closed(frame.region);
     frame.source = source.lines(frame.region);
     if (frame.project && !std::exchange(excerpt_taken, true)) frame.around = source.around(frame.region);
@@ -157,6 +159,7 @@ bool is_project_file(const std::string& file, const std::string& standard_librar
     return false;
   if (file.starts_with("<frozen ") || file.starts_with("<__array_function__") || file.starts_with("<eval_with_key>"))
     return false;
+  if (is_generated(file)) return false;
   // Without the GIL nobody says where the standard library lies: as a rule in .../lib/python3.11/.
   if (standard_library.empty()) return file.find("/lib/python3.") == std::string::npos;
   return !file.starts_with(standard_library + "/");

@@ -103,7 +103,9 @@ class Names {
         reach_.walk(value, name, 3, name == "self" || frames_[frame].project, [&](const ReachedObject& reached) {
           if (!torch_.is_module(reached.object)) return name_object(frame, reached);
           name_state(frame, reached.object, reached.name);
-          if (reached.name == "self") name_attributes(frame, reached.object);
+          if (reached.name == "self")
+            reach_.module_attributes(reached.object, "self", 2,
+                                     [&](const ReachedObject& each) { name_object(frame, each); });
         });
       });
     }
@@ -164,18 +166,6 @@ class Names {
   void name_object(size_t frame, const ReachedObject& reached) {
     if (torch_.is_module(reached.object)) return;
     if (Operand* operand = alias_of(reached.object)) add_name(*operand, frame, reached.name);
-  }
-
-  // What the running method's module has without having registered it: `self.window`.
-  void name_attributes(size_t frame, PyObject* module) {
-    const Ref dict = python::instance_dict(api_, module);
-    for (python::DictEntries each(api_, dict.get()); each.next();) {
-      const std::string name = python::text(api_, each.key());
-      const auto table = [&](const ModuleTable& one) { return name == one.name; };
-      if (std::any_of(std::begin(kModuleTables), std::end(kModuleTables), table)) continue;
-      reach_.walk(each.value(), "self." + name, 2, false,
-                  [&](const ReachedObject& reached) { name_object(frame, reached); });
-    }
   }
 
   // A module that torch.compile or torch.export has put around the program's: its paths are not the program's.

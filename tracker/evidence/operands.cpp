@@ -4,6 +4,7 @@
 
 #include "common/format.h"
 #include "tracker/evidence/lineage/lineage.h"
+#include "tracker/evidence/lineage/siblings.h"
 #include "tracker/evidence/objects/object_walk.h"
 #include "tracker/evidence/operand_names.h"
 #include "tracker/evidence/operand_surroundings.h"
@@ -68,7 +69,15 @@ class Collector {
       for (finding::Name& name : operand.names)
         name.read_again = frames_[name.frame].project && names.read_again(name.frame, name.name);
     }
-    if (direct) note_expressions(names, facts);
+    if (direct) {
+      note_expressions(names, facts);
+      for (Operand& operand : operands_) {
+        finding::Step left = left_within(torch_, operand, frames_, scope_, reach_, source_);
+        if (!left.what.empty()) operand.lineage.push_back(std::move(left));
+      }
+      for (Operand& operand : operands_)
+        operand.siblings = siblings(api_, torch_, operand, operands_, frames_, scope_, reach_, names, source_);
+    }
     sources_.nest();
     found.list.assign(operands_.begin(), operands_.end());
     if (!query_.gradient_device.empty()) name_gradient(found.list);

@@ -1,7 +1,5 @@
 #include "tracker/memory/library_handles.h"
 
-#include <string_view>
-
 #include "tracker/base/address_map.h"
 #include "tracker/base/clock.h"
 #include "tracker/base/thread_state.h"
@@ -53,6 +51,17 @@ std::vector<Handle> others(const Handle& than, Device on) {
       found.push_back(one);
   });
   return found;
+}
+
+Device only_device_of(std::string_view library) {
+  Device only;
+  bool several = false;
+  handles.for_each([&](const Handle& one) {
+    if (library_of(one) != library) return;
+    several = several || (only.known() && only != one.made.device);
+    only = one.made.device;
+  });
+  return several ? Device() : only;
 }
 
 void forget_all() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "tracker/interface/event_types.h"
@@ -27,6 +28,10 @@ void note_use(events::LibraryHandle handle);
 
 // Other handles of the same library on a device. Slow, and allocates.
 std::vector<Handle> others(const Handle& than, Device on);
+
+// The only device on which live handles of a library are ("nccl": its communicators); unknown where there are none, or
+// several. Slow.
+Device only_device_of(std::string_view library);
 
 // When devtrace is attached again: what came and went in between, nobody saw.
 void forget_all();

@@ -25,6 +25,7 @@ struct KnownRefusal {
   std::string_view argument = {};   // what the operation calls it
   bool no_tensor = false;           // there is no operand yet
   bool ordinal = false;             // it is about the number of a device
+  bool of_group = false;            // a collective: it wants its operands on the device of the process group
   bool handles = false;             // a refusal only where events or streams of two devices meet
 };
 

@@ -25,6 +25,8 @@ void keep_those_meant(const KnownMatch& known, const Facts& facts, std::vector<D
     return facts.operands[each.index].device;
   };
   const auto at = [&](const Decision::Operand& each) { return lies(device(each), known.at); };
+  if (known.at.empty() && known.row->of_group && !known.wanted.empty())
+    for (Decision::Operand& each : operands) each.mismatched = !lies(device(each), known.wanted);
   if (known.at.empty() || std::ranges::none_of(operands, at)) return;
   // With a device of the message's own there is a second operand; a place where the operation works has none.
   const bool second = !known.wanted.empty() && known.row->wanted.empty();

@@ -55,8 +55,10 @@ function drawWhy(finding) {
 
 // What the log says of the line that the fix replaces.
 function sourceOfLine(finding, file, line) {
-  const stacks = [finding, ...operandsAndSources(finding).flatMap((operand) => [operand.created, operand.moved])].map(framesOf);
-  for (const frame of stacks.flatMap(objects)) {
+  const operands = operandsAndSources(finding).flatMap((operand) => [operand, ...objects(operand.siblings)]);
+  const stacks = [finding, ...operands.flatMap((operand) => [operand.created, operand.moved])].map(framesOf);
+  const passed = [object(finding.setup), ...operands.flatMap((operand) => objects(operand.lineage))].map((step) => object(step.line));
+  for (const frame of [...stacks.flatMap(objects), ...passed]) {
     if (frame.file === file && frame.line === line && string(frame.source)) return frame.source;
   }
   return "";
@@ -69,6 +71,14 @@ function drawVerification(finding) {
   return make("p", { className: said.label === "verified" ? "verification good" : "verification" }, make("b", null, string(said.label)), " ", shortened(said.words, 800));
 }
 
+function drawEdit(finding, edit) {
+  const before = dedented(sourceOfLine(finding, edit.file, edit.line)).split("\n").filter((line) => line.trim());
+  const after = string(edit.fix).split("\n");
+  const lines = before.filter((line) => !after.includes(line)).map((line) => make("div", { className: "minus" }, "− ", breakable(line)))
+    .concat(after.map((line) => make("div", { className: before.includes(line) ? "" : "plus" }, before.includes(line) ? "  " : "+ ", breakable(line))));
+  return [string(edit.file) && make("p", { className: "place" }, code(location(edit))), make("div", { className: "excerpt diff code" }, lines)];
+}
+
 function drawFix(finding) {
   const cause = object(finding.cause);
   const fix = string(cause.fix);
@@ -79,14 +89,9 @@ function drawFix(finding) {
     return make("section", { className: "fix" }, make("h2", null, "Fix"), make("p", { className: "quiet" }, told),
       line && make("p", { className: "place" }, code(line)), drawVerification(finding));
   }
-  const before = dedented(sourceOfLine(finding, cause.file, cause.line)).split("\n").filter((line) => line.trim());
-  const after = fix.split("\n");
-  const lines = before.filter((line) => !after.includes(line)).map((line) => make("div", { className: "minus" }, "− ", breakable(line)))
-    .concat(after.map((line) => make("div", { className: before.includes(line) ? "" : "plus" }, before.includes(line) ? "  " : "+ ", breakable(line))));
   const does = { line: "Makes this line run, whatever the cause.", cause: "Repairs the cause." }[string(cause.repairs)];
   return make("section", { className: "fix" }, make("h2", null, "Fix"), does && make("p", { className: "quiet" }, does),
-    string(cause.file) && make("p", { className: "place" }, code(location(cause))),
-    make("div", { className: "excerpt diff code" }, lines), drawVerification(finding));
+    [cause, ...objects(cause.also)].flatMap((edit) => drawEdit(finding, edit)), drawVerification(finding));
 }
 
 function drawAnswer(finding) {

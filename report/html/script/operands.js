@@ -97,15 +97,15 @@ function drawPicture(finding) {
   return holder;
 }
 
-function origin(event) {
+function origin(event, isRank = false) {
   if (!isObject(event)) return quiet("not known");
   const frame = userFrame(framesOf(event));
   const way = event.from && event.to ? `${string(event.from)} → ${string(event.to)}` : string(event.device);
-  return [way && make("span", null, way, " "), string(event.call) && make("span", null, `by ${event.call} `), frame ? code(location(frame)) : quiet("at an unknown place")];
+  return [way && make("span", null, way, " "), string(event.call) && make("span", null, isRank ? `${event.call} ` : `by ${event.call} `), frame ? code(location(frame)) : !isRank && quiet("at an unknown place")];
 }
 
 // The lines that it passed since it was made.
-const PASSED = { defaulted: "its device left out at ", constructed: "by a module constructed at ", returned: "returned to ", assigned: "assigned at " };
+const PASSED = { defaulted: "its device left out at ", given: "its device given at ", appended: "its parts put into a list at ", constructed: "by a module constructed at ", discarded: "not moved, as the result is dropped, at ", returned: "returned to ", assigned: "assigned at ", left: "left where it was, within a container, at " };
 const passed = (operand) => objects(operand.lineage).filter((step) => Object.hasOwn(PASSED, string(step.what)))
   .map((step) => quiet(make("br"), PASSED[step.what], code(location(object(step.line)))));
 
@@ -118,7 +118,7 @@ function drawOperands(finding) {
     [extent(operand), make("br"), bytes(operand.bytes) !== extent(operand) && quiet(bytes(operand.bytes))],
     [role(operand), string(operand.hook) && quiet(make("br"), `hook: ${string(operand.hook)}`)],
     operand.before_attach === true && !operand.created ? quiet("before devtrace was attached")
-      : string(operand.pool) ? [origin(operand.created), quiet(make("br"), madeBy(operand))] : [origin(operand.created), passed(operand)],
+      : string(operand.pool) ? [origin(operand.created), quiet(make("br"), madeBy(operand))] : [origin(operand.created, operand.role === "rank"), passed(operand)],
     operand.moved ? origin(operand.moved) : quiet(operand.created ? "never seen" : "not known"),
   ]);
   return section("Operands", drawPicture(finding), table("operands", ["Name", "Device", "Type", "Role", "Created", "Last moved"], rows, "Operands"));

@@ -3,6 +3,7 @@
 
 #include "common/cache_names.h"
 #include "common/format.h"
+#include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 
@@ -85,6 +86,24 @@ bool given_from_before(const Evidence& evidence, const Operand& it, const Operan
          (placed && placed->time && it.created.time && *it.created.time < *placed->time);
 }
 
+// Where all registered state is where the other one lies, the model was moved since: what its line makes can be
+// registered. Not where the attribute had a value before, of the constructor's or the class's: no buffer can be called
+// so.
+std::optional<Fix> registered(const Evidence& evidence, const Operand& it, const Operand& other) {
+  const Frame* const made = it.created.line();
+  const bool moved = evidence.has_state_on(other.device) && !evidence.has_state_on(it.device);
+  const bool anew = std::any_of(it.held_by.begin(), it.held_by.end(), [](const Chain& chain) {
+    return !chain.holders.empty() && chain.holders.back().is_module() && chain.holders.back().bound.line == 0;
+  });
+  const auto target = made ? assigned_name(made->source) : std::nullopt;
+  // Who asks whether it is None wants to find that there: what stands around has to show that nobody does.
+  const bool asked = target && (made->around.text.empty() ||
+                                made->around.text.find(fmt::format("{} is None", *target)) != std::string::npos);
+  if (moved && anew && target && !asked && made->project)
+    if (auto fix = register_buffer(*made, it)) return fix;
+  return move_where_named(evidence, it, other);
+}
+
 // A module made it when it was called before, and has it as an attribute: `if self.grid is None: self.grid = …`.
 std::optional<Cause> kept_by_its_module(const Evidence& evidence) {
   const auto kept = [&](const Operand& it) {
@@ -99,7 +118,7 @@ std::optional<Cause> kept_by_its_module(const Evidence& evidence) {
       fmt::format("{} is kept from an earlier call, in which the module made it, as a plain attribute: neither "
                   "moving the model nor another input brings it along. It meets {}.",
                   with_place(*pair.it), with_place(*pair.other)),
-      move_where_named(evidence, *pair.it, *pair.other)};
+      registered(evidence, *pair.it, *pair.other)};
 }
 
 // Its module made it in a call before this one, for a device that the line names. For example `self.keys =

@@ -2,9 +2,11 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "common/text.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
+#include "report/verdict/statement_scan.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {
@@ -29,11 +31,19 @@ const Frame* line_without_device(const Evidence& evidence, const Operand& operan
   return nullptr;
 }
 
+// Made by the caller of a method of a module's, and given to it: another rule's.
+bool is_given_to_a_module(const Evidence& evidence, const Operand& it) {
+  const auto made = evidence.frame_that_made(it), own = innermost_project(evidence.stack);
+  if (!made || !own || *made <= *own || evidence.made_by_a_modules_method(it)) return false;
+  return std::any_of(evidence.refusal.modules.begin(), evidence.refusal.modules.end(),
+                     [&](const finding::RunningModule& each) { return each.frame < *made; });
+}
+
 }  // namespace
 
 std::optional<Cause> made_on_the_default_device(const Evidence& evidence) {
-  const auto line = [](const Operand& it) -> const Frame* {
-    if (it.is_of_state() || !it.on_cpu() || it.moved.known()) return nullptr;
+  const auto line = [&](const Operand& it) -> const Frame* {
+    if (it.is_of_state() || !it.on_cpu() || it.moved.known() || is_given_to_a_module(evidence, it)) return nullptr;
     const Frame* made = it.created.line();
     return made && made->project && makes_tensor(made->source) && !says_device(made->source) ? made : nullptr;
   };
@@ -65,6 +75,22 @@ static std::string made_of(const Frame& made) {
     ++number;
   }
   return found;
+}
+
+// What the model was given that lies where the operand does: `x`, of which the caller says `x.device`.
+static std::string given_there(const Evidence& evidence, const Operand& it) {
+  constexpr std::string_view kDevice = ".device";
+  const auto caller = evidence.caller_of_model();
+  for (const finding::FrameExpression& each : evidence.refusal.expressions) {
+    const std::string_view tensor = std::string_view(each.expression).substr(0, each.expression.rfind('.'));
+    if (!caller || each.frame > *caller || each.device != it.device || !each.expression.ends_with(kDevice)) continue;
+    const std::string& line = evidence.stack[each.frame].source;
+    if (each.frame == *caller && (reads(line, tensor) == 0 || line.find(fmt::format("{}.", tensor)) != line.npos))
+      continue;
+    if (is_reference(tensor) && !tensor.starts_with("self.") && tensor != it.name_in(each.frame))
+      return std::string(tensor);
+  }
+  return {};
 }
 
 std::optional<Cause> made_inside_without_state(const Evidence& evidence) {
@@ -99,6 +125,12 @@ std::optional<Cause> made_inside_without_state(const Evidence& evidence) {
   const auto pair = evidence.pair(inside, elsewhere);
   if (!pair) return std::nullopt;
   const std::string of = made_of(*pair.it->created.line());
+  if (const auto given = of.empty() ? given_there(evidence, *pair.it) : std::string(); !given.empty())
+    return Cause{"input-not-moved", Confidence::low,
+                 fmt::format("{} was computed inside the model, of which nothing is on the CPU, and {} was given to it "
+                             "there. It meets {}.",
+                             with_place(*pair.it), given, with_place(*pair.other)),
+                 use_site(evidence)};
   return Cause{"created-without-device", of.empty() ? Confidence::low : Confidence::medium,
                of.empty() ? fmt::format("{} was computed inside the model, of which nothing is on the CPU: what it was "
                                         "computed from was made without a device. It meets {}.",
@@ -150,7 +182,39 @@ std::optional<Cause> made_by_a_call_without_tensors(const Evidence& evidence) {
                use_site(evidence)};
 }
 
+// An object that the failing line constructs, and uses: what it has lies on the CPU.
+static std::optional<Cause> constructed_in_the_line(const Evidence& evidence) {
+  const auto own = innermost_project(evidence.stack);
+  if (!own || evidence.stack[*own].function == "<module>") return std::nullopt;
+  const auto owner = [](const Operand& it) -> const Holder* {
+    for (const Chain& chain : it.held_by)
+      if (!chain.holders.empty() && chain.holders.back().is_module()) return &chain.holders.back();
+    return nullptr;
+  };
+  const Frame& line = evidence.stack[*own];
+  const Scan scan(line.source);
+  const auto call_of = [&](const std::string& type) { return only_call(line.source, scan, type); };
+  const auto pair = evidence.pair(
+      [&](const Operand& it) {
+        return it.role == "attribute" && it.on_cpu() && !it.moved.known() && owner(it) &&
+               evidence.made_by_line(it, *own) && call_of(owner(it)->type);
+      },
+      [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  const std::string& type = owner(*pair.it)->type;
+  Cause cause{"created-without-device", Confidence::medium,
+              fmt::format("{} is constructed by {} itself, on the CPU, where {} is made. It meets {}.", type, at(&line),
+                          pair.it->name, with_place(*pair.other)),
+              repair_of(line, {})};
+  const size_t behind = call_of(type)->close + 1;
+  const std::string_view device = expression_of(evidence, *own, pair.other->device);
+  if (!device.empty())
+    cause.fix->code = dedented(spliced(line.source, {behind, behind}, fmt::format(".to({})", device)));
+  return cause;
+}
+
 std::optional<Cause> created_without_device(const Evidence& evidence) {
+  if (auto cause = constructed_in_the_line(evidence)) return cause;
   const auto pair = evidence.pair([&](const Operand& it) { return line_without_device(evidence, it) != nullptr; },
                                   [](const Operand&) { return true; });
   if (!pair) return std::nullopt;
@@ -160,6 +224,10 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
   if (other.is_state() && evidence.caller_of_model() && !evidence.made_inside_model(it) &&
       !evidence.made_by_a_modules_method(it))
     return std::nullopt;
+  if (is_given_to_a_module(evidence, it)) return std::nullopt;
+  // It may well lie there: what is to choose from it has come from elsewhere.
+  const auto making = evidence.frame_that_made(it), failing = innermost_project(evidence.stack);
+  if (evidence.is_index_of(other, it) && making && failing && *making > *failing) return std::nullopt;
 
   const Frame& made = *line_without_device(evidence, it);
   const auto frame =
@@ -180,7 +248,7 @@ std::optional<Cause> created_without_device(const Evidence& evidence) {
   // What a line writes through, as out=, cannot be moved in that line.
   const auto own_line = innermost_project(evidence.stack);
   if (!cause.fix && here && own_line && writes_through(evidence.stack[*own_line].source, it.name))
-    if (auto line = give_device(made.source, fmt::format("\"{}\"", other.device)))
+    if (auto line = give_device(made.source, expression_or_number(evidence, made, other.device)))
       cause.fix = repair_of(made, std::move(*line));
   // One of several that lie there: the line would be refused for the next.
   const bool one_of_several = 1 < std::count_if(evidence.operands.begin(), evidence.operands.end(),

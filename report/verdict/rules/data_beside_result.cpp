@@ -56,6 +56,23 @@ std::optional<Cause> data_beside_result(const Evidence& evidence) {
                use_site(evidence)};
 }
 
+// Of memory that nobody was seen to make, as NumPy's: a method of a module's was given it on the CPU.
+static std::optional<Cause> given_to_a_method(const Evidence& evidence) {
+  const auto given = [&](const Operand& it) {
+    return it.on_cpu() && !it.placed() && !it.is_of_state() && it.role == "argument" &&
+           std::any_of(evidence.refusal.modules.begin(), evidence.refusal.modules.end(), [&](const auto& each) {
+             return !it.name_in(each.frame).empty() && each.frame < evidence.stack.size() &&
+                    evidence.stack[each.frame].project;
+           });
+  };
+  const auto pair = evidence.pair(given, [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  return Cause{"input-not-moved", Confidence::low,
+               fmt::format("{} was given to a module's method on the CPU, and nobody was seen to move it. It meets {}.",
+                           pair.it->name, with_place(*pair.other)),
+               use_site(evidence)};
+}
+
 std::optional<Cause> never_moved(const Evidence& evidence) {
   const auto left = [](const Operand& it) {
     const Frame* made = it.created.line();
@@ -63,7 +80,7 @@ std::optional<Cause> never_moved(const Evidence& evidence) {
   };
   const auto pair = evidence.pair(
       left, [](const Operand& other) { return !other.on_cpu() && other.placed() && other.placed()->line(); });
-  if (!pair) return std::nullopt;
+  if (!pair) return given_to_a_method(evidence);
   return Cause{"input-not-moved", Confidence::low,
                fmt::format("{} was made on the CPU and never moved, and meets {}.", with_place(*pair.it),
                            with_place(*pair.other)),

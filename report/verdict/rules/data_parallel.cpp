@@ -204,11 +204,29 @@ std::optional<Cause> not_on_the_ranks_device(const Evidence& evidence) {
   return cause;
 }
 
+// Did DistributedDataParallel bring it to the device of its device_ids, which is not the one of its module?
+bool brought_by_the_wrapper(const Operand& it) {
+  return std::any_of(it.moved.stack.begin(), it.moved.stack.end(), [](const Frame& frame) {
+    return !frame.project && frame.file.ends_with("/torch/nn/parallel/distributed.py");
+  });
+}
+
+std::optional<Cause> wrapped_elsewhere(const Evidence& evidence) {
+  const auto pair = evidence.pair(brought_by_the_wrapper, [](const Operand& other) { return other.is_state(); });
+  if (!pair || pair.other->root_devices.size() > 1) return std::nullopt;
+  return Cause{"data-parallel", Confidence::high,
+               fmt::format("DistributedDataParallel brings what it is given to {}, its device_ids, and its module is "
+                           "on {} ({}): device_ids has to say the rank's own device, or nothing.",
+                           pair.it->device, pair.other->device, pair.other->name),
+               std::nullopt};
+}
+
 }  // namespace
 
 std::optional<Cause> data_parallel(const Evidence& evidence) {
   if (auto cause = not_on_the_ranks_device(evidence)) return cause;
   if (auto cause = not_on_the_first(evidence)) return cause;
+  if (auto cause = wrapped_elsewhere(evidence)) return cause;
   if (!evidence.passes_through("/torch/nn/parallel/parallel_apply.py") &&
       !evidence.passes_through("/torch/nn/parallel/data_parallel.py")) {
     return std::nullopt;

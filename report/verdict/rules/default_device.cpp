@@ -4,6 +4,7 @@
 #include "common/format.h"
 #include "common/text.h"
 #include "report/verdict/device_edits.h"
+#include "report/verdict/earlier_line.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
 #include "report/verdict/statement_scan.h"
@@ -48,7 +49,7 @@ std::optional<Cause> other_thread(const Evidence& evidence) {
                   pair.it->name, pair.it->device, at(&line), chosen.device, where, pair.other->name),
       std::nullopt};
   if (current) {
-    if (auto code = redirect_move(line.source, fmt::format("\"{}\"", pair.other->device)))
+    if (auto code = redirect_move(line.source, expression_or_number(evidence, line, pair.other->device)))
       cause.fix = repair_of(line, std::move(*code));
   }
   if (!cause.fix) cause.fix = move_where_named(evidence, *pair.it, *pair.other);
@@ -147,20 +148,57 @@ std::optional<Cause> left_to_a_default(const Evidence& evidence) {
     if (step == it.lineage.end()) return nullptr;
     const bool cuda = step->otherwise.find("cuda") != step->otherwise.npos;
     const bool cpu = step->otherwise == "None" || step->otherwise.find("cpu") != step->otherwise.npos;
-    return (cuda && it.on_cpu()) || (cpu && !it.on_cpu()) ? nullptr : &*step;
+    // What the function puts in the place of None is not written in the call.
+    const Event* placed = it.placed();
+    const bool current = step->otherwise == "None" && placed && placed->choice.device == it.device;
+    return (cuda && it.on_cpu()) || (cpu && !it.on_cpu() && !current) ? nullptr : &*step;
   };
   const auto pair = evidence.pair([&](const Operand& it) { return step_of(it) != nullptr; },
                                   [&](const Operand& other) { return !other.on_cpu() && !step_of(other); });
   if (!pair) return std::nullopt;
   auto fix = fix_at_origin(evidence);
-  if (!fix) return std::nullopt;
   const finding::Step& step = *step_of(*pair.it);
+  if (!fix) fix = pair.it->is_state() ? std::optional(repair_of(step.line, {})) : use_site(evidence);
   return Cause{kCategory, Confidence::medium,
                fmt::format("{} was put on {} because {} leaves {} out in its call of {}, where it is {} by default. It "
                            "meets {}.",
                            pair.it->name, pair.it->device, at(&step.line), step.parameter, step.call, step.otherwise,
                            with_place(*pair.other)),
                std::move(fix)};
+}
+
+// A call has given "cuda" to the function that made it.
+std::optional<Cause> given_without_a_number(const Evidence& evidence) {
+  const auto pair = evidence.pair([](const Operand& it) { return given_the_current_device(it) != nullptr; },
+                                  [](const Operand& other) { return given_the_current_device(other) == nullptr; });
+  if (!pair) return std::nullopt;
+  const finding::Step& step = *given_the_current_device(*pair.it);
+  Cause cause{
+      kCategory, Confidence::medium,
+      fmt::format("{} was put on {}, the current device, because {} gives {} to {}. It meets {}.", pair.it->name,
+                  pair.it->device, at(&step.line), step.otherwise, step.call, with_place(*pair.other)),
+      fix_at_origin(evidence)};
+  if (!cause.fix) cause.fix = pair.it->is_state() ? std::optional(repair_of(step.line, {})) : use_site(evidence);
+  return cause;
+}
+
+// A file was read to where it lay when it was saved, whatever device had been made current around that.
+std::optional<Cause> read_past_the_current(const Evidence& evidence, const Operand& it, const Operand& other) {
+  const Frame* const load = line_of_load(other);
+  if (!load || !evidence.has_state_on(it.device) || evidence.has_state_on(other.device)) return std::nullopt;
+  Cause cause{
+      kCategory, Confidence::medium,
+      fmt::format("{} was read from a file at {} to {}, where it lay when it was saved. {} was put on {}, which "
+                  "was made current, and where the model is.",
+                  other.name, at(load), other.device, it.name, it.device),
+      load_where(evidence, *load, it)};
+  const finding::DeviceChoice& choice = it.placed()->choice;
+  const bool current = choice.device == it.device && !choice.by_default;
+  if (current && cause.fix && names(*cause.fix, it))
+    if (auto code = give_argument(load->source, "torch.load", "map_location",
+                                  "torch.device(\"cuda\", torch.cuda.current_device())"))
+      cause.fix = repair_of(*load, std::move(*code));
+  return cause;
 }
 
 }  // namespace
@@ -171,6 +209,7 @@ std::optional<Cause> default_device(const Evidence& evidence) {
   if (auto cause = made_in_the_line(evidence)) return cause;
   if (auto cause = made_on_a_number(evidence)) return cause;
   if (auto cause = left_to_a_default(evidence)) return cause;
+  if (auto cause = given_without_a_number(evidence)) return cause;
   // Of a model's state only where the rest of the model lies elsewhere: it was moved on its own.
   const auto pair = evidence.pair(
       [](const Operand& it) {
@@ -180,6 +219,7 @@ std::optional<Cause> default_device(const Evidence& evidence) {
       },
       [](const Operand& other) { return !other.on_cpu() && !other.is_state(); });
   if (!pair) return std::nullopt;
+  if (auto cause = read_past_the_current(evidence, *pair.it, *pair.other)) return cause;
   const Frame& line = *pair.it->placed()->line();
 
   Cause cause{kCategory, Confidence::medium,

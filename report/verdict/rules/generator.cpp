@@ -27,15 +27,36 @@ std::optional<Fix> draw_where_it_lives(const Evidence& evidence, const Operand* 
   return repair_of(line, std::move(*code));
 }
 
+// On the device that is wanted, by an expression for where the numbers are drawn, if the line has one.
+std::string generator_for(std::string_view wanted, std::string_view expression) {
+  return expression.empty() ? fmt::format("torch.Generator(device=\"{}\")", wanted)
+                            : fmt::format("torch.Generator(device={})", expression);
+}
+
 // A library's function that takes a generator, and was given none by the user's line: it draws with the CPU's own.
-std::optional<Fix> give_generator(const Evidence& evidence, const Operand* generator, std::string_view device) {
+std::optional<Fix> give_generator(const Evidence& evidence, const Operand* generator, std::string_view wanted,
+                                  std::string_view drawn_on) {
   const auto frame = innermost_project(evidence.stack);
   if (!frame || *frame == 0 || !generator || generator->name_in(*frame - 1) != "generator") return std::nullopt;
   const Frame& line = evidence.stack[*frame];
   const std::string& called = evidence.stack[*frame - 1].function;
   if (keyword_argument(line.source, "generator")) return std::nullopt;
-  auto code = give_argument(line.source, called, "generator", fmt::format("torch.Generator(device=\"{}\")", device));
+  auto code =
+      give_argument(line.source, called, "generator", generator_for(wanted, expression_of(evidence, *frame, drawn_on)));
   return code ? std::optional(repair_of(line, std::move(*code))) : std::nullopt;
+}
+
+// A DataLoader shuffles with a generator of its own, on the CPU, whatever the default device is.
+std::optional<Fix> give_loader_a_generator(const Operand* generator, std::string_view wanted,
+                                           std::string_view drawn_on) {
+  if (!generator) return std::nullopt;
+  for (const finding::Step& step : generator->lineage) {
+    if (step.what != "constructed" || keyword_argument(step.line.source, "generator")) continue;
+    const std::string made = generator_for(wanted, expression_of(step, drawn_on));
+    auto code = give_argument(step.line.source, step.call, "generator", made);
+    return repair_of(step.line, code.value_or(std::string()));
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -64,8 +85,10 @@ std::optional<Cause> generator(const Evidence& evidence) {
         "only serves its own device.",
         own->names.empty() ? "of this line" : own->name, own->device, drawn->device);
   const Operand* const named = own == evidence.operands.end() ? nullptr : &*own;
+  const std::string_view drawn_on = drawn == evidence.operands.end() ? evidence.current_device : drawn->device;
   cause.fix = draw_where_it_lives(evidence, named);
-  if (!cause.fix) cause.fix = give_generator(evidence, named, wanted);
+  if (!cause.fix) cause.fix = give_generator(evidence, named, wanted, drawn_on);
+  if (!cause.fix) cause.fix = give_loader_a_generator(named, wanted, drawn_on);
   if (cause.fix) return cause;
   const bool specific = wanted == "cuda" && evidence.current_device.starts_with("cuda:");
   // Where the generator was made is not in the evidence.

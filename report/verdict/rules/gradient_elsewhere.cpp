@@ -50,8 +50,8 @@ std::optional<Cause> gradient_elsewhere(const Evidence& evidence) {
               std::nullopt};
   const Frame& returns = gradient.backward;
   if (returns.project && !it->expression.empty() && !evidence.refusal.wanted_device.empty())
-    if (auto code =
-            move_expression(returns.source, it->expression, fmt::format("\"{}\"", evidence.refusal.wanted_device)))
+    if (auto code = move_expression(returns.source, it->expression,
+                                    expression_or_number(evidence, returns, evidence.refusal.wanted_device)))
       cause.fix = repair_of(returns, std::move(*code));
   return cause;
 }

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "common/format.h"
+#include "common/text.h"
 #include "report/verdict/device_edits.h"
 #include "report/verdict/rules.h"
+#include "report/verdict/source_line.h"
 
 namespace devtrace::report::verdict::rules {
 namespace {
@@ -33,8 +35,10 @@ std::optional<Fix> move_elsewhere(const Evidence& evidence, size_t frame, const 
 
 std::optional<Fix> fix_at_call(const Evidence& evidence, size_t caller, const Operand& input, const Operand& state) {
   const std::string device = device_expression(evidence, caller, state);
+  // Of a model that is spread over devices the caller does not know which part will meet it.
+  if (state.root_devices.size() > 1 && device.starts_with('"')) return std::nullopt;
   if (auto fix = move_elsewhere(evidence, caller, input, device)) return fix;
-  return repairing(move_at(evidence, caller, input, device));
+  return repairing(move_with_siblings(evidence, caller, input, device));
 }
 
 // Was it brought to a GPU by a line that names it without a number? Then it was not left behind: it went to the device
@@ -85,6 +89,12 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   const auto caller = evidence.caller_of_model();
   if (!caller && evidence.refusal.modules.empty()) return std::nullopt;  // no model is given anything
   if (evidence.by_another_threads_default(*pair.other, *pair.it)) return std::nullopt;
+  // A part of the model went to the device that is current because a call did not say where.
+  const auto& passed = pair.other->lineage;
+  const bool defaulted = std::any_of(passed.begin(), passed.end(), [](const finding::Step& each) {
+    return each.what == "defaulted" && each.otherwise == "None";
+  });
+  if (defaulted && pair.other->root_devices.size() > 1) return std::nullopt;
   // Named by the caller, it was given. Without a name there, it may be an earlier call's answer that the model kept.
   const bool given = caller && !pair.it->name_in(*caller).empty();
   if (!given && made_by_a_module(*pair.it)) return std::nullopt;
@@ -127,6 +137,50 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   return cause;
 }
 
+// `model` for the parameter `model.layer.weight` of that frame.
+std::string_view module_in(size_t frame, const Operand& state) {
+  const std::string_view name = state.name_in(frame), path = state.module_path;
+  if (path.empty() || !name.ends_with(path) || name.size() <= path.size() + 1) return {};
+  return name.substr(0, name.size() - path.size() - 1);
+}
+
+// The model was where the input is until a line that has ended took it to the CPU: who comes now finds it gone.
+std::optional<Cause> taken_away(const Evidence& evidence, const Operand& input, const Operand& state) {
+  const Event& moved = state.moved;
+  if (moved.from != input.device || !moved.line() || !moved.line()->project) return std::nullopt;
+  const auto live = frame_that_went_on(evidence, moved.stack);
+  const Frame& line = live ? moved.stack[moved.stack.size() - (evidence.stack.size() - *live)] : *moved.line();
+  Cause cause{"module-split-or-hook-missing", Confidence::medium,
+              fmt::format("{} was on {}, where {} is, until {} took it to the CPU.",
+                          state.root_class.empty() ? "The model" : state.root_class, input.device, with_place(input),
+                          at(moved.line())),
+              repair_of(line, {})};
+  if (!live) return cause;
+  const std::string_view module = module_in(*live, state), name = input.name_in(*live);
+  const std::string statement = dedented(line.source);
+  const bool alone = !statement.ends_with(':') && statement.find('\n') == statement.npos;
+  if (alone && is_reference(module) && is_identifier(name) && there_before(input, evidence.stack[*live], line))
+    cause.fix->code = fmt::format("{}\n{}.to({}.device)", statement, module, name);
+  return cause;
+}
+
+// `value.to(d) if isinstance(value, torch.Tensor) else value`, of whatever the value holds.
+std::optional<std::string> move_all_within(std::string_view source) {
+  constexpr std::string_view kIf = " if isinstance(", kTensor = ", torch.Tensor) else ", kTo = ".to(";
+  const size_t test = source.find(kIf);
+  const size_t name = test == source.npos ? test : test + kIf.size();
+  const size_t tensor = name == source.npos ? name : source.find(kTensor, name);
+  if (tensor == source.npos || source.find(kIf, name) != source.npos) return std::nullopt;
+  const std::string_view value = source.substr(name, tensor - name);
+  const std::string_view rest = source.substr(tensor + kTensor.size());
+  const std::string moved = fmt::format("{}{}", value, kTo);
+  const size_t begin = source.rfind(moved, test);
+  if (!is_identifier(value) || !rest.starts_with(value) || begin == source.npos) return std::nullopt;
+  const std::string_view move = source.substr(begin, test - begin);
+  return dedented(fmt::format("{}torch.utils._pytree.tree_map_only(torch.Tensor, lambda {}: {}, {}){}",
+                              source.substr(0, begin), value, move, value, rest.substr(value.size())));
+}
+
 // A model that was put on the CPU, and an input that was brought to a GPU all the same.
 std::optional<Cause> input_of_a_model_on_cpu(const Evidence& evidence) {
   const auto caller = evidence.caller_of_model();
@@ -135,6 +189,7 @@ std::optional<Cause> input_of_a_model_on_cpu(const Evidence& evidence) {
       [&](const Operand& it) { return !it.is_state() && !it.on_cpu() && !evidence.made_inside_model(it); },
       [&](const Operand& other) { return evidence.put_on_the_cpu(other, *caller); });
   if (!pair || by_a_stale_device(*pair.it, *pair.other)) return std::nullopt;
+  if (auto cause = taken_away(evidence, *pair.it, *pair.other)) return cause;
   Cause cause{kCategory, Confidence::medium,
               fmt::format("{} is given to {}, which was put on the CPU as a whole: {}.", with_place(*pair.it),
                           pair.other->root_class.empty() ? "a model" : std::string(pair.other->root_class),
@@ -208,6 +263,25 @@ std::optional<Cause> label(const Evidence& evidence) {
 }
 
 }  // namespace
+
+// What stands beside its container was brought to where the other one is, by a line that looks no deeper.
+std::optional<Cause> left_in_a_container(const Evidence& evidence) {
+  const auto left = [](const Operand& it) -> const finding::Step* {
+    const auto step = std::find_if(it.lineage.begin(), it.lineage.end(),
+                                   [](const finding::Step& each) { return each.what == "left"; });
+    return step == it.lineage.end() || !step->line.project ? nullptr : &*step;
+  };
+  const auto pair = evidence.pair([&](const Operand& it) { return left(it) != nullptr; },
+                                  [](const Operand& other) { return !other.on_cpu(); });
+  if (!pair) return std::nullopt;
+  const finding::Step& step = *left(*pair.it);
+  auto code = move_all_within(step.line.source);
+  return Cause{
+      kCategory, Confidence::medium,
+      fmt::format("{} lies within a container, which {} did not look into when it brought {} to {}. It meets {}.",
+                  with_place(*pair.it), at(&step.line), step.call, pair.other->device, with_place(*pair.other)),
+      code ? std::optional(repair_of(step.line, std::move(*code))) : use_site(evidence)};
+}
 
 std::optional<Cause> input_not_moved(const Evidence& evidence) {
   if (auto cause = label(evidence)) return cause;

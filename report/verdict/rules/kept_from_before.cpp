@@ -26,18 +26,29 @@ std::optional<Cause> kept_from_before(const Evidence& evidence) {
 
 namespace {
 
+// The object that keeps the device keeps the module as well, which knows where it is now.
+std::string module_beside(const finding::DeviceSource& kept, const Operand& state) {
+  for (const Chain& chain : state.held_by) {
+    for (size_t i = 0; i + 1 < chain.holders.size(); ++i) {
+      const Holder &object = chain.holders[i], &module = chain.holders[i + 1];
+      if (object.type != kept.type || object.is_module() || !module.is_module()) continue;
+      const std::string attribute = module.name.substr(std::min(object.name.size() + 1, module.name.size()));
+      if (is_identifier(attribute)) return fmt::format("next(self.{}.parameters()).device", attribute);
+    }
+  }
+  return {};
+}
+
 // `x.to(self.device)` of a module that has moved on: to where its state is now. `x.to(**self.kwargs)` the same.
-std::optional<Fix> where_it_is_read(const Evidence& evidence, const Operand& it, const Operand& other) {
+std::optional<Fix> edit_of_read(const Evidence& evidence, const Operand& it, const Operand& other) {
   const Event* placed = it.placed();
   const Frame* line = placed ? placed->line() : nullptr;
-  auto use = use_site(evidence);
-  if (!line || !line->project || it.device_from.kind != "module") return use;
-  // Where several lines have read it, one edit is no more than a part.
-  const auto by_another_line = [&](const Operand& each) {
-    const Event* there = each.origin().placed();
-    return each.device == it.device && there && there->line() && !there->line()->same_line(*line);
-  };
-  if (std::any_of(evidence.operands.begin(), evidence.operands.end(), by_another_line)) return use;
+  if (!line || !line->project) return std::nullopt;
+  if (it.device_from.kind != "module") {
+    const std::string device = module_beside(it.device_from, other);
+    auto code = device.empty() ? std::nullopt : replace_read(line->source, it.device_from.name, device);
+    return code ? std::optional(repair_of(*line, std::move(*code))) : std::nullopt;
+  }
   // Of a module that has no parameters the first one cannot be asked.
   std::string device;
   if (other.is_state())
@@ -48,18 +59,34 @@ std::optional<Fix> where_it_is_read(const Evidence& evidence, const Operand& it,
   else if (other.came_from_a_module())
     device = "next(self.parameters()).device";
   else
-    return use;
+    return std::nullopt;
   constexpr std::string_view kSelf = "self.", kKey = "[\"device\"]";
   std::string_view name = it.device_from.name;
-  if (!name.starts_with(kSelf)) return use;
+  if (!name.starts_with(kSelf)) return std::nullopt;
   const bool in_a_dict = name.ends_with(kKey);
   if (in_a_dict) name.remove_suffix(kKey.size());
-  if (!is_identifier(name.substr(kSelf.size()))) return use;
+  if (!is_identifier(name.substr(kSelf.size()))) return std::nullopt;
   const std::string with_others = fmt::format("{{**{}, \"device\": {}}}", name, device);
   const bool spread = line->source.find(fmt::format("**{}", name)) != line->source.npos;
   auto code = in_a_dict && !spread ? std::nullopt : replace_read(line->source, name, in_a_dict ? with_others : device);
-  if (!code) return use;
+  if (!code) return std::nullopt;
   return repair_of(*line, std::move(*code));
+}
+
+// Where several lines have read it, one edit is no more than a part.
+std::optional<Fix> where_it_is_read(const Evidence& evidence, const Operand& it, const Operand& other) {
+  auto fix = edit_of_read(evidence, it, other);
+  for (const Operand& each : evidence.operands) {
+    const Operand& origin = each.origin();
+    const Event* there = origin.placed();
+    const Frame* line = there ? there->line() : nullptr;
+    if (!fix || each.device != it.device || !line || (line->file == fix->file && line->line == fix->line)) continue;
+    const bool same = origin.device_from.name == it.device_from.name;
+    auto more = same ? edit_of_read(evidence, origin, other) : std::nullopt;
+    if (!more) return use_site(evidence);
+    fix->also.push_back({std::move(more->file), more->line, std::move(more->code)});
+  }
+  return fix ? fix : use_site(evidence);
 }
 
 }  // namespace

@@ -20,6 +20,14 @@ std::optional<Cause> missing_device(const Evidence& evidence) {
   const auto frame = innermost_project(evidence.stack);
   if (!frame || count == 0) return cause;
   const Frame& here = evidence.stack[*frame];
+  // RANK counts through all machines. Who calls LOCAL_RANK by a name may do so below this line.
+  const finding::GroupSetup& setup = evidence.refusal.setup;
+  if (setup.local_rank.starts_with("int(os.environ["))
+    if (auto fix = set_device_by_rank(setup, here)) {
+      cause.because += " A rank's number on its machine, which torchrun gives as LOCAL_RANK, begins with 0 on each.";
+      cause.fix = std::move(fix);
+      return cause;
+    }
   const std::string last = fmt::format("cuda:{}", count - 1);
   for (const char quote : {'"', '\''}) {
     const std::string written = fmt::format("{0}{1}{0}", quote, device);

@@ -61,6 +61,37 @@ std::optional<Cause> replaced_by_a_method(const Evidence& evidence) {
                std::move(fix)};
 }
 
+// A part of a model that has been moved was constructed apart from the model: what was moved is what it had then.
+const finding::Step* constructed_apart(const Operand& it) {
+  if (!it.is_state() || !it.on_cpu() || it.moved.known() || it.root_devices.size() < 2 || it.root_class.empty())
+    return nullptr;
+  // What a container is constructed of was there before it.
+  if (it.root_class == "Sequential" || it.root_class.starts_with("Module")) return nullptr;
+  const std::string constructor = it.root_class + ".__init__";
+  const Stack& made = it.created.stack;
+  const bool within = std::any_of(made.begin(), made.end(), [&](const Frame& frame) {
+    return frame.function == constructor || frame.function.ends_with("." + constructor);
+  });
+  const auto step = std::find_if(it.lineage.begin(), it.lineage.end(),
+                                 [](const finding::Step& each) { return each.what == "constructed"; });
+  return within || step == it.lineage.end() ? nullptr : &*step;
+}
+
+std::optional<Cause> part_constructed_later(const Evidence& evidence) {
+  const auto pair =
+      evidence.pair([](const Operand& it) { return constructed_apart(it) != nullptr; },
+                    [](const Operand& other) { return !other.on_cpu() && constructed_apart(other) == nullptr; });
+  if (!pair) return std::nullopt;
+  const finding::Step& step = *constructed_apart(*pair.it);
+  Cause cause{"created-without-device", Confidence::medium,
+              fmt::format("{} is a part of {}, which lies elsewhere: {} constructs {} on the CPU apart from it, and no "
+                          "move of the model came after that. It meets {}.",
+                          with_place(*pair.it), of_model(*pair.it), at(&step.line), step.call, with_place(*pair.other)),
+              fix_at_origin(evidence)};
+  if (!cause.fix) cause.fix = repair_of(step.line, {});
+  return cause;
+}
+
 std::optional<Cause> two_parts(const Evidence& evidence) {
   const auto state = [](const Operand& operand) { return operand.is_state(); };
   const auto pair = evidence.pair(state, state);
@@ -239,14 +270,17 @@ std::optional<Cause> parts_of_no_module(const Evidence& evidence) {
                   with_place(*pair.other)),
       std::nullopt};
   // The model that was left, brought to where its input is.
-  for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
-    const Frame& here = evidence.stack[frame];
-    const std::string_view name = pair.other->name_in(frame);
-    if (!here.project || !is_identifier(name) || evidence.caller_of_model() != frame) continue;
-    const auto callee = callee_of(here.source, name);
-    if (!callee || here.source.find('\n') != here.source.npos) break;
-    cause.fix = line_fix(here, fmt::format("{}.to({}.device)\n{}", *callee, name, dedented(here.source)));
-    break;
+  for (const Operand& given : evidence.operands) {
+    if (cause.fix || given.is_state() || given.device != pair.other->device) continue;
+    for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
+      const Frame& here = evidence.stack[frame];
+      const std::string_view name = given.name_in(frame);
+      if (!here.project || !is_identifier(name) || evidence.caller_of_model() != frame) continue;
+      const auto callee = callee_of(here.source, name);
+      if (callee && here.source.find('\n') == here.source.npos)
+        cause.fix = line_fix(here, fmt::format("{}.to({}.device)\n{}", *callee, name, dedented(here.source)));
+      break;
+    }
   }
   if (!cause.fix) cause.fix = use_site(evidence);
   return cause;
@@ -269,12 +303,44 @@ std::optional<Cause> made_elsewhere_by_the_model(const Evidence& evidence) {
   return cause;
 }
 
+// A call has answered with a model that was constructed before, for somebody else, and has never been moved.
+std::optional<Cause> given_from_before(const Evidence& evidence, const Operand& it, const Operand& state) {
+  for (const finding::Step& step : state.lineage) {
+    for (size_t frame = 0; step.what == "assigned" && frame < evidence.stack.size(); ++frame) {
+      const bool given = evidence.stack[frame].same_function(step.line) && step.line.source.ends_with(')') &&
+                         step.line.function != "<module>" && !evidence.made_under(state, frame);
+      if (!given || !state.created.line()) continue;
+      return Cause{"cached-state-elsewhere", Confidence::medium,
+                   fmt::format("{} gives {} a {} that was there before ({}) and has stayed on the CPU; it meets {}.",
+                               at(&step.line), step.line.function, of_model(state), with_place(state), with_place(it)),
+                   fix_at_origin(evidence)};
+    }
+  }
+  return std::nullopt;
+}
+
+// Constructed by a line of a function that still runs, in this call of it: a module that every call makes anew.
+const finding::Step* constructed_now(const Evidence& evidence, const Operand& it) {
+  for (const finding::Step& step : it.lineage)
+    for (size_t frame = 0; step.what == "constructed" && frame < evidence.stack.size(); ++frame)
+      if (evidence.stack[frame].same_function(step.line) && step.line.function != "<module>" &&
+          evidence.made_under(it, frame))
+        return &step;
+  return nullptr;
+}
+
 // The input is on a GPU and what it meets first is on the CPU: the model was not moved, or this part of it.
 std::optional<Cause> left_on_cpu(const Evidence& evidence) {
   const auto pair = evidence.pair([](const Operand& it) { return !it.is_state() && !it.on_cpu(); },
                                   [](const Operand& other) { return other.is_state() && other.on_cpu(); });
   const auto caller = evidence.caller_of_model();
   if (!pair || !caller || evidence.put_on_the_cpu(*pair.other, *caller)) return std::nullopt;
+  if (const finding::Step* step = constructed_now(evidence, *pair.other); step && pair.other->is_of_whole_model())
+    return Cause{"created-without-device", Confidence::medium,
+                 fmt::format("{} is constructed in this call, by {}, and stays on the CPU: {} meets {}.",
+                             of_model(*pair.other), at(&step->line), pair.other->name, with_place(*pair.it)),
+                 fix_at_origin(evidence)};
+  if (auto cause = given_from_before(evidence, *pair.it, *pair.other)) return cause;
   Cause cause{kCategory, Confidence::medium,
               (pair.other->moved.known()
                    ? fmt::format("{} meets {}, which was taken to the CPU while other parts of {} stayed.",
@@ -299,6 +365,7 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
 
 std::optional<Cause> module_split(const Evidence& evidence) {
   if (auto cause = replaced_by_a_method(evidence)) return cause;
+  if (auto cause = part_constructed_later(evidence)) return cause;
   if (auto cause = two_parts(evidence)) return cause;
   if (auto cause = passed_between_parts(evidence)) return cause;
   if (auto cause = parts_of_no_module(evidence)) return cause;

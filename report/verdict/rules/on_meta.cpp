@@ -7,10 +7,33 @@
 
 namespace devtrace::report::verdict::rules {
 
+namespace {
+
+// accelerate has taken a model's values away, and its hooks bring them for the forward of the module that has them.
+std::optional<Cause> past_the_hooks(const Evidence& evidence, const Operand& it) {
+  const auto& running = evidence.refusal.modules;
+  const bool hooks = std::any_of(running.begin(), running.end(),
+                                 [](const auto& each) { return each.hook.starts_with("AlignDevicesHook"); });
+  if (!hooks) return std::nullopt;
+  Cause cause{"module-split-or-hook-missing", Confidence::medium,
+              fmt::format("{} is on the meta device because accelerate's hooks keep the values of the model elsewhere: "
+                          "they are there while the module that has them runs, and this line reads past its forward.",
+                          it.name),
+              std::nullopt};
+  const auto own = innermost_project(evidence.stack);
+  for (const finding::Step& step : it.lineage)
+    if (step.what == "assigned") cause.fix = repair_of(step.line, {});
+  if (!cause.fix && own) cause.fix = repair_of(evidence.stack[*own], {});
+  return cause;
+}
+
+}  // namespace
+
 std::optional<Cause> on_meta(const Evidence& evidence) {
   const auto is_there = [](const Operand& each) { return each.device == "meta"; };
   const auto it = std::find_if(evidence.operands.begin(), evidence.operands.end(), is_there);
   if (it == evidence.operands.end()) return std::nullopt;
+  if (auto cause = past_the_hooks(evidence, *it)) return cause;
   Cause cause{
       "no-memory-yet", it->is_state() ? Confidence::high : Confidence::medium,
       fmt::format("{} is on the meta device, where tensors have a shape and no values: it has to be given memory "

@@ -202,28 +202,47 @@ std::optional<Fix> beside_the_parameter(const Frame& made) {
   return repair_of(made, std::move(*code));
 }
 
-// The state follows where the model is moved: load_state_dict() brings each to its parameter's device.
-std::optional<Fix> behind_the_move(const Evidence& evidence, const Operand& state, const Frame& moved) {
-  if (!moved.project) return std::nullopt;
-  Fix fix = repair_of(moved, {});
-  const std::string optimizer = name_in_line(evidence, state, moved);
-  const std::string statement = dedented(moved.source);
-  if (!optimizer.empty() && statement.find('\n') == statement.npos && only_moves(statement))
-    fix.code = fmt::format("{}\n{}.load_state_dict({}.state_dict())", statement, optimizer, optimizer);
-  return fix;
+// May another statement come behind it, in the same function?
+bool may_be_followed(std::string_view statement) {
+  return statement.find('\n') == statement.npos && !statement.ends_with(':') && !statement.starts_with("return");
+}
+
+// The state follows where the model is moved: load_state_dict() brings each to its parameter's device. Behind the call
+// that moved it, where the function that does has not the optimizer.
+std::optional<Fix> behind_the_move(const Evidence& evidence, const Operand& state, const Event& moved) {
+  const Frame& innermost = *moved.line();
+  if (!innermost.project) return std::nullopt;
+  for (const Frame& line : moved.stack) {
+    const std::string optimizer = line.project ? name_in_line(evidence, state, line) : std::string();
+    const std::string statement = dedented(line.source);
+    const bool moves = &line != &innermost || only_moves(statement);
+    if (!optimizer.empty() && moves && may_be_followed(statement))
+      return repair_of(line, fmt::format("{}\n{}.load_state_dict({}.state_dict())", statement, optimizer, optimizer));
+  }
+  return repair_of(innermost, {});
+}
+
+// Did the one stack begin in a later line of a function that had begun both? Within a tick of the clock this alone
+// tells.
+bool later_line(const Stack& one, const Stack& other) {
+  for (size_t outside = 1; outside <= std::min(one.size(), other.size()); ++outside) {
+    const Frame &here = one[one.size() - outside], &there = other[other.size() - outside];
+    if (!here.same_line(there)) return !here.same_function(there) || here.line > there.line;
+  }
+  return true;
 }
 
 // … if that was after the state was made.
 const Event* moved_since(const Operand& state, const Operand& other) {
   const Event* moved = move_of_parameter(state, other);
-  const bool since = moved && moved->time && state.created.time && *moved->time >= *state.created.time;
-  return since ? moved : nullptr;
+  if (!moved || !moved->time || !state.created.time || *moved->time < *state.created.time) return nullptr;
+  return *moved->time > *state.created.time || later_line(moved->stack, state.created.stack) ? moved : nullptr;
 }
 
 // Its own code, and no model that a closure runs which it was given.
 bool in_an_optimizer(const Evidence& evidence) {
   for (const Frame& frame : evidence.stack) {
-    if (finding::calls_modules(frame)) return false;
+    if (finding::calls_modules(frame) || frame.source.find("closure()") != frame.source.npos) return false;
     if (frame.file.find("/torch/optim/") != frame.file.npos) return true;
   }
   return false;
@@ -231,8 +250,14 @@ bool in_an_optimizer(const Evidence& evidence) {
 
 constexpr std::string_view kMovedSince = "the parameter was moved after the optimizer's state was made or loaded";
 
+// The line that left it where a file was read to; not where the parameter has moved on since: until then both lay
+// there.
+const Frame* left_where_read(const Operand& state, const Operand& other) {
+  return moved_since(state, other) ? nullptr : read_at(state);
+}
+
 std::string how_it_came(const Operand& state, const Operand& other) {
-  if (const Frame* load = read_at(state))
+  if (const Frame* load = left_where_read(state, other))
     return fmt::format("it lies where the file was read to at {}, and nothing brought it to its parameter", at(load));
   if (moved_since(state, other) || !move_of_parameter(state, other) || !state.created.line())
     return std::string(kMovedSince);
@@ -240,13 +265,13 @@ std::string how_it_came(const Operand& state, const Operand& other) {
 }
 
 std::optional<Fix> fix_of_state(const Evidence& evidence, const Operand& state, const Operand& other) {
-  if (const Frame* load = read_at(state)) return load_where(evidence, *load, other);
+  if (const Frame* load = left_where_read(state, other)) return load_where(evidence, *load, other);
   const Event* moved = moved_since(state, other);
   if (!moved && state.created.line())
     if (auto fix = beside_the_parameter(*state.created.line())) return fix;
   if (!moved || !moved->line()) return std::nullopt;
   auto fix = in_a_constructor(state.created.stack) ? move_before_making(state.created, *moved) : std::nullopt;
-  return fix ? fix : behind_the_move(evidence, state, *moved->line());
+  return fix ? fix : behind_the_move(evidence, state, *moved);
 }
 
 }  // namespace

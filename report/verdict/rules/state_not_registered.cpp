@@ -47,10 +47,10 @@ std::string hidden_in(const Operand::Hidden& hidden) {
 }
 
 // The tensors of a distribution and the like: made where the other one is.
-std::optional<Fix> make_there(const Operand& it, const Operand& other) {
+std::optional<Fix> make_there(const Evidence& evidence, const Operand& it, const Operand& other) {
   const Frame* made = it.created.line();
   if (!made || !made->project || it.moved.known()) return std::nullopt;
-  auto code = give_device_to_all(made->source, fmt::format("\"{}\"", other.device));
+  auto code = give_device_to_all(made->source, expression_or_number(evidence, *made, other.device));
   if (!code) return std::nullopt;
   return line_fix(*made, std::move(*code));
 }
@@ -114,7 +114,14 @@ std::optional<Fix> fix_of_hidden(const Evidence& evidence, const Operand::Hidden
   if (auto fix = register_what_it_has(hidden)) return fix;
   if (auto fix = register_modules(*hidden.chain, hidden.module, it)) return fix;
   if (auto fix = move_where_named(evidence, it, other)) return fix;
-  return make_there(it, other);
+  return make_there(evidence, it, other);
+}
+
+// The module that holds it lies as a whole where it is: nothing left it behind.
+bool beside_its_owner(const Evidence& evidence, const Operand& it, const Operand::Hidden& hidden) {
+  return std::any_of(evidence.refusal.modules.begin(), evidence.refusal.modules.end(), [&](const auto& module) {
+    return module.type == hidden.owner().type && module.devices.size() == 1 && module.devices[0] == it.device;
+  });
 }
 
 // Somebody holds it, as can be seen, and nothing that .to() of that module reaches.
@@ -122,8 +129,9 @@ std::optional<Cause> hidden_state(const Evidence& evidence) {
   const auto pair = evidence.pair(
       [&](const Operand& it) {
         const auto hidden = it.hidden();
-        return hidden && it.moved_away.device.empty() && !placed_by_choice(it) && !evidence.made_inside_model(it) &&
-               !made_just_now(evidence, it, hidden) &&
+        return hidden && !given_the_current_device(it) && it.moved_away.device.empty() && !placed_by_choice(it) &&
+               !evidence.made_inside_model(it) && !made_just_now(evidence, it, hidden) &&
+               !beside_its_owner(evidence, it, hidden) &&
                (it.is_state() || made_in_construction(it) || a_constant(evidence, it));
       },
       [](const Operand&) { return true; });
@@ -196,8 +204,8 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
   if (auto cause = module_of_nobody(evidence)) return cause;
   const auto pair = evidence.pair(
       [&](const Operand& it) {
-        return is_attribute(evidence, it) && !it.is_state() && !names_a_cache(it.name) && !placed_by_choice(it) &&
-               it.moved_away.device.empty() && !evidence.made_inside_model(it);
+        return is_attribute(evidence, it) && !of_no_module(it) && !it.is_state() && !names_a_cache(it.name) &&
+               !placed_by_choice(it) && it.moved_away.device.empty() && !evidence.made_inside_model(it);
       },
       [](const Operand&) { return true; });
   if (!pair) return std::nullopt;
@@ -213,7 +221,7 @@ std::optional<Cause> state_not_registered(const Evidence& evidence) {
                   "behind; it meets {}.",
                   with_place(it), it.module_class.empty() ? "a module" : it.module_class, with_place(*pair.other)),
       std::nullopt};
-  if (in_init && made->project && !it.moved.known() && !of_no_module(it)) cause.fix = register_buffer(*made, it);
+  if (in_init && made->project && !it.moved.known()) cause.fix = register_buffer(*made, it);
   if (!cause.fix) cause.fix = move_where_named(evidence, it, *pair.other);
   return cause;
 }

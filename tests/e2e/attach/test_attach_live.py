@@ -4,8 +4,11 @@ import os
 import pty
 import re
 import select
+import subprocess
+import sys
 import time
 
+from conftest import DEVTRACE, TOP, environment
 from running import Looking, python_server, running  # noqa: F401
 from test_attach_programs import start
 
@@ -138,3 +141,39 @@ def test_memory_of_a_c_program_is_what_was_seen(tmp_path, running):  # noqa: F81
     assert "as far as is known" in one.out
     assert one.end() == 0, one.err
     assert running[0].end() == 0
+
+
+STALLED = """
+import os, sys, time
+import torch, torch.distributed as dist
+
+rank = int(os.environ["RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+x = torch.ones(4, device="cuda")
+dist.all_reduce(x)
+if rank == 1:
+    print("ready", os.getpid(), flush=True)
+    while not os.path.exists("evaluated"): time.sleep(0.05)
+dist.all_reduce(x)  # WAITS
+x.tolist()
+os._exit(0)
+"""
+
+
+def test_top_says_which_rank_has_not_come(tmp_path):
+    (tmp_path / "train.py").write_text(STALLED)
+    env = environment("html=0:text=0", {"RANKS_END_AFTER": "60"})
+    with open(tmp_path / "err.txt", "w") as err, subprocess.Popen(
+        [DEVTRACE, "rehearse", "--", sys.executable, TOP / "tests/helpers/forked_torchrun.py", "2", "train.py"],
+            cwd=tmp_path, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True) as job:
+        try:
+            pid = job.stdout.readline().split()[1]
+            done = subprocess.run([DEVTRACE, "top", "--duration", "3s", pid], capture_output=True, text=True, env=env, timeout=60)
+        finally:
+            job.kill()
+    rows = [line for line in done.stdout.splitlines() if "rank" in line]
+    assert len(rows) == 2, done.stdout + done.stderr
+    waiting, missing = rows
+    assert waiting == "group of 2: rank 0 waits in dist.all_reduce(x)  # WAITS (train.py:13), the collective 2", done.stdout + done.stderr
+    assert missing.startswith(f"  rank 1, process {pid}, has not come") and missing.endswith("its last was dist.all_reduce(x) (train.py:9)"), missing

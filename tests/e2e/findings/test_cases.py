@@ -73,10 +73,7 @@ def test_the_fixes_make_them_run(ran, tmp_path):
     (tmp_path / "program.py").write_text(RUN.replace("RuntimeError", "Exception"))
     outcome = start(["program.py", *copies], tmp_path)
     again = [line.split()[0] for line in outcome.out.splitlines() if line.endswith(" refused")]
-    # The keys are repaired and the values, one line further down, are next.
-    assert [Path(path).stem for path in again] == ["llamafactory_1751"], outcome.err[-3000:]
-    assert len(outcome.findings) == 1 and outcome.finding["operation"] == "aten::cat"
-    assert outcome.finding["cause"]["line"] == lines[Path(again[0])] + 1
+    assert again == [] and outcome.findings == [], outcome.err[-3000:]
 
 
 OF_THE_CORPUS = {**cases_in(CORPUS), **cases_in(APART)}

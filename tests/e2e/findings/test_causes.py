@@ -28,6 +28,7 @@ def test_the_verdict(ran, name):
         assert words in cause["because"]
     if "fix" in case.says:
         assert cause["fix"] == case.fix
+    assert [each["fix"] for each in cause.get("also", [])] == case.says.get("also", [])
 
 
 def test_the_fixes_make_them_run(ran, tmp_path):
@@ -36,9 +37,10 @@ def test_the_fixes_make_them_run(ran, tmp_path):
         (finding,) = findings_of(ran, name)
         cause = finding["cause"]
         lines = source.split("\n")
-        old = lines[cause["line"] - 1]
-        indent = old[: len(old) - len(old.lstrip())]
-        lines[cause["line"] - 1 : cause["line"]] = [indent + line for line in cause["fix"].split("\n")]
+        for edit in sorted([cause, *cause.get("also", [])], key=lambda each: -each["line"]):
+            old = lines[edit["line"] - 1]
+            indent = old[: len(old) - len(old.lstrip())]
+            lines[edit["line"] - 1 : edit["line"]] = [indent + line for line in edit["fix"].split("\n")]
         repaired[name] = "\n".join(lines)
     outcome, printed = start_snippets(repaired, tmp_path)
     assert outcome.findings == [], outcome.err[-3000:]
@@ -183,6 +185,17 @@ def test_the_map_is_read_and_contradicted_where_it_is_wrong(tmp_path):
         assert (sentence in because) if sentence else "hf_device_map" not in because, (name, because)
 
 
+def causes_of(functions, others, folder):
+    """The causes of the one finding of each: f is called with a tensor on a GPU, and with `others`."""
+    snippets = {name: f"import torch\n{source}\nf(torch.ones(3, device='cuda:0'), {others})\n" for name, source in functions.items()}
+    outcome, _ = start_snippets(snippets, folder)
+    causes = {}
+    for name in snippets:
+        (finding,) = findings_of(outcome, name)
+        causes[name] = finding["cause"]
+    return causes
+
+
 NOT_READ_AGAIN = {
     "nowhere": "def f(x, y):\n    out = x * y\n    return out",
     "a keyword of that name": "def f(x, y):\n    out = x * y\n    return dict(y=out)",
@@ -197,7 +210,78 @@ NOT_READ_AGAIN = {
 
 
 def test_a_variable_that_is_not_read_again_is_moved_where_it_is_used(tmp_path):
-    snippets = {name: f"import torch\n{source}\nf(torch.ones(3, device='cuda:0'), torch.ones(3))\n" for name, source in NOT_READ_AGAIN.items()}
-    outcome, _ = start_snippets(snippets, tmp_path)
-    fixes = {name: [finding["cause"].get("fix") for finding in findings_of(outcome, name)] for name in snippets}
-    assert {name for name, fix in fixes.items() if len(fix) != 1 or "\n" in (fix[0] or "\n")} == set(), fixes
+    causes = causes_of(NOT_READ_AGAIN, "torch.ones(3)", tmp_path)
+    assert {name for name, cause in causes.items() if "\n" in (cause.get("fix") or "\n")} == set(), causes
+
+
+NOT_DROPPED = {
+    "moved to a type": "def f(x, y):\n    y.to(torch.float64)\n    return x * y",
+    "has another value since": "def f(x, y):\n    y.to(x.device)\n    y = torch.ones(3)\n    return x * y",
+    "used at once": "def f(x, y):\n    y.to(x.device).sum()\n    return x * y",
+    "another one": "def f(x, y):\n    x.to(x.device)\n    return x * y",
+    "in a text": "def f(x, y):\n    \"\"\"\n    y.to(x.device)\n    \"\"\"\n    return x * y",
+}
+
+
+def test_a_line_that_moves_it_nowhere_is_not_blamed(tmp_path):
+    causes = causes_of(NOT_DROPPED, "torch.ones(3)", tmp_path)
+    assert {name for name, cause in causes.items() if "drops" in cause["because"]} == set()
+
+
+MADE = "def made():\n    return torch.ones(3), torch.ones(3)\n"
+NO_SIBLINGS = {
+    "asked for its shape": MADE + "def f(x, y, z):\n    out = x * y\n    return out.reshape(z.shape)",
+    "as NumPy reads it": MADE + "def f(x, y, z):\n    out = x * y\n    return out, z.numpy()",
+    "moved there": MADE + "def f(x, y, z):\n    out = x * y\n    return out + z.to(x.device)",
+    "not read": MADE + "def f(x, y, z):\n    return x * y",
+    "has another value first": MADE + "def f(x, y, z):\n    out = x * y\n    z = out + 1\n    return z",
+    "made by another function": "def made():\n    return torch.ones(3), torch.tensor([1.0])\ndef f(x, y, z):\n    z = other()\n    out = x * y\n    return out + z.mean()\n"
+    "def other():\n    return torch.ones(3)",
+}
+
+
+def test_what_need_not_move_stays(tmp_path):
+    causes = causes_of(NO_SIBLINGS, "*made()", tmp_path)
+    assert {name for name, cause in causes.items() if "\n" in cause["fix"] or "also" in cause} == set(), causes
+
+
+def test_a_parameter_is_not_replaced(rehearse):
+    outcome = rehearse(
+        HEAD + """
+class Scale:
+    def __init__(self):
+        self.scale, self.shift = nn.Parameter(torch.ones(3)), nn.Parameter(torch.zeros(3))
+    def __call__(self, x):
+        x = x * self.scale
+        return x + self.shift
+Scale()(torch.ones(3, device="cuda:0"))
+""")
+    assert "self.shift = " not in outcome.findings[0]["cause"]["fix"]
+
+
+def test_values_that_accelerates_hooks_keep_are_no_missing_memory(rehearse):
+    outcome = rehearse(
+        HEAD + """
+from accelerate import cpu_offload
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.factor = nn.Parameter(torch.ones(4))
+    def forward(self, x):
+        return x * self.factor
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.scale = nn.Linear(4, 4), Scale()
+    def forward(self, x):
+        x = self.body(x)
+        factor = self.scale.factor.abs()
+        return x * factor
+with torch.no_grad():
+    cpu_offload(nn.Sequential(Net()), execution_device=torch.device("cuda:0"))(torch.ones(1, 4))
+"""
+    )
+    cause = outcome.findings[0]["cause"]
+    assert (cause["category"], cause["confidence"], cause.get("fix")) == ("module-split-or-hook-missing", "medium", None)
+    assert "accelerate's hooks" in cause["because"]
+    assert cause["line"] == 18, "where the factor is read"

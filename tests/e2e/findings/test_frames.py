@@ -467,3 +467,35 @@ def test_message_is_pytorchs_own_first_line(rehearse, inputs):
     outcome = refused(rehearse, inputs)
     raised = [line for line in outcome.err.splitlines() if line.startswith("RuntimeError: ")]
     assert raised == ["RuntimeError: " + outcome.finding["message"]]
+
+
+GENERATOR = """
+import dataclasses, importlib.util, pathlib, sys, tempfile
+import torch
+
+def imported(name, source):
+    file = pathlib.Path(tempfile.mkdtemp()) / "template.py"
+    file.write_text(source)
+    spec = importlib.util.spec_from_file_location(name, file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+named = imported("generator.adds", "def add(a, b):\\n    return a + b\\n").add
+apart = imported("adds_of_main", "def add(a, b):\\n    return a + b\\n").add
+compiled = {}
+exec("def add(a, b):\\n    return a + b\\n", compiled)
+compiled = compiled["add"]
+"""
+
+
+@pytest.mark.parametrize("how", ["named", "apart", "compiled"])
+def test_code_that_a_library_writes_is_not_the_programs(rehearse, tmp_path, how):
+    package = tmp_path / "site-packages" / "generator"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(GENERATOR)
+    outcome = rehearse(START + f"import generator\ngenerator.{how}(left, right)  # HERE\n", env={"PYTHONPATH": str(package.parent)})
+    finding = outcome.finding
+    assert [frame.get("project", False) for frame in finding["python"]] == [False, True], finding["python"]
+    assert finding["python"][1]["source"].endswith("# HERE") and finding["cause"]["line"] == finding["python"][1]["line"]

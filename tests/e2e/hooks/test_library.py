@@ -28,7 +28,7 @@ def symbols(library, *flags) -> set[str]:
 def test_needs_no_library_of_the_program():
     needed = re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic_section())
     assert needed
-    assert [name for name in needed if re.match(r"lib(cudart|cuda|cupti|python|torch|c10|unwind|fmt|boost)", name)] == []
+    assert [name for name in needed if re.match(r"lib(cudart|cuda|cupti|nccl|python|torch|c10|unwind|fmt|boost)", name)] == []
 
 
 def test_exports_what_it_intercepts_and_its_own_names_only():
@@ -36,7 +36,7 @@ def test_exports_what_it_intercepts_and_its_own_names_only():
     for library in [
         *SITE.glob("torch/lib/libc10*.so"), SITE / "torch/lib/libtorch_cpu.so", *SITE.glob("nvidia/cu13/lib/libcudart.so*"),
         *(file for name in ("cublas", "cublasLt", "cufft", "curand", "cusolver", "cusparse") for file in SITE.glob(f"nvidia/cu13/lib/lib{name}.so*")),
-        *SITE.glob("nvidia/cudnn/lib/libcudnn.so*"),
+        *SITE.glob("nvidia/cudnn/lib/libcudnn.so*"), *SITE.glob("nvidia/nccl/lib/libnccl.so*"),
         *Path("/lib/x86_64-linux-gnu").glob("libc.so.6"), *Path("/lib/x86_64-linux-gnu").glob("libstdc++.so.6"),
     ]:
         real |= symbols(library, "--defined-only")

@@ -56,6 +56,15 @@ def test_its_name_says_what_it_runs_on(wheel):
     assert re.fullmatch(r"devtrace-[\d.]+-py3-none-manylinux_2_28_x86_64\.whl", wheel.name)
 
 
+def test_an_index_would_take_it(wheel):
+    """With the readme that is shown, and the same plugin for pytest as `make install` has."""
+    done = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", wheel], capture_output=True, text=True)
+    assert done.returncode == 0 and "PASSED" in done.stdout, done.stdout + done.stderr
+    with zipfile.ZipFile(wheel) as archive:
+        (entry_points,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt")]
+    assert entry_points == (TOP / "python/devtrace_pytest-0.dist-info/entry_points.txt").read_text()
+
+
 def test_no_file_asks_for_a_newer_c_library(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)

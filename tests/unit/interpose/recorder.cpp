@@ -36,6 +36,12 @@ bool wants_launches() {
 void library_handle_made(LibraryHandle, const char*) {}
 void library_handle_gone(LibraryHandle) {}
 void event_refused(const LibraryCall&, int) {}
+void rank_joins(const Rank&) {}
+void rank_joined(const Rank&, const void*) {}
+void ranks_refused(const Rank*, size_t, Twice) {}
+void rank_left(const void*) {}
+void rank_split(const void*, int, const Rank&, const void*) {}
+void collective_called(const char*, const void*, const Collective&) {}
 void copied(const Copy& copy) {
   recorder::copies.push_back(copy);
 }

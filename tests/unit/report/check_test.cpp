@@ -171,6 +171,8 @@ TEST_F(Check, EveryOutputTakesHostileRecords) {
   for (const char c : xml) EXPECT_TRUE(static_cast<unsigned char>(c) >= 0x20 || c == '\n') << int(c);
   EXPECT_THAT(xml, Not(HasSubstr("<script>")));
   EXPECT_TRUE(Json::accept(sarif(result)));
+  std::istringstream commands(github(result));
+  for (std::string line; std::getline(commands, line);) EXPECT_THAT(line, StartsWith("::error "));
   EXPECT_THAT(check_text(result, false), Not(HasSubstr("\033")));
   EXPECT_THAT(check_markdown(result), Not(HasSubstr("\033")));
   size_t pieces = 0;

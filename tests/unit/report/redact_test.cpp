@@ -44,7 +44,8 @@ Json secret_finding() {
     "launch":{"kernel":"void acme_kernel<float>(Acme*)","grid":[1,1,1],"block":[32,1,1]},
     "device_changes":[{"time":2.5,"device":"cuda:1","python":[{"file":"/home/acme/work/main.py","line":1,"function":"acme_setup","project":true}]}],
     "cause":{"category":"input-not-moved","confidence":"high","repairs":"line","because":"acme_tensor (made at io.py:3) is given to AcmeModel of acme/io.py, in acme_list of AcmeOwner (acme_bind.py:4), by acme_giver; was acme_old.",
-      "fix":"self.acme_tensor = self.acme_tensor.to(w.device)","file":"/home/acme/work/main.py","line":12},"count":1})json");
+      "fix":"self.acme_tensor = self.acme_tensor.to(w.device)","file":"/home/acme/work/main.py","line":12,
+      "also":[{"file":"/home/acme/work/acme.py","line":9,"fix":"self.acme_other = self.acme_other.to(w.device)"}]},"count":1})json");
 }
 
 std::string lower(std::string text) {
@@ -133,6 +134,8 @@ TEST(Redact, TheSameNameIsTheSameEverywhere) {
   EXPECT_EQ(string(finding["cause"], "fix"), "self." + name + " = self." + name + ".to(w.device)");
   EXPECT_THAT(std::string(string(finding["cause"], "because")), testing::StartsWith(name + " (made at file"));
   EXPECT_EQ(finding["cause"]["file"], finding["python"][2]["file"]);
+  EXPECT_EQ(finding["cause"]["also"][0]["line"], 9);
+  EXPECT_THAT(std::string(string(finding["cause"]["also"][0], "fix")), testing::EndsWith(".to(w.device)"));
 }
 
 TEST(Redact, TakesWhateverSomebodyWrote) {

@@ -30,6 +30,13 @@ TEST(ReplaceRead, RewritesTheOnlyRead) {
   EXPECT_EQ(replace_read("f('a", "a", "b"), std::nullopt);
 }
 
+TEST(ReplaceRead, MovesBehindAMoveThatIsThere) {
+  EXPECT_EQ(replace_read("y = x - d['a'].to(device)", "d['a']", "d['a'].to(x.device)"),
+            "y = x - d['a'].to(device).to(x.device)");
+  EXPECT_EQ(replace_read("y = x - c.to(place(0)).cpu().sum()", "c", "c.to(x.device)"),
+            "y = x - c.to(place(0)).cpu().to(x.device).sum()");
+}
+
 TEST(IsTerm, IsAnOperandOfArithmetic) {
   for (const char* const line : {"return x * y + c", "y = (c - 1) @ x", "return f(x * c)", "y = x / c[0]"})
     EXPECT_TRUE(is_term(line, "c")) << line;
@@ -44,6 +51,7 @@ TEST(IsArgumentBeside, OfTheSameCall) {
   EXPECT_FALSE(is_argument_beside("y = model(x.to(d)) + f(mask)", "mask", "x"));
   EXPECT_FALSE(is_argument_beside("y = model(x.to(d), mask[0])", "mask", "x"));
   EXPECT_FALSE(is_argument_beside("y = x.to(d), mask", "mask", "x")) << "a tuple";
+  EXPECT_TRUE(is_argument_beside("y = model(x, mask) @ mask", "mask", "x")) << "and elsewhere";
 }
 
 TEST(Reads, AParameterIsNotRead) {
@@ -249,6 +257,16 @@ TEST(SourceLine, EveryFactoryIsGivenADevice) {
             "p = N(torch.zeros(n, device=\"cuda:0\"), torch.ones(n, device=\"cuda:0\"))");
   EXPECT_FALSE(give_device_to_all("p = N(torch.zeros(n, device=d), torch.ones(n))", "\"cuda:0\""));
   EXPECT_FALSE(give_device_to_all("p = N(0, 1)", "\"cuda:0\""));
+}
+
+TEST(SourceLine, AFactoryBesideATensorIsGivenADevice) {
+  EXPECT_EQ(give_device_beside("y = torch.cat([torch.zeros(n), x[0]])", "x", "x.device"),
+            "y = torch.cat([torch.zeros(n, device=x.device), x[0]])");
+  EXPECT_EQ(give_device_beside("return x[:, None] + torch.arange(n)", "x", "x.device"),
+            "return x[:, None] + torch.arange(n, device=x.device)");
+  EXPECT_FALSE(give_device_beside("y = torch.zeros(len(x))", "x", "x.device")) << "of its length alone";
+  EXPECT_FALSE(give_device_beside("y = x + torch.arange(n, device=d)", "x", "x.device"));
+  EXPECT_FALSE(give_device_beside("y = z + torch.arange(n)", "x", "x.device"));
 }
 
 TEST(SourceLine, ValuesAreWrappedAndCallsExchanged) {

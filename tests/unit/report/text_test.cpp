@@ -39,6 +39,15 @@ TEST(Text, SaysWhatWhereWhenceAndWhatToChange) {
                                        "EmbeddingComponent.embed: input_ids on cuda:0, "));
 }
 
+TEST(Text, SaysOtherLinesWithTheSameMistake) {
+  auto it = test::sample("private_gpt.jsonl");
+  it.finding["cause"]["also"] = {{{"file", "/p/losses.py"}, {"line", 9}, {"fix", "b = b.to(x.device)\nreturn b"}}};
+  const std::string report = text(it.process, it.finding, false);
+  EXPECT_THAT(report, HasSubstr("      and /p/losses.py:9\n        b = b.to(x.device)\n        return b\n"));
+  EXPECT_THAT(markdown(it.process, it.finding),
+              HasSubstr("and at `/p/losses.py:9`:\n\n```python\nb = b.to(x.device)\n"));
+}
+
 TEST(Text, SummarisesManyOperandsByThreeTheOddOneFirst) {
   Json finding = {{"kind", "refused-op"}, {"operation", "aten::cat"}, {"operands", Json::array()}};
   for (const char* name : {"a", "b", "c", "d", "e", "f", "g"})

@@ -157,7 +157,7 @@ TEST_F(Ranks, OneThatDiesIsNamedAndTheOthersWaitUntilTheyAreAborted) {
     enter(id_, 1, 2);
     raise(SIGKILL);
   }
-  EXPECT_EQ(meet(*places_[0]), "");
+  EXPECT_EQ(meet(*places_[0], nullptr, {}), "");
   int number = 1;
   Exchange exchange;
   exchange.call = {OperationKind::kAllReduce, ncclInt32, ncclSum, 0, 1};

@@ -125,6 +125,7 @@ model(torch.randn(8, 5).to("cuda:0"))
 # category: module-split-or-hook-missing
 # operands: inv_freq_expanded cpu, position_ids_expanded cuda:0
 # fails: freqs = torch.bmm(inv_freq_expanded, position_ids_expanded)
+# fix: inv_freq_expanded = self.inv_freq[None, :, None].expand(position_ids.shape[0], -1, 1).to(position_ids.device)
 
 
 import torch
@@ -155,7 +156,8 @@ class Decoder(nn.Module):
         position_ids = torch.arange(input_ids.shape[1], device=hidden_states.device)[None]
         rotary = self.rotary_emb(position_ids)
         for layer in self.layers:
-            hidden_states = layer(hidden_states * rotary)
+            hidden_states = hidden_states.to(layer.weight.device)
+            hidden_states = layer(hidden_states * rotary.to(hidden_states.device))
         return hidden_states
 
 

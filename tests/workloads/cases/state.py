@@ -5,7 +5,8 @@
 # category: cached-state-elsewhere
 # operands: past_key_value[0] cuda:0, key cuda:1
 # fails: key = torch.cat((past_key_value[0], key), dim=1)
-# fix: key = torch.cat((past_key_value[0].to(key.device), key), dim=1)
+# fix: past_key_value = tuple(value.to(key.device) for value in past_key_value)
+# fix: key = torch.cat((past_key_value[0], key), dim=1)
 
 
 import torch

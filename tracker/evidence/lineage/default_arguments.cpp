@@ -14,19 +14,24 @@ using stacks::PythonFrame;
 struct Given {
   std::string call;                 // what is called; empty: the line has no call of it, or several
   std::optional<std::string> name;  // of the variable; empty for another expression; nothing: it is left out
+  std::string text;                 // of the expression
 };
 
 // `place`: among the arguments of the call.
 Given given(const SyntaxTree& tree, PyObject* call, const std::string& parameter, size_t place) {
-  Given out{tree.text(tree.part(call, "func").get()), std::nullopt};
+  Given out{tree.text(tree.part(call, "func").get()), std::nullopt, {}};
+  const auto take = [&](PyObject* value) {
+    out.name = tree.name(value, "id");
+    out.text = tree.text(value);
+  };
   const std::vector<Ref> arguments = tree.parts(call, "args");
   const auto unpacked = [&](const Ref& each) { return tree.kind(each.get()) == "Starred"; };
   if (std::any_of(arguments.begin(), arguments.end(), unpacked)) return {};
-  if (place < arguments.size()) out.name = tree.name(arguments[place].get(), "id");
+  if (place < arguments.size()) take(arguments[place].get());
   for (const Ref& each : tree.parts(call, "keywords")) {
     const std::string keyword = tree.name(each.get(), "arg");
     if (keyword.empty()) return {};
-    if (keyword == parameter) out.name = tree.name(tree.part(each.get(), "value").get(), "id");
+    if (keyword == parameter) take(tree.part(each.get(), "value").get());
   }
   return out;
 }
@@ -53,24 +58,30 @@ Given given_by(const python::Api& api, const std::string& line, const PythonFram
   return several ? Given{} : found;
 }
 
-// What the function has for a device, and gives no other value.
+// Does the function use what it was given for it? It may put something in the place of None.
+bool is_used(const FunctionText& function, const std::string& parameter) {
+  const auto otherwise = function.defaults.find(parameter);
+  return function.bindings(parameter).empty() || (otherwise != function.defaults.end() && otherwise->second == "None");
+}
+
+// What the function has for a device.
 std::string device_parameter(const FunctionText& function) {
   for (const std::string& each : function.parameters)
-    if ((each == "device" || each.ends_with("_device")) && function.bindings(each).empty()) return each;
+    if ((each == "device" || each.ends_with("_device")) && is_used(function, each)) return each;
   return {};
 }
 
 }  // namespace
 
-std::optional<LeftOut> left_to_default(const python::Api& api, const std::vector<PythonFrame>& made, size_t frame,
-                                       const KnownNames& names, const SourceText& source) {
+std::optional<DeviceArgument> device_argument(const python::Api& api, const std::vector<PythonFrame>& made,
+                                              size_t frame, const KnownNames& names, const SourceText& source) {
   std::string parameter;
   for (; frame + 1 < made.size(); ++frame) {
     if (!is_project_file(made[frame + 1].file, source.standard_library)) return std::nullopt;
     const FunctionText* function = names.function_of(made[frame].file, made[frame].function, made[frame].line);
     if (!function || function->module) return std::nullopt;
     if (parameter.empty()) parameter = device_parameter(*function);
-    if (parameter.empty() || !function->bindings(parameter).empty()) return std::nullopt;
+    if (parameter.empty() || !is_used(*function, parameter)) return std::nullopt;
     const auto& all = function->parameters;
     if (std::find(all.begin(), all.end(), parameter) == all.end()) return std::nullopt;
     const Given by =
@@ -79,8 +90,14 @@ std::optional<LeftOut> left_to_default(const python::Api& api, const std::vector
     if (!by.name) {
       const auto otherwise = function->defaults.find(parameter);
       if (otherwise == function->defaults.end()) return std::nullopt;
-      return LeftOut{frame + 1, by.call, parameter, otherwise->second};
+      return DeviceArgument{frame + 1, by.call, parameter, true, otherwise->second};
     }
+    const FunctionText* caller =
+        names.function_of(made[frame + 1].file, made[frame + 1].function, made[frame + 1].line);
+    const bool passed_on =
+        caller && !by.name->empty() &&
+        std::find(caller->parameters.begin(), caller->parameters.end(), *by.name) != caller->parameters.end();
+    if (!passed_on) return DeviceArgument{frame + 1, by.call, parameter, false, by.text};
     parameter = *by.name;
   }
   return std::nullopt;

@@ -1,4 +1,4 @@
-// Parameters for a device that a call has left to their defaults.
+// Who has said the device to a function that takes one: a call that gives it, or one that leaves it to the default.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,18 @@
 
 namespace devtrace::evidence {
 
-struct LeftOut {
-  size_t frame = 0;                  // of the stack, in whose line the call is
-  std::string call;                  // `self.anchors`, as it is written
-  std::string parameter, otherwise;  // and its default, as it is written
+struct DeviceArgument {
+  size_t frame = 0;       // of the stack, in whose line the call is
+  std::string call;       // `self.anchors`, as it is written
+  std::string parameter;  // of the function called
+  bool left_out = false;
+  std::string value;  // what it was given, or its default, as that is written
 };
 
 // By which call the line in that frame of a stack came to the device: followed outward through functions of the
-// user's that give on what they were given. Nothing where one names a device, or where its text does not show it. Under
-// the GIL; some parses of a line.
-std::optional<LeftOut> left_to_default(const python::Api& api, const std::vector<stacks::PythonFrame>& made,
-                                       size_t frame, const KnownNames& names, const SourceText& source);
+// user's that give on what they were given. Nothing where their text does not show it. Under the GIL; some parses of a
+// line.
+std::optional<DeviceArgument> device_argument(const python::Api& api, const std::vector<stacks::PythonFrame>& made,
+                                              size_t frame, const KnownNames& names, const SourceText& source);
 
 }  // namespace devtrace::evidence

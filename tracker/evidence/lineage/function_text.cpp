@@ -16,10 +16,6 @@ using python::Ref;
 constexpr int kLongestHead = 60;        // lines of a function's parameters
 constexpr int kLongestFunction = 3000;  // lines
 
-size_t indentation(std::string_view line) {
-  return std::min(line.find_first_not_of(" \t"), line.size());
-}
-
 bool blank(std::string_view line) {
   const size_t at = indentation(line);
   return at == line.size() || line[at] == '#';
@@ -193,22 +189,60 @@ bool FunctionText::begins_statement(int line) const {
   return word != text.npos && scan.code[word] && scan.depth[word] == 0 && (begin < 2 || text[begin - 2] != '\\');
 }
 
-bool FunctionText::reads_below(int line, std::string_view variable) const {
-  constexpr std::string_view kWantsCpu = ".numpy(";
-  bool read = false;
+// What stands behind each read of the name below that line, up to where a line has given it a new value.
+std::vector<std::string_view> FunctionText::behind_reads_below(int line, std::string_view name) const {
+  std::vector<std::string_view> behind;
   size_t bound_until = 0;  // the end of the line that gave it a new value
-  for (size_t at = begin_of(line + 1); (at = text.find(variable, at)) != text.npos; at += variable.size()) {
-    const size_t end = at + variable.size();
-    if (!scan.code[at] || word_char(text[at - 1]) || text[at - 1] == '.' || word_char(text[end])) continue;
+  for (size_t at = begin_of(line + 1); (at = text.find(name, at)) != text.npos; at += name.size()) {
+    const size_t end = at + name.size();
+    const bool goes_on = word_char(name.back()) && word_char(text[end]);
+    if (!scan.code[at] || at == 0 || word_char(text[at - 1]) || text[at - 1] == '.' || goes_on) continue;
     if (bound_until != 0 && at > bound_until) break;
-    if (text.compare(end, kWantsCpu.size(), kWantsCpu) == 0) return false;
     const size_t next = std::min(text.find_first_not_of(' ', end), text.size() - 1);
     if (text[next] != '=' || !is_assignment(text, next))
-      read = true;
+      behind.push_back(std::string_view(text).substr(end));
     else if (scan.depth[at] == 0)  // else it is a keyword argument of that name
       bound_until = text.find('\n', at);
   }
-  return read;
+  return behind;
+}
+
+static bool is_by_numpy(std::string_view behind_read) {
+  return behind_read.starts_with(".numpy(");
+}
+
+bool FunctionText::reads_below(int line, std::string_view variable) const {
+  const auto reads = behind_reads_below(line, variable);
+  return !reads.empty() && std::none_of(reads.begin(), reads.end(), is_by_numpy);
+}
+
+bool FunctionText::computes_below(int line, std::string_view name) const {
+  constexpr std::string_view kAsks[] = {".to(",    ".cuda(", ".cpu(",  ".item(",  ".tolist(", ".shape",
+                                        ".device", ".dtype", ".size(", ".numel(", ".dim(",    ".ndim"};
+  const auto computes = [&](std::string_view read) {
+    return std::none_of(std::begin(kAsks), std::end(kAsks),
+                        [&](std::string_view ask) { return read.starts_with(ask); });
+  };
+  const auto reads = behind_reads_below(line, name);
+  return std::any_of(reads.begin(), reads.end(), computes) && std::none_of(reads.begin(), reads.end(), is_by_numpy);
+}
+
+std::vector<int> FunctionText::discarded_moves(std::string_view name) const {
+  std::vector<int> lines;
+  int line = first;
+  for (size_t begin = 0; begin < text.size(); ++line) {
+    const size_t end = text.find('\n', begin), word = text.find_first_not_of(" \t", begin);
+    if (word < end && text.compare(word, name.size(), name) == 0 && begins_statement(line)) {
+      const std::string_view rest = std::string_view(text).substr(word + name.size());
+      const bool moves = rest.starts_with(".to(") || rest.starts_with(".cuda(");
+      size_t close = moves ? text.find('(', word + name.size()) + 1 : text.size();
+      while (close < text.size() && !(scan.code[close] && text[close] == ')' && scan.depth[close] == 0)) ++close;
+      const size_t next = std::min(text.find_first_not_of(" \t", close + 1), text.size());
+      if (next < text.size() && (text[next] == '\n' || text[next] == '#')) lines.push_back(line);
+    }
+    begin = end + 1;
+  }
+  return lines;
 }
 
 std::string name_in_a_call(std::string_view function) {

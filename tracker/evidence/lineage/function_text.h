@@ -27,15 +27,21 @@ struct FunctionText {
   const std::vector<int>& bindings(const std::string& variable) const;
   // Does a statement begin in that line of the function's?
   bool begins_statement(int line) const;
-  // Is the variable read below that line, before a line gives it a new value, and never as NumPy reads it? That wants
-  // it on the CPU.
+  // Is the variable, or attribute of one, read below that line, before a line gives it a new value, and never as NumPy
+  // reads it? That wants it on the CPU.
   bool reads_below(int line, std::string_view variable) const;
+  // … so that it matters where it lies: neither moved there, nor asked for no more than its shape and the like.
+  bool computes_below(int line, std::string_view name) const;
+  // Lines that are a move of it and nothing else, `name.to(…)` or `name.cuda(…)`, from the top. A tensor stays where
+  // it is then: nobody keeps the copy.
+  std::vector<int> discarded_moves(std::string_view name) const;
 
   std::string text;  // its lines, each with its end
   Scan scan{{}};     // of that
 
  private:
   size_t begin_of(int line) const;  // in the text
+  std::vector<std::string_view> behind_reads_below(int line, std::string_view name) const;
 };
 
 // What a call of the function with that qualified name (co_qualname) names: of a constructor the class. Empty where

@@ -9,6 +9,7 @@
 #include "tracker/evidence/named_devices.h"
 #include "tracker/evidence/source/expression.h"
 #include "tracker/interface/platform.h"
+#include "tracker/memory/provenance.h"
 #include "tracker/python/gil/dict_entries.h"
 
 namespace devtrace::evidence {
@@ -110,12 +111,19 @@ void KnownNames::add_devices_of_self(const stacks::PythonFrame& made, const Func
   }
   if (!self || several) return;
   const Lines& lines = source_.file(made.file);
-  std::vector<Candidate> kept;
-  add_kept_devices(function.parameters[0], self.get(), kDevice * 2 + kOfOtherVariables, kept);
-  for (Candidate& each : kept) {
-    const auto named = [&](const std::string& code) { return code.find(each.expression) != code.npos; };
-    if (std::any_of(lines.begin() + function.first - 1, lines.begin() + made.line - 1, named))
-      out.push_back(std::move(each));
+  const auto named_before = [&](const std::string& expression) {
+    return std::any_of(lines.begin() + function.first - 1, lines.begin() + made.line - 1,
+                       [&](const std::string& code) { return code.find(expression) != code.npos; });
+  };
+  const Ref attributes = python::instance_dict(api_, self.get());
+  for (python::DictEntries each(api_, attributes.get()); each.next();) {
+    const std::string name = python::text(api_, each.key());
+    const std::string expression = function.parameters[0] + "." + name;
+    if (!named_before(expression)) continue;
+    if (torch_.is_tensor(each.value()) || torch_.is_module(each.value()))
+      add_candidates({expression, Ref::borrowed(api_, each.value())}, out);
+    else if (speaks_of_a_device(name))
+      add_device(expression, each.value(), kDevice * 2 + kOfOtherVariables, out);
   }
 }
 
@@ -179,8 +187,15 @@ const FunctionText* KnownNames::function_of(const std::string& file, const std::
   return source_.file ? texts_.at(file, source_.file(file), name, line) : nullptr;
 }
 
+// When a tensor came to its device; 0: not known.
+static uint64_t since(const Torch& torch, PyObject* tensor) {
+  const uintptr_t storage = torch.is_opaque(tensor) ? 0 : torch.facts(tensor).storage;
+  const auto block = storage ? memory::provenance::block_at(storage) : std::nullopt;
+  return block && !block->existed ? block->allocated.time : 0;
+}
+
 finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vector<stacks::PythonFrame>& made,
-                                                                size_t frame) const {
+                                                                size_t frame, uint64_t time) const {
   const std::optional<LiveLine> line = live_line(made, frames_);
   if (!line) return {};
   size_t at = made.size() - (frames_.size() - line->frame);
@@ -207,14 +222,20 @@ finding::List<finding::DeviceExpression> KnownNames::devices_at(const std::vecto
     const bool self = std::any_of(names.begin(), names.end(), [](const Known& each) { return each.name == "self"; });
     if (!self && function->method) add_devices_of_self(made[frame], *function, candidates);
   }
-  return best_of(names, std::move(candidates));
+  for (const Known& known : names) add_candidates(known, candidates);
+  // A model that was moved below the line says nothing in it of where it is now.
+  std::erase_if(candidates, [&](const Candidate& each) { return each.tensor && since(torch_, each.tensor) > time; });
+  return best_of(std::move(candidates));
 }
 
 finding::List<finding::DeviceExpression> KnownNames::devices_in(size_t frame, int line) const {
   const Frame& here = frames_[frame];
   const int at = line > 0 ? line : here.region.line;
   const FunctionText* function = function_of(here.file, here.function, at);
-  return function ? best_of(of_live(*function, {frame, at})) : finding::List<finding::DeviceExpression>();
+  if (!function) return {};
+  std::vector<Candidate> candidates;
+  for (const Known& known : of_live(*function, {frame, at})) add_candidates(known, candidates);
+  return best_of(std::move(candidates));
 }
 
 std::optional<int> KnownNames::line_that_binds(size_t frame, const std::string& variable) const {
@@ -225,21 +246,60 @@ std::optional<int> KnownNames::line_that_binds(size_t frame, const std::string& 
   return bound.size() == 1 && bound[0] < here.region.line ? std::optional(bound[0]) : std::nullopt;
 }
 
+std::optional<int> KnownNames::line_that_appends(const stacks::PythonFrame& code) const {
+  const FunctionText* function = function_of(code.file, code.function, code.line);
+  if (!function || function->module) return std::nullopt;
+  const Lines& lines = source_.file(code.file);
+  std::optional<int> found;
+  for (const Path& path : read_expression(api_, source_.lines(code.file, code.line), false, "").mentioned) {
+    if (!path.steps.empty()) continue;
+    for (int line = function->first + 1; line <= std::min(function->last, static_cast<int>(lines.size())); ++line) {
+      if (!trimmed(lines[line - 1]).starts_with(path.variable + ".append(")) continue;
+      if (found || line >= code.line) return std::nullopt;
+      found = line;
+    }
+  }
+  return found;
+}
+
+std::optional<stacks::PythonFrame> KnownNames::line_that_names(size_t frame, const std::string& type) const {
+  const Frame& here = frames_[frame];
+  std::vector<std::string> found;
+  scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
+    if (class_of(api_, value) == type) found.push_back(name);
+    const Ref attributes = name == "self" ? python::instance_dict(api_, value) : Ref();
+    for (python::DictEntries each(api_, attributes.get()); attributes && each.next();)
+      if (class_of(api_, each.value()) == type) found.push_back("self." + python::text(api_, each.key()));
+  });
+  if (found.size() != 1 || !source_.file) return std::nullopt;
+  if (!found[0].starts_with("self.")) {
+    const auto line = line_that_binds(frame, found[0]);
+    return line ? std::optional(stacks::PythonFrame{here.file, here.function, *line}) : std::nullopt;
+  }
+  const Lines& lines = source_.file(here.file);
+  std::optional<stacks::PythonFrame> only;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (!trimmed(lines[i]).starts_with(found[0] + " = ")) continue;
+    if (only) return std::nullopt;
+    only = {here.file, "", static_cast<int>(i) + 1};
+  }
+  return only;
+}
+
 bool KnownNames::read_again(size_t frame, const std::string& variable) const {
   const Frame& here = frames_[frame];
   const FunctionText* function = function_of(here.file, here.function, here.region.line);
   const std::string_view line = trimmed(here.source);
   if (!function || line.starts_with("return ") || line.starts_with("raise ")) return false;
+  const std::string root = variable.substr(0, variable.find('.'));
   const std::vector<int>& bound = function->bindings(variable);
-  const bool own = function->module || !bound.empty() || here.is_parameter(api_, variable);
+  const bool own = function->module || !function->bindings(root).empty() || here.is_parameter(api_, root);
   if (!own || std::find(bound.begin(), bound.end(), here.region.line) != bound.end()) return false;
   return function->begins_statement(here.region.line) &&
          function->reads_below(std::max(here.region.line, here.region.end_line), variable);
 }
 
-finding::List<finding::DeviceExpression> KnownNames::best_of(const std::vector<Known>& names,
-                                                             std::vector<Candidate> candidates) const {
-  for (const Known& known : names) add_candidates(known, candidates);
+finding::List<finding::DeviceExpression> KnownNames::best_of(std::vector<Candidate> candidates) const {
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.rank < b.rank; });
   finding::List<finding::DeviceExpression> best;
@@ -268,6 +328,8 @@ void KnownNames::add_kept_devices(const std::string& object, PyObject* value, in
   for (python::DictEntries each(api_, attributes.get()); each.next();) {
     const std::string name = python::text(api_, each.key());
     if (speaks_of_a_device(name)) add_device(object + "." + name, each.value(), rank, out);
+    if (torch_.is_module(each.value()) && !torch_.is_module(value))
+      add_module({object + "." + name, Ref::borrowed(api_, each.value())}, out);
   }
 }
 
@@ -281,7 +343,8 @@ void KnownNames::add_candidates(const Known& known, std::vector<Candidate>& out)
     if (!torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object)) return;
     const bool operand = std::find(operands_.begin(), operands_.end(), reached.object) != operands_.end();
     const int rank = operand ? kOperand : reached.object == value ? kTensor : kPart;
-    out.push_back({rank * 2 + later, reached.name + ".device", torch_.placement(reached.object).device});
+    out.push_back(
+        {rank * 2 + later, reached.name + ".device", torch_.placement(reached.object).device, reached.object});
   });
   if (self) add_kept_devices(known.name, value, kDevice * 2, out);
 }
@@ -291,21 +354,23 @@ void KnownNames::add_module(const Known& known, std::vector<Candidate>& out) con
   const int later = known.parameter ? 0 : kOfOtherVariables;
   const bool self = known.parameter && known.name == "self";
   bool parameters = false;
+  PyObject* first = nullptr;  // of the module's parameters
   for_each_state_tensor(api_, torch_, module, [&](PyObject* tensor, const std::string& name, const char* role) {
-    parameters = parameters || role == std::string_view("parameter");
+    if (!std::exchange(parameters, parameters || role == std::string_view("parameter")) && parameters) first = tensor;
     if (self && !torch_.is_opaque(tensor) && is_dotted_name(name))
-      out.push_back({kPart * 2, known.name + "." + name + ".device", torch_.placement(tensor).device});
+      out.push_back({kPart * 2, known.name + "." + name + ".device", torch_.placement(tensor).device, tensor});
     return true;
   });
   if (self) add_kept_devices(known.name, module, kDevice * 2, out);
   if (!parameters)
     walk_.module_state(module, "", [&](const ReachedObject& reached, PyObject*) {
       parameters = reached.role == "parameter";
+      if (parameters) first = reached.object;
       return !parameters;
     });
   const std::vector<std::string>& devices = holders_.devices_of(module);
   if (parameters && devices.size() == 1)
-    out.push_back({kModule * 2 + later, fmt::format("next({}.parameters()).device", known.name), devices[0]});
+    out.push_back({kModule * 2 + later, fmt::format("next({}.parameters()).device", known.name), devices[0], first});
 }
 
 }  // namespace devtrace::evidence

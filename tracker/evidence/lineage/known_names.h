@@ -21,15 +21,24 @@ class KnownNames {
   KnownNames(const python::Api& api, const Torch& torch, const std::vector<Frame>& frames, const Scope& scope,
              ObjectWalk& walk, Holders& holders, const SourceText& source, std::vector<PyObject*> operands);
 
-  // For each device an expression that means it in the line of that frame of `made`, the best one.
-  finding::List<finding::DeviceExpression> devices_at(const std::vector<stacks::PythonFrame>& made, size_t frame) const;
+  // For each device an expression that means it in the line of that frame of `made`, the best one: by what was there at
+  // that time already (memory::provenance::Origin::time).
+  finding::List<finding::DeviceExpression> devices_at(const std::vector<stacks::PythonFrame>& made, size_t frame,
+                                                      uint64_t time) const;
   // … in a line of a running frame: where nothing else is said, the one that it is in.
   finding::List<finding::DeviceExpression> devices_in(size_t frame, int line = 0) const;
   // The only line of a running frame's function that gives a variable its value, if that stands above where it is now.
   std::optional<int> line_that_binds(size_t frame, const std::string& variable) const;
+  // The only line of the function that puts something behind a list which that line reads, if it stands above:
+  // `parts.append(…)` of `torch.cat(parts)`.
+  std::optional<int> line_that_appends(const stacks::PythonFrame& code) const;
+  // The line that gave its name, a variable or an attribute of `self`, to the only object of that class that a running
+  // function has so. Of an attribute the only line of the file that does.
+  std::optional<stacks::PythonFrame> line_that_names(size_t frame, const std::string& type) const;
   // The function of that name that has the line; null where its text is not to be had.
   const FunctionText* function_of(const std::string& file, const std::string& name, int line) const;
-  // Does a running frame's function read the variable below the statement that it is in, before that has a new value?
+  // Does a running frame's function read the variable, or an attribute of one, below the statement that it is in,
+  // before that has a new value?
   // No where a line in front of that statement could not give it one.
   bool read_again(size_t frame, const std::string& variable) const;
 
@@ -42,6 +51,7 @@ class KnownNames {
   struct Candidate {
     int rank;
     std::string expression, device;
+    PyObject* tensor = nullptr;  // borrowed: the one that says so, of a module its first parameter
   };
 
   std::vector<Known> of_live(const FunctionText& function, const LiveLine& line) const;
@@ -51,8 +61,7 @@ class KnownNames {
   std::vector<Known> of_module_code(const std::string& file) const;
   void add_devices_of_self(const stacks::PythonFrame& made, const FunctionText& function,
                            std::vector<Candidate>& out) const;
-  finding::List<finding::DeviceExpression> best_of(const std::vector<Known>& names,
-                                                   std::vector<Candidate> candidates = {}) const;
+  finding::List<finding::DeviceExpression> best_of(std::vector<Candidate> candidates) const;
   python::Ref follow(const std::vector<Known>& names, std::optional<size_t> live, const Path& path) const;
   void add_candidates(const Known& known, std::vector<Candidate>& out) const;
   void add_module(const Known& known, std::vector<Candidate>& out) const;

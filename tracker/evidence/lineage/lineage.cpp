@@ -23,6 +23,68 @@ std::optional<size_t> constructor_call(const Stack& made, const std::string& typ
   return std::nullopt;
 }
 
+// The line that constructed the outermost module which has it and lies on one device as a whole: what could have been
+// put elsewhere. And the class of that.
+std::pair<std::optional<size_t>, std::string> constructor_of(const Operand& operand, const Stack& made,
+                                                             const SourceText& source) {
+  std::vector<std::string> types;
+  if (operand.root_devices.size() < 2) types.push_back(operand.root_class);
+  for (const finding::Chain& chain : operand.held_by)
+    for (const finding::Holder& holder : chain.holders)
+      if (holder.is_module() && holder.devices.size() == 1) types.push_back(holder.type);
+  types.push_back(operand.module_class);
+  for (const std::string& type : types)
+    if (const auto line = type.empty() ? std::nullopt : constructor_call(made, type, source)) return {line, type};
+  return {};
+}
+
+// `model` for the parameter `model.layer.weight` of a whole model; empty for another name.
+std::string module_of(const Operand& state, const std::string& name) {
+  const std::string path = "." + state.module_path;
+  return state.root_devices.size() == 1 && name.ends_with(path) ? name.substr(0, name.size() - path.size())
+                                                                : std::string();
+}
+
+std::string variable_of(const std::string& name) {
+  return name.substr(0, name.find_first_of(".[("));
+}
+
+// The line that moves what is called so and keeps nothing of it, between one that gave it its value and another line.
+std::optional<int> discarded_between(const FunctionText& function, const std::string& name, int above, int below) {
+  std::optional<int> found;
+  for (const int line : function.discarded_moves(name))
+    if (line > above && line < below) found = line;
+  const auto replaced = [&](int line) { return line > found && line < below; };
+  const std::vector<int>& bound = function.bindings(variable_of(name));
+  return found && std::none_of(bound.begin(), bound.end(), replaced) ? found : std::nullopt;
+}
+
+// A line that means to move the tensor and does not: of a function that runs and has it, or of one that made it.
+std::optional<stacks::PythonFrame> discarded_move(const Operand& operand, const KnownNames& names, const Stack& made,
+                                                  const std::vector<Frame>& frames, const SourceText& source) {
+  for (const finding::Name& name : operand.names) {
+    const Frame& frame = frames[name.frame];
+    const FunctionText* function = names.function_of(frame.file, frame.function, frame.region.line);
+    if (!frame.project || !function) continue;
+    if (const auto line = discarded_between(*function, name.name, 0, frame.region.line))
+      return stacks::PythonFrame{frame.file, frame.function, *line};
+  }
+  const auto live = live_line(made, frames);
+  const size_t gone = live ? made.size() - (frames.size() - live->frame) : made.size();
+  for (size_t at = 0; at < gone; ++at) {
+    const FunctionText* function = names.function_of(made[at].file, made[at].function, made[at].line);
+    if (!function || !is_project_file(made[at].file, source.standard_library)) continue;
+    const auto has = [&](const auto& each) {
+      return std::find(each.second.begin(), each.second.end(), made[at].line) != each.second.end();
+    };
+    const auto variable = std::find_if(function->bound.begin(), function->bound.end(), has);
+    if (std::count_if(function->bound.begin(), function->bound.end(), has) != 1) continue;  // which of them?
+    if (const auto line = discarded_between(*function, variable->first, made[at].line, function->last + 1))
+      return stacks::PythonFrame{made[at].file, made[at].function, *line};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 finding::List<finding::Step> lineage(const python::Api& api, const Operand& operand, const KnownNames& names,
@@ -37,38 +99,66 @@ finding::List<finding::Step> lineage(const python::Api& api, const Operand& oper
     out.devices = std::move(devices);
     return out;
   };
-  const auto add = [&](const char* what, const Stack& stack, std::optional<size_t> frame) {
-    if (frame && is_project_file(stack[*frame].file, source.standard_library))
-      step(what, stack[*frame], names.devices_at(stack, *frame));
+  const auto said_by_argument = [&](const Stack& stack, size_t frame, uint64_t time) {
+    const auto said = device_argument(api, stack, frame, names, source);
+    if (!said || !is_project_file(stack[said->frame].file, source.standard_library)) return false;
+    finding::Step& out =
+        step(said->left_out ? "defaulted" : "given", stack[said->frame], names.devices_at(stack, said->frame, time));
+    out.call = said->call;
+    out.parameter = said->parameter;
+    out.otherwise = said->value;
+    return true;
   };
+  const auto add = [&](const char* what, const Stack& stack, std::optional<size_t> frame, uint64_t time) {
+    if (frame && is_project_file(stack[*frame].file, source.standard_library))
+      step(what, stack[*frame], names.devices_at(stack, *frame, time));
+  };
+  if (operand.generator) {
+    const std::string loader = "DataLoader";
+    std::optional<stacks::PythonFrame> line;
+    for (size_t frame = 0; frame < frames.size() && !line; ++frame)
+      if (frames[frame].project) line = names.line_that_names(frame, loader);
+    if (line) step("constructed", *line, {}).call = loader;
+  }
+  Stack placed;
   const auto block = operand.storage ? memory::provenance::block_at(operand.storage) : std::nullopt;
   if (block && !(block->existed && !block->moved_from.known())) {
     const bool moved = block->moved_from.known();
     const Stack made = stacks::resolve(moved ? block->created.stack : block->allocated.stack);
+    const uint64_t began = moved ? block->created.time : block->allocated.time, came = block->allocated.time;
     const Stack last = moved ? stacks::resolve(block->allocated.stack) : made;
     const auto line = innermost_project(last, source);
-    if (line && !operand.has_role_of_state())
-      if (const auto call = left_to_default(api, last, *line, names, source)) {
-        finding::Step& defaulted = step("defaulted", last[call->frame], names.devices_at(last, call->frame));
-        defaulted.call = call->call;
-        defaulted.parameter = call->parameter;
-        defaulted.otherwise = call->otherwise;
+    const auto [constructed, type] = operand.has_role_of_state() ? constructor_of(operand, made, source)
+                                                                 : std::pair<std::optional<size_t>, std::string>();
+    if (line && !constructed) said_by_argument(last, *line, came);
+    const auto making = innermost_project(made, source);
+    if (making && !moved && !operand.has_role_of_state())
+      if (const auto appended = names.line_that_appends(made[*making])) {
+        Stack earlier = made;
+        earlier[*making].line = *appended;
+        add("appended", earlier, making, began);
       }
-    add("made", made, innermost_project(made, source));
-    // Of a model that lies on several devices the part is what could have been put elsewhere.
-    const std::string& type = operand.root_devices.size() < 2 ? operand.root_class : operand.module_class;
-    if (operand.has_role_of_state() && !type.empty()) add("constructed", made, constructor_call(made, type, source));
-    if (moved) add("moved", last, line);
+    add("made", made, making, began);
+    if (constructed && is_project_file(made[*constructed].file, source.standard_library)) {
+      if (!moved && !(making && said_by_argument(made, *making, began))) said_by_argument(made, *constructed, began);
+      step("constructed", made[*constructed], names.devices_at(made, *constructed, began)).call = type;
+    }
+    if (moved) add("moved", last, line, came);
+    placed = last;
     const auto live = live_line(last, frames);
-    if (live && line && !operand.has_role_of_state()) {
+    const auto from = operand.has_role_of_state() ? constructed : line;
+    if (live && from && !(operand.has_role_of_state() && moved)) {
       const size_t returned = last.size() - (frames.size() - live->frame);
-      if (returned > *line && live->line != frames[live->frame].region.line) add("returned", last, returned);
+      if (returned > *from && live->line != frames[live->frame].region.line) add("returned", last, returned, came);
     }
   }
+  if (!operand.has_role_of_state())
+    if (const auto move = discarded_move(operand, names, placed, frames, source)) step("discarded", *move, {});
   for (const finding::Name& name : operand.names) {
-    if (operand.has_role_of_state() || !frames[name.frame].project || !is_variable(name.name)) continue;
+    const std::string variable = operand.has_role_of_state() ? module_of(operand, name.name) : name.name;
+    if (variable.empty() || !frames[name.frame].project || !is_variable(variable)) continue;
     const Frame& frame = frames[name.frame];
-    const auto line = names.line_that_binds(name.frame, name.name);
+    const auto line = names.line_that_binds(name.frame, variable);
     if (!line) continue;
     const bool known = std::any_of(steps.begin(), steps.end(), [&](const finding::Step& each) {
       return each.line.line == *line && each.line.file == frame.file;

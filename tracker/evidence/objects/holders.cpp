@@ -32,6 +32,11 @@ bool is_table(std::string_view attribute) {
   return attribute == kParameterTable.name || attribute == kBufferTable.name || attribute == kChildTable.name;
 }
 
+// A notebook's shell holds all variables of the user's, by names that nobody wrote.
+bool is_of_shell(std::string_view module) {
+  return module.starts_with("IPython.") || module.starts_with("ipykernel.") || module.starts_with("google.colab.");
+}
+
 bool is_state(std::string_view holds) {
   return holds == kParameterTable.role || holds == kBufferTable.role;
 }
@@ -104,6 +109,7 @@ void Holders::reach(PyObject* object, int depth, Edge edge) {
 bool Holders::worth_entering(PyObject* object) {
   return entered_.of(object, [&](PyObject* type) {
     if (holds_nothing(api_, type)) return false;
+    if (is_of_shell(python::text(api_, python::attribute(api_, type, "__module__").get()))) return false;
     const std::string name = python::type_name(api_, type);
     return name != "dtype" && name != "device" && name != "Size" && name != "ndarray";
   });

@@ -1,5 +1,7 @@
 #include "tracker/evidence/objects/object_walk.h"
 
+#include <algorithm>
+
 #include "tracker/evidence/objects/parts.h"
 
 namespace devtrace::evidence {
@@ -97,6 +99,18 @@ void ObjectWalk::walk(PyObject* object, const std::string& name, int depth, bool
   } else {
     parts_of(api_, object, kMostElements, attributes, enter_part);
   }
+}
+
+void ObjectWalk::module_attributes(PyObject* module, const std::string& name, int depth,
+                                   const std::function<void(const ReachedObject&)>& visit) {
+  const Ref dict = python::instance_dict(api_, module);
+  entries_of(api_, dict.get(), true, [&](const Part& part) {
+    const std::string own = part.name(api_);
+    const auto table = [&](const ModuleTable& one) { return own == one.name; };
+    if (std::none_of(std::begin(kModuleTables), std::end(kModuleTables), table))
+      enter(
+          part.value, "attribute", depth, [&] { return name + part.step(api_); }, visit);
+  });
 }
 
 bool ObjectWalk::module_state(PyObject* module, const std::string& prefix, const VisitState& visit, int depth) {

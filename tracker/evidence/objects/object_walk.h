@@ -32,6 +32,10 @@ class ObjectWalk {
   using VisitState = std::function<bool(const ReachedObject&, PyObject* owner)>;
   bool module_state(PyObject* module, const std::string& prefix, const VisitState& visit, int depth = 0);
 
+  // … for what a module has besides, and what that holds, to `depth` as above.
+  void module_attributes(PyObject* module, const std::string& name, int depth,
+                         const std::function<void(const ReachedObject&)>& visit);
+
   // The value one step from `object`, with the role that gives it. Empty when it cannot be reached without running
   // code.
   std::pair<python::Ref, std::string> step(PyObject* object, const Step& step);

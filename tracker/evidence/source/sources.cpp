@@ -113,6 +113,38 @@ size_t Sources::depth_of(size_t index) const {
 }
 
 void Sources::add_of(size_t index) {
+  const size_t before = operands_.size();
+  add_by_line(index);
+  if (operands_.size() == before) add_base(index);
+}
+
+// Of memory that nobody saw allocated, as NumPy's: another tensor of it that a function of the user's has.
+void Sources::add_base(size_t index) {
+  const Operand operand = operands_[index];
+  if (!operand.object || operand.storage == 0 || operand.has_role_of_state() || !operand.expression.empty()) return;
+  if (block_of(operand.storage)) return;
+  const size_t before = operands_.size();
+  for (size_t frame = 0; frame < frames_.size() && operands_.size() == before; ++frame) {
+    if (!frames_[frame].project) continue;
+    scope_.for_each_local(frame, [&](const std::string& name, PyObject* value) {
+      const char* const role = frames_[frame].is_parameter(api_, name) ? "argument" : "variable";
+      reach_.walk(value, name, 3, name == "self", [&](const ReachedObject& reached) {
+        if (operands_.size() > before || !torch_.is_tensor(reached.object) || torch_.is_opaque(reached.object) ||
+            is_operand(reached.object))
+          return;
+        Operand base;
+        base.take(torch_.facts(reached.object));
+        if (base.storage != operand.storage || base.device != operand.device) return;
+        base.role = reached.role.empty() ? role : reached.role;
+        base.names.push_back({frame, reached.name});
+        base.source_of = index;
+        operands_.push_back(std::move(base));
+      });
+    });
+  }
+}
+
+void Sources::add_by_line(size_t index) {
   const Operand operand = operands_[index];
   if (operand.generator || operand.has_role_of_state()) return;
   if (!operand.object || !operand.expression.empty()) {

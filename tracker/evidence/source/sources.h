@@ -41,6 +41,8 @@ class Sources {
   size_t depth_of(size_t index) const;
   bool is_operand(PyObject* tensor) const;
   void add_of(size_t index);
+  void add_by_line(size_t index);
+  void add_base(size_t index);
   void sources_in(const Expression& read, size_t frame, size_t index, uint64_t time);
   bool is_callable_with_state(PyObject* value) const;
   bool add_source(const ReachedObject& reached, const std::string& role, size_t frame, size_t index, uint64_t time);

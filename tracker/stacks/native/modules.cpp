@@ -14,7 +14,7 @@ constexpr std::string_view kNotTheUsers[] = {
     "python",   "libpython", "ld-linux",  "libc.so",     "libm.so",     "libpthread",  "libdl.so", "libstdc++",
     "libc++",   "libgcc_",   "libgomp",   "libtorch",    "libc10",      "libshm.so",   "libcuda",  "libcublas",
     "libcudnn", "libcufft",  "libcufile", "libcurand",   "libcusolver", "libcusparse", "libcupti", "libcutensor",
-    "libcaffe", "libnv",     "libnccl",   "libdevtrace", "linux-vdso",
+    "libcaffe", "libnv",     "libnccl",   "libdevtrace", "linux-vdso",  "overlay.so",
 };
 
 bool by_name(std::string_view path) {

@@ -1,0 +1,90 @@
+// Lines near the one that a fix changes, which would be refused next: nothing has run yet that could tell, so their
+// text does.
+#include <algorithm>
+
+#include "common/format.h"
+#include "common/python_scan.h"
+#include "common/text.h"
+#include "report/verdict/cause.h"
+#include "report/verdict/device_edits.h"
+#include "report/verdict/earlier_line.h"
+#include "report/verdict/source_line.h"
+
+namespace devtrace::report::verdict {
+namespace {
+
+bool is_known(const Fix& fix, int64_t line) {
+  return fix.line == line ||
+         std::any_of(fix.also.begin(), fix.also.end(), [&](const finding::Edit& each) { return each.line == line; });
+}
+
+// Where an operand, or the only one that it was computed from, has that name in the frame.
+const Operand* named(const Evidence& evidence, size_t frame, std::string_view name) {
+  for (const Operand& operand : evidence.operands) {
+    if (operand.name_in(frame) == name) return &operand;
+    for (const Operand& source : operand.computed_from)
+      if (source.name_in(frame) == name && source.device == operand.device) return &source;
+  }
+  return nullptr;
+}
+
+// `x` where the fix gives it another device.
+std::optional<std::string> variable_of(const Fix& fix) {
+  const auto name = assigned_name(fix.code.substr(0, fix.code.find('\n')));
+  return name && is_identifier(*name) ? name : std::nullopt;
+}
+
+void add_below(const Evidence& evidence, Fix& fix) {
+  const auto own = innermost_project(evidence.stack);
+  const auto variable = variable_of(fix);
+  if (!own || !variable) return;
+  const Frame& here = evidence.stack[*own];
+  const Operand* const moved = named(evidence, *own, *variable);
+  const auto on_gpu = [&](const Operand& each) { return each.device != moved->device && !each.on_cpu(); };
+  if (!moved || here.file != fix.file || fix.line > here.line ||
+      std::none_of(evidence.operands.begin(), evidence.operands.end(), on_gpu))
+    return;
+  const int64_t last = here.line + std::count(here.source.begin(), here.source.end(), '\n');
+  size_t least = std::string::npos;  // of what runs whenever the two lines have run
+  for (const auto& [number, text] : lines_around(here)) {
+    if (number == fix.line || number == here.line) least = std::min(least, indentation(text));
+    if (number <= last || trimmed(text).empty()) continue;
+    if (indentation(text) < least) return;
+    const bool again = assigned_name(text) == *variable && reads(text, *variable) == 0;
+    if (again || !Scan(text).balanced) return;
+    if (is_known(fix, number)) continue;
+    if (auto code = give_device_beside(text, *variable, fmt::format("{}.device", *variable)))
+      fix.also.push_back({here.file, number, std::move(*code)});
+  }
+}
+
+// `self.value = nn.Linear(…)` beside `self.action = nn.Linear(…)`: what has been moved once stays where it is.
+void add_alike(const Evidence& evidence, Fix& fix) {
+  for (const Operand& it : evidence.operands) {
+    const Frame* const made = it.created.line();
+    if (!it.is_state() || !made || made->file != fix.file || made->line != fix.line || !in_a_constructor({*made}))
+      continue;
+    constexpr std::string_view kMove = ".to(";
+    const size_t move = fix.code.rfind(kMove);
+    if (move == fix.code.npos || fix.code.back() != ')' || fix.code.find("\"", move) != fix.code.npos) return;
+    const std::string device = fix.code.substr(move + kMove.size(), fix.code.size() - move - kMove.size() - 1);
+    if (fix.code != move_constructed(made->source, it.module_class, device)) return;
+    for (const auto& [number, text] : lines_around(*made)) {
+      const auto name = assigned_name(text);
+      if (is_known(fix, number) || !name || !name->starts_with("self.")) continue;
+      if (auto code = move_constructed(text, it.module_class, device))
+        fix.also.push_back({made->file, number, std::move(*code)});
+    }
+    return;
+  }
+}
+
+}  // namespace
+
+void add_lines_near(const Evidence& evidence, Fix& fix) {
+  if (fix.code.empty()) return;
+  add_below(evidence, fix);
+  if (fix.repairs == Repairs::cause) add_alike(evidence, fix);
+}
+
+}  // namespace devtrace::report::verdict

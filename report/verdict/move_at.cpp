@@ -1,0 +1,199 @@
+// The line that brings an operand to another device, in the function that uses it.
+#include <algorithm>
+
+#include "common/format.h"
+#include "common/python_scan.h"
+#include "common/text.h"
+#include "report/verdict/cause.h"
+#include "report/verdict/device_edits.h"
+#include "report/verdict/source_line.h"
+
+namespace devtrace::report::verdict {
+namespace {
+
+bool is_batch_encoding(const Operand& operand) {
+  for (const Frame& frame : operand.created.stack) {
+    for (const std::string_view maker : {"/transformers/tokenization_", "/transformers/feature_extraction_",
+                                         "/transformers/image_processing_", "/transformers/processing_"}) {
+      if (frame.file.find(maker) != frame.file.npos) return true;
+    }
+  }
+  return false;
+}
+
+// The container, whole, on the device: a dict and a list have no .to(), what a tokenizer returns has, unless a
+// comprehension made it anew.
+std::string moved_container(const Operand& operand, std::string_view container, std::string_view subscript,
+                            const std::string& device) {
+  const bool rebuilt = operand.moved.known() && operand.moved.line() &&
+                       operand.moved.line()->source.find(" for ") != std::string_view::npos;
+  if (is_batch_encoding(operand) && !rebuilt && !operand.moved.known())
+    return fmt::format("{}.to({})", container, device);
+  const bool mapping = subscript.starts_with("[\"") || subscript.starts_with("['");
+  if (mapping) return fmt::format("{{key: value.to({}) for key, value in {}.items()}}", device, container);
+  return fmt::format("[value.to({}) for value in {}]", device, container);
+}
+
+// In the body of the line's only lambda, where one of its parameters has that name: `lambda w: (w * b).sum()`.
+std::optional<Fix> move_in_lambda(const Frame& here, std::string_view name, const std::string& device) {
+  constexpr std::string_view kLambda = "lambda ";
+  const std::string_view source = here.source;
+  const size_t begin = source.find(kLambda), colon = source.find(':', begin);
+  if (begin == source.npos || colon == source.npos) return std::nullopt;
+  const std::string_view parameters = source.substr(begin + kLambda.size(), colon - begin - kLambda.size());
+  const std::string_view body = source.substr(colon + 1);
+  if (body.find(kLambda) != body.npos || parameters.find_first_of("([{\"'") != parameters.npos) return std::nullopt;
+  auto moved = replace_read(body, name, fmt::format("{}.to({})", name, device));
+  if (!moved) return std::nullopt;
+  return line_fix(here, dedented(fmt::format("{} {}", here.source.substr(0, colon + 1), dedented(*moved))));
+}
+
+// Can a line in front of this one give the variable another value? `def f(x): return x + x`: that is outside of the
+// function. So it is of a lambda, and of a comprehension; and nothing can stand in front of `elif`.
+bool may_stand_in_front(const Frame& here, std::string_view name) {
+  const std::string line = dedented(here.source);
+  const auto begins = [&](std::string_view word) { return line.starts_with(word); };
+  const bool inner = here.function.ends_with('>') && !here.function.ends_with("<module>");
+  return !inner && !begins("def ") && !begins("async def ") && !begins("class ") && !begins("elif ") &&
+         !begins("except ") && !begins("case ") && !writes_through(here.source, name) && !binds(here.source, name) &&
+         assigned_name(here.source) != name && Scan(here.source).balanced;
+}
+
+// Neither an element of a tuple nor a temporary: a variable, an attribute, what a dict has under a word.
+bool may_be_assigned(std::string_view name) {
+  const size_t bracket = name.rfind('[');
+  return is_reference(name) && (bracket == name.npos || name.substr(bracket + 1).find_first_of("\"'") == 0);
+}
+
+std::string move_of(std::string_view name, const std::string& device) {
+  return fmt::format("{0} = {0}.to({1})\n", name, device);
+}
+
+// Does the statement itself give the expression's variable its value?
+bool says_in_front(const Frame& here, const std::string& device) {
+  return !binds(here.source, device.substr(0, device.find_first_of(".([")));
+}
+
+// The only tensor that an expression of the failing line was computed from, where that function has it in a variable.
+const Operand* only_source(const Operand& operand, size_t frame) {
+  if (operand.computed_from.size() != 1 || operand.computed_from[0].device != operand.device) return nullptr;
+  const Operand& source = operand.computed_from[0];
+  return is_identifier(source.name_in(frame)) ? &source : nullptr;
+}
+
+// The line with what else it calculates with on the operand's device moved, too, or gives to the same function:
+// `x * self.scale + self.shift`, `model(ids, mask)`. What it reads several times is moved in front of it. Lengths may
+// be wanted on the CPU.
+std::string others_moved(const Evidence& evidence, size_t frame, const Operand& operand, std::string line,
+                         const std::string& device, std::string_view in_front_already = {}) {
+  const Frame& here = evidence.stack[frame];
+  const std::string_view own = operand.name_in(frame);
+  std::string in_front;
+  const auto move = [&](std::string_view name, std::string_view lies_on) {
+    if (lies_on != operand.device || name == own || !is_reference(name)) return;
+    const auto has = [&](std::string_view text, const std::string& move) { return text.find(move) != text.npos; };
+    if (has(in_front_already, move_of(name, device)) || has(in_front, move_of(name, device)) ||
+        has(line, fmt::format("{}.to(", name)))
+      return;
+    const bool beside = is_argument_beside(line, name, own) && name.find("len") == name.npos;
+    if (!beside && !is_term(line, name)) return;
+    if (auto moved = replace_read(line, name, fmt::format("{}.to({})", name, device)))
+      line = std::move(*moved);
+    else if (is_identifier(name) && may_stand_in_front(here, name) && says_in_front(here, device))
+      in_front += move_of(name, device);
+  };
+  for (const finding::Mention& mention : evidence.refusal.mentions)
+    if (mention.frame == frame) move(mention.name, mention.device);
+  for (const Operand& each : evidence.operands)
+    if (!each.generator) move(each.name_in(frame), each.device);
+  return in_front + line;
+}
+
+Fix moved_in_front(const Evidence& evidence, size_t frame, const Operand& operand, std::string_view name,
+                   const std::string& device) {
+  const Frame& here = evidence.stack[frame];
+  return line_fix(here, move_of(name, device) + others_moved(evidence, frame, operand, dedented(here.source), device));
+}
+
+}  // namespace
+
+bool is_kept_and_written(const Evidence& evidence, size_t frame, const Operand& operand) {
+  const std::string_view name = operand.name_in(frame);
+  return operand.role == "attribute" && operand.on_cpu() && may_be_assigned(name) &&
+         writes_through(evidence.stack[frame].source, name);
+}
+
+std::optional<Fix> move_at(const Evidence& evidence, size_t frame, const Operand& operand, const std::string& device) {
+  const Frame& here = evidence.stack[frame];
+  const std::string_view name = operand.name_in(frame);
+  if (here.source.empty()) return std::nullopt;
+  if (name.empty() && frame == 0 && !operand.expression.empty()) {
+    const Operand* const source = only_source(operand, frame);
+    if (source && source->read_again_in(frame) && may_stand_in_front(here, source->name_in(frame)) &&
+        says_in_front(here, device))
+      return line_fix(here, move_of(source->name_in(frame), device) + dedented(here.source));
+    auto line = move_expression(here.source, operand.expression, device);
+    return line ? std::optional(line_fix(here, std::move(*line))) : std::nullopt;
+  }
+  if (!is_reference(name)) return std::nullopt;
+  if (is_kept_and_written(evidence, frame, operand)) return moved_in_front(evidence, frame, operand, name, device);
+  if (auto line = replace_read(here.source, name, fmt::format("{}.to({})", name, device))) {
+    if (operand.read_again_in(frame) && may_stand_in_front(here, name) && says_in_front(here, device))
+      return moved_in_front(evidence, frame, operand, name, device);
+    return line_fix(here, others_moved(evidence, frame, operand, std::move(*line), device));
+  }
+  if (here.function.ends_with("<lambda>")) return move_in_lambda(here, name, device);
+  if (reads(here.source, name) > 1 && may_stand_in_front(here, name))
+    return moved_in_front(evidence, frame, operand, name, device);
+  const std::string_view container = container_of(name);
+  // What a container of containers holds has no .to().
+  if (container.empty() || name.find(']') + 1 != name.size()) return std::nullopt;
+  const std::string moved = moved_container(operand, container, name.substr(container.size()), device);
+  if (auto line = replace_read(here.source, container, moved)) return line_fix(here, std::move(*line));
+  return std::nullopt;
+}
+
+std::optional<Fix> move_with_siblings(const Evidence& evidence, size_t frame, const Operand& operand,
+                                      const std::string& device) {
+  auto fix = move_at(evidence, frame, operand, device);
+  const Frame& here = evidence.stack[frame];
+  if (!fix || !says_in_front(here, device)) return fix;
+  const std::string_view name = operand.name_in(frame);
+  const Operand* const source = name.empty() ? only_source(operand, frame) : &operand;
+  if (!source) return fix;
+  // `past[0]` where `past[1]` comes next.
+  const std::string_view list = container_of(name);
+  const auto beside = [&](const Operand& each) { return !list.empty() && container_of(each.name_in(frame)) == list; };
+  if (is_identifier(list) && !may_be_assigned(name) && may_stand_in_front(here, list) &&
+      std::any_of(source->siblings.begin(), source->siblings.end(), beside)) {
+    fix->code = fmt::format("{0} = tuple(value.to({1}) for value in {0})\n{2}", list, device, dedented(here.source));
+    return fix;
+  }
+  const auto may_be_given = [&](const Operand& it) {
+    return may_be_assigned(it.name_in(frame)) && !it.is_parameter && may_stand_in_front(here, it.name_in(frame));
+  };
+  std::string others;
+  const auto moves = [&](std::string_view own) {
+    return !own.empty() && fix->code.find(fmt::format("{}.to(", own)) != fix->code.npos;
+  };
+  const auto add = [&](const Operand& sibling) {
+    const std::string_view own = sibling.name_in(frame);
+    // What an object keeps may be used elsewhere, too: in the line it is moved for this call alone.
+    const bool moved = !is_identifier(own) && moves(own);
+    if (!moved && may_be_given(sibling) && others.find(move_of(own, device)) == others.npos)
+      others += move_of(own, device);
+  };
+  for (const Operand& sibling : source->siblings) add(sibling);
+  for (const Operand& each : evidence.operands) {
+    const bool along = &each != &operand && each.device == operand.device && moves(each.name_in(frame));
+    if (along) std::for_each(each.siblings.begin(), each.siblings.end(), add);
+  }
+  if (others.empty()) return fix;
+  const bool in_front = is_kept_and_written(evidence, frame, operand) || may_be_given(operand);
+  if (in_front) others = move_of(name, device) + others;
+  fix->code =
+      others + (in_front ? others_moved(evidence, frame, operand, dedented(here.source), device, others) : fix->code);
+  return fix;
+}
+
+}  // namespace devtrace::report::verdict
