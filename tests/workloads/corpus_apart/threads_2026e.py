@@ -1,6 +1,6 @@
 # === checkpoint_offload
 # thread: https://github.com/kohya-ss/musubi-tuner/pull/1038
-# about: a wrapper keeps what the blocks compute in host memory until the backward pass, and gives its result there too; the next wrapper brings it back, the final layer has none
+# about: what blocks compute is kept in host memory until the backward pass, their results too; the next block's wrapper brings them back, the final layer has none
 # operation: mul on cpu, cuda:0
 # operands: normed|x|self, self.weight|weight|other
 # category: input-not-moved|module-split
@@ -111,7 +111,7 @@ class Transformer(nn.Module):
 
 # === parked_scale
 # thread: https://github.com/Nerogar/OneTrainer/pull/1673
-# about: layers wait in host memory until it is their turn; what parks them knows of weight and bias, not of the scale of quantized ones, and adapters are made meanwhile
+# about: layers wait in host memory for their turn; what parks them knows weight and bias, not the scale of quantized ones; adapters are made meanwhile
 # operation: mul on cpu, cuda:0
 # operands: self.weight.*|self|weight, self.scale|other|scale
 # category: module-split|input-not-moved
@@ -710,7 +710,7 @@ class LaneNet(nn.Module):
 
 # === dflash_candidates
 # thread: https://github.com/huggingface/transformers/pull/47877
-# about: a drafter on the first device gets its scores from the head of the model that it drafts for, which is on the second one; the tokens are joined with those of the prompt
+# about: a drafter on the first device takes its scores from the model's head, on the second one; tokens of theirs are joined with the prompt's
 # operation: cat on cuda:0, cuda:1
 # operands: input_ids|tensors.*, draft_ids|tensors.*
 # category: module-split|input-not-moved

@@ -107,7 +107,7 @@ class Potential:
 
 # === emd_marginals
 # thread: https://github.com/PythonOT/POT/issues/679
-# about: costs are on the GPU, masses are made on the CPU by the library's own function; gradients, computed by numpy, go where the masses are, and autograd refuses them later
+# about: costs are on the GPU, masses made by the library's own function are not; gradients, computed by numpy, go where the masses are, and autograd refuses them
 # operation: .* on cuda:0, cpu
 # operands: .*
 # error: invalid gradient|on the same device|expected device
@@ -205,7 +205,7 @@ def emd2(a, b, M):
 # thread: https://github.com/ProjectNeura/MIPCandy/pull/33
 # about: windows are cut out of an image and put together again with weights, on a device of the cutter's own; where the windows are nobody asks
 # operation: mul on cuda:0, cpu
-# operands: .*windows.*|self|t.*, weight|other
+# operands: part|self, weight|other
 # category: created-without-device|default-or-current-device|input-not-moved
 # line: sliding_window.py: coordinates = torch.arange(
 # line: sliding_window.py: canvas = torch.zeros(
@@ -304,7 +304,7 @@ class SlidingWindow(metaclass=ABCMeta):
 
 # === token_bitmask
 # thread: https://github.com/dottxt-ai/outlines/pull/1714
-# about: bits of the tokens that are allowed are written by numpy on the host, and have to stay there for it; scores to be masked by them are on the GPU
+# about: bits of allowed tokens are written by numpy, for which they have to stay on the host; scores to be masked by them are on the GPU
 # operation: .*shift.*|bitwise.*|masked_fill.* on cpu, cuda:0
 # operands: bitmask.*|self, bits|other
 # category: input-not-moved|created-without-device
@@ -489,7 +489,7 @@ def convert(prepared):
 
 # === lbfgs_gains
 # thread: https://github.com/gdalsanto/flamo/issues/14
-# about: gains of a graphic equalizer are searched by L-BFGS inside of a function that is given all else on the device; where they begin is made in it, and read in the closure
+# about: an equalizer's gains are searched by L-BFGS in a function that is given all else on the device; they are made in it, and read in the closure
 # operation: mv|matmul|mm|addmv on cuda:0, cpu
 # operands: G|self|.*, parameters|gains|vec|other|.*
 # category: created-without-device
@@ -651,7 +651,7 @@ def beam_search(model, cache, input_ids, num_beams, max_new_tokens):
 
 # === traced_anchors
 # thread: https://github.com/ultralytics/ultralytics/pull/25569
-# about: anchors are remembered for a size; forgotten once more before the trace they are made in it, with the device of then written into the graph, which map_location does not reach
+# about: anchors are remembered for a size; forgotten once too often they are made in the trace, which writes the device of then into the graph
 # operation: sub|mul|add on cpu, cuda:0
 # operands: .*
 # category: created-without-device|cached-state|default-or-current-device|
