@@ -123,6 +123,7 @@ struct Holder {
   std::string function;  // of a bound method
   List<std::string> devices;
   bool replica = false;
+  bool mixed = false;  // a list, tuple or dict that holds something else than tensors, too
   List<Part> modules;  // of an object that holds several
   Frame bound;         // the line that gave it the attribute by which it holds the next one
 

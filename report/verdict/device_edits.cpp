@@ -85,11 +85,24 @@ size_t end_of_arguments(std::string_view source, const std::vector<Span>& spans)
   return spans.back().begin + (last.find_last_not_of(" \t\n\\") + 1);
 }
 
+// `.to(…)` and `.cuda(…)` that may change the device: not those that name a type alone, `.to(torch.int32)`.
+std::vector<Call> device_moves(std::string_view source, const Scan& scan) {
+  auto calls = find_calls(source, scan, ".", kMoves);
+  std::erase_if(calls, [&](const Call& call) {
+    const auto spans = arguments(source, scan, call);
+    if (spans.size() != 1) return false;
+    std::string_view given = trimmed(source.substr(spans[0].begin, spans[0].end - spans[0].begin));
+    if (given.starts_with("dtype=")) return true;
+    return is_reference(given) && (given.starts_with("torch.") || given == "dtype" || given.ends_with(".dtype"));
+  });
+  return calls;
+}
+
 }  // namespace
 
 std::optional<std::string> to_empty(std::string_view source) {
   const Scan scan(source);
-  const auto calls = find_calls(source, scan, ".", kMoves);
+  const auto calls = device_moves(source, scan);
   if (calls.size() != 1 || !scan.balanced) return std::nullopt;
   const Call& call = calls[0];
   const auto spans = arguments(source, scan, call);
@@ -115,7 +128,7 @@ bool says_device(std::string_view source) {
   for (const Call& call : factory_calls(source, scan)) {
     if (keyword_value(source, arguments(source, scan, call), "device")) return true;
   }
-  return !find_calls(source, scan, ".", kMoves).empty();
+  return !device_moves(source, scan).empty();
 }
 
 std::optional<std::string> give_device(std::string_view source, std::string_view device) {
@@ -179,7 +192,7 @@ std::optional<std::string> draw_on(std::string_view source, std::string_view gen
 
 std::optional<std::string> redirect_move(std::string_view source, std::string_view device) {
   const Scan scan(source);
-  const auto calls = find_calls(source, scan, ".", kMoves);
+  const auto calls = device_moves(source, scan);
   if (calls.size() != 1 || !scan.balanced) return std::nullopt;
   const Call& call = calls[0];
   const auto spans = arguments(source, scan, call);
@@ -211,7 +224,7 @@ std::optional<std::string> kept_move(std::string_view source) {
 
 std::optional<std::string> without_move_of(std::string_view source, std::string_view function) {
   const Scan scan(source);
-  const auto moves = find_calls(source, scan, ".", kMoves);
+  const auto moves = device_moves(source, scan);
   const auto calls =
       find_calls_if(source, scan, [&](std::string_view, std::string_view name) { return name == function; });
   if (moves.size() != 1 || calls.size() != 1 || !scan.balanced || calls[0].close + 1 != moves[0].name)
@@ -331,7 +344,7 @@ bool makes_argument(std::string_view source) {
 
 std::optional<std::string> moved_to(std::string_view source) {
   const Scan scan(source);
-  const auto calls = find_calls(source, scan, ".", kMoves);
+  const auto calls = device_moves(source, scan);
   if (calls.size() != 1 || source.substr(calls[0].name, 3) != ".to") return std::nullopt;
   const auto spans = arguments(source, scan, calls[0]);
   if (spans.size() != 1) return std::nullopt;
@@ -343,7 +356,7 @@ std::optional<std::string> moved_to(std::string_view source) {
 
 bool says_current_device(std::string_view source) {
   const Scan scan(source);
-  for (const Call& call : find_calls(source, scan, ".", kMoves)) {
+  for (const Call& call : device_moves(source, scan)) {
     const auto spans = arguments(source, scan, call);
     const bool cuda = source.substr(call.name, 5) == ".cuda";
     if (cuda && std::all_of(spans.begin(), spans.end(), [&](const Span& span) {

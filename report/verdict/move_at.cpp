@@ -29,9 +29,13 @@ std::string moved_container(const Operand& operand, std::string_view container, 
                        operand.moved.line()->source.find(" for ") != std::string_view::npos;
   if (is_batch_encoding(operand) && !rebuilt && !operand.moved.known())
     return fmt::format("{}.to({})", container, device);
+  const bool mixed = std::any_of(operand.held_by.begin(), operand.held_by.end(), [&](const finding::Chain& chain) {
+    return !chain.holders.empty() && chain.holders.back().name == container && chain.holders.back().mixed;
+  });
+  const std::string moved = fmt::format("value.to({}){}", device, mixed ? " if hasattr(value, \"to\") else value" : "");
   const bool mapping = subscript.starts_with("[\"") || subscript.starts_with("['");
-  if (mapping) return fmt::format("{{key: value.to({}) for key, value in {}.items()}}", device, container);
-  return fmt::format("[value.to({}) for value in {}]", device, container);
+  if (mapping) return fmt::format("{{key: {} for key, value in {}.items()}}", moved, container);
+  return fmt::format("[{} for value in {}]", moved, container);
 }
 
 // In the body of the line's only lambda, where one of its parameters has that name: `lambda w: (w * b).sum()`.

@@ -82,6 +82,23 @@ std::optional<std::string> edit(const Step& step, const Operand& it, std::string
   return assigns_new_tensor(source) ? move_assigned(source, device) : std::nullopt;
 }
 
+// `scale.device`, where the function made `scale` in a line further up of the same call, and that lies there.
+std::string made_beside(const Evidence& evidence, const Operand& it, const Step& step, std::string_view device) {
+  const Stack& own = it.created.stack;
+  if (step.what != "made" || own.empty() || !step.line.same_line(own.front())) return {};
+  for (const Operand& other : evidence.operands) {
+    const Stack& made = other.created.stack;
+    if (other.device != device || other.moved.known() || made.size() != own.size() || !made[0].same_function(own[0]) ||
+        made[0].line >= own[0].line ||
+        !std::equal(made.begin() + 1, made.end(), own.begin() + 1,
+                    [](const Frame& a, const Frame& b) { return a.same_line(b); }))
+      continue;
+    const auto name = assigned_name(made[0].source);
+    if (name && is_identifier(*name)) return *name + ".device";
+  }
+  return {};
+}
+
 // Left where the default is, or brought to the device that was current: by no choice of anybody's.
 bool undecided(const Operand& it) {
   const Event* placed = it.placed();
@@ -106,7 +123,8 @@ std::optional<Fix> fix_at_origin(const Evidence& evidence) {
       for (const Operand* it : sources) {
         if (!undecided(*it)) continue;
         for (const Step& step : it->lineage) {
-          const std::string_view device = expression_of(step, other.device);
+          std::string device(expression_of(step, other.device));
+          if (device.empty()) device = made_beside(evidence, *it, step, other.device);
           if (device.empty() || step.line.source.empty() || !all_passed(evidence, operand, step.line)) continue;
           if (auto code = edit(step, *it, device)) return repair_of(step.line, std::move(*code));
         }

@@ -69,6 +69,12 @@ std::optional<Fix> move_group(const Evidence& evidence, const Group& group, cons
   return with_number;
 }
 
+// An attribute that the program itself has put there, as what is kept in host memory.
+bool kept_on_the_cpu(const Operand& operand) {
+  const Frame* const moved = operand.moved.line();
+  return operand.role == "attribute" && operand.on_cpu() && moved && moved->project;
+}
+
 // Where the line puts what it computes: the device of `x` in `x[mask] = y[index]`. Empty where it says none.
 std::string_view device_of_assigned(const Evidence& evidence) {
   const auto own = innermost_project(evidence.stack);
@@ -100,16 +106,18 @@ std::optional<Fix> use_site(const Evidence& evidence) {
   if (first.empty() || second.empty()) return std::nullopt;
   // State stays where it is, what is on the CPU goes to the GPU, and fewer are moved rather than more. An index goes to
   // what it is of, and what an object has kept to what is computed now. All of it goes to where the module's work is
-  // done, and to where the line puts its result.
+  // done, and to where the line puts its result. Outside of modules it stays where the caller has it, who will go on.
+  const bool no_module = evidence.refusal.modules.empty();
   const std::string_view put_on = device_of_assigned(evidence);
   const auto cost = [&](const Group& group, const Operand& other) {
     int sum = 0;
     for (const Operand* operand : group)
-      sum += operand->is_of_state()                                         ? 100
-             : operand->on_cpu()                                            ? 1
-             : !other.on_cpu() && evidence.is_index_of(*operand, other)     ? 2
-             : operand->role == "attribute" || names_a_cache(operand->name) ? 9
-                                                                            : 10;
+      sum += operand->is_of_state()                                                                 ? 100
+             : operand->on_cpu() && !kept_on_the_cpu(*operand)                                      ? 1
+             : (!other.on_cpu() || kept_on_the_cpu(other)) && evidence.is_index_of(*operand, other) ? 2
+             : operand->role == "attribute" || names_a_cache(operand->name)                         ? 9
+             : no_module && operand->role == "argument"                                             ? 11
+                                                                                                    : 10;
     return sum + (evidence.own_device() == group[0]->device ? 50 : 0) + (put_on == group[0]->device ? 50 : 0);
   };
   if (cost(second, *first[0]) < cost(first, *second[0])) std::swap(first, second);

@@ -53,19 +53,19 @@ constexpr std::optional<Cause> (*kRules[])(const Evidence&) = {
 
 // Where none of them knows: by what kind of tensor meets what kind.
 constexpr std::optional<Cause> (*kByKind[])(const Evidence&) = {
-    rules::state_of_two_models,        // registered tensors, or what was computed from them
-    rules::kept_by_an_object,          // what an object has kept meets what is computed now
-    rules::made_inside_without_state,  // on the CPU, inside a model of which nothing is there
-    rules::results_apart,              // of two modules
-    rules::data_beside_result,         // what a module computed, and data that none did
-    rules::owned_by_an_object,         // whoever made it
+    rules::state_of_two_models,             // registered tensors, or what was computed from them
+    rules::kept_by_an_object,               // what an object has kept meets what is computed now
+    rules::made_inside_without_state,       // on the CPU, inside a model of which nothing is there
+    rules::results_apart,                   // of two modules
+    rules::made_by_a_call_without_tensors,  // on the CPU, by a function that the failing one called
+    rules::data_beside_result,              // what a module computed, and data that none did
+    rules::owned_by_an_object,              // whoever made it
     rules::computed_by_an_object,
     rules::answered_from_before,  // a call in the line gave what was there before
     rules::made_on_the_default_device,
-    rules::made_by_a_call_without_tensors,  // on the CPU, by a function that the failing one called
-    rules::made_without_elements,           // a placeholder that something is put behind
-    rules::loaded,                          // where a file says, or map_location
-    rules::never_moved,                     // from the CPU, by nobody who was seen
+    rules::made_without_elements,  // a placeholder that something is put behind
+    rules::loaded,                 // where a file says, or map_location
+    rules::never_moved,            // from the CPU, by nobody who was seen
 };
 
 constexpr std::string_view word(Confidence confidence) {

@@ -1179,3 +1179,18 @@ class Trainer:
 model = nn.Linear(4, 2)
 weights = torch.tensor([1.0, 3.0])
 Trainer(model, weights).step(torch.ones(3, 4, device="cuda:0"), torch.zeros(3, dtype=torch.long, device="cuda:0"))
+
+# === a batch with words beside its tensors
+# category: input-not-moved
+# confidence: high
+# repairs: cause
+# fix: return model({key: value.to(next(model.parameters()).device) if hasattr(value, "to") else value for key, value in batch.items()})
+class Lanes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 2)
+    def forward(self, batch):
+        return self.body(batch["points"]) * batch["weight"]
+def run(model, batch):
+    return model(batch)
+run(Lanes().to("cuda:0"), {"points": torch.ones(2, 4), "weight": torch.ones(2), "file": "lane.png"})

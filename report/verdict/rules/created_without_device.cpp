@@ -19,11 +19,17 @@ const Frame* made_in_failing_line(const Evidence& evidence, const Operand& opera
   return makes_tensor(operand.expression) && !says_device(operand.expression) ? &evidence.stack[*own] : nullptr;
 }
 
+// nn.Parameter(torch.ones(n)) that a function gives to an optimizer.
+bool is_of_no_module(const Operand& operand) {
+  return operand.is_parameter && operand.role == "variable" && operand.module_path.empty();
+}
+
 // The line that made the tensor, when it says no device and the tensor is still there: of the failing call's own
 // functions, or of the model that it runs. Null otherwise.
 const Frame* line_without_device(const Evidence& evidence, const Operand& operand) {
   if (const Frame* line = made_in_failing_line(evidence, operand)) return line;
-  if (operand.is_state() || operand.moved.known() || operand.created.stack.empty()) return nullptr;
+  if ((operand.is_state() && !is_of_no_module(operand)) || operand.moved.known() || operand.created.stack.empty())
+    return nullptr;
   if (!evidence.frame_that_made(operand) && !evidence.made_inside_model(operand)) return nullptr;
   for (const Frame* frame : {&operand.created.stack.front(), operand.created.line()}) {
     if (makes_tensor(frame->source)) return says_device(frame->source) ? nullptr : frame;

@@ -87,7 +87,8 @@ std::optional<Cause> model_input(const Evidence& evidence) {
   const auto pair = evidence.pair(input, [](const Operand& other) { return other.is_state() && !other.on_cpu(); });
   if (!pair) return std::nullopt;
   const auto caller = evidence.caller_of_model();
-  if (!caller && evidence.refusal.modules.empty()) return std::nullopt;  // no model is given anything
+  // No model is given anything; nor where one is constructed of another one's parts.
+  if (!caller && (evidence.refusal.modules.empty() || in_a_constructor(evidence.stack))) return std::nullopt;
   if (evidence.by_another_threads_default(*pair.other, *pair.it)) return std::nullopt;
   // A part of the model went to the device that is current because a call did not say where.
   const auto& passed = pair.other->lineage;
@@ -283,9 +284,40 @@ std::optional<Cause> left_in_a_container(const Evidence& evidence) {
       code ? std::optional(repair_of(step.line, std::move(*code))) : use_site(evidence)};
 }
 
+// The program took it, or the one that it was computed from, away from where a module's state lies, and gives it to
+// that module all the same: the outermost call that is given it by a name brings it back.
+static std::optional<Cause> taken_away_before(const Evidence& evidence) {
+  const Operand* taken = nullptr;
+  const auto was_taken = [&](const Operand& it) {
+    const Operand* from = &it;
+    while (!from->moved.known() && from->computed_from.size() == 1 && from->computed_from[0].device == it.device)
+      from = &from->computed_from[0];
+    const Frame* const line = from->moved.line();
+    taken = !it.is_state() && it.on_cpu() && line && line->project && from->role != "attribute" ? from : nullptr;
+    return taken != nullptr;
+  };
+  const auto pair = evidence.pair(was_taken, [&](const Operand& other) {
+    return other.is_state() && other.is_of_whole_model() && taken->moved.from == other.device;
+  });
+  if (!pair) return std::nullopt;
+  std::optional<Fix> fix;
+  for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
+    if (!evidence.stack[frame].project || taken->name_in(frame).empty()) continue;
+    if (auto here = move_at(evidence, frame, *taken, device_expression(evidence, frame, *pair.other)))
+      fix = repairing(std::move(here));
+  }
+  return Cause{kCategory, Confidence::medium,
+               fmt::format("{} was taken from {} to {} at {}, and is given to {}, whose {} is on {}.", taken->name,
+                           taken->moved.from, taken->device, at(taken->moved.line()),
+                           pair.other->root_class.empty() ? "a model" : pair.other->root_class, pair.other->name,
+                           pair.other->device),
+               fix ? std::move(fix) : use_site(evidence)};
+}
+
 std::optional<Cause> input_not_moved(const Evidence& evidence) {
   if (auto cause = label(evidence)) return cause;
   if (auto cause = model_input(evidence)) return cause;
+  if (auto cause = taken_away_before(evidence)) return cause;
   return input_of_a_model_on_cpu(evidence);
 }
 

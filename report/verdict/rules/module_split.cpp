@@ -123,6 +123,53 @@ bool hook_sends_to(const Operand& state, std::string_view device) {
   return where == device || where == device.substr(5);
 }
 
+// A line took one of a module's tensors away from where another one of the same module had come before.
+std::optional<Cause> taken_from_its_module(const Evidence& evidence) {
+  const auto module_of = [](const Operand& it) { return it.module_path.substr(0, it.module_path.rfind('.') + 1); };
+  const auto taken = [](const Operand& it) {
+    return it.is_state() && it.moved.known() && it.moved.line() && it.moved.line()->project && it.moved.time;
+  };
+  const auto pair = evidence.pair(taken, [](const Operand& other) { return other.is_state(); });
+  if (!pair || pair.it->moved.from != pair.other->device || pair.it->root_class != pair.other->root_class ||
+      module_of(*pair.it) != module_of(*pair.other) || !pair.other->placed() || !pair.other->placed()->time ||
+      *pair.other->placed()->time > *pair.it->moved.time)
+    return std::nullopt;
+  return Cause{
+      kCategory, Confidence::medium,
+      fmt::format("{} was on {}, where {} of the same module is, until {} took it to {}, and not that.", pair.it->name,
+                  pair.it->moved.from, with_place(*pair.other), at(pair.it->moved.line()), pair.it->device),
+      use_site(evidence)};
+}
+
+// `copy.to(device=kind)` → `copy.to(device=next(copy.parameters()).device)`, of a line that moves a module.
+std::optional<std::string> left_where_it_was(const Operand& state, const Frame& line) {
+  const std::string statement = dedented(line.source);
+  const std::string name = statement.substr(0, statement.find(".to("));
+  if (!state.is_parameter || !is_reference(name)) return std::nullopt;
+  return redirect_move(line.source, fmt::format("next({}.parameters()).device", name));
+}
+
+// A hook sends inputs to where the module's state was until a line took that to the device that was current.
+std::optional<Cause> taken_from_its_hook(const Evidence& evidence) {
+  const auto pair = evidence.pair(
+      [](const Operand& it) {
+        const Frame* const line = it.moved.line();
+        return it.is_state() && line && line->project && hook_sends_to(it, it.moved.from);
+      },
+      [](const Operand& other) { return !other.is_state(); });
+  if (!pair || pair.other->device != pair.it->moved.from) return std::nullopt;
+  const Frame& line = *pair.it->moved.line();
+  auto code = left_where_it_was(*pair.it, line);
+  if (!code) return std::nullopt;
+  const bool unsaid = says_current_device(line.source) || pair.it->device_from.says == "cuda";
+  return Cause{unsaid ? "default-or-current-device" : kCategory, Confidence::medium,
+               fmt::format("{} was on {}, where {} still brings what its module is given, until {} took it to {}. It "
+                           "meets {}.",
+                           pair.it->name, pair.it->moved.from, pair.it->hook, at(&line), pair.it->device,
+                           with_place(*pair.other)),
+               repair_of(line, std::move(*code))};
+}
+
 std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   const auto pair = evidence.pair([&](const Operand& it) { return !it.is_state() && evidence.made_inside_model(it); },
                                   [](const Operand& other) { return other.is_of_state(); });
@@ -143,11 +190,14 @@ std::optional<Cause> passed_between_parts(const Evidence& evidence) {
   }
   const std::string hook = pair.other->hook.empty() ? "and nothing moves what passes between its parts"
                                                     : fmt::format("and {} did not move it", pair.other->hook);
+  // What was taken from where the map has it is used beside what it is for: that goes nowhere for it.
+  const bool from_its_place = pair.other->device_map.ends_with(": " + pair.it->device);
   return Cause{kCategory, confidence,
                fmt::format("{} was computed inside {} on {} and meets {}: the model is spread over devices, {}.",
                            pair.it->name, of_model(*pair.other), pair.it->device, with_place(*pair.other), hook) +
                    by_the_map(*pair.other),
-               move_where_named(evidence, *pair.it, *pair.other)};
+               from_its_place ? move_where_named(evidence, *pair.other, *pair.it)
+                              : move_where_named(evidence, *pair.it, *pair.other)};
 }
 
 // Two results of the model's own layers, and nobody moved either: the layers are on different devices.
@@ -366,7 +416,9 @@ std::optional<Cause> left_on_cpu(const Evidence& evidence) {
 std::optional<Cause> module_split(const Evidence& evidence) {
   if (auto cause = replaced_by_a_method(evidence)) return cause;
   if (auto cause = part_constructed_later(evidence)) return cause;
+  if (auto cause = taken_from_its_module(evidence)) return cause;
   if (auto cause = two_parts(evidence)) return cause;
+  if (auto cause = taken_from_its_hook(evidence)) return cause;
   if (auto cause = passed_between_parts(evidence)) return cause;
   if (auto cause = parts_of_no_module(evidence)) return cause;
   if (auto cause = made_elsewhere_by_the_model(evidence)) return cause;

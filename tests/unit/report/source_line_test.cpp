@@ -142,6 +142,8 @@ TEST(SaysDevice, SeesArgumentsAndMoves) {
   EXPECT_FALSE(says_device("m = torch.ones(n)"));
   EXPECT_TRUE(says_device("m = torch.ones(n, device=d)"));
   EXPECT_TRUE(says_device("m = torch.ones(n).to(d)"));
+  EXPECT_FALSE(says_device("m = torch.ones(n).to(torch.int32)"));
+  EXPECT_FALSE(says_device("m = torch.ones(n).to(x.dtype)"));
   EXPECT_TRUE(says_device("m = torch.ones_like(x, device=d)"));
 }
 

@@ -302,6 +302,7 @@ Chain Holders::chain_of(PyObject* root, const std::vector<const Edge*>& path) {
       if (function && python::type_of(api_, function.get()).get() == function_.get())
         holder.function = python::text(api_, python::attribute(api_, function.get(), "__name__").get());
     }
+    holder.mixed = (holder.kind == "list" || holder.kind == "tuple" || holder.kind == "dict") && holds_others(object);
     if (holder.kind == "object") note_modules(object, holder);
     if (holder.holds == "attribute") note_binding(object, path[i]->step.substr(1), holder);
     name += path[i]->step;
@@ -309,6 +310,13 @@ Chain Holders::chain_of(PyObject* root, const std::vector<const Edge*>& path) {
   }
   chain.name = name;
   return chain;
+}
+
+bool Holders::holds_others(PyObject* container) const {
+  bool others = false;
+  parts_of(api_, container, kMostElements, true,
+           [&](const Part& part) { others = others || (!part.attribute && !torch_.is_tensor(part.value)); });
+  return others;
 }
 
 void Holders::note_modules(PyObject* object, Holder& holder) {

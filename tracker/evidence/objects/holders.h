@@ -62,6 +62,7 @@ class Holders {
   void look_into_parts(PyObject* holder, int depth);
   bool worth_entering(PyObject* object);
   void note_modules(PyObject* object, Holder& holder);
+  bool holds_others(PyObject* container) const;  // … than tensors, as far as it is looked through
   void note_binding(PyObject* object, const std::string& attribute, Holder& holder) const;
   int line_that_binds(PyObject* code, const std::string& attribute) const;
   bool climb(PyObject* object, std::vector<const Edge*>& path, std::vector<Chain>& found);
