@@ -44,8 +44,8 @@ struct alignas(64) Known {
 };
 constinit Known known;
 
-constexpr uint64_t kUnicodeFlag = 1u << 28, kExceptionFlag = 1u << 30;  // of a class: what it is below of
-constexpr ssize_t kMostArguments = 4;                                   // that are looked at
+constexpr uint64_t kUnicodeFlag = 1u << 28;  // of a class: what it is below of
+constexpr ssize_t kMostArguments = 4;        // that are looked at
 constexpr auto kFewestOfDeviceError = static_cast<ssize_t>(kFewestArguments);
 static_assert(kFewestOfDeviceError > 1, "is_ordinary() takes a single argument that is no text for ordinary");
 
@@ -141,7 +141,7 @@ constexpr ssize_t count_of(size_t count) {
 
 // In the place of type.__call__: every class is called by it.
 [[gnu::noinline]] PyObject* new_exception(PyObject* type, PyObject* arguments, PyObject* keywords) {
-  if (arguments && field<uint64_t>(type, python::kTypeFlags) & kExceptionFlag)
+  if (arguments && field<uint64_t>(type, python::kTypeFlags) & python::kExceptionFlag)
     look_at(type, items_of(arguments), field<ssize_t>(arguments, python::kVarSize));
   return known.original.with_tuple(type, arguments, keywords);
 }
@@ -194,7 +194,7 @@ constexpr intptr_t kNoHash = -1;
 // a frame: jumps that crowd together cost as much as the whole look.
 [[gnu::target("avx"), gnu::aligned(64)]] PyObject* quick_new_exception(PyObject* type, PyObject* arguments,
                                                                        PyObject* keywords) {
-  if (value_at<uint64_t>(type, python::kTypeFlags) & kExceptionFlag) [[unlikely]]
+  if (value_at<uint64_t>(type, python::kTypeFlags) & python::kExceptionFlag) [[unlikely]]
     if (!arguments || !is_ordinary(items_of(arguments), value_at<ssize_t>(arguments, python::kVarSize)))
       return new_exception(type, arguments, keywords);
   return known.original.with_tuple(type, arguments, keywords);

@@ -39,7 +39,7 @@ class Collector {
         source_(source),
         reach_{api, torch},
         scope_(api, frames, reach_),
-        stack_(api, query.direct && query.asking == 0 ? frames : kNoFrames),
+        stack_(api, query.direct && query.asking == 0 ? frames : kNoFrames, query.raised),
         holders_(api, torch),
         sources_(api, torch, frames, query.asking, source, scope_, reach_, holders_, operands_) {}
 

@@ -45,7 +45,8 @@ struct OperandQuery {
   std::vector<PyObject*> met;  // the operands, where they are known by other means; they live as long as this
   // Of a gradient of which nothing is known but where it lies; and what the `backward` that gave it returns as that.
   std::string gradient_device, gradient_expression;
-  bool direct = true;  // the innermost frame itself asked for the operation (not autograd's engine)
+  bool raised = false;  // it is an exception that Python makes, perhaps after the operation
+  bool direct = true;   // the innermost frame itself asked for the operation (not autograd's engine)
 
   bool generator() const { return !drawn_on.empty(); }
 };

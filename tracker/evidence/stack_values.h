@@ -12,12 +12,14 @@ namespace devtrace::evidence {
 // Of the innermost frame only. Under the GIL, while the operation is under way.
 class StackValues {
  public:
-  StackValues(const python::Api& api, const std::vector<Frame>& frames);
+  // `raised`: an exception is being made. Before 3.12 that may be after the instruction, which has given up its
+  // operands.
+  StackValues(const python::Api& api, const std::vector<Frame>& frames, bool raised = false);
 
   bool known() const { return operands_.has_value(); }
   // Is the instruction a call of something written in C, and not of a class? Before 3.12 an error that C code has set
   // becomes an exception only when it has come back to the frame that called.
-  bool calls_c_code() const;
+  bool calls_c_code() const { return calls_c_code_; }
   // What is at the place of a value (Value::place); empty where it is not known.
   python::Ref at(const std::vector<int>& place) const;
   // Can it be the operation that is under way: is it a call if that is one, and does what its paths lead to stand where
@@ -49,6 +51,7 @@ class StackValues {
   const python::Api& api_;
   std::optional<python::StackOperands> operands_;
   python::Ref bound_;  // of a built-in method that was bound before
+  bool calls_c_code_ = false;
 };
 
 }  // namespace devtrace::evidence

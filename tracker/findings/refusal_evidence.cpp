@@ -48,7 +48,7 @@ evidence::OperandQuery query_of(const events::Refused& refusal, const RefusalMes
   query.devices_of_operands = message.devices_of_operands;
   query.direct = !native.autograd;
   query.drawn_on = message.generator_wanted == "cuda" ? current : message.generator_wanted;
-  const bool in_python = refusal.raised == events::Raised::in_python;
+  const bool in_python = query.raised = refusal.raised == events::Raised::in_python;
   if (!frames.empty() && (in_python || evidence::compiling(frames))) query.asking = evidence::asking_frame(frames);
   query.fake = query.asking > 0;
   if (const auto& known = message.known) {
@@ -136,7 +136,7 @@ void gather_with_gil(const python::Api& api, const events::Refused& refusal, con
 };  // namespace
 out.finding.stack = evidence::python_stack(frames);
 const bool raised_here = refusal.raised == events::Raised::in_python && !frames.empty() &&
-                         !evidence::StackValues(api, frames).calls_c_code();
+                         !evidence::StackValues(api, frames, true).calls_c_code();
 out.facts.raised_by_program = raised_here && frames[0].project;
 out.facts.rephrases = raised_here && repetition == Repetition::rephrased;
 if (out.facts.rephrases) return;  // no finding: nothing else is asked

@@ -90,3 +90,24 @@ def test_detached_while_the_gil_was_held_and_attached_again(tmp_path, running): 
     assert server.ask("wrong") == ["Expected"]
     assert server.end() == 0, server.err
     assert {one["kind"] for one in server.findings} == {"refused-op"}
+
+
+# Before CPython 3.12 such an error becomes an exception when the call has given up what it was given: a list that nobody has any more.
+ERROR_THAT_IS_SET = """
+import ctypes, torch
+a = torch.ones(3, device="cuda:0")
+refuse = ctypes.pythonapi.PyErr_SetString
+refuse.argtypes, refuse.restype = [ctypes.py_object, ctypes.c_char_p, ctypes.py_object], None
+try:
+    refuse(RuntimeError, b"Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!", [a, torch.ones(3)])
+except RuntimeError as error:
+    print(error)
+rows = [[number] for number in range(200)]
+print(len({id(row) for row in rows}), all(row == [number] for number, row in enumerate(rows)))
+"""
+
+
+def test_an_error_that_c_code_sets_for_arguments_that_are_gone(rehearse):
+    outcome = rehearse(ERROR_THAT_IS_SET)
+    assert outcome.code == 0 and outcome.out.endswith("200 True\n"), outcome.err
+    assert outcome.finding["devices"] == ["cuda:0", "cpu"]

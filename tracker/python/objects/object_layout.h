@@ -57,6 +57,7 @@ constexpr uint64_t kIntFlag = 1u << 24;
 constexpr uint64_t kListFlag = 1u << 25;
 constexpr uint64_t kTupleFlag = 1u << 26;
 constexpr uint64_t kDictFlag = 1u << 29;
+constexpr uint64_t kExceptionFlag = 1u << 30;
 constexpr uint64_t kTypeFlag = 1u << 31;
 constexpr uint32_t kOptimized = 0x1;  // of a code object: its variables are not in a dict
 constexpr uint32_t kVarArguments = 0x4;
