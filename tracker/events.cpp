@@ -195,12 +195,17 @@ void collective_called(const char* function, const void* handle, const Collectiv
   if (!thread_state::inside()) ranks::called(function, handle, call);
 }
 
-void collective_moves(const void* handle, const Collective& call) {
-  if (!options().copies || thread_state::inside()) return;
+uint64_t collective_receives(const void* handle, const Collective& call) {
+  if (!options().copies || thread_state::inside()) return 0;
   const auto rank = ranks::of(handle);
-  if (!rank) return;
+  return rank ? received_at_least(call, rank->rank, rank->size) : 0;
+}
+
+void collective_moves(const void* handle, uint64_t bytes) {
+  const auto rank = ranks::of(handle);
+  if (!rank || thread_state::inside()) return;
   stacks::OnePythonStack stack;
-  copy::traffic::count_from_ranks(rank->device, received_at_least(call, rank->rank, rank->size), stack);
+  copy::traffic::count_from_ranks(rank->device, bytes, stack);
 }
 
 bool wants_copies() {
@@ -234,6 +239,13 @@ void of_graphs(const Work& work) noexcept {
 
 void copy_planned(const void* node, const Copy& copy) {
   of_graphs([&](stacks::OnePythonStack& stack) { copy::graph_copies::planned(node, copy, stack); });
+}
+
+void collective_planned(const void* node, const void* handle, uint64_t bytes) {
+  const auto rank = ranks::of(handle);
+  if (!rank) return;
+  of_graphs(
+      [&](stacks::OnePythonStack& stack) { copy::graph_copies::planned_from_ranks(node, rank->device, bytes, stack); });
 }
 
 bool copy_is_planned(const void* node) {

@@ -80,8 +80,11 @@ void rank_left(const void* handle);
 void rank_split(const void* parent, int color, const Rank& rank, const void* handle);
 // A rank, by its communicator's handle, is about to ask for a collective.
 void collective_called(const char* function, const void* handle, const Collective& call);
-// Hot. What a rank is about to get from others, in a group or by itself.
-void collective_moves(const void* handle, const Collective& call);
+// Hot. The bytes that a rank gets from others by such a call, at least; 0: none, or nobody wants to know. They move
+// now, or at each launch of the graph that has the node.
+uint64_t collective_receives(const void* handle, const Collective& call);
+void collective_moves(const void* handle, uint64_t bytes);
+void collective_planned(const void* node, const void* handle, uint64_t bytes);
 
 // Hot. Bytes are about to be copied. When a copy has a correlation id, `copy_took` says later how long it took.
 void copied(const Copy& copy);

@@ -51,10 +51,11 @@ void collect(const void* graph, const void* of, std::vector<events::GraphCopy>& 
     CUgraph child = nullptr;
     if (type == CU_GRAPH_NODE_TYPE_GRAPH && ask_child && ask_child(node, &child) == CUDA_SUCCESS)
       collect(child, of ? of : node, copies);
-    if (type != CU_GRAPH_NODE_TYPE_MEMCPY) continue;
+    const bool planned = events::copy_is_planned(node);
+    if (type != CU_GRAPH_NODE_TYPE_MEMCPY && !planned) continue;  // a collective's kernel is planned, too
     events::GraphCopy copy{node, of ? of : node, false, {}};
     CUDA_MEMCPY3D parameters{};
-    if (!events::copy_is_planned(node) && ask_copy && ask_copy(node, &parameters) == CUDA_SUCCESS) {
+    if (!planned && ask_copy && ask_copy(node, &parameters) == CUDA_SUCCESS) {
       copy.queried = true;
       copy.copy = as_copy(parameters);
     }

@@ -10,10 +10,12 @@
 #include <cstdint>
 #include <iterator>
 
+#include "interpose/cuda/graph_events.h"
 #include "interpose/linking/original.h"
 #include "tracker/events.h"
 
 namespace events = devtrace::events;
+namespace graph_events = devtrace::interpose::graph_events;
 using devtrace::Collective;
 using devtrace::CollectiveKind;
 
@@ -26,9 +28,16 @@ struct Grouped {
   Collective call;  // the first
   uint64_t calls = 0, digest = 0;
 };
+// What a group brings on a stream that is captured, by the kernel that its end adds to the graph.
+struct Captured {
+  cudaStream_t stream = nullptr;
+  ncclComm_t comm = nullptr;
+  uint64_t bytes = 0;
+};
 struct Group {
-  size_t count = 0;
+  size_t count = 0, captured = 0;
   Grouped of[64]{};
+  Captured on[16]{};
 };
 // Of threads that have had a group, by turns. A thread's own memory is too small where this is attached.
 constinit Group groups[64];
@@ -51,9 +60,28 @@ uint64_t digest_of(const Collective& call) {
   return hash ^ hash >> 29;
 }
 
-void on_collective(const char* function, ncclComm_t comm, const Collective& call) noexcept {
-  if (call.count == 0 || !comm || state.inside > 0) return;  // NCCL drops it, or has been asked for another
-  events::collective_moves(comm, call);
+// Of a group's, which move when it ends.
+bool keep_captured(const Captured& call) {
+  if (state.depth == 0 || !state.group) return false;
+  Group& group = *state.group;
+  for (size_t i = 0; i < group.captured; ++i)
+    if (group.on[i].stream == call.stream) {
+      group.on[i].bytes += call.bytes;
+      return true;
+    }
+  if (group.captured == std::size(group.on)) return false;
+  group.on[group.captured++] = call;
+  return true;
+}
+
+void plan(const Captured& call) {
+  if (const void* const node = graph_events::captured_node(call.stream))
+    events::collective_planned(node, call.comm, call.bytes);
+  else
+    events::collective_moves(call.comm, call.bytes);
+}
+
+void emit_called(const char* function, ncclComm_t comm, const Collective& call) noexcept {
   if (call.kind == CollectiveKind::receive) return;  // the sender does not ask for the same
   if (state.depth == 0) return events::collective_called(function, comm, call);
   if (!state.group) return;
@@ -65,6 +93,19 @@ void on_collective(const char* function, ncclComm_t comm, const Collective& call
       return;
     }
   if (group.count < std::size(group.of)) group.of[group.count++] = {comm, function, call, 1, digest_of(call)};
+}
+
+// What it brings when it has been made: nothing where that is told already, or its group's end tells it.
+Captured on_collective(const char* function, ncclComm_t comm, cudaStream_t stream, const Collective& call) noexcept {
+  if (call.count == 0 || !comm || state.inside > 0) return {};  // NCCL drops it, or has been asked for another
+  Captured brings{stream, comm, events::collective_receives(comm, call)};
+  emit_called(function, comm, call);
+  if (brings.bytes == 0) return {};
+  if (!graph_events::captures(stream))
+    events::collective_moves(comm, brings.bytes);
+  else if (!keep_captured(brings))
+    return brings;
+  return {};
 }
 
 void on_group_start() noexcept {
@@ -88,6 +129,13 @@ void on_group_end() noexcept {
   group.count = 0;
 }
 
+void plan_captured() noexcept {
+  if (state.inside > 0 || state.depth > 0 || !state.group) return;
+  Group& group = *state.group;
+  for (size_t i = 0; i < group.captured; ++i) plan(group.on[i]);
+  group.captured = 0;
+}
+
 class Inside {
  public:
   Inside() { ++state.inside; }
@@ -104,13 +152,15 @@ unsigned reduction(ncclRedOp_t op) {
 }  // namespace
 
 // A function of `parameters`, which hands on `arguments` and asks for the collective behind them.
-#define COLLECTIVE(function, parameters, arguments, ...)        \
-  extern "C" DEVTRACE_EXPORT ncclResult_t function parameters { \
-    const auto original = ORIGINAL(function);                   \
-    if (!original) return ncclSystemError;                      \
-    on_collective(#function, comm, {__VA_ARGS__});              \
-    const Inside inside;                                        \
-    return original arguments;                                  \
+#define COLLECTIVE(function, parameters, arguments, ...)                           \
+  extern "C" DEVTRACE_EXPORT ncclResult_t function parameters {                    \
+    const auto original = ORIGINAL(function);                                      \
+    if (!original) return ncclSystemError;                                         \
+    const Captured brings = on_collective(#function, comm, stream, {__VA_ARGS__}); \
+    const Inside inside;                                                           \
+    const ncclResult_t result = original arguments;                                \
+    if (brings.bytes > 0) plan(brings);                                            \
+    return result;                                                                 \
   }
 #define ENDS const void *send, void *receive, size_t count, ncclDataType_t type
 #define WHERE ncclComm_t comm, cudaStream_t stream
@@ -149,7 +199,12 @@ DEVTRACE_EXPORT ncclResult_t ncclGroupEnd() {
   const auto original = ORIGINAL(ncclGroupEnd);
   if (!original) return ncclSystemError;
   on_group_end();
-  const Inside inside;
-  return original();
+  ncclResult_t result;
+  {
+    const Inside inside;
+    result = original();
+  }
+  plan_captured();
+  return result;
 }
 }

@@ -1,6 +1,7 @@
 #include "report/check/collection.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <system_error>
 #include <utility>
@@ -308,6 +309,19 @@ void Collection::count(Reading& reading, const Json& record) {
   known->second.count = now;
 }
 
+namespace {
+
+void add_owner(Site& site, const Process& process) {
+  const std::string rank(rank_of(process.record));
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(rank.data(), rank.data() + rank.size(), number);
+  if (error == std::errc() && end == rank.data() + rank.size() && site.ranks.size() < kMostOwners)
+    site.ranks.insert(number);
+  if (!process.host().empty() && site.hosts.size() < kMostOwners) site.hosts.emplace(process.host());
+}
+
+}  // namespace
+
 void Collection::traffic(Reading& reading, const Json& record) {
   const auto process = reading.process(record);
   const auto bytes = integer(record, "bytes"), copies = integer(record, "copies");
@@ -334,13 +348,15 @@ void Collection::traffic(Reading& reading, const Json& record) {
     if (site.is_object()) site.erase("line");
     if (path) site["file"] = *path;
     std::string where = frame.empty() ? call_site(record, string(of, "cwd")) : report::place(site, string(of, "cwd"));
-    moved.key = kept(fmt::format("{} to {} at {}", first, second, where));
+    const std::string way = from == "ranks" ? "from other ranks" : fmt::format("{} to {}", first, second);
+    moved.key = kept(fmt::format("{} at {}", way, where));
   }
   Site& site = traffic_[moved.key];
   const auto all = static_cast<uint64_t>(*bytes);
   const auto times = static_cast<uint64_t>(std::max<int64_t>(0, copies.value_or(0)));
   if (all > moved.bytes) site.bytes += all - moved.bytes;
   if (times > moved.copies) site.copies += times - moved.copies;
+  add_owner(site, processes_[*process]);
   moved.bytes = std::max(moved.bytes, all);
   moved.copies = std::max(moved.copies, times);
 }

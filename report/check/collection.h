@@ -77,7 +77,11 @@ struct Fault {
 // version.
 struct Site {
   uint64_t bytes = 0, copies = 0;
+  // Whose they are, the first that came.
+  std::set<int64_t> ranks{};
+  std::set<std::string> hosts{};
 };
+constexpr size_t kMostOwners = 64;
 
 class Collection {
  public:

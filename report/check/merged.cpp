@@ -157,7 +157,7 @@ std::string merged_text(const Result& result, bool colour) {
   if (!sites.empty()) out += "Traffic between devices, of all processes:\n";
   for (size_t index = 0; index < std::min(sites.size(), kShownCallSites); ++index)
     out += fmt::format("  {:>8}  {:>12}  {}\n", size(sites[index].second.bytes), copies(sites[index].second.copies),
-                       shortened(printable(sites[index].first), 160));
+                       shortened(printable(sites[index].first), 160) + owners(sites[index].second, logs));
   if (sites.size() > kShownCallSites) out += fmt::format("  and {} more call sites\n", sites.size() - kShownCallSites);
   out += facts(logs, process_text);
   out += fmt::format("{} different finding{} in {} logs of {} process{}\n", result.judged.faults.size(),
@@ -181,7 +181,8 @@ std::string merged_markdown(const Result& result) {
     out += "### Traffic between devices, of all processes\n\n| bytes | copies | call site |\n|---:|---:|---|\n";
   for (size_t index = 0; index < std::min(sites.size(), kShownCallSites); ++index)
     out += fmt::format("| {} | {} | {} |\n", size(sites[index].second.bytes), sites[index].second.copies,
-                       markdown_cell(markdown_code(shortened(printable(sites[index].first), 160))));
+                       markdown_cell(markdown_code(shortened(printable(sites[index].first), 160)) +
+                                     owners(sites[index].second, logs)));
   return out + facts(logs, process_markdown);
 }
 

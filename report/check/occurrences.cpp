@@ -78,4 +78,27 @@ std::string who_was_first(const Fault& fault, const Collection& logs) {
       listed(names), order.size() > 4 ? " and others" : "", order.size());
 }
 
+std::string owners(const Site& site, const Collection& logs) {
+  std::vector<std::string> names;
+  for (auto at = site.ranks.begin(); at != site.ranks.end();) {
+    const int64_t first = *at;
+    int64_t last = first;
+    while (++at != site.ranks.end() && *at == last + 1) last = *at;
+    if (last > first + 1) {
+      names.push_back(fmt::format("{} to {}", first, last));
+    } else {
+      names.push_back(fmt::format("{}", first));
+      if (last > first) names.push_back(fmt::format("{}", last));
+    }
+  }
+  const bool several = site.ranks.size() > 1, more = site.ranks.size() == kMostOwners;
+  if (!names.empty())
+    return fmt::format(", of rank{} {}{}", several ? "s" : "", listed(names), more ? " and more" : "");
+  const auto& processes = logs.processes();
+  const bool elsewhere = std::any_of(processes.begin(), processes.end(),
+                                     [&](const Process& each) { return each.host() != processes.front().host(); });
+  if (!elsewhere || site.hosts.empty()) return {};
+  return printable(fmt::format(", of {}", listed({site.hosts.begin(), site.hosts.end()})));
+}
+
 }  // namespace devtrace::report::check

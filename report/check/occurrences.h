@@ -15,4 +15,7 @@ std::string occurrences(const Fault& fault, const Collection& logs);
 // they cannot be. Empty for less than two processes.
 std::string who_was_first(const Fault& fault, const Collection& logs);
 
+// ", of ranks 0 to 3 and 6", ", of gpu-07 and gpu-08" where processes are no ranks; of a single host nothing.
+std::string owners(const Site& site, const Collection& logs);
+
 }  // namespace devtrace::report::check

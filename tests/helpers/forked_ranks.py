@@ -7,6 +7,7 @@ import torch, torch.distributed as dist
 def begin(job, work, world):
     def run(rank):
         torch.set_num_threads(1)
+        os.environ["RANK"] = str(rank)
         torch.cuda.set_device(rank)
         dist.init_process_group("nccl", store=dist.FileStore(os.path.abspath(job), world), rank=rank, world_size=world,
                                 device_id=torch.device("cuda", rank))

@@ -99,12 +99,19 @@ void change(const void* executable, const void* node, const To& to) {
   add_up(*found);
 }
 
+void keep(const void* node, const Plan& plan) {
+  const std::lock_guard hold(lock);
+  if (all().nodes.size() < kMostNodes || all().nodes.contains(node)) all().nodes[node] = plan;
+}
+
 }  // namespace
 
 void planned(const void* node, const events::Copy& copy, stacks::OnePythonStack& stack) {
-  const Plan plan = plan_of(copy, stack);
-  const std::lock_guard hold(lock);
-  if (all().nodes.size() < kMostNodes || all().nodes.contains(node)) all().nodes[node] = plan;
+  keep(node, plan_of(copy, stack));
+}
+
+void planned_from_ranks(const void* node, Device to, uint64_t bytes, stacks::OnePythonStack& stack) {
+  keep(node, {copy::traffic::site_from_ranks(to, stack), bytes});
 }
 
 bool is_planned(const void* node) {

@@ -11,6 +11,8 @@ namespace devtrace::copy::graph_copies {
 
 // A node (a new one, or one whose parameters have changed) copies this, for whoever calls now.
 void planned(const void* node, const events::Copy& copy, stacks::OnePythonStack& stack);
+// A node that gets so many bytes from other ranks.
+void planned_from_ranks(const void* node, Device to, uint64_t bytes, stacks::OnePythonStack& stack);
 bool is_planned(const void* node);
 void node_gone(const void* node);
 

@@ -254,6 +254,10 @@ uint64_t site_of(const events::Copy& copy, stacks::OnePythonStack& stack) {
   return copy.bytes == 0 ? 0 : site_of(memory::ends_of(copy), stack);
 }
 
+uint64_t site_from_ranks(Device to, stacks::OnePythonStack& stack) {
+  return with_place({Site::kRanks, to, false, false, 0}, stack);
+}
+
 bool add(uint64_t site, uint64_t bytes, uint64_t copies) {
   return add_to(site, bytes, copies);
 }
@@ -276,7 +280,7 @@ void count(const events::Copy& copy, const memory::CopyEnds& ends, stacks::OnePy
 
 void count_from_ranks(Device to, uint64_t bytes, stacks::OnePythonStack& stack) {
   if (bytes == 0) return;
-  uint64_t key = with_place({Site::kRanks, to, false, false, 0}, stack);
+  uint64_t key = site_from_ranks(to, stack);
   if (add_to(key, bytes, 1)) write_if_due();
 }
 

@@ -14,6 +14,8 @@ void count(const events::Copy& copy, const memory::CopyEnds& ends, stacks::OnePy
 // What collectives bring to a device from the other ranks of its communicator: `from` of these records is "ranks".
 void count_from_ranks(Device to, uint64_t bytes, stacks::OnePythonStack& stack);
 
+uint64_t site_from_ranks(Device to, stacks::OnePythonStack& stack);
+
 // The same in parts, for copies that are made again and again. site_of(): the counters' key of who copies now
 // between which devices, 0 where that is no traffic. add(): so many copies more under a key, true when it is time to
 // write. Then write_if_due().

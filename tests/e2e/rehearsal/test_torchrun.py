@@ -183,4 +183,31 @@ def test_what_collectives_move_at_least_is_traffic(rehearse):
     every = {(f"cuda:{rank}", *moved) for rank in range(4) for moved in (("ALL REDUCE", 3, 3 * 2 * 3 * mib // 4), ("ALL GATHER", 1, 3 * few))}
     assert found == every | {(f"cuda:{rank}", "BROADCAST", 1, few) for rank in (1, 2, 3)} | {("cuda:1", "RECEIVE", 1, few)}
     shown = subprocess.run([DEVTRACE, "report", *outcome.folder.glob("devtrace-*.jsonl")], capture_output=True, text=True).stdout
-    assert re.search(r"18 MiB +20 copies +ranks to cuda", shown), shown
+    assert re.search(r"18 MiB +20 copies +from other ranks at moved \(.*\), of ranks 0 to 3\n", shown), shown
+
+
+# A collective that is captured moves nothing, and each launch of the graph as much as one that is not.
+REPLAYED = FORKED + """
+def replayed(rank, world):
+    many, few, graph = torch.ones(1 << 18, device="cuda"), torch.ones(64, device="cuda"), torch.cuda.CUDAGraph()
+    parts = [torch.empty(64, device="cuda"), torch.empty(32, device="cuda")]
+    with torch.cuda.graph(graph):
+        dist.all_reduce(many)  # ALL REDUCE
+        dist.all_gather([parts[0], torch.empty(64, device="cuda")], few)  # GROUP
+    for _ in range(5):
+        graph.replay()
+    torch.cuda.synchronize()
+
+end("replayed", begin("replayed", replayed, 2))
+"""
+
+
+def test_a_collective_in_a_graph_is_traffic_at_each_launch(rehearse):
+    outcome = rehearse(REPLAYED)
+    assert outcome.code == 0 and outcome.out == "replayed [0, 0]\n", outcome.err
+    lines, found = REPLAYED.splitlines(), {}
+    for record in outcome.records:
+        if record["record"] == "traffic" and record["from"] == "ranks":
+            line = next(frame["line"] for frame in record["python"] if frame["function"] == "replayed")
+            found[record["to"], lines[line - 1].partition("# ")[2]] = (record["copies"], record["bytes"])
+    assert found == {(f"cuda:{rank}", what): (5, 5 * size) for rank in range(2) for what, size in (("ALL REDUCE", 1 << 20), ("GROUP", 256))}
