@@ -36,6 +36,7 @@ struct RankMember {
   int rank, size, local_rank, device;
   RunningProcess process;
   char uuid[48];    // of the device
+  char torch[32];   // the version of PyTorch; empty: it does not say
   uint32_t chosen;  // the place that made it this thread's current one; 0: none is known
   bool by_default;  // nobody did
   bool by_call;     // the call that needs the communicator did, by its tensors or its device_id

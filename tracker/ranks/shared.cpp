@@ -7,11 +7,14 @@
 #include <cstring>
 #include <string_view>
 
+#include "common/format.h"
+#include "tracker/base/message.h"
 #include "tracker/base/options.h"
 #include "tracker/evidence/origins/stacks.h"
 #include "tracker/findings/reporting.h"
 #include "tracker/interface/platform.h"
 #include "tracker/log/log.h"
+#include "tracker/log/process_record.h"
 #include "tracker/memory/device_history.h"
 
 namespace devtrace::ranks {
@@ -86,6 +89,19 @@ void note_choice(RankTable& table, RankMember& member) {
   member.by_call = !holds && !member.by_default;
 }
 
+// PyTorch's ranks agree by keys and orders that are each version's own: others wait for ever, or read garbage. Whoever
+// comes later says so.
+void warn_of_other_version(RankTable& table, const RankMember& member) {
+  for (const RankMember& each : used_members(table)) {
+    if (!is_of(each, member.communicator) || !each.torch[0] || !member.torch[0]) continue;
+    if (std::strcmp(each.torch, member.torch) == 0) continue;
+    const auto of = [](const RankMember& rank) {
+      return fmt::format("rank {} (process {}) has PyTorch {}", rank.rank, rank.process.pid, rank.torch);
+    };
+    return warn(of(member) + " and " + of(each) + ": the ranks of a job need one version");
+  }
+}
+
 // The innermost of the program's own frames.
 bool write_place(RankPlace& out, stacks::StackId stack) {
   const evidence::SourceText source = evidence::source_from_disk();
@@ -139,11 +155,13 @@ RankMember* enter(RankTable& table, const events::Rank& rank) {
   member->stalled.store(0);
   findings::run([&] {
     write(member->uuid, uuid_of(rank.device));
+    write(member->torch, log::torch_version());
     note_choice(table, *member);
     log::open();
     add_log(table);
   });
   member->state.store(RankMember::ready);
+  findings::run([&] { warn_of_other_version(table, *member); });
   return member;
 }
 

@@ -1,5 +1,7 @@
 """Jobs of several ranks where something is wrong: more ranks than devices, a killed one, a port that is taken. And two jobs side by side."""
 
+import importlib.metadata
+import importlib.util
 import json
 import os
 import re
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import DEVTRACE, start
+from forked_ranks import FORKED
 
 JOB = """
 import os, signal, sys
@@ -191,3 +194,81 @@ def test_ranks_with_different_programs_are_told_side_by_side(tmp_path):
     finding = outcome.finding
     assert finding["kind"] == "collective-mismatch" and {each["name"] for each in finding["operands"]} == {"rank 0", "rank 1"}, outcome.err
     assert re.search(r"job\.py:\d+", outcome.err) and "dist.broadcast(x, src=0)" in outcome.err and "dist.all_reduce(x)" in outcome.err
+
+
+VERSION = """
+import os, torch, torch.distributed as dist
+torch.cuda.set_device(int(os.environ["RANK"]))
+dist.init_process_group("nccl")
+x = torch.ones(4, device="cuda")
+dist.all_reduce(x)
+dist.destroy_process_group()
+"""
+EACH_ITS_OWN = """
+import os, subprocess, sys
+environment = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": sys.argv[1]}
+ranks = [subprocess.Popen([sys.executable, "rank.py"], env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank), "PYTHONPATH": path}) for rank, path in enumerate(("", "newer"))]
+print([each.wait() for each in ranks])
+"""
+
+
+def another_version(folder):
+    """This PyTorch under another version's number: its files are linked to, all but the one that says it."""
+    found = Path(importlib.util.find_spec("torch").origin).parent
+    (folder / "torch" / "lib").mkdir(parents=True)
+    for file in [*found.iterdir(), *(found / "lib").iterdir()]:
+        to = folder / "torch" / file.relative_to(found)
+        if file.name == "version.py":
+            to.write_text(re.sub("__version__ = '.*'", "__version__ = '2.99.0'", file.read_text()))
+        elif to != folder / "torch" / "lib":
+            to.symlink_to(file)
+
+
+def test_ranks_with_different_versions_of_pytorch_are_named(tmp_path):
+    another_version(tmp_path / "newer")
+    (tmp_path / "rank.py").write_text(VERSION)
+    (tmp_path / "job.py").write_text(EACH_ITS_OWN)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    outcome = start(["job.py", port], tmp_path, gpus=2)
+    assert outcome.out == "[0, 0]\n", outcome.err
+    ours = re.escape(importlib.metadata.version("torch"))
+    rank = {0: rf"rank 0 \(process \d+\) has PyTorch {ours}\S*", 1: r"rank 1 \(process \d+\) has PyTorch 2\.99\.0"}
+    lines = [line for line in outcome.err.splitlines() if "has PyTorch" in line]
+    assert len(lines) == 1 and any(re.fullmatch(f"devtrace: {rank[a]} and {rank[b]}: the ranks of a job need one version", lines[0]) for a, b in ((0, 1), (1, 0))), outcome.err
+
+
+ONE_OF_EIGHT = FORKED + """
+import signal, threading
+
+def killed(rank, world):
+    x = torch.ones(4, device="cuda")
+    dist.all_reduce(x)
+    torch.cuda.synchronize()
+    if rank == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    threading.Timer(12, os._exit, [3]).start()  # what of the job would wait for ever
+    dist.all_reduce(x)
+    x.tolist()
+
+end("killed", begin("killed", killed, 8))
+"""
+
+
+def test_one_of_eight_ranks_is_killed(tmp_path):
+    (tmp_path / "job.py").write_text(ONE_OF_EIGHT)
+    outcome = start(["job.py"], tmp_path, gpus=8, options="collective_wait=2", fresh=True)
+    assert outcome.out.startswith("killed [") and outcome.out.count("-9") == 1, outcome.err
+    finding = outcome.finding
+    assert (finding["kind"], finding["cause"]["category"]) == ("collective-stalled", "rank-ended"), outcome.err
+    assert {each["name"] for each in finding["operands"] if "has ended" in each["created"]["call"]} == {"rank 5"}
+    ranks = {}
+    for log in outcome.logs:
+        report = subprocess.run([DEVTRACE, "report", log], capture_output=True, text=True, timeout=60)
+        assert report.returncode == 0, report.stderr
+        first = json.loads(log.read_text().splitlines()[0])
+        ranks[first["environment"].get("RANK")] = report.stdout
+    assert {str(rank) for rank in range(8)} - set(ranks) <= {"5"}
+    (page,) = (page for page in outcome.pages if page.name.startswith("devtrace-job-"))
+    assert f"devtrace: report of {len(outcome.logs)} ranks: {page}" in outcome.err
