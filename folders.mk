@@ -113,7 +113,7 @@ $(call folder,simulate/cusparse,simulate/common)
 $(call folder,simulate/cusolver,simulate/common)
 $(call folder,simulate/cufft,simulate/common)
 $(call folder,simulate/curand,simulate/common)
-$(call folder,simulate/cudnn)
+$(call folder,simulate/cudnn,simulate/common)
 $(call folder,simulate/nccl,common simulate/common)
 $(call folder,simulate/nvml,simulate/common)
 $(call folder,simulate/cupti,simulate/common)
@@ -122,12 +122,14 @@ $(call folder,simulate/cupti,simulate/common)
 $(call folder,simulate/static_runtime,binary/elf)
 # ... and who opens a CUDA library by its path to its stand-in.
 $(call folder,simulate/dlopen,binary/elf)
+# ... and the files by which the driver shows that it is there, to who looks for them.
+$(call folder,simulate/device_files,common)
 
 # A process: how it is started, and what the kernel says of one.
 $(call folder,process,common)
 
 # What a trial of a fix reads in the place of the program's files: preloaded, with nothing but libc below it.
-$(call folder,fix/overlay)
+$(call folder,fix/overlay,common)
 # What a trial left on the disk, and the edits that fix/edits answers: from JSON, and its question to it.
 $(call folder,fix/record,common finding report/record report/log)
 # Runs of a program with edits, what each showed, and which edit is the best.

@@ -23,7 +23,7 @@ GENERATED_STUBS := $(foreach s,$(STUBS),$(if $(filter generated,$(call stub_besi
 PROFILED_STUBS := $(foreach s,$(STUBS),$(if $(filter Driver Runtime,$(call stub_besides,$(s))),$(s)))
 
 .PHONY: simulate simulate-cuda12
-simulate: $(foreach s,$(STUBS_13),$(call stub_path,$(s))) $(SIM)/static_runtime.so $(SIM)/preload.list $(SIM)/python/copied $(SIM)/torch/built
+simulate: $(foreach s,$(STUBS_13),$(call stub_path,$(s))) $(SIM)/static_runtime.so $(SIM)/device_files.so $(SIM)/preload.list $(SIM)/python/copied $(SIM)/torch/built
 # Not part of `make`, as no wheel that the set-up installs is for CUDA 12.
 simulate-cuda12: simulate $(foreach s,$(STUBS_12),$(call stub_path,$(s))) $(SIM)/cuda12/preload.list
 
@@ -31,8 +31,8 @@ simulate-cuda12: simulate $(foreach s,$(STUBS_12),$(call stub_path,$(s))) $(SIM)
 $(SIM)/preload.list $(SIM)/cuda12/preload.list: simulate/stub_libraries.mk simulate/module.mk
 	mkdir -p $(@D)
 	printf '%s\n' $(PRELOADED) > $@
-$(SIM)/preload.list: PRELOADED = static_runtime.so $(foreach l,$(STUB_LIBRARIES),$(call stub_file,$(l)))
-$(SIM)/cuda12/preload.list: PRELOADED = ../static_runtime.so $(foreach l,$(STUB_LIBRARIES),\
+$(SIM)/preload.list: PRELOADED = static_runtime.so device_files.so $(foreach l,$(STUB_LIBRARIES),$(call stub_file,$(l)))
+$(SIM)/cuda12/preload.list: PRELOADED = ../static_runtime.so ../device_files.so $(foreach l,$(STUB_LIBRARIES),\
   $(if $(filter cuda12/$(l),$(STUBS_12)),$(notdir $(call stub_file,cuda12/$(l))),../$(call stub_file,$(l))))
 
 # --- What the stubs are made from: headers, and the names that the real libraries export. ---
@@ -82,7 +82,7 @@ SIM_FLAGS_12 := -isystem $(CUDA12)/include -I$(SIM_GEN)/cuda12 $(SIM_FLAGS_13)
 stub_flags = $(call by_cuda,$(1),$(SIM_FLAGS_12),$(SIM_FLAGS_13))
 
 # Compiled for CUDA 13 by the rule of all folders; settings and values need no header of CUDA's.
-WITH_CUDA := $(filter-out simulate/settings simulate/values simulate/values/torch simulate/static_runtime simulate/dlopen,$(filter simulate/%,$(FOLDERS)))
+WITH_CUDA := $(filter-out simulate/settings simulate/values simulate/values/torch simulate/static_runtime simulate/dlopen simulate/device_files,$(filter simulate/%,$(FOLDERS)))
 $(foreach f,$(WITH_CUDA),$(eval FLAGS_$(f) += $(SIM_FLAGS_13)))
 FLAGS_simulate/cudnn += -isystem $(CUDA_WHEEL_LIBRARIES)/cudnn/include
 FLAGS_simulate/nccl += -isystem $(CUDA_WHEEL_LIBRARIES)/nccl/include
@@ -162,6 +162,12 @@ $(SIM)/static_runtime.so: $(call libraries,simulate/static_runtime simulate/dlop
 	mkdir -p $(@D)
 	$(CXX) -shared $(LDFLAGS) $(LINK_INPUTS) -o $@ -Wl,-soname,$(@F) -Wl,-z,defs,-z,initfirst,-z,now -Wl,--gc-sections -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL \
 	  -Wl,--wrap=dl_iterate_phdr -g $(OBJECTS_simulate/static_runtime) $(OBJECTS_simulate/dlopen) $^ $(OLD_GLIBC)
+
+# --- What shows the driver's files. ---
+
+$(SIM)/device_files.so: $(OBJECTS_simulate/device_files) $(OLD_GLIBC_NEEDS)
+	mkdir -p $(@D)
+	$(link_in_front_of_libc)
 
 # --- True values. ---
 

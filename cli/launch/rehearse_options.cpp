@@ -1,5 +1,8 @@
 #include "cli/launch/rehearse_options.h"
 
+#include <cstdlib>
+#include <utility>
+
 #include "cli/launch/installation.h"
 #include "cli/launch/program_cuda.h"
 #include "cli/subcommand.h"
@@ -116,6 +119,10 @@ Launch RehearseOptions::on_simulated_devices(Launch what) const {
   if (strict) set("DEVTRACE_SIM_STRICT", "1");
   if (poison) set("DEVTRACE_SIM_POISON", "1");
   if (eager) set("TORCHDYNAMO_DISABLE", "1");
+  // JAX and TensorFlow would take most of each device's memory at their start, and the host has not that much.
+  for (const auto& [key, value] :
+       {std::pair{"XLA_PYTHON_CLIENT_PREALLOCATE", "false"}, {"TF_FORCE_GPU_ALLOW_GROWTH", "true"}})
+    if (!std::getenv(key)) set(key, value);
   // Triton looks for libcuda.so.1 where the linker does, and would link against a real one.
   set("TRITON_LIBCUDA_PATH", simulated.folder.string());
   return what;

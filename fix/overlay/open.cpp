@@ -1,45 +1,22 @@
 // The C library's ways to open a file by its name. Who opens an original for reading gets its replacement. The file is
 // opened first and recognized by its device and inode. So a relative path, a link or another working folder makes no
 // difference, and nothing is looked up by name for the other files.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 
+#include "common/interposed.h"
 #include "fix/overlay/table.h"
 #include "fix/overlay/warn.h"
 
 namespace {
 
 using namespace devtrace::fix;
-
-// The function behind ours: the C library's, or another tool's in between.
-template <class Function>
-class Next {
- public:
-  constexpr explicit Next(const char* name) : name_(name) {}
-  Function* get() {
-    Function* known = function_.load(std::memory_order_relaxed);
-    if (known) return known;
-    known = reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name_));
-    function_.store(known, std::memory_order_relaxed);
-    return known;
-  }
-  template <class... Arguments>
-  auto operator()(Arguments... arguments) {
-    return get()(arguments...);
-  }
-
- private:
-  const char* const name_;
-  std::atomic<Function*> function_{nullptr};
-};
+using devtrace::Next;
 
 using Open = int(const char*, int, ...);
 using OpenAt = int(int, const char*, int, ...);
@@ -134,17 +111,7 @@ FILE* exchanged(FILE* file, Access access) {
 
 #define EXPORT __attribute__((visibility("default")))
 
-// The mode that stands behind the flags where they ask for one.
-// NOLINTBEGIN(bugprone-macro-parentheses): names of variables and functions.
-#define GET_MODE(mode, flags)                                  \
-  mode_t mode = 0;                                             \
-  if (((flags)&O_CREAT) || ((flags)&O_TMPFILE) == O_TMPFILE) { \
-    va_list rest;                                              \
-    va_start(rest, flags);                                     \
-    mode = static_cast<mode_t>(va_arg(rest, unsigned));        \
-    va_end(rest);                                              \
-  }
-
+// NOLINTBEGIN(bugprone-macro-parentheses): names of functions.
 #define OPEN(function)                                                      \
   EXPORT int function(const char* path, int flags, ...) {                   \
     GET_MODE(mode, flags)                                                   \

@@ -3,12 +3,9 @@
 .PHONY: fix
 fix: $(BUILD)/fix/overlay.so $(BUILD)/fix/serve.py $(BUILD)/fix/edits/copied
 
-# Nothing but the C library may come with it into every process of a trial: no exceptions, no guards of statics, nothing of
-# libstdc++. Without the checks of _FORTIFY_SOURCE the headers declare the functions under their own names only.
-FLAGS_fix/overlay += -fno-exceptions -fno-rtti -fno-threadsafe-statics -U_FORTIFY_SOURCE
 $(BUILD)/fix/overlay.so: $(OBJECTS_fix/overlay) $(OLD_GLIBC_NEEDS)
 	mkdir -p $(@D)
-	$(CXX) -shared -nodefaultlibs $(LDFLAGS) -o $@ -Wl,-soname,$(@F) -Wl,-z,defs -Wl,--as-needed $^ $(OLD_GLIBC_ALONE) -lc -lgcc
+	$(link_in_front_of_libc)
 
 $(BUILD)/fix/serve.py: fix/overlay/serve.py
 	install -D -m 644 $< $@

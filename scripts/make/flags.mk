@@ -31,3 +31,9 @@ $(OBJECTS_tracker/stacks): | setup-libunwind
 
 # Run once a finding or once a command: small rather than fast.
 $(foreach f,finding $(filter cli cli/% fix/%,$(FOLDERS)),$(eval FLAGS_$(f) += -Os))
+
+# Libraries that stand in front of the C library's functions in every process bring nothing but it along: no exceptions, no guards of
+# statics, nothing of libstdc++. Without the checks of _FORTIFY_SOURCE the headers declare the functions under their own names only.
+IN_FRONT_OF_LIBC := fix/overlay simulate/device_files
+$(foreach f,$(IN_FRONT_OF_LIBC),$(eval FLAGS_$(f) += -fno-exceptions -fno-rtti -fno-threadsafe-statics -U_FORTIFY_SOURCE))
+link_in_front_of_libc = $(CXX) -shared -nodefaultlibs $(LDFLAGS) -o $@ -Wl,-soname,$(@F) -Wl,-z,defs -Wl,--as-needed $^ $(OLD_GLIBC_ALONE) -lc -lgcc

@@ -1,7 +1,9 @@
 // cuDNN, reported absent: PyTorch then takes its own kernels, whose checks and launches the simulation can follow.
 //
-// The wheel links cuDNN and offers no run-time way to say that it is missing, so besides refusing its handles this
-// stub answers PyTorch's own question, "may cuDNN be used?" (torch.backends.cudnn.enabled), with no.
+// The wheel links cuDNN and offers no run-time way to say that it is missing. So this stub answers PyTorch's own
+// question, "may cuDNN be used?" (torch.backends.cudnn.enabled), with no. It has handles, as others make one whether
+// they use it or not (XLA); what would be computed with one is refused.
+#include "simulate/common/library.h"
 #pragma GCC visibility push(default)
 #include <cudnn.h>
 
@@ -20,7 +22,28 @@ bool Context::userEnabledCuDNNSDP() const {
 }  // namespace at
 #pragma GCC visibility pop
 
+namespace lib = devtrace::simulate::library;
+
 extern "C" {
+
+cudnnStatus_t CUDNNWINAPI cudnnCreate(cudnnHandle_t* handle) {
+  if (!handle) return CUDNN_STATUS_BAD_PARAM;
+  *handle = reinterpret_cast<cudnnHandle_t>(lib::make());
+  return *handle ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_INITIALIZED;
+}
+cudnnStatus_t CUDNNWINAPI cudnnDestroy(cudnnHandle_t handle) {
+  return lib::destroy(handle) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+}
+cudnnStatus_t CUDNNWINAPI cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  if (!lib::alive(handle)) return CUDNN_STATUS_BAD_PARAM;
+  lib::object(handle)->stream = stream;
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t CUDNNWINAPI cudnnGetStream(cudnnHandle_t handle, cudaStream_t* stream) {
+  if (!stream || !lib::alive(handle)) return CUDNN_STATUS_BAD_PARAM;
+  *stream = lib::object(handle)->stream;
+  return CUDNN_STATUS_SUCCESS;
+}
 
 // The true version: PyTorch compares it with the one it was built for.
 size_t CUDNNWINAPI cudnnGetVersion(void) {

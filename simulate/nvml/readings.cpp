@@ -132,5 +132,26 @@ nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned* node) {
   return answer(device, node, 0U);
 }
 
+// A device that is whole, on no fabric, computes nothing in confidence, and has none of the many fields.
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned* current, unsigned* pending) {
+  if (const nvmlReturn_t error = answer(device, current, 0u)) return error;
+  return answer(device, pending, 0u);
+}
+nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV_t* info) {
+  if (!is_device(device) || !info) return NVML_ERROR_INVALID_ARGUMENT;
+  info->state = NVML_GPU_FABRIC_STATE_NOT_SUPPORTED;
+  return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t* state) {
+  if (!state) return NVML_ERROR_INVALID_ARGUMENT;
+  *state = {};
+  return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t* values) {
+  if (!is_device(device) || !values || count < 0) return NVML_ERROR_INVALID_ARGUMENT;
+  for (int i = 0; i < count; ++i) values[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+  return NVML_SUCCESS;
+}
+
 }  // extern "C"
 #pragma GCC visibility pop

@@ -243,8 +243,12 @@ print("equal" if device.device_id == 1 and device.properties.multiprocessor_coun
 '''
 
 JAX = '''
-import jax, jax.numpy as jnp
-print("equal" if [d.platform for d in jax.devices()] == ["gpu", "gpu"] else "apart", "devices", jax.devices())
+import jax, numpy as np
+print("equal" if [d.platform for d in jax.devices()] == ["gpu", "gpu"] else "apart", "devices")
+x = jax.device_put(np.arange(4, dtype=np.float32), jax.devices()[1])
+equal("arrays there and back", torch.as_tensor(np.array(x)), torch.arange(4.0))
+equal("from device to device", torch.as_tensor(np.array(jax.device_put(x, jax.devices()[0]))), torch.arange(4.0))
+(x + 1).block_until_ready()
 '''
 
 WARP = '''

@@ -33,6 +33,6 @@ WHEELS = (
     Wheel("cupy-cuda13x", programs.CUPY, reason="kernels of CuPy's are launched and checked, and not computed"),
     Wheel("cuda-bindings", programs.CUDA_PYTHON, reason="its own copy of the CUDA runtime has no names and is not simulated; the driver is"),
     Wheel("jax", programs.JAX, ("jax", "jaxlib", "jax-cuda13-plugin", "jax-cuda13-pjrt", "ml_dtypes", "opt_einsum"),
-          reason="it looks for /dev/nvidia0 before it asks CUDA, and a rehearsal makes no device files"),
-    Wheel("warp-lang", programs.WARP, ("warp-lang",), "its own copy of the CUDA runtime has no names and is not simulated, which is said"),
+          reason="what XLA compiles is launched and checked, and not computed"),
+    Wheel("warp-lang", programs.WARP, ("warp-lang",), "its own copy of the CUDA runtime has no names and is not simulated, which is said; the driver is"),
 )  # fmt: skip
