@@ -16,6 +16,13 @@ Live& live() {
   return *l;
 }
 
+bool work(const char* name, CUcontext context, CUstream stream, const Memory& memory) {
+  std::vector<const void*> all = memory.read;
+  for (const auto* part : {&memory.leading_on, &memory.written}) all.insert(all.end(), part->begin(), part->end());
+  return devtrace_sim_library_work(name, context, stream, all.data(), all.size(), memory.leading_on.size(),
+                                   memory.written.size()) != CUDA_SUCCESS;
+}
+
 }  // namespace
 
 Object* make() {
@@ -47,9 +54,23 @@ bool launch(const char* name, const void* handle) {
   return devtrace_sim_library_launch(name, object(handle)->stream) != CUDA_SUCCESS;
 }
 
-bool launch(const char* name, const void* handle, std::initializer_list<const void*> memory, size_t written) {
-  const Object& of = *object(handle);
-  return devtrace_sim_library_work(name, of.context, of.stream, memory.begin(), memory.size(), written) != CUDA_SUCCESS;
+void Object::describe(std::initializer_list<const void*> memory) {
+  size_t count = 0;
+  for (void*& each : pointers) each = count < memory.size() ? const_cast<void*>(memory.begin()[count++]) : nullptr;
+}
+
+void Memory::describe(const void* descriptor) {
+  if (!alive(descriptor)) return;
+  for (const void* each : object(descriptor)->pointers)
+    if (each) written.push_back(each);
+}
+
+bool launch(const char* name, const void* handle, const Memory& memory) {
+  return work(name, object(handle)->context, object(handle)->stream, memory);
+}
+
+bool launch_in_current(const char* name, const void* handle, const Memory& memory) {
+  return work(name, nullptr, object(handle)->stream, memory);
 }
 
 void succeed(int* info, long long count) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <vector>
 
 #include "driver_aliases.inc"
 #pragma GCC visibility push(default)
@@ -12,10 +13,12 @@
 // Records work of a library on a stream, as a kernel of that name; in libcuda.
 extern "C" CUresult devtrace_sim_library_launch(const char* name, CUstream stream);
 // The same in a context, which need not be the current one, on memory of devices: where a kernel could not reach that
-// it faults. What is no device's memory is passed over. `written`: how many of them, the last, it writes to. The name
-// stays where it is.
+// it faults. What is no device's memory is passed over. `written`: how many of them, the last, it writes to; in front
+// of these are `leading_on` tables of pointers to what it writes to. The name stays where it is. No context: the
+// current one.
 extern "C" CUresult devtrace_sim_library_work(const char* name, CUcontext context, CUstream stream,
-                                              const void* const* memory, size_t count, size_t written);
+                                              const void* const* memory, size_t count, size_t leading_on,
+                                              size_t written);
 // Work of a library that writes to `memory` and is computed: `compute(data)` when the stream comes to it, at each
 // replay where it is captured. `drop(data)` when it will not come again. Where a kernel could not reach the memory it
 // faults.
@@ -38,6 +41,16 @@ struct Object {
   int modes[8] = {};
   size_t numbers[8] = {};
   void* pointers[8] = {};
+
+  // Of a descriptor: the memory that it stands for.
+  void describe(std::initializer_list<const void*> memory);
+};
+
+// What a function works on: memory, tables of pointers, and what these and descriptors lead to.
+struct Memory {
+  std::vector<const void*> read, leading_on, written;
+  // The function writes to what it stands for.
+  void describe(const void* descriptor);
 };
 
 Object* make();  // null when there is no device
@@ -50,9 +63,9 @@ inline Object* object(const void* handle) {
 // Records a launch on the handle's stream; zeroes the result codes that the library would have written (device memory
 // is host memory here). Each of these is false or zero when nothing was wrong.
 bool launch(const char* name, const void* handle);
-// The same in the handle's own context, whichever is current, on memory of devices among these; the last `written` are
-// written to.
-bool launch(const char* name, const void* handle, std::initializer_list<const void*> memory, size_t written);
+// The same on memory of devices: in the handle's own context, or in the current one.
+bool launch(const char* name, const void* handle, const Memory& memory);
+bool launch_in_current(const char* name, const void* handle, const Memory& memory);
 void succeed(int* info, long long count);
 
 }  // namespace devtrace::simulate::library

@@ -44,6 +44,11 @@ cublasStatus_t create(T** out) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
+cublasStatus_t writes(const char* name, cudaStream_t stream, const void* memory) {
+  return devtrace_sim_library_work(name, nullptr, stream, &memory, 1, 0, 1) ? CUBLAS_STATUS_EXECUTION_FAILED
+                                                                            : CUBLAS_STATUS_SUCCESS;
+}
+
 }  // namespace
 
 extern "C" {
@@ -80,14 +85,13 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_
                                            const void*, cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t,
                                            const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t stream) {
   if (!operation || !a || !b || !d) return CUBLAS_STATUS_INVALID_VALUE;
-  return devtrace_sim_library_launch("cublasLtMatmul", stream) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
+  return writes("cublasLtMatmul", stream, d);
 }
 cublasStatus_t CUBLASWINAPI cublasLtMatrixTransform(cublasLtHandle_t, cublasLtMatrixTransformDesc_t, const void*,
                                                     const void*, cublasLtMatrixLayout_t, const void*, const void*,
-                                                    cublasLtMatrixLayout_t, void*, cublasLtMatrixLayout_t,
+                                                    cublasLtMatrixLayout_t, void* c, cublasLtMatrixLayout_t,
                                                     cudaStream_t stream) {
-  return devtrace_sim_library_launch("cublasLtMatrixTransform", stream) ? CUBLAS_STATUS_EXECUTION_FAILED
-                                                                        : CUBLAS_STATUS_SUCCESS;
+  return writes("cublasLtMatrixTransform", stream, c);
 }
 
 cublasStatus_t CUBLASWINAPI cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,

@@ -146,13 +146,14 @@ extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_
 extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_work(const char* name,
                                                                                      CUcontext context, CUstream handle,
                                                                                      const void* const* memory,
-                                                                                     size_t count, size_t written) {
-  if (!simulate::push_current(context)) return CUDA_ERROR_INVALID_CONTEXT;
+                                                                                     size_t count, size_t leading_on,
+                                                                                     size_t written) {
+  if (context && !simulate::push_current(context)) return CUDA_ERROR_INVALID_CONTEXT;
   const CUresult result = [&] {
     CUstream stream;
     TRY(simulate::resolve(handle, &stream));
     REQUIRE_CONTEXT(own);
-    if (stream->context->device != own->device) return CUDA_ERROR_INVALID_HANDLE;
+    if (context && stream->context->device != own->device) return CUDA_ERROR_INVALID_HANDLE;
     simulate::Operation operation;
     operation.type = CU_GRAPH_NODE_TYPE_KERNEL;
     operation.library = name;
@@ -160,10 +161,11 @@ extern "C" __attribute__((visibility("default"))) CUresult devtrace_sim_library_
       if (!memory[i]) continue;
       operation.touched.push_back(reinterpret_cast<CUdeviceptr>(memory[i]));
       operation.written += i + written >= count;
+      operation.leading_on += i + written < count && i + written + leading_on >= count;
     }
     return simulate::submit(stream, std::move(operation));
   }();
-  simulate::pop_current();
+  if (context) simulate::pop_current();
   return result;
 }
 

@@ -75,7 +75,7 @@ cufftResult execute(const char* name, cufftHandle plan, const void* from, const 
   CUcontext context = nullptr;
   if (cuCtxGetCurrent(&context) || !context) return CUFFT_EXEC_FAILED;
   const void* const memory[] = {from, to};
-  return devtrace_sim_library_work(name, context, stream, memory, 2, 1) ? CUFFT_EXEC_FAILED : CUFFT_SUCCESS;
+  return devtrace_sim_library_work(name, context, stream, memory, 2, 0, 1) ? CUFFT_EXEC_FAILED : CUFFT_SUCCESS;
 }
 
 }  // namespace

@@ -17,13 +17,15 @@ enum Number { kRows, kColumns, kNonZeros };
 enum Kind { kType, kFill, kDiagonal, kBase };
 
 template <typename Descriptor>
-cusparseStatus_t create_matrix(Descriptor* descriptor, int64_t rows, int64_t columns, int64_t non_zeros) {
+cusparseStatus_t create_matrix(Descriptor* descriptor, int64_t rows, int64_t columns, int64_t non_zeros,
+                               std::initializer_list<const void*> memory) {
   if (!descriptor) return CUSPARSE_STATUS_INVALID_VALUE;
   lib::Object* made = lib::make();
   if (!made) return CUSPARSE_STATUS_NOT_INITIALIZED;
   made->numbers[kRows] = static_cast<size_t>(rows);
   made->numbers[kColumns] = static_cast<size_t>(columns);
   made->numbers[kNonZeros] = static_cast<size_t>(non_zeros);
+  made->describe(memory);
   *descriptor = reinterpret_cast<Descriptor>(made);
   return CUSPARSE_STATUS_SUCCESS;
 }
@@ -127,25 +129,27 @@ cusparseIndexBase_t CUSPARSEAPI cusparseGetMatIndexBase(const cusparseMatDescr_t
 }
 
 cusparseStatus_t CUSPARSEAPI cusparseCreateCsr(cusparseSpMatDescr_t* d, int64_t rows, int64_t columns,
-                                               int64_t non_zeros, void*, void*, void*, cusparseIndexType_t,
-                                               cusparseIndexType_t, cusparseIndexBase_t, cudaDataType) {
-  return create_matrix(d, rows, columns, non_zeros);
+                                               int64_t non_zeros, void* offsets, void* indices, void* values,
+                                               cusparseIndexType_t, cusparseIndexType_t, cusparseIndexBase_t,
+                                               cudaDataType) {
+  return create_matrix(d, rows, columns, non_zeros, {offsets, indices, values});
 }
 cusparseStatus_t CUSPARSEAPI cusparseCreateConstCsr(cusparseConstSpMatDescr_t* d, int64_t rows, int64_t columns,
-                                                    int64_t non_zeros, const void*, const void*, const void*,
-                                                    cusparseIndexType_t, cusparseIndexType_t, cusparseIndexBase_t,
-                                                    cudaDataType) {
-  return create_matrix(d, rows, columns, non_zeros);
+                                                    int64_t non_zeros, const void* offsets, const void* indices,
+                                                    const void* values, cusparseIndexType_t, cusparseIndexType_t,
+                                                    cusparseIndexBase_t, cudaDataType) {
+  return create_matrix(d, rows, columns, non_zeros, {offsets, indices, values});
 }
 cusparseStatus_t CUSPARSEAPI cusparseCreateCsc(cusparseSpMatDescr_t* d, int64_t rows, int64_t columns,
-                                               int64_t non_zeros, void*, void*, void*, cusparseIndexType_t,
-                                               cusparseIndexType_t, cusparseIndexBase_t, cudaDataType) {
-  return create_matrix(d, rows, columns, non_zeros);
+                                               int64_t non_zeros, void* offsets, void* indices, void* values,
+                                               cusparseIndexType_t, cusparseIndexType_t, cusparseIndexBase_t,
+                                               cudaDataType) {
+  return create_matrix(d, rows, columns, non_zeros, {offsets, indices, values});
 }
 cusparseStatus_t CUSPARSEAPI cusparseCreateCoo(cusparseSpMatDescr_t* d, int64_t rows, int64_t columns,
-                                               int64_t non_zeros, void*, void*, void*, cusparseIndexType_t,
-                                               cusparseIndexBase_t, cudaDataType) {
-  return create_matrix(d, rows, columns, non_zeros);
+                                               int64_t non_zeros, void* offsets, void* indices, void* values,
+                                               cusparseIndexType_t, cusparseIndexBase_t, cudaDataType) {
+  return create_matrix(d, rows, columns, non_zeros, {offsets, indices, values});
 }
 cusparseStatus_t CUSPARSEAPI cusparseSpMatGetSize(cusparseConstSpMatDescr_t d, int64_t* rows, int64_t* columns,
                                                   int64_t* non_zeros) {

@@ -34,11 +34,11 @@ struct Operation {
   int (*ready)(void*) = nullptr;
   void (*compute)(void*) = nullptr;  // does a library's kernel, with what follows
   std::shared_ptr<void> compute_data = {};
-  // Of a library's kernel that nobody computes: the function, the memory that it works on, and how much of that, at the
-  // end, it writes to.
+  // Of a library's kernel that nobody computes: the function, and the memory that it works on. At the end of that
+  // stands what it writes to, in front of this tables of pointers to such memory.
   const char* library = nullptr;
   std::vector<CUdeviceptr> touched = {};
-  size_t written = 0;
+  size_t written = 0, leading_on = 0;
   CUDA_MEMCPY3D copy = {};
   CUDA_MEMSET_NODE_PARAMS set = {};
   CUDA_HOST_NODE_PARAMS host = {};

@@ -93,29 +93,53 @@ def name_of(parameter):
 
 def is_written(parameter):
     """Whether the function writes to what this pointer points to; an array of pointers it only reads."""
-    return "const" not in parameter and parameter.count("*") + parameter.count("[") == 1
+    return "const" not in parameter and parameter.count("*") + parameter.count("[") == 1 and not INFO.match(name_of(parameter))
+
+
+def leads_on(parameter):
+    """Whether it points to pointers to what the function writes to."""
+    return "const" not in parameter.split("*")[0] and parameter.count("*") + parameter.count("[") == 2
+
+
+def is_pointer(parameter):
+    return re.search(r"[*\]]", parameter)
+
+
+def memory_of(function, parameters, by_handle):
+    """Lines that gather what the function works on, and launch it. Outside of the handle's context nothing is asked of what it reads."""
+    pointers = [p for p in parameters[1:] if is_pointer(p)]
+    written, leading_on = [p for p in pointers if is_written(p)], [p for p in pointers if leads_on(p)]
+    read = [p for p in pointers if p not in written and p not in leading_on] if by_handle else []
+    lines = [f"  lib::Memory memory{{{', '.join('{' + ', '.join(map(name_of, part)) + '}' for part in (read, leading_on, written))}}};"]
+    lines += [f"  memory.describe({name_of(p)});" for p in parameters[1:] if re.match(r"cusparse(Sp|Dn)(Vec|Mat)Descr_t \w+$", p)]
+    return lines, f'{"lib::launch" if by_handle else "lib::launch_in_current"}("{function}", {name_of(parameters[0])}, memory)'
 
 
 def body(library, function, rule, parameters):
     ok, dead, failed = library["ok"], library["dead"], library["failed"]
     names = [name_of(p) for p in parameters]
+    described = ", ".join(name_of(p) for p in parameters[1:] if re.match(r"(const )?void *\* *\w+$", p))
     lines = []
     if rule == MAKE:
         lines.append(f"  *{names[0]} = reinterpret_cast<std::remove_pointer_t<decltype({names[0]})>>(lib::make());")
+        if described:
+            lines.append(f"  if (*{names[0]}) lib::object(*{names[0]})->describe({{{described}}});")
         lines.append(f"  return *{names[0]} ? {ok} : {dead};")
     elif rule == DESTROY:
         lines.append(f"  return lib::destroy({names[0]}) ? {ok} : {dead};")
+    elif rule == SET and described:
+        lines.append(f"  if (!lib::alive({names[0]})) return {dead};")
+        lines.append(f"  lib::object({names[0]})->describe({{{described}}});")
+        lines.append(f"  return {ok};")
     elif rule == SET:
         lines.append(f"  return lib::alive({names[0]}) ? {ok} : {dead};")
     else:
         if names and re.search(r"[hH]andle", parameters[0]):
             lines.append(f"  if (!lib::alive({names[0]})) return {dead};")
             if rule == COMPUTE:
-                pointers = [(parameter, name) for parameter, name in zip(parameters[1:], names[1:]) if re.search(r"[*\]]", parameter)]
-                memory = [name for parameter, name in pointers if not is_written(parameter)]
-                written = [name for parameter, name in pointers if is_written(parameter)]
-                given = f", {{{', '.join(memory + written)}}}, {len(written)}" if library.get("by_handle") else ""
-                lines.append(f'  if (lib::launch("{function}", {names[0]}{given})) return {failed};')
+                gathered, call = memory_of(function, parameters, library.get("by_handle"))
+                lines += gathered
+                lines.append(f"  if ({call}) return {failed};")
         if rule in (SIZE, COMPUTE):
             for parameter, name in zip(parameters, names):
                 if "*" in parameter and "const" not in parameter and re.match(r"(int|size_t|int64_t)\b", parameter) and SIZE_NAMES.match(name):

@@ -1,6 +1,7 @@
 // The list at exit: kernels and operators whose results nobody computed.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,7 @@ namespace {
 struct Missing {
   std::mutex mutex;
   std::map<std::string, unsigned long> kernels;  // name as in the image, launches
+  std::map<std::string, size_t> reached;         // name as in the image, places
   std::map<std::string, std::string> operators;  // name, reason
   pid_t pid = 0;
 };
@@ -41,6 +43,18 @@ Missing& missing() {
   return *one;
 }
 
+// By the name as people read it.
+std::map<std::string, size_t> places_reached() {
+  Missing& all = missing();
+  std::lock_guard lock(all.mutex);
+  std::map<std::string, size_t> found;
+  for (const auto& [name, places] : all.reached) {
+    size_t& known = found[readable_name(name)];
+    known = std::max(known, places);
+  }
+  return found;
+}
+
 void list_not_computed() {
   constexpr size_t kMost = 20;
   if (missing().pid != getpid()) return;  // a forked child: its parent tells
@@ -50,8 +64,15 @@ void list_not_computed() {
   size_t said = 0;
   for (const auto& [name, reason] : operators)
     if (said++ < kMost) std::fprintf(stderr, "devtrace:   operator %s: %s\n", name.c_str(), reason.c_str());
-  for (const auto& [name, launches] : kernels)
-    if (said++ < kMost) std::fprintf(stderr, "devtrace:   kernel %s (launches: %lu)\n", name.c_str(), launches);
+  const std::map<std::string, size_t> reached = places_reached();
+  for (const auto& [name, launches] : kernels) {
+    if (said++ >= kMost) continue;
+    const auto places = reached.find(name);
+    const std::string more = places == reached.end() ? ""
+                                                     : ", places that it may have written to by addresses in memory: " +
+                                                           std::to_string(places->second);
+    std::fprintf(stderr, "devtrace:   kernel %s (launches: %lu%s)\n", name.c_str(), launches, more.c_str());
+  }
   if (said > kMost) std::fprintf(stderr, "devtrace:   and %zu more\n", said - kMost);
 }
 
@@ -71,6 +92,14 @@ void not_computed_kernel(const std::string& mangled) {
   Missing& all = missing();
   std::lock_guard lock(all.mutex);
   ++all.kernels[mangled];
+}
+
+void not_computed_reached(const std::string& mangled, size_t places) {
+  if (!wanted()) return;
+  Missing& all = missing();
+  std::lock_guard lock(all.mutex);
+  size_t& known = all.reached[mangled];
+  known = std::max(known, places);
 }
 
 void not_computed_operator(const std::string& name, const std::string& reason) {

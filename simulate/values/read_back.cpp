@@ -21,7 +21,12 @@ namespace {
 
 struct Sources {
   std::mutex mutex;
-  std::vector<std::string> names;  // by number, from 1
+  struct Named {
+    std::string name;
+    Certainty certainty;
+    bool operator==(const Named&) const = default;
+  };
+  std::vector<Named> names;  // by number, from 1
   std::set<Source> told;
 };
 Sources& sources() {
@@ -29,12 +34,13 @@ Sources& sources() {
   return *one;
 }
 
-Source source(const std::string& name) {
+Source source(const std::string& name, Certainty certainty) {
   Sources& all = sources();
   std::lock_guard lock(all.mutex);
+  const Sources::Named wanted{name, certainty};
   for (size_t i = 0; i < all.names.size(); ++i)
-    if (all.names[i] == name) return static_cast<Source>(i + 1);
-  all.names.push_back(name);
+    if (all.names[i] == wanted) return static_cast<Source>(i + 1);
+  all.names.push_back(wanted);
   return static_cast<Source>(all.names.size());
 }
 
@@ -69,12 +75,12 @@ std::string line_of_program() {
 
 }  // namespace
 
-Source kernel_source(const std::string& mangled) {
-  return source("kernel " + readable_name(mangled));
+Source kernel_source(const std::string& mangled, Certainty certainty) {
+  return source("kernel " + readable_name(mangled), certainty);
 }
 
 Source operator_source(const std::string& name) {
-  return source("operator " + name);
+  return source("operator " + name, Certainty::certain);
 }
 
 void set_line_of_python(std::string (*line)()) {
@@ -90,20 +96,21 @@ void end_if_strict() {
 }
 
 void uncomputed_is_read(Source source, bool may_take_gil) {
-  std::string name;
+  Sources::Named what;
   {
     Sources& all = sources();
     std::lock_guard lock(all.mutex);
     if (!source || !all.told.insert(source).second) return;
-    name = all.names[static_cast<size_t>(source) - 1];
+    what = all.names[static_cast<size_t>(source) - 1];
   }
   auto* const python = g_line_of_python.load();
   std::string line = python && may_take_gil ? python() : std::string();
   if (line.empty()) line = line_of_program();
-  std::fprintf(stderr,
-               "devtrace: %s%sthe host reads what %s should have written, which this rehearsal does not compute: %s\n",
-               line.c_str(), line.empty() ? "" : ": ", name.c_str(),
-               is_set("DEVTRACE_SIM_POISON") ? "it is poison" : "it is what lay in memory");
+  std::fprintf(
+      stderr, "devtrace: %s%sthe host reads what %s %s, which this rehearsal does not compute: %s\n", line.c_str(),
+      line.empty() ? "" : ": ", what.name.c_str(),
+      what.certainty == Certainty::certain ? "should have written" : "may have written by an address in memory",
+      is_set("DEVTRACE_SIM_POISON") ? "it is poison" : "it is what lay in memory");
   end_if_strict();
 }
 

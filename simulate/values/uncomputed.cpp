@@ -103,9 +103,13 @@ void give_up_deferred_kernel() {
   const DeferredKernel kernel = std::exchange(deferred_kernel(), {});
   if (kernel.mangled.empty()) return;
   not_computed_kernel(kernel.mangled);
-  for (const auto& [begin, size] : kernel.ranges) {
-    uncomputed().mark(begin, size, kernel.source);
-    poison(begin, size);
+  mark(kernel.unwritten);
+}
+
+void mark(const std::vector<Unwritten>& all) {
+  for (const Unwritten& each : all) {
+    uncomputed().mark(each.begin, each.size, each.source);
+    poison(each.begin, each.size);
   }
 }
 

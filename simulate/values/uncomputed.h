@@ -5,14 +5,16 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
+#include <vector>
 
 namespace devtrace::simulate::values {
 
 // Who should have written it; 0: nobody.
 using Source = int;
-Source kernel_source(const std::string& mangled);
+// Whether it writes there, or may do so by an address that lies in memory.
+enum class Certainty { certain, perhaps };
+Source kernel_source(const std::string& mangled, Certainty certainty = Certainty::certain);
 Source operator_source(const std::string& name);
 
 // Half-open ranges of addresses, each with a source.
@@ -31,12 +33,20 @@ inline bool any_uncomputed() {
   return uncomputed().any.load(std::memory_order_relaxed);
 }
 
+// What somebody should have written.
+struct Unwritten {
+  uintptr_t begin = 0;
+  size_t size = 0;
+  Source source = 0;
+};
+// Marks it, and poisons it where that is wanted.
+void mark(const std::vector<Unwritten>& all);
+
 // What a kernel that is launched should have written, while it is not known yet whether somebody computes it
 // (Thread::kernels_deferred); the calling thread's last one.
 struct DeferredKernel {
   std::string mangled;
-  Source source = 0;
-  std::map<uintptr_t, size_t> ranges;
+  std::vector<Unwritten> unwritten;
 };
 DeferredKernel& deferred_kernel();
 // Nobody does.

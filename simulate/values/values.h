@@ -62,6 +62,8 @@ bool has_torch();
 // Something whose result nobody computed: said once at exit, with the others of its kind. `mangled` is a kernel's name
 // in its image, or an operator's with the reason.
 void not_computed_kernel(const std::string& mangled);
+// In how many places it may have written besides, by addresses that lie in memory.
+void not_computed_reached(const std::string& mangled, size_t places);
 void not_computed_operator(const std::string& name, const std::string& reason);
 
 // Of a function's or kernel's name as it stands in an object or image; what is not mangled stays as it is.

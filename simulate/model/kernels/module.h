@@ -40,8 +40,10 @@ struct Function {
   int cache = 0;
   uint64_t launches = 0;
   std::once_flag written_once;
-  std::vector<size_t> written;  // see written.h: where in its parameters the addresses stand that it writes to
-  values::Source source = 0;    // of what it does not write
+  std::vector<size_t> written;     // see written.h: where in its parameters the addresses stand that it writes to
+  std::vector<size_t> leading_on;  // ... and those behind which it may find others that it writes to
+  // Of what it does not write, and of what it perhaps would have.
+  values::Source source = 0, perhaps_source = 0;
 };
 
 }  // namespace devtrace::simulate

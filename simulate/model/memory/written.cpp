@@ -9,38 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "binary/names.h"
+#include "simulate/model/kernels/signature.h"
 #include "simulate/model/memory/memory.h"
+#include "simulate/model/memory/reached.h"
 #include "simulate/values/values.h"
 
 namespace devtrace::simulate {
 namespace {
 
-enum class Constness { unknown, constant, writable };
-
-// Of each parameter, by the kernel's mangled name; empty: it does not tell.
-std::vector<Constness> signature(const std::string& mangled) {
-  const std::string name = binary::demangled(mangled);
-  if (name.empty() || name.back() != ')') return {};
-  std::vector<Constness> found;
-  int depth = 0;
-  // From the end: what stands in front has parentheses of its own.
-  for (size_t at = name.size() - 1, end = at; at > 0; --at) {
-    const char c = name[at];
-    if (c == ')' || c == '>') ++depth;
-    if (c == '(' || c == '<') --depth;
-    if (depth > 1 || (c != ',' && depth != 0)) continue;
-    std::string type = name.substr(at + 1, end - at - 1);
-    while (!type.empty() && type.back() == ' ') type.pop_back();
-    const bool pointer = !type.empty() && type.back() == '*';
-    const bool constant = type.size() > 7 && type.compare(type.size() - 7, 7, " const*") == 0;
-    found.push_back(!pointer ? Constness::unknown : constant ? Constness::constant : Constness::writable);
-    end = at;
-    if (depth == 0) break;
-  }
-  std::reverse(found.begin(), found.end());
-  return found;
-}
+using Constness = ParameterType::Constness;
 
 bool holds(const std::vector<device::Bytes>& words, size_t offset) {
   return std::any_of(words.begin(), words.end(),
@@ -57,17 +34,19 @@ bool is_written(const device::KernelFacts& facts, size_t offset, Constness const
   return !holds(facts.follows, offset) && !holds(facts.follows_perhaps, offset);
 }
 
-std::vector<size_t> written_by(const Function& f) {
-  std::vector<size_t> found;
-  if (!f.facts || !f.facts->parameters_known) return found;
-  std::vector<Constness> types = signature(f.name);
+// Where in the parameters the addresses stand that the kernel writes to, and those that it may find others behind to
+// write to.
+void read_facts(Function& f) {
+  if (!f.facts || !f.facts->parameters_known) return;
+  std::vector<ParameterType> types = signature(f.name);
   types.resize(f.facts->parameters.size());
   for (size_t i = 0; i < types.size(); ++i) {
     const device::Parameter& p = f.facts->parameters[i];
-    for (size_t at = 0; at + sizeof(uintptr_t) <= p.size; at += sizeof(uintptr_t))
-      if (is_written(*f.facts, p.offset + at, types[i])) found.push_back(p.offset + at);
+    for (size_t at = p.offset; at + sizeof(uintptr_t) <= p.offset + p.size; at += sizeof(uintptr_t)) {
+      if (is_written(*f.facts, at, types[i].constness)) f.written.push_back(at);
+      if (f.facts->writes_elsewhere && types[i].leads_on && f.facts->reads_address(at)) f.leading_on.push_back(at);
+    }
   }
-  return found;
 }
 
 // The word at that offset of the parameter block; 0: nobody gave one.
@@ -84,20 +63,6 @@ uintptr_t argument(const Operation& op, const Function& f, size_t offset) {
   return word;
 }
 
-// Bytes from an address to the end of its block. A caching allocator of PyTorch's whose blocks nobody knows hands out
-// 512 bytes at least.
-size_t rest_of_block(uintptr_t address, const Allocation& a) {
-  constexpr size_t kLeast = 512;
-  uintptr_t begin;
-  size_t size;
-  const values::BlockOf block_of = values::block_of();
-  if (block_of && block_of(address, &begin, &size)) return begin + size - address;
-  if (!values::block_of() && values::has_torch() && a.device >= 0 && !a.pool) {
-    return std::min<size_t>(kLeast - address % kLeast, a.base + a.size - address);
-  }
-  return a.base + a.size - address;
-}
-
 // Host memory that devices write to, so that the host reads it without a copy.
 struct ForTheHost {
   std::atomic<bool> any{false};
@@ -109,9 +74,11 @@ ForTheHost& for_the_host() {
   return *one;
 }
 
+using Ranges = std::map<uintptr_t, size_t>;
+
 // From each of the addresses to the end of its block.
-std::map<uintptr_t, size_t> ranges(std::vector<uintptr_t> addresses) {
-  std::map<uintptr_t, size_t> found;
+Ranges ranges(std::vector<uintptr_t> addresses) {
+  Ranges found;
   std::sort(addresses.begin(), addresses.end());
   for (size_t i = 0; i < addresses.size(); ++i) {
     Allocation a;
@@ -130,11 +97,20 @@ std::map<uintptr_t, size_t> ranges(std::vector<uintptr_t> addresses) {
   return found;
 }
 
-void mark(const std::map<uintptr_t, size_t>& all, values::Source source) {
-  for (const auto& [begin, size] : all) {
-    values::uncomputed().mark(begin, size, source);
-    values::poison(begin, size);
+// What may be written to first: what certainly is counts where both are true.
+std::vector<values::Unwritten> unwritten(const std::string& name, values::Source certain, values::Source perhaps,
+                                         const std::vector<uintptr_t>& written, std::vector<uintptr_t> leading_on) {
+  leading_on.insert(leading_on.end(), written.begin(), written.end());
+  const std::vector<uintptr_t> reached = reached_from(leading_on);
+  std::vector<values::Unwritten> found;
+  if (!reached.empty()) {
+    values::not_computed_reached(name, reached.size());
+    std::vector<uintptr_t> all = reached;
+    all.insert(all.end(), written.begin(), written.end());
+    for (const auto& [begin, size] : ranges(std::move(all))) found.push_back({begin, size, perhaps});
   }
+  for (const auto& [begin, size] : ranges(written)) found.push_back({begin, size, certain});
+  return found;
 }
 
 }  // namespace
@@ -142,22 +118,31 @@ void mark(const std::map<uintptr_t, size_t>& all, values::Source source) {
 void mark_written(const Operation& op, Function& f) {
   if (!values::are_computed() || (!op.kernel.kernelParams && op.arguments.values.empty())) return;
   std::call_once(f.written_once, [&] {
-    f.written = written_by(f);
+    read_facts(f);
     f.source = values::kernel_source(f.name);
+    f.perhaps_source = values::kernel_source(f.name, values::Certainty::perhaps);
   });
-  std::vector<uintptr_t> addresses;
-  for (const size_t offset : f.written)
-    if (const uintptr_t word = argument(op, f, offset)) addresses.push_back(word);
+  const auto arguments = [&](const std::vector<size_t>& offsets) {
+    std::vector<uintptr_t> addresses;
+    for (const size_t offset : offsets)
+      if (const uintptr_t word = argument(op, f, offset)) addresses.push_back(word);
+    return addresses;
+  };
+  std::vector<values::Unwritten> found =
+      unwritten(f.name, f.source, f.perhaps_source, arguments(f.written), arguments(f.leading_on));
   if (op.deferred)
-    values::deferred_kernel() = {f.name, f.source, ranges(std::move(addresses))};
+    values::deferred_kernel() = {f.name, std::move(found)};
   else
-    mark(ranges(std::move(addresses)), f.source);
+    values::mark(found);
 }
 
 void mark_written(const Operation& op) {
   if (!values::are_computed() || !op.library) return;
   const auto first = op.touched.end() - static_cast<std::ptrdiff_t>(op.written);
-  mark(ranges({first, op.touched.end()}), values::kernel_source(op.library));
+  const auto leading_on = first - static_cast<std::ptrdiff_t>(op.leading_on);
+  values::mark(unwritten(op.library, values::kernel_source(op.library),
+                         values::kernel_source(op.library, values::Certainty::perhaps), {first, op.touched.end()},
+                         {leading_on, first}));
 }
 
 void host_waited(bool for_event) {
