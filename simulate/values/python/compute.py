@@ -2,7 +2,7 @@
 
 import torch
 
-from . import exceptions, graphs, memory, native, nested, randomness, sequences, sparse, substitutes, uncomputed, wider
+from . import exceptions, graphs, memory, native, nested, randomness, sequences, sparse, stand_ins, substitutes, uncomputed, wider
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")
@@ -59,11 +59,11 @@ class Plan:
     def __init__(self, name, op, key):
         self.name = name
         schema = op._schema
-        self.special = sequences.SPECIALS.get(name)
         self.substitute = substitutes.SUBSTITUTES.get(name)
         on_cpu = (key.replace("CUDA", "CPU"), "CPU")
         has = torch._C._dispatch_has_computed_kernel_for_dispatch_key
         self.cpu = op._op if any(has(name, k) for k in on_cpu) else None
+        self.special = sequences.SPECIALS.get(name) or (stand_ins.of(name, schema) if self.cpu is None else None)
         self.places = {a.name: i for i, a in enumerate(schema.arguments, 1)}
         self.outs = [a.name for a in schema.arguments if a.is_out]
         self.writes = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
