@@ -10,6 +10,7 @@
 #include "simulate/model/graph/graph.h"
 #include "simulate/model/kernels/fault.h"
 #include "simulate/model/kernels/module.h"
+#include "simulate/model/memory/arena.h"
 #include "simulate/model/memory/memory.h"
 #include "simulate/model/memory/pool.h"
 #include "simulate/model/memory/written.h"
@@ -73,6 +74,7 @@ void count(const CUDA_MEMCPY3D& c) {
 void set_now(const CUDA_MEMSET_NODE_PARAMS& s) {
   for (size_t y = 0; y < s.height; ++y) {
     auto* row = reinterpret_cast<uint8_t*>(s.dst) + y * s.pitch;
+    if (!s.value && cleared(reinterpret_cast<uintptr_t>(row), s.width * s.elementSize)) continue;
     if (s.elementSize == 1) std::memset(row, static_cast<int>(s.value), s.width);
     if (s.elementSize == 2)
       for (size_t i = 0; i < s.width; ++i) reinterpret_cast<uint16_t*>(row)[i] = static_cast<uint16_t>(s.value);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <bit>
+#include <cstring>
 
 #include "simulate/settings/settings.h"
 
@@ -119,6 +120,7 @@ uintptr_t Arena::allocate(size_t size) {
   if (used_ + size > capacity_ || !host_gives(size, host_use)) return 0;
   size_t offset = large_.take(size, kChunk);
   if (offset == SIZE_MAX || !claim_chunks(offset, size)) return 0;
+  if (size >= kLargeBlock) large_blocks_ += size;
   return base_ + offset;
 }
 
@@ -139,6 +141,19 @@ void Arena::release(uintptr_t address, size_t size) {
   size = round_up(size, kChunk);
   drop_chunks(offset, size);
   large_.add(offset, size);
+  if (size >= kLargeBlock) large_blocks_ -= size;
+}
+
+void Arena::clear(uintptr_t address, size_t size) {
+  const size_t page = static_cast<size_t>(getpagesize());
+  const uintptr_t first = round_up(address, page), last = (address + size) / page * page;
+  if (first >= last || fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first - base_),
+                                 static_cast<off_t>(last - first)) != 0) {
+    std::memset(reinterpret_cast<void*>(address), 0, size);
+    return;
+  }
+  std::memset(reinterpret_cast<void*>(address), 0, first - address);
+  std::memset(reinterpret_cast<void*>(last), 0, address + size - last);
 }
 
 size_t Arena::allocate_physical(size_t size) {
@@ -181,6 +196,7 @@ HostUse host_use() {
   for (int i = 0; i < g_devices; ++i) {
     all.given += g_arenas[i].used();
     all.touched += g_arenas[i].touched();
+    all.large += g_arenas[i].in_large_blocks();
   }
   return all;
 }
@@ -188,6 +204,13 @@ HostUse host_use() {
 int arena_owner(uintptr_t address) {
   uintptr_t index = (address - g_base) >> g_shift;
   return index < static_cast<uintptr_t>(g_devices) ? static_cast<int>(index) : -1;
+}
+
+bool cleared(uintptr_t address, size_t size) {
+  const int owner = size >= 2 * kChunk ? arena_owner(address) : -1;
+  if (owner < 0) return false;
+  g_arenas[owner].clear(address, size);
+  return true;
 }
 
 int open_shared(const char* path) {
@@ -199,3 +222,8 @@ Arena& arena(int device) {
 }
 
 }  // namespace devtrace::simulate
+
+// For simulate/values/torch.
+extern "C" __attribute__((visibility("default"))) bool devtrace_sim_cleared(void* address, size_t size) {
+  return devtrace::simulate::cleared(reinterpret_cast<uintptr_t>(address), size);
+}

@@ -47,6 +47,9 @@ class Arena {
   uintptr_t base() const { return base_; }
   size_t capacity() const { return capacity_; }
   size_t used() const { return used_; }
+  size_t in_large_blocks() const { return large_blocks_; }
+  // Makes these bytes zero, as fresh ones are: whole pages are given back to the host.
+  void clear(uintptr_t address, size_t size);
   // Bytes that the host has behind it by now.
   size_t touched() const;
   int file() const { return file_; }
@@ -59,6 +62,7 @@ class Arena {
   uintptr_t base_ = 0;
   size_t capacity_ = 0;
   std::atomic<size_t> used_{0};  // whole chunks
+  std::atomic<size_t> large_blocks_{0};
   int file_ = -1;
   Ranges large_;     // chunks
   Ranges small_;     // inside the chunks given to small allocations
@@ -72,6 +76,8 @@ HostUse host_use();
 // The device (by physical index) whose arena holds the address, or -1.
 int arena_owner(uintptr_t address);
 Arena& arena(int device);
+// Makes device memory zero in a way that needs none of the host's. False: too few bytes for that, or no device's.
+bool cleared(uintptr_t address, size_t size);
 // Opens another process's arena file by its path under /proc; -1 when that process is gone or not ours.
 int open_shared(const char* path);
 

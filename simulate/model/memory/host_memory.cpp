@@ -92,6 +92,18 @@ std::string readable(size_t bytes) {
   return text;
 }
 
+// A block that the host could not fill is given all the same, and counts as what is written to it. Should the host get
+// out of memory by that, it is this process that ends.
+void say_large_block(size_t size, size_t left) {
+  static std::atomic<bool> said{false};
+  if (said.exchange(true)) return;
+  std::fprintf(stderr,
+               "devtrace: a block of %s was given, of which the host has %s left: it takes what is written to "
+               "(DEVTRACE_SIM_HOST_MEMORY sets a limit)\n",
+               readable(size).c_str(), readable(left).c_str());
+  std::ofstream("/proc/self/oom_score_adj") << 1000;
+}
+
 // What was asked for as the host's memory; nothing: the host is asked.
 const std::optional<size_t>& asked_for() {
   static const std::optional<size_t> value = [] {
@@ -120,10 +132,14 @@ bool host_gives(size_t size, const std::function<HostUse()>& in_use) {
   const std::optional<size_t> has = asked_for() ? asked_for() : host_available();
   if (!has) return true;
   const HostUse use = in_use();
-  const size_t untouched = use.given - std::min(use.given, use.touched);
+  const size_t untouched = use.given - std::min(use.given, use.touched + use.large);
   const size_t kept = asked_for() ? use.given : untouched + kForTheHost, left = *has - std::min(*has, kept);
   budget = size <= left && !asked_for() ? (left - size) / 16 : 0;
   if (size <= left) return true;
+  if (size >= kLargeBlock && left && !asked_for()) {
+    say_large_block(size, left);
+    return true;
+  }
   static std::atomic<bool> said{false};
   if (!said.exchange(true))
     std::fprintf(

@@ -333,6 +333,7 @@ EXPORTED int devtrace_values_start(const char* lines) {
   g_thread = reinterpret_cast<ThreadFunction>(dlsym(RTLD_DEFAULT, "devtrace_sim_values_thread"));
   g_asynchronous = reinterpret_cast<AsynchronousFunction>(dlsym(RTLD_DEFAULT, "devtrace_sim_asynchronous"));
   if (!g_thread || !g_asynchronous) return 0;
+  clear_memory_by(reinterpret_cast<ClearFunction>(dlsym(RTLD_DEFAULT, "devtrace_sim_cleared")));
   follow_uncomputed();
   return 1;
 }

@@ -41,10 +41,17 @@ bool halves_to_float(Stack* stack) {
   return any;
 }
 
+ClearFunction g_clear = nullptr;
+
+bool cleared(const at::Tensor& tensor) {
+  return g_clear && tensor.is_contiguous() && g_clear(tensor.mutable_data_ptr(), tensor.nbytes());
+}
+
 // What takes place in an argument. False when python/ has to do it.
 bool compute_in_place(const OperatorHandle& op, const Plan& plan, Stack* stack) {
   const bool apart = plan.is_out && !(plan.is_pointwise && stack->back().toTensor().is_contiguous());
   if (!apart) {
+    if (plan.zeroes && cleared(stack->back().toTensor())) return true;
     plan.cpu->callBoxed(op, kCpu, stack);
     return true;
   }
@@ -96,6 +103,10 @@ bool keep_all(const Plan& plan, at::ArrayRef<IValue> results, at::ArrayRef<IValu
 
 }  // namespace
 
+void clear_memory_by(ClearFunction function) {
+  g_clear = function;
+}
+
 bool is_computed_here(const OperatorHandle& op, How how) {
   return how != kGate || attention_of(op) || recurrent_cell(op.operator_name());
 }
@@ -122,6 +133,7 @@ Plan plan_of(const OperatorHandle& op, How how, bool again, const char* out_over
   plan.is_out = plan.writes && schema.arguments().back().is_out();
   plan.slow_in_half = is_slow_in_half(op.operator_name());
   plan.copies = op.operator_name().name == "aten::copy_";
+  plan.zeroes = op.operator_name().name == "aten::zero_" && !plan.is_out;
   plan.is_pointwise = op.hasTag(at::Tag::pointwise);
   if (const auto at = schema.argumentIndexWithName("pin_memory")) plan.pinned = static_cast<size_t>(*at);
   const auto out = c10::Dispatcher::singleton().findSchema({op.operator_name().name, out_overload});

@@ -40,6 +40,7 @@ struct Plan {
   bool is_pointwise = false;
   bool slow_in_half = false;
   bool copies = false;      // copy_
+  bool zeroes = false;      // zero_
   bool nested_too = false;  // the real kernel looks at values that nested operators compute
   bool again = false;       // it may do so, and if it fails it is tried again with those
   bool grows = false;
@@ -50,6 +51,10 @@ struct Plan {
 
 // `again`: whether a real kernel that fails may be tried again. `out_overload`: see devtrace_values_after.
 Plan plan_of(const c10::OperatorHandle& op, How how, bool again, const char* out_overload);
+
+// What makes device memory zero without the host's, see model/memory/arena.h; null: nobody.
+using ClearFunction = bool (*)(void* address, size_t size);
+void clear_memory_by(ClearFunction function);
 
 // Whether there is a way besides python/'s.
 bool is_computed_here(const c10::OperatorHandle& op, How how);

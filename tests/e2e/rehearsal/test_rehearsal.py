@@ -374,11 +374,36 @@ def test_more_than_the_host_has_is_refused_by_what_it_says(rehearse):
         """
         import torch
         available = next(int(line.split()[1]) for line in open("/proc/meminfo") if line.startswith("MemAvailable")) << 10
+        kept = []
         try:
-            torch.empty(available + (1 << 30), dtype=torch.uint8, device="cuda")
+            for _ in range(available // (2 << 30) + 2):
+                kept.append(torch.empty(2 << 30, dtype=torch.uint8, device="cuda"))
         except torch.OutOfMemoryError:
             print("refused")
         """,
         trace=False, env={"DEVTRACE_SIM_MEMORY": "1024GiB"},
     )  # fmt: skip
     assert outcome.out == "refused\n" and outcome.err.count("the host is full, not the simulated device") == 1, outcome.err
+
+
+def test_a_pool_larger_than_the_host_takes_what_is_written_to(rehearse):
+    """As programs take that serve models: nearly the whole device, zeroed."""
+    outcome = rehearse(
+        """
+        import torch
+        def kilobytes(file, name):
+            return next(int(line.split()[1]) for line in open(file) if line.startswith(name))
+        size = (kilobytes("/proc/meminfo", "MemAvailable") << 10) + (4 << 30)
+        pool = [torch.zeros(size, dtype=torch.uint8, device="cuda") for _ in range(2)]
+        pool[1][size // 2 : size // 2 + (8 << 20)] = 3
+        print(pool[1][size // 2 - 1 : size // 2 + 2].tolist(), pool[1][-1].item())
+        pool[1].zero_()
+        print(pool[1][size // 2 : size // 2 + (8 << 20)].any().item())
+        few = torch.full((9 << 20,), 7, dtype=torch.uint8, device="cuda")
+        few[1:].zero_()
+        print(few[:3].tolist(), few.sum().item(), kilobytes("/proc/self/status", "VmHWM") < 3 << 20)
+        """,
+        trace=False, env={"DEVTRACE_SIM_MEMORY": "1024GiB"},
+    )  # fmt: skip
+    assert outcome.out == "[0, 3, 3] 0\n0\n[7, 0, 0] 7 True\n", outcome.err
+    assert outcome.err.count("it takes what is written to") == 1 and "full" not in outcome.err
