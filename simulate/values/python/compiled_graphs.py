@@ -3,9 +3,11 @@
 The compiled code runs as on hardware, with its checks and launches, but computes nothing; then its results are put where they belong.
 """
 
+import contextlib
 import copy
 import functools
 import os
+import pickle
 import sys
 
 import torch
@@ -19,17 +21,22 @@ _watched = False
 
 
 def install(around, unwatched):
-    """torch.compile calls this class when it has a graph to compile; Inductor is not imported before."""
+    """torch.compile calls these classes when it has a graph to compile; Inductor is not imported before."""
     global _around, _unwatched
     _around, _unwatched = around, unwatched
-    wrapper = getattr(torch, "_TorchCompileInductorWrapper", None)
-    if wrapper is None:
-        return
+    for wrapper in ("_TorchCompileInductorWrapper", "_TorchCompileWrapper"):
+        if hasattr(torch, wrapper):
+            watch_at(getattr(torch, wrapper))
+
+
+def watch_at(wrapper):
     real = wrapper.__call__
 
     # Properties, and functions in C: what they return is called without a frame of ours in the program's stacks.
     def call(self):
-        watch()
+        # A backend of the program's own may hand parts of its graph to Inductor; Dynamo's own others do not.
+        if not getattr(getattr(self, "compiler_fn", None), "__module__", "").startswith("torch._dynamo.backends"):
+            watch()
         return real.__get__(self)
 
     wrapper.__call__ = property(call)
@@ -41,26 +48,63 @@ def watch():
     if _watched:
         return
     _watched = True
-    import torch._functorch.config
-    from torch._inductor import compile_fx, output_code
+    from torch._inductor import codecache, compile_fx, output_code
 
-    # Its entries hold compiled code whose graph nobody sees any more.
-    torch._functorch.config.enable_autograd_cache = False
+    keep_caches_apart(codecache)
+    measure_nothing()
     real = output_code.CompiledFxGraph.__call__
+    compiling = []
 
     def before(gm, *args, **kwargs):
-        return torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))  # what follows changes it
+        compiling[:] = [torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))]  # what follows changes it
+        return compiling[0]
 
     def after(kept, compiled):
         if isinstance(compiled, output_code.CompiledFxGraph):
             compiled._devtrace_graph = kept
 
+    # A cache's entry is compiled code alone: the graph goes with it.
+    def before_saving(key, compiled, *args, **kwargs):
+        if compiling:
+            with contextlib.suppress(Exception):  # what cannot be pickled is not computed where it is found again, and listed
+                compiled._devtrace_graph = pickle.dumps(compiling[0])
+
     def call(self):
         kept, own = self.__dict__.get("_devtrace_graph"), real.__get__(self)
+        if isinstance(kept, bytes):
+            kept = self._devtrace_graph = pickle.loads(kept)
         return own if kept is None else functools.partial(_around, True, functools.partial(compute, kept), own, finish)
 
     compile_fx._compile_fx_inner = functools.partial(_around, False, before, compile_fx._compile_fx_inner, after)
     output_code.CompiledFxGraph.__call__ = property(call)
+    caches = codecache.FxGraphCache
+    caches._save_graph = staticmethod(functools.partial(_around, False, before_saving, caches._save_graph, None))
+
+
+def keep_caches_apart(codecache):
+    """Entries of other runs have no graph, and what a rehearsal measures is nothing for hardware: keys of its own for all that Inductor keeps."""
+    key = codecache.torch_key()
+    codecache.torch_key.clear()
+    codecache.torch_key.set(key + b" in a rehearsal")
+
+
+def measure_nothing():
+    """What Inductor measures decides what it generates. It flushes the device's cache before each of hundreds of launches: there is none to flush."""
+    from torch._inductor.codegen import wrapper
+    from torch._inductor.runtime import benchmarking
+
+    benchmarker = getattr(benchmarking, "InductorBenchmarker", None)
+    if benchmarker:
+        benchmarker.L2_cache_size = 4
+    launches_itself(benchmarker, "benchmark_gpu")
+    launches_itself(getattr(wrapper, "PythonWrapperCodegen", None), "generate_and_run_autotune_block")
+
+
+def launches_itself(owner, name):
+    """A method that launches what it generates with whatever lies in memory: nothing that a program misses."""
+    real = getattr(owner, name, None)
+    if real:
+        setattr(owner, name, property(lambda self: functools.partial(_around, True, lambda *args, **kwargs: True, real.__get__(self), lambda *both: None)))
 
 
 def compute(kept, inputs):

@@ -53,6 +53,12 @@ def is_empty(result):
     return all(isinstance(r, Tensor) and not r.numel() for r in (result if isinstance(result, (tuple, list)) else (result,)))
 
 
+def all_defined(results):
+    """A list of tensors as PyTorch takes it back: what is undefined in one comes as None, which it refuses."""
+    device = next((r.device for r in results if r is not None), CPU)
+    return [torch.empty(0, device=device) if r is None else r for r in results]
+
+
 class Plan:
     """How one operator is computed; made once."""
 
@@ -294,6 +300,8 @@ class Plan:
         raise Unable(reason(error)) from None
 
     def compute(self, result, args, kwargs, state):
+        if isinstance(result, list) and any(r is None for r in result):
+            result = all_defined(result)
         if graphs.recording is not None and graphs.captured(self.compute, result, args, kwargs, state):
             return result
         try:

@@ -5,6 +5,7 @@ Triton is not imported for this: install.cpp calls install() once it is there. W
 
 import contextlib
 import ctypes
+import dataclasses
 import functools
 import os
 import sys
@@ -138,6 +139,9 @@ def _language(interpreter, memory):
         # As Triton's own says it, NumPy 2.4 refuses it: a number is an array of one there.
         scope.set_attr(core.tensor, "__index__", lambda self: int(self.handle.data.item()))
         builder = interpreter.interpreter_builder
+        # As kernels are compiled: they wrap around, and nothing is spent on looking whether they do.
+        if getattr(builder.options, "sanitize_overflow", False):
+            scope.set_attr(builder, "options", dataclasses.replace(builder.options, sanitize_overflow=False))
         libdevice.patch(interpreter, builder, scope)
         bfloat16.patch(interpreter, builder, scope)
         memory.patch(builder, scope)

@@ -9,9 +9,11 @@ LIBRARY = """
 #include <ATen/ATen.h>
 at::Tensor on_cuda(const at::Tensor& x) { return at::empty_like(x); }
 at::Tensor on_cpu(const at::Tensor& x) { return x * 2; }
-TORCH_LIBRARY(brought, m) { m.def("doubled(Tensor x) -> Tensor"); }
-TORCH_LIBRARY_IMPL(brought, CUDA, m) { m.impl("doubled", on_cuda); }
-TORCH_LIBRARY_IMPL(brought, CPU, m) { m.impl("doubled", on_cpu); }
+std::vector<at::Tensor> some_on_cuda(const at::Tensor& x) { return {at::empty_like(x), at::Tensor()}; }
+std::vector<at::Tensor> some_on_cpu(const at::Tensor& x) { return {x * 5, at::Tensor()}; }
+TORCH_LIBRARY(brought, m) { m.def("doubled(Tensor x) -> Tensor"); m.def("some(Tensor x) -> Tensor[]"); }
+TORCH_LIBRARY_IMPL(brought, CUDA, m) { m.impl("doubled", on_cuda); m.impl("some", some_on_cuda); }
+TORCH_LIBRARY_IMPL(brought, CPU, m) { m.impl("doubled", on_cpu); m.impl("some", some_on_cpu); }
 """
 
 LATE = """
@@ -34,6 +36,7 @@ print("composite", squared(x).tolist())
 
 torch.ops.load_library(sys.argv[1])
 print("of a library", torch.ops.brought.doubled(x).tolist())
+print("with an undefined one", torch.ops.brought.some(x)[0].tolist())
 
 again = torch.library.Library("aten", "IMPL")
 again.impl("neg", lambda x: x + 100, "CUDA")
@@ -51,6 +54,7 @@ def test_they_are_computed_all_the_same(way, tmp_path):
         "of Python [0.0, 3.0, 6.0]",
         "composite [0.0, 1.0, 4.0]",
         "of a library [0.0, 2.0, 4.0]",
+        "with an undefined one [0.0, 5.0, 10.0]",
         "the program's own [100.0, 101.0, 102.0]",
     ], outcome.err
     assert outcome.code == 0 and "not computed" not in outcome.err

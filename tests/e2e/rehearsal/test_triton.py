@@ -75,6 +75,11 @@ def histogram(x, bins, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.atomic_add(bins + tl.load(x + i, mask=i < n), 1, mask=i < n)
 
+@triton.jit
+def mixed(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i) * 1103515245 + 12345)  # a generator of random numbers, which wraps around
+
 @torch.library.custom_op("tests::doubled", mutates_args=(), device_types="cuda")
 def doubled(x: torch.Tensor) -> torch.Tensor:
     made = torch.empty_like(x)
@@ -106,6 +111,10 @@ q, k, v = (torch.randn(1, 2, 64, 16, device="cuda") for _ in range(3))
 out = torch.empty_like(q)
 attention[(2, 2)](q, k, v, out, 64, 0.25, D=16, M=32, N=32)
 equal("attention", out, torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True), 1e-4)
+numbers = torch.arange(32, device="cuda", dtype=torch.int32)
+made = torch.empty_like(numbers)
+mixed[(1,)](numbers, made, BLOCK=32)
+equal("wrapped", made, numbers * 1103515245 + 12345)
 numbers, bins = torch.randint(0, 8, (100,), device="cuda"), torch.zeros(8, dtype=torch.int32, device="cuda")
 histogram[(4,)](numbers, bins, 100, BLOCK=32)
 equal("histogram", bins, torch.bincount(numbers, minlength=8))
@@ -123,7 +132,7 @@ equal("captured", doubled, 2 * torch.bincount(numbers, minlength=8))
 def test_a_programs_kernels_equal_pytorchs(tmp_path):
     outcome = start(KERNELS, tmp_path)
     assert outcome.code == 0, outcome.err
-    assert outcome.out.split() == ["operator", "softmax", "softmax", "layer_norm", "matmul", "matmul", "attention", "histogram", "captured"]
+    assert outcome.out.split() == ["operator", "softmax", "softmax", "layer_norm", "matmul", "matmul", "attention", "wrapped", "histogram", "captured"]
     assert "not computed" not in outcome.err and "does not compute" not in outcome.err and outcome.findings == []
 
 
@@ -271,3 +280,29 @@ def test_compiled_equals_eager(tmp_path, program):
     outcome = start(program, tmp_path, env={**ALONE, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}, timeout=400)
     assert outcome.code == 0, outcome.err
     assert "not computed" not in outcome.err and "does not compute" not in outcome.err and outcome.findings == []
+
+
+# As vLLM does: a backend of the program's own that gives parts to Inductor, and finds them in a cache the next time.
+OWN_BACKEND = HEAD + """
+import os
+from torch._inductor import CompiledArtifact, standalone_compile
+def backend(graph, inputs):
+    if os.path.exists("compiled"):
+        made = CompiledArtifact.load(path="compiled", format="binary")
+        print("loaded")
+    else:
+        made = standalone_compile(graph, inputs, dynamic_shapes="from_example_inputs", options={})
+        made.save(path="compiled", format="binary")
+    return lambda *args: made(*args)
+x = torch.randn(5, 8, device="cuda")
+def function(x):
+    return (torch.nn.functional.gelu(x).sum(0) * 2,)
+equal("compiled", torch.compile(function, backend=backend)(x)[0], function(x)[0])
+"""
+
+
+def test_what_another_backend_gives_to_inductor_or_finds_in_a_cache_is_computed(tmp_path):
+    for expected in (["compiled"], ["loaded", "compiled"]):
+        outcome = start(OWN_BACKEND, tmp_path, env={**ALONE, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}, timeout=400)
+        assert outcome.code == 0 and outcome.out.split() == expected, outcome.err
+        assert "not computed" not in outcome.err and "does not compute" not in outcome.err and outcome.findings == []
