@@ -2,7 +2,7 @@
 # thread: https://github.com/dottxt-ai/outlines/issues/679
 # about: "cuda" is the card that is current for a thread; it was set for the one that loads the model, requests are answered in another one
 # operation: add on cuda:0, cuda:1
-# operands: sequence_weights|self, .*
+# operands: weights|self, .*
 # category: default-or-current-device
 # line: sampler.py: sequence_weights = torch.zeros(
 # line: main.py: model = Transformers(
