@@ -86,6 +86,7 @@ WITH_CUDA := $(filter-out simulate/settings simulate/values simulate/values/torc
 $(foreach f,$(WITH_CUDA),$(eval FLAGS_$(f) += $(SIM_FLAGS_13)))
 FLAGS_simulate/cudnn += -isystem $(CUDA_WHEEL_LIBRARIES)/cudnn/include
 FLAGS_simulate/nccl += -isystem $(CUDA_WHEEL_LIBRARIES)/nccl/include
+FLAGS_simulate/nccl += -O3 # the sums over ranks: -O2 does not vectorise them
 $(foreach f,$(WITH_CUDA),$(OBJECTS_$(f))): | $(DRIVER_LISTS)
 
 $(BUILD)/obj/cuda12/%.o: %.cpp $(CUDA12)/ready | $(DRIVER_LISTS)

@@ -171,8 +171,12 @@ pictures: demo
 rehearsal-values: all ## values of a rehearsal on the same
 	$(PYTHON) tests/rehearsal/run.py --build $(BUILD) --json $(BUILD)/rehearsal-values.json --markdown docs/guide/rehearsal.md
 
-conformance-distributed: all ## PyTorch's own tests of torch.distributed in a rehearsal; 20 minutes
+# Then the files of test/distributed, which PyTorch's wheel lacks: PYTORCH_SOURCE=folder, else fetched; hours, SAMPLE=4 every fourth test. Another
+# PyTorch than .venv's: its wheel in a folder that PYTHONPATH names.
+SAMPLE ?= 1
+conformance-distributed: all ## PyTorch's own tests of torch.distributed in a rehearsal
 	$(PYTHON) tests/conformance/distributed.py --build $(BUILD) --json $(BUILD)/distributed.json --markdown docs/evidence/distributed.md
+	$(PYTHON) tests/conformance/distributed_files.py --build $(BUILD) $(PYTORCH_SOURCE:%=--source %) --sample $(SAMPLE) --json $(BUILD)/distributed-files.json --markdown docs/evidence/distributed-files.md
 
 # Other projects' tests, from their sdists on PyPI; half an hour.
 wheels: all ## wheels of others in a rehearsal

@@ -87,7 +87,7 @@ def markdown(found: dict) -> str:
         f"Written by `make conformance-distributed`; PyTorch {importlib.metadata.version('torch')}, backend nccl, ranks with a simulated device each. The tests are those that",
         "PyTorch's wheel has, `DistributedTest` of `torch.testing._internal.distributed.distributed_test`, unchanged; [one class](../../tests/conformance/distributed_tests.py) collects them.",
         "Ranks are forked. Where they are spawned, `test_DistributedDataParallel` saves and loads its model between steps, and a DDP with a static graph then reduces no gradients, in",
-        "PyTorch 2.11 over gloo on the CPU, too.", "",
+        "PyTorch 2.11 over gloo on the CPU, too. The tests that the wheel lacks: [files](distributed-files.md).", "",
         "| tests | passed | failed | skipped | findings |", "|---:|---:|---:|---:|---:|",
         f"| {len(tests)} | {count[PASSED]} | {count[FAILED]} | {count[SKIPPED]} | {len(found['findings'])} |", "",
         f"{', '.join(f'{number} with {ranks} ranks' for ranks, number in sorted(Counter(test['ranks'] for test in tests).items()))}: those that are skipped for want of ranks run again with more.", "",
