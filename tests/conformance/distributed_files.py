@@ -149,7 +149,7 @@ def markdown(found: dict) -> str:
         "# PyTorch's files of tests of torch.distributed", "",
         f"Written by `make conformance-distributed`; PyTorch {found['torch']}, {GPUS} simulated devices. The files are those of `test/distributed` in PyTorch's source, unchanged, which",
         "[scripts/get/pytorch-tests](../../scripts/get/pytorch-tests) brings (`PYTORCH_SOURCE=folder`: a clone that is here already). [A plugin](../../tests/conformance/forked_tests.py) forks the",
-        "ranks, where PyTorch starts an interpreter for each.", "",
+        "ranks, where PyTorch starts an interpreter for each. A row tells of the files and tests that ran; those of a suite can be more.", "",
         "| suite | files | of which every … test | tests | passed | failed | skipped | passed of those that ran |", "|---|---:|---|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
     for name, tests in [*suites.items(), ("all", every)]:

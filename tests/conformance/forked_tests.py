@@ -1,6 +1,6 @@
 """A plugin of pytest's for PyTorch's tests of several processes: these are forks of one that has imported PyTorch, not new interpreters.
 
-A process that has used CUDA cannot be forked. So what runs in pytest's own process comes last, and what would use CUDA while tests are collected is
+A process that has used CUDA cannot be forked: then they are new interpreters all the same. So what runs in pytest's own process comes last, and what would use CUDA while tests are collected is
 answered without it. SAMPLE=3: every third test alone. Under torchrun pytest itself is a rank, and runs what such a launcher would."""
 
 import os
@@ -28,8 +28,8 @@ PROCESSES = common_distributed.MultiProcessTestCase
 CONTINUOUS = getattr(common_distributed, "MultiProcContinuousTest", None) or getattr(common_distributed, "MultiProcContinousTest", None)
 
 
-FORKS = torch.multiprocessing.get_context("fork")
-torch.multiprocessing.get_context = lambda method=None: FORKS
+context_of = torch.multiprocessing.get_context
+torch.multiprocessing.get_context = lambda method=None: context_of("fork" if method == "spawn" and not torch.cuda.is_initialized() else method)
 
 
 def is_of_processes(item) -> bool:
