@@ -2,12 +2,17 @@
 //
 // The loader knows a library by its name alone where another one needs it, so the preloaded stand-ins are found there.
 // A path is another matter (cuda-python, CuPy's wheels, ctypes): NVIDIA's own file would come beside the stand-ins, and
-// each would know nothing of what the other one made.
+// each would know nothing of what the other one made. One of another version of CUDA than the simulated one is that
+// version's stand-in, where it was built: both work on the same devices.
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <iterator>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "binary/elf/loaded.h"
 #include "binary/elf/loaded_objects.h"
@@ -30,9 +35,10 @@ bool stands_for(std::string_view stand_in, std::string_view file) {
 // Names of the stand-ins: those in this library's folder or below, which are loaded right after it and stay. Noted
 // before anything else runs, as the loader's list may later change while somebody goes through it.
 constinit const char* stand_ins[32] = {};
+// Theirs; a view of a name that the loader keeps.
+constinit std::string_view folder;
 
 [[gnu::constructor]] void note_stand_ins() {
-  std::string_view folder;
   size_t count = 0;
   for (const link_map* one = _r_debug.r_map; one && count < std::size(stand_ins); one = one->l_next) {
     const elf::Object object = elf::object_of(*one);
@@ -44,6 +50,26 @@ constinit const char* stand_ins[32] = {};
 const char* stand_in_for(std::string_view file) {
   for (const char* const each : stand_ins)
     if (each && stands_for(each, file)) return each;
+  return nullptr;
+}
+
+// Paths of those for the other version.
+std::vector<std::string> find_others() {
+  const std::string own(folder);
+  const std::string other = own + (stand_in_for("libcudart.so.12") ? "" : "cuda12/");
+  std::vector<std::string> found;
+  std::ifstream list(other + "preload.list");
+  for (std::string name; std::getline(list, name);)
+    if (name.starts_with("lib") && !stand_in_for(name)) found.push_back(other + name);
+  return found;
+}
+
+// Of a file that is there: who looks whether the other version is installed must not find more than without us.
+const char* other_stand_in_for(const char* path, std::string_view file) {
+  static const auto* const others = new std::vector<std::string>(find_others());
+  for (const std::string& each : *others)
+    if (stands_for(std::string_view(each).substr(each.rfind('/') + 1), file) && !::access(path, R_OK))
+      return each.c_str();
   return nullptr;
 }
 
@@ -59,7 +85,11 @@ __attribute__((visibility("hidden"), used)) const char* devtrace_name_to_open(co
     if (!devtrace_real_dlopen) devtrace_real_dlopen = reinterpret_cast<Dlopen>(elf::find_in_file(library, "dlopen"));
   if (!name) return name;
   const std::string_view path = name, file = path.substr(path.rfind('/') + 1);
-  const char* const stand_in = file.starts_with("lib") ? simulate::stand_in_for(file) : nullptr;
+  if (!file.starts_with("lib")) return name;
+  const char* stand_in = simulate::stand_in_for(file);
+  // Only a whole version says which one is wanted.
+  if (!stand_in && file.size() < path.size() && !file.ends_with(".so"))
+    stand_in = simulate::other_stand_in_for(name, file);
   return stand_in ? stand_in : name;
 }
 

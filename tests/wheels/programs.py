@@ -242,6 +242,130 @@ device = Device(1); device.set_current()
 print("equal" if device.device_id == 1 and device.properties.multiprocessor_count > 0 else "apart", "cuda.core")
 '''
 
+TRL = '''
+import os, tempfile, warnings
+warnings.filterwarnings("ignore")
+from datasets import Dataset, table
+from transformers import LlamaConfig, LlamaForCausalLM
+from trl import SFTConfig, SFTTrainer
+def trained(cpu):
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(LlamaConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, vocab_size=50))
+    data = Dataset(table.InMemoryTable.from_pydict({"input_ids": [list(range(i, i + 8)) for i in range(8)]}), fingerprint="rows")
+    class Collate:
+        def __call__(self, rows):
+            ids = torch.tensor([row["input_ids"] for row in rows])
+            return {"input_ids": ids, "labels": ids, "attention_mask": torch.ones_like(ids)}
+    with tempfile.TemporaryDirectory() as folder:
+        how = SFTConfig(folder, max_steps=2, per_device_train_batch_size=4, use_cpu=cpu, report_to=[], bf16=False, gradient_checkpointing=False,
+                        dataset_kwargs={"skip_prepare_dataset": True}, save_strategy="no", disable_tqdm=True, seed=1)
+        from transformers import PreTrainedTokenizerFast
+        from tokenizers import Tokenizer, models
+        tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"a": 0, "<eos>": 1}, unk_token="a")), eos_token="<eos>", pad_token="<eos>")
+        SFTTrainer(model, how, train_dataset=data, data_collator=Collate(), processing_class=tokenizer).train()
+    return model.lm_head.weight
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+equal("two steps of SFTTrainer", trained(False), trained(True))
+'''
+
+ULTRALYTICS = '''
+import os
+os.environ["YOLO_OFFLINE"], os.environ["YOLO_AUTOINSTALL"] = "true", "false"
+from ultralytics.nn.tasks import DetectionModel
+model = DetectionModel("yolov8n.yaml", ch=3, nc=4, verbose=False)
+both("yolov8n", model, torch.rand(1, 3, 64, 64), pick=lambda out: out[0], tolerance=1e-2)
+from ultralytics.utils.nms import non_max_suppression
+torch.manual_seed(1)
+made = torch.rand(1, 8, 40); made[:, :4] *= 60
+equal("non_max_suppression", non_max_suppression(made.cuda(), 0.5)[0], non_max_suppression(made, 0.5)[0])
+'''
+
+XFORMERS = '''
+import xformers.ops as xops
+q, k, v = (torch.randn(1, 16, 2, 32) for _ in range(3))
+def dense(causal):
+    return torch.nn.functional.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v)), is_causal=causal).transpose(1, 2)
+given = [x.cuda() for x in (q, k, v)]
+equal("memory_efficient_attention", xops.memory_efficient_attention(*given), dense(False))
+equal("a causal bias", xops.memory_efficient_attention(*given, attn_bias=xops.LowerTriangularMask()), dense(True))
+both("SwiGLU", xops.SwiGLU(16, 32, 16), torch.randn(3, 16))
+'''
+
+DEEPSPEED = '''
+import os
+for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29577"}.items():
+    os.environ.setdefault(name, value)
+import deepspeed
+def data(device):
+    return torch.linspace(-1, 1, 32, device=device).view(4, 8)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+other = copy.deepcopy(model)
+engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config={
+    "train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}, "optimizer": {"type": "AdamW", "params": {"lr": 0.01, "weight_decay": 0.0, "torch_adam": True}}})
+optimizer = torch.optim.AdamW(other.parameters(), lr=0.01, weight_decay=0.0)
+for _ in range(3):
+    loss = engine(data("cuda:0")).square().mean()
+    engine.backward(loss); engine.step()
+    expected = other(data("cpu")).square().mean()
+    expected.backward(); optimizer.step(); optimizer.zero_grad()
+equal("three steps of ZeRO 2", loss, expected)
+equal("its weights", model[0].weight, other[0].weight)
+'''
+
+TENSORFLOW = '''
+import os
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import tensorflow as tf
+print("equal" if len(tf.config.list_physical_devices("GPU")) == 2 else "apart", "devices")
+with tf.device("GPU:1"):
+    x = tf.constant([1.0, 2.0, 3.0])
+print("equal" if x.device.endswith("GPU:1") else "apart", "placement")
+equal("arrays there and back", torch.as_tensor(x.numpy()), torch.tensor([1.0, 2.0, 3.0]))
+x + x
+'''
+
+DALI = '''
+import numpy as np
+from nvidia.dali import fn, pipeline_def, types
+images = [np.arange(48, dtype=np.uint8).reshape(4, 4, 3) + i for i in range(2)]
+@pipeline_def(batch_size=2, num_threads=1, device_id=0)
+def there():
+    return fn.external_source(source=lambda: images, device="cpu").gpu()
+pipe = there(); pipe.build()
+equal("arrays there and back", torch.as_tensor(np.array(pipe.run()[0].as_cpu().as_array())), torch.as_tensor(np.stack(images)))
+@pipeline_def(batch_size=2, num_threads=1, device_id=0)
+def flipped():
+    return fn.flip(fn.external_source(source=lambda: images, device="cpu").gpu(), horizontal=1)
+pipe = flipped(); pipe.build()
+pipe.run()[0].as_cpu()
+'''
+
+FAISS = '''
+import numpy as np
+import faiss
+print("equal" if faiss.get_num_gpus() == 2 else "apart", "devices")
+rows = np.random.default_rng(0).random((50, 8), dtype=np.float32)
+flat = faiss.IndexFlatL2(8); flat.add(rows)
+there = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, flat)
+print("equal" if there.ntotal == 50 else "apart", "an index on a device")
+there.search(rows[:3], 2)
+'''
+
+CUDF = '''
+import cudf
+column = cudf.Series([1.0, 2.0, 3.0])
+equal("arrays there and back", torch.as_tensor(column.to_numpy()), torch.tensor([1.0, 2.0, 3.0]))
+equal("sum", torch.as_tensor(float(column.sum())), torch.tensor(6.0))
+'''
+
+CUML = '''
+import numpy as np
+from cuml.linear_model import LinearRegression
+x = np.arange(12, dtype=np.float32).reshape(6, 2) ** 1.5
+model = LinearRegression().fit(x, x @ np.array([1.0, 2.0], dtype=np.float32))
+equal("LinearRegression", torch.as_tensor(np.asarray(model.coef_)), torch.tensor([1.0, 2.0]), 1e-2)
+'''
+
 JAX = '''
 import jax, numpy as np
 print("equal" if [d.platform for d in jax.devices()] == ["gpu", "gpu"] else "apart", "devices")

@@ -36,31 +36,46 @@ def version(wheel: Wheel, folder: Path) -> str:
     return found[0] if found else ""
 
 
+def execute(command: list, folder: Path, environment: dict) -> tuple[int | None, str, str]:
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT, env={**os.environ, **environment})
+        return done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired as late:
+        return None, (late.stdout or b"").decode(), (late.stderr or b"").decode()
+
+
+def what_a_preload_changes(build: Path, folder: Path, program: Path) -> list[str]:
+    """By LD_PRELOAD alone, where there is no GPU: the exit status, what is printed, or how it ends. Empty: nothing."""
+    without, beside = (execute([sys.executable, program], folder, more) for more in ({}, {"LD_PRELOAD": str(build / "libdevtrace.so")}))
+    last = [(err.strip().splitlines() or [""])[-1] for _, _, err in (without, beside)]
+    differ = {"exit status": without[0] != beside[0], "output": without[1] != beside[1], "last line": last[0] != last[1]}
+    return [what for what, differs in differ.items() if differs]
+
+
 def run(wheel: Wheel, build: Path, folder: Path) -> dict:
     folder.mkdir(parents=True, exist_ok=True)
     missing = fetch(wheel, folder)
     if missing:
         return {"version": "", "missing": missing}
     program = folder / "program.py"
-    program.write_text(f"import sys\nsys.path.append({str(folder)!r})\n" + programs.HEAD + wheel.program)
+    where = "insert(0, " if wheel.first else "append("
+    program.write_text(f"import sys\nsys.path.{where}{str(folder)!r})\n" + programs.HEAD + wheel.program)
     for old in folder.glob("devtrace-*"):
         old.unlink()
-    command = [build / "devtrace", "rehearse", "--gpus", "2", "--", sys.executable, program]
+    command = [build / "devtrace", "rehearse", "--gpus", "2", *wheel.flags, "--", sys.executable, program]
     began = time.monotonic()
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT, env={**os.environ, "DEVTRACE_OPTIONS": "html=0"})
-        code, out, err = done.returncode, done.stdout, done.stderr
-    except subprocess.TimeoutExpired as late:
-        code, out, err = None, (late.stdout or b"").decode(), (late.stderr or b"").decode()
+    code, out, err = execute(command, folder, {"DEVTRACE_OPTIONS": "html=0"})
+    seconds = round(time.monotonic() - began)
     records = [json.loads(line) for log in folder.glob("devtrace-*.jsonl") for line in log.read_text().splitlines()]
     lines = err.splitlines()
     return {
-        "version": version(wheel, folder), "code": code, "seconds": round(time.monotonic() - began),
+        "version": version(wheel, folder), "code": code, "seconds": seconds,
         "equal": [line[6:] for line in out.splitlines() if line.startswith("equal ")],
         "apart": [line[6:] for line in out.splitlines() if line.startswith("apart ")],
         "uncomputed": [line[12:] for line in lines if line.startswith("devtrace:   ")],
         "findings": sum(record.get("record") == "finding" for record in records),
         "last": lines[-1] if code and lines else "",
+        "preload": what_a_preload_changes(build, folder, program),
     }  # fmt: skip
 
 
@@ -75,7 +90,7 @@ def main() -> int:
     for wheel in WHEELS:
         if options.names and wheel.name not in options.names:
             continue
-        rows[wheel.name] = run(wheel, build, build / "wheels" / wheel.name)
+        rows[wheel.name] = run(wheel, build, build / "wheels" / (wheel.beside or wheel.name))
         print(wheel.name, rows[wheel.name], flush=True)
     if options.markdown:
         options.markdown.write_text(markdown(rows, f"PyTorch {importlib.metadata.version('torch')}"), encoding="utf-8")

@@ -10,21 +10,21 @@ from wheels_page import is_whole, markdown  # noqa: E402
 
 
 def row(**changed):
-    return {"version": "1.0", "code": 0, "seconds": 3, "equal": ["a"], "apart": [], "uncomputed": [], "findings": 0, "last": "", **changed}
+    return {"version": "1.0", "code": 0, "seconds": 3, "equal": ["a"], "apart": [], "uncomputed": [], "findings": 0, "last": "", "preload": [], **changed}
 
 
 def test_a_row_is_whole_only_if_nothing_is_wrong():
     assert is_whole(row())
-    for changed in ({"code": 1}, {"code": None}, {"apart": ["b"]}, {"uncomputed": ["kernel f (launches: 1)"]}, {"findings": 1}):
+    for changed in ({"code": 1}, {"code": None}, {"apart": ["b"]}, {"uncomputed": ["kernel f (launches: 1)"]}, {"findings": 1}, {"preload": ["output"]}):
         assert not is_whole(row(**changed)), changed
     assert not is_whole({"version": "", "missing": "no such package"})
 
 
 def test_the_page_says_what_is_not_and_why():
     page = markdown({"jax": row(apart=["devices"], equal=[]), "triton": row(), "peft": {"version": "", "missing": "a | b"}}, "PyTorch 9")
-    assert "**1 of 3 are whole.**" in page and "| triton | 1.0 | a | yes |  | 3 |" in page
-    assert "| no | apart: devices; (what XLA compiles is" in page
-    assert "| peft |  |  | no | not fetched: a \\| b |  |" in page
+    assert "**1 of 3 are whole.**" in page and "| triton | 1.0 | a | yes | same |  | 3 |" in page
+    assert "| no | same | apart: devices; (what XLA compiles is" in page
+    assert "| peft |  |  | no |  | not fetched: a \\| b |  |" in page
 
 
 def test_each_wheel_has_one_row_and_a_program_that_compares():

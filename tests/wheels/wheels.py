@@ -11,7 +11,17 @@ class Wheel:
     program: str  # behind programs.HEAD
     fetched: tuple[str, ...] = ()  # what .venv lacks, as pip takes it, without what that asks for
     reason: str = ""  # why a row that is not whole cannot be, where that is not ours
+    flags: tuple[str, ...] = ()  # of devtrace rehearse
+    first: bool = False  # what is fetched goes before what .venv has of another version
+    beside: str = ""  # the wheel in whose folder all of it lies
 
+
+STRIPPED = "its own copy of the CUDA runtime has no names and is not simulated, which is said; the driver is"
+
+# cuML's wheel needs all of cuDF's.
+RAPIDS = ("cuml-cu13", "cudf-cu13", "libcuml-cu13", "nvforest-cu13", "pylibraft-cu13", "rmm-cu13", "libcudf-cu13", "libcuvs-cu13", "libnvforest-cu13", "libraft-cu13", "librmm-cu13",
+          "pylibcudf-cu13", "rapids-logger", "libkvikio-cu13", "nvidia-libnvcomp-cu13<6", "treelite", "nvtx", "pandas<3.1", "pyarrow", "cachetools", "numba_cuda_mlir",
+          "scikit-learn", "scipy", "joblib", "threadpoolctl", "numba==0.64.0", "llvmlite==0.46.0", "nvidia-nvjitlink==13.5.37")  # fmt: skip
 
 WHEELS = (
     Wheel("transformers", programs.TRANSFORMERS),
@@ -31,8 +41,27 @@ WHEELS = (
     Wheel("torch_geometric", programs.TORCH_GEOMETRIC, ("torch_geometric", "xxhash", "pyparsing")),
     Wheel("numba-cuda", programs.NUMBA, reason="kernels of Numba's are launched and checked, and not computed"),
     Wheel("cupy-cuda13x", programs.CUPY, reason="kernels of CuPy's are launched and checked, and not computed"),
-    Wheel("cuda-bindings", programs.CUDA_PYTHON, reason="its own copy of the CUDA runtime has no names and is not simulated; the driver is"),
+    Wheel("cuda-bindings", programs.CUDA_PYTHON, reason=STRIPPED),
     Wheel("jax", programs.JAX, ("jax", "jaxlib", "jax-cuda13-plugin", "jax-cuda13-pjrt", "ml_dtypes", "opt_einsum"),
           reason="what XLA compiles is launched and checked, and not computed"),
-    Wheel("warp-lang", programs.WARP, ("warp-lang",), "its own copy of the CUDA runtime has no names and is not simulated, which is said; the driver is"),
+    Wheel("trl", programs.TRL, ("trl", "datasets", "pandas", "pyarrow", "dill", "multiprocess", "xxhash")),
+    Wheel("ultralytics", programs.ULTRALYTICS,
+          ("ultralytics", "ultralytics-platform", "ultralytics-thop", "matplotlib", "contourpy", "cycler", "fonttools", "kiwisolver", "pyparsing", "opencv-python-headless",
+           "polars", "polars-runtime-32", "torchvision==0.26.0", "nvidia-ml-py")),
+    Wheel("xformers", programs.XFORMERS, ("xformers",)),
+    Wheel("deepspeed", programs.DEEPSPEED, ("deepspeed", "einops", "hjson", "ninja", "py-cpuinfo")),
+    Wheel("tensorflow", programs.TENSORFLOW,
+          ("tensorflow", "absl-py", "astunparse", "flatbuffers", "gast", "google-pasta", "grpcio", "h5py", "keras", "libclang", "ml_dtypes", "opt_einsum", "termcolor", "wrapt",
+           "namex", "optree"),
+          "kernels of its own are launched and checked, and not computed", ("--cuda", "12")),
+    Wheel("nvidia-dali-cuda130", programs.DALI,
+          ("nvidia-dali-cuda130", "nvidia-libnvcomp-cu13<6", "nvidia-nvtiff-cu13", "nvidia-nvimgcodec-cu13", "nvidia-nvjpeg", "nvidia-nvjpeg2k-cu13", "astunparse", "gast", "libcst",
+           "makefun", "nvtx", "optree"),
+          "kernels of its own are launched and checked, and not computed"),
+    # Its kernels are for sm_70 and sm_80 alone, and its libraries those of CUDA 12, beside this PyTorch's.
+    Wheel("faiss-gpu-cu12", programs.FAISS, ("faiss-gpu-cu12", "nvidia-cuda-runtime-cu12", "nvidia-cublas-cu12", "nvidia-cuda-nvrtc-cu12"),
+          "kernels of its own are launched and checked, and not computed", ("--gpu-model", "a100")),
+    Wheel("cudf-cu13", programs.CUDF, RAPIDS, STRIPPED, first=True),
+    Wheel("cuml-cu13", programs.CUML, RAPIDS, "its libcuvs wants nvJitLink 13.3, of which this PyTorch has 13.0; " + STRIPPED, first=True, beside="cudf-cu13"),
+    Wheel("warp-lang", programs.WARP, ("warp-lang",), STRIPPED),
 )  # fmt: skip

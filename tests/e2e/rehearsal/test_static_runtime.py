@@ -117,6 +117,29 @@ def test_a_library_that_is_opened_by_its_path_is_the_stand_in(rehearse):
     assert "devtrace: " not in outcome.err and outcome.findings == [], outcome.err
 
 
+@needs_cuda12
+@pytest.mark.skipif(not (BUILD / "simulate/cuda12/preload.list").exists(), reason="make simulate-cuda12 was not run")
+def test_a_library_of_the_other_version_that_is_opened_by_its_path_is_that_versions_stand_in(rehearse):
+    """As faiss for CUDA 12 opens it beside a PyTorch for CUDA 13. Both work on the same devices."""
+    outcome = rehearse("""
+        import ctypes, pathlib
+        import torch
+        real = pathlib.Path(torch.__file__).parents[1] / "nvidia/cuda_runtime/lib/libcudart.so.12"
+        x = torch.arange(4, dtype=torch.int32, device="cuda:1")
+        older, version, at, host = ctypes.CDLL(str(real)), ctypes.c_int(), ctypes.c_void_p(), (ctypes.c_int * 4)()
+        print(older.cudaRuntimeGetVersion(ctypes.byref(version)), version.value // 1000, str(real) in open("/proc/self/maps").read())
+        print(older.cudaMemcpy(host, ctypes.c_void_p(x.data_ptr()), 16, 2), list(host))
+        print(older.cudaSetDevice(1), older.cudaMalloc(ctypes.byref(at), 64), (x + 1).tolist())
+        for name in (str(real.parent / "libcublas.so.12"), "libcublas.so.12"):
+            try:
+                ctypes.CDLL(name)
+            except OSError:
+                print("not installed")
+        """)
+    assert outcome.out.splitlines() == ["0 12 False", "0 [0, 1, 2, 3]", "0 0 [1, 2, 3, 4]", "not installed", "not installed"], outcome.err
+    assert outcome.findings == [], outcome.err
+
+
 def test_a_wheel_with_a_stripped_runtime_is_told_where_it_is_used(rehearse):
     outcome = rehearse("""
         from cuda.bindings import driver
