@@ -179,8 +179,8 @@ conformance-distributed: all ## PyTorch's own tests of torch.distributed in a re
 	$(PYTHON) tests/conformance/distributed_files.py --build $(BUILD) $(PYTORCH_SOURCE:%=--source %) --sample $(SAMPLE) --json $(BUILD)/distributed-files.json --markdown docs/evidence/distributed-files.md
 
 # Other projects' tests, from their sdists on PyPI; half an hour.
-wheels: all ## wheels of others in a rehearsal
-	$(PYTHON) tests/wheels/run.py --build $(BUILD) --markdown docs/evidence/wheels.md
+wheels: all ## wheels of others in a rehearsal; ONLY='jax trl' some of them
+	$(PYTHON) tests/wheels/run.py $(ONLY) --build $(BUILD) --markdown docs/evidence/wheels.md
 
 suites: all ## other projects' test suites in a rehearsal
 	$(PYTHON) tests/suites/run.py --build $(BUILD) --json $(BUILD)/suites.json --markdown docs/evidence/suites.md

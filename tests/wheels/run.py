@@ -1,12 +1,14 @@
 """Wheels of others in a rehearsal, unmodified; writes docs/evidence/wheels.md. Needs PyPI for those that .venv has not.
 
     python tests/wheels/run.py --build build --markdown docs/evidence/wheels.md
+    make wheels ONLY='jax trl'
 """
 
 import argparse
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -46,10 +48,15 @@ def execute(command: list, folder: Path, environment: dict) -> tuple[int | None,
 
 def what_a_preload_changes(build: Path, folder: Path, program: Path) -> list[str]:
     """By LD_PRELOAD alone, where there is no GPU: the exit status, what is printed, or how it ends. Empty: nothing."""
-    without, beside = (execute([sys.executable, program], folder, more) for more in ({}, {"LD_PRELOAD": str(build / "libdevtrace.so")}))
-    last = [(err.strip().splitlines() or [""])[-1] for _, _, err in (without, beside)]
-    differ = {"exit status": without[0] != beside[0], "output": without[1] != beside[1], "last line": last[0] != last[1]}
-    return [what for what, differs in differ.items() if differs]
+    without, beside = (seen(execute([sys.executable, program], folder, more)) for more in ({}, {"LD_PRELOAD": str(build / "libdevtrace.so")}))
+    return [what for what in without if without[what] != beside[what]]
+
+
+def seen(outcome: tuple[int | None, str, str]) -> dict:
+    """Without the numbers: times, processes, ports."""
+    code, out, err = outcome
+    printed, last = (re.sub(r"\d+", "#", text) for text in (out, (err.strip().splitlines() or [""])[-1]))
+    return {"exit status": code, "output": printed, "last line": last}
 
 
 def run(wheel: Wheel, build: Path, folder: Path) -> dict:
@@ -81,7 +88,7 @@ def run(wheel: Wheel, build: Path, folder: Path) -> dict:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="only these")
+    parser.add_argument("names", nargs="*", help="only these; the page keeps the others")
     parser.add_argument("--build", default="build", help="folder with the devtrace command")
     parser.add_argument("--markdown", type=Path, help="write the page there")
     options = parser.parse_args()
@@ -92,8 +99,9 @@ def main() -> int:
             continue
         rows[wheel.name] = run(wheel, build, build / "wheels" / (wheel.beside or wheel.name))
         print(wheel.name, rows[wheel.name], flush=True)
-    if options.markdown:
-        options.markdown.write_text(markdown(rows, f"PyTorch {importlib.metadata.version('torch')}"), encoding="utf-8")
+        if options.markdown:
+            page = options.markdown.read_text(encoding="utf-8") if options.names else ""
+            options.markdown.write_text(markdown(rows, f"PyTorch {importlib.metadata.version('torch')}", page), encoding="utf-8")
     return 0
 
 

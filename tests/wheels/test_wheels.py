@@ -27,6 +27,12 @@ def test_the_page_says_what_is_not_and_why():
     assert "| peft |  |  | no |  | not fetched: a \\| b |  |" in page
 
 
+def test_the_rows_that_were_not_run_stay_as_they_were():
+    before = markdown({"jax": row(apart=["devices"], equal=[]), "triton": row()}, "PyTorch 9")
+    page = markdown({"jax": row()}, "PyTorch 9", before)
+    assert "**2 of 2 are whole.**" in page and page.count("| triton | 1.0 | a | yes | same |  | 3 |") == 1 and "apart" not in page
+
+
 def test_each_wheel_has_one_row_and_a_program_that_compares():
     assert len({wheel.name for wheel in WHEELS}) == len(WHEELS)
     assert all("equal" in wheel.program or "both(" in wheel.program for wheel in WHEELS)

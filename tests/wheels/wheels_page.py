@@ -1,6 +1,6 @@
 """docs/evidence/wheels.md, from what came out."""
 
-from wheels import WHEELS
+from wheels import WHEELS, Wheel
 
 
 def is_whole(row: dict) -> bool:
@@ -25,23 +25,32 @@ def what_is_not(row: dict) -> list[str]:
     return said
 
 
-def markdown(rows: dict, versions: str) -> str:
-    reasons = {wheel.name: wheel.reason for wheel in WHEELS}
-    count = sum(is_whole(row) for row in rows.values())
-    lines = [
+def line_of(wheel: Wheel, row: dict) -> str:
+    told = what_is_not(row)
+    if told and wheel.reason:
+        told.append(f"({wheel.reason})")
+    same = "" if row.get("missing") else "differs" if row["preload"] else "same"
+    shown = wheel.name + (f" (`{' '.join(wheel.flags)}`)" if wheel.flags else "")
+    cells = [shown, row.get("version", ""), ", ".join(row.get("equal", [])), "yes" if is_whole(row) else "no", same, "; ".join(told), str(row.get("seconds", ""))]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def lines_by_wheel(page: str) -> dict:
+    """Of a page that was written before."""
+    return {line.split()[1]: line for line in page.splitlines() if line.startswith("| ") and line.split()[1] != "wheel"}
+
+
+def markdown(rows: dict, versions: str, before: str = "") -> str:
+    """`before`: the page as it is, whose rows stay where none is given."""
+    known = lines_by_wheel(before)
+    lines = [line_of(wheel, rows[wheel.name]) if wheel.name in rows else known[wheel.name] for wheel in WHEELS if wheel.name in rows or wheel.name in known]
+    whole = sum(" | yes | " in line for line in lines)
+    return "\n".join([
         "# Wheels of others in a rehearsal", "",
         f"Written by `make wheels`; {versions}. Each wheel runs unmodified under `devtrace rehearse --gpus 2`, by a program of",
-        "[programs.py](../../tests/wheels/programs.py) that compares with the CPU. Whole: all was computed, all is equal, nothing was found.",
-        "Each program is also run as it is, without a GPU, with `LD_PRELOAD` alone and without: where exit status, output and last line are the same the column says so.", "",
-        f"**{count} of {len(rows)} are whole.**", "",
+        "[programs.py](../../tests/wheels/programs.py) that compares with the CPU. Whole: all was computed, all is equal, nothing was found. The same",
+        "program is run without a GPU, with `LD_PRELOAD` alone and without: whether exit status, output and last line are the same, but for numbers.", "",
+        f"**{whole} of {len(lines)} are whole.**", "",
         "| wheel | version | equal to the CPU | whole | preload alone | what is not, and why | s |", "|---|---|---|---|---|---|---:|",
-    ]  # fmt: skip
-    for name, row in rows.items():
-        told = what_is_not(row)
-        if told and reasons[name]:
-            told.append(f"({reasons[name]})")
-        same = "" if row.get("missing") else "differs" if row["preload"] else "same"
-        whole = "yes" if is_whole(row) else "no"
-        cells = [name, row.get("version", ""), ", ".join(row.get("equal", [])), whole, same, "; ".join(told), str(row.get("seconds", ""))]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
+        *lines,
+    ]) + "\n"  # fmt: skip
