@@ -3,7 +3,6 @@
 Here a value of bfloat16 is a float32 of NumPy's that was rounded to it; its bits are made where it is stored, and read where it is loaded.
 """
 
-
 def bits_of(np, values):
     """Rounded to the nearest, ties to even; a NaN stays one."""
     values = np.ascontiguousarray(values, dtype=np.float32)
@@ -29,8 +28,13 @@ def patch(interpreter, builder, scope):
     def is_bfloat16(dtype):
         return dtype.scalar == tl.bfloat16
 
+    known = {}  # asked for each value
+
     def np_dtype(dtype):
-        return np.dtype(np.float32) if is_bfloat16(dtype) else dtype_of(dtype)
+        found = known.get(dtype.name)
+        if found is None:
+            found = known[dtype.name] = np.dtype(np.float32) if is_bfloat16(dtype) else dtype_of(dtype)
+        return found
 
     def rounded(self):
         if not is_bfloat16(self.dtype):

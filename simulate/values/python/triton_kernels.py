@@ -142,6 +142,7 @@ def _language(interpreter, memory):
         # As kernels are compiled: they wrap around, and nothing is spent on looking whether they do.
         if getattr(builder.options, "sanitize_overflow", False):
             scope.set_attr(builder, "options", dataclasses.replace(builder.options, sanitize_overflow=False))
+        remember_shapes(core, scope)
         libdevice.patch(interpreter, builder, scope)
         bfloat16.patch(interpreter, builder, scope)
         memory.patch(builder, scope)
@@ -149,6 +150,24 @@ def _language(interpreter, memory):
     finally:
         scope.restore()
         _inside = False
+
+
+def remember_shapes(core, scope):
+    """Each value's shape is a tuple of constants, for which the interpreter makes a type anew, and its name."""
+    real = getattr(core, "_type_for_tuple_values", None)
+    if real is None:  # before 3.6
+        return
+    known = {}
+
+    def type_of(values, *rest):
+        if rest or not all(type(value) is core.constexpr and type(value.value) is int for value in values):
+            return real(values, *rest)
+        shape = tuple(value.value for value in values)
+        if shape not in known:
+            known[shape] = real(values)
+        return known[shape]
+
+    scope.set_attr(core, "_type_for_tuple_values", type_of)
 
 
 class Memory:
