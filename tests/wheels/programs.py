@@ -212,6 +212,25 @@ batch = torch.tensor([0, 0, 0, 1, 1, 1])
 equal("global_mean_pool", global_mean_pool(x.cuda(), batch.cuda()), global_mean_pool(x, batch))
 '''
 
+# Its engine is a fork, in which PyTorch's own threads of the first process would be missing: the CPU's turn comes after it.
+VLLM = '''
+import tempfile
+from transformers import LlamaConfig, LlamaForCausalLM
+from vllm import LLM, SamplingParams
+if __name__ == "__main__":
+    llama = LlamaForCausalLM(LlamaConfig(
+        hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, vocab_size=256,
+        max_position_embeddings=256, initializer_range=0.2, eos_token_id=None)).to(torch.bfloat16).eval()
+    prompts = [[5, 17, 42, 99], [7, 3]]
+    with tempfile.TemporaryDirectory() as folder:
+        llama.save_pretrained(folder)
+        made = LLM(folder, skip_tokenizer_init=True).generate(
+            [{"prompt_token_ids": ids} for ids in prompts], SamplingParams(temperature=0, max_tokens=8, ignore_eos=True, detokenize=False))
+    for ids, each in zip(prompts, made):
+        own = llama.generate(torch.tensor([ids]), max_new_tokens=8, do_sample=False, pad_token_id=0)[0, len(ids):]
+        equal(f"tokens of {len(ids)}", torch.tensor(each.outputs[0].token_ids), own, 0)
+'''
+
 NUMBA = '''
 import numpy as np
 from numba import cuda

@@ -11,7 +11,9 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import time
+import venv
 from pathlib import Path
 
 import programs
@@ -19,14 +21,23 @@ from wheels import WHEELS, Wheel
 from wheels_page import markdown
 
 TOP = Path(__file__).resolve().parent.parent.parent
-LIMIT = 300  # seconds for one program
+
+
+def packages_of(folder: Path) -> Path:
+    """Of the environment in there."""
+    return folder / "environment" / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
 
 
 def fetch(wheel: Wheel, folder: Path) -> str:
     """What went wrong; empty: it is there."""
-    if not wheel.fetched or (folder / "fetched").exists():
+    if not (wheel.fetched or wheel.environment) or (folder / "fetched").exists():
         return ""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, *wheel.fetched]
+    if wheel.environment:
+        venv.create(folder / "environment", symlinks=True)
+        # What it has is taken as installed, pip among it; another version goes in front.
+        (packages_of(folder) / "beside.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        command = [folder / "environment/bin/python", "-m", "pip", "install", "--quiet", *wheel.environment]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 0:
         (folder / "fetched").touch()
@@ -34,21 +45,21 @@ def fetch(wheel: Wheel, folder: Path) -> str:
 
 
 def version(wheel: Wheel, folder: Path) -> str:
-    found = [one.version for one in importlib.metadata.distributions(name=wheel.name, path=[str(folder), *sys.path])]
+    found = [one.version for one in importlib.metadata.distributions(name=wheel.name, path=[str(folder), str(packages_of(folder)), *sys.path])]
     return found[0] if found else ""
 
 
-def execute(command: list, folder: Path, environment: dict) -> tuple[int | None, str, str]:
+def execute(command: list, folder: Path, environment: dict, limit: int) -> tuple[int | None, str, str]:
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT, env={**os.environ, **environment})
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=limit, env={**os.environ, **environment})
         return done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired as late:
         return None, (late.stdout or b"").decode(), (late.stderr or b"").decode()
 
 
-def what_a_preload_changes(build: Path, folder: Path, program: Path) -> list[str]:
+def what_a_preload_changes(build: Path, folder: Path, python: str | Path, program: Path, limit: int) -> list[str]:
     """By LD_PRELOAD alone, where there is no GPU: the exit status, what is printed, or how it ends. Empty: nothing."""
-    without, beside = (seen(execute([sys.executable, program], folder, more)) for more in ({}, {"LD_PRELOAD": str(build / "libdevtrace.so")}))
+    without, beside = (seen(execute([python, program], folder, more, limit)) for more in ({}, {"LD_PRELOAD": str(build / "libdevtrace.so")}))
     return [what for what in without if without[what] != beside[what]]
 
 
@@ -69,9 +80,10 @@ def run(wheel: Wheel, build: Path, folder: Path) -> dict:
     program.write_text(f"import sys\nsys.path.{where}{str(folder)!r})\n" + programs.HEAD + wheel.program)
     for old in folder.glob("devtrace-*"):
         old.unlink()
-    command = [build / "devtrace", "rehearse", "--gpus", "2", *wheel.flags, "--", sys.executable, program]
+    python = folder / "environment/bin/python" if wheel.environment else sys.executable
+    command = [build / "devtrace", "rehearse", "--gpus", "2", *wheel.flags, "--", python, program]
     began = time.monotonic()
-    code, out, err = execute(command, folder, {"DEVTRACE_OPTIONS": "html=0"})
+    code, out, err = execute(command, folder, {"DEVTRACE_OPTIONS": "html=0"}, wheel.limit)
     seconds = round(time.monotonic() - began)
     records = [json.loads(line) for log in folder.glob("devtrace-*.jsonl") for line in log.read_text().splitlines()]
     lines = err.splitlines()
@@ -82,7 +94,7 @@ def run(wheel: Wheel, build: Path, folder: Path) -> dict:
         "uncomputed": [line[12:] for line in lines if line.startswith("devtrace:   ")],
         "findings": sum(record.get("record") == "finding" for record in records),
         "last": lines[-1] if code and lines else "",
-        "preload": what_a_preload_changes(build, folder, program),
+        "preload": what_a_preload_changes(build, folder, python, program, wheel.limit),
     }  # fmt: skip
 
 

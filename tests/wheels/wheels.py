@@ -10,10 +10,12 @@ class Wheel:
     name: str  # on PyPI
     program: str  # behind programs.HEAD
     fetched: tuple[str, ...] = ()  # what .venv lacks, as pip takes it, without what that asks for
+    environment: tuple[str, ...] = ()  # ... with all that it asks for, in an environment of its own on top of .venv
     reason: str = ""  # why a row that is not whole cannot be, where that is not ours
     flags: tuple[str, ...] = ()  # of devtrace rehearse
     first: bool = False  # what is fetched goes before what .venv has of another version
     beside: str = ""  # the wheel in whose folder all of it lies
+    limit: int = 300  # seconds for the program
 
 
 STRIPPED = "its own copy of the CUDA runtime has no names and is not simulated, which is said; the driver is"
@@ -39,6 +41,7 @@ WHEELS = (
     Wheel("flash-linear-attention", programs.FLASH_LINEAR_ATTENTION, ("flash-linear-attention", "fla-core", "einops")),
     Wheel("triton", programs.TRITON),
     Wheel("torch_geometric", programs.TORCH_GEOMETRIC, ("torch_geometric", "xxhash", "pyparsing")),
+    Wheel("vllm", programs.VLLM, environment=("vllm==0.26.0",), limit=1200),  # the newest for .venv's PyTorch
     Wheel("numba-cuda", programs.NUMBA, reason="kernels of Numba's are launched and checked, and not computed"),
     Wheel("cupy-cuda13x", programs.CUPY, reason="kernels of CuPy's are launched and checked, and not computed"),
     Wheel("cuda-bindings", programs.CUDA_PYTHON, reason=STRIPPED),
