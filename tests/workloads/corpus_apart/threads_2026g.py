@@ -98,7 +98,7 @@ class Server:
 
 # === mask_factory
 # thread: https://github.com/mistralai/mistral-inference/pull/267
-# about: masks come from a factory whose device is the first card unless it is told; the cache that asks for them knows where it is, and its model is on the second card
+# about: masks come from a factory whose device is the first card unless it is told; the cache that asks for them knows that it is on the second
 # operation: .* on cuda:1, cuda:0
 # operands: .*
 # category: default-or-current-device|created-without-device|input-not-moved
