@@ -284,8 +284,8 @@ std::optional<Cause> left_in_a_container(const Evidence& evidence) {
       code ? std::optional(repair_of(step.line, std::move(*code))) : use_site(evidence)};
 }
 
-// The program took it, or the one that it was computed from, away from where a module's state lies, and gives it to
-// that module all the same: the outermost call that is given it by a name brings it back.
+// The program took it, or what it was computed from, away from where a module's state lies, and gives it to that module
+// all the same. The outermost call that is given it by a name brings it back.
 static std::optional<Cause> taken_away_before(const Evidence& evidence) {
   const Operand* taken = nullptr;
   const auto was_taken = [&](const Operand& it) {
