@@ -106,8 +106,9 @@ std::optional<Fix> use_site(const Evidence& evidence) {
   if (first.empty() || second.empty()) return std::nullopt;
   // State stays where it is, what is on the CPU goes to the GPU, and fewer are moved rather than more. An index goes to
   // what it is of, and what an object has kept to what is computed now. All of it goes to where the module's work is
-  // done, and to where the line puts its result. Outside of modules it stays where the caller has it, who will go on.
-  const bool no_module = evidence.refusal.modules.empty();
+  // done, and to where the line puts its result. Outside of modules what a function made goes to what its caller has.
+  const auto own = innermost_project(evidence.stack);
+  const bool no_module = own && evidence.refusal.modules.empty();
   const std::string_view put_on = device_of_assigned(evidence);
   const auto cost = [&](const Group& group, const Operand& other) {
     int sum = 0;
@@ -116,7 +117,7 @@ std::optional<Fix> use_site(const Evidence& evidence) {
              : operand->on_cpu() && !kept_on_the_cpu(*operand)                                      ? 1
              : (!other.on_cpu() || kept_on_the_cpu(other)) && evidence.is_index_of(*operand, other) ? 2
              : operand->role == "attribute" || names_a_cache(operand->name)                         ? 9
-             : no_module && operand->role == "argument"                                             ? 11
+             : no_module && operand->role == "argument" && evidence.made_under(other, *own)         ? 11
                                                                                                     : 10;
     return sum + (evidence.own_device() == group[0]->device ? 50 : 0) + (put_on == group[0]->device ? 50 : 0);
   };
