@@ -1047,7 +1047,7 @@ finally:
     torch.set_default_device(None)
 
 # === parts that were put into a list first
-# category: input-not-moved
+# category: created-without-device
 # confidence: low
 # repairs: cause
 # fix: masks.append(torch.ones(size, device=x.device))
