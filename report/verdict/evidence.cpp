@@ -48,6 +48,13 @@ bool in_a_constructor(const Stack& stack) {
                      [](const Frame& frame) { return frame.function.ends_with("__init__"); });
 }
 
+bool constructs(const Stack& stack, std::string_view type) {
+  const std::string constructor = fmt::format("{}.__init__", type);
+  return std::any_of(stack.begin(), stack.end(), [&](const Frame& frame) {
+    return frame.function == constructor || frame.function.ends_with("." + constructor);
+  });
+}
+
 bool made_by_a_layer(const Operand& operand) {
   return !operand.created.stack.empty() && operand.created.stack.front().file.find("/torch/nn/") != std::string::npos;
 }

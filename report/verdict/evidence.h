@@ -22,6 +22,8 @@ using finding::Stack;
 
 // Does it run while an object is constructed?
 bool in_a_constructor(const Stack& stack);
+// … of that class?
+bool constructs(const Stack& stack, std::string_view type);
 // Did a layer of PyTorch's compute it?
 bool made_by_a_layer(const Operand& operand);
 // Made on a GPU by a line that says so, and in no constructor: no move of a model has left it behind.

@@ -284,22 +284,24 @@ std::optional<Cause> left_in_a_container(const Evidence& evidence) {
       code ? std::optional(repair_of(step.line, std::move(*code))) : use_site(evidence)};
 }
 
-// The program took it, or what it was computed from, away from where a module's state lies, and gives it to that module
-// all the same. The outermost call that is given it by a name brings it back.
+// The operand, or the one thing that it was computed from, which a line of the program's took to the CPU; null: none
+// did.
+static const Operand* taken_to_the_cpu(const Operand& it) {
+  const Operand* from = &it;
+  while (!from->moved.known() && from->computed_from.size() == 1 && from->computed_from[0].device == it.device)
+    from = &from->computed_from[0];
+  const Frame* const line = from->moved.line();
+  return !it.is_state() && it.on_cpu() && line && line->project && from->role != "attribute" ? from : nullptr;
+}
+
+// The program took it away from where a module's state lies, and gives it to that module all the same. The outermost
+// call that is given it by a name brings it back.
 static std::optional<Cause> taken_away_before(const Evidence& evidence) {
-  const Operand* taken = nullptr;
-  const auto was_taken = [&](const Operand& it) {
-    const Operand* from = &it;
-    while (!from->moved.known() && from->computed_from.size() == 1 && from->computed_from[0].device == it.device)
-      from = &from->computed_from[0];
-    const Frame* const line = from->moved.line();
-    taken = !it.is_state() && it.on_cpu() && line && line->project && from->role != "attribute" ? from : nullptr;
-    return taken != nullptr;
-  };
-  const auto pair = evidence.pair(was_taken, [&](const Operand& other) {
-    return other.is_state() && other.is_of_whole_model() && taken->moved.from == other.device;
-  });
+  const auto pair = evidence.pair(taken_to_the_cpu,
+                                  [](const Operand& other) { return other.is_state() && other.is_of_whole_model(); });
   if (!pair) return std::nullopt;
+  const Operand* const taken = taken_to_the_cpu(*pair.it);
+  if (taken->moved.from != pair.other->device) return std::nullopt;
   std::optional<Fix> fix;
   for (size_t frame = 0; frame < evidence.stack.size(); ++frame) {
     if (!evidence.stack[frame].project || taken->name_in(frame).empty()) continue;

@@ -67,14 +67,9 @@ const finding::Step* constructed_apart(const Operand& it) {
     return nullptr;
   // What a container is constructed of was there before it.
   if (it.root_class == "Sequential" || it.root_class.starts_with("Module")) return nullptr;
-  const std::string constructor = it.root_class + ".__init__";
-  const Stack& made = it.created.stack;
-  const bool within = std::any_of(made.begin(), made.end(), [&](const Frame& frame) {
-    return frame.function == constructor || frame.function.ends_with("." + constructor);
-  });
   const auto step = std::find_if(it.lineage.begin(), it.lineage.end(),
                                  [](const finding::Step& each) { return each.what == "constructed"; });
-  return within || step == it.lineage.end() ? nullptr : &*step;
+  return constructs(it.created.stack, it.root_class) || step == it.lineage.end() ? nullptr : &*step;
 }
 
 std::optional<Cause> part_constructed_later(const Evidence& evidence) {

@@ -124,14 +124,6 @@ bool beside_its_owner(const Evidence& evidence, const Operand& it, const Operand
   });
 }
 
-// That module's constructor is running: no move of it can have left anything behind.
-bool owner_is_constructed(const Evidence& evidence, const Operand::Hidden& hidden) {
-  const std::string constructor = hidden.owner().type + ".__init__";
-  return std::any_of(evidence.stack.begin(), evidence.stack.end(), [&](const Frame& frame) {
-    return frame.function == constructor || frame.function.ends_with("." + constructor);
-  });
-}
-
 // Somebody holds it, as can be seen, and nothing that .to() of that module reaches.
 std::optional<Cause> hidden_state(const Evidence& evidence) {
   const auto pair = evidence.pair(
@@ -139,7 +131,7 @@ std::optional<Cause> hidden_state(const Evidence& evidence) {
         const auto hidden = it.hidden();
         return hidden && !given_the_current_device(it) && it.moved_away.device.empty() && !placed_by_choice(it) &&
                !evidence.made_inside_model(it) && !made_just_now(evidence, it, hidden) &&
-               !beside_its_owner(evidence, it, hidden) && !owner_is_constructed(evidence, hidden) &&
+               !beside_its_owner(evidence, it, hidden) && !constructs(evidence.stack, hidden.owner().type) &&
                (it.is_state() || made_in_construction(it) || a_constant(evidence, it));
       },
       [](const Operand&) { return true; });
