@@ -77,10 +77,16 @@ def table(head: str, rows) -> list[str]:
     return [f"| {head} | tests |", "|---|---:|", *(f"| {what} | {count} |" for what, count in rows.most_common()), ""]
 
 
+def skips_and_findings(tests: list[dict], findings: list[dict]) -> list[str]:
+    skipped = Counter(one_line(test["message"]) for test in tests if test["outcome"] == SKIPPED)
+    lines = ["## Why tests are skipped", "", "In PyTorch's words.", "", *table("why", skipped), "## Findings", ""]
+    kinds = Counter((each["kind"], one_line(each["message"] or each["operation"] or "")) for each in findings)
+    return lines + (["| kind | what | findings |", "|---|---|---:|", *(f"| {kind} | {what} | {number} |" for (kind, what), number in kinds.most_common())] if kinds else ["None."])
+
+
 def markdown(found: dict) -> str:
     tests = found["tests"]
     count = Counter(test["outcome"] for test in tests)
-    skipped = Counter(one_line(test["message"]) for test in tests if test["outcome"] == SKIPPED)
     failed = Counter(why(test) for test in tests if test["outcome"] == FAILED)
     lines = [
         "# PyTorch's own tests of torch.distributed", "",
@@ -97,9 +103,7 @@ def markdown(found: dict) -> str:
     unexplained = [test for test in tests if test["outcome"] == FAILED and why(test) == UNEXPLAINED]
     if unexplained:
         lines += ["| test | what it says |", "|---|---|", *(f"| `{test['name']}` | {one_line(test['message'])} |" for test in unexplained), ""]
-    lines += ["## Why tests are skipped", "", "In PyTorch's words.", "", *table("why", skipped), "## Findings", ""]
-    kinds = Counter((each["kind"], one_line(each["message"] or each["operation"] or "")) for each in found["findings"])
-    lines += ["| kind | what | findings |", "|---|---|---:|", *(f"| {kind} | {what} | {number} |" for (kind, what), number in kinds.most_common())] if kinds else ["None."]
+    lines += skips_and_findings(tests, found["findings"])
     return "\n".join(lines) + "\n"
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 sys.path.insert(0, str(TOP / "tests" / "suites"))
+from distributed import skips_and_findings, table  # noqa: E402
 from suite_runner import FAILED, PASSED, SKIPPED, UNEXPLAINED, read  # noqa: E402
 from suites_page import one_line  # noqa: E402
 
@@ -133,10 +134,6 @@ def run_all(build: Path, scratch: Path, source: Path, options) -> dict:
     return found
 
 
-def table(head: str, rows) -> list[str]:
-    return [f"| {head} | tests |", "|---|---:|", *(f"| {what} | {count} |" for what, count in rows.most_common()), ""]
-
-
 def every_nth(samples: set[int]) -> str:
     return ", ".join("every" if number == 1 else f"{number}th" for number in sorted(samples))
 
@@ -165,11 +162,7 @@ def markdown(found: dict) -> str:
     unexplained = [test for test in failed if why(test) == UNEXPLAINED]
     if unexplained:
         lines += ["| file | test | what it says |", "|---|---|---|", *(f"| {test['file']} | `{test['name']}` | {one_line(test['message'])} |" for test in unexplained), ""]
-    skipped = Counter(one_line(test["message"]) for test in every if test["outcome"] == SKIPPED)
-    lines += ["## Why tests are skipped", "", "In PyTorch's words.", "", *table("why", skipped), "## Findings", ""]
-    findings = [each for files in found["suites"].values() for file in files.values() for each in file["findings"]]
-    kinds = Counter((each["kind"], one_line(each["message"] or each["operation"] or "")) for each in findings)
-    lines += ["| kind | what | findings |", "|---|---|---:|", *(f"| {kind} | {what} | {number} |" for (kind, what), number in kinds.most_common())] if kinds else ["None."]
+    lines += skips_and_findings(every, [each for files in found["suites"].values() for file in files.values() for each in file["findings"]])
     return "\n".join(lines) + "\n"
 
 
