@@ -46,6 +46,7 @@ def test_its_steps(bundle, tmp_path):
     assert "CuPy" in results["not_run"] and "## Not run" in page and "test_gpu_memory_elsewhere.py | 1 | 0 | 0" in page
 
 
+@pytest.mark.slow
 def test_uses_and_operators(bundle, tmp_path):
     done, results, page = run(bundle, tmp_path / "results", "--steps", "uses,operators")
     uses, operators = results["steps"]["uses"], results["steps"]["operators"]
@@ -56,6 +57,7 @@ def test_uses_and_operators(bundle, tmp_path):
     assert operators["different"] == {} and "compared with the simulated devices' answers" in page
 
 
+@pytest.mark.slow
 def test_an_operator_that_answers_otherwise_is_told(bundle, tmp_path):
     """One of the recorded answers is another, the last one here."""
     path = bundle / "tests/hardware/answers.jsonl"
@@ -71,6 +73,7 @@ def test_an_operator_that_answers_otherwise_is_told(bundle, tmp_path):
     assert list(results["steps"]["operators"]["different"]) == [f"{row['operator']}/first"] and f"| {row['operator']}/first | " in page
 
 
+@pytest.mark.slow
 def test_private_gpt_on_one_device(bundle, tmp_path):
     done, results, page = run(bundle, tmp_path / "results", "--steps", "private_gpt")
     step = results["steps"].get("private_gpt")

@@ -1,5 +1,5 @@
 """What takes longest starts first, so that no worker ends alone: by the costs of files in tests/costs.json, which
-`make e2e COSTS=1` writes anew."""
+`make e2e COSTS=1` writes anew. Tests marked slow are left to the nightly run."""
 
 import json
 import os
@@ -25,7 +25,11 @@ def shares_something(item: pytest.Item) -> bool:
     return any(each[-1].scope in ("module", "class") for each in item._fixtureinfo.name2fixturedefs.values())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("slow"):
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.skip(reason="slow, left to the nightly run: make e2e SLOW=1"))
     costs = json.loads(COSTS.read_text())
     of_file = defaultdict(list)
     for item in items:
@@ -69,3 +73,4 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-costs", action="store_true", help="into tests/costs.json: seconds of a processor of each file that runs")
+    parser.addoption("--slow", action="store_true", help="the tests that are marked slow, too")

@@ -31,6 +31,7 @@ def soak(folder, seconds, *program):
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow
 def test_the_mix(tmp_path):
     """Of so short a run the figures say little: 0 and 1 are both answers, and what it did is read from its output."""
     done = soak(tmp_path, 20)

@@ -366,7 +366,7 @@ int main() {
 """
 
 
-@pytest.mark.parametrize("flags", [("-g", "-O0"), ("-g", "-O2"), ("-g", "-O2", "-ccbin", "clang++")], ids=" ".join)
+@pytest.mark.parametrize("flags", [("-g", "-O2"), pytest.param(("-g", "-O0"), marks=pytest.mark.slow), pytest.param(("-g", "-O2", "-ccbin", "clang++"), marks=pytest.mark.slow)], ids=" ".join)
 def test_templates_lambdas_and_threads(tmp_path, flags):
     """What nvcc writes around a launch is inlined by -O2, and a lambda's type has another name on the host: the line is the launch's in each."""
     if "clang++" in flags and not shutil.which("clang++"):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import DEVTRACE, TOP, Outcome, environment, execute, start
+from nightly import first
 
 sys.path.insert(0, str(TOP / "tests/workloads"))
 from case_form import cases_in  # noqa: E402
@@ -157,6 +158,7 @@ def test_ranks_get_a_device_each(tmp_path):
     assert again.code == 0 and again.findings == [] and again.out == "total [3.0, 3.0, 3.0, 3.0]\n", again.err
 
 
+@pytest.mark.slow
 def test_ranks_tell_each_other_in_trials(tmp_path):
     """Which rank chose, and which stayed, two processes know together only; each alone tells of a device without a cause."""
     case = cases_in(TOP / "tests/workloads/ranks/one_device.py")["chosen_too_late"]
@@ -182,6 +184,7 @@ def test_what_is_left_of_it(three):
     assert (out / "devtrace-fix.html").read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 def test_private_gpt(tmp_path):
     folder = tmp_path / "private_gpt"
     shutil.copytree(TOP / "tests/workloads/private_gpt", folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -209,7 +212,7 @@ ONE_OPERAND = {
 }
 
 
-@pytest.mark.parametrize("name", ONE_OPERAND)
+@pytest.mark.parametrize("name", first(1, ONE_OPERAND))
 def test_a_patch_for_one_operand(tmp_path, name):
     (tmp_path / "program.py").write_text("\n".join(("import torch", *ONE_OPERAND[name])) + "\n")
     command = [DEVTRACE, "fix", "--gpus", 2, "--", sys.executable, "program.py"]
@@ -235,7 +238,7 @@ def processes_of(folder: Path) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", first(1, [signal.SIGKILL, signal.SIGINT, signal.SIGTERM]), ids=lambda kind: kind.name)
 def test_stopped_at_any_moment(tmp_path, kind):
     folder = write(tmp_path / "tree", {"program.py": ONE_FAULT + "\n    import time; time.sleep(60)"})
     scratch = tmp_path / "scratch"
@@ -265,7 +268,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("kind", [None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda kind: kind.name if kind else "the end")
+@pytest.mark.parametrize("kind", first(2, [None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL]), ids=lambda kind: kind.name if kind else "the end")
 def test_what_a_trial_started_ends_with_it(tmp_path, kind):
     """In a session of its own, its parent gone, its environment cleared."""
     pids = tmp_path / "pids"

@@ -72,6 +72,7 @@ def own_tests(*arguments, build=BUILD):
     return subprocess.run([sys.executable, OWN_TESTS, "--build", build, "--rows", "sample", *arguments], capture_output=True, text=True, timeout=500)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(550)
 @pytest.mark.skipif(not (find_spec("test") and find_spec("test.test_raise")), reason="this Python has no tests of its own (Debian: libpython3-testsuite)")
 def test_a_sample_of_pythons_own_tests():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BUILD, LIBRARY, environment, execute, start
+from nightly import first
 
 SITE = Path(sysconfig.get_path("purelib"))
 # What the process holds when it is done: the libraries by name, threads, open files, children, signals' handlers.
@@ -87,6 +88,7 @@ holds()
     assert outcome.code == 0 and "libcudnn_graph.so.9" in outcome.out and "cudnnOpsVersionCheck 0" in outcome.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cuda", [False, True], ids=["without CUDA", "with CUDA"])
 def test_ten_million_look_ups(tmp_path, cuda):
     """With CUDA: the hooks are found millions of times."""
@@ -197,7 +199,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("program", [SIMULATED, SPAWNED], ids=["forked", "spawned"])
+@pytest.mark.parametrize("program", first(1, [SIMULATED, SPAWNED]), ids=["forked", "spawned"])
 def test_workers_that_use_devices(tmp_path, program):
     """A log for each process that used one, and no other difference."""
     outcomes = []

@@ -235,6 +235,7 @@ def test_its_types_are_strict():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_editors_agree_on_its_types():
     """Pyright, and so what VS Code underlines. Its wheel and Node's are whole: nothing is downloaded."""
     variables = {**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}

@@ -89,6 +89,7 @@ def test_no_file_names_a_folder_of_this_machine(wheel):
     assert named == set()
 
 
+@pytest.mark.slow
 def test_what_differs_between_two_builds_is_named(wheel, tmp_path):
     def compare(other):
         return subprocess.run(["scripts/check-wheel", wheel, other], cwd=TOP, env={**os.environ, "PYTHON": sys.executable}, capture_output=True, text=True)
@@ -191,6 +192,7 @@ def test_the_command_finds_its_parts(installed, tmp_path):
     assert "SUMMARY: devtrace: refused-op program.py:2" in done.err and len(done.pages) == 1
 
 
+@pytest.mark.slow
 def test_uv_installs_and_runs_it(wheel, tmp_path):
     """PyTorch by way of a .pth file: nothing is downloaded."""
     (tmp_path / "program.py").write_text(MIXED)
@@ -234,6 +236,7 @@ def test_it_runs_in_a_container_without_a_distribution(installed, tmp_path):
     assert not (root.root / "bin").exists() and not (root.root / "etc").exists()
 
 
+@pytest.mark.slow
 def test_a_containers_recipe_installs_it(wheel, tmp_path):
     """The same words, with an environment's Python."""
     words = re.search(r"^RUN python3 (-m pip install .*?) /tmp/devtrace/devtrace-\*.whl", RECIPE, re.M)[1].split()

@@ -8,6 +8,7 @@ import textwrap
 
 import pytest
 from conftest import DEVTRACE, TOP, environment
+from nightly import first
 
 SUITE = """
     import pytest
@@ -161,7 +162,7 @@ def test_a_test_says_how_many_devices_it_needs(tmp_path):
     assert "3 skipped" in run(tmp_path).stdout, "without devices"
 
 
-@pytest.mark.parametrize("ci", ["", "true"])
+@pytest.mark.parametrize("ci", first(1, ["true", ""]))
 def test_workers_of_xdist_watch_too(tmp_path, ci):
     """Where CI is set pytest's closing summary repeats whole messages: each report is counted in its test's section."""
     (tmp_path / "test_it.py").write_text(textwrap.dedent(SUITE))
