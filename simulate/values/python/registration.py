@@ -111,11 +111,12 @@ def watch_python():
     real = torch.library.Library.impl
 
     @functools.wraps(real)
-    def impl(library, op_name, *args, **kwargs):
-        done = real(library, op_name, *args, **kwargs)
+    def impl(library, op_name, fn, dispatch_key="", *args, **kwargs):
+        done = real(library, op_name, fn, dispatch_key, *args, **kwargs)
         name = f"{library.ns}::{op_name.rpartition('::')[2]}" if isinstance(op_name, str) else op_name.name()
         if name.partition("::")[0] not in OWN_NAMESPACES:  # in place of one of PyTorch's, the program wants its own
-            _settled.discard((name, "CUDA"))
+            if (dispatch_key or library.dispatch_key) == "CUDA":  # else what stands there is ours already, or was not replaced
+                _settled.discard((name, "CUDA"))
             if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CUDA"):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")

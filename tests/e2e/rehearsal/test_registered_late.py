@@ -28,6 +28,10 @@ late.define("tripled(Tensor x) -> Tensor")
 late.impl("tripled", torch.empty_like, "CUDA")
 late.impl("tripled", lambda x: x * 3, "CPU")
 print("of Python", torch.ops.late.tripled(x).tolist())
+computed = sys.modules["_devtrace_values.registration"]
+before = computed.installed
+late.impl("tripled", torch.empty_like, "Meta")
+print("replaced anew", computed.installed - before)
 
 @torch.library.custom_op("late::squared", mutates_args=())
 def squared(x: torch.Tensor) -> torch.Tensor:
@@ -52,6 +56,7 @@ def test_they_are_computed_all_the_same(way, tmp_path):
     assert outcome.out.splitlines() == [
         "own [1.0, 2.0, 3.0]",
         "of Python [0.0, 3.0, 6.0]",
+        "replaced anew 0",  # what stands in the kernel's place would be taken for the kernel
         "composite [0.0, 1.0, 4.0]",
         "of a library [0.0, 2.0, 4.0]",
         "with an undefined one [0.0, 5.0, 10.0]",
