@@ -1,8 +1,9 @@
 """What torchrun does for a program of several ranks, for tests: they are forks of one process that has imported PyTorch, which costs a fraction.
 
-    forked_torchrun.py RANKS PROGRAM
+    forked_torchrun.py RANKS PROGRAM [MODULE…], which the ranks have imported, too
 """
 
+import importlib
 import multiprocessing
 import os
 import runpy
@@ -18,7 +19,7 @@ def run(rank, world, port, program):
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                       TORCHELASTIC_RUN_ID="none")
     sys.argv = [program]
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, os.path.dirname(os.path.abspath(program)))
     torch.set_num_threads(1)
     runpy.run_path(program, run_name="__main__")
 
@@ -42,4 +43,6 @@ def main(world, program):
 
 
 if __name__ == "__main__":
+    for name in sys.argv[3:]:
+        importlib.import_module(name)
     main(int(sys.argv[1]), sys.argv[2])

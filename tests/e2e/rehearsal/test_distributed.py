@@ -7,10 +7,19 @@ PROGRAMS = TOP / "tests" / "workloads" / "distributed"
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 REPLICATED = ["bucket_views", "unused_parameters", "static_graph", "accumulated", "fsdp", "fsdp2", "fsdp2_of_replicas"]
 SPLIT = ["tensors", "tensor_parallel", "sharded_tensor_parallel", "transformers_tensor_parallel", "pipelines", "sequences", "checkpoints"]
+TRAINERS = ["accelerate", "trainer", "ddp", "fsdp"]
+# A launcher imports PyTorch in each rank, which takes most of the time: other ranks are forks.
+LAUNCHED = [2, *(pytest.param(ranks, marks=pytest.mark.slow) for ranks in (4, 8))]
+FORKED = [4, 8]
+LONGEST = 600  # seconds, of launchers on two processors
 
 
 def torchrun(ranks, *program):
     return ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks, *program]
+
+
+def forked(ranks, program, *imported):
+    return [TOP / "tests" / "helpers" / "forked_torchrun.py", ranks, program, *imported]
 
 
 def passed(outcome, checks):
@@ -21,20 +30,38 @@ def passed(outcome, checks):
     assert "devtrace: NCCL:" not in outcome.err, outcome.err
 
 
-def test_data_parallel_by_torchrun(rehearse):
-    passed(rehearse(torchrun(2, PROGRAMS / "data_parallel.py"), env=ONE_THREAD), REPLICATED)
+@pytest.mark.parametrize("ranks", LAUNCHED)
+def test_data_parallel_by_torchrun(rehearse, ranks):
+    passed(rehearse(torchrun(ranks, PROGRAMS / "data_parallel.py"), gpus=ranks, env=ONE_THREAD, timeout=LONGEST), REPLICATED)
 
 
-@pytest.mark.parametrize("method, ranks", [("spawn", 2), ("fork", 8)])
-def test_data_parallel_by_torch_multiprocessing(rehearse, method, ranks):
-    passed(rehearse([PROGRAMS / "spawned.py", method, ranks], gpus=ranks), REPLICATED)
+@pytest.mark.parametrize("ranks", LAUNCHED)
+def test_data_parallel_by_spawning(rehearse, ranks):
+    passed(rehearse([PROGRAMS / "spawned.py", "spawn", ranks], gpus=ranks, timeout=LONGEST), REPLICATED)
+
+
+@pytest.mark.parametrize("ranks", FORKED)
+def test_data_parallel_by_forking(rehearse, ranks):
+    passed(rehearse([PROGRAMS / "spawned.py", "fork", ranks], gpus=ranks), REPLICATED)
 
 
 def test_split_models_and_a_checkpoint_of_another_world_size(rehearse):
-    for ranks in (2, 4):
-        passed(rehearse(torchrun(ranks, PROGRAMS / "split_models.py"), gpus=4, env=ONE_THREAD), SPLIT)
+    passed(rehearse(torchrun(2, PROGRAMS / "split_models.py"), env=ONE_THREAD), SPLIT)
+    passed(rehearse(forked(4, PROGRAMS / "split_models.py", "transformers.models.llama"), gpus=4), SPLIT)
 
 
-def test_trainers_by_accelerate_launch(rehearse):
-    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", 2]
-    passed(rehearse([*launch, PROGRAMS / "trainers.py"], env=ONE_THREAD), ["accelerate", "trainer", "ddp", "fsdp"])
+@pytest.mark.slow
+def test_split_models_of_more_ranks(rehearse):
+    for ranks in (8, 4):
+        passed(rehearse(torchrun(ranks, PROGRAMS / "split_models.py"), gpus=ranks, env=ONE_THREAD, timeout=LONGEST), SPLIT)
+
+
+@pytest.mark.parametrize("ranks", LAUNCHED)
+def test_trainers_by_accelerate_launch(rehearse, ranks):
+    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", ranks]
+    passed(rehearse([*launch, PROGRAMS / "trainers.py"], gpus=ranks, env=ONE_THREAD, timeout=LONGEST), TRAINERS)
+
+
+@pytest.mark.parametrize("ranks", FORKED)
+def test_trainers_of_more_ranks(rehearse, ranks):
+    passed(rehearse(forked(ranks, PROGRAMS / "trainers.py", "accelerate", "lightning", "transformers"), gpus=ranks, timeout=LONGEST), TRAINERS)

@@ -30,13 +30,13 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.norm(x))))
 
 
-def make(blocks=2, width=16, classes=12):
+def make(blocks=2, width=16, classes=16):
     torch.manual_seed(3)
     return nn.Sequential(*[Block(width) for _ in range(blocks)], nn.Linear(width, classes))
 
 
 torch.manual_seed(5)
-DATA, TARGET = torch.randn(3, 8, 4, 16), torch.randint(12, (3, 8, 4))
+DATA, TARGET = torch.randn(3, 8, 8, 16), torch.randint(16, (3, 8, 8))  # the most ranks divide all that is split
 
 
 def sgd(model):
@@ -105,8 +105,8 @@ def transformers_tensor_parallel():
     from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(3)
-    whole_one = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-                                             num_key_value_heads=4, max_position_embeddings=32, initializer_range=0.3)).eval()
+    whole_one = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=8,
+                                             num_key_value_heads=8, max_position_embeddings=32, initializer_range=0.3)).eval()
     if rank == 0:
         whole_one.save_pretrained("llama")
     dist.barrier()
@@ -129,14 +129,14 @@ def pipelines():
     for name, each in STAGES.items():
         count = each * world
         torch.manual_seed(3)
-        layers = [Block() for _ in range(count - 1)] + [nn.Linear(16, 12)]
+        layers = [Block() for _ in range(count - 1)] + [nn.Linear(16, 16)]
         wanted = nn.Sequential(*copy.deepcopy(layers))
         loss = loss_of(wanted(DATA[0]), TARGET[0])
         loss.backward()
         # ZBV goes forth and back: the first rank has the last stage, too.
         own = [rank, 2 * world - 1 - rank] if "ZBV" in name else list(range(rank, count, world))
         stages = [PipelineStage(layers[i].cuda(), i, count, device) for i in own]
-        schedule = getattr(schedules, name)(stages if each > 1 else stages[0], n_microbatches=4, loss_fn=loss_of)
+        schedule = getattr(schedules, name)(stages if each > 1 else stages[0], n_microbatches=8, loss_fn=loss_of)
         losses, last = [], count - 1 in own
         output = schedule.step(*([DATA[0].cuda()] if 0 in own else []), **({"target": TARGET[0].cuda(), "losses": losses} if last else {}))
         for i in own:

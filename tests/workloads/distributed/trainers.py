@@ -15,7 +15,7 @@ torch.set_num_threads(1)
 class Rows(Dataset):
     """Every rank's batches are, together, those of one process that takes `world` times as many rows."""
 
-    def __init__(self, count=24):
+    def __init__(self, count=12 * world):
         torch.manual_seed(5)
         self.x, self.y = torch.randn(count, 6), torch.randn(count, 4)
 
