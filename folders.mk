@@ -58,7 +58,7 @@ $(call folder,tracker/log,common binary binary/elf finding report/record report/
 # What the texts of errors say of devices: which are refusals, what they name, and which is one that was told already.
 $(call folder,tracker/refusals,tracker/base tracker/python tracker/stacks tracker/interface tracker/evidence)
 # From an event worth reporting to a finding in the log: one file a kind, and the policy of what is legitimate.
-$(call folder,tracker/findings,common binary finding report/phrasing report/log report/verdict tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/refusals tracker/log)
+$(call folder,tracker/findings,common binary binary/dwarf finding report/phrasing report/log report/verdict tracker/base tracker/python tracker/stacks tracker/interface tracker/memory tracker/evidence tracker/refusals tracker/log)
 # Every kernel's parameters, looked at before it is launched.
 $(call folder,tracker/launch,tracker/base tracker/interface tracker/memory tracker/findings)
 # Both ends of every copy, and what moves between devices by call site.

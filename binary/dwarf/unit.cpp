@@ -23,12 +23,30 @@ struct AttributeName {
   At at;
 };
 constexpr AttributeName kWanted[] = {
-    {0x01, At::kSibling},        {0x03, At::kName},      {0x10, At::kStmtList},       {0x11, At::kLowPc},
-    {0x12, At::kHighPc},         {0x1b, At::kCompDir},   {0x31, At::kAbstractOrigin}, {0x47, At::kSpecification},
-    {0x55, At::kRanges},         {0x58, At::kCallFile},  {0x59, At::kCallLine},       {0x6e, At::kLinkageName},
-    {0x72, At::kStrOffsetsBase}, {0x73, At::kAddrBase},  {0x74, At::kRnglistsBase},   {0x76, At::kDwoName},
-    {0x2007, At::kLinkageName},  {0x2130, At::kDwoName}, {0x2131, At::kDwoId},        {0x2132, At::kRangesBase},
+    {0x01, At::kSibling},
+    {0x03, At::kName},
+    {0x10, At::kStmtList},
+    {0x11, At::kLowPc},
+    {0x12, At::kHighPc},
+    {0x1b, At::kCompDir},
+    {0x31, At::kAbstractOrigin},
+    {0x47, At::kSpecification},
+    {0x55, At::kRanges},
+    {0x58, At::kCallFile},
+    {0x59, At::kCallLine},
+    {0x6e, At::kLinkageName},
+    {0x72, At::kStrOffsetsBase},
+    {0x73, At::kAddrBase},
+    {0x74, At::kRnglistsBase},
+    {0x76, At::kDwoName},
+    {0x2007, At::kLinkageName},
+    {0x2130, At::kDwoName},
+    {0x2131, At::kDwoId},
+    {0x2132, At::kRangesBase},
     {0x2133, At::kAddrBase},
+    {0x0b, At::kByteSize},
+    {0x38, At::kDataMemberLocation},
+    {0x49, At::kType},
 };
 
 std::optional<At> wanted(uint16_t name) {

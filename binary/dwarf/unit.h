@@ -38,6 +38,9 @@ enum class At : uint8_t {
   kDwoName,
   kDwoId,
   kRangesBase,
+  kByteSize,
+  kDataMemberLocation,
+  kType,
   kCount
 };
 

@@ -4,50 +4,11 @@
 #include <cctype>
 
 #include "common/text.h"
+#include "report/phrasing/cpp_text.h"
 #include "report/phrasing/signature.h"
 
 namespace devtrace::report {
 namespace {
-
-bool is_word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
-}
-bool is_blank(char c) {
-  return std::isspace(static_cast<unsigned char>(c));
-}
-
-// The same text with what stands in strings and comments made blank, so that places stay.
-std::string code_of(std::string_view text) {
-  std::string code(text);
-  for (size_t i = 0; i < code.size();) {
-    size_t end = i + 1;
-    if (code.compare(i, 2, "//") == 0) {
-      end = std::min(code.find('\n', i), code.size());
-    } else if (code.compare(i, 2, "/*") == 0) {
-      const size_t close = code.find("*/", i + 2);
-      end = close == code.npos ? code.size() : close + 2;
-    } else if (code[i] == '"' || (code[i] == '\'' && (i == 0 || !is_word(code[i - 1])))) {
-      while (end < code.size() && code[end] != code[i]) end += code[end] == '\\' ? 2 : 1;
-      end = std::min(end + 1, code.size());
-    } else {
-      ++i;
-      continue;
-    }
-    for (; i < end; ++i)
-      if (code[i] != '\n') code[i] = ' ';
-  }
-  return code;
-}
-
-// Behind the bracket that closes the one at `open`; npos where none does.
-size_t behind_bracket(std::string_view code, size_t open) {
-  int depth = 0;
-  for (size_t i = open; i < code.size(); ++i) {
-    if (code[i] == '(' || code[i] == '[' || code[i] == '{') ++depth;
-    if ((code[i] == ')' || code[i] == ']' || code[i] == '}') && --depth == 0) return i + 1;
-  }
-  return code.npos;
-}
 
 // Behind template arguments that begin at `open`; npos where it is a comparison.
 size_t behind_angles(std::string_view code, size_t open) {
@@ -58,11 +19,6 @@ size_t behind_angles(std::string_view code, size_t open) {
     if (code[i] == ';' || code[i] == '&' || code[i] == '|') return code.npos;
   }
   return code.npos;
-}
-
-size_t skip_blanks(std::string_view code, size_t at) {
-  while (at < code.size() && is_blank(code[at])) ++at;
-  return at;
 }
 
 // Where an expression that ends at `end` begins: names, `::`, `.`, `->`, calls and subscripts.
@@ -148,25 +104,6 @@ std::optional<CppCall> only_call(std::string_view statement, std::string_view na
     found = std::move(call);
   }
   return found;
-}
-
-std::string_view stream_of_launch(std::string_view statement, std::string_view kernel) {
-  if (const auto call = only_call(statement, kernel); call && !call->configuration.empty()) {
-    const auto written = split_arguments(call->configuration);
-    return written.size() == 4 ? written[3] : std::string_view();
-  }
-  struct Function {
-    std::string_view name;
-    size_t stream;
-  };
-  constexpr Function kLaunching[] = {{"cudaLaunchKernel", 5},
-                                     {"cudaLaunchCooperativeKernel", 5},
-                                     {"cuLaunchKernel", 8},
-                                     {"cuLaunchCooperativeKernel", 8}};
-  for (const Function& function : kLaunching)
-    if (const auto call = only_call(statement, function.name); call && function.stream < call->arguments.size())
-      return call->arguments[function.stream];
-  return {};
 }
 
 std::optional<CppCall> only_operator(std::string_view statement, std::string_view symbol) {

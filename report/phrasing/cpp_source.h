@@ -19,10 +19,6 @@ struct CppCall {
 // are left out.
 std::optional<CppCall> only_call(std::string_view statement, std::string_view name);
 
-// The stream of the statement's only launch of a kernel, or of its only call of CUDA's functions that launch one; empty
-// where it says none.
-std::string_view stream_of_launch(std::string_view statement, std::string_view kernel);
-
 // The two sides of the statement's only binary operator of that text (`+`, `+=`, `<`), as far as brackets, commas,
 // `return`, `=` and looser operators.
 std::optional<CppCall> only_operator(std::string_view statement, std::string_view symbol);

@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "report/phrasing/cpp_source.h"
 #include "report/phrasing/signature.h"
+#include "report/verdict/cpp_device.h"
 #include "report/verdict/cpp_origin.h"
 
 namespace devtrace::report::verdict {
@@ -73,27 +74,34 @@ bool is_plain_expression(std::string_view text) {
   });
 }
 
+std::optional<Fix> statement_before(const Frame& frame, const std::string& statement) {
+  return before(frame, statement, Repairs::line);
+}
+
 std::optional<Fix> set_device_before(const Frame& frame, std::string_view argument) {
   return before(frame, fmt::format("cudaSetDevice({});", argument), Repairs::line);
 }
 
 std::optional<Fix> device_of_pointer_before(const Frame& frame, std::string_view pointer) {
   return before(frame,
-                fmt::format("cudaPointerAttributes owner;\ncudaPointerGetAttributes(&owner, {});\n"
-                            "cudaSetDevice(owner.device);",
-                            pointer),
+                fmt::format("cudaPointerAttributes {0};\ncudaPointerGetAttributes(&{0}, {1});\n"
+                            "cudaSetDevice({0}.device);",
+                            free_name(frame, "owner"), pointer),
                 Repairs::line);
 }
 
 std::optional<Fix> device_of_stream_before(const Frame& frame, std::string_view stream) {
-  return before(frame, fmt::format("int owner;\ncudaStreamGetDevice({}, &owner);\ncudaSetDevice(owner);", stream),
-                Repairs::line);
+  return before(
+      frame,
+      fmt::format("int {0};\ncudaStreamGetDevice({1}, &{0});\ncudaSetDevice({0});", free_name(frame, "owner"), stream),
+      Repairs::line);
 }
 
 std::optional<Fix> peer_access_before(const Frame& frame, const Operand& memory) {
   if (owner_said_by(memory.created.call)) return std::nullopt;
-  const std::string_view device = memory.device;
-  return before(frame, fmt::format("cudaDeviceEnablePeerAccess({}, 0);", device.substr(device.find(':') + 1)),
+  const std::string words = device_words({memory.device, memory.created.choice, nullptr, memory.name}, frame);
+  return before(frame,
+                fmt::format("cudaDeviceEnablePeerAccess({}, 0);", words.empty() ? ordinal_of(memory.device) : words),
                 Repairs::line);
 }
 

@@ -22,7 +22,8 @@ const Frame* innermost_outside_wrappers(const Event& made);
 // Something that can be said a second time: names, members, subscripts.
 bool is_plain_expression(std::string_view text);
 
-// The line with `cudaSetDevice(argument);` in front of it.
+// The line with that statement, or `cudaSetDevice(argument);`, in front of it.
+std::optional<Fix> statement_before(const Frame& frame, const std::string& statement);
 std::optional<Fix> set_device_before(const Frame& frame, std::string_view argument);
 
 // The line with what makes the device current that the pointer's memory is on, in front of it.

@@ -11,6 +11,7 @@
 
 #include "common/format.h"
 #include "report/log/fingerprint.h"
+#include "report/verdict/cpp_device.h"
 #include "report/verdict/verdict.h"
 #include "tracker/base/assert.h"
 #include "tracker/base/message.h"
@@ -19,6 +20,7 @@
 #include "tracker/base/run_isolated.h"
 #include "tracker/base/spinlock.h"
 #include "tracker/base/thread_state.h"
+#include "tracker/evidence/source/source.h"
 #include "tracker/findings/occurrences.h"
 #include "tracker/findings/reporting.h"
 #include "tracker/interface/platform.h"
@@ -128,6 +130,7 @@ bool report_once(std::initializer_list<std::string_view> call, const std::functi
   }
   log::open();
   found->fingerprint = report::fingerprint(log::working_directory(), *found);
+  report::verdict::read_sources_by(&evidence::lines_on_disk);
   found->cause = report::verdict::cause_of(*found);
   const Severity severity = classify(*found);
   std::string text;

@@ -3,14 +3,13 @@
 
 #include "binary/names.h"
 #include "common/format.h"
-#include "report/phrasing/cpp_source.h"
+#include "report/phrasing/cpp_launch.h"
 #include "report/phrasing/signature.h"
 #include "tracker/base/options.h"
 #include "tracker/evidence/objects/tensor_lookup.h"
-#include "tracker/evidence/origins/kernel_stub.h"
-#include "tracker/evidence/origins/native_frames.h"
 #include "tracker/evidence/origins/origins.h"
 #include "tracker/findings/findings.h"
+#include "tracker/findings/kernel_parameters.h"
 #include "tracker/findings/policy.h"
 #include "tracker/findings/reporting.h"
 #include "tracker/interface/platform.h"
@@ -40,52 +39,6 @@ void add_tensor(finding::Operand& operand, const evidence::NamedTensor& known) {
   operand.is_parameter = tensor.is_parameter;
 }
 
-// What C++ says of the kernel's parameters: their types by its signature, their names by its declaration, and what the
-// launching line gives for them.
-struct CppParameters {
-  std::vector<std::string> types, names, arguments;
-
-  void add_to(finding::Operand& operand, size_t parameter) const {
-    const auto at = [&](const std::vector<std::string>& all) { return parameter < all.size() ? all[parameter] : ""; };
-    operand.type = at(types);
-    operand.parameter_name = at(names);
-    if (operand.name.empty()) operand.name = at(arguments);
-  }
-};
-
-std::vector<std::string> copies(const std::vector<std::string_view>& texts) {
-  return {texts.begin(), texts.end()};
-}
-
-// The kernel's declaration: what nvcc made of it for the host stands at its place in the source.
-std::vector<std::string> declared_names(const events::Launch& launch, const std::vector<stacks::NativeFrame>& frames,
-                                        const std::string& kernel, const SourceText& source) {
-  std::vector<std::string> names;
-  const auto on_stack = evidence::kernel_stub(frames, kernel);
-  const auto stub = on_stack ? std::optional(frames[*on_stack]) : evidence::kernel_stub_at(launch.function, kernel);
-  if (!stub || stub->line <= 0) return names;
-  const std::string text = evidence::cpp_statement(source, evidence::source_file(*stub), stub->line);
-  const auto declaration = report::only_call(text, report::unqualified_name(kernel));
-  if (!declaration) return names;
-  for (const std::string_view each : declaration->arguments) names.emplace_back(report::name_of_parameter(each));
-  return names;
-}
-
-CppParameters cpp_parameters(const MisplacedLaunch& misplaced, const std::string& kernel, const NativeStack& native,
-                             const finding::Stack& shown, const SourceText& source) {
-  const size_t count = misplaced.launch.kernel->parameters.size();
-  CppParameters found;
-  found.types = copies(report::parameter_types(kernel));
-  found.names = declared_names(misplaced.launch, native.frames, kernel, source);
-  const finding::Frame* const caller = finding::native_user_frame(shown);
-  const auto call = caller ? report::only_call(caller->source, report::unqualified_name(kernel)) : std::nullopt;
-  if (call && !call->configuration.empty()) found.arguments = copies(call->arguments);
-  // A count that differs (default arguments, a pack) leaves no telling which is which.
-  for (auto* each : {&found.types, &found.names, &found.arguments})
-    if (each->size() != count) each->clear();
-  return found;
-}
-
 // One operand for each pointer: the tensor that a Python frame holds there, and where its memory came from.
 finding::List<finding::Operand> operands(const MisplacedLaunch& misplaced,
                                          const std::vector<stacks::PythonFrame>& frames,
@@ -104,7 +57,7 @@ finding::List<finding::Operand> operands(const MisplacedLaunch& misplaced,
     operand.device = pointer.device.name();
     if (tensors[i]) add_tensor(operand, *tensors[i]);
     operand.parameter = pointer.parameter;
-    if (frames.empty()) parameters.add_to(operand, pointer.parameter);
+    if (frames.empty()) parameters.add_to(operand, pointer.parameter, pointer.in_parameter);
     operand.address = fmt::format("{:#x}", pointer.address);
     operand.mismatched = pointer.device != misplaced.device;
     if (add_memory(operand, pointer.address, source)) operand.pool.clear();
@@ -209,6 +162,7 @@ std::optional<Finding> finding_of(const MisplacedLaunch& misplaced) {
   finding.current_device = misplaced.device.name();
   finding.device_changes = evidence::device_changes(evidence::capture_device_changes(), source);
   finding.operands = operands(misplaced, frames, cpp_parameters(misplaced, kernel, native, shown, source), source);
+  if (frames.empty()) name_by_allocation(finding.operands, shown);
   finding.stack = evidence::python_stack(frames, source);
   if (options().native) finding.native = std::move(shown);
   auto& launch = std::get<finding::Launch>(finding.facts).launch;

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "report/phrasing/cpp_launch.h"
+#include "report/phrasing/cpp_made.h"
+#include "report/phrasing/cpp_scope.h"
 #include "report/phrasing/cpp_source.h"
 #include "report/phrasing/signature.h"
 #include "report/verdict/cpp_line.h"
@@ -392,6 +395,61 @@ TEST(CppSource, ArgumentsOfALaunch) {
   const auto templated = only_call("add<float, 4><<<1, 32>>>(a, b);", "add");
   ASSERT_TRUE(templated);
   EXPECT_THAT(templated->arguments, ElementsAre("a", "b"));
+}
+
+TEST(CppSource, ArgumentsOfALaunchByAnArray) {
+  const std::string_view list = "void* args[] = {&layer.query, (void*)&table, reinterpret_cast<void*>(&count)};\n";
+  const auto given = [&](std::string_view above, std::string_view statement) {
+    return launch_arguments(above, statement, "rotate");
+  };
+  const auto expected = ElementsAre("layer.query", "table", "count");
+  EXPECT_THAT(given(list, "cudaLaunchKernel(rotate, grid, block, args, 0, stream);"), expected);
+  EXPECT_THAT(given(list, "CHECK(cudaLaunchKernelExC(&config, (const void*)rotate, args));"), expected);
+  EXPECT_THAT(given(list, "cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, nullptr, args, nullptr);"), expected);
+  EXPECT_THAT(given("std::array<void*, 2> args{{&a, &b}};\n", "cudaLaunchKernelExC(&config, f, args.data());"),
+              ElementsAre("a", "b"));
+  EXPECT_THAT(given("", "cudaLaunchKernelEx(&config, rotate, q, table, n);"), ElementsAre("q", "table", "n"));
+  std::string node(list);
+  node += "params.kernelParams = args;\n";
+  EXPECT_THAT(given(node, "cudaGraphAddKernelNode(&node, graph, nullptr, 0, &params);"), expected);
+  EXPECT_THAT(given("", "cudaLaunchKernel(rotate, grid, block, args, 0, stream);"), IsEmpty()) << "a parameter";
+}
+
+TEST(CppSource, WhatAStatementMakes) {
+  EXPECT_EQ(made_name("float* cosines = cosine_table(count);"), "cosines");
+  EXPECT_EQ(made_name("p.srcPtr = make(source, p.count);"), "p.srcPtr");
+  EXPECT_EQ(made_name("cudaMalloc((void**)&x, 4 * n);"), "x");
+  EXPECT_EQ(made_name("CHECK(cudaMallocAsync(&buffers[i], n, streams[0]));"), "buffers[i]");
+  EXPECT_EQ(made_name("thrust::device_vector<float> weights(1024, 1.f);"), "weights");
+  EXPECT_EQ(made_name("return allocate(4);"), "");
+  EXPECT_EQ(made_name("workspace.reserve(4);"), "");
+}
+
+const std::vector<std::string> kWorkspace = {
+    "struct Shard {",                                   // 1
+    "  int device;",                                    // 2
+    "  float* x;",                                      // 3
+    "};",                                               // 4
+    "class Workspace {",                                // 5
+    "  Workspace(int gpu) : device_(gpu) {}",           // 6
+    "  void reserve(size_t count) {",                   // 7
+    "    cudaMalloc(&data_, count);",                   // 8
+    "  }",                                              // 9
+    "  int device_;",                                   // 10
+    "};",                                               // 11
+    "void work(const Shard& shard, Workspace& own) {",  // 12
+    "  for (int device = 0; device < 2; ++device) {",   // 13
+    "    cudaSetDevice(device);",                       // 14
+    "  }",                                              // 15
+    "  step(shard.x);",                                 // 16
+    "}",                                                // 17
+};
+
+TEST(CppSource, ExpressionsForADevice) {
+  EXPECT_THAT(device_expressions(kWorkspace, 8), ElementsAre("device_"));
+  EXPECT_THAT(device_expressions(kWorkspace, 14), ElementsAre("device", "shard.device"));
+  EXPECT_THAT(device_expressions(kWorkspace, 16), ElementsAre("shard.device")) << "the loop is over";
+  EXPECT_THAT(device_expressions(kWorkspace, 18), IsEmpty());
 }
 
 TEST(CppSource, StreamOfALaunch) {

@@ -69,7 +69,9 @@ SourceText source_from_disk() {
             const std::string& text = lines[static_cast<size_t>(line) - 1];
             return text.substr(std::min(text.find_first_not_of(" \t"), text.size()));
           },
-          [lines_of](const std::string& file, int line) { return evidence::around(lines_of(file), line, line); }};
+          [lines_of](const std::string& file, int line) { return evidence::around(lines_of(file), line, line); },
+          {},
+          [lines_of](const std::string& file) -> const Lines& { return lines_of(file); }};
 }
 
 // The statement that a line is of: compilers tell a call's first line, or that of its last argument.

@@ -4,6 +4,7 @@
 
 #include "common/format.h"
 #include "report/phrasing/cpp_source.h"
+#include "report/verdict/cpp_device.h"
 #include "report/verdict/cpp_line.h"
 #include "report/verdict/rules.h"
 #include "report/verdict/source_line.h"
@@ -26,10 +27,6 @@ std::string made_where(const Operand& handle) {
   const Frame* frame = innermost_own(choice.native);
   const std::string chosen = at(frame ? frame : innermost_own(choice.stack));
   return text + fmt::format(", while {} was current{}", choice.device, chosen.empty() ? "" : ", since " + chosen);
-}
-
-std::string ordinal_of(std::string_view device) {
-  return std::string(device.substr(device.find(':') + 1));
 }
 
 // What a line makes: `blas` of cublasCreate(&blas).
@@ -83,8 +80,9 @@ Cause wrong_handle(const Evidence& evidence, const Operand& handle, const Operan
   }
   // A handle that has worked on its own device's memory is right there: this call needs another.
   const Frame* made = innermost_outside_wrappers(handle.created);
+  const WantedDevice wanted{memory.device, memory.created.choice, &handle.created.choice};
   if (made && !evidence.library_call.used && evidence.library_call.other_handles.empty())
-    cause.fix = repairing(set_device_before(*made, ordinal_of(memory.device)));
+    cause.fix = repairing(choose_before(handle.created.native, wanted, made, [](const Frame&) { return true; }));
   return cause;
 }
 
@@ -100,8 +98,10 @@ Cause event_on_stream(const Evidence& evidence, const Operand& event, const Oper
       std::nullopt};
   const Frame* made = innermost_own(event.created.native);
   const Frame* line = innermost_own(evidence.native);
-  if (made && line && made->same_function(*line))
-    cause.fix = repairing(set_device_before(*made, ordinal_of(stream.device)));
+  if (!made || !line || !made->same_function(*line)) return cause;
+  const WantedDevice wanted{stream.device, stream.created.choice, &event.created.choice};
+  const std::string words = device_words(wanted, *made);
+  cause.fix = repairing(chosen_before(*made, wanted, words.empty() ? ordinal_of(stream.device) : words));
   return cause;
 }
 
@@ -111,8 +111,11 @@ Cause refused(const Evidence& evidence, const Operand& handle) {
               fmt::format("{} was made on {}{}, and {} is current: the library works by it on its own device only.",
                           handle.name, handle.device, made_where(handle), evidence.current_device),
               std::nullopt};
-  if (const Frame* line = innermost_own(evidence.native))
-    cause.fix = repairing(set_device_before(*line, ordinal_of(handle.device)));
+  if (const Frame* line = innermost_own(evidence.native)) {
+    const WantedDevice wanted{handle.device, handle.created.choice, &evidence.choice, handle.name};
+    const std::string words = device_words(wanted, *line);
+    cause.fix = repairing(chosen_before(*line, wanted, words.empty() ? ordinal_of(handle.device) : words));
+  }
   return cause;
 }
 

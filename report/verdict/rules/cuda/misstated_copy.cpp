@@ -2,6 +2,7 @@
 // them is wrong; whether the word or the pointer was meant, the evidence cannot tell.
 #include "common/format.h"
 #include "report/phrasing/cpp_source.h"
+#include "report/verdict/cpp_device.h"
 #include "report/verdict/cpp_line.h"
 #include "report/verdict/rules.h"
 
@@ -25,20 +26,27 @@ std::optional<Fix> corrected(const Evidence& evidence, const Operand& source, co
   if (!evidence.in_cpp() || !line) return std::nullopt;
   const std::string_view function = evidence.operation;
   if (!evidence.copy.source.empty()) {
-    const auto number = [](std::string_view device) { return device.substr(device.find(':') + 1); };
+    const auto said = [&](const Operand& end) {
+      const std::string words = device_words({end.device, end.created.choice, nullptr, end.name}, *line);
+      return words.empty() ? ordinal_of(end.device) : words;
+    };
     if (!function.starts_with("cudaMemcpyPeer") || source.device.empty() || destination.device.empty() ||
         source.on_cpu() || destination.on_cpu())
       return std::nullopt;
     const bool both = source.mismatched && destination.mismatched;
     if (both) {  // two edits of one line
-      auto first = with_argument(*line, function, 1, number(destination.device));
+      const auto call = only_call(line->source, function);
+      if (!call || call->arguments.size() < 4) return std::nullopt;
+      const auto& declared = evidence.copy;
+      const bool exchanged = declared.source == destination.device && declared.destination == source.device;
+      auto first = with_argument(*line, function, 1, exchanged ? std::string(call->arguments[3]) : said(destination));
       if (!first) return std::nullopt;
       Frame edited = *line;
       edited.source = first->code;
-      return with_argument(edited, function, 3, number(source.device));
+      return with_argument(edited, function, 3, exchanged ? std::string(call->arguments[1]) : said(source));
     }
-    return destination.mismatched ? with_argument(*line, function, 1, number(destination.device))
-                                  : with_argument(*line, function, 3, number(source.device));
+    return destination.mismatched ? with_argument(*line, function, 1, said(destination))
+                                  : with_argument(*line, function, 3, said(source));
   }
   const auto call = only_call(line->source, function);
   if (!call) return std::nullopt;

@@ -3,6 +3,7 @@
 
 #include "common/format.h"
 #include "common/text.h"
+#include "report/phrasing/cpp_launch.h"
 #include "report/phrasing/cpp_source.h"
 #include "report/verdict/cpp_line.h"
 #include "report/verdict/rules.h"
