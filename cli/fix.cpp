@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "cli/fix/apply.h"
+#include "cli/fix/build.h"
 #include "cli/fix/consent.h"
 #include "cli/fix/log.h"
 #include "cli/fix/progress.h"
@@ -34,7 +35,7 @@ struct FixOptions : RehearseOptions {
   double timeout = 120, budget = 0;
   int jobs = 0, tries = 24;
   bool apply = false, yes = false;
-  std::string command, output;
+  std::string command, output, build;
 };
 
 // What is run: the words after --, --command, or what a log says was run.
@@ -191,7 +192,9 @@ int fix_program(const CLI::App& app, const AfterDashes& after_dashes, FixOptions
                    !options.no_values};
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     const fix::Limits limits{options.budget, options.jobs > 0 ? options.jobs : std::min(cores, 8), options.tries};
-    const fs::path folder = subject.folder.empty() ? fs::current_path() : subject.folder;
+    const fs::path folder = fs::canonical(subject.folder.empty() ? fs::current_path() : subject.folder);
+    runs.build = options.build.empty() ? build_of(launch.program, folder) : options.build;
+    runs.tree = folder;
     ProgressLine line;
     const auto result = fix::search(
         runs, edits, folder, limits, [] { return g_interrupted != 0; },
@@ -230,6 +233,10 @@ Action declare_fix(CLI::App& app) {
       ->check(CLI::Range(1, 1000));
   app.add_option("--command", options->command,
                  "what to run instead, as a line of the shell: with a LOG of another machine")
+      ->type_name("LINE");
+  app.add_option("--build", options->build,
+                 "how a compiled program is built, as a line of the shell: in a copy of this folder, with each edit "
+                 "[make or CMake, by what lies here]")
       ->type_name("LINE");
   app.add_option("--output", options->output, "folder for devtrace.patch, devtrace-fix.jsonl and devtrace-fix.html [.]")
       ->type_name("FOLDER");

@@ -13,6 +13,7 @@ import os
 import sys
 from textwrap import dedent
 
+import compiled
 from kinds import CATEGORIES, MAKERS, any_expression
 from patch import added, patch, root_of, without_each
 from program import Failure, Program
@@ -43,6 +44,8 @@ def absolute(record, folder):
 
 
 def candidates(finding, texts, read, folder):
+    if compiled.is_compiled(finding):
+        return compiled.candidates(finding, texts, read, folder)
     failure, cause = Failure(finding, Program(texts)), finding.get("cause") or {}
     made = []
     for maker in MAKERS:
@@ -64,6 +67,8 @@ def candidates(finding, texts, read, folder):
 def smaller(texts, first, folder):
     found, seen = [], set()
     for path in sorted(texts):
+        if compiled.is_source(path):
+            continue
         for text, lines in without_each(first[path], texts[path]):
             if (path, text) in seen:
                 continue

@@ -105,9 +105,9 @@ std::string RecordedFinding::identity() const {
 
 std::string RecordedFinding::place() const {
   const std::string& text = finding.operation.empty() ? finding.kind : finding.operation;
-  const auto own = finding::innermost_project(finding.stack);
-  if (!own) return text;
-  const finding::Frame& frame = finding.stack[*own];
+  const finding::Frame* const line = finding::user_frame_of(finding);
+  if (!line || !line->project) return text;
+  const finding::Frame& frame = *line;
   return fmt::format("{} at {}:{}", text, frame.file.substr(frame.file.rfind('/') + 1), frame.line);
 }
 

@@ -101,7 +101,7 @@ class Search {
 
   // Without values it would show nothing.
   void start_reference() {
-    if (runs_.with_values) reference_run_.emplace(runs_, Texts(), Refused::computed);
+    if (runs_.with_values && runs_.build.empty()) reference_run_.emplace(runs_, Texts(), Refused::computed);
   }
 
   // Runs are forks from here on where the program as it is shows in one what it has shown from a fresh start.

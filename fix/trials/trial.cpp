@@ -3,9 +3,11 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <utility>
 
 #include "common/format.h"
 #include "fix/record/output.h"
+#include "fix/trials/copied_tree.h"
 
 namespace devtrace::fix {
 
@@ -54,7 +56,7 @@ ProgramToRun program_of_run(const Runs& runs, const fs::path& folder, const Text
   // OpenMP's threads spin while they wait, on the cores that the other runs need.
   environment.emplace("OMP_WAIT_POLICY", "passive");
   append(environment, "PYTEST_ADDOPTS", "-p no:cacheprovider", ' ');
-  if (!texts.empty()) {
+  if (!texts.empty() && runs.build.empty()) {
     environment["DEVTRACE_OVERLAY"] = write_overlay(folder, texts);
     std::string& preload = environment["LD_PRELOAD"];
     preload = preload.empty() ? runs.overlay.string() : runs.overlay.string() + ":" + preload;
@@ -78,7 +80,11 @@ std::unique_ptr<Server> start_server(const Runs& runs) {
 }
 
 Run::Run(Runs& runs, const Texts& texts, Refused refused)
-    : folder_(folder_of_run(runs, ++runs.count)), timeout_(runs.timeout) {
+    : runs_(runs), folder_(folder_of_run(runs, ++runs.count)), timeout_(runs.timeout) {
+  if (!runs.build.empty()) {
+    build(texts);
+    return;
+  }
   ProgramToRun program = program_of_run(runs, folder_, texts);
   if (refused == Refused::computed) program.environment["DEVTRACE_SIM_KEEP_GOING"] = std::string(1, '1');
   if (runs.server) {
@@ -94,9 +100,37 @@ Run::Run(Runs& runs, const Texts& texts, Refused refused)
   child_.emplace(program, folder_ / "output");
 }
 
+// Beside the run's own folder, whose logs are all its own.
+fs::path Run::copy_of_tree() const {
+  return folder_.string() + "-tree";
+}
+
+// In the copy of its folder; what the build says is the output of a run whose build fails.
+void Run::build(const Texts& texts) {
+  const fs::path copy = copy_of_tree();
+  copy_tree(runs_.tree, copy, texts);
+  built_ = program_of_run(runs_, folder_, texts);
+  const fs::path from = built_->folder.empty() ? runs_.tree : fs::absolute(built_->folder);
+  built_->folder = copy / from.lexically_relative(runs_.tree);
+  if (const fs::path inside = fs::path(built_->words[0]).lexically_relative(runs_.tree);
+      fs::path(built_->words[0]).is_absolute() && !inside.empty() && *inside.begin() != "..")
+    built_->words[0] = copy / inside;
+  ProgramToRun build;
+  build.words = {"/bin/sh", "-c", runs_.build};
+  build.environment = process::own_environment();
+  build.environment[kMark] = folder_;
+  build.folder = copy;
+  child_.emplace(build, folder_ / "output");
+}
+
 bool Run::ended() {
   keep_ends(folder_ / "output");
-  if (child_->ended()) return true;
+  if (child_->ended()) {
+    if (!built_ || child_->code() != 0) return true;
+    const ProgramToRun program = *std::exchange(built_, std::nullopt);
+    child_.emplace(program, folder_ / "output");
+    return false;
+  }
   if (child_->seconds() <= timeout_) return false;
   stop();
   return true;
@@ -109,6 +143,11 @@ void Run::stop() {
 }
 
 Outcome Run::outcome() const {
+  if (!runs_.build.empty()) {
+    name_original_in_logs(folder_, copy_of_tree(), runs_.tree);
+    std::error_code ignored;
+    fs::remove_all(copy_of_tree(), ignored);
+  }
   Outcome outcome = read_outcome(folder_);
   outcome.code = child_->code();
   outcome.timed_out = timed_out_;

@@ -31,6 +31,9 @@ struct Runs {
   bool with_values = true;        // false: what operators give is not computed (--no-values)
   int count = 0;                  // runs so far
   Server* server = nullptr;       // forks for runs that need no fresh start
+  // Of a program that is compiled: the line of the shell that builds it, in a copy of this folder. Empty: nothing is.
+  std::string build = {};
+  std::filesystem::path tree = {};
 };
 
 // Starts what forks for runs, beside this process; null where it is no program for that.
@@ -41,7 +44,7 @@ enum class Refused { raises, computed };
 
 class Run {
  public:
-  // Starts the program with these texts in the place of its files.
+  // Starts the program with these texts in the place of its files; of a compiled one first what builds it.
   Run(Runs& runs, const Texts& texts, Refused refused = Refused::raises);
   // Whether it has ended; past its time limit it is ended here.
   bool ended();
@@ -52,9 +55,14 @@ class Run {
   double seconds() const { return child_->seconds(); }
 
  private:
+  void build(const Texts& texts);
+  std::filesystem::path copy_of_tree() const;
+
+  const Runs& runs_;
   std::filesystem::path folder_;
   double timeout_;
   bool timed_out_ = false, fresh_ = true;
+  std::optional<ProgramToRun> built_;        // runs once its build has come to a good end
   std::unique_ptr<OfferedRankTable> ranks_;  // of a fresh run: ranks tell each other, as under `devtrace run`
   std::optional<Child> child_;
 };
