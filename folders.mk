@@ -16,8 +16,10 @@ $(call folder,binary)
 $(call folder,binary/elf,binary)
 # Split debug information (.dwo, .dwp): the functions that were inlined at an address.
 $(call folder,binary/dwarf,binary/elf)
+# PTX text as data: functions, their instructions, variables, lines of the source.
+$(call folder,binary/ptx)
 # Kernels in cubins, PTX and fat binaries: the layout of their parameters, and which of these their code uses as addresses.
-$(call folder,binary/device,binary binary/elf)
+$(call folder,binary/device,binary binary/elf binary/ptx)
 
 # A log: its records as JSON, read one at a time.
 $(call folder,report/record,common)

@@ -1,7 +1,6 @@
 // Kernels of PTX text: their names, parameters and thread limits. Enough to launch them without compiling.
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -10,6 +9,9 @@
 
 #include "binary/device/formats.h"
 #include "binary/device/ptx_body.h"
+#include "binary/ptx/lexer.h"
+#include "binary/ptx/numbers.h"
+#include "binary/ptx/types.h"
 
 namespace devtrace::device {
 namespace {
@@ -18,52 +20,20 @@ constexpr size_t kHead = 64 * 1024;  // bytes in which .version stands, comments
 
 constexpr size_t kMostWords = 256;  // of one statement
 
-// Words of PTX: names, directives, numbers, single characters.
+// The words of the text.
 class Words {
  public:
   // Nothing may be added to a null pointer, not even nothing.
-  Words(const char* text, size_t size) : at_(text), end_(text ? text + size : text) {}
-
-  std::string_view next() {
-    skip();
-    if (at_ >= end_ || !*at_) return {};
-    const char* begin = at_;
-    if (in_word(*at_) || *at_ == '.') {
-      ++at_;
-      while (at_ < end_ && in_word(*at_)) ++at_;
-    } else {
-      ++at_;
-    }
-    return {begin, static_cast<size_t>(at_ - begin)};
-  }
+  Words(const char* text, size_t size) : lexer_(text ? std::string_view(text, size) : std::string_view()) {}
+  std::string_view next() { return lexer_.next().text; }
 
  private:
-  static bool in_word(char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
-  }
-  void skip() {
-    for (;;) {
-      while (at_ < end_ && std::isspace(static_cast<unsigned char>(*at_))) ++at_;
-      if (at_ + 1 < end_ && at_[0] == '/' && at_[1] == '/') {
-        while (at_ < end_ && *at_ != '\n') ++at_;
-      } else if (at_ + 1 < end_ && at_[0] == '/' && at_[1] == '*') {
-        at_ += 2;
-        while (at_ + 1 < end_ && !(at_[0] == '*' && at_[1] == '/')) ++at_;
-        at_ = std::min(at_ + 2, end_);
-      } else {
-        return;
-      }
-    }
-  }
-  const char *at_, *end_;
+  ptx::Lexer lexer_;
 };
 
-size_t type_bytes(std::string_view type) {
-  if (type.size() < 3 || type[0] != '.') return 0;
-  if (type == ".pred") return 1;
-  size_t digits = type.find_first_of("0123456789");
-  if (digits == std::string_view::npos || !std::strchr("bsuf", type[1])) return 0;
-  return std::min(ptx_number(type.substr(digits)), size_t{1024}) / 8;
+size_t type_bytes(std::string_view word) {
+  const ptx::TypeFacts* const type = word.starts_with('.') ? ptx::find_type(word) : nullptr;
+  return type ? type->bytes : 0;
 }
 
 using Names = PtxBody::Names;
@@ -103,16 +73,6 @@ void read_parameters(Words& words, KernelFacts* facts, Names* names) {
   facts->parameters_known = true;
 }
 
-// A number as compilers write it: 7, 7U, 0x7, 0f3F800000, 0d3FF0000000000000; nullopt: something else.
-std::optional<uint64_t> bits_of(std::string_view word) {
-  if (word.size() > 1 && word.back() == 'U') word.remove_suffix(1);
-  const bool hexadecimal = word.size() > 2 && word[0] == '0' && std::strchr("xXfFdD", word[1]);
-  const std::string digits(hexadecimal ? word.substr(2) : word);
-  char* end = nullptr;
-  const uint64_t bits = std::strtoull(digits.c_str(), &end, hexadecimal ? 16 : word.starts_with('0') ? 8 : 10);
-  return !digits.empty() && end == digits.c_str() + digits.size() ? std::optional(bits) : std::nullopt;
-}
-
 bool begins_name(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
 }
@@ -130,8 +90,8 @@ void read_initial(Words& words, size_t element, Variable* variable) {
       in_generic = true;
     } else if (element == 0 || at + element > variable->bytes || element > sizeof(uint64_t)) {
       continue;  // without a type there is no telling how many bytes a value has
-    } else if (const std::optional<uint64_t> bits = bits_of(word)) {
-      const uint64_t value = negative ? -*bits : *bits;
+    } else if (const std::optional<ptx::Number> number = ptx::read_number(word)) {
+      const uint64_t value = negative ? -number->bits : number->bits;
       negative = false;
       variable->initial.resize(std::max(variable->initial.size(), at + element));
       std::memcpy(variable->initial.data() + at, &value, element);
