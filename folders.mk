@@ -100,9 +100,11 @@ $(call folder,simulate/settings)
 $(call folder,simulate/common)
 # How true values are computed: by PyTorch's CPU kernels.
 $(call folder,simulate/values,binary common simulate/settings)
+# Kernels of PTX, computed: a block at a time, each instruction for all of its threads.
+$(call folder,simulate/kernels,binary/ptx,instructions)
 # The simulated devices and their streams; below it graphs, kernels with their faults, memory, and streams that run behind the host
 # (asynchronous).
-$(call folder,simulate/model,binary binary/device common simulate/common simulate/settings simulate/values,asynchronous graph kernels memory)
+$(call folder,simulate/model,binary binary/device common simulate/common simulate/kernels simulate/settings simulate/values,asynchronous graph kernels memory)
 # Kernels in front of PyTorch's dispatcher, compiled against its headers.
 $(call folder,simulate/values/torch,simulate/values)
 # The stub libraries: one folder each, by the library's name; cuda12 below it: what only the one for CUDA 12 has.

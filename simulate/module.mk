@@ -82,10 +82,11 @@ SIM_FLAGS_12 := -isystem $(CUDA12)/include -I$(SIM_GEN)/cuda12 $(SIM_FLAGS_13)
 stub_flags = $(call by_cuda,$(1),$(SIM_FLAGS_12),$(SIM_FLAGS_13))
 
 # Compiled for CUDA 13 by the rule of all folders; settings and values need no header of CUDA's.
-WITH_CUDA := $(filter-out simulate/settings simulate/values simulate/values/torch simulate/static_runtime simulate/dlopen simulate/device_files,$(filter simulate/%,$(FOLDERS)))
+WITH_CUDA := $(filter-out simulate/kernels simulate/settings simulate/values simulate/values/torch simulate/static_runtime simulate/dlopen simulate/device_files,$(filter simulate/%,$(FOLDERS)))
 $(foreach f,$(WITH_CUDA),$(eval FLAGS_$(f) += $(SIM_FLAGS_13)))
 FLAGS_simulate/cudnn += -isystem $(CUDA_WHEEL_LIBRARIES)/cudnn/include
 FLAGS_simulate/nccl += -isystem $(CUDA_WHEEL_LIBRARIES)/nccl/include
+FLAGS_simulate/kernels += -O3 # loops over the threads of a block
 FLAGS_simulate/nccl += -O3 # the sums over ranks: -O2 does not vectorise them
 $(foreach f,$(WITH_CUDA),$(OBJECTS_$(f))): | $(DRIVER_LISTS)
 

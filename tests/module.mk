@@ -65,6 +65,8 @@ $(call unit_test,simulate,tests/unit/simulate,,-isystem $$(CUDA_INCLUDE) -isyste
 $(BUILD)/tests/simulate: $(addprefix $(BUILD)/obj/simulate/,curand/engines.o model/kernels/signature.o model/memory/host_memory.o nccl/exchange.o nccl/reduction.o nccl/region.o settings/option_parsing.o values/not_computed.o values/older_pytorch.o values/uncomputed.o) $(IN_SIMULATE)
 $(UNIT_OBJECTS_simulate): | setup-python
 
+$(call unit_test,kernels,tests/unit/simulate/kernels,simulate/kernels,-O1,-lgtest_main)
+
 # What the tests load into interpreters with ctypes: the reader of stacks alone. The second has rows of layouts that a test
 # can make wrong.
 STACKS_LIBRARIES := $(call libraries,tracker/stacks tracker/evidence)

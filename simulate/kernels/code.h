@@ -1,0 +1,105 @@
+// A module's functions, decoded: what is run.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "binary/ptx/module.h"
+#include "simulate/kernels/machine.h"
+
+namespace devtrace::simulate::kernels {
+
+enum class Special : uint8_t {
+  tid_x,
+  tid_y,
+  tid_z,
+  ntid_x,
+  ntid_y,
+  ntid_z,
+  ctaid_x,
+  ctaid_y,
+  ctaid_z,
+  nctaid_x,
+  nctaid_y,
+  nctaid_z,
+  laneid,
+  warpid,
+  nwarpid,
+  smid,
+  nsmid,
+  gridid,
+  lanemask_eq,
+  lanemask_le,
+  lanemask_lt,
+  lanemask_ge,
+  lanemask_gt,
+  total_smem_size,
+  dynamic_smem_size,
+  one,
+  zero,
+  clock,
+  clock64,
+  globaltimer,
+};
+
+// Arrays that are filled before a block begins.
+struct Constant {
+  enum class Kind : uint8_t { value, special, global, dynamic_shared, parameters };
+  Kind kind = Kind::value;
+  uint8_t bytes = 0;
+  Slot slot = 0;
+  uint64_t value = 0;  // special: which; global: what is added; parameters: the offset
+  uint32_t index = 0;  // global: of ptx::Module::variables
+};
+
+// Where an argument lies: in a register, or in the frame's own memory of each lane.
+struct Place {
+  bool in_local = false;
+  Slot slot = 0;
+  uint32_t offset = 0, bytes = 0;
+};
+
+// Functions that PTX calls and the driver has.
+enum class Builtin : uint8_t { none, vprintf, malloc, free, assertfail };
+
+struct CallSite {
+  uint32_t function = UINT32_MAX;  // of Program::codes
+  Builtin builtin = Builtin::none;
+  Slot pointer = kNoSlot;  // of a call by address
+  std::vector<Place> arguments, results;
+};
+
+struct Code {
+  const ptx::Function* function = nullptr;
+  std::vector<Step> steps;
+  std::vector<Slot> more;
+  std::vector<std::vector<uint32_t>> tables;
+  std::vector<CallSite> calls;
+  std::vector<Constant> constants;
+  std::vector<Place> parameters, results;
+  std::vector<uint32_t> offsets;                    // of an entry's parameters
+  uint32_t register_units = 0, constant_units = 0;  // bytes a lane
+  uint32_t local_bytes = 0;
+  Slot local_base = kNoSlot;
+  uint32_t shared_bytes = 0;  // dynamic shared memory follows
+  uint32_t caches = 0;
+  std::vector<std::string> refusals;  // what is not done, by Step::extra of a refusing step
+};
+
+// An address of a function: no address of memory.
+constexpr uint64_t kFunctionAddress = uint64_t{1} << 62;
+
+struct Program {
+  ptx::Module module;
+  std::vector<Code> codes;                                   // by the index of ptx::Module::functions
+  std::unordered_map<std::string_view, uint32_t> functions;  // by name
+};
+
+// Null: the text is wrong, and *error says where.
+std::shared_ptr<const Program> load(std::string ptx, std::string* error);
+
+}  // namespace devtrace::simulate::kernels

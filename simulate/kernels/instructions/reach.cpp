@@ -1,0 +1,44 @@
+#include "simulate/kernels/instructions/reach.h"
+
+namespace devtrace::simulate::kernels {
+namespace {
+
+bool inside(uintptr_t address, size_t size, const void* begin, size_t bytes, Extent* cache) {
+  const auto first = reinterpret_cast<uintptr_t>(begin);
+  if (!begin || size > bytes || address - first > bytes - size) return false;
+  *cache = {first, bytes};
+  return true;
+}
+
+uint8_t* fault(Machine& m, FaultKind kind, uint32_t lane, uintptr_t address, size_t size, bool writes) {
+  if (m.fault.kind == FaultKind::none) {
+    m.fault.address = address;
+    m.fault.size = size;
+    m.fault.writes = writes;
+  }
+  m.fail(kind, lane);
+  return nullptr;
+}
+
+}  // namespace
+
+uint8_t* find_memory(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Extent* cache) {
+  const size_t alignment = size & (~size + 1);
+  if (address & (alignment - 1)) return fault(m, FaultKind::misaligned, lane, address, size, writes);
+  if (inside(address, size, m.shared, m.shared_bytes, cache) || inside(address, size, m.local, m.local_all, cache) ||
+      (!writes && inside(address, size, m.parameters, m.parameter_bytes, cache)))
+    return reinterpret_cast<uint8_t*>(address);
+  Extent found;
+  if (m.memory && m.memory->find(address, &found) && size <= found.size && address - found.begin <= found.size - size) {
+    *cache = found;
+    return reinterpret_cast<uint8_t*>(address);
+  }
+  return fault(m, FaultKind::address, lane, address, size, writes);
+}
+
+uint8_t* out_of_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, bool writes) {
+  const bool fits = size <= m.shared_bytes && offset <= m.shared_bytes - size;
+  return fault(m, fits ? FaultKind::misaligned : FaultKind::shared, lane, offset, size, writes);
+}
+
+}  // namespace devtrace::simulate::kernels

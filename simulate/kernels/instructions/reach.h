@@ -1,0 +1,39 @@
+// From an address in a kernel to the bytes, checked.
+#pragma once
+
+#include <cstdint>
+
+#include "simulate/kernels/machine.h"
+
+namespace devtrace::simulate::kernels {
+
+// The slow way: whose memory is it? Remembers the block; null: it is a fault.
+uint8_t* find_memory(Machine& m, uint32_t lane, uintptr_t address, size_t size, bool writes, Extent* cache);
+uint8_t* out_of_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, bool writes);
+
+// In memory of devices.
+inline uint8_t* reach(Machine& m, uint32_t lane, uintptr_t address, size_t size, size_t alignment, bool writes,
+                      Extent* cache) {
+  if (m.follows) [[unlikely]]
+    m.memory->used(address, size, writes);
+  if (cache->size >= size && address - cache->begin <= cache->size - size && !(address & (alignment - 1))) [[likely]]
+    return reinterpret_cast<uint8_t*>(address);
+  return find_memory(m, lane, address, size, writes, cache);
+}
+inline uint8_t* reach_shared(Machine& m, uint32_t lane, uint64_t offset, size_t size, size_t alignment, bool writes) {
+  if (m.shared_bytes >= size && offset <= m.shared_bytes - size && !(offset & (alignment - 1))) [[likely]]
+    return m.shared + offset;
+  return out_of_shared(m, lane, offset, size, writes);
+}
+
+// Bytes of an access: of [slot + immediate], in shared memory or anywhere. A is the address's type.
+template <class A, bool kShared>
+inline uint8_t* access(Machine& m, const Step& s, uint32_t lane, A address, size_t size, size_t alignment,
+                       bool writes) {
+  const uint64_t at = static_cast<uint64_t>(address) + static_cast<uint64_t>(s.immediate);
+  if constexpr (kShared)
+    return reach_shared(m, lane, sizeof(A) == 4 ? static_cast<uint32_t>(at) : at, size, alignment, writes);
+  return reach(m, lane, at, size, alignment, writes, m.cache + s.extra);
+}
+
+}  // namespace devtrace::simulate::kernels

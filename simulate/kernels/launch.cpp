@@ -1,0 +1,127 @@
+#include "simulate/kernels/launch.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "simulate/kernels/block.h"
+
+namespace devtrace::simulate::kernels {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMostResident = 4096;  // blocks that wait for others
+
+// What the threads of the host share that run one launch.
+struct Grid {
+  const Program& program;
+  const uint32_t function;
+  const Launch& launch;
+  Memory& memory;
+  const uint64_t blocks;
+  const Clock::time_point end;
+  std::atomic<uint64_t> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  Result result;
+
+  void fail(Result found) {
+    std::lock_guard lock(mutex);
+    if (failed.exchange(true)) return;
+    result = std::move(found);
+  }
+};
+
+// One block after the other. Those that wait are kept, and go on in turn.
+void work(Grid& grid) {
+  std::deque<std::unique_ptr<Block>> residents;
+  const auto start_one = [&] {
+    const uint64_t number = grid.next.fetch_add(1);
+    if (number >= grid.blocks) return false;
+    auto block = std::make_unique<Block>(grid.program, grid.function, grid.launch, grid.memory);
+    block->begin(number);
+    residents.push_front(std::move(block));
+    return true;
+  };
+  while (!grid.failed && (!residents.empty() || start_one())) {
+    Block& block = *residents.front();
+    switch (block.run()) {
+      case Block::State::done: {
+        const uint64_t number = grid.next.fetch_add(1);
+        if (number < grid.blocks)
+          block.begin(number);
+        else
+          residents.pop_front();
+        break;
+      }
+      case Block::State::failed:
+        grid.fail(block.result());
+        break;
+      case Block::State::waits:
+        residents.push_back(std::move(residents.front()));
+        residents.pop_front();
+        if (residents.size() < kMostResident) start_one();
+        [[fallthrough]];
+      case Block::State::goes_on:
+        if (Clock::now() < grid.end) break;
+        Result late;
+        late.kind = FaultKind::time;
+        late.text = "it did not end within " + std::to_string(static_cast<long>(grid.launch.seconds)) + " s";
+        grid.fail(std::move(late));
+    }
+  }
+}
+
+}  // namespace
+
+Result Block::result() const {
+  Result r;
+  r.kind = m_.fault.kind;
+  r.text = m_.fault.text;
+  r.address = m_.fault.address;
+  r.size = m_.fault.size;
+  r.writes = m_.fault.writes;
+  std::copy_n(m_.block, 3, r.block);
+  for (int i = 0; i < 3; ++i) r.thread[i] = static_cast<uint32_t>(special(static_cast<Special>(i), m_.fault.lane));
+  if (!code_ || step_ >= code_->steps.size()) return r;
+  const Step& step = code_->steps[step_];
+  if (r.kind == FaultKind::not_computed) r.text = code_->refusals[step.extra];
+  if (step.source >= code_->function->body.size()) return r;
+  const ptx::Instruction& i = code_->function->body[step.source];
+  r.instruction = i.opcode;
+  for (const std::string_view modifier : i.modifiers) r.instruction += modifier;
+  if (!i.location) return r;
+  const ptx::Location& at = code_->function->locations[i.location - 1];
+  const auto file = program_.module.files.find(at.file);
+  if (file != program_.module.files.end()) r.file = file->second;
+  r.line = at.line;
+  return r;
+}
+
+Result run(const Program& program, uint32_t function, const Launch& launch, Memory& memory) {
+  const uint64_t blocks = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
+  Grid grid{program,
+            function,
+            launch,
+            memory,
+            blocks,
+            Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(launch.seconds)),
+            {},
+            {},
+            {},
+            {}};
+  std::vector<std::thread> others;
+  const auto threads = static_cast<unsigned>(std::min<uint64_t>(launch.threads, blocks));
+  for (unsigned i = 1; i < threads; ++i) others.emplace_back([&grid] { work(grid); });
+  work(grid);
+  for (std::thread& one : others) one.join();
+  return grid.result;
+}
+
+}  // namespace devtrace::simulate::kernels

@@ -1,0 +1,37 @@
+// A kernel's launch, computed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "simulate/kernels/code.h"
+#include "simulate/kernels/machine.h"
+
+namespace devtrace::simulate::kernels {
+
+struct Launch {
+  uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  size_t dynamic_shared = 0;
+  std::vector<uint8_t> parameters;
+  std::vector<uint64_t> variables;  // addresses, by the index of ptx::Module::variables
+  unsigned threads = 1;             // of the host
+  double seconds = 600;             // after which it ends
+};
+
+struct Result {
+  FaultKind kind = FaultKind::none;
+  std::string text;  // what could not be done, what was asserted
+  uint32_t block[3] = {}, thread[3] = {};
+  uintptr_t address = 0;
+  size_t size = 0;
+  bool writes = false;
+  std::string instruction;  // "st.global.f32"
+  std::string file;         // of its .loc; empty: not known
+  uint32_t line = 0;
+};
+
+// `function`: of Program::codes, an entry.
+Result run(const Program& program, uint32_t function, const Launch& launch, Memory& memory);
+
+}  // namespace devtrace::simulate::kernels

@@ -1,0 +1,107 @@
+// What the instructions of a kernel work on: the registers of all threads of a block, one array a register.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "simulate/kernels/lanes.h"
+
+namespace devtrace::simulate::kernels {
+
+struct Machine;
+struct Step;
+
+// Where a register's array begins: bytes a lane that lie before it; with kConstant among the function's constants.
+using Slot = uint32_t;
+constexpr Slot kConstant = 1u << 31;
+constexpr Slot kNoSlot = UINT32_MAX;
+
+// Where control goes on behind a step, for all that do not simply go on with the next one.
+enum class Flow : uint8_t { next, branch, table, call, ret, exit, barrier, arrive, warp_sync };
+
+// A decoded instruction.
+struct Step {
+  void (*run)(Machine&, const Step&) = nullptr;
+  Slot d = kNoSlot, a = kNoSlot, b = kNoSlot, c = kNoSlot;
+  Slot guard = kNoSlot;
+  bool guard_negated = false;
+  Flow flow = Flow::next;
+  uint8_t mode = 0;  // of its own kind: a comparison, a rounding, a vector's length
+  uint8_t mode2 = 0;
+  uint32_t extra = 0;     // index of what it needs besides; a branch: its target
+  int64_t immediate = 0;  // what is added to an address; a number
+  uint32_t source = 0;    // the instruction in ptx::Function::body
+};
+
+// Memory that a kernel may use, as far as it is one block.
+struct Extent {
+  uintptr_t begin = 0;
+  size_t size = 0;
+};
+
+enum class FaultKind : uint8_t { none, address, misaligned, shared, trap, assertion, not_computed, time, stack };
+
+struct Fault {
+  FaultKind kind = FaultKind::none;
+  uint32_t lane = 0;
+  uintptr_t address = 0;
+  size_t size = 0;
+  bool writes = false;
+  std::string text;
+};
+
+// What kernels ask of the device that they run on.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  // The block that holds the address, where kernels on the device may use it.
+  virtual bool find(uintptr_t address, Extent* extent) = 0;
+  // malloc and free of kernels; 0: there is none left.
+  virtual uintptr_t allocate(size_t) { return 0; }
+  virtual void release(uintptr_t) {}
+  // Whether it wants to be told of each access.
+  virtual bool follows() const { return false; }
+  virtual void used(uintptr_t /*address*/, size_t /*size*/, bool /*writes*/) {}
+};
+
+struct Machine {
+  uint8_t* base[2] = {};  // registers, constants
+  size_t stride = 0;      // lanes an array has room for
+  const Lanes* lanes = nullptr;
+  uint32_t lane_count = 0;
+
+  uint8_t* shared = nullptr;
+  size_t shared_bytes = 0;
+  const uint8_t* parameters = nullptr;
+  size_t parameter_bytes = 0;
+  // Each lane's own memory, of all frames.
+  uint8_t* local = nullptr;
+  size_t local_all = 0;
+
+  Memory* memory = nullptr;
+  bool follows = false;                     // Memory::follows()
+  Extent* cache = nullptr;                  // the last block, for each step that goes to memory: by Step::extra
+  const std::vector<Slot>* more = nullptr;  // slots of steps with many operands
+  Lanes alive;                              // threads that have not ended
+  Fault fault;
+  uint32_t ticks = 0;  // see Block: how likely it is that the block waits for another one
+  uint32_t block[3] = {};
+
+  template <class T>
+  T* at(Slot slot) const {
+    return reinterpret_cast<T*>(base[slot >> 31] + (slot & ~kConstant) * stride);
+  }
+  void fail(FaultKind kind, uint32_t lane, std::string text = {}) {
+    if (fault.kind != FaultKind::none) return;
+    fault.kind = kind;
+    fault.lane = lane;
+    fault.text = std::move(text);
+  }
+};
+
+using Handler = void (*)(Machine&, const Step&);
+
+}  // namespace devtrace::simulate::kernels

@@ -1,0 +1,198 @@
+// What threads do together, and what they are kept from: divergence, barriers, warps, calls, shared memory, faults.
+#include <cstdint>
+#include <numeric>
+
+#include "tests/unit/simulate/kernels/kernel.h"
+
+namespace {
+
+using namespace devtrace::simulate::kernels;
+using namespace devtrace::simulate::kernels::test;
+
+TEST(KernelBlock, ThreadsThatPartMeetAgain) {
+  // Each loops as often as its number says; activemask behind it shows that all are there again.
+  const auto out = each<uint32_t>(
+      "mov.u32 %r1, 0; mov.u32 %r2, 0;\nAGAIN: setp.ge.u32 %p1, %r1, %r0; @%p1 bra DONE;\nadd.u32 %r2, %r2, %r1; "
+      "add.u32 %r1, %r1, 1; bra AGAIN;\n"
+      "DONE: activemask.b32 %r3; st.global.v2.b32 [%rd2], {%r2, %r3};",
+      std::vector<uint32_t>(64), 1, 2);
+  for (uint32_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(out[2 * i], i * (i - 1) / 2 * (i > 0));
+    EXPECT_EQ(out[2 * i + 1], 0xffffffff);
+  }
+}
+
+TEST(KernelBlock, BarriersAndSharedMemory) {
+  std::vector<uint32_t> in(256), out(256);
+  std::iota(in.begin(), in.end(), 1);
+  Blocks memory;
+  // A sum by halves, in dynamic shared memory.
+  const Result r = launch(
+      entry("mov.u32 %r0, %tid.x; ld.param.u64 %rd1, [in]; ld.param.u64 %rd2, [out];\nmul.wide.u32 %rd3, %r0, 4; "
+            "add.s64 %rd4, %rd1, %rd3;\n"
+            "ld.global.u32 %r1, [%rd4]; mov.u32 %r2, memory; shl.b32 %r3, %r0, 2; add.u32 %r2, %r2, %r3; st.shared.u32 "
+            "[%r2], %r1;\n"
+            "mov.u32 %r4, 128;\nNEXT: bar.sync 0; setp.ge.u32 %p1, %r0, %r4; @%p1 bra SKIP;\nshl.b32 %r5, %r4, 2; "
+            "add.u32 %r6, %r2, %r5;\n"
+            "ld.shared.u32 %r7, [%r6]; ld.shared.u32 %r8, [%r2]; add.u32 %r8, %r8, %r7; st.shared.u32 [%r2], %r8;\n"
+            "SKIP: shr.u32 %r4, %r4, 1; setp.ne.u32 %p2, %r4, 0; @%p2 bra NEXT;\nbar.sync 0; ld.shared.u32 %r9, "
+            "[memory]; add.s64 %rd5, %rd2, %rd3; st.global.u32 [%rd5], %r9; ret;",
+            ".extern .shared .align 16 .b8 memory[];"),
+      memory, {memory.add(in), memory.add(out)}, 256, 1, 1024);
+  EXPECT_EQ(r.kind, FaultKind::none) << r.text;
+  EXPECT_EQ(out, std::vector<uint32_t>(256, 256 * 257 / 2));
+}
+
+TEST(KernelBlock, WarpsVoteShuffleAndMatch) {
+  const auto out = each<uint32_t>(
+      "and.b32 %r1, %r0, 1; setp.eq.u32 %p1, %r1, 1;\nvote.sync.ballot.b32 %r2, %p1, 0xffffffff; vote.sync.any.pred "
+      "%p2, %p1, -1; selp.b32 %r3, 1, 0, %p2;\n"
+      "shfl.sync.down.b32 %r4|%p3, %r0, 1, 31, -1; selp.b32 %r5, 1, 0, %p3;\nmatch.any.sync.b32 %r6, %r1, -1; "
+      "redux.sync.add.u32 %r7, %r0, -1;\n"
+      "st.global.v4.b32 [%rd2], {%r2, %r3, %r4, %r5}; st.global.v2.b32 [%rd2+16], {%r6, %r7};",
+      std::vector<uint32_t>(64), 1, 8);
+  for (uint32_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(out[8 * i], 0xaaaaaaaa);
+    EXPECT_EQ(out[8 * i + 1], 1u);
+    EXPECT_EQ(out[8 * i + 2], i % 32 == 31 ? i : i + 1);
+    EXPECT_EQ(out[8 * i + 3], i % 32 == 31 ? 0u : 1u);
+    EXPECT_EQ(out[8 * i + 4], i % 2 ? 0xaaaaaaaa : 0x55555555);
+    EXPECT_EQ(out[8 * i + 5], i < 32 ? 496u : 496u + 32 * 32);
+  }
+}
+
+TEST(KernelBlock, FunctionsCallEachOtherAndThemselves) {
+  const std::string before =
+      ".func (.param .b32 back) sum(.param .b32 n) {\n.reg .pred %p<2>; .reg .b32 %r<5>;\nld.param.b32 %r1, [n]; "
+      "mov.b32 %r2, 0;\n"
+      "setp.eq.u32 %p1, %r1, 0; @%p1 bra END;\nadd.u32 %r3, %r1, -1;\n{ .param .b32 a; .param .b32 r; st.param.b32 "
+      "[a], %r3; call.uni (r), sum, (a); ld.param.b32 %r2, [r]; }\n"
+      "add.u32 %r2, %r2, %r1;\nEND: st.param.b32 [back], %r2; ret; }\n"
+      ".func (.param .b32 back) ten(.param .b32 n) { st.param.b32 [back], 10; ret; }\n";
+  const auto out = each<uint32_t>(
+      "{ .param .b32 a; .param .b32 r; st.param.b32 [a], %r0; call.uni (r), sum, (a); ld.param.b32 %r1, [r]; }\n"
+      "mov.u64 %rd3, sum; mov.u64 %rd4, ten; setp.lt.u32 %p1, %r0, 5; selp.b64 %rd3, %rd4, %rd3, %p1;\n"
+      "{ .param .b32 a; .param .b32 r; st.param.b32 [a], %r0; form: .callprototype (.param .b32 _) _ (.param .b32 _); "
+      "call (r), %rd3, (a), form; ld.param.b32 %r2, [r]; }\n"
+      "st.global.v2.b32 [%rd2], {%r1, %r2};",
+      std::vector<uint32_t>(40), 1, 2, before);
+  for (uint32_t i = 0; i < 40; ++i) {
+    EXPECT_EQ(out[2 * i], i * (i + 1) / 2);
+    EXPECT_EQ(out[2 * i + 1], i < 5 ? 10 : i * (i + 1) / 2);
+  }
+}
+
+TEST(KernelBlock, EveryThreadHasMemoryOfItsOwn) {
+  const auto out = each<uint32_t>(
+      ".local .align 8 .b8 own[16]; .reg .b64 at;\nmov.u64 at, own; cvta.local.u64 at, at; st.u32 [at+4], %r0; "
+      "ld.local.u32 %r1, [own+4]; st.global.u32 [%rd2], %r1;",
+      std::vector<uint32_t>(40), 1);
+  for (uint32_t i = 0; i < 40; ++i) EXPECT_EQ(out[i], i);
+}
+
+TEST(KernelBlock, AtomicsOfManyBlocks) {
+  std::vector<uint32_t> in(1), out(4);
+  Blocks memory;
+  const Result r = launch(
+      entry("ld.param.u64 %rd2, [out]; mov.u32 %r0, %tid.x;\nred.global.add.u32 [%rd2], 1; atom.global.max.u32 %r1, "
+            "[%rd2+4], %r0;\n"
+            "atom.global.inc.u32 %r2, [%rd2+8], 9; mov.f32 %f1, 0f3F000000; red.global.add.f32 [%rd2+12], %f1; ret;"),
+      memory, {memory.add(in), memory.add(out)}, 100, 50, 0, 2);
+  EXPECT_EQ(r.kind, FaultKind::none);
+  EXPECT_EQ(out, (std::vector<uint32_t>{5000, 99, 0, 0x451c4000}));
+}
+
+// Threads of a warp that want the same lock, and blocks that wait for all others.
+TEST(KernelBlock, WhoWaitsForOthersLetsThemGoOn) {
+  std::vector<uint32_t> in(1), out(2);
+  Blocks memory;
+  const Result locks = launch(entry("ld.param.u64 %rd2, [out];\nLOCK: atom.global.cas.b32 %r1, [%rd2], 0, 1; "
+                                    "setp.ne.u32 %p1, %r1, 0; @%p1 bra LOCK;\n"
+                                    "ld.volatile.global.u32 %r2, [%rd2+4]; add.u32 %r2, %r2, 1; st.volatile.global.u32 "
+                                    "[%rd2+4], %r2; membar.gl; atom.global.exch.b32 %r1, [%rd2], 0; ret;"),
+                              memory, {memory.add(in), memory.add(out)}, 64, 2);
+  EXPECT_EQ(locks.kind, FaultKind::none) << locks.text;
+  EXPECT_EQ(out, (std::vector<uint32_t>{0, 128}));
+  std::vector<uint32_t> count(1);
+  const Result grid =
+      launch(entry("ld.param.u64 %rd2, [out]; mov.u32 %r0, %nctaid.x; atom.global.add.u32 %r1, [%rd2], 1;\nWAIT: "
+                   "ld.acquire.gpu.global.u32 %r2, [%rd2]; setp.lt.u32 %p1, %r2, %r0; @%p1 bra WAIT; ret;"),
+             memory, {memory.add(in), memory.add(count)}, 1, 40);
+  EXPECT_EQ(grid.kind, FaultKind::none) << grid.text;
+}
+
+TEST(KernelBlock, AnEndlessKernelEnds) {
+  std::vector<uint32_t> in(1);
+  Blocks memory;
+  const Result r = launch(entry("FOREVER: bra FOREVER;"), memory, {memory.add(in)}, 32, 1, 0, 1, 0.1);
+  EXPECT_EQ(r.kind, FaultKind::time);
+  const Result never = launch(entry("mov.u32 %r0, %tid.x; setp.eq.u32 %p1, %r0, 0; @%p1 bar.sync 1, 64; ret;"), memory,
+                              {memory.add(in)}, 32);
+  EXPECT_EQ(never.kind, FaultKind::none);  // all others have ended
+  EXPECT_EQ(
+      launch(entry("mov.u32 %r0, %tid.x; setp.eq.u32 %p1, %r0, 0; @%p1 bar.sync 1, 64; @!%p1 bar.sync 2, 64; ret;"),
+             memory, {memory.add(in)}, 32)
+          .kind,
+      FaultKind::time);
+}
+
+TEST(KernelBlock, EachAccessIsLookedAt) {
+  std::vector<uint32_t> in(8), out(8);
+  Blocks memory;
+  const std::vector<uint64_t> at = {memory.add(in), memory.add(out)};
+  const std::string head =
+      ".loc 1 40 2\nmov.u32 %r0, %tid.x; ld.param.u64 %rd1, [in]; mad.wide.u32 %rd1, %r0, 4, %rd1;\n";
+  const std::string ptx = entry(head + ".loc 1 41 5\nst.global.u32 [%rd1], %r0; ret;") + ".file 1 \"k.cu\"\n";
+  EXPECT_EQ(launch(ptx, memory, at, 8).kind, FaultKind::none);
+  const Result r = launch(ptx, memory, at, 9);
+  EXPECT_EQ(r.kind, FaultKind::address);
+  EXPECT_EQ(r.address, at[0] + 32);
+  EXPECT_EQ(r.thread[0], 8u);
+  EXPECT_TRUE(r.writes);
+  EXPECT_EQ(r.size, 4u);
+  EXPECT_EQ(r.instruction, "st.global.u32");
+  EXPECT_EQ(r.file, "k.cu");
+  EXPECT_EQ(r.line, 41u);
+  EXPECT_EQ(launch(entry(head + "ld.global.u32 %r1, [%rd1+2]; ret;"), memory, at, 1).kind, FaultKind::misaligned);
+  EXPECT_EQ(launch(entry(head + "ld.shared.u32 %r1, [4096]; ret;"), memory, at, 1).kind, FaultKind::shared);
+  EXPECT_EQ(launch(entry("trap;"), memory, at, 1).kind, FaultKind::trap);
+}
+
+TEST(KernelBlock, WhatIsNotKnownIsSaidWhereItIsMet) {
+  std::vector<uint32_t> in(1);
+  Blocks memory;
+  const std::vector<uint64_t> at = {memory.add(in)};
+  const std::string rare =
+      "mov.u32 %r0, %tid.x; setp.gt.u32 %p1, %r0, 100; @%p1 tensormap.replace.tile.b64 [%rd1], 1; ret;";
+  EXPECT_EQ(launch(entry(rare), memory, at, 32).kind, FaultKind::none);
+  const Result r = launch(entry(rare), memory, at, 128);
+  EXPECT_EQ(r.kind, FaultKind::not_computed);
+  EXPECT_EQ(r.text, "tensormap.replace.tile.b64");
+}
+
+TEST(KernelBlock, AStackHasAnEnd) {
+  std::vector<uint32_t> in(1);
+  Blocks memory;
+  const std::string before = ".func deep() { .local .b8 much[65536]; call deep; ret; }\n";
+  EXPECT_EQ(launch(entry("call deep; ret;", before), memory, {memory.add(in)}, 32).kind, FaultKind::stack);
+}
+
+// A, B of halves and C of floats, by the places that the manual gives: A's row r and B's column c have r and c + k in
+// them.
+TEST(KernelBlock, MatricesOfAWarp) {
+  const auto out = each<float>(
+      "shr.u32 %r1, %r0, 2; cvt.rn.f16.u32 %h1, %r1; add.u32 %r2, %r1, 8; cvt.rn.f16.u32 %h2, %r2; mov.b32 %r3, {%h1, "
+      "%h1}; mov.b32 %r4, {%h2, %h2};\n"
+      "mov.b32 %r5, {%h1, %h1}; mov.f32 %f1, 0f3F800000;\n"
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f2, %f3, %f4, %f5}, {%r3, %r4, %r3, %r4}, {%r5, %r5}, {%f1, "
+      "%f1, %f1, %f1};\n"
+      "st.global.v4.f32 [%rd2], {%f2, %f3, %f4, %f5};",
+      std::vector<uint32_t>(32), 1, 4);
+  for (uint32_t i = 0; i < 32; ++i)
+    for (uint32_t j = 0; j < 4; ++j) {
+      const uint32_t row = i / 4 + (j / 2) * 8, column = i % 4 * 2 + j % 2;
+      EXPECT_EQ(out[4 * i + j], 1 + 16.0f * static_cast<float>(row * column));
+    }
+}
+
+}  // namespace
